@@ -1,0 +1,142 @@
+#!/bin/sh
+# Usage: ./build.sh [release|debug|asan|tsan|deps|test|demo|bench]        output of the first four: ./heterps-run
+#   release  optimised, stripped, fully static (default)      debug  -O1 -g, static
+#   asan     AddressSanitizer and UndefinedBehaviorSanitizer  tsan   ThreadSanitizer
+#   deps     installs the Debian packages that are missing    test   builds and runs every test (MODE=asan|tsan: under it)
+#   demo     generates data, compiles, trains, evaluates, predicts
+#   bench    builds the programs of tests/bench into build/release
+# Needs a C11 compiler (CC, default gcc). Only what changed is rebuilt. Everything is made under build/MODE.
+set -eu
+cd "$(dirname "$0")"
+verb=${1:-release}
+CC=${CC:-gcc}
+packages='gcc libc6-dev libjansson-dev libxxhash-dev zlib1g-dev'
+test_packages='libcmocka-dev python3'
+
+# Installs what is missing of "$@": as root or by sudo; else says how, and ends with 2.
+need_packages() {
+    missing=
+    for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+    done
+    [ -n "$missing" ] || return 0
+    if [ "$(id -u)" = 0 ]; then sudo=; elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo=sudo; else
+        echo "build.sh: missing packages; run: sudo apt-get install -y$missing" >&2
+        exit 2
+    fi
+    echo "installing$missing"
+    { $sudo apt-get update -q && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends $missing; } \
+        >build/apt.log 2>&1 || { cat build/apt.log >&2; exit 2; }
+}
+
+# One compiler call for a source and its object; an object under isa/ carries its instruction set in its name.
+compile() {
+    extra=
+    case $2 in
+    *.base.o) extra='-DISA=base' ;;
+    *.avx2.o) extra='-DISA=avx2 -mavx2 -mfma' ;;
+    *.avx512.o) extra='-DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512' ;;
+    esac
+    echo "$CC $flags $extra -c $1 -o $2"
+}
+
+# Object o of source s is stale if it is absent or older than anything that it was made from, or than the flags.
+stale() {
+    [ -e "$2" ] || return 0
+    deps=$(sed -e 's/^[^:]*://' -e 's/\\$//' "${2%.o}.d")
+    [ -n "$(find $deps "$out/flags" -newer "$2" -print -quit 2>/dev/null || echo gone)" ]
+}
+
+# Builds the objects of "$@" (sources) that are stale, as many at a time as there are processors; lists all in $objects.
+build_objects() {
+    objects=
+    : >"$out/todo"
+    for source in "$@"; do
+        case $source in
+        engine/cpu/isa/*) suffixes='.base.o .avx2.o .avx512.o' ;;
+        *) suffixes=.o ;;
+        esac
+        for suffix in $suffixes; do
+            object=$out/${source%.c}$suffix
+            objects="$objects $object"
+            mkdir -p "${object%/*}"
+            command=$(compile "$source" "$object")
+            printf '{"directory": "%s", "command": "%s", "file": "%s"},\n' "$PWD" "$(echo "$command" | sed 's/"/\\"/g')" "$source" >>"$out/commands"
+            if stale "$source" "$object"; then echo "$command" >>"$out/todo"; fi
+        done
+    done
+    tr '\n' '\0' <"$out/todo" | xargs -0 -r -n1 -P"$(nproc)" sh -c 'eval "$0" || exit 255'
+}
+
+# build MODE: objects, library without main, program.
+build() {
+    mode=$1
+    link=-static
+    case $mode in
+    release) opt='-O3 -g' ;;
+    debug) opt='-O1 -g' ;;
+    asan) opt='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'; link= ;; # no static runtime
+    tsan) opt='-O1 -g -fsanitize=thread'; link= ;;
+    *) echo "build.sh: unknown mode '$mode'; see the head of build.sh" >&2; exit 2 ;;
+    esac
+    out=build/$mode
+    mkdir -p "$out"
+    # No contraction: the same bytes whatever the compiler fuses; kernels that want fma ask for it.
+    flags="-std=gnu11 $opt -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -D_GNU_SOURCE -DHETERPS_VERSION=\\\"$(cat engine/VERSION)\\\" -I. -pthread -MMD"
+    [ "$(cat "$out/flags" 2>/dev/null)" = "$CC $flags" ] || echo "$CC $flags" >"$out/flags"
+    : >"$out/commands"
+    build_objects $(find engine cfg graph io -name '*.c' | sort)
+    library=$out/libheterps.a
+    program_objects=$(echo "$objects" | tr ' ' '\n' | grep -v '/engine/cmd/main\.o$')
+    if [ -n "$(find $objects -newer "$library" -print -quit 2>/dev/null || echo new)" ] || [ ! -e "$library" ]; then
+        rm -f "$library"
+        ar rcs "$library" $program_objects
+    fi
+    libraries='-ljansson -lxxhash -lz -lm'
+    if [ ! -e "$out/heterps-run" ] || [ "$library" -nt "$out/heterps-run" ] || [ "$out/engine/cmd/main.o" -nt "$out/heterps-run" ]; then
+        $CC $opt $link -pthread -o "$out/heterps-run.new" "$out/engine/cmd/main.o" "$library" $libraries
+        [ "$mode" != release ] || strip "$out/heterps-run.new"
+        mv "$out/heterps-run.new" "$out/heterps-run"
+    fi
+    { echo '['; sed '$ s/,$//' "$out/commands"; echo ']'; } >compile_commands.json
+    echo "mode $mode   gpu none   $out/heterps-run $(wc -c <"$out/heterps-run") bytes"
+}
+
+# build_program SOURCE...: each becomes build/MODE/…/NAME, linked with the library ($extra_libraries too).
+build_programs() {
+    build_objects "$@"
+    for object in $objects; do
+        program=${object%.o}
+        if [ ! -e "$program" ] || [ "$object" -nt "$program" ] || [ "$library" -nt "$program" ]; then
+            $CC $opt -pthread -o "$program" "$object" "$library" $libraries $extra_libraries
+        fi
+    done
+}
+
+mkdir -p build
+case $verb in
+deps) need_packages $packages $test_packages ;;
+release | debug | asan | tsan)
+    build "$verb"
+    ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run ;;
+test)
+    need_packages $packages $test_packages
+    build "${MODE:-release}"
+    ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run
+    extra_libraries=-lcmocka
+    build_programs $(find tests -name 'test_*.c' | sort)
+    extra_libraries=
+    build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort)
+    exec sh tests/run.sh "$out" ;;
+bench)
+    need_packages $packages
+    build release
+    extra_libraries=
+    build_programs $(find tests/bench -name '*.c' | sort) ;;
+demo)
+    need_packages $packages
+    build release
+    ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run
+    exec sh samples/demo.sh ;;
+*) echo "build.sh: unknown verb '$verb'; see the head of build.sh" >&2; exit 2 ;;
+esac

@@ -1,0 +1,51 @@
+/* A setting is one line of a table: name, type, default, range, unit, meaning. Reading, checking, --help and the
+ * README's reference all come from that line (cfg/keys.def for the run, graph/op_*.c for the ops). */
+#ifndef HETERPS_CFG_KEY_H
+#define HETERPS_CFG_KEY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cfg/ini.h"
+
+enum cfg_type {
+    CFG_U32,   /* uint32_t; decimal, with k, M, G (powers of 1000) accepted                        */
+    CFG_U64,   /* uint64_t; likewise                                                               */
+    CFG_F32,   /* float; finite                                                                    */
+    CFG_BOOL,  /* bool; yes | no | true | false | on | off | 1 | 0                                  */
+    CFG_TEXT,  /* const char *; any text, points into the ini                                       */
+    CFG_CHOICE,/* uint32_t; index in `choices`                                                     */
+    CFG_BYTES, /* uint64_t; 4096, 64KiB, 1.5GiB, 2GB: a number and an optional unit                  */
+};
+
+struct cfg_key {
+    const char *name;
+    enum cfg_type type;
+    const char *fallback; /* default as text; NULL: the key is required                              */
+    double min, max;      /* for numbers, both included                                              */
+    const char *unit;     /* "" if it has none                                                       */
+    const char *meaning;  /* one line for --help                                                     */
+    size_t offset;        /* of the field in the struct that cfg_read fills                          */
+    const char *const *choices; /* CFG_CHOICE: NULL-terminated                                        */
+};
+
+/* Reads every key of a section into *out by the table; section == NULL gives the defaults. Unknown keys (with the nearest
+ * known), wrong types and values out of range fail with file, line, expected and found.
+ * Texts point into the ini, or at the table's default: copy them to keep them past ini_free. */
+MUST_USE status cfg_read(const struct ini *ini, const struct ini_section *section, const struct cfg_key *keys, size_t key_count,
+                         void *out);
+
+/* One "  name  type  default  range  unit  meaning" line a key, aligned; for --help and, as a Markdown table, for the README. */
+void cfg_print(FILE *out, const struct cfg_key *keys, size_t key_count);
+void cfg_print_markdown(FILE *out, const char *section, const struct cfg_key *keys, size_t key_count);
+
+/* "1.5 GiB", "832 KiB", "12 B"; into buffer (at least 16 bytes), which is returned. */
+char *cfg_bytes_text(char *buffer, size_t buffer_bytes, uint64_t bytes);
+/* Total parsers for the types above, for command-line flags: false if the text is not one, whole. */
+bool cfg_parse_u64(const char *text, uint64_t *value);
+bool cfg_parse_f64(const char *text, double *value);
+bool cfg_parse_bytes(const char *text, uint64_t *value);
+
+#endif

@@ -1,0 +1,46 @@
+/* Files as the rest wants them: mapped whole for reading, and for writing replaced in one piece: written beside the
+ * target, fsynced, renamed, so that whoever reads sees the old file or the new one and never half of one. */
+#ifndef HETERPS_BASE_FILE_H
+#define HETERPS_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stddef.h>
+
+#include "engine/base/status.h"
+
+/* A file's bytes, read-only. An empty file has data != NULL and bytes == 0. Fails with IO: path and reason; a
+ * directory, a device or a pipe is refused by name. */
+struct file_map {
+    const uint8_t *data;
+    size_t bytes;
+};
+MUST_USE status file_map_open(struct file_map *map, const char *path);
+void file_map_close(struct file_map *map);
+
+/* Writes a file that appears under `path` only when file_writer_commit returns OK. Every function fails with IO (path,
+ * byte, reason) and then the target is untouched; after any failure call file_writer_abort, which removes the
+ * temporary file. A zero-initialised writer may be aborted. Keeps a running xxh3 of all bytes written. */
+struct file_writer {
+    char *path;      /* target                                                   */
+    char *temporary; /* beside it: PATH.tmp.PID                                  */
+    uint8_t *buffer;
+    size_t buffered_bytes;
+    uint64_t written_bytes; /* handed to file_writer_put so far, buffered included */
+    void *hash;
+    int fd;
+};
+MUST_USE status file_writer_open(struct file_writer *writer, const char *path);
+MUST_USE status file_writer_put(struct file_writer *writer, const void *data, size_t bytes);
+/* xxh3-64 (seed 0) of all bytes put so far. */
+uint64_t file_writer_hash(const struct file_writer *writer);
+/* Flush, fsync, rename over the target, fsync the directory; then the writer is closed. */
+MUST_USE status file_writer_commit(struct file_writer *writer);
+void file_writer_abort(struct file_writer *writer);
+
+/* Makes a directory if it is not there (its parent must be). */
+MUST_USE status file_directory_make(const char *path);
+/* "DIR/NAME", malloc'd: yours. */
+char *file_path_join(const char *directory, const char *name);
+
+#endif

@@ -1,0 +1,40 @@
+/* What the program says while it works: text for people, or one JSON object a line (--log json) for programs, through
+ * a fixed buffer and one write(2) a line. Messages go to standard error, so that standard output carries results only;
+ * JSON lines go to standard output. */
+#ifndef HETERPS_BASE_LOG_H
+#define HETERPS_BASE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+enum log_format { LOG_TEXT, LOG_JSON };
+/* verbosity: -1 only warnings and errors, 0 as usual, 1 with details (-v). */
+void log_open(enum log_format format, int verbosity);
+enum log_format log_format(void);
+int log_verbosity(void);
+/* Standard error is a terminal and the format is text. */
+bool log_is_terminal(void);
+
+/* A line for people; nothing under JSON. A progress line on the terminal is cleared first. */
+void log_info(const char *format, ...) PRINTF_LIKE(1, 2);
+void log_detail(const char *format, ...) PRINTF_LIKE(1, 2); /* only with -v */
+/* "heterps-run: warning: …"; under JSON {"event":"warning","text":…}. */
+void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
+/* "heterps-run: error: …" to standard error under both formats; under JSON also {"event":"error","text":…}. */
+void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
+/* Redraws the last line of the terminal in place; cut to its width. Only where log_is_terminal(). */
+void log_redraw(const char *format, ...) PRINTF_LIKE(1, 2);
+
+/* A JSON event, built field by field and written by log_event_end; all are no-ops under LOG_TEXT, and only one
+ * thread may have an event open. Non-finite numbers are written as null. */
+void log_event_begin(const char *event);
+void log_event_u64(const char *name, uint64_t value);
+void log_event_f64(const char *name, double value);
+void log_event_text(const char *name, const char *value);
+void log_event_open(const char *name);  /* "name":{ */
+void log_event_close(void);             /* }        */
+void log_event_end(void);
+
+#endif

@@ -1,0 +1,191 @@
+/* The compiled graph, in memory as in the file: fixed-size little-endian records in 64-byte aligned sections behind one
+ * header, so that a file is mapped read-only, validated once and used in place.
+ *
+ *   header | text | strings | tensors | args | nodes | layers | fields | tables | optimizers | updates
+ *
+ * Data flows one way: nodes are in the order of execution, first all forward nodes, then all backward nodes; updates follow
+ * once a step. Records refer to each other by index, to names by byte offset into `strings`.
+ *
+ *   kind          memory                           shape            offset
+ *   FIELD         keys in the slot's micro_batch   -                -                    a sparse input column
+ *   DENSE, LABEL  the slot's micro_batch           [B, cols]        -
+ *   ACTIVATION    the slot's arena                 [B, cols]        bytes / micro-batch  also gradients and what ops save
+ *   PARAM         the run's parameters             [rows, cols]     floats
+ *   PARAM_GRAD    a lane's gradients               as its PARAM     floats, as its PARAM  */
+#ifndef HETERPS_GRAPH_GRAPH_H
+#define HETERPS_GRAPH_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/batch.h"
+#include "engine/base/status.h"
+
+#define GRAPH_MAGIC "HPSGRAPH"
+#define GRAPH_VERSION 1u
+#define GRAPH_NONE UINT32_MAX
+#define GRAPH_COUNT_MAX (1u << 24) /* records of a kind */
+
+typedef enum {
+#define OP(id, ...) OP_ID_##id,
+#include "graph/ops.def"
+#undef OP
+    OP_ID_COUNT
+} op_id;
+
+typedef enum {
+#define OPTIMIZER(id, ...) OPTIMIZER_ID_##id,
+#include "graph/optimizers.def"
+#undef OPTIMIZER
+    OPTIMIZER_ID_COUNT
+} optimizer_id;
+
+enum tensor_kind { TENSOR_FIELD, TENSOR_DENSE, TENSOR_LABEL, TENSOR_ACTIVATION, TENSOR_PARAM, TENSOR_PARAM_GRAD, TENSOR_KIND_COUNT };
+enum tensor_type { TENSOR_F32, TENSOR_U32, TENSOR_TYPE_COUNT };
+enum graph_pass { PASS_FORWARD, PASS_BACKWARD, PASS_COUNT };
+
+struct graph_tensor {
+    uint32_t name;   /* string                                                             */
+    uint8_t kind;
+    uint8_t type;
+    uint8_t init;    /* PARAM: enum random_init                                             */
+    uint8_t reserved;
+    uint32_t rows;   /* PARAM: rows; else 0: one row an example                              */
+    uint32_t cols;   /* FIELD: index of the field                                           */
+    uint32_t stride; /* floats from row to row, >= cols                                     */
+    float init_scale;
+    uint64_t offset; /* see the table above                                                 */
+    uint32_t grad;   /* its gradient's tensor, or NONE                                      */
+    uint32_t reserved2;
+};
+_Static_assert(sizeof(struct graph_tensor) == 40, "the file's record");
+
+/* A backward kernel reads its forward node's tensors and their gradients (graph/op.h), so a backward node has no tensors of its
+ * own; its args are one flag an input of the forward node: 1 if that input's gradient is added to what stands
+ * there, because another consumer's backward node wrote it first. */
+#define NODE_ATTR_BYTES 32
+struct graph_node {
+    uint32_t op; /* op_id      */
+    uint32_t pass;
+    uint32_t layer;
+    uint32_t name;
+    uint32_t other;   /* forward: its backward node, or NONE; backward: its forward node    */
+    /* forward: tensors in this order from args[arg_begin] on */
+    uint32_t arg_begin;
+    uint32_t input_count, param_count, output_count, saved_count;
+    uint32_t reserved[2];
+    uint8_t attr[NODE_ATTR_BYTES]; /* the op's own struct, at most this long; rest zero        */
+};
+_Static_assert(sizeof(struct graph_node) == 80, "the file's record");
+
+struct graph_layer {
+    uint32_t name;
+    uint32_t reserved;
+    uint64_t param_count;     /* floats                                                      */
+    uint64_t flops_forward;   /* an example                                                  */
+    uint64_t flops_backward;
+    uint64_t input_bytes, output_bytes; /* an example: what it reads from other layers, and they from it */
+};
+
+struct graph_field {
+    uint32_t name;
+    uint32_t ids_max;
+};
+
+struct graph_table {
+    uint32_t name;
+    uint32_t dim;
+    uint32_t span_floats; /* vector, state, counters                                       */
+    uint32_t init;        /* enum random_init                                              */
+    float init_scale;
+    uint32_t optimizer;   /* index of optimizers                                           */
+    uint32_t share;       /* fields that look it up, for the budget                        */
+    uint32_t reserved;
+};
+
+#define OPTIMIZER_PARAM_COUNT 6
+struct graph_optimizer {
+    uint32_t kind; /* optimizer_id */
+    float learning_rate;
+    float l2;
+    float param[OPTIMIZER_PARAM_COUNT]; /* meaning: the optimizer's key table             */
+    uint32_t reserved;
+};
+
+/* One update a step: of a run of parameters, or of the rows of a table that the step touched. */
+struct graph_update {
+    uint32_t optimizer;
+    uint32_t table; /* or NONE: parameters                                                  */
+    uint64_t param_offset, param_count; /* floats                                            */
+};
+
+enum graph_section {
+    SECTION_TEXT, SECTION_STRINGS, SECTION_TENSORS, SECTION_ARGS, SECTION_NODES, SECTION_LAYERS, SECTION_FIELDS,
+    SECTION_TABLES, SECTION_OPTIMIZERS, SECTION_UPDATES, SECTION_COUNT
+};
+
+struct graph_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t header_bytes;
+    uint64_t file_bytes;
+    uint64_t checksum; /* xxh3-64 of the file with this field zero                            */
+    uint64_t model_hash; /* of what a trained model depends on: parameters, tables, fields; not of the recipe  */
+    struct {
+        uint64_t offset, count; /* bytes from the start; records (bytes for text and strings) */
+    } section[SECTION_COUNT];
+    uint32_t name;            /* of the model                                                */
+    uint32_t batch, micro, lanes;
+    uint32_t dense_count, dense_stride, key_count_max;
+    uint32_t label_tensor, logit_tensor, loss_tensor; /* loss: [B, 1], an example's loss; logit: predictions before the sigmoid */
+    uint64_t param_floats;    /* length of the parameters, padding included                   */
+    uint64_t state_floats;    /* of the dense optimizer's state                               */
+    uint64_t slot_bytes;      /* of a slot's activations, for `micro` examples                */
+    uint64_t slot_eval_bytes; /* the same when only forward nodes run                         */
+    uint64_t seed;
+};
+
+struct graph {
+    const struct graph_header *header;
+    const char *text; /* the model text it was compiled from, canonical, --set applied        */
+    const char *strings;
+    const struct graph_tensor *tensors;
+    const uint32_t *args;
+    const struct graph_node *nodes;
+    const struct graph_layer *layers;
+    const struct graph_field *fields;
+    const struct graph_table *tables;
+    const struct graph_optimizer *optimizers;
+    const struct graph_update *updates;
+    uint32_t text_bytes, tensor_count, arg_count, node_count, forward_count, layer_count, field_count, table_count,
+        optimizer_count, update_count;
+    /* owns one of: */
+    void *owned;              /* malloc'd image                                              */
+    const uint8_t *mapped;
+    size_t bytes;
+};
+
+static inline const char *graph_string(const struct graph *g, uint32_t offset) { return g->strings + offset; }
+static inline struct batch_shape graph_batch(const struct graph *g)
+{
+    return (struct batch_shape){g->header->batch, g->header->micro, g->header->lanes};
+}
+struct example_shape graph_example(const struct graph *g);
+
+/* Whether a table looks up keys of a field: fills serves[field_count] with 0 and 1. */
+void graph_table_serves(const struct graph *g, uint32_t table, uint8_t *serves);
+
+/* Compiles model text. `assignments`: count of "section.key=value" that override it. `path` is for messages.
+ * The graph owns its image: graph_close. */
+MUST_USE status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
+                              const char *const *assignments, uint32_t assignment_count);
+/* Writes the image atomically. */
+MUST_USE status graph_write(const struct graph *graph, const char *path);
+/* Maps and validates a file: whatever its bytes, either every index, offset and shape in it holds, or INVALID/CORRUPT says
+ * what is wrong at which byte. */
+MUST_USE status graph_open(struct graph *graph, const char *path);
+/* The same from memory (keeps `image` until graph_close; does not free it). For tests and fuzzing. */
+MUST_USE status graph_open_memory(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
+void graph_close(struct graph *graph);
+
+#endif

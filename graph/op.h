@@ -1,0 +1,177 @@
+/* What an op is: one line in ops.def and one file op_<id>.c with its keys, attributes, shape rule, plain reference kernels
+ * and cost. Devices bring faster kernels of the same signature cut into pieces (engine/cpu/device.c).
+ *
+ * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass the node is still the
+ * forward node, and the gradient of any of its tensors is reached with the d-accessors:
+ *
+ *      in(i) ──▶ forward ──▶ out(i)            din(i) ◀── backward ◀── dout(i)
+ *      param(i) ─┘    └─▶ saved(i)             dparam(i) += …              table_grad += …
+ */
+#ifndef HETERPS_GRAPH_OP_H
+#define HETERPS_GRAPH_OP_H
+
+#include <stdio.h>
+
+#include "cfg/key.h"
+#include "engine/base/random.h"
+#include "graph/graph.h"
+
+/* A tensor's place: [rows, cols], stride floats between rows. data == NULL: the tensor is absent. */
+struct view {
+    float *data;
+    uint32_t rows, cols, stride;
+};
+
+struct op_context {
+    const struct graph *graph;
+    struct view *tensor;               /* [tensor_count]; batch tensors have rows == batch->example_count   */
+    const struct micro_batch *batch;
+    const struct ticket *ticket;
+    float *const *table_grad;          /* [table_count]: this lane's sums, [step row, dim]; NULL in evaluation */
+    uint64_t seed;
+    uint32_t example_begin;            /* of the micro-batch within its step                              */
+    bool training;                     /* dropout drops                                                   */
+};
+
+enum op_traits {
+    OP_LOOKS_UP = 1,      /* reads rows through the ticket                                               */
+    OP_HAS_PARAMS = 2,
+    OP_IS_MATMUL = 4,     /* can take an activation into itself (fusion)                                  */
+    OP_IS_ACTIVATION = 8, /* elementwise; its gradient follows from its output                            */
+    OP_IS_RANDOM = 16,
+    OP_IS_LOSS = 32,
+};
+enum op_inputs { OP_INPUTS_ONE, OP_INPUTS_MANY, OP_INPUTS_FIELDS, OP_INPUTS_LOSS /* prediction, label */ };
+
+/* The elementwise functions that fc can end with. */
+enum activation { ACT_NONE, ACT_RELU, ACT_LEAKY_RELU, ACT_SIGMOID, ACT_TANH, ACT_COUNT };
+extern const char *const activation_names[ACT_COUNT + 1]; /* "none", "relu", …, NULL */
+float activation_apply(enum activation a, float slope, float x);
+/* d out / d x, from the output. */
+float activation_slope(enum activation a, float slope, float out);
+
+/* Attributes, as in graph_node.attr. */
+enum pool { POOL_SUM, POOL_MEAN, POOL_MAX };
+struct embed_bag_attr {
+    uint32_t table;
+    uint32_t pool; /* max saves which occurrence won, [B, fields * dim] u32 key positions (ROW_NONE: no key) */
+    uint32_t dim;
+};
+struct fc_attr {
+    uint32_t units;
+    uint32_t has_bias;
+    uint32_t activation;       /* enum activation, of this op's output                                   */
+    float slope;               /* of leaky ReLU                                                          */
+    uint32_t dout_is_dz;       /* fusion: the consumer has multiplied dout by the activation's slope      */
+    uint32_t input_activation; /* fusion: multiply din by this slope at the input                         */
+    float input_slope;
+};
+struct leaky_relu_attr {
+    float slope;
+};
+struct dropout_attr {
+    float rate;
+};
+
+/* What a shape rule says. Input shapes are given; the rule sets outputs, parameters, saved tensors. */
+#define OP_PARAMS_MAX 4
+#define OP_SAVED_MAX 2
+struct op_shape {
+    /* given */
+    const uint8_t *attr;
+    uint32_t input_count;
+    const uint32_t *input_cols; /* [input_count]; 0 for fields                                           */
+    /* set by the rule */
+    uint32_t output_cols;
+    struct {
+        const char *name; /* suffix: "weight", "bias"                                                    */
+        uint32_t rows, cols;
+        enum random_init init;
+        float init_scale;
+    } param[OP_PARAMS_MAX];
+    uint32_t param_count;
+    struct {
+        const char *name;
+        uint32_t cols;
+        enum tensor_type type;
+    } saved[OP_SAVED_MAX];
+    uint32_t saved_count;
+    /* cost of an example */
+    uint64_t flops_forward, flops_backward;
+};
+
+/* What an op's parse rule works with: its section's keys, already read into `keys` (the op's key struct). */
+struct op_parse {
+    const struct ini *ini;
+    const struct ini_section *section;
+    const void *keys;
+    uint8_t *attr; /* out: zeroed                                                                        */
+    /* finds a [table NAME]; GRAPH_NONE if there is none */
+    uint32_t (*table_find)(const struct op_parse *, const char *name);
+    uint32_t (*table_dim)(const struct op_parse *, uint32_t table);
+    void *compiler;
+};
+
+struct op {
+    const char *name, *section, *source;
+    enum op_inputs inputs;
+    uint32_t traits;
+    const struct cfg_key *keys;
+    uint32_t key_count;
+    uint32_t keys_bytes; /* of the key struct                                                            */
+    status (*parse)(const struct op_parse *);
+    /* INVALID (with a sentence without place) if attributes or input shapes cannot be: also run on every loaded graph,
+     * so it trusts nothing in attr. `graph` gives tables (NULL-safe counts are the caller's). */
+    status (*shape)(struct op_shape *, const struct graph_table *tables, uint32_t table_count);
+    /* Reference kernels: plain, whole, one thread. forward writes out and saved; backward writes din (where wanted; adds where
+     * din_adds) and adds to dparam and table_grad. */
+    void (*forward)(const struct op_context *, const struct graph_node *);
+    void (*backward)(const struct op_context *, const struct graph_node *);
+};
+extern const struct op op_table[OP_ID_COUNT];
+
+static inline uint32_t op_arg(const struct op_context *c, const struct graph_node *n, uint32_t i)
+{
+    return c->graph->args[n->arg_begin + i];
+}
+static inline struct view op_in(const struct op_context *c, const struct graph_node *n, uint32_t i)
+{
+    return c->tensor[op_arg(c, n, i)];
+}
+static inline struct view op_param(const struct op_context *c, const struct graph_node *n, uint32_t i)
+{
+    return c->tensor[op_arg(c, n, n->input_count + i)];
+}
+static inline struct view op_out(const struct op_context *c, const struct graph_node *n)
+{
+    return c->tensor[op_arg(c, n, n->input_count + n->param_count)];
+}
+static inline struct view op_saved(const struct op_context *c, const struct graph_node *n, uint32_t i)
+{
+    return c->tensor[op_arg(c, n, n->input_count + n->param_count + n->output_count + i)];
+}
+/* The gradient of tensor t; data == NULL if nobody wants it. */
+static inline struct view op_grad(const struct op_context *c, uint32_t t)
+{
+    uint32_t grad = c->graph->tensors[t].grad;
+    return grad == GRAPH_NONE ? (struct view){0} : c->tensor[grad];
+}
+static inline struct view op_din(const struct op_context *c, const struct graph_node *n, uint32_t i)
+{
+    return op_grad(c, op_arg(c, n, i));
+}
+static inline struct view op_dparam(const struct op_context *c, const struct graph_node *n, uint32_t i)
+{
+    return op_grad(c, op_arg(c, n, n->input_count + i));
+}
+static inline struct view op_dout(const struct op_context *c, const struct graph_node *n)
+{
+    return op_grad(c, op_arg(c, n, n->input_count + n->param_count));
+}
+/* Whether input i's gradient is added to what stands there. */
+static inline bool op_din_adds(const struct op_context *c, const struct graph_node *n, uint32_t i)
+{
+    return c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
+}
+
+#endif

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Usage: sh tests/run.sh BUILD_DIR [PATTERN]
+# Runs every test program in BUILD_DIR/tests and every tests/*/test_*.sh whose path matches PATTERN, each within its time limit, and
+# counts. A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
+# "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
+# Last line: N passed, N failed, N skipped. Exit status 1 if anything failed.
+set -u
+cd "$(dirname "$0")/.."
+out=$1
+pattern=${2:-.}
+HETERPS=$PWD/$out/heterps-run
+BUILD=$PWD/$out
+export HETERPS BUILD CMOCKA_MESSAGE_OUTPUT=TAP
+passed=0 failed=0 skipped=0
+log=$out/test.log
+for test in $(find "$out/tests" -type f -perm -u+x \( -name 'test_*' -o -name 'fuzz_*' \) ! -name '*.o' ! -name '*.d' | sort) \
+    $(find tests -name 'test_*.sh' | sort); do
+    echo "$test" | grep -Eq "$pattern" || continue
+    case $test in
+    *.sh) runner=sh ;;
+    *) runner= ;;
+    esac
+    begin=$(date +%s)
+    timeout "${TEST_SECONDS:-600}" $runner "$test" >"$log" 2>&1 </dev/null
+    status=$?
+    ok=$(grep -c '^ok ' "$log") skip=$(grep -ciE '^ok .*# *skip' "$log") bad=$(grep -c '^not ok ' "$log")
+    ok=$((ok - skip))
+    if [ $status = 77 ]; then [ $skip -gt 0 ] || skip=1
+    elif [ $status != 0 ] && [ $bad = 0 ]; then bad=1
+    elif [ $status = 0 ] && [ $((ok + skip + bad)) = 0 ]; then bad=1; echo "printed no result" >>"$log"; fi
+    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
+    printf '%-58s %3d ok %3d failed %3d skipped %4d s\n' "${test#"$out"/}" $ok $bad $skip $(($(date +%s) - begin))
+    if [ $bad != 0 ]; then sed 's/^/    /' "$log" | grep -vE '^ +ok ' | tail -40; echo "    exit status $status"; fi
+    grep -iE '^ok .*# *skip' "$log" | sed 's/^ok [0-9]* *-* */    skipped: /'
+    grep '^# ' "$log" | sed 's/^# /    /'
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
