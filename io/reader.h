@@ -9,6 +9,8 @@
 
 #include "engine/base/batch.h"
 
+struct reader;
+
 enum reader_format { READER_CRITEO, READER_FORMAT_COUNT }; /* the order of cfg's data.format */
 
 /* What an example is; from the graph. */

@@ -14,6 +14,8 @@
 
 #include "engine/base/batch.h"
 
+struct store;
+
 struct store_table_options {
     const char *name;
     uint32_t span_floats;     /* floats a row: vector, optimizer state, counters                      */
