@@ -1,0 +1,54 @@
+/* A verb of the program is one file here with one `struct command`: its flags are a table from which parsing, checking and
+ * `VERB --help` come. main.c lists the verbs. Every verb also takes --log text|json, -v, -q and --help. */
+#ifndef HETERPS_ENGINE_CMD_COMMAND_H
+#define HETERPS_ENGINE_CMD_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+enum flag_type {
+    FLAG_TEXT,   /* const char *                                      */
+    FLAG_LIST,   /* struct flag_list: may be given several times      */
+    FLAG_U32,    /* uint32_t                                          */
+    FLAG_U64,    /* uint64_t                                          */
+    FLAG_F64,    /* double                                            */
+    FLAG_SWITCH, /* bool; takes no value                              */
+};
+#define FLAG_LIST_MAX 256
+struct flag_list {
+    const char *item[FLAG_LIST_MAX];
+    uint32_t count;
+};
+struct flag {
+    const char *name;  /* "--rows", or "-o"                            */
+    enum flag_type type;
+    const char *value; /* how --help names the value: "N"; NULL for a switch */
+    const char *meaning;
+    size_t offset;     /* in the options struct                        */
+    double min, max;   /* numbers: both included                       */
+    bool is_required;
+};
+#define COMMAND_POSITIONALS_MAX 3
+struct command {
+    const char *name;
+    const char *positionals; /* "GRAPH", "criteo": space-separated, all required */
+    const char *summary;     /* one line                               */
+    const char *help;        /* further paragraphs for --help, or NULL */
+    const struct flag *flags;
+    uint32_t flag_count;
+    size_t options_bytes;
+    const void *defaults;    /* options before flags; NULL: zeros      */
+    /* Does the work; a failure is printed by main. `options` was filled by the flags. */
+    status (*run)(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options);
+};
+
+extern const struct command command_compile, command_train, command_eval, command_predict, command_export, command_inspect, command_gen;
+
+/* Parses argv (after the verb) and runs; returns the program's exit status. */
+int command_run(const struct command *command, int argument_count, char **arguments);
+void command_help(const struct command *command);
+
+#endif
