@@ -9,7 +9,7 @@ double fmath_exp(double x);
 double fmath_log(double x);
 /* log(1 + x), exact near 0; x > -1. */
 double fmath_log1p(double x);
-/* sin and cos of 2*pi*x for x in [0, 1]. */
+/* cos(2*pi*x) for x in [-1, 1]; error under 1e-15. sin(2*pi*x) is fmath_cos2pi(x - 0.25). */
 double fmath_cos2pi(double x);
 
 static inline double fmath_sigmoid(double x)

@@ -35,6 +35,8 @@ size_t memory_planned_bytes(void);
 size_t memory_resident_bytes(void);
 size_t memory_resident_bytes_max(void);
 size_t memory_available_bytes(void);
+/* The same with the files of the kernel below `root` (ends in '/'): how tests see other machines. */
+size_t memory_available_bytes_at(const char *root);
 
 /* An arena hands out parts of one block, front to back, and is given back whole. */
 struct arena {

@@ -20,13 +20,17 @@ enum random_domain {
 struct random_stream {
     uint32_t key[2];
 };
+/* Philox4x32-10 itself: ten rounds over a counter with a key. */
+void random_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
 struct random_stream random_stream(uint64_t seed, enum random_domain domain, uint64_t stream);
 
 /* Four 32-bit values: block `block` of item `item`. */
 void random_block(struct random_stream stream, uint64_t item, uint32_t block, uint32_t out[4]);
 
-/* Uniform in (0, 1), 2^-24 apart and never 0 or 1, from 32 random bits. */
-static inline float random_unit_f32(uint32_t bits) { return ((float)(bits >> 8) + 0.5f) * 0x1p-24f; }
+/* Uniform in (0, 1), 2^-23 apart and never 0 or 1, from 32 random bits. 23 of them: with the half below, 24 would need a
+ * 25-bit significand, and the greatest would round to 1. */
+static inline float random_unit_f32(uint32_t bits) { return ((float)(bits >> 9) + 0.5f) * 0x1p-23f; }
 /* Uniform in (0, 1) from 64 random bits. */
 static inline double random_unit_f64(uint32_t high, uint32_t low)
 {

@@ -1,0 +1,226 @@
+/* Maps files and replaces them in one piece. Used for graphs, checkpoints, plans and predictions: few files, some of
+ * many gigabytes, so the writer gathers small pieces and hands large ones on.
+ *
+ *     put ──▶ buffer ──write──▶ PATH.tmp.PID ──fsync, rename──▶ PATH ──fsync──▶ its directory
+ */
+#include "engine/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define BUFFER_BYTES ((size_t)256 << 10)
+
+static const char *kind_of_file(mode_t mode)
+{
+    if (S_ISDIR(mode)) return "a directory";
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISSOCK(mode)) return "a socket";
+    if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+    return "something else";
+}
+
+static status file_map_fd(struct file_map *map, const char *path, int fd)
+{
+    static const uint8_t nothing[1];
+    struct stat stat;
+    if (fstat(fd, &stat) != 0) FAIL(IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(stat.st_mode)) FAIL(IO, "%s: expected a regular file, found %s", path, kind_of_file(stat.st_mode));
+    if (stat.st_size == 0) {
+        *map = (struct file_map){.data = nothing};
+        return ST_OK;
+    }
+    size_t bytes = (size_t)stat.st_size;
+    void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) FAIL(IO, "%s: cannot map %zu bytes: %s", path, bytes, strerror(errno));
+    *map = (struct file_map){.data = data, .bytes = bytes};
+    return ST_OK;
+}
+
+status file_map_open(struct file_map *map, const char *path)
+{
+    *map = (struct file_map){0};
+    /* Non-blocking, or opening a pipe would wait for its writer before it can be refused. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) FAIL(IO, "%s: %s", path, strerror(errno));
+    status st = file_map_fd(map, path, fd);
+    close(fd);
+    return st;
+}
+
+void file_map_close(struct file_map *map)
+{
+    if (map->bytes > 0) CHECK(munmap((void *)(uintptr_t)map->data, map->bytes) == 0);
+    *map = (struct file_map){0};
+}
+
+char *file_path_join(const char *directory, const char *name)
+{
+    size_t directory_bytes = strlen(directory);
+    const char *slash = directory_bytes == 0 || directory[directory_bytes - 1] == '/' ? "" : "/";
+    char *path = NULL;
+    CHECK(asprintf(&path, "%s%s%s", directory, slash, name) >= 0);
+    return path;
+}
+
+/* fsync of the directory that holds path, which makes a new name last. */
+static status directory_of_sync(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *directory = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+    CHECK(directory);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int sync_errno = fd < 0 || fsync(fd) != 0 ? errno : 0;
+    if (fd >= 0) close(fd);
+    free(directory);
+    /* A filesystem that cannot sync a directory says EINVAL. */
+    if (sync_errno != 0 && sync_errno != EINVAL) FAIL(IO, "%s: fsync of its directory: %s", path, strerror(sync_errno));
+    return ST_OK;
+}
+
+status file_directory_make(const char *path)
+{
+    if (mkdir(path, 0777) == 0) return directory_of_sync(path);
+    int mkdir_errno = errno;
+    struct stat stat_of_path;
+    if (mkdir_errno == EEXIST && stat(path, &stat_of_path) == 0) {
+        if (S_ISDIR(stat_of_path.st_mode)) return ST_OK;
+        FAIL(IO, "%s: expected a directory, found %s", path,
+             S_ISREG(stat_of_path.st_mode) ? "a regular file" : kind_of_file(stat_of_path.st_mode));
+    }
+    FAIL(IO, "%s: cannot make the directory: %s", path, strerror(mkdir_errno));
+}
+
+/* A name for an open descriptor, like /dev/stdout: the file behind it is another program's to replace. */
+static bool is_descriptor_name(const char *path)
+{
+    static const char *const prefixes[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(path, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    return false;
+}
+
+/* Opens PATH.tmp.PID, with the permissions of the file that it will replace. */
+static status temporary_open(struct file_writer *writer, const struct stat *replaced)
+{
+    CHECK(asprintf(&writer->temporary, "%s.tmp.%ld", writer->path, (long)getpid()) >= 0);
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    writer->fd = open(writer->temporary, flags, 0666);
+    if (writer->fd < 0 && errno == EEXIST && unlink(writer->temporary) == 0) {
+        /* Left by an earlier process of the same number that did not live to remove it. */
+        writer->fd = open(writer->temporary, flags, 0666);
+    }
+    if (writer->fd < 0) {
+        int open_errno = errno;
+        /* Nothing of ours to remove. */
+        free(writer->temporary);
+        writer->temporary = NULL;
+        FAIL(IO, "%s: cannot write beside it: %s", writer->path, strerror(open_errno));
+    }
+    if (replaced && fchmod(writer->fd, replaced->st_mode & 0777) != 0)
+        FAIL(IO, "%s: cannot give the new file the old one's permissions: %s", writer->path, strerror(errno));
+    return ST_OK;
+}
+
+status file_writer_open(struct file_writer *writer, const char *path)
+{
+    *writer = (struct file_writer){.fd = -1};
+    struct stat target;
+    bool exists = stat(path, &target) == 0;
+    if (!exists && errno != ENOENT) FAIL(IO, "%s: %s", path, strerror(errno));
+    if (exists && S_ISDIR(target.st_mode)) FAIL(IO, "%s: expected a file to write, found a directory", path);
+    bool is_direct = exists && (!S_ISREG(target.st_mode) || is_descriptor_name(path));
+
+    /* A link stays, and what it points to is replaced. */
+    writer->path = exists && !is_direct ? realpath(path, NULL) : strdup(path);
+    if (!writer->path) FAIL(IO, "%s: %s", path, strerror(errno));
+    writer->buffer = malloc(BUFFER_BYTES);
+    writer->hash = XXH3_createState();
+    if (!writer->buffer || !writer->hash) FAIL(MEMORY, "%s: %zu bytes for writing it", path, BUFFER_BYTES);
+    CHECK(XXH3_64bits_reset(writer->hash) == XXH_OK);
+    if (!is_direct) return temporary_open(writer, exists ? &target : NULL);
+    writer->fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (writer->fd < 0) FAIL(IO, "%s: %s", path, strerror(errno));
+    return ST_OK;
+}
+
+/* Writes all of it; `offset_bytes`, its place in the file, is for the message. */
+static status write_all(struct file_writer *writer, const uint8_t *data, size_t bytes, uint64_t offset_bytes)
+{
+    while (bytes > 0) {
+        ssize_t written = write(writer->fd, data, bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) FAIL(IO, "%s at byte %" PRIu64 ": %s", writer->path, offset_bytes, strerror(errno));
+        data += written;
+        bytes -= (size_t)written;
+        offset_bytes += (uint64_t)written;
+    }
+    return ST_OK;
+}
+
+static status flush(struct file_writer *writer)
+{
+    size_t bytes = writer->buffered_bytes;
+    writer->buffered_bytes = 0;
+    return write_all(writer, writer->buffer, bytes, writer->written_bytes - bytes);
+}
+
+status file_writer_put(struct file_writer *writer, const void *data, size_t bytes)
+{
+    CHECK(writer->path && writer->fd >= 0);
+    if (bytes == 0) return ST_OK;
+    CHECK(XXH3_64bits_update(writer->hash, data, bytes) == XXH_OK);
+    if (bytes > BUFFER_BYTES - writer->buffered_bytes) TRY(flush(writer));
+    if (bytes >= BUFFER_BYTES) {
+        TRY(write_all(writer, data, bytes, writer->written_bytes));
+    } else {
+        memcpy(writer->buffer + writer->buffered_bytes, data, bytes);
+        writer->buffered_bytes += bytes;
+    }
+    writer->written_bytes += bytes;
+    return ST_OK;
+}
+
+uint64_t file_writer_hash(const struct file_writer *writer) { return XXH3_64bits_digest(writer->hash); }
+
+/* Gives back what the writer holds; a temporary file still under its own name goes. */
+static void writer_close(struct file_writer *writer)
+{
+    /* A zero-initialised writer has fd 0, which is not its own. */
+    if (writer->path && writer->fd >= 0) close(writer->fd);
+    if (writer->temporary) unlink(writer->temporary);
+    free(writer->temporary);
+    free(writer->path);
+    free(writer->buffer);
+    XXH3_freeState(writer->hash);
+    *writer = (struct file_writer){.fd = -1};
+}
+
+status file_writer_commit(struct file_writer *writer)
+{
+    CHECK(writer->path && writer->fd >= 0);
+    TRY(flush(writer));
+    if (writer->temporary && fsync(writer->fd) != 0) FAIL(IO, "%s: fsync: %s", writer->path, strerror(errno));
+    int fd = writer->fd;
+    writer->fd = -1;
+    /* On Linux the descriptor is gone even when close fails, so it is not closed again. */
+    if (close(fd) != 0 && errno != EINTR) FAIL(IO, "%s: close: %s", writer->path, strerror(errno));
+    if (writer->temporary) {
+        if (rename(writer->temporary, writer->path) != 0)
+            FAIL(IO, "%s: cannot rename %s over it: %s", writer->path, writer->temporary, strerror(errno));
+        free(writer->temporary);
+        writer->temporary = NULL;
+        TRY(directory_of_sync(writer->path));
+    }
+    writer_close(writer);
+    return ST_OK;
+}
+
+void file_writer_abort(struct file_writer *writer) { writer_close(writer); }

@@ -1,0 +1,362 @@
+/* Writes messages and events. A few lines a second, from any thread: one lock, one static buffer a kind of line, and one
+ * write(2) a line, so that lines of two threads, or of two processes on one pipe, are never mixed. */
+#include "engine/base/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* A message is cut at this; a status message may be 9000 bytes. */
+#define MESSAGE_BYTES_MAX 10000u
+/* An event's line is kept below this by leaving out what does not fit. */
+#define EVENT_BYTES_MAX 65536u
+#define EVENT_DEPTH_MAX 8u
+#define TERMINAL_CLEAR "\r\033[K"
+
+/* Set by log_open; read by any thread. */
+static atomic_int shared_format = LOG_TEXT;
+static atomic_int shared_verbosity = 0;
+static atomic_bool shared_is_terminal = false;
+
+/* Under line_lock. */
+static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_redrawn; /* the terminal's last line is a progress line */
+
+/* JSON text under construction. What does not fit is left out whole, and the line says so with "cut":true. Room for
+ * the end is kept: CUT_TEXT, a brace a level, the newline. */
+#define CUT_TEXT ",\"cut\":true"
+struct json {
+    char *text;
+    size_t used_bytes, size_bytes;
+    uint32_t depth;          /* open braces                                   */
+    uint32_t left_out_depth; /* braces of objects that did not fit themselves */
+    bool is_cut;
+    bool is_first; /* in its object: no comma before it             */
+};
+
+/* Owned by the one thread that has an event open. */
+static char event_text[EVENT_BYTES_MAX];
+static struct json event = {.text = event_text, .size_bytes = sizeof event_text};
+
+void log_open(enum log_format format, int verbosity)
+{
+    atomic_store(&shared_format, (int)format);
+    atomic_store(&shared_verbosity, verbosity);
+    atomic_store(&shared_is_terminal, format == LOG_TEXT && isatty(STDERR_FILENO));
+}
+
+enum log_format log_format(void) { return (enum log_format)atomic_load(&shared_format); }
+int log_verbosity(void) { return atomic_load(&shared_verbosity); }
+bool log_is_terminal(void) { return atomic_load(&shared_is_terminal); }
+
+/* All of it, in one write(2) unless the kernel takes less. A log that cannot be written has nowhere to say so. */
+static void write_all(int fd, const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t written = write(fd, text, bytes);
+        if (written < 0 && errno == EAGAIN) {
+            struct pollfd ready = {.fd = fd, .events = POLLOUT};
+            poll(&ready, 1, -1);
+        } else if (written < 0 && errno != EINTR) {
+            return;
+        } else if (written > 0) {
+            text += written;
+            bytes -= (size_t)written;
+        }
+    }
+}
+
+/* The length of the well-formed UTF-8 sequence at text (Unicode 15, table 3-7), or 0 if there is none. */
+static size_t utf8_length(const uint8_t *text)
+{
+    uint8_t lead = text[0], least = 0x80, most = 0xBF;
+    size_t length;
+    if (lead < 0x80) return 1;
+    if (lead >= 0xC2 && lead <= 0xDF) length = 2;
+    else if (lead >= 0xE0 && lead <= 0xEF) length = 3;
+    else if (lead >= 0xF0 && lead <= 0xF4) length = 4;
+    else return 0;
+    if (lead == 0xE0) least = 0xA0; /* shorter forms exist    */
+    if (lead == 0xED) most = 0x9F;  /* surrogates             */
+    if (lead == 0xF0) least = 0x90; /* shorter forms exist    */
+    if (lead == 0xF4) most = 0x8F;  /* beyond U+10FFFF        */
+    if (text[1] < least || text[1] > most) return 0;
+    for (size_t i = 2; i < length; i++)
+        if (text[i] < 0x80 || text[i] > 0xBF) return 0;
+    return length;
+}
+
+/* Bytes kept for the end of the line. */
+static size_t json_reserve(const struct json *json) { return sizeof CUT_TEXT + json->depth + sizeof "\n"; }
+
+static bool json_put(struct json *json, const char *text, size_t bytes)
+{
+    if (json->used_bytes + bytes + json_reserve(json) > json->size_bytes) return false;
+    memcpy(json->text + json->used_bytes, text, bytes);
+    json->used_bytes += bytes;
+    return true;
+}
+
+static bool json_put_string(struct json *json, const char *string)
+{
+    bool fits = json_put(json, "\"", 1);
+    for (const uint8_t *at = (const uint8_t *)string; *at && fits;) {
+        size_t length = utf8_length(at);
+        char escape[8];
+        if (length == 0) {
+            fits = json_put(json, "\xEF\xBF\xBD", 3); /* U+FFFD */
+            length = 1;
+        } else if (*at == '"' || *at == '\\') {
+            escape[0] = '\\', escape[1] = (char)*at;
+            fits = json_put(json, escape, 2);
+        } else if (*at < 0x20 || *at == 0x7F) {
+            int bytes = snprintf(escape, sizeof escape, "\\u%04x", *at);
+            fits = json_put(json, escape, (size_t)bytes);
+        } else {
+            fits = json_put(json, (const char *)at, length);
+        }
+        at += length;
+    }
+    return fits && json_put(json, "\"", 1);
+}
+
+/* Puts `,"name":value`, where value is `literal`, or the string `string`; or nothing of it. */
+static bool json_field(struct json *json, const char *name, const char *literal, const char *string)
+{
+    if (json->left_out_depth > 0) return false;
+    size_t before_bytes = json->used_bytes;
+    bool fits = (json->is_first || json_put(json, ",", 1)) && json_put_string(json, name) && json_put(json, ":", 1) &&
+                (literal ? json_put(json, literal, strlen(literal)) : json_put_string(json, string));
+    if (fits) {
+        json->is_first = false;
+    } else {
+        json->used_bytes = before_bytes;
+        json->is_cut = true;
+    }
+    return fits;
+}
+
+static void json_open(struct json *json, const char *name)
+{
+    CHECK(json->depth + json->left_out_depth < EVENT_DEPTH_MAX);
+    if (name && !json_field(json, name, "{", NULL)) {
+        json->left_out_depth++;
+        return;
+    }
+    if (!name) {
+        json->text[0] = '{';
+        json->used_bytes = 1;
+        json->is_cut = false;
+    }
+    json->depth++;
+    json->is_first = true;
+}
+
+/* Puts bytes for which json_reserve has kept room. */
+static void json_put_reserved(struct json *json, const char *text)
+{
+    size_t bytes = strlen(text);
+    CHECK(json->used_bytes + bytes <= json->size_bytes);
+    memcpy(json->text + json->used_bytes, text, bytes);
+    json->used_bytes += bytes;
+}
+
+static void json_close(struct json *json)
+{
+    if (json->left_out_depth > 0) {
+        json->left_out_depth--;
+        return;
+    }
+    CHECK(json->depth > 0);
+    if (json->depth == 1 && json->is_cut) json_put_reserved(json, json->is_first ? CUT_TEXT + 1 : CUT_TEXT);
+    json_put_reserved(json, "}");
+    json->depth--;
+    json->is_first = false;
+}
+
+/* The caller holds line_lock. */
+static void json_write(struct json *json)
+{
+    json_put_reserved(json, "\n");
+    write_all(STDOUT_FILENO, json->text, json->used_bytes);
+}
+
+/* Formats a message, cut at the buffer's end before a character that does not fit whole. */
+static void message_format(char message[MESSAGE_BYTES_MAX], const char *format, va_list arguments)
+{
+    int wanted = vsnprintf(message, MESSAGE_BYTES_MAX, format, arguments);
+    if (wanted < 0) message[0] = '\0';
+    if (wanted < (int)MESSAGE_BYTES_MAX) return;
+    size_t bytes = MESSAGE_BYTES_MAX - 1, lead = bytes;
+    while (lead > 1 && bytes - lead < 3 && ((uint8_t)message[lead - 1] & 0xC0) == 0x80) lead--;
+    if ((uint8_t)message[lead - 1] >= 0xC0 && utf8_length((const uint8_t *)message + lead - 1) == 0) bytes = lead - 1;
+    message[bytes] = '\0';
+}
+
+/* Writes one line, or several, for people to standard error. A path or a value of the user's may hold control
+ * characters that would steer a terminal; they become '?'. */
+static void text_line(const char *prefix, const char *message)
+{
+    static char line[sizeof TERMINAL_CLEAR + 64 + MESSAGE_BYTES_MAX]; /* under line_lock */
+    pthread_mutex_lock(&line_lock);
+    int bytes = snprintf(line, sizeof line, "%s%s", is_redrawn ? TERMINAL_CLEAR : "", prefix);
+    for (const char *at = message; *at && (size_t)bytes < sizeof line - 1; at++) {
+        bool is_control = ((uint8_t)*at < 0x20 && *at != '\n' && *at != '\t') || *at == 0x7F;
+        line[bytes++] = is_control ? '?' : *at;
+    }
+    line[bytes++] = '\n';
+    is_redrawn = false;
+    write_all(STDERR_FILENO, line, (size_t)bytes);
+    pthread_mutex_unlock(&line_lock);
+}
+
+/* An event of its own with the one field "text"; may be written while another thread has an event open. */
+static void message_event(const char *name, const char *message)
+{
+    static char text[6 * MESSAGE_BYTES_MAX + 128]; /* every byte as \u00XX; under line_lock */
+    pthread_mutex_lock(&line_lock);
+    struct json json = {.text = text, .size_bytes = sizeof text};
+    json_open(&json, NULL);
+    json_field(&json, "event", NULL, name);
+    json_field(&json, "text", NULL, message);
+    json_close(&json);
+    json_write(&json);
+    pthread_mutex_unlock(&line_lock);
+}
+
+#define FORMAT_MESSAGE(message, format)                                                                             \
+    char message[MESSAGE_BYTES_MAX];                                                                                \
+    do {                                                                                                            \
+        va_list arguments;                                                                                          \
+        va_start(arguments, format);                                                                                \
+        message_format(message, format, arguments);                                                                \
+        va_end(arguments);                                                                                          \
+    } while (0)
+
+void log_info(const char *format, ...)
+{
+    if (log_format() == LOG_JSON || log_verbosity() < 0) return;
+    FORMAT_MESSAGE(message, format);
+    text_line("", message);
+}
+
+void log_detail(const char *format, ...)
+{
+    if (log_format() == LOG_JSON || log_verbosity() < 1) return;
+    FORMAT_MESSAGE(message, format);
+    text_line("", message);
+}
+
+void log_warning(const char *format, ...)
+{
+    FORMAT_MESSAGE(message, format);
+    if (log_format() == LOG_JSON) message_event("warning", message);
+    else text_line("heterps-run: warning: ", message);
+}
+
+void log_error(const char *format, ...)
+{
+    FORMAT_MESSAGE(message, format);
+    text_line("heterps-run: error: ", message);
+    if (log_format() == LOG_JSON) message_event("error", message);
+}
+
+void log_redraw(const char *format, ...)
+{
+    if (!log_is_terminal() || log_verbosity() < 0) return;
+    FORMAT_MESSAGE(message, format);
+    struct winsize size;
+    size_t columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+    static char line[sizeof TERMINAL_CLEAR + MESSAGE_BYTES_MAX]; /* under line_lock */
+    pthread_mutex_lock(&line_lock);
+    size_t bytes = sizeof TERMINAL_CLEAR - 1;
+    memcpy(line, TERMINAL_CLEAR, bytes);
+    /* One column less than there are: a full line would move the cursor to the next. */
+    size_t column = 0;
+    for (const char *at = message; *at; at++) {
+        bool is_continued = ((uint8_t)*at & 0xC0) == 0x80;
+        if (!is_continued && ++column >= columns) break;
+        line[bytes++] = (uint8_t)*at < 0x20 || *at == 0x7F ? ' ' : *at;
+    }
+    is_redrawn = true;
+    write_all(STDERR_FILENO, line, bytes);
+    pthread_mutex_unlock(&line_lock);
+}
+
+void log_event_begin(const char *name)
+{
+    if (log_format() != LOG_JSON) return;
+    CHECK(event.depth == 0);
+    json_open(&event, NULL);
+    json_field(&event, "event", NULL, name);
+}
+
+/* The event that a field goes to, or NULL where there is none to write. */
+static struct json *event_of_field(void)
+{
+    if (log_format() != LOG_JSON) return NULL;
+    CHECK(event.depth > 0);
+    return &event;
+}
+
+void log_event_u64(const char *name, uint64_t value)
+{
+    struct json *json = event_of_field();
+    if (!json) return;
+    char literal[24];
+    snprintf(literal, sizeof literal, "%" PRIu64, value);
+    json_field(json, name, literal, NULL);
+}
+
+void log_event_f64(const char *name, double value)
+{
+    struct json *json = event_of_field();
+    if (!json) return;
+    char literal[40] = "null";
+    /* The fewest digits that read back as the same number. */
+    for (int digits = 15; isfinite(value) && digits <= 17; digits++) {
+        snprintf(literal, sizeof literal, "%.*g", digits, value);
+        if (strtod(literal, NULL) == value) break;
+    }
+    json_field(json, name, literal, NULL);
+}
+
+void log_event_text(const char *name, const char *value)
+{
+    struct json *json = event_of_field();
+    if (json) json_field(json, name, NULL, value);
+}
+
+void log_event_open(const char *name)
+{
+    struct json *json = event_of_field();
+    if (json) json_open(json, name);
+}
+
+void log_event_close(void)
+{
+    struct json *json = event_of_field();
+    if (!json) return;
+    CHECK(json->depth + json->left_out_depth > 1);
+    json_close(json);
+}
+
+void log_event_end(void)
+{
+    struct json *json = event_of_field();
+    if (!json) return;
+    CHECK(json->depth == 1 && json->left_out_depth == 0);
+    json_close(json);
+    pthread_mutex_lock(&line_lock);
+    json_write(json);
+    pthread_mutex_unlock(&line_lock);
+}
