@@ -12,6 +12,8 @@ enum { MISSING_NONE, MISSING_KEY };
 enum { BAD_LINES_ERROR, BAD_LINES_SKIP };
 enum { PRECISION_F32 };
 enum { SYNC_BSP };
+extern const char *const cfg_data_formats[], *const cfg_ids_over[], *const cfg_transforms[], *const cfg_missing[], *const cfg_bad_lines[],
+    *const cfg_precisions[], *const cfg_syncs[]; /* each ends in NULL */
 
 #define CFG_CTYPE_U32 uint32_t
 #define CFG_CTYPE_U64 uint64_t
