@@ -1,7 +1,7 @@
 /* The compiled graph, in memory as in the file: fixed-size little-endian records in 64-byte aligned sections behind one
  * header, so that a file is mapped read-only, validated once and used in place.
  *
- *   header | text | strings | tensors | args | nodes | layers | fields | tables | optimizers | updates
+ *   header | text | strings | tensors | args | nodes | layers | fields | denses | tables | optimizers | updates
  *
  * Data flows one way: nodes are in the order of execution, first all forward nodes, then all backward nodes; updates follow
  * once a step. Records refer to each other by index, to names by byte offset into `strings`.
@@ -25,6 +25,7 @@
 #define GRAPH_VERSION 1u
 #define GRAPH_NONE UINT32_MAX
 #define GRAPH_COUNT_MAX (1u << 24) /* records of a kind */
+#define GRAPH_TABLES_MAX 256u
 
 typedef enum {
 #define OP(id, ...) OP_ID_##id,
@@ -87,9 +88,12 @@ struct graph_layer {
     uint64_t input_bytes, output_bytes; /* an example: what it reads from other layers, and they from it */
 };
 
+/* A column of the data: a sparse field, or a numeric column. */
 struct graph_field {
     uint32_t name;
-    uint32_t ids_max;
+    uint32_t ids_max; /* fields: greatest number of keys; numeric columns: 0               */
+    uint32_t column;  /* its place among the format's columns of the kind: C3 is 2, I1 is 0 */
+    uint32_t reserved;
 };
 
 struct graph_table {
@@ -99,8 +103,8 @@ struct graph_table {
     uint32_t init;        /* enum random_init                                              */
     float init_scale;
     uint32_t optimizer;   /* index of optimizers                                           */
-    uint32_t share;       /* fields that look it up, for the budget                        */
-    uint32_t reserved;
+    uint32_t field_count;   /* fields that look it up                                      */
+    uint32_t key_count_max; /* greatest number of keys that they have in an example        */
 };
 
 #define OPTIMIZER_PARAM_COUNT 6
@@ -121,7 +125,7 @@ struct graph_update {
 
 enum graph_section {
     SECTION_TEXT, SECTION_STRINGS, SECTION_TENSORS, SECTION_ARGS, SECTION_NODES, SECTION_LAYERS, SECTION_FIELDS,
-    SECTION_TABLES, SECTION_OPTIMIZERS, SECTION_UPDATES, SECTION_COUNT
+    SECTION_DENSES, SECTION_TABLES, SECTION_OPTIMIZERS, SECTION_UPDATES, SECTION_COUNT
 };
 
 struct graph_header {
@@ -153,7 +157,8 @@ struct graph {
     const uint32_t *args;
     const struct graph_node *nodes;
     const struct graph_layer *layers;
-    const struct graph_field *fields;
+    const struct graph_field *fields; /* [field_count]  */
+    const struct graph_field *denses; /* [header->dense_count] */
     const struct graph_table *tables;
     const struct graph_optimizer *optimizers;
     const struct graph_update *updates;

@@ -35,8 +35,8 @@ struct op_context {
 
 enum op_traits {
     OP_LOOKS_UP = 1,      /* reads rows through the ticket                                               */
-    OP_HAS_PARAMS = 2,
-    OP_IS_MATMUL = 4,     /* can take an activation into itself (fusion)                                  */
+    OP_READS_IN = 2,      /* its backward pass reads its inputs' values, so they stay in memory until then */
+    OP_READS_OUT = 4,     /* … its output's values                                                       */
     OP_IS_ACTIVATION = 8, /* elementwise; its gradient follows from its output                            */
     OP_IS_RANDOM = 16,
     OP_IS_LOSS = 32,
@@ -57,14 +57,19 @@ struct embed_bag_attr {
     uint32_t pool; /* max saves which occurrence won, [B, fields * dim] u32 key positions (ROW_NONE: no key) */
     uint32_t dim;
 };
+/* Glorot's uniform, whose width follows from the shape. */
+#define FC_INIT_GLOROT ((uint8_t)INIT_COUNT)
 struct fc_attr {
     uint32_t units;
-    uint32_t has_bias;
-    uint32_t activation;       /* enum activation, of this op's output                                   */
-    float slope;               /* of leaky ReLU                                                          */
-    uint32_t dout_is_dz;       /* fusion: the consumer has multiplied dout by the activation's slope      */
-    uint32_t input_activation; /* fusion: multiply din by this slope at the input                         */
+    float slope;              /* of leaky ReLU                                                           */
     float input_slope;
+    float init_scale;
+    uint8_t init;             /* of the weight: enum random_init with init_scale, or FC_INIT_GLOROT       */
+    uint8_t has_bias;
+    uint8_t activation;       /* enum activation, of this op's output                                    */
+    uint8_t dout_is_dz;       /* fusion: the consumer has multiplied dout by the activation's slope       */
+    uint8_t input_activation; /* fusion: multiply din by this slope at the input                          */
+    uint8_t reserved[3];
 };
 struct leaky_relu_attr {
     float slope;
@@ -72,6 +77,11 @@ struct leaky_relu_attr {
 struct dropout_attr {
     float rate;
 };
+_Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES, "the longest of them");
+
+/* No tensor is wider, and no parameter has more numbers: so no size or cost that is computed from a graph overflows 64 bits. */
+#define OP_COLS_MAX (1u << 24)
+#define OP_PRODUCT_MAX ((uint64_t)1 << 36)
 
 /* What a shape rule says. Input shapes are given; the rule sets outputs, parameters, saved tensors. */
 #define OP_PARAMS_MAX 4
@@ -112,13 +122,19 @@ struct op_parse {
     void *compiler;
 };
 
+/* The keys of an op's section besides those that every op has; at most OP_KEYS_MAX. */
+#define OP_KEYS_MAX 16
+struct op_keys {
+    const struct cfg_key *items; /* [count]; offsets are into the op's key struct                        */
+    uint32_t count;
+    uint32_t bytes;              /* of the key struct                                                    */
+};
+
 struct op {
     const char *name, *section, *source;
     enum op_inputs inputs;
     uint32_t traits;
-    const struct cfg_key *keys;
-    uint32_t key_count;
-    uint32_t keys_bytes; /* of the key struct                                                            */
+    const struct op_keys *keys;
     status (*parse)(const struct op_parse *);
     /* INVALID (with a sentence without place) if attributes or input shapes cannot be: also run on every loaded graph,
      * so it trusts nothing in attr. `graph` gives tables (NULL-safe counts are the caller's). */

@@ -14,11 +14,16 @@
 typedef void optimizer_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad, size_t count, float scale,
                               uint64_t t);
 
+struct optimizer_param {
+    const char *name; /* key after the learning rate                                                    */
+    float fallback, min, max;
+};
 struct optimizer {
     const char *name, *source;
     uint32_t state_count; /* floats a weight                                                             */
-    const char *const *param_names; /* keys after the learning rate, NULL-terminated, at most OPTIMIZER_PARAM_COUNT */
-    const float *param_defaults, *param_mins, *param_maxs;
+    uint32_t counts;      /* 1: the rule needs t                                                         */
+    const struct optimizer_param *params; /* their values are graph_optimizer.param[i]; ends with name == NULL, at most
+                                             OPTIMIZER_PARAM_COUNT                                       */
     float (*state_init)(const struct graph_optimizer *o, uint32_t state); /* first value of a state float  */
     optimizer_update *update; /* plain reference                                                       */
 };
@@ -28,5 +33,21 @@ extern const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT];
  * optimizer counts (Adam). */
 uint32_t optimizer_span_floats(const struct graph_optimizer *o, uint32_t dim);
 bool optimizer_counts(const struct graph_optimizer *o);
+
+/* The gradient that a rule sees. */
+static inline float optimizer_gradient(const struct graph_optimizer *o, float weight, float grad, float scale)
+{
+    return grad * scale + o->l2 * weight;
+}
+/* base^t by repeated squaring, in double: the same bits on every machine. */
+double optimizer_power(double base, uint64_t t);
+
+#define LEARNING_RATE_MAX 1e6f
+/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out; l2 is 0, parameters that are not named have their
+ * defaults. Any other text is INVALID, with a sentence without place (expected, found, the nearest name): the caller adds
+ * file and line. */
+MUST_USE status optimizer_parse(const char *text, struct graph_optimizer *out);
+/* INVALID, with a sentence without place, unless kind and every number are within what optimizer_parse gives. */
+MUST_USE status optimizer_validate(const struct graph_optimizer *o);
 
 #endif

@@ -1,0 +1,169 @@
+/* Compiles model text into a graph: runs the passes of compiler.h in order and lays the records out as an image (graph.h), which is
+ * then bound and validated exactly like one that was read from a file. The same text gives the same bytes. */
+#include "graph/compiler.h"
+#include "graph/graph_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+void *list_add(struct list *list)
+{
+    if (list->count == list->max) {
+        uint32_t max = list->max ? 2 * list->max : 64;
+        void *items = list->count >= GRAPH_COUNT_MAX ? NULL : realloc(list->items, max * list->item_bytes);
+        if (items == NULL) {
+            (void)status_fail(ST_MEMORY, __FILE__, __LINE__, "the model needs more than %u records of one kind, or more memory than there is",
+                              list->count);
+            return NULL;
+        }
+        list->items = items;
+        list->max = max;
+    }
+    uint8_t *item = (uint8_t *)list->items + list->count++ * list->item_bytes;
+    return memset(item, 0, list->item_bytes);
+}
+
+status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset)
+{
+    /* The text may itself lie in `strings`, which moves as it grows. */
+    char copy[INI_VALUE_BYTES_MAX + 1];
+    size_t bytes = strlen(text) + 1;
+    CHECK(bytes <= sizeof copy);
+    memcpy(copy, text, bytes);
+    *offset = c->strings.count;
+    for (size_t i = 0; i < bytes; i++) {
+        char *byte = list_add(&c->strings);
+        if (byte == NULL) return ST_MEMORY;
+        *byte = copy[i];
+    }
+    return ST_OK;
+}
+
+/* --- what a trained model depends on ---------------------------------------------------------------------------------- */
+
+/* Hashes parameters, tables, columns and forward ops, but nothing of the recipe (batch, learning rates, paths) and no memory offset, so
+ * that a model trained under one recipe is served under another. */
+static uint64_t model_hash(struct compiler *c)
+{
+    XXH3_state_t *state = XXH3_createState();
+    CHECK(state != NULL);
+    XXH3_64bits_reset(state);
+#define HASH(value) XXH3_64bits_update(state, &(value), sizeof(value))
+#define HASH_TEXT(offset) XXH3_64bits_update(state, compiler_string(c, offset), strlen(compiler_string(c, offset)) + 1)
+    for (uint32_t i = 0; i < c->fields.count; i++) {
+        const struct graph_field *f = LIST_AT(c->fields, struct graph_field, i);
+        HASH_TEXT(f->name);
+        HASH(f->ids_max);
+    }
+    for (uint32_t i = 0; i < c->denses.count; i++) HASH_TEXT(LIST_AT(c->denses, struct graph_field, i)->name);
+    uint32_t rules[3] = {c->settings.data_format, c->settings.data_transform, c->settings.data_missing};
+    HASH(rules);
+    HASH(c->settings.data_missing_value);
+    for (uint32_t i = 0; i < c->tables.count; i++) {
+        const struct graph_table *t = LIST_AT(c->tables, struct graph_table, i);
+        HASH_TEXT(t->name);
+        HASH(t->dim);
+        HASH(t->init);
+        HASH(t->init_scale);
+        HASH(LIST_AT(c->optimizers, struct graph_optimizer, t->optimizer)->kind);
+    }
+    HASH(LIST_AT(c->optimizers, struct graph_optimizer, 0)->kind);
+    for (uint32_t i = 0; i < c->tensors.count; i++) {
+        const struct graph_tensor *t = compiler_tensor(c, i);
+        if (t->kind != TENSOR_PARAM) continue;
+        HASH_TEXT(t->name);
+        HASH(t->rows);
+        HASH(t->cols);
+    }
+    for (uint32_t i = 0; i < c->forward_count; i++) {
+        const struct graph_node *n = compiler_node(c, i);
+        const char *name = op_table[n->op].name;
+        XXH3_64bits_update(state, name, strlen(name) + 1);
+        HASH(n->attr);
+        for (uint32_t k = 0; k < n->input_count; k++) HASH_TEXT(compiler_tensor(c, compiler_args(c, n)[k])->name);
+    }
+    HASH(c->settings.train_seed);
+    uint64_t hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return hash;
+}
+
+/* --- the image ------------------------------------------------------------------------------------------------------------ */
+
+static status image_write(struct compiler *c, uint8_t **image, size_t *image_bytes)
+{
+    struct graph_header *h = &c->header;
+    memcpy(h->magic, GRAPH_MAGIC, sizeof h->magic);
+    h->version = GRAPH_VERSION;
+    h->header_bytes = sizeof *h;
+    h->seed = c->settings.train_seed;
+    struct list text = {.item_bytes = 1};
+    size_t text_bytes;
+    text.items = ini_text(&c->ini, &text_bytes);
+    if (text.items == NULL) FAIL(MEMORY, "no memory to compile the model");
+    text.count = (uint32_t)text_bytes;
+    const struct list *sections[SECTION_COUNT] = {
+        [SECTION_TEXT] = &text,           [SECTION_STRINGS] = &c->strings,       [SECTION_TENSORS] = &c->tensors,
+        [SECTION_ARGS] = &c->args,        [SECTION_NODES] = &c->nodes,           [SECTION_LAYERS] = &c->layers,
+        [SECTION_FIELDS] = &c->fields,    [SECTION_DENSES] = &c->denses,         [SECTION_TABLES] = &c->tables,
+        [SECTION_OPTIMIZERS] = &c->optimizers, [SECTION_UPDATES] = &c->updates};
+    uint64_t offset = arena_bytes(sizeof *h);
+    for (int i = 0; i < SECTION_COUNT; i++) {
+        h->section[i].offset = offset;
+        h->section[i].count = sections[i]->count;
+        offset += arena_bytes(sections[i]->count * sections[i]->item_bytes);
+    }
+    h->file_bytes = offset;
+    uint8_t *bytes = aligned_alloc(CACHE_LINE_BYTES, offset);
+    if (bytes != NULL) {
+        memset(bytes, 0, offset);
+        memcpy(bytes, h, sizeof *h);
+        for (int i = 0; i < SECTION_COUNT; i++)
+            if (sections[i]->count) memcpy(bytes + h->section[i].offset, sections[i]->items, sections[i]->count * sections[i]->item_bytes);
+        uint64_t checksum = XXH3_64bits(bytes, offset);
+        memcpy(bytes + offsetof(struct graph_header, checksum), &checksum, sizeof checksum);
+    }
+    free(text.items);
+    if (bytes == NULL) FAIL(MEMORY, "no memory to compile the model");
+    *image = bytes;
+    *image_bytes = offset;
+    return ST_OK;
+}
+
+static status compile(struct compiler *c, const char *const *assignments, uint32_t assignment_count, uint8_t **image, size_t *image_bytes)
+{
+    for (uint32_t i = 0; i < assignment_count; i++) TRY(ini_set(&c->ini, assignments[i], settings_kinds));
+    TRY(compile_parse(c));
+    c->header.model_hash = model_hash(c); /* before fusion, which may differ between versions of the compiler */
+    compile_fuse(c);
+    TRY(compile_backward(c));
+    TRY(compile_memory(c));
+    return image_write(c, image, image_bytes);
+}
+
+status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes, const char *const *assignments,
+                     uint32_t assignment_count)
+{
+    memset(graph, 0, sizeof *graph);
+    struct compiler c = {
+        .strings.item_bytes = 1, .tensors.item_bytes = sizeof(struct graph_tensor), .args.item_bytes = sizeof(uint32_t),
+        .nodes.item_bytes = sizeof(struct graph_node), .layers.item_bytes = sizeof(struct graph_layer),
+        .fields.item_bytes = sizeof(struct graph_field), .denses.item_bytes = sizeof(struct graph_field),
+        .tables.item_bytes = sizeof(struct graph_table), .optimizers.item_bytes = sizeof(struct graph_optimizer),
+        .updates.item_bytes = sizeof(struct graph_update)};
+    uint8_t *image = NULL;
+    size_t image_bytes = 0;
+    TRY(ini_parse(&c.ini, path, text, text_bytes));
+    status st = compile(&c, assignments, assignment_count, &image, &image_bytes);
+    ini_free(&c.ini);
+    for (struct list *list = &c.strings; list <= &c.updates; list++) free(list->items);
+    if (st != ST_OK) return st;
+    st = graph_bind(graph, path, image, image_bytes);
+    if (st != ST_OK) {
+        free(image);
+        return st;
+    }
+    graph->owned = image;
+    return ST_OK;
+}

@@ -1,0 +1,141 @@
+/* Differentiates the forward nodes: a gradient tensor for everything that a parameter or a row can move, and a backward
+ * node for every node between those and the loss, in reverse order. A tensor with several consumers gets its gradient from
+ * each: the first backward node to run writes it, the later ones add. */
+#include "graph/compiler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static status gradient_add(struct compiler *c, uint32_t of, enum tensor_kind kind)
+{
+    char name[2 * INI_NAME_BYTES_MAX + 8];
+    snprintf(name, sizeof name, "d.%s", compiler_string(c, compiler_tensor(c, of)->name));
+    uint32_t name_offset;
+    TRY(compiler_string_add(c, name, &name_offset));
+    struct graph_tensor *t = list_add(&c->tensors);
+    if (t == NULL) return ST_MEMORY;
+    *t = *compiler_tensor(c, of);
+    t->kind = (uint8_t)kind;
+    t->name = name_offset;
+    t->init = INIT_ZEROS;
+    t->init_scale = 0;
+    t->grad = GRAPH_NONE;
+    compiler_tensor(c, of)->grad = c->tensors.count - 1;
+    return ST_OK;
+}
+
+/* The section that a node came from, for messages: compile runs right after parse, so the ini is still there. */
+static status node_fail(struct compiler *c, const struct graph_node *node, const char *message)
+{
+    const char *name = compiler_string(c, node->name);
+    const struct ini_section *section = ini_find(&c->ini, op_table[node->op].section, name);
+    CHECK(section != NULL);
+    return ini_fail(&c->ini, section, NULL, "%s", message);
+}
+
+static status loss_find(struct compiler *c, uint32_t *loss_node)
+{
+    *loss_node = GRAPH_NONE;
+    for (uint32_t i = 0; i < c->forward_count; i++) {
+        const struct graph_node *node = compiler_node(c, i);
+        if (!(op_table[node->op].traits & OP_IS_LOSS)) continue;
+        if (*loss_node != GRAPH_NONE) return node_fail(c, node, "a second loss; expected one");
+        *loss_node = i;
+    }
+    if (*loss_node == GRAPH_NONE)
+        FAIL(INVALID, "%s: the model has no loss; expected a section like [loss bce] with input = NAME", c->ini.path);
+    return ST_OK;
+}
+
+status compile_backward(struct compiler *c)
+{
+    uint32_t loss_node;
+    TRY(loss_find(c, &loss_node));
+    struct graph_header *h = &c->header;
+    h->label_tensor = c->label_tensor;
+    h->logit_tensor = compiler_args(c, compiler_node(c, loss_node))[0];
+    h->loss_tensor = compiler_output(c, compiler_node(c, loss_node));
+
+    /* Which tensors the loss reads, directly or not. */
+    uint32_t tensor_count = c->tensors.count;
+    bool *is_read = calloc(tensor_count, 1);
+    if (is_read == NULL) FAIL(MEMORY, "no memory to compile the model");
+    is_read[h->loss_tensor] = true;
+    status st = ST_OK;
+    for (uint32_t i = c->forward_count; i-- > 0;) {
+        const struct graph_node *node = compiler_node(c, i);
+        if (!is_read[compiler_output(c, node)]) {
+            st = node_fail(c, node, "nothing that leads to the loss reads this; remove it, or make it an input");
+            goto done;
+        }
+        for (uint32_t k = 0; k < node->input_count; k++) is_read[compiler_args(c, node)[k]] = true;
+    }
+
+    /* Which tensors parameters or rows can move, in forward order; they get a gradient. */
+    for (uint32_t i = 0; i < c->forward_count; i++) {
+        bool moves = op_table[compiler_node(c, i)->op].traits & OP_LOOKS_UP;
+        for (uint32_t k = 0; k < compiler_node(c, i)->param_count; k++) {
+            uint32_t param = compiler_args(c, compiler_node(c, i))[compiler_node(c, i)->input_count + k];
+            TRY_GOTO(gradient_add(c, param, TENSOR_PARAM_GRAD), done);
+            moves = true;
+        }
+        for (uint32_t k = 0; k < compiler_node(c, i)->input_count; k++) {
+            const struct graph_tensor *t = compiler_tensor(c, compiler_args(c, compiler_node(c, i))[k]);
+            moves = moves || (t->kind == TENSOR_ACTIVATION && t->grad != GRAPH_NONE);
+        }
+        if (moves && i != loss_node) TRY_GOTO(gradient_add(c, compiler_output(c, compiler_node(c, i)), TENSOR_ACTIVATION), done);
+    }
+    if (compiler_tensor(c, h->logit_tensor)->kind != TENSOR_ACTIVATION || compiler_tensor(c, h->logit_tensor)->grad == GRAPH_NONE) {
+        st = node_fail(c, compiler_node(c, loss_node), "the loss depends on no parameter and no table: there is nothing to train");
+        goto done;
+    }
+
+    /* Backward nodes. is_read now says: this gradient has been written by a node that runs earlier. */
+    bool *is_written = calloc(c->tensors.count, 1);
+    if (is_written == NULL) {
+        st = ST_MEMORY;
+        goto done;
+    }
+    for (uint32_t i = c->forward_count; i-- > 0 && st == ST_OK;) {
+        bool needed = i == loss_node || compiler_tensor(c, compiler_output(c, compiler_node(c, i)))->grad != GRAPH_NONE;
+        if (!needed) continue;
+        if (list_add(&c->nodes) == NULL) {
+            st = ST_MEMORY;
+            break;
+        }
+        struct graph_node *forward = compiler_node(c, i), *backward = compiler_node(c, c->nodes.count - 1);
+        forward->other = c->nodes.count - 1;
+        *backward = (struct graph_node){.op = forward->op, .pass = PASS_BACKWARD, .layer = forward->layer, .name = forward->name, .other = i,
+                                        .arg_begin = c->args.count, .input_count = forward->input_count};
+        for (uint32_t k = 0; k < forward->input_count; k++) {
+            uint32_t *flag = list_add(&c->args);
+            if (flag == NULL) {
+                st = ST_MEMORY;
+                break;
+            }
+            const struct graph_tensor *input = compiler_tensor(c, compiler_args(c, forward)[k]);
+            if (input->grad == GRAPH_NONE) continue;
+            *flag = is_written[input->grad];
+            is_written[input->grad] = true;
+        }
+    }
+    free(is_written);
+    if (st != ST_OK) goto done;
+
+    /* One update of all parameters together, which lie one after another, and one a table. */
+    bool has_params = false;
+    for (uint32_t i = 0; i < c->tensors.count; i++) has_params = has_params || compiler_tensor(c, i)->kind == TENSOR_PARAM;
+    if (has_params) {
+        struct graph_update *update = list_add(&c->updates);
+        if (update == NULL) TRY_GOTO(ST_MEMORY, done);
+        *update = (struct graph_update){.optimizer = 0, .table = GRAPH_NONE};
+    }
+    for (uint32_t i = 0; i < c->tables.count; i++) {
+        struct graph_update *update = list_add(&c->updates);
+        if (update == NULL) TRY_GOTO(ST_MEMORY, done);
+        *update = (struct graph_update){.optimizer = LIST_AT(c->tables, struct graph_table, i)->optimizer, .table = i};
+    }
+done:
+    free(is_read);
+    return st;
+}

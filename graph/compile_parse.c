@@ -1,0 +1,449 @@
+/* Reads model text into the compiler's records: columns, tables and optimizers first, then each op's section, in order,
+ * into a forward node with its tensors. A name must be defined above the line that uses it, so a graph cannot have a cycle. */
+#include "graph/compiler.h"
+#include "graph/init.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What every op's section may say besides the op's own keys. */
+struct common_keys {
+    const char *input, *label, *layer;
+};
+static const struct cfg_key common_keys[] = {
+    {"input", CFG_TEXT, NULL, 0, 0, "", "what goes in: names of columns or of sections above, separated by commas",
+     offsetof(struct common_keys, input), NULL},
+    {"layer", CFG_TEXT, "", 0, 0, "", "scheduling layer; neighbouring ops of one layer share its name; empty: a layer of its own",
+     offsetof(struct common_keys, layer), NULL},
+};
+static const struct cfg_key label_key = {"label", CFG_TEXT, "", 0, 0, "", "the label's name; empty: that of [data]", offsetof(struct common_keys, label), NULL};
+
+uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_MAX])
+{
+    uint32_t count = sizeof common_keys / sizeof *common_keys;
+    memcpy(keys, common_keys, sizeof common_keys);
+    if (op->inputs == OP_INPUTS_LOSS) keys[count++] = label_key;
+    return count;
+}
+
+static bool is_name(const char *text)
+{
+    if (!*text) return false;
+    for (const char *p = text; *p; p++)
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_' || (*p == '-' && p > text) ||
+              (*p == '.' && p > text)))
+            return false;
+    return true;
+}
+
+/* --- lists of names: "a, b, C1..C26" ------------------------------------------------------------------------------- */
+
+struct name_item {
+    char name[INI_NAME_BYTES_MAX];
+};
+
+/* Splits the number off the end of a name: "C12" gives 1 and 12. False without one, or with a leading zero. */
+static bool split_number(const char *name, size_t *stem_bytes, uint32_t *number)
+{
+    size_t bytes = strlen(name), digits = 0;
+    while (digits < bytes && name[bytes - digits - 1] >= '0' && name[bytes - digits - 1] <= '9') digits++;
+    if (digits == 0 || digits > 8 || (digits > 1 && name[bytes - digits] == '0')) return false;
+    *stem_bytes = bytes - digits;
+    *number = 0;
+    for (size_t i = bytes - digits; i < bytes; i++) *number = *number * 10 + (uint32_t)(name[i] - '0');
+    return true;
+}
+
+/* Calls `each` for every name of the list, ranges written out. */
+static status names_each(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry, const char *text,
+                         status (*each)(struct compiler *, const struct ini_section *, const struct ini_entry *, const char *name, void *context),
+                         void *context)
+{
+    while (*text) {
+        size_t bytes = strcspn(text, ",");
+        char item[2 * INI_NAME_BYTES_MAX + 4];
+        const char *begin = text, *end = text + bytes;
+        while (begin < end && (*begin == ' ' || *begin == '\t')) begin++;
+        while (end > begin && (end[-1] == ' ' || end[-1] == '\t')) end--;
+        if ((size_t)(end - begin) >= sizeof item) return ini_fail(&c->ini, section, entry, "a name of %zu bytes is too long", (size_t)(end - begin));
+        memcpy(item, begin, (size_t)(end - begin));
+        item[end - begin] = 0;
+        text += bytes + (text[bytes] == ',');
+        char *dots = strstr(item, "..");
+        if (dots == NULL) {
+            if (!is_name(item) || strlen(item) >= INI_NAME_BYTES_MAX)
+                return ini_fail(&c->ini, section, entry, "expected a name of letters, digits, _ - . between commas, found \"%s\"", item);
+            TRY(each(c, section, entry, item, context));
+            continue;
+        }
+        *dots = 0;
+        size_t stem, last_stem;
+        uint32_t first, last;
+        if (!is_name(item) || !is_name(dots + 2) || !split_number(item, &stem, &first) || !split_number(dots + 2, &last_stem, &last) ||
+            stem != last_stem || memcmp(item, dots + 2, stem) != 0 || last < first || stem + 9 >= INI_NAME_BYTES_MAX)
+            return ini_fail(&c->ini, section, entry, "expected a range like C1..C26, found \"%s..%s\"", item, dots + 2);
+        if (last - first > 100000) return ini_fail(&c->ini, section, entry, "the range %s..%s has more than 100000 names", item, dots + 2);
+        for (uint32_t i = first; i <= last; i++) {
+            char name[INI_NAME_BYTES_MAX + 12];
+            snprintf(name, sizeof name, "%.*s%u", (int)stem, item, i);
+            TRY(each(c, section, entry, name, context));
+        }
+    }
+    return ST_OK;
+}
+
+/* --- what a name stands for ----------------------------------------------------------------------------------------- */
+
+static uint32_t tensor_find(struct compiler *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->tensors.count; i++) {
+        const struct graph_tensor *t = compiler_tensor(c, i);
+        if (strcmp(compiler_string(c, t->name), name) == 0) return i;
+    }
+    return GRAPH_NONE;
+}
+
+static status tensor_add(struct compiler *c, const char *name, enum tensor_kind kind, uint32_t cols, uint32_t *index)
+{
+    uint32_t name_offset;
+    TRY(compiler_string_add(c, name, &name_offset));
+    struct graph_tensor *t = list_add(&c->tensors);
+    if (t == NULL) return ST_MEMORY;
+    t->name = name_offset;
+    t->kind = (uint8_t)kind;
+    t->cols = cols;
+    t->stride = cols;
+    t->grad = GRAPH_NONE;
+    *index = c->tensors.count - 1;
+    return ST_OK;
+}
+
+static status arg_add(struct compiler *c, uint32_t value)
+{
+    uint32_t *arg = list_add(&c->args);
+    if (arg == NULL) return ST_MEMORY;
+    *arg = value;
+    return ST_OK;
+}
+
+/* Fails with the names that would have been right. */
+static status unknown_name(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry, const char *name)
+{
+    const char **names = malloc((c->tensors.count + 3) * sizeof *names);
+    uint32_t count = 0;
+    if (names != NULL) {
+        for (uint32_t i = 0; i < c->tensors.count; i++)
+            if (compiler_tensor(c, i)->kind != TENSOR_PARAM) names[count++] = compiler_string(c, compiler_tensor(c, i)->name);
+        names[count++] = "sparse";
+        names[count] = NULL;
+    }
+    const char *near = names ? ini_nearest(name, names) : NULL;
+    status st = near ? ini_fail(&c->ini, section, entry, "nothing above is called \"%s\"; did you mean \"%s\"?", name, near)
+                     : ini_fail(&c->ini, section, entry, "nothing above is called \"%s\" (a name must be defined before it is used)", name);
+    free(names);
+    return st;
+}
+
+/* --- columns ---------------------------------------------------------------------------------------------------------- */
+
+struct column_kind {
+    struct list *list;
+    const char *prefix; /* of the format's own names: I1…, C1… */
+    uint32_t column_count;
+    uint32_t ids_max;
+};
+
+static status column_add(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry, const char *name, void *context)
+{
+    const struct column_kind *kind = context;
+    size_t stem;
+    uint32_t number;
+    if (!split_number(name, &stem, &number) || stem != strlen(kind->prefix) || strncmp(name, kind->prefix, stem) != 0 || number < 1 ||
+        number > kind->column_count)
+        return ini_fail(&c->ini, section, entry, "expected a column of the criteo format, %s1..%s%u, found \"%s\"", kind->prefix,
+                        kind->prefix, kind->column_count, name);
+    for (uint32_t i = 0; i < kind->list->count; i++)
+        if (LIST_AT(*kind->list, struct graph_field, i)->column == number - 1)
+            return ini_fail(&c->ini, section, entry, "the column \"%s\" is named twice", name);
+    uint32_t name_offset;
+    TRY(compiler_string_add(c, name, &name_offset));
+    struct graph_field *field = list_add(kind->list);
+    if (field == NULL) return ST_MEMORY;
+    *field = (struct graph_field){.name = name_offset, .ids_max = kind->ids_max, .column = number - 1};
+    return ST_OK;
+}
+
+static status columns_parse(struct compiler *c)
+{
+    const struct ini_section *data = ini_find(&c->ini, "data", "");
+    const struct settings *s = &c->settings;
+    struct column_kind dense = {&c->denses, "I", 13, 0}, sparse = {&c->fields, "C", 26, s->data_ids_max};
+    TRY(names_each(c, data, data ? ini_entry_find(data, "dense") : NULL, s->data_dense, column_add, &dense));
+    TRY(names_each(c, data, data ? ini_entry_find(data, "sparse") : NULL, s->data_sparse, column_add, &sparse));
+    struct graph_header *h = &c->header;
+    h->dense_count = c->denses.count;
+    h->dense_stride = c->denses.count;
+    h->key_count_max = c->fields.count * s->data_ids_max;
+    uint32_t index;
+    for (uint32_t i = 0; i < c->fields.count; i++) {
+        TRY(tensor_add(c, compiler_string(c, LIST_AT(c->fields, struct graph_field, i)->name), TENSOR_FIELD, i, &index));
+        compiler_tensor(c, index)->stride = 0;
+    }
+    c->dense_tensor = GRAPH_NONE;
+    if (h->dense_count) TRY(tensor_add(c, "dense", TENSOR_DENSE, h->dense_count, &c->dense_tensor));
+    if (!is_name(s->data_label)) return ini_fail(&c->ini, data, data ? ini_entry_find(data, "label") : NULL, "expected a name, found \"%s\"", s->data_label);
+    if (tensor_find(c, s->data_label) != GRAPH_NONE)
+        return ini_fail(&c->ini, data, data ? ini_entry_find(data, "label") : NULL, "\"%s\" is another column's name", s->data_label);
+    return tensor_add(c, s->data_label, TENSOR_LABEL, 1, &c->label_tensor);
+}
+
+/* --- tables and optimizers --------------------------------------------------------------------------------------------- */
+
+static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, float l2, uint32_t *index)
+{
+    struct graph_optimizer *o = list_add(&c->optimizers);
+    if (o == NULL) return ST_MEMORY;
+    if (optimizer_parse(text, o) != ST_OK)
+        return ini_fail(&c->ini, section, section ? ini_entry_find(section, "optimizer") : NULL, "%s", status_message());
+    o->l2 = l2;
+    *index = c->optimizers.count - 1;
+    return ST_OK;
+}
+
+static status tables_parse(struct compiler *c)
+{
+    const struct ini_section *train = ini_find(&c->ini, "train", "");
+    uint32_t index;
+    TRY(optimizer_add(c, train, c->settings.train_optimizer, c->settings.train_l2, &index));
+    for (uint32_t i = 0; i < c->ini.section_count; i++) {
+        const struct ini_section *section = &c->ini.sections[i];
+        if (strcmp(section->kind, "table") != 0) continue;
+        if (!is_name(section->name)) return ini_fail(&c->ini, section, NULL, "expected [table NAME] with a name of letters, digits, _ - .");
+        if (c->tables.count == GRAPH_TABLES_MAX) return ini_fail(&c->ini, section, NULL, "more than %u tables", GRAPH_TABLES_MAX);
+        struct table_settings settings;
+        TRY(settings_read_table(&c->ini, section, &settings));
+        enum random_init init;
+        float init_scale;
+        if (init_parse(settings.init, &init, &init_scale) != ST_OK)
+            return ini_fail(&c->ini, section, ini_entry_find(section, "init"), "%s", status_message());
+        uint32_t optimizer = 0;
+        TRY(optimizer_add(c, *settings.optimizer ? section : train, *settings.optimizer ? settings.optimizer : c->settings.train_optimizer,
+                          settings.l2, &optimizer));
+        uint32_t name;
+        TRY(compiler_string_add(c, section->name, &name));
+        struct graph_table *table = list_add(&c->tables);
+        if (table == NULL) return ST_MEMORY;
+        *table = (struct graph_table){
+            .name = name, .dim = settings.dim, .init = init, .init_scale = init_scale, .optimizer = optimizer,
+            .span_floats = optimizer_span_floats(LIST_AT(c->optimizers, struct graph_optimizer, optimizer), settings.dim)};
+    }
+    return ST_OK;
+}
+
+static uint32_t table_find(const struct op_parse *p, const char *name)
+{
+    struct compiler *c = p->compiler;
+    for (uint32_t i = 0; i < c->tables.count; i++)
+        if (strcmp(compiler_string(c, LIST_AT(c->tables, struct graph_table, i)->name), name) == 0) return i;
+    return GRAPH_NONE;
+}
+
+static uint32_t table_dim(const struct op_parse *p, uint32_t table)
+{
+    struct compiler *c = p->compiler;
+    return LIST_AT(c->tables, struct graph_table, table)->dim;
+}
+
+/* --- ops ----------------------------------------------------------------------------------------------------------------- */
+
+static status input_add(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry, const char *name, void *context)
+{
+    const struct op *op = context;
+    if (strcmp(name, "sparse") == 0) {
+        if (op->inputs != OP_INPUTS_FIELDS)
+            return ini_fail(&c->ini, section, entry, "a sparse field goes through an [embedding] first; \"sparse\" cannot go into [%s]", op->section);
+        if (c->fields.count == 0) return ini_fail(&c->ini, section, entry, "[data] names no sparse fields");
+        for (uint32_t i = 0; i < c->fields.count; i++) TRY(arg_add(c, i)); /* fields are the first tensors */
+        return ST_OK;
+    }
+    uint32_t tensor = tensor_find(c, name);
+    if (tensor == GRAPH_NONE || compiler_tensor(c, tensor)->kind == TENSOR_PARAM) return unknown_name(c, section, entry, name);
+    bool is_field = compiler_tensor(c, tensor)->kind == TENSOR_FIELD;
+    if (is_field != (op->inputs == OP_INPUTS_FIELDS))
+        return ini_fail(&c->ini, section, entry,
+                        is_field ? "\"%s\" is a sparse field: it goes through an [embedding] first" : "expected sparse fields, but \"%s\" is not one", name);
+    if (compiler_tensor(c, tensor)->kind == TENSOR_LABEL)
+        return ini_fail(&c->ini, section, entry, "the label \"%s\" cannot be an input", name);
+    return arg_add(c, tensor);
+}
+
+static status layer_add(struct compiler *c, const struct ini_section *section, const char *name, uint32_t *index)
+{
+    const char *wanted = *name ? name : section->name;
+    const struct ini_entry *entry = ini_entry_find(section, "layer");
+    if (!is_name(wanted)) return ini_fail(&c->ini, section, entry, "expected a name, found \"%s\"", wanted);
+    for (uint32_t i = 0; i < c->layers.count; i++) {
+        if (strcmp(compiler_string(c, LIST_AT(c->layers, struct graph_layer, i)->name), wanted) != 0) continue;
+        if (i + 1 != c->layers.count)
+            return ini_fail(&c->ini, section, entry, "the ops of layer \"%s\" do not follow one another", wanted);
+        *index = i;
+        return ST_OK;
+    }
+    uint32_t name_offset;
+    TRY(compiler_string_add(c, wanted, &name_offset));
+    struct graph_layer *layer = list_add(&c->layers);
+    if (layer == NULL) return ST_MEMORY;
+    layer->name = name_offset;
+    *index = c->layers.count - 1;
+    return ST_OK;
+}
+
+/* The section's keys: the common ones, with the op's own behind them. */
+static status op_keys_read(struct compiler *c, const struct op *op, const struct ini_section *section, struct common_keys *common, void **own)
+{
+    struct cfg_key keys[OP_COMMON_KEYS_MAX + OP_KEYS_MAX];
+    CHECK(op->keys->count <= OP_KEYS_MAX);
+    uint32_t count = op_common_keys(op, keys);
+    size_t own_offset = (sizeof *common + 15) & ~(size_t)15;
+    for (uint32_t i = 0; i < op->keys->count; i++) {
+        keys[count] = op->keys->items[i];
+        keys[count++].offset += own_offset;
+    }
+    uint8_t *values = calloc(1, own_offset + op->keys->bytes);
+    if (values == NULL) FAIL(MEMORY, "no memory to compile the model");
+    status st = cfg_read(&c->ini, section, keys, count, values);
+    memcpy(common, values, sizeof *common);
+    if (st == ST_OK && op->keys->bytes && (*own = malloc(op->keys->bytes)) != NULL) memcpy(*own, values + own_offset, op->keys->bytes);
+    free(values);
+    return st;
+}
+
+/* The op's shape rule, then its parameters, output and saved tensors. */
+static status op_shape_add(struct compiler *c, const struct op *op, const struct ini_section *section, uint32_t node_index)
+{
+    struct graph_node *node = compiler_node(c, node_index);
+    uint32_t *cols = malloc((node->input_count + 1) * sizeof *cols);
+    if (cols == NULL) FAIL(MEMORY, "no memory to compile the model");
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct graph_tensor *t = compiler_tensor(c, compiler_args(c, node)[i]);
+        cols[i] = t->kind == TENSOR_FIELD ? 0 : t->cols;
+    }
+    struct op_shape shape = {.attr = node->attr, .input_count = node->input_count, .input_cols = cols};
+    status st = op->shape(&shape, c->tables.items, c->tables.count);
+    free(cols);
+    if (st != ST_OK) return ini_fail(&c->ini, section, NULL, "%s", status_message());
+
+    uint32_t index;
+    for (uint32_t i = 0; i < shape.param_count; i++) {
+        char name[2 * INI_NAME_BYTES_MAX + 2];
+        snprintf(name, sizeof name, "%s.%s", section->name, shape.param[i].name);
+        if (tensor_find(c, name) != GRAPH_NONE) return ini_fail(&c->ini, section, NULL, "the name \"%s\" is taken", name);
+        TRY(tensor_add(c, name, TENSOR_PARAM, shape.param[i].cols, &index));
+        struct graph_tensor *t = compiler_tensor(c, index);
+        t->rows = shape.param[i].rows;
+        t->init = (uint8_t)shape.param[i].init;
+        t->init_scale = shape.param[i].init_scale;
+        TRY(arg_add(c, index));
+    }
+    TRY(tensor_add(c, section->name, TENSOR_ACTIVATION, shape.output_cols, &index));
+    TRY(arg_add(c, index));
+    for (uint32_t i = 0; i < shape.saved_count; i++) {
+        char name[2 * INI_NAME_BYTES_MAX + 2];
+        snprintf(name, sizeof name, "%s.%s", section->name, shape.saved[i].name);
+        TRY(tensor_add(c, name, TENSOR_ACTIVATION, shape.saved[i].cols, &index));
+        compiler_tensor(c, index)->type = (uint8_t)shape.saved[i].type;
+        TRY(arg_add(c, index));
+    }
+    node = compiler_node(c, node_index);
+    node->param_count = shape.param_count;
+    node->output_count = 1;
+    node->saved_count = shape.saved_count;
+    struct graph_layer *layer = LIST_AT(c->layers, struct graph_layer, node->layer);
+    layer->flops_forward += shape.flops_forward;
+    layer->flops_backward += shape.flops_backward;
+    for (uint32_t i = 0; i < shape.param_count; i++) layer->param_count += (uint64_t)shape.param[i].rows * shape.param[i].cols;
+    return ST_OK;
+}
+
+static status op_parse_section(struct compiler *c, const struct op *op, const struct ini_section *section)
+{
+    if (!is_name(section->name)) return ini_fail(&c->ini, section, NULL, "expected [%s NAME] with a name of letters, digits, _ - .", op->section);
+    if (tensor_find(c, section->name) != GRAPH_NONE || strcmp(section->name, "sparse") == 0)
+        return ini_fail(&c->ini, section, NULL, "the name \"%s\" is taken by a column or a section above", section->name);
+    struct common_keys common;
+    void *own = NULL;
+    TRY(op_keys_read(c, op, section, &common, &own));
+    status st = ST_OK;
+    uint32_t layer = 0, name;
+    TRY_GOTO(layer_add(c, section, common.layer, &layer), done);
+    TRY_GOTO(compiler_string_add(c, section->name, &name), done);
+    if (list_add(&c->nodes) == NULL) TRY_GOTO(ST_MEMORY, done);
+    uint32_t node_index = c->nodes.count - 1;
+    struct graph_node *node = compiler_node(c, node_index);
+    *node = (struct graph_node){.op = (uint32_t)(op - op_table), .pass = PASS_FORWARD, .layer = layer, .name = name, .other = GRAPH_NONE,
+                                .arg_begin = c->args.count};
+    struct op_parse parse = {&c->ini, section, own, node->attr, table_find, table_dim, c};
+    TRY_GOTO(op->parse(&parse), done);
+    const struct ini_entry *input = ini_entry_find(section, "input");
+    TRY_GOTO(names_each(c, section, input, common.input, input_add, (void *)op), done);
+    if (op->inputs == OP_INPUTS_LOSS) {
+        const char *label = common.label && *common.label ? common.label : c->settings.data_label;
+        if (strcmp(label, c->settings.data_label) != 0) {
+            st = ini_fail(&c->ini, section, ini_entry_find(section, "label"), "expected the label of [data], \"%s\", found \"%s\"",
+                          c->settings.data_label, label);
+            goto done;
+        }
+        TRY_GOTO(arg_add(c, c->label_tensor), done);
+    }
+    uint32_t input_count = c->args.count - node->arg_begin;
+    uint32_t expected = op->inputs == OP_INPUTS_LOSS ? 2 : 1;
+    if (input_count == 0 || ((op->inputs == OP_INPUTS_ONE || op->inputs == OP_INPUTS_LOSS) && input_count != expected)) {
+        st = ini_fail(&c->ini, section, input, "expected %s, found %u", op->inputs == OP_INPUTS_MANY || op->inputs == OP_INPUTS_FIELDS ? "one or more inputs" : "one input",
+                      op->inputs == OP_INPUTS_LOSS ? input_count - 1 : input_count);
+        goto done;
+    }
+    compiler_node(c, node_index)->input_count = input_count;
+    st = op_shape_add(c, op, section, node_index);
+done:
+    free(own);
+    return st;
+}
+
+static const struct op *op_of_section(const char *kind)
+{
+    for (uint32_t i = 0; i < OP_ID_COUNT; i++)
+        if (strcmp(op_table[i].section, kind) == 0) return &op_table[i];
+    return NULL;
+}
+
+static status unknown_section(struct compiler *c, const struct ini_section *section)
+{
+    const char *kinds[OP_ID_COUNT + 32];
+    uint32_t count = 0;
+    for (const char *const *k = settings_kinds; *k; k++) kinds[count++] = *k;
+    kinds[count++] = "table";
+    for (uint32_t i = 0; i < OP_ID_COUNT; i++) kinds[count++] = op_table[i].section;
+    kinds[count] = NULL;
+    const char *near = ini_nearest(section->kind, kinds);
+    if (near) return ini_fail(&c->ini, section, NULL, "unknown section; did you mean [%s]?", near);
+    return ini_fail(&c->ini, section, NULL, "unknown section; `heterps-run compile --help` lists them");
+}
+
+status compile_parse(struct compiler *c)
+{
+    TRY(settings_read(&c->ini, &c->settings));
+    uint32_t empty;
+    TRY(compiler_string_add(c, "", &empty));
+    TRY(columns_parse(c));
+    TRY(tables_parse(c));
+    for (uint32_t i = 0; i < c->ini.section_count; i++) {
+        const struct ini_section *section = &c->ini.sections[i];
+        size_t key_count;
+        if (settings_keys(section->kind, &key_count) != NULL) continue;
+        const struct op *op = op_of_section(section->kind);
+        if (op == NULL) return unknown_section(c, section);
+        TRY(op_parse_section(c, op, section));
+    }
+    c->forward_count = c->nodes.count;
+    return compiler_string_add(c, c->settings.model_name, &c->header.name);
+}

@@ -1,0 +1,56 @@
+/* The compiler's working state: the graph's records in growing lists, shared by the passes of compile*.c.
+ *
+ *   text ──compile_parse──▶ forward nodes ──compile_fuse──▶ fewer nodes ──compile_backward──▶ + backward nodes, updates
+ *        ──compile_memory──▶ offsets ──compile.c──▶ image ──graph_bind──▶ validated graph                              */
+#ifndef HETERPS_GRAPH_COMPILER_H
+#define HETERPS_GRAPH_COMPILER_H
+
+#include "cfg/settings.h"
+#include "graph/op.h"
+#include "graph/optimizer.h"
+
+/* A growing array of records of one kind. */
+struct list {
+    void *items;
+    uint32_t count, max;
+    size_t item_bytes;
+};
+
+struct compiler {
+    struct ini ini;
+    struct settings settings;
+    struct list strings, tensors, args, nodes, layers, fields, denses, tables, optimizers, updates;
+    uint32_t dense_tensor, label_tensor; /* or NONE */
+    uint32_t forward_count;
+    struct graph_header header; /* batch, counts and totals as they become known */
+};
+
+/* Appends one zeroed record and returns it (valid until the next append), or NULL when memory or GRAPH_COUNT_MAX is
+ * used up: the failure is recorded and the caller returns ST_MEMORY. */
+void *list_add(struct list *list);
+#define LIST_AT(list, type, index) (&((type *)(list).items)[index])
+static inline struct graph_tensor *compiler_tensor(struct compiler *c, uint32_t i) { return LIST_AT(c->tensors, struct graph_tensor, i); }
+static inline struct graph_node *compiler_node(struct compiler *c, uint32_t i) { return LIST_AT(c->nodes, struct graph_node, i); }
+static inline uint32_t *compiler_args(struct compiler *c, const struct graph_node *n) { return LIST_AT(c->args, uint32_t, n->arg_begin); }
+static inline const char *compiler_string(const struct compiler *c, uint32_t offset) { return (const char *)c->strings.items + offset; }
+MUST_USE status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset);
+/* The only output of a forward node. */
+static inline uint32_t compiler_output(struct compiler *c, const struct graph_node *n)
+{
+    return compiler_args(c, n)[n->input_count + n->param_count];
+}
+
+/* The keys that every op's section has; returns how many. Offsets are private to compile_parse.c. */
+#define OP_COMMON_KEYS_MAX 3
+uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_MAX]);
+
+/* Reads the text into fields, tables, optimizers, forward nodes, tensors and layers. */
+MUST_USE status compile_parse(struct compiler *c);
+/* Merges an activation into the fc before it, and an activation's gradient into the fc behind it. */
+void compile_fuse(struct compiler *c);
+/* Adds gradients, backward nodes and updates; refuses ops that the loss does not depend on. */
+MUST_USE status compile_backward(struct compiler *c);
+/* Places activations by liveness, parameters one after another; sums up layers. */
+MUST_USE status compile_memory(struct compiler *c);
+
+#endif

@@ -1,0 +1,142 @@
+/* Gathers the rows of an example's keys and pools them, a field at a time: out [B, S*D], where columns s*D .. s*D+D-1 pool
+ * the rows of field s. A field without keys gives zeros.
+ *
+ *   keys of (b, field)   key_begin[b * field_count + field] ..          row of a position   span[unique_of[position]]
+ *
+ *   sum    y = sum of rows              drow += dy
+ *   mean   y = sum of rows * 1/n        drow += dy * 1/n
+ *   max    y[d] = max over rows         drow[d] += dy[d] for the first row that has the maximum; its position is saved
+ *
+ * Backward goes by unique key, and within one by occurrence in example order, so the sum of a row has one order. */
+#include "graph/op_rules.h"
+
+#include <string.h>
+
+static const char *const pool_names[] = {"sum", "mean", "max", NULL};
+struct embed_bag_keys {
+    const char *table;
+    uint32_t pool;
+};
+static const struct cfg_key embed_bag_keys[] = {
+    {"table", CFG_TEXT, NULL, 0, 0, "", "the [table NAME] whose rows the keys name", offsetof(struct embed_bag_keys, table), NULL},
+    {"pool", CFG_CHOICE, "sum", 0, 0, "", "what a field's rows become when it has several keys", offsetof(struct embed_bag_keys, pool), pool_names},
+};
+const struct op_keys op_embed_bag_keys = OP_KEYS(embed_bag_keys, struct embed_bag_keys);
+
+static struct embed_bag_attr attr_of(const uint8_t *bytes)
+{
+    struct embed_bag_attr attr;
+    memcpy(&attr, bytes, sizeof attr);
+    return attr;
+}
+
+status op_embed_bag_parse(const struct op_parse *p)
+{
+    const struct embed_bag_keys *keys = p->keys;
+    struct embed_bag_attr attr = {.table = p->table_find(p, keys->table), .pool = keys->pool};
+    if (attr.table == GRAPH_NONE)
+        return ini_fail(p->ini, p->section, ini_entry_find(p->section, "table"), "expected the name of a table, found \"%s\"; there is no [table %s]",
+                        keys->table, keys->table);
+    attr.dim = p->table_dim(p, attr.table);
+    memcpy(p->attr, &attr, sizeof attr);
+    return ST_OK;
+}
+
+status op_embed_bag_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
+{
+    struct embed_bag_attr attr = attr_of(s->attr);
+    if (s->input_count == 0) FAIL(INVALID, "expected one or more sparse fields, found none");
+    for (uint32_t i = 0; i < s->input_count; i++)
+        if (s->input_cols[i] != 0) FAIL(INVALID, "expected sparse fields only; input %u is none", i + 1);
+    if (attr.table >= table_count) FAIL(INVALID, "expected a table below %u, found %u", table_count, attr.table);
+    if (attr.dim == 0 || attr.dim != tables[attr.table].dim)
+        FAIL(INVALID, "expected the table's dim of %u, found %u", tables[attr.table].dim, attr.dim);
+    if (attr.pool > POOL_MAX) FAIL(INVALID, "expected a pool of 0 to %d, found %u", POOL_MAX, attr.pool);
+    uint64_t cols = (uint64_t)s->input_count * attr.dim;
+    if (cols > OP_COLS_MAX) FAIL(INVALID, "expected at most %u columns, found %u fields by %u", OP_COLS_MAX, s->input_count, attr.dim);
+    s->output_cols = (uint32_t)cols;
+    if (attr.pool == POOL_MAX) {
+        s->saved[0].name = "argmax";
+        s->saved[0].cols = s->output_cols;
+        s->saved[0].type = TENSOR_U32;
+        s->saved_count = 1;
+    }
+    /* Of a field with one key. */
+    s->flops_forward = s->flops_backward = cols;
+    return ST_OK;
+}
+
+static uint32_t field_of(const struct op_context *c, const struct graph_node *n, uint32_t input)
+{
+    return c->graph->tensors[op_arg(c, n, input)].cols;
+}
+
+static void pool_max(float *out, uint32_t *argmax, const float *row, uint32_t position, uint32_t dim)
+{
+    for (uint32_t d = 0; d < dim; d++) {
+        if (argmax[d] != ROW_NONE && !(row[d] > out[d])) continue;
+        out[d] = row[d];
+        argmax[d] = position;
+    }
+}
+
+void op_embed_bag_forward(const struct op_context *c, const struct graph_node *n)
+{
+    struct embed_bag_attr attr = attr_of(n->attr);
+    const struct micro_batch *m = c->batch;
+    const struct ticket_table *t = &c->ticket->table[attr.table];
+    struct view out = op_out(c, n);
+    for (uint32_t b = 0; b < out.rows; b++) {
+        for (uint32_t s = 0; s < n->input_count; s++) {
+            float *out_bs = view_row(out, b) + (size_t)s * attr.dim;
+            uint32_t *argmax_bs = NULL;
+            if (attr.pool == POOL_MAX) argmax_bs = (uint32_t *)(void *)view_row(op_saved(c, n, 0), b) + (size_t)s * attr.dim;
+            for (uint32_t d = 0; d < attr.dim; d++) out_bs[d] = 0;
+            for (uint32_t d = 0; d < attr.dim && argmax_bs; d++) argmax_bs[d] = ROW_NONE;
+
+            uint32_t home = b * c->graph->field_count + field_of(c, n, s);
+            uint32_t begin = m->key_begin[home], end = m->key_begin[home + 1];
+            for (uint32_t position = begin; position < end; position++) {
+                const float *row = t->span[t->unique_of[position]];
+                if (argmax_bs) pool_max(out_bs, argmax_bs, row, position, attr.dim);
+                else for (uint32_t d = 0; d < attr.dim; d++) out_bs[d] += row[d];
+            }
+            if (attr.pool == POOL_MEAN && end > begin) {
+                float share = 1.0f / (float)(end - begin);
+                for (uint32_t d = 0; d < attr.dim; d++) out_bs[d] *= share;
+            }
+        }
+    }
+}
+
+/* Adds what one occurrence of a key contributes through field s. */
+static void occurrence_add(const struct op_context *c, const struct graph_node *n, const struct embed_bag_attr *attr, uint32_t position,
+                           uint32_t s, float *drow)
+{
+    const struct micro_batch *m = c->batch;
+    uint32_t home = m->key_home[position], b = home / c->graph->field_count;
+    const float *dout_bs = view_row(op_dout(c, n), b) + (size_t)s * attr->dim;
+    if (attr->pool == POOL_MAX) {
+        const uint32_t *argmax_bs = (const uint32_t *)(const void *)view_row(op_saved(c, n, 0), b) + (size_t)s * attr->dim;
+        for (uint32_t d = 0; d < attr->dim; d++)
+            if (argmax_bs[d] == position) drow[d] += dout_bs[d];
+        return;
+    }
+    float share = attr->pool == POOL_MEAN ? 1.0f / (float)(m->key_begin[home + 1] - m->key_begin[home]) : 1;
+    for (uint32_t d = 0; d < attr->dim; d++) drow[d] += dout_bs[d] * share;
+}
+
+void op_embed_bag_backward(const struct op_context *c, const struct graph_node *n)
+{
+    struct embed_bag_attr attr = attr_of(n->attr);
+    const struct ticket_table *t = &c->ticket->table[attr.table];
+    for (uint32_t u = 0; u < t->unique_count; u++) {
+        float *drow = c->table_grad[attr.table] + (size_t)t->step_row[u] * attr.dim;
+        for (uint32_t i = t->occurrence_begin[u]; i < t->occurrence_begin[u + 1]; i++) {
+            uint32_t position = t->occurrence[i], field = c->batch->key_home[position] % c->graph->field_count;
+            /* A field may be named twice, and another op's fields not at all. */
+            for (uint32_t s = 0; s < n->input_count; s++)
+                if (field_of(c, n, s) == field) occurrence_add(c, n, &attr, position, s, drow);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+/* Fully connected: out = act(z), z = in W + bias; in [B,K], W [K,N], bias [N], out [B,N].
+ *
+ *   dz = dout * act'(out)             (or dout itself, where the consumer has multiplied already: dout_is_dz)
+ *   dW += in^T dz      dbias += sum over b of dz      din = dz W^T   (times act' of in, where that spares the producer the work)
+ *
+ * An element of z is summed over k = 0, 1, …, then the bias is added; an element of din over n, and of a micro-batch's dW and
+ * dbias over b, before it is added to the lane's gradient. */
+#include "graph/init.h"
+#include "graph/op_rules.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+struct fc_keys {
+    uint32_t units, activation;
+    float slope;
+    bool bias;
+    const char *init;
+};
+static const struct cfg_key fc_keys[] = {
+    {"units", CFG_U32, NULL, 1, OP_COLS_MAX, "", "number of outputs", offsetof(struct fc_keys, units), NULL},
+    {"activation", CFG_CHOICE, "none", 0, 0, "", "what the outputs go through", offsetof(struct fc_keys, activation), activation_names},
+    {"slope", CFG_F32, "0.01", 0, 1, "", "of leaky_relu: factor of negative inputs", offsetof(struct fc_keys, slope), NULL},
+    {"bias", CFG_BOOL, "yes", 0, 0, "", "whether a learned constant is added to each output; it starts at 0", offsetof(struct fc_keys, bias), NULL},
+    {"init", CFG_TEXT, "glorot", 0, 0, "", "first weights: glorot (uniform, half width sqrt(6 / (inputs + outputs))), uniform HALF_WIDTH, normal DEVIATION, zeros",
+     offsetof(struct fc_keys, init), NULL},
+};
+const struct op_keys op_fc_keys = OP_KEYS(fc_keys, struct fc_keys);
+
+static struct fc_attr attr_of(const uint8_t *bytes)
+{
+    struct fc_attr attr;
+    memcpy(&attr, bytes, sizeof attr);
+    return attr;
+}
+
+status op_fc_parse(const struct op_parse *p)
+{
+    const struct fc_keys *keys = p->keys;
+    struct fc_attr attr = {.units = keys->units, .slope = keys->slope, .has_bias = keys->bias,
+                           .activation = (uint8_t)keys->activation, .init = FC_INIT_GLOROT};
+    if (strcmp(keys->init, "glorot") != 0 && strcmp(keys->init, "glorot uniform") != 0) {
+        enum random_init init;
+        if (init_parse(keys->init, &init, &attr.init_scale) != ST_OK)
+            return ini_fail(p->ini, p->section, ini_entry_find(p->section, "init"), "%s; without init: glorot", status_message());
+        attr.init = (uint8_t)init;
+    }
+    memcpy(p->attr, &attr, sizeof attr);
+    return ST_OK;
+}
+
+status op_fc_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
+{
+    (void)tables, (void)table_count;
+    struct fc_attr attr = attr_of(s->attr);
+    if (s->input_count != 1 || s->input_cols[0] == 0) FAIL(INVALID, "expected one input that is not a sparse field");
+    if (attr.units == 0 || attr.units > OP_COLS_MAX) FAIL(INVALID, "expected 1 to %u units, found %u", OP_COLS_MAX, attr.units);
+    if (attr.activation >= ACT_COUNT || attr.input_activation >= ACT_COUNT)
+        FAIL(INVALID, "expected activations below %d, found %u and %u", ACT_COUNT, attr.activation, attr.input_activation);
+    if (!(attr.slope >= 0 && attr.slope <= 1) || !(attr.input_slope >= 0 && attr.input_slope <= 1))
+        FAIL(INVALID, "expected slopes of 0 to 1, found %g and %g", (double)attr.slope, (double)attr.input_slope);
+    if (attr.has_bias > 1 || attr.dout_is_dz > 1) FAIL(INVALID, "expected flags of 0 or 1, found %u and %u", attr.has_bias, attr.dout_is_dz);
+    if (attr.init > FC_INIT_GLOROT || !(attr.init_scale >= 0 && attr.init_scale <= INIT_SCALE_MAX))
+        FAIL(INVALID, "expected an init below %d and a scale of 0 to %g, found %u and %g", FC_INIT_GLOROT + 1, (double)INIT_SCALE_MAX, attr.init,
+             (double)attr.init_scale);
+    uint32_t K = s->input_cols[0], N = attr.units;
+    uint64_t products = (uint64_t)K * N;
+    if (products > OP_PRODUCT_MAX) FAIL(INVALID, "expected at most %" PRIu64 " weights, found %u inputs by %u units", OP_PRODUCT_MAX, K, N);
+    s->output_cols = N;
+    s->param[0].name = "weight";
+    s->param[0].rows = K;
+    s->param[0].cols = N;
+    s->param[0].init = attr.init == FC_INIT_GLOROT ? INIT_UNIFORM : (enum random_init)attr.init;
+    /* Glorot, Bengio, AISTATS 2010, eq. (16). */
+    s->param[0].init_scale = attr.init == FC_INIT_GLOROT ? sqrtf(6.0f / ((float)K + (float)N)) : attr.init_scale;
+    s->param_count = 1;
+    if (attr.has_bias) {
+        s->param[1].name = "bias";
+        s->param[1].rows = 1;
+        s->param[1].cols = N;
+        s->param[1].init = INIT_ZEROS;
+        s->param_count = 2;
+    }
+    s->flops_forward = 2 * products + (uint64_t)N * attr.has_bias;
+    s->flops_backward = 4 * products + (uint64_t)N * attr.has_bias;
+    return ST_OK;
+}
+
+void op_fc_forward(const struct op_context *c, const struct graph_node *n)
+{
+    struct fc_attr attr = attr_of(n->attr);
+    struct view in = op_in(c, n, 0), weight = op_param(c, n, 0), out = op_out(c, n);
+    const float *bias = attr.has_bias ? op_param(c, n, 1).data : NULL;
+    for (uint32_t b = 0; b < out.rows; b++) {
+        const float *in_b = view_row(in, b);
+        float *out_b = view_row(out, b);
+        for (uint32_t i = 0; i < out.cols; i++) out_b[i] = 0;
+        for (uint32_t k = 0; k < in.cols; k++) {
+            const float *weight_k = view_row(weight, k);
+            for (uint32_t i = 0; i < out.cols; i++) out_b[i] += in_b[k] * weight_k[i];
+        }
+        for (uint32_t i = 0; i < out.cols; i++)
+            out_b[i] = activation_apply((enum activation)attr.activation, attr.slope, bias ? out_b[i] + bias[i] : out_b[i]);
+    }
+}
+
+/* The gradient before the activation. */
+static float dz_at(const struct fc_attr *attr, struct view out, struct view dout, uint32_t b, uint32_t i)
+{
+    float dy = view_row(dout, b)[i];
+    return attr->dout_is_dz ? dy : dy * activation_slope((enum activation)attr->activation, attr->slope, view_row(out, b)[i]);
+}
+
+void op_fc_backward(const struct op_context *c, const struct graph_node *n)
+{
+    struct fc_attr attr = attr_of(n->attr);
+    struct view in = op_in(c, n, 0), weight = op_param(c, n, 0), out = op_out(c, n), dout = op_dout(c, n);
+    struct view din = op_din(c, n, 0), dweight = op_dparam(c, n, 0);
+    struct view dbias = attr.has_bias ? op_dparam(c, n, 1) : (struct view){0};
+    for (uint32_t i = 0; i < out.cols && dbias.data != NULL; i++) {
+        float sum = 0;
+        for (uint32_t b = 0; b < out.rows; b++) sum += dz_at(&attr, out, dout, b, i);
+        dbias.data[i] += sum;
+    }
+    for (uint32_t k = 0; k < in.cols && dweight.data != NULL; k++) {
+        for (uint32_t i = 0; i < out.cols; i++) {
+            float sum = 0;
+            for (uint32_t b = 0; b < out.rows; b++) sum += view_row(in, b)[k] * dz_at(&attr, out, dout, b, i);
+            view_row(dweight, k)[i] += sum;
+        }
+    }
+    if (din.data == NULL) return;
+    bool adds = op_din_adds(c, n, 0);
+    for (uint32_t b = 0; b < in.rows; b++) {
+        for (uint32_t k = 0; k < in.cols; k++) {
+            float sum = 0;
+            for (uint32_t i = 0; i < out.cols; i++) sum += dz_at(&attr, out, dout, b, i) * view_row(weight, k)[i];
+            sum *= activation_slope((enum activation)attr.input_activation, attr.input_slope, view_row(in, b)[k]);
+            grad_put(&view_row(din, b)[k], sum, adds);
+        }
+    }
+}

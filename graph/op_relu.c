@@ -1,0 +1,20 @@
+/* max(x, 0), element by element; the maths is in activation.c. */
+#include "graph/op_rules.h"
+
+const struct op_keys op_relu_keys = {0};
+
+status op_relu_parse(const struct op_parse *p)
+{
+    (void)p;
+    return ST_OK;
+}
+
+status op_relu_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
+{
+    (void)tables, (void)table_count;
+    return elementwise_shape(s, 1);
+}
+
+void op_relu_forward(const struct op_context *c, const struct graph_node *n) { elementwise_forward(c, n, ACT_RELU, 0); }
+
+void op_relu_backward(const struct op_context *c, const struct graph_node *n) { elementwise_backward(c, n, ACT_RELU, 0); }
