@@ -1,0 +1,237 @@
+/* The format of the Criteo click logs: a line an example, 40 columns separated by tabs.
+ *
+ *     column  1      2 .. 14     15 .. 40
+ *     name    label  I1 .. I13   C1 .. C26
+ *     text    0|1    integers    any bytes, normally 8 hexadecimal digits
+ *
+ * Integers have up to 64 bits, may be negative and may be missing (empty); categorical columns may be empty. Where the label
+ * is optional it may be empty, or its whole column may be missing. All columns are checked, those that the schema leaves out
+ * too, so that whether a line is bad does not depend on the graph.
+ *
+ * Workload: a line of about 240 bytes, a microsecond at most. The tabs are found 64 bytes at a time; integers
+ * are converted eight digits at a time; nothing is copied. */
+#include "io/reader_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "engine/base/fmath.h"
+
+#define INTEGER_COUNT 13
+#define CATEGORY_COUNT 26
+#define COLUMN_COUNT (1 + INTEGER_COUNT + CATEGORY_COUNT)
+
+/* Most integers are small: their logarithms are looked up. */
+#define LOG1P_COUNT 4096
+
+struct criteo {
+    uint32_t dense_count, field_count;
+    uint32_t dense_column[INTEGER_COUNT * 4], field_column[CATEGORY_COUNT * 4];
+    bool log1p, missing_is_key, label_optional;
+    float missing_value;
+    float log1p_of[LOG1P_COUNT];
+};
+
+static size_t criteo_bytes(const struct reader_options *options)
+{
+    (void)options;
+    return arena_bytes(sizeof(struct criteo));
+}
+
+/* Copies a list of columns; `name` is for the message. */
+static status columns_place(uint32_t *out, const uint32_t *column, uint32_t count, uint32_t column_count, const char *name)
+{
+    if (count > 4 * column_count)
+        FAIL(INVALID, "criteo has %u %s columns; the graph uses %u", column_count, name, count);
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = column ? column[i] : i;
+        if (out[i] >= column_count)
+            FAIL(INVALID, "criteo has %u %s columns; the graph uses number %u", column_count, name, out[i] + 1);
+    }
+    return ST_OK;
+}
+
+static status criteo_place(void **state, struct arena *arena, const struct reader_options *options)
+{
+    const struct reader_schema *schema = &options->schema;
+    struct criteo *c = arena_take(arena, sizeof *c);
+    c->dense_count = schema->example.dense_count;
+    c->field_count = schema->example.field_count;
+    CHECK(schema->example.key_count_max >= c->field_count);
+    TRY(columns_place(c->dense_column, schema->dense_column, c->dense_count, INTEGER_COUNT, "integer"));
+    TRY(columns_place(c->field_column, schema->field_column, c->field_count, CATEGORY_COUNT, "categorical"));
+    c->log1p = schema->log1p;
+    c->missing_is_key = schema->missing_is_key;
+    c->missing_value = schema->missing_value;
+    c->label_optional = options->label_optional;
+    for (uint32_t i = 0; i < LOG1P_COUNT; i++) c->log1p_of[i] = (float)fmath_log1p(i);
+    *state = c;
+    return ST_OK;
+}
+
+/* Bit i: byte i of the 64 bytes is a tab. */
+static inline uint64_t tab_mask(const char *text)
+{
+    uint64_t mask = 0;
+#ifdef __SSE2__
+    const __m128i tab = _mm_set1_epi8('\t');
+    for (int i = 0; i < 4; i++) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(text + 16 * i));
+        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, tab)) << (16 * i);
+    }
+#else
+    for (int i = 0; i < 64; i++) mask |= (uint64_t)(text[i] == '\t') << i;
+#endif
+    return mask;
+}
+
+/* Column i of the line is its bytes begin[i] .. begin[i + 1] - 1. Returns the number of columns, which may be
+ * greater than COLUMN_COUNT; only the first COLUMN_COUNT are in begin. */
+static uint32_t columns_find(const char *line, uint32_t bytes, uint32_t begin[COLUMN_COUNT + 1])
+{
+    uint32_t count = 0;
+    begin[0] = 0;
+    for (uint32_t at = 0; at < bytes; at += 64) {
+        uint64_t mask = tab_mask(line + at);
+        if (bytes - at < 64) mask &= ((uint64_t)1 << (bytes - at)) - 1;
+        if (count + (uint32_t)__builtin_popcountll(mask) <= COLUMN_COUNT)
+            for (; mask; mask &= mask - 1) begin[++count] = at + (uint32_t)__builtin_ctzll(mask) + 1;
+        else /* more than there can be: only counted from here on */
+            for (; mask; mask &= mask - 1)
+                if (++count <= COLUMN_COUNT) begin[count] = at + (uint32_t)__builtin_ctzll(mask) + 1;
+    }
+    if (++count <= COLUMN_COUNT) begin[count] = bytes + 1;
+    return count;
+}
+
+enum integer_result { INTEGER_OK, INTEGER_NOT, INTEGER_TOO_WIDE };
+
+/* -?[0-9]+ of any length; *magnitude < 2^63, or 2^63 for a negative one. */
+static enum integer_result integer_parse_long(const char *text, uint32_t bytes, bool is_negative, uint64_t *magnitude)
+{
+    uint64_t limit = ((uint64_t)1 << 63) - !is_negative, value = 0;
+    bool is_wide = false;
+    for (uint32_t i = 0; i < bytes; i++) {
+        unsigned digit = (unsigned char)text[i] - (unsigned)'0';
+        if (digit > 9) return INTEGER_NOT;
+        if (value > (limit - digit) / 10) is_wide = true;
+        else value = value * 10 + digit;
+    }
+    *magnitude = value;
+    return is_wide ? INTEGER_TOO_WIDE : INTEGER_OK;
+}
+
+/* bytes > 0; may read 8 bytes from the text's first digit on. */
+static inline enum integer_result integer_parse(const char *text, uint32_t bytes, bool *is_negative, uint64_t *magnitude)
+{
+    *is_negative = *text == '-';
+    text += *is_negative;
+    bytes -= *is_negative;
+    if (bytes - 1 >= 8) return bytes ? integer_parse_long(text, bytes, *is_negative, magnitude) : INTEGER_NOT;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them; then neighbours are joined:
+     * eight digits to four numbers below 100, to two below 10,000, to one. */
+    uint64_t word;
+    memcpy(&word, text, sizeof word);
+    unsigned shift = 64 - 8 * bytes;
+    word = (word << shift) ^ (UINT64_C(0x3030303030303030) << shift);
+    if (((word + UINT64_C(0x7676767676767676)) | word) & UINT64_C(0x8080808080808080)) return INTEGER_NOT;
+    word = (word * 10 + (word >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
+    word = (word * 100 + (word >> 16)) & UINT64_C(0x0000ffff0000ffff);
+    *magnitude = (word * 10000 + (word >> 32)) & UINT64_C(0xffffffff);
+    return INTEGER_OK;
+#else
+    return integer_parse_long(text, bytes, *is_negative, magnitude);
+#endif
+}
+
+static inline float integer_transform(const struct criteo *c, bool is_negative, uint64_t magnitude)
+{
+    float value;
+    if (!c->log1p) value = (float)magnitude;
+    else if (magnitude < LOG1P_COUNT) value = c->log1p_of[magnitude];
+    else value = (float)fmath_log1p((double)magnitude);
+    return is_negative ? 0 - value : value; /* never -0 */
+}
+
+/* Writes the reason, if somebody wants it. Always false, so that a parser can return it. */
+static bool bad(char *why, const char *format, ...) PRINTF_LIKE(2, 3);
+static bool bad(char *why, const char *format, ...)
+{
+    if (!why) return false;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, READER_WHY_BYTES, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static bool bad_column(char *why, uint32_t column, const char *name, const char *expected, const char *text, uint32_t bytes)
+{
+    char quote[READER_QUOTE_BYTES];
+    return bad(why, "column %u (%s): expected %s, found %s", column, name, expected, reader_quote(quote, text, bytes));
+}
+
+static bool bad_integer(char *why, uint32_t column, uint32_t integer, enum integer_result result, const char *text,
+                        uint32_t bytes)
+{
+    char name[16];
+    snprintf(name, sizeof name, "I%u", integer);
+    const char *expected = result == INTEGER_TOO_WIDE ? "an integer of at most 64 bits" : "an integer";
+    return bad_column(why, column, name, expected, text, bytes);
+}
+
+static bool criteo_parse(void *state, const char *line, size_t bytes, struct reader_example *example, char *why)
+{
+    const struct criteo *c = state;
+    uint32_t found[1 + COLUMN_COUNT + 1];
+    uint32_t column_count = columns_find(line, (uint32_t)bytes, found + 1);
+    bool has_label = column_count == COLUMN_COUNT;
+    if (!has_label && !(c->label_optional && column_count == COLUMN_COUNT - 1))
+        return bad(why, "expected %s columns separated by tabs, found %u", c->label_optional ? "40 or 39" : "40",
+                   column_count);
+
+    /* begin[i] is where I(i) begins, whether the label's column is there or not. */
+    const uint32_t *begin = has_label ? found + 1 : found;
+    uint32_t label_bytes = has_label ? begin[1] - 1 : 0;
+    if (label_bytes == 1 && (*line == '0' || *line == '1')) example->label = (float)(*line - '0');
+    else if (c->label_optional && label_bytes == 0) example->label = 0;
+    else return bad_column(why, 1, "label", "0 or 1", line, label_bytes);
+
+    float integer[INTEGER_COUNT];
+    for (uint32_t i = 0; i < INTEGER_COUNT; i++) {
+        const char *text = line + begin[i + 1];
+        uint32_t text_bytes = begin[i + 2] - begin[i + 1] - 1;
+        integer[i] = c->missing_value;
+        if (!text_bytes) continue;
+        bool is_negative;
+        uint64_t magnitude;
+        enum integer_result result = integer_parse(text, text_bytes, &is_negative, &magnitude);
+        if (__builtin_expect(result != INTEGER_OK, 0))
+            return bad_integer(why, i + 1 + has_label, i + 1, result, text, text_bytes);
+        integer[i] = integer_transform(c, is_negative, magnitude);
+    }
+    for (uint32_t i = 0; i < c->dense_count; i++) example->dense[i] = integer[c->dense_column[i]];
+
+    uint32_t key_count = 0;
+    for (uint32_t field = 0; field < c->field_count; field++) {
+        uint32_t category = c->field_column[field];
+        const uint32_t *at = begin + 1 + INTEGER_COUNT + category;
+        uint32_t text_bytes = at[1] - at[0] - 1;
+        if (text_bytes || c->missing_is_key)
+            example->key[key_count++] = reader_key_inline(category, line + at[0], text_bytes);
+        example->key_end[field] = key_count;
+    }
+    return true;
+}
+
+const struct reader_format_functions reader_criteo = {
+    .name = "criteo",
+    .bytes = criteo_bytes,
+    .place = criteo_place,
+    .parse = criteo_parse,
+};

@@ -1,0 +1,345 @@
+/* What all formats share: lines out of bounded buffers, the rules for bad lines, passes, and where examples go.
+ *
+ * The buffer holds the line that is being cut and the block behind it. A block is read behind what is left of the last
+ * one, which is first moved to the front:
+ *
+ *     | rest of a line | block …                              | free … | slack |
+ *     begin            scan (no line end before it)           end
+ *
+ * Workload: 2^20 lines of 240 bytes a second; a refill every thousand lines. */
+#include "io/reader_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/source.h"
+
+/* Stays in the second-level cache between read(2) and the parser. */
+#define BLOCK_BYTES ((size_t)256 << 10)
+#define BUFFER_BYTES (READER_LINE_BYTES_MAX + BLOCK_BYTES)
+
+static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
+    [READER_CRITEO] = &reader_criteo,
+};
+
+struct reader {
+    /* set at open */
+    struct arena arena;
+    const struct reader_format_functions *format;
+    void *format_state;
+    struct example_shape shape;
+    bool bad_skip, bad_keep, is_shuffled;
+    uint64_t seed;
+    struct reader_example spare; /* where a dropped example goes; lends key_end to the others */
+    /* of the pass */
+    bool is_started, is_untouched; /* is_untouched: nothing has been taken since the first path was opened */
+    bool is_over;                  /* the files are, that is; the shuffle window may hold more     */
+    struct shuffle shuffle;
+    struct source source;
+    char *buffer; /* [BUFFER_BYTES + READER_SLACK_BYTES] */
+    size_t begin, scan, end;
+    bool is_discarding; /* the line that is being cut is too long, and its front is gone already */
+    uint64_t line_number;
+    /* since open */
+    struct reader_counts counts;
+};
+
+uint64_t reader_key(uint32_t column, const char *text, size_t bytes)
+{
+    return reader_key_inline(column, text, bytes);
+}
+
+const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t bytes)
+{
+    if (!bytes) return "nothing";
+    static const char hex[] = "0123456789abcdef";
+    size_t cut = bytes < 40 ? bytes : 40;
+    char *at = out;
+    *at++ = '"';
+    for (size_t i = 0; i < cut; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c < 0x20 || c > 0x7e) {
+            *at++ = '\\';
+            *at++ = 'x';
+            *at++ = hex[c >> 4];
+            *at++ = hex[c & 15];
+        } else {
+            if (c == '"' || c == '\\') *at++ = '\\';
+            *at++ = (char)c;
+        }
+    }
+    if (cut < bytes) at = stpcpy(at, "...");
+    strcpy(at, "\"");
+    return out;
+}
+
+/* ---- lines ---- */
+
+/* Reads a block behind what the buffer holds, after moving that to the front. *bytes = 0 at the end of the file. */
+static status buffer_refill(struct reader *reader, size_t *bytes)
+{
+    size_t left = reader->end - reader->begin;
+    if (reader->begin && left) memmove(reader->buffer, reader->buffer + reader->begin, left);
+    reader->scan -= reader->begin;
+    reader->end = left;
+    reader->begin = 0;
+    CHECK(left <= READER_LINE_BYTES_MAX);
+    TRY(source_read(&reader->source, reader->buffer + reader->end, BLOCK_BYTES, bytes));
+    reader->end += *bytes;
+    return ST_OK;
+}
+
+/* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
+ * long. *over: there is none, the files have ended. */
+static status line_next(struct reader *reader, const char **line, size_t *bytes, bool *over)
+{
+    *over = false;
+    for (;;) {
+        char *from = reader->buffer + reader->scan;
+        char *stop = reader->scan < reader->end ? memchr(from, '\n', reader->end - reader->scan) : NULL;
+        bool is_whole = stop != NULL;
+        if (!is_whole) {
+            reader->scan = reader->end;
+            if (reader->end - reader->begin > READER_LINE_BYTES_MAX) {
+                reader->is_discarding = true;
+                reader->begin = reader->scan = reader->end = 0;
+            }
+            size_t got;
+            TRY(buffer_refill(reader, &got));
+            if (got) continue;
+            if (reader->begin == reader->end && !reader->is_discarding) {
+                TRY(source_next(&reader->source, over));
+                if (*over) return ST_OK;
+                reader->line_number = 0;
+                continue;
+            }
+            stop = reader->buffer + reader->end; /* the last line of a file may lack its end */
+        }
+        *line = reader->buffer + reader->begin;
+        *bytes = (size_t)(stop - *line);
+        reader->begin = reader->scan = (size_t)(stop - reader->buffer) + is_whole;
+        if (*bytes > READER_LINE_BYTES_MAX || reader->is_discarding) *line = NULL;
+        else if (*bytes && (*line)[*bytes - 1] == '\r') --*bytes;
+        reader->is_discarding = false;
+        reader->line_number++;
+        reader->counts.line_count++;
+        return ST_OK;
+    }
+}
+
+/* Whether the line is good and its example written; else why (if not NULL) says what is wrong. */
+static bool line_parse(struct reader *reader, const char *line, size_t bytes, struct reader_example *example, char *why)
+{
+    if (line && bytes) return reader->format->parse(reader->format_state, line, bytes, example, why);
+    if (why && line) snprintf(why, READER_WHY_BYTES, "the line is empty");
+    else if (why) snprintf(why, READER_WHY_BYTES, "the line is longer than %zu bytes", READER_LINE_BYTES_MAX);
+    return false;
+}
+
+static status line_fail(const struct reader *reader, uint64_t line_number, const char *why)
+{
+    FAIL(INVALID, "%s:%" PRIu64 ": %s", source_name(&reader->source), line_number, why);
+}
+
+/* ---- examples, in the order of the files ---- */
+
+static void example_empty(const struct reader *reader, struct reader_example *example)
+{
+    example->label = 0;
+    memset(example->dense, 0, sizeof(float) * reader->shape.dense_count);
+    memset(example->key_end, 0, sizeof(uint32_t) * reader->shape.field_count);
+}
+
+static status file_example_next(struct reader *reader, struct reader_example *example, bool *over)
+{
+    char why[READER_WHY_BYTES];
+    reader->is_untouched = false;
+    *over = reader->is_over;
+    while (!reader->is_over) {
+        const char *line;
+        size_t bytes;
+        TRY(line_next(reader, &line, &bytes, over));
+        reader->is_over = *over;
+        if (*over) break;
+        example->is_bad = false;
+        if (line_parse(reader, line, bytes, example, reader->bad_skip ? NULL : why)) return ST_OK;
+        reader->counts.bad_count++;
+        if (!reader->bad_skip) return line_fail(reader, reader->line_number, why);
+        if (reader->bad_keep) {
+            example->is_bad = true;
+            example_empty(reader, example);
+            return ST_OK;
+        }
+    }
+    return ST_OK;
+}
+
+/* ---- examples, in the order of the pass ---- */
+
+/* *example says where a copy is wanted, and is redirected where the window holds the example already. */
+static status pass_example_next(struct reader *reader, struct reader_example *example, bool *over)
+{
+    if (!reader->is_shuffled) return file_example_next(reader, example, over);
+    struct reader_example room;
+    while (!reader->is_over && shuffle_room(&reader->shuffle, &room)) {
+        bool is_end;
+        TRY(file_example_next(reader, &room, &is_end));
+        if (!is_end) shuffle_keep(&reader->shuffle, &room);
+    }
+    *over = !shuffle_draw(&reader->shuffle, example);
+    return ST_OK;
+}
+
+/* Takes the example, whose dense columns and keys lie in their places already, into the batch. */
+static void micro_batch_append(struct micro_batch *m, uint32_t field_count, const struct reader_example *example)
+{
+    uint32_t home = m->example_count * field_count, key_base = m->key_count, position = key_base;
+    m->key_begin[home] = key_base;
+    for (uint32_t field = 0; field < field_count; field++) {
+        uint32_t stop = key_base + example->key_end[field];
+        for (; position < stop; position++) m->key_home[position] = home + field;
+        m->key_begin[home + field + 1] = stop;
+    }
+    m->label[m->example_count] = example->label;
+    m->is_bad[m->example_count] = example->is_bad;
+    m->key_count = position;
+    m->example_count++;
+}
+
+status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end)
+{
+    CHECK(reader->is_started);
+    struct example_shape shape = reader->shape;
+    *end = false;
+    while (m->example_count < limit) {
+        float *dense = m->dense + (size_t)m->example_count * shape.dense_stride;
+        uint64_t *key = m->key + m->key_count;
+        struct reader_example example = { .dense = dense, .key = key, .key_end = reader->spare.key_end };
+        TRY(pass_example_next(reader, &example, end));
+        if (*end) return ST_OK;
+        if (example.dense != dense) {
+            uint32_t key_count = shape.field_count ? example.key_end[shape.field_count - 1] : 0;
+            memcpy(dense, example.dense, sizeof(float) * shape.dense_count);
+            memcpy(key, example.key, sizeof(uint64_t) * key_count);
+        }
+        micro_batch_append(m, shape.field_count, &example);
+    }
+    return ST_OK;
+}
+
+status reader_skip(struct reader *reader, uint64_t count, bool *end)
+{
+    CHECK(reader->is_started);
+    *end = false;
+    for (; count && !*end; count--) {
+        struct reader_example example = reader->spare;
+        TRY(pass_example_next(reader, &example, end));
+    }
+    return ST_OK;
+}
+
+/* ---- opening and passes ---- */
+
+/* Reads the first block, and tries its first line if that is whole, so that a wrong file shows before anything long
+ * begins. The line stays where it is. */
+static status first_line_check(struct reader *reader)
+{
+    char why[READER_WHY_BYTES];
+    size_t bytes;
+    TRY(buffer_refill(reader, &bytes));
+    const char *stop = bytes ? memchr(reader->buffer, '\n', reader->end) : NULL;
+    if (!stop || reader->bad_skip) return ST_OK;
+    size_t line_bytes = (size_t)(stop - reader->buffer);
+    if (line_bytes && stop[-1] == '\r') line_bytes--;
+    struct reader_example example = reader->spare;
+    if (!line_parse(reader, reader->buffer, line_bytes, &example, why)) return line_fail(reader, 1, why);
+    return ST_OK;
+}
+
+status reader_open(struct reader **reader, const struct reader_options *options)
+{
+    CHECK((unsigned)options->format < READER_FORMAT_COUNT);
+    const struct reader_format_functions *format = reader_format_table[options->format];
+    struct example_shape shape = options->schema.example;
+    bool is_shuffled = options->shuffle > 1;
+
+    size_t bytes = arena_bytes(sizeof **reader);
+    bytes += source_bytes(options->paths);
+    bytes += arena_bytes(BUFFER_BYTES + READER_SLACK_BYTES);
+    bytes += format->bytes(options);
+    bytes += arena_bytes(sizeof(float) * shape.dense_count);      /* the spare example */
+    bytes += arena_bytes(sizeof(uint64_t) * shape.key_count_max); /* its keys          */
+    bytes += arena_bytes(sizeof(uint32_t) * shape.field_count);   /* and their ends    */
+    if (is_shuffled) bytes += shuffle_bytes(shape, options->shuffle);
+
+    struct arena arena;
+    TRY(arena_open(&arena, options->part, bytes));
+    struct reader *r = arena_take(&arena, sizeof *r);
+    r->format = format;
+    r->shape = shape;
+    r->bad_skip = options->bad_skip;
+    r->bad_keep = options->bad_keep;
+    r->is_shuffled = is_shuffled;
+    r->seed = options->seed;
+    r->spare.dense = arena_take(&arena, sizeof(float) * shape.dense_count);
+    r->spare.key = arena_take(&arena, sizeof(uint64_t) * shape.key_count_max);
+    r->spare.key_end = arena_take(&arena, sizeof(uint32_t) * shape.field_count);
+    r->buffer = arena_take(&arena, BUFFER_BYTES + READER_SLACK_BYTES);
+    if (is_shuffled) shuffle_place(&r->shuffle, &arena, shape, options->shuffle);
+    r->is_untouched = true;
+
+    status st = format->place(&r->format_state, &arena, options);
+    if (st == ST_OK) {
+        st = source_open(&r->source, &arena, options->paths);
+        if (st == ST_OK) st = first_line_check(r);
+        if (st != ST_OK) source_close(&r->source);
+    }
+    if (st != ST_OK) {
+        arena_close(&arena);
+        return st;
+    }
+    r->arena = arena;
+    *reader = r;
+    return ST_OK;
+}
+
+void reader_close(struct reader *reader)
+{
+    if (!reader) return;
+    source_close(&reader->source);
+    struct arena arena = reader->arena; /* the reader itself lies in it */
+    arena_close(&arena);
+}
+
+status reader_start(struct reader *reader, uint64_t epoch)
+{
+    bool is_first = reader->is_untouched && (!reader->source.is_stream || (epoch == 0 && !reader->is_started));
+    if (!is_first) {
+        TRY(source_restart(&reader->source));
+        reader->begin = reader->scan = reader->end = 0;
+        reader->is_untouched = true;
+    }
+    reader->is_discarding = reader->is_over = false;
+    reader->line_number = 0;
+    reader->is_started = true;
+    if (reader->is_shuffled) shuffle_start(&reader->shuffle, reader->seed, epoch);
+    return ST_OK;
+}
+
+struct reader_counts reader_counts(const struct reader *reader)
+{
+    struct reader_counts counts = reader->counts;
+    counts.byte_count = reader->source.byte_count;
+    return counts;
+}
+
+uint64_t reader_size_bytes(const struct reader *reader)
+{
+    return reader->source.size_bytes;
+}
+
+bool reader_is_stream(const struct reader *reader)
+{
+    return reader->source.is_stream;
+}

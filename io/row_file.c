@@ -1,0 +1,144 @@
+/* Writes and reads a table's rows as one checksummed file (the format is in the header). Written at every checkpoint, front
+ * to back, a block at a time; read once, from a mapped file. */
+#include "io/row_file.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are copied as they lie in memory");
+_Static_assert(sizeof(struct row_file_header) == 64, "the header of the table of offsets");
+_Static_assert(offsetof(struct row_file_header, version) == 8 && offsetof(struct row_file_header, dim) == 16 &&
+                   offsetof(struct row_file_header, span_floats) == 20 && offsetof(struct row_file_header, row_count) == 24 &&
+                   offsetof(struct row_file_header, block_rows) == 32 && offsetof(struct row_file_header, name_hash) == 40 &&
+                   offsetof(struct row_file_header, file_bytes) == 48 && offsetof(struct row_file_header, checksum) == 56,
+               "the table of offsets");
+
+#define KEY_BYTES sizeof(uint64_t)
+#define CHECKSUM_BYTES sizeof(uint64_t)
+/* A block is gathered in memory before it is written: at most this much, or one row. */
+#define BLOCK_BYTES_MAX ((size_t)1 << 20)
+
+static size_t row_bytes(uint32_t span_floats) { return KEY_BYTES + span_floats * sizeof(float); }
+
+/* Bytes of the whole file; false if they do not fit into 64 bits. */
+static bool file_bytes(const struct row_file_header *h, uint64_t *bytes)
+{
+    uint64_t rows, checksums;
+    uint64_t block_count = h->row_count / h->block_rows + (h->row_count % h->block_rows != 0);
+    return !__builtin_mul_overflow(h->row_count, (uint64_t)row_bytes(h->span_floats), &rows) &&
+           !__builtin_mul_overflow(block_count, CHECKSUM_BYTES, &checksums) && !__builtin_add_overflow(rows, checksums, bytes) &&
+           !__builtin_add_overflow(*bytes, sizeof *h, bytes);
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------ */
+
+static status blocks_put(struct file_writer *writer, const struct row_file_header *h, struct store *store, uint32_t table,
+                         uint8_t *block)
+{
+    for (uint64_t begin = 0, index = 0; begin < h->row_count; begin += h->block_rows, index++) {
+        uint64_t left = h->row_count - begin;
+        uint64_t end = begin + (left < h->block_rows ? left : h->block_rows);
+        uint8_t *out = block;
+        for (uint64_t row = begin; row < end; row++) {
+            uint64_t key = store_key(store, table, row);
+            memcpy(out, &key, KEY_BYTES);
+            memcpy(out + KEY_BYTES, store_span(store, table, row), h->span_floats * sizeof(float));
+            out += row_bytes(h->span_floats);
+        }
+        uint64_t checksum = XXH3_64bits_withSeed(block, (size_t)(out - block), index);
+        memcpy(out, &checksum, CHECKSUM_BYTES);
+        TRY(file_writer_put(writer, block, (size_t)(out - block) + CHECKSUM_BYTES));
+    }
+    return ST_OK;
+}
+
+status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, uint32_t span_floats, struct store *store, uint32_t table,
+                    uint64_t row_count)
+{
+    struct row_file_header h = {.version = ROW_FILE_VERSION,
+                                .header_bytes = sizeof h,
+                                .dim = dim,
+                                .span_floats = span_floats,
+                                .row_count = row_count,
+                                .name_hash = XXH3_64bits(name, strlen(name))};
+    size_t block_rows = BLOCK_BYTES_MAX / row_bytes(span_floats);
+    h.block_rows = block_rows == 0 ? 1 : block_rows < ROW_FILE_BLOCK_ROWS_MAX ? (uint32_t)block_rows : ROW_FILE_BLOCK_ROWS_MAX;
+    memcpy(h.magic, ROW_FILE_MAGIC, sizeof h.magic);
+    CHECK(writer->written_bytes == 0 && row_count <= store_row_count(store, table));
+    CHECK(file_bytes(&h, &h.file_bytes));
+    h.checksum = XXH3_64bits(&h, offsetof(struct row_file_header, checksum));
+
+    uint8_t *block = malloc(h.block_rows * row_bytes(span_floats) + CHECKSUM_BYTES);
+    if (block == NULL) FAIL(MEMORY, "%s: no memory for a block of %u rows", writer->path, h.block_rows);
+    status st = file_writer_put(writer, &h, sizeof h);
+    if (st == ST_OK) st = blocks_put(writer, &h, store, table, block);
+    free(block);
+    CHECK(st != ST_OK || writer->written_bytes == h.file_bytes);
+    return st;
+}
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+status row_file_open(struct row_file *file, const char *path, const uint8_t *data, size_t bytes)
+{
+    struct row_file_header *h = &file->header;
+    *file = (struct row_file){.path = path, .data = data};
+    if (bytes < sizeof *h) FAIL(INVALID, "%s: %zu bytes are too few for a file of rows", path, bytes);
+    memcpy(h, data, sizeof *h);
+    if (memcmp(h->magic, ROW_FILE_MAGIC, sizeof h->magic) != 0)
+        FAIL(INVALID, "%s: byte 0: not a file of rows (expected \"%s\")", path, ROW_FILE_MAGIC);
+    if (XXH3_64bits(h, offsetof(struct row_file_header, checksum)) != h->checksum)
+        FAIL(CORRUPT, "%s: bytes 0 to 63 (the header) do not match their checksum", path);
+    if (h->version != ROW_FILE_VERSION)
+        FAIL(INVALID, "%s: byte 8: version %u, where this program reads %u", path, h->version, ROW_FILE_VERSION);
+    uint64_t expected_bytes;
+    if (h->header_bytes != sizeof *h || h->reserved != 0 || h->dim == 0 || h->span_floats < h->dim || h->block_rows == 0 ||
+        h->block_rows > ROW_FILE_BLOCK_ROWS_MAX || !file_bytes(h, &expected_bytes) || expected_bytes != h->file_bytes)
+        FAIL(INVALID, "%s: the header's numbers cannot be (dim %u, floats a row %u, rows %" PRIu64 ", rows a block %u, bytes %" PRIu64 ")",
+             path, h->dim, h->span_floats, h->row_count, h->block_rows, h->file_bytes);
+    if (h->file_bytes != bytes) FAIL(CORRUPT, "%s: the file has %zu bytes, not %" PRIu64, path, bytes, h->file_bytes);
+    return ST_OK;
+}
+
+status row_file_verify(const struct row_file *file)
+{
+    const struct row_file_header *h = &file->header;
+    const uint8_t *block = file->data + sizeof *h;
+    for (uint64_t begin = 0, index = 0; begin < h->row_count; begin += h->block_rows, index++) {
+        uint64_t left = h->row_count - begin, checksum;
+        size_t bytes = (left < h->block_rows ? left : h->block_rows) * row_bytes(h->span_floats);
+        memcpy(&checksum, block + bytes, CHECKSUM_BYTES);
+        if (XXH3_64bits_withSeed(block, bytes, index) != checksum)
+            FAIL(CORRUPT, "%s: bytes %td to %td (rows from %" PRIu64 ") do not match their checksum", file->path, block - file->data,
+                 block + bytes + CHECKSUM_BYTES - 1 - file->data, begin);
+        block += bytes + CHECKSUM_BYTES;
+    }
+    return ST_OK;
+}
+
+bool row_file_is_of(const struct row_file *file, const char *name)
+{
+    return file->header.name_hash == XXH3_64bits(name, strlen(name));
+}
+
+static const uint8_t *record_of(const struct row_file *file, uint64_t row)
+{
+    const struct row_file_header *h = &file->header;
+    CHECK(row < h->row_count);
+    return file->data + sizeof *h + row / h->block_rows * CHECKSUM_BYTES + row * row_bytes(h->span_floats);
+}
+
+uint64_t row_file_key(const struct row_file *file, uint64_t row)
+{
+    uint64_t key;
+    memcpy(&key, record_of(file, row), KEY_BYTES);
+    return key;
+}
+
+void row_file_read(const struct row_file *file, uint64_t row, float *span)
+{
+    memcpy(span, record_of(file, row) + KEY_BYTES, file->header.span_floats * sizeof(float));
+}

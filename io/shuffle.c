@@ -1,0 +1,95 @@
+/* The window that mixes the order of examples. */
+#include "io/shuffle.h"
+
+#include <string.h>
+
+#include "engine/base/status.h"
+
+/* A record:  label | is_bad | dense [dense_count] | key_end [field_count] | (to 8 bytes) | key [key_count_max] */
+struct record_head {
+    float label;
+    uint32_t is_bad;
+};
+
+static size_t key_offset_bytes(struct example_shape shape)
+{
+    size_t bytes = sizeof(struct record_head) + sizeof(float) * shape.dense_count + sizeof(uint32_t) * shape.field_count;
+    return (bytes + 7) & ~(size_t)7;
+}
+
+static size_t record_bytes_of(struct example_shape shape)
+{
+    return key_offset_bytes(shape) + sizeof(uint64_t) * shape.key_count_max;
+}
+
+size_t shuffle_bytes(struct example_shape shape, uint32_t window)
+{
+    return arena_bytes(record_bytes_of(shape) * window);
+}
+
+void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_shape shape, uint32_t window)
+{
+    *shuffle = (struct shuffle){ .shape = shape, .window = window, .record_bytes = record_bytes_of(shape) };
+    shuffle->record = arena_take(arena, shuffle->record_bytes * window);
+    shuffle->hole = window;
+}
+
+void shuffle_start(struct shuffle *shuffle, uint64_t seed, uint64_t epoch)
+{
+    shuffle->stream = random_stream(seed, RANDOM_SHUFFLE, epoch);
+    shuffle->draw_count = 0;
+    shuffle->held = 0;
+    shuffle->hole = shuffle->window;
+}
+
+static struct record_head *head_at(const struct shuffle *shuffle, uint32_t index)
+{
+    return (struct record_head *)(shuffle->record + shuffle->record_bytes * index);
+}
+
+static void example_at(const struct shuffle *shuffle, uint32_t index, struct reader_example *example)
+{
+    struct record_head *head = head_at(shuffle, index);
+    example->label = head->label;
+    example->is_bad = head->is_bad;
+    example->dense = (float *)(head + 1);
+    example->key_end = (uint32_t *)(example->dense + shuffle->shape.dense_count);
+    example->key = (uint64_t *)((uint8_t *)head + key_offset_bytes(shuffle->shape));
+}
+
+bool shuffle_room(struct shuffle *shuffle, struct reader_example *example)
+{
+    bool has_hole = shuffle->hole < shuffle->window;
+    if (!has_hole && shuffle->held == shuffle->window) return false;
+    example_at(shuffle, has_hole ? shuffle->hole : shuffle->held, example);
+    return true;
+}
+
+void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example)
+{
+    bool has_hole = shuffle->hole < shuffle->window;
+    struct record_head *head = head_at(shuffle, has_hole ? shuffle->hole : shuffle->held);
+    CHECK(example->dense == (float *)(head + 1));
+    *head = (struct record_head){ .label = example->label, .is_bad = example->is_bad };
+    if (has_hole) shuffle->hole = shuffle->window;
+    else shuffle->held++;
+}
+
+bool shuffle_draw(struct shuffle *shuffle, struct reader_example *example)
+{
+    if (shuffle->hole < shuffle->window) {
+        /* Nothing came to fill the hole: the last record moves in. */
+        uint32_t last = --shuffle->held;
+        if (shuffle->hole != last)
+            memcpy(head_at(shuffle, shuffle->hole), head_at(shuffle, last), shuffle->record_bytes);
+        shuffle->hole = shuffle->window;
+    }
+    if (shuffle->held == 0) return false;
+    uint32_t bits[4];
+    random_block(shuffle->stream, shuffle->draw_count++, 0, bits);
+    /* The product's high word is uniform up to held / 2^64. */
+    uint64_t wide = (uint64_t)bits[0] << 32 | bits[1];
+    shuffle->hole = (uint32_t)((unsigned __int128)wide * shuffle->held >> 64);
+    example_at(shuffle, shuffle->hole, example);
+    return true;
+}

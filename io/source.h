@@ -1,0 +1,68 @@
+/* Bytes out of a list of files, one file after another, wherever they come from: plain files, gzip files (told by their
+ * first bytes, not by their names), pipes, standard input. Files are read front to back in large blocks; nothing is
+ * mapped, so a file that is cut off meanwhile is a short file and not a signal.
+ *
+ *     "a.tsv,b.gz,-"   a.tsv ──read(2)──────────────────────▶ caller's buffer
+ *                      b.gz  ──read(2)──▶ raw ──inflate(3)──▶ caller's buffer */
+#ifndef HETERPS_IO_SOURCE_H
+#define HETERPS_IO_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <zlib.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/status.h"
+
+struct source_path {
+    const char *name;   /* to open                                    */
+    bool is_stdin;
+    bool is_stream;     /* not a regular file: can be read once only  */
+    uint64_t size_bytes;
+};
+
+struct source {
+    /* set at open */
+    struct source_path *path;
+    uint32_t path_count;
+    bool is_stream;      /* some path is                                       */
+    uint64_t size_bytes; /* of all paths, as stored; 0 if some path is a stream */
+    uint8_t *raw;        /* stored bytes on their way to inflate               */
+    uint8_t *inflate_memory;
+    size_t inflate_used_bytes;
+    z_stream inflate;
+    bool inflate_is_open;
+    /* the file being read */
+    uint32_t path_index;
+    int fd; /* -1: none */
+    bool is_gzip, is_between_members, is_at_end;
+    size_t raw_begin, raw_end; /* unread part of raw                    */
+    uint64_t offset_bytes;     /* stored bytes read from this file      */
+    /* since open */
+    uint64_t byte_count; /* stored bytes read */
+};
+
+/* What source_open takes from the arena. */
+size_t source_bytes(const char *paths);
+
+/* Checks every path of the list (separated by commas; "-" is standard input) and opens the first: source_read can
+ * follow. The names are copied. INVALID for an empty name or standard input twice; IO for what cannot be read and for
+ * directories. After a failure, as after success, source_close gives back what was opened. */
+MUST_USE status source_open(struct source *source, struct arena *arena, const char *paths);
+void source_close(struct source *source);
+
+/* Goes to the front of the first path once more. INVALID if a path is a stream. */
+MUST_USE status source_restart(struct source *source);
+
+/* Reads up to capacity > 0 bytes of the current file, fewer as they come; *bytes = 0 only at its end. IO: file, byte and
+ * the system's reason. CORRUPT: a gzip file that is garbled or ends early, with file and byte. */
+MUST_USE status source_read(struct source *source, void *buffer, size_t capacity, size_t *bytes);
+
+/* Goes to the next file; *end if there is none. */
+MUST_USE status source_next(struct source *source, bool *end);
+
+/* Name of the current file, for messages. */
+const char *source_name(const struct source *source);
+
+#endif
