@@ -2,7 +2,7 @@
 # Usage: ./build.sh [release|debug|asan|tsan|deps|test|demo|bench]        output of the first four: ./heterps-run
 #   release  optimised, stripped, fully static (default)      debug  -O1 -g, static
 #   asan     AddressSanitizer and UndefinedBehaviorSanitizer  tsan   ThreadSanitizer
-#   deps     installs the Debian packages that are missing    test   builds and runs every test (MODE=asan|tsan: under it)
+#   deps     installs the Debian packages that are missing    test   builds and runs every test, or TESTS=PATTERN; MODE=asan|tsan
 #   demo     generates data, compiles, trains, evaluates, predicts
 #   bench    builds the programs of tests/bench into build/release
 # Needs a C11 compiler (CC, default gcc). Only what changed is rebuilt. Everything is made under build/MODE.

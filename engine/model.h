@@ -5,6 +5,7 @@
 #ifndef HETERPS_ENGINE_MODEL_H
 #define HETERPS_ENGINE_MODEL_H
 
+#include "engine/base/file.h"
 #include "graph/graph.h"
 #include "graph/optimizer.h"
 #include "io/store.h"
@@ -26,24 +27,52 @@ struct model {
 };
 
 /* Takes the memory and fills in the initial values: a function of the graph and its seed. `ram_bytes`: the tables' budget.
- * Keeps the graph until model_close. */
+ * Keeps the graph until model_close. On failure *model is empty, and may be closed. MEMORY; INVALID: the graph's updates and
+ * parameters do not fit each other. */
 MUST_USE status model_open(struct model *model, const struct graph *graph, uint64_t ram_bytes);
 void model_close(struct model *model);
 /* The initial row of a key: store_table_options.row_init with the model as context. */
 void model_row_init(void *model, uint32_t table, uint64_t key, float *span);
 
-/* Saves into directory `path` (made if absent), replacing what an earlier save left there in one piece:
- *     manifest.json                      format, version, graph's model hash, progress, files with bytes and xxh3; written last
- *     dense.STEP.safetensors             parameters by name, optimizer state as NAME.state0, …
- *     TABLE.STEP.rows                    checksummed binary: header, then key and span of each row, in order of creation
- * Files of an older save are removed after the manifest names the new ones. `row_count` [table_count]: rows to save of each table
- * (those that exist at this step whatever has been read ahead); NULL: all. A directory that holds anything but a model is refused. */
+/* The dense part as named arrays, in the order of the graph: each parameter, and if asked for behind it its optimizer state as
+ * NAME.state0, … They point into the model. */
+struct model_array {
+    char *name;
+    float *data;
+    uint32_t rows, cols, stride;
+};
+struct model_arrays {
+    struct model_array *items;
+    uint32_t count;
+};
+MUST_USE status model_arrays_list(struct model_arrays *arrays, const struct model *model, bool with_state);
+void model_arrays_free(struct model_arrays *arrays);
+/* Puts them as a safetensors file into an open writer; the caller commits. */
+MUST_USE status model_arrays_put(const struct model_arrays *arrays, struct file_writer *writer);
+
+/* Says early whether model_save can use the directory `path`, and claims it for this process until it exits: makes the directory if
+ * absent; INVALID or CORRUPT if it holds anything but a model, before anything is written; IO if it cannot be written to; SYSTEM if another
+ * process has claimed it (a lock on DIR/lock). May be called again. */
+MUST_USE status model_dir_check(const char *path);
+/* Saves into directory `path` (model_dir_check comes first), replacing what an earlier save left there in one piece:
+ *     manifest.json               what the model is, its progress, its files with bytes and xxh3 (engine/manifest.h)
+ *     dense.STEP.safetensors      parameters by name, optimizer state as NAME.state0, …
+ *     TABLE.STEP.rows             key and span of each row, in the order of creation (io/row_file.h)
+ *     lock                        empty; claims the directory
+ * A second save of the same step writes STEP-1, then STEP-2, …: no file is changed after the manifest has named it. The manifest is
+ * replaced last, then the older save's files are removed. A kill at any moment leaves one of the two saves; so does a failure,
+ * which also removes what it had written. `row_count` [table_count]: rows to save of each table (those that exist at this step
+ * whatever has been read ahead); NULL: all. */
 MUST_USE status model_save(const struct model *model, const uint64_t *row_count, const char *path);
-/* Loads what model_save wrote into a freshly opened model: sizes, checksums, model hash and every name and shape are verified first.
- * CORRUPT, MISMATCH or INVALID name the file and what differs. Rows beyond the budget: FULL. */
+/* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there. Sizes, checksums, model hash and
+ * every name and shape are verified before the model is touched: CORRUPT, MISMATCH or INVALID name the file and what differs; IO one
+ * that is missing. Rows beyond the budget: FULL, and the model is then only good for model_close. */
 MUST_USE status model_load(struct model *model, const char *path);
-/* Writes dense.safetensors and, a table, TABLE.keys+vectors.safetensors ("keys" U64 [n], "vectors" F32 [n, dim]), rows sorted by key,
- * into directory `path` (made if absent). The bytes depend on the model's values only. */
-MUST_USE status model_export(const struct model *model, const char *path);
+/* Writes dense.safetensors (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with "keys" U64 [n] and
+ * "vectors" F32 [n, dim], rows sorted by key, into directory `path` (made if absent; not a model's directory). What the files hold depends on
+ * the model's values only. *bytes (or NULL) becomes their size. A table called "dense" goes to "%64ense.safetensors". */
+MUST_USE status model_export(const struct model *model, const char *path, uint64_t *bytes);
+/* "STEM" made safe as a part of a file's name: bytes other than letters, digits, '_', '.', '-' become %XX. malloc'd: yours. */
+char *model_file_stem(const char *table);
 
 #endif

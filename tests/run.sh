@@ -1,13 +1,13 @@
 #!/bin/sh
-# Usage: sh tests/run.sh BUILD_DIR [PATTERN]
-# Runs every test program in BUILD_DIR/tests and every tests/*/test_*.sh whose path matches PATTERN, each within its time limit, and
+# Usage: [TESTS=PATTERN] sh tests/run.sh BUILD_DIR
+# Runs every test program in BUILD_DIR/tests and every tests/*/test_*.sh whose path matches the extended regular expression PATTERN, each within its time limit, and
 # counts. A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
 # "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
 # Last line: N passed, N failed, N skipped. Exit status 1 if anything failed.
 set -u
 cd "$(dirname "$0")/.."
 out=$1
-pattern=${2:-.}
+pattern=${TESTS:-.}
 HETERPS=$PWD/$out/heterps-run
 BUILD=$PWD/$out
 export HETERPS BUILD CMOCKA_MESSAGE_OUTPUT=TAP

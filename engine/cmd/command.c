@@ -1,0 +1,166 @@
+/* Parses a verb's flags by its table, prints its help, and turns the status of its work into an exit status. */
+#include "engine/cmd/command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cfg/key.h"
+#include "engine/base/log.h"
+#include "engine/stop.h"
+
+/* Flags of every verb. */
+struct global_options {
+    const char *log;
+    bool is_verbose, is_quiet, is_help;
+};
+static const struct flag global_flags[] = {
+    {"--log", FLAG_TEXT, "FORMAT", "text, or json: one object a line on standard output", offsetof(struct global_options, log), 0, 0, false},
+    {"-v", FLAG_SWITCH, NULL, "more details", offsetof(struct global_options, is_verbose), 0, 0, false},
+    {"-q", FLAG_SWITCH, NULL, "warnings and errors only", offsetof(struct global_options, is_quiet), 0, 0, false},
+    {"--help", FLAG_SWITCH, NULL, "this text", offsetof(struct global_options, is_help), 0, 0, false},
+};
+#define GLOBAL_FLAG_COUNT (sizeof global_flags / sizeof *global_flags)
+
+static void flags_print(const struct flag *flags, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", flags[i].name, flags[i].value ? " " : "", flags[i].value ? flags[i].value : "");
+        printf("  %-22s %s%s\n", left, flags[i].meaning, flags[i].is_required ? " (required)" : "");
+    }
+}
+
+void command_help(const struct command *c)
+{
+    bool is_train = strcmp(c->name, "train") == 0;
+    printf("heterps-run %s%s%s%s [flags]\n  %s\n\n", is_train ? "" : c->name, is_train ? "" : *c->positionals ? " " : "", c->positionals,
+           is_train ? " [train is the verb when none is given]" : "", c->summary);
+    flags_print(c->flags, c->flag_count);
+    flags_print(global_flags, GLOBAL_FLAG_COUNT);
+    if (c->help) printf("\n%s\n", c->help);
+}
+
+static const struct flag *flag_find(const struct flag *flags, size_t count, const char *name, size_t name_bytes)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strlen(flags[i].name) == name_bytes && memcmp(flags[i].name, name, name_bytes) == 0) return &flags[i];
+    return NULL;
+}
+
+static status flag_store(const struct flag *flag, const char *text, uint8_t *options, bool is_repeated)
+{
+    void *at = options + flag->offset;
+    uint64_t whole = 0;
+    double number = 0;
+    if (is_repeated && flag->type != FLAG_LIST) FAIL(USAGE, "%s is given twice", flag->name);
+    switch (flag->type) {
+    case FLAG_SWITCH: *(bool *)at = true; return ST_OK;
+    case FLAG_TEXT: *(const char **)at = text; return ST_OK;
+    case FLAG_LIST: {
+        struct flag_list *list = at;
+        if (list->count == FLAG_LIST_MAX) FAIL(USAGE, "%s is given more than %d times", flag->name, FLAG_LIST_MAX);
+        list->item[list->count++] = text;
+        return ST_OK;
+    }
+    case FLAG_U32:
+    case FLAG_U64:
+        if (!cfg_parse_u64(text, &whole) || (double)whole < flag->min || (double)whole > flag->max)
+            FAIL(USAGE, "%s: expected a whole number from %.0f to %.0f, found \"%s\"", flag->name, flag->min, flag->max, text);
+        if (flag->type == FLAG_U32) *(uint32_t *)at = (uint32_t)whole;
+        else *(uint64_t *)at = whole;
+        return ST_OK;
+    case FLAG_F64:
+        if (!cfg_parse_f64(text, &number) || !(number >= flag->min && number <= flag->max))
+            FAIL(USAGE, "%s: expected a number from %g to %g, found \"%s\"", flag->name, flag->min, flag->max, text);
+        *(double *)at = number;
+        return ST_OK;
+    }
+    CHECK(false);
+}
+
+static status flag_unknown(const struct command *c, const char *name)
+{
+    const char *names[128];
+    size_t count = 0;
+    for (uint32_t i = 0; i < c->flag_count; i++) names[count++] = c->flags[i].name;
+    for (size_t i = 0; i < GLOBAL_FLAG_COUNT; i++) names[count++] = global_flags[i].name;
+    names[count] = NULL;
+    const char *near = ini_nearest(name, names);
+    bool is_train = strcmp(c->name, "train") == 0;
+    if (near) FAIL(USAGE, "unknown flag %s; did you mean %s?", name, near);
+    FAIL(USAGE, "unknown flag %s; `heterps-run %s --help` lists them", name, is_train ? "train" : c->name);
+}
+
+static status arguments_parse(const struct command *c, int count, char **arguments, const char **positionals, uint32_t *positional_count,
+                              uint8_t *options, struct global_options *global)
+{
+    CHECK(c->flag_count <= 64);
+    uint64_t seen = 0, seen_global = 0;
+    bool only_positionals = false;
+    for (int i = 0; i < count; i++) {
+        const char *argument = arguments[i];
+        if (only_positionals || argument[0] != '-' || argument[1] == 0) {
+            if (*positional_count == COMMAND_POSITIONALS_MAX) FAIL(USAGE, "unexpected argument \"%s\"", argument);
+            positionals[(*positional_count)++] = argument;
+            continue;
+        }
+        if (strcmp(argument, "--") == 0) {
+            only_positionals = true;
+            continue;
+        }
+        size_t name_bytes = argument[1] == '-' ? strcspn(argument, "=") : strlen(argument);
+        const struct flag *flag = flag_find(c->flags, c->flag_count, argument, name_bytes);
+        uint8_t *target = options;
+        uint64_t *seen_set = &seen;
+        size_t index = flag ? (size_t)(flag - c->flags) : 0;
+        if (flag == NULL) {
+            flag = flag_find(global_flags, GLOBAL_FLAG_COUNT, argument, name_bytes);
+            target = (uint8_t *)global;
+            seen_set = &seen_global;
+            index = flag ? (size_t)(flag - global_flags) : 0;
+        }
+        if (flag == NULL) return flag_unknown(c, argument);
+        const char *value = argument[name_bytes] == '=' ? argument + name_bytes + 1 : NULL;
+        if (flag->type == FLAG_SWITCH && value) FAIL(USAGE, "%s takes no value", flag->name);
+        if (flag->type != FLAG_SWITCH && value == NULL) {
+            if (i + 1 == count) FAIL(USAGE, "%s: expected a value, %s", flag->name, flag->value);
+            value = arguments[++i];
+        }
+        TRY(flag_store(flag, value, target, *seen_set >> index & 1));
+        *seen_set |= (uint64_t)1 << index;
+    }
+    if (global->is_help) return ST_OK;
+    for (uint32_t i = 0; i < c->flag_count; i++)
+        if (c->flags[i].is_required && !(seen >> i & 1)) FAIL(USAGE, "%s %s is missing", c->flags[i].name, c->flags[i].value ? c->flags[i].value : "");
+    uint32_t expected = 0;
+    char names[128], *save = NULL;
+    snprintf(names, sizeof names, "%s", c->positionals);
+    for (char *name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save), expected++)
+        if (expected >= *positional_count) FAIL(USAGE, "expected %s; see `heterps-run %s --help`", name, c->name);
+    if (*positional_count > expected) FAIL(USAGE, "unexpected argument \"%s\"", positionals[expected]);
+    return ST_OK;
+}
+
+int command_run(const struct command *c, int argument_count, char **arguments)
+{
+    const char *positionals[COMMAND_POSITIONALS_MAX] = {0};
+    uint32_t positional_count = 0;
+    struct global_options global = {.log = "text"};
+    uint8_t *options = calloc(1, c->options_bytes + 1);
+    CHECK(options != NULL);
+    if (c->defaults) memcpy(options, c->defaults, c->options_bytes);
+    status st = arguments_parse(c, argument_count, arguments, positionals, &positional_count, options, &global);
+    bool is_json = strcmp(global.log, "json") == 0;
+    if (st == ST_OK && !is_json && strcmp(global.log, "text") != 0)
+        st = status_fail(ST_USAGE, __FILE__, __LINE__, "--log: expected text or json, found \"%s\"", global.log);
+    log_open(is_json ? LOG_JSON : LOG_TEXT, global.is_verbose ? 1 : global.is_quiet ? -1 : 0);
+    if (st == ST_OK && global.is_help) command_help(c);
+    else if (st == ST_OK) st = c->run(positionals, options);
+    free(options);
+    if (st == ST_OK && (fflush(stdout) != 0 || ferror(stdout))) st = status_fail(ST_IO, __FILE__, __LINE__, "cannot write to standard output");
+    if (st == ST_OK) return 0;
+    log_error("%s", status_message());
+    return st == ST_STOPPED && stop_signal() ? 128 + stop_signal() : status_exit(st);
+}

@@ -1,0 +1,48 @@
+/* heterps-run compile: model text to graph file. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cfg/settings.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/cmd/command.h"
+#include "engine/session.h"
+#include "graph/op.h"
+
+struct compile_options {
+    const char *output;
+    struct flag_list set;
+};
+static const struct flag flags[] = {
+    {"-o", FLAG_TEXT, "FILE", "where to write the graph", offsetof(struct compile_options, output), 0, 0, true},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the text; may be repeated", offsetof(struct compile_options, set), 0, 0, false},
+};
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    const struct compile_options *o = options_pointer;
+    struct file_map text;
+    struct graph graph;
+    TRY(file_map_open(&text, positionals[0]));
+    status st = graph_compile(&graph, positionals[0], (const char *)text.data, text.bytes, o->set.item, o->set.count);
+    file_map_close(&text);
+    TRY(st);
+    st = graph_write(&graph, o->output);
+    uint64_t params = 0, flops = 0;
+    for (uint32_t i = 0; i < graph.layer_count; i++) {
+        params += graph.layers[i].param_count;
+        flops += graph.layers[i].flops_forward + graph.layers[i].flops_backward;
+    }
+    char count[27], size[16];
+    if (st == ST_OK)
+        log_info("compiled %s: %u layers, %u ops, %s parameters, %.1f kflop an example -> %s (%s)", graph_string(&graph, graph.header->name),
+                 graph.layer_count, graph.forward_count, session_count_text(count, params), (double)flops * 1e-3, o->output,
+                 cfg_bytes_text(size, sizeof size, graph.bytes));
+    graph_close(&graph);
+    return st;
+}
+
+const struct command command_compile = {
+    .name = "compile", .positionals = "MODEL.cfg", .summary = "compile a model text into a graph file", .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags, .options_bytes = sizeof(struct compile_options), .run = run,
+    .help = "`heterps-run help settings` lists every section and key of a model text."};

@@ -1,0 +1,45 @@
+/* heterps-run eval: measures a saved model on a data set. */
+#include "engine/cmd/command.h"
+#include "engine/evaluate.h"
+#include "engine/stop.h"
+
+struct eval_options {
+    const char *model, *data, *isa;
+    uint32_t threads;
+    struct flag_list set;
+};
+static const struct flag flags[] = {
+    {"--model", FLAG_TEXT, "DIR", "the saved model", offsetof(struct eval_options, model), 0, 0, true},
+    {"--data", FLAG_TEXT, "FILE", "labelled data: files separated by commas, .gz or not; - is standard input", offsetof(struct eval_options, data), 0, 0,
+     true},
+    {"--threads", FLAG_U32, "N", "computing threads; never changes the result", offsetof(struct eval_options, threads), 1, 1024, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here", offsetof(struct eval_options, isa), 0, 0, false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated", offsetof(struct eval_options, set), 0, 0, false},
+};
+
+static status eval(struct session *s, const struct eval_options *o)
+{
+    struct feed *feed = NULL;
+    TRY(evaluate_open(s, o->data, false, false, &feed));
+    status st = model_load(&s->model, o->model);
+    struct metrics_result result;
+    stop_listen(feed_interrupt, feed);
+    if (st == ST_OK) st = evaluate_measure(s, feed, &result);
+    stop_listen(NULL, NULL);
+    feed_close(feed);
+    return st;
+}
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    const struct eval_options *o = options_pointer;
+    struct session session;
+    TRY(session_open(&session, &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
+    status st = eval(&session, o);
+    session_close(&session);
+    return st;
+}
+
+const struct command command_eval = {
+    .name = "eval", .positionals = "GRAPH", .summary = "measure a saved model: AUC, log loss, normalised entropy, calibration", .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags, .options_bytes = sizeof(struct eval_options), .run = run};

@@ -1,0 +1,62 @@
+/* heterps-run export: a saved model's values as safetensors files, for other tools. */
+#include <inttypes.h>
+
+#include "engine/base/log.h"
+#include "engine/cmd/command.h"
+#include "engine/session.h"
+
+struct export_options {
+    const char *model, *output;
+    struct flag_list set;
+};
+static const struct flag flags[] = {
+    {"--model", FLAG_TEXT, "DIR", "the saved model", offsetof(struct export_options, model), 0, 0, true},
+    {"-o", FLAG_TEXT, "DIR", "where to write: a directory, made if absent", offsetof(struct export_options, output), 0, 0, true},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated", offsetof(struct export_options, set), 0, 0, false},
+};
+
+static status export(struct model *model, const struct export_options *o)
+{
+    TRY(model_load(model, o->model));
+    uint64_t bytes, row_count = 0;
+    TRY(model_export(model, o->output, &bytes));
+    uint32_t table_count = model->graph->table_count;
+    for (uint32_t t = 0; t < table_count; t++) row_count += store_row_count(model->store, t);
+    char bytes_text[16], rows_text[27];
+    log_info("%s: %u files, %s rows of %u tables, %s", o->output, table_count + 1, session_count_text(rows_text, row_count), table_count,
+             cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
+    return ST_OK;
+}
+
+/* The tables' budget is the graph's own, as in training. */
+static status budget_read(const struct graph *graph, const char *path, uint64_t *ram_bytes)
+{
+    struct ini ini;
+    struct settings settings;
+    TRY(ini_parse(&ini, path, graph->text, graph->text_bytes));
+    status st = settings_read(&ini, &settings);
+    if (st == ST_OK) *ram_bytes = settings.store_ram;
+    ini_free(&ini);
+    return st;
+}
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    const struct export_options *o = options_pointer;
+    struct graph graph;
+    struct model model = {0};
+    uint64_t ram_bytes = 0;
+    TRY(session_graph_open(&graph, positionals[0], o->set.item, o->set.count));
+    status st = budget_read(&graph, positionals[0], &ram_bytes);
+    if (st == ST_OK) st = model_open(&model, &graph, ram_bytes);
+    if (st == ST_OK) st = export(&model, o);
+    model_close(&model);
+    graph_close(&graph);
+    return st;
+}
+
+const struct command command_export = {
+    .name = "export", .positionals = "GRAPH", .summary = "write a saved model's values as safetensors files", .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags, .options_bytes = sizeof(struct export_options), .run = run,
+    .help = "Writes dense.safetensors (the parameters by name) and, for each table, TABLE.safetensors: \"keys\" (U64, ascending) and\n"
+            "\"vectors\" (F32, one a key). Equal values give equal bytes."};

@@ -1,0 +1,167 @@
+/* heterps-run gen criteo: writes generated click data and says how well its labels can be predicted at best. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/cmd/command.h"
+#include "engine/gen_criteo.h"
+#include "engine/metrics.h"
+
+struct gen_options {
+    uint64_t rows, skip, seed;
+    uint32_t vocab;
+    double zipf;
+    const char *output;
+};
+
+#define OFFSET(member) offsetof(struct gen_options, member)
+/* Row numbers are exact in the flag table's doubles up to here. */
+#define ROWS_MAX 1e15
+static const struct flag gen_flags[] = {
+    {"--rows", FLAG_U64, "N", "rows to write", OFFSET(rows), 1, ROWS_MAX, true},
+    {"--skip", FLAG_U64, "N", "start at row N: test data of the same model as rows 0 to N - 1 (default 0)", OFFSET(skip), 0, ROWS_MAX, false},
+    {"--seed", FLAG_U64, "S", "the planted model and the rows (default 1)", OFFSET(seed), 0, 1e18, false},
+    {"--vocab", FLAG_U32, "V", "values of a field (default 1000)", OFFSET(vocab), 1, GEN_CRITEO_VOCAB_MAX, false},
+    {"--zipf", FLAG_F64, "A", "the k-th most frequent value has weight k^-A (default 1.05)", OFFSET(zipf), 0, 10, false},
+    {"-o", FLAG_TEXT, "FILE", "where to write; - is standard output", OFFSET(output), 0, 0, true},
+};
+static const struct gen_options gen_defaults = {.seed = 1, .vocab = 1000, .zipf = 1.05};
+
+/* The truth of at most so many rows is kept, 5 bytes each, for the sums at the end. */
+#define MEASURED_ROWS_MAX (UINT64_C(1) << 25)
+#define BUFFER_BYTES ((size_t)1 << 18)
+#define MEASURE_COUNT 1024u
+
+/* A file that appears when it is whole, or standard output as it comes. */
+struct output {
+    bool is_stdout;
+    struct file_writer writer;
+    uint64_t written_bytes;
+};
+
+static status output_put(struct output *output, const char *data, size_t bytes)
+{
+    if (!output->is_stdout) {
+        output->written_bytes += bytes;
+        return file_writer_put(&output->writer, data, bytes);
+    }
+    while (bytes) {
+        ssize_t written = write(STDOUT_FILENO, data, bytes);
+        if (written < 0) {
+            if (errno == EINTR) continue;
+            FAIL(IO, "standard output, byte %" PRIu64 ": %s", output->written_bytes, strerror(errno));
+        }
+        data += written;
+        bytes -= (size_t)written;
+        output->written_bytes += (uint64_t)written;
+    }
+    return ST_OK;
+}
+
+/* What the generator knows of the rows that it has made. */
+struct truth {
+    struct metrics metrics;
+    float logit[MEASURE_COUNT], label[MEASURE_COUNT];
+    uint32_t count; /* waiting to be added */
+    uint64_t measured_count, positive_count;
+};
+
+static status truth_flush(struct truth *truth)
+{
+    TRY(metrics_add(&truth->metrics, truth->logit, 1, truth->label, truth->count));
+    truth->measured_count += truth->count;
+    truth->count = 0;
+    return ST_OK;
+}
+
+static status rows_write(const struct gen_options *options, const struct gen_criteo *gen, struct output *output, struct truth *truth, char *buffer)
+{
+    size_t used = 0;
+    for (uint64_t i = 0; i < options->rows; i++) {
+        struct gen_criteo_truth row;
+        used += gen_criteo_row(gen, options->skip + i, buffer + used, &row);
+        if (used > BUFFER_BYTES - GEN_CRITEO_LINE_BYTES_MAX || i + 1 == options->rows) {
+            TRY(output_put(output, buffer, used));
+            used = 0;
+        }
+        truth->positive_count += row.label > 0.5f;
+        if (truth->measured_count < MEASURED_ROWS_MAX) {
+            truth->logit[truth->count] = row.logit;
+            truth->label[truth->count++] = row.label;
+            if (truth->count == MEASURE_COUNT) TRY(truth_flush(truth));
+        }
+    }
+    return truth_flush(truth);
+}
+
+static status truth_report(struct truth *truth, const struct gen_options *options, const struct output *output)
+{
+    uint64_t measured = truth->measured_count;
+    struct metrics_result best;
+    TRY(metrics_finish(&truth->metrics, &best));
+    double ctr = (double)truth->positive_count / (double)options->rows;
+    char scope[64] = "";
+    if (measured < options->rows) snprintf(scope, sizeof scope, " (of the first %" PRIu64 " rows)", measured);
+    log_info("%" PRIu64 " rows, %" PRIu64 " bytes, click rate %.4f", options->rows, output->written_bytes, ctr);
+    log_info("best possible: AUC %.5f, log loss %.5f%s", best.auc, best.logloss, scope);
+    log_event_begin("gen");
+    log_event_u64("rows", options->rows);
+    log_event_u64("bytes", output->written_bytes);
+    log_event_f64("bayes_auc", best.auc);
+    log_event_f64("bayes_logloss", best.logloss);
+    log_event_f64("ctr", ctr);
+    log_event_u64("measured_rows", measured);
+    log_event_end();
+    return ST_OK;
+}
+
+static status gen_run(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options_)
+{
+    const struct gen_options *options = options_;
+    if (strcmp(positionals[0], "criteo") != 0) FAIL(USAGE, "gen: unknown format '%s'; there is: criteo", positionals[0]);
+    struct output output = {.is_stdout = strcmp(options->output, "-") == 0};
+    if (output.is_stdout && log_format() == LOG_JSON) FAIL(USAGE, "gen: --log json and -o - both write to standard output");
+    if (options->output[0] == '\0') FAIL(USAGE, "gen: -o needs the name of a file");
+
+    struct gen_criteo *gen = NULL;
+    void *buffer = NULL, *truth_block = NULL;
+    status st;
+    struct gen_criteo_options gen_options = {options->seed, options->vocab, options->zipf};
+    TRY_GOTO(memory_take("generator", BUFFER_BYTES, &buffer), done);
+    TRY_GOTO(memory_take("generator", sizeof(struct truth), &truth_block), done);
+    struct truth *truth = truth_block;
+    TRY_GOTO(gen_criteo_open(&gen, &gen_options), done);
+    if (!output.is_stdout) TRY_GOTO(file_writer_open(&output.writer, options->output), done);
+    TRY_GOTO(rows_write(options, gen, &output, truth, buffer), done);
+    if (!output.is_stdout) TRY_GOTO(file_writer_commit(&output.writer), done);
+    st = truth_report(truth, options, &output);
+done:
+    if (st != ST_OK && !output.is_stdout) file_writer_abort(&output.writer);
+    if (truth_block) metrics_free(&((struct truth *)truth_block)->metrics);
+    if (gen) gen_criteo_close(gen);
+    memory_give("generator", truth_block, sizeof(struct truth));
+    memory_give("generator", buffer, BUFFER_BYTES);
+    return st;
+}
+
+const struct command command_gen = {
+    .name = "gen",
+    .positionals = "FORMAT",
+    .summary = "write generated click data whose best possible AUC is known",
+    .help = "FORMAT is criteo: label, 13 integers, 26 categorical values of 8 hexadecimal digits, separated by tabs.\n"
+            "Row i depends on --seed, --vocab, --zipf and i only. A training set and a test set of one planted model:\n"
+            "    heterps-run gen criteo --rows 2000000 -o train.tsv\n"
+            "    heterps-run gen criteo --rows 100000 --skip 2000000 -o test.tsv\n"
+            "At the end it prints the AUC and log loss of the true probabilities, which no model can beat but by luck.",
+    .flags = gen_flags,
+    .flag_count = sizeof gen_flags / sizeof gen_flags[0],
+    .options_bytes = sizeof(struct gen_options),
+    .defaults = &gen_defaults,
+    .run = gen_run,
+};

@@ -1,0 +1,73 @@
+/* The program: finds the verb and runs it. Without a verb the first argument is a graph, to be trained. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cfg/ini.h"
+#include "engine/base/log.h"
+#include "engine/cmd/command.h"
+#include "graph/reference.h"
+
+static const struct command *const commands[] = {&command_compile, &command_train,   &command_eval, &command_predict,
+                                                 &command_export,  &command_inspect, &command_gen};
+#define COMMAND_COUNT (sizeof commands / sizeof *commands)
+
+static void help(void)
+{
+    printf("heterps-run %s: trains and serves sparse deep models\n\n"
+           "  heterps-run compile model.cfg -o graph.bin\n"
+           "  heterps-run graph.bin --data train.tsv --eval test.tsv --out model\n"
+           "  heterps-run predict graph.bin --model model --data new.tsv\n\n",
+           HETERPS_VERSION);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) printf("  %-9s %s\n", commands[i]->name, commands[i]->summary);
+    printf("\n`heterps-run VERB --help` lists the flags of a verb, `heterps-run help settings` all settings of a model.\n"
+           "Exit status: 0 done, 1 failed, 2 wrong command line, 130 or 143 stopped by a signal after saving.\n");
+}
+
+static const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}
+
+int main(int argument_count, char **arguments)
+{
+    /* A closed pipe, or a file-size limit, is an error of the write that meets it, not the end of the program. */
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    log_open(LOG_TEXT, 0);
+    if (argument_count < 2) {
+        log_error("expected a verb or a graph; see `heterps-run --help`");
+        return 2;
+    }
+    const char *first = arguments[1];
+    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) {
+        const char *topic = argument_count > 2 ? arguments[2] : "";
+        const struct command *command = command_find(topic);
+        if (command) command_help(command);
+        else if (strncmp(topic, "settings", 8) == 0) reference_print(stdout, strcmp(topic, "settings.md") == 0);
+        else help();
+        return 0;
+    }
+    if (strcmp(first, "--version") == 0) {
+        printf("heterps-run %s\n", HETERPS_VERSION);
+        return 0;
+    }
+    const struct command *command = command_find(first);
+    if (command) return command_run(command, argument_count - 2, arguments + 2);
+    /* A word that is neither a verb nor looks like a path is more likely a mistyped verb than a graph. */
+    if (first[0] != '-' && strpbrk(first, "./") == NULL) {
+        const char *names[COMMAND_COUNT + 1] = {0};
+        for (size_t i = 0; i < COMMAND_COUNT; i++) names[i] = commands[i]->name;
+        const char *near = ini_nearest(first, names);
+        FILE *file = fopen(first, "rb");
+        if (file) fclose(file);
+        else {
+            if (near) log_error("unknown verb \"%s\"; did you mean \"%s\"?", first, near);
+            else log_error("\"%s\" is neither a verb nor a file; see `heterps-run --help`", first);
+            return 2;
+        }
+    }
+    return command_run(&command_train, argument_count - 1, arguments + 1);
+}

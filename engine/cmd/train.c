@@ -1,0 +1,54 @@
+/* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/cmd/command.h"
+#include "engine/train.h"
+
+struct run_options {
+    const char *data, *eval, *out, *resume, *isa;
+    uint32_t threads;
+    struct flag_list set;
+};
+static const struct flag flags[] = {
+    {"--data", FLAG_TEXT, "FILE", "training data: files separated by commas, .gz or not; - is standard input; default: data.path of the graph",
+     offsetof(struct run_options, data), 0, 0, false},
+    {"--eval", FLAG_TEXT, "FILE", "evaluation data; default: data.eval of the graph", offsetof(struct run_options, eval), 0, 0, false},
+    {"--out", FLAG_TEXT, "DIR", "save the model here at the end, at a signal, and every checkpoint.every steps", offsetof(struct run_options, out), 0, 0,
+     false},
+    {"--resume", FLAG_TEXT, "DIR", "go on from a saved model, and save there unless --out says otherwise", offsetof(struct run_options, resume), 0, 0,
+     false},
+    {"--threads", FLAG_U32, "N", "computing threads; default: all processors of this process; never changes the result",
+     offsetof(struct run_options, threads), 1, 1024, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here", offsetof(struct run_options, isa), 0, 0, false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated", offsetof(struct run_options, set), 0, 0, false},
+};
+
+static status train(struct session *s, const struct run_options *o, char **data, char **eval)
+{
+    struct train_options options = {.data = o->data, .eval = o->eval, .out = o->out ? o->out : o->resume};
+    if (options.data == NULL && *s->settings.data_path) options.data = *data = session_paths(s, s->settings.data_path);
+    if (options.eval == NULL && *s->settings.data_eval) options.eval = *eval = session_paths(s, s->settings.data_eval);
+    if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
+    if (options.out) TRY(model_dir_check(options.out));
+    if (o->resume) TRY(model_load(&s->model, o->resume));
+    return train_run(s, &options);
+}
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    const struct run_options *o = options_pointer;
+    struct session session;
+    TRY(session_open(&session, &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
+    char *data = NULL, *eval = NULL;
+    status st = train(&session, o, &data, &eval);
+    session_close(&session);
+    free(data);
+    free(eval);
+    return st;
+}
+
+const struct command command_train = {
+    .name = "train", .positionals = "GRAPH", .summary = "train a graph: the verb when none is given", .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags, .options_bytes = sizeof(struct run_options), .run = run,
+    .help = "SIGINT and SIGTERM finish the step, save when --out is given, and say how to go on; a second signal ends at once."};

@@ -1,0 +1,189 @@
+/* The cpu device: chooses the kernels at open, then walks node lists. */
+#include "engine/cpu/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/cpu/kernels.h"
+
+const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", NULL};
+static const struct cpu_kernels *const kernels_of[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2, &cpu_kernels_avx512};
+
+struct cpu_device {
+    struct device device; /* first: a struct device * is a struct cpu_device * */
+    const struct cpu_kernels *kernels;
+    enum isa isa;
+    struct cpu_work work;
+    void *memory;
+    size_t memory_bytes;
+};
+
+bool isa_runs_here(enum isa isa)
+{
+    __builtin_cpu_init();
+    switch (isa) {
+    case ISA_base: return true;
+    case ISA_avx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case ISA_avx512:
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && isa_runs_here(ISA_avx2);
+    default: return false;
+    }
+}
+
+enum isa isa_best(void)
+{
+    enum isa best = ISA_base;
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        if (isa_runs_here((enum isa)isa)) best = (enum isa)isa;
+    return best;
+}
+
+static status isa_choose(const char *name, enum isa *out)
+{
+    *out = isa_best();
+    if (name == NULL) return ST_OK;
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (strcmp(name, isa_names[isa]) != 0) continue;
+        *out = (enum isa)isa;
+        if (!isa_runs_here(*out))
+            FAIL(USAGE, "instruction set %s does not run on this processor; the best here is %s", name,
+                 isa_names[isa_best()]);
+        return ST_OK;
+    }
+    FAIL(USAGE, "unknown instruction set '%s': base, avx2 or avx512", name);
+}
+
+static bool cpu_runs(const struct device *device, op_id op)
+{
+    (void)device;
+    return op < OP_ID_COUNT;
+}
+
+static status cpu_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes, uint32_t count)
+{
+    const struct cpu_device *d = (const struct cpu_device *)device;
+    CHECK(c->graph == d->work.graph);
+    if (c->batch->example_count == 0) return ST_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct graph_node *n = &nodes[i];
+        bool is_forward = n->pass == PASS_FORWARD;
+        if (!is_forward) n = &c->graph->nodes[n->other];
+        cpu_kernel *kernel = is_forward ? d->kernels->forward[n->op] : d->kernels->backward[n->op];
+        if (kernel != NULL)
+            kernel(&d->work, c, n);
+        else if (is_forward)
+            op_table[n->op].forward(c, n);
+        else
+            op_table[n->op].backward(c, n);
+    }
+    return ST_OK;
+}
+
+static status cpu_update_rows(struct device *device, const struct table_update *update)
+{
+    const struct cpu_device *d = (const struct cpu_device *)device;
+    d->kernels->update_rows(&d->work, update);
+    return ST_OK;
+}
+
+static status cpu_update_params(struct device *device, const struct param_update *update)
+{
+    const struct cpu_device *d = (const struct cpu_device *)device;
+    d->kernels->update_params(&d->work, update);
+    return ST_OK;
+}
+
+static void cpu_close(struct device *device)
+{
+    struct cpu_device *d = (struct cpu_device *)device;
+    team_close(d->work.team);
+    memory_give("kernel scratch", d->memory, d->memory_bytes);
+    free(d);
+}
+
+static const struct device_vt cpu_vt = {
+    .name = "cpu",
+    .runs = cpu_runs,
+    .submit = cpu_submit,
+    .update_rows = cpu_update_rows,
+    .update_params = cpu_update_params,
+    .close = cpu_close,
+};
+
+/* Floats from row to row of dz: whole cache lines, and an odd number of them, so that rows above each other do not compete for the
+ * same sets of the cache. */
+static uint32_t dz_stride_of(const struct graph *graph)
+{
+    uint32_t units_max = 0;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        struct fc_attr attr;
+        if (graph->nodes[i].op != OP_ID_fc || graph->nodes[i].pass != PASS_FORWARD) continue;
+        memcpy(&attr, graph->nodes[i].attr, sizeof attr);
+        if (attr.units > units_max) units_max = attr.units;
+    }
+    return ((units_max + 15) / 16 | 1) * 16;
+}
+
+/* Fills map[field] for an embed_bag; false if a field is an input twice. */
+static bool inputs_map(const struct graph *graph, const struct graph_node *n, uint32_t *map)
+{
+    memset(map, 0xff, graph->field_count * sizeof *map);
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        uint32_t field = graph->tensors[graph->args[n->arg_begin + i]].cols;
+        if (map[field] != GRAPH_NONE) return false;
+        map[field] = i;
+    }
+    return true;
+}
+
+/* One block: dz, then the maps' list, then a map for each embed_bag. */
+static status memory_plan(struct cpu_device *d, const struct graph *graph)
+{
+    struct cpu_work *work = &d->work;
+    uint32_t bag_count = 0;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        bag_count += graph->nodes[i].op == OP_ID_embed_bag && graph->nodes[i].pass == PASS_FORWARD;
+    work->dz_stride = dz_stride_of(graph);
+    size_t dz_bytes = arena_bytes((size_t)graph->header->micro * work->dz_stride * sizeof(float));
+    size_t list_bytes = arena_bytes(graph->node_count * sizeof(uint32_t *));
+    size_t map_bytes = arena_bytes(graph->field_count * sizeof(uint32_t));
+    d->memory_bytes = dz_bytes + list_bytes + bag_count * map_bytes;
+    TRY(memory_take("kernel scratch", d->memory_bytes, &d->memory));
+    uint8_t *place = d->memory;
+    work->dz = (float *)place;
+    const uint32_t **list = (const uint32_t **)(place += dz_bytes);
+    work->input_of_field = list;
+    place += list_bytes;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (graph->nodes[i].op != OP_ID_embed_bag || graph->nodes[i].pass != PASS_FORWARD) continue;
+        if (inputs_map(graph, &graph->nodes[i], (uint32_t *)place)) list[i] = (uint32_t *)place;
+        place += map_bytes;
+    }
+    return ST_OK;
+}
+
+status cpu_device_open(struct device **out, const struct graph *graph, uint32_t threads, const char *isa)
+{
+    status st;
+    *out = NULL;
+    enum isa chosen;
+    TRY(isa_choose(isa, &chosen));
+    struct cpu_device *d = calloc(1, sizeof *d);
+    if (d == NULL) FAIL(MEMORY, "cannot describe the cpu device");
+    d->device.vt = &cpu_vt;
+    d->isa = chosen;
+    d->kernels = kernels_of[chosen];
+    d->work.graph = graph;
+    TRY_GOTO(memory_plan(d, graph), fail);
+    TRY_GOTO(team_open(&d->work.team, threads, CPU_SCRATCH_BYTES), fail);
+    *out = &d->device;
+    return ST_OK;
+fail:
+    cpu_close(&d->device);
+    return st;
+}
+
+enum isa cpu_device_isa(const struct device *device) { return ((const struct cpu_device *)device)->isa; }
+struct team *cpu_device_team(struct device *device) { return ((struct cpu_device *)device)->work.team; }

@@ -1,0 +1,34 @@
+/* The `cpu` device: runs node lists and updates on a team of threads, with kernels for the instruction set at hand.
+ *
+ *     device_submit ──▶ device.c: one node after another ──▶ isa/fc.c, isa/embed_bag.c, …   cut into pieces for the team
+ *                                                       └──▶ graph/op_*.c                    where no kernel is faster
+ *
+ * Bytes depend on the graph, the data and the instruction set; never on the number of threads or on who does which piece:
+ * every output element has one order of additions, whatever tile it is computed in. */
+#ifndef HETERPS_ENGINE_CPU_DEVICE_H
+#define HETERPS_ENGINE_CPU_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+#include "engine/pipe/team.h"
+#include "graph/device.h"
+
+/* base: what every x86-64 has (SSE2); avx2: AVX2 and FMA; avx512: AVX-512 F, BW, DQ, VL. */
+enum isa { ISA_base, ISA_avx2, ISA_avx512, ISA_COUNT };
+extern const char *const isa_names[ISA_COUNT + 1]; /* "base", "avx2", "avx512", NULL */
+bool isa_runs_here(enum isa isa);
+enum isa isa_best(void);
+
+/* Opens the device with a team of `threads` (the thread that calls submit included).
+ *   graph   kept until close: sizes of the scratch memory, and what each node needs to know beforehand
+ *   isa     a name of isa_names, or NULL for the best one that runs here
+ * Fails with USAGE (an isa that is unknown or does not run here), MEMORY, SYSTEM. Close with device->vt->close(device).
+ * One thread at a time may submit or update; submit and updates never fail. */
+MUST_USE status cpu_device_open(struct device **device, const struct graph *graph, uint32_t threads, const char *isa);
+enum isa cpu_device_isa(const struct device *device);
+/* The device's team, for tests that delay its members. */
+struct team *cpu_device_team(struct device *device);
+
+#endif

@@ -1,0 +1,19 @@
+/* The kernels of one instruction set, as table.c lists them. */
+#ifndef HETERPS_ENGINE_CPU_ISA_KERNELS_ISA_H
+#define HETERPS_ENGINE_CPU_ISA_KERNELS_ISA_H
+
+#include "engine/cpu/isa/vec.h"
+#include "engine/cpu/kernels.h"
+
+cpu_kernel KERNEL(fc_forward_f32), KERNEL(fc_backward_f32);
+cpu_kernel KERNEL(embed_bag_forward_f32), KERNEL(embed_bag_backward_f32);
+cpu_kernel KERNEL(concat_forward_f32), KERNEL(concat_backward_f32);
+cpu_kernel KERNEL(relu_forward_f32), KERNEL(relu_backward_f32);
+cpu_kernel KERNEL(leaky_relu_forward_f32), KERNEL(leaky_relu_backward_f32);
+cpu_kernel KERNEL(sigmoid_forward_f32), KERNEL(sigmoid_backward_f32);
+cpu_kernel KERNEL(tanh_forward_f32), KERNEL(tanh_backward_f32);
+cpu_kernel KERNEL(dropout_forward_f32), KERNEL(dropout_backward_f32);
+void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_update *update);
+void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_update *update);
+
+#endif

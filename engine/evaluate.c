@@ -1,0 +1,72 @@
+/* The forward pass over a feed. */
+#include "engine/evaluate.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/stop.h"
+
+status evaluate_open(struct session *s, const char *paths, bool label_optional, bool bad_keep, struct feed **feed)
+{
+    struct feed_options options = session_feed_options(s, paths);
+    options.reader.label_optional = label_optional;
+    options.reader.bad_keep = bad_keep;
+    return feed_open(feed, &options);
+}
+
+status evaluate_run(struct session *s, struct feed *feed, evaluate_sink *sink, void *context)
+{
+    const struct graph *g = &s->graph;
+    TRY(feed_start(feed));
+    for (;;) {
+        struct slot *slot;
+        TRY(feed_next(feed, &slot));
+        if (slot == NULL || stop_requested()) break;
+        if (slot->batch.example_count) {
+            struct op_context c = {.graph = g, .tensor = slot->tensor, .batch = &slot->batch, .ticket = &slot->ticket, .seed = g->header->seed};
+            TRY(device_submit(s->device, &c, g->nodes, g->forward_count));
+            struct view logit = slot->tensor[g->header->logit_tensor];
+            TRY(sink(context, &slot->batch, logit.data, logit.stride));
+        }
+        feed_release(feed, slot);
+    }
+    if (stop_requested()) FAIL(STOPPED, "stopped by a signal during evaluation");
+    return ST_OK;
+}
+
+static status measure_sink(void *context, const struct micro_batch *batch, const float *logit, uint32_t stride)
+{
+    return metrics_add(context, logit, stride, batch->label, batch->example_count);
+}
+
+status evaluate_measure(struct session *s, struct feed *feed, struct metrics_result *result)
+{
+    struct metrics metrics = {0};
+    uint64_t begin = clock_ns();
+    status st = evaluate_run(s, feed, measure_sink, &metrics);
+    struct feed_counts counts = feed_counts(feed);
+    if (st == ST_OK && metrics.example_count == 0)
+        st = status_fail(ST_INVALID, __FILE__, __LINE__, "the evaluation data has no examples%s", counts.bad_count ? ": every line is malformed" : "");
+    if (st == ST_OK) st = metrics_finish(&metrics, result);
+    metrics_free(&metrics);
+    TRY(st);
+    double seconds = (double)(clock_ns() - begin) * 1e-9;
+    char count[27];
+    log_info("eval     step %" PRIu64 ": AUC %.5f, log loss %.5f, normalised entropy %.4f, calibration %.4f (%s examples, %.1f s)",
+             s->model.progress.step, result->auc, result->logloss, result->ne, result->calibration, session_count_text(count, result->example_count),
+             seconds);
+    if (counts.bad_count) log_warning("%" PRIu64 " malformed lines of the evaluation data were skipped", counts.bad_count);
+    log_event_begin("eval");
+    log_event_u64("step", s->model.progress.step);
+    log_event_f64("auc", result->auc);
+    log_event_f64("logloss", result->logloss);
+    log_event_f64("ne", result->ne);
+    log_event_f64("calibration", result->calibration);
+    log_event_u64("samples", result->example_count);
+    log_event_u64("bad_lines", counts.bad_count);
+    log_event_f64("seconds", seconds);
+    log_event_end();
+    return ST_OK;
+}

@@ -1,0 +1,213 @@
+/* Reads and writes the manifest of a model directory (its keys are in the header); once a checkpoint, once a start. */
+#include "engine/base/file.h"
+#include "engine/manifest.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define FORMAT "heterps-model"
+#define HASH_DIGITS 16
+
+/* The end of a manifest: from the comma in front of the last key on. */
+#define END_BEFORE ",\n  \"xxh3\": \""
+#define END_AFTER "\"\n}\n"
+#define END_BYTES (sizeof END_BEFORE - 1 + HASH_DIGITS + sizeof END_AFTER - 1)
+
+static void hash_print(char text[HASH_DIGITS + 1], uint64_t hash) { snprintf(text, HASH_DIGITS + 1, "%016" PRIx64, hash); }
+
+/* Exactly 16 digits 0-9a-f. */
+static bool hash_parse(const char *text, uint64_t *hash)
+{
+    *hash = 0;
+    for (int i = 0; i < HASH_DIGITS; i++) {
+        const char *digits = "0123456789abcdef", *digit = text[i] ? strchr(digits, text[i]) : NULL;
+        if (digit == NULL) return false;
+        *hash = *hash << 4 | (uint64_t)(digit - digits);
+    }
+    return text[HASH_DIGITS] == 0;
+}
+
+status manifest_make(struct manifest *manifest, uint32_t table_count, uint32_t tensor_count)
+{
+    *manifest = (struct manifest){.table_count = table_count, .tensor_count = tensor_count};
+    manifest->tables = calloc((size_t)table_count + 1, sizeof *manifest->tables);
+    manifest->tensors = calloc((size_t)tensor_count + 1, sizeof *manifest->tensors);
+    if (manifest->tables != NULL && manifest->tensors != NULL) return ST_OK;
+    manifest_free(manifest);
+    FAIL(MEMORY, "no memory for a manifest of %u tables and %u tensors", table_count, tensor_count);
+}
+
+void manifest_free(struct manifest *manifest)
+{
+    free(manifest->tables);
+    free(manifest->tensors);
+    json_decref(manifest->json);
+    *manifest = (struct manifest){0};
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------ */
+
+/* NULL for want of memory, or if a name is not UTF-8. */
+static json_t *manifest_json(const struct manifest *m)
+{
+    char hash[HASH_DIGITS + 1];
+    json_t *tables = json_array(), *tensors = json_array();
+    for (uint32_t i = 0; i < m->table_count; i++) {
+        const struct manifest_table *t = &m->tables[i];
+        hash_print(hash, t->file.xxh3);
+        json_array_append_new(tables, json_pack("{s:s, s:I, s:I, s:I, s:s, s:I, s:s}", "name", t->name, "dim", (json_int_t)t->dim,
+                                                "span_floats", (json_int_t)t->span_floats, "rows", (json_int_t)t->rows, "file",
+                                                t->file.name, "bytes", (json_int_t)t->file.bytes, "xxh3", hash));
+    }
+    for (uint32_t i = 0; i < m->tensor_count; i++) {
+        const struct manifest_tensor *t = &m->tensors[i];
+        json_array_append_new(tensors, json_pack("{s:s, s:[I, I]}", "name", t->name, "shape", (json_int_t)t->shape[0],
+                                                 (json_int_t)t->shape[1]));
+    }
+    if (json_array_size(tables) != m->table_count || json_array_size(tensors) != m->tensor_count) {
+        json_decref(tables);
+        json_decref(tensors);
+        return NULL;
+    }
+    char model_hash[HASH_DIGITS + 1];
+    hash_print(model_hash, m->model_hash);
+    hash_print(hash, m->dense.xxh3);
+    /* The model's name is for people and may be any bytes: one that JSON cannot hold is left out. */
+    json_t *model = json_string(m->model);
+    if (model == NULL) model = json_string("");
+    return json_pack("{s:s, s:i, s:s, s:o, s:s, s:{s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:I, s:s}, s:o}", "format", FORMAT, "version",
+                     MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model, "model_hash", model_hash, "progress", "step",
+                     (json_int_t)m->progress.step, "epoch", (json_int_t)m->progress.epoch, "epoch_examples",
+                     (json_int_t)m->progress.epoch_examples, "examples", (json_int_t)m->progress.examples, "tables", tables, "dense",
+                     "file", m->dense.name, "bytes", (json_int_t)m->dense.bytes, "xxh3", hash, "tensors", tensors);
+}
+
+status manifest_put(const struct manifest *manifest, struct file_writer *writer)
+{
+    json_t *json = manifest_json(manifest);
+    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+    json_decref(json);
+    if (text == NULL) FAIL(INVALID, "%s: a table or tensor has a name that is not UTF-8, or there is no memory", writer->path);
+    /* The text ends in "\n}", which makes room for the last key. */
+    size_t bytes = strlen(text) - 2;
+    char hash[HASH_DIGITS + 1];
+    hash_print(hash, XXH3_64bits(text, bytes));
+    status st = file_writer_put(writer, text, bytes);
+    if (st == ST_OK) st = file_writer_put(writer, END_BEFORE, sizeof END_BEFORE - 1);
+    if (st == ST_OK) st = file_writer_put(writer, hash, HASH_DIGITS);
+    if (st == ST_OK) st = file_writer_put(writer, END_AFTER, sizeof END_AFTER - 1);
+    free(text);
+    return st;
+}
+
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+
+/* The checksum in the last line holds. */
+static status checksum_check(const char *path, const uint8_t *text, size_t bytes)
+{
+    char digits[HASH_DIGITS + 1] = {0};
+    uint64_t hash;
+    const uint8_t *end = text + (bytes < END_BYTES ? 0 : bytes - END_BYTES);
+    const uint8_t *end_hash = end + sizeof END_BEFORE - 1;
+    if (bytes < END_BYTES || memcmp(end, END_BEFORE, sizeof END_BEFORE - 1) != 0 ||
+        memcmp(end_hash + HASH_DIGITS, END_AFTER, sizeof END_AFTER - 1) != 0)
+        FAIL(INVALID, "%s: not the manifest of a model, or cut short: it does not end in its checksum", path);
+    memcpy(digits, end_hash, HASH_DIGITS);
+    if (!hash_parse(digits, &hash) || hash != XXH3_64bits(text, (size_t)(end - text)))
+        FAIL(CORRUPT, "%s: its %zu bytes do not match the checksum in its last line", path, bytes);
+    return ST_OK;
+}
+
+/* Numbers are natural, and far enough from the end of their type that counting on does not reach it. */
+static bool natural(json_int_t value, uint64_t max, uint64_t *number)
+{
+    *number = (uint64_t)value;
+    return value >= 0 && *number <= max;
+}
+#define COUNT_MAX ((uint64_t)INT64_MAX / 2)
+
+static bool file_read(struct manifest_file *file, const char *name, json_int_t bytes, const char *hash)
+{
+    file->name = name;
+    bool is_plain = name[0] != 0 && strchr(name, '/') == NULL && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+    return is_plain && natural(bytes, INT64_MAX, &file->bytes) && hash_parse(hash, &file->xxh3);
+}
+
+static status table_read(struct manifest_table *t, const char *path, json_t *json, size_t index)
+{
+    json_error_t error;
+    json_int_t dim, span_floats, rows, bytes;
+    const char *file, *hash;
+    uint64_t dim_u64, span_u64;
+    if (json_unpack_ex(json, &error, 0, "{s:s, s:I, s:I, s:I, s:s, s:I, s:s}", "name", &t->name, "dim", &dim, "span_floats",
+                       &span_floats, "rows", &rows, "file", &file, "bytes", &bytes, "xxh3", &hash) != 0)
+        FAIL(INVALID, "%s: table %zu: %s", path, index, error.text);
+    if (!file_read(&t->file, file, bytes, hash) || !natural(dim, UINT32_MAX, &dim_u64) || !natural(span_floats, UINT32_MAX, &span_u64) ||
+        !natural(rows, COUNT_MAX, &t->rows))
+        FAIL(INVALID, "%s: table %zu: a number, checksum or file name cannot be", path, index);
+    t->dim = (uint32_t)dim_u64;
+    t->span_floats = (uint32_t)span_u64;
+    return ST_OK;
+}
+
+static status tensor_read(struct manifest_tensor *t, const char *path, json_t *json, size_t index)
+{
+    json_error_t error;
+    json_int_t rows, cols;
+    if (json_unpack_ex(json, &error, 0, "{s:s, s:[I, I!]}", "name", &t->name, "shape", &rows, &cols) != 0)
+        FAIL(INVALID, "%s: tensor %zu: %s", path, index, error.text);
+    if (!natural(rows, UINT32_MAX, &t->shape[0]) || !natural(cols, UINT32_MAX, &t->shape[1]))
+        FAIL(INVALID, "%s: tensor %zu: its shape cannot be", path, index);
+    return ST_OK;
+}
+
+static status members_read(struct manifest *m, const char *path, json_t *json)
+{
+    json_error_t error;
+    const char *format, *model_hash, *dense, *dense_hash;
+    json_int_t version, step, epoch, epoch_examples, examples, dense_bytes;
+    json_t *tables, *tensors;
+    if (json_unpack_ex(json, &error, 0, "{s:s, s:I}", "format", &format, "version", &version) != 0 || strcmp(format, FORMAT) != 0)
+        FAIL(INVALID, "%s: its \"format\" is not \"%s\"", path, FORMAT);
+    if (version != MANIFEST_VERSION)
+        FAIL(INVALID, "%s: version %" JSON_INTEGER_FORMAT ", where this program reads %d", path, version, MANIFEST_VERSION);
+    if (json_unpack_ex(json, &error, 0, "{s:s, s:s, s:{s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:I, s:s}, s:o}", "model", &m->model,
+                       "model_hash", &model_hash, "progress", "step", &step, "epoch", &epoch, "epoch_examples", &epoch_examples, "examples",
+                       &examples, "tables", &tables, "dense", "file", &dense, "bytes", &dense_bytes, "xxh3", &dense_hash, "tensors",
+                       &tensors) != 0)
+        FAIL(INVALID, "%s: %s", path, error.text);
+    if (!hash_parse(model_hash, &m->model_hash) || !natural(step, COUNT_MAX, &m->progress.step) ||
+        !natural(epoch, COUNT_MAX, &m->progress.epoch) || !natural(epoch_examples, COUNT_MAX, &m->progress.epoch_examples) ||
+        !natural(examples, COUNT_MAX, &m->progress.examples) || !file_read(&m->dense, dense, dense_bytes, dense_hash))
+        FAIL(INVALID, "%s: a number, checksum or file name cannot be", path);
+    if (!json_is_array(tables) || !json_is_array(tensors) || json_array_size(tables) > GRAPH_COUNT_MAX ||
+        json_array_size(tensors) > GRAPH_COUNT_MAX)
+        FAIL(INVALID, "%s: \"tables\" and \"tensors\" are not lists, or too long", path);
+
+    struct manifest lists;
+    TRY(manifest_make(&lists, (uint32_t)json_array_size(tables), (uint32_t)json_array_size(tensors)));
+    m->tables = lists.tables;
+    m->table_count = lists.table_count;
+    m->tensors = lists.tensors;
+    m->tensor_count = lists.tensor_count;
+    for (uint32_t i = 0; i < m->table_count; i++) TRY(table_read(&m->tables[i], path, json_array_get(tables, i), i));
+    for (uint32_t i = 0; i < m->tensor_count; i++) TRY(tensor_read(&m->tensors[i], path, json_array_get(tensors, i), i));
+    return ST_OK;
+}
+
+status manifest_read(struct manifest *manifest, const char *path, const uint8_t *text, size_t bytes)
+{
+    *manifest = (struct manifest){0};
+    TRY(checksum_check(path, text, bytes));
+    json_error_t error;
+    json_t *json = json_loadb((const char *)text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (json == NULL) FAIL(INVALID, "%s:%d: %s", path, error.line, error.text);
+    manifest->json = json;
+    status st = members_read(manifest, path, json);
+    if (st != ST_OK) manifest_free(manifest);
+    return st;
+}

@@ -1,0 +1,342 @@
+/* The gang of threads behind team.h.
+ *
+ * A run is a generation. One word holds (generation, next piece); a member claims a piece by raising the word by one, and
+ * only while the generation is the one whose work it has read. Finished pieces are counted, so the caller waits for pieces
+ * and never for members: one that sleeps, or that the system has taken off its core between two pieces, is not missed, and
+ * when it comes late it finds another generation or no piece left.
+ *
+ *        caller    work, context, count │ claim = (g, 0) │ job++ │ wake │ claim … claim │ finished == count?
+ *        member                                          │ claim (g, 0 → 1) │ work │ claim … none left │ finished += its pieces
+ *
+ * Called about ten times a micro-batch, some 20 to 2000 us apart. */
+#include "engine/pipe/team.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/memory.h"
+#include "engine/pipe/futex.h"
+
+/* Pieces in the low 24 bits, generation above: at 10^5 runs a second, 40 bits come round after four months, and only a
+ * member that slept through exactly all of them could take one generation for another. */
+#define PIECE_BITS 24
+#define PIECE_MASK ((UINT64_C(1) << PIECE_BITS) - 1)
+/* Kernels keep their blocks in scratch; the rest of a piece needs little. */
+#define STACK_BYTES ((size_t)512 << 10)
+
+struct member {
+    struct team *team;
+    void *scratch;
+    pthread_t thread;
+    uint64_t delay_count; /* pieces delayed so far: part of the draw */
+    uint32_t index;
+};
+
+struct team {
+    /* set once */
+    struct member *members;
+    void *scratch_block;
+    size_t scratch_bytes, block_bytes;
+    uint32_t member_count, started_count;
+    bool spins; /* false where members outnumber processors: the one that is waited for needs the core */
+    /* written by the caller between runs, read by members after a claim */
+    uint64_t delay_seed;
+    uint32_t delay_ns_max;
+    /* written by the caller between runs; a late member may read them at any time and then fails to claim */
+    _Atomic(team_work *) shared_work;
+    _Atomic(void *) shared_context;
+    _Atomic uint32_t shared_piece_count;
+    /* all members */
+    _Alignas(64) _Atomic uint64_t shared_claim; /* generation << PIECE_BITS | next piece */
+    _Alignas(64) _Atomic uint32_t shared_finished; /* pieces of this run; a futex word */
+    _Atomic uint32_t shared_caller_sleeps;
+    _Alignas(64) _Atomic uint32_t shared_job; /* counts runs with more than one member; a futex word */
+    _Atomic uint32_t shared_sleepers;
+    _Atomic bool shared_closed;
+};
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 33)) * UINT64_C(0xff51afd7ed558ccd);
+    x = (x ^ (x >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return x ^ (x >> 33);
+}
+
+static void delay(struct member *m)
+{
+    const struct team *team = m->team;
+    uint64_t draw = mix(mix(team->delay_seed + m->index) + m->delay_count++);
+    uint64_t end_ns = clock_ns() + draw % team->delay_ns_max;
+    while (clock_ns() < end_ns)
+        if (draw & 1) sched_yield();
+}
+
+/* Claims and works until no piece of the current generation is left; returns how many it has done. */
+static uint32_t work_off(struct member *m)
+{
+    struct team *team = m->team;
+    uint32_t done = 0;
+    /* Acquire pairs with the release in team_run(): the work of this generation, and all that was written before
+     * the run, is visible with the claim word that announces it. */
+    uint64_t claim = atomic_load_explicit(&team->shared_claim, memory_order_acquire);
+    for (;;) {
+        /* Relaxed: ordered by the acquire of `claim`. They may belong to a later run than `claim` does; then every piece of
+         * ours is taken, the word has moved on, and the exchange below fails. If it succeeds, our piece was open, the
+         * run could not end, and what we read is this run's. */
+        team_work *work = atomic_load_explicit(&team->shared_work, memory_order_relaxed);
+        void *context = atomic_load_explicit(&team->shared_context, memory_order_relaxed);
+        uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
+        uint32_t piece = (uint32_t)(claim & PIECE_MASK);
+        if (piece >= piece_count) return done;
+        /* Acquire on failure: the word may have become another generation's, whose work is then read. Acquire on success for the
+         * same reason, had the value gone through another member: its increments continue the caller's release. */
+        if (!atomic_compare_exchange_weak_explicit(&team->shared_claim, &claim, claim + 1, memory_order_acquire,
+                                                   memory_order_acquire))
+            continue;
+        if (team->delay_ns_max != 0) delay(m);
+        work(context, piece, m->scratch);
+        done++;
+        claim = atomic_load_explicit(&team->shared_claim, memory_order_acquire);
+    }
+}
+
+static void *member_main(void *argument)
+{
+    struct member *m = argument;
+    struct team *team = m->team;
+    uint32_t job_seen = 0;
+    for (;;) {
+        /* Acquire pairs with the increment in team_run(): who sees the job sees its claim word. */
+        uint32_t job = atomic_load_explicit(&team->shared_job, memory_order_acquire);
+        if (team->spins)
+            for (struct spin s = {0}; job == job_seen && spin_more(&s);)
+                job = atomic_load_explicit(&team->shared_job, memory_order_acquire);
+        if (job == job_seen) {
+            /* Sequentially consistent, with the caller's increment of job and its look at sleepers: of "I sleep, is
+             * there a job?" and "there is a job, does anyone sleep?" at least one sees the other. */
+            atomic_fetch_add_explicit(&team->shared_sleepers, 1, memory_order_seq_cst);
+            if (atomic_load_explicit(&team->shared_job, memory_order_seq_cst) == job_seen)
+                futex_wait(&team->shared_job, job_seen);
+            /* Relaxed: a count that is high for a moment costs the caller a needless wake. */
+            atomic_fetch_sub_explicit(&team->shared_sleepers, 1, memory_order_relaxed);
+            continue;
+        }
+        job_seen = job;
+        /* Relaxed: set before the job that woke us, which was acquired. */
+        if (atomic_load_explicit(&team->shared_closed, memory_order_relaxed)) return NULL;
+        uint32_t done = work_off(m);
+        if (done == 0) continue;
+        /* Release, so that the caller who acquires the full count sees what our pieces wrote; sequentially
+         * consistent, with the caller's flag and look in caller_wait(). Read before the count: until we have added ours,
+         * the run cannot end. */
+        uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
+        uint32_t finished = atomic_fetch_add_explicit(&team->shared_finished, done, memory_order_seq_cst) + done;
+        if (finished == piece_count && atomic_load_explicit(&team->shared_caller_sleeps, memory_order_seq_cst))
+            futex_wake(&team->shared_finished, 1);
+    }
+}
+
+/* Waits until the members have finished `count` pieces. */
+static void caller_wait(struct team *team, uint32_t count)
+{
+    /* Acquire pairs with the members' additions: all of them form one release sequence, so the full count makes every
+     * piece visible. */
+    uint32_t finished = atomic_load_explicit(&team->shared_finished, memory_order_acquire);
+    if (team->spins)
+        for (struct spin s = {0}; finished != count && spin_more(&s);)
+            finished = atomic_load_explicit(&team->shared_finished, memory_order_acquire);
+    while (finished != count) {
+        /* Sequentially consistent, with the last member's addition and its look at this flag. */
+        atomic_store_explicit(&team->shared_caller_sleeps, 1, memory_order_seq_cst);
+        finished = atomic_load_explicit(&team->shared_finished, memory_order_seq_cst);
+        if (finished != count) futex_wait(&team->shared_finished, finished);
+        finished = atomic_load_explicit(&team->shared_finished, memory_order_acquire);
+    }
+    /* Relaxed: a member that still sees it set wakes nobody. */
+    atomic_store_explicit(&team->shared_caller_sleeps, 0, memory_order_relaxed);
+}
+
+void team_run(struct team *team, team_work *work, void *context, uint32_t piece_count)
+{
+    struct member *self = &team->members[0];
+    CHECK(piece_count <= PIECE_MASK - UINT16_MAX);
+    if (team->member_count == 1 || piece_count <= 1) {
+        for (uint32_t piece = 0; piece < piece_count; piece++) {
+            if (team->delay_ns_max != 0) delay(self);
+            work(context, piece, self->scratch);
+        }
+        return;
+    }
+    /* Relaxed: the release below announces them, and all pieces of the last run are finished. */
+    atomic_store_explicit(&team->shared_work, work, memory_order_relaxed);
+    atomic_store_explicit(&team->shared_context, context, memory_order_relaxed);
+    atomic_store_explicit(&team->shared_piece_count, piece_count, memory_order_relaxed);
+    atomic_store_explicit(&team->shared_finished, 0, memory_order_relaxed);
+    uint64_t generation = (atomic_load_explicit(&team->shared_claim, memory_order_relaxed) >> PIECE_BITS) + 1;
+    /* Release pairs with the acquires in work_off(). */
+    atomic_store_explicit(&team->shared_claim, generation << PIECE_BITS, memory_order_release);
+    /* Sequentially consistent, with a member that goes to sleep; see member_main(). */
+    atomic_fetch_add_explicit(&team->shared_job, 1, memory_order_seq_cst);
+    uint32_t sleepers = atomic_load_explicit(&team->shared_sleepers, memory_order_seq_cst);
+    if (sleepers > 0) futex_wake(&team->shared_job, sleepers < piece_count ? sleepers : piece_count - 1);
+    uint32_t done = work_off(self);
+    /* Acquire (of acquire-release): with caller_wait() not needed, this is what makes the others' pieces visible. */
+    uint32_t finished = atomic_fetch_add_explicit(&team->shared_finished, done, memory_order_acq_rel) + done;
+    if (finished != piece_count) caller_wait(team, piece_count);
+}
+
+void team_delay_set(struct team *team, uint64_t seed, uint32_t max_ns)
+{
+    team->delay_seed = seed;
+    team->delay_ns_max = max_ns;
+}
+
+uint32_t team_member_count(const struct team *team) { return team->member_count; }
+
+/* Processor number `index` of the mask. */
+static int processor_at(const cpu_set_t *mask, uint32_t index)
+{
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, mask) && index-- == 0) return cpu;
+    return -1;
+}
+
+static status member_start(struct member *m, const cpu_set_t *mask)
+{
+    pthread_attr_t attr;
+    int error = pthread_attr_init(&attr);
+    if (error != 0) FAIL(SYSTEM, "cannot describe a thread: %s", strerror(error));
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    error = pthread_create(&m->thread, &attr, member_main, m);
+    pthread_attr_destroy(&attr);
+    if (error != 0)
+        FAIL(SYSTEM, "cannot start thread %u of a team of %u: %s", m->index + 1, m->team->member_count, strerror(error));
+    m->team->started_count++;
+    memory_note("threads", STACK_BYTES);
+    if (mask != NULL) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(processor_at(mask, m->index), &one);
+        /* A refusal costs speed at most. */
+        (void)pthread_setaffinity_np(m->thread, sizeof one, &one);
+    }
+    return ST_OK;
+}
+
+status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes)
+{
+    CHECK(member_count >= 1);
+    status st;
+    *out = NULL;
+    struct team *team = aligned_alloc(64, (sizeof *team + 63) / 64 * 64);
+    if (team == NULL) FAIL(MEMORY, "cannot describe a team of %u", member_count);
+    memset(team, 0, sizeof *team);
+    team->member_count = member_count;
+    /* Two members' scratch never share a line, nor the pair of lines that a core fetches together. */
+    team->scratch_bytes = (scratch_bytes + 127) / 128 * 128;
+    team->block_bytes = (size_t)member_count * team->scratch_bytes;
+    team->members = calloc(member_count, sizeof *team->members);
+    if (team->members == NULL) {
+        free(team);
+        FAIL(MEMORY, "cannot describe a team of %u", member_count);
+    }
+    if (team->block_bytes > 0)
+        TRY_GOTO(memory_take("kernel scratch", team->block_bytes, &team->scratch_block), fail);
+    cpu_set_t mask;
+    bool has_mask = sched_getaffinity(0, sizeof mask, &mask) == 0;
+    bool pins = has_mask && (uint32_t)CPU_COUNT(&mask) >= member_count;
+    team->spins = team_processor_count() >= member_count;
+    for (uint32_t i = 0; i < member_count; i++) {
+        struct member *m = &team->members[i];
+        m->team = team;
+        m->index = i;
+        if (team->block_bytes > 0) m->scratch = (uint8_t *)team->scratch_block + i * team->scratch_bytes;
+        /* Member 0 is whoever calls team_run. */
+        if (i > 0) TRY_GOTO(member_start(m, pins ? &mask : NULL), fail);
+    }
+    *out = team;
+    return ST_OK;
+fail:
+    team_close(team);
+    return st;
+}
+
+void team_close(struct team *team)
+{
+    if (team == NULL) return;
+    /* Relaxed: the increment of job releases it. */
+    atomic_store_explicit(&team->shared_closed, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(&team->shared_job, 1, memory_order_seq_cst);
+    futex_wake(&team->shared_job, UINT32_MAX);
+    for (uint32_t i = 1; i <= team->started_count; i++) pthread_join(team->members[i].thread, NULL);
+    memory_give("kernel scratch", team->scratch_block, team->block_bytes);
+    free(team->members);
+    free(team);
+}
+
+/* Reads a small file whole; false if it is not there or does not fit. */
+static bool file_text(const char *path, char *text, size_t text_bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t got = read(fd, text, text_bytes - 1);
+    close(fd);
+    if (got < 0) return false;
+    text[got] = '\0';
+    return true;
+}
+
+/* Processors of a quota: `quota` microseconds a `period`, rounded up. */
+static uint32_t quota_processors(long long quota, long long period)
+{
+    if (quota <= 0 || period <= 0) return UINT32_MAX;
+    long long processors = (quota + period - 1) / period;
+    return processors > UINT32_MAX ? UINT32_MAX : (uint32_t)processors;
+}
+
+/* The least quota of this process's control group and the groups above it, as far as they can be seen. */
+static uint32_t cgroup_processors(void)
+{
+    char text[4096], path[4096 + 64], group[4096] = "";
+    uint32_t least = UINT32_MAX;
+    long long quota, period;
+    if (file_text("/proc/self/cgroup", text, sizeof text)) {
+        char *line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
+        if (line != NULL) sscanf(line + (*line == '\n'), "0::%4095[^\n]", group);
+    }
+    for (;;) {
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+        if (file_text(path, text, sizeof text) && sscanf(text, "%lld %lld", &quota, &period) == 2) {
+            uint32_t processors = quota_processors(quota, period);
+            if (processors < least) least = processors;
+        }
+        char *slash = strrchr(group, '/');
+        if (slash == NULL) break;
+        *slash = '\0';
+    }
+    /* Version 1 of the interface. */
+    char period_text[64];
+    if (file_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text) &&
+        file_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period_text, sizeof period_text)) {
+        uint32_t processors = quota_processors(atoll(text), atoll(period_text));
+        if (processors < least) least = processors;
+    }
+    return least;
+}
+
+uint32_t team_processor_count(void)
+{
+    cpu_set_t mask;
+    uint32_t processors = 1;
+    if (sched_getaffinity(0, sizeof mask, &mask) == 0) processors = (uint32_t)CPU_COUNT(&mask);
+    uint32_t quota = cgroup_processors();
+    if (quota < processors) processors = quota;
+    return processors > 0 ? processors : 1;
+}

@@ -1,0 +1,153 @@
+/* Progress, as text and as events. */
+#include "engine/report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+
+/* How often a terminal's line is redrawn, a plain line is printed, an event is written. */
+#define REDRAW_NS ((uint64_t)200000000)
+#define LINE_NS ((uint64_t)5000000000)
+#define EVENT_NS ((uint64_t)1000000000)
+#define BAR_WIDTH 24
+
+void report_start(struct report *r, const struct session *s)
+{
+    const struct graph *g = &s->graph;
+    *r = (struct report){.session = s, .begin_ns = clock_ns(), .examples_at_begin = s->model.progress.examples,
+                         .examples_at_last = s->model.progress.examples};
+    r->last_ns = r->begin_ns;
+    uint64_t param_count = 0;
+    for (uint32_t i = 0; i < g->layer_count; i++) param_count += g->layers[i].param_count;
+    char params[27];
+    log_info("train    %s: %s parameters, batch %u in micro-batches of %u, %u thread%s", graph_string(g, g->header->name),
+             session_count_text(params, param_count), g->header->batch, g->header->micro, s->threads, s->threads == 1 ? "" : "s");
+    if (s->model.progress.step) log_info("resume   after step %" PRIu64, s->model.progress.step);
+    log_event_begin("start");
+    log_event_text("graph", s->graph_path);
+    log_event_text("version", HETERPS_VERSION);
+    log_event_u64("params", param_count);
+    log_event_u64("step", s->model.progress.step);
+    log_event_u64("rows_budget_bytes", s->settings.store_ram);
+    log_event_u64("memory_bytes", memory_planned_bytes());
+    log_event_open("memory");
+    struct memory_part part;
+    for (size_t i = 0; memory_part_get(i, &part); i++) log_event_u64(part.name, part.planned_bytes);
+    log_event_close();
+    log_event_text("device", s->device->vt->name);
+    log_event_u64("threads", s->threads);
+    log_event_end();
+}
+
+bool report_is_due(const struct report *r)
+{
+    uint64_t period = log_format() == LOG_JSON ? EVENT_NS : log_is_terminal() ? REDRAW_NS : LINE_NS;
+    return clock_ns() - r->last_ns >= period;
+}
+
+/* The share of the work that is done, 0 … 1, or a negative number if the end is not known. */
+static double share_done(const struct report *r, const struct progress *p, struct feed_counts counts)
+{
+    const struct settings *s = &r->session->settings;
+    double share = -1;
+    if (counts.size_bytes && s->train_epochs) share = (double)counts.byte_count / ((double)counts.size_bytes * (double)s->train_epochs);
+    if (s->train_steps_max) {
+        double by_steps = (double)p->step / (double)s->train_steps_max;
+        if (share < 0 || by_steps > share) share = by_steps;
+    }
+    return share > 1 ? 1 : share;
+}
+
+static void duration_text(char *buffer, size_t bytes, double seconds)
+{
+    uint64_t s = (uint64_t)(seconds + 0.5);
+    if (s >= 3600) snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
+    else snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
+}
+
+void report_progress(struct report *r, const struct progress *p, double loss, struct feed_counts counts)
+{
+    uint64_t now = clock_ns();
+    double seconds = (double)(now - r->last_ns - (r->pause_ns - r->pause_at_last)) * 1e-9;
+    double rate = seconds > 0 ? (double)(p->examples - r->examples_at_last) / seconds : 0;
+    double share = share_done(r, p, counts), elapsed = (double)(now - r->begin_ns) * 1e-9;
+    double eta = share > 0 ? elapsed * (1 - share) / share : -1;
+    r->last_ns = now;
+    r->examples_at_last = p->examples;
+    r->pause_at_last = r->pause_ns;
+
+    char bar[BAR_WIDTH + 1], eta_text[32] = "?", percent[8] = "";
+    if (share >= 0) {
+        int filled = (int)(share * BAR_WIDTH);
+        memset(bar, '-', BAR_WIDTH);
+        memset(bar, '#', (size_t)filled);
+        bar[BAR_WIDTH] = 0;
+        duration_text(eta_text, sizeof eta_text, eta < 0 ? 0 : eta);
+        snprintf(percent, sizeof percent, "%3.0f%%", share * 100);
+    }
+    char rate_text[27];
+    session_count_text(rate_text, (uint64_t)rate);
+    if (log_is_terminal())
+        log_redraw("[%s] %s step %" PRIu64 "  %s samples/s  loss %.4f  ETA %s", share >= 0 ? bar : "…", percent, p->step, rate_text, loss, eta_text);
+    else
+        log_info("progress %s step %" PRIu64 ": %s samples/s, loss %.5f, ETA %s", percent, p->step, rate_text, loss, eta_text);
+    log_event_begin("progress");
+    log_event_u64("step", p->step);
+    log_event_u64("epoch", p->epoch);
+    log_event_u64("samples", p->examples);
+    log_event_f64("loss", loss);
+    log_event_f64("samples_per_s", rate);
+    log_event_f64("eta_s", eta < 0 ? (double)NAN : eta);
+    log_event_end();
+}
+
+void report_pause(struct report *r, uint64_t ns) { r->pause_ns += ns; }
+
+void report_saved(struct report *r, const char *path, uint64_t step, double pause_ms)
+{
+    uint64_t rows = 0;
+    for (uint32_t t = 0; t < r->session->graph.table_count; t++) rows += store_row_count(r->session->model.store, t);
+    char count[27];
+    log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", path, step, session_count_text(count, rows), pause_ms);
+    log_event_begin("checkpoint");
+    log_event_text("path", path);
+    log_event_u64("step", step);
+    log_event_f64("pause_ms", pause_ms);
+    log_event_end();
+    r->pause_ns += (uint64_t)(pause_ms * 1e6);
+}
+
+void report_done(struct report *r, const struct progress *p, struct feed_counts counts)
+{
+    const struct session *s = r->session;
+    double seconds = (double)(clock_ns() - r->begin_ns - r->pause_ns) * 1e-9;
+    uint64_t examples = p->examples - r->examples_at_begin;
+    double rate = seconds > 0 ? (double)examples / seconds : 0;
+    char count[27], rate_text[27], used[16], budget[16], resident[16], planned[16];
+    log_info("done     %s samples in %.1f s: %s samples/s", session_count_text(count, examples), seconds, session_count_text(rate_text, (uint64_t)rate));
+    for (uint32_t t = 0; t < s->graph.table_count; t++)
+        log_info("rows     %s: %s", graph_string(&s->graph, s->graph.tables[t].name), session_count_text(count, store_row_count(s->model.store, t)));
+    log_info("memory   %s of %s planned; rows and index in use: %s of %s",
+             cfg_bytes_text(resident, sizeof resident, memory_resident_bytes_max()), cfg_bytes_text(planned, sizeof planned, memory_planned_bytes()),
+             cfg_bytes_text(used, sizeof used, store_used_bytes(s->model.store)), cfg_bytes_text(budget, sizeof budget, s->settings.store_ram));
+    if (counts.bad_count) log_warning("%" PRIu64 " malformed lines of the training data were skipped", counts.bad_count);
+    if (counts.cut_count) log_warning("%" PRIu64 " lists of keys were longer than data.ids_max and were cut", counts.cut_count);
+    log_event_begin("done");
+    log_event_f64("seconds", seconds);
+    log_event_u64("step", p->step);
+    log_event_u64("samples", examples);
+    log_event_f64("samples_per_s", rate);
+    log_event_u64("bad_lines", counts.bad_count);
+    log_event_u64("resident_bytes_max", memory_resident_bytes_max());
+    log_event_u64("memory_bytes", memory_planned_bytes());
+    log_event_open("store");
+    for (uint32_t t = 0; t < s->graph.table_count; t++)
+        log_event_u64(graph_string(&s->graph, s->graph.tables[t].name), store_row_count(s->model.store, t));
+    log_event_u64("used_bytes", store_used_bytes(s->model.store));
+    log_event_close();
+    log_event_end();
+}

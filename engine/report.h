@@ -1,0 +1,24 @@
+/* Tells people, or programs, how training goes: one redrawn line on a terminal, else plain lines now and then, or JSON
+ * events. Times here decide nothing but what is printed when. */
+#ifndef HETERPS_ENGINE_REPORT_H
+#define HETERPS_ENGINE_REPORT_H
+
+#include "engine/session.h"
+
+struct report {
+    const struct session *session;
+    uint64_t begin_ns, last_ns, pause_ns; /* pause: time spent evaluating                            */
+    uint64_t examples_at_begin;
+    uint64_t examples_at_last, pause_at_last;
+};
+
+void report_start(struct report *report, const struct session *session);
+/* Whether enough time has passed for another progress report. */
+bool report_is_due(const struct report *report);
+/* `loss`: mean over the examples since the last report. */
+void report_progress(struct report *report, const struct progress *progress, double loss, struct feed_counts counts);
+void report_pause(struct report *report, uint64_t ns);
+void report_saved(struct report *report, const char *path, uint64_t step, double pause_ms);
+void report_done(struct report *report, const struct progress *progress, struct feed_counts counts);
+
+#endif

@@ -1,0 +1,132 @@
+/* Opens and closes what a run needs, in the order in which the parts lean on each other. */
+#include "engine/session.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/cpu/device.h"
+#include "engine/pipe/team.h"
+
+/* Micro-batches in flight: one that is computed, one that waits, and two that let the feed read on during an update. */
+#define SLOT_COUNT 4u
+/* What the program takes beside the planned blocks: its image, the C library's heap, stacks, zlib's window. */
+#define PROGRAM_BYTES ((size_t)6 << 20)
+
+status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
+{
+    TRY(graph_open(graph, path));
+    if (set_count == 0) return ST_OK;
+    struct graph opened = *graph;
+    status st = graph_compile(graph, path, opened.text, opened.text_bytes, set, set_count);
+    graph_close(&opened);
+    return st;
+}
+
+status session_open(struct session *s, const struct session_options *o)
+{
+    memset(s, 0, sizeof *s);
+    s->graph_path = o->graph_path;
+    s->threads = o->threads ? o->threads : team_processor_count();
+    memory_note("program", PROGRAM_BYTES);
+    status st;
+    TRY_GOTO(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count), failed);
+    TRY_GOTO(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes), failed);
+    TRY_GOTO(settings_read(&s->ini, &s->settings), failed);
+    TRY_GOTO(model_open(&s->model, &s->graph, s->settings.store_ram), failed);
+    TRY_GOTO(cpu_device_open(&s->device, &s->graph, s->threads, o->isa), failed);
+    return ST_OK;
+failed:
+    session_close(s);
+    return st;
+}
+
+void session_close(struct session *s)
+{
+    if (s->device) s->device->vt->close(s->device);
+    model_close(&s->model);
+    ini_free(&s->ini);
+    graph_close(&s->graph);
+    memset(s, 0, sizeof *s);
+}
+
+char *session_paths(const struct session *s, const char *value)
+{
+    const char *slash = strrchr(s->graph_path, '/');
+    size_t folder_bytes = slash ? (size_t)(slash - s->graph_path) + 1 : 0;
+    size_t count = 1;
+    for (const char *p = value; *p; p++) count += *p == ',';
+    char *paths = malloc(strlen(value) + count * folder_bytes + 1), *end = paths;
+    if (paths == NULL) return NULL;
+    while (*value) {
+        size_t bytes = strcspn(value, ",");
+        bool is_relative = value[0] != '/' && !(bytes == 1 && value[0] == '-');
+        if (is_relative) end = mempcpy(end, s->graph_path, folder_bytes);
+        bytes += value[bytes] == ',';
+        end = mempcpy(end, value, bytes);
+        value += bytes;
+    }
+    *end = 0;
+    return paths;
+}
+
+struct feed_options session_feed_options(struct session *s, const char *paths)
+{
+    const struct settings *settings = &s->settings;
+    return (struct feed_options){
+        .graph = &s->graph,
+        .model = &s->model,
+        .slot_count = SLOT_COUNT,
+        .epochs = 1,
+        .reader =
+            {
+                .format = READER_CRITEO,
+                .paths = paths,
+                .schema = {.ids_over_is_error = settings->data_ids_over == IDS_ERROR,
+                           .log1p = settings->data_transform == TRANSFORM_LOG1P,
+                           .missing_is_key = settings->data_missing == MISSING_KEY,
+                           .missing_value = settings->data_missing_value},
+                .bad_skip = settings->data_bad_lines == BAD_LINES_SKIP,
+                .seed = s->graph.header->seed,
+                .part = "reader",
+            },
+    };
+}
+
+char *session_count_text(char *buffer, uint64_t value)
+{
+    char digits[21];
+    int count = snprintf(digits, sizeof digits, "%" PRIu64, value), out = 0;
+    for (int i = 0; i < count; i++) {
+        if (i && (count - i) % 3 == 0) buffer[out++] = ',';
+        buffer[out++] = digits[i];
+    }
+    buffer[out] = 0;
+    return buffer;
+}
+
+status session_memory_check(const struct session *s)
+{
+    char line[1024], text[16], count[27];
+    size_t used = 0, planned = memory_planned_bytes();
+    struct memory_part part;
+    for (size_t i = 0; memory_part_get(i, &part) && used < sizeof line; i++)
+        if (part.planned_bytes)
+            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "", part.name,
+                                     cfg_bytes_text(text, sizeof text, part.planned_bytes));
+    log_info("memory   %s: %s", cfg_bytes_text(text, sizeof text, planned), line);
+    for (uint32_t t = 0; t < s->graph.table_count; t++)
+        log_info("table    %s: room for %s rows of %u B (store.ram = %s)", graph_string(&s->graph, s->graph.tables[t].name),
+                 session_count_text(count, store_row_max(s->model.store, t)), s->graph.tables[t].span_floats * 4,
+                 cfg_bytes_text(text, sizeof text, s->settings.store_ram));
+    size_t available = memory_available_bytes() + memory_resident_bytes();
+    if (planned > available) {
+        char have[16];
+        FAIL(MEMORY, "the plan needs %s of memory, this process can have %s; lower store.ram (%s of it) or train.batch",
+             cfg_bytes_text(text, sizeof text, planned), cfg_bytes_text(have, sizeof have, available),
+             cfg_bytes_text(line, sizeof line, s->settings.store_ram));
+    }
+    return ST_OK;
+}

@@ -1,0 +1,47 @@
+/* What every run of a graph needs, opened in one place: the graph, its settings, the model's memory, the device. */
+#ifndef HETERPS_ENGINE_SESSION_H
+#define HETERPS_ENGINE_SESSION_H
+
+#include "cfg/settings.h"
+#include "engine/feed.h"
+#include "engine/model.h"
+#include "graph/device.h"
+
+struct session_options {
+    const char *graph_path;
+    const char *const *set; /* "section.key=value", [set_count] */
+    uint32_t set_count;
+    uint32_t threads;       /* 0: all processors that this process may use */
+    const char *isa;        /* instruction set by name, or NULL: the best here */
+};
+
+struct session {
+    const char *graph_path;
+    struct graph graph;
+    struct ini ini;           /* the graph's own text: owns the settings' strings */
+    struct settings settings;
+    struct model model;
+    struct device *device;    /* NULL until session_device_open */
+    uint32_t threads;
+};
+
+/* Opens a graph file; with assignments it is compiled anew from its text. */
+MUST_USE status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count);
+
+/* Opens graph, settings, model memory (initial values) and device. */
+MUST_USE status session_open(struct session *session, const struct session_options *options);
+void session_close(struct session *session);
+
+/* The paths of `value` ("a.tsv,b.tsv" as in [data]), each taken relative to the graph file's folder. malloc'd: yours. */
+char *session_paths(const struct session *session, const char *value);
+
+/* What a feed of this session's graph reads: everything but the paths and what training or predicting adds. */
+struct feed_options session_feed_options(struct session *session, const char *paths);
+
+/* Prints the plan of memory taken so far; MEMORY if it is more than this process can have. */
+MUST_USE status session_memory_check(const struct session *session);
+
+/* "12,345,678" into buffer (27 bytes), which is returned. */
+char *session_count_text(char *buffer, uint64_t value);
+
+#endif

@@ -1,0 +1,232 @@
+/* The compiler: what it accepts, what it refuses and where it says so, fusion, batch division, liveness, and which changes
+ * of a text change the model's hash. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/graph.h"
+#include "graph/op.h"
+
+#define HEAD "[data]\ndense = I1..I3\nsparse = C1..C4\n[table emb]\ndim = 4\n"
+#define LOOKUP "[embedding e]\ntable = emb\ninput = sparse\n"
+#define TAIL "[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\nlabel = label\n"
+#define MODEL HEAD LOOKUP "[concat x]\ninput = e, dense\n[fc h]\ninput = x\nunits = 8\nactivation = relu\n" TAIL
+
+static status compile_set(struct graph *g, const char *text, const char *set)
+{
+    return graph_compile(g, "m.cfg", text, strlen(text), &set, set ? 1 : 0);
+}
+
+static struct graph compiled(const char *text, const char *set)
+{
+    struct graph g;
+    status st = compile_set(&g, text, set);
+    if (st != ST_OK) fail_msg("%s", status_message());
+    return g;
+}
+
+static uint64_t hash_of(const char *text, const char *set)
+{
+    struct graph g = compiled(text, set);
+    uint64_t hash = g.header->model_hash;
+    graph_close(&g);
+    return hash;
+}
+
+static void compile__small_model__has_its_shapes(void **state)
+{
+    (void)state;
+    struct graph g = compiled(MODEL, NULL);
+    assert_int_equal(g.forward_count, 5);
+    assert_int_equal(g.node_count, 10);
+    assert_int_equal(g.layer_count, 5);
+    assert_int_equal(g.table_count, 1);
+    assert_int_equal(g.tables[0].field_count, 4);
+    assert_int_equal(g.header->key_count_max, 4);
+    uint64_t params = 0;
+    for (uint32_t i = 0; i < g.layer_count; i++) params += g.layers[i].param_count;
+    assert_int_equal(params, (4 * 4 + 3) * 8 + 8 + 8 + 1);
+    assert_int_equal(g.tensors[g.header->logit_tensor].cols, 1);
+    graph_close(&g);
+}
+
+static void compile__same_text__gives_same_bytes(void **state)
+{
+    (void)state;
+    struct graph a = compiled(MODEL, NULL), b = compiled(MODEL, NULL);
+    assert_int_equal(a.bytes, b.bytes);
+    assert_memory_equal(a.header, b.header, a.bytes);
+    graph_close(&a);
+    graph_close(&b);
+}
+
+static void compile__embedded_text__compiles_to_the_same_graph(void **state)
+{
+    (void)state;
+    struct graph a = compiled(MODEL, "h.units=16"), b;
+    assert_int_equal(graph_compile(&b, "m.cfg", a.text, a.text_bytes, NULL, 0), ST_OK);
+    assert_int_equal(a.bytes, b.bytes);
+    assert_memory_equal(a.header, b.header, a.bytes);
+    graph_close(&a);
+    graph_close(&b);
+}
+
+static void compile__wrong_text__says_where_and_what(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *set, *expected;
+    } cases[] = {
+        {HEAD LOOKUP "[fc h]\ninput = q\nunits = 8\n" TAIL, NULL, "m.cfg:10"},
+        {HEAD LOOKUP "[fc h]\ninput = ee\nunits = 8\n" TAIL, NULL, "did you mean \"e\""},
+        {HEAD LOOKUP "[fc h]\ninput = sparse\nunits = 8\n" TAIL, NULL, "embedding"},
+        {HEAD "[embedding h]\ntable = emb\ninput = dense\n" TAIL, NULL, "not one"},
+        {HEAD "[embedding h]\ntable = em\ninput = sparse\n" TAIL, NULL, "table"},
+        {HEAD LOOKUP "[fcc h]\ninput = e\nunits = 8\n" TAIL, NULL, "did you mean [fc]"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunit = 8\n" TAIL, NULL, "units"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 0\n" TAIL, NULL, "m.cfg:11"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = x\n" TAIL, NULL, "m.cfg:11"},
+        {HEAD LOOKUP "[fc e]\ninput = e\nunits = 8\n", NULL, "taken"},
+        {HEAD LOOKUP "[fc I]\ninput = e\nunits = 8\n" "[fc h]\ninput = e\nunits = 8\n" TAIL, NULL, "nothing that leads to the loss"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n", NULL, "no loss"},
+        {HEAD "[fc h]\ninput = dense\nunits = 8\n" TAIL, NULL, "no [embedding] uses"},
+        {"[data]\ndense = I1..I14\n", NULL, "I14"},
+        {"[data]\ndense = I3..I1\n", NULL, "range"},
+        {"[data]\ndense = I1, I1\n", NULL, "twice"},
+        {"[data]\nsparse = D1\n", NULL, "D1"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 4\nlayer = a\n[fc i]\ninput = h\nunits = 4\n[fc j]\ninput = i\nunits = 1\nlayer = a\n", NULL,
+         "follow one another"},
+        {"[train]\noptimizer = adgrad 0.1\n" MODEL, NULL, "adagrad"},
+        {"[train]\nlanes = 3\n" MODEL, NULL, "m.cfg:2"},
+        {MODEL, "train.batch=100", NULL}, /* fine: micro is chosen */
+        {MODEL, "train.micro=300", "multiple"},
+        {MODEL, "h.unit=3", "--set"},
+        {MODEL, "nosuch.key=3", "--set"},
+        {MODEL, "train.batch", "--set"},
+        {MODEL, "emb.dim=0", "--set"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct graph g;
+        status st = compile_set(&g, cases[i].text, cases[i].set);
+        if (cases[i].expected == NULL) {
+            if (st != ST_OK) fail_msg("case %zu: %s", i, status_message());
+            graph_close(&g);
+            continue;
+        }
+        if (st == ST_OK) fail_msg("case %zu was accepted", i);
+        if (!strstr(status_message(), cases[i].expected)) fail_msg("case %zu: expected \"%s\" in: %s", i, cases[i].expected, status_message());
+    }
+}
+
+static void compile__batch__is_divided_as_asked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set;
+        uint32_t batch, micro, lanes;
+    } cases[] = {{"train.batch=2048", 2048, 256, 1}, {"train.batch=100", 100, 100, 1}, {"train.batch=300", 300, 150, 1}, {"train.batch=257", 257, 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct graph g = compiled(MODEL, cases[i].set);
+        assert_int_equal(g.header->batch, cases[i].batch);
+        assert_int_equal(g.header->micro, cases[i].micro);
+        assert_int_equal(g.header->lanes, cases[i].lanes);
+        graph_close(&g);
+    }
+}
+
+static void compile__recipe__does_not_change_the_model_hash(void **state)
+{
+    (void)state;
+    uint64_t hash = hash_of(MODEL, NULL);
+    static const char *const same[] = {"train.batch=64", "train.epochs=3", "train.optimizer=adagrad 0.5", "data.shuffle=10", "store.ram=2GiB", "emb.l2=0.1"};
+    static const char *const other[] = {"emb.dim=8", "h.units=9", "h.activation=tanh", "train.seed=2", "train.optimizer=adam 0.01", "data.dense=I1..I2",
+                                        "data.transform=none", "e.pool=mean", "emb.init=uniform 0.5"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (hash_of(MODEL, same[i]) != hash) fail_msg("%s changes the hash", same[i]);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (hash_of(MODEL, other[i]) == hash) fail_msg("%s does not change the hash", other[i]);
+}
+
+static struct fc_attr fc_attr_of(const struct graph *g, const char *name)
+{
+    struct fc_attr attr = {0};
+    for (uint32_t i = 0; i < g->forward_count; i++)
+        if (strcmp(graph_string(g, g->nodes[i].name), name) == 0) memcpy(&attr, g->nodes[i].attr, sizeof attr);
+    return attr;
+}
+
+static void fuse__activation_in_the_same_layer__goes_into_the_fc(void **state)
+{
+    (void)state;
+    struct graph g = compiled(HEAD LOOKUP "[fc z]\ninput = e\nunits = 8\nlayer = l\n[leaky_relu h]\ninput = z\nslope = 0.2\nlayer = l\n" TAIL, NULL);
+    assert_int_equal(g.forward_count, 4);
+    assert_int_equal(fc_attr_of(&g, "z").activation, ACT_LEAKY_RELU);
+    assert_true(fc_attr_of(&g, "z").slope == 0.2f);
+    assert_int_equal(fc_attr_of(&g, "z").dout_is_dz, 1);
+    assert_int_equal(fc_attr_of(&g, "y").input_activation, ACT_LEAKY_RELU);
+    graph_close(&g);
+}
+
+static void fuse__output_read_twice__is_left_alone(void **state)
+{
+    (void)state;
+    struct graph g = compiled(HEAD LOOKUP "[fc z]\ninput = e\nunits = 8\nlayer = l\n[relu r]\ninput = z\nlayer = l\n[concat h]\ninput = r, z\n" TAIL, NULL);
+    assert_int_equal(g.forward_count, 6);
+    assert_int_equal(fc_attr_of(&g, "z").activation, ACT_NONE);
+    graph_close(&g);
+}
+
+static void memory__tensors_alive_together__do_not_overlap(void **state)
+{
+    (void)state;
+    struct graph g = compiled(MODEL, NULL);
+    /* At its backward node the first fc reads its input x, its output h and d.h, and writes d.x: four places. */
+    const char *const names[] = {"x", "h", "d.h", "d.x"};
+    const struct graph_tensor *found[4] = {0};
+    for (uint32_t i = 0; i < g.tensor_count; i++)
+        for (int k = 0; k < 4; k++)
+            if (strcmp(graph_string(&g, g.tensors[i].name), names[k]) == 0) found[k] = &g.tensors[i];
+    for (int i = 0; i < 4; i++) {
+        assert_non_null(found[i]);
+        for (int k = 0; k < i; k++) {
+            uint64_t bytes_i = (uint64_t)found[i]->stride * g.header->micro * 4, bytes_k = (uint64_t)found[k]->stride * g.header->micro * 4;
+            assert_true(found[i]->offset + bytes_i <= found[k]->offset || found[k]->offset + bytes_k <= found[i]->offset);
+        }
+    }
+    graph_close(&g);
+}
+
+static void memory__deep_net__needs_less_than_the_sum_of_its_tensors(void **state)
+{
+    (void)state;
+    struct graph g = compiled(MODEL, NULL);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < g.tensor_count; i++)
+        if (g.tensors[i].kind == TENSOR_ACTIVATION) sum += (uint64_t)g.tensors[i].stride * g.header->micro * 4;
+    assert_true(g.header->slot_bytes < sum);
+    assert_true(g.header->slot_eval_bytes <= g.header->slot_bytes);
+    graph_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compile__small_model__has_its_shapes),
+        cmocka_unit_test(compile__same_text__gives_same_bytes),
+        cmocka_unit_test(compile__embedded_text__compiles_to_the_same_graph),
+        cmocka_unit_test(compile__wrong_text__says_where_and_what),
+        cmocka_unit_test(compile__batch__is_divided_as_asked),
+        cmocka_unit_test(compile__recipe__does_not_change_the_model_hash),
+        cmocka_unit_test(fuse__activation_in_the_same_layer__goes_into_the_fc),
+        cmocka_unit_test(fuse__output_read_twice__is_left_alone),
+        cmocka_unit_test(memory__tensors_alive_together__do_not_overlap),
+        cmocka_unit_test(memory__deep_net__needs_less_than_the_sum_of_its_tensors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
