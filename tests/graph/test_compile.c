@@ -84,7 +84,7 @@ static void compile__wrong_text__says_where_and_what(void **state)
         const char *text, *set, *expected;
     } cases[] = {
         {HEAD LOOKUP "[fc h]\ninput = q\nunits = 8\n" TAIL, NULL, "m.cfg:10"},
-        {HEAD LOOKUP "[fc h]\ninput = ee\nunits = 8\n" TAIL, NULL, "did you mean \"e\""},
+        {HEAD LOOKUP "[fc h]\ninput = densee\nunits = 8\n" TAIL, NULL, "did you mean \"dense\""},
         {HEAD LOOKUP "[fc h]\ninput = sparse\nunits = 8\n" TAIL, NULL, "embedding"},
         {HEAD "[embedding h]\ntable = emb\ninput = dense\n" TAIL, NULL, "not one"},
         {HEAD "[embedding h]\ntable = em\ninput = sparse\n" TAIL, NULL, "table"},

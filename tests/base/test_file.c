@@ -1,0 +1,362 @@
+/* Mapping, and the writer's promise: the old file or the new one, and nothing beside it. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "engine/base/file.h"
+
+static char directory[64];
+static char path_buffer[4][512];
+
+/* A path in the test's directory; four at a time. */
+static const char *path_of(const char *name)
+{
+    static int next;
+    char *path = path_buffer[next++ % 4];
+    snprintf(path, sizeof path_buffer[0], "%s/%s", directory, name);
+    return path;
+}
+
+static int directory_make(void **state)
+{
+    (void)state;
+    strcpy(directory, "/tmp/test_file.XXXXXX");
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static size_t names_count(bool is_removing)
+{
+    DIR *names = opendir(directory);
+    size_t count = 0;
+    for (struct dirent *entry; names && (entry = readdir(names));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        count++;
+        if (is_removing) remove(path_of(entry->d_name));
+    }
+    if (names) closedir(names);
+    return count;
+}
+
+static int directory_remove(void **state)
+{
+    (void)state;
+    names_count(true);
+    return rmdir(directory);
+}
+
+static void file_put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_file_is(const char *path, const void *data, size_t bytes)
+{
+    struct file_map map;
+    assert_int_equal(file_map_open(&map, path), ST_OK);
+    assert_int_equal(map.bytes, bytes);
+    assert_memory_equal(map.data, data, bytes);
+    file_map_close(&map);
+}
+
+static void file_map__file__its_bytes(void **state)
+{
+    (void)state;
+    file_put(path_of("a"), "hello");
+    assert_file_is(path_of("a"), "hello", 5);
+}
+
+static void file_map__empty__not_null(void **state)
+{
+    (void)state;
+    file_put(path_of("a"), "");
+    struct file_map map;
+    assert_int_equal(file_map_open(&map, path_of("a")), ST_OK);
+    assert_non_null(map.data);
+    assert_int_equal(map.bytes, 0);
+    file_map_close(&map);
+    assert_null(map.data);
+}
+
+static void file_map__not_a_file__io_with_path_and_reason(void **state)
+{
+    (void)state;
+    struct file_map map;
+    assert_int_equal(file_map_open(&map, path_of("absent")), ST_IO);
+    assert_non_null(strstr(status_message(), path_of("absent")));
+    assert_non_null(strstr(status_message(), "No such file"));
+    assert_int_equal(file_map_open(&map, directory), ST_IO);
+    assert_non_null(strstr(status_message(), "found a directory"));
+    assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+    assert_int_equal(file_map_open(&map, path_of("pipe")), ST_IO);
+    assert_non_null(strstr(status_message(), "found a pipe"));
+    assert_int_equal(file_map_open(&map, "/dev/null"), ST_IO);
+    assert_non_null(strstr(status_message(), "found a device"));
+    assert_null(map.data);
+    file_map_close(&map);
+}
+
+static void file_writer__pieces_of_all_sizes__whole_file_and_hash(void **state)
+{
+    (void)state;
+    const size_t bytes = 3u << 20;
+    uint8_t *data = malloc(bytes);
+    assert_non_null(data);
+    for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)((i * 2654435761u) >> 13);
+    struct file_writer writer;
+    assert_int_equal(file_writer_open(&writer, path_of("a")), ST_OK);
+    size_t done = 0;
+    for (size_t piece = 0; done < bytes; piece = piece * 3 / 2 + 1) {
+        if (piece > bytes - done) piece = bytes - done;
+        assert_int_equal(file_writer_put(&writer, data + done, piece), ST_OK);
+        done += piece;
+        assert_int_equal(writer.written_bytes, done);
+    }
+    assert_int_equal(access(path_of("a"), F_OK), -1);
+    assert_true(file_writer_hash(&writer) == XXH3_64bits(data, bytes));
+    assert_int_equal(file_writer_commit(&writer), ST_OK);
+    assert_file_is(path_of("a"), data, bytes);
+    assert_int_equal(names_count(false), 1);
+    free(data);
+}
+
+static void file_writer__until_commit__target_is_untouched(void **state)
+{
+    (void)state;
+    file_put(path_of("a"), "old");
+    chmod(path_of("a"), 0640);
+    struct file_writer writer;
+    assert_int_equal(file_writer_open(&writer, path_of("a")), ST_OK);
+    char temporary[600];
+    snprintf(temporary, sizeof temporary, "%s.tmp.%ld", path_of("a"), (long)getpid());
+    assert_int_equal(access(temporary, F_OK), 0);
+    assert_int_equal(file_writer_put(&writer, "new", 3), ST_OK);
+    assert_file_is(path_of("a"), "old", 3);
+    assert_int_equal(file_writer_commit(&writer), ST_OK);
+    assert_file_is(path_of("a"), "new", 3);
+    struct stat stat_of_a;
+    assert_int_equal(stat(path_of("a"), &stat_of_a), 0);
+    assert_int_equal(stat_of_a.st_mode & 0777, 0640);
+    assert_int_equal(names_count(false), 1);
+}
+
+static void file_writer__abort__leaves_nothing(void **state)
+{
+    (void)state;
+    struct file_writer writer = {0};
+    file_writer_abort(&writer);
+    assert_int_equal(fcntl(0, F_GETFD) >= 0, 1); /* descriptor 0 is not the writer's to close */
+    assert_int_equal(file_writer_open(&writer, path_of("a")), ST_OK);
+    assert_int_equal(file_writer_put(&writer, "new", 3), ST_OK);
+    file_writer_abort(&writer);
+    file_writer_abort(&writer);
+    assert_int_equal(names_count(false), 0);
+}
+
+static void file_writer__stale_temporary__is_replaced(void **state)
+{
+    (void)state;
+    char name[64];
+    snprintf(name, sizeof name, "a.tmp.%ld", (long)getpid());
+    file_put(path_of(name), "left by a process that was killed");
+    struct file_writer writer;
+    assert_int_equal(file_writer_open(&writer, path_of("a")), ST_OK);
+    assert_int_equal(file_writer_put(&writer, "new", 3), ST_OK);
+    assert_int_equal(file_writer_commit(&writer), ST_OK);
+    assert_file_is(path_of("a"), "new", 3);
+    assert_int_equal(names_count(false), 1);
+}
+
+static void file_writer__link__replaces_what_it_points_to(void **state)
+{
+    (void)state;
+    file_put(path_of("a"), "old");
+    assert_int_equal(symlink("a", path_of("link")), 0);
+    struct file_writer writer;
+    assert_int_equal(file_writer_open(&writer, path_of("link")), ST_OK);
+    assert_int_equal(file_writer_put(&writer, "new", 3), ST_OK);
+    assert_int_equal(file_writer_commit(&writer), ST_OK);
+    struct stat stat_of_link;
+    assert_int_equal(lstat(path_of("link"), &stat_of_link), 0);
+    assert_true(S_ISLNK(stat_of_link.st_mode));
+    assert_file_is(path_of("a"), "new", 3);
+}
+
+static void file_writer__pipe_and_device__written_straight_through(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
+    int reader = open(path_of("pipe"), O_RDONLY | O_NONBLOCK);
+    assert_true(reader >= 0);
+    struct file_writer writer;
+    assert_int_equal(file_writer_open(&writer, path_of("pipe")), ST_OK);
+    assert_int_equal(file_writer_put(&writer, "hello", 5), ST_OK);
+    assert_int_equal(file_writer_commit(&writer), ST_OK);
+    char text[8];
+    assert_int_equal(read(reader, text, sizeof text), 5);
+    close(reader);
+    struct stat stat_of_pipe;
+    assert_int_equal(stat(path_of("pipe"), &stat_of_pipe), 0);
+    assert_true(S_ISFIFO(stat_of_pipe.st_mode));
+    assert_int_equal(names_count(false), 1);
+
+    assert_int_equal(file_writer_open(&writer, "/dev/null"), ST_OK);
+    assert_int_equal(file_writer_put(&writer, "hello", 5), ST_OK);
+    assert_int_equal(file_writer_commit(&writer), ST_OK);
+}
+
+static void file_writer__standard_output_in_a_file__not_renamed_over(void **state)
+{
+    (void)state;
+    file_put(path_of("out"), "");
+    int fd = open(path_of("out"), O_WRONLY);
+    char name[32];
+    snprintf(name, sizeof name, "/dev/fd/%d", fd);
+    struct file_writer writer;
+    assert_int_equal(file_writer_open(&writer, name), ST_OK);
+    assert_int_equal(file_writer_put(&writer, "hello", 5), ST_OK);
+    assert_int_equal(file_writer_commit(&writer), ST_OK);
+    struct stat behind, named;
+    assert_int_equal(fstat(fd, &behind), 0);
+    assert_int_equal(stat(path_of("out"), &named), 0);
+    assert_true(behind.st_ino == named.st_ino);
+    assert_file_is(path_of("out"), "hello", 5);
+    close(fd);
+}
+
+static void file_writer__cannot_open__io_and_nothing_left(void **state)
+{
+    (void)state;
+    struct file_writer writer;
+    assert_int_equal(file_writer_open(&writer, path_of("absent/a")), ST_IO);
+    assert_non_null(strstr(status_message(), path_of("absent/a")));
+    file_writer_abort(&writer);
+    assert_int_equal(file_writer_open(&writer, directory), ST_IO);
+    assert_non_null(strstr(status_message(), "found a directory"));
+    file_writer_abort(&writer);
+    assert_int_equal(names_count(false), 0);
+}
+
+/* The device is full in the middle of a large piece, or on a flush: old file, no temporary. */
+static void file_writer__no_room_fault__io_with_byte_and_old_file(void **state)
+{
+    (void)state;
+    file_put(path_of("a"), "old");
+    static uint8_t data[1 << 20];
+    struct rlimit limit, small = {.rlim_cur = 300000, .rlim_max = RLIM_INFINITY};
+    getrlimit(RLIMIT_FSIZE, &limit);
+    small.rlim_max = limit.rlim_max;
+    signal(SIGXFSZ, SIG_IGN);
+    for (int is_large = 0; is_large < 2; is_large++) {
+        struct file_writer writer;
+        assert_int_equal(file_writer_open(&writer, path_of("a")), ST_OK);
+        setrlimit(RLIMIT_FSIZE, &small);
+        status st = ST_OK;
+        if (is_large) st = file_writer_put(&writer, data, sizeof data);
+        for (int i = 0; !is_large && st == ST_OK && i < 1000; i++) st = file_writer_put(&writer, data, 1000);
+        char message[1024];
+        snprintf(message, sizeof message, "%s", status_message());
+        setrlimit(RLIMIT_FSIZE, &limit);
+        assert_int_equal(st, ST_IO);
+        char expected[600];
+        snprintf(expected, sizeof expected, "%s at byte 300000: File too large", path_of("a"));
+        assert_string_equal(message, expected);
+        file_writer_abort(&writer);
+        assert_file_is(path_of("a"), "old", 3);
+        assert_int_equal(names_count(false), 1);
+    }
+}
+
+/* Killed at any moment: the old file or the new, whole. */
+static void file_writer__killed_crash__old_or_new(void **state)
+{
+    (void)state;
+    static uint8_t old_bytes[100000], new_bytes[100000];
+    memset(old_bytes, 'o', sizeof old_bytes);
+    memset(new_bytes, 'n', sizeof new_bytes);
+    for (int i = 0; i < 30; i++) {
+        const char *path = path_of("a");
+        struct file_writer writer;
+        assert_int_equal(file_writer_open(&writer, path), ST_OK);
+        assert_int_equal(file_writer_put(&writer, old_bytes, sizeof old_bytes), ST_OK);
+        assert_int_equal(file_writer_commit(&writer), ST_OK);
+        pid_t child = fork();
+        if (child == 0) {
+            if (file_writer_open(&writer, path) != ST_OK) _exit(1);
+            for (size_t at = 0; at < sizeof new_bytes; at += 100)
+                if (file_writer_put(&writer, new_bytes + at, 100) != ST_OK) _exit(1);
+            _exit(file_writer_commit(&writer) != ST_OK);
+        }
+        usleep((useconds_t)(i * 50));
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        struct file_map map;
+        assert_int_equal(file_map_open(&map, path), ST_OK);
+        assert_int_equal(map.bytes, sizeof new_bytes);
+        assert_true(memcmp(map.data, old_bytes, map.bytes) == 0 || memcmp(map.data, new_bytes, map.bytes) == 0);
+        file_map_close(&map);
+    }
+}
+
+static void file_directory_make__absent_present_or_in_the_way__made_kept_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(file_directory_make(path_of("d")), ST_OK);
+    assert_int_equal(file_directory_make(path_of("d")), ST_OK);
+    assert_int_equal(file_directory_make(path_of("no/d")), ST_IO);
+    assert_non_null(strstr(status_message(), path_of("no/d")));
+    file_put(path_of("a"), "");
+    assert_int_equal(file_directory_make(path_of("a")), ST_IO);
+    assert_non_null(strstr(status_message(), "found a regular file"));
+}
+
+static void file_path_join__with_and_without_slash__one_slash(void **state)
+{
+    (void)state;
+    static const char *const known[][3] = {{"d", "n", "d/n"}, {"d/", "n", "d/n"}, {"/", "n", "/n"}, {"", "n", "n"}};
+    for (size_t i = 0; i < 4; i++) {
+        char *path = file_path_join(known[i][0], known[i][1]);
+        assert_string_equal(path, known[i][2]);
+        free(path);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, directory_make, directory_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(file_map__file__its_bytes),
+        TEST(file_map__empty__not_null),
+        TEST(file_map__not_a_file__io_with_path_and_reason),
+        TEST(file_writer__pieces_of_all_sizes__whole_file_and_hash),
+        TEST(file_writer__until_commit__target_is_untouched),
+        TEST(file_writer__abort__leaves_nothing),
+        TEST(file_writer__stale_temporary__is_replaced),
+        TEST(file_writer__link__replaces_what_it_points_to),
+        TEST(file_writer__pipe_and_device__written_straight_through),
+        TEST(file_writer__standard_output_in_a_file__not_renamed_over),
+        TEST(file_writer__cannot_open__io_and_nothing_left),
+        TEST(file_writer__no_room_fault__io_with_byte_and_old_file),
+        TEST(file_writer__killed_crash__old_or_new),
+        TEST(file_directory_make__absent_present_or_in_the_way__made_kept_refused),
+        TEST(file_path_join__with_and_without_slash__one_slash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

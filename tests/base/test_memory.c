@@ -1,0 +1,265 @@
+/* Blocks, the plan's sums, arenas, and what is left on machines that exist only as files. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/memory.h"
+
+static size_t planned_bytes_of(const char *name)
+{
+    struct memory_part part;
+    for (size_t i = 0; memory_part_get(i, &part); i++)
+        if (strcmp(part.name, name) == 0) return part.planned_bytes;
+    return 0;
+}
+
+static void memory_take__sizes__zeroed_aligned_and_in_the_plan(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 4096, 4097, (4u << 20) - 1, 4u << 20, (9u << 20) + 5};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        void *block;
+        size_t before = memory_planned_bytes();
+        assert_int_equal(memory_take("sizes", sizes[i], &block), ST_OK);
+        assert_non_null(block);
+        assert_int_equal((uintptr_t)block % 4096, 0);
+        if (sizes[i] >= 4u << 20) assert_int_equal((uintptr_t)block % (2u << 20), 0);
+        for (size_t at = 0; at < sizes[i]; at++) assert_true(((uint8_t *)block)[at] == 0);
+        if (sizes[i] > 0) memset(block, 1, sizes[i]);
+        assert_true(planned_bytes_of("sizes") >= sizes[i]);
+        assert_int_equal(memory_planned_bytes() - before, planned_bytes_of("sizes"));
+        memory_give("sizes", block, sizes[i]);
+        assert_int_equal(memory_planned_bytes(), before);
+    }
+    memory_give("sizes", NULL, 100);
+}
+
+static void memory_take__given_back__leaves_the_process(void **state)
+{
+    (void)state;
+    const size_t bytes = 64u << 20;
+    void *block;
+    assert_int_equal(memory_take("resident", bytes, &block), ST_OK);
+    size_t untouched = memory_resident_bytes();
+    memset(block, 1, bytes);
+    size_t touched = memory_resident_bytes();
+    memory_give("resident", block, bytes);
+    assert_true(touched >= untouched + bytes / 2);
+    assert_true(memory_resident_bytes() <= touched - bytes / 2);
+    assert_true(memory_resident_bytes_max() >= touched - (4u << 20));
+}
+
+static void memory_take__absurd__memory_with_part_and_bytes(void **state)
+{
+    (void)state;
+    void *block = &block;
+    assert_int_equal(memory_take("absurd", SIZE_MAX, &block), ST_MEMORY);
+    assert_null(block);
+    assert_int_equal(memory_take("absurd", SIZE_MAX / 4, &block), ST_MEMORY);
+    assert_null(block);
+    assert_non_null(strstr(status_message(), "absurd"));
+    assert_int_equal(planned_bytes_of("absurd"), 0);
+}
+
+static void memory_parts__equal_names__are_summed_in_order_of_first_use(void **state)
+{
+    (void)state;
+    struct memory_part part;
+    size_t first = 0;
+    while (memory_part_get(first, &part)) first++;
+    char equal_name[] = "notes a";
+    memory_note("notes a", 10);
+    memory_note("notes b", 5);
+    memory_note(equal_name, 7);
+    assert_true(memory_part_get(first, &part));
+    assert_string_equal(part.name, "notes a");
+    assert_int_equal(part.planned_bytes, 17);
+    assert_true(memory_part_get(first + 1, &part));
+    assert_int_equal(part.planned_bytes, 5);
+    assert_false(memory_part_get(first + 2, &part));
+}
+
+static void arena_take__filled_to_the_end__aligned_zeroed_apart(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 0, 64, 65, 7};
+    size_t sum = 0;
+    for (size_t i = 0; i < 5; i++) sum += arena_bytes(sizes[i]);
+    assert_int_equal(sum, 64 + 0 + 64 + 128 + 64);
+    struct arena arena;
+    assert_int_equal(arena_open(&arena, "arena", sum), ST_OK);
+    uint8_t *end = arena.base;
+    for (size_t i = 0; i < 5; i++) {
+        uint8_t *taken = arena_take(&arena, sizes[i]);
+        assert_true(taken == end);
+        assert_int_equal((uintptr_t)taken % 64, 0);
+        for (size_t at = 0; at < sizes[i]; at++) assert_int_equal(taken[at], 0);
+        memset(taken, 0xff, sizes[i]);
+        end = taken + arena_bytes(sizes[i]);
+    }
+    assert_int_equal(arena.used_bytes, arena.size_bytes);
+    arena_close(&arena);
+    assert_null(arena.base);
+    assert_int_equal(planned_bytes_of("arena"), 0);
+}
+
+/* The child takes more than there is; it must not come back. */
+static void arena_take__too_small_a_plan__stops_the_program(void **state)
+{
+    (void)state;
+    struct arena arena;
+    assert_int_equal(arena_open(&arena, "arena", 128), ST_OK);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        int null = open("/dev/null", O_WRONLY);
+        dup2(null, 2);
+        arena_take(&arena, 64);
+        arena_take(&arena, 65);
+        _exit(0);
+    }
+    int exit_status;
+    assert_int_equal(waitpid(child, &exit_status, 0), child);
+    assert_true(WIFSIGNALED(exit_status) && WTERMSIG(exit_status) == SIGABRT);
+    arena_close(&arena);
+}
+
+static void memory_available__address_space_limit__is_respected(void **state)
+{
+    (void)state;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        size_t used_pages = 0;
+        FILE *statm = fopen("/proc/self/statm", "r");
+        if (!statm || fscanf(statm, "%zu", &used_pages) != 1) _exit(2);
+        const size_t left = 16u << 20;
+        struct rlimit limit = {used_pages * (size_t)sysconf(_SC_PAGESIZE) + left, RLIM_INFINITY};
+        setrlimit(RLIMIT_AS, &limit);
+        size_t available = memory_available_bytes();
+        _exit(available <= left && available > left / 2 ? 0 : 1);
+    }
+    int exit_status;
+    assert_int_equal(waitpid(child, &exit_status, 0), child);
+    assert_true(WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0);
+}
+
+static char root[64];
+
+/* Writes a file below root, and the directories above it. */
+static void root_put(const char *path, const char *text)
+{
+    char whole[512];
+    snprintf(whole, sizeof whole, "%s%s", root, path);
+    for (char *slash = whole + strlen(root); (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        mkdir(whole, 0700);
+    }
+    FILE *file = fopen(whole, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int root_make(void **state)
+{
+    (void)state;
+    strcpy(root, "/tmp/test_memory.XXXXXX");
+    if (!mkdtemp(root)) return -1;
+    strcat(root, "/");
+    root_put("proc/meminfo", "MemTotal:       9000 kB\nMemFree:        1000 kB\nMemAvailable:   5000 kB\nSwapFree: 7 kB\n");
+    return 0;
+}
+
+static int root_remove(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", root);
+    return system(command);
+}
+
+static void memory_available__no_group__what_the_machine_has(void **state)
+{
+    (void)state;
+    assert_int_equal(memory_available_bytes_at(root), 5000 * 1024);
+}
+
+static void memory_available__cgroup_v2__limit_of_a_parent_minus_use_without_cache(void **state)
+{
+    (void)state;
+    root_put("proc/self/cgroup", "0::/a/b\n");
+    root_put("sys/fs/cgroup/a/b/memory.max", "max\n");
+    root_put("sys/fs/cgroup/a/b/memory.current", "1000000\n");
+    assert_int_equal(memory_available_bytes_at(root), 5000 * 1024);
+    root_put("sys/fs/cgroup/a/memory.max", "4000000\n");
+    root_put("sys/fs/cgroup/a/memory.current", "2500000\n");
+    assert_int_equal(memory_available_bytes_at(root), 1500000);
+    root_put("sys/fs/cgroup/a/memory.stat", "anon 7\nfile 900000\ninactive_file 500000\nactive_file 400000\n");
+    assert_int_equal(memory_available_bytes_at(root), 2000000);
+    root_put("sys/fs/cgroup/a/b/memory.max", "1000\n");
+    assert_int_equal(memory_available_bytes_at(root), 0);
+}
+
+static void memory_available__cgroup_v2_in_a_container__limit_at_the_mount(void **state)
+{
+    (void)state;
+    root_put("proc/self/cgroup", "0::/../host/name/that/is/not/here\n");
+    root_put("sys/fs/cgroup/memory.max", "3000000");
+    root_put("sys/fs/cgroup/memory.current", "1");
+    assert_int_equal(memory_available_bytes_at(root), 2999999);
+}
+
+static void memory_available__cgroup_v1__the_memory_controllers_group(void **state)
+{
+    (void)state;
+    root_put("proc/self/cgroup", "12:cpu,cpuacct:/c\n4:memory:/m\n0::/\n");
+    root_put("sys/fs/cgroup/memory/m/memory.limit_in_bytes", "2000000\n");
+    root_put("sys/fs/cgroup/memory/m/memory.usage_in_bytes", "1500000\n");
+    root_put("sys/fs/cgroup/memory/m/memory.stat", "inactive_file 1\ntotal_inactive_file 100000\n");
+    root_put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    root_put("sys/fs/cgroup/memory/c/memory.limit_in_bytes", "1\n");
+    assert_int_equal(memory_available_bytes_at(root), 600000);
+}
+
+static void memory_available__this_machine__something(void **state)
+{
+    (void)state;
+    assert_true(memory_available_bytes() > 0);
+    assert_true(memory_resident_bytes() > 100000);
+}
+
+#define ROOT_TEST(name) cmocka_unit_test_setup_teardown(name, root_make, root_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_take__sizes__zeroed_aligned_and_in_the_plan),
+        cmocka_unit_test(memory_take__given_back__leaves_the_process),
+        cmocka_unit_test(memory_take__absurd__memory_with_part_and_bytes),
+        cmocka_unit_test(memory_parts__equal_names__are_summed_in_order_of_first_use),
+        cmocka_unit_test(arena_take__filled_to_the_end__aligned_zeroed_apart),
+        cmocka_unit_test(arena_take__too_small_a_plan__stops_the_program),
+        cmocka_unit_test(memory_available__address_space_limit__is_respected),
+        ROOT_TEST(memory_available__no_group__what_the_machine_has),
+        ROOT_TEST(memory_available__cgroup_v2__limit_of_a_parent_minus_use_without_cache),
+        ROOT_TEST(memory_available__cgroup_v2_in_a_container__limit_at_the_mount),
+        ROOT_TEST(memory_available__cgroup_v1__the_memory_controllers_group),
+        cmocka_unit_test(memory_available__this_machine__something),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

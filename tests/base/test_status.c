@@ -1,0 +1,130 @@
+/* Codes, sentences, the last message of each thread, and CHECK. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/status.h"
+
+static void status_sentence__every_code__has_one_and_an_exit_status(void **state)
+{
+    (void)state;
+    for (int code = 0; code < ST_COUNT; code++) {
+        assert_true(strlen(status_sentence((status)code)) > 0);
+        for (int other = 0; other < code; other++) assert_string_not_equal(status_sentence((status)code), status_sentence((status)other));
+        int expected = code == ST_OK ? 0 : code == ST_USAGE ? 2 : 1;
+        assert_int_equal(status_exit((status)code), expected);
+    }
+    assert_non_null(status_sentence(ST_COUNT));
+    assert_int_equal(status_exit(ST_COUNT), 1);
+}
+
+static status fails(int number) { FAIL(CORRUPT, "block %d", number); }
+static status passes_up(int number)
+{
+    TRY(ST_OK);
+    TRY(fails(number));
+    return ST_OK;
+}
+static status cleans_up(int *cleaned)
+{
+    status st;
+    TRY_GOTO(fails(3), cleanup);
+    *cleaned = -1;
+cleanup:
+    *cleaned += 1;
+    return st;
+}
+
+static void fail__passed_up__code_and_message_arrive(void **state)
+{
+    (void)state;
+    assert_int_equal(passes_up(42), ST_CORRUPT);
+    assert_string_equal(status_message(), "block 42");
+    int cleaned = 0;
+    assert_int_equal(cleans_up(&cleaned), ST_CORRUPT);
+    assert_int_equal(cleaned, 1);
+}
+
+static void status_fail__quotes_the_last_message__whole(void **state)
+{
+    (void)state;
+    fails(1);
+    assert_int_equal(status_fail(ST_IO, __FILE__, __LINE__, "a.bin: %s", status_message()), ST_IO);
+    assert_string_equal(status_message(), "a.bin: block 1");
+}
+
+static void status_fail__longer_than_the_buffer__is_cut(void **state)
+{
+    (void)state;
+    static char lengthy[20000];
+    memset(lengthy, 'x', sizeof lengthy - 1);
+    status_fail(ST_IO, __FILE__, __LINE__, "%s", lengthy);
+    assert_true(strlen(status_message()) >= 8192 && strlen(status_message()) < sizeof lengthy - 1);
+}
+
+static void *fail_elsewhere(void *message)
+{
+    fails(7);
+    return strcpy(message, status_message());
+}
+
+static void status_message__other_thread__own_until_adopted(void **state)
+{
+    (void)state;
+    char message[64];
+    fails(5);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, message), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_string_equal(status_message(), "block 5");
+    assert_int_equal(status_adopt(ST_CORRUPT, message), ST_CORRUPT);
+    assert_string_equal(status_message(), "block 7");
+}
+
+static void check__broken__prints_the_condition_and_aborts(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        dup2(ends[1], 2);
+        volatile int two = 2;
+        CHECK(two == 2);
+        CHECK(two == 3);
+        _exit(0);
+    }
+    close(ends[1]);
+    char text[4096] = "";
+    ssize_t bytes = read(ends[0], text, sizeof text - 1);
+    close(ends[0]);
+    int exit_status;
+    assert_int_equal(waitpid(child, &exit_status, 0), child);
+    assert_true(bytes > 0);
+    assert_non_null(strstr(text, "two == 3"));
+    assert_non_null(strstr(text, "test_status.c"));
+    assert_true(WIFSIGNALED(exit_status) && WTERMSIG(exit_status) == SIGABRT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(status_sentence__every_code__has_one_and_an_exit_status),
+        cmocka_unit_test(fail__passed_up__code_and_message_arrive),
+        cmocka_unit_test(status_fail__quotes_the_last_message__whole),
+        cmocka_unit_test(status_fail__longer_than_the_buffer__is_cut),
+        cmocka_unit_test(status_message__other_thread__own_until_adopted),
+        cmocka_unit_test(check__broken__prints_the_condition_and_aborts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
