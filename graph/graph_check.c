@@ -62,6 +62,12 @@ static status within64(const struct check *c, const uint64_t *value, uint64_t mo
     return bad(c, value, "expected %s of at most %" PRIu64 ", found %" PRIu64, what, most, *value);
 }
 
+static status zero(const struct check *c, const uint32_t *reserved)
+{
+    if (*reserved == 0) return ST_OK;
+    return bad(c, reserved, "expected zeros in reserved places, found %u", *reserved);
+}
+
 static status name_check(const struct check *c, const uint32_t *name)
 {
     return below(c, name, (uint32_t)c->g->header->section[SECTION_STRINGS].count, "a name");
@@ -116,6 +122,7 @@ static status columns_check(const struct check *c)
         TRY(name_check(c, &f->name));
         TRY(within(c, &f->ids_max, 1, UINT16_MAX, "ids_max"));
         TRY(below(c, &f->column, GRAPH_COUNT_MAX, "a column"));
+        TRY(zero(c, &f->reserved));
         key_count_max += f->ids_max;
     }
     if (g->header->key_count_max != key_count_max)
@@ -125,6 +132,7 @@ static status columns_check(const struct check *c)
         TRY(name_check(c, &f->name));
         TRY(within(c, &f->ids_max, 0, 0, "ids_max of a numeric column"));
         TRY(below(c, &f->column, GRAPH_COUNT_MAX, "a column"));
+        TRY(zero(c, &f->reserved));
     }
     return ST_OK;
 }
@@ -139,8 +147,10 @@ static status init_check(const struct check *c, const void *record, uint32_t ini
 static status tables_check(const struct check *c)
 {
     const struct graph *g = c->g;
-    for (uint32_t i = 0; i < g->optimizer_count; i++)
+    for (uint32_t i = 0; i < g->optimizer_count; i++) {
         if (optimizer_validate(&g->optimizers[i]) != ST_OK) return bad(c, &g->optimizers[i], "%s", status_message());
+        TRY(zero(c, &g->optimizers[i].reserved));
+    }
     for (uint32_t i = 0; i < g->table_count; i++) {
         const struct graph_table *t = &g->tables[i];
         TRY(name_check(c, &t->name));
@@ -220,6 +230,8 @@ static status tensor_check(const struct check *c, const struct graph_tensor *t)
     if (t->kind >= TENSOR_KIND_COUNT || t->type >= TENSOR_TYPE_COUNT) return bad(c, &t->kind, "expected a kind below %d and a type below %d, found %u and %u", TENSOR_KIND_COUNT, TENSOR_TYPE_COUNT, t->kind, t->type);
     if (t->type != TENSOR_F32 && t->kind != TENSOR_ACTIVATION) return bad(c, &t->type, "expected integers in activations only, found them in kind %u", t->kind);
     TRY(init_check(c, &t->init, t->init, t->init_scale));
+    TRY(zero(c, &t->reserved2));
+    if (t->reserved != 0) return bad(c, &t->reserved, "expected zeros in reserved places, found %u", t->reserved);
     if (t->kind == TENSOR_FIELD) return below(c, &t->cols, g->field_count, "a field");
     TRY(within(c, &t->cols, 1, OP_COLS_MAX, "columns"));
     TRY(within(c, &t->stride, t->cols, OP_COLS_MAX + 16, "a stride"));
@@ -277,6 +289,8 @@ static status node_check(const struct check *c, const struct graph_node *n)
     TRY(within(c, &n->output_count, n->pass == PASS_FORWARD, n->pass == PASS_FORWARD, "outputs"));
     TRY(within(c, &n->saved_count, 0, OP_SAVED_MAX, "saved tensors"));
     uint64_t arg_end = (uint64_t)n->arg_begin + n->input_count + n->param_count + n->output_count + n->saved_count;
+    TRY(zero(c, &n->reserved[0]));
+    TRY(zero(c, &n->reserved[1]));
     if (arg_end > g->arg_count) return bad(c, &n->arg_begin, "expected arguments below %u, found %" PRIu64, g->arg_count, arg_end);
     return ST_OK;
 }
@@ -431,6 +445,7 @@ static status layers_check(const struct check *c)
     for (uint32_t i = 0; i < g->layer_count; i++) {
         const struct graph_layer *l = &g->layers[i];
         TRY(name_check(c, &l->name));
+        TRY(zero(c, &l->reserved));
         TRY(within64(c, &l->param_count, FLOATS_MAX, "parameters"));
         TRY(within64(c, &l->flops_forward, FLOPS_MAX, "operations"));
         TRY(within64(c, &l->flops_backward, FLOPS_MAX, "operations"));

@@ -87,19 +87,31 @@ static status header_check(const char *path, const uint8_t *image, size_t bytes)
     return ST_OK;
 }
 
+/* The bytes between a section's end and the next one's begin. */
+static status padding_check(const char *path, const struct graph_header *h, uint64_t begin, uint64_t end)
+{
+    const uint8_t *image = (const uint8_t *)h;
+    for (uint64_t i = begin; i < end; i++)
+        if (image[i] != 0) FAIL(INVALID, "%s: byte %" PRIu64 ": expected a zero between sections, found 0x%02x", path, i, image[i]);
+    return ST_OK;
+}
+
 static status sections_check(const char *path, const struct graph_header *h)
 {
     uint64_t offset = arena_bytes(sizeof *h);
+    if (offset <= h->file_bytes) TRY(padding_check(path, h, sizeof *h, offset));
     for (uint32_t i = 0; i < SECTION_COUNT; i++) {
         size_t at = offsetof(struct graph_header, section) + i * sizeof h->section[0];
         if (h->section[i].offset != offset)
             FAIL(INVALID, "%s: byte %zu: expected the %s at byte %" PRIu64 ", found %" PRIu64, path, at, sections[i].name, offset, h->section[i].offset);
         if (h->section[i].count > sections[i].count_max)
             FAIL(INVALID, "%s: byte %zu: expected at most %u %s, found %" PRIu64, path, at + 8, sections[i].count_max, sections[i].name, h->section[i].count);
-        offset += arena_bytes(h->section[i].count * sections[i].bytes);
+        uint64_t end = offset + h->section[i].count * sections[i].bytes;
+        offset = arena_bytes(end);
         if (offset > h->file_bytes)
             FAIL(INVALID, "%s: byte %zu: expected %s up to byte %" PRIu64 " at most, found %" PRIu64 " of them, which is more", path, at + 8,
                  sections[i].name, h->file_bytes, h->section[i].count);
+        TRY(padding_check(path, h, end, offset));
     }
     if (offset != h->file_bytes) FAIL(INVALID, "%s: byte %" PRIu64 ": expected the end of the file, found %" PRIu64 " bytes more", path, offset, h->file_bytes - offset);
     return ST_OK;

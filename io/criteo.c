@@ -28,11 +28,15 @@
 /* Most integers are small: their logarithms are looked up. */
 #define LOG1P_COUNT 4096
 
+/* Of a categorical value; within READER_SLACK_BYTES. */
+#define USUAL_BYTES 8
+
 struct criteo {
     uint32_t dense_count, field_count;
     uint32_t dense_column[INTEGER_COUNT * 4], field_column[CATEGORY_COUNT * 4];
     bool log1p, missing_is_key, label_optional;
     float missing_value;
+    uint64_t missing_key[CATEGORY_COUNT * 4]; /* [field_count] */
     float log1p_of[LOG1P_COUNT];
 };
 
@@ -64,6 +68,8 @@ static status criteo_place(void **state, struct arena *arena, const struct reade
     CHECK(schema->example.key_count_max >= c->field_count);
     TRY(columns_place(c->dense_column, schema->dense_column, c->dense_count, INTEGER_COUNT, "integer"));
     TRY(columns_place(c->field_column, schema->field_column, c->field_count, CATEGORY_COUNT, "categorical"));
+    for (uint32_t field = 0; field < c->field_count; field++)
+        c->missing_key[field] = reader_key(c->field_column[field], "", 0);
     c->log1p = schema->log1p;
     c->missing_is_key = schema->missing_is_key;
     c->missing_value = schema->missing_value;
@@ -89,23 +95,27 @@ static inline uint64_t tab_mask(const char *text)
     return mask;
 }
 
-/* Column i of the line is its bytes begin[i] .. begin[i + 1] - 1. Returns the number of columns, which may be
- * greater than COLUMN_COUNT; only the first COLUMN_COUNT are in begin. */
-static uint32_t columns_find(const char *line, uint32_t bytes, uint32_t begin[COLUMN_COUNT + 1])
+/* Where columns begin; a block of 64 tabs beyond the last column that is looked at still fits. */
+#define BEGIN_COUNT (COLUMN_COUNT + 1 + 64)
+
+/* Column i of the line is its bytes begin[i] .. begin[i + 1] - 2. Returns the number of columns, which may be
+ * greater than COLUMN_COUNT; then begin is of no use. */
+static uint32_t columns_find(const char *line, uint32_t bytes, uint32_t begin[BEGIN_COUNT])
 {
-    uint32_t count = 0;
+    uint32_t count = 0, stored = 0;
     begin[0] = 0;
     for (uint32_t at = 0; at < bytes; at += 64) {
         uint64_t mask = tab_mask(line + at);
         if (bytes - at < 64) mask &= ((uint64_t)1 << (bytes - at)) - 1;
-        if (count + (uint32_t)__builtin_popcountll(mask) <= COLUMN_COUNT)
-            for (; mask; mask &= mask - 1) begin[++count] = at + (uint32_t)__builtin_ctzll(mask) + 1;
-        else /* more than there can be: only counted from here on */
-            for (; mask; mask &= mask - 1)
-                if (++count <= COLUMN_COUNT) begin[count] = at + (uint32_t)__builtin_ctzll(mask) + 1;
+        if (__builtin_expect(stored > COLUMN_COUNT, 0)) /* too many columns: from here on they are only counted */
+            for (; mask; mask &= mask - 1) count++;
+        else {
+            for (; mask; mask &= mask - 1) begin[++stored] = at + (uint32_t)__builtin_ctzll(mask) + 1;
+            count = stored;
+        }
     }
-    if (++count <= COLUMN_COUNT) begin[count] = bytes + 1;
-    return count;
+    if (stored < COLUMN_COUNT) begin[stored + 1] = bytes + 1;
+    return count + 1;
 }
 
 enum integer_result { INTEGER_OK, INTEGER_NOT, INTEGER_TOO_WIDE };
@@ -125,28 +135,28 @@ static enum integer_result integer_parse_long(const char *text, uint32_t bytes, 
     return is_wide ? INTEGER_TOO_WIDE : INTEGER_OK;
 }
 
-/* bytes > 0; may read 8 bytes from the text's first digit on. */
+/* -?[0-9]+, or nothing, which is 0; may read 8 bytes from the first digit on, and the byte of a sign. Lengths and signs are
+ * hard to predict, so the usual case, up to eight digits, has no branch that depends on them. */
 static inline enum integer_result integer_parse(const char *text, uint32_t bytes, bool *is_negative, uint64_t *magnitude)
 {
-    *is_negative = *text == '-';
-    text += *is_negative;
-    bytes -= *is_negative;
-    if (bytes - 1 >= 8) return bytes ? integer_parse_long(text, bytes, *is_negative, magnitude) : INTEGER_NOT;
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    bool has_sign = (*text == '-') & (bytes > 0);
+    *is_negative = has_sign;
+    text += has_sign;
+    bytes -= has_sign;
+    if (__builtin_expect(has_sign & (bytes == 0), 0)) return INTEGER_NOT;
+    if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || __builtin_expect(bytes > 8, 0))
+        return integer_parse_long(text, bytes, has_sign, magnitude);
     /* The digits move to the top of a word, the last one uppermost, with zeros in front of them; then neighbours are joined:
-     * eight digits to four numbers below 100, to two below 10,000, to one. */
+     * eight digits to four numbers below 100, to two below 10,000, to one. Two shifts, because one by 64 is undefined. */
     uint64_t word;
     memcpy(&word, text, sizeof word);
-    unsigned shift = 64 - 8 * bytes;
-    word = (word << shift) ^ (UINT64_C(0x3030303030303030) << shift);
+    unsigned half_shift = 32 - 4 * bytes;
+    word = (word << half_shift << half_shift) ^ (UINT64_C(0x3030303030303030) << half_shift << half_shift);
     if (((word + UINT64_C(0x7676767676767676)) | word) & UINT64_C(0x8080808080808080)) return INTEGER_NOT;
     word = (word * 10 + (word >> 8)) & UINT64_C(0x00ff00ff00ff00ff);
     word = (word * 100 + (word >> 16)) & UINT64_C(0x0000ffff0000ffff);
     *magnitude = (word * 10000 + (word >> 32)) & UINT64_C(0xffffffff);
     return INTEGER_OK;
-#else
-    return integer_parse_long(text, bytes, *is_negative, magnitude);
-#endif
 }
 
 static inline float integer_transform(const struct criteo *c, bool is_negative, uint64_t magnitude)
@@ -188,7 +198,7 @@ static bool bad_integer(char *why, uint32_t column, uint32_t integer, enum integ
 static bool criteo_parse(void *state, const char *line, size_t bytes, struct reader_example *example, char *why)
 {
     const struct criteo *c = state;
-    uint32_t found[1 + COLUMN_COUNT + 1];
+    uint32_t found[1 + BEGIN_COUNT];
     uint32_t column_count = columns_find(line, (uint32_t)bytes, found + 1);
     bool has_label = column_count == COLUMN_COUNT;
     if (!has_label && !(c->label_optional && column_count == COLUMN_COUNT - 1))
@@ -206,25 +216,32 @@ static bool criteo_parse(void *state, const char *line, size_t bytes, struct rea
     for (uint32_t i = 0; i < INTEGER_COUNT; i++) {
         const char *text = line + begin[i + 1];
         uint32_t text_bytes = begin[i + 2] - begin[i + 1] - 1;
-        integer[i] = c->missing_value;
-        if (!text_bytes) continue;
         bool is_negative;
         uint64_t magnitude;
         enum integer_result result = integer_parse(text, text_bytes, &is_negative, &magnitude);
         if (__builtin_expect(result != INTEGER_OK, 0))
             return bad_integer(why, i + 1 + has_label, i + 1, result, text, text_bytes);
-        integer[i] = integer_transform(c, is_negative, magnitude);
+        float value = integer_transform(c, is_negative, magnitude);
+        integer[i] = text_bytes ? value : c->missing_value;
     }
     for (uint32_t i = 0; i < c->dense_count; i++) example->dense[i] = integer[c->dense_column[i]];
 
+    /* An empty text is hashed as if it had the usual length, and its place is taken by the next key: without a branch that
+     * depends on the data, hashes of neighbouring columns overlap. */
     uint32_t key_count = 0;
-    for (uint32_t field = 0; field < c->field_count; field++) {
+    const uint32_t field_count = c->field_count;
+    const bool missing_is_key = c->missing_is_key;
+    uint64_t *restrict keys = example->key;
+    uint32_t *restrict key_end = example->key_end;
+    for (uint32_t field = 0; field < field_count; field++) {
         uint32_t category = c->field_column[field];
         const uint32_t *at = begin + 1 + INTEGER_COUNT + category;
         uint32_t text_bytes = at[1] - at[0] - 1;
-        if (text_bytes || c->missing_is_key)
-            example->key[key_count++] = reader_key_inline(category, line + at[0], text_bytes);
-        example->key_end[field] = key_count;
+        uint64_t key = reader_key_inline(category, line + at[0], text_bytes ? text_bytes : USUAL_BYTES);
+        if (missing_is_key) key = text_bytes ? key : c->missing_key[field];
+        keys[key_count] = key;
+        key_count += (text_bytes > 0) | missing_is_key;
+        key_end[field] = key_count;
     }
     return true;
 }

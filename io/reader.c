@@ -157,8 +157,8 @@ static status file_example_next(struct reader *reader, struct reader_example *ex
     reader->is_untouched = false;
     *over = reader->is_over;
     while (!reader->is_over) {
-        const char *line;
-        size_t bytes;
+        const char *line = NULL;
+        size_t bytes = 0;
         TRY(line_next(reader, &line, &bytes, over));
         reader->is_over = *over;
         if (*over) break;
@@ -198,7 +198,10 @@ static void micro_batch_append(struct micro_batch *m, uint32_t field_count, cons
     m->key_begin[home] = key_base;
     for (uint32_t field = 0; field < field_count; field++) {
         uint32_t stop = key_base + example->key_end[field];
-        for (; position < stop; position++) m->key_home[position] = home + field;
+        /* Most fields have one key; the home of none is overwritten by the next field's, for which there is room. */
+        m->key_home[position] = home + field;
+        for (position++; position < stop; position++) m->key_home[position] = home + field;
+        position = stop;
         m->key_begin[home + field + 1] = stop;
     }
     m->label[m->example_count] = example->label;

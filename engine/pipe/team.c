@@ -1,12 +1,12 @@
 /* The gang of threads behind team.h.
  *
- * A run is a generation. One word holds (generation, next piece); a member claims a piece by raising the word by one, and
+ * A run is a generation. One word holds (generation, pieces left); a member claims a piece by lowering the word by one, and
  * only while the generation is the one whose work it has read. Finished pieces are counted, so the caller waits for pieces
  * and never for members: one that sleeps, or that the system has taken off its core between two pieces, is not missed, and
  * when it comes late it finds another generation or no piece left.
  *
- *        caller    work, context, count │ claim = (g, 0) │ job++ │ wake │ claim … claim │ finished == count?
- *        member                                          │ claim (g, 0 → 1) │ work │ claim … none left │ finished += its pieces
+ *        caller    work, context, count │ claim = (g, count) │ job++ │ wake │ claim … claim │ finished == count?
+ *        member                                              │ claim (g, left → left - 1) │ work │ … none left │ finished += its pieces
  *
  * Called about ten times a micro-batch, some 20 to 2000 us apart. */
 #include "engine/pipe/team.h"
@@ -54,7 +54,7 @@ struct team {
     _Atomic(void *) shared_context;
     _Atomic uint32_t shared_piece_count;
     /* all members */
-    _Alignas(64) _Atomic uint64_t shared_claim; /* generation << PIECE_BITS | next piece */
+    _Alignas(64) _Atomic uint64_t shared_claim; /* generation << PIECE_BITS | pieces left */
     _Alignas(64) _Atomic uint32_t shared_finished; /* pieces of this run; a futex word */
     _Atomic uint32_t shared_caller_sleeps;
     _Alignas(64) _Atomic uint32_t shared_job; /* counts runs with more than one member; a futex word */
@@ -87,17 +87,19 @@ static uint32_t work_off(struct member *m)
      * the run, is visible with the claim word that announces it. */
     uint64_t claim = atomic_load_explicit(&team->shared_claim, memory_order_acquire);
     for (;;) {
-        /* Relaxed: ordered by the acquire of `claim`. They may belong to a later run than `claim` does; then every piece of
-         * ours is taken, the word has moved on, and the exchange below fails. If it succeeds, our piece was open, the
-         * run could not end, and what we read is this run's. */
+        uint32_t left = (uint32_t)(claim & PIECE_MASK);
+        if (left == 0) return done;
+        /* Relaxed: ordered by the acquire of `claim`. They may belong to a later run than `claim` does; then all pieces of
+         * `claim` are done, the word has moved on, and the exchange below fails. If it succeeds, our piece was open until
+         * now, the run could not end, and what we read is this run's. That none is left must show in the word itself: by
+         * a count of the next run, read early, this one would seem to have more pieces. */
         team_work *work = atomic_load_explicit(&team->shared_work, memory_order_relaxed);
         void *context = atomic_load_explicit(&team->shared_context, memory_order_relaxed);
         uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
-        uint32_t piece = (uint32_t)(claim & PIECE_MASK);
-        if (piece >= piece_count) return done;
+        uint32_t piece = piece_count - left;
         /* Acquire on failure: the word may have become another generation's, whose work is then read. Acquire on success for the
-         * same reason, had the value gone through another member: its increments continue the caller's release. */
-        if (!atomic_compare_exchange_weak_explicit(&team->shared_claim, &claim, claim + 1, memory_order_acquire,
+         * same reason, had the value gone through another member: its exchanges continue the caller's release. */
+        if (!atomic_compare_exchange_weak_explicit(&team->shared_claim, &claim, claim - 1, memory_order_acquire,
                                                    memory_order_acquire))
             continue;
         if (team->delay_ns_max != 0) delay(m);
@@ -166,7 +168,7 @@ static void caller_wait(struct team *team, uint32_t count)
 void team_run(struct team *team, team_work *work, void *context, uint32_t piece_count)
 {
     struct member *self = &team->members[0];
-    CHECK(piece_count <= PIECE_MASK - UINT16_MAX);
+    CHECK(piece_count <= PIECE_MASK);
     if (team->member_count == 1 || piece_count <= 1) {
         for (uint32_t piece = 0; piece < piece_count; piece++) {
             if (team->delay_ns_max != 0) delay(self);
@@ -181,7 +183,7 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t piece_
     atomic_store_explicit(&team->shared_finished, 0, memory_order_relaxed);
     uint64_t generation = (atomic_load_explicit(&team->shared_claim, memory_order_relaxed) >> PIECE_BITS) + 1;
     /* Release pairs with the acquires in work_off(). */
-    atomic_store_explicit(&team->shared_claim, generation << PIECE_BITS, memory_order_release);
+    atomic_store_explicit(&team->shared_claim, generation << PIECE_BITS | piece_count, memory_order_release);
     /* Sequentially consistent, with a member that goes to sleep; see member_main(). */
     atomic_fetch_add_explicit(&team->shared_job, 1, memory_order_seq_cst);
     uint32_t sleepers = atomic_load_explicit(&team->shared_sleepers, memory_order_seq_cst);

@@ -1,0 +1,426 @@
+/* heterps-run inspect: what is in a graph file, as text for people or as a Graphviz drawing (--dot). */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cfg/key.h"
+#include "engine/cmd/command.h"
+#include "engine/session.h"
+#include "graph/op.h"
+#include "graph/optimizer.h"
+
+struct inspect_options {
+    bool dot;
+};
+static const struct flag flags[] = {
+    {"--dot", FLAG_SWITCH, NULL, "a drawing of the forward ops for Graphviz: heterps-run inspect g.bin --dot | dot -Tsvg >g.svg",
+     offsetof(struct inspect_options, dot), 0, 0, false},
+};
+
+/* --- a table whose columns are as wide as their widest cell ------------------------------------------------------------------- */
+
+#define GRID_COLUMNS_MAX 8
+struct grid {
+    const char *align; /* one of l, r a column */
+    char **cells;      /* row by row           */
+    uint32_t count, max;
+};
+
+static void cell(struct grid *grid, const char *format, ...) PRINTF_LIKE(2, 3);
+static void cell(struct grid *grid, const char *format, ...)
+{
+    if (grid->count == grid->max) {
+        grid->max = grid->max ? 2 * grid->max : 64;
+        grid->cells = realloc(grid->cells, grid->max * sizeof *grid->cells);
+        CHECK(grid->cells != NULL);
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    CHECK(vasprintf(&grid->cells[grid->count++], format, arguments) >= 0);
+    va_end(arguments);
+}
+
+static void cell_count(struct grid *grid, uint64_t value)
+{
+    char text[27];
+    cell(grid, "%s", session_count_text(text, value));
+}
+
+static void cell_bytes(struct grid *grid, uint64_t bytes)
+{
+    char text[16];
+    cell(grid, "%s", cfg_bytes_text(text, sizeof text, bytes));
+}
+
+/* Columns of a terminal that UTF-8 text takes: bytes that are not a continuation. */
+static int text_width(const char *text)
+{
+    int width = 0;
+    for (; *text; text++) width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+/* Prints the rows, indented by two, and empties the grid. */
+static void grid_print(struct grid *grid)
+{
+    int widths[GRID_COLUMNS_MAX] = {0};
+    uint32_t column_count = (uint32_t)strlen(grid->align);
+    CHECK(column_count <= GRID_COLUMNS_MAX && grid->count % column_count == 0);
+    for (uint32_t i = 0; i < grid->count; i++) {
+        int width = text_width(grid->cells[i]);
+        if (width > widths[i % column_count]) widths[i % column_count] = width;
+    }
+    for (uint32_t begin = 0; begin < grid->count; begin += column_count) {
+        char **row = &grid->cells[begin];
+        uint32_t used = column_count; /* empty cells at the end print nothing, not blanks */
+        while (used > 0 && *row[used - 1] == 0) used--;
+        for (uint32_t column = 0; column < used; column++) {
+            int gap = widths[column] - text_width(row[column]);
+            bool is_right = grid->align[column] == 'r';
+            printf("  %*s%s%*s", is_right ? gap : 0, "", row[column], is_right || column + 1 == used ? 0 : gap, "");
+        }
+        putchar('\n');
+        for (uint32_t column = 0; column < column_count; column++) free(row[column]);
+    }
+    free(grid->cells);
+    *grid = (struct grid){.align = grid->align};
+}
+
+/* --- words for records ------------------------------------------------------------------------------------------------------ */
+
+static const char *name_of(const struct graph *g, uint32_t offset) { return graph_string(g, offset); }
+static const char *tensor_name(const struct graph *g, uint32_t tensor) { return name_of(g, g->tensors[tensor].name); }
+static uint32_t output_of(const struct graph *g, const struct graph_node *n) { return g->args[n->arg_begin + n->input_count + n->param_count]; }
+
+static uint64_t node_param_count(const struct graph *g, const struct graph_node *n)
+{
+    uint64_t count = 0;
+    for (uint32_t k = 0; k < n->param_count; k++) {
+        const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + n->input_count + k]];
+        count += (uint64_t)t->rows * t->cols;
+    }
+    return count;
+}
+
+/* "fc + bias + relu" */
+static void node_words(const struct graph_node *n, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "%s", op_table[n->op].section);
+    if (n->op == OP_ID_fc) {
+        struct fc_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "fc%s%s%s", attr.has_bias ? " + bias" : "", attr.activation ? " + " : "", attr.activation ? activation_names[attr.activation] : "");
+    } else if (n->op == OP_ID_embed_bag) {
+        static const char *const pools[] = {"sum", "mean", "max"};
+        struct embed_bag_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "embedding, %s", pools[attr.pool]);
+    } else if (n->op == OP_ID_dropout) {
+        struct dropout_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "dropout %g", (double)attr.rate);
+    }
+}
+
+/* What the backward pass of an op has taken over from its neighbours. */
+static const char *fusion_words(const struct graph_node *n)
+{
+    struct fc_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    if (n->op != OP_ID_fc) return "";
+    if (attr.input_activation && attr.dout_is_dz) return "slope of input here, of output in the consumer";
+    if (attr.input_activation) return "slope of input here";
+    return attr.dout_is_dz ? "slope of output in the consumer" : "";
+}
+
+/* "e, dense"; of sparse fields "C1 .. C26", the first and the last. malloc'd: yours. */
+static char *inputs_words(const struct graph *g, const struct graph_node *n)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    CHECK(out != NULL);
+    const uint32_t *args = &g->args[n->arg_begin];
+    if (op_table[n->op].inputs == OP_INPUTS_FIELDS && n->input_count > 3)
+        fprintf(out, "%s .. %s (%u fields)", tensor_name(g, args[0]), tensor_name(g, args[n->input_count - 1]), n->input_count);
+    else
+        for (uint32_t k = 0; k < n->input_count; k++) fprintf(out, "%s%s", k ? ", " : "", tensor_name(g, args[k]));
+    CHECK(fclose(out) == 0);
+    return text;
+}
+
+/* "adagrad 0.02 eps=1e-08" */
+static void optimizer_words(const struct graph_optimizer *o, char *text, size_t bytes)
+{
+    const struct optimizer *rule = &optimizer_table[o->kind];
+    int used = snprintf(text, bytes, "%s %g", rule->name, (double)o->learning_rate);
+    for (uint32_t i = 0; rule->params[i].name && used < (int)bytes; i++)
+        used += snprintf(text + used, bytes - (size_t)used, " %s=%g", rule->params[i].name, (double)o->param[i]);
+    if (o->l2 > 0 && used < (int)bytes) snprintf(text + used, bytes - (size_t)used, " l2=%g", (double)o->l2);
+}
+
+/* --- the parts of the text -------------------------------------------------------------------------------------------------- */
+
+static void head_print(const struct graph *g)
+{
+    const struct graph_header *h = g->header;
+    char batch[27], keys[27], size[16];
+    uint32_t micros = h->batch / h->micro;
+    printf("%s   model %016" PRIx64 "   format %u   %s\n\n", name_of(g, h->name), h->model_hash, h->version, cfg_bytes_text(size, sizeof size, h->file_bytes));
+    printf("  batch  %s examples = %u micro-batch%s of %u, in %u lane%s\n", session_count_text(batch, h->batch), micros, micros == 1 ? "" : "es", h->micro, h->lanes,
+           h->lanes == 1 ? "" : "s");
+    printf("  input  %u numeric column%s, %u sparse field%s with at most %s key%s an example\n", h->dense_count, h->dense_count == 1 ? "" : "s", g->field_count,
+           g->field_count == 1 ? "" : "s", session_count_text(keys, h->key_count_max), h->key_count_max == 1 ? "" : "s");
+    printf("  seed   %" PRIu64 "\n", h->seed);
+}
+
+/* "embedding, concat": a layer's ops, the first few of them by name; *last is the last one's node. malloc'd: yours. */
+static char *layer_ops_words(const struct graph *g, uint32_t layer, uint32_t *last)
+{
+    char *text = NULL;
+    size_t bytes;
+    uint32_t count = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    CHECK(out != NULL);
+    *last = 0;
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        if (g->nodes[i].layer != layer) continue;
+        if (count++ < 4) fprintf(out, "%s%s", count > 1 ? ", " : "", op_table[g->nodes[i].op].section);
+        *last = i;
+    }
+    if (count > 4) fprintf(out, ", … (%u ops)", count);
+    CHECK(fclose(out) == 0);
+    return text;
+}
+
+static void layers_print(const struct graph *g)
+{
+    struct grid grid = {.align = "llrrrrrr"};
+    static const char *const titles[] = {"layer", "ops", "output", "parameters", "kflop fwd", "kflop bwd", "bytes in", "bytes out"};
+    for (int i = 0; i < 8; i++) cell(&grid, "%s", titles[i]);
+    struct graph_layer total = {0};
+    for (uint32_t i = 0; i < g->layer_count; i++) {
+        const struct graph_layer *l = &g->layers[i];
+        uint32_t last;
+        char *ops = layer_ops_words(g, i, &last);
+        cell(&grid, "%s", name_of(g, l->name));
+        cell(&grid, "%s", ops);
+        free(ops);
+        cell(&grid, "%u", g->tensors[output_of(g, &g->nodes[last])].cols);
+        cell_count(&grid, l->param_count);
+        cell(&grid, "%.1f", (double)l->flops_forward * 1e-3);
+        cell(&grid, "%.1f", (double)l->flops_backward * 1e-3);
+        cell_count(&grid, l->input_bytes);
+        cell_count(&grid, l->output_bytes);
+        total.param_count += l->param_count;
+        total.flops_forward += l->flops_forward;
+        total.flops_backward += l->flops_backward;
+    }
+    cell(&grid, "total");
+    cell(&grid, "%u ops", g->forward_count);
+    cell(&grid, "%s", "");
+    cell_count(&grid, total.param_count);
+    cell(&grid, "%.1f", (double)total.flops_forward * 1e-3);
+    cell(&grid, "%.1f", (double)total.flops_backward * 1e-3);
+    cell(&grid, "%s", "");
+    cell(&grid, "%s", "");
+    printf("\nLayers: what the scheduler places; costs and bytes are of one example, a field counted with one key\n");
+    grid_print(&grid);
+}
+
+static void tables_print(const struct graph *g)
+{
+    if (g->table_count == 0) return;
+    struct grid grid = {.align = "lrrrrll"};
+    static const char *const titles[] = {"table", "dim", "bytes a row", "fields", "keys", "first values", "optimizer"};
+    for (int i = 0; i < 7; i++) cell(&grid, "%s", titles[i]);
+    for (uint32_t i = 0; i < g->table_count; i++) {
+        const struct graph_table *t = &g->tables[i];
+        char text[256];
+        cell(&grid, "%s", name_of(g, t->name));
+        cell(&grid, "%u", t->dim);
+        cell_count(&grid, t->span_floats * sizeof(float));
+        cell(&grid, "%u", t->field_count);
+        cell(&grid, "%u", t->key_count_max);
+        if (t->init == INIT_ZEROS) cell(&grid, "zeros");
+        else cell(&grid, "%s %g", random_init_names[t->init], (double)t->init_scale);
+        optimizer_words(&g->optimizers[t->optimizer], text, sizeof text);
+        cell(&grid, "%s", text);
+    }
+    printf("\nTables: rows are made when a key first appears; a row holds its vector and the optimizer's state\n");
+    grid_print(&grid);
+}
+
+static void ops_print(const struct graph *g)
+{
+    struct grid grid = {.align = "rlllrrl"};
+    static const char *const titles[] = {"#", "name", "op", "input", "output", "parameters", "fused backward"};
+    for (int i = 0; i < 7; i++) cell(&grid, "%s", titles[i]);
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        char text[128], *inputs = inputs_words(g, n);
+        uint32_t output = output_of(g, n);
+        cell(&grid, "%u", i);
+        /* An op that has taken over its activation writes the activation's tensor. */
+        if (strcmp(name_of(g, n->name), tensor_name(g, output)) == 0) cell(&grid, "%s", tensor_name(g, output));
+        else cell(&grid, "%s -> %s", name_of(g, n->name), tensor_name(g, output));
+        node_words(n, text, sizeof text);
+        cell(&grid, "%s", text);
+        cell(&grid, "%s", inputs);
+        free(inputs);
+        cell(&grid, "[B, %u]", g->tensors[output].cols);
+        cell_count(&grid, node_param_count(g, n));
+        cell(&grid, "%s", fusion_words(n));
+    }
+    printf("\nOps, in the order of execution; the backward pass is %u ops\n", g->node_count - g->forward_count);
+    grid_print(&grid);
+}
+
+static void params_print(const struct graph *g)
+{
+    if (g->header->param_floats == 0) return;
+    struct grid grid = {.align = "lrrl"};
+    static const char *const titles[] = {"parameter", "shape", "floats from", "first values"};
+    for (int i = 0; i < 4; i++) cell(&grid, "%s", titles[i]);
+    for (uint32_t i = 0; i < g->tensor_count; i++) {
+        const struct graph_tensor *t = &g->tensors[i];
+        if (t->kind != TENSOR_PARAM) continue;
+        cell(&grid, "%s", name_of(g, t->name));
+        cell(&grid, "[%u, %u]", t->rows, t->cols);
+        cell_count(&grid, t->offset);
+        if (t->init == INIT_ZEROS) cell(&grid, "zeros");
+        else cell(&grid, "%s %.4g", random_init_names[t->init], (double)t->init_scale);
+    }
+    printf("\nParameters\n");
+    grid_print(&grid);
+}
+
+static void memory_print(const struct graph *g)
+{
+    const struct graph_header *h = g->header;
+    struct grid grid = {.align = "lrl"};
+    char text[256] = "";
+    uint64_t apart = 0;
+    for (uint32_t i = 0; i < g->tensor_count; i++)
+        if (g->tensors[i].kind == TENSOR_ACTIVATION) apart += (uint64_t)g->tensors[i].stride * h->micro * sizeof(float);
+    char apart_text[16];
+    cfg_bytes_text(apart_text, sizeof apart_text, apart);
+    cell(&grid, "a slot, training"), cell_bytes(&grid, h->slot_bytes), cell(&grid, "activations and gradients of %u examples; without sharing %s", h->micro, apart_text);
+    cell(&grid, "a slot, evaluation"), cell_bytes(&grid, h->slot_eval_bytes), cell(&grid, "activations only");
+    cell(&grid, "parameters"), cell_bytes(&grid, h->param_floats * sizeof(float)), cell(&grid, "shared by all slots");
+    cell(&grid, "gradients"), cell_bytes(&grid, h->param_floats * sizeof(float) * h->lanes), cell(&grid, "%u lane%s", h->lanes, h->lanes == 1 ? "" : "s");
+    for (uint32_t i = 0; i < g->update_count; i++)
+        if (g->updates[i].table == GRAPH_NONE) optimizer_words(&g->optimizers[g->updates[i].optimizer], text, sizeof text);
+    cell(&grid, "optimizer state"), cell_bytes(&grid, h->state_floats * sizeof(float)), cell(&grid, "%s", text);
+    printf("\nMemory, besides the tables' rows\n");
+    grid_print(&grid);
+}
+
+/* --- the drawing -------------------------------------------------------------------------------------------------------------- */
+
+/* A name within double quotes: '"' and '\' escaped. */
+static void dot_text(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') putchar('\\');
+        putchar(*text);
+    }
+}
+
+static void dot_node(const struct graph *g, uint32_t i)
+{
+    const struct graph_node *n = &g->nodes[i];
+    char words[128];
+    node_words(n, words, sizeof words);
+    printf("    n%u [label=\"", i);
+    dot_text(name_of(g, n->name));
+    printf("\\n%s", words);
+    if (n->param_count) {
+        char count[27];
+        printf("\\n%s parameters", session_count_text(count, node_param_count(g, n)));
+    }
+    printf("\"%s];\n", op_table[n->op].traits & OP_IS_LOSS ? ", shape=doubleoctagon" : "");
+}
+
+/* Columns and tables that node i reads; sparse fields of one op are one box. */
+static void dot_sources(const struct graph *g, uint32_t i)
+{
+    const struct graph_node *n = &g->nodes[i];
+    if (op_table[n->op].inputs != OP_INPUTS_FIELDS) return;
+    char *inputs = inputs_words(g, n);
+    struct embed_bag_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    printf("  f%u [shape=ellipse, label=\"", i);
+    dot_text(inputs);
+    printf("\"];\n  f%u -> n%u;\n  t%u -> n%u [style=dashed];\n", i, i, attr.table, i);
+    free(inputs);
+}
+
+static void dot_print(const struct graph *g)
+{
+    printf("digraph \"");
+    dot_text(name_of(g, g->header->name));
+    printf("\" {\n  node [shape=box, fontname=\"Helvetica\", fontsize=11];\n  edge [fontname=\"Helvetica\", fontsize=9];\n");
+    for (uint32_t l = 0; l < g->layer_count; l++) {
+        printf("  subgraph cluster_%u {\n    label=\"", l);
+        dot_text(name_of(g, g->layers[l].name));
+        printf("\"; fontname=\"Helvetica\"; fontsize=10; color=gray; labeljust=l;\n");
+        for (uint32_t i = 0; i < g->forward_count; i++)
+            if (g->nodes[i].layer == l) dot_node(g, i);
+        printf("  }\n");
+    }
+    for (uint32_t i = 0; i < g->table_count; i++) {
+        printf("  t%u [shape=cylinder, label=\"", i);
+        dot_text(name_of(g, g->tables[i].name));
+        printf("\\ndim %u\"];\n", g->tables[i].dim);
+    }
+    uint32_t *producer = malloc(((size_t)g->tensor_count + 1) * sizeof *producer);
+    CHECK(producer != NULL);
+    for (uint32_t i = 0; i < g->tensor_count; i++) {
+        producer[i] = GRAPH_NONE;
+        if (g->tensors[i].kind != TENSOR_DENSE && g->tensors[i].kind != TENSOR_LABEL) continue;
+        printf("  c%u [shape=ellipse, label=\"", i);
+        dot_text(tensor_name(g, i));
+        printf("\"];\n");
+    }
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        dot_sources(g, i);
+        for (uint32_t k = 0; k < n->input_count; k++) {
+            uint32_t tensor = g->args[n->arg_begin + k];
+            if (g->tensors[tensor].kind == TENSOR_FIELD) continue;
+            bool is_column = producer[tensor] == GRAPH_NONE;
+            printf("  %c%u -> n%u [label=\"%u\"];\n", is_column ? 'c' : 'n', is_column ? tensor : producer[tensor], i, g->tensors[tensor].cols);
+        }
+        producer[output_of(g, n)] = i;
+    }
+    free(producer);
+    printf("}\n");
+}
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    const struct inspect_options *o = options_pointer;
+    struct graph g;
+    TRY(graph_open(&g, positionals[0]));
+    if (o->dot) {
+        dot_print(&g);
+    } else {
+        head_print(&g);
+        layers_print(&g);
+        tables_print(&g);
+        ops_print(&g);
+        params_print(&g);
+        memory_print(&g);
+    }
+    graph_close(&g);
+    if (fflush(stdout) != 0 || ferror(stdout)) FAIL(IO, "standard output: %s", strerror(errno));
+    return ST_OK;
+}
+
+const struct command command_inspect = {
+    .name = "inspect", .positionals = "GRAPH", .summary = "print what is in a graph: layers, tables, ops, memory", .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags, .options_bytes = sizeof(struct inspect_options), .run = run};
