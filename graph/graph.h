@@ -1,5 +1,5 @@
 /* The compiled graph, in memory as in the file: fixed-size little-endian records in 64-byte aligned sections behind one
- * header, so that a file is mapped read-only, validated once and used in place.
+ * header, so that a file is read whole, validated once and used in place.
  *
  *   header | text | strings | tensors | args | nodes | layers | fields | denses | tables | optimizers | updates
  *
@@ -186,7 +186,7 @@ MUST_USE status graph_compile(struct graph *graph, const char *path, const char 
                               const char *const *assignments, uint32_t assignment_count);
 /* Writes the image atomically. */
 MUST_USE status graph_write(const struct graph *graph, const char *path);
-/* Maps and validates a file: whatever its bytes, either every index, offset and shape in it holds, or INVALID/CORRUPT says
+/* Reads and validates a file: whatever its bytes, either every index, offset and shape in it holds, or INVALID/CORRUPT says
  * what is wrong at which byte. */
 MUST_USE status graph_open(struct graph *graph, const char *path);
 /* The same from memory (keeps `image` until graph_close; does not free it). For tests and fuzzing. */

@@ -5,26 +5,24 @@
 
 static void keys_print(FILE *out, bool as_markdown, const char *section, const struct cfg_key *keys, size_t count)
 {
-    if (as_markdown) cfg_print_markdown(out, section, keys, count);
-    else cfg_print(out, keys, count);
+    if (as_markdown) {
+        cfg_print_markdown(out, section, keys, count);
+    } else {
+        fprintf(out, "\n[%s]\n", section);
+        cfg_print(out, keys, count);
+    }
 }
 
-static void heading_print(FILE *out, bool as_markdown, const char *section, const char *note)
-{
-    fprintf(out, as_markdown ? "\n**`[%s]`** %s\n\n" : "\n[%s]  %s\n", section, note);
-}
 
 void reference_print(FILE *out, bool as_markdown)
 {
     size_t count;
     for (const char *const *kind = settings_kinds; *kind; kind++) {
         const struct cfg_key *keys = settings_keys(*kind, &count);
-        heading_print(out, as_markdown, *kind, "");
         keys_print(out, as_markdown, *kind, keys, count);
     }
-    heading_print(out, as_markdown, "table NAME", "");
     const struct cfg_key *keys = settings_keys("table", &count);
-    keys_print(out, as_markdown, "table", keys, count);
+    keys_print(out, as_markdown, "table NAME", keys, count);
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
         const struct op *op = &op_table[i];
         char section[64];
@@ -32,10 +30,9 @@ void reference_print(FILE *out, bool as_markdown)
         uint32_t key_count = op_common_keys(op, all);
         for (uint32_t k = 0; k < op->keys->count; k++) all[key_count++] = op->keys->items[k];
         snprintf(section, sizeof section, "%s NAME", op->section);
-        heading_print(out, as_markdown, section, op->source);
-        keys_print(out, as_markdown, op->section, all, key_count);
+        keys_print(out, as_markdown, section, all, key_count);
     }
-    fprintf(out, as_markdown ? "\n**Optimizers**: a name, a learning rate, further keys, as in `adam 0.001 beta1=0.9`\n\n| name | keys and defaults | source |\n|---|---|---|\n"
+    fprintf(out, as_markdown ? "### Optimizers\n\nA name, a learning rate, further keys, as in `adam 0.001 beta1=0.9`\n\n| name | keys and defaults | source |\n|---|---|---|\n"
                              : "\nOptimizers: a name, a learning rate, further keys, as in `adam 0.001 beta1=0.9`\n");
     for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++) {
         const struct optimizer *o = &optimizer_table[i];

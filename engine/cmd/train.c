@@ -30,8 +30,8 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (options.data == NULL && *s->settings.data_path) options.data = *data = session_paths(s, s->settings.data_path);
     if (options.eval == NULL && *s->settings.data_eval) options.eval = *eval = session_paths(s, s->settings.data_eval);
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
-    if (options.out) TRY(model_dir_check(options.out));
     if (o->resume) TRY(model_load(&s->model, o->resume));
+    if (options.out) TRY(model_dir_check(options.out));
     return train_run(s, &options);
 }
 

@@ -1,0 +1,163 @@
+/* How near the products of a fully connected layer come to what the processor can do: the peak of multiply-adds is measured by a loop of
+ * independent ones, in the same run and between the same repeats, for 1 and 2 threads.
+ *
+ *     gemm_bench [ISA]          GFLOP/s: median of 7 repeats, and its share of the peak
+ *
+ * One thread is measured by its processor time, so that what else the machine runs costs it caches but no time; two by the clock on the
+ * wall: a member that waits shows. */
+#include <immintrin.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "engine/cpu/device.h"
+#include "tests/engine/hand_graph.h"
+
+#define REPEATS      7
+#define THREADS_MAX  2
+#define PEAK_ROUNDS  4000000L
+
+static volatile float peak_sink;
+
+static uint64_t now_ns(uint32_t threads)
+{
+    struct timespec now;
+    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Twelve (sixteen, eight) chains of multiply-adds: more than latency times throughput, so the units are always busy. */
+#define PEAK(name, isa, type, chains, splat, step)                                                                     \
+    __attribute__((target(isa))) static double name(uint32_t threads)                                                             \
+    {                                                                                                                  \
+        type sum[chains], m = splat(0.999f), a = splat(0.001f);                                                        \
+        for (int i = 0; i < (chains); i++) sum[i] = splat((float)i);                                                   \
+        uint64_t begin = now_ns(threads);                                                                              \
+        for (long round = 0; round < PEAK_ROUNDS; round++) {                                                           \
+            _Pragma("GCC unroll 16") for (int i = 0; i < (chains); i++) sum[i] = step(sum[i], m, a);                   \
+            __asm__ volatile("" : "+x"(m));                                                                            \
+        }                                                                                                              \
+        uint64_t end = now_ns(threads);                                                                                \
+        for (int i = 1; i < (chains); i++) sum[0] += sum[i];                                                           \
+        peak_sink = ((const float *)sum)[0];                                                                           \
+        return (double)PEAK_ROUNDS * (chains) * (double)(sizeof(type) / sizeof(float)) * 2 / (double)(end - begin);    \
+    }
+#define MULTIPLY_ADD(s, m, a) ((s) * (m) + (a))
+PEAK(peak_base, "sse2", __m128, 8, _mm_set1_ps, MULTIPLY_ADD)
+PEAK(peak_avx2, "avx2,fma", __m256, 12, _mm256_set1_ps, _mm256_fmadd_ps)
+PEAK(peak_avx512, "avx512f", __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps)
+static double (*const peak_of[ISA_COUNT])(uint32_t threads) = {peak_base, peak_avx2, peak_avx512};
+
+struct peak_thread {
+    pthread_t thread;
+    enum isa isa;
+    uint32_t threads;
+    double gflops;
+};
+static void *peak_main(void *argument)
+{
+    struct peak_thread *p = argument;
+    p->gflops = peak_of[p->isa](p->threads);
+    return NULL;
+}
+static double peak_measure(enum isa isa, uint32_t threads)
+{
+    struct peak_thread p[THREADS_MAX];
+    double sum = 0;
+    for (uint32_t i = 0; i < threads; i++) {
+        p[i] = (struct peak_thread){.isa = isa, .threads = threads};
+        if (i > 0) CHECK(pthread_create(&p[i].thread, NULL, peak_main, &p[i]) == 0);
+    }
+    peak_main(&p[0]);
+    for (uint32_t i = 1; i < threads; i++) pthread_join(p[i].thread, NULL);
+    for (uint32_t i = 0; i < threads; i++) sum += p[i].gflops;
+    return sum;
+}
+
+static int double_compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+static double median(double *values)
+{
+    qsort(values, REPEATS, sizeof *values, double_compare);
+    return values[REPEATS / 2];
+}
+
+struct layer {
+    uint32_t B, K, N;
+};
+
+/* One pass of a layer; DIN and DWEIGHT are told apart by wanting only one of the gradients. */
+enum pass { FORWARD, DIN, DWEIGHT, PASSES };
+static const char *const pass_names[PASSES] = {"forward", "din", "dW"};
+
+struct bench {
+    struct hand_graph h[PASSES];
+    struct device *device[PASSES];
+};
+
+static void bench_open(struct bench *bench, struct layer l, uint32_t threads, const char *isa)
+{
+    for (int pass = 0; pass < PASSES; pass++) {
+        struct hand_graph *h = &bench->h[pass];
+        struct fc_attr attr = {.units = l.N, .has_bias = 1, .activation = ACT_RELU, .dout_is_dz = 1, .input_activation = ACT_RELU};
+        hand_open(h, l.B, 1);
+        uint32_t in = hand_tensor_grad(h, l.B, l.K, ((l.K + 15) / 16 | 1) * 16), out = hand_tensor_grad(h, l.B, l.N, ((l.N + 15) / 16 | 1) * 16);
+        uint32_t weight = hand_tensor_grad(h, l.K, l.N, l.N), bias = hand_tensor_grad(h, 1, l.N, l.N);
+        if (pass != DIN) h->tensor[in].grad = GRAPH_NONE;
+        if (pass != DWEIGHT) h->tensor[weight].grad = h->tensor[bias].grad = GRAPH_NONE;
+        hand_node(h, OP_ID_fc, (struct hand_tensors){1, {in}}, (struct hand_tensors){2, {weight, bias}}, out, (struct hand_tensors){0}, &attr,
+                  sizeof attr, NULL);
+        if (cpu_device_open(&bench->device[pass], &h->graph, threads, isa) != ST_OK) {
+            fprintf(stderr, "gemm_bench: %s\n", status_message());
+            exit(2);
+        }
+    }
+}
+
+static double bench_measure(struct bench *bench, enum pass pass, struct layer l, uint32_t threads)
+{
+    double flops = 2.0 * l.B * l.K * l.N;
+    long rounds = (long)(3e9 / flops) + 1;
+    const struct graph_node *node = &bench->h[pass].node[pass == FORWARD ? 0 : 1];
+    uint64_t begin = now_ns(threads);
+    for (long i = 0; i < rounds; i++) CHECK(device_submit(bench->device[pass], &bench->h[pass].context, node, 1) == ST_OK);
+    return flops * (double)rounds / (double)(now_ns(threads) - begin);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct layer layers[] = {{256, 429, 512}, {256, 512, 256}, {256, 256, 128}, {256, 128, 1}, {100, 429, 400},
+                                          {256, 400, 400}, {64, 429, 512},  {1024, 1024, 1024}, {256, 13, 64}};
+    const char *name = argc > 1 ? argv[1] : isa_names[isa_best()];
+    enum isa isa = ISA_base;
+    while (isa < ISA_COUNT && strcmp(isa_names[isa], name) != 0) isa++;
+    printf("isa %s, %u processors\n", name, team_processor_count());
+    for (uint32_t threads = 1; threads <= THREADS_MAX; threads++) {
+        for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
+            static struct bench bench;
+            struct layer l = layers[i];
+            double peak[REPEATS], gflops[PASSES][REPEATS];
+            bench_open(&bench, l, threads, name);
+            for (int pass = 0; pass < PASSES; pass++) bench_measure(&bench, (enum pass)pass, l, threads);
+            for (int r = 0; r < REPEATS; r++) {
+                peak[r] = peak_measure(isa, threads);
+                for (int pass = 0; pass < PASSES; pass++) gflops[pass][r] = bench_measure(&bench, (enum pass)pass, l, threads);
+            }
+            double top = median(peak);
+            printf("%u thread%s  B %4u  K %4u  N %4u   peak %6.1f", threads, threads > 1 ? "s" : " ", l.B, l.K, l.N, top);
+            for (int pass = 0; pass < PASSES; pass++) {
+                double m = median(gflops[pass]);
+                printf("   %s %6.1f (%2.0f%%)", pass_names[pass], m, 100 * m / top);
+            }
+            printf("\n");
+            for (int pass = 0; pass < PASSES; pass++) {
+                bench.device[pass]->vt->close(bench.device[pass]);
+                hand_close(&bench.h[pass]);
+            }
+        }
+    }
+    return 0;
+}

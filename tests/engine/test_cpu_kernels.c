@@ -1,0 +1,590 @@
+/* Every kernel of every instruction set that runs here: against the reference op within rounding (or to the bit, where the kernel promises
+ * that), and against itself, to the bit, for other numbers of threads and other orders of the pieces. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+
+#include "engine/cpu/device.h"
+#include "graph/optimizer.h"
+#include "tests/engine/hand_graph.h"
+
+/* Largest accepted |a - b| / (1 + |b|) of a product: 429 roundings of 6e-8 on sums of some tens. */
+#define PRODUCT_TOLERANCE 5e-5
+#define EXACT             0.0
+
+static const uint32_t members_tried[] = {1, 2, 3, 5};
+#define MEMBERS_TRIED (sizeof members_tried / sizeof members_tried[0])
+
+/* ---- one case: a graph made again for every run, so that all start from the same values ---- */
+
+struct fixture {
+    struct hand_graph h;
+    struct graph_table table[2];
+    struct graph_field field[8];
+    struct ticket_table ticket_table[2];
+    struct ticket ticket;
+    float *table_grad[2];
+    uint32_t table_grad_floats;
+    float *row; /* values of all rows */
+};
+typedef void fixture_build(struct fixture *f, const void *params);
+
+static void fixture_close(struct fixture *f)
+{
+    hand_close(&f->h);
+    for (int t = 0; t < 2; t++) {
+        struct ticket_table *tt = &f->ticket_table[t];
+        free(tt->unique_of), free(tt->span), free(tt->occurrence_begin), free(tt->occurrence), free(tt->step_row);
+        free(f->table_grad[t]);
+    }
+    free(f->h.batch.key_begin), free(f->h.batch.key_home), free(f->h.batch.key), free(f->row);
+    free(f);
+}
+
+static struct fixture *fixture_open(fixture_build *build, const void *params)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    build(f, params);
+    return f;
+}
+
+static void floats_compare(const char *what, const float *a, const float *b, size_t rows, size_t cols, size_t stride, double tolerance)
+{
+    if (rows == 0) return;
+    for (size_t i = 0; i < (rows - 1) * stride + cols; i++) {
+        bool is_gap = i % stride >= cols;
+        if (memcmp(&a[i], &b[i], sizeof a[i]) == 0) continue;
+        double error = fabs((double)a[i] - (double)b[i]) / (1 + fabs((double)b[i]));
+        if (!is_gap && tolerance > 0 && error <= tolerance) continue;
+        fail_msg("%s: row %zu column %zu is %a, expected %a (error %g, tolerance %g)", what, i / stride, i % stride, (double)a[i], (double)b[i], error,
+                 tolerance);
+    }
+}
+
+static void fixtures_compare(const char *what, const struct fixture *a, const struct fixture *b, double tolerance)
+{
+    char name[160];
+    for (uint32_t t = 0; t < a->h.graph.tensor_count; t++) {
+        const struct view *v = &a->h.view[t];
+        if (v->data == NULL) continue;
+        snprintf(name, sizeof name, "%s, tensor %u", what, t);
+        floats_compare(name, v->data, b->h.view[t].data, v->rows, v->cols, v->stride, tolerance);
+    }
+    for (int t = 0; t < 2; t++)
+        if (a->table_grad[t] != NULL)
+            floats_compare(what, a->table_grad[t], b->table_grad[t], 1, a->table_grad_floats, a->table_grad_floats, tolerance);
+}
+
+static void reference_run(struct fixture *f)
+{
+    const struct graph_node *n = &f->h.node[0];
+    op_table[n->op].forward(&f->h.context, n);
+    op_table[n->op].backward(&f->h.context, n);
+}
+
+static void device_run(struct fixture *f, enum isa isa, uint32_t members, uint32_t delay_ns)
+{
+    struct device *device;
+    assert_int_equal(cpu_device_open(&device, &f->h.graph, members, isa_names[isa]), ST_OK);
+    team_delay_set(cpu_device_team(device), members, delay_ns);
+    assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
+    assert_int_equal(device_submit(device, &f->h.context, &f->h.node[1], 1), ST_OK);
+    device->vt->close(device);
+}
+
+/* Forward, then backward, on every instruction set and team. */
+static void case_check(const char *what, fixture_build *build, const void *params, double tolerance)
+{
+    struct fixture *reference = fixture_open(build, params);
+    reference_run(reference);
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (!isa_runs_here((enum isa)isa)) continue;
+        char name[128];
+        struct fixture *first = fixture_open(build, params);
+        device_run(first, (enum isa)isa, 1, 0);
+        snprintf(name, sizeof name, "%s, %s against the reference", what, isa_names[isa]);
+        fixtures_compare(name, first, reference, tolerance);
+        for (size_t i = 1; i < MEMBERS_TRIED; i++) {
+            struct fixture *other = fixture_open(build, params);
+            device_run(other, (enum isa)isa, members_tried[i], 3000);
+            snprintf(name, sizeof name, "%s, %s with %u members against 1", what, isa_names[isa], members_tried[i]);
+            fixtures_compare(name, other, first, EXACT);
+            fixture_close(other);
+        }
+        fixture_close(first);
+    }
+    fixture_close(reference);
+}
+
+/* ---- fc ---- */
+
+struct fc_params {
+    uint32_t B, K, N, gap; /* gap: floats between columns and stride */
+    struct fc_attr attr;
+    bool adds, wants_din, wants_dweight;
+};
+
+static void fc_build(struct fixture *f, const void *params)
+{
+    const struct fc_params *p = params;
+    struct hand_graph *h = &f->h;
+    struct fc_attr attr = p->attr;
+    uint32_t adds[1] = {p->adds};
+    attr.units = p->N;
+    hand_open(h, p->B, p->B + p->K + p->N);
+    uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, p->K, p->K + p->gap) : hand_tensor(h, p->B, p->K, p->K + p->gap);
+    uint32_t out = hand_tensor_grad(h, p->B, p->N, p->N + p->gap);
+    uint32_t weight = p->wants_dweight ? hand_tensor_grad(h, p->K, p->N, p->N) : hand_tensor(h, p->K, p->N, p->N);
+    struct hand_tensors param = {1, {weight}};
+    if (attr.has_bias) param.t[param.count++] = p->wants_dweight ? hand_tensor_grad(h, 1, p->N, p->N) : hand_tensor(h, 1, p->N, p->N);
+    hand_node(h, OP_ID_fc, (struct hand_tensors){1, {in}}, param, out, (struct hand_tensors){0}, &attr, sizeof attr, adds);
+}
+
+static void fc_check(struct fc_params p)
+{
+    char what[96];
+    snprintf(what, sizeof what, "fc B %u K %u N %u gap %u activation %u adds %d", p.B, p.K, p.N, p.gap, p.attr.activation, p.adds);
+    case_check(what, fc_build, &p, PRODUCT_TOLERANCE);
+}
+
+static void fc__odd_shapes__equal_reference_for_every_team(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][3] = {{1, 1, 1},   {1, 429, 1},  {3, 1, 2},   {2, 3, 4},     {5, 7, 9},     {6, 16, 16},   {7, 17, 15},
+                                         {13, 33, 31}, {100, 13, 64}, {256, 31, 1}, {100, 429, 65}, {300, 10, 33}, {29, 600, 18}, {256, 429, 128}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (uint32_t gap = 0; gap <= 3; gap += 3)
+            fc_check((struct fc_params){shapes[i][0], shapes[i][1], shapes[i][2], gap,
+                                        {.has_bias = 1, .activation = ACT_RELU}, .adds = gap != 0, .wants_din = true, .wants_dweight = true});
+}
+
+static void fc__every_fusion__equals_reference(void **state)
+{
+    (void)state;
+    for (uint32_t N = 1; N <= 19; N += 18)
+        for (uint32_t activation = 0; activation < ACT_COUNT; activation++)
+            for (uint32_t flags = 0; flags < 32; flags++)
+                fc_check((struct fc_params){
+                    11, 21, N, 1,
+                    {.has_bias = flags & 1, .activation = (uint8_t)activation, .slope = 0.1f, .dout_is_dz = flags >> 1 & 1,
+                     .input_activation = (uint8_t)(flags & 4 ? ACT_COUNT - 1 - activation : ACT_NONE), .input_slope = 0.2f},
+                    .adds = flags >> 3 & 1, .wants_din = flags & 16 ? activation != ACT_TANH : true, .wants_dweight = flags & 16 ? activation != ACT_RELU : true});
+}
+
+/* ---- embed_bag ---- */
+
+#define BAG_FIELDS 5u
+#define BAG_TABLE  1u
+struct bag_params {
+    uint32_t B, dim, gap, keys_max, vocabulary;
+    enum pool pool;
+    bool repeats_field;
+};
+
+/* Fields 0, 2 and 3 are looked up in table 1 by the op, field 4 in table 1 by somebody else, field 1 in table 0. */
+static void bag_build(struct fixture *f, const void *params)
+{
+    const struct bag_params *p = params;
+    struct hand_graph *h = &f->h;
+    struct micro_batch *m = &h->batch;
+    hand_open(h, p->B, p->B + p->dim);
+    h->graph.field_count = BAG_FIELDS;
+    h->graph.table_count = 2;
+    h->graph.tables = f->table;
+    f->table[BAG_TABLE] = (struct graph_table){.dim = p->dim, .span_floats = 2 * p->dim + 1};
+    uint32_t homes = p->B * BAG_FIELDS, positions_max = homes * p->keys_max + 1;
+    m->key_begin = calloc(homes + 1, sizeof *m->key_begin);
+    m->key_home = calloc(positions_max, sizeof *m->key_home);
+    m->key = calloc(positions_max, sizeof *m->key);
+    for (uint32_t home = 0; home < homes; home++) {
+        uint32_t count = (uint32_t)((hand_random(h) + 1) * 0.5f * (float)(p->keys_max + 1));
+        for (uint32_t i = 0; i < count && i < p->keys_max; i++) {
+            m->key[m->key_count] = (uint64_t)((hand_random(h) + 1) * 0.5f * (float)p->vocabulary);
+            m->key_home[m->key_count++] = home;
+        }
+        m->key_begin[home + 1] = m->key_count;
+    }
+    /* The ticket of table 1, naively. */
+    struct ticket_table *t = &f->ticket_table[BAG_TABLE];
+    uint64_t *unique_key = calloc(m->key_count + 1, sizeof *unique_key);
+    t->unique_of = malloc((m->key_count + 1) * sizeof *t->unique_of);
+    t->occurrence_begin = calloc(m->key_count + 2, sizeof *t->occurrence_begin);
+    t->occurrence = calloc(m->key_count + 1, sizeof *t->occurrence);
+    for (uint32_t i = 0; i < m->key_count; i++) {
+        t->unique_of[i] = 0xdeadbeef;
+        if (m->key_home[i] % BAG_FIELDS == 1) continue;
+        uint32_t u = 0;
+        while (u < t->unique_count && unique_key[u] != m->key[i]) u++;
+        unique_key[u] = m->key[i];
+        if (u == t->unique_count) t->unique_count++;
+        t->unique_of[i] = u;
+    }
+    free(unique_key);
+    for (uint32_t u = 0, count = 0; u < t->unique_count; u++) {
+        for (uint32_t i = 0; i < m->key_count; i++)
+            if (t->unique_of[i] == u) t->occurrence[count++] = i;
+        t->occurrence_begin[u + 1] = count;
+    }
+    t->span = calloc(t->unique_count + 1, sizeof *t->span);
+    t->step_row = calloc(t->unique_count + 1, sizeof *t->step_row);
+    f->row = malloc((t->unique_count + 1) * (size_t)p->dim * sizeof *f->row);
+    /* A few values only, so that maxima tie. */
+    for (uint32_t i = 0; i < t->unique_count * p->dim; i++) f->row[i] = p->pool == POOL_MAX ? rintf(2 * hand_random(h)) : hand_random(h);
+    for (uint32_t u = 0; u < t->unique_count; u++) {
+        t->span[u] = f->row + (size_t)u * p->dim;
+        t->step_row[u] = t->unique_count - u; /* row 0 is another micro-batch's */
+    }
+    f->table_grad_floats = (t->unique_count + 1) * p->dim;
+    f->table_grad[BAG_TABLE] = malloc(f->table_grad_floats * sizeof(float));
+    for (uint32_t i = 0; i < f->table_grad_floats; i++) f->table_grad[BAG_TABLE][i] = hand_random(h);
+    f->ticket = (struct ticket){2, f->ticket_table};
+    h->context.ticket = &f->ticket;
+    h->context.table_grad = f->table_grad;
+
+    struct hand_tensors in = {3, {hand_field(h, 0), hand_field(h, 2), hand_field(h, 3)}}, saved = {0};
+    if (p->repeats_field) in.t[in.count++] = in.t[0];
+    uint32_t cols = in.count * p->dim;
+    uint32_t out = hand_tensor_grad(h, p->B, cols, cols + p->gap);
+    if (p->pool == POOL_MAX) saved = (struct hand_tensors){1, {hand_tensor(h, p->B, cols, cols)}};
+    struct embed_bag_attr attr = {.table = BAG_TABLE, .pool = p->pool, .dim = p->dim};
+    hand_node(h, OP_ID_embed_bag, in, (struct hand_tensors){0}, out, saved, &attr, sizeof attr, NULL);
+}
+
+static void embed_bag__any_pool_and_dim__equals_reference_to_the_bit(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {1, 3, 4, 8, 10, 16, 33};
+    char what[96];
+    for (uint32_t pool = POOL_SUM; pool <= POOL_MAX; pool++)
+        for (size_t d = 0; d < sizeof dims / sizeof dims[0]; d++)
+            for (uint32_t B = 1; B <= 129; B += 64) {
+                struct bag_params p = {B, dims[d], B % 4, 3, 40, (enum pool)pool, .repeats_field = dims[d] == 8};
+                snprintf(what, sizeof what, "embed_bag pool %u dim %u B %u", pool, dims[d], B);
+                case_check(what, bag_build, &p, EXACT);
+            }
+}
+
+static void embed_bag__no_keys__is_zero(void **state)
+{
+    (void)state;
+    struct bag_params p = {7, 5, 0, 0, 1, POOL_SUM, false};
+    struct fixture *f = fixture_open(bag_build, &p);
+    struct device *device;
+    assert_int_equal(cpu_device_open(&device, &f->h.graph, 2, NULL), ST_OK);
+    assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
+    device->vt->close(device);
+    struct view out = op_out(&f->h.context, &f->h.node[0]);
+    for (uint32_t i = 0; i < out.rows * out.cols; i++) assert_true(out.data[i] == 0);
+    fixture_close(f);
+}
+
+/* ---- ops that pass over their rows once ---- */
+
+struct rows_params {
+    op_id op;
+    uint32_t B, cols, gap;
+    bool adds, wants_din, training;
+};
+
+static void rows_build(struct fixture *f, const void *params)
+{
+    const struct rows_params *p = params;
+    struct hand_graph *h = &f->h;
+    uint32_t adds[1] = {p->adds};
+    hand_open(h, p->B, p->cols);
+    h->context.training = p->training;
+    h->context.example_begin = 512;
+    h->batch.step = 77;
+    uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, p->cols, p->cols + p->gap) : hand_tensor(h, p->B, p->cols, p->cols + p->gap);
+    uint32_t out = hand_tensor_grad(h, p->B, p->cols, p->cols + 2 * p->gap);
+    struct leaky_relu_attr leaky = {.slope = 0.01f};
+    struct dropout_attr dropout = {.rate = 0.3f};
+    const void *attr = p->op == OP_ID_leaky_relu ? (const void *)&leaky : &dropout;
+    hand_node(h, p->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0}, attr, sizeof(float), adds);
+}
+
+static void rows_check(op_id op, double tolerance)
+{
+    static const uint32_t cols[] = {1, 3, 16, 31, 70};
+    char what[96];
+    for (size_t i = 0; i < sizeof cols / sizeof cols[0]; i++)
+        for (uint32_t flags = 0; flags < 8; flags++) {
+            struct rows_params p = {op, 37, cols[i], i % 3, flags & 1, (flags & 3) != 2, flags >> 2 & 1};
+            snprintf(what, sizeof what, "%s cols %u flags %u", op_table[op].name, cols[i], flags);
+            case_check(what, rows_build, &p, tolerance);
+        }
+}
+
+static void relu__odd_rows__equals_reference_to_the_bit(void **state) { (void)state, rows_check(OP_ID_relu, EXACT); }
+static void leaky_relu__odd_rows__equals_reference_to_the_bit(void **state) { (void)state, rows_check(OP_ID_leaky_relu, EXACT); }
+static void sigmoid__odd_rows__equals_reference(void **state) { (void)state, rows_check(OP_ID_sigmoid, 3e-7); }
+static void tanh__odd_rows__equals_reference(void **state) { (void)state, rows_check(OP_ID_tanh, 3e-7); }
+static void dropout__odd_rows__equals_reference_to_the_bit(void **state) { (void)state, rows_check(OP_ID_dropout, EXACT); }
+
+struct values_params {
+    op_id op;
+    const float *value;
+    uint32_t count;
+};
+static void values_build(struct fixture *f, const void *params)
+{
+    const struct values_params *p = params;
+    hand_open(&f->h, 1, 1);
+    uint32_t in = hand_tensor(&f->h, 1, p->count, p->count), out = hand_tensor(&f->h, 1, p->count, p->count);
+    memcpy(f->h.view[in].data, p->value, p->count * sizeof(float));
+    struct leaky_relu_attr attr = {.slope = 0.01f};
+    hand_node(&f->h, p->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0}, &attr, sizeof attr, NULL);
+}
+
+/* Relative error of every element against the reference, which rounds a double once; where that is denormal, absolute. */
+static void values_check(op_id op, const float *value, uint32_t count, double tolerance)
+{
+    struct values_params p = {op, value, count};
+    struct fixture *reference = fixture_open(values_build, &p);
+    op_table[op].forward(&reference->h.context, &reference->h.node[0]);
+    const float *expected = op_out(&reference->h.context, &reference->h.node[0]).data;
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (!isa_runs_here((enum isa)isa)) continue;
+        struct fixture *f = fixture_open(values_build, &p);
+        struct device *device;
+        assert_int_equal(cpu_device_open(&device, &f->h.graph, 1, isa_names[isa]), ST_OK);
+        assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
+        device->vt->close(device);
+        const float *got = op_out(&f->h.context, &f->h.node[0]).data;
+        for (uint32_t i = 0; i < count; i++) {
+            if (isnan(expected[i]) && isnan(got[i])) continue;
+            double error = fabs((double)got[i] - (double)expected[i]);
+            if (!(got[i] == expected[i]) && !(error <= tolerance * fabs((double)expected[i]) + 1e-37))
+                fail_msg("%s %s of %a is %a, expected %a", isa_names[isa], op_table[op].name, (double)value[i], (double)got[i], (double)expected[i]);
+        }
+        fixture_close(f);
+    }
+    fixture_close(reference);
+}
+
+static void activations__whole_range__within_six_roundings(void **state)
+{
+    (void)state;
+    enum { COUNT = 40000 };
+    static float value[COUNT];
+    for (int i = 0; i < COUNT; i++) value[i] = ldexpf((float)(i % 1000 - 500) / 500, i / 1000 - 30);
+    static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 87.5f, -87.5f, 1e-45f, -1e-45f, 3e38f, -3e38f, 0.25f, -0.25f, 0x1.fffffep-3f};
+    memcpy(value, special, sizeof special);
+    values_check(OP_ID_tanh, value, COUNT, 6 * 0x1p-24);
+    values_check(OP_ID_sigmoid, value, COUNT, 6 * 0x1p-24);
+    values_check(OP_ID_relu, value, COUNT, 0);
+    values_check(OP_ID_leaky_relu, value, COUNT, 0);
+}
+
+struct concat_params {
+    uint32_t B;
+    bool adds;
+};
+static void concat_build(struct fixture *f, const void *params)
+{
+    const struct concat_params *p = params;
+    struct hand_graph *h = &f->h;
+    hand_open(h, p->B, p->B);
+    uint32_t adds[4] = {p->adds, 0, p->adds, 0};
+    struct hand_tensors in = {4, {hand_tensor_grad(h, p->B, 13, 16), hand_tensor(h, p->B, 1, 1), hand_tensor_grad(h, p->B, 40, 41), hand_tensor_grad(h, p->B, 3, 3)}};
+    uint32_t out = hand_tensor_grad(h, p->B, 57, 64);
+    hand_node(h, OP_ID_concat, in, (struct hand_tensors){0}, out, (struct hand_tensors){0}, NULL, 0, adds);
+}
+
+static void concat__some_gradients_wanted__equals_reference_to_the_bit(void **state)
+{
+    (void)state;
+    for (uint32_t B = 1; B < 100; B += 49)
+        for (int adds = 0; adds < 2; adds++) case_check("concat", concat_build, &(struct concat_params){B, adds}, EXACT);
+}
+
+static void bce_build(struct fixture *f, const void *params)
+{
+    struct hand_graph *h = &f->h;
+    uint32_t B = *(const uint32_t *)params;
+    hand_open(h, B, B);
+    struct hand_tensors in = {2, {hand_tensor_grad(h, B, 1, 1), hand_tensor(h, B, 1, 1)}};
+    uint32_t out = hand_tensor(h, B, 1, 1);
+    hand_node(h, OP_ID_bce_logits, in, (struct hand_tensors){0}, out, (struct hand_tensors){0}, NULL, 0, NULL);
+}
+
+static void bce_logits__no_kernel__runs_as_reference(void **state)
+{
+    (void)state;
+    case_check("bce_logits", bce_build, &(uint32_t){33}, EXACT);
+}
+
+static void submit__no_examples__touches_nothing(void **state)
+{
+    (void)state;
+    struct fc_params p = {4, 5, 6, 0, {.has_bias = 1}, .wants_din = true, .wants_dweight = true};
+    struct fixture *f = fixture_open(fc_build, &p), *untouched = fixture_open(fc_build, &p);
+    f->h.batch.example_count = 0;
+    device_run(f, isa_best(), 2, 0);
+    fixtures_compare("empty micro-batch", f, untouched, EXACT);
+    fixture_close(f);
+    fixture_close(untouched);
+}
+
+/* ---- updates ---- */
+
+/* Level by level, as the contract says it. */
+static float lanes_sum(const float *const *grad, uint32_t lanes, size_t i)
+{
+    float level[64];
+    for (uint32_t l = 0; l < lanes; l++) level[l] = grad[l][i];
+    for (uint32_t count = lanes; count > 1; count = (count + 1) / 2)
+        for (uint32_t l = 0; l < (count + 1) / 2; l++) level[l] = 2 * l + 1 < count ? level[2 * l] + level[2 * l + 1] : level[2 * l];
+    return level[0];
+}
+
+static struct graph_optimizer optimizer_of(uint32_t kind)
+{
+    struct graph_optimizer o = {.kind = kind, .learning_rate = 0.05f, .l2 = 0.001f};
+    for (uint32_t i = 0; optimizer_table[kind].params[i].name != NULL; i++) o.param[i] = optimizer_table[kind].params[i].fallback;
+    return o;
+}
+
+static float *floats_random(struct hand_graph *h, size_t count, bool positive)
+{
+    float *p = malloc(count * sizeof *p);
+    assert_non_null(p);
+    for (size_t i = 0; i < count; i++) p[i] = positive ? hand_random(h) + 1 : hand_random(h);
+    return p;
+}
+static float *floats_copy(const float *from, size_t count)
+{
+    float *p = malloc(count * sizeof *p);
+    assert_non_null(p);
+    memcpy(p, from, count * sizeof *p);
+    return p;
+}
+static void zeros_check(const float *p, size_t count)
+{
+    for (size_t i = 0; i < count; i++) assert_true(p[i] == 0);
+}
+
+static void params_check(struct device *device, uint32_t kind, uint32_t lanes, size_t count)
+{
+    struct hand_graph h = {.draw = count};
+    struct graph_optimizer o = optimizer_of(kind);
+    uint32_t state_count = optimizer_table[kind].state_count;
+    float *grad[64], *weight = floats_random(&h, count, false), *state = floats_random(&h, state_count * count + 1, true);
+    float *weight_expected = floats_copy(weight, count), *state_expected = floats_copy(state, state_count * count + 1);
+    float *sum = malloc(count * sizeof *sum);
+    for (uint32_t l = 0; l < lanes; l++) grad[l] = floats_random(&h, count, false);
+    for (size_t i = 0; i < count; i++) sum[i] = lanes_sum((const float *const *)grad, lanes, i);
+    optimizer_table[kind].update(&o, weight_expected, state_expected, sum, count, 1.0f / 256, 3);
+    struct param_update u = {&o, weight, state, grad, lanes, count, 1.0f / 256, 3};
+    assert_int_equal(device->vt->update_params(device, &u), ST_OK);
+    floats_compare("weights", weight, weight_expected, 1, count, count, EXACT);
+    floats_compare("states", state, state_expected, 1, state_count * count + 1, state_count * count + 1, EXACT);
+    for (uint32_t l = 0; l < lanes; l++) zeros_check(grad[l], count), free(grad[l]);
+    free(weight), free(state), free(weight_expected), free(state_expected), free(sum);
+}
+
+static void rows_update_check(struct device *device, uint32_t kind, uint32_t lanes, uint32_t dim, uint32_t row_count)
+{
+    struct hand_graph h = {.draw = dim};
+    struct graph_optimizer o = optimizer_of(kind);
+    struct graph_table table = {.dim = dim, .span_floats = optimizer_span_floats(&o, dim)};
+    size_t span_floats = table.span_floats, floats = row_count * span_floats, grad_floats = (size_t)row_count * dim;
+    float *spans = floats_random(&h, floats, true), **span = malloc(row_count * sizeof *span), *grad[64], *sum = malloc(dim * sizeof *sum);
+    for (uint32_t r = 0; r < row_count; r++) {
+        span[r] = spans + (row_count - 1 - r) * span_floats;
+        uint32_t t = r % 7;
+        if (optimizer_counts(&o)) memcpy(span[r] + span_floats - 1, &t, sizeof t);
+    }
+    float *expected = floats_copy(spans, floats);
+    for (uint32_t l = 0; l < lanes; l++) grad[l] = floats_random(&h, grad_floats, false);
+    for (uint32_t r = 0; r < row_count; r++) {
+        float *row = expected + (span[r] - spans);
+        uint32_t t = 0;
+        if (optimizer_counts(&o)) {
+            memcpy(&t, row + span_floats - 1, sizeof t);
+            t++;
+            memcpy(row + span_floats - 1, &t, sizeof t);
+        }
+        for (uint32_t d = 0; d < dim; d++) sum[d] = lanes_sum((const float *const *)grad, lanes, (size_t)r * dim + d);
+        optimizer_table[kind].update(&o, row, row + dim, sum, dim, 0.25f, t);
+    }
+    struct table_update u = {&table, &o, row_count, span, grad, lanes, 0.25f};
+    assert_int_equal(device->vt->update_rows(device, &u), ST_OK);
+    for (size_t i = 0; i < floats; i++)
+        if (memcmp(&spans[i], &expected[i], sizeof(float)) != 0)
+            fail_msg("%s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name, dim, lanes, i % span_floats, (double)spans[i],
+                     (double)expected[i]);
+    for (uint32_t l = 0; l < lanes; l++) zeros_check(grad[l], grad_floats), free(grad[l]);
+    free(spans), free(span), free(expected), free(sum);
+}
+
+/* The rules use no fma, so every instruction set gives the reference's bits. */
+static void updates__every_optimizer__equal_reference_to_the_bit(void **state)
+{
+    (void)state;
+    struct hand_graph h;
+    hand_open(&h, 1, 1);
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (!isa_runs_here((enum isa)isa)) continue;
+        for (size_t m = 0; m < MEMBERS_TRIED; m++) {
+            struct device *device;
+            assert_int_equal(cpu_device_open(&device, &h.graph, members_tried[m], isa_names[isa]), ST_OK);
+            team_delay_set(cpu_device_team(device), m, 2000);
+            for (uint32_t kind = 0; kind < OPTIMIZER_ID_COUNT; kind++) {
+                for (uint32_t lanes = 1; lanes <= 9; lanes++) params_check(device, kind, lanes, lanes * 1001);
+                for (uint32_t dim = 1; dim <= 33; dim += 4) rows_update_check(device, kind, dim % 7 + 1, dim, 300);
+                rows_update_check(device, kind, 1, 16, 0);
+            }
+            device->vt->close(device);
+        }
+    }
+    hand_close(&h);
+}
+
+/* ---- opening ---- */
+
+static void open__unknown_isa__is_refused(void **state)
+{
+    (void)state;
+    struct hand_graph h;
+    struct device *device;
+    hand_open(&h, 1, 1);
+    assert_int_equal(cpu_device_open(&device, &h.graph, 1, "avx3"), ST_USAGE);
+    assert_null(device);
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        bool runs = isa_runs_here((enum isa)isa);
+        assert_int_equal(cpu_device_open(&device, &h.graph, 1, isa_names[isa]), runs ? ST_OK : ST_USAGE);
+        if (!runs) continue;
+        assert_int_equal(cpu_device_isa(device), isa);
+        device->vt->close(device);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fc__odd_shapes__equal_reference_for_every_team),
+        cmocka_unit_test(fc__every_fusion__equals_reference),
+        cmocka_unit_test(embed_bag__any_pool_and_dim__equals_reference_to_the_bit),
+        cmocka_unit_test(embed_bag__no_keys__is_zero),
+        cmocka_unit_test(relu__odd_rows__equals_reference_to_the_bit),
+        cmocka_unit_test(leaky_relu__odd_rows__equals_reference_to_the_bit),
+        cmocka_unit_test(sigmoid__odd_rows__equals_reference),
+        cmocka_unit_test(tanh__odd_rows__equals_reference),
+        cmocka_unit_test(dropout__odd_rows__equals_reference_to_the_bit),
+        cmocka_unit_test(activations__whole_range__within_six_roundings),
+        cmocka_unit_test(concat__some_gradients_wanted__equals_reference_to_the_bit),
+        cmocka_unit_test(bce_logits__no_kernel__runs_as_reference),
+        cmocka_unit_test(submit__no_examples__touches_nothing),
+        cmocka_unit_test(updates__every_optimizer__equal_reference_to_the_bit),
+        cmocka_unit_test(open__unknown_isa__is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

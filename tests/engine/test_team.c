@@ -1,0 +1,159 @@
+/* The team: every piece once, results visible to the caller, whatever the number of members, their delays, and how long they slept. Also
+ * run under ThreadSanitizer, which sees a missing ordering where a result happens to be right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/base/clock.h"
+#include "engine/pipe/team.h"
+
+#define PIECES_MAX    4096u
+#define SCRATCH_BYTES 300u
+
+/* Plain memory on purpose: the team's orderings are all that makes it right. */
+struct job {
+    uint32_t round;
+    uint32_t done[PIECES_MAX];  /* times that a piece ran                  */
+    uint32_t value[PIECES_MAX]; /* what it wrote in this round             */
+};
+
+static void job_piece(void *context, uint32_t piece, void *scratch)
+{
+    struct job *job = context;
+    /* Another member in the same scratch would be seen here. */
+    memset(scratch, (int)piece, SCRATCH_BYTES);
+    job->done[piece]++;
+    job->value[piece] = job->round * 31 + piece;
+    for (uint32_t i = 0; i < SCRATCH_BYTES; i++) assert_int_equal(((uint8_t *)scratch)[i], (uint8_t)piece);
+}
+
+static void job_run(struct team *team, struct job *job, uint32_t piece_count)
+{
+    memset(job->done, 0, sizeof job->done);
+    job->round++;
+    team_run(team, job_piece, job, piece_count);
+    for (uint32_t i = 0; i < PIECES_MAX; i++) {
+        assert_int_equal(job->done[i], i < piece_count);
+        if (i < piece_count) assert_int_equal(job->value[i], job->round * 31 + i);
+    }
+}
+
+static void team_run__one_to_eight_members__every_piece_once(void **state)
+{
+    (void)state;
+    static const uint32_t piece_counts[] = {0, 1, 2, 3, 7, 8, 9, 64, 1000, PIECES_MAX};
+    static struct job job;
+    for (uint32_t members = 1; members <= 8; members++) {
+        struct team *team;
+        assert_int_equal(team_open(&team, members, SCRATCH_BYTES), ST_OK);
+        assert_int_equal(team_member_count(team), members);
+        for (int round = 0; round < 20; round++)
+            for (size_t i = 0; i < sizeof piece_counts / sizeof piece_counts[0]; i++) job_run(team, &job, piece_counts[i]);
+        team_close(team);
+    }
+}
+
+static void team_run__members_delayed__every_piece_once(void **state)
+{
+    (void)state;
+    static struct job job;
+    for (uint32_t members = 1; members <= 8; members++) {
+        struct team *team;
+        assert_int_equal(team_open(&team, members, SCRATCH_BYTES), ST_OK);
+        for (uint32_t round = 0; round < 60; round++) {
+            /* Longer than the spin, too: members and caller fall asleep in the middle of a run. */
+            team_delay_set(team, round, round % 3 == 0 ? 100000 : 3000);
+            job_run(team, &job, 1 + round % 11);
+        }
+        team_close(team);
+    }
+}
+
+static void count_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    ((uint32_t *)context)[piece]++;
+}
+
+/* Runs so short that members come late for most of them, and now and then a pause in which all fall asleep. */
+static void team_run__many_short_runs__lose_and_repeat_nothing(void **state)
+{
+    (void)state;
+    enum { RUNS = 20000 };
+    for (uint32_t members = 2; members <= 8; members += 3) {
+        struct team *team;
+        uint32_t counts[5] = {0}, expected[5] = {0};
+        assert_int_equal(team_open(&team, members, 0), ST_OK);
+        for (int run = 0; run < RUNS; run++) {
+            uint32_t piece_count = 2 + (uint32_t)run % 4;
+            team_run(team, count_piece, counts, piece_count);
+            for (uint32_t i = 0; i < piece_count; i++) expected[i]++;
+            if (run % 1000 == 0) nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+        }
+        assert_memory_equal(counts, expected, sizeof counts);
+        team_close(team);
+    }
+}
+
+static void slow_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)context, (void)scratch;
+    if (piece == 0) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+/* The caller waits asleep for a member that is long in its piece. */
+static void team_run__one_long_piece__costs_no_processor_time(void **state)
+{
+    (void)state;
+    struct team *team;
+    struct timespec begin, end;
+    assert_int_equal(team_open(&team, 2, 0), ST_OK);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    uint64_t wall_begin = clock_ns();
+    for (int i = 0; i < 10; i++) team_run(team, slow_piece, NULL, 2);
+    uint64_t wall_ns = clock_ns() - wall_begin;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    uint64_t cpu_ns = (uint64_t)(end.tv_sec - begin.tv_sec) * 1000000000u + (uint64_t)end.tv_nsec - (uint64_t)begin.tv_nsec;
+    assert_true(wall_ns >= 200000000);
+    /* Ten spins of 20 us at each of two threads, and what a sanitizer adds; spinning all the while would take 200 ms and more. */
+    assert_true(cpu_ns < 100000000);
+    team_close(team);
+}
+
+static void team_open__never_run__closes(void **state)
+{
+    (void)state;
+    for (uint32_t members = 1; members <= 8; members++) {
+        struct team *team;
+        assert_int_equal(team_open(&team, members, 64), ST_OK);
+        if (members % 2) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        team_close(team);
+    }
+    team_close(NULL);
+}
+
+static void team_processor_count__here__at_least_one(void **state)
+{
+    (void)state;
+    assert_true(team_processor_count() >= 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(team_run__one_to_eight_members__every_piece_once),
+        cmocka_unit_test(team_run__members_delayed__every_piece_once),
+        cmocka_unit_test(team_run__many_short_runs__lose_and_repeat_nothing),
+        cmocka_unit_test(team_run__one_long_piece__costs_no_processor_time),
+        cmocka_unit_test(team_open__never_run__closes),
+        cmocka_unit_test(team_processor_count__here__at_least_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

@@ -1,0 +1,93 @@
+/* Graph files: a compiled graph with some of its words replaced and its checksum made right again is either refused or runs
+ * within its memory. The input is a list of replacements, so that the fuzzer spends its time behind the checksum:
+ *
+ *   byte 0         which of the models below
+ *   then, 7 bytes each: kind, word (2 bytes), value (4 bytes)
+ *       kind even: the word becomes the value;  odd: it becomes the graph's word number `value`
+ *
+ * An input that begins like a graph is taken as the graph itself. */
+#define FUZZ_NAME "graph"
+#include "tests/fuzz/driver.h"
+
+#include <xxhash.h>
+
+#include "tests/graph/rig.h"
+
+#define REPLACEMENT_BYTES 7
+#define DATA "[data]\ndense = I1..I2\nsparse = C1..C3\nids_max = 2\n[train]\nbatch = 8\nmicro = 2\nlanes = 2\noptimizer = adam 0.1\n"
+
+static const char *const models[] = {
+    DATA "[fc z]\ninput = dense\nunits = 1\n[loss bce]\ninput = z\n",
+    DATA "[table emb]\ndim = 2\n[embedding e]\ntable = emb\ninput = C1, C3\npool = max\n[embedding f]\ntable = emb\ninput = C2\npool = mean\n"
+         "[concat x]\ninput = e, f, dense\n[dropout d]\ninput = x\n[fc h]\ninput = d\nunits = 3\nactivation = relu\n"
+         "[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\n",
+    DATA "[table a]\ndim = 3\n[table b]\ndim = 1\n[embedding e]\ntable = a\ninput = sparse\n[embedding f]\ntable = b\ninput = C2\npool = max\n"
+         "[tanh t]\ninput = e\n[sigmoid s]\ninput = e\n[leaky_relu l]\ninput = t\n[concat x]\ninput = t, s, l, f, t\n[relu r]\ninput = x\n"
+         "[fc h]\ninput = r\nunits = 2\nactivation = leaky_relu\n[fc y]\ninput = h\nunits = 2\nactivation = sigmoid\n[fc z]\ninput = y\nunits = 1\nbias = no\n"
+         "[loss bce]\ninput = z\n",
+};
+#define MODEL_COUNT (sizeof models / sizeof *models)
+
+/* A copy of model i's image; yours. */
+static uint8_t *model_image(size_t i, size_t *bytes)
+{
+    static uint8_t *images[MODEL_COUNT];
+    static size_t images_bytes[MODEL_COUNT];
+    if (images[i] == NULL) {
+        struct graph g;
+        if (graph_compile(&g, "fuzz.cfg", models[i], strlen(models[i]), NULL, 0) != ST_OK) {
+            printf("not ok 1 - fuzz_graph: %s\n", status_message());
+            exit(1);
+        }
+        images[i] = rig_take(g.bytes);
+        images_bytes[i] = g.bytes;
+        memcpy(images[i], g.header, g.bytes);
+        graph_close(&g);
+    }
+    uint8_t *image = rig_take(images_bytes[i]);
+    memcpy(image, images[i], images_bytes[i]);
+    *bytes = images_bytes[i];
+    return image;
+}
+
+static void replace(uint8_t *image, size_t image_bytes, const uint8_t *data)
+{
+    size_t word_count = image_bytes / 4;
+    uint32_t value;
+    memcpy(&value, data + 3, sizeof value);
+    if (data[0] & 1) memcpy(&value, image + value % word_count * 4, sizeof value);
+    memcpy(image + (data[1] | (size_t)data[2] << 8) % word_count * 4, &value, sizeof value);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    if (bytes == 0) return 0;
+    uint8_t *image;
+    size_t image_bytes;
+    if (bytes >= sizeof(struct graph_header) && memcmp(data, GRAPH_MAGIC, 8) == 0) {
+        image = rig_take(image_bytes = bytes);
+        memcpy(image, data, bytes);
+    } else {
+        image = model_image(data[0] % MODEL_COUNT, &image_bytes);
+        for (size_t at = 1; at + REPLACEMENT_BYTES <= bytes; at += REPLACEMENT_BYTES) replace(image, image_bytes, data + at);
+    }
+    const size_t checksum_at = offsetof(struct graph_header, checksum);
+    memset(image + checksum_at, 0, 8);
+    uint64_t checksum = XXH3_64bits(image, image_bytes);
+    memcpy(image + checksum_at, &checksum, sizeof checksum);
+
+    struct graph g;
+    if (graph_open_memory(&g, "fuzz.bin", image, image_bytes) == ST_OK) {
+        uint32_t examples = g.header->micro < 3 ? g.header->micro : 3;
+        if (rig_fits(&g, examples)) {
+            struct rig r;
+            rig_open(&r, &g, 1, examples);
+            rig_forward(&r);
+            rig_backward(&r);
+            rig_close(&r);
+        }
+        graph_close(&g);
+    }
+    free(image);
+    return 0;
+}

@@ -1,0 +1,214 @@
+/* Backward against central differences of the summed loss, for every op of ops.def: each case is a model text; every parameter
+ * and every number of every row that the input touches is moved by +-STEP. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+
+#include "tests/graph/rig.h"
+
+#define SEED      7
+#define STEP      2e-3
+#define TOLERANCE 1e-2 /* of the norm of a tensor's gradient */
+#define EXAMPLES  6
+
+#define DATA "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 6\nmicro = 6\noptimizer = sgd 0.1\nseed = 5\n"
+#define TABLE "[table emb]\ndim = 3\n"
+#define OUT   "[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\nlabel = label\n"
+#define POOL(pool) DATA TABLE "[embedding h]\ntable = emb\ninput = sparse\npool = " pool "\n" OUT
+/* An activation as the end of an fc; as an op that cannot be fused, because it follows a concat; twice in a row, so that the
+ * second fc multiplies by the first one's slope. */
+#define FUSED(act)    DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = dense, e\n[fc h]\ninput = x\nunits = 5\nactivation = " act "\n" OUT
+#define SEPARATE(act) DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = dense, e\n[" act " h]\ninput = x\n" OUT
+#define SECTION(act)  DATA "[fc x]\ninput = dense\nunits = 5\nlayer = a\n[" act " h]\ninput = x\nlayer = a\n" OUT
+#define CHAIN(act)    DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 4\nactivation = " act "\nslope = 0.2\n" \
+                      "[fc h]\ninput = a\nunits = 5\nactivation = " act "\nslope = 0.3\n" OUT
+
+struct gradient_case {
+    const char *name, *text;
+};
+static const struct gradient_case cases[] = {
+    {"gradient__pool_sum__equals_central_difference", POOL("sum")},
+    {"gradient__pool_mean__equals_central_difference", POOL("mean")},
+    {"gradient__pool_max__equals_central_difference", POOL("max")},
+    {"gradient__fc_of_columns__equals_central_difference", DATA "[fc h]\ninput = dense\nunits = 4\n" OUT},
+    {"gradient__fc_without_bias__equals_central_difference", DATA "[fc h]\ninput = dense\nunits = 4\nbias = no\nactivation = tanh\n" OUT},
+    {"gradient__relu_fused__equals_central_difference", FUSED("relu")},
+    {"gradient__leaky_relu_fused__equals_central_difference", FUSED("leaky_relu\nslope = 0.2")},
+    {"gradient__sigmoid_fused__equals_central_difference", FUSED("sigmoid")},
+    {"gradient__tanh_fused__equals_central_difference", FUSED("tanh")},
+    {"gradient__relu_separate__equals_central_difference", SEPARATE("relu")},
+    {"gradient__leaky_relu_separate__equals_central_difference", SEPARATE("leaky_relu")},
+    {"gradient__sigmoid_separate__equals_central_difference", SEPARATE("sigmoid")},
+    {"gradient__tanh_separate__equals_central_difference", SEPARATE("tanh")},
+    {"gradient__relu_section_after_fc__equals_central_difference", SECTION("relu")},
+    {"gradient__leaky_relu_section_after_fc__equals_central_difference", SECTION("leaky_relu")},
+    {"gradient__sigmoid_section_after_fc__equals_central_difference", SECTION("sigmoid")},
+    {"gradient__tanh_section_after_fc__equals_central_difference", SECTION("tanh")},
+    {"gradient__relu_between_fcs__equals_central_difference", CHAIN("relu")},
+    {"gradient__leaky_relu_between_fcs__equals_central_difference", CHAIN("leaky_relu")},
+    {"gradient__sigmoid_between_fcs__equals_central_difference", CHAIN("sigmoid")},
+    {"gradient__tanh_between_fcs__equals_central_difference", CHAIN("tanh")},
+    {"gradient__no_activation_between_fcs__equals_central_difference", CHAIN("none")},
+    {"gradient__dropout__equals_central_difference",
+     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n[dropout d]\ninput = x\nrate = 0.4\n"
+                "[fc a]\ninput = d\nunits = 6\nactivation = tanh\n[dropout h]\ninput = a\nrate = 0.3\n" OUT},
+    /* a: by two fcs and a dropout, and twice by one concat. */
+    {"gradient__tensor_read_by_several__adds",
+     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 3\nactivation = sigmoid\n"
+                "[fc b]\ninput = a\nunits = 2\nactivation = tanh\n[fc c]\ninput = a\nunits = 2\n[dropout d]\ninput = a\nrate = 0.2\n"
+                "[sigmoid s]\ninput = a\n[concat h]\ninput = a, b, c, a, d, s, e\n" OUT},
+    {"gradient__two_embeddings_over_one_table__adds",
+     DATA TABLE "[table other]\ndim = 2\n[embedding e1]\ntable = emb\ninput = C1..C3\n[embedding e2]\ntable = emb\ninput = C4, C2\npool = max\n"
+                "[embedding e3]\ntable = other\ninput = C2\npool = mean\n[concat h]\ninput = e1, e2, e3\n" OUT},
+    {"gradient__deep_and_wide__equals_central_difference",
+     DATA TABLE "[table w]\ndim = 1\n[embedding e]\ntable = emb\ninput = sparse\npool = mean\n[embedding wide]\ntable = w\ninput = sparse\n"
+                "[concat x]\ninput = e, dense\n[fc h1]\ninput = x\nunits = 20\nactivation = relu\n[fc h2]\ninput = h1\nunits = 7\nactivation = relu\n"
+                "[concat h]\ninput = h2, wide\n" OUT},
+};
+#define CASE_COUNT (sizeof cases / sizeof *cases)
+
+static bool op_is_seen[OP_ID_COUNT];
+static double error_worst;
+static uint32_t point_count, bend_count;
+
+static double loss_at(struct rig *r, float *x, double value)
+{
+    *x = (float)value;
+    rig_forward(r);
+    return rig_loss(r);
+}
+
+/* Sums of squares, element by element. */
+struct distance {
+    double difference, norm;
+};
+
+static void distance_add(struct rig *r, struct distance *sum, float *x, float gradient)
+{
+    float kept = *x;
+    /* The steps that were taken, after rounding. */
+    float above = (float)((double)kept + STEP), below = (float)((double)kept - STEP);
+    double at_above = loss_at(r, x, above), at_below = loss_at(r, x, below), here = loss_at(r, x, kept);
+    double slope = (at_above - at_below) / ((double)above - (double)below);
+    double right = (at_above - here) / ((double)above - (double)kept), left = (here - at_below) / ((double)kept - (double)below);
+    /* A bend of relu or max within the step shows as two different slopes; the gradient is that of the side without it. */
+    if (fabs(right - left) > 0.02 * (fabs(right) + fabs(left)) + 1e-3) {
+        slope = fabs(right - (double)gradient) < fabs(left - (double)gradient) ? right : left;
+        bend_count++;
+    }
+    point_count++;
+    sum->difference += (slope - (double)gradient) * (slope - (double)gradient);
+    sum->norm += slope * slope;
+}
+
+static void distance_assert(const struct distance *sum, const char *name)
+{
+    double error = sqrt(sum->difference) / (sqrt(sum->norm) + 1e-3);
+    if (error > error_worst) error_worst = error;
+    if (!(error < TOLERANCE)) fail_msg("%s: gradient is off by %g of its norm; seed %d, step %g, tolerance %g", name, error, SEED, STEP, TOLERANCE);
+}
+
+static void graph_of(struct graph *g, const char *text)
+{
+    if (graph_compile(g, "test.cfg", text, strlen(text), NULL, 0) != ST_OK) fail_msg("%s", status_message());
+}
+
+static void gradient__case__equals_central_difference(void **state)
+{
+    const struct gradient_case *test = *state;
+    struct graph g;
+    struct rig r;
+    graph_of(&g, test->text);
+    for (uint32_t i = 0; i < g.forward_count; i++) op_is_seen[g.nodes[i].op] = true;
+    rig_open(&r, &g, SEED, EXAMPLES);
+    rig_forward(&r);
+    rig_backward(&r);
+    for (uint32_t i = 0; i < g.tensor_count; i++) {
+        const struct graph_tensor *t = &g.tensors[i];
+        if (t->kind != TENSOR_PARAM) continue;
+        assert_int_not_equal(t->grad, GRAPH_NONE);
+        struct distance sum = {0};
+        for (uint64_t k = 0; k < (uint64_t)t->rows * t->cols; k++) distance_add(&r, &sum, &r.param[t->offset + k], r.param_grad[t->offset + k]);
+        distance_assert(&sum, graph_string(&g, t->name));
+    }
+    for (uint32_t i = 0; i < g.table_count; i++) {
+        const struct ticket_table *t = &r.ticket.table[i];
+        struct distance sum = {0};
+        for (uint32_t u = 0; u < t->unique_count; u++)
+            for (uint32_t d = 0; d < g.tables[i].dim; d++)
+                distance_add(&r, &sum, &t->span[u][d], r.table_grad[i][(size_t)t->step_row[u] * g.tables[i].dim + d]);
+        distance_assert(&sum, graph_string(&g, g.tables[i].name));
+    }
+    rig_close(&r);
+    graph_close(&g);
+}
+
+/* A second micro-batch of the lane: here the same one, so every dense sum is exactly twice the first. */
+static void backward__second_micro_batch__adds_to_the_lane(void **state)
+{
+    (void)state;
+    struct graph g;
+    struct rig r;
+    graph_of(&g, cases[CASE_COUNT - 1].text);
+    rig_open(&r, &g, SEED, EXAMPLES);
+    rig_forward(&r);
+    rig_backward(&r);
+    float *param_grad = rig_take(g.header->param_floats * sizeof *param_grad);
+    memcpy(param_grad, r.param_grad, g.header->param_floats * sizeof *param_grad);
+    float row_grad = r.table_grad[0][0];
+    rig_forward(&r);
+    rig_backward(&r);
+    for (uint64_t i = 0; i < g.header->param_floats; i++) assert_true(r.param_grad[i] == 2 * param_grad[i]);
+    assert_true(row_grad != 0);
+    assert_true(fabsf(r.table_grad[0][0] - 2 * row_grad) <= 1e-5f * fabsf(row_grad));
+    free(param_grad);
+    rig_close(&r);
+    graph_close(&g);
+}
+
+/* An activation section right behind its fc is merged into it; an fc behind an activated fc does its slope. */
+static void compile_fuse__activation_behind_fc__is_merged(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"relu", "leaky_relu", "sigmoid", "tanh"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char text[1024];
+        struct graph g;
+        snprintf(text, sizeof text, DATA "[fc x]\ninput = dense\nunits = 5\nlayer = a\n[%s h]\ninput = x\nlayer = a\n" OUT, names[i]);
+        graph_of(&g, text);
+        assert_int_equal(g.forward_count, 3);
+        struct fc_attr first, second;
+        memcpy(&first, g.nodes[0].attr, sizeof first);
+        memcpy(&second, g.nodes[1].attr, sizeof second);
+        assert_int_equal(first.activation, ACT_RELU + i);
+        assert_int_equal(first.dout_is_dz, 1);
+        assert_int_equal(second.input_activation, ACT_RELU + i);
+        graph_close(&g);
+    }
+}
+
+/* Runs last: the cases above have marked the ops of their graphs. */
+static void ops_def__every_op__has_a_case(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < OP_ID_COUNT; i++)
+        if (!op_is_seen[i]) fail_msg("no case has an op %s", op_table[i].name);
+    printf("# gradients: seed %d, step %g, tolerance %g of the norm, worst %.1e; %u numbers, %u of them at a bend\n", SEED, STEP, TOLERANCE,
+           error_worst, point_count, bend_count);
+    assert_true(bend_count < point_count / 50);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[CASE_COUNT + 3];
+    memset(tests, 0, sizeof tests);
+    for (size_t i = 0; i < CASE_COUNT; i++)
+        tests[i] = (struct CMUnitTest){cases[i].name, gradient__case__equals_central_difference, NULL, NULL, (void *)(uintptr_t)&cases[i]};
+    tests[CASE_COUNT] = (struct CMUnitTest)cmocka_unit_test(backward__second_micro_batch__adds_to_the_lane);
+    tests[CASE_COUNT + 1] = (struct CMUnitTest)cmocka_unit_test(compile_fuse__activation_behind_fc__is_merged);
+    tests[CASE_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(ops_def__every_op__has_a_case);
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

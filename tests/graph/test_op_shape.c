@@ -1,0 +1,317 @@
+/* Shape rules, which are also what stands between a hostile file and the kernels: good shapes give the right tensors, bad
+ * attributes and inputs a sentence. And single forward passes with known results. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+
+#include "tests/graph/rig.h"
+
+static const struct graph_table tables[2] = {{.dim = 4}, {.dim = 7}};
+
+/* Runs a shape rule over attributes and inputs; a failure must carry the words. */
+static struct op_shape shape_of(op_id op, const void *attr, size_t attr_bytes, const uint32_t *cols, uint32_t count, const char *says)
+{
+    uint8_t bytes[NODE_ATTR_BYTES] = {0};
+    memcpy(bytes, attr, attr_bytes);
+    struct op_shape s = {.attr = bytes, .input_count = count, .input_cols = cols};
+    status st = op_table[op].shape(&s, tables, 2);
+    if (says == NULL && st != ST_OK) fail_msg("%s: %s", op_table[op].name, status_message());
+    if (says != NULL && st != ST_INVALID) fail_msg("%s: expected a failure with \"%s\"", op_table[op].name, says);
+    if (says != NULL && strstr(status_message(), says) == NULL) fail_msg("%s: expected \"%s\" in \"%s\"", op_table[op].name, says, status_message());
+    return s;
+}
+
+#define COLS(...) (const uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
+
+static struct op_shape fc_shape(struct fc_attr attr, uint32_t cols, const char *says)
+{
+    return shape_of(OP_ID_fc, &attr, sizeof attr, &cols, 1, says);
+}
+
+static void fc_shape__good__gives_weight_and_bias(void **state)
+{
+    (void)state;
+    struct op_shape s = fc_shape((struct fc_attr){.units = 5, .has_bias = 1, .init = FC_INIT_GLOROT}, 19, NULL);
+    assert_int_equal(s.output_cols, 5);
+    assert_int_equal(s.param_count, 2);
+    assert_string_equal(s.param[0].name, "weight");
+    assert_int_equal(s.param[0].rows, 19);
+    assert_int_equal(s.param[0].cols, 5);
+    assert_int_equal(s.param[0].init, INIT_UNIFORM);
+    assert_true(s.param[0].init_scale == 0.5f);
+    assert_string_equal(s.param[1].name, "bias");
+    assert_int_equal(s.param[1].rows, 1);
+    assert_int_equal(s.param[1].cols, 5);
+    assert_int_equal(s.param[1].init, INIT_ZEROS);
+    assert_int_equal(s.saved_count, 0);
+    assert_int_equal(s.flops_forward, 2 * 19 * 5 + 5);
+    s = fc_shape((struct fc_attr){.units = 1, .init = INIT_NORMAL, .init_scale = 3}, 1, NULL);
+    assert_int_equal(s.param_count, 1);
+    assert_int_equal(s.param[0].init, INIT_NORMAL);
+    assert_true(s.param[0].init_scale == 3);
+}
+
+static void fc_shape__bad__is_refused(void **state)
+{
+    (void)state;
+    fc_shape((struct fc_attr){.units = 0}, 3, "units");
+    fc_shape((struct fc_attr){.units = OP_COLS_MAX + 1}, 3, "units");
+    fc_shape((struct fc_attr){.units = UINT32_MAX}, 3, "units");
+    fc_shape((struct fc_attr){.units = OP_COLS_MAX}, OP_COLS_MAX, "weights");
+    fc_shape((struct fc_attr){.units = 1}, 0, "sparse field");
+    fc_shape((struct fc_attr){.units = 1, .activation = ACT_COUNT}, 3, "activations");
+    fc_shape((struct fc_attr){.units = 1, .input_activation = 255}, 3, "activations");
+    fc_shape((struct fc_attr){.units = 1, .slope = -0.1f}, 3, "slopes");
+    fc_shape((struct fc_attr){.units = 1, .slope = NAN}, 3, "slopes");
+    fc_shape((struct fc_attr){.units = 1, .input_slope = INFINITY}, 3, "slopes");
+    fc_shape((struct fc_attr){.units = 1, .has_bias = 2}, 3, "flags");
+    fc_shape((struct fc_attr){.units = 1, .dout_is_dz = 9}, 3, "flags");
+    fc_shape((struct fc_attr){.units = 1, .init = FC_INIT_GLOROT + 1}, 3, "init");
+    fc_shape((struct fc_attr){.units = 1, .init_scale = NAN}, 3, "init");
+    struct fc_attr good = {.units = 1};
+    shape_of(OP_ID_fc, &good, sizeof good, COLS(1, 2), "one input");
+}
+
+static void embed_bag_shape__good__pools_each_field(void **state)
+{
+    (void)state;
+    struct embed_bag_attr attr = {.table = 1, .pool = POOL_SUM, .dim = 7};
+    struct op_shape s = shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0, 0, 0), NULL);
+    assert_int_equal(s.output_cols, 21);
+    assert_int_equal(s.param_count, 0);
+    assert_int_equal(s.saved_count, 0);
+    attr.pool = POOL_MAX;
+    s = shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0, 0), NULL);
+    assert_int_equal(s.saved_count, 1);
+    assert_int_equal(s.saved[0].cols, 14);
+    assert_int_equal(s.saved[0].type, TENSOR_U32);
+}
+
+static void embed_bag_shape__bad__is_refused(void **state)
+{
+    (void)state;
+    struct embed_bag_attr attr = {.table = 2, .dim = 4};
+    shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0), "a table below 2");
+    attr = (struct embed_bag_attr){.table = 0, .dim = 5};
+    shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0), "dim of 4");
+    attr = (struct embed_bag_attr){.table = 0, .dim = 4, .pool = 3};
+    shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0), "pool");
+    attr.pool = 0;
+    shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0, 5), "input 2");
+    shape_of(OP_ID_embed_bag, &attr, sizeof attr, NULL, 0, "found none");
+    uint32_t field_count = OP_COLS_MAX / 4 + 1, *cols = rig_take(field_count * sizeof *cols);
+    shape_of(OP_ID_embed_bag, &attr, sizeof attr, cols, field_count, "columns");
+    shape_of(OP_ID_embed_bag, &attr, sizeof attr, cols, field_count - 1, NULL);
+    free(cols);
+}
+
+static void concat_shape__columns__are_summed_and_bounded(void **state)
+{
+    (void)state;
+    assert_int_equal(shape_of(OP_ID_concat, "", 0, COLS(3, 4, 3), NULL).output_cols, 10);
+    assert_int_equal(shape_of(OP_ID_concat, "", 0, COLS(OP_COLS_MAX - 1, 1), NULL).output_cols, OP_COLS_MAX);
+    shape_of(OP_ID_concat, "", 0, COLS(OP_COLS_MAX, 1), "columns in all");
+    shape_of(OP_ID_concat, "", 0, COLS(UINT32_MAX, UINT32_MAX), "columns in all");
+    shape_of(OP_ID_concat, "", 0, COLS(3, 0), "input 2");
+    shape_of(OP_ID_concat, "", 0, NULL, 0, "found none");
+}
+
+static void elementwise_shape__all__keep_the_columns(void **state)
+{
+    (void)state;
+    static const op_id ops[] = {OP_ID_relu, OP_ID_leaky_relu, OP_ID_sigmoid, OP_ID_tanh, OP_ID_dropout};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        assert_int_equal(shape_of(ops[i], "", 0, COLS(9), NULL).output_cols, 9);
+        shape_of(ops[i], "", 0, COLS(0), "one input");
+        shape_of(ops[i], "", 0, COLS(1, 1), "one input");
+        shape_of(ops[i], "", 0, NULL, 0, "one input");
+    }
+    static const float bad[] = {-0.01f, 1.01f, NAN, INFINITY};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        shape_of(OP_ID_leaky_relu, &bad[i], sizeof bad[i], COLS(9), "slope");
+        shape_of(OP_ID_dropout, &bad[i], sizeof bad[i], COLS(9), "rate");
+    }
+}
+
+static void bce_logits_shape__other_than_one_column__is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(shape_of(OP_ID_bce_logits, "", 0, COLS(1, 1), NULL).output_cols, 1);
+    shape_of(OP_ID_bce_logits, "", 0, COLS(2, 1), "prediction of 1");
+    shape_of(OP_ID_bce_logits, "", 0, COLS(1, 3), "label of 1");
+    shape_of(OP_ID_bce_logits, "", 0, COLS(0, 1), "prediction of 1");
+    shape_of(OP_ID_bce_logits, "", 0, COLS(1), "found 1 inputs");
+}
+
+/* --- forward passes with known results -------------------------------------------------------------------------------------- */
+
+/* A graph of one node, whose input is tensor 0 (and 1) and whose output is the last; every tensor [2, 4] or what the test says. */
+struct single {
+    struct graph_tensor tensors[4];
+    uint32_t args[4];
+    struct graph_node node;
+    struct graph graph;
+    struct view views[4];
+    struct micro_batch batch;
+    struct op_context context;
+};
+
+static void single_open(struct single *x, op_id op, const void *attr, size_t attr_bytes, uint32_t input_count)
+{
+    memset(x, 0, sizeof *x);
+    for (uint32_t i = 0; i < 4; i++) x->args[i] = i, x->tensors[i].grad = GRAPH_NONE;
+    x->node = (struct graph_node){.op = op, .other = GRAPH_NONE, .input_count = input_count, .output_count = 1};
+    memcpy(x->node.attr, attr, attr_bytes);
+    x->graph = (struct graph){.tensors = x->tensors, .args = x->args, .nodes = &x->node, .node_count = 1, .forward_count = 1, .tensor_count = 4};
+    x->context = (struct op_context){.graph = &x->graph, .tensor = x->views, .batch = &x->batch, .seed = 1, .training = true};
+}
+
+static void single_run(struct single *x) { op_table[x->node.op].forward(&x->context, &x->node); }
+
+static void activations_forward__known_inputs__known_outputs(void **state)
+{
+    (void)state;
+    static const float in[] = {-INFINITY, -3, -0.0f, 1e-4f, 0.5f, 100, INFINITY, NAN};
+    static const float slope = 0.25f;
+    static const struct {
+        op_id op;
+        double out[8];
+    } cases[] = {
+        {OP_ID_relu, {0, 0, 0, 1e-4, 0.5, 100, INFINITY, NAN}},
+        {OP_ID_leaky_relu, {-INFINITY, -0.75, 0, 1e-4, 0.5, 100, INFINITY, NAN}},
+        {OP_ID_sigmoid, {0, 0.04742587317756678, 0.5, 0.5000249999999792, 0.6224593312018546, 1, 1, NAN}},
+        {OP_ID_tanh, {-1, -0.9950547536867305, 0, 9.999999966666667e-5, 0.46211715726000973, 1, 1, NAN}},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct single x;
+        float out[8];
+        single_open(&x, cases[k].op, &slope, sizeof slope, 1);
+        x.views[0] = (struct view){(float *)(uintptr_t)in, 1, 8, 8};
+        x.views[1] = (struct view){out, 1, 8, 8};
+        single_run(&x);
+        for (int i = 0; i < 8; i++) {
+            double expected = cases[k].out[i];
+            bool same = isnan(expected) ? isnan(out[i]) : isinf(expected) ? (double)out[i] == expected : fabs((double)out[i] - expected) <= 6e-8 * fabs(expected);
+            if (!same) fail_msg("%s(%g): expected %.9g, found %.9g", op_table[cases[k].op].name, (double)in[i], expected, (double)out[i]);
+        }
+    }
+}
+
+static void tanh_forward__everywhere__is_within_an_ulp(void **state)
+{
+    (void)state;
+    double worst = 0;
+    for (double x = 1e-6; x < 12; x *= 1.001) {
+        double expected = tanh((double)(float)x), error = fabs((double)activation_apply(ACT_TANH, 0, (float)x) - expected) / expected;
+        if (error > worst) worst = error;
+    }
+    if (worst > 6.1e-8) fail_msg("relative error of %g", worst);
+}
+
+static void bce_logits_forward__extreme_logits__are_finite(void **state)
+{
+    (void)state;
+    static const struct {
+        float z, y;
+        double loss;
+    } cases[] = {{0, 0, 0.6931471805599453},     {0, 1, 0.6931471805599453}, {100, 1, 3.720075976020836e-44}, {100, 0, 100}, {-100, 1, 100},
+                 {-1e30f, 1, 1.0000000150474662e30}, {-1e30f, 0, 0},         {2, 0.25f, 2 * 0.75 + 0.12692801104297263}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct single x;
+        float z = cases[i].z, y = cases[i].y, out;
+        single_open(&x, OP_ID_bce_logits, "", 0, 2);
+        x.views[0] = (struct view){&z, 1, 1, 1};
+        x.views[1] = (struct view){&y, 1, 1, 1};
+        x.views[2] = (struct view){&out, 1, 1, 1};
+        single_run(&x);
+        if (!(fabs((double)out - cases[i].loss) <= 1e-7 * fabs(cases[i].loss) + 1e-44))
+            fail_msg("z = %g, y = %g: expected %.9g, found %.9g", (double)z, (double)y, cases[i].loss, (double)out);
+    }
+}
+
+static void dropout_forward__training__keeps_and_scales_the_right_share(void **state)
+{
+    (void)state;
+    enum { ROWS = 100, COLS_ = 103 };
+    static const float rate = 0.3f;
+    static float in[ROWS * COLS_], out[ROWS * COLS_], again[ROWS * COLS_];
+    for (int i = 0; i < ROWS * COLS_; i++) in[i] = 7;
+    struct single x;
+    single_open(&x, OP_ID_dropout, &rate, sizeof rate, 1);
+    x.views[0] = (struct view){in, ROWS, COLS_, COLS_};
+    x.views[1] = (struct view){out, ROWS, COLS_, COLS_};
+    single_run(&x);
+    int kept = 0;
+    for (int i = 0; i < ROWS * COLS_; i++) {
+        assert_true(out[i] == 0 || out[i] == 7 * (1 / (1 - rate)));
+        kept += out[i] != 0;
+    }
+    /* Five standard deviations of the binomial. */
+    assert_true(fabs(kept - 0.7 * ROWS * COLS_) < 5 * sqrt(0.21 * ROWS * COLS_));
+
+    /* Example 40 of the step is the same in whichever micro-batch. */
+    x.context.example_begin = 40;
+    x.views[0].rows = x.views[1].rows = 1;
+    x.views[1].data = again;
+    single_run(&x);
+    assert_memory_equal(again, out + 40 * COLS_, COLS_ * sizeof *out);
+    x.batch.step = 1;
+    single_run(&x);
+    assert_memory_not_equal(again, out + 40 * COLS_, COLS_ * sizeof *out);
+
+    x.context.training = false;
+    single_run(&x);
+    assert_memory_equal(again, in, COLS_ * sizeof *in);
+}
+
+/* Two examples, two fields of keys: {a b}, {} and {a}, {c a}; rows of two floats. */
+static void embed_bag_forward__each_pool__by_hand(void **state)
+{
+    (void)state;
+    static float a[] = {1, -2}, b[] = {3, -4}, c[] = {1, -8};
+    float *span[] = {a, b, c};
+    uint32_t unique_of[] = {0, 1, 0, 2, 0}, key_begin[] = {0, 2, 2, 3, 5};
+    struct ticket_table table = {.unique_of = unique_of, .span = span, .unique_count = 3};
+    struct ticket ticket = {1, &table};
+    static const float expected[3][8] = {{4, -6, 0, 0, 1, -2, 2, -10}, {2, -3, 0, 0, 1, -2, 1, -5}, {3, -2, 0, 0, 1, -2, 1, -2}};
+    static const uint32_t expected_argmax[8] = {1, 0, ROW_NONE, ROW_NONE, 2, 2, 3, 4}; /* the first of equals wins: 3, not 4 */
+    for (uint32_t pool = 0; pool < 3; pool++) {
+        struct single x;
+        struct embed_bag_attr attr = {.table = 0, .pool = pool, .dim = 2};
+        float out[2 * 6];
+        uint32_t argmax[2 * 4];
+        single_open(&x, OP_ID_embed_bag, &attr, sizeof attr, 2);
+        x.node.saved_count = pool == POOL_MAX;
+        x.graph.field_count = 2;
+        x.tensors[1].cols = 1;
+        x.batch.key_begin = key_begin;
+        x.context.ticket = &ticket;
+        x.views[2] = (struct view){out, 2, 4, 6};
+        x.views[3] = (struct view){(float *)(void *)argmax, 2, 4, 4};
+        single_run(&x);
+        for (int i = 0; i < 8; i++) assert_true(out[i / 4 * 6 + i % 4] == expected[pool][i]);
+        if (pool == POOL_MAX) assert_memory_equal(argmax, expected_argmax, sizeof argmax);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fc_shape__good__gives_weight_and_bias),
+        cmocka_unit_test(fc_shape__bad__is_refused),
+        cmocka_unit_test(embed_bag_shape__good__pools_each_field),
+        cmocka_unit_test(embed_bag_shape__bad__is_refused),
+        cmocka_unit_test(concat_shape__columns__are_summed_and_bounded),
+        cmocka_unit_test(elementwise_shape__all__keep_the_columns),
+        cmocka_unit_test(bce_logits_shape__other_than_one_column__is_refused),
+        cmocka_unit_test(activations_forward__known_inputs__known_outputs),
+        cmocka_unit_test(tanh_forward__everywhere__is_within_an_ulp),
+        cmocka_unit_test(bce_logits_forward__extreme_logits__are_finite),
+        cmocka_unit_test(dropout_forward__training__keeps_and_scales_the_right_share),
+        cmocka_unit_test(embed_bag_forward__each_pool__by_hand),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

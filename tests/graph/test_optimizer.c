@@ -1,0 +1,206 @@
+/* Optimizers: hand-computed steps, many random steps against the rules in double, and the reading of their text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+
+#include "tests/graph/rig.h"
+
+#include "graph/init.h"
+
+#define COUNT 33
+#define STEPS 200
+
+static struct graph_optimizer parsed(const char *text)
+{
+    struct graph_optimizer o;
+    if (optimizer_parse(text, &o) != ST_OK) fail_msg("%s", status_message());
+    assert_int_equal(optimizer_validate(&o), ST_OK);
+    return o;
+}
+
+static void near(double actual, double expected, double tolerance)
+{
+    if (!(fabs(actual - expected) <= tolerance * (1e-3 + fabs(expected))))
+        fail_msg("expected %.9g, found %.9g, tolerance %g", expected, actual, tolerance);
+}
+
+/* g = 8 * 0.25 + 0.5 * 2 = 3 */
+static void sgd_update__one_step__by_hand(void **state)
+{
+    (void)state;
+    struct graph_optimizer o = parsed("sgd 0.5");
+    o.l2 = 0.5f;
+    float weight = 2, grad = 8;
+    optimizer_table[o.kind].update(&o, &weight, NULL, &grad, 1, 0.25f, 1);
+    assert_true(weight == 0.5f);
+}
+
+/* s = 1 + 9 + 16, twice: g = 3, then 4. */
+static void adagrad_update__two_steps__by_hand(void **state)
+{
+    (void)state;
+    struct graph_optimizer o = parsed("adagrad 0.5 initial_accumulator=1 eps=0.5");
+    float weight = 2, s = optimizer_table[o.kind].state_init(&o, 0), grad = 3;
+    assert_true(s == 1);
+    optimizer_table[o.kind].update(&o, &weight, &s, &grad, 1, 1, 1);
+    assert_true(s == 10);
+    near((double)weight, 2 - 0.5 * 3 / (sqrt(10) + 0.5), 1e-6);
+    grad = 4;
+    optimizer_table[o.kind].update(&o, &weight, &s, &grad, 1, 1, 2);
+    assert_true(s == 26);
+    near((double)weight, 2 - 0.5 * 3 / (sqrt(10) + 0.5) - 0.5 * 4 / (sqrt(26) + 0.5), 1e-6);
+}
+
+/* With both corrections the first step is lr * sign(g), whatever g. */
+static void adam_update__first_step__is_the_learning_rate(void **state)
+{
+    (void)state;
+    struct graph_optimizer o = parsed("adam 0.25");
+    float weight[3] = {1, 1, 1}, moments[6] = {0}, grad[3] = {1e-3f, -7, 0};
+    optimizer_table[o.kind].update(&o, weight, moments, grad, 3, 1, 1);
+    near((double)weight[0], 0.75, 1e-4);
+    near((double)weight[1], 1.25, 1e-6);
+    assert_true(weight[2] == 1);
+    near((double)moments[1], -0.7, 1e-6); /* m lies before v */
+    near((double)moments[4], 49 * (1 - (double)0.999f), 1e-6);
+}
+
+static double reference_step(const struct graph_optimizer *o, double w, double s[2], double g, uint32_t t)
+{
+    const float *p = o->param;
+    g += (double)o->l2 * w;
+    switch (o->kind) {
+    case OPTIMIZER_ID_sgd: return w - (double)o->learning_rate * g;
+    case OPTIMIZER_ID_adagrad: s[0] += g * g; return w - (double)o->learning_rate * g / (sqrt(s[0]) + (double)p[0]);
+    default:
+        s[0] = (double)p[0] * s[0] + (1 - (double)p[0]) * g;
+        s[1] = (double)p[1] * s[1] + (1 - (double)p[1]) * g * g;
+        return w - (double)o->learning_rate * (s[0] / (1 - pow((double)p[0], t))) / (sqrt(s[1] / (1 - pow((double)p[1], t))) + (double)p[2]);
+    }
+}
+
+static void optimizer_update__many_steps__follow_the_rule_in_double(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"sgd 0.01", "adagrad 0.05", "adagrad 0.02 initial_accumulator=0.1 eps=1e-6", "adam 0.01",
+                                        "adam 0.003 beta1=0.5 beta2=0.99 eps=1e-4"};
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        struct graph_optimizer o = parsed(texts[k]);
+        const struct optimizer *rule = &optimizer_table[o.kind];
+        o.l2 = 0.01f;
+        struct rig random = {.random_state = k + 1};
+        float weight[COUNT], moments[2 * COUNT] = {0}, grad[COUNT];
+        double reference[COUNT], s[COUNT][2] = {{0}};
+        for (uint32_t i = 0; i < COUNT; i++) reference[i] = (double)(weight[i] = rig_value(&random, 1));
+        for (uint32_t i = 0; i < COUNT * rule->state_count; i++) moments[i] = rule->state_init(&o, i / COUNT);
+        for (uint32_t i = 0; i < COUNT && rule->state_count; i++) s[i][0] = (double)moments[i];
+        for (uint32_t t = 1; t <= STEPS; t++) {
+            for (uint32_t i = 0; i < COUNT; i++) grad[i] = rig_value(&random, 4);
+            rule->update(&o, weight, moments, grad, COUNT, 0.25f, t);
+            for (uint32_t i = 0; i < COUNT; i++) reference[i] = reference_step(&o, reference[i], s[i], (double)grad[i] * 0.25, t);
+        }
+        for (uint32_t i = 0; i < COUNT; i++) near((double)weight[i], reference[i], 1e-4);
+    }
+    printf("# optimizers: %d steps against double, tolerance 1e-4\n", STEPS);
+}
+
+static void optimizer_power__of_0_9__is_the_power(void **state)
+{
+    (void)state;
+    assert_true(optimizer_power(0.9, 0) == 1);
+    assert_true(optimizer_power(0.9, 1) == 0.9);
+    near(optimizer_power(0.5, 10), 1.0 / 1024, 0);
+    near(optimizer_power(0.999, 12345), pow(0.999, 12345), 1e-11);
+    assert_true(optimizer_power(0.9, UINT64_MAX) == 0);
+}
+
+static void optimizer_span_floats__each__counts_state(void **state)
+{
+    (void)state;
+    struct graph_optimizer sgd = parsed("sgd 1"), adagrad = parsed("adagrad 1"), adam = parsed("adam 1");
+    assert_int_equal(optimizer_span_floats(&sgd, 16), 16);
+    assert_int_equal(optimizer_span_floats(&adagrad, 16), 32);
+    assert_int_equal(optimizer_span_floats(&adam, 16), 49);
+    assert_false(optimizer_counts(&adagrad));
+    assert_true(optimizer_counts(&adam));
+}
+
+static void optimizer_parse__keys_by_name__are_set(void **state)
+{
+    (void)state;
+    struct graph_optimizer o = parsed("  adam   1e-3\tbeta2=0.99 ");
+    assert_int_equal(o.kind, OPTIMIZER_ID_adam);
+    assert_true(o.learning_rate == 1e-3f && o.l2 == 0);
+    assert_true(o.param[0] == 0.9f && o.param[1] == 0.99f && o.param[2] == 1e-8f && o.param[3] == 0);
+}
+
+static void optimizer_parse__bad_text__says_what_is_wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"", "found nothing"},
+        {"adagrd 0.1", "did you mean adagrad"},
+        {"momentum 0.1", "sgd adagrad adam"},
+        {"adam", "expected a learning rate after adam, found nothing"},
+        {"adam fast", "found \"fast\""},
+        {"adam -1", "0 to 1e+06"},
+        {"adam nan", "found \"nan\""},
+        {"adam inf", "found \"inf\""},
+        {"adam 0.1 beta1", "KEY=VALUE"},
+        {"adam 0.1 beta1=1", "beta1 of 0 to"},
+        {"adam 0.1 beta1=", "found \"\""},
+        {"adam 0.1 beta1=0.5 beta1=0.6", "twice"},
+        {"adam 0.1 beta=0.5", "did you mean beta1"},
+        {"adam 0.1 momentum=0.5", "beta1, beta2, eps"},
+        {"sgd 0.1 eps=1", "expected nothing after sgd's learning rate"},
+        {"adagrad 0.1 eps=0", "eps of"},
+        {"adagrad 0.1 eps=1e-400", "eps of"},
+        {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 1", "expected one of"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct graph_optimizer o;
+        assert_int_equal(optimizer_parse(cases[i].text, &o), ST_INVALID);
+        if (strstr(status_message(), cases[i].says) == NULL) fail_msg("\"%s\": expected \"%s\" in \"%s\"", cases[i].text, cases[i].says, status_message());
+    }
+}
+
+static void init_parse__texts__give_init_and_scale(void **state)
+{
+    (void)state;
+    enum random_init init;
+    float scale;
+    assert_int_equal(init_parse("uniform 0.01", &init, &scale), ST_OK);
+    assert_true(init == INIT_UNIFORM && scale == 0.01f);
+    assert_int_equal(init_parse(" normal\t2 ", &init, &scale), ST_OK);
+    assert_true(init == INIT_NORMAL && scale == 2);
+    assert_int_equal(init_parse("zeros", &init, &scale), ST_OK);
+    assert_true(init == INIT_ZEROS && scale == 0);
+    static const char *const bad[] = {"", "uniform", "unifrom 1", "uniform -1", "uniform nan", "uniform 1e7", "uniform 1 2", "zeros 0", "x"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(init_parse(bad[i], &init, &scale), ST_INVALID);
+        assert_non_null(strstr(status_message(), "expected"));
+    }
+    assert_int_equal(init_parse("unifrom 1", &init, &scale), ST_INVALID);
+    assert_non_null(strstr(status_message(), "did you mean uniform"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sgd_update__one_step__by_hand),
+        cmocka_unit_test(adagrad_update__two_steps__by_hand),
+        cmocka_unit_test(adam_update__first_step__is_the_learning_rate),
+        cmocka_unit_test(optimizer_update__many_steps__follow_the_rule_in_double),
+        cmocka_unit_test(optimizer_power__of_0_9__is_the_power),
+        cmocka_unit_test(optimizer_span_floats__each__counts_state),
+        cmocka_unit_test(optimizer_parse__keys_by_name__are_set),
+        cmocka_unit_test(optimizer_parse__bad_text__says_what_is_wrong),
+        cmocka_unit_test(init_parse__texts__give_init_and_scale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
