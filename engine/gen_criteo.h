@@ -19,16 +19,16 @@
  *   label y = 1 where unit(w[65], w[66]) < p
  *
  *   p = 1 / (1 + exp(-z))
- *   z = bias                                                                     set for a click rate of a quarter
+ *   z = -1.46 - 0.27 sum over fields j, values k <= 4096 of P(k) f(j, k)         keeps the click rate near a quarter for every seed
  *     + sum over columns n     c[n] t(x[n])          t(x) = sign(x) ln(1 + |x|), the product's own transform; empty: 0
- *     + sum over fields j      0.20 f(j, k[j])       first order; empty: 0
- *     + sum over l = 0..5      0.34 sum_{r=0,1} g(2l, k[2l], r) g(2l+1, k[2l+1], r) / sqrt(2)
- *                                                    six pairs of fields (C1 C2, C3 C4, … C11 C12), rank two; 0 if one of the pair is empty
+ *     + 0.27 sum over fields j f(j, k[j])                        first order; empty: f = 0
+ *     + 0.33 sum over pairs f(i, k[i]) f(j, k[j])                second order: the six pairs among C1 … C4 and the six among C5 … C8,
+ *                                                                a factorisation machine's, with f as the latent vectors
+ *   f(j, k) = h(v) 100 / (99 + k)                                v: word 0 of block 0 of stream 1, item j 2^32 + k
+ *   h(v)    = (v odd ? 1 : -1) (1/2 + floor(v / 2) / 2^31) / sqrt(13/12)          of mean 0 and mean square 1
  *
- * f and g are magnitudes of about 1 with random signs: h(w) = (w odd ? 1 : -1) (1/2 + floor(w / 2) / 2^31) / sqrt(13/12), of mean 0
- * and mean square 1, where f(j, k) = h(v[0]) and g(j, k, r) = h(v[1 + r]) of block 0 of stream 1, item j 2^32 + k. Signs keep the
- * variance of z, and so the best AUC, nearly the same from seed to seed, although one value makes up a seventh
- * of a field.
+ * Signs with magnitudes near 1 keep the variance of z, and so the best AUC, nearly the same from seed to seed, although one value
+ * makes up a seventh of a field. Effects shrink with k, so that little hangs on values too rare to be learned.
  *
  * A model that is linear in the values and in t(x) cannot see the pairs, and stays at least 0.03 AUC below the best
  * possible; a small neural network learns them. The numbers are those of tests/quality/generated.sh. */

@@ -114,7 +114,8 @@ static status tables_open(struct model *model, uint64_t ram_bytes)
         tables[t] = (struct store_table_options){.name = graph_string(g, g->tables[t].name),
                                                  .span_floats = g->tables[t].span_floats,
                                                  .serves = serves_t,
-                                                 .share = g->tables[t].field_count,
+                                                 /* so that each table has room for as many rows a field */
+                                                 .share = g->tables[t].field_count * g->tables[t].span_floats,
                                                  .row_init = model_row_init,
                                                  .context = model};
     }

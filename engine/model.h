@@ -51,9 +51,9 @@ void model_arrays_free(struct model_arrays *arrays);
 MUST_USE status model_arrays_put(const struct model_arrays *arrays, struct file_writer *writer);
 
 /* Says early whether model_save can use the directory `path`, and claims it for this process until it exits: makes the directory if
- * absent; INVALID or CORRUPT if it holds anything but a model, before anything is written; IO if it cannot be written to; SYSTEM if another
+ * absent; INVALID or CORRUPT if it holds anything but a model, MISMATCH if that is another graph's, before anything is written; IO if it cannot be written to; SYSTEM if another
  * process has claimed it (a lock on DIR/lock). May be called again. */
-MUST_USE status model_dir_check(const char *path);
+MUST_USE status model_dir_check(const struct graph *graph, const char *path);
 /* Saves into directory `path` (model_dir_check comes first), replacing what an earlier save left there in one piece:
  *     manifest.json               what the model is, its progress, its files with bytes and xxh3 (engine/manifest.h)
  *     dense.STEP.safetensors      parameters by name, optimizer state as NAME.state0, …

@@ -201,13 +201,26 @@ static status writable_check(const char *path)
     return st;
 }
 
-status model_dir_check(const char *path)
+/* Another graph's model is not replaced: it may be the only copy of long work. */
+static status same_graph_check(const struct graph *graph, const char *path)
 {
     struct manifest manifest;
+    TRY(manifest_load(&manifest, path));
+    char name[64];
+    snprintf(name, sizeof name, "%s", manifest.model);
+    uint64_t hash = manifest.model_hash;
+    manifest_free(&manifest);
+    if (hash != graph->header->model_hash)
+        FAIL(MISMATCH, "%s: holds a model of another graph (\"%s\", hash %016" PRIx64 "; this one is %016" PRIx64 "); give another directory, or remove it",
+             path, name, hash, graph->header->model_hash);
+    return ST_OK;
+}
+
+status model_dir_check(const struct graph *graph, const char *path)
+{
     TRY(file_directory_make(path));
     if (is_there(path, MANIFEST_NAME)) {
-        TRY(manifest_load(&manifest, path));
-        manifest_free(&manifest);
+        TRY(same_graph_check(graph, path));
     } else {
         TRY(leftovers_check(path));
     }
@@ -339,7 +352,7 @@ static void save_undo(struct save *s)
 
 status model_save(const struct model *model, const uint64_t *row_count, const char *path)
 {
-    TRY(model_dir_check(path));
+    TRY(model_dir_check(model->graph, path));
     struct save s = {.model = model, .path = path};
     status st = save_describe(&s, row_count);
     if (st == ST_OK) {

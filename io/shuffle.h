@@ -3,7 +3,7 @@
  *
  *     file order ──keep──▶ [ record | record | … | record ] ──draw──▶ another order
  *
- * Workload: one draw and one keep an example; a record of Criteo is 368 bytes. */
+ * Workload: one draw and one keep an example; a record of Criteo is 376 bytes. */
 #ifndef HETERPS_IO_SHUFFLE_H
 #define HETERPS_IO_SHUFFLE_H
 

@@ -184,16 +184,13 @@ void store_close(struct store *store)
 
 /* ---- the index ---- */
 
-/* Keys are hashes already, but of whom is not known here: the finishing steps of 64-bit MurmurHash3 (Appleby, public
- * domain) make every bit depend on every other, one to one. */
+/* Keys are hashes already, but of whom is not known here: two rounds of folding and multiplying by 2^64 over the golden
+ * ratio (odd, so nothing is lost) make every upper bit depend on every bit of the key. */
 static inline uint64_t key_mix(uint64_t key)
 {
-    key ^= key >> 33;
-    key *= UINT64_C(0xff51afd7ed558ccd);
-    key ^= key >> 33;
-    key *= UINT64_C(0xc4ceb9fe1a85ec53);
-    key ^= key >> 33;
-    return key;
+    key = (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+    key = (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15);
+    return key ^ key >> 32;
 }
 
 /* The upper bits choose the cell, the lower ones are the tag. */

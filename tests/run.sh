@@ -33,7 +33,7 @@ for test in $(find "$out/tests" -type f -perm -u+x \( -name 'test_*' -o -name 'f
     printf '%-58s %3d ok %3d failed %3d skipped %4d s\n' "${test#"$out"/}" $ok $bad $skip $(($(date +%s) - begin))
     if [ $bad != 0 ]; then sed 's/^/    /' "$log" | grep -vE '^ +ok ' | tail -40; echo "    exit status $status"; fi
     grep -iE '^(not )?ok .*# *skip' "$log" | sed -E 's/^(not )?ok [0-9]* *-* */    skipped: /'
-    grep '^# ' "$log" | sed 's/^# /    /'
+    grep '^# ' "$log" | grep -v '^# ok - tests' | sed 's/^# /    /'
 done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -31,7 +31,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (options.eval == NULL && *s->settings.data_eval) options.eval = *eval = session_paths(s, s->settings.data_eval);
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
     if (o->resume) TRY(model_load(&s->model, o->resume));
-    if (options.out) TRY(model_dir_check(options.out));
+    if (options.out) TRY(model_dir_check(&s->graph, options.out));
     return train_run(s, &options);
 }
 

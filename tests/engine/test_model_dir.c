@@ -310,17 +310,17 @@ static void model_dir_check__new_empty_or_ours__is_claimed(void **state)
 {
     (void)state;
     struct stat stat_of_lock;
-    assert_ok(model_dir_check(fixture_path("claim")));
+    assert_ok(model_dir_check(&fixture_graph, fixture_path("claim")));
     assert_int_equal(stat(fixture_path("claim/lock"), &stat_of_lock), 0);
-    assert_ok(model_dir_check(fixture_path("claim")));
+    assert_ok(model_dir_check(&fixture_graph, fixture_path("claim")));
     assert_string_equal(fixture_names(fixture_path("claim")), "lock");
     /* As a first save leaves it that is killed. */
     fixture_write(fixture_path("claim/dense.10.safetensors"), "x", 1);
     fixture_write(fixture_path("claim/emb.10-2.rows.tmp.99"), "x", 1);
-    assert_ok(model_dir_check(fixture_path("claim")));
+    assert_ok(model_dir_check(&fixture_graph, fixture_path("claim")));
     save_new(fixture_path("claim"), 1, 3);
     assert_string_equal(fixture_names(fixture_path("claim")), "dense.10-1.safetensors emb.10-1.rows lock manifest.json side.car.10-1.rows");
-    assert_ok(model_dir_check(fixture_path("claim")));
+    assert_ok(model_dir_check(&fixture_graph, fixture_path("claim")));
 }
 
 static void model_dir_check__anything_else__is_refused_and_untouched(void **state)
@@ -330,7 +330,7 @@ static void model_dir_check__anything_else__is_refused_and_untouched(void **stat
     fixture_model(&model, 1, 3);
     assert_int_equal(mkdir(fixture_path("foreign"), 0777), 0);
     fixture_write(fixture_path("foreign/emb.10.rows"), "x", 1); /* named like ours, but no lock beside it */
-    assert_int_equal(model_dir_check(fixture_path("foreign")), ST_INVALID);
+    assert_int_equal(model_dir_check(&fixture_graph, fixture_path("foreign")), ST_INVALID);
     assert_message("emb.10.rows");
     assert_int_equal(model_save(&model, NULL, fixture_path("foreign")), ST_INVALID);
     fixture_write(fixture_path("foreign/lock"), "", 0);
@@ -342,16 +342,33 @@ static void model_dir_check__anything_else__is_refused_and_untouched(void **stat
     assert_message("manifest.json");
     assert_string_equal(fixture_names(fixture_path("foreign")), "emb.10.rows lock manifest.json thesis.tex");
 
-    assert_int_equal(model_dir_check(fixture_path("foreign/thesis.tex")), ST_IO);
-    assert_int_equal(model_dir_check(fixture_path("no/parent")), ST_IO);
+    assert_int_equal(model_dir_check(&fixture_graph, fixture_path("foreign/thesis.tex")), ST_IO);
+    assert_int_equal(model_dir_check(&fixture_graph, fixture_path("no/parent")), ST_IO);
     model_close(&model);
+}
+
+static void model_dir_check__another_graphs_model__is_refused_and_untouched(void **state)
+{
+    (void)state;
+    struct graph other;
+    const char *set = "h1.units=6";
+    assert_ok(graph_compile(&other, "other.cfg", fixture_text, strlen(fixture_text), &set, 1));
+    save_new(fixture_path("ours"), 1, 3);
+    assert_int_equal(model_dir_check(&other, fixture_path("ours")), ST_MISMATCH);
+    assert_message("another graph");
+    struct model model;
+    assert_ok(model_open(&model, &other, FIXTURE_RAM_BYTES));
+    assert_int_equal(model_save(&model, NULL, fixture_path("ours")), ST_MISMATCH);
+    model_close(&model);
+    graph_close(&other);
+    assert_ok(model_dir_check(&fixture_graph, fixture_path("ours")));
 }
 
 /* Claims a directory, says so through a pipe, and waits to be killed. */
 static void child_hold(const char *path, int ready)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    char byte = model_dir_check(path) == ST_OK;
+    char byte = model_dir_check(&fixture_graph, path) == ST_OK;
     if (write(ready, &byte, 1) == 1) pause();
     _exit(1);
 }
@@ -367,11 +384,11 @@ static void model_dir_check__claimed_by_another_process__is_refused(void **state
     if (child == 0) child_hold(fixture_path("held"), ready[1]);
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_int_equal(byte, 1);
-    assert_int_equal(model_dir_check(fixture_path("held")), ST_SYSTEM);
+    assert_int_equal(model_dir_check(&fixture_graph, fixture_path("held")), ST_SYSTEM);
     assert_message("another process writes to");
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    assert_ok(model_dir_check(fixture_path("held")));
+    assert_ok(model_dir_check(&fixture_graph, fixture_path("held")));
     close(ready[0]);
     close(ready[1]);
 }
@@ -495,6 +512,7 @@ int main(void)
         cmocka_unit_test(model_load__small_budget__is_full),
         cmocka_unit_test(model_dir_check__new_empty_or_ours__is_claimed),
         cmocka_unit_test(model_dir_check__anything_else__is_refused_and_untouched),
+        cmocka_unit_test(model_dir_check__another_graphs_model__is_refused_and_untouched),
         cmocka_unit_test(model_dir_check__claimed_by_another_process__is_refused),
         cmocka_unit_test(model_save__no_space__keeps_the_old_model_fault),
         cmocka_unit_test(model_save__killed_at_any_moment__a_whole_model_stays_crash),
