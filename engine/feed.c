@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/pipe/thread.h"
+
 /* Numbers the distinct rows of one step in one table: row number of the store -> number within the step. Open
  * addressing over stamped cells, so that a new step needs no clearing. */
 struct row_numbers {
@@ -306,7 +308,7 @@ static void *feed_main(void *argument)
 
 status feed_start(struct feed *feed)
 {
-    int error = pthread_create(&feed->thread, NULL, feed_main, feed);
+    int error = thread_start(&feed->thread, NULL, feed_main, feed);
     if (error) FAIL(SYSTEM, "cannot start the reading thread: %s", strerror(error));
     feed->is_started = true;
     return ST_OK;

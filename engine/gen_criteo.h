@@ -19,10 +19,10 @@
  *   label y = 1 where unit(w[65], w[66]) < p
  *
  *   p = 1 / (1 + exp(-z))
- *   z = -1.46 - 0.27 sum over fields j, values k <= 4096 of P(k) f(j, k)         keeps the click rate near a quarter for every seed
+ *   z = -1.40 - 0.29 sum over fields j, values k <= 4096 of P(k) f(j, k)         keeps the click rate near a quarter for every seed
  *     + sum over columns n     c[n] t(x[n])          t(x) = sign(x) ln(1 + |x|), the product's own transform; empty: 0
- *     + 0.27 sum over fields j f(j, k[j])                        first order; empty: f = 0
- *     + 0.33 sum over pairs f(i, k[i]) f(j, k[j])                second order: the six pairs among C1 … C4 and the six among C5 … C8,
+ *     + 0.29 sum over fields j f(j, k[j])                        first order; empty: f = 0
+ *     + 0.34 sum over pairs f(i, k[i]) f(j, k[j])                second order: the six pairs among C1 … C4 and the six among C5 … C8,
  *                                                                a factorisation machine's, with f as the latent vectors
  *   f(j, k) = h(v) 100 / (99 + k)                                v: word 0 of block 0 of stream 1, item j 2^32 + k
  *   h(v)    = (v odd ? 1 : -1) (1/2 + floor(v / 2) / 2^31) / sqrt(13/12)          of mean 0 and mean square 1

@@ -31,6 +31,7 @@ void stop_listen(void (*wake)(void *context), void *context)
     alarm(0);
     wake_function = wake;
     wake_context = context;
+    if (wake && stop_requested()) alarm(PATIENCE_SECONDS);
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -167,11 +167,13 @@ static status evaluate(struct trainer *t)
     uint64_t begin = clock_ns();
     if (t->eval_feed == NULL) TRY(evaluate_open(t->session, t->options->eval, false, false, &t->eval_feed));
     struct metrics_result result;
+    stop_listen(feed_interrupt, t->eval_feed);
     status st = evaluate_measure(t->session, t->eval_feed, &result);
+    stop_listen(feed_interrupt, t->feed);
     feed_close(t->eval_feed);
     t->eval_feed = NULL;
     report_pause(&t->report, clock_ns() - begin);
-    return st;
+    return st == ST_STOPPED ? ST_OK : st; /* the caller sees the signal too, and saves first */
 }
 
 static status step_done(struct trainer *t)
@@ -205,7 +207,6 @@ static status loop(struct trainer *t)
         }
         feed_release(t->feed, slot);
     }
-    stop_listen(NULL, NULL);
     return st;
 }
 
@@ -257,6 +258,7 @@ status train_run(struct session *session, const struct train_options *options)
 {
     struct trainer t = {.session = session, .options = options, .graph = &session->graph, .saved_step = UINT64_MAX, .eval_step = UINT64_MAX};
     status st = train(&t);
+    stop_listen(NULL, NULL);
     feed_close(t.eval_feed);
     feed_close(t.feed);
     arena_close(&t.arena);

@@ -28,9 +28,7 @@ struct cpu_kernels {
 extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512;
 
 /* A member's scratch: one packed panel and one strip of partial sums of a product (isa/fc.c), the widest of all sets. */
-#ifndef FC_BLOCK
-#define FC_BLOCK     256u /* terms of an element's sum between two visits to its partial sum                  */
-#endif
+#define FC_BLOCK     128u /* terms of an element's sum between two visits to its partial sum                  */
 #define FC_ROWS_MAX  256u /* rows of a piece                                                                  */
 #define FC_PANEL_MAX 32u  /* columns of a panel                                                               */
 #define CPU_SCRATCH_BYTES ((FC_BLOCK + FC_ROWS_MAX) * FC_PANEL_MAX * sizeof(float))
