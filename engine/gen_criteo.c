@@ -23,7 +23,7 @@
 #define EMPTY_FIELD 123u
 #define EMPTY_NUMBER 410u
 
-static const double bias_of_mean = -1.40, first_order = 0.29, second_order = 0.34, rarity = 100;
+static const double bias_of_mean = -1.33, first_order = 0.29, second_order = 0.34, rarity = 100;
 
 /* Location and scale of the logarithm, offset, effect: small counts, large counts and one column with negatives, as in real logs. */
 static const struct {

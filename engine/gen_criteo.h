@@ -19,7 +19,7 @@
  *   label y = 1 where unit(w[65], w[66]) < p
  *
  *   p = 1 / (1 + exp(-z))
- *   z = -1.40 - 0.29 sum over fields j, values k <= 4096 of P(k) f(j, k)         keeps the click rate near a quarter for every seed
+ *   z = -1.33 - 0.29 sum over fields j, values k <= 4096 of P(k) f(j, k)         keeps the click rate near a quarter for every seed
  *     + sum over columns n     c[n] t(x[n])          t(x) = sign(x) ln(1 + |x|), the product's own transform; empty: 0
  *     + 0.29 sum over fields j f(j, k[j])                        first order; empty: f = 0
  *     + 0.34 sum over pairs f(i, k[i]) f(j, k[j])                second order: the six pairs among C1 … C4 and the six among C5 … C8,

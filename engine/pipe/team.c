@@ -23,6 +23,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/pipe/futex.h"
+#include "engine/pipe/thread.h"
 
 /* Pieces in the low 24 bits, generation above: at 10^5 runs a second, 40 bits come round after four months, and only a
  * member that slept through exactly all of them could take one generation for another. */
@@ -62,11 +63,12 @@ struct team {
     _Atomic bool shared_closed;
 };
 
+/* Spreads a counter over 64 bits: enough for random delays. */
 static uint64_t mix(uint64_t x)
 {
-    x = (x ^ (x >> 33)) * UINT64_C(0xff51afd7ed558ccd);
-    x = (x ^ (x >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
-    return x ^ (x >> 33);
+    x = (x ^ x >> 32) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 29) * UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ x >> 32;
 }
 
 static void delay(struct member *m)
@@ -216,7 +218,7 @@ static status member_start(struct member *m, const cpu_set_t *mask)
     int error = pthread_attr_init(&attr);
     if (error != 0) FAIL(SYSTEM, "cannot describe a thread: %s", strerror(error));
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    error = pthread_create(&m->thread, &attr, member_main, m);
+    error = thread_start(&m->thread, &attr, member_main, m);
     pthread_attr_destroy(&attr);
     if (error != 0)
         FAIL(SYSTEM, "cannot start thread %u of a team of %u: %s", m->index + 1, m->team->member_count, strerror(error));

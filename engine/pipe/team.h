@@ -16,16 +16,17 @@ struct team;
  * 64-byte aligned, scratch_bytes long; its content is undefined. */
 typedef void team_work(void *context, uint32_t piece, void *scratch);
 
-/* Starts member_count - 1 threads; the caller of team_run is the last member. Threads are pinned inside the process's affinity
- * mask where it has at least member_count processors. SYSTEM if a thread cannot be made. */
+/* Starts member_count - 1 threads; the caller of team_run is the last member. The threads (not the caller) are pinned to processors 1, 2, …
+ * of the process's affinity mask where it has at least member_count. MEMORY; SYSTEM if a thread cannot be made. */
 MUST_USE status team_open(struct team **team, uint32_t member_count, size_t scratch_bytes);
 void team_close(struct team *team);
 uint32_t team_member_count(const struct team *team);
 
-/* Runs all pieces and returns when all are done; what they wrote is visible to the caller. One caller at a time. */
+/* Runs all pieces (fewer than 2^24) and returns when all are done; what they wrote is visible to the caller. One caller at a
+ * time, and never from inside a piece. */
 void team_run(struct team *team, team_work *work, void *context, uint32_t piece_count);
 
-/* For tests: every member waits a random time (up to max_ns) before each piece. 0: off. */
+/* For tests: every member waits a random time (up to max_ns) before each piece. 0: off. Only between runs. */
 void team_delay_set(struct team *team, uint64_t seed, uint32_t max_ns);
 
 /* Processors this process may use: least of its affinity mask and its cgroup's quota (rounded up), at least 1. */

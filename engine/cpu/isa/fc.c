@@ -18,8 +18,9 @@
  * place: a tile walks TILE rows of it forward (or, for in^T, TILE neighbouring columns down), and asks ahead for the lines that it or the
  * next tile will need. Rows an odd number of cache lines apart spread best over the cache's sets.
  *
- * Measured (tests/bench/gemm_bench.c, Zen 3, AVX2, one thread): 80 to 88 % of the peak of multiply-adds at B = 256, 429 x 512 and 512 x 256.
- * Blocks of 128 terms lose some 3 % to visits of the strip, blocks of 256 some 5 % of dW to a first-level cache that is too full. */
+ * Measured (Zen 3, AVX2, one thread, B = 256, 429 x 512 and 512 x 256): 80 to 88 % of the peak of multiply-adds in the undisturbed
+ * twentieth of short repeats, 72 to 85 % in the median of tests/bench/gemm_bench.c beside other work. Blocks of 128 terms lose
+ * a few percent to visits of the strip, blocks of 256 as much of dW to a first-level cache that is too full. */
 #include "engine/cpu/isa/act.h"
 #include "engine/cpu/isa/kernels_isa.h"
 
@@ -160,7 +161,6 @@ static void pack_rows(float *panel, const float *right, size_t right_term, uint3
 }
 
 typedef float v4 __attribute__((vector_size(16)));
-typedef int32_t v4_index __attribute__((vector_size(16)));
 typedef float v4_memory __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* Packs terms x cols of a factor whose terms are side by side: 4 x 4 at a time through registers. */
@@ -173,13 +173,13 @@ static void pack_cols(float *panel, const float *right, size_t right_col, uint32
         for (; t + 4 <= terms; t += 4) {
             v4 a = *(const v4_memory *)(r0 + t), b = *(const v4_memory *)(r1 + t);
             v4 d = *(const v4_memory *)(r2 + t), e = *(const v4_memory *)(r3 + t);
-            v4 ab_low = __builtin_shuffle(a, b, (v4_index){0, 4, 1, 5}), ab_high = __builtin_shuffle(a, b, (v4_index){2, 6, 3, 7});
-            v4 de_low = __builtin_shuffle(d, e, (v4_index){0, 4, 1, 5}), de_high = __builtin_shuffle(d, e, (v4_index){2, 6, 3, 7});
+            v4 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+            v4 de_low = __builtin_shufflevector(d, e, 0, 4, 1, 5), de_high = __builtin_shufflevector(d, e, 2, 6, 3, 7);
             float *to = panel + t * PANEL + c;
-            *(v4_memory *)to = __builtin_shuffle(ab_low, de_low, (v4_index){0, 1, 4, 5});
-            *(v4_memory *)(to + PANEL) = __builtin_shuffle(ab_low, de_low, (v4_index){2, 3, 6, 7});
-            *(v4_memory *)(to + 2 * PANEL) = __builtin_shuffle(ab_high, de_high, (v4_index){0, 1, 4, 5});
-            *(v4_memory *)(to + 3 * PANEL) = __builtin_shuffle(ab_high, de_high, (v4_index){2, 3, 6, 7});
+            *(v4_memory *)to = __builtin_shufflevector(ab_low, de_low, 0, 1, 4, 5);
+            *(v4_memory *)(to + PANEL) = __builtin_shufflevector(ab_low, de_low, 2, 3, 6, 7);
+            *(v4_memory *)(to + 2 * PANEL) = __builtin_shufflevector(ab_high, de_high, 0, 1, 4, 5);
+            *(v4_memory *)(to + 3 * PANEL) = __builtin_shufflevector(ab_high, de_high, 2, 3, 6, 7);
         }
         for (; t < terms; t++) {
             float *to = panel + t * PANEL + c;

@@ -1,0 +1,111 @@
+# What the end-to-end tests share; each script sources it first and ends with `finish`. Gives a folder $work of its own, removed at the
+# end, and TAP lines numbered from 1. HETERPS and BUILD come from tests/run.sh; run alone, a script takes ./heterps-run.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root" || exit 1
+HETERPS=${HETERPS:-$root/heterps-run}
+BUILD=${BUILD:-$root/build/release}
+SHARED=$root/../shared/data
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+count=0 failed=0
+
+ok() {
+    count=$((count + 1))
+    echo "ok $count - $1"
+}
+not_ok() {
+    count=$((count + 1)) failed=$((failed + 1))
+    echo "not ok $count - $1"
+}
+skip() { # NAME REASON
+    count=$((count + 1))
+    echo "ok $count - $1 # SKIP $2"
+}
+note() { sed 's/^/# /'; }
+
+# check NAME COMMAND...: the command succeeds. What it printed is shown only if it does not.
+check() {
+    name=$1
+    shift
+    if "$@" >"$work/.out" 2>"$work/.err"; then
+        ok "$name"
+    else
+        not_ok "$name"
+        echo "# $*"
+        head -5 "$work/.out" | note
+        head -5 "$work/.err" | note
+    fi
+}
+
+# fails STATUS PATTERN NAME COMMAND...: the command ends with that status, prints nothing to standard output, and to standard error exactly
+# one line, an error that matches PATTERN (grep -E).
+fails() {
+    expected=$1 pattern=$2 name=$3
+    shift 3
+    "$@" >"$work/.out" 2>"$work/.err"
+    status=$?
+    if [ $status = "$expected" ] && [ "$(wc -l <"$work/.err")" = 1 ] && [ ! -s "$work/.out" ] &&
+        grep -qE '^heterps-run: error: ' "$work/.err" && grep -qE -e "$pattern" "$work/.err"; then
+        ok "$name"
+    else
+        not_ok "$name"
+        echo "# $*"
+        echo "# exit status $status, expected $expected with one line of error that matches '$pattern'; found:"
+        head -5 "$work/.err" | note
+        head -3 "$work/.out" | note
+    fi
+}
+
+# A model that trains in a moment: $work/tiny.cfg, compiled to $work/tiny.bin.
+tiny_model() {
+    cat >"$work/tiny.cfg" <<'CFG'
+[model]
+name = tiny
+[data]
+format = criteo
+label = label
+dense = I1..I13
+sparse = C1..C26
+[table emb]
+dim = 4
+[embedding e]
+table = emb
+input = sparse
+[concat x]
+input = e, dense
+[fc h1]
+input = x
+units = 8
+activation = relu
+[fc y]
+input = h1
+units = 1
+[loss bce]
+input = y
+label = label
+[train]
+batch = 64
+[store]
+ram = 16MiB
+CFG
+    "$HETERPS" compile "$work/tiny.cfg" -o "$work/tiny.bin" -q || { echo "not ok 1 - the tiny model compiles"; exit 1; }
+}
+
+# rows N FILE [SKIP]: N generated rows.
+rows() { "$HETERPS" gen criteo --rows "$1" --skip "${3:-0}" -o "$2" -q || exit 1; }
+
+# The field of the last event of a JSON log:  event_field LOG EVENT FIELD
+event_field() {
+    python3 - "$@" <<'PYTHON'
+import json, sys
+log, event, field = sys.argv[1:]
+print([e for e in map(json.loads, open(log)) if e["event"] == event][-1][field])
+PYTHON
+}
+
+finish() {
+    echo "1..$count"
+    [ $failed = 0 ]
+    exit
+}
