@@ -41,16 +41,20 @@ static status measure_sink(void *context, const struct micro_batch *batch, const
     return metrics_add(context, logit, stride, batch->label, batch->example_count);
 }
 
-status evaluate_measure(struct session *s, struct feed *feed, struct metrics_result *result)
+status evaluate_reserve(const struct feed *feed, struct metrics *metrics)
 {
-    struct metrics metrics = {0};
+    uint64_t estimate = feed_example_estimate(feed);
+    return metrics_reserve(metrics, estimate + estimate / 10);
+}
+
+status evaluate_measure(struct session *s, struct feed *feed, struct metrics *metrics, struct metrics_result *result)
+{
     uint64_t begin = clock_ns();
-    status st = evaluate_run(s, feed, measure_sink, &metrics);
+    status st = evaluate_run(s, feed, measure_sink, metrics);
     struct feed_counts counts = feed_counts(feed);
-    if (st == ST_OK && metrics.example_count == 0)
+    if (st == ST_OK && metrics->example_count == 0)
         st = status_fail(ST_INVALID, __FILE__, __LINE__, "the evaluation data has no examples%s", counts.bad_count ? ": every line is malformed" : "");
-    if (st == ST_OK) st = metrics_finish(&metrics, result);
-    metrics_free(&metrics);
+    if (st == ST_OK) st = metrics_finish(metrics, result);
     TRY(st);
     double seconds = (double)(clock_ns() - begin) * 1e-9;
     char count[27];

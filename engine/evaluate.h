@@ -13,7 +13,10 @@ MUST_USE status evaluate_open(struct session *session, const char *paths, bool l
 /* Runs the feed to its end or to a signal (*is_stopped); closes nothing. */
 MUST_USE status evaluate_run(struct session *session, struct feed *feed, evaluate_sink *sink, void *context);
 
-/* evaluate_run into metrics, and the result logged as text and as event `eval`. INVALID if there is no example. */
-MUST_USE status evaluate_measure(struct session *session, struct feed *feed, struct metrics_result *result);
+/* Takes room for the feed's examples ahead of time, with a tenth to spare, so that it is part of the plan. */
+MUST_USE status evaluate_reserve(const struct feed *feed, struct metrics *metrics);
+/* evaluate_run into empty metrics (which are empty again afterwards), and the result logged as text and as event `eval`. INVALID if there
+ * is no example. */
+MUST_USE status evaluate_measure(struct session *session, struct feed *feed, struct metrics *metrics, struct metrics_result *result);
 
 #endif

@@ -344,6 +344,8 @@ struct feed_counts feed_counts(const struct feed *feed)
     };
 }
 
+uint64_t feed_example_estimate(const struct feed *feed) { return reader_example_estimate(feed->reader); }
+
 bool feed_is_stream(const struct feed *feed) { return reader_is_stream(feed->reader); }
 
 void feed_interrupt(void *feed_pointer)

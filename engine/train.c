@@ -29,6 +29,7 @@ struct trainer {
     /* since the last report */
     double loss_sum;
     uint64_t loss_examples;
+    struct metrics metrics; /* of evaluations: empty between them                          */
     struct report report;
     uint64_t saved_step; /* of the last save, or UINT64_MAX                              */
     uint64_t eval_step;  /* of the last evaluation, or UINT64_MAX                        */
@@ -168,7 +169,7 @@ static status evaluate(struct trainer *t)
     if (t->eval_feed == NULL) TRY(evaluate_open(t->session, t->options->eval, false, false, &t->eval_feed));
     struct metrics_result result;
     stop_listen(feed_interrupt, t->eval_feed);
-    status st = evaluate_measure(t->session, t->eval_feed, &result);
+    status st = evaluate_measure(t->session, t->eval_feed, &t->metrics, &result);
     stop_listen(feed_interrupt, t->feed);
     feed_close(t->eval_feed);
     t->eval_feed = NULL;
@@ -234,7 +235,10 @@ static status train(struct trainer *t)
     feed.reader.shuffle = s->settings.data_shuffle;
     TRY(gradients_take(t));
     TRY(feed_open(&t->feed, &feed));
-    if (t->options->eval) TRY(evaluate_open(s, t->options->eval, false, false, &t->eval_feed));
+    if (t->options->eval) {
+        TRY(evaluate_open(s, t->options->eval, false, false, &t->eval_feed));
+        TRY(evaluate_reserve(t->eval_feed, &t->metrics));
+    }
     TRY(streams_check(t));
     TRY(session_memory_check(s));
     report_start(&t->report, s);
@@ -261,6 +265,7 @@ status train_run(struct session *session, const struct train_options *options)
     stop_listen(NULL, NULL);
     feed_close(t.eval_feed);
     feed_close(t.feed);
+    metrics_free(&t.metrics);
     arena_close(&t.arena);
     return st;
 }

@@ -30,7 +30,7 @@ struct reader {
     void *format_state;
     struct example_shape shape;
     bool bad_skip, bad_keep, is_shuffled;
-    uint64_t seed;
+    uint64_t seed, example_estimate;
     struct reader_example spare; /* where a dropped example goes; lends key_end to the others */
     /* of the pass */
     bool is_started, is_untouched; /* is_untouched: nothing has been taken since the first path was opened */
@@ -244,6 +244,15 @@ status reader_skip(struct reader *reader, uint64_t count, bool *end)
 
 /* ---- opening and passes ---- */
 
+/* From the lines of the first block and the stored bytes that it took. */
+static uint64_t examples_estimate(const struct reader *reader)
+{
+    const struct source *source = &reader->source;
+    uint64_t taken_bytes = source->byte_count - (source->raw_end - source->raw_begin), line_count = 1;
+    for (const char *at = reader->buffer; (at = memchr(at, '\n', (size_t)(reader->buffer + reader->end - at))) != NULL; at++) line_count++;
+    return taken_bytes ? (uint64_t)((double)line_count / (double)taken_bytes * (double)source->size_bytes) + 1 : 0;
+}
+
 /* Reads the first block, and tries its first line if that is whole, so that a wrong file shows before anything long
  * begins. The line stays where it is. */
 static status first_line_check(struct reader *reader)
@@ -296,6 +305,7 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     if (st == ST_OK) {
         st = source_open(&r->source, &arena, options->paths);
         if (st == ST_OK) st = first_line_check(r);
+        if (st == ST_OK) r->example_estimate = examples_estimate(r);
         if (st != ST_OK) source_close(&r->source);
     }
     if (st != ST_OK) {
@@ -346,3 +356,5 @@ bool reader_is_stream(const struct reader *reader)
 {
     return reader->source.is_stream;
 }
+
+uint64_t reader_example_estimate(const struct reader *reader) { return reader->example_estimate; }

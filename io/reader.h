@@ -67,6 +67,8 @@ MUST_USE status reader_skip(struct reader *reader, uint64_t count, bool *end);
 struct reader_counts reader_counts(const struct reader *reader);
 /* Sum of the sizes of all paths in bytes, or 0 if one is not a regular file. For progress and estimates. */
 uint64_t reader_size_bytes(const struct reader *reader);
+/* About how many examples a pass has, by the lines of the first block; 0 if a path is a stream. For plans of memory. */
+uint64_t reader_example_estimate(const struct reader *reader);
 /* Some path is standard input or a pipe: only one pass can be read. */
 bool reader_is_stream(const struct reader *reader);
 

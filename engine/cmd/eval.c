@@ -22,10 +22,12 @@ static status eval(struct session *s, const struct eval_options *o)
     struct feed *feed = NULL;
     TRY(evaluate_open(s, o->data, false, false, &feed));
     status st = model_load(&s->model, o->model);
+    struct metrics metrics = {0};
     struct metrics_result result;
     stop_listen(feed_interrupt, feed);
-    if (st == ST_OK) st = evaluate_measure(s, feed, &result);
+    if (st == ST_OK) st = evaluate_measure(s, feed, &metrics, &result);
     stop_listen(NULL, NULL);
+    metrics_free(&metrics);
     feed_close(feed);
     return st;
 }
