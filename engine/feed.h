@@ -23,7 +23,8 @@ struct slot {
     struct ticket ticket;
     struct view *tensor; /* [tensor_count]: rows is the example count for all but parameters, which are shared;
                             gradients of parameters are set by the trainer, for the slot's lane */
-    struct step_rows *step_rows; /* [table_count] of the slot's step; training only */
+    struct step_rows *step_rows; /* [table_count] of the slot's step; training only. The feed adds to them until the step's last
+                                    micro-batch: to be read with that one only */
 };
 
 /* The rows that a step touches in one table, in order of first occurrence. */

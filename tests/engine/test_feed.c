@@ -164,8 +164,9 @@ static void feed__rows_of_a_step__are_numbered_once_each(void **state)
         if (slot == NULL) break;
         const struct ticket_table *t = &slot->ticket.table[0];
         for (uint32_t u = 0; u < t->unique_count; u++) {
-            assert_true(t->step_row[u] < slot->step_rows[0].row_count || !slot->batch.is_last);
-            if (slot->batch.is_last) assert_ptr_equal(slot->step_rows[0].span[t->step_row[u]], t->span[u]);
+            if (!slot->batch.is_last) continue; /* until then the feed adds to the step's rows */
+            assert_true(t->step_row[u] < slot->step_rows[0].row_count);
+            assert_ptr_equal(slot->step_rows[0].span[t->step_row[u]], t->span[u]);
         }
         if (slot->batch.is_last) { /* 5 values of C1, and a third of 8 rows has one of C2 */
             assert_in_range(slot->step_rows[0].row_count, 5 + 2, 5 + 3);
