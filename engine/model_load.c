@@ -229,11 +229,16 @@ static status load_open(struct load *l, const struct model *model)
         load_close(l);
     }
     TRY(dense_verify(l));
-    for (uint32_t t = 0; t < l->manifest.table_count; t++) TRY(table_verify(l, t));
+    for (uint32_t t = 0; t < l->manifest.table_count; t++) {
+        TRY(table_verify(l, t));
+        file_map_forget(&l->table_map[t]);
+    }
     return ST_OK;
 }
 
 /* --- copying ------------------------------------------------------------------------------------------------------ */
+
+#define FORGET_ROWS 16384
 
 static status rows_copy(const struct load *l, struct model *model, uint32_t table)
 {
@@ -245,6 +250,8 @@ static status rows_copy(const struct load *l, struct model *model, uint32_t tabl
         if (st == ST_INVALID) FAIL(INVALID, "%s: row %" PRIu64 " has the key %016" PRIx64 " of an earlier row", rows->path, row, key);
         TRY(st);
         row_file_read(rows, row, span);
+        /* The copies grow into the plan; what they were copied from is no part of it. */
+        if (row % FORGET_ROWS == FORGET_ROWS - 1) file_map_forget(&l->table_map[table]);
     }
     return ST_OK;
 }

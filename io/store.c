@@ -99,7 +99,7 @@ static uint64_t table_key_count_max(const struct store_options *options, const s
     return (uint64_t)options->batch.micro * (options->example.key_count_max - unserved_count);
 }
 
-static status table_open(struct store *store, struct store_table *table, const struct store_options *options)
+static status table_open(struct store_table *table, const struct store_options *options)
 {
     uint64_t row_bytes = row_bytes_of(table);
     const uint64_t empty_cell_bytes = sizeof *table->shared_cell;
@@ -109,8 +109,8 @@ static status table_open(struct store *store, struct store_table *table, const s
     if (table->row_max < least)
         FAIL(MEMORY,
              "table \"%s\": its %" PRIu64 " bytes of the budget hold %" PRIu64 " rows of %" PRIu64
-             " bytes, and one micro-batch may need %" PRIu64 "; raise store.ram (now %" PRIu64 " bytes)",
-             table->name, table->budget_bytes, table->row_max, row_bytes, least, store->ram_bytes);
+             " bytes, and one micro-batch may need %" PRIu64 "; raise store.ram",
+             table->name, table->budget_bytes, table->row_max, row_bytes, least);
     table->cell_count = cell_count_of(table->row_max);
     void *block;
     TRY(memory_take(PART_ROWS, table->row_max * table->stride_floats * sizeof(float), &block));
@@ -159,8 +159,9 @@ status store_open(struct store **store, const struct store_options *options)
     for (uint32_t i = 0; i < table_count && st == ST_OK; i++) {
         if (share_sum)
             s->table[i].budget_bytes = (uint64_t)((unsigned __int128)options->ram_bytes * options->table[i].share / share_sum);
-        st = table_open(s, &s->table[i], options);
+        st = table_open(&s->table[i], options);
     }
+    if (st == ST_MEMORY) st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s; store.ram is %" PRIu64 " bytes", status_message(), s->ram_bytes);
     if (st != ST_OK) {
         store_close(s);
         return st;

@@ -98,10 +98,10 @@ status file_directory_make(const char *path)
     FAIL(IO, "%s: cannot make the directory: %s", path, strerror(mkdir_errno));
 }
 
-/* A name for an open descriptor, like /dev/stdout: the file behind it is another program's to replace. */
+/* A name for an open descriptor, like /dev/stderr: the file behind it is another program's to replace. */
 static bool is_descriptor_name(const char *path)
 {
-    static const char *const prefixes[] = {"/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/"};
+    static const char *const prefixes[] = {"/dev/stderr", "/dev/fd/", "/proc/"};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(path, prefixes[i], strlen(prefixes[i])) == 0) return true;
     return false;
@@ -129,9 +129,26 @@ static status temporary_open(struct file_writer *writer, const struct stat *repl
     return ST_OK;
 }
 
+/* Standard output goes on where the caller of the program has left it: opening it anew by its name would begin at the front of a
+ * file that others have written to. */
+static bool is_standard_output(const char *path) { return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0; }
+
+static status standard_output_open(struct file_writer *writer)
+{
+    writer->path = strdup("standard output");
+    writer->buffer = malloc(BUFFER_BYTES);
+    writer->hash = XXH3_createState();
+    if (!writer->path || !writer->buffer || !writer->hash) FAIL(MEMORY, "standard output: %zu bytes for writing it", BUFFER_BYTES);
+    CHECK(XXH3_64bits_reset(writer->hash) == XXH_OK);
+    writer->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (writer->fd < 0) FAIL(IO, "standard output: %s", strerror(errno));
+    return ST_OK;
+}
+
 status file_writer_open(struct file_writer *writer, const char *path)
 {
     *writer = (struct file_writer){.fd = -1};
+    if (is_standard_output(path)) return standard_output_open(writer);
     struct stat target;
     bool exists = stat(path, &target) == 0;
     if (!exists && errno != ENOENT) FAIL(IO, "%s: %s", path, strerror(errno));
@@ -224,3 +241,8 @@ status file_writer_commit(struct file_writer *writer)
 }
 
 void file_writer_abort(struct file_writer *writer) { writer_close(writer); }
+
+void file_map_forget(const struct file_map *map)
+{
+    if (map->bytes > 0) (void)madvise((void *)(uintptr_t)map->data, map->bytes, MADV_DONTNEED);
+}

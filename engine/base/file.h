@@ -17,6 +17,8 @@ struct file_map {
 };
 MUST_USE status file_map_open(struct file_map *map, const char *path);
 void file_map_close(struct file_map *map);
+/* Lets the pages read so far go from this process's resident memory; they can be read again. */
+void file_map_forget(const struct file_map *map);
 
 /* Writes a file that appears under `path` only when file_writer_commit returns OK. Every function fails with IO (path,
  * byte, reason) and then the target is untouched; after any failure call file_writer_abort, which removes the
@@ -30,6 +32,7 @@ struct file_writer {
     void *hash;
     int fd;
 };
+/* `path` "-" is standard output: it, and a pipe or a device, are written as the bytes come. */
 MUST_USE status file_writer_open(struct file_writer *writer, const char *path);
 MUST_USE status file_writer_put(struct file_writer *writer, const void *data, size_t bytes);
 /* xxh3-64 (seed 0) of all bytes put so far. */

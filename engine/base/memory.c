@@ -70,9 +70,10 @@ status memory_take(const char *part, size_t bytes, void **block)
     bool is_huge = size >= HUGE_BLOCK_BYTES;
     size_t mapped_bytes = is_huge ? size + HUGE_PAGE_BYTES : size;
     uint8_t *mapped = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED)
-        FAIL(MEMORY, "%s: %zu bytes of memory: %s (%zu bytes are available)", part, size, strerror(errno),
-             memory_available_bytes());
+    if (mapped == MAP_FAILED) {
+        int map_errno = errno; /* before the look at what is available changes it */
+        FAIL(MEMORY, "%s: %zu bytes of memory: %s (%zu bytes are available)", part, size, strerror(map_errno), memory_available_bytes());
+    }
     uint8_t *begin = mapped;
     if (is_huge) {
         /* The parts before and behind the aligned block go back. */

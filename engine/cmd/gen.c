@@ -38,32 +38,6 @@ static const struct gen_options gen_defaults = {.seed = 1, .vocab = 1000, .zipf 
 #define BUFFER_BYTES ((size_t)1 << 18)
 #define MEASURE_COUNT 1024u
 
-/* A file that appears when it is whole, or standard output as it comes. */
-struct output {
-    bool is_stdout;
-    struct file_writer writer;
-    uint64_t written_bytes;
-};
-
-static status output_put(struct output *output, const char *data, size_t bytes)
-{
-    if (!output->is_stdout) {
-        output->written_bytes += bytes;
-        return file_writer_put(&output->writer, data, bytes);
-    }
-    while (bytes) {
-        ssize_t written = write(STDOUT_FILENO, data, bytes);
-        if (written < 0) {
-            if (errno == EINTR) continue;
-            FAIL(IO, "standard output, byte %" PRIu64 ": %s", output->written_bytes, strerror(errno));
-        }
-        data += written;
-        bytes -= (size_t)written;
-        output->written_bytes += (uint64_t)written;
-    }
-    return ST_OK;
-}
-
 /* What the generator knows of the rows that it has made. */
 struct truth {
     struct metrics metrics;
@@ -80,14 +54,14 @@ static status truth_flush(struct truth *truth)
     return ST_OK;
 }
 
-static status rows_write(const struct gen_options *options, const struct gen_criteo *gen, struct output *output, struct truth *truth, char *buffer)
+static status rows_write(const struct gen_options *options, const struct gen_criteo *gen, struct file_writer *output, struct truth *truth, char *buffer)
 {
     size_t used = 0;
     for (uint64_t i = 0; i < options->rows; i++) {
         struct gen_criteo_truth row;
         used += gen_criteo_row(gen, options->skip + i, buffer + used, &row);
         if (used > BUFFER_BYTES - GEN_CRITEO_LINE_BYTES_MAX || i + 1 == options->rows) {
-            TRY(output_put(output, buffer, used));
+            TRY(file_writer_put(output, buffer, used));
             used = 0;
         }
         truth->positive_count += row.label > 0.5f;
@@ -100,7 +74,7 @@ static status rows_write(const struct gen_options *options, const struct gen_cri
     return truth_flush(truth);
 }
 
-static status truth_report(struct truth *truth, const struct gen_options *options, const struct output *output)
+static status truth_report(struct truth *truth, const struct gen_options *options, uint64_t written_bytes)
 {
     uint64_t measured = truth->measured_count;
     struct metrics_result best;
@@ -108,11 +82,11 @@ static status truth_report(struct truth *truth, const struct gen_options *option
     double ctr = (double)truth->positive_count / (double)options->rows;
     char scope[64] = "";
     if (measured < options->rows) snprintf(scope, sizeof scope, " (of the first %" PRIu64 " rows)", measured);
-    log_info("%" PRIu64 " rows, %" PRIu64 " bytes, click rate %.4f", options->rows, output->written_bytes, ctr);
+    log_info("%" PRIu64 " rows, %" PRIu64 " bytes, click rate %.4f", options->rows, written_bytes, ctr);
     log_info("best possible: AUC %.5f, log loss %.5f%s", best.auc, best.logloss, scope);
     log_event_begin("gen");
     log_event_u64("rows", options->rows);
-    log_event_u64("bytes", output->written_bytes);
+    log_event_u64("bytes", written_bytes);
     log_event_f64("bayes_auc", best.auc);
     log_event_f64("bayes_logloss", best.logloss);
     log_event_f64("ctr", ctr);
@@ -125,11 +99,11 @@ static status gen_run(const char *const positionals[COMMAND_POSITIONALS_MAX], co
 {
     const struct gen_options *options = options_;
     if (strcmp(positionals[0], "criteo") != 0) FAIL(USAGE, "gen: unknown format '%s'; there is: criteo", positionals[0]);
-    struct output output = {.is_stdout = strcmp(options->output, "-") == 0};
-    if (output.is_stdout && log_format() == LOG_JSON) FAIL(USAGE, "gen: --log json and -o - both write to standard output");
+    if (strcmp(options->output, "-") == 0 && log_format() == LOG_JSON) FAIL(USAGE, "gen: --log json and -o - both write to standard output");
     if (options->output[0] == '\0') FAIL(USAGE, "gen: -o needs the name of a file");
 
     struct gen_criteo *gen = NULL;
+    struct file_writer output = {0};
     void *buffer = NULL, *truth_block = NULL;
     status st;
     struct gen_criteo_options gen_options = {options->seed, options->vocab, options->zipf};
@@ -137,12 +111,13 @@ static status gen_run(const char *const positionals[COMMAND_POSITIONALS_MAX], co
     TRY_GOTO(memory_take("generator", sizeof(struct truth), &truth_block), done);
     struct truth *truth = truth_block;
     TRY_GOTO(gen_criteo_open(&gen, &gen_options), done);
-    if (!output.is_stdout) TRY_GOTO(file_writer_open(&output.writer, options->output), done);
+    TRY_GOTO(file_writer_open(&output, options->output), done);
     TRY_GOTO(rows_write(options, gen, &output, truth, buffer), done);
-    if (!output.is_stdout) TRY_GOTO(file_writer_commit(&output.writer), done);
-    st = truth_report(truth, options, &output);
+    uint64_t written_bytes = output.written_bytes;
+    TRY_GOTO(file_writer_commit(&output), done);
+    st = truth_report(truth, options, written_bytes);
 done:
-    if (st != ST_OK && !output.is_stdout) file_writer_abort(&output.writer);
+    file_writer_abort(&output);
     if (truth_block) metrics_free(&((struct truth *)truth_block)->metrics);
     if (gen) gen_criteo_close(gen);
     memory_give("generator", truth_block, sizeof(struct truth));

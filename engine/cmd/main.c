@@ -1,7 +1,9 @@
 /* The program: finds the verb and runs it. Without a verb the first argument is a graph, to be trained. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cfg/ini.h"
 #include "engine/base/log.h"
@@ -31,8 +33,18 @@ static const struct command *command_find(const char *name)
     return NULL;
 }
 
+/* A standard stream that was closed gets /dev/null, or the next file opened would take its number, and be written to. Read-only, so that
+ * results written to a closed standard output fail instead of vanishing. */
+static void streams_open(void)
+{
+    int fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO) fd = dup(fd);
+    if (fd > STDERR_FILENO) close(fd);
+}
+
 int main(int argument_count, char **arguments)
 {
+    streams_open();
     /* A closed pipe, or a file-size limit, is an error of the write that meets it, not the end of the program. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

@@ -18,7 +18,7 @@ static const struct flag flags[] = {
     {"--model", FLAG_TEXT, "DIR", "the saved model", offsetof(struct predict_options, model), 0, 0, true},
     {"--data", FLAG_TEXT, "FILE", "data, the label may be absent: files separated by commas, .gz or not; - is standard input",
      offsetof(struct predict_options, data), 0, 0, true},
-    {"-o", FLAG_TEXT, "FILE", "where to write; default: standard output", offsetof(struct predict_options, output), 0, 0, false},
+    {"-o", FLAG_TEXT, "FILE", "where to write; default, and -: standard output", offsetof(struct predict_options, output), 0, 0, false},
     {"--threads", FLAG_U32, "N", "computing threads; never changes the result", offsetof(struct predict_options, threads), 1, 1024, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here", offsetof(struct predict_options, isa), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated", offsetof(struct predict_options, set), 0, 0, false},
@@ -43,7 +43,7 @@ static status predict(struct session *s, const struct predict_options *o)
     TRY(evaluate_open(s, o->data, true, true, &feed));
     status st = model_load(&s->model, o->model);
     stop_listen(feed_interrupt, feed);
-    if (st == ST_OK) st = file_writer_open(&writer, o->output ? o->output : "/dev/stdout");
+    if (st == ST_OK) st = file_writer_open(&writer, o->output ? o->output : "-");
     if (st == ST_OK) st = evaluate_run(s, feed, sink, &writer);
     if (st == ST_OK) st = file_writer_commit(&writer);
     stop_listen(NULL, NULL);

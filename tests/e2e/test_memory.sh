@@ -1,0 +1,62 @@
+#!/bin/sh
+# The memory plan that is printed before training bounds what the process takes: at most 1.10 times as much, even when the rows fill their
+# budget; and it is not a bound far from what is used.
+. "$(dirname "$0")/lib.sh"
+. tests/e2e/process.sh
+if [ $sanitized = yes ]; then
+    skip 'memory' 'a sanitizer takes memory of its own'
+    finish
+fi
+
+# planned NAME LEAST ARGUMENT...: LEAST <= peak resident bytes / planned bytes <= 1.10. Whoever starts it must be small: a process inherits
+# the peak of the one that it was forked from, so a shell does.
+cat >"$folder/peak.py" <<'END'
+import os, sys
+log, result = sys.argv[1:3]
+pid = os.fork()
+if pid == 0:
+    os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 1)
+    os.execv(sys.argv[3], sys.argv[3:])
+_, status, usage = os.wait4(pid, 0)
+open(result, "w").write("%d\n" % (usage.ru_maxrss * 1024))
+sys.exit(os.waitstatus_to_exitcode(status))
+END
+planned() {
+    name=$1 least=$2
+    shift 2
+    check "$name" planned_run "$@"
+    echo "# $name: $figures"
+}
+planned_run() {
+    figures='did not run'
+    python3 "$folder/peak.py" "$folder/log" "$folder/peak" "$HETERPS" "$@" --log json </dev/null || { tail -n 3 "$folder/log"; return 1; }
+    peak=$(cat "$folder/peak") plan=$(event_number start memory_bytes "$folder/log") said=$(event_number done resident_bytes_max "$folder/log") &&
+        rows=$(event_number done used_bytes "$folder/log") || return 1
+    figures=$(awk -v peak="$peak" -v plan="$plan" -v rows="$rows" 'BEGIN { printf "peak %.1f MiB, plan %.1f MiB (%.3f), rows %.1f MiB", peak / 1048576, plan / 1048576, peak / plan, rows / 1048576 }')
+    echo "$figures"
+    head -n 1 "$folder/log"
+    # What the program says of itself is what the system says, but for the kernel's rounding and what the end of the run still takes.
+    awk -v peak="$peak" -v plan="$plan" -v least="$least" -v said="$said" 'BEGIN { exit !(peak <= 1.10 * plan && peak >= least * plan && said <= 1.02 * peak) }'
+}
+
+small=$folder/ctrdnn1.bin large=$folder/ctrdnn.bin
+heterps compile samples/ctrdnn1.cfg -o "$small" --set store.ram=64MiB && heterps compile samples/ctrdnn.cfg -o "$large" --set store.ram=64MiB &&
+    heterps gen criteo --rows 90000 --seed 41 --vocab 30000 --zipf 0 -o "$folder/small.tsv" && heterps gen criteo --rows 40000 --seed 41 --vocab 17500 --zipf 0 -o "$folder/large.tsv" &&
+    heterps gen criteo --rows 30000 --seed 42 --vocab 30000 --zipf 0 -o "$folder/test.tsv" || { echo "not ok 1 - fixture"; exit 1; }
+gzip -1 -c "$folder/small.tsv" >"$folder/small.gz"
+
+planned 'ctrdnn1, rows fill the budget' 0.8 "$small" --data "$folder/small.tsv" --threads 2
+planned 'ctrdnn1, gzip' 0.8 "$small" --data "$folder/small.gz" --threads 1
+planned 'ctrdnn1, shuffled, with an evaluation and a save' 0.8 "$small" --data "$folder/small.tsv" --eval "$folder/test.tsv" --out "$folder/model" --set data.shuffle=20000
+planned 'ctrdnn1, resumed from a model that fills the budget' 0.8 "$small" --data "$folder/small.tsv" --resume "$folder/model" --set data.shuffle=20000
+planned 'ctrdnn1, few rows' 0.3 "$small" --data "$folder/test.tsv" --set train.steps_max=60
+planned 'ctrdnn, rows fill the budget' 0.8 "$large" --data "$folder/large.tsv" --threads 3
+planned 'ctrdnn, large batch in 4 lanes' 0.3 "$large" --data "$folder/large.tsv" --set train.batch=4096 --set train.lanes=4 --set train.steps_max=6
+
+# A plan that this process cannot have is refused before anything is trained.
+refused() {
+    (ulimit -v 60000 && "$HETERPS" "$small" --data "$folder/small.tsv" --out "$folder/refused" -q >"$folder/out" 2>"$folder/err" </dev/null)
+    [ $? = 1 ] && is_one_error 'store\.ram' && [ ! -e "$folder/refused/manifest.json" ]
+}
+check 'a plan beyond what the process may have: error names store.ram' refused
+finish

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Outputs belong to whoever opened them: predictions go where the shell has come to, a closed output is nobody's file, a disk that fills up
+# takes nothing from what was there; and a budget that cannot be had names its setting.
+. "$(dirname "$0")/lib.sh"
+. tests/e2e/process.sh
+graph=$folder/graph.bin data=$folder/data.tsv model=$folder/model
+heterps gen criteo --rows 2000 --seed 5 -o "$data" && heterps compile samples/ctrdnn1.cfg -o "$graph" --set store.ram=4MiB --set train.batch=64 &&
+    heterps "$graph" --data "$data" --out "$model" || { echo "not ok 1 - fixture"; exit 1; }
+# Standard output belongs to whoever opened it.
+predicted() { heterps predict "$graph" --model "$model" --data "$data" "$@"; }
+predicted -o "$folder/expected" || echo "not ok 999 - predict"
+appends() { { echo first; } >"$folder/appended" && predicted >>"$folder/appended" && { echo first; cat "$folder/expected"; } | cmp - "$folder/appended"; }
+follows() { { echo first; predicted; echo last; } >"$folder/followed" && { echo first; cat "$folder/expected"; echo last; } | cmp - "$folder/followed"; }
+pipes() { predicted | cmp - "$folder/expected"; }
+spares() { # with standard output closed no file of ours may get its number
+    cp "$data" "$folder/spared.tsv" && cp -R "$model" "$folder/spared" && cp "$graph" "$folder/spared.bin"
+    "$HETERPS" predict "$folder/spared.bin" --model "$folder/spared" --data "$folder/spared.tsv" -q >&- </dev/null
+    cmp "$data" "$folder/spared.tsv" && cmp "$graph" "$folder/spared.bin" && diff -r "$model" "$folder/spared"
+}
+check 'predict: a pipe' pipes
+check 'predict >>: appends' appends
+check 'predict >: begins where the shell has come to' follows
+check 'predict >&-: no file is written to' spares
+
+measured "$graph" "$model" "$data" >"$folder/expected" || echo "not ok 999 - eval"
+still_whole() { measured "$graph" "$model" "$data" >"$folder/now" && diff "$folder/expected" "$folder/now"; }
+cfg=samples/ctrdnn1.cfg table_file=$(basename "$model"/emb.*)
+# A file-size limit, in blocks of 512 bytes, stands for a disk that fills up.
+limited() { # BLOCKS PATTERN ARGUMENT...
+    blocks=$1 pattern=$2
+    shift 2
+    (ulimit -f "$blocks" && "$HETERPS" "$@" >"$folder/out" 2>"$folder/err" </dev/null)
+    [ $? = 1 ] && is_one_error "$pattern"
+}
+save_blocks=$(($(wc -c <"$model/$table_file") / 512 / 2))
+limited_save() {
+    find "$model" -type f | sort >"$folder/names"
+    limited "$save_blocks" 'model/emb\.[0-9].*: .*(large|space)' "$graph" --data "$data" --resume "$model" --set train.epochs=2 -q &&
+        still_whole && find "$model" -type f | sort | diff "$folder/names" -
+}
+limited_predict() { echo old >"$folder/old" && limited 1 'old' predict "$graph" --model "$model" --data "$data" -o "$folder/old" && [ "$(cat "$folder/old")" = old ]; }
+limited_compile() { echo old >"$folder/old" && limited 1 'old' compile "$cfg" -o "$folder/old" && [ "$(cat "$folder/old")" = old ]; }
+limited_gen() { echo old >"$folder/old" && limited 10 'old' gen criteo --rows 5000 -o "$folder/old" && [ "$(cat "$folder/old")" = old ]; }
+limited_export() { mkdir -p "$folder/x" && echo old >"$folder/x/emb.safetensors" && limited 1 'x/' export "$graph" --model "$model" -o "$folder/x" && [ "$(cat "$folder/x/emb.safetensors")" = old ]; }
+check 'saving beyond a file-size limit: error, the old model is whole, nothing is left' limited_save
+check 'predict beyond a file-size limit: error, the old file stays' limited_predict
+check 'compile beyond a file-size limit: error, the old file stays' limited_compile
+check 'gen beyond a file-size limit: error, the old file stays' limited_gen
+check 'export beyond a file-size limit: error, the old file stays' limited_export
+
+# In a mount namespace of its own, so that nothing is left mounted.
+disk_full() {
+    unshare -m sh -c '
+        mount -t tmpfs -o size=$(($(du -sk "$2" | cut -f 1) * 3 / 2))k none "$5" && cp -R "$2" "$5/model" || exit 9
+        "$1" "$3" --data "$4" --resume "$5/model" --set train.epochs=2 -q >"$5.out" 2>"$5.err" </dev/null
+        echo $? >"$5.status"
+        rm -rf "$2" && cp -R "$5/model" "$2"' sh "$HETERPS" "$folder/disk.model" "$graph" "$data" "$folder/disk" || return 1
+    mv "$folder/disk.out" "$folder/out" && mv "$folder/disk.err" "$folder/err" && [ "$(cat "$folder/disk.status")" = 1 ] && is_one_error 'disk/model/.*No space left' || return 1
+    diff -r "$model" "$folder/disk.model"
+}
+cp -R "$model" "$folder/disk.model" && mkdir "$folder/disk"
+if [ "$(id -u)" = 0 ] && unshare -m mount -t tmpfs none "$folder/disk" 2>/dev/null; then
+    check 'saving on a full disk: error, the old model is whole, nothing is left' disk_full
+else
+    skip 'saving on a full disk' 'needs a user who may mount'
+fi
+check 'the model is as it was' still_whole
+check 'store.ram: more than there is: error names it' fails_so 1 'store\.ram' "$graph" --data "$data" --set store.ram=100TiB -q
+finish
