@@ -12,7 +12,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define BLOCK_BYTES ((size_t)16 << 10)
+#define BLOCK_BYTES       ((size_t)16 << 10)
 #define EXCERPT_BYTES_MAX 60 /* of the user's text in a message */
 
 struct block {
@@ -100,7 +100,9 @@ static bool is_key(struct piece p)
 }
 
 /* For %.*s%s: the beginning of a piece, and dots if that is not all. */
-#define EXCERPT(p) ((p).bytes > EXCERPT_BYTES_MAX ? EXCERPT_BYTES_MAX : (int)(p).bytes), (p).begin, ((p).bytes > EXCERPT_BYTES_MAX ? "..." : "")
+#define EXCERPT(p)                                                                                                     \
+    ((p).bytes > EXCERPT_BYTES_MAX ? EXCERPT_BYTES_MAX : (int)(p).bytes), (p).begin,                                   \
+        ((p).bytes > EXCERPT_BYTES_MAX ? "..." : "")
 
 /* Names seen so far, for ini_parse alone: open addressing, at most half full, indices from 1 so that 0 is free. An
  * item is a section (entry_index SEEN_SECTION) or an entry of one. */
@@ -118,13 +120,16 @@ static bool is_same_section(const struct ini_section *section, const char *kind,
     return strcmp(section->kind, kind) == 0 && strcmp(section->name, name) == 0;
 }
 
-/* The place of a section (key NULL) or of a key in the section of that index: its item, or the free one it would take. */
-static struct seen_item *seen_find(const struct seen *seen, const struct ini *ini, uint32_t section_index, const char *key)
+/* The place of a section (key NULL) or of a key in the section of that index: its item, or the free one it would
+ * take. */
+static struct seen_item *seen_find(const struct seen *seen, const struct ini *ini, uint32_t section_index,
+                                   const char *key)
 {
     const struct ini_section *section = &ini->sections[section_index];
-    uint64_t hash = key ? XXH3_64bits_withSeed(key, strlen(key), section_index)
-                        : XXH3_64bits_withSeed(section->kind, strlen(section->kind),
-                                               XXH3_64bits_withSeed(section->name, strlen(section->name), SEEN_SECTION));
+    uint64_t hash =
+        key ? XXH3_64bits_withSeed(key, strlen(key), section_index)
+            : XXH3_64bits_withSeed(section->kind, strlen(section->kind),
+                                   XXH3_64bits_withSeed(section->name, strlen(section->name), SEEN_SECTION));
     for (size_t i = hash & seen->mask;; i = (i + 1) & seen->mask) {
         struct seen_item *item = &seen->items[i];
         if (item->section_index_plus1 == 0) return item;
@@ -158,10 +163,12 @@ static status entry_add(struct ini *ini, struct ini_section *section, const char
 static status parse_section(struct ini *ini, struct seen *seen, struct piece text, uint32_t line)
 {
     const char *close = memchr(text.begin, ']', text.bytes);
-    if (!close) FAIL(INVALID, "%s:%u: expected ']' after the section's name, found \"%.*s%s\"", ini->path, line, EXCERPT(text));
+    if (!close)
+        FAIL(INVALID, "%s:%u: expected ']' after the section's name, found \"%.*s%s\"", ini->path, line, EXCERPT(text));
     struct piece behind = {close + 1, (size_t)(text.begin + text.bytes - close - 1)};
     if (behind.bytes > 0)
-        FAIL(INVALID, "%s:%u: expected the end of the line after ']', found \"%.*s%s\"", ini->path, line, EXCERPT(behind));
+        FAIL(INVALID, "%s:%u: expected the end of the line after ']', found \"%.*s%s\"", ini->path, line,
+             EXCERPT(behind));
     struct piece inner = piece_trim((struct piece){text.begin + 1, text.bytes - 2});
     struct piece kind = inner;
     for (kind.bytes = 0; kind.bytes < inner.bytes && !is_space(inner.begin[kind.bytes]);) kind.bytes++;
@@ -173,14 +180,16 @@ static status parse_section(struct ini *ini, struct seen *seen, struct piece tex
             FAIL(INVALID, "%s:%u: expected [kind] or [kind name], found \"%.*s%s\"", ini->path, line, EXCERPT(text));
     }
     if (kind.bytes > INI_NAME_BYTES_MAX || name.bytes > INI_NAME_BYTES_MAX)
-        FAIL(INVALID, "%s:%u: expected names of at most %u bytes, found \"%.*s%s\"", ini->path, line, INI_NAME_BYTES_MAX, EXCERPT(text));
+        FAIL(INVALID, "%s:%u: expected names of at most %u bytes, found \"%.*s%s\"", ini->path, line,
+             INI_NAME_BYTES_MAX, EXCERPT(text));
     if (ini->section_count == INI_SECTIONS_MAX)
         FAIL(INVALID, "%s:%u: expected at most %u sections, found another", ini->path, line, INI_SECTIONS_MAX);
     TRY(section_add(ini, ini_copy(ini, kind.begin, kind.bytes), ini_copy(ini, name.begin, name.bytes), line));
     struct seen_item *item = seen_find(seen, ini, ini->section_count - 1, NULL);
     if (item->section_index_plus1 != 0)
-        FAIL(INVALID, "%s:%u: [%.*s%s%.*s] is here a second time; the first is in line %u", ini->path, line, (int)kind.bytes, kind.begin,
-             name.bytes > 0 ? " " : "", (int)name.bytes, name.begin, ini->sections[item->section_index_plus1 - 1].line);
+        FAIL(INVALID, "%s:%u: [%.*s%s%.*s] is here a second time; the first is in line %u", ini->path, line,
+             (int)kind.bytes, kind.begin, name.bytes > 0 ? " " : "", (int)name.bytes, name.begin,
+             ini->sections[item->section_index_plus1 - 1].line);
     *item = (struct seen_item){ini->section_count, SEEN_SECTION};
     return ST_OK;
 }
@@ -189,26 +198,30 @@ static status parse_section(struct ini *ini, struct seen *seen, struct piece tex
 static status parse_entry(struct ini *ini, struct seen *seen, struct piece text, uint32_t line)
 {
     const char *equals = memchr(text.begin, '=', text.bytes);
-    if (!equals) FAIL(INVALID, "%s:%u: expected key = value or [section], found \"%.*s%s\"", ini->path, line, EXCERPT(text));
+    if (!equals)
+        FAIL(INVALID, "%s:%u: expected key = value or [section], found \"%.*s%s\"", ini->path, line, EXCERPT(text));
     struct piece key = piece_trim((struct piece){text.begin, (size_t)(equals - text.begin)});
     struct piece value = piece_trim((struct piece){equals + 1, (size_t)(text.begin + text.bytes - equals - 1)});
     if (!is_key(key))
-        FAIL(INVALID, "%s:%u: expected a key of letters, digits, _ and - before '=', found \"%.*s%s\"", ini->path, line, EXCERPT(key));
+        FAIL(INVALID, "%s:%u: expected a key of letters, digits, _ and - before '=', found \"%.*s%s\"", ini->path, line,
+             EXCERPT(key));
     if (key.bytes > INI_NAME_BYTES_MAX)
-        FAIL(INVALID, "%s:%u: expected a key of at most %u bytes, found %zu: \"%.*s%s\"", ini->path, line, INI_NAME_BYTES_MAX, key.bytes, EXCERPT(key));
+        FAIL(INVALID, "%s:%u: expected a key of at most %u bytes, found %zu: \"%.*s%s\"", ini->path, line,
+             INI_NAME_BYTES_MAX, key.bytes, EXCERPT(key));
     if (value.bytes > INI_VALUE_BYTES_MAX)
-        FAIL(INVALID, "%s:%u: %.*s: expected a value of at most %u bytes, found %zu", ini->path, line, (int)key.bytes, key.begin,
-             INI_VALUE_BYTES_MAX, value.bytes);
+        FAIL(INVALID, "%s:%u: %.*s: expected a value of at most %u bytes, found %zu", ini->path, line, (int)key.bytes,
+             key.begin, INI_VALUE_BYTES_MAX, value.bytes);
     if (ini->section_count == 0)
-        FAIL(INVALID, "%s:%u: expected a [section] before the first key, found \"%.*s%s\"", ini->path, line, EXCERPT(text));
+        FAIL(INVALID, "%s:%u: expected a [section] before the first key, found \"%.*s%s\"", ini->path, line,
+             EXCERPT(text));
     uint32_t section_index = ini->section_count - 1;
     struct ini_section *section = &ini->sections[section_index];
     char *key_copy = ini_copy(ini, key.begin, key.bytes), *value_copy = ini_copy(ini, value.begin, value.bytes);
     if (key_copy) {
         struct seen_item *item = seen_find(seen, ini, section_index, key_copy);
         if (item->section_index_plus1 != 0)
-            return ini_fail(ini, section, &(struct ini_entry){key_copy, "", line}, "is here a second time; the first is in line %u",
-                            section->entries[item->entry_index].line);
+            return ini_fail(ini, section, &(struct ini_entry){key_copy, "", line},
+                            "is here a second time; the first is in line %u", section->entries[item->entry_index].line);
         *item = (struct seen_item){section_index + 1, section->entry_count};
     }
     return entry_add(ini, section, key_copy, value_copy, line);
@@ -226,11 +239,14 @@ static status parse_lines(struct ini *ini, struct seen *seen, struct piece text)
         if (newline && whole.bytes > 0 && whole.begin[whole.bytes - 1] == '\r') whole.bytes--;
         for (size_t i = 0; i < whole.bytes; i++)
             if ((unsigned char)whole.begin[i] < 0x20 && whole.begin[i] != '\t')
-                FAIL(INVALID, "%s:%u: expected text, found byte 0x%02x in column %zu", ini->path, line, (unsigned char)whole.begin[i], i + 1);
+                FAIL(INVALID, "%s:%u: expected text, found byte 0x%02x in column %zu", ini->path, line,
+                     (unsigned char)whole.begin[i], i + 1);
         struct piece content = piece_trim((struct piece){whole.begin, comment_find(whole)});
         if (content.bytes == 0) continue;
-        if (content.begin[0] == '[') TRY(parse_section(ini, seen, content, line));
-        else TRY(parse_entry(ini, seen, content, line));
+        if (content.begin[0] == '[')
+            TRY(parse_section(ini, seen, content, line));
+        else
+            TRY(parse_entry(ini, seen, content, line));
     }
     return ST_OK;
 }
@@ -239,11 +255,11 @@ static status parse_lines(struct ini *ini, struct seen *seen, struct piece text)
 static size_t text_write(const struct ini *ini, char *out)
 {
     size_t bytes = 0;
-#define PUT(string)                                                                                                 \
-    do {                                                                                                            \
-        size_t string_bytes_ = strlen(string);                                                                      \
-        if (out) memcpy(out + bytes, string, string_bytes_);                                                        \
-        bytes += string_bytes_;                                                                                     \
+#define PUT(string)                                                                                                    \
+    do {                                                                                                               \
+        size_t string_bytes_ = strlen(string);                                                                         \
+        if (out) memcpy(out + bytes, string, string_bytes_);                                                           \
+        bytes += string_bytes_;                                                                                        \
     } while (0)
     for (uint32_t i = 0; i < ini->section_count; i++) {
         const struct ini_section *section = &ini->sections[i];
@@ -278,8 +294,10 @@ char *ini_text(const struct ini *ini, size_t *bytes)
 /* Parses into an ini that has its path; on failure what it holds is the caller's to free. */
 static status parse(struct ini *ini, struct piece text)
 {
-    if (text.bytes > INI_TEXT_BYTES_MAX) FAIL(INVALID, "%s: expected at most %u bytes, found %zu", ini->path, INI_TEXT_BYTES_MAX, text.bytes);
-    if (text.bytes >= 3 && memcmp(text.begin, "\xEF\xBB\xBF", 3) == 0) text.begin += 3, text.bytes -= 3; /* byte order mark */
+    if (text.bytes > INI_TEXT_BYTES_MAX)
+        FAIL(INVALID, "%s: expected at most %u bytes, found %zu", ini->path, INI_TEXT_BYTES_MAX, text.bytes);
+    if (text.bytes >= 3 && memcmp(text.begin, "\xEF\xBB\xBF", 3) == 0)
+        text.begin += 3, text.bytes -= 3; /* byte order mark */
 
     size_t line_count = 1, item_count = 16;
     for (size_t i = 0; i < text.bytes; i++) line_count += text.begin[i] == '\n';
@@ -292,7 +310,8 @@ static status parse(struct ini *ini, struct piece text)
     /* So that the canonical text can be read again. */
     size_t canonical_bytes = text_write(ini, NULL);
     if (canonical_bytes > INI_TEXT_BYTES_MAX)
-        FAIL(INVALID, "%s: expected at most %u bytes with one space on each side of '=', found %zu", ini->path, INI_TEXT_BYTES_MAX, canonical_bytes);
+        FAIL(INVALID, "%s: expected at most %u bytes with one space on each side of '=', found %zu", ini->path,
+             INI_TEXT_BYTES_MAX, canonical_bytes);
     return ST_OK;
 }
 
@@ -320,7 +339,8 @@ const struct ini_entry *ini_entry_find(const struct ini_section *section, const 
     return NULL;
 }
 
-status ini_fail(const struct ini *ini, const struct ini_section *section, const struct ini_entry *entry, const char *format, ...)
+status ini_fail(const struct ini *ini, const struct ini_section *section, const struct ini_entry *entry,
+                const char *format, ...)
 {
     char message[8192];
     va_list arguments;
@@ -332,8 +352,8 @@ status ini_fail(const struct ini *ini, const struct ini_section *section, const 
     const char *word = section->name[0] ? section->name : section->kind;
     if (entry && entry->line == 0) FAIL(USAGE, "--set %s.%s: %s", word, entry->key, message);
     if (!entry && section->line == 0) FAIL(USAGE, "--set %s: %s", word, message);
-    FAIL(INVALID, "%s:%u: [%s%s%s]%s%s: %s", ini->path, entry ? entry->line : section->line, section->kind, section->name[0] ? " " : "",
-         section->name, entry ? " " : "", entry ? entry->key : "", message);
+    FAIL(INVALID, "%s:%u: [%s%s%s]%s%s: %s", ini->path, entry ? entry->line : section->line, section->kind,
+         section->name[0] ? " " : "", section->name, entry ? " " : "", entry ? entry->key : "", message);
 }
 
 /* Edit distance: insertions, deletions, replacements, and exchanges of two neighbours, each letter touched once (the
@@ -412,29 +432,33 @@ static status fail_unknown(const struct ini *ini, const char *assignment, const 
     }
     for (; kinds && *kinds; kinds++) nearest_offer(&nearest, &distance, word, *kinds);
     if (of_kind_count > 1)
-        FAIL(USAGE, "--set %s: there are %u sections [%s ...]; name one, as in %s.key=value", assignment, of_kind_count, word, example);
-    if (nearest) FAIL(USAGE, "--set %s: no section of %s is called \"%s\"; did you mean \"%s\"?", assignment, ini->path, word, nearest);
+        FAIL(USAGE, "--set %s: there are %u sections [%s ...]; name one, as in %s.key=value", assignment, of_kind_count,
+             word, example);
+    if (nearest)
+        FAIL(USAGE, "--set %s: no section of %s is called \"%s\"; did you mean \"%s\"?", assignment, ini->path, word,
+             nearest);
     FAIL(USAGE, "--set %s: no section of %s is called \"%s\"", assignment, ini->path, word);
 }
 
 /* The section that `word` calls; *section NULL if it is one of kinds and absent. */
-static status section_resolve(struct ini *ini, const char *assignment, const char *word, const char *const *kinds, struct ini_section **section)
+static status section_resolve(struct ini *ini, const char *assignment, const char *word, const char *const *kinds,
+                              struct ini_section **section)
 {
     *section = NULL;
     for (uint32_t i = 0; i < ini->section_count; i++) {
         struct ini_section *other = &ini->sections[i];
         if (!is_called(ini, other, word)) continue;
         if (*section)
-            FAIL(USAGE, "--set %s: \"%s\" may be [%s%s%s] in line %u or [%s%s%s] in line %u", assignment, word, (*section)->kind,
-                 (*section)->name[0] ? " " : "", (*section)->name, (*section)->line, other->kind, other->name[0] ? " " : "", other->name,
-                 other->line);
+            FAIL(USAGE, "--set %s: \"%s\" may be [%s%s%s] in line %u or [%s%s%s] in line %u", assignment, word,
+                 (*section)->kind, (*section)->name[0] ? " " : "", (*section)->name, (*section)->line, other->kind,
+                 other->name[0] ? " " : "", other->name, other->line);
         *section = other;
     }
     if (!*section && !is_in(word, kinds)) return fail_unknown(ini, assignment, word, kinds);
     /* The name of a section of another kind is also that of a section which could be made. */
     if (*section && is_in(word, kinds) && strcmp((*section)->kind, word) != 0)
-        FAIL(USAGE, "--set %s: \"%s\" may be [%s %s] in line %u or a section [%s]; write [%s] into %s", assignment, word, (*section)->kind,
-             (*section)->name, (*section)->line, word, word, ini->path);
+        FAIL(USAGE, "--set %s: \"%s\" may be [%s %s] in line %u or a section [%s]; write [%s] into %s", assignment,
+             word, (*section)->kind, (*section)->name, (*section)->line, word, word, ini->path);
     return ST_OK;
 }
 
@@ -448,15 +472,18 @@ status ini_set(struct ini *ini, const char *assignment, const char *const *kinds
     struct piece key = piece_trim((struct piece){dot + 1, (size_t)(equals - dot - 1)});
     struct piece value = piece_trim((struct piece){equals + 1, strlen(equals + 1)});
     if (word.bytes == 0 || word.bytes > INI_NAME_BYTES_MAX)
-        FAIL(USAGE, "--set %s: expected a section of 1 to %u bytes, found %zu", assignment, INI_NAME_BYTES_MAX, word.bytes);
+        FAIL(USAGE, "--set %s: expected a section of 1 to %u bytes, found %zu", assignment, INI_NAME_BYTES_MAX,
+             word.bytes);
     if (!is_key(key) || key.bytes > INI_NAME_BYTES_MAX)
-        FAIL(USAGE, "--set %s: expected a key of at most %u letters, digits, _ and -, found \"%.*s%s\"", assignment, INI_NAME_BYTES_MAX, EXCERPT(key));
+        FAIL(USAGE, "--set %s: expected a key of at most %u letters, digits, _ and -, found \"%.*s%s\"", assignment,
+             INI_NAME_BYTES_MAX, EXCERPT(key));
     if (value.bytes > INI_VALUE_BYTES_MAX)
-        FAIL(USAGE, "--set %.*s: expected a value of at most %u bytes, found %zu", (int)(equals - assignment), assignment, INI_VALUE_BYTES_MAX,
-             value.bytes);
+        FAIL(USAGE, "--set %.*s: expected a value of at most %u bytes, found %zu", (int)(equals - assignment),
+             assignment, INI_VALUE_BYTES_MAX, value.bytes);
     for (size_t i = 0; i < value.bytes; i++) {
         unsigned char c = (unsigned char)value.begin[i];
-        if (c < 0x20 && c != '\t') FAIL(USAGE, "--set %.*s: expected text, found byte 0x%02x", (int)(equals - assignment), assignment, c);
+        if (c < 0x20 && c != '\t')
+            FAIL(USAGE, "--set %.*s: expected text, found byte 0x%02x", (int)(equals - assignment), assignment, c);
         /* The value is kept as text, where this would begin a comment. */
         if (i > 0 && is_comment(value.begin[i]) && is_space(value.begin[i - 1]))
             FAIL(USAGE, "--set %s: a value cannot hold '%c' after white space", assignment, c);
@@ -472,7 +499,8 @@ status ini_set(struct ini *ini, const char *assignment, const char *const *kinds
     if (text_write(ini, NULL) + word.bytes + key.bytes + value.bytes + 8 > INI_TEXT_BYTES_MAX)
         FAIL(USAGE, "--set %s: with it %s would have more than %u bytes", assignment, ini->path, INI_TEXT_BYTES_MAX);
     if (!section) {
-        if (ini->section_count == INI_SECTIONS_MAX) FAIL(USAGE, "--set %s: %s has %u sections already", assignment, ini->path, INI_SECTIONS_MAX);
+        if (ini->section_count == INI_SECTIONS_MAX)
+            FAIL(USAGE, "--set %s: %s has %u sections already", assignment, ini->path, INI_SECTIONS_MAX);
         TRY(section_add(ini, word_copy, "", 0));
         section = &ini->sections[ini->section_count - 1];
     }

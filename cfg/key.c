@@ -21,7 +21,8 @@ static bool digits_read(const char **text, uint64_t *value)
     const char *at = *text;
     uint64_t sum = 0;
     for (; is_digit(*at); at++)
-        if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, (uint64_t)(*at - '0'), &sum)) return false;
+        if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, (uint64_t)(*at - '0'), &sum))
+            return false;
     if (at == *text) return false;
     *text = at;
     *value = sum;
@@ -49,7 +50,8 @@ static void point_locale_make(void)
     CHECK(point_locale != (locale_t)0);
 }
 
-/* [+-] digits [. digits] [e [+-] digits], with a digit before or after the point; nothing else that strtod would take. */
+/* [+-] digits [. digits] [e [+-] digits], with a digit before or after the point; nothing else that strtod would
+ * take. */
 static bool is_decimal(const char *text)
 {
     size_t digit_count = 0;
@@ -109,7 +111,8 @@ bool cfg_parse_bytes(const char *text, uint64_t *value)
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(text, units[i].name) != 0) continue;
         if (units[i].bytes == 1 && fraction_unit != 1) return false; /* no half bytes */
-        unsigned __int128 bytes = (unsigned __int128)whole * units[i].bytes + (unsigned __int128)fraction * units[i].bytes / fraction_unit;
+        unsigned __int128 bytes =
+            (unsigned __int128)whole * units[i].bytes + (unsigned __int128)fraction * units[i].bytes / fraction_unit;
         if (bytes > UINT64_MAX) return false;
         *value = (uint64_t)bytes;
         return true;
@@ -128,8 +131,10 @@ char *cfg_bytes_text(char *buffer, size_t buffer_bytes, uint64_t bytes)
         uint64_t one = UINT64_C(1) << (10 * unit);
         tenths = (uint64_t)(((unsigned __int128)bytes * 10 + one / 2) / one);
     }
-    if (tenths % 10 == 0) snprintf(buffer, buffer_bytes, "%" PRIu64 " %s", tenths / 10, units[unit]);
-    else snprintf(buffer, buffer_bytes, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[unit]);
+    if (tenths % 10 == 0)
+        snprintf(buffer, buffer_bytes, "%" PRIu64 " %s", tenths / 10, units[unit]);
+    else
+        snprintf(buffer, buffer_bytes, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[unit]);
     return buffer;
 }
 
@@ -142,7 +147,10 @@ static char *number_text(char buffer[32], double value)
     return buffer;
 }
 
-static bool is_number(enum cfg_type type) { return type == CFG_U32 || type == CFG_U64 || type == CFG_F32 || type == CFG_BYTES; }
+static bool is_number(enum cfg_type type)
+{
+    return type == CFG_U32 || type == CFG_U64 || type == CFG_F32 || type == CFG_BYTES;
+}
 
 /* "1..65536", "cut, error", "yes, no" or "". */
 static char *range_text(char *buffer, size_t buffer_bytes, const struct cfg_key *key)
@@ -168,7 +176,9 @@ static char *range_text(char *buffer, size_t buffer_bytes, const struct cfg_key 
 static char *expected_text(char *buffer, size_t buffer_bytes, const struct cfg_key *key)
 {
     static const char *const nouns[] = {
-        [CFG_U32] = "a whole number", [CFG_U64] = "a whole number", [CFG_F32] = "a number",
+        [CFG_U32] = "a whole number",
+        [CFG_U64] = "a whole number",
+        [CFG_F32] = "a number",
         [CFG_BYTES] = "a size like 4096, 64KiB, 1.5GiB or 2GB",
     };
     char range[512], least[32], most[32];
@@ -182,10 +192,11 @@ static char *expected_text(char *buffer, size_t buffer_bytes, const struct cfg_k
     }
     default: {
         bool is_bytes = key->type == CFG_BYTES, has_unit = key->unit[0] && !is_bytes;
-        const char *from = is_bytes ? cfg_bytes_text(least, sizeof least, (uint64_t)key->min) : number_text(least, key->min);
+        const char *from =
+            is_bytes ? cfg_bytes_text(least, sizeof least, (uint64_t)key->min) : number_text(least, key->min);
         const char *to = is_bytes ? cfg_bytes_text(most, sizeof most, (uint64_t)key->max) : number_text(most, key->max);
-        snprintf(buffer, buffer_bytes, "%s from %s to %s%s%s%s", nouns[key->type], from, to, has_unit ? " (" : "", has_unit ? key->unit : "",
-                 has_unit ? ")" : "");
+        snprintf(buffer, buffer_bytes, "%s from %s to %s%s%s%s", nouns[key->type], from, to, has_unit ? " (" : "",
+                 has_unit ? key->unit : "", has_unit ? ")" : "");
     }
     }
     return buffer;
@@ -224,7 +235,8 @@ static bool value_read(const struct cfg_key *key, const char *text, void *out)
         return true;
     }
     case CFG_F32:
-        if (!cfg_parse_f64(text, &number) || number < key->min || number > key->max || !isfinite((float)number)) return false;
+        if (!cfg_parse_f64(text, &number) || number < key->min || number > key->max || !isfinite((float)number))
+            return false;
         memcpy(field, &(float){(float)number}, sizeof(float));
         return true;
     case CFG_BOOL: {
@@ -269,20 +281,25 @@ static status fail_unknown(const struct ini *ini, const struct ini_section *sect
     return ini_fail(ini, section, entry, "no such key; expected one of %s", list);
 }
 
-static status fail_value(const struct ini *ini, const struct ini_section *section, const struct ini_entry *entry, const struct cfg_key *key)
+static status fail_value(const struct ini *ini, const struct ini_section *section, const struct ini_entry *entry,
+                         const struct cfg_key *key)
 {
     char expected[1024];
     expected_text(expected, sizeof expected, key);
     const char *dots = strlen(entry->value) > 60 ? "..." : "";
     const char *nearest = key->type == CFG_CHOICE ? ini_nearest(entry->value, key->choices) : NULL;
-    if (nearest) return ini_fail(ini, section, entry, "expected %s, found \"%.60s%s\"; did you mean \"%s\"?", expected, entry->value, dots, nearest);
+    if (nearest)
+        return ini_fail(ini, section, entry, "expected %s, found \"%.60s%s\"; did you mean \"%s\"?", expected,
+                        entry->value, dots, nearest);
     return ini_fail(ini, section, entry, "expected %s, found \"%.60s%s\"", expected, entry->value, dots);
 }
 
-status cfg_read(const struct ini *ini, const struct ini_section *section, const struct cfg_key *keys, size_t key_count, void *out)
+status cfg_read(const struct ini *ini, const struct ini_section *section, const struct cfg_key *keys, size_t key_count,
+                void *out)
 {
     for (uint32_t i = 0; section && i < section->entry_count; i++)
-        if (!key_find(keys, key_count, section->entries[i].key)) return fail_unknown(ini, section, &section->entries[i], keys, key_count);
+        if (!key_find(keys, key_count, section->entries[i].key))
+            return fail_unknown(ini, section, &section->entries[i], keys, key_count);
     for (size_t i = 0; i < key_count; i++) {
         const struct cfg_key *key = &keys[i];
         const struct ini_entry *entry = section ? ini_entry_find(section, key->name) : NULL;
@@ -309,12 +326,12 @@ struct key_row {
 static void key_row_make(struct key_row *row, const struct cfg_key *key)
 {
     *row = (struct key_row){.column = {
-        [COLUMN_NAME] = key->name,
-        [COLUMN_TYPE] = type_names[key->type],
-        [COLUMN_DEFAULT] = key->fallback ? key->fallback : "required",
-        [COLUMN_RANGE] = row->range,
-        [COLUMN_UNIT] = key->unit,
-    }};
+                                [COLUMN_NAME] = key->name,
+                                [COLUMN_TYPE] = type_names[key->type],
+                                [COLUMN_DEFAULT] = key->fallback ? key->fallback : "required",
+                                [COLUMN_RANGE] = row->range,
+                                [COLUMN_UNIT] = key->unit,
+                            }};
     range_text(row->range, sizeof row->range, key);
 }
 

@@ -11,33 +11,34 @@
 #include "cfg/ini.h"
 
 enum cfg_type {
-    CFG_U32,   /* uint32_t; decimal, with k, M, G (powers of 1000) accepted                        */
-    CFG_U64,   /* uint64_t; likewise                                                               */
-    CFG_F32,   /* float; finite                                                                    */
-    CFG_BOOL,  /* bool; yes | no | true | false | on | off | 1 | 0                                  */
-    CFG_TEXT,  /* const char *; any text, points into the ini                                       */
-    CFG_CHOICE,/* uint32_t; index in `choices`                                                     */
-    CFG_BYTES, /* uint64_t; 4096, 64KiB, 1.5GiB, 2GB: a number and an optional unit                  */
+    CFG_U32,    /* uint32_t; decimal, with k, M, G (powers of 1000) accepted                        */
+    CFG_U64,    /* uint64_t; likewise                                                               */
+    CFG_F32,    /* float; finite                                                                    */
+    CFG_BOOL,   /* bool; yes | no | true | false | on | off | 1 | 0                                  */
+    CFG_TEXT,   /* const char *; any text, points into the ini                                       */
+    CFG_CHOICE, /* uint32_t; index in `choices`                                                     */
+    CFG_BYTES,  /* uint64_t; 4096, 64KiB, 1.5GiB, 2GB: a number and an optional unit                  */
 };
 
 struct cfg_key {
     const char *name;
     enum cfg_type type;
-    const char *fallback; /* default as text; NULL: the key is required                              */
-    double min, max;      /* for numbers, both included                                              */
-    const char *unit;     /* "" if it has none                                                       */
-    const char *meaning;  /* one line for --help                                                     */
-    size_t offset;        /* of the field in the struct that cfg_read fills                          */
+    const char *fallback;       /* default as text; NULL: the key is required                              */
+    double min, max;            /* for numbers, both included                                              */
+    const char *unit;           /* "" if it has none                                                       */
+    const char *meaning;        /* one line for --help                                                     */
+    size_t offset;              /* of the field in the struct that cfg_read fills                          */
     const char *const *choices; /* CFG_CHOICE: NULL-terminated                                        */
 };
 
-/* Reads every key of a section into *out by the table; section == NULL gives the defaults. Unknown keys (with the nearest
- * known), wrong types and values out of range fail with file, line, expected and found.
- * Texts point into the ini, or at the table's default: copy them to keep them past ini_free. */
-MUST_USE status cfg_read(const struct ini *ini, const struct ini_section *section, const struct cfg_key *keys, size_t key_count,
-                         void *out);
+/* Reads every key of a section into *out by the table; section == NULL gives the defaults. Unknown keys (with the
+ * nearest known), wrong types and values out of range fail with file, line, expected and found. Texts point into the
+ * ini, or at the table's default: copy them to keep them past ini_free. */
+MUST_USE status cfg_read(const struct ini *ini, const struct ini_section *section, const struct cfg_key *keys,
+                         size_t key_count, void *out);
 
-/* One "  name  type  default  range  unit  meaning" line a key, aligned; for --help and, as a Markdown table, for the README. */
+/* One "  name  type  default  range  unit  meaning" line a key, aligned; for --help and, as a Markdown table, for
+ * the README. */
 void cfg_print(FILE *out, const struct cfg_key *keys, size_t key_count);
 void cfg_print_markdown(FILE *out, const char *section, const struct cfg_key *keys, size_t key_count);
 

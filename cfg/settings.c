@@ -15,7 +15,7 @@ const char *const settings_kinds[] = {"model", "data", "train", "eval", "checkpo
 
 /* The keys of all once-only sections, a section's together, and beside them the kind of each one's section. */
 static const struct cfg_key section_keys[] = {
-#define KEY(section, key, type, fallback, min, max, unit, choices, meaning)                                         \
+#define KEY(section, key, type, fallback, min, max, unit, choices, meaning)                                            \
     {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct settings, section##_##key), choices},
 #define TABLE_KEY(key, type, fallback, min, max, unit, choices, meaning)
 #include "cfg/keys.def"
@@ -31,7 +31,7 @@ static const char *const section_kinds[] = {
 };
 static const struct cfg_key table_keys[] = {
 #define KEY(section, key, type, fallback, min, max, unit, choices, meaning)
-#define TABLE_KEY(key, type, fallback, min, max, unit, choices, meaning)                                            \
+#define TABLE_KEY(key, type, fallback, min, max, unit, choices, meaning)                                               \
     {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct table_settings, key), choices},
 #include "cfg/keys.def"
 #undef KEY

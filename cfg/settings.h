@@ -12,16 +12,19 @@ enum { MISSING_NONE, MISSING_KEY };
 enum { BAD_LINES_ERROR, BAD_LINES_SKIP };
 enum { PRECISION_F32 };
 enum { SYNC_BSP };
-extern const char *const cfg_data_formats[], *const cfg_ids_over[], *const cfg_transforms[], *const cfg_missing[], *const cfg_bad_lines[],
-    *const cfg_precisions[], *const cfg_syncs[]; /* each ends in NULL */
+extern const char *const cfg_data_formats[],
+    *const cfg_ids_over[], *const cfg_transforms[], *const cfg_missing[],
+                                                        *const cfg_bad_lines[],
+                                                            *const cfg_precisions[],
+                                                                *const cfg_syncs[]; /* each ends in NULL */
 
-#define CFG_CTYPE_U32 uint32_t
-#define CFG_CTYPE_U64 uint64_t
-#define CFG_CTYPE_F32 float
-#define CFG_CTYPE_BOOL bool
-#define CFG_CTYPE_TEXT const char *
+#define CFG_CTYPE_U32    uint32_t
+#define CFG_CTYPE_U64    uint64_t
+#define CFG_CTYPE_F32    float
+#define CFG_CTYPE_BOOL   bool
+#define CFG_CTYPE_TEXT   const char *
 #define CFG_CTYPE_CHOICE uint32_t
-#define CFG_CTYPE_BYTES uint64_t
+#define CFG_CTYPE_BYTES  uint64_t
 
 /* data_format, data_path, …, train_batch, …, store_ram: meanings and units in keys.def. Texts belong to the ini. */
 struct settings {
@@ -49,6 +52,7 @@ const struct cfg_key *settings_keys(const char *kind, size_t *key_count);
 
 /* Reads every once-only section of the ini (absent ones give defaults). Sections of other kinds are not looked at. */
 MUST_USE status settings_read(const struct ini *ini, struct settings *settings);
-MUST_USE status settings_read_table(const struct ini *ini, const struct ini_section *section, struct table_settings *table);
+MUST_USE status settings_read_table(const struct ini *ini, const struct ini_section *section,
+                                    struct table_settings *table);
 
 #endif

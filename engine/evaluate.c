@@ -25,7 +25,11 @@ status evaluate_run(struct session *s, struct feed *feed, evaluate_sink *sink, v
         TRY(feed_next(feed, &slot));
         if (slot == NULL || stop_requested()) break;
         if (slot->batch.example_count) {
-            struct op_context c = {.graph = g, .tensor = slot->tensor, .batch = &slot->batch, .ticket = &slot->ticket, .seed = g->header->seed};
+            struct op_context c = {.graph = g,
+                                   .tensor = slot->tensor,
+                                   .batch = &slot->batch,
+                                   .ticket = &slot->ticket,
+                                   .seed = g->header->seed};
             TRY(device_submit(s->device, &c, g->nodes, g->forward_count));
             struct view logit = slot->tensor[g->header->logit_tensor];
             TRY(sink(context, &slot->batch, logit.data, logit.stride));
@@ -53,15 +57,18 @@ status evaluate_measure(struct session *s, struct feed *feed, struct metrics *me
     status st = evaluate_run(s, feed, measure_sink, metrics);
     struct feed_counts counts = feed_counts(feed);
     if (st == ST_OK && metrics->example_count == 0)
-        st = status_fail(ST_INVALID, __FILE__, __LINE__, "the evaluation data has no examples%s", counts.bad_count ? ": every line is malformed" : "");
+        st = status_fail(ST_INVALID, __FILE__, __LINE__, "the evaluation data has no examples%s",
+                         counts.bad_count ? ": every line is malformed" : "");
     if (st == ST_OK) st = metrics_finish(metrics, result);
     TRY(st);
     double seconds = (double)(clock_ns() - begin) * 1e-9;
     char count[27];
-    log_info("eval     step %" PRIu64 ": AUC %.5f, log loss %.5f, normalised entropy %.4f, calibration %.4f (%s examples, %.1f s)",
-             s->model.progress.step, result->auc, result->logloss, result->ne, result->calibration, session_count_text(count, result->example_count),
-             seconds);
-    if (counts.bad_count) log_warning("%" PRIu64 " malformed lines of the evaluation data were skipped", counts.bad_count);
+    log_info("eval     step %" PRIu64
+             ": AUC %.5f, log loss %.5f, normalised entropy %.4f, calibration %.4f (%s examples, %.1f s)",
+             s->model.progress.step, result->auc, result->logloss, result->ne, result->calibration,
+             session_count_text(count, result->example_count), seconds);
+    if (counts.bad_count)
+        log_warning("%" PRIu64 " malformed lines of the evaluation data were skipped", counts.bad_count);
     log_event_begin("eval");
     log_event_u64("step", s->model.progress.step);
     log_event_f64("auc", result->auc);

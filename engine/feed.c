@@ -12,7 +12,7 @@
 struct row_numbers {
     struct row_cell {
         uint32_t stamp, row, step_row;
-    } *cells;
+    } * cells;
     uint32_t cell_mask;
     uint32_t stamp; /* of the current step; 0 is never used */
 };
@@ -37,8 +37,8 @@ struct feed {
     pthread_t thread;
     bool is_started;
     /* the thread's */
-    struct row_numbers *numbers;    /* [table_count]                                                 */
-    struct step_rows *steps;        /* [steps_ahead, table_count]: of step s at s % steps_ahead      */
+    struct row_numbers *numbers; /* [table_count]                                                 */
+    struct step_rows *steps;     /* [steps_ahead, table_count]: of step s at s % steps_ahead      */
     uint32_t steps_ahead;
     uint32_t held; /* a slot that was taken and not used, or SLOT_NONE                               */
     status result;
@@ -48,10 +48,13 @@ struct feed {
     _Atomic bool shared_is_done;
 };
 
-/* --- memory ------------------------------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /* Most distinct rows that a step can touch in a table; the compiler has bounded it by 2^31. */
-static uint32_t step_rows_max(const struct graph *g, uint32_t table) { return g->header->batch * g->tables[table].key_count_max; }
+static uint32_t step_rows_max(const struct graph *g, uint32_t table)
+{
+    return g->header->batch * g->tables[table].key_count_max;
+}
 
 static uint32_t cell_count_of(uint32_t rows_max)
 {
@@ -60,8 +63,8 @@ static uint32_t cell_count_of(uint32_t rows_max)
     return cells;
 }
 
-/* Steps that can have a slot in flight, or be half read, at once: a run of slots covers at most (slots - 1) / micros + 2
- * steps, and the consumer may still be at the update of one more. */
+/* Steps that can have a slot in flight, or be half read, at once: a run of slots covers at most (slots - 1) / micros
+ * + 2 steps, and the consumer may still be at the update of one more. */
 static uint32_t steps_ahead_of(const struct graph *g, uint32_t slot_count)
 {
     return (slot_count - 1) / batch_micro_count(graph_batch(g)) + 3;
@@ -84,7 +87,8 @@ static void slot_layout(struct layout *l, const struct feed_options *o, struct s
     struct batch_shape shape = graph_batch(g);
     struct example_shape example = graph_example(g);
     bool with_scratch = !o->training;
-    size_t batch_bytes = micro_batch_bytes(shape, example), ticket = ticket_bytes(shape, example, g->table_count, spans, with_scratch);
+    size_t batch_bytes = micro_batch_bytes(shape, example),
+           ticket = ticket_bytes(shape, example, g->table_count, spans, with_scratch);
     uint64_t activation_bytes = o->training ? g->header->slot_bytes : g->header->slot_eval_bytes;
     l->bytes += batch_bytes + ticket;
     if (l->arena) {
@@ -127,7 +131,8 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
         feed->field_column = columns + g->header->dense_count;
         feed->ids_max = feed->field_column + g->field_count;
         for (uint32_t i = 0; i < g->header->dense_count; i++) feed->dense_column[i] = g->denses[i].column;
-        for (uint32_t i = 0; i < g->field_count; i++) feed->field_column[i] = g->fields[i].column, feed->ids_max[i] = g->fields[i].ids_max;
+        for (uint32_t i = 0; i < g->field_count; i++)
+            feed->field_column[i] = g->fields[i].column, feed->ids_max[i] = g->fields[i].ids_max;
     }
     if (!o->training) return;
     uint32_t steps_ahead = steps_ahead_of(g, o->slot_count);
@@ -193,7 +198,7 @@ status feed_open(struct feed **out, const struct feed_options *o)
     return ST_OK;
 }
 
-/* --- the thread ------------------------------------------------------------------------------------------------------------ */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static struct step_rows *step_begin(struct feed *feed, uint64_t step)
 {
@@ -245,7 +250,8 @@ static void counts_publish(struct feed *feed)
     atomic_store_explicit(&feed->shared_cut, counts.cut_count, memory_order_relaxed);
 }
 
-/* One pass: fills slots until the data or `steps_max` ends. *is_open is false once the consumer has closed the rings. */
+/* One pass: fills slots until the data or `steps_max` ends. *is_open is false once the consumer has closed the
+ * rings. */
 static status pass_run(struct feed *feed, uint64_t epoch, uint64_t *step, uint64_t skip, bool *is_open)
 {
     uint32_t micro_count = batch_micro_count(feed->shape);
@@ -314,7 +320,7 @@ status feed_start(struct feed *feed)
     return ST_OK;
 }
 
-/* --- the consumer's side ---------------------------------------------------------------------------------------------------- */
+/* --- the consumer's side ---------------------------------------------------------------------- */
 
 status feed_next(struct feed *feed, struct slot **slot)
 {

@@ -21,10 +21,12 @@ struct slot {
     uint32_t index;
     struct micro_batch batch;
     struct ticket ticket;
-    struct view *tensor; /* [tensor_count]: rows is the example count for all but parameters, which are shared;
-                            gradients of parameters are set by the trainer, for the slot's lane */
-    struct step_rows *step_rows; /* [table_count] of the slot's step; training only. The feed adds to them until the step's last
-                                    micro-batch: to be read with that one only */
+    /* [tensor_count]: rows is the example count for all but parameters, which are shared; gradients of parameters are
+     * set by the trainer, for the slot's lane. */
+    struct view *tensor;
+    /* [table_count] of the slot's step; training only. The feed adds to them until the step's last micro-batch: to be
+     * read with that one only. */
+    struct step_rows *step_rows;
 };
 
 /* The rows that a step touches in one table, in order of first occurrence. */
@@ -36,10 +38,10 @@ struct step_rows {
 struct feed_options {
     const struct graph *graph;
     struct model *model;
-    bool training;        /* create rows and number them by step, several passes; else one pass of look-ups */
+    bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
     uint32_t slot_count;
     uint64_t epochs, steps_max; /* training: bounds; steps_max 0: none                         */
-    struct progress from; /* training: where to go on                                           */
+    struct progress from;       /* training: where to go on                                           */
     struct reader_options reader;
 };
 

@@ -1,6 +1,7 @@
-/* The generator of gen_criteo.h. A row costs 17 blocks of random numbers, 26 inversions and 300 bytes of text, so everything that repeats
- * is tabulated at open: the numeric columns' 4096 quantiles with their digits, the distribution of frequent values with a guide
- * into it, and text and effects of the 4096 most frequent values of each field (rarer ones are computed when drawn). */
+/* The generator of gen_criteo.h. A row costs 17 blocks of random numbers, 26 inversions and 300 bytes of text, so
+ * everything that repeats is tabulated at open: the numeric columns' 4096 quantiles with their digits, the
+ * distribution of frequent values with a guide into it, and text and effects of the 4096 most frequent values of
+ * each field (rarer ones are computed when drawn). */
 #include "engine/gen_criteo.h"
 
 #include <math.h>
@@ -11,27 +12,28 @@
 #include "engine/base/memory.h"
 #include "engine/base/random.h"
 
-#define HEAD_MAX 65536u   /* values whose probability is tabulated         */
-#define CACHE_MAX 4096u   /* values a field whose effects are tabulated    */
-#define GUIDE_SIZE 65536u /* a power of two                                */
-#define QUANTILES 4096u
-#define GROUPS 2      /* of fields that meet in pairs, from the first field on */
-#define GROUP_SIZE 4
-#define ROW_BLOCKS 17u
+#define HEAD_MAX     65536u /* values whose probability is tabulated         */
+#define CACHE_MAX    4096u  /* values a field whose effects are tabulated    */
+#define GUIDE_SIZE   65536u /* a power of two                                */
+#define QUANTILES    4096u
+#define GROUPS       2 /* of fields that meet in pairs, from the first field on */
+#define GROUP_SIZE   4
+#define ROW_BLOCKS   17u
 #define NUMERIC_WORD 52
-#define LABEL_WORD 65
-#define EMPTY_FIELD 123u
+#define LABEL_WORD   65
+#define EMPTY_FIELD  123u
 #define EMPTY_NUMBER 410u
 
 static const double bias_of_mean = -1.33, first_order = 0.29, second_order = 0.34, rarity = 100;
 
-/* Location and scale of the logarithm, offset, effect: small counts, large counts and one column with negatives, as in real logs. */
+/* Location and scale of the logarithm, offset, effect: small counts, large counts and one column with negatives, as
+ * in real logs. */
 static const struct {
     double m, s, offset, effect;
 } numeric[GEN_CRITEO_DENSE] = {
-    {0.5, 0.9, 0, 0.12},  {2.5, 1.0, 3, -0.06}, {1.8, 0.9, 0, 0.05},  {1.5, 0.7, 0, -0.08}, {7.0, 1.1, 0, -0.06},
-    {3.5, 1.0, 0, 0.04},  {1.2, 1.0, 0, 0.10},  {2.2, 0.7, 0, -0.04}, {3.8, 0.9, 0, 0.05},  {0.1, 0.5, 0, 0.12},
-    {0.8, 0.7, 0, 0.08},  {0.0, 0.6, 0, -0.05}, {1.9, 0.8, 0, -0.08},
+    {0.5, 0.9, 0, 0.12}, {2.5, 1.0, 3, -0.06}, {1.8, 0.9, 0, 0.05},  {1.5, 0.7, 0, -0.08}, {7.0, 1.1, 0, -0.06},
+    {3.5, 1.0, 0, 0.04}, {1.2, 1.0, 0, 0.10},  {2.2, 0.7, 0, -0.04}, {3.8, 0.9, 0, 0.05},  {0.1, 0.5, 0, 0.12},
+    {0.8, 0.7, 0, 0.08}, {0.0, 0.6, 0, -0.05}, {1.9, 0.8, 0, -0.08},
 };
 
 struct value {
@@ -52,7 +54,7 @@ struct gen_criteo {
     double bias;
     double zipf, head_mass; /* head_mass: P(k <= head_count) */
     double tail_begin, tail_integral;
-    double cdf[HEAD_MAX];          /* P(k <= index + 1)                            */
+    double cdf[HEAD_MAX];           /* P(k <= index + 1)                            */
     uint32_t guide[GUIDE_SIZE + 1]; /* first index whose cdf exceeds g / GUIDE_SIZE */
     struct number number[GEN_CRITEO_DENSE][QUANTILES];
     struct value cache[GEN_CRITEO_FIELDS * CACHE_MAX];
@@ -131,7 +133,8 @@ static uint32_t value_draw(const struct gen_criteo *gen, double u)
 static void number_make(struct number *number, uint32_t column, uint32_t quantile)
 {
     double r = (quantile + 0.5) / QUANTILES;
-    double x = floor(fmath_exp(numeric[column].m + numeric[column].s * fmath_log(r / (1 - r)))) - numeric[column].offset;
+    double x =
+        floor(fmath_exp(numeric[column].m + numeric[column].s * fmath_log(r / (1 - r)))) - numeric[column].offset;
     double t = fmath_log1p(fabs(x));
     number->effect = (float)(numeric[column].effect * (x < 0 ? -t : t));
     char digits[11];
@@ -168,7 +171,8 @@ status gen_criteo_open(struct gen_criteo **out, const struct gen_criteo_options 
     gen->bias = bias_of_mean;
     for (uint32_t j = 0; j < GEN_CRITEO_FIELDS; j++)
         for (uint32_t i = 0; i < gen->cache_count; i++)
-            gen->bias -= first_order * (gen->cdf[i] - (i ? gen->cdf[i - 1] : 0)) * (double)gen->cache[j * CACHE_MAX + i].effect;
+            gen->bias -=
+                first_order * (gen->cdf[i] - (i ? gen->cdf[i - 1] : 0)) * (double)gen->cache[j * CACHE_MAX + i].effect;
     *out = gen;
     return ST_OK;
 }
@@ -198,8 +202,10 @@ size_t gen_criteo_row(const struct gen_criteo *gen, uint64_t row, char *line, st
         uint32_t k = value_draw(gen, random_unit_f64(a, b));
         struct value rare;
         const struct value *value = &rare;
-        if (k <= gen->cache_count) value = &gen->cache[j * CACHE_MAX + k - 1];
-        else value_make(gen, j, k, &rare);
+        if (k <= gen->cache_count)
+            value = &gen->cache[j * CACHE_MAX + k - 1];
+        else
+            value_make(gen, j, k, &rare);
         memcpy(at, value->text, sizeof value->text);
         at += sizeof value->text;
         double f = (double)value->effect;

@@ -40,11 +40,11 @@
 
 #include "engine/base/status.h"
 
-#define GEN_CRITEO_DENSE 13
+#define GEN_CRITEO_DENSE  13
 #define GEN_CRITEO_FIELDS 26
 /* Longest line: label, 13 numbers of at most 11 characters, 26 texts of 8, separators. */
 #define GEN_CRITEO_LINE_BYTES_MAX ((size_t)(1 + GEN_CRITEO_DENSE * 12 + GEN_CRITEO_FIELDS * 9 + 1))
-#define GEN_CRITEO_VOCAB_MAX UINT32_C(1000000000)
+#define GEN_CRITEO_VOCAB_MAX      UINT32_C(1000000000)
 
 struct gen_criteo;
 

@@ -9,15 +9,18 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define FORMAT "heterps-model"
+#define FORMAT      "heterps-model"
 #define HASH_DIGITS 16
 
 /* The end of a manifest: from the comma in front of the last key on. */
 #define END_BEFORE ",\n  \"xxh3\": \""
-#define END_AFTER "\"\n}\n"
-#define END_BYTES (sizeof END_BEFORE - 1 + HASH_DIGITS + sizeof END_AFTER - 1)
+#define END_AFTER  "\"\n}\n"
+#define END_BYTES  (sizeof END_BEFORE - 1 + HASH_DIGITS + sizeof END_AFTER - 1)
 
-static void hash_print(char text[HASH_DIGITS + 1], uint64_t hash) { snprintf(text, HASH_DIGITS + 1, "%016" PRIx64, hash); }
+static void hash_print(char text[HASH_DIGITS + 1], uint64_t hash)
+{
+    snprintf(text, HASH_DIGITS + 1, "%016" PRIx64, hash);
+}
 
 /* Exactly 16 digits 0-9a-f. */
 static bool hash_parse(const char *text, uint64_t *hash)
@@ -49,7 +52,7 @@ void manifest_free(struct manifest *manifest)
     *manifest = (struct manifest){0};
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 /* NULL for want of memory, or if a name is not UTF-8. */
 static json_t *manifest_json(const struct manifest *m)
@@ -59,9 +62,10 @@ static json_t *manifest_json(const struct manifest *m)
     for (uint32_t i = 0; i < m->table_count; i++) {
         const struct manifest_table *t = &m->tables[i];
         hash_print(hash, t->file.xxh3);
-        json_array_append_new(tables, json_pack("{s:s, s:I, s:I, s:I, s:s, s:I, s:s}", "name", t->name, "dim", (json_int_t)t->dim,
-                                                "span_floats", (json_int_t)t->span_floats, "rows", (json_int_t)t->rows, "file",
-                                                t->file.name, "bytes", (json_int_t)t->file.bytes, "xxh3", hash));
+        json_array_append_new(tables, json_pack("{s:s, s:I, s:I, s:I, s:s, s:I, s:s}", "name", t->name, "dim",
+                                                (json_int_t)t->dim, "span_floats", (json_int_t)t->span_floats, "rows",
+                                                (json_int_t)t->rows, "file", t->file.name, "bytes",
+                                                (json_int_t)t->file.bytes, "xxh3", hash));
     }
     for (uint32_t i = 0; i < m->tensor_count; i++) {
         const struct manifest_tensor *t = &m->tensors[i];
@@ -79,11 +83,12 @@ static json_t *manifest_json(const struct manifest *m)
     /* The model's name is for people and may be any bytes: one that JSON cannot hold is left out. */
     json_t *model = json_string(m->model);
     if (model == NULL) model = json_string("");
-    return json_pack("{s:s, s:i, s:s, s:o, s:s, s:{s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:I, s:s}, s:o}", "format", FORMAT, "version",
-                     MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model, "model_hash", model_hash, "progress", "step",
-                     (json_int_t)m->progress.step, "epoch", (json_int_t)m->progress.epoch, "epoch_examples",
-                     (json_int_t)m->progress.epoch_examples, "examples", (json_int_t)m->progress.examples, "tables", tables, "dense",
-                     "file", m->dense.name, "bytes", (json_int_t)m->dense.bytes, "xxh3", hash, "tensors", tensors);
+    return json_pack("{s:s, s:i, s:s, s:o, s:s, s:{s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:I, s:s}, s:o}", "format", FORMAT,
+                     "version", MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model, "model_hash", model_hash,
+                     "progress", "step", (json_int_t)m->progress.step, "epoch", (json_int_t)m->progress.epoch,
+                     "epoch_examples", (json_int_t)m->progress.epoch_examples, "examples",
+                     (json_int_t)m->progress.examples, "tables", tables, "dense", "file", m->dense.name, "bytes",
+                     (json_int_t)m->dense.bytes, "xxh3", hash, "tensors", tensors);
 }
 
 status manifest_put(const struct manifest *manifest, struct file_writer *writer)
@@ -91,7 +96,8 @@ status manifest_put(const struct manifest *manifest, struct file_writer *writer)
     json_t *json = manifest_json(manifest);
     char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
     json_decref(json);
-    if (text == NULL) FAIL(INVALID, "%s: a table or tensor has a name that is not UTF-8, or there is no memory", writer->path);
+    if (text == NULL)
+        FAIL(INVALID, "%s: a table or tensor has a name that is not UTF-8, or there is no memory", writer->path);
     /* The text ends in "\n}", which makes room for the last key. */
     size_t bytes = strlen(text) - 2;
     char hash[HASH_DIGITS + 1];
@@ -104,7 +110,7 @@ status manifest_put(const struct manifest *manifest, struct file_writer *writer)
     return st;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* The checksum in the last line holds. */
 static status checksum_check(const char *path, const uint8_t *text, size_t bytes)
@@ -143,11 +149,11 @@ static status table_read(struct manifest_table *t, const char *path, json_t *jso
     json_int_t dim, span_floats, rows, bytes;
     const char *file, *hash;
     uint64_t dim_u64, span_u64;
-    if (json_unpack_ex(json, &error, 0, "{s:s, s:I, s:I, s:I, s:s, s:I, s:s}", "name", &t->name, "dim", &dim, "span_floats",
-                       &span_floats, "rows", &rows, "file", &file, "bytes", &bytes, "xxh3", &hash) != 0)
+    if (json_unpack_ex(json, &error, 0, "{s:s, s:I, s:I, s:I, s:s, s:I, s:s}", "name", &t->name, "dim", &dim,
+                       "span_floats", &span_floats, "rows", &rows, "file", &file, "bytes", &bytes, "xxh3", &hash) != 0)
         FAIL(INVALID, "%s: table %zu: %s", path, index, error.text);
-    if (!file_read(&t->file, file, bytes, hash) || !natural(dim, UINT32_MAX, &dim_u64) || !natural(span_floats, UINT32_MAX, &span_u64) ||
-        !natural(rows, COUNT_MAX, &t->rows))
+    if (!file_read(&t->file, file, bytes, hash) || !natural(dim, UINT32_MAX, &dim_u64) ||
+        !natural(span_floats, UINT32_MAX, &span_u64) || !natural(rows, COUNT_MAX, &t->rows))
         FAIL(INVALID, "%s: table %zu: a number, checksum or file name cannot be", path, index);
     t->dim = (uint32_t)dim_u64;
     t->span_floats = (uint32_t)span_u64;
@@ -171,17 +177,20 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
     const char *format, *model_hash, *dense, *dense_hash;
     json_int_t version, step, epoch, epoch_examples, examples, dense_bytes;
     json_t *tables, *tensors;
-    if (json_unpack_ex(json, &error, 0, "{s:s, s:I}", "format", &format, "version", &version) != 0 || strcmp(format, FORMAT) != 0)
+    if (json_unpack_ex(json, &error, 0, "{s:s, s:I}", "format", &format, "version", &version) != 0 ||
+        strcmp(format, FORMAT) != 0)
         FAIL(INVALID, "%s: its \"format\" is not \"%s\"", path, FORMAT);
     if (version != MANIFEST_VERSION)
-        FAIL(INVALID, "%s: version %" JSON_INTEGER_FORMAT ", where this program reads %d", path, version, MANIFEST_VERSION);
-    if (json_unpack_ex(json, &error, 0, "{s:s, s:s, s:{s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:I, s:s}, s:o}", "model", &m->model,
-                       "model_hash", &model_hash, "progress", "step", &step, "epoch", &epoch, "epoch_examples", &epoch_examples, "examples",
-                       &examples, "tables", &tables, "dense", "file", &dense, "bytes", &dense_bytes, "xxh3", &dense_hash, "tensors",
-                       &tensors) != 0)
+        FAIL(INVALID, "%s: version %" JSON_INTEGER_FORMAT ", where this program reads %d", path, version,
+             MANIFEST_VERSION);
+    if (json_unpack_ex(json, &error, 0, "{s:s, s:s, s:{s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:I, s:s}, s:o}", "model",
+                       &m->model, "model_hash", &model_hash, "progress", "step", &step, "epoch", &epoch,
+                       "epoch_examples", &epoch_examples, "examples", &examples, "tables", &tables, "dense", "file",
+                       &dense, "bytes", &dense_bytes, "xxh3", &dense_hash, "tensors", &tensors) != 0)
         FAIL(INVALID, "%s: %s", path, error.text);
     if (!hash_parse(model_hash, &m->model_hash) || !natural(step, COUNT_MAX, &m->progress.step) ||
-        !natural(epoch, COUNT_MAX, &m->progress.epoch) || !natural(epoch_examples, COUNT_MAX, &m->progress.epoch_examples) ||
+        !natural(epoch, COUNT_MAX, &m->progress.epoch) ||
+        !natural(epoch_examples, COUNT_MAX, &m->progress.epoch_examples) ||
         !natural(examples, COUNT_MAX, &m->progress.examples) || !file_read(&m->dense, dense, dense_bytes, dense_hash))
         FAIL(INVALID, "%s: a number, checksum or file name cannot be", path);
     if (!json_is_array(tables) || !json_is_array(tensors) || json_array_size(tables) > GRAPH_COUNT_MAX ||
@@ -195,7 +204,8 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
     m->tensors = lists.tensors;
     m->tensor_count = lists.tensor_count;
     for (uint32_t i = 0; i < m->table_count; i++) TRY(table_read(&m->tables[i], path, json_array_get(tables, i), i));
-    for (uint32_t i = 0; i < m->tensor_count; i++) TRY(tensor_read(&m->tensors[i], path, json_array_get(tensors, i), i));
+    for (uint32_t i = 0; i < m->tensor_count; i++)
+        TRY(tensor_read(&m->tensors[i], path, json_array_get(tensors, i), i));
     return ST_OK;
 }
 

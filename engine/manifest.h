@@ -16,7 +16,7 @@
 
 #include "engine/model.h"
 
-#define MANIFEST_NAME "manifest.json"
+#define MANIFEST_NAME    "manifest.json"
 #define MANIFEST_VERSION 1
 
 struct manifest_file {
@@ -47,8 +47,8 @@ struct manifest {
 
 /* Makes room for so many tables and tensors, all zero; texts are the caller's. */
 MUST_USE status manifest_make(struct manifest *manifest, uint32_t table_count, uint32_t tensor_count);
-/* Reads a manifest's bytes, whatever they are: CORRUPT or INVALID name what is wrong. Keeps nothing of `text`; on failure *manifest
- * is empty. Names of files are plain names: they do not lead out of the directory. */
+/* Reads a manifest's bytes, whatever they are: CORRUPT or INVALID name what is wrong. Keeps nothing of `text`; on
+ * failure *manifest is empty. Names of files are plain names: they do not lead out of the directory. */
 MUST_USE status manifest_read(struct manifest *manifest, const char *path, const uint8_t *text, size_t bytes);
 /* Puts the text into an open writer; the caller commits. */
 MUST_USE status manifest_put(const struct manifest *manifest, struct file_writer *writer);

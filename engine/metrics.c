@@ -22,8 +22,8 @@ static const char part[] = "evaluation";
 #define EXAMPLES_FIRST 65536u
 /* Runs no longer than this are sorted by insertion. */
 #define INSERTION_MAX 32u
-#define RADIX_BITS 8
-#define RADIX_SIZE (1u << RADIX_BITS)
+#define RADIX_BITS    8
+#define RADIX_SIZE    (1u << RADIX_BITS)
 
 void metrics_free(struct metrics *metrics)
 {
@@ -35,7 +35,8 @@ void metrics_free(struct metrics *metrics)
 status metrics_reserve(struct metrics *metrics, uint64_t example_count)
 {
     if (example_count <= metrics->example_max) return ST_OK;
-    if (example_count > SIZE_MAX / sizeof(float)) FAIL(MEMORY, "no memory for the scores of %llu examples", (unsigned long long)example_count);
+    if (example_count > SIZE_MAX / sizeof(float))
+        FAIL(MEMORY, "no memory for the scores of %llu examples", (unsigned long long)example_count);
     void *logit, *label;
     TRY(memory_take(part, example_count * sizeof *metrics->logit, &logit));
     status st = memory_take(part, example_count * sizeof *metrics->label, &label);
@@ -117,8 +118,8 @@ static void flag_sort(uint32_t *key, uint8_t *label, size_t count, int shift)
         begin += digit_count;
         end[digit] = begin;
     }
-    /* Each element that is lifted out goes to its own pile's next place, and the one that stood there is lifted, until an element of
-     * the pile at hand closes the cycle. */
+    /* Each element that is lifted out goes to its own pile's next place, and the one that stood there is lifted,
+     * until an element of the pile at hand closes the cycle. */
     for (uint32_t digit = 0; digit < RADIX_SIZE; digit++) {
         while (next[digit] < end[digit]) {
             uint32_t k = key[next[digit]];

@@ -20,7 +20,7 @@ static uint32_t state_count(const struct graph *g, const struct graph_update *u)
     return optimizer_table[g->optimizers[u->optimizer].kind].state_count;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* Gives every dense update its part of the state. */
 static status state_place(struct model *model)
@@ -37,8 +37,10 @@ static status state_place(struct model *model)
         if (u->param_count > g->header->param_floats || u->param_offset > g->header->param_floats - u->param_count ||
             __builtin_mul_overflow(u->param_count, (uint64_t)state_count(g, u), &floats) ||
             floats > g->header->state_floats - offset)
-            FAIL(INVALID, "the graph's update %u of %" PRIu64 " floats does not lie within its %" PRIu64 " parameters and %" PRIu64
-                          " floats of optimizer state", i, u->param_count, g->header->param_floats, g->header->state_floats);
+            FAIL(INVALID,
+                 "the graph's update %u of %" PRIu64 " floats does not lie within its %" PRIu64
+                 " parameters and %" PRIu64 " floats of optimizer state",
+                 i, u->param_count, g->header->param_floats, g->header->state_floats);
         offset += floats;
     }
     return ST_OK;
@@ -159,7 +161,7 @@ void model_close(struct model *model)
     *model = (struct model){0};
 }
 
-/* --- the dense part as arrays ------------------------------------------------------------------------------------- */
+/* --- the dense part as arrays ----------------------------------------------------------------- */
 
 /* The update that changes a parameter, or GRAPH_NONE. */
 static uint32_t update_of(const struct graph *g, const struct graph_tensor *t)
@@ -172,7 +174,8 @@ static uint32_t update_of(const struct graph *g, const struct graph_tensor *t)
     return GRAPH_NONE;
 }
 
-static status arrays_add(struct model_arrays *arrays, const struct model *model, const struct graph_tensor *t, bool with_state)
+static status arrays_add(struct model_arrays *arrays, const struct model *model, const struct graph_tensor *t,
+                         bool with_state)
 {
     const struct graph *g = model->graph;
     const char *name = graph_string(g, t->name);
@@ -189,7 +192,8 @@ static status arrays_add(struct model_arrays *arrays, const struct model *model,
             a->name = strdup(name);
         } else {
             const struct graph_update *u = &g->updates[update];
-            a->data = model->state + model->state_offset[update] + (i - 1) * u->param_count + (t->offset - u->param_offset);
+            a->data =
+                model->state + model->state_offset[update] + (i - 1) * u->param_count + (t->offset - u->param_offset);
             if (asprintf(&a->name, "%s.state%u", name, i - 1) < 0) a->name = NULL;
         }
         if (a->name == NULL) FAIL(MEMORY, "no memory to list the parameters");
@@ -216,7 +220,8 @@ void model_arrays_free(struct model_arrays *arrays)
     *arrays = (struct model_arrays){0};
 }
 
-static status arrays_put(const struct model_arrays *arrays, struct file_writer *writer, struct safetensors_tensor *tensors)
+static status arrays_put(const struct model_arrays *arrays, struct file_writer *writer,
+                         struct safetensors_tensor *tensors)
 {
     uint64_t file_bytes;
     for (uint32_t i = 0; i < arrays->count; i++) {

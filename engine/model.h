@@ -19,23 +19,23 @@ struct progress {
 
 struct model {
     const struct graph *graph;
-    float *param; /* [header->param_floats]                                                           */
-    float *state; /* [header->state_floats]: of update u at state_offset[u]: [state_count, param_count] */
+    float *param;           /* [header->param_floats]                                                           */
+    float *state;           /* [header->state_floats]: of update u at state_offset[u]: [state_count, param_count] */
     uint64_t *state_offset; /* [update_count]                                                         */
     struct store *store;
     struct progress progress;
 };
 
-/* Takes the memory and fills in the initial values: a function of the graph and its seed. `ram_bytes`: the tables' budget.
- * Keeps the graph until model_close. On failure *model is empty, and may be closed. MEMORY; INVALID: the graph's updates and
- * parameters do not fit each other. */
+/* Takes the memory and fills in the initial values: a function of the graph and its seed. `ram_bytes`: the tables'
+ * budget. Keeps the graph until model_close. On failure *model is empty, and may be closed. MEMORY; INVALID: the
+ * graph's updates and parameters do not fit each other. */
 MUST_USE status model_open(struct model *model, const struct graph *graph, uint64_t ram_bytes);
 void model_close(struct model *model);
 /* The initial row of a key: store_table_options.row_init with the model as context. */
 void model_row_init(void *model, uint32_t table, uint64_t key, float *span);
 
-/* The dense part as named arrays, in the order of the graph: each parameter, and if asked for behind it its optimizer state as
- * NAME.state0, … They point into the model. */
+/* The dense part as named arrays, in the order of the graph: each parameter, and if asked for behind it its
+ * optimizer state as NAME.state0, … They point into the model. */
 struct model_array {
     char *name;
     float *data;
@@ -50,9 +50,10 @@ void model_arrays_free(struct model_arrays *arrays);
 /* Puts them as a safetensors file into an open writer; the caller commits. */
 MUST_USE status model_arrays_put(const struct model_arrays *arrays, struct file_writer *writer);
 
-/* Says early whether model_save can use the directory `path`, and claims it for this process until it exits: makes the directory if
- * absent; INVALID or CORRUPT if it holds anything but a model, MISMATCH if that is another graph's, before anything is written; IO if it cannot be written to; SYSTEM if another
- * process has claimed it (a lock on DIR/lock). May be called again. */
+/* Says early whether model_save can use the directory `path`, and claims it for this process until it exits: makes
+ * the directory if it is absent. Before anything is written, INVALID or CORRUPT if it holds anything but a model,
+ * MISMATCH if that is another graph's; IO if it cannot be written to; SYSTEM if another process has claimed it (a
+ * lock on DIR/lock). May be called again. */
 MUST_USE status model_dir_check(const struct graph *graph, const char *path);
 /* Saves into directory `path` (model_dir_check comes first), replacing what an earlier save left there in one piece:
  *     manifest.json               what the model is, its progress, its files with bytes and xxh3 (engine/manifest.h)
@@ -64,15 +65,18 @@ MUST_USE status model_dir_check(const struct graph *graph, const char *path);
  * which also removes what it had written. `row_count` [table_count]: rows to save of each table (those that exist at this step
  * whatever has been read ahead); NULL: all. */
 MUST_USE status model_save(const struct model *model, const uint64_t *row_count, const char *path);
-/* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there. Sizes, checksums, model hash and
- * every name and shape are verified before the model is touched: CORRUPT, MISMATCH or INVALID name the file and what differs; IO one
- * that is missing. Rows beyond the budget: FULL, and the model is then only good for model_close. */
+/* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there. Sizes,
+ * checksums, model hash and every name and shape are verified before the model is touched: CORRUPT, MISMATCH or
+ * INVALID name the file and what differs; IO one that is missing. Rows beyond the budget: FULL, and the model is
+ * then only good for model_close. */
 MUST_USE status model_load(struct model *model, const char *path);
-/* Writes dense.safetensors (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with "keys" U64 [n] and
- * "vectors" F32 [n, dim], rows sorted by key, into directory `path` (made if absent; not a model's directory). What the files hold depends on
- * the model's values only. *bytes (or NULL) becomes their size. A table called "dense" goes to "%64ense.safetensors". */
+/* Writes dense.safetensors (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with
+ * "keys" U64 [n] and "vectors" F32 [n, dim], rows sorted by key, into directory `path` (made if absent; not a
+ * model's directory). What the files hold depends on the model's values only. *bytes (or NULL) becomes their size. A
+ * table called "dense" goes to "%64ense.safetensors". */
 MUST_USE status model_export(const struct model *model, const char *path, uint64_t *bytes);
-/* "STEM" made safe as a part of a file's name: bytes other than letters, digits, '_', '.', '-' become %XX. malloc'd: yours. */
+/* "STEM" made safe as a part of a file's name: bytes other than letters, digits, '_', '.', '-' become %XX. malloc'd:
+ * yours. */
 char *model_file_stem(const char *table);
 
 #endif

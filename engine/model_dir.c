@@ -25,12 +25,12 @@
 
 #include "io/row_file.h"
 
-#define LOCK_NAME "lock"
+#define LOCK_NAME  "lock"
 #define DENSE_NAME "dense"
-#define DENSE_END ".safetensors"
-#define ROWS_END ".rows"
+#define DENSE_END  ".safetensors"
+#define ROWS_END   ".rows"
 
-/* --- names -------------------------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static bool is_safe(char c)
 {
@@ -42,8 +42,10 @@ char *model_file_stem(const char *table)
     char *stem = malloc(3 * strlen(table) + 1), *out = stem;
     CHECK(stem != NULL);
     for (const char *in = table; *in; in++)
-        if (is_safe(*in)) *out++ = *in;
-        else out += sprintf(out, "%%%02X", (unsigned char)*in);
+        if (is_safe(*in))
+            *out++ = *in;
+        else
+            out += sprintf(out, "%%%02X", (unsigned char)*in);
     *out = 0;
     return stem;
 }
@@ -77,7 +79,8 @@ static bool digits_take(const char *text, size_t *length, char before)
     return true;
 }
 
-/* Whether a name is one that a save gives, other than manifest and lock: NAME.STEP[-GENERATION].END, or a temporary of it. */
+/* Whether a name is one that a save gives, other than manifest and lock: NAME.STEP[-GENERATION].END, or a temporary
+ * of it. */
 static bool is_data_name(const char *name)
 {
     size_t length = strlen(name), whole = length;
@@ -102,7 +105,7 @@ static bool is_named(const struct manifest *m, const char *name)
     return strcmp(m->dense.name, name) == 0;
 }
 
-/* --- the directory ------------------------------------------------------------------------------------------------ */
+/* --- the directory ---------------------------------------------------------------------------- */
 
 static bool is_there(const char *directory, const char *name)
 {
@@ -133,13 +136,15 @@ static status leftovers_check(const char *path)
     char foreign[256] = "";
     for (struct dirent *entry; (entry = readdir(directory)) != NULL && foreign[0] == 0;) {
         const char *name = entry->d_name;
-        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || (is_ours && (is_data_name(name) || strcmp(name, LOCK_NAME) == 0)))
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+            (is_ours && (is_data_name(name) || strcmp(name, LOCK_NAME) == 0)))
             continue;
         snprintf(foreign, sizeof foreign, "%s", name);
     }
     closedir(directory);
     if (foreign[0] != 0)
-        FAIL(INVALID, "%s: not empty, and holds no model (\"%s\" is there, no %s); give a new or empty directory", path, foreign, MANIFEST_NAME);
+        FAIL(INVALID, "%s: not empty, and holds no model (\"%s\" is there, no %s); give a new or empty directory", path,
+             foreign, MANIFEST_NAME);
     return ST_OK;
 }
 
@@ -211,7 +216,9 @@ static status same_graph_check(const struct graph *graph, const char *path)
     uint64_t hash = manifest.model_hash;
     manifest_free(&manifest);
     if (hash != graph->header->model_hash)
-        FAIL(MISMATCH, "%s: holds a model of another graph (\"%s\", hash %016" PRIx64 "; this one is %016" PRIx64 "); give another directory, or remove it",
+        FAIL(MISMATCH,
+             "%s: holds a model of another graph (\"%s\", hash %016" PRIx64 "; this one is %016" PRIx64
+             "); give another directory, or remove it",
              path, name, hash, graph->header->model_hash);
     return ST_OK;
 }
@@ -234,11 +241,12 @@ static void leftovers_remove(const char *path, const struct manifest *manifest)
     DIR *directory = opendir(path);
     if (directory == NULL) return;
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
-        if (is_data_name(entry->d_name) && !is_named(manifest, entry->d_name)) unlinkat(dirfd(directory), entry->d_name, 0);
+        if (is_data_name(entry->d_name) && !is_named(manifest, entry->d_name))
+            unlinkat(dirfd(directory), entry->d_name, 0);
     closedir(directory);
 }
 
-/* --- saving ------------------------------------------------------------------------------------------------------- */
+/* --- saving ----------------------------------------------------------------------------------- */
 
 struct save {
     const struct model *model;
@@ -330,8 +338,8 @@ static status save_files(struct save *s)
     return save_file(s, MANIFEST_NAME, SAVE_MANIFEST, NULL);
 }
 
-/* After a failure: removes what this save wrote, unless the directory's manifest may already be the new one (its rename was done, and
- * the directory's fsync failed). This thread's last failure stays what it was. */
+/* After a failure: removes what this save wrote, unless the directory's manifest may already be the new one (its
+ * rename was done, and the directory's fsync failed). This thread's last failure stays what it was. */
 static void save_undo(struct save *s)
 {
     struct manifest present;
@@ -357,8 +365,10 @@ status model_save(const struct model *model, const uint64_t *row_count, const ch
     status st = save_describe(&s, row_count);
     if (st == ST_OK) {
         st = save_files(&s);
-        if (st == ST_OK) leftovers_remove(path, &s.manifest);
-        else save_undo(&s);
+        if (st == ST_OK)
+            leftovers_remove(path, &s.manifest);
+        else
+            save_undo(&s);
     }
     for (uint32_t t = 0; s.table_name != NULL && t < model->graph->table_count; t++) free(s.table_name[t]);
     free(s.table_name);

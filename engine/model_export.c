@@ -27,7 +27,8 @@ static int keyed_row_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static status table_put(struct file_writer *writer, struct store *store, uint32_t table, uint32_t dim, struct keyed_row *rows, uint64_t row_count)
+static status table_put(struct file_writer *writer, struct store *store, uint32_t table, uint32_t dim,
+                        struct keyed_row *rows, uint64_t row_count)
 {
     for (uint64_t i = 0; i < row_count; i++) rows[i] = (struct keyed_row){store_key(store, table, i), i};
     qsort(rows, row_count, sizeof *rows, keyed_row_compare);
@@ -66,7 +67,8 @@ static status dense_export(struct file_writer *writer, const struct model *model
 /* Writes the dense file (table GRAPH_NONE) or a table's, and adds to *bytes. */
 static status export_file(const struct model *model, const char *directory, uint32_t table, uint64_t *bytes)
 {
-    char *stem = table == GRAPH_NONE ? strdup(DENSE_NAME) : model_file_stem(graph_string(model->graph, model->graph->tables[table].name));
+    char *stem = table == GRAPH_NONE ? strdup(DENSE_NAME)
+                                     : model_file_stem(graph_string(model->graph, model->graph->tables[table].name));
     bool collides = table != GRAPH_NONE && stem != NULL && strcmp(stem, DENSE_NAME) == 0;
     char *name = NULL;
     CHECK(stem != NULL && asprintf(&name, collides ? "%%64%s.safetensors" : "%s.safetensors", stem + collides) >= 0);
@@ -76,8 +78,10 @@ static status export_file(const struct model *model, const char *directory, uint
     if (st == ST_OK) st = table == GRAPH_NONE ? dense_export(&writer, model) : table_export(&writer, model, table);
     uint64_t file_bytes = writer.written_bytes;
     if (st == ST_OK) st = file_writer_commit(&writer);
-    if (st == ST_OK) *bytes += file_bytes;
-    else file_writer_abort(&writer);
+    if (st == ST_OK)
+        *bytes += file_bytes;
+    else
+        file_writer_abort(&writer);
     free(path);
     free(name);
     free(stem);

@@ -1,5 +1,5 @@
-/* Loads a model directory: everything is mapped and verified first, then copied. Called once a start, on directories that another process
- * may be saving to, that were copied by hand, or that were damaged. */
+/* Loads a model directory: everything is mapped and verified first, then copied. Called once a start, on directories
+ * that another process may be saving to, that were copied by hand, or that were damaged. */
 #include "engine/manifest.h"
 #include "engine/model.h"
 
@@ -14,8 +14,8 @@
 #include "io/row_file.h"
 #include "io/safetensors.h"
 
-/* A save that comes between reading the manifest and opening its files removes them. Who saves more often than this while a
- * model is loaded is not loaded from. */
+/* A save that comes between reading the manifest and opening its files removes them. Who saves more often than this
+ * while a model is loaded is not loaded from. */
 #define ATTEMPTS_MAX 100
 
 struct load {
@@ -47,7 +47,7 @@ static void load_close(struct load *l)
     *l = (struct load){.path = l->path};
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------------ */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static status manifest_open(struct load *l)
 {
@@ -69,7 +69,8 @@ static status files_open(struct load *l)
     l->table_path = calloc((size_t)table_count + 1, sizeof *l->table_path);
     l->table_map = calloc((size_t)table_count + 1, sizeof *l->table_map);
     l->rows = calloc((size_t)table_count + 1, sizeof *l->rows);
-    if (l->table_path == NULL || l->table_map == NULL || l->rows == NULL) FAIL(MEMORY, "%s: no memory for %u tables", l->path, table_count);
+    if (l->table_path == NULL || l->table_map == NULL || l->rows == NULL)
+        FAIL(MEMORY, "%s: no memory for %u tables", l->path, table_count);
     l->dense_path = file_path_join(l->path, l->manifest.dense.name);
     TRY(file_map_open(&l->dense_map, l->dense_path));
     for (uint32_t t = 0; t < table_count; t++) {
@@ -89,9 +90,10 @@ static bool is_replaced(const struct load *l)
     return answer;
 }
 
-/* --- what differs ------------------------------------------------------------------------------------------------- */
+/* --- what differs ----------------------------------------------------------------------------- */
 
-static status mismatch_tensor(const struct load *l, const char *name, const struct model_array *graph, const struct manifest_tensor *saved)
+static status mismatch_tensor(const struct load *l, const char *name, const struct model_array *graph,
+                              const struct manifest_tensor *saved)
 {
     char graph_text[64] = "none", saved_text[64] = "none";
     if (graph) snprintf(graph_text, sizeof graph_text, "[%u, %u]", graph->rows, graph->cols);
@@ -114,7 +116,8 @@ static bool graph_has(const struct model_arrays *arrays, const char *name)
     return false;
 }
 
-/* By name first, so that an array more or less is not taken for a change of all behind it; the same arrays in another order come last. */
+/* By name first, so that an array more or less is not taken for a change of all behind it; the same arrays in
+ * another order come last. */
 static status tensors_compare(const struct load *l)
 {
     const struct manifest *m = &l->manifest;
@@ -123,11 +126,13 @@ static status tensors_compare(const struct load *l)
         const struct model_array *a = &l->arrays.items[i];
         uint32_t k = saved_find(m, a->name, i);
         if (k == GRAPH_NONE) return mismatch_tensor(l, a->name, a, NULL);
-        if (m->tensors[k].shape[0] != a->rows || m->tensors[k].shape[1] != a->cols) return mismatch_tensor(l, a->name, a, &m->tensors[k]);
+        if (m->tensors[k].shape[0] != a->rows || m->tensors[k].shape[1] != a->cols)
+            return mismatch_tensor(l, a->name, a, &m->tensors[k]);
         is_in_order = is_in_order && k == i;
     }
     for (uint32_t i = 0; i < m->tensor_count && !is_in_order; i++)
-        if (!graph_has(&l->arrays, m->tensors[i].name)) return mismatch_tensor(l, m->tensors[i].name, NULL, &m->tensors[i]);
+        if (!graph_has(&l->arrays, m->tensors[i].name))
+            return mismatch_tensor(l, m->tensors[i].name, NULL, &m->tensors[i]);
     if (!is_in_order) FAIL(MISMATCH, "%s: the graph has the same parameters in another order", l->manifest_path);
     return ST_OK;
 }
@@ -139,12 +144,15 @@ static status tables_compare(const struct load *l, const struct graph *g)
         const char *graph_name = t < g->table_count ? graph_string(g, g->tables[t].name) : "none";
         const char *saved_name = t < m->table_count ? m->tables[t].name : "none";
         if (t >= g->table_count || t >= m->table_count || strcmp(graph_name, saved_name) != 0)
-            FAIL(MISMATCH, "%s: table %u: the graph has %s, %s has %.120s", l->manifest_path, t, graph_name, l->path, saved_name);
+            FAIL(MISMATCH, "%s: table %u: the graph has %s, %s has %.120s", l->manifest_path, t, graph_name, l->path,
+                 saved_name);
         if (g->tables[t].dim != m->tables[t].dim)
-            FAIL(MISMATCH, "%s: table %s: the graph has dim %u, %s has %u", l->manifest_path, graph_name, g->tables[t].dim, l->path,
-                 m->tables[t].dim);
+            FAIL(MISMATCH, "%s: table %s: the graph has dim %u, %s has %u", l->manifest_path, graph_name,
+                 g->tables[t].dim, l->path, m->tables[t].dim);
         if (g->tables[t].span_floats != m->tables[t].span_floats)
-            FAIL(MISMATCH, "%s: table %s: a row of the graph has %u floats (vector and optimizer state), of %s %u: its optimizer differs",
+            FAIL(MISMATCH,
+                 "%s: table %s: a row of the graph has %u floats (vector and optimizer state), of %s %u: its optimizer "
+                 "differs",
                  l->manifest_path, graph_name, g->tables[t].span_floats, l->path, m->tables[t].span_floats);
     }
     return ST_OK;
@@ -155,15 +163,17 @@ static status graph_compare(const struct load *l, const struct graph *g)
     TRY(tables_compare(l, g));
     TRY(tensors_compare(l));
     if (l->manifest.model_hash != g->header->model_hash)
-        FAIL(MISMATCH, "%s: the graph has the same tables and parameters, but another model hash (%016" PRIx64 ", %s has %016" PRIx64
-                       "): its columns, ops, optimizers or seed differ",
+        FAIL(MISMATCH,
+             "%s: the graph has the same tables and parameters, but another model hash (%016" PRIx64
+             ", %s has %016" PRIx64 "): its columns, ops, optimizers or seed differ",
              l->manifest_path, g->header->model_hash, l->path, l->manifest.model_hash);
     return ST_OK;
 }
 
-/* --- verifying ---------------------------------------------------------------------------------------------------- */
+/* --- verifying -------------------------------------------------------------------------------- */
 
-static status bytes_verify(const struct load *l, const char *path, const struct file_map *map, const struct manifest_file *file)
+static status bytes_verify(const struct load *l, const char *path, const struct file_map *map,
+                           const struct manifest_file *file)
 {
     if (map->bytes != file->bytes)
         FAIL(CORRUPT, "%s: the file has %zu bytes, %s says %" PRIu64, path, map->bytes, l->manifest_path, file->bytes);
@@ -177,13 +187,15 @@ static status dense_verify(struct load *l)
     TRY(bytes_verify(l, l->dense_path, &l->dense_map, &l->manifest.dense));
     TRY(safetensors_open(&l->dense, l->dense_path, l->dense_map.data, l->dense_map.bytes));
     if (l->dense.tensor_count != l->arrays.count)
-        FAIL(MISMATCH, "%s: %u tensors, where %s says %u", l->dense_path, l->dense.tensor_count, l->manifest_path, l->arrays.count);
+        FAIL(MISMATCH, "%s: %u tensors, where %s says %u", l->dense_path, l->dense.tensor_count, l->manifest_path,
+             l->arrays.count);
     for (uint32_t i = 0; i < l->arrays.count; i++) {
         const struct safetensors_tensor *t = &l->dense.tensors[i];
         const struct model_array *a = &l->arrays.items[i];
-        if (strcmp(t->name, a->name) != 0 || t->type != SAFETENSORS_F32 || t->rank != 2 || t->shape[0] != a->rows || t->shape[1] != a->cols)
-            FAIL(MISMATCH, "%s: tensor %u is \"%.120s\", not the F32 [%u, %u] %s of %s", l->dense_path, i, t->name, a->rows, a->cols, a->name,
-                 l->manifest_path);
+        if (strcmp(t->name, a->name) != 0 || t->type != SAFETENSORS_F32 || t->rank != 2 || t->shape[0] != a->rows ||
+            t->shape[1] != a->cols)
+            FAIL(MISMATCH, "%s: tensor %u is \"%.120s\", not the F32 [%u, %u] %s of %s", l->dense_path, i, t->name,
+                 a->rows, a->cols, a->name, l->manifest_path);
     }
     return ST_OK;
 }
@@ -196,11 +208,12 @@ static status table_verify(struct load *l, uint32_t t)
     TRY(row_file_open(rows, l->table_path[t], l->table_map[t].data, l->table_map[t].bytes));
     TRY(row_file_verify(rows));
     TRY(bytes_verify(l, l->table_path[t], &l->table_map[t], &saved->file));
-    if (!row_file_is_of(rows, saved->name) || rows->header.dim != saved->dim || rows->header.span_floats != saved->span_floats ||
-        rows->header.row_count != saved->rows)
-        FAIL(MISMATCH, "%s: %" PRIu64 " rows of %u floats, dim %u, where %s says %" PRIu64 " of %u, dim %u, of table %s", l->table_path[t],
-             rows->header.row_count, rows->header.span_floats, rows->header.dim, l->manifest_path, saved->rows, saved->span_floats,
-             saved->dim, saved->name);
+    if (!row_file_is_of(rows, saved->name) || rows->header.dim != saved->dim ||
+        rows->header.span_floats != saved->span_floats || rows->header.row_count != saved->rows)
+        FAIL(MISMATCH,
+             "%s: %" PRIu64 " rows of %u floats, dim %u, where %s says %" PRIu64 " of %u, dim %u, of table %s",
+             l->table_path[t], rows->header.row_count, rows->header.span_floats, rows->header.dim, l->manifest_path,
+             saved->rows, saved->span_floats, saved->dim, saved->name);
     return ST_OK;
 }
 
@@ -236,7 +249,7 @@ static status load_open(struct load *l, const struct model *model)
     return ST_OK;
 }
 
-/* --- copying ------------------------------------------------------------------------------------------------------ */
+/* --- copying ---------------------------------------------------------------------------------- */
 
 #define FORGET_ROWS 16384
 
@@ -247,7 +260,8 @@ static status rows_copy(const struct load *l, struct model *model, uint32_t tabl
         float *span;
         uint64_t key = row_file_key(rows, row);
         status st = store_insert(model->store, table, key, &span);
-        if (st == ST_INVALID) FAIL(INVALID, "%s: row %" PRIu64 " has the key %016" PRIx64 " of an earlier row", rows->path, row, key);
+        if (st == ST_INVALID)
+            FAIL(INVALID, "%s: row %" PRIu64 " has the key %016" PRIx64 " of an earlier row", rows->path, row, key);
         TRY(st);
         row_file_read(rows, row, span);
         /* The copies grow into the plan; what they were copied from is no part of it. */

@@ -11,21 +11,24 @@
 
 /* How often a terminal's line is redrawn, a plain line is printed, an event is written. */
 #define REDRAW_NS ((uint64_t)200000000)
-#define LINE_NS ((uint64_t)5000000000)
-#define EVENT_NS ((uint64_t)1000000000)
+#define LINE_NS   ((uint64_t)5000000000)
+#define EVENT_NS  ((uint64_t)1000000000)
 #define BAR_WIDTH 24
 
 void report_start(struct report *r, const struct session *s)
 {
     const struct graph *g = &s->graph;
-    *r = (struct report){.session = s, .begin_ns = clock_ns(), .examples_at_begin = s->model.progress.examples,
+    *r = (struct report){.session = s,
+                         .begin_ns = clock_ns(),
+                         .examples_at_begin = s->model.progress.examples,
                          .examples_at_last = s->model.progress.examples};
     r->last_ns = r->begin_ns;
     uint64_t param_count = 0;
     for (uint32_t i = 0; i < g->layer_count; i++) param_count += g->layers[i].param_count;
     char params[27];
-    log_info("train    %s: %s parameters, batch %u in micro-batches of %u, %u thread%s", graph_string(g, g->header->name),
-             session_count_text(params, param_count), g->header->batch, g->header->micro, s->threads, s->threads == 1 ? "" : "s");
+    log_info("train    %s: %s parameters, batch %u in micro-batches of %u, %u thread%s",
+             graph_string(g, g->header->name), session_count_text(params, param_count), g->header->batch,
+             g->header->micro, s->threads, s->threads == 1 ? "" : "s");
     if (s->model.progress.step) log_info("resume   after step %" PRIu64, s->model.progress.step);
     log_event_begin("start");
     log_event_text("graph", s->graph_path);
@@ -54,7 +57,8 @@ static double share_done(const struct report *r, const struct progress *p, struc
 {
     const struct settings *s = &r->session->settings;
     double share = -1;
-    if (counts.size_bytes && s->train_epochs) share = (double)counts.byte_count / ((double)counts.size_bytes * (double)s->train_epochs);
+    if (counts.size_bytes && s->train_epochs)
+        share = (double)counts.byte_count / ((double)counts.size_bytes * (double)s->train_epochs);
     if (s->train_steps_max) {
         double by_steps = (double)p->step / (double)s->train_steps_max;
         if (share < 0 || by_steps > share) share = by_steps;
@@ -65,8 +69,10 @@ static double share_done(const struct report *r, const struct progress *p, struc
 static void duration_text(char *buffer, size_t bytes, double seconds)
 {
     uint64_t s = (uint64_t)(seconds + 0.5);
-    if (s >= 3600) snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
-    else snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
+    if (s >= 3600)
+        snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
 }
 
 void report_progress(struct report *r, const struct progress *p, double loss, struct feed_counts counts)
@@ -92,9 +98,11 @@ void report_progress(struct report *r, const struct progress *p, double loss, st
     char rate_text[27];
     session_count_text(rate_text, (uint64_t)rate);
     if (log_is_terminal())
-        log_redraw("[%s] %s step %" PRIu64 "  %s samples/s  loss %.4f  ETA %s", share >= 0 ? bar : "…", percent, p->step, rate_text, loss, eta_text);
+        log_redraw("[%s] %s step %" PRIu64 "  %s samples/s  loss %.4f  ETA %s", share >= 0 ? bar : "…", percent,
+                   p->step, rate_text, loss, eta_text);
     else
-        log_info("progress %s step %" PRIu64 ": %s samples/s, loss %.5f, ETA %s", percent, p->step, rate_text, loss, eta_text);
+        log_info("progress %s step %" PRIu64 ": %s samples/s, loss %.5f, ETA %s", percent, p->step, rate_text, loss,
+                 eta_text);
     log_event_begin("progress");
     log_event_u64("step", p->step);
     log_event_u64("epoch", p->epoch);
@@ -112,7 +120,8 @@ void report_saved(struct report *r, const char *path, uint64_t step, double paus
     uint64_t rows = 0;
     for (uint32_t t = 0; t < r->session->graph.table_count; t++) rows += store_row_count(r->session->model.store, t);
     char count[27];
-    log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", path, step, session_count_text(count, rows), pause_ms);
+    log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", path, step, session_count_text(count, rows),
+             pause_ms);
     log_event_begin("checkpoint");
     log_event_text("path", path);
     log_event_u64("step", step);
@@ -128,14 +137,20 @@ void report_done(struct report *r, const struct progress *p, struct feed_counts 
     uint64_t examples = p->examples - r->examples_at_begin;
     double rate = seconds > 0 ? (double)examples / seconds : 0;
     char count[27], rate_text[27], used[16], budget[16], resident[16], planned[16];
-    log_info("done     %s samples in %.1f s: %s samples/s", session_count_text(count, examples), seconds, session_count_text(rate_text, (uint64_t)rate));
+    log_info("done     %s samples in %.1f s: %s samples/s", session_count_text(count, examples), seconds,
+             session_count_text(rate_text, (uint64_t)rate));
     for (uint32_t t = 0; t < s->graph.table_count; t++)
-        log_info("rows     %s: %s", graph_string(&s->graph, s->graph.tables[t].name), session_count_text(count, store_row_count(s->model.store, t)));
+        log_info("rows     %s: %s", graph_string(&s->graph, s->graph.tables[t].name),
+                 session_count_text(count, store_row_count(s->model.store, t)));
     log_info("memory   %s of %s planned; rows and index in use: %s of %s",
-             cfg_bytes_text(resident, sizeof resident, memory_resident_bytes_max()), cfg_bytes_text(planned, sizeof planned, memory_planned_bytes()),
-             cfg_bytes_text(used, sizeof used, store_used_bytes(s->model.store)), cfg_bytes_text(budget, sizeof budget, s->settings.store_ram));
-    if (counts.bad_count) log_warning("%" PRIu64 " malformed lines of the training data were skipped", counts.bad_count);
-    if (counts.cut_count) log_warning("%" PRIu64 " lists of keys were longer than data.ids_max and were cut", counts.cut_count);
+             cfg_bytes_text(resident, sizeof resident, memory_resident_bytes_max()),
+             cfg_bytes_text(planned, sizeof planned, memory_planned_bytes()),
+             cfg_bytes_text(used, sizeof used, store_used_bytes(s->model.store)),
+             cfg_bytes_text(budget, sizeof budget, s->settings.store_ram));
+    if (counts.bad_count)
+        log_warning("%" PRIu64 " malformed lines of the training data were skipped", counts.bad_count);
+    if (counts.cut_count)
+        log_warning("%" PRIu64 " lists of keys were longer than data.ids_max and were cut", counts.cut_count);
     log_event_begin("done");
     log_event_f64("seconds", seconds);
     log_event_u64("step", p->step);

@@ -118,7 +118,8 @@ status session_memory_check(const struct session *s)
                                      cfg_bytes_text(text, sizeof text, part.planned_bytes));
     log_info("memory   %s: %s", cfg_bytes_text(text, sizeof text, planned), line);
     for (uint32_t t = 0; t < s->graph.table_count; t++)
-        log_info("table    %s: room for %s rows of %u B (store.ram = %s)", graph_string(&s->graph, s->graph.tables[t].name),
+        log_info("table    %s: room for %s rows of %u B (store.ram = %s)",
+                 graph_string(&s->graph, s->graph.tables[t].name),
                  session_count_text(count, store_row_max(s->model.store, t)), s->graph.tables[t].span_floats * 4,
                  cfg_bytes_text(text, sizeof text, s->settings.store_ram));
     size_t available = memory_available_bytes() + memory_resident_bytes();

@@ -11,17 +11,17 @@ struct session_options {
     const char *graph_path;
     const char *const *set; /* "section.key=value", [set_count] */
     uint32_t set_count;
-    uint32_t threads;       /* 0: all processors that this process may use */
-    const char *isa;        /* instruction set by name, or NULL: the best here */
+    uint32_t threads; /* 0: all processors that this process may use */
+    const char *isa;  /* instruction set by name, or NULL: the best here */
 };
 
 struct session {
     const char *graph_path;
     struct graph graph;
-    struct ini ini;           /* the graph's own text: owns the settings' strings */
+    struct ini ini; /* the graph's own text: owns the settings' strings */
     struct settings settings;
     struct model model;
-    struct device *device;    /* NULL until session_device_open */
+    struct device *device; /* NULL until session_device_open */
     uint32_t threads;
 };
 
@@ -32,7 +32,8 @@ MUST_USE status session_graph_open(struct graph *graph, const char *path, const 
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
 
-/* The paths of `value` ("a.tsv,b.tsv" as in [data]), each taken relative to the graph file's folder. malloc'd: yours. */
+/* The paths of `value` ("a.tsv,b.tsv" as in [data]), each taken relative to the graph file's folder. malloc'd:
+ * yours. */
 char *session_paths(const struct session *session, const char *value);
 
 /* What a feed of this session's graph reads: everything but the paths and what training or predicting adds. */

@@ -21,8 +21,8 @@ struct trainer {
     struct feed *feed, *eval_feed;
     /* sums of gradients, a lane each; zero between steps */
     struct arena arena;
-    float **param_grad; /* [lanes] of [param_floats]                                     */
-    float **table_grad; /* [lanes, table_count] of [step rows, dim]                      */
+    float **param_grad;  /* [lanes] of [param_floats]                                     */
+    float **table_grad;  /* [lanes, table_count] of [step rows, dim]                      */
     uint64_t *row_count; /* [table_count]: rows that exist after the last step, whatever is read ahead */
     /* the step under way */
     double step_loss;
@@ -35,17 +35,19 @@ struct trainer {
     uint64_t eval_step;  /* of the last evaluation, or UINT64_MAX                        */
 };
 
-/* --- memory ------------------------------------------------------------------------------------------------------------ */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static status gradients_take(struct trainer *t)
 {
     const struct graph *g = t->graph;
     struct batch_shape shape = graph_batch(g);
     size_t param_bytes = arena_bytes(g->header->param_floats * sizeof(float)), bytes = 0;
-    bytes += arena_bytes(shape.lanes * sizeof *t->param_grad) + arena_bytes((size_t)shape.lanes * g->table_count * sizeof *t->table_grad);
+    bytes += arena_bytes(shape.lanes * sizeof *t->param_grad) +
+             arena_bytes((size_t)shape.lanes * g->table_count * sizeof *t->table_grad);
     bytes += arena_bytes(g->table_count * sizeof *t->row_count) + shape.lanes * param_bytes;
     for (uint32_t i = 0; i < g->table_count; i++)
-        bytes += shape.lanes * arena_bytes((size_t)shape.batch * g->tables[i].key_count_max * g->tables[i].dim * sizeof(float));
+        bytes += shape.lanes *
+                 arena_bytes((size_t)shape.batch * g->tables[i].key_count_max * g->tables[i].dim * sizeof(float));
     TRY(arena_open(&t->arena, "gradients", bytes));
     t->param_grad = arena_take(&t->arena, shape.lanes * sizeof *t->param_grad);
     t->table_grad = arena_take(&t->arena, (size_t)shape.lanes * g->table_count * sizeof *t->table_grad);
@@ -53,14 +55,14 @@ static status gradients_take(struct trainer *t)
     for (uint32_t lane = 0; lane < shape.lanes; lane++) {
         t->param_grad[lane] = arena_take(&t->arena, g->header->param_floats * sizeof(float));
         for (uint32_t i = 0; i < g->table_count; i++)
-            t->table_grad[lane * g->table_count + i] =
-                arena_take(&t->arena, (size_t)shape.batch * g->tables[i].key_count_max * g->tables[i].dim * sizeof(float));
+            t->table_grad[lane * g->table_count + i] = arena_take(
+                &t->arena, (size_t)shape.batch * g->tables[i].key_count_max * g->tables[i].dim * sizeof(float));
     }
     for (uint32_t i = 0; i < g->table_count; i++) t->row_count[i] = store_row_count(t->session->model.store, i);
     return ST_OK;
 }
 
-/* --- failure ------------------------------------------------------------------------------------------------------------ */
+/* --- failure ---------------------------------------------------------------------------------- */
 
 static bool is_finite_view(struct view v)
 {
@@ -83,13 +85,18 @@ static status diverged(struct trainer *t, const struct op_context *c)
         break;
     }
     char back[512];
-    if (t->saved_step != UINT64_MAX) snprintf(back, sizeof back, "the model in %s is from step %" PRIu64, t->options->out, t->saved_step);
-    else snprintf(back, sizeof back, "nothing was saved%s", t->options->out ? " yet; set checkpoint.every" : ": give --out DIR and checkpoint.every");
-    FAIL(DIVERGED, "step %" PRIu64 ": the loss is not finite; the first such value is in the output of [%s %s]; a lower learning rate may help; %s",
+    if (t->saved_step != UINT64_MAX)
+        snprintf(back, sizeof back, "the model in %s is from step %" PRIu64, t->options->out, t->saved_step);
+    else
+        snprintf(back, sizeof back, "nothing was saved%s",
+                 t->options->out ? " yet; set checkpoint.every" : ": give --out DIR and checkpoint.every");
+    FAIL(DIVERGED,
+         "step %" PRIu64 ": the loss is not finite; the first such value is in the output of [%s %s]; a lower learning "
+         "rate may help; %s",
          c->batch->step, kind, op, back);
 }
 
-/* --- a micro-batch and a step ------------------------------------------------------------------------------------------- */
+/* --- a micro-batch and a step ----------------------------------------------------------------- */
 
 static status micro_run(struct trainer *t, struct slot *slot)
 {
@@ -98,8 +105,14 @@ static status micro_run(struct trainer *t, struct slot *slot)
     uint32_t lane = batch_lane_of(graph_batch(g), m->micro_index);
     for (uint32_t i = 0; i < g->tensor_count; i++)
         if (g->tensors[i].kind == TENSOR_PARAM_GRAD) slot->tensor[i].data = t->param_grad[lane] + g->tensors[i].offset;
-    struct op_context c = {.graph = g, .tensor = slot->tensor, .batch = m, .ticket = &slot->ticket, .table_grad = t->table_grad + lane * g->table_count,
-                           .seed = g->header->seed, .example_begin = m->micro_index * g->header->micro, .training = true};
+    struct op_context c = {.graph = g,
+                           .tensor = slot->tensor,
+                           .batch = m,
+                           .ticket = &slot->ticket,
+                           .table_grad = t->table_grad + lane * g->table_count,
+                           .seed = g->header->seed,
+                           .example_begin = m->micro_index * g->header->micro,
+                           .training = true};
     TRY(device_submit(t->session->device, &c, g->nodes, g->forward_count));
     struct view loss = slot->tensor[g->header->loss_tensor];
     double sum = 0;
@@ -120,8 +133,14 @@ static status step_update(struct trainer *t, const struct slot *slot)
         const struct graph_update *u = &g->updates[i];
         const struct graph_optimizer *o = &g->optimizers[u->optimizer];
         if (u->table == GRAPH_NONE) {
-            struct param_update update = {.optimizer = o, .weight = model->param + u->param_offset, .state = model->state + model->state_offset[i],
-                                          .grad = t->param_grad, .lanes = lanes, .count = u->param_count, .scale = scale, .t = slot->batch.step + 1};
+            struct param_update update = {.optimizer = o,
+                                          .weight = model->param + u->param_offset,
+                                          .state = model->state + model->state_offset[i],
+                                          .grad = t->param_grad,
+                                          .lanes = lanes,
+                                          .count = u->param_count,
+                                          .scale = scale,
+                                          .t = slot->batch.step + 1};
             CHECK(u->param_offset == 0);
             TRY(device->vt->update_params(device, &update));
             continue;
@@ -129,8 +148,13 @@ static status step_update(struct trainer *t, const struct slot *slot)
         float *grad[LANES_MAX];
         for (uint32_t lane = 0; lane < lanes; lane++) grad[lane] = t->table_grad[lane * g->table_count + u->table];
         const struct step_rows *rows = &slot->step_rows[u->table];
-        struct table_update update = {.table = &g->tables[u->table], .optimizer = o, .row_count = rows->row_count, .span = rows->span,
-                                      .grad = grad, .lanes = lanes, .scale = scale};
+        struct table_update update = {.table = &g->tables[u->table],
+                                      .optimizer = o,
+                                      .row_count = rows->row_count,
+                                      .span = rows->span,
+                                      .grad = grad,
+                                      .lanes = lanes,
+                                      .scale = scale};
         TRY(device->vt->update_rows(device, &update));
         t->row_count[u->table] = slot->ticket.table[u->table].row_count;
     }
@@ -148,7 +172,7 @@ static status step_update(struct trainer *t, const struct slot *slot)
     return ST_OK;
 }
 
-/* --- between steps -------------------------------------------------------------------------------------------------------- */
+/* --- between steps ---------------------------------------------------------------------------- */
 
 static status save(struct trainer *t)
 {
@@ -182,7 +206,8 @@ static status step_done(struct trainer *t)
     const struct settings *settings = &t->session->settings;
     uint64_t step = t->session->model.progress.step;
     if (report_is_due(&t->report)) {
-        report_progress(&t->report, &t->session->model.progress, t->loss_sum / (double)t->loss_examples, feed_counts(t->feed));
+        report_progress(&t->report, &t->session->model.progress, t->loss_sum / (double)t->loss_examples,
+                        feed_counts(t->feed));
         t->loss_sum = 0;
         t->loss_examples = 0;
     }
@@ -216,11 +241,14 @@ static status streams_check(const struct trainer *t)
 {
     const struct settings *s = &t->session->settings;
     if (feed_is_stream(t->feed) && s->train_epochs > 1)
-        FAIL(INVALID, "%s is a stream and can be read once, but train.epochs = %" PRIu64 "; give a file, or --set train.epochs=1", t->options->data,
-             (uint64_t)s->train_epochs);
+        FAIL(INVALID,
+             "%s is a stream and can be read once, but train.epochs = %" PRIu64
+             "; give a file, or --set train.epochs=1",
+             t->options->data, (uint64_t)s->train_epochs);
     if (t->eval_feed && feed_is_stream(t->eval_feed) && s->eval_every)
-        FAIL(INVALID, "%s is a stream and can be read once, but eval.every = %" PRIu64 "; give a file, or --set eval.every=0", t->options->eval,
-             s->eval_every);
+        FAIL(INVALID,
+             "%s is a stream and can be read once, but eval.every = %" PRIu64 "; give a file, or --set eval.every=0",
+             t->options->eval, s->eval_every);
     return ST_OK;
 }
 
@@ -245,7 +273,8 @@ static status train(struct trainer *t)
     status st = loop(t);
     if (st != ST_OK) return st;
     if (s->model.progress.examples == 0 && s->settings.train_epochs > 0 && !stop_requested())
-        FAIL(INVALID, "%s: no examples%s", t->options->data, feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
+        FAIL(INVALID, "%s: no examples%s", t->options->data,
+             feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
     if (t->loss_examples)
         report_progress(&t->report, &s->model.progress, t->loss_sum / (double)t->loss_examples, feed_counts(t->feed));
     report_done(&t->report, &s->model.progress, feed_counts(t->feed));
@@ -253,14 +282,20 @@ static status train(struct trainer *t)
     TRY(save(t));
     if (!stop_requested()) return ST_OK;
     if (t->options->out)
-        FAIL(STOPPED, "stopped after step %" PRIu64 "; the model is saved; go on with: heterps-run %s --data %s --resume %s", s->model.progress.step,
-             s->graph_path, t->options->data, t->options->out);
-    FAIL(STOPPED, "stopped after step %" PRIu64 "; nothing was saved, because --out DIR was not given", s->model.progress.step);
+        FAIL(STOPPED,
+             "stopped after step %" PRIu64 "; the model is saved; go on with: heterps-run %s --data %s --resume %s",
+             s->model.progress.step, s->graph_path, t->options->data, t->options->out);
+    FAIL(STOPPED, "stopped after step %" PRIu64 "; nothing was saved, because --out DIR was not given",
+         s->model.progress.step);
 }
 
 status train_run(struct session *session, const struct train_options *options)
 {
-    struct trainer t = {.session = session, .options = options, .graph = &session->graph, .saved_step = UINT64_MAX, .eval_step = UINT64_MAX};
+    struct trainer t = {.session = session,
+                        .options = options,
+                        .graph = &session->graph,
+                        .saved_step = UINT64_MAX,
+                        .eval_step = UINT64_MAX};
     status st = train(&t);
     stop_listen(NULL, NULL);
     feed_close(t.eval_feed);

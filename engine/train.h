@@ -1,5 +1,5 @@
-/* The training loop: takes micro-batches from the feed in order, runs forward and backward lists, and after a step's last one
- * the updates; between steps it evaluates, saves, reports, and looks whether it should stop. */
+/* The training loop: takes micro-batches from the feed in order, runs forward and backward lists, and after a step's
+ * last one the updates; between steps it evaluates, saves, reports, and looks whether it should stop. */
 #ifndef HETERPS_ENGINE_TRAIN_H
 #define HETERPS_ENGINE_TRAIN_H
 
@@ -7,13 +7,14 @@
 #include "engine/session.h"
 
 struct train_options {
-    const char *data;   /* paths separated by commas                                    */
-    const char *eval;   /* NULL: none                                                   */
-    const char *out;    /* directory to save into, NULL: none                           */
+    const char *data; /* paths separated by commas                                    */
+    const char *eval; /* NULL: none                                                   */
+    const char *out;  /* directory to save into, NULL: none                           */
 };
 
-/* Trains session->model from its progress on. Leaves the model as it is at the last finished step. STOPPED after a signal
- * (the model is saved); DIVERGED when a loss is not finite: the message names step, op and the save to return to. */
+/* Trains session->model from its progress on. Leaves the model as it is at the last finished step. STOPPED after a
+ * signal (the model is saved); DIVERGED when a loss is not finite: the message names step, op and the save to return
+ * to. */
 MUST_USE status train_run(struct session *session, const struct train_options *options);
 
 #endif

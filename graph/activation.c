@@ -12,8 +12,8 @@
 
 const char *const activation_names[ACT_COUNT + 1] = {"none", "relu", "leaky_relu", "sigmoid", "tanh", NULL};
 
-/* From exp(-2|x|) in [0, 1], which cannot overflow. Near 0, where 1 - e would lose digits, the Taylor series: at |x| = 1/64 its
- * first left-out term, 17/315 x^7, is 8e-13 of the result. */
+/* From exp(-2|x|) in [0, 1], which cannot overflow. Near 0, where 1 - e would lose digits, the Taylor series: at |x|
+ * = 1/64 its first left-out term, 17/315 x^7, is 8e-13 of the result. */
 static float tanh_f32(float x)
 {
     double magnitude = x < 0 ? -(double)x : (double)x;
@@ -73,6 +73,7 @@ void elementwise_backward(const struct op_context *c, const struct graph_node *n
     for (uint32_t b = 0; b < out.rows; b++) {
         const float *out_b = view_row(out, b), *dout_b = view_row(dout, b);
         float *din_b = view_row(din, b);
-        for (uint32_t i = 0; i < out.cols; i++) grad_put(&din_b[i], dout_b[i] * activation_slope(a, slope, out_b[i]), adds);
+        for (uint32_t i = 0; i < out.cols; i++)
+            grad_put(&din_b[i], dout_b[i] * activation_slope(a, slope, out_b[i]), adds);
     }
 }

@@ -1,5 +1,6 @@
-/* Compiles model text into a graph: runs the passes of compiler.h in order and lays the records out as an image (graph.h), which is
- * then bound and validated exactly like one that was read from a file. The same text gives the same bytes. */
+/* Compiles model text into a graph: runs the passes of compiler.h in order and lays the records out as an image
+ * (graph.h), which is then bound and validated exactly like one that was read from a file. The same text gives the
+ * same bytes. */
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
 
@@ -13,7 +14,8 @@ void *list_add(struct list *list)
         uint32_t max = list->max ? 2 * list->max : 64;
         void *items = list->count >= GRAPH_COUNT_MAX ? NULL : realloc(list->items, max * list->item_bytes);
         if (items == NULL) {
-            (void)status_fail(ST_MEMORY, __FILE__, __LINE__, "the model needs more than %u records of one kind, or more memory than there is",
+            (void)status_fail(ST_MEMORY, __FILE__, __LINE__,
+                              "the model needs more than %u records of one kind, or more memory than there is",
                               list->count);
             return NULL;
         }
@@ -40,16 +42,16 @@ status compiler_string_add(struct compiler *c, const char *text, uint32_t *offse
     return ST_OK;
 }
 
-/* --- what a trained model depends on ---------------------------------------------------------------------------------- */
+/* --- what a trained model depends on ---------------------------------------------------------- */
 
-/* Hashes parameters, tables, columns and forward ops, but nothing of the recipe (batch, learning rates, paths) and no memory offset, so
- * that a model trained under one recipe is served under another. */
+/* Hashes parameters, tables, columns and forward ops, but nothing of the recipe (batch, learning rates, paths) and
+ * no memory offset, so that a model trained under one recipe is served under another. */
 static uint64_t model_hash(struct compiler *c)
 {
     XXH3_state_t *state = XXH3_createState();
     CHECK(state != NULL);
     XXH3_64bits_reset(state);
-#define HASH(value) XXH3_64bits_update(state, &(value), sizeof(value))
+#define HASH(value)       XXH3_64bits_update(state, &(value), sizeof(value))
 #define HASH_TEXT(offset) XXH3_64bits_update(state, compiler_string(c, offset), strlen(compiler_string(c, offset)) + 1)
     for (uint32_t i = 0; i < c->fields.count; i++) {
         const struct graph_field *f = LIST_AT(c->fields, struct graph_field, i);
@@ -89,7 +91,7 @@ static uint64_t model_hash(struct compiler *c)
     return hash;
 }
 
-/* --- the image ------------------------------------------------------------------------------------------------------------ */
+/* --- the image -------------------------------------------------------------------------------- */
 
 static status image_write(struct compiler *c, uint8_t **image, size_t *image_bytes)
 {
@@ -104,10 +106,12 @@ static status image_write(struct compiler *c, uint8_t **image, size_t *image_byt
     if (text.items == NULL) FAIL(MEMORY, "no memory to compile the model");
     text.count = (uint32_t)text_bytes;
     const struct list *sections[SECTION_COUNT] = {
-        [SECTION_TEXT] = &text,           [SECTION_STRINGS] = &c->strings,       [SECTION_TENSORS] = &c->tensors,
-        [SECTION_ARGS] = &c->args,        [SECTION_NODES] = &c->nodes,           [SECTION_LAYERS] = &c->layers,
-        [SECTION_FIELDS] = &c->fields,    [SECTION_DENSES] = &c->denses,         [SECTION_TABLES] = &c->tables,
-        [SECTION_OPTIMIZERS] = &c->optimizers, [SECTION_UPDATES] = &c->updates};
+        [SECTION_TEXT] = &text,          [SECTION_STRINGS] = &c->strings,
+        [SECTION_TENSORS] = &c->tensors, [SECTION_ARGS] = &c->args,
+        [SECTION_NODES] = &c->nodes,     [SECTION_LAYERS] = &c->layers,
+        [SECTION_FIELDS] = &c->fields,   [SECTION_DENSES] = &c->denses,
+        [SECTION_TABLES] = &c->tables,   [SECTION_OPTIMIZERS] = &c->optimizers,
+        [SECTION_UPDATES] = &c->updates};
     uint64_t offset = arena_bytes(sizeof *h);
     for (int i = 0; i < SECTION_COUNT; i++) {
         h->section[i].offset = offset;
@@ -120,7 +124,8 @@ static status image_write(struct compiler *c, uint8_t **image, size_t *image_byt
         memset(bytes, 0, offset);
         memcpy(bytes, h, sizeof *h);
         for (int i = 0; i < SECTION_COUNT; i++)
-            if (sections[i]->count) memcpy(bytes + h->section[i].offset, sections[i]->items, sections[i]->count * sections[i]->item_bytes);
+            if (sections[i]->count)
+                memcpy(bytes + h->section[i].offset, sections[i]->items, sections[i]->count * sections[i]->item_bytes);
         uint64_t checksum = XXH3_64bits(bytes, offset);
         memcpy(bytes + offsetof(struct graph_header, checksum), &checksum, sizeof checksum);
     }
@@ -131,7 +136,8 @@ static status image_write(struct compiler *c, uint8_t **image, size_t *image_byt
     return ST_OK;
 }
 
-static status compile(struct compiler *c, const char *const *assignments, uint32_t assignment_count, uint8_t **image, size_t *image_bytes)
+static status compile(struct compiler *c, const char *const *assignments, uint32_t assignment_count, uint8_t **image,
+                      size_t *image_bytes)
 {
     for (uint32_t i = 0; i < assignment_count; i++) TRY(ini_set(&c->ini, assignments[i], settings_kinds));
     TRY(compile_parse(c));
@@ -142,16 +148,20 @@ static status compile(struct compiler *c, const char *const *assignments, uint32
     return image_write(c, image, image_bytes);
 }
 
-status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes, const char *const *assignments,
-                     uint32_t assignment_count)
+status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
+                     const char *const *assignments, uint32_t assignment_count)
 {
     memset(graph, 0, sizeof *graph);
-    struct compiler c = {
-        .strings.item_bytes = 1, .tensors.item_bytes = sizeof(struct graph_tensor), .args.item_bytes = sizeof(uint32_t),
-        .nodes.item_bytes = sizeof(struct graph_node), .layers.item_bytes = sizeof(struct graph_layer),
-        .fields.item_bytes = sizeof(struct graph_field), .denses.item_bytes = sizeof(struct graph_field),
-        .tables.item_bytes = sizeof(struct graph_table), .optimizers.item_bytes = sizeof(struct graph_optimizer),
-        .updates.item_bytes = sizeof(struct graph_update)};
+    struct compiler c = {.strings.item_bytes = 1,
+                         .tensors.item_bytes = sizeof(struct graph_tensor),
+                         .args.item_bytes = sizeof(uint32_t),
+                         .nodes.item_bytes = sizeof(struct graph_node),
+                         .layers.item_bytes = sizeof(struct graph_layer),
+                         .fields.item_bytes = sizeof(struct graph_field),
+                         .denses.item_bytes = sizeof(struct graph_field),
+                         .tables.item_bytes = sizeof(struct graph_table),
+                         .optimizers.item_bytes = sizeof(struct graph_optimizer),
+                         .updates.item_bytes = sizeof(struct graph_update)};
     uint8_t *image = NULL;
     size_t image_bytes = 0;
     TRY(ini_parse(&c.ini, path, text, text_bytes));

@@ -1,6 +1,6 @@
-/* Differentiates the forward nodes: a gradient tensor for everything that a parameter or a row can move, and a backward
- * node for every node between those and the loss, in reverse order. A tensor with several consumers gets its gradient from
- * each: the first backward node to run writes it, the later ones add. */
+/* Differentiates the forward nodes: a gradient tensor for everything that a parameter or a row can move, and a
+ * backward node for every node between those and the loss, in reverse order. A tensor with several consumers gets
+ * its gradient from each: the first backward node to run writes it, the later ones add. */
 #include "graph/compiler.h"
 
 #include <stdlib.h>
@@ -83,10 +83,13 @@ status compile_backward(struct compiler *c)
             const struct graph_tensor *t = compiler_tensor(c, compiler_args(c, compiler_node(c, i))[k]);
             moves = moves || (t->kind == TENSOR_ACTIVATION && t->grad != GRAPH_NONE);
         }
-        if (moves && i != loss_node) TRY_GOTO(gradient_add(c, compiler_output(c, compiler_node(c, i)), TENSOR_ACTIVATION), done);
+        if (moves && i != loss_node)
+            TRY_GOTO(gradient_add(c, compiler_output(c, compiler_node(c, i)), TENSOR_ACTIVATION), done);
     }
-    if (compiler_tensor(c, h->logit_tensor)->kind != TENSOR_ACTIVATION || compiler_tensor(c, h->logit_tensor)->grad == GRAPH_NONE) {
-        st = node_fail(c, compiler_node(c, loss_node), "the loss depends on no parameter and no table: there is nothing to train");
+    if (compiler_tensor(c, h->logit_tensor)->kind != TENSOR_ACTIVATION ||
+        compiler_tensor(c, h->logit_tensor)->grad == GRAPH_NONE) {
+        st = node_fail(c, compiler_node(c, loss_node),
+                       "the loss depends on no parameter and no table: there is nothing to train");
         goto done;
     }
 
@@ -105,8 +108,13 @@ status compile_backward(struct compiler *c)
         }
         struct graph_node *forward = compiler_node(c, i), *backward = compiler_node(c, c->nodes.count - 1);
         forward->other = c->nodes.count - 1;
-        *backward = (struct graph_node){.op = forward->op, .pass = PASS_BACKWARD, .layer = forward->layer, .name = forward->name, .other = i,
-                                        .arg_begin = c->args.count, .input_count = forward->input_count};
+        *backward = (struct graph_node){.op = forward->op,
+                                        .pass = PASS_BACKWARD,
+                                        .layer = forward->layer,
+                                        .name = forward->name,
+                                        .other = i,
+                                        .arg_begin = c->args.count,
+                                        .input_count = forward->input_count};
         for (uint32_t k = 0; k < forward->input_count; k++) {
             uint32_t *flag = list_add(&c->args);
             if (flag == NULL) {
@@ -124,7 +132,8 @@ status compile_backward(struct compiler *c)
 
     /* One update of all parameters together, which lie one after another, and one a table. */
     bool has_params = false;
-    for (uint32_t i = 0; i < c->tensors.count; i++) has_params = has_params || compiler_tensor(c, i)->kind == TENSOR_PARAM;
+    for (uint32_t i = 0; i < c->tensors.count; i++)
+        has_params = has_params || compiler_tensor(c, i)->kind == TENSOR_PARAM;
     if (has_params) {
         struct graph_update *update = list_add(&c->updates);
         if (update == NULL) TRY_GOTO(ST_MEMORY, done);

@@ -1,16 +1,16 @@
-/* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness: time is the index of a node
- * in the order of execution (forward, then backward); a tensor lives from the node that writes it to the last
- * that reads it, and two tensors may overlap in memory only if they do not overlap in time. Placed from the largest to the
- * smallest, each at the lowest offset that is free during its life. */
+/* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness: time is the
+ * index of a node in the order of execution (forward, then backward); a tensor lives from the node that writes it to
+ * the last that reads it, and two tensors may overlap in memory only if they do not overlap in time. Placed from the
+ * largest to the smallest, each at the lowest offset that is free during its life. */
 #include "graph/compiler.h"
-
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of 16 floats and more start on a cache line, an odd number of lines apart: rows above each other then spread over all sets of
- * the cache, which a power of two would not (the gradient of 512 units: 83 % of a core's peak instead of 62 %, Zen 3). */
+/* Rows of 16 floats and more start on a cache line, an odd number of lines apart: rows above each other then spread
+ * over all sets of the cache, which a power of two would not (the gradient of 512 units: 83 % of a core's peak
+ * instead of 62 %, Zen 3). */
 static uint32_t padded_stride(uint32_t cols) { return cols < 16 ? cols : ((cols + 15) / 16 | 1) * 16; }
 
 struct life {
@@ -34,7 +34,8 @@ static void lives_measure(struct compiler *c, struct life *lives)
         uint32_t traits = op_table[node->op].traits, output = compiler_output(c, node);
         for (uint32_t k = 0; k < node->input_count; k++) life_use(lives, args[k], i);
         life_use(lives, output, i);
-        for (uint32_t k = 0; k < node->saved_count; k++) life_use(lives, args[node->input_count + node->param_count + 1 + k], i);
+        for (uint32_t k = 0; k < node->saved_count; k++)
+            life_use(lives, args[node->input_count + node->param_count + 1 + k], i);
         if (node->other == GRAPH_NONE) continue;
         for (uint32_t k = 0; k < node->input_count; k++) {
             if (traits & OP_READS_IN) life_use(lives, args[k], node->other);
@@ -42,7 +43,8 @@ static void lives_measure(struct compiler *c, struct life *lives)
             if (grad != GRAPH_NONE) life_use(lives, grad, node->other);
         }
         if (traits & OP_READS_OUT) life_use(lives, output, node->other);
-        if (compiler_tensor(c, output)->grad != GRAPH_NONE) life_use(lives, compiler_tensor(c, output)->grad, node->other);
+        if (compiler_tensor(c, output)->grad != GRAPH_NONE)
+            life_use(lives, compiler_tensor(c, output)->grad, node->other);
         for (uint32_t k = 0; k < node->saved_count; k++)
             life_use(lives, args[node->input_count + node->param_count + 1 + k], node->other);
     }
@@ -132,15 +134,17 @@ static status batch_resolve(struct compiler *c)
     h->lanes = s->train_lanes;
     h->micro = s->train_micro;
     if (h->batch % h->lanes != 0)
-        return ini_fail(&c->ini, train, train ? ini_entry_find(train, "lanes") : NULL, "batch = %u is not a multiple of lanes = %u", h->batch, h->lanes);
+        return ini_fail(&c->ini, train, train ? ini_entry_find(train, "lanes") : NULL,
+                        "batch = %u is not a multiple of lanes = %u", h->batch, h->lanes);
     uint32_t lane_examples = h->batch / h->lanes;
     if (h->micro == 0)
         for (h->micro = lane_examples < 256 ? lane_examples : 256; lane_examples % h->micro != 0;) h->micro--;
     if (lane_examples % h->micro != 0)
-        return ini_fail(&c->ini, train, train ? ini_entry_find(train, "micro") : NULL, "batch / lanes = %u is not a multiple of micro = %u", lane_examples,
-                        h->micro);
+        return ini_fail(&c->ini, train, train ? ini_entry_find(train, "micro") : NULL,
+                        "batch / lanes = %u is not a multiple of micro = %u", lane_examples, h->micro);
     if ((uint64_t)h->batch * h->key_count_max > INT32_MAX || (uint64_t)h->micro * (c->fields.count + 1) > INT32_MAX)
-        return ini_fail(&c->ini, train, train ? ini_entry_find(train, "batch") : NULL, "a batch of %u examples could hold more than 2^31 keys", h->batch);
+        return ini_fail(&c->ini, train, train ? ini_entry_find(train, "batch") : NULL,
+                        "a batch of %u examples could hold more than 2^31 keys", h->batch);
     return ST_OK;
 }
 
@@ -163,7 +167,8 @@ static status tables_measure(struct compiler *c)
             table->key_count_max += is_served ? LIST_AT(c->fields, struct graph_field, f)->ids_max : 0;
         }
         if (table->field_count == 0)
-            return ini_fail(&c->ini, ini_find(&c->ini, "table", compiler_string(c, table->name)), NULL, "no [embedding] uses this table; remove it, or use it");
+            return ini_fail(&c->ini, ini_find(&c->ini, "table", compiler_string(c, table->name)), NULL,
+                            "no [embedding] uses this table; remove it, or use it");
     }
     return ST_OK;
 }
@@ -175,7 +180,8 @@ static void layers_measure(struct compiler *c)
     bool *is_seen = malloc(c->tensors.count);
     if (layer_of != NULL && is_seen != NULL) {
         memset(layer_of, 0xff, c->tensors.count * sizeof *layer_of);
-        for (uint32_t i = 0; i < c->forward_count; i++) layer_of[compiler_output(c, compiler_node(c, i))] = compiler_node(c, i)->layer;
+        for (uint32_t i = 0; i < c->forward_count; i++)
+            layer_of[compiler_output(c, compiler_node(c, i))] = compiler_node(c, i)->layer;
         for (uint32_t l = 0; l < c->layers.count; l++) {
             struct graph_layer *layer = LIST_AT(c->layers, struct graph_layer, l);
             memset(is_seen, 0, c->tensors.count);
@@ -187,11 +193,14 @@ static void layers_measure(struct compiler *c)
                     bool crosses = (node->layer == l) != (layer_of[t] == l);
                     if (is_seen[t] || !crosses) continue;
                     is_seen[t] = true;
-                    uint64_t bytes = tensor->kind == TENSOR_FIELD
-                                         ? sizeof(uint64_t) * LIST_AT(c->fields, struct graph_field, tensor->cols)->ids_max
-                                         : sizeof(float) * (uint64_t)tensor->cols;
-                    if (node->layer == l) layer->input_bytes += bytes;
-                    else layer->output_bytes += bytes;
+                    uint64_t bytes =
+                        tensor->kind == TENSOR_FIELD
+                            ? sizeof(uint64_t) * LIST_AT(c->fields, struct graph_field, tensor->cols)->ids_max
+                            : sizeof(float) * (uint64_t)tensor->cols;
+                    if (node->layer == l)
+                        layer->input_bytes += bytes;
+                    else
+                        layer->output_bytes += bytes;
                 }
             }
         }
@@ -210,7 +219,9 @@ status compile_memory(struct compiler *c)
         if (t->kind == TENSOR_ACTIVATION || t->kind == TENSOR_DENSE) t->stride = padded_stride(t->cols);
         if (t->kind == TENSOR_ACTIVATION) slot_floats += (uint64_t)t->stride * c->header.micro;
     }
-    if (slot_floats > (uint64_t)1 << 38) FAIL(INVALID, "%s: a micro-batch of %u examples needs %" PRIu64 " floats of activations; lower train.micro", c->ini.path, c->header.micro, slot_floats);
+    if (slot_floats > (uint64_t)1 << 38)
+        FAIL(INVALID, "%s: a micro-batch of %u examples needs %" PRIu64 " floats of activations; lower train.micro",
+             c->ini.path, c->header.micro, slot_floats);
     TRY(tables_measure(c));
     params_place(c);
     TRY(activations_place(c));

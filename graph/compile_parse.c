@@ -1,5 +1,6 @@
-/* Reads model text into the compiler's records: columns, tables and optimizers first, then each op's section, in order,
- * into a forward node with its tensors. A name must be defined above the line that uses it, so a graph cannot have a cycle. */
+/* Reads model text into the compiler's records: columns, tables and optimizers first, then each op's section, in
+ * order, into a forward node with its tensors. A name must be defined above the line that uses it, so a graph cannot
+ * have a cycle. */
 #include "graph/compiler.h"
 #include "graph/init.h"
 
@@ -13,10 +14,13 @@ struct common_keys {
 static const struct cfg_key common_keys[] = {
     {"input", CFG_TEXT, NULL, 0, 0, "", "what goes in: names of columns or of sections above, separated by commas",
      offsetof(struct common_keys, input), NULL},
-    {"layer", CFG_TEXT, "", 0, 0, "", "scheduling layer; neighbouring ops of one layer share its name; empty: a layer of its own",
+    {"layer", CFG_TEXT, "", 0, 0, "",
+     "scheduling layer; neighbouring ops of one layer share its name; empty: a layer of its own",
      offsetof(struct common_keys, layer), NULL},
 };
-static const struct cfg_key label_key = {"label", CFG_TEXT, "", 0, 0, "", "the label's name; empty: that of [data]", offsetof(struct common_keys, label), NULL};
+static const struct cfg_key label_key = {
+    "label", CFG_TEXT, "", 0, 0, "", "the label's name; empty: that of [data]", offsetof(struct common_keys, label),
+    NULL};
 
 uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_MAX])
 {
@@ -30,13 +34,13 @@ static bool is_name(const char *text)
 {
     if (!*text) return false;
     for (const char *p = text; *p; p++)
-        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_' || (*p == '-' && p > text) ||
-              (*p == '.' && p > text)))
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_' ||
+              (*p == '-' && p > text) || (*p == '.' && p > text)))
             return false;
     return true;
 }
 
-/* --- lists of names: "a, b, C1..C26" ------------------------------------------------------------------------------- */
+/* --- lists of names: "a, b, C1..C26" ---------------------------------------------------------- */
 
 struct name_item {
     char name[INI_NAME_BYTES_MAX];
@@ -55,8 +59,10 @@ static bool split_number(const char *name, size_t *stem_bytes, uint32_t *number)
 }
 
 /* Calls `each` for every name of the list, ranges written out. */
-static status names_each(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry, const char *text,
-                         status (*each)(struct compiler *, const struct ini_section *, const struct ini_entry *, const char *name, void *context),
+static status names_each(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
+                         const char *text,
+                         status (*each)(struct compiler *, const struct ini_section *, const struct ini_entry *,
+                                        const char *name, void *context),
                          void *context)
 {
     while (*text) {
@@ -65,24 +71,28 @@ static status names_each(struct compiler *c, const struct ini_section *section, 
         const char *begin = text, *end = text + bytes;
         while (begin < end && (*begin == ' ' || *begin == '\t')) begin++;
         while (end > begin && (end[-1] == ' ' || end[-1] == '\t')) end--;
-        if ((size_t)(end - begin) >= sizeof item) return ini_fail(&c->ini, section, entry, "a name of %zu bytes is too long", (size_t)(end - begin));
+        if ((size_t)(end - begin) >= sizeof item)
+            return ini_fail(&c->ini, section, entry, "a name of %zu bytes is too long", (size_t)(end - begin));
         memcpy(item, begin, (size_t)(end - begin));
         item[end - begin] = 0;
         text += bytes + (text[bytes] == ',');
         char *dots = strstr(item, "..");
         if (dots == NULL) {
             if (!is_name(item) || strlen(item) >= INI_NAME_BYTES_MAX)
-                return ini_fail(&c->ini, section, entry, "expected a name of letters, digits, _ - . between commas, found \"%s\"", item);
+                return ini_fail(&c->ini, section, entry,
+                                "expected a name of letters, digits, _ - . between commas, found \"%s\"", item);
             TRY(each(c, section, entry, item, context));
             continue;
         }
         *dots = 0;
         size_t stem, last_stem;
         uint32_t first, last;
-        if (!is_name(item) || !is_name(dots + 2) || !split_number(item, &stem, &first) || !split_number(dots + 2, &last_stem, &last) ||
-            stem != last_stem || memcmp(item, dots + 2, stem) != 0 || last < first || stem + 9 >= INI_NAME_BYTES_MAX)
+        if (!is_name(item) || !is_name(dots + 2) || !split_number(item, &stem, &first) ||
+            !split_number(dots + 2, &last_stem, &last) || stem != last_stem || memcmp(item, dots + 2, stem) != 0 ||
+            last < first || stem + 9 >= INI_NAME_BYTES_MAX)
             return ini_fail(&c->ini, section, entry, "expected a range like C1..C26, found \"%s..%s\"", item, dots + 2);
-        if (last - first > 100000) return ini_fail(&c->ini, section, entry, "the range %s..%s has more than 100000 names", item, dots + 2);
+        if (last - first > 100000)
+            return ini_fail(&c->ini, section, entry, "the range %s..%s has more than 100000 names", item, dots + 2);
         for (uint32_t i = first; i <= last; i++) {
             char name[INI_NAME_BYTES_MAX + 12];
             snprintf(name, sizeof name, "%.*s%u", (int)stem, item, i);
@@ -92,7 +102,7 @@ static status names_each(struct compiler *c, const struct ini_section *section, 
     return ST_OK;
 }
 
-/* --- what a name stands for ----------------------------------------------------------------------------------------- */
+/* --- what a name stands for ------------------------------------------------------------------- */
 
 static uint32_t tensor_find(struct compiler *c, const char *name)
 {
@@ -127,24 +137,28 @@ static status arg_add(struct compiler *c, uint32_t value)
 }
 
 /* Fails with the names that would have been right. */
-static status unknown_name(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry, const char *name)
+static status unknown_name(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
+                           const char *name)
 {
     const char **names = malloc((c->tensors.count + 3) * sizeof *names);
     uint32_t count = 0;
     if (names != NULL) {
         for (uint32_t i = 0; i < c->tensors.count; i++)
-            if (compiler_tensor(c, i)->kind != TENSOR_PARAM) names[count++] = compiler_string(c, compiler_tensor(c, i)->name);
+            if (compiler_tensor(c, i)->kind != TENSOR_PARAM)
+                names[count++] = compiler_string(c, compiler_tensor(c, i)->name);
         names[count++] = "sparse";
         names[count] = NULL;
     }
     const char *near = names ? ini_nearest(name, names) : NULL;
-    status st = near ? ini_fail(&c->ini, section, entry, "nothing above is called \"%s\"; did you mean \"%s\"?", name, near)
-                     : ini_fail(&c->ini, section, entry, "nothing above is called \"%s\" (a name must be defined before it is used)", name);
+    status st =
+        near ? ini_fail(&c->ini, section, entry, "nothing above is called \"%s\"; did you mean \"%s\"?", name, near)
+             : ini_fail(&c->ini, section, entry,
+                        "nothing above is called \"%s\" (a name must be defined before it is used)", name);
     free(names);
     return st;
 }
 
-/* --- columns ---------------------------------------------------------------------------------------------------------- */
+/* --- columns ---------------------------------------------------------------------------------- */
 
 struct column_kind {
     struct list *list;
@@ -153,15 +167,16 @@ struct column_kind {
     uint32_t ids_max;
 };
 
-static status column_add(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry, const char *name, void *context)
+static status column_add(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
+                         const char *name, void *context)
 {
     const struct column_kind *kind = context;
     size_t stem;
     uint32_t number;
-    if (!split_number(name, &stem, &number) || stem != strlen(kind->prefix) || strncmp(name, kind->prefix, stem) != 0 || number < 1 ||
-        number > kind->column_count)
-        return ini_fail(&c->ini, section, entry, "expected a column of the criteo format, %s1..%s%u, found \"%s\"", kind->prefix,
-                        kind->prefix, kind->column_count, name);
+    if (!split_number(name, &stem, &number) || stem != strlen(kind->prefix) || strncmp(name, kind->prefix, stem) != 0 ||
+        number < 1 || number > kind->column_count)
+        return ini_fail(&c->ini, section, entry, "expected a column of the criteo format, %s1..%s%u, found \"%s\"",
+                        kind->prefix, kind->prefix, kind->column_count, name);
     for (uint32_t i = 0; i < kind->list->count; i++)
         if (LIST_AT(*kind->list, struct graph_field, i)->column == number - 1)
             return ini_fail(&c->ini, section, entry, "the column \"%s\" is named twice", name);
@@ -186,25 +201,31 @@ static status columns_parse(struct compiler *c)
     h->key_count_max = c->fields.count * s->data_ids_max;
     uint32_t index;
     for (uint32_t i = 0; i < c->fields.count; i++) {
-        TRY(tensor_add(c, compiler_string(c, LIST_AT(c->fields, struct graph_field, i)->name), TENSOR_FIELD, i, &index));
+        TRY(tensor_add(c, compiler_string(c, LIST_AT(c->fields, struct graph_field, i)->name), TENSOR_FIELD, i,
+                       &index));
         compiler_tensor(c, index)->stride = 0;
     }
     c->dense_tensor = GRAPH_NONE;
     if (h->dense_count) TRY(tensor_add(c, "dense", TENSOR_DENSE, h->dense_count, &c->dense_tensor));
-    if (!is_name(s->data_label)) return ini_fail(&c->ini, data, data ? ini_entry_find(data, "label") : NULL, "expected a name, found \"%s\"", s->data_label);
+    if (!is_name(s->data_label))
+        return ini_fail(&c->ini, data, data ? ini_entry_find(data, "label") : NULL, "expected a name, found \"%s\"",
+                        s->data_label);
     if (tensor_find(c, s->data_label) != GRAPH_NONE)
-        return ini_fail(&c->ini, data, data ? ini_entry_find(data, "label") : NULL, "\"%s\" is another column's name", s->data_label);
+        return ini_fail(&c->ini, data, data ? ini_entry_find(data, "label") : NULL, "\"%s\" is another column's name",
+                        s->data_label);
     return tensor_add(c, s->data_label, TENSOR_LABEL, 1, &c->label_tensor);
 }
 
-/* --- tables and optimizers --------------------------------------------------------------------------------------------- */
+/* --- tables and optimizers -------------------------------------------------------------------- */
 
-static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, float l2, uint32_t *index)
+static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, float l2,
+                            uint32_t *index)
 {
     struct graph_optimizer *o = list_add(&c->optimizers);
     if (o == NULL) return ST_MEMORY;
     if (optimizer_parse(text, o) != ST_OK)
-        return ini_fail(&c->ini, section, section ? ini_entry_find(section, "optimizer") : NULL, "%s", status_message());
+        return ini_fail(&c->ini, section, section ? ini_entry_find(section, "optimizer") : NULL, "%s",
+                        status_message());
     o->l2 = l2;
     *index = c->optimizers.count - 1;
     return ST_OK;
@@ -218,8 +239,10 @@ static status tables_parse(struct compiler *c)
     for (uint32_t i = 0; i < c->ini.section_count; i++) {
         const struct ini_section *section = &c->ini.sections[i];
         if (strcmp(section->kind, "table") != 0) continue;
-        if (!is_name(section->name)) return ini_fail(&c->ini, section, NULL, "expected [table NAME] with a name of letters, digits, _ - .");
-        if (c->tables.count == GRAPH_TABLES_MAX) return ini_fail(&c->ini, section, NULL, "more than %u tables", GRAPH_TABLES_MAX);
+        if (!is_name(section->name))
+            return ini_fail(&c->ini, section, NULL, "expected [table NAME] with a name of letters, digits, _ - .");
+        if (c->tables.count == GRAPH_TABLES_MAX)
+            return ini_fail(&c->ini, section, NULL, "more than %u tables", GRAPH_TABLES_MAX);
         struct table_settings settings;
         TRY(settings_read_table(&c->ini, section, &settings));
         enum random_init init;
@@ -227,15 +250,20 @@ static status tables_parse(struct compiler *c)
         if (init_parse(settings.init, &init, &init_scale) != ST_OK)
             return ini_fail(&c->ini, section, ini_entry_find(section, "init"), "%s", status_message());
         uint32_t optimizer = 0;
-        TRY(optimizer_add(c, *settings.optimizer ? section : train, *settings.optimizer ? settings.optimizer : c->settings.train_optimizer,
-                          settings.l2, &optimizer));
+        TRY(optimizer_add(c, *settings.optimizer ? section : train,
+                          *settings.optimizer ? settings.optimizer : c->settings.train_optimizer, settings.l2,
+                          &optimizer));
         uint32_t name;
         TRY(compiler_string_add(c, section->name, &name));
         struct graph_table *table = list_add(&c->tables);
         if (table == NULL) return ST_MEMORY;
-        *table = (struct graph_table){
-            .name = name, .dim = settings.dim, .init = init, .init_scale = init_scale, .optimizer = optimizer,
-            .span_floats = optimizer_span_floats(LIST_AT(c->optimizers, struct graph_optimizer, optimizer), settings.dim)};
+        *table = (struct graph_table){.name = name,
+                                      .dim = settings.dim,
+                                      .init = init,
+                                      .init_scale = init_scale,
+                                      .optimizer = optimizer,
+                                      .span_floats = optimizer_span_floats(
+                                          LIST_AT(c->optimizers, struct graph_optimizer, optimizer), settings.dim)};
     }
     return ST_OK;
 }
@@ -254,24 +282,30 @@ static uint32_t table_dim(const struct op_parse *p, uint32_t table)
     return LIST_AT(c->tables, struct graph_table, table)->dim;
 }
 
-/* --- ops ----------------------------------------------------------------------------------------------------------------- */
+/* --- ops -------------------------------------------------------------------------------------- */
 
-static status input_add(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry, const char *name, void *context)
+static status input_add(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
+                        const char *name, void *context)
 {
     const struct op *op = context;
     if (strcmp(name, "sparse") == 0) {
         if (op->inputs != OP_INPUTS_FIELDS)
-            return ini_fail(&c->ini, section, entry, "a sparse field goes through an [embedding] first; \"sparse\" cannot go into [%s]", op->section);
+            return ini_fail(&c->ini, section, entry,
+                            "a sparse field goes through an [embedding] first; \"sparse\" cannot go into [%s]",
+                            op->section);
         if (c->fields.count == 0) return ini_fail(&c->ini, section, entry, "[data] names no sparse fields");
         for (uint32_t i = 0; i < c->fields.count; i++) TRY(arg_add(c, i)); /* fields are the first tensors */
         return ST_OK;
     }
     uint32_t tensor = tensor_find(c, name);
-    if (tensor == GRAPH_NONE || compiler_tensor(c, tensor)->kind == TENSOR_PARAM) return unknown_name(c, section, entry, name);
+    if (tensor == GRAPH_NONE || compiler_tensor(c, tensor)->kind == TENSOR_PARAM)
+        return unknown_name(c, section, entry, name);
     bool is_field = compiler_tensor(c, tensor)->kind == TENSOR_FIELD;
     if (is_field != (op->inputs == OP_INPUTS_FIELDS))
         return ini_fail(&c->ini, section, entry,
-                        is_field ? "\"%s\" is a sparse field: it goes through an [embedding] first" : "expected sparse fields, but \"%s\" is not one", name);
+                        is_field ? "\"%s\" is a sparse field: it goes through an [embedding] first"
+                                 : "expected sparse fields, but \"%s\" is not one",
+                        name);
     if (compiler_tensor(c, tensor)->kind == TENSOR_LABEL)
         return ini_fail(&c->ini, section, entry, "the label \"%s\" cannot be an input", name);
     return arg_add(c, tensor);
@@ -299,7 +333,8 @@ static status layer_add(struct compiler *c, const struct ini_section *section, c
 }
 
 /* The section's keys: the common ones, with the op's own behind them. */
-static status op_keys_read(struct compiler *c, const struct op *op, const struct ini_section *section, struct common_keys *common, void **own)
+static status op_keys_read(struct compiler *c, const struct op *op, const struct ini_section *section,
+                           struct common_keys *common, void **own)
 {
     struct cfg_key keys[OP_COMMON_KEYS_MAX + OP_KEYS_MAX];
     CHECK(op->keys->count <= OP_KEYS_MAX);
@@ -313,13 +348,15 @@ static status op_keys_read(struct compiler *c, const struct op *op, const struct
     if (values == NULL) FAIL(MEMORY, "no memory to compile the model");
     status st = cfg_read(&c->ini, section, keys, count, values);
     memcpy(common, values, sizeof *common);
-    if (st == ST_OK && op->keys->bytes && (*own = malloc(op->keys->bytes)) != NULL) memcpy(*own, values + own_offset, op->keys->bytes);
+    if (st == ST_OK && op->keys->bytes && (*own = malloc(op->keys->bytes)) != NULL)
+        memcpy(*own, values + own_offset, op->keys->bytes);
     free(values);
     return st;
 }
 
 /* The op's shape rule, then its parameters, output and saved tensors. */
-static status op_shape_add(struct compiler *c, const struct op *op, const struct ini_section *section, uint32_t node_index)
+static status op_shape_add(struct compiler *c, const struct op *op, const struct ini_section *section,
+                           uint32_t node_index)
 {
     struct graph_node *node = compiler_node(c, node_index);
     uint32_t *cols = malloc((node->input_count + 1) * sizeof *cols);
@@ -337,7 +374,8 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
     for (uint32_t i = 0; i < shape.param_count; i++) {
         char name[2 * INI_NAME_BYTES_MAX + 2];
         snprintf(name, sizeof name, "%s.%s", section->name, shape.param[i].name);
-        if (tensor_find(c, name) != GRAPH_NONE) return ini_fail(&c->ini, section, NULL, "the name \"%s\" is taken", name);
+        if (tensor_find(c, name) != GRAPH_NONE)
+            return ini_fail(&c->ini, section, NULL, "the name \"%s\" is taken", name);
         TRY(tensor_add(c, name, TENSOR_PARAM, shape.param[i].cols, &index));
         struct graph_tensor *t = compiler_tensor(c, index);
         t->rows = shape.param[i].rows;
@@ -361,15 +399,19 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
     struct graph_layer *layer = LIST_AT(c->layers, struct graph_layer, node->layer);
     layer->flops_forward += shape.flops_forward;
     layer->flops_backward += shape.flops_backward;
-    for (uint32_t i = 0; i < shape.param_count; i++) layer->param_count += (uint64_t)shape.param[i].rows * shape.param[i].cols;
+    for (uint32_t i = 0; i < shape.param_count; i++)
+        layer->param_count += (uint64_t)shape.param[i].rows * shape.param[i].cols;
     return ST_OK;
 }
 
 static status op_parse_section(struct compiler *c, const struct op *op, const struct ini_section *section)
 {
-    if (!is_name(section->name)) return ini_fail(&c->ini, section, NULL, "expected [%s NAME] with a name of letters, digits, _ - .", op->section);
+    if (!is_name(section->name))
+        return ini_fail(&c->ini, section, NULL, "expected [%s NAME] with a name of letters, digits, _ - .",
+                        op->section);
     if (tensor_find(c, section->name) != GRAPH_NONE || strcmp(section->name, "sparse") == 0)
-        return ini_fail(&c->ini, section, NULL, "the name \"%s\" is taken by a column or a section above", section->name);
+        return ini_fail(&c->ini, section, NULL, "the name \"%s\" is taken by a column or a section above",
+                        section->name);
     struct common_keys common;
     void *own = NULL;
     TRY(op_keys_read(c, op, section, &common, &own));
@@ -380,7 +422,11 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
     if (list_add(&c->nodes) == NULL) TRY_GOTO(ST_MEMORY, done);
     uint32_t node_index = c->nodes.count - 1;
     struct graph_node *node = compiler_node(c, node_index);
-    *node = (struct graph_node){.op = (uint32_t)(op - op_table), .pass = PASS_FORWARD, .layer = layer, .name = name, .other = GRAPH_NONE,
+    *node = (struct graph_node){.op = (uint32_t)(op - op_table),
+                                .pass = PASS_FORWARD,
+                                .layer = layer,
+                                .name = name,
+                                .other = GRAPH_NONE,
                                 .arg_begin = c->args.count};
     struct op_parse parse = {&c->ini, section, own, node->attr, table_find, table_dim, c};
     TRY_GOTO(op->parse(&parse), done);
@@ -389,16 +435,19 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
     if (op->inputs == OP_INPUTS_LOSS) {
         const char *label = common.label && *common.label ? common.label : c->settings.data_label;
         if (strcmp(label, c->settings.data_label) != 0) {
-            st = ini_fail(&c->ini, section, ini_entry_find(section, "label"), "expected the label of [data], \"%s\", found \"%s\"",
-                          c->settings.data_label, label);
+            st = ini_fail(&c->ini, section, ini_entry_find(section, "label"),
+                          "expected the label of [data], \"%s\", found \"%s\"", c->settings.data_label, label);
             goto done;
         }
         TRY_GOTO(arg_add(c, c->label_tensor), done);
     }
     uint32_t input_count = c->args.count - node->arg_begin;
     uint32_t expected = op->inputs == OP_INPUTS_LOSS ? 2 : 1;
-    if (input_count == 0 || ((op->inputs == OP_INPUTS_ONE || op->inputs == OP_INPUTS_LOSS) && input_count != expected)) {
-        st = ini_fail(&c->ini, section, input, "expected %s, found %u", op->inputs == OP_INPUTS_MANY || op->inputs == OP_INPUTS_FIELDS ? "one or more inputs" : "one input",
+    if (input_count == 0 ||
+        ((op->inputs == OP_INPUTS_ONE || op->inputs == OP_INPUTS_LOSS) && input_count != expected)) {
+        st = ini_fail(&c->ini, section, input, "expected %s, found %u",
+                      op->inputs == OP_INPUTS_MANY || op->inputs == OP_INPUTS_FIELDS ? "one or more inputs"
+                                                                                     : "one input",
                       op->inputs == OP_INPUTS_LOSS ? input_count - 1 : input_count);
         goto done;
     }

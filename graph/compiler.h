@@ -29,10 +29,22 @@ struct compiler {
  * used up: the failure is recorded and the caller returns ST_MEMORY. */
 void *list_add(struct list *list);
 #define LIST_AT(list, type, index) (&((type *)(list).items)[index])
-static inline struct graph_tensor *compiler_tensor(struct compiler *c, uint32_t i) { return LIST_AT(c->tensors, struct graph_tensor, i); }
-static inline struct graph_node *compiler_node(struct compiler *c, uint32_t i) { return LIST_AT(c->nodes, struct graph_node, i); }
-static inline uint32_t *compiler_args(struct compiler *c, const struct graph_node *n) { return LIST_AT(c->args, uint32_t, n->arg_begin); }
-static inline const char *compiler_string(const struct compiler *c, uint32_t offset) { return (const char *)c->strings.items + offset; }
+static inline struct graph_tensor *compiler_tensor(struct compiler *c, uint32_t i)
+{
+    return LIST_AT(c->tensors, struct graph_tensor, i);
+}
+static inline struct graph_node *compiler_node(struct compiler *c, uint32_t i)
+{
+    return LIST_AT(c->nodes, struct graph_node, i);
+}
+static inline uint32_t *compiler_args(struct compiler *c, const struct graph_node *n)
+{
+    return LIST_AT(c->args, uint32_t, n->arg_begin);
+}
+static inline const char *compiler_string(const struct compiler *c, uint32_t offset)
+{
+    return (const char *)c->strings.items + offset;
+}
 MUST_USE status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset);
 /* The only output of a forward node. */
 static inline uint32_t compiler_output(struct compiler *c, const struct graph_node *n)

@@ -11,16 +11,16 @@ struct device;
 struct table_update {
     const struct graph_table *table;
     const struct graph_optimizer *optimizer;
-    uint32_t row_count;         /* rows that the step touched                                           */
-    float *const *span;         /* [row]                                                                */
-    float *const *grad;         /* [lane]: [row, dim] sums; zeroed by the update                          */
+    uint32_t row_count; /* rows that the step touched                                           */
+    float *const *span; /* [row]                                                                */
+    float *const *grad; /* [lane]: [row, dim] sums; zeroed by the update                          */
     uint32_t lanes;
     float scale;
 };
 struct param_update {
     const struct graph_optimizer *optimizer;
-    float *weight, *state;      /* [count], [state_count, count]                                        */
-    float *const *grad;         /* [lane]: [count] sums; zeroed by the update                             */
+    float *weight, *state; /* [count], [state_count, count]                                        */
+    float *const *grad;    /* [lane]: [count] sums; zeroed by the update                             */
     uint32_t lanes;
     size_t count;
     float scale;
@@ -41,7 +41,8 @@ struct device {
     const struct device_vt *vt;
 };
 
-static inline status device_submit(struct device *d, const struct op_context *c, const struct graph_node *nodes, uint32_t count)
+static inline status device_submit(struct device *d, const struct op_context *c, const struct graph_node *nodes,
+                                   uint32_t count)
 {
     return d->vt->submit(d, c, nodes, count);
 }

@@ -21,10 +21,10 @@
 #include "engine/base/batch.h"
 #include "engine/base/status.h"
 
-#define GRAPH_MAGIC "HPSGRAPH"
-#define GRAPH_VERSION 1u
-#define GRAPH_NONE UINT32_MAX
-#define GRAPH_COUNT_MAX (1u << 24) /* records of a kind */
+#define GRAPH_MAGIC      "HPSGRAPH"
+#define GRAPH_VERSION    1u
+#define GRAPH_NONE       UINT32_MAX
+#define GRAPH_COUNT_MAX  (1u << 24) /* records of a kind */
 #define GRAPH_TABLES_MAX 256u
 
 typedef enum {
@@ -41,15 +41,23 @@ typedef enum {
     OPTIMIZER_ID_COUNT
 } optimizer_id;
 
-enum tensor_kind { TENSOR_FIELD, TENSOR_DENSE, TENSOR_LABEL, TENSOR_ACTIVATION, TENSOR_PARAM, TENSOR_PARAM_GRAD, TENSOR_KIND_COUNT };
+enum tensor_kind {
+    TENSOR_FIELD,
+    TENSOR_DENSE,
+    TENSOR_LABEL,
+    TENSOR_ACTIVATION,
+    TENSOR_PARAM,
+    TENSOR_PARAM_GRAD,
+    TENSOR_KIND_COUNT
+};
 enum tensor_type { TENSOR_F32, TENSOR_U32, TENSOR_TYPE_COUNT };
 enum graph_pass { PASS_FORWARD, PASS_BACKWARD, PASS_COUNT };
 
 struct graph_tensor {
-    uint32_t name;   /* string                                                             */
+    uint32_t name; /* string                                                             */
     uint8_t kind;
     uint8_t type;
-    uint8_t init;    /* PARAM: enum random_init                                             */
+    uint8_t init; /* PARAM: enum random_init                                             */
     uint8_t reserved;
     uint32_t rows;   /* PARAM: rows; else 0: one row an example                              */
     uint32_t cols;   /* FIELD: index of the field                                           */
@@ -61,16 +69,16 @@ struct graph_tensor {
 };
 _Static_assert(sizeof(struct graph_tensor) == 40, "the file's record");
 
-/* A backward kernel reads its forward node's tensors and their gradients (graph/op.h), so a backward node has no tensors of its
- * own; its args are one flag an input of the forward node: 1 if that input's gradient is added to what stands
- * there, because another consumer's backward node wrote it first. */
+/* A backward kernel reads its forward node's tensors and their gradients (graph/op.h), so a backward node has no
+ * tensors of its own; its args are one flag an input of the forward node: 1 if that input's gradient is added to
+ * what stands there, because another consumer's backward node wrote it first. */
 #define NODE_ATTR_BYTES 32
 struct graph_node {
     uint32_t op; /* op_id      */
     uint32_t pass;
     uint32_t layer;
     uint32_t name;
-    uint32_t other;   /* forward: its backward node, or NONE; backward: its forward node    */
+    uint32_t other; /* forward: its backward node, or NONE; backward: its forward node    */
     /* forward: tensors in this order from args[arg_begin] on */
     uint32_t arg_begin;
     uint32_t input_count, param_count, output_count, saved_count;
@@ -82,8 +90,8 @@ _Static_assert(sizeof(struct graph_node) == 80, "the file's record");
 struct graph_layer {
     uint32_t name;
     uint32_t reserved;
-    uint64_t param_count;     /* floats                                                      */
-    uint64_t flops_forward;   /* an example                                                  */
+    uint64_t param_count;   /* floats                                                      */
+    uint64_t flops_forward; /* an example                                                  */
     uint64_t flops_backward;
     uint64_t input_bytes, output_bytes; /* an example: what it reads from other layers, and they from it */
 };
@@ -102,7 +110,7 @@ struct graph_table {
     uint32_t span_floats; /* vector, state, counters                                       */
     uint32_t init;        /* enum random_init                                              */
     float init_scale;
-    uint32_t optimizer;   /* index of optimizers                                           */
+    uint32_t optimizer;     /* index of optimizers                                           */
     uint32_t field_count;   /* fields that look it up                                      */
     uint32_t key_count_max; /* greatest number of keys that they have in an example        */
 };
@@ -119,13 +127,23 @@ struct graph_optimizer {
 /* One update a step: of a run of parameters, or of the rows of a table that the step touched. */
 struct graph_update {
     uint32_t optimizer;
-    uint32_t table; /* or NONE: parameters                                                  */
+    uint32_t table;                     /* or NONE: parameters                                                  */
     uint64_t param_offset, param_count; /* floats                                            */
 };
 
 enum graph_section {
-    SECTION_TEXT, SECTION_STRINGS, SECTION_TENSORS, SECTION_ARGS, SECTION_NODES, SECTION_LAYERS, SECTION_FIELDS,
-    SECTION_DENSES, SECTION_TABLES, SECTION_OPTIMIZERS, SECTION_UPDATES, SECTION_COUNT
+    SECTION_TEXT,
+    SECTION_STRINGS,
+    SECTION_TENSORS,
+    SECTION_ARGS,
+    SECTION_NODES,
+    SECTION_LAYERS,
+    SECTION_FIELDS,
+    SECTION_DENSES,
+    SECTION_TABLES,
+    SECTION_OPTIMIZERS,
+    SECTION_UPDATES,
+    SECTION_COUNT
 };
 
 struct graph_header {
@@ -133,15 +151,16 @@ struct graph_header {
     uint32_t version;
     uint32_t header_bytes;
     uint64_t file_bytes;
-    uint64_t checksum; /* xxh3-64 of the file with this field zero                            */
+    uint64_t checksum;   /* xxh3-64 of the file with this field zero                            */
     uint64_t model_hash; /* of what a trained model depends on: parameters, tables, fields; not of the recipe  */
     struct {
         uint64_t offset, count; /* bytes from the start; records (bytes for text and strings) */
     } section[SECTION_COUNT];
-    uint32_t name;            /* of the model                                                */
+    uint32_t name; /* of the model                                                */
     uint32_t batch, micro, lanes;
     uint32_t dense_count, dense_stride, key_count_max;
-    uint32_t label_tensor, logit_tensor, loss_tensor; /* loss: [B, 1], an example's loss; logit: predictions before the sigmoid */
+    uint32_t label_tensor, logit_tensor,
+        loss_tensor;          /* loss: [B, 1], an example's loss; logit: predictions before the sigmoid */
     uint64_t param_floats;    /* length of the parameters, padding included                   */
     uint64_t state_floats;    /* of the dense optimizer's state                               */
     uint64_t slot_bytes;      /* of a slot's activations, for `micro` examples                */
@@ -165,7 +184,7 @@ struct graph {
     uint32_t text_bytes, tensor_count, arg_count, node_count, forward_count, layer_count, field_count, table_count,
         optimizer_count, update_count;
     /* owns one of: */
-    void *owned;              /* malloc'd image                                              */
+    void *owned; /* malloc'd image                                              */
     const uint8_t *mapped;
     size_t bytes;
 };
@@ -186,8 +205,8 @@ MUST_USE status graph_compile(struct graph *graph, const char *path, const char 
                               const char *const *assignments, uint32_t assignment_count);
 /* Writes the image atomically. */
 MUST_USE status graph_write(const struct graph *graph, const char *path);
-/* Reads and validates a file: whatever its bytes, either every index, offset and shape in it holds, or INVALID/CORRUPT says
- * what is wrong at which byte. */
+/* Reads and validates a file: whatever its bytes, either every index, offset and shape in it holds, or
+ * INVALID/CORRUPT says what is wrong at which byte. */
 MUST_USE status graph_open(struct graph *graph, const char *path);
 /* The same from memory (keeps `image` until graph_close; does not free it). For tests and fuzzing. */
 MUST_USE status graph_open_memory(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);

@@ -1,7 +1,7 @@
-/* Checks every record of a graph before anything uses it, so that nobody behind this file has to: indices are in range, sizes
- * fit their memory and no product of them overflows, shapes are those that the ops' rules give, forward nodes read what
- * earlier nodes have written, and backward nodes mirror them. A graph that passes may compute nonsense; it cannot make a
- * kernel leave its memory. Runs once a graph, so it prefers plain loops to fast ones. */
+/* Checks every record of a graph before anything uses it, so that nobody behind this file has to: indices are in
+ * range, sizes fit their memory and no product of them overflows, shapes are those that the ops' rules give, forward
+ * nodes read what earlier nodes have written, and backward nodes mirror them. A graph that passes may compute
+ * nonsense; it cannot make a kernel leave its memory. Runs once a graph, so it prefers plain loops to fast ones. */
 #include "graph/graph_internal.h"
 
 #include <inttypes.h>
@@ -40,7 +40,8 @@ static status bad(const struct check *c, const void *record, const char *format,
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    return status_fail(ST_INVALID, __FILE__, __LINE__, "%s: byte %zu: %s", c->path, (size_t)((const uint8_t *)record - c->image), message);
+    return status_fail(ST_INVALID, __FILE__, __LINE__, "%s: byte %zu: %s", c->path,
+                       (size_t)((const uint8_t *)record - c->image), message);
 }
 
 /* A value that must be below a bound. */
@@ -73,16 +74,18 @@ static status name_check(const struct check *c, const uint32_t *name)
     return below(c, name, (uint32_t)c->g->header->section[SECTION_STRINGS].count, "a name");
 }
 
-/* --- what stands alone -------------------------------------------------------------------------------------------------- */
+/* --- what stands alone ------------------------------------------------------------------------ */
 
 static status strings_check(const struct check *c)
 {
     const struct graph *g = c->g;
     uint64_t bytes = g->header->section[SECTION_STRINGS].count;
-    if (bytes == 0 || g->strings[bytes - 1] != 0) return bad(c, g->strings + bytes, "expected strings that end in a zero byte, found none");
+    if (bytes == 0 || g->strings[bytes - 1] != 0)
+        return bad(c, g->strings + bytes, "expected strings that end in a zero byte, found none");
     for (uint64_t i = 0; i < bytes; i++)
         if (((uint8_t)g->strings[i] < 0x20 && g->strings[i] != 0) || g->strings[i] == 0x7f)
-            return bad(c, &g->strings[i], "expected text without control characters, found 0x%02x", (uint8_t)g->strings[i]);
+            return bad(c, &g->strings[i], "expected text without control characters, found 0x%02x",
+                       (uint8_t)g->strings[i]);
     return ST_OK;
 }
 
@@ -94,16 +97,22 @@ static status batch_check(const struct check *c)
     TRY(within(c, &h->batch, 1, 1u << 24, "a batch"));
     TRY(within(c, &h->micro, 1, 1u << 20, "a micro-batch"));
     TRY(within(c, &h->lanes, 1, 1024, "lanes"));
-    if (h->batch % h->micro != 0) return bad(c, &h->micro, "expected a divisor of the batch, %u, found %u", h->batch, h->micro);
+    if (h->batch % h->micro != 0)
+        return bad(c, &h->micro, "expected a divisor of the batch, %u, found %u", h->batch, h->micro);
     if (h->batch / h->micro % h->lanes != 0)
         return bad(c, &h->lanes, "expected a divisor of the %u micro-batches, found %u", h->batch / h->micro, h->lanes);
     if (h->dense_count != h->section[SECTION_DENSES].count)
-        return bad(c, &h->dense_count, "expected %" PRIu64 " numeric columns, found %u", h->section[SECTION_DENSES].count, h->dense_count);
+        return bad(c, &h->dense_count, "expected %" PRIu64 " numeric columns, found %u",
+                   h->section[SECTION_DENSES].count, h->dense_count);
     TRY(within(c, &h->dense_stride, h->dense_count, OP_COLS_MAX, "a stride"));
-    if ((uint64_t)h->batch * h->key_count_max > INT32_MAX || (uint64_t)h->micro * ((uint64_t)g->field_count + 1) > INT32_MAX)
-        return bad(c, &h->key_count_max, "expected a batch of at most 2^31 keys, found %u examples of %u keys and %u fields", h->batch, h->key_count_max,
-                   g->field_count);
-    if ((uint64_t)h->micro * h->dense_stride > FLOATS_MAX) return bad(c, &h->dense_stride, "expected fewer numbers in a micro-batch, found a stride of %u", h->dense_stride);
+    if ((uint64_t)h->batch * h->key_count_max > INT32_MAX ||
+        (uint64_t)h->micro * ((uint64_t)g->field_count + 1) > INT32_MAX)
+        return bad(c, &h->key_count_max,
+                   "expected a batch of at most 2^31 keys, found %u examples of %u keys and %u fields", h->batch,
+                   h->key_count_max, g->field_count);
+    if ((uint64_t)h->micro * h->dense_stride > FLOATS_MAX)
+        return bad(c, &h->dense_stride, "expected fewer numbers in a micro-batch, found a stride of %u",
+                   h->dense_stride);
     TRY(within64(c, &h->param_floats, FLOATS_MAX, "parameters"));
     TRY(within64(c, &h->state_floats, FLOATS_MAX * OPTIMIZER_PARAM_COUNT, "optimizer state"));
     TRY(within64(c, &h->slot_bytes, FLOATS_MAX * sizeof(float), "bytes of a slot"));
@@ -126,7 +135,8 @@ static status columns_check(const struct check *c)
         key_count_max += f->ids_max;
     }
     if (g->header->key_count_max != key_count_max)
-        return bad(c, &g->header->key_count_max, "expected %" PRIu64 " keys an example, found %u", key_count_max, g->header->key_count_max);
+        return bad(c, &g->header->key_count_max, "expected %" PRIu64 " keys an example, found %u", key_count_max,
+                   g->header->key_count_max);
     for (uint32_t i = 0; i < g->header->dense_count; i++) {
         const struct graph_field *f = &g->denses[i];
         TRY(name_check(c, &f->name));
@@ -140,7 +150,8 @@ static status columns_check(const struct check *c)
 static status init_check(const struct check *c, const void *record, uint32_t init, float scale)
 {
     if (init >= INIT_COUNT) return bad(c, record, "expected an init below %d, found %u", INIT_COUNT, init);
-    if (!(scale >= 0 && scale <= INIT_SCALE_MAX)) return bad(c, record, "expected an init scale of 0 to %g, found %g", (double)INIT_SCALE_MAX, (double)scale);
+    if (!(scale >= 0 && scale <= INIT_SCALE_MAX))
+        return bad(c, record, "expected an init scale of 0 to %g, found %g", (double)INIT_SCALE_MAX, (double)scale);
     return ST_OK;
 }
 
@@ -157,7 +168,8 @@ static status tables_check(const struct check *c)
         TRY(within(c, &t->dim, 1, 65536, "a dim"));
         TRY(below(c, &t->optimizer, g->optimizer_count, "an optimizer"));
         uint32_t span_floats = optimizer_span_floats(&g->optimizers[t->optimizer], t->dim);
-        if (t->span_floats != span_floats) return bad(c, &t->span_floats, "expected rows of %u floats, found %u", span_floats, t->span_floats);
+        if (t->span_floats != span_floats)
+            return bad(c, &t->span_floats, "expected rows of %u floats, found %u", span_floats, t->span_floats);
         TRY(init_check(c, &t->init, t->init, t->init_scale));
     }
     return ST_OK;
@@ -174,8 +186,12 @@ static status updates_check(const struct check *c)
         TRY(below(c, &u->optimizer, g->optimizer_count, "an optimizer"));
         if (u->table == GRAPH_NONE) {
             if (table != 0 || i >= PARAM_UPDATES_MAX)
-                return bad(c, &u->table, "expected at most %d updates of parameters, before those of tables, found update %u", PARAM_UPDATES_MAX, i);
-            if (u->param_offset != param_floats) return bad(c, &u->param_offset, "expected parameters from %" PRIu64 " on, found %" PRIu64, param_floats, u->param_offset);
+                return bad(c, &u->table,
+                           "expected at most %d updates of parameters, before those of tables, found update %u",
+                           PARAM_UPDATES_MAX, i);
+            if (u->param_offset != param_floats)
+                return bad(c, &u->param_offset, "expected parameters from %" PRIu64 " on, found %" PRIu64, param_floats,
+                           u->param_offset);
             TRY(within64(c, &u->param_count, g->header->param_floats - param_floats, "parameters"));
             param_floats += u->param_count;
             state_floats += u->param_count * optimizer_table[g->optimizers[u->optimizer].kind].state_count;
@@ -183,17 +199,26 @@ static status updates_check(const struct check *c)
         }
         TRY(below(c, &u->table, g->table_count, "a table"));
         if (u->table != table) return bad(c, &u->table, "expected the update of table %u, found %u", table, u->table);
-        if (u->optimizer != g->tables[table].optimizer) return bad(c, &u->optimizer, "expected the table's optimizer, %u, found %u", g->tables[table].optimizer, u->optimizer);
-        if (u->param_offset != 0 || u->param_count != 0) return bad(c, &u->param_offset, "expected no parameters in the update of a table, found some");
+        if (u->optimizer != g->tables[table].optimizer)
+            return bad(c, &u->optimizer, "expected the table's optimizer, %u, found %u", g->tables[table].optimizer,
+                       u->optimizer);
+        if (u->param_offset != 0 || u->param_count != 0)
+            return bad(c, &u->param_offset, "expected no parameters in the update of a table, found some");
         table++;
     }
-    if (table != g->table_count) return bad(c, &g->header->section[SECTION_UPDATES], "expected an update of each of %u tables, found %u", g->table_count, table);
-    if (param_floats != g->header->param_floats) return bad(c, &g->header->param_floats, "expected updates of %" PRIu64 " parameters, found %" PRIu64, g->header->param_floats, param_floats);
-    if (state_floats != g->header->state_floats) return bad(c, &g->header->state_floats, "expected %" PRIu64 " floats of state, found %" PRIu64, state_floats, g->header->state_floats);
+    if (table != g->table_count)
+        return bad(c, &g->header->section[SECTION_UPDATES], "expected an update of each of %u tables, found %u",
+                   g->table_count, table);
+    if (param_floats != g->header->param_floats)
+        return bad(c, &g->header->param_floats, "expected updates of %" PRIu64 " parameters, found %" PRIu64,
+                   g->header->param_floats, param_floats);
+    if (state_floats != g->header->state_floats)
+        return bad(c, &g->header->state_floats, "expected %" PRIu64 " floats of state, found %" PRIu64, state_floats,
+                   g->header->state_floats);
     return ST_OK;
 }
 
-/* --- tensors ---------------------------------------------------------------------------------------------------------------- */
+/* --- tensors ---------------------------------------------------------------------------------- */
 
 static uint64_t slot_end(const struct graph *g, const struct graph_tensor *t)
 {
@@ -214,12 +239,18 @@ static bool is_in_one_update(const struct graph *g, const struct graph_tensor *t
 static status param_check(const struct check *c, const struct graph_tensor *t)
 {
     TRY(within(c, &t->rows, 1, OP_COLS_MAX, "rows"));
-    if ((uint64_t)t->rows * t->cols > OP_PRODUCT_MAX) return bad(c, &t->rows, "expected at most %" PRIu64 " numbers, found %u by %u", OP_PRODUCT_MAX, t->rows, t->cols);
-    if (t->stride != t->cols) return bad(c, &t->stride, "expected rows of %u without a gap, found a stride of %u", t->cols, t->stride);
+    if ((uint64_t)t->rows * t->cols > OP_PRODUCT_MAX)
+        return bad(c, &t->rows, "expected at most %" PRIu64 " numbers, found %u by %u", OP_PRODUCT_MAX, t->rows,
+                   t->cols);
+    if (t->stride != t->cols)
+        return bad(c, &t->stride, "expected rows of %u without a gap, found a stride of %u", t->cols, t->stride);
     TRY(within64(c, &t->offset, c->g->header->param_floats, "an offset"));
-    if (t->offset % 16 != 0) return bad(c, &t->offset, "expected an offset on a multiple of 16 floats, found %" PRIu64, t->offset);
-    if (!is_in_one_update(c->g, t)) return bad(c, &t->offset, "expected a parameter within %" PRIu64 " floats and one update, found %u by %u from %" PRIu64 " on",
-                                               c->g->header->param_floats, t->rows, t->cols, t->offset);
+    if (t->offset % 16 != 0)
+        return bad(c, &t->offset, "expected an offset on a multiple of 16 floats, found %" PRIu64, t->offset);
+    if (!is_in_one_update(c->g, t))
+        return bad(c, &t->offset,
+                   "expected a parameter within %" PRIu64 " floats and one update, found %u by %u from %" PRIu64 " on",
+                   c->g->header->param_floats, t->rows, t->cols, t->offset);
     return ST_OK;
 }
 
@@ -227,8 +258,11 @@ static status tensor_check(const struct check *c, const struct graph_tensor *t)
 {
     const struct graph *g = c->g;
     TRY(name_check(c, &t->name));
-    if (t->kind >= TENSOR_KIND_COUNT || t->type >= TENSOR_TYPE_COUNT) return bad(c, &t->kind, "expected a kind below %d and a type below %d, found %u and %u", TENSOR_KIND_COUNT, TENSOR_TYPE_COUNT, t->kind, t->type);
-    if (t->type != TENSOR_F32 && t->kind != TENSOR_ACTIVATION) return bad(c, &t->type, "expected integers in activations only, found them in kind %u", t->kind);
+    if (t->kind >= TENSOR_KIND_COUNT || t->type >= TENSOR_TYPE_COUNT)
+        return bad(c, &t->kind, "expected a kind below %d and a type below %d, found %u and %u", TENSOR_KIND_COUNT,
+                   TENSOR_TYPE_COUNT, t->kind, t->type);
+    if (t->type != TENSOR_F32 && t->kind != TENSOR_ACTIVATION)
+        return bad(c, &t->type, "expected integers in activations only, found them in kind %u", t->kind);
     TRY(init_check(c, &t->init, t->init, t->init_scale));
     TRY(zero(c, &t->reserved2));
     if (t->reserved != 0) return bad(c, &t->reserved, "expected zeros in reserved places, found %u", t->reserved);
@@ -239,10 +273,12 @@ static status tensor_check(const struct check *c, const struct graph_tensor *t)
     TRY(within(c, &t->rows, 0, 0, "rows"));
     if (t->kind == TENSOR_ACTIVATION) {
         TRY(within64(c, &t->offset, g->header->slot_bytes, "an offset"));
-        if (t->offset % CACHE_LINE_BYTES != 0) return bad(c, &t->offset, "expected an offset on a cache line, found %" PRIu64, t->offset);
+        if (t->offset % CACHE_LINE_BYTES != 0)
+            return bad(c, &t->offset, "expected an offset on a cache line, found %" PRIu64, t->offset);
     } else if (t->kind == TENSOR_DENSE) {
         if (t->cols != g->header->dense_count || t->stride != g->header->dense_stride)
-            return bad(c, &t->cols, "expected %u numeric columns with a stride of %u, found %u with %u", g->header->dense_count, g->header->dense_stride, t->cols, t->stride);
+            return bad(c, &t->cols, "expected %u numeric columns with a stride of %u, found %u with %u",
+                       g->header->dense_count, g->header->dense_stride, t->cols, t->stride);
     } else if (t->cols != 1 || t->stride != 1 || (uint32_t)(t - g->tensors) != g->header->label_tensor) {
         return bad(c, &t->cols, "expected one label of one column, found another");
     }
@@ -254,11 +290,14 @@ static status grad_check(const struct check *c, const struct graph_tensor *t)
     if (t->grad == GRAPH_NONE) return ST_OK;
     TRY(below(c, &t->grad, c->g->tensor_count, "a gradient"));
     const struct graph_tensor *d = &c->g->tensors[t->grad];
-    bool fits = (t->kind == TENSOR_PARAM && d->kind == TENSOR_PARAM_GRAD && d->rows == t->rows && d->offset == t->offset) ||
-                (t->kind == TENSOR_ACTIVATION && d->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 && d->type == TENSOR_F32);
+    bool fits =
+        (t->kind == TENSOR_PARAM && d->kind == TENSOR_PARAM_GRAD && d->rows == t->rows && d->offset == t->offset) ||
+        (t->kind == TENSOR_ACTIVATION && d->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 &&
+         d->type == TENSOR_F32);
     if (!fits || d->cols != t->cols || d->grad != GRAPH_NONE || d == t)
         return bad(c, &t->grad, "expected a gradient of the tensor's kind and shape, found tensor %u", t->grad);
-    if (c->states[t->grad] & IS_GRADIENT) return bad(c, &t->grad, "expected a gradient of one tensor, found tensor %u, which is another's", t->grad);
+    if (c->states[t->grad] & IS_GRADIENT)
+        return bad(c, &t->grad, "expected a gradient of one tensor, found tensor %u, which is another's", t->grad);
     c->states[t->grad] |= IS_GRADIENT;
     return ST_OK;
 }
@@ -271,11 +310,12 @@ static status tensors_check(const struct check *c)
     for (uint32_t i = 0; i < g->tensor_count; i++)
         if (g->tensors[i].kind == TENSOR_PARAM_GRAD && !(c->states[i] & IS_GRADIENT))
             return bad(c, &g->tensors[i], "expected the gradient of a parameter, found one of none");
-    if (g->tensors[g->header->label_tensor].kind != TENSOR_LABEL) return bad(c, &g->header->label_tensor, "expected the label, found tensor %u", g->header->label_tensor);
+    if (g->tensors[g->header->label_tensor].kind != TENSOR_LABEL)
+        return bad(c, &g->header->label_tensor, "expected the label, found tensor %u", g->header->label_tensor);
     return ST_OK;
 }
 
-/* --- nodes ------------------------------------------------------------------------------------------------------------------ */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 static status node_check(const struct check *c, const struct graph_node *n)
 {
@@ -291,7 +331,8 @@ static status node_check(const struct check *c, const struct graph_node *n)
     uint64_t arg_end = (uint64_t)n->arg_begin + n->input_count + n->param_count + n->output_count + n->saved_count;
     TRY(zero(c, &n->reserved[0]));
     TRY(zero(c, &n->reserved[1]));
-    if (arg_end > g->arg_count) return bad(c, &n->arg_begin, "expected arguments below %u, found %" PRIu64, g->arg_count, arg_end);
+    if (arg_end > g->arg_count)
+        return bad(c, &n->arg_begin, "expected arguments below %u, found %" PRIu64, g->arg_count, arg_end);
     return ST_OK;
 }
 
@@ -301,7 +342,8 @@ static bool input_fits(const struct check *c, const struct op *op, uint32_t k, u
     const struct graph_tensor *t = &c->g->tensors[tensor];
     if (op->inputs == OP_INPUTS_FIELDS) return t->kind == TENSOR_FIELD;
     if (op->inputs == OP_INPUTS_LOSS && k == 1) return t->kind == TENSOR_LABEL;
-    return t->kind == TENSOR_DENSE || (t->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 && c->states[tensor] & IS_WRITTEN);
+    return t->kind == TENSOR_DENSE ||
+           (t->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 && c->states[tensor] & IS_WRITTEN);
 }
 
 /* A tensor that a forward node writes: nobody else does. */
@@ -309,8 +351,11 @@ static status output_check(const struct check *c, const uint32_t *arg, uint32_t 
 {
     const struct graph_tensor *t = &c->g->tensors[*arg];
     if (t->kind != TENSOR_ACTIVATION || t->type != type || t->cols != cols)
-        return bad(c, arg, "expected a result of %u columns of type %d, found tensor %u of kind %u, %u columns of type %u", cols, type, *arg, t->kind, t->cols, t->type);
-    if (c->states[*arg] & (IS_WRITTEN | IS_GRADIENT)) return bad(c, arg, "expected a tensor that no other node writes, found %u", *arg);
+        return bad(c, arg,
+                   "expected a result of %u columns of type %d, found tensor %u of kind %u, %u columns of type %u",
+                   cols, type, *arg, t->kind, t->cols, t->type);
+    if (c->states[*arg] & (IS_WRITTEN | IS_GRADIENT))
+        return bad(c, arg, "expected a tensor that no other node writes, found %u", *arg);
     c->states[*arg] |= IS_WRITTEN;
     return ST_OK;
 }
@@ -319,7 +364,8 @@ static status output_check(const struct check *c, const uint32_t *arg, uint32_t 
 static status shape_check(const struct check *c, const struct graph_node *n)
 {
     const struct graph *g = c->g;
-    const uint32_t *args = &g->args[n->arg_begin], *params = args + n->input_count, *output = params + n->param_count, *saved = output + 1;
+    const uint32_t *args = &g->args[n->arg_begin], *params = args + n->input_count, *output = params + n->param_count,
+                   *saved = output + 1;
     struct op_shape s = {.attr = n->attr, .input_count = n->input_count, .input_cols = c->input_cols};
     for (uint32_t k = 0; k < n->input_count; k++) {
         const struct graph_tensor *t = &g->tensors[args[k]];
@@ -327,11 +373,13 @@ static status shape_check(const struct check *c, const struct graph_node *n)
     }
     if (op_table[n->op].shape(&s, g->tables, g->table_count) != ST_OK) return bad(c, n, "%s", status_message());
     if (n->param_count != s.param_count || n->saved_count != s.saved_count)
-        return bad(c, &n->param_count, "expected %u parameters and %u saved tensors, found %u and %u", s.param_count, s.saved_count, n->param_count, n->saved_count);
+        return bad(c, &n->param_count, "expected %u parameters and %u saved tensors, found %u and %u", s.param_count,
+                   s.saved_count, n->param_count, n->saved_count);
     for (uint32_t k = 0; k < s.param_count; k++) {
         const struct graph_tensor *t = &g->tensors[params[k]];
         if (t->kind != TENSOR_PARAM || t->rows != s.param[k].rows || t->cols != s.param[k].cols)
-            return bad(c, &params[k], "expected a parameter of %u by %u, found tensor %u of kind %u, %u by %u", s.param[k].rows, s.param[k].cols, params[k], t->kind, t->rows, t->cols);
+            return bad(c, &params[k], "expected a parameter of %u by %u, found tensor %u of kind %u, %u by %u",
+                       s.param[k].rows, s.param[k].cols, params[k], t->kind, t->rows, t->cols);
     }
     TRY(output_check(c, output, s.output_cols, TENSOR_F32));
     for (uint32_t k = 0; k < s.saved_count; k++) TRY(output_check(c, &saved[k], s.saved[k].cols, s.saved[k].type));
@@ -345,12 +393,17 @@ static status forward_check(const struct check *c, const struct graph_node *n)
     const uint32_t *args = &g->args[n->arg_begin], count = n->input_count + n->param_count + 1 + n->saved_count;
     for (uint32_t k = 0; k < count; k++) TRY(below(c, &args[k], g->tensor_count, "a tensor"));
     for (uint32_t k = 0; k < n->input_count; k++)
-        if (!input_fits(c, op, k, args[k])) return bad(c, &args[k], "expected an input of %s %s that is known here, found tensor %u", op->name, graph_string(g, n->name), args[k]);
+        if (!input_fits(c, op, k, args[k]))
+            return bad(c, &args[k], "expected an input of %s %s that is known here, found tensor %u", op->name,
+                       graph_string(g, n->name), args[k]);
     TRY(shape_check(c, n));
     for (uint32_t k = 0; k < count; k++) {
         const struct graph_tensor *t = &g->tensors[args[k]];
         if (t->kind == TENSOR_ACTIVATION && slot_end(g, t) > g->header->slot_eval_bytes)
-            return bad(c, &t->offset, "expected a tensor within the %" PRIu64 " bytes of a slot in evaluation, found one up to %" PRIu64, g->header->slot_eval_bytes, slot_end(g, t));
+            return bad(c, &t->offset,
+                       "expected a tensor within the %" PRIu64
+                       " bytes of a slot in evaluation, found one up to %" PRIu64,
+                       g->header->slot_eval_bytes, slot_end(g, t));
     }
     return ST_OK;
 }
@@ -360,7 +413,8 @@ static status gradient_place_check(const struct check *c, uint32_t tensor)
 {
     const struct graph_tensor *d = &c->g->tensors[c->g->tensors[tensor].grad];
     if (d->kind == TENSOR_ACTIVATION && slot_end(c->g, d) > c->g->header->slot_bytes)
-        return bad(c, &d->offset, "expected a tensor within the %" PRIu64 " bytes of a slot, found one up to %" PRIu64, c->g->header->slot_bytes, slot_end(c->g, d));
+        return bad(c, &d->offset, "expected a tensor within the %" PRIu64 " bytes of a slot, found one up to %" PRIu64,
+                   c->g->header->slot_bytes, slot_end(c->g, d));
     return ST_OK;
 }
 
@@ -371,9 +425,11 @@ static status backward_check(const struct check *c, const struct graph_node *n)
     const uint32_t *inputs = &g->args[forward->arg_begin], *flags = &g->args[n->arg_begin];
     uint32_t output = inputs[forward->input_count + forward->param_count];
     if (n->input_count != forward->input_count || n->param_count != 0 || n->saved_count != 0)
-        return bad(c, &n->input_count, "expected a flag for each of %u inputs, found %u, %u and %u arguments", forward->input_count, n->input_count, n->param_count, n->saved_count);
+        return bad(c, &n->input_count, "expected a flag for each of %u inputs, found %u, %u and %u arguments",
+                   forward->input_count, n->input_count, n->param_count, n->saved_count);
     if (op_table[n->op].traits & OP_IS_LOSS) {
-        if (g->tensors[inputs[0]].grad == GRAPH_NONE) return bad(c, n, "expected a gradient of the prediction, found none");
+        if (g->tensors[inputs[0]].grad == GRAPH_NONE)
+            return bad(c, n, "expected a gradient of the prediction, found none");
     } else {
         if (g->tensors[output].grad == GRAPH_NONE || !(c->states[output] & IS_GRAD_WRITTEN))
             return bad(c, n, "expected a gradient of tensor %u that an earlier node has written, found none", output);
@@ -382,14 +438,17 @@ static status backward_check(const struct check *c, const struct graph_node *n)
     for (uint32_t k = 0; k < n->input_count; k++) {
         bool has_grad = g->tensors[inputs[k]].grad != GRAPH_NONE;
         uint32_t expected = has_grad && c->states[inputs[k]] & IS_GRAD_WRITTEN;
-        if (flags[k] != expected) return bad(c, &flags[k], "expected %u, since the gradient of tensor %u is %s, found %u", expected, inputs[k], expected ? "written already" : "not written yet", flags[k]);
+        if (flags[k] != expected)
+            return bad(c, &flags[k], "expected %u, since the gradient of tensor %u is %s, found %u", expected,
+                       inputs[k], expected ? "written already" : "not written yet", flags[k]);
         if (has_grad) TRY(gradient_place_check(c, inputs[k]));
         c->states[inputs[k]] |= IS_GRAD_WRITTEN;
     }
     return ST_OK;
 }
 
-/* Forward and backward nodes name each other; backward nodes come in the reverse order of theirs; a layer's nodes are neighbours. */
+/* Forward and backward nodes name each other; backward nodes come in the reverse order of theirs; a layer's nodes
+ * are neighbours. */
 static status order_check(const struct check *c)
 {
     const struct graph *g = c->g;
@@ -397,21 +456,26 @@ static status order_check(const struct check *c)
         const struct graph_node *n = &g->nodes[i];
         bool is_forward = i < g->forward_count;
         TRY(node_check(c, n));
-        if ((n->pass == PASS_FORWARD) != is_forward) return bad(c, &n->pass, "expected no forward node behind a backward one, found node %u", i);
+        if ((n->pass == PASS_FORWARD) != is_forward)
+            return bad(c, &n->pass, "expected no forward node behind a backward one, found node %u", i);
         if (is_forward && n->other == GRAPH_NONE) continue;
         TRY(below(c, &n->other, g->node_count, "a node"));
         const struct graph_node *other = &g->nodes[n->other];
-        if ((n->other < g->forward_count) == is_forward || other->other != i || other->op != n->op || other->layer != n->layer)
-            return bad(c, &n->other, "expected the %s node of node %u, found node %u", is_forward ? "backward" : "forward", i, n->other);
+        if ((n->other < g->forward_count) == is_forward || other->other != i || other->op != n->op ||
+            other->layer != n->layer)
+            return bad(c, &n->other, "expected the %s node of node %u, found node %u",
+                       is_forward ? "backward" : "forward", i, n->other);
         if (i > g->forward_count && n[-1].other <= n->other && !is_forward)
             return bad(c, &n->other, "expected a forward node before %u, found %u", n[-1].other, n->other);
     }
     for (uint32_t i = 0; i < g->forward_count; i++) {
         uint32_t layer = g->nodes[i].layer, before = i == 0 ? 0 : g->nodes[i - 1].layer;
-        if (layer != before && (i == 0 || layer != before + 1)) return bad(c, &g->nodes[i].layer, "expected layer %u or the next, found %u", before, layer);
+        if (layer != before && (i == 0 || layer != before + 1))
+            return bad(c, &g->nodes[i].layer, "expected layer %u or the next, found %u", before, layer);
     }
     if (g->forward_count == 0 || g->nodes[g->forward_count - 1].layer + 1 != g->layer_count)
-        return bad(c, &g->header->section[SECTION_LAYERS], "expected nodes in each of %u layers, found none in the last", g->layer_count);
+        return bad(c, &g->header->section[SECTION_LAYERS],
+                   "expected nodes in each of %u layers, found none in the last", g->layer_count);
     return ST_OK;
 }
 
@@ -430,14 +494,15 @@ static status nodes_check(const struct check *c)
     if (loss == NULL) return bad(c, g->nodes, "expected a loss, found none");
     const uint32_t *args = &g->args[loss->arg_begin];
     if (g->header->logit_tensor != args[0] || g->header->label_tensor != args[1] || g->header->loss_tensor != args[2])
-        return bad(c, &g->header->label_tensor, "expected label %u, prediction %u and loss %u, found %u, %u and %u", args[1], args[0], args[2], g->header->label_tensor,
-                   g->header->logit_tensor, g->header->loss_tensor);
-    if (g->tensors[args[0]].kind != TENSOR_ACTIVATION) return bad(c, &args[0], "expected a prediction that is computed, found a column");
+        return bad(c, &g->header->label_tensor, "expected label %u, prediction %u and loss %u, found %u, %u and %u",
+                   args[1], args[0], args[2], g->header->label_tensor, g->header->logit_tensor, g->header->loss_tensor);
+    if (g->tensors[args[0]].kind != TENSOR_ACTIVATION)
+        return bad(c, &args[0], "expected a prediction that is computed, found a column");
     for (uint32_t i = g->forward_count; i < g->node_count; i++) TRY(backward_check(c, &g->nodes[i]));
     return ST_OK;
 }
 
-/* --- what follows from the nodes ------------------------------------------------------------------------------------------ */
+/* --- what follows from the nodes -------------------------------------------------------------- */
 
 static status layers_check(const struct check *c)
 {
@@ -471,7 +536,8 @@ static status serves_check(const struct check *c)
             key_count_max += serves[f] ? g->fields[f].ids_max : 0;
         }
         if (field_count == 0 || t->field_count != field_count || t->key_count_max != key_count_max)
-            st = bad(c, &t->field_count, "expected a table of %u fields and %u keys, found %u and %u", field_count, key_count_max, t->field_count, t->key_count_max);
+            st = bad(c, &t->field_count, "expected a table of %u fields and %u keys, found %u and %u", field_count,
+                     key_count_max, t->field_count, t->key_count_max);
     }
     free(serves);
     return st;
@@ -496,7 +562,8 @@ status graph_check(const struct graph *graph, const char *path, const uint8_t *i
     c.states = calloc((size_t)graph->tensor_count + 1, 1);
     c.input_cols = calloc((size_t)graph->arg_count + 1, sizeof *c.input_cols);
     status st = ST_OK;
-    if (c.states == NULL || c.input_cols == NULL) st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s: no memory to check the graph", path);
+    if (c.states == NULL || c.input_cols == NULL)
+        st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s: no memory to check the graph", path);
     if (st == ST_OK) st = all_check(&c);
     free(c.states);
     free(c.input_cols);

@@ -32,10 +32,10 @@ _Static_assert(offsetof(struct graph_header, version) == 8 && offsetof(struct gr
 
 #define GRAPH_BYTES_MAX ((size_t)1 << 32)
 
-/* --- header and sections ------------------------------------------------------------------------------------------------ */
+/* --- header and sections ---------------------------------------------------------------------- */
 
-/* The most records are what a model text can give (it has at most INI_SECTIONS_MAX sections), with room: they bound the time
- * that graph_check.c takes, some of which is a product of two of them. */
+/* The most records are what a model text can give (it has at most INI_SECTIONS_MAX sections), with room: they bound
+ * the time that graph_check.c takes, some of which is a product of two of them. */
 static const struct {
     const char *name;
     uint32_t bytes; /* of a record */
@@ -72,18 +72,29 @@ static status header_check(const char *path, const uint8_t *image, size_t bytes)
     size_t magic_bytes = bytes < sizeof h->magic ? bytes : sizeof h->magic;
     if (bytes == 0) FAIL(INVALID, "%s: byte 0: expected a graph, found an empty file", path);
     if (memcmp(image, GRAPH_MAGIC, magic_bytes) != 0)
-        FAIL(INVALID, "%s: byte 0: expected %s, found something else: this is not a graph (heterps-run compile makes one from model text)", path,
-             GRAPH_MAGIC);
-    if (bytes < 16) FAIL(CORRUPT, "%s: byte %zu: expected a header of %zu bytes, found the end of the file", path, bytes, sizeof *h);
+        FAIL(INVALID,
+             "%s: byte 0: expected %s, found something else: this is not a graph (heterps-run compile makes one from "
+             "model text)",
+             path, GRAPH_MAGIC);
+    if (bytes < 16)
+        FAIL(CORRUPT, "%s: byte %zu: expected a header of %zu bytes, found the end of the file", path, bytes,
+             sizeof *h);
     if (h->version != GRAPH_VERSION)
-        FAIL(INVALID, "%s: byte 8: expected version %u, found %u: the graph was made by %s heterps-run; compile its model text again", path,
-             GRAPH_VERSION, h->version, h->version > GRAPH_VERSION ? "a newer" : "an older");
-    if (h->header_bytes != sizeof *h) FAIL(INVALID, "%s: byte 12: expected a header of %zu bytes, found %u", path, sizeof *h, h->header_bytes);
-    if (bytes < sizeof *h) FAIL(CORRUPT, "%s: byte %zu: expected a header of %zu bytes, found the end of the file", path, bytes, sizeof *h);
-    if (h->file_bytes != bytes) FAIL(CORRUPT, "%s: byte 16: expected a file of %" PRIu64 " bytes, found %zu", path, h->file_bytes, bytes);
+        FAIL(INVALID,
+             "%s: byte 8: expected version %u, found %u: the graph was made by %s heterps-run; compile its model text "
+             "again",
+             path, GRAPH_VERSION, h->version, h->version > GRAPH_VERSION ? "a newer" : "an older");
+    if (h->header_bytes != sizeof *h)
+        FAIL(INVALID, "%s: byte 12: expected a header of %zu bytes, found %u", path, sizeof *h, h->header_bytes);
+    if (bytes < sizeof *h)
+        FAIL(CORRUPT, "%s: byte %zu: expected a header of %zu bytes, found the end of the file", path, bytes,
+             sizeof *h);
+    if (h->file_bytes != bytes)
+        FAIL(CORRUPT, "%s: byte 16: expected a file of %" PRIu64 " bytes, found %zu", path, h->file_bytes, bytes);
     uint64_t checksum = checksum_of(image, bytes);
     if (h->checksum != checksum)
-        FAIL(CORRUPT, "%s: byte 24: expected checksum %016" PRIx64 ", found %016" PRIx64 ": the file is damaged", path, h->checksum, checksum);
+        FAIL(CORRUPT, "%s: byte 24: expected checksum %016" PRIx64 ", found %016" PRIx64 ": the file is damaged", path,
+             h->checksum, checksum);
     return ST_OK;
 }
 
@@ -92,7 +103,8 @@ static status padding_check(const char *path, const struct graph_header *h, uint
 {
     const uint8_t *image = (const uint8_t *)h;
     for (uint64_t i = begin; i < end; i++)
-        if (image[i] != 0) FAIL(INVALID, "%s: byte %" PRIu64 ": expected a zero between sections, found 0x%02x", path, i, image[i]);
+        if (image[i] != 0)
+            FAIL(INVALID, "%s: byte %" PRIu64 ": expected a zero between sections, found 0x%02x", path, i, image[i]);
     return ST_OK;
 }
 
@@ -103,17 +115,22 @@ static status sections_check(const char *path, const struct graph_header *h)
     for (uint32_t i = 0; i < SECTION_COUNT; i++) {
         size_t at = offsetof(struct graph_header, section) + i * sizeof h->section[0];
         if (h->section[i].offset != offset)
-            FAIL(INVALID, "%s: byte %zu: expected the %s at byte %" PRIu64 ", found %" PRIu64, path, at, sections[i].name, offset, h->section[i].offset);
+            FAIL(INVALID, "%s: byte %zu: expected the %s at byte %" PRIu64 ", found %" PRIu64, path, at,
+                 sections[i].name, offset, h->section[i].offset);
         if (h->section[i].count > sections[i].count_max)
-            FAIL(INVALID, "%s: byte %zu: expected at most %u %s, found %" PRIu64, path, at + 8, sections[i].count_max, sections[i].name, h->section[i].count);
+            FAIL(INVALID, "%s: byte %zu: expected at most %u %s, found %" PRIu64, path, at + 8, sections[i].count_max,
+                 sections[i].name, h->section[i].count);
         uint64_t end = offset + h->section[i].count * sections[i].bytes;
         offset = arena_bytes(end);
         if (offset > h->file_bytes)
-            FAIL(INVALID, "%s: byte %zu: expected %s up to byte %" PRIu64 " at most, found %" PRIu64 " of them, which is more", path, at + 8,
-                 sections[i].name, h->file_bytes, h->section[i].count);
+            FAIL(INVALID,
+                 "%s: byte %zu: expected %s up to byte %" PRIu64 " at most, found %" PRIu64 " of them, which is more",
+                 path, at + 8, sections[i].name, h->file_bytes, h->section[i].count);
         TRY(padding_check(path, h, end, offset));
     }
-    if (offset != h->file_bytes) FAIL(INVALID, "%s: byte %" PRIu64 ": expected the end of the file, found %" PRIu64 " bytes more", path, offset, h->file_bytes - offset);
+    if (offset != h->file_bytes)
+        FAIL(INVALID, "%s: byte %" PRIu64 ": expected the end of the file, found %" PRIu64 " bytes more", path, offset,
+             h->file_bytes - offset);
     return ST_OK;
 }
 
@@ -162,7 +179,7 @@ status graph_bind(struct graph *graph, const char *path, const uint8_t *image, s
     return ST_OK;
 }
 
-/* --- files ------------------------------------------------------------------------------------------------------------------ */
+/* --- files ------------------------------------------------------------------------------------ */
 
 /* Reads an open file whole; *image is the caller's to free. */
 static status file_read(int fd, const char *path, uint8_t **image, size_t *bytes)
@@ -171,7 +188,8 @@ static status file_read(int fd, const char *path, uint8_t **image, size_t *bytes
     if (fstat(fd, &file) != 0) FAIL(IO, "%s: %s", path, strerror(errno));
     if (!S_ISREG(file.st_mode)) FAIL(IO, "%s: expected a graph file, found a directory or device", path);
     if ((uint64_t)file.st_size > GRAPH_BYTES_MAX)
-        FAIL(INVALID, "%s: expected a graph of at most %zu bytes, found %" PRIu64, path, GRAPH_BYTES_MAX, (uint64_t)file.st_size);
+        FAIL(INVALID, "%s: expected a graph of at most %zu bytes, found %" PRIu64, path, GRAPH_BYTES_MAX,
+             (uint64_t)file.st_size);
     size_t expected = (size_t)file.st_size, done = 0;
     uint8_t *block = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(expected + 1));
     if (block == NULL) FAIL(MEMORY, "%s: no memory for %zu bytes", path, expected);
@@ -179,8 +197,8 @@ static status file_read(int fd, const char *path, uint8_t **image, size_t *bytes
         ssize_t got = read(fd, block + done, expected - done);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
-            status st = status_fail(ST_IO, __FILE__, __LINE__, "%s: byte %zu: expected %zu bytes, found %s", path, done, expected,
-                                    got < 0 ? strerror(errno) : "the end of the file");
+            status st = status_fail(ST_IO, __FILE__, __LINE__, "%s: byte %zu: expected %zu bytes, found %s", path, done,
+                                    expected, got < 0 ? strerror(errno) : "the end of the file");
             free(block);
             return st;
         }
@@ -202,8 +220,10 @@ status graph_open(struct graph *graph, const char *path)
     status st = file_read(fd, path, &image, &bytes);
     close(fd);
     if (st == ST_OK) st = graph_bind(graph, path, image, bytes);
-    if (st == ST_OK) graph->owned = image;
-    else free(image);
+    if (st == ST_OK)
+        graph->owned = image;
+    else
+        free(image);
     return st;
 }
 
@@ -231,12 +251,14 @@ status graph_write(const struct graph *graph, const char *path)
     return st;
 }
 
-/* --- questions -------------------------------------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 struct example_shape graph_example(const struct graph *g)
 {
-    return (struct example_shape){.dense_count = g->header->dense_count, .dense_stride = g->header->dense_stride,
-                                  .field_count = g->field_count, .key_count_max = g->header->key_count_max};
+    return (struct example_shape){.dense_count = g->header->dense_count,
+                                  .dense_stride = g->header->dense_stride,
+                                  .field_count = g->field_count,
+                                  .key_count_max = g->header->key_count_max};
 }
 
 void graph_table_serves(const struct graph *g, uint32_t table, uint8_t *serves)

@@ -4,8 +4,8 @@
 
 #include "graph/graph.h"
 
-/* Validates an image as graph_open promises and points the graph into it; on failure *graph is empty. Keeps `image` (8-byte
- * aligned) and takes nothing: graph->owned is the caller's to set. `path` is for messages. */
+/* Validates an image as graph_open promises and points the graph into it; on failure *graph is empty. Keeps `image`
+ * (8-byte aligned) and takes nothing: graph->owned is the caller's to set. `path` is for messages. */
 MUST_USE status graph_bind(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
 
 /* Updates of parameters; those of tables are counted apart. */

@@ -16,9 +16,11 @@ status init_parse(const char *text, enum random_init *init, float *scale)
         if (i != INIT_ZEROS) {
             if (!word_next(&rest, number)) FAIL(INVALID, "expected a number after \"%s\", found nothing", name);
             if (!cfg_parse_f64(number, &value) || !(value >= 0 && value <= (double)INIT_SCALE_MAX))
-                FAIL(INVALID, "expected a number of 0 to %g after \"%s\", found \"%s\"", (double)INIT_SCALE_MAX, name, number);
+                FAIL(INVALID, "expected a number of 0 to %g after \"%s\", found \"%s\"", (double)INIT_SCALE_MAX, name,
+                     number);
         }
-        if (word_next(&rest, more)) FAIL(INVALID, "expected nothing after \"%s\", found \"%s\"", i == INIT_ZEROS ? name : number, more);
+        if (word_next(&rest, more))
+            FAIL(INVALID, "expected nothing after \"%s\", found \"%s\"", i == INIT_ZEROS ? name : number, more);
         *init = (enum random_init)i;
         *scale = (float)value;
         return ST_OK;

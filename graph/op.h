@@ -24,13 +24,13 @@ struct view {
 
 struct op_context {
     const struct graph *graph;
-    struct view *tensor;               /* [tensor_count]; batch tensors have rows == batch->example_count   */
+    struct view *tensor; /* [tensor_count]; batch tensors have rows == batch->example_count   */
     const struct micro_batch *batch;
     const struct ticket *ticket;
-    float *const *table_grad;          /* [table_count]: this lane's sums, [step row, dim]; NULL in evaluation */
+    float *const *table_grad; /* [table_count]: this lane's sums, [step row, dim]; NULL in evaluation */
     uint64_t seed;
-    uint32_t example_begin;            /* of the micro-batch within its step                              */
-    bool training;                     /* dropout drops                                                   */
+    uint32_t example_begin; /* of the micro-batch within its step                              */
+    bool training;          /* dropout drops                                                   */
 };
 
 enum op_traits {
@@ -61,10 +61,10 @@ struct embed_bag_attr {
 #define FC_INIT_GLOROT ((uint8_t)INIT_COUNT)
 struct fc_attr {
     uint32_t units;
-    float slope;              /* of leaky ReLU                                                           */
+    float slope; /* of leaky ReLU                                                           */
     float input_slope;
     float init_scale;
-    uint8_t init;             /* of the weight: enum random_init with init_scale, or FC_INIT_GLOROT       */
+    uint8_t init; /* of the weight: enum random_init with init_scale, or FC_INIT_GLOROT       */
     uint8_t has_bias;
     uint8_t activation;       /* enum activation, of this op's output                                    */
     uint8_t dout_is_dz;       /* fusion: the consumer has multiplied dout by the activation's slope       */
@@ -79,13 +79,14 @@ struct dropout_attr {
 };
 _Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES, "the longest of them");
 
-/* No tensor is wider, and no parameter has more numbers: so no size or cost that is computed from a graph overflows 64 bits. */
-#define OP_COLS_MAX (1u << 24)
+/* No tensor is wider, and no parameter has more numbers: so no size or cost that is computed from a graph overflows
+ * 64 bits. */
+#define OP_COLS_MAX    (1u << 24)
 #define OP_PRODUCT_MAX ((uint64_t)1 << 36)
 
 /* What a shape rule says. Input shapes are given; the rule sets outputs, parameters, saved tensors. */
 #define OP_PARAMS_MAX 4
-#define OP_SAVED_MAX 2
+#define OP_SAVED_MAX  2
 struct op_shape {
     /* given */
     const uint8_t *attr;
@@ -127,7 +128,7 @@ struct op_parse {
 struct op_keys {
     const struct cfg_key *items; /* [count]; offsets are into the op's key struct                        */
     uint32_t count;
-    uint32_t bytes;              /* of the key struct                                                    */
+    uint32_t bytes; /* of the key struct                                                    */
 };
 
 struct op {
@@ -139,8 +140,8 @@ struct op {
     /* INVALID (with a sentence without place) if attributes or input shapes cannot be: also run on every loaded graph,
      * so it trusts nothing in attr. `graph` gives tables (NULL-safe counts are the caller's). */
     status (*shape)(struct op_shape *, const struct graph_table *tables, uint32_t table_count);
-    /* Reference kernels: plain, whole, one thread. forward writes out and saved; backward writes din (where wanted; adds where
-     * din_adds) and adds to dparam and table_grad. */
+    /* Reference kernels: plain, whole, one thread. forward writes out and saved; backward writes din (where wanted;
+     * adds where din_adds) and adds to dparam and table_grad. */
     void (*forward)(const struct op_context *, const struct graph_node *);
     void (*backward)(const struct op_context *, const struct graph_node *);
 };

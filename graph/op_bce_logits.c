@@ -19,7 +19,8 @@ struct bce_logits_keys {
     uint32_t kind;
 };
 static const struct cfg_key bce_logits_keys[] = {
-    {"kind", CFG_CHOICE, "bce", 0, 0, "", "binary cross-entropy of the prediction before its sigmoid, and a label of 0 to 1",
+    {"kind", CFG_CHOICE, "bce", 0, 0, "",
+     "binary cross-entropy of the prediction before its sigmoid, and a label of 0 to 1",
      offsetof(struct bce_logits_keys, kind), loss_kinds},
 };
 const struct op_keys op_bce_logits_keys = OP_KEYS(bce_logits_keys, struct bce_logits_keys);

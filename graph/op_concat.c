@@ -1,4 +1,5 @@
-/* Puts its inputs' columns side by side, in the order of the inputs; backward, each input's gradient is its part of dout. */
+/* Puts its inputs' columns side by side, in the order of the inputs; backward, each input's gradient is its part of
+ * dout. */
 #include "graph/op_rules.h"
 
 const struct op_keys op_concat_keys = {0};

@@ -11,7 +11,8 @@ struct dropout_keys {
     float rate;
 };
 static const struct cfg_key dropout_keys[] = {
-    {"rate", CFG_F32, "0.5", 0, 0.99, "", "probability that an element is dropped in training", offsetof(struct dropout_keys, rate), NULL},
+    {"rate", CFG_F32, "0.5", 0, 0.99, "", "probability that an element is dropped in training",
+     offsetof(struct dropout_keys, rate), NULL},
 };
 const struct op_keys op_dropout_keys = OP_KEYS(dropout_keys, struct dropout_keys);
 
@@ -39,7 +40,8 @@ status op_dropout_shape(struct op_shape *s, const struct graph_table *tables, ui
 }
 
 /* to[b,i] (+)= from[b,i] * mask[b,i] */
-static void mask_multiply(const struct op_context *c, const struct graph_node *n, struct view to, struct view from, bool adds)
+static void mask_multiply(const struct op_context *c, const struct graph_node *n, struct view to, struct view from,
+                          bool adds)
 {
     float rate = attr_of(n->attr).rate, kept_scale = 1 / (1 - rate);
     struct random_stream stream = random_stream(c->seed, RANDOM_DROPOUT, (uint64_t)(n - c->graph->nodes));

@@ -18,8 +18,10 @@ struct embed_bag_keys {
     uint32_t pool;
 };
 static const struct cfg_key embed_bag_keys[] = {
-    {"table", CFG_TEXT, NULL, 0, 0, "", "the [table NAME] whose rows the keys name", offsetof(struct embed_bag_keys, table), NULL},
-    {"pool", CFG_CHOICE, "sum", 0, 0, "", "what a field's rows become when it has several keys", offsetof(struct embed_bag_keys, pool), pool_names},
+    {"table", CFG_TEXT, NULL, 0, 0, "", "the [table NAME] whose rows the keys name",
+     offsetof(struct embed_bag_keys, table), NULL},
+    {"pool", CFG_CHOICE, "sum", 0, 0, "", "what a field's rows become when it has several keys",
+     offsetof(struct embed_bag_keys, pool), pool_names},
 };
 const struct op_keys op_embed_bag_keys = OP_KEYS(embed_bag_keys, struct embed_bag_keys);
 
@@ -35,8 +37,8 @@ status op_embed_bag_parse(const struct op_parse *p)
     const struct embed_bag_keys *keys = p->keys;
     struct embed_bag_attr attr = {.table = p->table_find(p, keys->table), .pool = keys->pool};
     if (attr.table == GRAPH_NONE)
-        return ini_fail(p->ini, p->section, ini_entry_find(p->section, "table"), "expected the name of a table, found \"%s\"; there is no [table %s]",
-                        keys->table, keys->table);
+        return ini_fail(p->ini, p->section, ini_entry_find(p->section, "table"),
+                        "expected the name of a table, found \"%s\"; there is no [table %s]", keys->table, keys->table);
     attr.dim = p->table_dim(p, attr.table);
     memcpy(p->attr, &attr, sizeof attr);
     return ST_OK;
@@ -53,7 +55,8 @@ status op_embed_bag_shape(struct op_shape *s, const struct graph_table *tables, 
         FAIL(INVALID, "expected the table's dim of %u, found %u", tables[attr.table].dim, attr.dim);
     if (attr.pool > POOL_MAX) FAIL(INVALID, "expected a pool of 0 to %d, found %u", POOL_MAX, attr.pool);
     uint64_t cols = (uint64_t)s->input_count * attr.dim;
-    if (cols > OP_COLS_MAX) FAIL(INVALID, "expected at most %u columns, found %u fields by %u", OP_COLS_MAX, s->input_count, attr.dim);
+    if (cols > OP_COLS_MAX)
+        FAIL(INVALID, "expected at most %u columns, found %u fields by %u", OP_COLS_MAX, s->input_count, attr.dim);
     s->output_cols = (uint32_t)cols;
     if (attr.pool == POOL_MAX) {
         s->saved[0].name = "argmax";
@@ -90,7 +93,8 @@ void op_embed_bag_forward(const struct op_context *c, const struct graph_node *n
         for (uint32_t s = 0; s < n->input_count; s++) {
             float *out_bs = view_row(out, b) + (size_t)s * attr.dim;
             uint32_t *argmax_bs = NULL;
-            if (attr.pool == POOL_MAX) argmax_bs = (uint32_t *)(void *)view_row(op_saved(c, n, 0), b) + (size_t)s * attr.dim;
+            if (attr.pool == POOL_MAX)
+                argmax_bs = (uint32_t *)(void *)view_row(op_saved(c, n, 0), b) + (size_t)s * attr.dim;
             for (uint32_t d = 0; d < attr.dim; d++) out_bs[d] = 0;
             for (uint32_t d = 0; d < attr.dim && argmax_bs; d++) argmax_bs[d] = ROW_NONE;
 
@@ -98,8 +102,10 @@ void op_embed_bag_forward(const struct op_context *c, const struct graph_node *n
             uint32_t begin = m->key_begin[home], end = m->key_begin[home + 1];
             for (uint32_t position = begin; position < end; position++) {
                 const float *row = t->span[t->unique_of[position]];
-                if (argmax_bs) pool_max(out_bs, argmax_bs, row, position, attr.dim);
-                else for (uint32_t d = 0; d < attr.dim; d++) out_bs[d] += row[d];
+                if (argmax_bs)
+                    pool_max(out_bs, argmax_bs, row, position, attr.dim);
+                else
+                    for (uint32_t d = 0; d < attr.dim; d++) out_bs[d] += row[d];
             }
             if (attr.pool == POOL_MEAN && end > begin) {
                 float share = 1.0f / (float)(end - begin);
@@ -110,14 +116,15 @@ void op_embed_bag_forward(const struct op_context *c, const struct graph_node *n
 }
 
 /* Adds what one occurrence of a key contributes through field s. */
-static void occurrence_add(const struct op_context *c, const struct graph_node *n, const struct embed_bag_attr *attr, uint32_t position,
-                           uint32_t s, float *drow)
+static void occurrence_add(const struct op_context *c, const struct graph_node *n, const struct embed_bag_attr *attr,
+                           uint32_t position, uint32_t s, float *drow)
 {
     const struct micro_batch *m = c->batch;
     uint32_t home = m->key_home[position], b = home / c->graph->field_count;
     const float *dout_bs = view_row(op_dout(c, n), b) + (size_t)s * attr->dim;
     if (attr->pool == POOL_MAX) {
-        const uint32_t *argmax_bs = (const uint32_t *)(const void *)view_row(op_saved(c, n, 0), b) + (size_t)s * attr->dim;
+        const uint32_t *argmax_bs =
+            (const uint32_t *)(const void *)view_row(op_saved(c, n, 0), b) + (size_t)s * attr->dim;
         for (uint32_t d = 0; d < attr->dim; d++)
             if (argmax_bs[d] == position) drow[d] += dout_bs[d];
         return;

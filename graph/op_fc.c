@@ -20,10 +20,15 @@ struct fc_keys {
 };
 static const struct cfg_key fc_keys[] = {
     {"units", CFG_U32, NULL, 1, OP_COLS_MAX, "", "number of outputs", offsetof(struct fc_keys, units), NULL},
-    {"activation", CFG_CHOICE, "none", 0, 0, "", "what the outputs go through", offsetof(struct fc_keys, activation), activation_names},
-    {"slope", CFG_F32, "0.01", 0, 1, "", "of leaky_relu: factor of negative inputs", offsetof(struct fc_keys, slope), NULL},
-    {"bias", CFG_BOOL, "yes", 0, 0, "", "whether a learned constant is added to each output; it starts at 0", offsetof(struct fc_keys, bias), NULL},
-    {"init", CFG_TEXT, "glorot", 0, 0, "", "first weights: glorot (uniform, half width sqrt(6 / (inputs + outputs))), uniform HALF_WIDTH, normal DEVIATION, zeros",
+    {"activation", CFG_CHOICE, "none", 0, 0, "", "what the outputs go through", offsetof(struct fc_keys, activation),
+     activation_names},
+    {"slope", CFG_F32, "0.01", 0, 1, "", "of leaky_relu: factor of negative inputs", offsetof(struct fc_keys, slope),
+     NULL},
+    {"bias", CFG_BOOL, "yes", 0, 0, "", "whether a learned constant is added to each output; it starts at 0",
+     offsetof(struct fc_keys, bias), NULL},
+    {"init", CFG_TEXT, "glorot", 0, 0, "",
+     "first weights: glorot (uniform, half width sqrt(6 / (inputs + outputs))), uniform HALF_WIDTH, normal DEVIATION, "
+     "zeros",
      offsetof(struct fc_keys, init), NULL},
 };
 const struct op_keys op_fc_keys = OP_KEYS(fc_keys, struct fc_keys);
@@ -38,12 +43,16 @@ static struct fc_attr attr_of(const uint8_t *bytes)
 status op_fc_parse(const struct op_parse *p)
 {
     const struct fc_keys *keys = p->keys;
-    struct fc_attr attr = {.units = keys->units, .slope = keys->slope, .has_bias = keys->bias,
-                           .activation = (uint8_t)keys->activation, .init = FC_INIT_GLOROT};
+    struct fc_attr attr = {.units = keys->units,
+                           .slope = keys->slope,
+                           .has_bias = keys->bias,
+                           .activation = (uint8_t)keys->activation,
+                           .init = FC_INIT_GLOROT};
     if (strcmp(keys->init, "glorot") != 0 && strcmp(keys->init, "glorot uniform") != 0) {
         enum random_init init;
         if (init_parse(keys->init, &init, &attr.init_scale) != ST_OK)
-            return ini_fail(p->ini, p->section, ini_entry_find(p->section, "init"), "%s; without init: glorot", status_message());
+            return ini_fail(p->ini, p->section, ini_entry_find(p->section, "init"), "%s; without init: glorot",
+                            status_message());
         attr.init = (uint8_t)init;
     }
     memcpy(p->attr, &attr, sizeof attr);
@@ -55,18 +64,22 @@ status op_fc_shape(struct op_shape *s, const struct graph_table *tables, uint32_
     (void)tables, (void)table_count;
     struct fc_attr attr = attr_of(s->attr);
     if (s->input_count != 1 || s->input_cols[0] == 0) FAIL(INVALID, "expected one input that is not a sparse field");
-    if (attr.units == 0 || attr.units > OP_COLS_MAX) FAIL(INVALID, "expected 1 to %u units, found %u", OP_COLS_MAX, attr.units);
+    if (attr.units == 0 || attr.units > OP_COLS_MAX)
+        FAIL(INVALID, "expected 1 to %u units, found %u", OP_COLS_MAX, attr.units);
     if (attr.activation >= ACT_COUNT || attr.input_activation >= ACT_COUNT)
-        FAIL(INVALID, "expected activations below %d, found %u and %u", ACT_COUNT, attr.activation, attr.input_activation);
+        FAIL(INVALID, "expected activations below %d, found %u and %u", ACT_COUNT, attr.activation,
+             attr.input_activation);
     if (!(attr.slope >= 0 && attr.slope <= 1) || !(attr.input_slope >= 0 && attr.input_slope <= 1))
         FAIL(INVALID, "expected slopes of 0 to 1, found %g and %g", (double)attr.slope, (double)attr.input_slope);
-    if (attr.has_bias > 1 || attr.dout_is_dz > 1) FAIL(INVALID, "expected flags of 0 or 1, found %u and %u", attr.has_bias, attr.dout_is_dz);
+    if (attr.has_bias > 1 || attr.dout_is_dz > 1)
+        FAIL(INVALID, "expected flags of 0 or 1, found %u and %u", attr.has_bias, attr.dout_is_dz);
     if (attr.init > FC_INIT_GLOROT || !(attr.init_scale >= 0 && attr.init_scale <= INIT_SCALE_MAX))
-        FAIL(INVALID, "expected an init below %d and a scale of 0 to %g, found %u and %g", FC_INIT_GLOROT + 1, (double)INIT_SCALE_MAX, attr.init,
-             (double)attr.init_scale);
+        FAIL(INVALID, "expected an init below %d and a scale of 0 to %g, found %u and %g", FC_INIT_GLOROT + 1,
+             (double)INIT_SCALE_MAX, attr.init, (double)attr.init_scale);
     uint32_t K = s->input_cols[0], N = attr.units;
     uint64_t products = (uint64_t)K * N;
-    if (products > OP_PRODUCT_MAX) FAIL(INVALID, "expected at most %" PRIu64 " weights, found %u inputs by %u units", OP_PRODUCT_MAX, K, N);
+    if (products > OP_PRODUCT_MAX)
+        FAIL(INVALID, "expected at most %" PRIu64 " weights, found %u inputs by %u units", OP_PRODUCT_MAX, K, N);
     s->output_cols = N;
     s->param[0].name = "weight";
     s->param[0].rows = K;
@@ -101,7 +114,8 @@ void op_fc_forward(const struct op_context *c, const struct graph_node *n)
             for (uint32_t i = 0; i < out.cols; i++) out_b[i] += in_b[k] * weight_k[i];
         }
         for (uint32_t i = 0; i < out.cols; i++)
-            out_b[i] = activation_apply((enum activation)attr.activation, attr.slope, bias ? out_b[i] + bias[i] : out_b[i]);
+            out_b[i] =
+                activation_apply((enum activation)attr.activation, attr.slope, bias ? out_b[i] + bias[i] : out_b[i]);
     }
 }
 
@@ -109,7 +123,9 @@ void op_fc_forward(const struct op_context *c, const struct graph_node *n)
 static float dz_at(const struct fc_attr *attr, struct view out, struct view dout, uint32_t b, uint32_t i)
 {
     float dy = view_row(dout, b)[i];
-    return attr->dout_is_dz ? dy : dy * activation_slope((enum activation)attr->activation, attr->slope, view_row(out, b)[i]);
+    return attr->dout_is_dz
+               ? dy
+               : dy * activation_slope((enum activation)attr->activation, attr->slope, view_row(out, b)[i]);
 }
 
 void op_fc_backward(const struct op_context *c, const struct graph_node *n)

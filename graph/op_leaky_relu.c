@@ -1,4 +1,5 @@
-/* x where x >= 0, else slope x (Maas, Hannun, Ng, ICML 2013, section 3, with slope 0.01); the maths is in activation.c. */
+/* x where x >= 0, else slope x (Maas, Hannun, Ng, ICML 2013, section 3, with slope 0.01); the maths is in
+ * activation.c. */
 #include "graph/op_rules.h"
 
 #include <string.h>

@@ -17,4 +17,7 @@ status op_relu_shape(struct op_shape *s, const struct graph_table *tables, uint3
 
 void op_relu_forward(const struct op_context *c, const struct graph_node *n) { elementwise_forward(c, n, ACT_RELU, 0); }
 
-void op_relu_backward(const struct op_context *c, const struct graph_node *n) { elementwise_backward(c, n, ACT_RELU, 0); }
+void op_relu_backward(const struct op_context *c, const struct graph_node *n)
+{
+    elementwise_backward(c, n, ACT_RELU, 0);
+}

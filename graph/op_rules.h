@@ -1,21 +1,24 @@
-/* The functions behind the lines of ops.def, as op_table.c expects them of every op_<id>.c, and what several of those files
- * share. */
+/* The functions behind the lines of ops.def, as op_table.c expects them of every op_<id>.c, and what several of
+ * those files share. */
 #ifndef HETERPS_GRAPH_OP_RULES_H
 #define HETERPS_GRAPH_OP_RULES_H
 
 #include "graph/op.h"
 
-#define OP(id, ...)                                                                                                 \
-    extern const struct op_keys op_##id##_keys;                                                                    \
-    status op_##id##_parse(const struct op_parse *p);                                                              \
-    status op_##id##_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count);             \
-    void op_##id##_forward(const struct op_context *c, const struct graph_node *n);                                \
+#define OP(id, ...)                                                                                                    \
+    extern const struct op_keys op_##id##_keys;                                                                        \
+    status op_##id##_parse(const struct op_parse *p);                                                                  \
+    status op_##id##_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count);                \
+    void op_##id##_forward(const struct op_context *c, const struct graph_node *n);                                    \
     void op_##id##_backward(const struct op_context *c, const struct graph_node *n);
 #include "graph/ops.def"
 #undef OP
 
 /* An op_keys from a table of keys and the struct that they fill. */
-#define OP_KEYS(table, type) {table, sizeof(table) / sizeof *(table), sizeof(type)}
+#define OP_KEYS(table, type)                                                                                           \
+    {                                                                                                                  \
+        table, sizeof(table) / sizeof *(table), sizeof(type)                                                           \
+    }
 
 /* An elementwise op: as many columns out as in, `flops` operations an element in each pass. */
 status elementwise_shape(struct op_shape *s, uint32_t flops);

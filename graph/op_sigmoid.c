@@ -15,6 +15,12 @@ status op_sigmoid_shape(struct op_shape *s, const struct graph_table *tables, ui
     return elementwise_shape(s, 8);
 }
 
-void op_sigmoid_forward(const struct op_context *c, const struct graph_node *n) { elementwise_forward(c, n, ACT_SIGMOID, 0); }
+void op_sigmoid_forward(const struct op_context *c, const struct graph_node *n)
+{
+    elementwise_forward(c, n, ACT_SIGMOID, 0);
+}
 
-void op_sigmoid_backward(const struct op_context *c, const struct graph_node *n) { elementwise_backward(c, n, ACT_SIGMOID, 0); }
+void op_sigmoid_backward(const struct op_context *c, const struct graph_node *n)
+{
+    elementwise_backward(c, n, ACT_SIGMOID, 0);
+}

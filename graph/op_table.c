@@ -2,9 +2,17 @@
 #include "graph/op_rules.h"
 
 const struct op op_table[OP_ID_COUNT] = {
-#define OP(id, section, inputs, traits, source)                                                                    \
-    [OP_ID_##id] = {#id,           section,          source,           OP_INPUTS_##inputs, traits, &op_##id##_keys, \
-                    op_##id##_parse, op_##id##_shape, op_##id##_forward, op_##id##_backward},
+#define OP(id, section, inputs, traits, source)                                                                        \
+    [OP_ID_##id] = {#id,                                                                                               \
+                    section,                                                                                           \
+                    source,                                                                                            \
+                    OP_INPUTS_##inputs,                                                                                \
+                    traits,                                                                                            \
+                    &op_##id##_keys,                                                                                   \
+                    op_##id##_parse,                                                                                   \
+                    op_##id##_shape,                                                                                   \
+                    op_##id##_forward,                                                                                 \
+                    op_##id##_backward},
 #include "graph/ops.def"
 #undef OP
 };

@@ -17,4 +17,7 @@ status op_tanh_shape(struct op_shape *s, const struct graph_table *tables, uint3
 
 void op_tanh_forward(const struct op_context *c, const struct graph_node *n) { elementwise_forward(c, n, ACT_TANH, 0); }
 
-void op_tanh_backward(const struct op_context *c, const struct graph_node *n) { elementwise_backward(c, n, ACT_TANH, 0); }
+void op_tanh_backward(const struct op_context *c, const struct graph_node *n)
+{
+    elementwise_backward(c, n, ACT_TANH, 0);
+}

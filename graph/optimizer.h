@@ -11,8 +11,8 @@
  *   t       updates of these weights including this one, from 1 (Adam's bias correction)
  * Order: g = grad * scale + l2 * weight, then the rule; each operation rounded to float32, no contraction except by
  * explicit fma. */
-typedef void optimizer_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad, size_t count, float scale,
-                              uint64_t t);
+typedef void optimizer_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
+                              size_t count, float scale, uint64_t t);
 
 struct optimizer_param {
     const char *name; /* key after the learning rate                                                    */
@@ -43,9 +43,9 @@ static inline float optimizer_gradient(const struct graph_optimizer *o, float we
 double optimizer_power(double base, uint64_t t);
 
 #define LEARNING_RATE_MAX 1e6f
-/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out; l2 is 0, parameters that are not named have their
- * defaults. Any other text is INVALID, with a sentence without place (expected, found, the nearest name): the caller adds
- * file and line. */
+/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out; l2 is 0, parameters that are not
+ * named have their defaults. Any other text is INVALID, with a sentence without place (expected, found, the nearest
+ * name): the caller adds file and line. */
 MUST_USE status optimizer_parse(const char *text, struct graph_optimizer *out);
 /* INVALID, with a sentence without place, unless kind and every number are within what optimizer_parse gives. */
 MUST_USE status optimizer_validate(const struct graph_optimizer *o);

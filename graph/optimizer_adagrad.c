@@ -1,5 +1,5 @@
-/* Adagrad: s += g^2;  w -= lr g / (sqrt(s) + eps). Duchi, Hazan, Singer, JMLR 2011, eq. (1) with the diagonal of G; their
- * delta is eps, added after the root. */
+/* Adagrad: s += g^2;  w -= lr g / (sqrt(s) + eps). Duchi, Hazan, Singer, JMLR 2011, eq. (1) with the diagonal of G;
+ * their delta is eps, added after the root. */
 #include "graph/optimizer_rules.h"
 
 #include <math.h>
@@ -17,8 +17,8 @@ float optimizer_adagrad_state_init(const struct graph_optimizer *o, uint32_t sta
     return o->param[INITIAL_ACCUMULATOR];
 }
 
-void optimizer_adagrad_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad, size_t count, float scale,
-                              uint64_t t)
+void optimizer_adagrad_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
+                              size_t count, float scale, uint64_t t)
 {
     (void)t;
     for (size_t i = 0; i < count; i++) {

@@ -24,8 +24,8 @@ float optimizer_adam_state_init(const struct graph_optimizer *o, uint32_t state)
     return 0;
 }
 
-void optimizer_adam_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad, size_t count, float scale,
-                           uint64_t t)
+void optimizer_adam_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
+                           size_t count, float scale, uint64_t t)
 {
     float beta1 = o->param[BETA1], beta2 = o->param[BETA2], eps = o->param[EPS];
     float m_correction = (float)(1 / (1 - optimizer_power((double)beta1, t)));

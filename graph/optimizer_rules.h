@@ -4,9 +4,9 @@
 
 #include "graph/optimizer.h"
 
-#define OPTIMIZER(id, ...)                                                                                         \
-    extern const struct optimizer_param optimizer_##id##_params[];                                                 \
-    float optimizer_##id##_state_init(const struct graph_optimizer *o, uint32_t state);                            \
+#define OPTIMIZER(id, ...)                                                                                             \
+    extern const struct optimizer_param optimizer_##id##_params[];                                                     \
+    float optimizer_##id##_state_init(const struct graph_optimizer *o, uint32_t state);                                \
     optimizer_update optimizer_##id##_update;
 #include "graph/optimizers.def"
 #undef OPTIMIZER

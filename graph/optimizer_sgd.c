@@ -9,8 +9,8 @@ float optimizer_sgd_state_init(const struct graph_optimizer *o, uint32_t state)
     return 0;
 }
 
-void optimizer_sgd_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad, size_t count, float scale,
-                          uint64_t t)
+void optimizer_sgd_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad, size_t count,
+                          float scale, uint64_t t)
 {
     (void)state, (void)t;
     for (size_t i = 0; i < count; i++) weight[i] -= o->learning_rate * optimizer_gradient(o, weight[i], grad[i], scale);

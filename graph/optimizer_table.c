@@ -5,8 +5,13 @@
 #include "graph/words.h"
 
 const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT] = {
-#define OPTIMIZER(id, state_count, counts, source)                                                                 \
-    [OPTIMIZER_ID_##id] = {#id, source, state_count, counts, optimizer_##id##_params, optimizer_##id##_state_init,  \
+#define OPTIMIZER(id, state_count, counts, source)                                                                     \
+    [OPTIMIZER_ID_##id] = {#id,                                                                                        \
+                           source,                                                                                     \
+                           state_count,                                                                                \
+                           counts,                                                                                     \
+                           optimizer_##id##_params,                                                                    \
+                           optimizer_##id##_state_init,                                                                \
                            optimizer_##id##_update},
 #include "graph/optimizers.def"
 #undef OPTIMIZER
@@ -57,15 +62,16 @@ static status key_unknown(const struct optimizer *rule, const char *key)
     if (names[0] == NULL) FAIL(INVALID, "expected nothing after %s's learning rate, found \"%s\"", rule->name, key);
     const char *near = ini_nearest(key, names);
     if (near) FAIL(INVALID, "expected a key of %s, found \"%s\"; did you mean %s?", rule->name, key, near);
-    FAIL(INVALID, "expected a key of %s (%s%s%s%s%s), found \"%s\"", rule->name, names[0], names[1] ? ", " : "", names[1] ? names[1] : "",
-         names[1] && names[2] ? ", " : "", names[1] && names[2] ? names[2] : "", key);
+    FAIL(INVALID, "expected a key of %s (%s%s%s%s%s), found \"%s\"", rule->name, names[0], names[1] ? ", " : "",
+         names[1] ? names[1] : "", names[1] && names[2] ? ", " : "", names[1] && names[2] ? names[2] : "", key);
 }
 
 /* Reads "eps=1e-8". */
 static status param_parse(const struct optimizer *rule, char *word, struct graph_optimizer *out, uint32_t *params_seen)
 {
     char *value_text = strchr(word, '=');
-    if (value_text == NULL) FAIL(INVALID, "expected KEY=VALUE after %s's learning rate, found \"%s\"", rule->name, word);
+    if (value_text == NULL)
+        FAIL(INVALID, "expected KEY=VALUE after %s's learning rate, found \"%s\"", rule->name, word);
     *value_text++ = 0;
     for (uint32_t i = 0; rule->params[i].name; i++) {
         const struct optimizer_param *p = &rule->params[i];
@@ -85,7 +91,8 @@ status optimizer_parse(const char *text, struct graph_optimizer *out)
 {
     memset(out, 0, sizeof *out);
     char word[WORD_BYTES_MAX];
-    if (!word_next(&text, word)) FAIL(INVALID, "expected an optimizer and its learning rate, like \"adagrad 0.01\", found nothing");
+    if (!word_next(&text, word))
+        FAIL(INVALID, "expected an optimizer and its learning rate, like \"adagrad 0.01\", found nothing");
     uint32_t kind = 0;
     while (kind < OPTIMIZER_ID_COUNT && strcmp(optimizer_names[kind], word) != 0) kind++;
     if (kind == OPTIMIZER_ID_COUNT) {
@@ -99,7 +106,8 @@ status optimizer_parse(const char *text, struct graph_optimizer *out)
     double rate;
     if (!word_next(&text, word)) FAIL(INVALID, "expected a learning rate after %s, found nothing", rule->name);
     if (!cfg_parse_f64(word, &rate) || !(rate >= 0 && rate <= (double)LEARNING_RATE_MAX))
-        FAIL(INVALID, "expected a learning rate of 0 to %g after %s, found \"%s\"", (double)LEARNING_RATE_MAX, rule->name, word);
+        FAIL(INVALID, "expected a learning rate of 0 to %g after %s, found \"%s\"", (double)LEARNING_RATE_MAX,
+             rule->name, word);
     out->learning_rate = (float)rate;
     uint32_t params_seen = 0;
     while (word_next(&text, word)) TRY(param_parse(rule, word, out, &params_seen));
@@ -108,13 +116,16 @@ status optimizer_parse(const char *text, struct graph_optimizer *out)
 
 status optimizer_validate(const struct graph_optimizer *o)
 {
-    if (o->kind >= OPTIMIZER_ID_COUNT) FAIL(INVALID, "expected an optimizer below %d, found %u", OPTIMIZER_ID_COUNT, o->kind);
+    if (o->kind >= OPTIMIZER_ID_COUNT)
+        FAIL(INVALID, "expected an optimizer below %d, found %u", OPTIMIZER_ID_COUNT, o->kind);
     if (!(o->learning_rate >= 0 && o->learning_rate <= LEARNING_RATE_MAX))
-        FAIL(INVALID, "expected a learning rate of 0 to %g, found %g", (double)LEARNING_RATE_MAX, (double)o->learning_rate);
+        FAIL(INVALID, "expected a learning rate of 0 to %g, found %g", (double)LEARNING_RATE_MAX,
+             (double)o->learning_rate);
     if (!(o->l2 >= 0 && o->l2 <= 1e6f)) FAIL(INVALID, "expected an l2 of 0 to 1e6, found %g", (double)o->l2);
     const struct optimizer_param *p = optimizer_table[o->kind].params;
     for (uint32_t i = 0; p[i].name; i++)
         if (!(o->param[i] >= p[i].min && o->param[i] <= p[i].max))
-            FAIL(INVALID, "expected %s of %g to %g, found %g", p[i].name, (double)p[i].min, (double)p[i].max, (double)o->param[i]);
+            FAIL(INVALID, "expected %s of %g to %g, found %g", p[i].name, (double)p[i].min, (double)p[i].max,
+                 (double)o->param[i]);
     return ST_OK;
 }

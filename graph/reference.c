@@ -13,7 +13,6 @@ static void keys_print(FILE *out, bool as_markdown, const char *section, const s
     }
 }
 
-
 void reference_print(FILE *out, bool as_markdown)
 {
     size_t count;
@@ -32,12 +31,14 @@ void reference_print(FILE *out, bool as_markdown)
         snprintf(section, sizeof section, "%s NAME", op->section);
         keys_print(out, as_markdown, section, all, key_count);
     }
-    fprintf(out, as_markdown ? "### Optimizers\n\nA name, a learning rate, further keys, as in `adam 0.001 beta1=0.9`\n\n| name | keys and defaults | source |\n|---|---|---|\n"
+    fprintf(out, as_markdown ? "### Optimizers\n\nA name, a learning rate, further keys, as in `adam 0.001 "
+                               "beta1=0.9`\n\n| name | keys and defaults | source |\n|---|---|---|\n"
                              : "\nOptimizers: a name, a learning rate, further keys, as in `adam 0.001 beta1=0.9`\n");
     for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++) {
         const struct optimizer *o = &optimizer_table[i];
         fprintf(out, as_markdown ? "| `%s` |" : "  %-8s", o->name);
-        for (const struct optimizer_param *p = o->params; p->name; p++) fprintf(out, as_markdown ? " `%s=%g`" : " %s=%g", p->name, (double)p->fallback);
+        for (const struct optimizer_param *p = o->params; p->name; p++)
+            fprintf(out, as_markdown ? " `%s=%g`" : " %s=%g", p->name, (double)p->fallback);
         fprintf(out, as_markdown ? " | %s |\n" : "  (%s)\n", o->source);
     }
 }

@@ -21,9 +21,9 @@
 
 #include "engine/base/fmath.h"
 
-#define INTEGER_COUNT 13
+#define INTEGER_COUNT  13
 #define CATEGORY_COUNT 26
-#define COLUMN_COUNT (1 + INTEGER_COUNT + CATEGORY_COUNT)
+#define COLUMN_COUNT   (1 + INTEGER_COUNT + CATEGORY_COUNT)
 
 /* Most integers are small: their logarithms are looked up. */
 #define LOG1P_COUNT 4096
@@ -47,7 +47,8 @@ static size_t criteo_bytes(const struct reader_options *options)
 }
 
 /* Copies a list of columns; `name` is for the message. */
-static status columns_place(uint32_t *out, const uint32_t *column, uint32_t count, uint32_t column_count, const char *name)
+static status columns_place(uint32_t *out, const uint32_t *column, uint32_t count, uint32_t column_count,
+                            const char *name)
 {
     if (count > 4 * column_count)
         FAIL(INVALID, "criteo has %u %s columns; the graph uses %u", column_count, name, count);
@@ -128,16 +129,19 @@ static enum integer_result integer_parse_long(const char *text, uint32_t bytes, 
     for (uint32_t i = 0; i < bytes; i++) {
         unsigned digit = (unsigned char)text[i] - (unsigned)'0';
         if (digit > 9) return INTEGER_NOT;
-        if (value > (limit - digit) / 10) is_wide = true;
-        else value = value * 10 + digit;
+        if (value > (limit - digit) / 10)
+            is_wide = true;
+        else
+            value = value * 10 + digit;
     }
     *magnitude = value;
     return is_wide ? INTEGER_TOO_WIDE : INTEGER_OK;
 }
 
-/* -?[0-9]+, or nothing, which is 0; may read 8 bytes from the first digit on, and the byte of a sign. Lengths and signs are
- * hard to predict, so the usual case, up to eight digits, has no branch that depends on them. */
-static inline enum integer_result integer_parse(const char *text, uint32_t bytes, bool *is_negative, uint64_t *magnitude)
+/* -?[0-9]+, or nothing, which is 0; may read 8 bytes from the first digit on, and the byte of a sign. Lengths and
+ * signs are hard to predict, so the usual case, up to eight digits, has no branch that depends on them. */
+static inline enum integer_result integer_parse(const char *text, uint32_t bytes, bool *is_negative,
+                                                uint64_t *magnitude)
 {
     bool has_sign = (*text == '-') & (bytes > 0);
     *is_negative = has_sign;
@@ -146,8 +150,9 @@ static inline enum integer_result integer_parse(const char *text, uint32_t bytes
     if (__builtin_expect(has_sign & (bytes == 0), 0)) return INTEGER_NOT;
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || __builtin_expect(bytes > 8, 0))
         return integer_parse_long(text, bytes, has_sign, magnitude);
-    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them; then neighbours are joined:
-     * eight digits to four numbers below 100, to two below 10,000, to one. Two shifts, because one by 64 is undefined. */
+    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them; then neighbours are
+     * joined: eight digits to four numbers below 100, to two below 10,000, to one. Two shifts, because one by 64 is
+     * undefined. */
     uint64_t word;
     memcpy(&word, text, sizeof word);
     unsigned half_shift = 32 - 4 * bytes;
@@ -162,9 +167,12 @@ static inline enum integer_result integer_parse(const char *text, uint32_t bytes
 static inline float integer_transform(const struct criteo *c, bool is_negative, uint64_t magnitude)
 {
     float value;
-    if (!c->log1p) value = (float)magnitude;
-    else if (magnitude < LOG1P_COUNT) value = c->log1p_of[magnitude];
-    else value = (float)fmath_log1p((double)magnitude);
+    if (!c->log1p)
+        value = (float)magnitude;
+    else if (magnitude < LOG1P_COUNT)
+        value = c->log1p_of[magnitude];
+    else
+        value = (float)fmath_log1p((double)magnitude);
     return is_negative ? 0 - value : value; /* never -0 */
 }
 
@@ -180,7 +188,8 @@ static bool bad(char *why, const char *format, ...)
     return false;
 }
 
-static bool bad_column(char *why, uint32_t column, const char *name, const char *expected, const char *text, uint32_t bytes)
+static bool bad_column(char *why, uint32_t column, const char *name, const char *expected, const char *text,
+                       uint32_t bytes)
 {
     char quote[READER_QUOTE_BYTES];
     return bad(why, "column %u (%s): expected %s, found %s", column, name, expected, reader_quote(quote, text, bytes));
@@ -208,9 +217,12 @@ static bool criteo_parse(void *state, const char *line, size_t bytes, struct rea
     /* begin[i] is where I(i) begins, whether the label's column is there or not. */
     const uint32_t *begin = has_label ? found + 1 : found;
     uint32_t label_bytes = has_label ? begin[1] - 1 : 0;
-    if (label_bytes == 1 && (*line == '0' || *line == '1')) example->label = (float)(*line - '0');
-    else if (c->label_optional && label_bytes == 0) example->label = 0;
-    else return bad_column(why, 1, "label", "0 or 1", line, label_bytes);
+    if (label_bytes == 1 && (*line == '0' || *line == '1'))
+        example->label = (float)(*line - '0');
+    else if (c->label_optional && label_bytes == 0)
+        example->label = 0;
+    else
+        return bad_column(why, 1, "label", "0 or 1", line, label_bytes);
 
     float integer[INTEGER_COUNT];
     for (uint32_t i = 0; i < INTEGER_COUNT; i++) {
@@ -226,8 +238,8 @@ static bool criteo_parse(void *state, const char *line, size_t bytes, struct rea
     }
     for (uint32_t i = 0; i < c->dense_count; i++) example->dense[i] = integer[c->dense_column[i]];
 
-    /* An empty text is hashed as if it had the usual length, and its place is taken by the next key: without a branch that
-     * depends on the data, hashes of neighbouring columns overlap. */
+    /* An empty text is hashed as if it had the usual length, and its place is taken by the next key: without a
+     * branch that depends on the data, hashes of neighbouring columns overlap. */
     uint32_t key_count = 0;
     const uint32_t field_count = c->field_count;
     const bool missing_is_key = c->missing_is_key;

@@ -16,7 +16,7 @@
 #include "io/source.h"
 
 /* Stays in the second-level cache between read(2) and the parser. */
-#define BLOCK_BYTES ((size_t)256 << 10)
+#define BLOCK_BYTES  ((size_t)256 << 10)
 #define BUFFER_BYTES (READER_LINE_BYTES_MAX + BLOCK_BYTES)
 
 static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
@@ -45,10 +45,7 @@ struct reader {
     struct reader_counts counts;
 };
 
-uint64_t reader_key(uint32_t column, const char *text, size_t bytes)
-{
-    return reader_key_inline(column, text, bytes);
-}
+uint64_t reader_key(uint32_t column, const char *text, size_t bytes) { return reader_key_inline(column, text, bytes); }
 
 const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t bytes)
 {
@@ -74,7 +71,7 @@ const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t 
     return out;
 }
 
-/* ---- lines ---- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 /* Reads a block behind what the buffer holds, after moving that to the front. *bytes = 0 at the end of the file. */
 static status buffer_refill(struct reader *reader, size_t *bytes)
@@ -119,8 +116,10 @@ static status line_next(struct reader *reader, const char **line, size_t *bytes,
         *line = reader->buffer + reader->begin;
         *bytes = (size_t)(stop - *line);
         reader->begin = reader->scan = (size_t)(stop - reader->buffer) + is_whole;
-        if (*bytes > READER_LINE_BYTES_MAX || reader->is_discarding) *line = NULL;
-        else if (*bytes && (*line)[*bytes - 1] == '\r') --*bytes;
+        if (*bytes > READER_LINE_BYTES_MAX || reader->is_discarding)
+            *line = NULL;
+        else if (*bytes && (*line)[*bytes - 1] == '\r')
+            --*bytes;
         reader->is_discarding = false;
         reader->line_number++;
         reader->counts.line_count++;
@@ -132,8 +131,10 @@ static status line_next(struct reader *reader, const char **line, size_t *bytes,
 static bool line_parse(struct reader *reader, const char *line, size_t bytes, struct reader_example *example, char *why)
 {
     if (line && bytes) return reader->format->parse(reader->format_state, line, bytes, example, why);
-    if (why && line) snprintf(why, READER_WHY_BYTES, "the line is empty");
-    else if (why) snprintf(why, READER_WHY_BYTES, "the line is longer than %zu bytes", READER_LINE_BYTES_MAX);
+    if (why && line)
+        snprintf(why, READER_WHY_BYTES, "the line is empty");
+    else if (why)
+        snprintf(why, READER_WHY_BYTES, "the line is longer than %zu bytes", READER_LINE_BYTES_MAX);
     return false;
 }
 
@@ -142,7 +143,7 @@ static status line_fail(const struct reader *reader, uint64_t line_number, const
     FAIL(INVALID, "%s:%" PRIu64 ": %s", source_name(&reader->source), line_number, why);
 }
 
-/* ---- examples, in the order of the files ---- */
+/* --- examples, in the order of the files ------------------------------------------------------ */
 
 static void example_empty(const struct reader *reader, struct reader_example *example)
 {
@@ -175,7 +176,7 @@ static status file_example_next(struct reader *reader, struct reader_example *ex
     return ST_OK;
 }
 
-/* ---- examples, in the order of the pass ---- */
+/* --- examples, in the order of the pass ------------------------------------------------------- */
 
 /* *example says where a copy is wanted, and is redirected where the window holds the example already. */
 static status pass_example_next(struct reader *reader, struct reader_example *example, bool *over)
@@ -218,7 +219,7 @@ status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit,
     while (m->example_count < limit) {
         float *dense = m->dense + (size_t)m->example_count * shape.dense_stride;
         uint64_t *key = m->key + m->key_count;
-        struct reader_example example = { .dense = dense, .key = key, .key_end = reader->spare.key_end };
+        struct reader_example example = {.dense = dense, .key = key, .key_end = reader->spare.key_end};
         TRY(pass_example_next(reader, &example, end));
         if (*end) return ST_OK;
         if (example.dense != dense) {
@@ -242,14 +243,16 @@ status reader_skip(struct reader *reader, uint64_t count, bool *end)
     return ST_OK;
 }
 
-/* ---- opening and passes ---- */
+/* --- opening and passes ----------------------------------------------------------------------- */
 
 /* From the lines of the first block and the stored bytes that it took. */
 static uint64_t examples_estimate(const struct reader *reader)
 {
     const struct source *source = &reader->source;
     uint64_t taken_bytes = source->byte_count - (source->raw_end - source->raw_begin), line_count = 1;
-    for (const char *at = reader->buffer; (at = memchr(at, '\n', (size_t)(reader->buffer + reader->end - at))) != NULL; at++) line_count++;
+    for (const char *at = reader->buffer; (at = memchr(at, '\n', (size_t)(reader->buffer + reader->end - at))) != NULL;
+         at++)
+        line_count++;
     return taken_bytes ? (uint64_t)((double)line_count / (double)taken_bytes * (double)source->size_bytes) + 1 : 0;
 }
 
@@ -347,14 +350,8 @@ struct reader_counts reader_counts(const struct reader *reader)
     return counts;
 }
 
-uint64_t reader_size_bytes(const struct reader *reader)
-{
-    return reader->source.size_bytes;
-}
+uint64_t reader_size_bytes(const struct reader *reader) { return reader->source.size_bytes; }
 
-bool reader_is_stream(const struct reader *reader)
-{
-    return reader->source.is_stream;
-}
+bool reader_is_stream(const struct reader *reader) { return reader->source.is_stream; }
 
 uint64_t reader_example_estimate(const struct reader *reader) { return reader->example_estimate; }

@@ -21,23 +21,24 @@ struct reader_schema {
     struct example_shape example;
     const uint32_t *dense_column; /* [dense_count]: which of the format's numeric columns, from 0; NULL: 0, 1, 2, …  */
     const uint32_t *field_column; /* [field_count]: which of its categorical columns, from 0; NULL: 0, 1, 2, …       */
-    const uint32_t *ids_max; /* [field_count]                                                            */
-    bool ids_over_is_error;  /* a longer list: an error, or cut and counted                              */
-    bool log1p;              /* numeric columns: sign(x) log(1 + |x|), rounded from double                */
-    bool missing_is_key;     /* an empty field gets the key of the empty text, else no key                */
-    float missing_value;     /* an empty numeric column, after the transform                             */
+    const uint32_t *ids_max;      /* [field_count]                                                            */
+    bool ids_over_is_error;       /* a longer list: an error, or cut and counted                              */
+    bool log1p;                   /* numeric columns: sign(x) log(1 + |x|), rounded from double                */
+    bool missing_is_key;          /* an empty field gets the key of the empty text, else no key                */
+    float missing_value;          /* an empty numeric column, after the transform                             */
 };
 
 struct reader_options {
     enum reader_format format;
-    const char *paths;      /* separated by commas; "-" is standard input; a file that starts with the gzip magic is unpacked */
+    /* Separated by commas; "-" is standard input; a file that starts with the gzip magic is unpacked. */
+    const char *paths;
     struct reader_schema schema;
-    bool label_optional;    /* predict: a line may lack the label column, or leave it empty               */
-    bool bad_skip;          /* skip and count malformed lines, else they are INVALID                      */
-    bool bad_keep;          /* with bad_skip: a bad line gives an empty example with is_bad set           */
-    uint32_t shuffle;       /* window; 0 or 1: file order                                                 */
+    bool label_optional; /* predict: a line may lack the label column, or leave it empty               */
+    bool bad_skip;       /* skip and count malformed lines, else they are INVALID                      */
+    bool bad_keep;       /* with bad_skip: a bad line gives an empty example with is_bad set           */
+    uint32_t shuffle;    /* window; 0 or 1: file order                                                 */
     uint64_t seed;
-    const char *part;       /* memory part to count under, e.g. "reader"                                  */
+    const char *part; /* memory part to count under, e.g. "reader"                                  */
 };
 
 struct reader_counts {
@@ -72,8 +73,8 @@ uint64_t reader_example_estimate(const struct reader *reader);
 /* Some path is standard input or a pipe: only one pass can be read. */
 bool reader_is_stream(const struct reader *reader);
 
-/* xxh3-64 of the feature's bytes with the seed `column`, the field's column in the format (field_column), so that a graph
- * that uses fewer fields has the same keys: the key of every reader. */
+/* xxh3-64 of the feature's bytes with the seed `column`, the field's column in the format (field_column), so that a
+ * graph that uses fewer fields has the same keys: the key of every reader. */
 uint64_t reader_key(uint32_t column, const char *text, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* Between reader.c and the files of the formats. A format is a line of reader_format_table (reader.c) and three functions:
- * how much state it keeps, how it sets that up, and how it turns one line into one example. */
+/* Between reader.c and the files of the formats. A format is a line of reader_format_table (reader.c) and three
+ * functions: how much state it keeps, how it sets that up, and how it turns one line into one example. */
 #ifndef HETERPS_IO_READER_INTERNAL_H
 #define HETERPS_IO_READER_INTERNAL_H
 
@@ -21,8 +21,9 @@ struct reader_format_functions {
     size_t (*bytes)(const struct reader_options *options);
     /* Sets up *state, keeping nothing of options. INVALID if the schema asks for what the format lacks. */
     status (*place)(void **state, struct arena *arena, const struct reader_options *options);
-    /* Writes a line's example: label and the arrays, all of them. False for a bad line, whose example is undefined; then
-     * the reason is in `why` (READER_WHY_BYTES) if that is not NULL: "column 3 (I2): expected an integer, found \"abc\"". */
+    /* Writes a line's example: label and the arrays, all of them. False for a bad line, whose example is undefined;
+     * then the reason is in `why` (READER_WHY_BYTES) if that is not NULL: "column 3 (I2): expected an integer, found
+     * \"abc\"". */
     bool (*parse)(void *state, const char *line, size_t bytes, struct reader_example *example, char *why);
 };
 

@@ -1,5 +1,5 @@
-/* Writes and reads a table's rows as one checksummed file (the format is in the header). Written at every checkpoint, front
- * to back, a block at a time; read once, from a mapped file. */
+/* Writes and reads a table's rows as one checksummed file (the format is in the header). Written at every
+ * checkpoint, front to back, a block at a time; read once, from a mapped file. */
 #include "io/row_file.h"
 
 #include <inttypes.h>
@@ -11,12 +11,15 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are copied as they lie in memory");
 _Static_assert(sizeof(struct row_file_header) == 64, "the header of the table of offsets");
 _Static_assert(offsetof(struct row_file_header, version) == 8 && offsetof(struct row_file_header, dim) == 16 &&
-                   offsetof(struct row_file_header, span_floats) == 20 && offsetof(struct row_file_header, row_count) == 24 &&
-                   offsetof(struct row_file_header, block_rows) == 32 && offsetof(struct row_file_header, name_hash) == 40 &&
-                   offsetof(struct row_file_header, file_bytes) == 48 && offsetof(struct row_file_header, checksum) == 56,
+                   offsetof(struct row_file_header, span_floats) == 20 &&
+                   offsetof(struct row_file_header, row_count) == 24 &&
+                   offsetof(struct row_file_header, block_rows) == 32 &&
+                   offsetof(struct row_file_header, name_hash) == 40 &&
+                   offsetof(struct row_file_header, file_bytes) == 48 &&
+                   offsetof(struct row_file_header, checksum) == 56,
                "the table of offsets");
 
-#define KEY_BYTES sizeof(uint64_t)
+#define KEY_BYTES      sizeof(uint64_t)
 #define CHECKSUM_BYTES sizeof(uint64_t)
 /* A block is gathered in memory before it is written: at most this much, or one row. */
 #define BLOCK_BYTES_MAX ((size_t)1 << 20)
@@ -29,14 +32,14 @@ static bool file_bytes(const struct row_file_header *h, uint64_t *bytes)
     uint64_t rows, checksums;
     uint64_t block_count = h->row_count / h->block_rows + (h->row_count % h->block_rows != 0);
     return !__builtin_mul_overflow(h->row_count, (uint64_t)row_bytes(h->span_floats), &rows) &&
-           !__builtin_mul_overflow(block_count, CHECKSUM_BYTES, &checksums) && !__builtin_add_overflow(rows, checksums, bytes) &&
-           !__builtin_add_overflow(*bytes, sizeof *h, bytes);
+           !__builtin_mul_overflow(block_count, CHECKSUM_BYTES, &checksums) &&
+           !__builtin_add_overflow(rows, checksums, bytes) && !__builtin_add_overflow(*bytes, sizeof *h, bytes);
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
-static status blocks_put(struct file_writer *writer, const struct row_file_header *h, struct store *store, uint32_t table,
-                         uint8_t *block)
+static status blocks_put(struct file_writer *writer, const struct row_file_header *h, struct store *store,
+                         uint32_t table, uint8_t *block)
 {
     for (uint64_t begin = 0, index = 0; begin < h->row_count; begin += h->block_rows, index++) {
         uint64_t left = h->row_count - begin;
@@ -55,8 +58,8 @@ static status blocks_put(struct file_writer *writer, const struct row_file_heade
     return ST_OK;
 }
 
-status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, uint32_t span_floats, struct store *store, uint32_t table,
-                    uint64_t row_count)
+status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, uint32_t span_floats,
+                    struct store *store, uint32_t table, uint64_t row_count)
 {
     struct row_file_header h = {.version = ROW_FILE_VERSION,
                                 .header_bytes = sizeof h,
@@ -65,7 +68,9 @@ status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, 
                                 .row_count = row_count,
                                 .name_hash = XXH3_64bits(name, strlen(name))};
     size_t block_rows = BLOCK_BYTES_MAX / row_bytes(span_floats);
-    h.block_rows = block_rows == 0 ? 1 : block_rows < ROW_FILE_BLOCK_ROWS_MAX ? (uint32_t)block_rows : ROW_FILE_BLOCK_ROWS_MAX;
+    h.block_rows = block_rows == 0                        ? 1
+                   : block_rows < ROW_FILE_BLOCK_ROWS_MAX ? (uint32_t)block_rows
+                                                          : ROW_FILE_BLOCK_ROWS_MAX;
     memcpy(h.magic, ROW_FILE_MAGIC, sizeof h.magic);
     CHECK(writer->written_bytes == 0 && row_count <= store_row_count(store, table));
     CHECK(file_bytes(&h, &h.file_bytes));
@@ -80,7 +85,7 @@ status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, 
     return st;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 status row_file_open(struct row_file *file, const char *path, const uint8_t *data, size_t bytes)
 {
@@ -95,9 +100,12 @@ status row_file_open(struct row_file *file, const char *path, const uint8_t *dat
     if (h->version != ROW_FILE_VERSION)
         FAIL(INVALID, "%s: byte 8: version %u, where this program reads %u", path, h->version, ROW_FILE_VERSION);
     uint64_t expected_bytes;
-    if (h->header_bytes != sizeof *h || h->reserved != 0 || h->dim == 0 || h->span_floats < h->dim || h->block_rows == 0 ||
-        h->block_rows > ROW_FILE_BLOCK_ROWS_MAX || !file_bytes(h, &expected_bytes) || expected_bytes != h->file_bytes)
-        FAIL(INVALID, "%s: the header's numbers cannot be (dim %u, floats a row %u, rows %" PRIu64 ", rows a block %u, bytes %" PRIu64 ")",
+    if (h->header_bytes != sizeof *h || h->reserved != 0 || h->dim == 0 || h->span_floats < h->dim ||
+        h->block_rows == 0 || h->block_rows > ROW_FILE_BLOCK_ROWS_MAX || !file_bytes(h, &expected_bytes) ||
+        expected_bytes != h->file_bytes)
+        FAIL(INVALID,
+             "%s: the header's numbers cannot be (dim %u, floats a row %u, rows %" PRIu64
+             ", rows a block %u, bytes %" PRIu64 ")",
              path, h->dim, h->span_floats, h->row_count, h->block_rows, h->file_bytes);
     if (h->file_bytes != bytes) FAIL(CORRUPT, "%s: the file has %zu bytes, not %" PRIu64, path, bytes, h->file_bytes);
     return ST_OK;
@@ -112,8 +120,8 @@ status row_file_verify(const struct row_file *file)
         size_t bytes = (left < h->block_rows ? left : h->block_rows) * row_bytes(h->span_floats);
         memcpy(&checksum, block + bytes, CHECKSUM_BYTES);
         if (XXH3_64bits_withSeed(block, bytes, index) != checksum)
-            FAIL(CORRUPT, "%s: bytes %td to %td (rows from %" PRIu64 ") do not match their checksum", file->path, block - file->data,
-                 block + bytes + CHECKSUM_BYTES - 1 - file->data, begin);
+            FAIL(CORRUPT, "%s: bytes %td to %td (rows from %" PRIu64 ") do not match their checksum", file->path,
+                 block - file->data, block + bytes + CHECKSUM_BYTES - 1 - file->data, begin);
         block += bytes + CHECKSUM_BYTES;
     }
     return ST_OK;

@@ -22,8 +22,8 @@
 #include "engine/base/file.h"
 #include "io/store.h"
 
-#define ROW_FILE_MAGIC "HPSROWS1"
-#define ROW_FILE_VERSION 1u
+#define ROW_FILE_MAGIC          "HPSROWS1"
+#define ROW_FILE_VERSION        1u
 #define ROW_FILE_BLOCK_ROWS_MAX 4096u
 
 struct row_file_header {
@@ -40,10 +40,10 @@ struct row_file_header {
     uint64_t checksum;
 };
 
-/* Puts the first `row_count` rows of a table of the store, in the order of creation, into an open writer; the caller commits. Others may
- * create rows meanwhile. MEMORY: no block's worth to be had. IO as file_writer_put. */
-MUST_USE status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, uint32_t span_floats, struct store *store,
-                             uint32_t table, uint64_t row_count);
+/* Puts the first `row_count` rows of a table of the store, in the order of creation, into an open writer; the caller
+ * commits. Others may create rows meanwhile. MEMORY: no block's worth to be had. IO as file_writer_put. */
+MUST_USE status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, uint32_t span_floats,
+                             struct store *store, uint32_t table, uint64_t row_count);
 
 /* A file's rows, in place. */
 struct row_file {
@@ -51,7 +51,8 @@ struct row_file {
     const char *path; /* borrowed, for messages, as is `data` */
     const uint8_t *data;
 };
-/* Checks header and length: INVALID, or CORRUPT, with the byte. Keeps `path` and `data` (a file_map's) as long as the file is used. */
+/* Checks header and length: INVALID, or CORRUPT, with the byte. Keeps `path` and `data` (a file_map's) as long as
+ * the file is used. */
 MUST_USE status row_file_open(struct row_file *file, const char *path, const uint8_t *data, size_t bytes);
 /* Checks every block: CORRUPT with the bytes of the first that is damaged. */
 MUST_USE status row_file_verify(const struct row_file *file);

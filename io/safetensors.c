@@ -31,7 +31,7 @@ static bool tensor_bytes(const struct safetensors_tensor *t, uint64_t *bytes)
     return *bytes <= INT64_MAX;
 }
 
-/* --- writing ------------------------------------------------------------------------------------------------------ */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static status header_add(json_t *header, const char *path, const struct safetensors_tensor *t, uint64_t *offset)
 {
@@ -41,8 +41,8 @@ static status header_add(json_t *header, const char *path, const struct safetens
         FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\" is larger than a file can be", path, t->name);
     if (json_object_get(header, t->name) != NULL)
         FAIL(INVALID, "%s: two tensors would be named \"%" NAME_SHOWN "\"", path, t->name);
-    json_t *entry = json_pack("{s:s, s:[], s:[I, I]}", "dtype", types[t->type].name, "shape", "data_offsets", (json_int_t)*offset,
-                              (json_int_t)(*offset + bytes));
+    json_t *entry = json_pack("{s:s, s:[], s:[I, I]}", "dtype", types[t->type].name, "shape", "data_offsets",
+                              (json_int_t)*offset, (json_int_t)(*offset + bytes));
     json_t *shape = json_object_get(entry, "shape");
     for (uint32_t i = 0; i < t->rank; i++) json_array_append_new(shape, json_integer((json_int_t)t->shape[i]));
     if (json_array_size(shape) != t->rank || entry == NULL) {
@@ -64,8 +64,9 @@ static status header_put(struct file_writer *writer, json_t *header, uint64_t *h
     static const char spaces[64] = "                                                                ";
     status st = ST_OK;
     if (padded_bytes > SAFETENSORS_HEADER_BYTES_MAX)
-        st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: the names and shapes take %" PRIu64 " bytes, more than %" PRIu64,
-                         writer->path, padded_bytes, SAFETENSORS_HEADER_BYTES_MAX);
+        st = status_fail(ST_INVALID, __FILE__, __LINE__,
+                         "%s: the names and shapes take %" PRIu64 " bytes, more than %" PRIu64, writer->path,
+                         padded_bytes, SAFETENSORS_HEADER_BYTES_MAX);
     if (st == ST_OK) st = file_writer_put(writer, &padded_bytes, LENGTH_BYTES);
     if (st == ST_OK) st = file_writer_put(writer, text, text_bytes);
     if (st == ST_OK) st = file_writer_put(writer, spaces, padded_bytes - text_bytes);
@@ -74,22 +75,23 @@ static status header_put(struct file_writer *writer, json_t *header, uint64_t *h
     return st;
 }
 
-status safetensors_header_put(struct file_writer *writer, const struct safetensors_tensor *tensors, uint32_t tensor_count,
-                              uint64_t *file_bytes)
+status safetensors_header_put(struct file_writer *writer, const struct safetensors_tensor *tensors,
+                              uint32_t tensor_count, uint64_t *file_bytes)
 {
     CHECK(writer->written_bytes == 0);
     uint64_t data_bytes = 0, header_bytes = 0;
     status st = ST_OK;
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "heterps");
     if (header == NULL) FAIL(MEMORY, "%s: no memory for the header", writer->path);
-    for (uint32_t i = 0; i < tensor_count && st == ST_OK; i++) st = header_add(header, writer->path, &tensors[i], &data_bytes);
+    for (uint32_t i = 0; i < tensor_count && st == ST_OK; i++)
+        st = header_add(header, writer->path, &tensors[i], &data_bytes);
     if (st == ST_OK) st = header_put(writer, header, &header_bytes);
     json_decref(header);
     *file_bytes = header_bytes + data_bytes;
     return st;
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------ */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 /* A natural number that JSON can hold. */
 static bool natural(const json_t *value, uint64_t *number)
@@ -100,36 +102,42 @@ static bool natural(const json_t *value, uint64_t *number)
 }
 
 /* Fills in *t from its entry; `data` and `bytes` are where the file's data lies. */
-static status tensor_read(struct safetensors_tensor *t, const char *path, const char *name, const json_t *entry, const uint8_t *data,
-                          uint64_t bytes)
+static status tensor_read(struct safetensors_tensor *t, const char *path, const char *name, const json_t *entry,
+                          const uint8_t *data, uint64_t bytes)
 {
     const json_t *dtype = json_object_get(entry, "dtype"), *shape = json_object_get(entry, "shape"),
                  *offsets = json_object_get(entry, "data_offsets");
     if (!json_is_object(entry) || json_object_size(entry) != 3 || !json_is_string(dtype) || !json_is_array(shape) ||
         json_array_size(offsets) != 2)
-        FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\" is not described by dtype, shape and data_offsets [begin, end]", path, name);
+        FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\" is not described by dtype, shape and data_offsets [begin, end]",
+             path, name);
 
     t->name = name;
     t->type = 0;
     while (t->type < SAFETENSORS_TYPE_COUNT && strcmp(types[t->type].name, json_string_value(dtype)) != 0) t->type++;
     if (t->type == SAFETENSORS_TYPE_COUNT)
-        FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\" has the unknown dtype \"%.20s\"", path, name, json_string_value(dtype));
+        FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\" has the unknown dtype \"%.20s\"", path, name,
+             json_string_value(dtype));
 
     if (json_array_size(shape) > SAFETENSORS_RANK_MAX)
-        FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\" has %zu dimensions, more than %u", path, name, json_array_size(shape),
-             SAFETENSORS_RANK_MAX);
+        FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\" has %zu dimensions, more than %u", path, name,
+             json_array_size(shape), SAFETENSORS_RANK_MAX);
     t->rank = (uint32_t)json_array_size(shape);
     for (uint32_t i = 0; i < t->rank; i++)
         if (!natural(json_array_get(shape, i), &t->shape[i]))
-            FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\": dimension %u of its shape is not a natural number", path, name, i);
+            FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\": dimension %u of its shape is not a natural number", path,
+                 name, i);
 
     uint64_t begin, end;
-    if (!natural(json_array_get(offsets, 0), &begin) || !natural(json_array_get(offsets, 1), &end) || begin > end || end > bytes)
-        FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\": its data_offsets do not lie within the %" PRIu64 " bytes of data", path, name,
-             bytes);
+    if (!natural(json_array_get(offsets, 0), &begin) || !natural(json_array_get(offsets, 1), &end) || begin > end ||
+        end > bytes)
+        FAIL(INVALID,
+             "%s: tensor \"%" NAME_SHOWN "\": its data_offsets do not lie within the %" PRIu64 " bytes of data", path,
+             name, bytes);
     if (!tensor_bytes(t, &t->bytes) || t->bytes != end - begin)
-        FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\": its shape does not have the %" PRIu64 " bytes of its data_offsets", path, name,
-             end - begin);
+        FAIL(INVALID,
+             "%s: tensor \"%" NAME_SHOWN "\": its shape does not have the %" PRIu64 " bytes of its data_offsets", path,
+             name, end - begin);
     t->data = data + begin;
     return ST_OK;
 }
@@ -150,8 +158,8 @@ static status coverage_check(const struct safetensors *file, const char *path, c
     for (uint32_t i = 0; i < file->tensor_count; i++) {
         const struct safetensors_tensor *t = &file->tensors[i];
         if (t->data != end)
-            FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\" begins at byte %td of the data, where %s ends at %td", path, t->name,
-                 t->data - data, i ? "the one before it" : "the header", end - data);
+            FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\" begins at byte %td of the data, where %s ends at %td", path,
+                 t->name, t->data - data, i ? "the one before it" : "the header", end - data);
         end += t->bytes;
     }
     if (end != data + bytes)
@@ -164,8 +172,8 @@ static status metadata_check(const char *path, const json_t *metadata)
     const char *key;
     json_t *value;
     if (!json_is_object(metadata)) FAIL(INVALID, "%s: __metadata__ is not an object", path);
-    json_object_foreach((json_t *)metadata, key, value)
-        if (!json_is_string(value)) FAIL(INVALID, "%s: __metadata__: \"%" NAME_SHOWN "\" is not a text", path, key);
+    json_object_foreach((json_t *)metadata, key, value) if (!json_is_string(value))
+        FAIL(INVALID, "%s: __metadata__: \"%" NAME_SHOWN "\" is not a text", path, key);
     return ST_OK;
 }
 
@@ -178,8 +186,10 @@ static status tensors_read(struct safetensors *file, const char *path, const uin
     if (file->tensors == NULL) FAIL(MEMORY, "%s: no memory for %zu tensors", path, count);
     json_object_foreach((json_t *)file->json, name, entry)
     {
-        if (strcmp(name, "__metadata__") == 0) TRY(metadata_check(path, entry));
-        else TRY(tensor_read(&file->tensors[file->tensor_count++], path, name, entry, data, bytes));
+        if (strcmp(name, "__metadata__") == 0)
+            TRY(metadata_check(path, entry));
+        else
+            TRY(tensor_read(&file->tensors[file->tensor_count++], path, name, entry, data, bytes));
     }
     qsort(file->tensors, file->tensor_count, sizeof *file->tensors, tensor_compare);
     return coverage_check(file, path, data, bytes);
@@ -192,8 +202,8 @@ status safetensors_open(struct safetensors *file, const char *path, const uint8_
     if (bytes < LENGTH_BYTES) FAIL(INVALID, "%s: %zu bytes are too few for a safetensors file", path, bytes);
     memcpy(&header_bytes, data, LENGTH_BYTES);
     if (header_bytes > bytes - LENGTH_BYTES || header_bytes > SAFETENSORS_HEADER_BYTES_MAX)
-        FAIL(INVALID, "%s: byte 0: a header of %" PRIu64 " bytes, in a file of %zu; at most %" PRIu64 " are read", path, header_bytes, bytes,
-             SAFETENSORS_HEADER_BYTES_MAX);
+        FAIL(INVALID, "%s: byte 0: a header of %" PRIu64 " bytes, in a file of %zu; at most %" PRIu64 " are read", path,
+             header_bytes, bytes, SAFETENSORS_HEADER_BYTES_MAX);
 
     json_error_t error;
     json_t *header = json_loadb((const char *)data + LENGTH_BYTES, header_bytes, JSON_REJECT_DUPLICATES, &error);
@@ -203,8 +213,10 @@ status safetensors_open(struct safetensors *file, const char *path, const uint8_
     }
     file->json = header;
     status st;
-    if (json_is_object(header)) st = tensors_read(file, path, data + LENGTH_BYTES + header_bytes, bytes - LENGTH_BYTES - header_bytes);
-    else st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: byte %zu: expected an object", path, LENGTH_BYTES);
+    if (json_is_object(header))
+        st = tensors_read(file, path, data + LENGTH_BYTES + header_bytes, bytes - LENGTH_BYTES - header_bytes);
+    else
+        st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: byte %zu: expected an object", path, LENGTH_BYTES);
     if (st != ST_OK) safetensors_close(file);
     return st;
 }

@@ -21,13 +21,14 @@
 
 /* Element types: name, bytes of an element. */
 #define SAFETENSORS_TYPES(X)                                                                                           \
-    X(BOOL, 1) X(U8, 1) X(I8, 1) X(U16, 2) X(I16, 2) X(F16, 2) X(BF16, 2) X(U32, 4) X(I32, 4) X(F32, 4) X(U64, 8)      \
-    X(I64, 8) X(F64, 8)
+    X(BOOL, 1)                                                                                                         \
+    X(U8, 1) X(I8, 1) X(U16, 2) X(I16, 2) X(F16, 2) X(BF16, 2) X(U32, 4) X(I32, 4) X(F32, 4) X(U64, 8) X(I64, 8)       \
+        X(F64, 8)
 enum safetensors_type {
 #define X(name, bytes) SAFETENSORS_##name,
     SAFETENSORS_TYPES(X)
 #undef X
-    SAFETENSORS_TYPE_COUNT
+        SAFETENSORS_TYPE_COUNT
 };
 
 struct safetensors_tensor {
@@ -40,11 +41,12 @@ struct safetensors_tensor {
     uint64_t bytes;
 };
 
-/* Writes the header of a file with these arrays: name, type, rank and shape are read. The caller then puts their data in the same
- * order, without padding, until writer->written_bytes is *file_bytes, and commits. INVALID: a name that is not
- * UTF-8, given twice or "__metadata__", more bytes than a file can have, or a header beyond the limit. IO as file_writer_put. */
-MUST_USE status safetensors_header_put(struct file_writer *writer, const struct safetensors_tensor *tensors, uint32_t tensor_count,
-                                       uint64_t *file_bytes);
+/* Writes the header of a file with these arrays: name, type, rank and shape are read. The caller then puts their
+ * data in the same order, without padding, until writer->written_bytes is *file_bytes, and commits. INVALID: a name
+ * that is not UTF-8, given twice or "__metadata__", more bytes than a file can have, or a header beyond the limit.
+ * IO as file_writer_put. */
+MUST_USE status safetensors_header_put(struct file_writer *writer, const struct safetensors_tensor *tensors,
+                                       uint32_t tensor_count, uint64_t *file_bytes);
 
 /* A file's arrays, in the order of their data. */
 struct safetensors {
@@ -53,8 +55,9 @@ struct safetensors {
     void *json; /* owns the names */
 };
 
-/* Reads the header of a file's bytes, whatever they are: then every array lies within them, or INVALID says what is wrong at which byte or
- * with which array. `path` is for messages. Keeps `data` (a file_map's) until safetensors_close; on failure *file is empty. */
+/* Reads the header of a file's bytes, whatever they are: then every array lies within them, or INVALID says what is
+ * wrong at which byte or with which array. `path` is for messages. Keeps `data` (a file_map's) until
+ * safetensors_close; on failure *file is empty. */
 MUST_USE status safetensors_open(struct safetensors *file, const char *path, const uint8_t *data, size_t bytes);
 void safetensors_close(struct safetensors *file);
 /* NULL if there is none of that name. Cost: a look at every name. */

@@ -13,7 +13,8 @@ struct record_head {
 
 static size_t key_offset_bytes(struct example_shape shape)
 {
-    size_t bytes = sizeof(struct record_head) + sizeof(float) * shape.dense_count + sizeof(uint32_t) * shape.field_count;
+    size_t bytes =
+        sizeof(struct record_head) + sizeof(float) * shape.dense_count + sizeof(uint32_t) * shape.field_count;
     return (bytes + 7) & ~(size_t)7;
 }
 
@@ -29,7 +30,7 @@ size_t shuffle_bytes(struct example_shape shape, uint32_t window)
 
 void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_shape shape, uint32_t window)
 {
-    *shuffle = (struct shuffle){ .shape = shape, .window = window, .record_bytes = record_bytes_of(shape) };
+    *shuffle = (struct shuffle){.shape = shape, .window = window, .record_bytes = record_bytes_of(shape)};
     shuffle->record = arena_take(arena, shuffle->record_bytes * window);
     shuffle->hole = window;
 }
@@ -70,9 +71,11 @@ void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example)
     bool has_hole = shuffle->hole < shuffle->window;
     struct record_head *head = head_at(shuffle, has_hole ? shuffle->hole : shuffle->held);
     CHECK(example->dense == (float *)(head + 1));
-    *head = (struct record_head){ .label = example->label, .is_bad = example->is_bad };
-    if (has_hole) shuffle->hole = shuffle->window;
-    else shuffle->held++;
+    *head = (struct record_head){.label = example->label, .is_bad = example->is_bad};
+    if (has_hole)
+        shuffle->hole = shuffle->window;
+    else
+        shuffle->held++;
 }
 
 bool shuffle_draw(struct shuffle *shuffle, struct reader_example *example)

@@ -12,8 +12,8 @@
 #define RAW_BYTES ((size_t)128 << 10)
 /* inflate keeps a state of about 10 KiB and a window of 32 KiB; they are planned memory as everything else. */
 #define INFLATE_BYTES ((size_t)128 << 10)
-#define GZIP_MAGIC_0 0x1f
-#define GZIP_MAGIC_1 0x8b
+#define GZIP_MAGIC_0  0x1f
+#define GZIP_MAGIC_1  0x8b
 
 static uint32_t path_count_of(const char *paths)
 {
@@ -24,8 +24,8 @@ static uint32_t path_count_of(const char *paths)
 
 size_t source_bytes(const char *paths)
 {
-    return arena_bytes(path_count_of(paths) * sizeof(struct source_path)) + arena_bytes(strlen(paths) + 1)
-           + arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES);
+    return arena_bytes(path_count_of(paths) * sizeof(struct source_path)) + arena_bytes(strlen(paths) + 1) +
+           arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES);
 }
 
 const char *source_name(const struct source *source)
@@ -201,10 +201,12 @@ static status gzip_read(struct source *source, void *buffer, size_t capacity, si
         int result = inflate(z, Z_NO_FLUSH);
         source->raw_begin = source->raw_end - z->avail_in;
         uint64_t at = source->offset_bytes - z->avail_in;
-        if (result == Z_STREAM_END) source->is_between_members = true;
+        if (result == Z_STREAM_END)
+            source->is_between_members = true;
         else if (result == Z_BUF_ERROR && is_dry)
             FAIL(CORRUPT, "%s: the gzip data ends early, at byte %" PRIu64, source_name(source), at);
-        else if (result == Z_MEM_ERROR) FAIL(MEMORY, "%s: zlib needs more memory than is planned", source_name(source));
+        else if (result == Z_MEM_ERROR)
+            FAIL(MEMORY, "%s: zlib needs more memory than is planned", source_name(source));
         else if (result != Z_OK && result != Z_BUF_ERROR)
             FAIL(CORRUPT, "%s: not gzip data at byte %" PRIu64 ": %s", source_name(source), at,
                  z->msg ? z->msg : zError(result));

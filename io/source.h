@@ -16,9 +16,9 @@
 #include "engine/base/status.h"
 
 struct source_path {
-    const char *name;   /* to open                                    */
+    const char *name; /* to open                                    */
     bool is_stdin;
-    bool is_stream;     /* not a regular file: can be read once only  */
+    bool is_stream; /* not a regular file: can be read once only  */
     uint64_t size_bytes;
 };
 
@@ -55,8 +55,8 @@ void source_close(struct source *source);
 /* Goes to the front of the first path once more. INVALID if a path is a stream. */
 MUST_USE status source_restart(struct source *source);
 
-/* Reads up to capacity > 0 bytes of the current file, fewer as they come; *bytes = 0 only at its end. IO: file, byte and
- * the system's reason. CORRUPT: a gzip file that is garbled or ends early, with file and byte. */
+/* Reads up to capacity > 0 bytes of the current file, fewer as they come; *bytes = 0 only at its end. IO: file, byte
+ * and the system's reason. CORRUPT: a gzip file that is garbled or ends early, with file and byte. */
 MUST_USE status source_read(struct source *source, void *buffer, size_t capacity, size_t *bytes);
 
 /* Goes to the next file; *end if there is none. */

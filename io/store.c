@@ -19,9 +19,9 @@
 /* Spans are a whole number of 16-byte vectors. */
 #define SPAN_ALIGN_FLOATS 4u
 
-#define PART_ROWS    "store rows"
-#define PART_INDEX   "store index"
-#define PART_SCRATCH "store scratch"
+#define PART_ROWS         "store rows"
+#define PART_INDEX        "store index"
+#define PART_SCRATCH      "store scratch"
 
 struct store_table {
     /* set at open */
@@ -55,7 +55,7 @@ struct store {
     struct store_table table[];
 };
 
-/* ---- sizes ---- */
+/* --- sizes ------------------------------------------------------------------------------------ */
 
 static uint64_t cell_count_of(uint64_t row_max)
 {
@@ -77,8 +77,8 @@ static size_t slot_count_of(size_t key_count)
 
 static size_t scratch_bytes(size_t key_count)
 {
-    return arena_bytes(sizeof(uint32_t) * slot_count_of(key_count)) + arena_bytes(sizeof(uint64_t) * key_count)
-           + arena_bytes(sizeof(uint32_t) * key_count);
+    return arena_bytes(sizeof(uint32_t) * slot_count_of(key_count)) + arena_bytes(sizeof(uint64_t) * key_count) +
+           arena_bytes(sizeof(uint32_t) * key_count);
 }
 
 static void scratch_place(struct scratch *scratch, struct arena *arena, size_t key_count)
@@ -88,7 +88,7 @@ static void scratch_place(struct scratch *scratch, struct arena *arena, size_t k
     scratch->cursor = arena_take(arena, sizeof(uint32_t) * key_count);
 }
 
-/* ---- opening ---- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 /* Most keys a micro-batch can have for the table: the fields that it does not serve may have at least one each. */
 static uint64_t table_key_count_max(const struct store_options *options, const struct store_table *table)
@@ -103,7 +103,8 @@ static status table_open(struct store_table *table, const struct store_options *
 {
     uint64_t row_bytes = row_bytes_of(table);
     const uint64_t empty_cell_bytes = sizeof *table->shared_cell;
-    uint64_t row_max = table->budget_bytes < empty_cell_bytes ? 0 : (table->budget_bytes - empty_cell_bytes) / row_bytes;
+    uint64_t row_max =
+        table->budget_bytes < empty_cell_bytes ? 0 : (table->budget_bytes - empty_cell_bytes) / row_bytes;
     table->row_max = row_max < ROW_NONE ? row_max : ROW_NONE - 1;
     uint64_t least = table_key_count_max(options, table);
     if (table->row_max < least)
@@ -158,10 +159,13 @@ status store_open(struct store **store, const struct store_options *options)
     status st = ST_OK;
     for (uint32_t i = 0; i < table_count && st == ST_OK; i++) {
         if (share_sum)
-            s->table[i].budget_bytes = (uint64_t)((unsigned __int128)options->ram_bytes * options->table[i].share / share_sum);
+            s->table[i].budget_bytes =
+                (uint64_t)((unsigned __int128)options->ram_bytes * options->table[i].share / share_sum);
         st = table_open(&s->table[i], options);
     }
-    if (st == ST_MEMORY) st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s; store.ram is %" PRIu64 " bytes", status_message(), s->ram_bytes);
+    if (st == ST_MEMORY)
+        st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s; store.ram is %" PRIu64 " bytes", status_message(),
+                         s->ram_bytes);
     if (st != ST_OK) {
         store_close(s);
         return st;
@@ -183,7 +187,7 @@ void store_close(struct store *store)
     arena_close(&arena);
 }
 
-/* ---- the index ---- */
+/* --- the index -------------------------------------------------------------------------------- */
 
 /* Keys are hashes already, but of whom is not known here: two rounds of folding and multiplying by 2^64 over the golden
  * ratio (odd, so nothing is lost) make every upper bit depend on every bit of the key. */
@@ -213,7 +217,8 @@ static inline uint32_t index_find(const struct store_table *table, uint64_t key,
     }
 }
 
-/* Asks for the key that the first cell with the right tag names: in nearly all cases the one that index_find compares. */
+/* Asks for the key that the first cell with the right tag names: in nearly all cases the one that index_find
+ * compares. */
 static inline void key_prefetch(const struct store_table *table, uint64_t mixed)
 {
     for (uint64_t at = cell_index_of(table, mixed);; at = at + 1 == table->cell_count ? 0 : at + 1) {
@@ -261,7 +266,7 @@ static void row_publish(struct store_table *table, uint32_t row, uint64_t mixed,
     atomic_store_explicit(&table->shared_row_count, (uint64_t)row + 1, memory_order_release);
 }
 
-/* ---- tickets ---- */
+/* --- tickets ---------------------------------------------------------------------------------- */
 
 /* Numbers the distinct keys of the fields that the table serves in order of first occurrence; occurrence_begin[u + 1]
  * becomes how often unique u occurs. */
@@ -314,8 +319,8 @@ static void occurrences_group(const struct store *store, const struct store_tabl
 }
 
 /* Finds or makes the row of unique u. */
-static status unique_settle(const struct store *store, uint32_t table_index, struct store_table *table, enum store_mode mode,
-                            uint64_t key, uint32_t unique, struct ticket_table *out)
+static status unique_settle(const struct store *store, uint32_t table_index, struct store_table *table,
+                            enum store_mode mode, uint64_t key, uint32_t unique, struct ticket_table *out)
 {
     uint64_t mixed = key_mix(key), cell_index;
     uint32_t row = index_find(table, key, mixed, &cell_index);
@@ -336,8 +341,8 @@ static status unique_settle(const struct store *store, uint32_t table_index, str
     return ST_OK;
 }
 
-static status rows_settle(const struct store *store, uint32_t table_index, struct store_table *table, enum store_mode mode,
-                          const struct scratch *scratch, struct ticket_table *out)
+static status rows_settle(const struct store *store, uint32_t table_index, struct store_table *table,
+                          enum store_mode mode, const struct scratch *scratch, struct ticket_table *out)
 {
     const uint64_t *key = scratch->unique_key;
     for (uint32_t begin = 0; begin < out->unique_count; begin += GROUP_COUNT) {
@@ -380,7 +385,7 @@ void store_release(struct store *store, struct ticket *ticket)
     (void)ticket;
 }
 
-/* ---- rows by number ---- */
+/* --- rows by number --------------------------------------------------------------------------- */
 
 uint64_t store_row_count(const struct store *store, uint32_t table)
 {

@@ -1,5 +1,5 @@
-/* Lays out the arrays of a micro-batch and of its ticket. Called once a slot at start-up: each list of arrays is written
- * once and walked by a cursor that either adds up or hands out, so that the sum is what the arena gives. */
+/* Lays out the arrays of a micro-batch and of its ticket. Called once a slot at start-up: each list of arrays is
+ * written once and walked by a cursor that either adds up or hands out, so that the sum is what the arena gives. */
 #include "engine/base/batch.h"
 
 /* Adds up when it has no arena; then take() returns NULL. */
@@ -46,7 +46,8 @@ size_t micro_batch_bytes(struct batch_shape batch, struct example_shape example)
     return cursor.sum_bytes;
 }
 
-void micro_batch_place(struct micro_batch *m, struct arena *arena, struct batch_shape batch, struct example_shape example)
+void micro_batch_place(struct micro_batch *m, struct arena *arena, struct batch_shape batch,
+                       struct example_shape example)
 {
     struct cursor cursor = {.arena = arena};
     *m = (struct micro_batch){0};

@@ -45,7 +45,7 @@ struct example_shape {
  * another, in the order of the data. */
 struct micro_batch {
     /* where it belongs; set by the feed */
-    uint64_t step;               /* steps since the start of training                             */
+    uint64_t step; /* steps since the start of training                             */
     uint64_t epoch;
     uint32_t micro_index;        /* in its step                                                   */
     uint32_t step_example_count; /* examples of its step; known with the last micro-batch only    */
@@ -53,12 +53,12 @@ struct micro_batch {
     /* examples; set by the reader */
     uint32_t example_count; /* 0 .. micro                                                         */
     uint32_t key_count;
-    float *label;           /* [micro]                                                            */
-    float *dense;           /* [micro, dense_stride]                                              */
-    uint64_t *key;          /* [micro * key_count_max], the first key_count used                  */
-    uint32_t *key_home;     /* beside key: example * field_count + field                          */
-    uint32_t *key_begin;    /* [micro * field_count + 1]: keys of home h are begin[h] .. begin[h+1] */
-    uint8_t *is_bad;        /* [micro]: the line was malformed and is kept as an empty example    */
+    float *label;        /* [micro]                                                            */
+    float *dense;        /* [micro, dense_stride]                                              */
+    uint64_t *key;       /* [micro * key_count_max], the first key_count used                  */
+    uint32_t *key_home;  /* beside key: example * field_count + field                          */
+    uint32_t *key_begin; /* [micro * field_count + 1]: keys of home h are begin[h] .. begin[h+1] */
+    uint8_t *is_bad;     /* [micro]: the line was malformed and is kept as an empty example    */
 };
 
 size_t micro_batch_bytes(struct batch_shape batch, struct example_shape example);
@@ -75,14 +75,14 @@ void micro_batch_clear(struct micro_batch *m);
  *                                       occurrences 0 2     1   3     (positions, grouped by unique, in example order) */
 struct ticket_table {
     uint32_t unique_count;
-    uint64_t row_count;        /* rows that the table had after this micro-batch: the same in every run       */
-    uint32_t *unique_of;       /* [key position]: valid for positions whose field this table serves            */
-    uint32_t *row;             /* [unique]: the store's number of the row; ROW_NONE: not stored, span is scratch */
-    float **span;              /* [unique]: where the row is; valid until release                              */
-    uint32_t *occurrence_begin;/* [unique + 1]                                                                 */
-    uint32_t *occurrence;      /* key positions                                                                */
-    uint32_t *step_row;        /* [unique]: the row's number within the step; filled by the feed               */
-    float *scratch;            /* [unique, span_floats] for rows that are only looked up; NULL in training      */
+    uint64_t row_count;         /* rows that the table had after this micro-batch: the same in every run       */
+    uint32_t *unique_of;        /* [key position]: valid for positions whose field this table serves            */
+    uint32_t *row;              /* [unique]: the store's number of the row; ROW_NONE: not stored, span is scratch */
+    float **span;               /* [unique]: where the row is; valid until release                              */
+    uint32_t *occurrence_begin; /* [unique + 1]                                                                 */
+    uint32_t *occurrence;       /* key positions                                                                */
+    uint32_t *step_row;         /* [unique]: the row's number within the step; filled by the feed               */
+    float *scratch;             /* [unique, span_floats] for rows that are only looked up; NULL in training      */
 };
 #define ROW_NONE UINT32_MAX
 

@@ -129,8 +129,8 @@ static status temporary_open(struct file_writer *writer, const struct stat *repl
     return ST_OK;
 }
 
-/* Standard output goes on where the caller of the program has left it: opening it anew by its name would begin at the front of a
- * file that others have written to. */
+/* Standard output goes on where the caller of the program has left it: opening it anew by its name would begin at
+ * the front of a file that others have written to. */
 static bool is_standard_output(const char *path) { return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0; }
 
 static status standard_output_open(struct file_writer *writer)
@@ -138,7 +138,8 @@ static status standard_output_open(struct file_writer *writer)
     writer->path = strdup("standard output");
     writer->buffer = malloc(BUFFER_BYTES);
     writer->hash = XXH3_createState();
-    if (!writer->path || !writer->buffer || !writer->hash) FAIL(MEMORY, "standard output: %zu bytes for writing it", BUFFER_BYTES);
+    if (!writer->path || !writer->buffer || !writer->hash)
+        FAIL(MEMORY, "standard output: %zu bytes for writing it", BUFFER_BYTES);
     CHECK(XXH3_64bits_reset(writer->hash) == XXH_OK);
     writer->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     if (writer->fd < 0) FAIL(IO, "standard output: %s", strerror(errno));

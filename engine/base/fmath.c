@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ln 2 in two parts. The first has 33 significant bits, so that its product with an exponent (at most 11 bits) is exact. */
+/* ln 2 in two parts. The first has 33 significant bits, so that its product with an exponent (at most 11 bits) is
+ * exact. */
 #define LN2_HIGH 0x1.62e42fefp-1
 #define LN2_LOW  0x1.473de6af278edp-34
 #define LOG2_E   0x1.71547652b82fep+0
@@ -33,10 +34,7 @@ static double double_of(uint64_t bits)
 static double power_of_two(int exponent) { return double_of((uint64_t)(exponent + 1023) << 52); }
 
 /* The nearest integer, for |x| < 2^51: adding 1.5 * 2^52 leaves no bits for a fraction. */
-static double nearest(double x)
-{
-    return (x + 0x1.8p52) - 0x1.8p52;
-}
+static double nearest(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
 /* c[0] + c[1] x + ... + c[count - 1] x^(count - 1), from the highest. */
 static double polynomial(const double *c, int count, double x)
@@ -50,8 +48,8 @@ double fmath_exp(double x)
 {
     /* 1 / (n + 2)!; at |r| <= ln(2) / 2 the term of n = 14 is below 5e-18. */
     static const double inverse_factorial[] = {
-        1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,         1.0 / 720,          1.0 / 5040,
-        1.0 / 40320,   1.0 / 362880,   1.0 / 3628800,   1.0 / 39916800,    1.0 / 479001600,    1.0 / 6227020800.0,
+        1.0 / 2,     1.0 / 6,      1.0 / 24,      1.0 / 120,      1.0 / 720,       1.0 / 5040,
+        1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0,
     };
     if (x != x) return x;
     if (x > 710) return HUGE_VAL;
@@ -65,7 +63,8 @@ double fmath_exp(double x)
     return y * power_of_two(half) * power_of_two((int)k - half);
 }
 
-/* 2 atanh(f) = log((1 + f) / (1 - f)), for |f| <= 3 - 2 sqrt(2) = 0.1716: the left-out term is below 1e-18 of the sum. */
+/* 2 atanh(f) = log((1 + f) / (1 - f)), for |f| <= 3 - 2 sqrt(2) = 0.1716: the left-out term is below 1e-18 of the
+ * sum. */
 static double atanh_twice(double f)
 {
     static const double inverse_odd[] = {
@@ -117,12 +116,26 @@ double fmath_cos2pi(double x)
 {
     /* (-1)^n / (2n)! and (-1)^n / (2n + 1)!; at t <= pi/4 the left-out terms are below 3e-18. */
     static const double cosine[] = {
-        1.0,           -1.0 / 2,        1.0 / 24,           -1.0 / 720,           1.0 / 40320,
-        -1.0 / 3628800, 1.0 / 479001600, -1.0 / 87178291200.0, 1.0 / 20922789888000.0,
+        1.0,
+        -1.0 / 2,
+        1.0 / 24,
+        -1.0 / 720,
+        1.0 / 40320,
+        -1.0 / 3628800,
+        1.0 / 479001600,
+        -1.0 / 87178291200.0,
+        1.0 / 20922789888000.0,
     };
     static const double sine[] = {
-        1.0,           -1.0 / 6,          1.0 / 120,            -1.0 / 5040,            1.0 / 362880,
-        -1.0 / 39916800, 1.0 / 6227020800.0, -1.0 / 1307674368000.0, 1.0 / 355687428096000.0,
+        1.0,
+        -1.0 / 6,
+        1.0 / 120,
+        -1.0 / 5040,
+        1.0 / 362880,
+        -1.0 / 39916800,
+        1.0 / 6227020800.0,
+        -1.0 / 1307674368000.0,
+        1.0 / 355687428096000.0,
     };
     double quarter = nearest(4 * x);
     double t = (x - 0.25 * quarter) * TWO_PI; /* the difference is exact; |t| <= pi/4 */

@@ -1,5 +1,5 @@
-/* Writes messages and events. A few lines a second, from any thread: one lock, one static buffer a kind of line, and one
- * write(2) a line, so that lines of two threads, or of two processes on one pipe, are never mixed. */
+/* Writes messages and events. A few lines a second, from any thread: one lock, one static buffer a kind of line, and
+ * one write(2) a line, so that lines of two threads, or of two processes on one pipe, are never mixed. */
 #include "engine/base/log.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 /* An event's line is kept below this by leaving out what does not fit. */
 #define EVENT_BYTES_MAX 65536u
 #define EVENT_DEPTH_MAX 8u
-#define TERMINAL_CLEAR "\r\033[K"
+#define TERMINAL_CLEAR  "\r\033[K"
 
 /* Set by log_open; read by any thread. */
 static atomic_int shared_format = LOG_TEXT;
@@ -81,10 +81,14 @@ static size_t utf8_length(const uint8_t *text)
     uint8_t lead = text[0], least = 0x80, most = 0xBF;
     size_t length;
     if (lead < 0x80) return 1;
-    if (lead >= 0xC2 && lead <= 0xDF) length = 2;
-    else if (lead >= 0xE0 && lead <= 0xEF) length = 3;
-    else if (lead >= 0xF0 && lead <= 0xF4) length = 4;
-    else return 0;
+    if (lead >= 0xC2 && lead <= 0xDF)
+        length = 2;
+    else if (lead >= 0xE0 && lead <= 0xEF)
+        length = 3;
+    else if (lead >= 0xF0 && lead <= 0xF4)
+        length = 4;
+    else
+        return 0;
     if (lead == 0xE0) least = 0xA0; /* shorter forms exist    */
     if (lead == 0xED) most = 0x9F;  /* surrogates             */
     if (lead == 0xF0) least = 0x90; /* shorter forms exist    */
@@ -233,13 +237,13 @@ static void message_event(const char *name, const char *message)
     pthread_mutex_unlock(&line_lock);
 }
 
-#define FORMAT_MESSAGE(message, format)                                                                             \
-    char message[MESSAGE_BYTES_MAX];                                                                                \
-    do {                                                                                                            \
-        va_list arguments;                                                                                          \
-        va_start(arguments, format);                                                                                \
-        message_format(message, format, arguments);                                                                \
-        va_end(arguments);                                                                                          \
+#define FORMAT_MESSAGE(message, format)                                                                                \
+    char message[MESSAGE_BYTES_MAX];                                                                                   \
+    do {                                                                                                               \
+        va_list arguments;                                                                                             \
+        va_start(arguments, format);                                                                                   \
+        message_format(message, format, arguments);                                                                    \
+        va_end(arguments);                                                                                             \
     } while (0)
 
 void log_info(const char *format, ...)
@@ -259,8 +263,10 @@ void log_detail(const char *format, ...)
 void log_warning(const char *format, ...)
 {
     FORMAT_MESSAGE(message, format);
-    if (log_format() == LOG_JSON) message_event("warning", message);
-    else text_line("heterps-run: warning: ", message);
+    if (log_format() == LOG_JSON)
+        message_event("warning", message);
+    else
+        text_line("heterps-run: warning: ", message);
 }
 
 void log_error(const char *format, ...)

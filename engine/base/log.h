@@ -33,8 +33,8 @@ void log_event_begin(const char *event);
 void log_event_u64(const char *name, uint64_t value);
 void log_event_f64(const char *name, double value);
 void log_event_text(const char *name, const char *value);
-void log_event_open(const char *name);  /* "name":{ */
-void log_event_close(void);             /* }        */
+void log_event_open(const char *name); /* "name":{ */
+void log_event_close(void);            /* }        */
 void log_event_end(void);
 
 #endif

@@ -17,15 +17,15 @@
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 /* From here on a block is aligned to huge pages: two of them, or the alignment would waste more than it gains. */
 #define HUGE_BLOCK_BYTES ((size_t)4 << 20)
-#define PARTS_MAX 64u
+#define PARTS_MAX        64u
 
 /* Under AddressSanitizer what an arena has not handed out is out of bounds, up to the byte. */
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
-#define POISON(begin, bytes) __asan_poison_memory_region(begin, bytes)
+#define POISON(begin, bytes)   __asan_poison_memory_region(begin, bytes)
 #define UNPOISON(begin, bytes) __asan_unpoison_memory_region(begin, bytes)
 #else
-#define POISON(begin, bytes) ((void)(begin), (void)(bytes))
+#define POISON(begin, bytes)   ((void)(begin), (void)(bytes))
 #define UNPOISON(begin, bytes) ((void)(begin), (void)(bytes))
 #endif
 
@@ -72,7 +72,8 @@ status memory_take(const char *part, size_t bytes, void **block)
     uint8_t *mapped = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) {
         int map_errno = errno; /* before the look at what is available changes it */
-        FAIL(MEMORY, "%s: %zu bytes of memory: %s (%zu bytes are available)", part, size, strerror(map_errno), memory_available_bytes());
+        FAIL(MEMORY, "%s: %zu bytes of memory: %s (%zu bytes are available)", part, size, strerror(map_errno),
+             memory_available_bytes());
     }
     uint8_t *begin = mapped;
     if (is_huge) {
@@ -216,7 +217,8 @@ size_t memory_available_bytes_at(const char *root)
     uint64_t available = UINT64_MAX, kib;
     char path[4096], text[8192];
     snprintf(path, sizeof path, "%sproc/meminfo", root);
-    if (kernel_file_read(path, text, sizeof text) && kernel_number_find(text, "MemAvailable:", &kib)) available = kib * 1024;
+    if (kernel_file_read(path, text, sizeof text) && kernel_number_find(text, "MemAvailable:", &kib))
+        available = kib * 1024;
 
     /* Lines "4:memory:/a/b" (v1: the controller's) and "0::/a/b" (v2). */
     snprintf(path, sizeof path, "%sproc/self/cgroup", root);
@@ -231,7 +233,8 @@ size_t memory_available_bytes_at(const char *root)
             for (const char *word = controllers + 1; word < group; word += strcspn(word, ",:") + 1)
                 if (strcspn(word, ",:") == 6 && strncmp(word, "memory", 6) == 0) is_v1_memory = true;
             if (is_v2 || is_v1_memory)
-                available = min_u64(available, cgroup_available_bytes(root, is_v2 ? &cgroup_v2 : &cgroup_v1, group + 1));
+                available =
+                    min_u64(available, cgroup_available_bytes(root, is_v2 ? &cgroup_v2 : &cgroup_v1, group + 1));
         }
     }
 

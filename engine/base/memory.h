@@ -49,9 +49,6 @@ void arena_close(struct arena *arena);
 /* Returns zeroed, 64-byte aligned bytes, never NULL; a plan that was too small is a bug: CHECK. */
 void *arena_take(struct arena *arena, size_t bytes);
 /* What arena_take(bytes) uses: sum these to size an arena. */
-static inline size_t arena_bytes(size_t bytes)
-{
-    return (bytes + CACHE_LINE_BYTES - 1) & ~(CACHE_LINE_BYTES - 1);
-}
+static inline size_t arena_bytes(size_t bytes) { return (bytes + CACHE_LINE_BYTES - 1) & ~(CACHE_LINE_BYTES - 1); }
 
 #endif

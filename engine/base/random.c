@@ -1,5 +1,5 @@
-/* Philox4x32-10 and what is drawn from it. A row that has not been trained is recomputed from here whenever it is looked
- * up, so every number in this file is part of the file formats. */
+/* Philox4x32-10 and what is drawn from it. A row that has not been trained is recomputed from here whenever it is
+ * looked up, so every number in this file is part of the file formats. */
 #include "engine/base/random.h"
 
 #include <math.h>
@@ -9,10 +9,10 @@
 const char *const random_init_names[INIT_COUNT + 1] = {"zeros", "uniform", "normal", NULL};
 
 /* Salmon et al. 2011: multipliers of the 4x32 generator and the Weyl constants of the key schedule. */
-#define PHILOX_M0 UINT32_C(0xD2511F53)
-#define PHILOX_M1 UINT32_C(0xCD9E8D57)
-#define PHILOX_W0 UINT32_C(0x9E3779B9)
-#define PHILOX_W1 UINT32_C(0xBB67AE85)
+#define PHILOX_M0     UINT32_C(0xD2511F53)
+#define PHILOX_M1     UINT32_C(0xCD9E8D57)
+#define PHILOX_W0     UINT32_C(0x9E3779B9)
+#define PHILOX_W1     UINT32_C(0xBB67AE85)
 #define PHILOX_ROUNDS 10
 
 void random_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
@@ -66,7 +66,8 @@ static void init_block(double value[4], enum random_init init, const uint32_t bi
     }
 }
 
-void random_fill(float *out, size_t count, enum random_init init, float scale, struct random_stream stream, uint64_t item)
+void random_fill(float *out, size_t count, enum random_init init, float scale, struct random_stream stream,
+                 uint64_t item)
 {
     if (init == INIT_ZEROS) {
         for (size_t i = 0; i < count; i++) out[i] = 0;

@@ -28,8 +28,8 @@ struct random_stream random_stream(uint64_t seed, enum random_domain domain, uin
 /* Four 32-bit values: block `block` of item `item`. */
 void random_block(struct random_stream stream, uint64_t item, uint32_t block, uint32_t out[4]);
 
-/* Uniform in (0, 1), 2^-23 apart and never 0 or 1, from 32 random bits. 23 of them: with the half below, 24 would need a
- * 25-bit significand, and the greatest would round to 1. */
+/* Uniform in (0, 1), 2^-23 apart and never 0 or 1, from 32 random bits. 23 of them: with the half below, 24 would
+ * need a 25-bit significand, and the greatest would round to 1. */
 static inline float random_unit_f32(uint32_t bits) { return ((float)(bits >> 9) + 0.5f) * 0x1p-23f; }
 /* Uniform in (0, 1) from 64 random bits. */
 static inline double random_unit_f64(uint32_t high, uint32_t low)

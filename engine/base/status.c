@@ -45,7 +45,7 @@ status status_adopt(status code, const char *message)
 
 void status_check_failed(const char *condition, const char *file, int line)
 {
-    fprintf(stderr, "heterps-run: internal error: %s:%d: expected %s. Please report this with the command line.\n", file,
-            line, condition);
+    fprintf(stderr, "heterps-run: internal error: %s:%d: expected %s. Please report this with the command line.\n",
+            file, line, condition);
     abort();
 }

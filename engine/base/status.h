@@ -36,21 +36,21 @@ _Noreturn void status_check_failed(const char *condition, const char *file, int 
 /* Describe a failure once, where it happens, and return its code. */
 #define FAIL(code, ...) return status_fail(ST_##code, __FILE__, __LINE__, __VA_ARGS__)
 /* Pass a failure up unchanged; its origin has already described it. */
-#define TRY(call)                                                                                                  \
-    do {                                                                                                           \
-        status st_ = (call);                                                                                       \
-        if (st_ != ST_OK) return st_;                                                                              \
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        status st_ = (call);                                                                                           \
+        if (st_ != ST_OK) return st_;                                                                                  \
     } while (0)
 /* As TRY, but cleans up on the way: the label frees and returns the variable `st`. */
-#define TRY_GOTO(call, label)                                                                                      \
-    do {                                                                                                           \
-        st = (call);                                                                                               \
-        if (st != ST_OK) goto label;                                                                               \
+#define TRY_GOTO(call, label)                                                                                          \
+    do {                                                                                                               \
+        st = (call);                                                                                                   \
+        if (st != ST_OK) goto label;                                                                                   \
     } while (0)
 /* A condition that only a bug of ours can break; stays in release builds. */
-#define CHECK(condition)                                                                                           \
-    do {                                                                                                           \
-        if (__builtin_expect(!(condition), 0)) status_check_failed(#condition, __FILE__, __LINE__);                \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (__builtin_expect(!(condition), 0)) status_check_failed(#condition, __FILE__, __LINE__);                    \
     } while (0)
 
 #endif

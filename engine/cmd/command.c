@@ -16,7 +16,8 @@ struct global_options {
     bool is_verbose, is_quiet, is_help;
 };
 static const struct flag global_flags[] = {
-    {"--log", FLAG_TEXT, "FORMAT", "text, or json: one object a line on standard output", offsetof(struct global_options, log), 0, 0, false},
+    {"--log", FLAG_TEXT, "FORMAT", "text, or json: one object a line on standard output",
+     offsetof(struct global_options, log), 0, 0, false},
     {"-v", FLAG_SWITCH, NULL, "more details", offsetof(struct global_options, is_verbose), 0, 0, false},
     {"-q", FLAG_SWITCH, NULL, "warnings and errors only", offsetof(struct global_options, is_quiet), 0, 0, false},
     {"--help", FLAG_SWITCH, NULL, "this text", offsetof(struct global_options, is_help), 0, 0, false},
@@ -27,7 +28,8 @@ static void flags_print(const struct flag *flags, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s", flags[i].name, flags[i].value ? " " : "", flags[i].value ? flags[i].value : "");
+        snprintf(left, sizeof left, "%s%s%s", flags[i].name, flags[i].value ? " " : "",
+                 flags[i].value ? flags[i].value : "");
         printf("  %-22s %s%s\n", left, flags[i].meaning, flags[i].is_required ? " (required)" : "");
     }
 }
@@ -35,8 +37,11 @@ static void flags_print(const struct flag *flags, size_t count)
 void command_help(const struct command *c)
 {
     bool is_train = strcmp(c->name, "train") == 0;
-    printf("heterps-run %s%s%s%s [flags]\n  %s\n\n", is_train ? "" : c->name, is_train ? "" : *c->positionals ? " " : "", c->positionals,
-           is_train ? " [train is the verb when none is given]" : "", c->summary);
+    printf("heterps-run %s%s%s%s [flags]\n  %s\n\n", is_train ? "" : c->name,
+           is_train          ? ""
+           : *c->positionals ? " "
+                             : "",
+           c->positionals, is_train ? " [train is the verb when none is given]" : "", c->summary);
     flags_print(c->flags, c->flag_count);
     flags_print(global_flags, GLOBAL_FLAG_COUNT);
     if (c->help) printf("\n%s\n", c->help);
@@ -67,9 +72,12 @@ static status flag_store(const struct flag *flag, const char *text, uint8_t *opt
     case FLAG_U32:
     case FLAG_U64:
         if (!cfg_parse_u64(text, &whole) || (double)whole < flag->min || (double)whole > flag->max)
-            FAIL(USAGE, "%s: expected a whole number from %.0f to %.0f, found \"%s\"", flag->name, flag->min, flag->max, text);
-        if (flag->type == FLAG_U32) *(uint32_t *)at = (uint32_t)whole;
-        else *(uint64_t *)at = whole;
+            FAIL(USAGE, "%s: expected a whole number from %.0f to %.0f, found \"%s\"", flag->name, flag->min, flag->max,
+                 text);
+        if (flag->type == FLAG_U32)
+            *(uint32_t *)at = (uint32_t)whole;
+        else
+            *(uint64_t *)at = whole;
         return ST_OK;
     case FLAG_F64:
         if (!cfg_parse_f64(text, &number) || !(number >= flag->min && number <= flag->max))
@@ -93,8 +101,8 @@ static status flag_unknown(const struct command *c, const char *name)
     FAIL(USAGE, "unknown flag %s; `heterps-run %s --help` lists them", name, is_train ? "train" : c->name);
 }
 
-static status arguments_parse(const struct command *c, int count, char **arguments, const char **positionals, uint32_t *positional_count,
-                              uint8_t *options, struct global_options *global)
+static status arguments_parse(const struct command *c, int count, char **arguments, const char **positionals,
+                              uint32_t *positional_count, uint8_t *options, struct global_options *global)
 {
     CHECK(c->flag_count <= 64);
     uint64_t seen = 0, seen_global = 0;
@@ -133,7 +141,8 @@ static status arguments_parse(const struct command *c, int count, char **argumen
     }
     if (global->is_help) return ST_OK;
     for (uint32_t i = 0; i < c->flag_count; i++)
-        if (c->flags[i].is_required && !(seen >> i & 1)) FAIL(USAGE, "%s %s is missing", c->flags[i].name, c->flags[i].value ? c->flags[i].value : "");
+        if (c->flags[i].is_required && !(seen >> i & 1))
+            FAIL(USAGE, "%s %s is missing", c->flags[i].name, c->flags[i].value ? c->flags[i].value : "");
     uint32_t expected = 0;
     char names[128], *save = NULL;
     snprintf(names, sizeof names, "%s", c->positionals);
@@ -156,10 +165,13 @@ int command_run(const struct command *c, int argument_count, char **arguments)
     if (st == ST_OK && !is_json && strcmp(global.log, "text") != 0)
         st = status_fail(ST_USAGE, __FILE__, __LINE__, "--log: expected text or json, found \"%s\"", global.log);
     log_open(is_json ? LOG_JSON : LOG_TEXT, global.is_verbose ? 1 : global.is_quiet ? -1 : 0);
-    if (st == ST_OK && global.is_help) command_help(c);
-    else if (st == ST_OK) st = c->run(positionals, options);
+    if (st == ST_OK && global.is_help)
+        command_help(c);
+    else if (st == ST_OK)
+        st = c->run(positionals, options);
     free(options);
-    if (st == ST_OK && (fflush(stdout) != 0 || ferror(stdout))) st = status_fail(ST_IO, __FILE__, __LINE__, "cannot write to standard output");
+    if (st == ST_OK && (fflush(stdout) != 0 || ferror(stdout)))
+        st = status_fail(ST_IO, __FILE__, __LINE__, "cannot write to standard output");
     if (st == ST_OK) return 0;
     log_error("%s", status_message());
     return st == ST_STOPPED && stop_signal() ? 128 + stop_signal() : status_exit(st);

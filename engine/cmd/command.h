@@ -1,5 +1,5 @@
-/* A verb of the program is one file here with one `struct command`: its flags are a table from which parsing, checking and
- * `VERB --help` come. main.c lists the verbs. Every verb also takes --log text|json, -v, -q and --help. */
+/* A verb of the program is one file here with one `struct command`: its flags are a table from which parsing,
+ * checking and `VERB --help` come. main.c lists the verbs. Every verb also takes --log text|json, -v, -q and --help. */
 #ifndef HETERPS_ENGINE_CMD_COMMAND_H
 #define HETERPS_ENGINE_CMD_COMMAND_H
 
@@ -23,12 +23,12 @@ struct flag_list {
     uint32_t count;
 };
 struct flag {
-    const char *name;  /* "--rows", or "-o"                            */
+    const char *name; /* "--rows", or "-o"                            */
     enum flag_type type;
     const char *value; /* how --help names the value: "N"; NULL for a switch */
     const char *meaning;
-    size_t offset;     /* in the options struct                        */
-    double min, max;   /* numbers: both included                       */
+    size_t offset;   /* in the options struct                        */
+    double min, max; /* numbers: both included                       */
     bool is_required;
 };
 #define COMMAND_POSITIONALS_MAX 3
@@ -40,12 +40,13 @@ struct command {
     const struct flag *flags;
     uint32_t flag_count;
     size_t options_bytes;
-    const void *defaults;    /* options before flags; NULL: zeros      */
+    const void *defaults; /* options before flags; NULL: zeros      */
     /* Does the work; a failure is printed by main. `options` was filled by the flags. */
     status (*run)(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options);
 };
 
-extern const struct command command_compile, command_train, command_eval, command_predict, command_export, command_inspect, command_gen;
+extern const struct command command_compile, command_train, command_eval, command_predict, command_export,
+    command_inspect, command_gen;
 
 /* Parses argv (after the verb) and runs; returns the program's exit status. */
 int command_run(const struct command *command, int argument_count, char **arguments);

@@ -15,7 +15,8 @@ struct compile_options {
 };
 static const struct flag flags[] = {
     {"-o", FLAG_TEXT, "FILE", "where to write the graph", offsetof(struct compile_options, output), 0, 0, true},
-    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the text; may be repeated", offsetof(struct compile_options, set), 0, 0, false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the text; may be repeated",
+     offsetof(struct compile_options, set), 0, 0, false},
 };
 
 static status run(const char *const *positionals, const void *options_pointer)
@@ -35,14 +36,20 @@ static status run(const char *const *positionals, const void *options_pointer)
     }
     char count[27], size[16];
     if (st == ST_OK)
-        log_info("compiled %s: %u layers, %u ops, %s parameters, %.1f kflop an example -> %s (%s)", graph_string(&graph, graph.header->name),
-                 graph.layer_count, graph.forward_count, session_count_text(count, params), (double)flops * 1e-3, o->output,
+        log_info("compiled %s: %u layers, %u ops, %s parameters, %.1f kflop an example -> %s (%s)",
+                 graph_string(&graph, graph.header->name), graph.layer_count, graph.forward_count,
+                 session_count_text(count, params), (double)flops * 1e-3, o->output,
                  cfg_bytes_text(size, sizeof size, graph.bytes));
     graph_close(&graph);
     return st;
 }
 
-const struct command command_compile = {
-    .name = "compile", .positionals = "MODEL.cfg", .summary = "compile a model text into a graph file", .flags = flags,
-    .flag_count = sizeof flags / sizeof *flags, .options_bytes = sizeof(struct compile_options), .run = run,
-    .help = "`heterps-run help settings` lists every section and key of a model text."};
+const struct command command_compile = {.name = "compile",
+                                        .positionals = "MODEL.cfg",
+                                        .summary = "compile a model text into a graph file",
+                                        .flags = flags,
+                                        .flag_count = sizeof flags / sizeof *flags,
+                                        .options_bytes = sizeof(struct compile_options),
+                                        .run = run,
+                                        .help =
+                                            "`heterps-run help settings` lists every section and key of a model text."};

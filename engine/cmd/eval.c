@@ -10,11 +10,14 @@ struct eval_options {
 };
 static const struct flag flags[] = {
     {"--model", FLAG_TEXT, "DIR", "the saved model", offsetof(struct eval_options, model), 0, 0, true},
-    {"--data", FLAG_TEXT, "FILE", "labelled data: files separated by commas, .gz or not; - is standard input", offsetof(struct eval_options, data), 0, 0,
-     true},
-    {"--threads", FLAG_U32, "N", "computing threads; never changes the result", offsetof(struct eval_options, threads), 1, 1024, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here", offsetof(struct eval_options, isa), 0, 0, false},
-    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated", offsetof(struct eval_options, set), 0, 0, false},
+    {"--data", FLAG_TEXT, "FILE", "labelled data: files separated by commas, .gz or not; - is standard input",
+     offsetof(struct eval_options, data), 0, 0, true},
+    {"--threads", FLAG_U32, "N", "computing threads; never changes the result", offsetof(struct eval_options, threads),
+     1, 1024, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here",
+     offsetof(struct eval_options, isa), 0, 0, false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
+     offsetof(struct eval_options, set), 0, 0, false},
 };
 
 static status eval(struct session *s, const struct eval_options *o)
@@ -36,12 +39,17 @@ static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct eval_options *o = options_pointer;
     struct session session;
-    TRY(session_open(&session, &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
+    TRY(session_open(&session,
+                     &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
     status st = eval(&session, o);
     session_close(&session);
     return st;
 }
 
-const struct command command_eval = {
-    .name = "eval", .positionals = "GRAPH", .summary = "measure a saved model: AUC, log loss, normalised entropy, calibration", .flags = flags,
-    .flag_count = sizeof flags / sizeof *flags, .options_bytes = sizeof(struct eval_options), .run = run};
+const struct command command_eval = {.name = "eval",
+                                     .positionals = "GRAPH",
+                                     .summary = "measure a saved model: AUC, log loss, normalised entropy, calibration",
+                                     .flags = flags,
+                                     .flag_count = sizeof flags / sizeof *flags,
+                                     .options_bytes = sizeof(struct eval_options),
+                                     .run = run};

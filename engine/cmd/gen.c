@@ -25,18 +25,20 @@ struct gen_options {
 #define ROWS_MAX 1e15
 static const struct flag gen_flags[] = {
     {"--rows", FLAG_U64, "N", "rows to write", OFFSET(rows), 1, ROWS_MAX, true},
-    {"--skip", FLAG_U64, "N", "start at row N: test data of the same model as rows 0 to N - 1 (default 0)", OFFSET(skip), 0, ROWS_MAX, false},
+    {"--skip", FLAG_U64, "N", "start at row N: test data of the same model as rows 0 to N - 1 (default 0)",
+     OFFSET(skip), 0, ROWS_MAX, false},
     {"--seed", FLAG_U64, "S", "the planted model and the rows (default 1)", OFFSET(seed), 0, 1e18, false},
     {"--vocab", FLAG_U32, "V", "values of a field (default 1000)", OFFSET(vocab), 1, GEN_CRITEO_VOCAB_MAX, false},
-    {"--zipf", FLAG_F64, "A", "the k-th most frequent value has weight k^-A (default 1.05)", OFFSET(zipf), 0, 10, false},
+    {"--zipf", FLAG_F64, "A", "the k-th most frequent value has weight k^-A (default 1.05)", OFFSET(zipf), 0, 10,
+     false},
     {"-o", FLAG_TEXT, "FILE", "where to write; - is standard output", OFFSET(output), 0, 0, true},
 };
 static const struct gen_options gen_defaults = {.seed = 1, .vocab = 1000, .zipf = 1.05};
 
 /* The truth of at most so many rows is kept, 5 bytes each, for the sums at the end. */
 #define MEASURED_ROWS_MAX (UINT64_C(1) << 25)
-#define BUFFER_BYTES ((size_t)1 << 18)
-#define MEASURE_COUNT 1024u
+#define BUFFER_BYTES      ((size_t)1 << 18)
+#define MEASURE_COUNT     1024u
 
 /* What the generator knows of the rows that it has made. */
 struct truth {
@@ -54,7 +56,8 @@ static status truth_flush(struct truth *truth)
     return ST_OK;
 }
 
-static status rows_write(const struct gen_options *options, const struct gen_criteo *gen, struct file_writer *output, struct truth *truth, char *buffer)
+static status rows_write(const struct gen_options *options, const struct gen_criteo *gen, struct file_writer *output,
+                         struct truth *truth, char *buffer)
 {
     size_t used = 0;
     for (uint64_t i = 0; i < options->rows; i++) {
@@ -98,8 +101,10 @@ static status truth_report(struct truth *truth, const struct gen_options *option
 static status gen_run(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options_)
 {
     const struct gen_options *options = options_;
-    if (strcmp(positionals[0], "criteo") != 0) FAIL(USAGE, "gen: unknown format '%s'; there is: criteo", positionals[0]);
-    if (strcmp(options->output, "-") == 0 && log_format() == LOG_JSON) FAIL(USAGE, "gen: --log json and -o - both write to standard output");
+    if (strcmp(positionals[0], "criteo") != 0)
+        FAIL(USAGE, "gen: unknown format '%s'; there is: criteo", positionals[0]);
+    if (strcmp(options->output, "-") == 0 && log_format() == LOG_JSON)
+        FAIL(USAGE, "gen: --log json and -o - both write to standard output");
     if (options->output[0] == '\0') FAIL(USAGE, "gen: -o needs the name of a file");
 
     struct gen_criteo *gen = NULL;

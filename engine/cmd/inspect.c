@@ -16,11 +16,12 @@ struct inspect_options {
     bool dot;
 };
 static const struct flag flags[] = {
-    {"--dot", FLAG_SWITCH, NULL, "a drawing of the forward ops for Graphviz: heterps-run inspect g.bin --dot | dot -Tsvg >g.svg",
+    {"--dot", FLAG_SWITCH, NULL,
+     "a drawing of the forward ops for Graphviz: heterps-run inspect g.bin --dot | dot -Tsvg >g.svg",
      offsetof(struct inspect_options, dot), 0, 0, false},
 };
 
-/* --- a table whose columns are as wide as their widest cell ------------------------------------------------------------------- */
+/* --- a table whose columns are as wide as their widest cell ----------------------------------- */
 
 #define GRID_COLUMNS_MAX 8
 struct grid {
@@ -89,11 +90,14 @@ static void grid_print(struct grid *grid)
     *grid = (struct grid){.align = grid->align};
 }
 
-/* --- words for records ------------------------------------------------------------------------------------------------------ */
+/* --- words for records ------------------------------------------------------------------------ */
 
 static const char *name_of(const struct graph *g, uint32_t offset) { return graph_string(g, offset); }
 static const char *tensor_name(const struct graph *g, uint32_t tensor) { return name_of(g, g->tensors[tensor].name); }
-static uint32_t output_of(const struct graph *g, const struct graph_node *n) { return g->args[n->arg_begin + n->input_count + n->param_count]; }
+static uint32_t output_of(const struct graph *g, const struct graph_node *n)
+{
+    return g->args[n->arg_begin + n->input_count + n->param_count];
+}
 
 static uint64_t node_param_count(const struct graph *g, const struct graph_node *n)
 {
@@ -112,7 +116,8 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
     if (n->op == OP_ID_fc) {
         struct fc_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "fc%s%s%s", attr.has_bias ? " + bias" : "", attr.activation ? " + " : "", attr.activation ? activation_names[attr.activation] : "");
+        snprintf(text, bytes, "fc%s%s%s", attr.has_bias ? " + bias" : "", attr.activation ? " + " : "",
+                 attr.activation ? activation_names[attr.activation] : "");
     } else if (n->op == OP_ID_embed_bag) {
         static const char *const pools[] = {"sum", "mean", "max"};
         struct embed_bag_attr attr;
@@ -145,7 +150,8 @@ static char *inputs_words(const struct graph *g, const struct graph_node *n)
     CHECK(out != NULL);
     const uint32_t *args = &g->args[n->arg_begin];
     if (op_table[n->op].inputs == OP_INPUTS_FIELDS && n->input_count > 3)
-        fprintf(out, "%s .. %s (%u fields)", tensor_name(g, args[0]), tensor_name(g, args[n->input_count - 1]), n->input_count);
+        fprintf(out, "%s .. %s (%u fields)", tensor_name(g, args[0]), tensor_name(g, args[n->input_count - 1]),
+                n->input_count);
     else
         for (uint32_t k = 0; k < n->input_count; k++) fprintf(out, "%s%s", k ? ", " : "", tensor_name(g, args[k]));
     CHECK(fclose(out) == 0);
@@ -162,18 +168,20 @@ static void optimizer_words(const struct graph_optimizer *o, char *text, size_t 
     if (o->l2 > 0 && used < (int)bytes) snprintf(text + used, bytes - (size_t)used, " l2=%g", (double)o->l2);
 }
 
-/* --- the parts of the text -------------------------------------------------------------------------------------------------- */
+/* --- the parts of the text -------------------------------------------------------------------- */
 
 static void head_print(const struct graph *g)
 {
     const struct graph_header *h = g->header;
     char batch[27], keys[27], size[16];
     uint32_t micros = h->batch / h->micro;
-    printf("%s   model %016" PRIx64 "   format %u   %s\n\n", name_of(g, h->name), h->model_hash, h->version, cfg_bytes_text(size, sizeof size, h->file_bytes));
-    printf("  batch  %s examples = %u micro-batch%s of %u, in %u lane%s\n", session_count_text(batch, h->batch), micros, micros == 1 ? "" : "es", h->micro, h->lanes,
-           h->lanes == 1 ? "" : "s");
-    printf("  input  %u numeric column%s, %u sparse field%s with at most %s key%s an example\n", h->dense_count, h->dense_count == 1 ? "" : "s", g->field_count,
-           g->field_count == 1 ? "" : "s", session_count_text(keys, h->key_count_max), h->key_count_max == 1 ? "" : "s");
+    printf("%s   model %016" PRIx64 "   format %u   %s\n\n", name_of(g, h->name), h->model_hash, h->version,
+           cfg_bytes_text(size, sizeof size, h->file_bytes));
+    printf("  batch  %s examples = %u micro-batch%s of %u, in %u lane%s\n", session_count_text(batch, h->batch), micros,
+           micros == 1 ? "" : "es", h->micro, h->lanes, h->lanes == 1 ? "" : "s");
+    printf("  input  %u numeric column%s, %u sparse field%s with at most %s key%s an example\n", h->dense_count,
+           h->dense_count == 1 ? "" : "s", g->field_count, g->field_count == 1 ? "" : "s",
+           session_count_text(keys, h->key_count_max), h->key_count_max == 1 ? "" : "s");
     printf("  seed   %" PRIu64 "\n", h->seed);
 }
 
@@ -199,7 +207,8 @@ static char *layer_ops_words(const struct graph *g, uint32_t layer, uint32_t *la
 static void layers_print(const struct graph *g)
 {
     struct grid grid = {.align = "llrrrrrr"};
-    static const char *const titles[] = {"layer", "ops", "output", "parameters", "kflop fwd", "kflop bwd", "bytes in", "bytes out"};
+    static const char *const titles[] = {"layer",     "ops",       "output",   "parameters",
+                                         "kflop fwd", "kflop bwd", "bytes in", "bytes out"};
     for (int i = 0; i < 8; i++) cell(&grid, "%s", titles[i]);
     struct graph_layer total = {0};
     for (uint32_t i = 0; i < g->layer_count; i++) {
@@ -245,8 +254,10 @@ static void tables_print(const struct graph *g)
         cell_count(&grid, t->span_floats * sizeof(float));
         cell(&grid, "%u", t->field_count);
         cell(&grid, "%u", t->key_count_max);
-        if (t->init == INIT_ZEROS) cell(&grid, "zeros");
-        else cell(&grid, "%s %g", random_init_names[t->init], (double)t->init_scale);
+        if (t->init == INIT_ZEROS)
+            cell(&grid, "zeros");
+        else
+            cell(&grid, "%s %g", random_init_names[t->init], (double)t->init_scale);
         optimizer_words(&g->optimizers[t->optimizer], text, sizeof text);
         cell(&grid, "%s", text);
     }
@@ -265,8 +276,10 @@ static void ops_print(const struct graph *g)
         uint32_t output = output_of(g, n);
         cell(&grid, "%u", i);
         /* An op that has taken over its activation writes the activation's tensor. */
-        if (strcmp(name_of(g, n->name), tensor_name(g, output)) == 0) cell(&grid, "%s", tensor_name(g, output));
-        else cell(&grid, "%s -> %s", name_of(g, n->name), tensor_name(g, output));
+        if (strcmp(name_of(g, n->name), tensor_name(g, output)) == 0)
+            cell(&grid, "%s", tensor_name(g, output));
+        else
+            cell(&grid, "%s -> %s", name_of(g, n->name), tensor_name(g, output));
         node_words(n, text, sizeof text);
         cell(&grid, "%s", text);
         cell(&grid, "%s", inputs);
@@ -291,8 +304,10 @@ static void params_print(const struct graph *g)
         cell(&grid, "%s", name_of(g, t->name));
         cell(&grid, "[%u, %u]", t->rows, t->cols);
         cell_count(&grid, t->offset);
-        if (t->init == INIT_ZEROS) cell(&grid, "zeros");
-        else cell(&grid, "%s %.4g", random_init_names[t->init], (double)t->init_scale);
+        if (t->init == INIT_ZEROS)
+            cell(&grid, "zeros");
+        else
+            cell(&grid, "%s %.4g", random_init_names[t->init], (double)t->init_scale);
     }
     printf("\nParameters\n");
     grid_print(&grid);
@@ -308,18 +323,21 @@ static void memory_print(const struct graph *g)
         if (g->tensors[i].kind == TENSOR_ACTIVATION) apart += (uint64_t)g->tensors[i].stride * h->micro * sizeof(float);
     char apart_text[16];
     cfg_bytes_text(apart_text, sizeof apart_text, apart);
-    cell(&grid, "a slot, training"), cell_bytes(&grid, h->slot_bytes), cell(&grid, "activations and gradients of %u examples; without sharing %s", h->micro, apart_text);
+    cell(&grid, "a slot, training"), cell_bytes(&grid, h->slot_bytes),
+        cell(&grid, "activations and gradients of %u examples; without sharing %s", h->micro, apart_text);
     cell(&grid, "a slot, evaluation"), cell_bytes(&grid, h->slot_eval_bytes), cell(&grid, "activations only");
     cell(&grid, "parameters"), cell_bytes(&grid, h->param_floats * sizeof(float)), cell(&grid, "shared by all slots");
-    cell(&grid, "gradients"), cell_bytes(&grid, h->param_floats * sizeof(float) * h->lanes), cell(&grid, "%u lane%s", h->lanes, h->lanes == 1 ? "" : "s");
+    cell(&grid, "gradients"), cell_bytes(&grid, h->param_floats * sizeof(float) * h->lanes),
+        cell(&grid, "%u lane%s", h->lanes, h->lanes == 1 ? "" : "s");
     for (uint32_t i = 0; i < g->update_count; i++)
-        if (g->updates[i].table == GRAPH_NONE) optimizer_words(&g->optimizers[g->updates[i].optimizer], text, sizeof text);
+        if (g->updates[i].table == GRAPH_NONE)
+            optimizer_words(&g->optimizers[g->updates[i].optimizer], text, sizeof text);
     cell(&grid, "optimizer state"), cell_bytes(&grid, h->state_floats * sizeof(float)), cell(&grid, "%s", text);
     printf("\nMemory, besides the tables' rows\n");
     grid_print(&grid);
 }
 
-/* --- the drawing -------------------------------------------------------------------------------------------------------------- */
+/* --- the drawing ------------------------------------------------------------------------------ */
 
 /* A name within double quotes: '"' and '\' escaped. */
 static void dot_text(const char *text)
@@ -363,7 +381,8 @@ static void dot_print(const struct graph *g)
 {
     printf("digraph \"");
     dot_text(name_of(g, g->header->name));
-    printf("\" {\n  node [shape=box, fontname=\"Helvetica\", fontsize=11];\n  edge [fontname=\"Helvetica\", fontsize=9];\n");
+    printf("\" {\n  node [shape=box, fontname=\"Helvetica\", fontsize=11];\n  edge [fontname=\"Helvetica\", "
+           "fontsize=9];\n");
     for (uint32_t l = 0; l < g->layer_count; l++) {
         printf("  subgraph cluster_%u {\n    label=\"", l);
         dot_text(name_of(g, g->layers[l].name));
@@ -393,7 +412,8 @@ static void dot_print(const struct graph *g)
             uint32_t tensor = g->args[n->arg_begin + k];
             if (g->tensors[tensor].kind == TENSOR_FIELD) continue;
             bool is_column = producer[tensor] == GRAPH_NONE;
-            printf("  %c%u -> n%u [label=\"%u\"];\n", is_column ? 'c' : 'n', is_column ? tensor : producer[tensor], i, g->tensors[tensor].cols);
+            printf("  %c%u -> n%u [label=\"%u\"];\n", is_column ? 'c' : 'n', is_column ? tensor : producer[tensor], i,
+                   g->tensors[tensor].cols);
         }
         producer[output_of(g, n)] = i;
     }
@@ -421,6 +441,10 @@ static status run(const char *const *positionals, const void *options_pointer)
     return ST_OK;
 }
 
-const struct command command_inspect = {
-    .name = "inspect", .positionals = "GRAPH", .summary = "print what is in a graph: layers, tables, ops, memory", .flags = flags,
-    .flag_count = sizeof flags / sizeof *flags, .options_bytes = sizeof(struct inspect_options), .run = run};
+const struct command command_inspect = {.name = "inspect",
+                                        .positionals = "GRAPH",
+                                        .summary = "print what is in a graph: layers, tables, ops, memory",
+                                        .flags = flags,
+                                        .flag_count = sizeof flags / sizeof *flags,
+                                        .options_bytes = sizeof(struct inspect_options),
+                                        .run = run};

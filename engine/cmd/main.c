@@ -22,8 +22,9 @@ static void help(void)
            "  heterps-run predict graph.bin --model model --data new.tsv\n\n",
            HETERPS_VERSION);
     for (size_t i = 0; i < COMMAND_COUNT; i++) printf("  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    printf("\n`heterps-run VERB --help` lists the flags of a verb, `heterps-run help settings` all settings of a model.\n"
-           "Exit status: 0 done, 1 failed, 2 wrong command line, 130 or 143 stopped by a signal after saving.\n");
+    printf(
+        "\n`heterps-run VERB --help` lists the flags of a verb, `heterps-run help settings` all settings of a model.\n"
+        "Exit status: 0 done, 1 failed, 2 wrong command line, 130 or 143 stopped by a signal after saving.\n");
 }
 
 static const struct command *command_find(const char *name)
@@ -33,8 +34,8 @@ static const struct command *command_find(const char *name)
     return NULL;
 }
 
-/* A standard stream that was closed gets /dev/null, or the next file opened would take its number, and be written to. Read-only, so that
- * results written to a closed standard output fail instead of vanishing. */
+/* A standard stream that was closed gets /dev/null, or the next file opened would take its number, and be written
+ * to. Read-only, so that results written to a closed standard output fail instead of vanishing. */
 static void streams_open(void)
 {
     int fd = open("/dev/null", O_RDONLY);
@@ -57,9 +58,12 @@ int main(int argument_count, char **arguments)
     if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) {
         const char *topic = argument_count > 2 ? arguments[2] : "";
         const struct command *command = command_find(topic);
-        if (command) command_help(command);
-        else if (strncmp(topic, "settings", 8) == 0) reference_print(stdout, strcmp(topic, "settings.md") == 0);
-        else help();
+        if (command)
+            command_help(command);
+        else if (strncmp(topic, "settings", 8) == 0)
+            reference_print(stdout, strcmp(topic, "settings.md") == 0);
+        else
+            help();
         return 0;
     }
     if (strcmp(first, "--version") == 0) {
@@ -74,10 +78,13 @@ int main(int argument_count, char **arguments)
         for (size_t i = 0; i < COMMAND_COUNT; i++) names[i] = commands[i]->name;
         const char *near = ini_nearest(first, names);
         FILE *file = fopen(first, "rb");
-        if (file) fclose(file);
+        if (file)
+            fclose(file);
         else {
-            if (near) log_error("unknown verb \"%s\"; did you mean \"%s\"?", first, near);
-            else log_error("\"%s\" is neither a verb nor a file; see `heterps-run --help`", first);
+            if (near)
+                log_error("unknown verb \"%s\"; did you mean \"%s\"?", first, near);
+            else
+                log_error("\"%s\" is neither a verb nor a file; see `heterps-run --help`", first);
             return 2;
         }
     }

@@ -16,12 +16,17 @@ struct predict_options {
 };
 static const struct flag flags[] = {
     {"--model", FLAG_TEXT, "DIR", "the saved model", offsetof(struct predict_options, model), 0, 0, true},
-    {"--data", FLAG_TEXT, "FILE", "data, the label may be absent: files separated by commas, .gz or not; - is standard input",
+    {"--data", FLAG_TEXT, "FILE",
+     "data, the label may be absent: files separated by commas, .gz or not; - is standard input",
      offsetof(struct predict_options, data), 0, 0, true},
-    {"-o", FLAG_TEXT, "FILE", "where to write; default, and -: standard output", offsetof(struct predict_options, output), 0, 0, false},
-    {"--threads", FLAG_U32, "N", "computing threads; never changes the result", offsetof(struct predict_options, threads), 1, 1024, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here", offsetof(struct predict_options, isa), 0, 0, false},
-    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated", offsetof(struct predict_options, set), 0, 0, false},
+    {"-o", FLAG_TEXT, "FILE", "where to write; default, and -: standard output",
+     offsetof(struct predict_options, output), 0, 0, false},
+    {"--threads", FLAG_U32, "N", "computing threads; never changes the result",
+     offsetof(struct predict_options, threads), 1, 1024, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here",
+     offsetof(struct predict_options, isa), 0, 0, false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
+     offsetof(struct predict_options, set), 0, 0, false},
 };
 
 static status sink(void *context, const struct micro_batch *m, const float *logit, uint32_t stride)
@@ -29,8 +34,9 @@ static status sink(void *context, const struct micro_batch *m, const float *logi
     struct file_writer *writer = context;
     for (uint32_t b = 0; b < m->example_count; b++) {
         char line[40];
-        int bytes = m->is_bad[b] ? snprintf(line, sizeof line, "nan\n")
-                                 : snprintf(line, sizeof line, "%.9g\n", fmath_sigmoid((double)logit[(size_t)b * stride]));
+        int bytes = m->is_bad[b]
+                        ? snprintf(line, sizeof line, "nan\n")
+                        : snprintf(line, sizeof line, "%.9g\n", fmath_sigmoid((double)logit[(size_t)b * stride]));
         TRY(file_writer_put(writer, line, (size_t)bytes));
     }
     return ST_OK;
@@ -59,13 +65,19 @@ static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct predict_options *o = options_pointer;
     struct session session;
-    TRY(session_open(&session, &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
+    TRY(session_open(&session,
+                     &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
     status st = predict(&session, o);
     session_close(&session);
     return st;
 }
 
 const struct command command_predict = {
-    .name = "predict", .positionals = "GRAPH", .summary = "predict with a saved model: one probability a line", .flags = flags,
-    .flag_count = sizeof flags / sizeof *flags, .options_bytes = sizeof(struct predict_options), .run = run,
+    .name = "predict",
+    .positionals = "GRAPH",
+    .summary = "predict with a saved model: one probability a line",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct predict_options),
+    .run = run,
     .help = "With --set data.bad_lines=skip a malformed line gives `nan`, so that lines still align."};

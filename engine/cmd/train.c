@@ -11,17 +11,21 @@ struct run_options {
     struct flag_list set;
 };
 static const struct flag flags[] = {
-    {"--data", FLAG_TEXT, "FILE", "training data: files separated by commas, .gz or not; - is standard input; default: data.path of the graph",
+    {"--data", FLAG_TEXT, "FILE",
+     "training data: files separated by commas, .gz or not; - is standard input; default: data.path of the graph",
      offsetof(struct run_options, data), 0, 0, false},
-    {"--eval", FLAG_TEXT, "FILE", "evaluation data; default: data.eval of the graph", offsetof(struct run_options, eval), 0, 0, false},
-    {"--out", FLAG_TEXT, "DIR", "save the model here at the end, at a signal, and every checkpoint.every steps", offsetof(struct run_options, out), 0, 0,
-     false},
-    {"--resume", FLAG_TEXT, "DIR", "go on from a saved model, and save there unless --out says otherwise", offsetof(struct run_options, resume), 0, 0,
-     false},
+    {"--eval", FLAG_TEXT, "FILE", "evaluation data; default: data.eval of the graph",
+     offsetof(struct run_options, eval), 0, 0, false},
+    {"--out", FLAG_TEXT, "DIR", "save the model here at the end, at a signal, and every checkpoint.every steps",
+     offsetof(struct run_options, out), 0, 0, false},
+    {"--resume", FLAG_TEXT, "DIR", "go on from a saved model, and save there unless --out says otherwise",
+     offsetof(struct run_options, resume), 0, 0, false},
     {"--threads", FLAG_U32, "N", "computing threads; default: all processors of this process; never changes the result",
      offsetof(struct run_options, threads), 1, 1024, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here", offsetof(struct run_options, isa), 0, 0, false},
-    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated", offsetof(struct run_options, set), 0, 0, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here",
+     offsetof(struct run_options, isa), 0, 0, false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
+     offsetof(struct run_options, set), 0, 0, false},
 };
 
 static status train(struct session *s, const struct run_options *o, char **data, char **eval)
@@ -39,7 +43,8 @@ static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct run_options *o = options_pointer;
     struct session session;
-    TRY(session_open(&session, &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
+    TRY(session_open(&session,
+                     &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
     char *data = NULL, *eval = NULL;
     status st = train(&session, o, &data, &eval);
     session_close(&session);
@@ -48,7 +53,12 @@ static status run(const char *const *positionals, const void *options_pointer)
     return st;
 }
 
-const struct command command_train = {
-    .name = "train", .positionals = "GRAPH", .summary = "train a graph: the verb when none is given", .flags = flags,
-    .flag_count = sizeof flags / sizeof *flags, .options_bytes = sizeof(struct run_options), .run = run,
-    .help = "SIGINT and SIGTERM finish the step, save when --out is given, and say how to go on; a second signal ends at once."};
+const struct command command_train = {.name = "train",
+                                      .positionals = "GRAPH",
+                                      .summary = "train a graph: the verb when none is given",
+                                      .flags = flags,
+                                      .flag_count = sizeof flags / sizeof *flags,
+                                      .options_bytes = sizeof(struct run_options),
+                                      .run = run,
+                                      .help = "SIGINT and SIGTERM finish the step, save when --out is given, and say "
+                                              "how to go on; a second signal ends at once."};

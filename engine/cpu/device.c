@@ -8,7 +8,8 @@
 #include "engine/cpu/kernels.h"
 
 const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", NULL};
-static const struct cpu_kernels *const kernels_of[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2, &cpu_kernels_avx512};
+static const struct cpu_kernels *const kernels_of[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2,
+                                                                &cpu_kernels_avx512};
 
 struct cpu_device {
     struct device device; /* first: a struct device * is a struct cpu_device * */
@@ -61,7 +62,8 @@ static bool cpu_runs(const struct device *device, op_id op)
     return op < OP_ID_COUNT;
 }
 
-static status cpu_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes, uint32_t count)
+static status cpu_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,
+                         uint32_t count)
 {
     const struct cpu_device *d = (const struct cpu_device *)device;
     CHECK(c->graph == d->work.graph);
@@ -112,8 +114,8 @@ static const struct device_vt cpu_vt = {
     .close = cpu_close,
 };
 
-/* Floats from row to row of dz: whole cache lines, and an odd number of them, so that rows above each other do not compete for the
- * same sets of the cache. */
+/* Floats from row to row of dz: whole cache lines, and an odd number of them, so that rows above each other do not
+ * compete for the same sets of the cache. */
 static uint32_t dz_stride_of(const struct graph *graph)
 {
     uint32_t units_max = 0;

@@ -1,5 +1,5 @@
-/* What the device and its kernels agree on. isa/ is compiled once for each instruction set, with ISA defined as its name; each
- * compilation exports one table. */
+/* What the device and its kernels agree on. isa/ is compiled once for each instruction set, with ISA defined as its
+ * name; each compilation exports one table. */
 #ifndef HETERPS_ENGINE_CPU_KERNELS_H
 #define HETERPS_ENGINE_CPU_KERNELS_H
 
@@ -10,9 +10,9 @@
 struct cpu_work {
     struct team *team;
     const struct graph *graph;
-    float *dz;                              /* [micro, dz_stride]: fc's gradient before its activation   */
+    float *dz; /* [micro, dz_stride]: fc's gradient before its activation   */
     uint32_t dz_stride;
-    const uint32_t *const *input_of_field;  /* [node][field]: which input of an embed_bag a field is, or NONE; NULL for
+    const uint32_t *const *input_of_field; /* [node][field]: which input of an embed_bag a field is, or NONE; NULL for
                                                other nodes, and where a field is an input twice            */
 };
 
@@ -27,10 +27,11 @@ struct cpu_kernels {
 };
 extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512;
 
-/* A member's scratch: one packed panel and one strip of partial sums of a product (isa/fc.c), the widest of all sets. */
-#define FC_BLOCK     128u /* terms of an element's sum between two visits to its partial sum                  */
-#define FC_ROWS_MAX  256u /* rows of a piece                                                                  */
-#define FC_PANEL_MAX 32u  /* columns of a panel                                                               */
+/* A member's scratch: one packed panel and one strip of partial sums of a product (isa/fc.c), the widest of all
+ * sets. */
+#define FC_BLOCK          128u /* terms of an element's sum between two visits to its partial sum                  */
+#define FC_ROWS_MAX       256u /* rows of a piece                                                                  */
+#define FC_PANEL_MAX      32u  /* columns of a panel                                                               */
 #define CPU_SCRATCH_BYTES ((FC_BLOCK + FC_ROWS_MAX) * FC_PANEL_MAX * sizeof(float))
 
 #endif

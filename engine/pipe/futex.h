@@ -13,8 +13,8 @@
 
 #include "engine/base/clock.h"
 
-/* 20 us: a hand-over between two running threads takes about 0.1 us and the gap between two ops a few; a wake through the
- * kernel costs 5 to 50 us. Longer spins take the core from the reader. */
+/* 20 us: a hand-over between two running threads takes about 0.1 us and the gap between two ops a few; a wake
+ * through the kernel costs 5 to 50 us. Longer spins take the core from the reader. */
 #define SPIN_NS 20000
 
 /* Sleeps while *word == seen, until woken; may return without cause, so callers look again. */

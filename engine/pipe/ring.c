@@ -28,13 +28,14 @@ void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count)
     ring->cells = arena_take(arena, (size_t)ring->cell_count * sizeof(uint32_t));
 }
 
-/* Wakes who sleeps on the word, if anyone may. The caller has just moved its index, sequentially consistent; a sleeper adds itself,
- * then looks at that index, sequentially consistent too: so either it sees the move or we see it here. */
+/* Wakes who sleeps on the word, if anyone may. The caller has just moved its index, sequentially consistent; a
+ * sleeper adds itself, then looks at that index, sequentially consistent too: so either it sees the move or we see
+ * it here. */
 static void wake(struct ring *ring, _Atomic uint32_t *changes)
 {
     if (atomic_load_explicit(&ring->shared_sleepers, memory_order_seq_cst) == 0) return;
-    /* Release, ordered before the wake by the kernel: a sleeper that has read the old count is either not yet asleep and the
-     * kernel refuses, or is woken. */
+    /* Release, ordered before the wake by the kernel: a sleeper that has read the old count is either not yet asleep
+     * and the kernel refuses, or is woken. */
     atomic_fetch_add_explicit(changes, 1, memory_order_release);
     futex_wake(changes, 1);
 }
@@ -46,8 +47,8 @@ bool ring_try_push(struct ring *ring, uint32_t item)
     /* Relaxed: a push that races with the close may still land; whoever closes knows what it does with it. */
     if (atomic_load_explicit(&ring->shared_closed, memory_order_relaxed)) return false;
     if (tail - ring->head_seen == ring->cell_count) {
-        /* Acquire pairs with the store in ring_try_pop(): a cell is ours again only after the consumer has copied it out.
-         * Sequentially consistent, so that it may be the last look before sleep; see wake(). */
+        /* Acquire pairs with the store in ring_try_pop(): a cell is ours again only after the consumer has copied it
+         * out. Sequentially consistent, so that it may be the last look before sleep; see wake(). */
         ring->head_seen = atomic_load_explicit(&ring->shared_head, memory_order_seq_cst);
         if (tail - ring->head_seen == ring->cell_count) return false;
     }
@@ -117,8 +118,8 @@ bool ring_pop(struct ring *ring, uint32_t *item)
 
 void ring_close(struct ring *ring)
 {
-    /* Release pairs with the acquires after a failed try; the counts move after it, so that a sleeper that has missed the
-     * flag finds its count changed, or is woken. */
+    /* Release pairs with the acquires after a failed try; the counts move after it, so that a sleeper that has
+     * missed the flag finds its count changed, or is woken. */
     atomic_store_explicit(&ring->shared_closed, true, memory_order_release);
     atomic_fetch_add_explicit(&ring->shared_pushes, 1, memory_order_release);
     atomic_fetch_add_explicit(&ring->shared_pops, 1, memory_order_release);

@@ -55,7 +55,7 @@ struct team {
     _Atomic(void *) shared_context;
     _Atomic uint32_t shared_piece_count;
     /* all members */
-    _Alignas(64) _Atomic uint64_t shared_claim; /* generation << PIECE_BITS | pieces left */
+    _Alignas(64) _Atomic uint64_t shared_claim;    /* generation << PIECE_BITS | pieces left */
     _Alignas(64) _Atomic uint32_t shared_finished; /* pieces of this run; a futex word */
     _Atomic uint32_t shared_caller_sleeps;
     _Alignas(64) _Atomic uint32_t shared_job; /* counts runs with more than one member; a futex word */
@@ -91,16 +91,17 @@ static uint32_t work_off(struct member *m)
     for (;;) {
         uint32_t left = (uint32_t)(claim & PIECE_MASK);
         if (left == 0) return done;
-        /* Relaxed: ordered by the acquire of `claim`. They may belong to a later run than `claim` does; then all pieces of
-         * `claim` are done, the word has moved on, and the exchange below fails. If it succeeds, our piece was open until
-         * now, the run could not end, and what we read is this run's. That none is left must show in the word itself: by
-         * a count of the next run, read early, this one would seem to have more pieces. */
+        /* Relaxed: ordered by the acquire of `claim`. They may belong to a later run than `claim` does; then all
+         * pieces of `claim` are done, the word has moved on, and the exchange below fails. If it succeeds, our piece
+         * was open until now, the run could not end, and what we read is this run's. That none is left must show in
+         * the word itself: by a count of the next run, read early, this one would seem to have more pieces. */
         team_work *work = atomic_load_explicit(&team->shared_work, memory_order_relaxed);
         void *context = atomic_load_explicit(&team->shared_context, memory_order_relaxed);
         uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
         uint32_t piece = piece_count - left;
-        /* Acquire on failure: the word may have become another generation's, whose work is then read. Acquire on success for the
-         * same reason, had the value gone through another member: its exchanges continue the caller's release. */
+        /* Acquire on failure: the word may have become another generation's, whose work is then read. Acquire on
+         * success for the same reason, had the value gone through another member: its exchanges continue the
+         * caller's release. */
         if (!atomic_compare_exchange_weak_explicit(&team->shared_claim, &claim, claim - 1, memory_order_acquire,
                                                    memory_order_acquire))
             continue;
@@ -138,8 +139,8 @@ static void *member_main(void *argument)
         uint32_t done = work_off(m);
         if (done == 0) continue;
         /* Release, so that the caller who acquires the full count sees what our pieces wrote; sequentially
-         * consistent, with the caller's flag and look in caller_wait(). Read before the count: until we have added ours,
-         * the run cannot end. */
+         * consistent, with the caller's flag and look in caller_wait(). Read before the count: until we have added
+         * ours, the run cannot end. */
         uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
         uint32_t finished = atomic_fetch_add_explicit(&team->shared_finished, done, memory_order_seq_cst) + done;
         if (finished == piece_count && atomic_load_explicit(&team->shared_caller_sleeps, memory_order_seq_cst))
@@ -221,7 +222,8 @@ static status member_start(struct member *m, const cpu_set_t *mask)
     error = thread_start(&m->thread, &attr, member_main, m);
     pthread_attr_destroy(&attr);
     if (error != 0)
-        FAIL(SYSTEM, "cannot start thread %u of a team of %u: %s", m->index + 1, m->team->member_count, strerror(error));
+        FAIL(SYSTEM, "cannot start thread %u of a team of %u: %s", m->index + 1, m->team->member_count,
+             strerror(error));
     m->team->started_count++;
     memory_note("threads", STACK_BYTES);
     if (mask != NULL) {
@@ -251,8 +253,7 @@ status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes)
         free(team);
         FAIL(MEMORY, "cannot describe a team of %u", member_count);
     }
-    if (team->block_bytes > 0)
-        TRY_GOTO(memory_take("kernel scratch", team->block_bytes, &team->scratch_block), fail);
+    if (team->block_bytes > 0) TRY_GOTO(memory_take("kernel scratch", team->block_bytes, &team->scratch_block), fail);
     cpu_set_t mask;
     bool has_mask = sched_getaffinity(0, sizeof mask, &mask) == 0;
     bool pins = has_mask && (uint32_t)CPU_COUNT(&mask) >= member_count;

@@ -1,7 +1,7 @@
 /* A team is a gang of threads that works through the same list of ops together: every op is cut into pieces by
- * output, threads claim pieces from a shared counter, and meet before the next op. Who computes a piece changes nothing in it,
- * so any number of threads gives the same bytes, and a thread that the system takes off its core costs only one piece.
- * Waiting threads spin briefly, then sleep on a futex. */
+ * output, threads claim pieces from a shared counter, and meet before the next op. Who computes a piece changes
+ * nothing in it, so any number of threads gives the same bytes, and a thread that the system takes off its core
+ * costs only one piece. Waiting threads spin briefly, then sleep on a futex. */
 #ifndef HETERPS_ENGINE_PIPE_TEAM_H
 #define HETERPS_ENGINE_PIPE_TEAM_H
 
@@ -12,18 +12,19 @@
 
 struct team;
 
-/* A piece of work: called for every piece in [0, piece_count) exactly once, by some member. `scratch` is the member's own,
- * 64-byte aligned, scratch_bytes long; its content is undefined. */
+/* A piece of work: called for every piece in [0, piece_count) exactly once, by some member. `scratch` is the
+ * member's own, 64-byte aligned, scratch_bytes long; its content is undefined. */
 typedef void team_work(void *context, uint32_t piece, void *scratch);
 
-/* Starts member_count - 1 threads; the caller of team_run is the last member. The threads (not the caller) are pinned to processors 1, 2, …
- * of the process's affinity mask where it has at least member_count. MEMORY; SYSTEM if a thread cannot be made. */
+/* Starts member_count - 1 threads; the caller of team_run is the last member. The threads (not the caller) are
+ * pinned to processors 1, 2, … of the process's affinity mask where it has at least member_count. MEMORY; SYSTEM if
+ * a thread cannot be made. */
 MUST_USE status team_open(struct team **team, uint32_t member_count, size_t scratch_bytes);
 void team_close(struct team *team);
 uint32_t team_member_count(const struct team *team);
 
-/* Runs all pieces (fewer than 2^24) and returns when all are done; what they wrote is visible to the caller. One caller at a
- * time, and never from inside a piece. */
+/* Runs all pieces (fewer than 2^24) and returns when all are done; what they wrote is visible to the caller. One
+ * caller at a time, and never from inside a piece. */
 void team_run(struct team *team, team_work *work, void *context, uint32_t piece_count);
 
 /* For tests: every member waits a random time (up to max_ns) before each piece. 0: off. Only between runs. */

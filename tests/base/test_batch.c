@@ -94,7 +94,9 @@ static void ticket__all_shapes__bytes_is_what_place_takes(void **state)
                     struct example_shape example = example_shapes[e];
                     struct arena arena;
                     struct ticket ticket;
-                    assert_int_equal(arena_open(&arena, "ticket", ticket_bytes(batch, example, table_count, span_floats, with_scratch)), ST_OK);
+                    assert_int_equal(arena_open(&arena, "ticket",
+                                                ticket_bytes(batch, example, table_count, span_floats, with_scratch)),
+                                     ST_OK);
                     ticket_place(&ticket, &arena, batch, example, table_count, span_floats, with_scratch);
                     assert_int_equal(arena.used_bytes, arena.size_bytes);
                     assert_int_equal(ticket.table_count, table_count);
@@ -108,8 +110,10 @@ static void ticket__all_shapes__bytes_is_what_place_takes(void **state)
                         mark(t->occurrence_begin, (keys + 1) * sizeof *t->occurrence_begin);
                         mark(t->occurrence, keys * sizeof *t->occurrence);
                         mark(t->step_row, keys * sizeof *t->step_row);
-                        if (with_scratch) mark(t->scratch, keys * span_floats[i] * sizeof *t->scratch);
-                        else assert_null(t->scratch);
+                        if (with_scratch)
+                            mark(t->scratch, keys * span_floats[i] * sizeof *t->scratch);
+                        else
+                            assert_null(t->scratch);
                     }
                     marks_check();
                     arena_close(&arena);

@@ -27,7 +27,8 @@ static double unit(uint64_t i)
 }
 
 /* The greatest error of f at x = from + (to - from) u, relative to the value (or to 1, if is_absolute). */
-static long double error_max(double (*f)(double), long double (*exact)(long double), double from, double to, int is_absolute)
+static long double error_max(double (*f)(double), long double (*exact)(long double), double from, double to,
+                             int is_absolute)
 {
     long double most = 0;
     double at = 0;
@@ -81,7 +82,8 @@ static void log__all_sizes__within_5e_16(void **state)
     assert_true(error_max(fmath_log, logl, 1, 1e6, 0) < TOLERANCE);
     assert_true(error_max(fmath_log, logl, 0, DBL_MAX, 0) < TOLERANCE);
     assert_true(error_max(fmath_log, logl, 0, DBL_MIN, 0) < TOLERANCE);
-    for (double x = 0x1p-1074; x < HUGE_VAL; x *= 2) assert_true(fabsl((long double)fmath_log(x) - logl(x)) <= TOLERANCE * fabsl(logl(x)));
+    for (double x = 0x1p-1074; x < HUGE_VAL; x *= 2)
+        assert_true(fabsl((long double)fmath_log(x) - logl(x)) <= TOLERANCE * fabsl(logl(x)));
 }
 
 static void log__ends__infinities_and_nan(void **state)
@@ -105,7 +107,8 @@ static void log1p__all_sizes__within_5e_16(void **state)
     assert_true(error_max(fmath_log1p, log1pl, -1e-8, 1e-8, 0) < TOLERANCE);
     assert_true(error_max(fmath_log1p, log1pl, 0, 1e6, 0) < TOLERANCE);
     assert_true(error_max(fmath_log1p, log1pl, 0, DBL_MAX, 0) < TOLERANCE);
-    for (double x = 0x1p-1074; x < HUGE_VAL; x *= 2) assert_true(fabsl((long double)fmath_log1p(x) - log1pl(x)) <= TOLERANCE * log1pl(x));
+    for (double x = 0x1p-1074; x < HUGE_VAL; x *= 2)
+        assert_true(fabsl((long double)fmath_log1p(x) - log1pl(x)) <= TOLERANCE * log1pl(x));
 }
 
 static void log1p__ends__exact(void **state)
@@ -127,14 +130,16 @@ static void cos2pi__one_turn__within_5e_16(void **state)
     (void)state;
     assert_true(error_max(fmath_cos2pi, cos2pil, 0, 1, 1) < TOLERANCE);
     assert_true(error_max(fmath_cos2pi, cos2pil, -1, 0, 1) < TOLERANCE);
-    for (int eighth = 0; eighth <= 8; eighth++) assert_true(fabsl(fmath_cos2pi(eighth / 8.0) - cos2pil(eighth / 8.0L)) < TOLERANCE);
+    for (int eighth = 0; eighth <= 8; eighth++)
+        assert_true(fabsl(fmath_cos2pi(eighth / 8.0) - cos2pil(eighth / 8.0L)) < TOLERANCE);
 }
 
 static void cos2pi__quarters__exact(void **state)
 {
     (void)state;
     static const double known[] = {1, 0, -1, 0, 1};
-    for (int quarter = -4; quarter <= 4; quarter++) assert_true(fmath_cos2pi(quarter / 4.0) == known[quarter < 0 ? -quarter : quarter]);
+    for (int quarter = -4; quarter <= 4; quarter++)
+        assert_true(fmath_cos2pi(quarter / 4.0) == known[quarter < 0 ? -quarter : quarter]);
 }
 
 static void sigmoid__both_signs__within_5e_16_and_complementary(void **state)
@@ -158,7 +163,8 @@ static void all__golden__same_bits_as_ever(void **state)
     static const uint64_t known[] = {0xbc6ac9ffd49c41b7, 0x8ebb470c3f0d619a, 0xe9a8187fe98934d4, 0x0f299f19f0b560bf};
     uint64_t hash[4] = {0};
     for (uint64_t i = 0; i < 100000; i++) {
-        double u = unit(i), results[4] = {fmath_exp(1400 * u - 700), fmath_log(u * 1e3), fmath_log1p(3 * u * u), fmath_cos2pi(u)};
+        double u = unit(i),
+               results[4] = {fmath_exp(1400 * u - 700), fmath_log(u * 1e3), fmath_log1p(3 * u * u), fmath_cos2pi(u)};
         for (int j = 0; j < 4; j++) hash[j] = XXH3_64bits_withSeed(&results[j], sizeof results[j], hash[j]);
     }
     for (int j = 0; j < 4; j++) {

@@ -85,7 +85,8 @@ static void log__json__only_events_on_standard_output(void **state)
     log_detail("not shown");
     log_warning("a \"b\"");
     log_error("no");
-    assert_written("{\"event\":\"warning\",\"text\":\"a \\\"b\\\"\"}\n{\"event\":\"error\",\"text\":\"no\"}\n", "heterps-run: error: no\n");
+    assert_written("{\"event\":\"warning\",\"text\":\"a \\\"b\\\"\"}\n{\"event\":\"error\",\"text\":\"no\"}\n",
+                   "heterps-run: error: no\n");
     assert_int_equal(log_format(), LOG_JSON);
 }
 
@@ -105,7 +106,9 @@ static void log_event__fields_and_objects__one_line(void **state)
     log_event_f64("auc", 0.75);
     log_event_text("graph", "g");
     log_event_end();
-    assert_written("{\"event\":\"start\",\"rows\":18446744073709551615,\"memory\":{\"a\":0,\"b\":1,\"empty\":{}},\"auc\":0.75,\"graph\":\"g\"}\n", "");
+    assert_written("{\"event\":\"start\",\"rows\":18446744073709551615,\"memory\":{\"a\":0,\"b\":1,\"empty\":{}},"
+                   "\"auc\":0.75,\"graph\":\"g\"}\n",
+                   "");
 }
 
 static void log_event__text_format__writes_nothing(void **state)
@@ -124,7 +127,8 @@ static void log_event__text_format__writes_nothing(void **state)
 static void log_event_f64__any__reads_back_the_same(void **state)
 {
     (void)state;
-    static const double values[] = {0, 1, -1, 0.1, 1.0 / 3, 1e300, 5e-324, 1e15, 123456789012345680.0, 2.2250738585072014e-308};
+    static const double values[] = {
+        0, 1, -1, 0.1, 1.0 / 3, 1e300, 5e-324, 1e15, 123456789012345680.0, 2.2250738585072014e-308};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         capture_begin();
         log_open(LOG_JSON, 0);
@@ -164,20 +168,22 @@ static void log_event_text__control_and_malformed_bytes__valid_json(void **state
         {"\n\t\x01\x1f\x7f", "\\u000a\\u0009\\u0001\\u001f\\u007f"},
         {"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
 #define U "\xef\xbf\xbd"
-        {"a\xff" "b", "a" U "b"},
-        {"\x80", U},                       /* a continuation alone          */
-        {"\xc3", U},                       /* ends early                    */
-        {"\xe2\x82", U U},                 /* ends early                    */
-        {"\xf0\x9f\x98", U U U},           /* ends early                    */
-        {"\xc0\xaf", U U},                 /* '/' in too many bytes         */
-        {"\xe0\x80\xaf", U U U},           /* likewise                      */
-        {"\xf0\x80\x80\xaf", U U U U},     /* likewise                      */
-        {"\xed\xa0\x80", U U U},           /* a surrogate                   */
-        {"\xed\x9f\xbf", "\xed\x9f\xbf"},  /* the last before them          */
-        {"\xf4\x90\x80\x80", U U U U},     /* beyond U+10FFFF               */
+        {"a\xff"
+         "b",
+         "a" U "b"},
+        {"\x80", U},                      /* a continuation alone          */
+        {"\xc3", U},                      /* ends early                    */
+        {"\xe2\x82", U U},                /* ends early                    */
+        {"\xf0\x9f\x98", U U U},          /* ends early                    */
+        {"\xc0\xaf", U U},                /* '/' in too many bytes         */
+        {"\xe0\x80\xaf", U U U},          /* likewise                      */
+        {"\xf0\x80\x80\xaf", U U U U},    /* likewise                      */
+        {"\xed\xa0\x80", U U U},          /* a surrogate                   */
+        {"\xed\x9f\xbf", "\xed\x9f\xbf"}, /* the last before them          */
+        {"\xf4\x90\x80\x80", U U U U},    /* beyond U+10FFFF               */
         {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},
         {"\xf5\x80\x80\x80", U U U U},
-        {"\xc3\x22", U "\\\""},            /* the quote is not swallowed    */
+        {"\xc3\x22", U "\\\""}, /* the quote is not swallowed    */
 #undef U
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -232,7 +238,8 @@ static void log_event__filled_to_every_length__ends_in_its_braces(void **state)
         size_t length = strlen(captured.text[1]);
         assert_true(length <= 65536);
         const char *cut = "}}}}}},\"cut\":true}\n", *whole = "\"a\":1}}}}}}}\n";
-        assert_true(strcmp(captured.text[1] + length - strlen(cut), cut) == 0 || strcmp(captured.text[1] + length - strlen(whole), whole) == 0);
+        assert_true(strcmp(captured.text[1] + length - strlen(cut), cut) == 0 ||
+                    strcmp(captured.text[1] + length - strlen(whole), whole) == 0);
     }
 }
 
@@ -279,7 +286,8 @@ static void log_info__four_threads__lines_are_whole(void **state)
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
     capture_end();
     assert_int_equal(strlen(captured.text[2]), 4 * 200 * 41);
-    for (size_t i = 0; i < 4 * 200; i++) assert_memory_equal(captured.text[2] + i * 41, "0123456789012345678901234567890123456789\n", 41);
+    for (size_t i = 0; i < 4 * 200; i++)
+        assert_memory_equal(captured.text[2] + i * 41, "0123456789012345678901234567890123456789\n", 41);
 }
 
 static void log_redraw__terminal__cut_to_its_width_and_cleared(void **state)
@@ -298,7 +306,9 @@ static void log_redraw__terminal__cut_to_its_width_and_cleared(void **state)
     dup2(terminal, 2);
     log_open(LOG_TEXT, 0);
     bool is_terminal = log_is_terminal();
-    log_redraw("\xc3\xa9" "23456789%s", "too long");
+    log_redraw("\xc3\xa9"
+               "23456789%s",
+               "too long");
     log_info("line");
     log_info("line");
     capture_end();
@@ -308,7 +318,8 @@ static void log_redraw__terminal__cut_to_its_width_and_cleared(void **state)
     close(master);
     assert_true(is_terminal && bytes > 0);
     /* The terminal itself turns \n into \r\n. */
-    assert_string_equal(seen, "\r\033[K\xc3\xa9" "23456789\r\033[Kline\r\nline\r\n");
+    assert_string_equal(seen, "\r\033[K\xc3\xa9"
+                              "23456789\r\033[Kline\r\nline\r\n");
 }
 
 static void log_redraw__no_terminal__writes_nothing(void **state)

@@ -181,7 +181,8 @@ static int root_make(void **state)
     strcpy(root, "/tmp/test_memory.XXXXXX");
     if (!mkdtemp(root)) return -1;
     strcat(root, "/");
-    root_put("proc/meminfo", "MemTotal:       9000 kB\nMemFree:        1000 kB\nMemAvailable:   5000 kB\nSwapFree: 7 kB\n");
+    root_put("proc/meminfo",
+             "MemTotal:       9000 kB\nMemFree:        1000 kB\nMemAvailable:   5000 kB\nSwapFree: 7 kB\n");
     return 0;
 }
 

@@ -13,9 +13,9 @@
 #include "engine/cpu/device.h"
 #include "tests/engine/hand_graph.h"
 
-#define REPEATS      7
-#define THREADS_MAX  2
-#define PEAK_ROUNDS  4000000L
+#define REPEATS     7
+#define THREADS_MAX 2
+#define PEAK_ROUNDS 4000000L
 
 static volatile float peak_sink;
 
@@ -28,7 +28,7 @@ static uint64_t now_ns(uint32_t threads)
 
 /* Twelve (sixteen, eight) chains of multiply-adds: more than latency times throughput, so the units are always busy. */
 #define PEAK(name, isa, type, chains, splat, step)                                                                     \
-    __attribute__((target(isa))) static double name(uint32_t threads)                                                             \
+    __attribute__((target(isa))) static double name(uint32_t threads)                                                  \
     {                                                                                                                  \
         type sum[chains], m = splat(0.999f), a = splat(0.001f);                                                        \
         for (int i = 0; i < (chains); i++) sum[i] = splat((float)i);                                                   \
@@ -102,14 +102,16 @@ static void bench_open(struct bench *bench, struct layer l, uint32_t threads, co
 {
     for (int pass = 0; pass < PASSES; pass++) {
         struct hand_graph *h = &bench->h[pass];
-        struct fc_attr attr = {.units = l.N, .has_bias = 1, .activation = ACT_RELU, .dout_is_dz = 1, .input_activation = ACT_RELU};
+        struct fc_attr attr = {
+            .units = l.N, .has_bias = 1, .activation = ACT_RELU, .dout_is_dz = 1, .input_activation = ACT_RELU};
         hand_open(h, l.B, 1);
-        uint32_t in = hand_tensor_grad(h, l.B, l.K, ((l.K + 15) / 16 | 1) * 16), out = hand_tensor_grad(h, l.B, l.N, ((l.N + 15) / 16 | 1) * 16);
+        uint32_t in = hand_tensor_grad(h, l.B, l.K, ((l.K + 15) / 16 | 1) * 16),
+                 out = hand_tensor_grad(h, l.B, l.N, ((l.N + 15) / 16 | 1) * 16);
         uint32_t weight = hand_tensor_grad(h, l.K, l.N, l.N), bias = hand_tensor_grad(h, 1, l.N, l.N);
         if (pass != DIN) h->tensor[in].grad = GRAPH_NONE;
         if (pass != DWEIGHT) h->tensor[weight].grad = h->tensor[bias].grad = GRAPH_NONE;
-        hand_node(h, OP_ID_fc, (struct hand_tensors){1, {in}}, (struct hand_tensors){2, {weight, bias}}, out, (struct hand_tensors){0}, &attr,
-                  sizeof attr, NULL);
+        hand_node(h, OP_ID_fc, (struct hand_tensors){1, {in}}, (struct hand_tensors){2, {weight, bias}}, out,
+                  (struct hand_tensors){0}, &attr, sizeof attr, NULL);
         if (cpu_device_open(&bench->device[pass], &h->graph, threads, isa) != ST_OK) {
             fprintf(stderr, "gemm_bench: %s\n", status_message());
             exit(2);
@@ -123,14 +125,16 @@ static double bench_measure(struct bench *bench, enum pass pass, struct layer l,
     long rounds = (long)(3e9 / flops) + 1;
     const struct graph_node *node = &bench->h[pass].node[pass == FORWARD ? 0 : 1];
     uint64_t begin = now_ns(threads);
-    for (long i = 0; i < rounds; i++) CHECK(device_submit(bench->device[pass], &bench->h[pass].context, node, 1) == ST_OK);
+    for (long i = 0; i < rounds; i++)
+        CHECK(device_submit(bench->device[pass], &bench->h[pass].context, node, 1) == ST_OK);
     return flops * (double)rounds / (double)(now_ns(threads) - begin);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct layer layers[] = {{256, 429, 512}, {256, 512, 256}, {256, 256, 128}, {256, 128, 1}, {100, 429, 400},
-                                          {256, 400, 400}, {64, 429, 512},  {1024, 1024, 1024}, {256, 13, 64}};
+    static const struct layer layers[] = {{256, 429, 512}, {256, 512, 256},    {256, 256, 128},
+                                          {256, 128, 1},   {100, 429, 400},    {256, 400, 400},
+                                          {64, 429, 512},  {1024, 1024, 1024}, {256, 13, 64}};
     const char *name = argc > 1 ? argv[1] : isa_names[isa_best()];
     enum isa isa = ISA_base;
     while (isa < ISA_COUNT && strcmp(isa_names[isa], name) != 0) isa++;
@@ -144,10 +148,12 @@ int main(int argc, char **argv)
             for (int pass = 0; pass < PASSES; pass++) bench_measure(&bench, (enum pass)pass, l, threads);
             for (int r = 0; r < REPEATS; r++) {
                 peak[r] = peak_measure(isa, threads);
-                for (int pass = 0; pass < PASSES; pass++) gflops[pass][r] = bench_measure(&bench, (enum pass)pass, l, threads);
+                for (int pass = 0; pass < PASSES; pass++)
+                    gflops[pass][r] = bench_measure(&bench, (enum pass)pass, l, threads);
             }
             double top = median(peak);
-            printf("%u thread%s  B %4u  K %4u  N %4u   peak %6.1f", threads, threads > 1 ? "s" : " ", l.B, l.K, l.N, top);
+            printf("%u thread%s  B %4u  K %4u  N %4u   peak %6.1f", threads, threads > 1 ? "s" : " ", l.B, l.K, l.N,
+                   top);
             for (int pass = 0; pass < PASSES; pass++) {
                 double m = median(gflops[pass]);
                 printf("   %s %6.1f (%2.0f%%)", pass_names[pass], m, 100 * m / top);

@@ -17,12 +17,12 @@
 #include "io/reader.h"
 
 #define REPEATS 5
-#define MICRO 256u
+#define MICRO   256u
 
 /* One line; returns its bytes. */
 static size_t line_make(char *out, struct random_stream stream, uint64_t n)
 {
-    uint32_t bits[4] = { 0 };
+    uint32_t bits[4] = {0};
     char *at = out;
     random_block(stream, n, 0, bits);
     at += sprintf(at, "%d", bits[0] % 4 == 0);
@@ -84,10 +84,13 @@ static void must(status st)
 
 static double seconds_of_fill(const char *path, uint32_t window, uint64_t *example_count, uint64_t *key_count)
 {
-    const struct example_shape shape = { .dense_count = 13, .dense_stride = 16, .field_count = 26, .key_count_max = 26 };
-    const struct batch_shape batch = { .batch = MICRO, .micro = MICRO, .lanes = 1 };
-    const struct reader_options options = { .format = READER_CRITEO, .paths = path, .shuffle = window, .part = "reader",
-                                            .schema = { .example = shape, .log1p = true } };
+    const struct example_shape shape = {.dense_count = 13, .dense_stride = 16, .field_count = 26, .key_count_max = 26};
+    const struct batch_shape batch = {.batch = MICRO, .micro = MICRO, .lanes = 1};
+    const struct reader_options options = {.format = READER_CRITEO,
+                                           .paths = path,
+                                           .shuffle = window,
+                                           .part = "reader",
+                                           .schema = {.example = shape, .log1p = true}};
     struct arena arena;
     struct micro_batch m;
     struct reader *reader;
@@ -148,7 +151,8 @@ int main(int argc, char **argv)
     printf("file       %.0f MB, %" PRIu64 " examples of %.0f bytes, %.1f keys each; medians of %d\n", mb, example_count,
            (double)bytes / (double)example_count, (double)key_count / (double)example_count, REPEATS);
     printf("read(2)    %7.0f MB/s\n", mb / read);
-    printf("parse      %7.0f MB/s  %10.0f examples/s   %.2f of read(2)\n", mb / fill, (double)example_count / fill, read / fill);
+    printf("parse      %7.0f MB/s  %10.0f examples/s   %.2f of read(2)\n", mb / fill, (double)example_count / fill,
+           read / fill);
     printf("shuffled   %7.0f MB/s  %10.0f examples/s   %.2f of read(2)   window 10000\n", mb / shuffled,
            (double)example_count / shuffled, read / shuffled);
     return 0;

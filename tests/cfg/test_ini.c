@@ -135,10 +135,8 @@ static void ini_parse__limits__exact(void **state)
         const char *head, *tail;
         size_t bytes_max;
     } known[] = {
-        {"[", "]\n", INI_NAME_BYTES_MAX},
-        {"[a ", "]\n", INI_NAME_BYTES_MAX},
-        {"[a]\n", "=1\n", INI_NAME_BYTES_MAX},
-        {"[a]\nb=", "\n", INI_VALUE_BYTES_MAX},
+        {"[", "]\n", INI_NAME_BYTES_MAX},         {"[a ", "]\n", INI_NAME_BYTES_MAX},
+        {"[a]\n", "=1\n", INI_NAME_BYTES_MAX},    {"[a]\nb=", "\n", INI_VALUE_BYTES_MAX},
         {"[a]\n;", "\n", INI_TEXT_BYTES_MAX - 6},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -204,7 +202,8 @@ static void ini_text__odd_spacing__canonical_and_stable(void **state)
 static void ini_set__existing_new_and_absent__replaced_added_made(void **state)
 {
     (void)state;
-    assert_int_equal(parse("[train]\nbatch = 1\nseed = 2\n[fc h1]\nunits = 3\n[fc h.2]\nunits = 4\n[loss bce]\n"), ST_OK);
+    assert_int_equal(parse("[train]\nbatch = 1\nseed = 2\n[fc h1]\nunits = 3\n[fc h.2]\nunits = 4\n[loss bce]\n"),
+                     ST_OK);
     assert_int_equal(ini_set(&ini, "train.batch=512", kinds), ST_OK);
     assert_int_equal(ini_set(&ini, "h1.units = 256 ", kinds), ST_OK);
     assert_int_equal(ini_set(&ini, "h.2.bias=no", kinds), ST_OK);
@@ -325,9 +324,11 @@ static void ini_nearest__typing_errors__the_word_that_was_meant(void **state)
     (void)state;
     static const char *const names[] = {"batch", "micro", "lanes", "epochs", "dim", NULL};
     static const char *const known[][2] = {
-        {"batch", "batch"}, {"bacth", "batch"}, {"batches", "batch"}, {"btch", "batch"}, {"micor", "micro"}, {"dm", "dim"}, {"epoch", "epochs"},
+        {"batch", "batch"}, {"bacth", "batch"}, {"batches", "batch"}, {"btch", "batch"},
+        {"micor", "micro"}, {"dm", "dim"},      {"epoch", "epochs"},
     };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) assert_string_equal(ini_nearest(known[i][0], names), known[i][1]);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        assert_string_equal(ini_nearest(known[i][0], names), known[i][1]);
     assert_null(ini_nearest("units", names));
     assert_null(ini_nearest("", names));
     assert_null(ini_nearest("xyz", names));

@@ -71,7 +71,8 @@ static void cfg_read__no_section__defaults(void **state)
 static void cfg_read__every_type__is_read(void **state)
 {
     (void)state;
-    assert_int_equal(read_text("count = 4k\nsteps = 2G\nrate = -1e-3\non = true\ntext = a, b\ncolour = red\nram = 1.5GiB"), ST_OK);
+    assert_int_equal(
+        read_text("count = 4k\nsteps = 2G\nrate = -1e-3\non = true\ntext = a, b\ncolour = red\nram = 1.5GiB"), ST_OK);
     assert_int_equal(values.count, 4000);
     assert_int_equal(values.steps, 2000000000);
     assert_true(values.rate == -1e-3f);
@@ -109,8 +110,10 @@ static void cfg_read__wrong__line_expected_found(void **state)
         {"on = maybe", "m.cfg:2: [a] on: expected yes or no, found \"maybe\""},
         {"colour = blue", "m.cfg:2: [a] colour: expected one of red, green, found \"blue\""},
         {"colour = greem", "m.cfg:2: [a] colour: expected one of red, green, found \"greem\"; did you mean \"green\"?"},
-        {"ram = 12", "m.cfg:2: [a] ram: expected a size like 4096, 64KiB, 1.5GiB or 2GB from 4 KiB to 888.2 PiB, found \"12\""},
-        {"ram = 8G", "m.cfg:2: [a] ram: expected a size like 4096, 64KiB, 1.5GiB or 2GB from 4 KiB to 888.2 PiB, found \"8G\""},
+        {"ram = 12",
+         "m.cfg:2: [a] ram: expected a size like 4096, 64KiB, 1.5GiB or 2GB from 4 KiB to 888.2 PiB, found \"12\""},
+        {"ram = 8G",
+         "m.cfg:2: [a] ram: expected a size like 4096, 64KiB, 1.5GiB or 2GB from 4 KiB to 888.2 PiB, found \"8G\""},
         {"cuont = 1", "m.cfg:2: [a] cuont: no such key; did you mean \"count\"?"},
         {"q = 1", "m.cfg:2: [a] q: no such key; expected one of count, steps, rate, on, text, colour, ram"},
     };
@@ -127,8 +130,9 @@ static void cfg_read__required_and_absent__says_what_it_is(void **state)
     uint32_t dim;
     read_text("");
     assert_int_equal(cfg_read(&ini, &ini.sections[0], required, 1, &dim), ST_INVALID);
-    assert_string_equal(status_message(),
-                        "m.cfg:1: [a]: expected a key \"dim\" (width of a row: a whole number from 1 to 64 (floats)), found none");
+    assert_string_equal(
+        status_message(),
+        "m.cfg:1: [a]: expected a key \"dim\" (width of a row: a whole number from 1 to 64 (floats)), found none");
     assert_int_equal(cfg_read(&ini, NULL, required, 1, &dim), ST_INVALID);
 }
 
@@ -149,10 +153,27 @@ static void cfg_parse_u64__all_or_nothing(void **state)
         bool is_one;
         uint64_t value;
     } known[] = {
-        {"0", true, 0}, {"007", true, 7}, {"18446744073709551615", true, UINT64_MAX}, {"18446744073709551616", false, 0},
-        {"99999999999999999999", false, 0}, {"3k", true, 3000}, {"3M", true, 3000000}, {"3G", true, 3000000000}, {"18446744073G", true, UINT64_C(18446744073000000000)},
-        {"18446744074G", false, 0}, {"", false, 0}, {"k", false, 0}, {"1kk", false, 0}, {"1K", false, 0}, {"-1", false, 0}, {"+1", false, 0},
-        {" 1", false, 0}, {"1 ", false, 0}, {"1.0", false, 0}, {"0x10", false, 0}, {"1e3", false, 0},
+        {"0", true, 0},
+        {"007", true, 7},
+        {"18446744073709551615", true, UINT64_MAX},
+        {"18446744073709551616", false, 0},
+        {"99999999999999999999", false, 0},
+        {"3k", true, 3000},
+        {"3M", true, 3000000},
+        {"3G", true, 3000000000},
+        {"18446744073G", true, UINT64_C(18446744073000000000)},
+        {"18446744074G", false, 0},
+        {"", false, 0},
+        {"k", false, 0},
+        {"1kk", false, 0},
+        {"1K", false, 0},
+        {"-1", false, 0},
+        {"+1", false, 0},
+        {" 1", false, 0},
+        {"1 ", false, 0},
+        {"1.0", false, 0},
+        {"0x10", false, 0},
+        {"1e3", false, 0},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint64_t value = 42;
@@ -169,11 +190,33 @@ static void cfg_parse_f64__all_or_nothing(void **state)
         bool is_one;
         double value;
     } known[] = {
-        {"0", true, 0}, {"-1.5", true, -1.5}, {"+.5", true, 0.5}, {"5.", true, 5}, {"1e3", true, 1000}, {"1E-2", true, 0.01},
-        {"1.7976931348623157e308", true, 1.7976931348623157e308}, {"1e309", false, 0}, {"-1e999999999999", false, 0}, {"1e-400", true, 0},
-        {"", false, 0}, {".", false, 0}, {"-", false, 0}, {"e3", false, 0}, {"1e", false, 0}, {"1e+", false, 0}, {"1,5", false, 0},
-        {"inf", false, 0}, {"-infinity", false, 0}, {"nan", false, 0}, {"nan(1)", false, 0}, {"0x1p3", false, 0}, {" 1", false, 0},
-        {"1 ", false, 0}, {"1f", false, 0}, {"1.2.3", false, 0}, {"--1", false, 0},
+        {"0", true, 0},
+        {"-1.5", true, -1.5},
+        {"+.5", true, 0.5},
+        {"5.", true, 5},
+        {"1e3", true, 1000},
+        {"1E-2", true, 0.01},
+        {"1.7976931348623157e308", true, 1.7976931348623157e308},
+        {"1e309", false, 0},
+        {"-1e999999999999", false, 0},
+        {"1e-400", true, 0},
+        {"", false, 0},
+        {".", false, 0},
+        {"-", false, 0},
+        {"e3", false, 0},
+        {"1e", false, 0},
+        {"1e+", false, 0},
+        {"1,5", false, 0},
+        {"inf", false, 0},
+        {"-infinity", false, 0},
+        {"nan", false, 0},
+        {"nan(1)", false, 0},
+        {"0x1p3", false, 0},
+        {" 1", false, 0},
+        {"1 ", false, 0},
+        {"1f", false, 0},
+        {"1.2.3", false, 0},
+        {"--1", false, 0},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         double value = 42;
@@ -204,13 +247,36 @@ static void cfg_parse_bytes__all_or_nothing(void **state)
         bool is_one;
         uint64_t value;
     } known[] = {
-        {"4096", true, 4096}, {"7B", true, 7}, {"64KiB", true, 65536}, {"64 KiB", true, 65536}, {"1.5GiB", true, UINT64_C(1610612736)},
-        {"2GB", true, 2000000000}, {"1kB", true, 1000}, {"1KB", true, 1000}, {"3MB", true, 3000000}, {"1TB", true, UINT64_C(1000000000000)},
-        {"1TiB", true, UINT64_C(1) << 40}, {"0.1GiB", true, 107374182}, {"16777215TiB", true, UINT64_C(16777215) << 40},
-        {"16777216TiB", false, 0}, {"18446744073709551615", true, UINT64_MAX}, {"18446744073709551616", false, 0},
-        {"0.999999999999999999TiB", true, UINT64_C(1099511627775)}, {"0.9999999999999999999TiB", false, 0}, {"1.5", false, 0}, {"1.5B", false, 0},
-        {"1.GiB", false, 0}, {".5GiB", false, 0}, {"", false, 0}, {"GiB", false, 0}, {"8G", false, 0}, {"1gib", false, 0}, {"1 GiBx", false, 0},
-        {"-1", false, 0}, {"1e9", false, 0}, {" 1", false, 0},
+        {"4096", true, 4096},
+        {"7B", true, 7},
+        {"64KiB", true, 65536},
+        {"64 KiB", true, 65536},
+        {"1.5GiB", true, UINT64_C(1610612736)},
+        {"2GB", true, 2000000000},
+        {"1kB", true, 1000},
+        {"1KB", true, 1000},
+        {"3MB", true, 3000000},
+        {"1TB", true, UINT64_C(1000000000000)},
+        {"1TiB", true, UINT64_C(1) << 40},
+        {"0.1GiB", true, 107374182},
+        {"16777215TiB", true, UINT64_C(16777215) << 40},
+        {"16777216TiB", false, 0},
+        {"18446744073709551615", true, UINT64_MAX},
+        {"18446744073709551616", false, 0},
+        {"0.999999999999999999TiB", true, UINT64_C(1099511627775)},
+        {"0.9999999999999999999TiB", false, 0},
+        {"1.5", false, 0},
+        {"1.5B", false, 0},
+        {"1.GiB", false, 0},
+        {".5GiB", false, 0},
+        {"", false, 0},
+        {"GiB", false, 0},
+        {"8G", false, 0},
+        {"1gib", false, 0},
+        {"1 GiBx", false, 0},
+        {"-1", false, 0},
+        {"1e9", false, 0},
+        {" 1", false, 0},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint64_t value = 42;
@@ -226,8 +292,18 @@ static void cfg_bytes_text__sizes__one_digit_behind_the_point(void **state)
         uint64_t bytes;
         const char *text;
     } known[] = {
-        {0, "0 B"}, {12, "12 B"}, {1023, "1023 B"}, {1024, "1 KiB"}, {1536, "1.5 KiB"}, {851968, "832 KiB"}, {1048575, "1 MiB"},
-        {UINT64_C(1610612736), "1.5 GiB"}, {UINT64_C(1) << 40, "1 TiB"}, {UINT64_C(1) << 50, "1 PiB"}, {UINT64_MAX, "16 EiB"}, {1047527, "1023 KiB"},
+        {0, "0 B"},
+        {12, "12 B"},
+        {1023, "1023 B"},
+        {1024, "1 KiB"},
+        {1536, "1.5 KiB"},
+        {851968, "832 KiB"},
+        {1048575, "1 MiB"},
+        {UINT64_C(1610612736), "1.5 GiB"},
+        {UINT64_C(1) << 40, "1 TiB"},
+        {UINT64_C(1) << 50, "1 PiB"},
+        {UINT64_MAX, "16 EiB"},
+        {1047527, "1023 KiB"},
         {1047500, "1022.9 KiB"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -243,8 +319,10 @@ static char *printed(bool is_markdown)
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    if (is_markdown) cfg_print_markdown(out, "a", keys, KEY_COUNT);
-    else cfg_print(out, keys, KEY_COUNT);
+    if (is_markdown)
+        cfg_print_markdown(out, "a", keys, KEY_COUNT);
+    else
+        cfg_print(out, keys, KEY_COUNT);
     fclose(out);
     return text;
 }
@@ -267,7 +345,8 @@ static void cfg_print_markdown__table__bars_are_escaped(void **state)
 {
     (void)state;
     char *text = printed(true);
-    assert_non_null(strstr(text, "### [a]\n\n| key | type | default | range | unit | meaning |\n|---|---|---|---|---|---|\n"));
+    assert_non_null(
+        strstr(text, "### [a]\n\n| key | type | default | range | unit | meaning |\n|---|---|---|---|---|---|\n"));
     assert_non_null(strstr(text, "\n| `count` | u32 | `7` | 1..4096 | rows | how many |\n"));
     assert_non_null(strstr(text, "| bound \\| none |\n"));
     free(text);

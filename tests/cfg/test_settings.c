@@ -79,7 +79,8 @@ static void settings_read__a_model__its_values_and_no_other_sections(void **stat
 {
     (void)state;
     struct settings settings;
-    assert_int_equal(parse("[train]\nseed = 12345678901\nl2 = 1e-5\n[fc h1]\nunknown = to settings\n[data]\nsparse = C1..C26\n[eval]\nevery = 10k\n"
+    assert_int_equal(parse("[train]\nseed = 12345678901\nl2 = 1e-5\n[fc h1]\nunknown = to settings\n[data]\nsparse = "
+                           "C1..C26\n[eval]\nevery = 10k\n"
                            "[checkpoint]\nevery = 5\n[store]\nram = 64MiB\n"),
                      ST_OK);
     assert_int_equal(settings_read(&ini, &settings), ST_OK);
@@ -96,7 +97,8 @@ static void settings_read__wrong__says_where(void **state)
     (void)state;
     static const char *const known[][2] = {
         {"[train]\nbacth = 1\n", "m.cfg:2: [train] bacth: no such key; did you mean \"batch\"?"},
-        {"[train]\nbatch = 0\n", "m.cfg:2: [train] batch: expected a whole number from 1 to 16777216 (examples), found \"0\""},
+        {"[train]\nbatch = 0\n",
+         "m.cfg:2: [train] batch: expected a whole number from 1 to 16777216 (examples), found \"0\""},
         {"[train]\nsync = asp\n", "m.cfg:2: [train] sync: expected bsp, found \"asp\"; did you mean \"bsp\"?"},
         {"\n[train now]\nbatch = 1\n", "m.cfg:2: [train now]: expected [train] without a name"},
     };

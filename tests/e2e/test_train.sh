@@ -2,19 +2,24 @@
 # From text to predictions on generated clicks; and the promise that the same graph, data and seed give the same bytes, whatever the threads, the
 # way in which the data come, and the steps at which a run was stopped and resumed.
 . "$(dirname "$0")/lib.sh"
-rows 20000 "$work/train.tsv"
-rows 3000 "$work/test.tsv" 20000
+examples=20000
+case $(basename "$BUILD") in asan | tsan) examples=4000 ;; esac # a sanitizer is slow
+steps=$(((examples + 127) / 128))
+rows $examples "$work/train.tsv"
+rows 3000 "$work/test.tsv" $examples
 samples=$root/samples
 cd "$work" || exit 1
 h=$HETERPS
 
 # ---- the whole round ----
 check 'compile' "$h" compile "$samples/ctrdnn1.cfg" -o g.bin
-"$h" g.bin --data train.tsv --eval test.tsv --out model --set eval.every=100 --set checkpoint.every=64 --log json >log 2>err
+"$h" g.bin --data train.tsv --eval test.tsv --out model --set eval.every=20 --set checkpoint.every=25 --log json >log 2>err
 check 'train' test $? = 0 -a ! -s err
 cat >events.py <<'PYTHON'
-# The events of a run of 20,000 examples in 157 steps of 128, evaluated every 100 and at the end, saved every 64 and at the end.
-import json
+# The events of a run in steps of 128 examples, evaluated every 20 and at the end, saved every 25 and at the end.
+import json, sys
+examples, steps = map(int, sys.argv[1:])
+def every(n): return [*range(n, steps, n), steps]
 events = [json.loads(line) for line in open("log")]
 names = [e["event"] for e in events]
 assert names[0] == "start" and names.count("start") == 1, names
@@ -22,17 +27,17 @@ assert names.count("done") == 1 and set(names) <= {"start", "progress", "eval", 
 start = events[0]
 assert start["memory_bytes"] == sum(start["memory"].values()) and start["params"] == 16321, start
 evals = [e for e in events if e["event"] == "eval"]
-assert [e["step"] for e in evals] == [100, 157] and all(e["samples"] == 3000 for e in evals), evals
+assert [e["step"] for e in evals] == every(20) and all(e["samples"] == 3000 for e in evals), evals
 for key in ("auc", "logloss", "ne", "calibration"): assert 0 < evals[-1][key] < 2, evals
-assert [e["step"] for e in events if e["event"] == "checkpoint"] == [64, 128, 157]
+assert [e["step"] for e in events if e["event"] == "checkpoint"] == every(25)
 progress = [e for e in events if e["event"] == "progress"]
-assert progress and progress[-1]["step"] == 157 and progress[-1]["samples"] == 20000 and 0.3 < progress[-1]["loss"] < 0.8, progress
+assert progress and progress[-1]["step"] == steps and progress[-1]["samples"] == examples and 0.3 < progress[-1]["loss"] < 0.8, progress
 for key in ("samples_per_s", "eta_s", "epoch"): assert key in progress[-1]
 done = events[names.index("done")]
-assert done["samples"] == 20000 and done["bad_lines"] == 0 and done["samples_per_s"] > 0 and done["seconds"] > 0, done
+assert done["samples"] == examples and done["bad_lines"] == 0 and done["samples_per_s"] > 0 and done["seconds"] > 0, done
 PYTHON
-check 'the events are as promised' python3 events.py
-check 'the AUC is well above chance' python3 -c "import sys; sys.exit(not float(sys.argv[1]) > 0.6)" "$(event_field log eval auc)"
+check 'the events are as promised' python3 events.py $examples $steps
+check 'the AUC is well above chance' python3 -c "import sys; sys.exit(not float(sys.argv[1]) > 0.55)" "$(event_field log eval auc)"
 "$h" eval g.bin --model model --data test.tsv --log json >eval.log
 check 'eval' test $? = 0
 check 'eval of the saved model is the last evaluation of the training' test "$(event_field log eval auc) $(event_field log eval logloss)" = "$(event_field eval.log eval auc) $(event_field eval.log eval logloss)"
@@ -101,8 +106,8 @@ differs() {
     if bytes other "$@" && ! diff -r other "$reference" >/dev/null; then ok "other bytes: $description"; else not_ok "other bytes: $description"; fi
 }
 gzip -c train.tsv >train.tsv.gz
-head -7777 train.tsv >a.tsv
-tail -n +7778 train.tsv >b.tsv
+head -1777 train.tsv >a.tsv
+tail -n +1778 train.tsv >b.tsv
 gzip -c b.tsv >b.tsv.gz
 check 'the model without evaluation and checkpoints' bytes plain --data train.tsv
 check 'evaluations and checkpoints change nothing' diff -r plain exported
@@ -114,7 +119,7 @@ rm -rf m other
 "$h" g.bin --out m -q --data - <train.tsv && "$h" export g.bin --model m -o other -q
 check 'same bytes: standard input' diff -r other plain
 rm -rf m other
-{ sleep 0.2; head -c 1000001 train.tsv; sleep 0.3; tail -c +1000002 train.tsv; } | "$h" g.bin --out m -q --data - && "$h" export g.bin --model m -o other -q
+{ sleep 0.2; head -c 300001 train.tsv; sleep 0.3; tail -c +300002 train.tsv; } | "$h" g.bin --out m -q --data - && "$h" export g.bin --model m -o other -q
 check 'same bytes: a slow pipe' diff -r other plain
 rm -rf m other
 "$h" g.bin --out m -q --data - <train.tsv.gz && "$h" export g.bin --model m -o other -q
@@ -124,7 +129,7 @@ same 'gzip of two members' plain --data members.gz
 "$h" compile "$samples/ctrdnn1.cfg" -o g.bin -q --set train.seed=2
 differs 'another seed' plain --data train.tsv
 "$h" compile "$samples/ctrdnn1.cfg" -o g.bin -q
-differs 'a step less' plain --data train.tsv --set train.steps_max=156
+differs 'a step less' plain --data train.tsv --set train.steps_max=$((steps - 1))
 
 check 'a shuffled model' bytes shuffled --data train.tsv --set data.shuffle=1000
 same 'shuffled, 3 threads, two files' shuffled --data a.tsv,b.tsv --set data.shuffle=1000 --threads 3
@@ -166,12 +171,12 @@ resumed() {
         not_ok "resumed: $description"
     fi
 }
-resumed 'dropout, after step 50' 50
+resumed 'dropout, a third of the way' $((steps / 3))
 "$h" compile "$samples/ctrdnn1.cfg" -o g.bin -q
 resumed 'after the first step' 1
-resumed 'after step 100' 100
-resumed 'in the second pass, shuffled' 200 --set data.shuffle=1000 --set train.epochs=2
-resumed 'between two passes' 157 --set train.epochs=2
+resumed 'one step before the end' $((steps - 1))
+resumed 'in the second pass, shuffled' $((steps + steps / 3)) --set data.shuffle=1000 --set train.epochs=2
+resumed 'between two passes' $steps --set train.epochs=2
 "$h" compile "$samples/ctrdnn1.cfg" -o g.bin -q --set 'train.optimizer=adam 0.001' --set 'emb.optimizer=adam 0.001' --set train.lanes=2
-resumed 'adam, two lanes, after step 70' 70
+resumed 'adam, two lanes, half of the way' $((steps / 2))
 finish

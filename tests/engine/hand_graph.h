@@ -1,6 +1,7 @@
-/* A graph of a few nodes made by hand, with the memory that its kernels work on: for tests and benchmarks of kernels, which then need
- * neither compiler nor reader. Every tensor is a block of its own, exactly as long as its last row ends, so that AddressSanitizer sees
- * a kernel that reads or writes past it; the floats between columns and stride hold HAND_GAP and must keep it. */
+/* A graph of a few nodes made by hand, with the memory that its kernels work on: for tests and benchmarks of
+ * kernels, which then need neither compiler nor reader. Every tensor is a block of its own, exactly as long as its
+ * last row ends, so that AddressSanitizer sees a kernel that reads or writes past it; the floats between columns and
+ * stride hold HAND_GAP and must keep it. */
 #ifndef HETERPS_TESTS_HAND_GRAPH_H
 #define HETERPS_TESTS_HAND_GRAPH_H
 
@@ -40,7 +41,8 @@ static inline void hand_open(struct hand_graph *h, uint32_t example_count, uint6
     h->header = (struct graph_header){.batch = example_count, .micro = example_count, .lanes = 1};
     h->graph = (struct graph){.header = &h->header, .tensors = h->tensor, .args = h->args, .nodes = h->node};
     h->batch.example_count = example_count;
-    h->context = (struct op_context){.graph = &h->graph, .tensor = h->view, .batch = &h->batch, .seed = seed, .training = true};
+    h->context =
+        (struct op_context){.graph = &h->graph, .tensor = h->view, .batch = &h->batch, .seed = seed, .training = true};
 }
 
 static inline void hand_close(struct hand_graph *h)
@@ -84,15 +86,23 @@ struct hand_tensors {
     uint32_t t[64];
 };
 
-/* Adds a forward node and its backward node, and returns the forward node; `adds` [input]: flags of the backward node. */
-static inline struct graph_node *hand_node(struct hand_graph *h, op_id op, struct hand_tensors in, struct hand_tensors param, uint32_t out,
-                                           struct hand_tensors saved, const void *attr, size_t attr_bytes, const uint32_t *adds)
+/* Adds a forward node and its backward node, and returns the forward node; `adds` [input]: flags of the backward
+ * node. */
+static inline struct graph_node *hand_node(struct hand_graph *h, op_id op, struct hand_tensors in,
+                                           struct hand_tensors param, uint32_t out, struct hand_tensors saved,
+                                           const void *attr, size_t attr_bytes, const uint32_t *adds)
 {
     struct graph *g = &h->graph;
     CHECK(g->node_count + 2 <= HAND_NODES_MAX && attr_bytes <= NODE_ATTR_BYTES);
     struct graph_node *forward = &h->node[g->node_count], *backward = forward + 1;
-    *forward = (struct graph_node){.op = op, .pass = PASS_FORWARD, .other = g->node_count + 1, .arg_begin = g->arg_count, .input_count = in.count,
-                                   .param_count = param.count, .output_count = 1, .saved_count = saved.count};
+    *forward = (struct graph_node){.op = op,
+                                   .pass = PASS_FORWARD,
+                                   .other = g->node_count + 1,
+                                   .arg_begin = g->arg_count,
+                                   .input_count = in.count,
+                                   .param_count = param.count,
+                                   .output_count = 1,
+                                   .saved_count = saved.count};
     *backward = (struct graph_node){.op = op, .pass = PASS_BACKWARD, .other = g->node_count};
     if (attr_bytes > 0) memcpy(forward->attr, attr, attr_bytes);
     const struct hand_tensors out_list = {1, {out}}, *lists[] = {&in, &param, &out_list, &saved};

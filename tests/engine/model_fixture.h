@@ -1,5 +1,5 @@
-/* What the tests of a model's files share: a small graph with two tables and two dense layers, models of it with values that no
- * training would give, and a directory of its own that is removed at the end. Include after cmocka.h. */
+/* What the tests of a model's files share: a small graph with two tables and two dense layers, models of it with
+ * values that no training would give, and a directory of its own that is removed at the end. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_MODEL_FIXTURE_H
 #define HETERPS_TESTS_MODEL_FIXTURE_H
 
@@ -24,21 +24,22 @@
     } while (0)
 
 /* No program needs all of them. */
-#define FIXTURE __attribute__((unused))
+#define FIXTURE           __attribute__((unused))
 
 #define FIXTURE_RAM_BYTES ((uint64_t)4 << 20)
 
-static const char fixture_text[] = "[model]\nname = tiny\n"
-                                   "[data]\ndense = I1..I3\nsparse = C1..C3\n"
-                                   "[table emb]\ndim = 4\ninit = uniform 0.5\noptimizer = adam 0.01\n"
-                                   "[table side.car]\ndim = 3\ninit = normal 2\noptimizer = adagrad 0.1 initial_accumulator=0.5\n"
-                                   "[embedding e]\ntable = emb\ninput = C1..C2\npool = sum\n"
-                                   "[embedding w]\ntable = side.car\ninput = C3\npool = sum\n"
-                                   "[concat x]\ninput = e, w, dense\n"
-                                   "[fc h1]\ninput = x\nunits = 5\nactivation = relu\n"
-                                   "[fc y]\ninput = h1\nunits = 1\n"
-                                   "[loss bce]\ninput = y\nlabel = label\n"
-                                   "[train]\nbatch = 8\noptimizer = adam 0.01\n";
+static const char fixture_text[] =
+    "[model]\nname = tiny\n"
+    "[data]\ndense = I1..I3\nsparse = C1..C3\n"
+    "[table emb]\ndim = 4\ninit = uniform 0.5\noptimizer = adam 0.01\n"
+    "[table side.car]\ndim = 3\ninit = normal 2\noptimizer = adagrad 0.1 initial_accumulator=0.5\n"
+    "[embedding e]\ntable = emb\ninput = C1..C2\npool = sum\n"
+    "[embedding w]\ntable = side.car\ninput = C3\npool = sum\n"
+    "[concat x]\ninput = e, w, dense\n"
+    "[fc h1]\ninput = x\nunits = 5\nactivation = relu\n"
+    "[fc y]\ninput = h1\nunits = 1\n"
+    "[loss bce]\ninput = y\nlabel = label\n"
+    "[train]\nbatch = 8\noptimizer = adam 0.01\n";
 
 static char fixture_directory[64]; /* of the test program; fixture_path names something in it */
 static struct graph fixture_graph;
@@ -88,14 +89,16 @@ FIXTURE static void fixture_fill(struct model *model, uint64_t seed, uint64_t ro
     struct random_stream stream = random_stream(seed, RANDOM_GEN, 0);
     /* Padding between tensors keeps its zeros. */
     for (uint32_t i = 0; i < model->graph->tensor_count; i++)
-        if (t[i].kind == TENSOR_PARAM) random_fill(model->param + t[i].offset, (size_t)t[i].rows * t[i].cols, INIT_NORMAL, 1, stream, i);
+        if (t[i].kind == TENSOR_PARAM)
+            random_fill(model->param + t[i].offset, (size_t)t[i].rows * t[i].cols, INIT_NORMAL, 1, stream, i);
     for (uint32_t i = 0; i < model->graph->update_count; i++) {
         const struct graph_update *u = &model->graph->updates[i];
         if (u->table != GRAPH_NONE) continue;
         for (uint64_t s = 0; s < h->state_floats / u->param_count; s++)
             for (uint32_t k = 0; k < model->graph->tensor_count; k++)
                 if (t[k].kind == TENSOR_PARAM)
-                    random_fill(model->state + model->state_offset[i] + s * u->param_count + t[k].offset - u->param_offset,
+                    random_fill(model->state + model->state_offset[i] + s * u->param_count + t[k].offset -
+                                    u->param_offset,
                                 (size_t)t[k].rows * t[k].cols, INIT_NORMAL, 1, stream, 1000 + 100 * s + k);
     }
     for (uint32_t table = 0; table < model->graph->table_count; table++)
@@ -109,7 +112,8 @@ FIXTURE static void fixture_fill(struct model *model, uint64_t seed, uint64_t ro
             /* The counter is not a number that a float has to be. */
             memcpy(&span[span_floats - 1], &bits[2], sizeof(float));
         }
-    model->progress = (struct progress){.step = 10 * seed, .epoch = seed, .epoch_examples = 3 * seed, .examples = UINT64_C(5000000000) * seed};
+    model->progress = (struct progress){
+        .step = 10 * seed, .epoch = seed, .epoch_examples = 3 * seed, .examples = UINT64_C(5000000000) * seed};
 }
 
 FIXTURE static void fixture_model(struct model *model, uint64_t seed, uint64_t row_count)
@@ -130,7 +134,8 @@ FIXTURE static void fixture_assert_equal(const struct model *a, const struct mod
         assert_int_equal(store_row_count(b->store, t), rows);
         for (uint64_t row = 0; row < rows; row++) {
             assert_int_equal(store_key(a->store, t, row), store_key(b->store, t, row));
-            assert_memory_equal(store_span(a->store, t, row), store_span(b->store, t, row), g->tables[t].span_floats * sizeof(float));
+            assert_memory_equal(store_span(a->store, t, row), store_span(b->store, t, row),
+                                g->tables[t].span_floats * sizeof(float));
         }
     }
 }
@@ -164,7 +169,8 @@ FIXTURE static const char *fixture_names(const char *path)
     names[0] = 0;
     for (int i = 0; i < count; i++) {
         if (strcmp(entries[i]->d_name, ".") != 0 && strcmp(entries[i]->d_name, "..") != 0)
-            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? " " : "", entries[i]->d_name);
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", names[0] ? " " : "",
+                     entries[i]->d_name);
         free(entries[i]);
     }
     if (count >= 0) free(entries);

@@ -1,5 +1,6 @@
-/* Every kernel of every instruction set that runs here: against the reference op within rounding (or to the bit, where the kernel promises
- * that), and against itself, to the bit, for other numbers of threads and other orders of the pieces. */
+/* Every kernel of every instruction set that runs here: against the reference op within rounding (or to the bit,
+ * where the kernel promises that), and against itself, to the bit, for other numbers of threads and other orders of
+ * the pieces. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@
 static const uint32_t members_tried[] = {1, 2, 3, 5};
 #define MEMBERS_TRIED (sizeof members_tried / sizeof members_tried[0])
 
-/* ---- one case: a graph made again for every run, so that all start from the same values ---- */
+/* --- one case: a graph made again for every run, so that all start from the same values ------- */
 
 struct fixture {
     struct hand_graph h;
@@ -55,7 +56,8 @@ static struct fixture *fixture_open(fixture_build *build, const void *params)
     return f;
 }
 
-static void floats_compare(const char *what, const float *a, const float *b, size_t rows, size_t cols, size_t stride, double tolerance)
+static void floats_compare(const char *what, const float *a, const float *b, size_t rows, size_t cols, size_t stride,
+                           double tolerance)
 {
     if (rows == 0) return;
     for (size_t i = 0; i < (rows - 1) * stride + cols; i++) {
@@ -63,8 +65,8 @@ static void floats_compare(const char *what, const float *a, const float *b, siz
         if (memcmp(&a[i], &b[i], sizeof a[i]) == 0) continue;
         double error = fabs((double)a[i] - (double)b[i]) / (1 + fabs((double)b[i]));
         if (!is_gap && tolerance > 0 && error <= tolerance) continue;
-        fail_msg("%s: row %zu column %zu is %a, expected %a (error %g, tolerance %g)", what, i / stride, i % stride, (double)a[i], (double)b[i], error,
-                 tolerance);
+        fail_msg("%s: row %zu column %zu is %a, expected %a (error %g, tolerance %g)", what, i / stride, i % stride,
+                 (double)a[i], (double)b[i], error, tolerance);
     }
 }
 
@@ -79,7 +81,8 @@ static void fixtures_compare(const char *what, const struct fixture *a, const st
     }
     for (int t = 0; t < 2; t++)
         if (a->table_grad[t] != NULL)
-            floats_compare(what, a->table_grad[t], b->table_grad[t], 1, a->table_grad_floats, a->table_grad_floats, tolerance);
+            floats_compare(what, a->table_grad[t], b->table_grad[t], 1, a->table_grad_floats, a->table_grad_floats,
+                           tolerance);
 }
 
 static void reference_run(struct fixture *f)
@@ -123,7 +126,7 @@ static void case_check(const char *what, fixture_build *build, const void *param
     fixture_close(reference);
 }
 
-/* ---- fc ---- */
+/* --- fc --------------------------------------------------------------------------------------- */
 
 struct fc_params {
     uint32_t B, K, N, gap; /* gap: floats between columns and stride */
@@ -139,30 +142,41 @@ static void fc_build(struct fixture *f, const void *params)
     uint32_t adds[1] = {p->adds};
     attr.units = p->N;
     hand_open(h, p->B, p->B + p->K + p->N);
-    uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, p->K, p->K + p->gap) : hand_tensor(h, p->B, p->K, p->K + p->gap);
+    uint32_t in =
+        p->wants_din ? hand_tensor_grad(h, p->B, p->K, p->K + p->gap) : hand_tensor(h, p->B, p->K, p->K + p->gap);
     uint32_t out = hand_tensor_grad(h, p->B, p->N, p->N + p->gap);
     uint32_t weight = p->wants_dweight ? hand_tensor_grad(h, p->K, p->N, p->N) : hand_tensor(h, p->K, p->N, p->N);
     struct hand_tensors param = {1, {weight}};
-    if (attr.has_bias) param.t[param.count++] = p->wants_dweight ? hand_tensor_grad(h, 1, p->N, p->N) : hand_tensor(h, 1, p->N, p->N);
-    hand_node(h, OP_ID_fc, (struct hand_tensors){1, {in}}, param, out, (struct hand_tensors){0}, &attr, sizeof attr, adds);
+    if (attr.has_bias)
+        param.t[param.count++] = p->wants_dweight ? hand_tensor_grad(h, 1, p->N, p->N) : hand_tensor(h, 1, p->N, p->N);
+    hand_node(h, OP_ID_fc, (struct hand_tensors){1, {in}}, param, out, (struct hand_tensors){0}, &attr, sizeof attr,
+              adds);
 }
 
 static void fc_check(struct fc_params p)
 {
     char what[96];
-    snprintf(what, sizeof what, "fc B %u K %u N %u gap %u activation %u adds %d", p.B, p.K, p.N, p.gap, p.attr.activation, p.adds);
+    snprintf(what, sizeof what, "fc B %u K %u N %u gap %u activation %u adds %d", p.B, p.K, p.N, p.gap,
+             p.attr.activation, p.adds);
     case_check(what, fc_build, &p, PRODUCT_TOLERANCE);
 }
 
 static void fc__odd_shapes__equal_reference_for_every_team(void **state)
 {
     (void)state;
-    static const uint32_t shapes[][3] = {{1, 1, 1},   {1, 429, 1},  {3, 1, 2},   {2, 3, 4},     {5, 7, 9},     {6, 16, 16},   {7, 17, 15},
-                                         {13, 33, 31}, {100, 13, 64}, {256, 31, 1}, {100, 429, 65}, {300, 10, 33}, {29, 600, 18}, {256, 429, 128}};
+    static const uint32_t shapes[][3] = {{1, 1, 1},      {1, 429, 1},   {3, 1, 2},     {2, 3, 4},      {5, 7, 9},
+                                         {6, 16, 16},    {7, 17, 15},   {13, 33, 31},  {100, 13, 64},  {256, 31, 1},
+                                         {100, 429, 65}, {300, 10, 33}, {29, 600, 18}, {256, 429, 128}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (uint32_t gap = 0; gap <= 3; gap += 3)
-            fc_check((struct fc_params){shapes[i][0], shapes[i][1], shapes[i][2], gap,
-                                        {.has_bias = 1, .activation = ACT_RELU}, .adds = gap != 0, .wants_din = true, .wants_dweight = true});
+            fc_check((struct fc_params){shapes[i][0],
+                                        shapes[i][1],
+                                        shapes[i][2],
+                                        gap,
+                                        {.has_bias = 1, .activation = ACT_RELU},
+                                        .adds = gap != 0,
+                                        .wants_din = true,
+                                        .wants_dweight = true});
 }
 
 static void fc__every_fusion__equals_reference(void **state)
@@ -172,13 +186,22 @@ static void fc__every_fusion__equals_reference(void **state)
         for (uint32_t activation = 0; activation < ACT_COUNT; activation++)
             for (uint32_t flags = 0; flags < 32; flags++)
                 fc_check((struct fc_params){
-                    11, 21, N, 1,
-                    {.has_bias = flags & 1, .activation = (uint8_t)activation, .slope = 0.1f, .dout_is_dz = flags >> 1 & 1,
-                     .input_activation = (uint8_t)(flags & 4 ? ACT_COUNT - 1 - activation : ACT_NONE), .input_slope = 0.2f},
-                    .adds = flags >> 3 & 1, .wants_din = flags & 16 ? activation != ACT_TANH : true, .wants_dweight = flags & 16 ? activation != ACT_RELU : true});
+                    11,
+                    21,
+                    N,
+                    1,
+                    {.has_bias = flags & 1,
+                     .activation = (uint8_t)activation,
+                     .slope = 0.1f,
+                     .dout_is_dz = flags >> 1 & 1,
+                     .input_activation = (uint8_t)(flags & 4 ? ACT_COUNT - 1 - activation : ACT_NONE),
+                     .input_slope = 0.2f},
+                    .adds = flags >> 3 & 1,
+                    .wants_din = flags & 16 ? activation != ACT_TANH : true,
+                    .wants_dweight = flags & 16 ? activation != ACT_RELU : true});
 }
 
-/* ---- embed_bag ---- */
+/* --- embed_bag -------------------------------------------------------------------------------- */
 
 #define BAG_FIELDS 5u
 #define BAG_TABLE  1u
@@ -236,7 +259,8 @@ static void bag_build(struct fixture *f, const void *params)
     t->step_row = calloc(t->unique_count + 1, sizeof *t->step_row);
     f->row = malloc((t->unique_count + 1) * (size_t)p->dim * sizeof *f->row);
     /* A few values only, so that maxima tie. */
-    for (uint32_t i = 0; i < t->unique_count * p->dim; i++) f->row[i] = p->pool == POOL_MAX ? rintf(2 * hand_random(h)) : hand_random(h);
+    for (uint32_t i = 0; i < t->unique_count * p->dim; i++)
+        f->row[i] = p->pool == POOL_MAX ? rintf(2 * hand_random(h)) : hand_random(h);
     for (uint32_t u = 0; u < t->unique_count; u++) {
         t->span[u] = f->row + (size_t)u * p->dim;
         t->step_row[u] = t->unique_count - u; /* row 0 is another micro-batch's */
@@ -285,7 +309,7 @@ static void embed_bag__no_keys__is_zero(void **state)
     fixture_close(f);
 }
 
-/* ---- ops that pass over their rows once ---- */
+/* --- ops that pass over their rows once ------------------------------------------------------- */
 
 struct rows_params {
     op_id op;
@@ -302,12 +326,14 @@ static void rows_build(struct fixture *f, const void *params)
     h->context.training = p->training;
     h->context.example_begin = 512;
     h->batch.step = 77;
-    uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, p->cols, p->cols + p->gap) : hand_tensor(h, p->B, p->cols, p->cols + p->gap);
+    uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, p->cols, p->cols + p->gap)
+                               : hand_tensor(h, p->B, p->cols, p->cols + p->gap);
     uint32_t out = hand_tensor_grad(h, p->B, p->cols, p->cols + 2 * p->gap);
     struct leaky_relu_attr leaky = {.slope = 0.01f};
     struct dropout_attr dropout = {.rate = 0.3f};
     const void *attr = p->op == OP_ID_leaky_relu ? (const void *)&leaky : &dropout;
-    hand_node(h, p->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0}, attr, sizeof(float), adds);
+    hand_node(h, p->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0}, attr,
+              sizeof(float), adds);
 }
 
 static void rows_check(op_id op, double tolerance)
@@ -323,10 +349,16 @@ static void rows_check(op_id op, double tolerance)
 }
 
 static void relu__odd_rows__equals_reference_to_the_bit(void **state) { (void)state, rows_check(OP_ID_relu, EXACT); }
-static void leaky_relu__odd_rows__equals_reference_to_the_bit(void **state) { (void)state, rows_check(OP_ID_leaky_relu, EXACT); }
+static void leaky_relu__odd_rows__equals_reference_to_the_bit(void **state)
+{
+    (void)state, rows_check(OP_ID_leaky_relu, EXACT);
+}
 static void sigmoid__odd_rows__equals_reference(void **state) { (void)state, rows_check(OP_ID_sigmoid, 3e-7); }
 static void tanh__odd_rows__equals_reference(void **state) { (void)state, rows_check(OP_ID_tanh, 3e-7); }
-static void dropout__odd_rows__equals_reference_to_the_bit(void **state) { (void)state, rows_check(OP_ID_dropout, EXACT); }
+static void dropout__odd_rows__equals_reference_to_the_bit(void **state)
+{
+    (void)state, rows_check(OP_ID_dropout, EXACT);
+}
 
 struct values_params {
     op_id op;
@@ -340,10 +372,12 @@ static void values_build(struct fixture *f, const void *params)
     uint32_t in = hand_tensor(&f->h, 1, p->count, p->count), out = hand_tensor(&f->h, 1, p->count, p->count);
     memcpy(f->h.view[in].data, p->value, p->count * sizeof(float));
     struct leaky_relu_attr attr = {.slope = 0.01f};
-    hand_node(&f->h, p->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0}, &attr, sizeof attr, NULL);
+    hand_node(&f->h, p->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0},
+              &attr, sizeof attr, NULL);
 }
 
-/* Relative error of every element against the reference, which rounds a double once; where that is denormal, absolute. */
+/* Relative error of every element against the reference, which rounds a double once; where that is denormal,
+ * absolute. */
 static void values_check(op_id op, const float *value, uint32_t count, double tolerance)
 {
     struct values_params p = {op, value, count};
@@ -362,7 +396,8 @@ static void values_check(op_id op, const float *value, uint32_t count, double to
             if (isnan(expected[i]) && isnan(got[i])) continue;
             double error = fabs((double)got[i] - (double)expected[i]);
             if (!(got[i] == expected[i]) && !(error <= tolerance * fabs((double)expected[i]) + 1e-37))
-                fail_msg("%s %s of %a is %a, expected %a", isa_names[isa], op_table[op].name, (double)value[i], (double)got[i], (double)expected[i]);
+                fail_msg("%s %s of %a is %a, expected %a", isa_names[isa], op_table[op].name, (double)value[i],
+                         (double)got[i], (double)expected[i]);
         }
         fixture_close(f);
     }
@@ -375,7 +410,8 @@ static void activations__whole_range__within_six_roundings(void **state)
     enum { COUNT = 40000 };
     static float value[COUNT];
     for (int i = 0; i < COUNT; i++) value[i] = ldexpf((float)(i % 1000 - 500) / 500, i / 1000 - 30);
-    static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 87.5f, -87.5f, 1e-45f, -1e-45f, 3e38f, -3e38f, 0.25f, -0.25f, 0x1.fffffep-3f};
+    static const float special[] = {0.0f,   -0.0f,   INFINITY, -INFINITY, NAN,   87.5f,  -87.5f,
+                                    1e-45f, -1e-45f, 3e38f,    -3e38f,    0.25f, -0.25f, 0x1.fffffep-3f};
     memcpy(value, special, sizeof special);
     values_check(OP_ID_tanh, value, COUNT, 6 * 0x1p-24);
     values_check(OP_ID_sigmoid, value, COUNT, 6 * 0x1p-24);
@@ -393,7 +429,9 @@ static void concat_build(struct fixture *f, const void *params)
     struct hand_graph *h = &f->h;
     hand_open(h, p->B, p->B);
     uint32_t adds[4] = {p->adds, 0, p->adds, 0};
-    struct hand_tensors in = {4, {hand_tensor_grad(h, p->B, 13, 16), hand_tensor(h, p->B, 1, 1), hand_tensor_grad(h, p->B, 40, 41), hand_tensor_grad(h, p->B, 3, 3)}};
+    struct hand_tensors in = {4,
+                              {hand_tensor_grad(h, p->B, 13, 16), hand_tensor(h, p->B, 1, 1),
+                               hand_tensor_grad(h, p->B, 40, 41), hand_tensor_grad(h, p->B, 3, 3)}};
     uint32_t out = hand_tensor_grad(h, p->B, 57, 64);
     hand_node(h, OP_ID_concat, in, (struct hand_tensors){0}, out, (struct hand_tensors){0}, NULL, 0, adds);
 }
@@ -402,7 +440,8 @@ static void concat__some_gradients_wanted__equals_reference_to_the_bit(void **st
 {
     (void)state;
     for (uint32_t B = 1; B < 100; B += 49)
-        for (int adds = 0; adds < 2; adds++) case_check("concat", concat_build, &(struct concat_params){B, adds}, EXACT);
+        for (int adds = 0; adds < 2; adds++)
+            case_check("concat", concat_build, &(struct concat_params){B, adds}, EXACT);
 }
 
 static void bce_build(struct fixture *f, const void *params)
@@ -433,7 +472,7 @@ static void submit__no_examples__touches_nothing(void **state)
     fixture_close(untouched);
 }
 
-/* ---- updates ---- */
+/* --- updates ---------------------------------------------------------------------------------- */
 
 /* Level by level, as the contract says it. */
 static float lanes_sum(const float *const *grad, uint32_t lanes, size_t i)
@@ -441,14 +480,16 @@ static float lanes_sum(const float *const *grad, uint32_t lanes, size_t i)
     float level[64];
     for (uint32_t l = 0; l < lanes; l++) level[l] = grad[l][i];
     for (uint32_t count = lanes; count > 1; count = (count + 1) / 2)
-        for (uint32_t l = 0; l < (count + 1) / 2; l++) level[l] = 2 * l + 1 < count ? level[2 * l] + level[2 * l + 1] : level[2 * l];
+        for (uint32_t l = 0; l < (count + 1) / 2; l++)
+            level[l] = 2 * l + 1 < count ? level[2 * l] + level[2 * l + 1] : level[2 * l];
     return level[0];
 }
 
 static struct graph_optimizer optimizer_of(uint32_t kind)
 {
     struct graph_optimizer o = {.kind = kind, .learning_rate = 0.05f, .l2 = 0.001f};
-    for (uint32_t i = 0; optimizer_table[kind].params[i].name != NULL; i++) o.param[i] = optimizer_table[kind].params[i].fallback;
+    for (uint32_t i = 0; optimizer_table[kind].params[i].name != NULL; i++)
+        o.param[i] = optimizer_table[kind].params[i].fallback;
     return o;
 }
 
@@ -476,7 +517,8 @@ static void params_check(struct device *device, uint32_t kind, uint32_t lanes, s
     struct hand_graph h = {.draw = count};
     struct graph_optimizer o = optimizer_of(kind);
     uint32_t state_count = optimizer_table[kind].state_count;
-    float *grad[64], *weight = floats_random(&h, count, false), *state = floats_random(&h, state_count * count + 1, true);
+    float *grad[64], *weight = floats_random(&h, count, false),
+                     *state = floats_random(&h, state_count * count + 1, true);
     float *weight_expected = floats_copy(weight, count), *state_expected = floats_copy(state, state_count * count + 1);
     float *sum = malloc(count * sizeof *sum);
     for (uint32_t l = 0; l < lanes; l++) grad[l] = floats_random(&h, count, false);
@@ -496,7 +538,8 @@ static void rows_update_check(struct device *device, uint32_t kind, uint32_t lan
     struct graph_optimizer o = optimizer_of(kind);
     struct graph_table table = {.dim = dim, .span_floats = optimizer_span_floats(&o, dim)};
     size_t span_floats = table.span_floats, floats = row_count * span_floats, grad_floats = (size_t)row_count * dim;
-    float *spans = floats_random(&h, floats, true), **span = malloc(row_count * sizeof *span), *grad[64], *sum = malloc(dim * sizeof *sum);
+    float *spans = floats_random(&h, floats, true), **span = malloc(row_count * sizeof *span), *grad[64],
+          *sum = malloc(dim * sizeof *sum);
     for (uint32_t r = 0; r < row_count; r++) {
         span[r] = spans + (row_count - 1 - r) * span_floats;
         uint32_t t = r % 7;
@@ -519,8 +562,8 @@ static void rows_update_check(struct device *device, uint32_t kind, uint32_t lan
     assert_int_equal(device->vt->update_rows(device, &u), ST_OK);
     for (size_t i = 0; i < floats; i++)
         if (memcmp(&spans[i], &expected[i], sizeof(float)) != 0)
-            fail_msg("%s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name, dim, lanes, i % span_floats, (double)spans[i],
-                     (double)expected[i]);
+            fail_msg("%s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name, dim,
+                     lanes, i % span_floats, (double)spans[i], (double)expected[i]);
     for (uint32_t l = 0; l < lanes; l++) zeros_check(grad[l], grad_floats), free(grad[l]);
     free(spans), free(span), free(expected), free(sum);
 }
@@ -548,7 +591,7 @@ static void updates__every_optimizer__equal_reference_to_the_bit(void **state)
     hand_close(&h);
 }
 
-/* ---- opening ---- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static void open__unknown_isa__is_refused(void **state)
 {

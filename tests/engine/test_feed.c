@@ -1,5 +1,5 @@
-/* The feed: how examples become steps and micro-batches, how rows are numbered, and that going on in the middle gives the
- * same micro-batches as running through. */
+/* The feed: how examples become steps and micro-batches, how rows are numbered, and that going on in the middle
+ * gives the same micro-batches as running through. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -13,8 +13,9 @@
 
 #include "engine/session.h"
 
-#define MODEL                                                                                                                                  \
-    "[data]\ndense = I1\nsparse = C1, C2\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n"       \
+#define MODEL                                                                                                          \
+    "[data]\ndense = I1\nsparse = C1, C2\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = sparse\n[concat "  \
+    "x]\ninput = e, dense\n"                                                                                           \
     "[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 8\nmicro = 4\nlanes = 2\n"
 
 static char folder[] = "/tmp/test_feed.XXXXXX";
@@ -44,12 +45,20 @@ struct fixture {
     struct feed *feed;
 };
 
-static void open_at(struct fixture *f, const char *path, uint64_t epochs, uint64_t steps_max, uint32_t shuffle, struct progress from, bool training)
+static void open_at(struct fixture *f, const char *path, uint64_t epochs, uint64_t steps_max, uint32_t shuffle,
+                    struct progress from, bool training)
 {
     assert_int_equal(graph_compile(&f->graph, "m.cfg", MODEL, strlen(MODEL), NULL, 0), ST_OK);
     assert_int_equal(model_open(&f->model, &f->graph, 1 << 20), ST_OK);
-    struct feed_options o = {.graph = &f->graph, .model = &f->model, .training = training, .slot_count = 4, .epochs = epochs, .steps_max = steps_max,
-                             .from = from, .reader = {.format = READER_CRITEO, .paths = path, .shuffle = shuffle, .seed = 7, .part = "reader"}};
+    struct feed_options o = {
+        .graph = &f->graph,
+        .model = &f->model,
+        .training = training,
+        .slot_count = 4,
+        .epochs = epochs,
+        .steps_max = steps_max,
+        .from = from,
+        .reader = {.format = READER_CRITEO, .paths = path, .shuffle = shuffle, .seed = 7, .part = "reader"}};
     assert_int_equal(feed_open(&f->feed, &o), ST_OK);
     assert_int_equal(feed_start(f->feed), ST_OK);
 }
@@ -66,7 +75,8 @@ static void trace_add(char *trace, size_t bytes, const struct slot *slot)
 {
     const struct micro_batch *m = &slot->batch;
     size_t used = strlen(trace);
-    used += (size_t)snprintf(trace + used, bytes - used, "%d.%u:%u%s(", (int)m->step, m->micro_index, m->example_count, m->is_last ? "+" : "");
+    used += (size_t)snprintf(trace + used, bytes - used, "%d.%u:%u%s(", (int)m->step, m->micro_index, m->example_count,
+                             m->is_last ? "+" : "");
     for (uint32_t b = 0; b < m->example_count; b++)
         used += (size_t)snprintf(trace + used, bytes - used, "%g ", (double)m->dense[b]);
     snprintf(trace + used, bytes - used, ")");
@@ -114,7 +124,8 @@ static void feed__data_ends_with_a_step__next_pass_begins_a_new_one(void **state
     (void)state;
     char *path = data_write(8);
     char *trace = run_trace(path, 3, 0, 0, (struct progress){0});
-    assert_string_equal(trace, "0.0:4(0 1 2 3 )0.1:4+(4 5 6 7 )1.0:4(0 1 2 3 )1.1:4+(4 5 6 7 )2.0:4(0 1 2 3 )2.1:4+(4 5 6 7 )");
+    assert_string_equal(
+        trace, "0.0:4(0 1 2 3 )0.1:4+(4 5 6 7 )1.0:4(0 1 2 3 )1.1:4+(4 5 6 7 )2.0:4(0 1 2 3 )2.1:4+(4 5 6 7 )");
     free(trace);
     free(path);
 }
@@ -171,7 +182,8 @@ static void feed__rows_of_a_step__are_numbered_once_each(void **state)
         if (slot->batch.is_last) { /* 5 values of C1, and a third of 8 rows has one of C2 */
             assert_in_range(slot->step_rows[0].row_count, 5 + 2, 5 + 3);
             for (uint32_t i = 0; i < slot->step_rows[0].row_count; i++)
-                for (uint32_t k = 0; k < i; k++) assert_ptr_not_equal(slot->step_rows[0].span[i], slot->step_rows[0].span[k]);
+                for (uint32_t k = 0; k < i; k++)
+                    assert_ptr_not_equal(slot->step_rows[0].span[i], slot->step_rows[0].span[k]);
         }
         feed_release(f.feed, slot);
     }
@@ -193,7 +205,9 @@ static void feed__evaluation__makes_no_rows(void **state)
         examples += slot->batch.example_count;
         for (uint32_t u = 0; u < slot->ticket.table[0].unique_count; u++) {
             float expected[8] = {0};
-            model_row_init(&f.model, 0, slot->batch.key[slot->ticket.table[0].occurrence[slot->ticket.table[0].occurrence_begin[u]]], expected);
+            model_row_init(&f.model, 0,
+                           slot->batch.key[slot->ticket.table[0].occurrence[slot->ticket.table[0].occurrence_begin[u]]],
+                           expected);
             assert_memory_equal(slot->ticket.table[0].span[u], expected, 4 * sizeof(float));
             assert_int_equal(slot->ticket.table[0].row[u], ROW_NONE);
         }

@@ -1,5 +1,5 @@
-/* The generator: the same rows for the same numbers, whole lines of the format, the promised frequencies, and labels that follow
- * the probabilities it claims. */
+/* The generator: the same rows for the same numbers, whole lines of the format, the promised frequencies, and labels
+ * that follow the probabilities it claims. */
 #include <ctype.h>
 #include <math.h>
 #include <setjmp.h>
@@ -95,7 +95,8 @@ static void row__another_seed_or_shape__is_another(void **state)
 static void row__any_options__follows_the_format(void **state)
 {
     (void)state;
-    const struct gen_criteo_options shapes[] = {usual, {3, 1, 1.05}, {4, 2, 0}, {5, GEN_CRITEO_VOCAB_MAX, 0}, {6, 5000000, 1}, {UINT64_MAX, 100, 10}};
+    const struct gen_criteo_options shapes[] = {
+        usual, {3, 1, 1.05}, {4, 2, 0}, {5, GEN_CRITEO_VOCAB_MAX, 0}, {6, 5000000, 1}, {UINT64_MAX, 100, 10}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         struct gen_criteo *gen = gen_open(shapes[s]);
         uint32_t empty_numbers = 0, empty_fields = 0, negatives = 0;
@@ -125,7 +126,8 @@ static void row__any_options__follows_the_format(void **state)
                 size_t bytes = column(&line, 14 + j, &at);
                 empty_fields += bytes == 0;
                 assert_true(bytes == 0 || bytes == 8);
-                for (size_t i = 0; i < bytes; i++) assert_true(isdigit((unsigned char)at[i]) || (at[i] >= 'a' && at[i] <= 'f'));
+                for (size_t i = 0; i < bytes; i++)
+                    assert_true(isdigit((unsigned char)at[i]) || (at[i] >= 'a' && at[i] <= 'f'));
             }
         }
         /* Six standard deviations around 10 % and 3 %. */
@@ -143,7 +145,8 @@ static int u32_descending(const void *a, const void *b)
 }
 
 /* Counts the texts of a field. A field has at most `vocab` of them, each text is one value. */
-static void field_count(const struct gen_criteo *gen, uint32_t field, uint32_t vocab, uint32_t rows, uint32_t *count, uint32_t *distinct)
+static void field_count(const struct gen_criteo *gen, uint32_t field, uint32_t vocab, uint32_t rows, uint32_t *count,
+                        uint32_t *distinct)
 {
     uint32_t *names = calloc(vocab + 1, sizeof *names);
     assert_non_null(names);
@@ -197,7 +200,8 @@ static uint32_t last_value(const struct gen_criteo *gen, uint64_t row)
     return column(&line, 39, &at) ? (uint32_t)strtoul(at, NULL, 16) : 0;
 }
 
-/* Beyond 65536 values the draw is an inversion of an integral: the frequent values, some on either side, must have their share. */
+/* Beyond 65536 values the draw is an inversion of an integral: the frequent values, some on either side, must have
+ * their share. */
 static void values__vocabulary_beyond_the_table__keep_the_tail_mass(void **state)
 {
     (void)state;

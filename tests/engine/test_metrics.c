@@ -145,7 +145,8 @@ static void metrics_add__pieces_strides_growth__change_nothing(void **state)
     (void)state;
     /* Enough to outgrow the first block twice. */
     const uint32_t count = 150001, stride = 3;
-    float *logit = malloc(count * sizeof *logit), *label = malloc(count * sizeof *label), *wide = malloc(count * stride * sizeof *wide);
+    float *logit = malloc(count * sizeof *logit), *label = malloc(count * sizeof *label),
+          *wide = malloc(count * stride * sizeof *wide);
     assert_true(logit && label && wide);
     scores_make(logit, label, count, 12345, 0.001f, 0.5f);
     for (uint32_t i = 0; i < count; i++)

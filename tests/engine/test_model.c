@@ -53,7 +53,8 @@ static void model_open__parameters__are_the_documented_draws_golden(void **state
                 uint64_t e = (uint64_t)row * t->cols + col;
                 float four[4];
                 random_fill(four, 4, t->init, t->init_scale, stream, e / 4);
-                assert_memory_equal(&model.param[t->offset + (uint64_t)row * t->stride + col], &four[e % 4], sizeof(float));
+                assert_memory_equal(&model.param[t->offset + (uint64_t)row * t->stride + col], &four[e % 4],
+                                    sizeof(float));
             }
     }
     assert_int_equal(param_index, 4);
@@ -72,10 +73,12 @@ static void model_row_init__any_key__vector_state_and_zero_counter(void **state)
         float span[64] = {0}, vector[64];
         const uint64_t key = UINT64_MAX - 7;
         model_row_init(&model, t, key, span);
-        random_fill(vector, table->dim, table->init, table->init_scale, random_stream(fixture_graph.header->seed, RANDOM_ROW, t), key);
+        random_fill(vector, table->dim, table->init, table->init_scale,
+                    random_stream(fixture_graph.header->seed, RANDOM_ROW, t), key);
         assert_memory_equal(span, vector, table->dim * sizeof(float));
         for (uint32_t s = 0; s < rule->state_count; s++)
-            for (uint32_t k = 0; k < table->dim; k++) assert_true(span[table->dim * (1 + s) + k] == rule->state_init(o, s));
+            for (uint32_t k = 0; k < table->dim; k++)
+                assert_true(span[table->dim * (1 + s) + k] == rule->state_init(o, s));
         for (uint32_t k = table->dim * (1 + rule->state_count); k < 64; k++) assert_true(span[k] == 0);
         assert_true(table->span_floats >= table->dim * (1 + rule->state_count));
     }

@@ -1,5 +1,5 @@
-/* Model directories: what is saved is loaded bit for bit; what is damaged, cut, missing or of another graph is refused by name; and
- * whatever interrupts a save leaves a whole one. */
+/* Model directories: what is saved is loaded bit for bit; what is damaged, cut, missing or of another graph is
+ * refused by name; and whatever interrupts a save leaves a whole one. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -40,7 +40,7 @@ static void assert_holds(const char *path, uint64_t seed, uint64_t row_count)
     model_close(&loaded);
 }
 
-/* --- round trips -------------------------------------------------------------------------------------------------- */
+/* --- round trips ------------------------------------------------------------------------------ */
 
 static void model_load__after_save__same_bytes_and_progress(void **state)
 {
@@ -71,10 +71,12 @@ static void model_save__again__replaces_and_leaves_no_old_file(void **state)
     fixture_write(fixture_path("again/notes.txt"), "mine", 4);
     fixture_write(fixture_path("again/emb.7.rows.tmp.12"), "left", 4);
     fixture_write(fixture_path("again/manifest.json.tmp.12"), "left", 4);
-    assert_string_equal(fixture_names(path), "dense.10.safetensors emb.10.rows emb.7.rows.tmp.12 lock manifest.json manifest.json.tmp.12 "
-                                             "notes.txt side.car.10.rows");
+    assert_string_equal(fixture_names(path),
+                        "dense.10.safetensors emb.10.rows emb.7.rows.tmp.12 lock manifest.json manifest.json.tmp.12 "
+                        "notes.txt side.car.10.rows");
     save_new(path, 2, 9);
-    assert_string_equal(fixture_names(path), "dense.20.safetensors emb.20.rows lock manifest.json notes.txt side.car.20.rows");
+    assert_string_equal(fixture_names(path),
+                        "dense.20.safetensors emb.20.rows lock manifest.json notes.txt side.car.20.rows");
     assert_holds(path, 2, 9);
 }
 
@@ -87,7 +89,8 @@ static void model_save__same_step__does_not_touch_the_named_files(void **state)
     assert_ok(model_save(&model, NULL, path));
     model.param[0] += 1;
     assert_ok(model_save(&model, NULL, path));
-    assert_string_equal(fixture_names(path), "dense.30-1.safetensors emb.30-1.rows lock manifest.json side.car.30-1.rows");
+    assert_string_equal(fixture_names(path),
+                        "dense.30-1.safetensors emb.30-1.rows lock manifest.json side.car.30-1.rows");
     struct model loaded;
     assert_ok(load(&loaded, path));
     fixture_assert_equal(&model, &loaded, NULL);
@@ -130,13 +133,15 @@ static void model_save__equal_models__equal_bytes(void **state)
     }
 }
 
-/* --- damage ------------------------------------------------------------------------------------------------------- */
+/* --- damage ----------------------------------------------------------------------------------- */
 
 /* The directory cannot be loaded, the message names the file, and the model is as it was. */
-static void assert_refused(struct model *model, const struct model *fresh, const char *path, const char *name, size_t at)
+static void assert_refused(struct model *model, const struct model *fresh, const char *path, const char *name,
+                           size_t at)
 {
     status st = model_load(model, path);
-    if (st != ST_CORRUPT && st != ST_INVALID) fail_msg("%s changed at byte %zu: status %d, %s", name, at, st, status_message());
+    if (st != ST_CORRUPT && st != ST_INVALID)
+        fail_msg("%s changed at byte %zu: status %d, %s", name, at, st, status_message());
     assert_message(name);
     fixture_assert_equal(fresh, model, NULL);
 }
@@ -256,7 +261,7 @@ static void model_load__missing_file__names_it(void **state)
     model_close(&model);
 }
 
-/* --- other graphs, other budgets ---------------------------------------------------------------------------------- */
+/* --- other graphs, other budgets -------------------------------------------------------------- */
 
 static void model_load__another_graph__says_what_differs(void **state)
 {
@@ -277,7 +282,8 @@ static void model_load__another_graph__says_what_differs(void **state)
         struct model model;
         fixture_compile(&graph, cases[i].assignment);
         assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
-        if (model_load(&model, fixture_path("graph")) != ST_MISMATCH) fail_msg("%s: %s", cases[i].assignment, status_message());
+        if (model_load(&model, fixture_path("graph")) != ST_MISMATCH)
+            fail_msg("%s: %s", cases[i].assignment, status_message());
         assert_message("graph/manifest.json");
         assert_message(cases[i].message);
         model_close(&model);
@@ -304,7 +310,7 @@ static void model_load__small_budget__is_full(void **state)
     model_close(&model);
 }
 
-/* --- directories -------------------------------------------------------------------------------------------------- */
+/* --- directories ------------------------------------------------------------------------------ */
 
 static void model_dir_check__new_empty_or_ours__is_claimed(void **state)
 {
@@ -319,7 +325,8 @@ static void model_dir_check__new_empty_or_ours__is_claimed(void **state)
     fixture_write(fixture_path("claim/emb.10-2.rows.tmp.99"), "x", 1);
     assert_ok(model_dir_check(&fixture_graph, fixture_path("claim")));
     save_new(fixture_path("claim"), 1, 3);
-    assert_string_equal(fixture_names(fixture_path("claim")), "dense.10-1.safetensors emb.10-1.rows lock manifest.json side.car.10-1.rows");
+    assert_string_equal(fixture_names(fixture_path("claim")),
+                        "dense.10-1.safetensors emb.10-1.rows lock manifest.json side.car.10-1.rows");
     assert_ok(model_dir_check(&fixture_graph, fixture_path("claim")));
 }
 
@@ -393,7 +400,7 @@ static void model_dir_check__claimed_by_another_process__is_refused(void **state
     close(ready[1]);
 }
 
-/* --- interruptions ------------------------------------------------------------------------------------------------ */
+/* --- interruptions ---------------------------------------------------------------------------- */
 
 static void model_save__no_space__keeps_the_old_model_fault(void **state)
 {
@@ -407,7 +414,8 @@ static void model_save__no_space__keeps_the_old_model_fault(void **state)
     fixture_model(&model, 2, 3000);
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
-    /* The limits fall into the dense file, the first table and the second; 3,000 rows take more than 100,000 bytes each. */
+    /* The limits fall into the dense file, the first table and the second; 3,000 rows take more than 100,000 bytes
+     * each. */
     static const rlim_t limits[] = {0, 1, 100, 1000, 20000, 140000, 160000};
     int failure_count = 0;
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {

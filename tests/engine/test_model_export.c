@@ -1,4 +1,5 @@
-/* Exported files: the values of the model, rows by key, and the same bytes whatever the order in which rows were created. */
+/* Exported files: the values of the model, rows by key, and the same bytes whatever the order in which rows were
+ * created. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -26,7 +27,8 @@ static void model_of(struct model *model, const uint64_t *keys, uint64_t key_cou
 static void model_export__rows__sorted_with_their_vectors(void **state)
 {
     (void)state;
-    const uint64_t keys[] = {7, UINT64_MAX, 0, 3, UINT64_C(1) << 63}, sorted[] = {0, 3, 7, UINT64_C(1) << 63, UINT64_MAX};
+    const uint64_t keys[] = {7, UINT64_MAX, 0, 3, UINT64_C(1) << 63},
+                   sorted[] = {0, 3, 7, UINT64_C(1) << 63, UINT64_MAX};
     static const char *const names[] = {"rows/emb.safetensors", "rows/side.car.safetensors"};
     struct model model;
     uint64_t bytes, sum_bytes = 0;
@@ -81,8 +83,8 @@ static void model_export__parameters__by_name_without_state(void **state)
         assert_string_equal(saved->name, graph_string(&fixture_graph, t->name));
         assert_true(saved->rank == 2 && saved->shape[0] == t->rows && saved->shape[1] == t->cols);
         for (uint32_t row = 0; row < t->rows; row++)
-            assert_memory_equal(saved->data + (size_t)row * t->cols * sizeof(float), model.param + t->offset + (size_t)row * t->stride,
-                                t->cols * sizeof(float));
+            assert_memory_equal(saved->data + (size_t)row * t->cols * sizeof(float),
+                                model.param + t->offset + (size_t)row * t->stride, t->cols * sizeof(float));
     }
     assert_int_equal(file.tensor_count, param_count);
     assert_int_equal(param_count, 4);

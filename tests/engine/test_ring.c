@@ -1,5 +1,5 @@
-/* The ring: items arrive once, in order, with what their producer wrote before; sleepers wake; closing lets nobody sleep on. Also run under
- * ThreadSanitizer. */
+/* The ring: items arrive once, in order, with what their producer wrote before; sleepers wake; closing lets nobody
+ * sleep on. Also run under ThreadSanitizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

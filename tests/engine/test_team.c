@@ -1,5 +1,5 @@
-/* The team: every piece once, results visible to the caller, whatever the number of members, their delays, and how long they slept. Also
- * run under ThreadSanitizer, which sees a missing ordering where a result happens to be right. */
+/* The team: every piece once, results visible to the caller, whatever the number of members, their delays, and how
+ * long they slept. Also run under ThreadSanitizer, which sees a missing ordering where a result happens to be right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,8 @@ static void team_run__one_to_eight_members__every_piece_once(void **state)
         assert_int_equal(team_open(&team, members, SCRATCH_BYTES), ST_OK);
         assert_int_equal(team_member_count(team), members);
         for (int round = 0; round < 20; round++)
-            for (size_t i = 0; i < sizeof piece_counts / sizeof piece_counts[0]; i++) job_run(team, &job, piece_counts[i]);
+            for (size_t i = 0; i < sizeof piece_counts / sizeof piece_counts[0]; i++)
+                job_run(team, &job, piece_counts[i]);
         team_close(team);
     }
 }
@@ -120,9 +121,11 @@ static void team_run__one_long_piece__costs_no_processor_time(void **state)
     for (int i = 0; i < 10; i++) team_run(team, slow_piece, NULL, 2);
     uint64_t wall_ns = clock_ns() - wall_begin;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-    uint64_t cpu_ns = (uint64_t)(end.tv_sec - begin.tv_sec) * 1000000000u + (uint64_t)end.tv_nsec - (uint64_t)begin.tv_nsec;
+    uint64_t cpu_ns =
+        (uint64_t)(end.tv_sec - begin.tv_sec) * 1000000000u + (uint64_t)end.tv_nsec - (uint64_t)begin.tv_nsec;
     assert_true(wall_ns >= 200000000);
-    /* Ten spins of 20 us at each of two threads, and what a sanitizer adds; spinning all the while would take 200 ms and more. */
+    /* Ten spins of 20 us at each of two threads, and what a sanitizer adds; spinning all the while would take 200 ms
+     * and more. */
     assert_true(cpu_ns < 100000000);
     team_close(team);
 }

@@ -32,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 #error "define FUZZ_NAME before including tests/fuzz/driver.h"
 #endif
 
-#define FUZZ_BYTES_MAX ((size_t)64 << 10) /* of a mutated input; the corpus may hold longer files */
+#define FUZZ_BYTES_MAX  ((size_t)64 << 10) /* of a mutated input; the corpus may hold longer files */
 #define FUZZ_CORPUS_MAX 4096u
 
 struct fuzz_input {
@@ -162,12 +162,62 @@ static bool fuzz_gap_make(uint8_t *data, size_t *bytes, size_t at, size_t gap)
 static void fuzz_mutate(uint8_t *data, size_t *bytes)
 {
     static const uint64_t integers[] = {
-        0, 1, 2, 7, 8, 15, 16, 63, 64, 127, 128, 255, 256, 4095, 4096, 32767, 32768, 65535, 65536, 0x7FFFFFFF, 0x80000000,
-        0xFFFFFFFE, 0xFFFFFFFF, 0x100000000, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF,
+        0,
+        1,
+        2,
+        7,
+        8,
+        15,
+        16,
+        63,
+        64,
+        127,
+        128,
+        255,
+        256,
+        4095,
+        4096,
+        32767,
+        32768,
+        65535,
+        65536,
+        0x7FFFFFFF,
+        0x80000000,
+        0xFFFFFFFE,
+        0xFFFFFFFF,
+        0x100000000,
+        0x7FFFFFFFFFFFFFFF,
+        0x8000000000000000,
+        0xFFFFFFFFFFFFFFFE,
+        0xFFFFFFFFFFFFFFFF,
     };
     static const char *const words[] = {
-        "0", "-1", "4294967295", "4294967296", "18446744073709551616", "1e308", "1e-400", "nan", "inf", "-0", "0x1p4",
-        "\t", "\n", "\r\n", ",", ":", "=", "[", "]", "\"", ";", "#", "\xff\xfe", "\xed\xa0\x80", "..", "%s%n",
+        "0",
+        "-1",
+        "4294967295",
+        "4294967296",
+        "18446744073709551616",
+        "1e308",
+        "1e-400",
+        "nan",
+        "inf",
+        "-0",
+        "0x1p4",
+        "\t",
+        "\n",
+        "\r\n",
+        ",",
+        ":",
+        "=",
+        "[",
+        "]",
+        "\"",
+        ";",
+        "#",
+        "\xff\xfe",
+        "\xed\xa0\x80",
+        "..",
+        "%s%n",
     };
     const size_t integer_count = sizeof integers / sizeof *integers, word_count = sizeof words / sizeof *words;
     size_t at = fuzz_below(*bytes), left = *bytes - at;
@@ -273,7 +323,8 @@ int main(int argc, char **argv)
             bytes = origin->bytes < sizeof data ? origin->bytes : sizeof data;
             if (bytes > 0) memcpy(data, origin->data, bytes);
         }
-        for (size_t change_count = (size_t)1 << fuzz_below(6); change_count > 0; change_count--) fuzz_mutate(data, &bytes);
+        for (size_t change_count = (size_t)1 << fuzz_below(6); change_count > 0; change_count--)
+            fuzz_mutate(data, &bytes);
         fuzz_run(data, bytes);
     }
     printf("ok 1 - fuzz_" FUZZ_NAME ": %llu inputs, %zu files, seed %llu\n", (unsigned long long)input_count,

@@ -1,5 +1,5 @@
-/* Any bytes as a Criteo file: the reader gives micro-batches that hold together, or a located error. The first byte chooses
- * the options, the rest is the file (gzip if it happens to begin so). */
+/* Any bytes as a Criteo file: the reader gives micro-batches that hold together, or a located error. The first byte
+ * chooses the options, the rest is the file (gzip if it happens to begin so). */
 #define FUZZ_NAME "criteo"
 #include "tests/fuzz/driver.h"
 
@@ -34,8 +34,8 @@ static void batch_check(const struct micro_batch *m, struct example_shape shape,
 }
 
 /* One pass. `hash` is a function of all examples and of where the pass failed. */
-static uint64_t pass_hash(struct reader *reader, struct micro_batch *m, struct example_shape shape, const struct reader_options *options,
-                          uint64_t *example_count)
+static uint64_t pass_hash(struct reader *reader, struct micro_batch *m, struct example_shape shape,
+                          const struct reader_options *options, uint64_t *example_count)
 {
     uint64_t hash = 1;
     *example_count = 0;
@@ -61,10 +61,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static struct arena arena;
     static struct micro_batch m;
-    static const uint32_t dense_column[] = { 12, 3 }, field_column[] = { 25, 0, 0, 13 };
-    const struct example_shape whole = { .dense_count = 13, .dense_stride = 13, .field_count = 26, .key_count_max = 26 };
-    const struct example_shape part = { .dense_count = 2, .dense_stride = 3, .field_count = 4, .key_count_max = 4 };
-    const struct batch_shape batch = { .batch = MICRO, .micro = MICRO, .lanes = 1 };
+    static const uint32_t dense_column[] = {12, 3}, field_column[] = {25, 0, 0, 13};
+    const struct example_shape whole = {.dense_count = 13, .dense_stride = 13, .field_count = 26, .key_count_max = 26};
+    const struct example_shape part = {.dense_count = 2, .dense_stride = 3, .field_count = 4, .key_count_max = 4};
+    const struct batch_shape batch = {.batch = MICRO, .micro = MICRO, .lanes = 1};
     static int fd = -1;
     static char path[64];
     if (fd < 0) {
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     must(ftruncate(fd, 0) == 0);
     must(pwrite(fd, data, bytes, 0) == (ssize_t)bytes);
 
-    struct reader_options options = { .format = READER_CRITEO, .paths = path, .part = "fuzz" };
+    struct reader_options options = {.format = READER_CRITEO, .paths = path, .part = "fuzz"};
     options.schema.example = flags & 1 ? part : whole;
     options.schema.dense_column = flags & 1 ? dense_column : NULL;
     options.schema.field_column = flags & 1 ? field_column : NULL;

@@ -14,16 +14,22 @@
 #include "tests/graph/rig.h"
 
 #define REPLACEMENT_BYTES 7
-#define DATA "[data]\ndense = I1..I2\nsparse = C1..C3\nids_max = 2\n[train]\nbatch = 8\nmicro = 2\nlanes = 2\noptimizer = adam 0.1\n"
+#define DATA                                                                                                           \
+    "[data]\ndense = I1..I2\nsparse = C1..C3\nids_max = 2\n[train]\nbatch = 8\nmicro = 2\nlanes = 2\noptimizer = "     \
+    "adam 0.1\n"
 
 static const char *const models[] = {
     DATA "[fc z]\ninput = dense\nunits = 1\n[loss bce]\ninput = z\n",
-    DATA "[table emb]\ndim = 2\n[embedding e]\ntable = emb\ninput = C1, C3\npool = max\n[embedding f]\ntable = emb\ninput = C2\npool = mean\n"
+    DATA "[table emb]\ndim = 2\n[embedding e]\ntable = emb\ninput = C1, C3\npool = max\n[embedding f]\ntable = "
+         "emb\ninput = C2\npool = mean\n"
          "[concat x]\ninput = e, f, dense\n[dropout d]\ninput = x\n[fc h]\ninput = d\nunits = 3\nactivation = relu\n"
          "[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\n",
-    DATA "[table a]\ndim = 3\n[table b]\ndim = 1\n[embedding e]\ntable = a\ninput = sparse\n[embedding f]\ntable = b\ninput = C2\npool = max\n"
-         "[tanh t]\ninput = e\n[sigmoid s]\ninput = e\n[leaky_relu l]\ninput = t\n[concat x]\ninput = t, s, l, f, t\n[relu r]\ninput = x\n"
-         "[fc h]\ninput = r\nunits = 2\nactivation = leaky_relu\n[fc y]\ninput = h\nunits = 2\nactivation = sigmoid\n[fc z]\ninput = y\nunits = 1\nbias = no\n"
+    DATA "[table a]\ndim = 3\n[table b]\ndim = 1\n[embedding e]\ntable = a\ninput = sparse\n[embedding f]\ntable = "
+         "b\ninput = C2\npool = max\n"
+         "[tanh t]\ninput = e\n[sigmoid s]\ninput = e\n[leaky_relu l]\ninput = t\n[concat x]\ninput = t, s, l, f, "
+         "t\n[relu r]\ninput = x\n"
+         "[fc h]\ninput = r\nunits = 2\nactivation = leaky_relu\n[fc y]\ninput = h\nunits = 2\nactivation = "
+         "sigmoid\n[fc z]\ninput = y\nunits = 1\nbias = no\n"
          "[loss bce]\ninput = z\n",
 };
 #define MODEL_COUNT (sizeof models / sizeof *models)
@@ -69,7 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         memcpy(image, data, bytes);
     } else {
         image = model_image(data[0] % MODEL_COUNT, &image_bytes);
-        for (size_t at = 1; at + REPLACEMENT_BYTES <= bytes; at += REPLACEMENT_BYTES) replace(image, image_bytes, data + at);
+        for (size_t at = 1; at + REPLACEMENT_BYTES <= bytes; at += REPLACEMENT_BYTES)
+            replace(image, image_bytes, data + at);
     }
     const size_t checksum_at = offsetof(struct graph_header, checksum);
     memset(image + checksum_at, 0, 8);

@@ -20,7 +20,8 @@ static void round_trip(const struct ini *ini)
         const struct ini_section *a = &ini->sections[i], *b = &again.sections[i];
         CHECK(strcmp(a->kind, b->kind) == 0 && strcmp(a->name, b->name) == 0 && a->entry_count == b->entry_count);
         for (uint32_t j = 0; j < a->entry_count; j++)
-            CHECK(strcmp(a->entries[j].key, b->entries[j].key) == 0 && strcmp(a->entries[j].value, b->entries[j].value) == 0);
+            CHECK(strcmp(a->entries[j].key, b->entries[j].key) == 0 &&
+                  strcmp(a->entries[j].value, b->entries[j].value) == 0);
     }
     char *again_text = ini_text(&again, &again_bytes);
     CHECK(again_bytes == bytes && memcmp(text, again_text, bytes) == 0);

@@ -1,5 +1,5 @@
-/* Any bytes as a manifest: an error, or a manifest. As a checksum keeps random bytes out, they are also read with a checksum that fits,
- * put behind them in place of the last line. */
+/* Any bytes as a manifest: an error, or a manifest. As a checksum keeps random bytes out, they are also read with a
+ * checksum that fits, put behind them in place of the last line. */
 #define FUZZ_NAME "manifest"
 #include "tests/fuzz/driver.h"
 
@@ -16,7 +16,8 @@ static void check(const uint8_t *text, size_t bytes)
     struct manifest m;
     if (manifest_read(&m, "FILE", text, bytes) != ST_OK) return;
     CHECK(m.model != NULL && strchr(m.dense.name, '/') == NULL);
-    for (uint32_t i = 0; i < m.table_count; i++) CHECK(m.tables[i].name != NULL && strchr(m.tables[i].file.name, '/') == NULL);
+    for (uint32_t i = 0; i < m.table_count; i++)
+        CHECK(m.tables[i].name != NULL && strchr(m.tables[i].file.name, '/') == NULL);
     for (uint32_t i = 0; i < m.tensor_count; i++) CHECK(m.tensors[i].name != NULL);
     manifest_free(&m);
 }

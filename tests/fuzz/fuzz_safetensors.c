@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         sum += t->bytes;
     }
     (void)sink;
-    CHECK(file.tensor_count == 0 || file.tensors[file.tensor_count - 1].data + file.tensors[file.tensor_count - 1].bytes == data + bytes);
+    CHECK(file.tensor_count == 0 ||
+          file.tensors[file.tensor_count - 1].data + file.tensors[file.tensor_count - 1].bytes == data + bytes);
     CHECK(sum <= bytes);
     safetensors_close(&file);
     return 0;

@@ -1,6 +1,6 @@
-/* A graph with everything that its kernels need, for tests: parameters, a slot, an input and a store, each in a block of
- * exactly its size, so that AddressSanitizer sees any access beyond it. Rows are made for the keys of the input only, in the
- * order in which the real store makes them. Values are a function of the seed. */
+/* A graph with everything that its kernels need, for tests: parameters, a slot, an input and a store, each in a
+ * block of exactly its size, so that AddressSanitizer sees any access beyond it. Rows are made for the keys of the
+ * input only, in the order in which the real store makes them. Values are a function of the seed. */
 #ifndef HETERPS_TESTS_GRAPH_RIG_H
 #define HETERPS_TESTS_GRAPH_RIG_H
 
@@ -11,8 +11,8 @@
 #include "graph/op.h"
 #include "graph/optimizer.h"
 
-#define RIG_BYTES_MAX ((uint64_t)8 << 20) /* of the slot, of the parameters, of the rows */
-#define RIG_KEYS_DISTINCT 5               /* a field's keys are 0 .. 4, so that keys repeat */
+#define RIG_BYTES_MAX     ((uint64_t)8 << 20) /* of the slot, of the parameters, of the rows */
+#define RIG_KEYS_DISTINCT 5                   /* a field's keys are 0 .. 4, so that keys repeat */
 
 struct rig {
     const struct graph *g;
@@ -34,7 +34,10 @@ static inline uint32_t rig_random(struct rig *r)
     return (uint32_t)((z ^ (z >> 31)) >> 32);
 }
 /* Uniform in (-half_width, half_width). */
-static inline float rig_value(struct rig *r, float half_width) { return half_width * (2 * random_unit_f32(rig_random(r)) - 1); }
+static inline float rig_value(struct rig *r, float half_width)
+{
+    return half_width * (2 * random_unit_f32(rig_random(r)) - 1);
+}
 
 static inline void *rig_take(size_t bytes)
 {
@@ -63,7 +66,8 @@ static inline void rig_input_make(struct rig *r, uint32_t example_count)
     const struct graph *g = r->g;
     const struct graph_header *h = g->header;
     struct micro_batch *m = &r->m;
-    *m = (struct micro_batch){.step = 3, .is_last = true, .example_count = example_count, .step_example_count = example_count};
+    *m = (struct micro_batch){
+        .step = 3, .is_last = true, .example_count = example_count, .step_example_count = example_count};
     m->label = rig_take(h->micro * sizeof *m->label);
     m->dense = rig_take((size_t)h->micro * h->dense_stride * sizeof *m->dense);
     size_t key_count_max = (size_t)example_count * h->key_count_max;
@@ -161,8 +165,13 @@ static inline void rig_open(struct rig *r, const struct graph *g, uint64_t seed,
     for (uint32_t i = 0; i < g->table_count; i++) rig_rows_make(r, i);
     r->tensor = rig_take(g->tensor_count * sizeof *r->tensor);
     rig_views_make(r);
-    r->context = (struct op_context){.graph = g, .tensor = r->tensor, .batch = &r->m, .ticket = &r->ticket, .table_grad = r->table_grad,
-                                     .seed = g->header->seed, .training = true};
+    r->context = (struct op_context){.graph = g,
+                                     .tensor = r->tensor,
+                                     .batch = &r->m,
+                                     .ticket = &r->ticket,
+                                     .table_grad = r->table_grad,
+                                     .seed = g->header->seed,
+                                     .training = true};
 }
 
 static inline void rig_close(struct rig *r)
@@ -170,7 +179,8 @@ static inline void rig_close(struct rig *r)
     for (uint32_t i = 0; i < r->ticket.table_count; i++) {
         struct ticket_table *t = &r->ticket.table[i];
         for (uint32_t u = 0; u < t->unique_count; u++) free(t->span[u]);
-        free(t->unique_of), free(t->span), free(t->occurrence_begin), free(t->occurrence), free(t->step_row), free(t->row);
+        free(t->unique_of), free(t->span), free(t->occurrence_begin), free(t->occurrence), free(t->step_row),
+            free(t->row);
         free(r->table_grad[i]);
     }
     free(r->ticket.table), free(r->table_grad), free(r->tensor), free(r->serves);
@@ -182,7 +192,8 @@ static inline void rig_close(struct rig *r)
 static inline void rig_forward(struct rig *r)
 {
     memset(r->slot, 0xff, r->g->header->slot_bytes);
-    for (uint32_t i = 0; i < r->g->forward_count; i++) op_table[r->g->nodes[i].op].forward(&r->context, &r->g->nodes[i]);
+    for (uint32_t i = 0; i < r->g->forward_count; i++)
+        op_table[r->g->nodes[i].op].forward(&r->context, &r->g->nodes[i]);
 }
 
 /* Runs the backward nodes; parameter and row gradients are added to. */

@@ -1,5 +1,5 @@
-/* The compiler: what it accepts, what it refuses and where it says so, fusion, batch division, liveness, and which changes
- * of a text change the model's hash. */
+/* The compiler: what it accepts, what it refuses and where it says so, fusion, batch division, liveness, and which
+ * changes of a text change the model's hash. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -13,10 +13,10 @@
 #include "graph/graph.h"
 #include "graph/op.h"
 
-#define HEAD "[data]\ndense = I1..I3\nsparse = C1..C4\n[table emb]\ndim = 4\n"
+#define HEAD   "[data]\ndense = I1..I3\nsparse = C1..C4\n[table emb]\ndim = 4\n"
 #define LOOKUP "[embedding e]\ntable = emb\ninput = sparse\n"
-#define TAIL "[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\nlabel = label\n"
-#define MODEL HEAD LOOKUP "[concat x]\ninput = e, dense\n[fc h]\ninput = x\nunits = 8\nactivation = relu\n" TAIL
+#define TAIL   "[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\nlabel = label\n"
+#define MODEL  HEAD LOOKUP "[concat x]\ninput = e, dense\n[fc h]\ninput = x\nunits = 8\nactivation = relu\n" TAIL
 
 static status compile_set(struct graph *g, const char *text, const char *set)
 {
@@ -93,15 +93,18 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 0\n" TAIL, NULL, "m.cfg:11"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = x\n" TAIL, NULL, "m.cfg:11"},
         {HEAD LOOKUP "[fc e]\ninput = e\nunits = 8\n", NULL, "taken"},
-        {HEAD LOOKUP "[fc I]\ninput = e\nunits = 8\n" "[fc h]\ninput = e\nunits = 8\n" TAIL, NULL, "nothing that leads to the loss"},
+        {HEAD LOOKUP "[fc I]\ninput = e\nunits = 8\n"
+                     "[fc h]\ninput = e\nunits = 8\n" TAIL,
+         NULL, "nothing that leads to the loss"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n", NULL, "no loss"},
         {HEAD "[fc h]\ninput = dense\nunits = 8\n" TAIL, NULL, "no [embedding] uses"},
         {"[data]\ndense = I1..I14\n", NULL, "I14"},
         {"[data]\ndense = I3..I1\n", NULL, "range"},
         {"[data]\ndense = I1, I1\n", NULL, "twice"},
         {"[data]\nsparse = D1\n", NULL, "D1"},
-        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 4\nlayer = a\n[fc i]\ninput = h\nunits = 4\n[fc j]\ninput = i\nunits = 1\nlayer = a\n", NULL,
-         "follow one another"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 4\nlayer = a\n[fc i]\ninput = h\nunits = 4\n[fc j]\ninput = i\nunits "
+                     "= 1\nlayer = a\n",
+         NULL, "follow one another"},
         {"[train]\noptimizer = adgrad 0.1\n" MODEL, NULL, "adagrad"},
         {"[train]\nlanes = 3\n" MODEL, NULL, "m.cfg:2"},
         {MODEL, "train.batch=100", NULL}, /* fine: micro is chosen */
@@ -120,7 +123,8 @@ static void compile__wrong_text__says_where_and_what(void **state)
             continue;
         }
         if (st == ST_OK) fail_msg("case %zu was accepted", i);
-        if (!strstr(status_message(), cases[i].expected)) fail_msg("case %zu: expected \"%s\" in: %s", i, cases[i].expected, status_message());
+        if (!strstr(status_message(), cases[i].expected))
+            fail_msg("case %zu: expected \"%s\" in: %s", i, cases[i].expected, status_message());
     }
 }
 
@@ -130,7 +134,10 @@ static void compile__batch__is_divided_as_asked(void **state)
     static const struct {
         const char *set;
         uint32_t batch, micro, lanes;
-    } cases[] = {{"train.batch=2048", 2048, 256, 1}, {"train.batch=100", 100, 100, 1}, {"train.batch=300", 300, 150, 1}, {"train.batch=257", 257, 1, 1}};
+    } cases[] = {{"train.batch=2048", 2048, 256, 1},
+                 {"train.batch=100", 100, 100, 1},
+                 {"train.batch=300", 300, 150, 1},
+                 {"train.batch=257", 257, 1, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph g = compiled(MODEL, cases[i].set);
         assert_int_equal(g.header->batch, cases[i].batch);
@@ -144,9 +151,17 @@ static void compile__recipe__does_not_change_the_model_hash(void **state)
 {
     (void)state;
     uint64_t hash = hash_of(MODEL, NULL);
-    static const char *const same[] = {"train.batch=64", "train.epochs=3", "train.optimizer=adagrad 0.5", "data.shuffle=10", "store.ram=2GiB", "emb.l2=0.1"};
-    static const char *const other[] = {"emb.dim=8", "h.units=9", "h.activation=tanh", "train.seed=2", "train.optimizer=adam 0.01", "data.dense=I1..I2",
-                                        "data.transform=none", "e.pool=mean", "emb.init=uniform 0.5"};
+    static const char *const same[] = {"train.batch=64",  "train.epochs=3", "train.optimizer=adagrad 0.5",
+                                       "data.shuffle=10", "store.ram=2GiB", "emb.l2=0.1"};
+    static const char *const other[] = {"emb.dim=8",
+                                        "h.units=9",
+                                        "h.activation=tanh",
+                                        "train.seed=2",
+                                        "train.optimizer=adam 0.01",
+                                        "data.dense=I1..I2",
+                                        "data.transform=none",
+                                        "e.pool=mean",
+                                        "emb.init=uniform 0.5"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         if (hash_of(MODEL, same[i]) != hash) fail_msg("%s changes the hash", same[i]);
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
@@ -164,7 +179,9 @@ static struct fc_attr fc_attr_of(const struct graph *g, const char *name)
 static void fuse__activation_in_the_same_layer__goes_into_the_fc(void **state)
 {
     (void)state;
-    struct graph g = compiled(HEAD LOOKUP "[fc z]\ninput = e\nunits = 8\nlayer = l\n[leaky_relu h]\ninput = z\nslope = 0.2\nlayer = l\n" TAIL, NULL);
+    struct graph g = compiled(
+        HEAD LOOKUP "[fc z]\ninput = e\nunits = 8\nlayer = l\n[leaky_relu h]\ninput = z\nslope = 0.2\nlayer = l\n" TAIL,
+        NULL);
     assert_int_equal(g.forward_count, 4);
     assert_int_equal(fc_attr_of(&g, "z").activation, ACT_LEAKY_RELU);
     assert_true(fc_attr_of(&g, "z").slope == 0.2f);
@@ -176,7 +193,10 @@ static void fuse__activation_in_the_same_layer__goes_into_the_fc(void **state)
 static void fuse__output_read_twice__is_left_alone(void **state)
 {
     (void)state;
-    struct graph g = compiled(HEAD LOOKUP "[fc z]\ninput = e\nunits = 8\nlayer = l\n[relu r]\ninput = z\nlayer = l\n[concat h]\ninput = r, z\n" TAIL, NULL);
+    struct graph g = compiled(
+        HEAD LOOKUP
+        "[fc z]\ninput = e\nunits = 8\nlayer = l\n[relu r]\ninput = z\nlayer = l\n[concat h]\ninput = r, z\n" TAIL,
+        NULL);
     assert_int_equal(g.forward_count, 6);
     assert_int_equal(fc_attr_of(&g, "z").activation, ACT_NONE);
     graph_close(&g);
@@ -195,8 +215,10 @@ static void memory__tensors_alive_together__do_not_overlap(void **state)
     for (int i = 0; i < 4; i++) {
         assert_non_null(found[i]);
         for (int k = 0; k < i; k++) {
-            uint64_t bytes_i = (uint64_t)found[i]->stride * g.header->micro * 4, bytes_k = (uint64_t)found[k]->stride * g.header->micro * 4;
-            assert_true(found[i]->offset + bytes_i <= found[k]->offset || found[k]->offset + bytes_k <= found[i]->offset);
+            uint64_t bytes_i = (uint64_t)found[i]->stride * g.header->micro * 4,
+                     bytes_k = (uint64_t)found[k]->stride * g.header->micro * 4;
+            assert_true(found[i]->offset + bytes_i <= found[k]->offset ||
+                        found[k]->offset + bytes_k <= found[i]->offset);
         }
     }
     graph_close(&g);

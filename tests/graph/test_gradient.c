@@ -1,5 +1,5 @@
-/* Backward against central differences of the summed loss, for every op of ops.def: each case is a model text; every parameter
- * and every number of every row that the input touches is moved by +-STEP. */
+/* Backward against central differences of the summed loss, for every op of ops.def: each case is a model text; every
+ * parameter and every number of every row that the input touches is moved by +-STEP. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,17 +14,25 @@
 #define TOLERANCE 1e-2 /* of the norm of a tensor's gradient */
 #define EXAMPLES  6
 
-#define DATA "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 6\nmicro = 6\noptimizer = sgd 0.1\nseed = 5\n"
-#define TABLE "[table emb]\ndim = 3\n"
-#define OUT   "[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\nlabel = label\n"
+#define DATA                                                                                                           \
+    "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 6\nmicro = 6\noptimizer = sgd 0.1\nseed "  \
+    "= 5\n"
+#define TABLE      "[table emb]\ndim = 3\n"
+#define OUT        "[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\nlabel = label\n"
 #define POOL(pool) DATA TABLE "[embedding h]\ntable = emb\ninput = sparse\npool = " pool "\n" OUT
-/* An activation as the end of an fc; as an op that cannot be fused, because it follows a concat; twice in a row, so that the
- * second fc multiplies by the first one's slope. */
-#define FUSED(act)    DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = dense, e\n[fc h]\ninput = x\nunits = 5\nactivation = " act "\n" OUT
-#define SEPARATE(act) DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = dense, e\n[" act " h]\ninput = x\n" OUT
-#define SECTION(act)  DATA "[fc x]\ninput = dense\nunits = 5\nlayer = a\n[" act " h]\ninput = x\nlayer = a\n" OUT
-#define CHAIN(act)    DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 4\nactivation = " act "\nslope = 0.2\n" \
-                      "[fc h]\ninput = a\nunits = 5\nactivation = " act "\nslope = 0.3\n" OUT
+/* An activation as the end of an fc; as an op that cannot be fused, because it follows a concat; twice in a row, so
+ * that the second fc multiplies by the first one's slope. */
+#define FUSED(act)                                                                                                     \
+    DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = dense, e\n[fc h]\ninput = x\nunits = " \
+               "5\nactivation = " act "\n" OUT
+#define SEPARATE(act)                                                                                                  \
+    DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = dense, e\n[" act " h]\ninput = "       \
+                                                                                                 "x\n" OUT
+#define SECTION(act) DATA "[fc x]\ninput = dense\nunits = 5\nlayer = a\n[" act " h]\ninput = x\nlayer = a\n" OUT
+#define CHAIN(act)                                                                                                     \
+    DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 4\nactivation = " act           \
+               "\nslope = 0.2\n"                                                                                       \
+               "[fc h]\ninput = a\nunits = 5\nactivation = " act "\nslope = 0.3\n" OUT
 
 struct gradient_case {
     const char *name, *text;
@@ -34,7 +42,8 @@ static const struct gradient_case cases[] = {
     {"gradient__pool_mean__equals_central_difference", POOL("mean")},
     {"gradient__pool_max__equals_central_difference", POOL("max")},
     {"gradient__fc_of_columns__equals_central_difference", DATA "[fc h]\ninput = dense\nunits = 4\n" OUT},
-    {"gradient__fc_without_bias__equals_central_difference", DATA "[fc h]\ninput = dense\nunits = 4\nbias = no\nactivation = tanh\n" OUT},
+    {"gradient__fc_without_bias__equals_central_difference",
+     DATA "[fc h]\ninput = dense\nunits = 4\nbias = no\nactivation = tanh\n" OUT},
     {"gradient__relu_fused__equals_central_difference", FUSED("relu")},
     {"gradient__leaky_relu_fused__equals_central_difference", FUSED("leaky_relu\nslope = 0.2")},
     {"gradient__sigmoid_fused__equals_central_difference", FUSED("sigmoid")},
@@ -52,20 +61,24 @@ static const struct gradient_case cases[] = {
     {"gradient__sigmoid_between_fcs__equals_central_difference", CHAIN("sigmoid")},
     {"gradient__tanh_between_fcs__equals_central_difference", CHAIN("tanh")},
     {"gradient__no_activation_between_fcs__equals_central_difference", CHAIN("none")},
-    {"gradient__dropout__equals_central_difference",
-     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n[dropout d]\ninput = x\nrate = 0.4\n"
-                "[fc a]\ninput = d\nunits = 6\nactivation = tanh\n[dropout h]\ninput = a\nrate = 0.3\n" OUT},
+    {"gradient__dropout__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n[dropout d]\ninput = x\nrate = 0.4\n"
+     "[fc a]\ninput = d\nunits = 6\nactivation = tanh\n[dropout h]\ninput = a\nrate = 0.3\n" OUT},
     /* a: by two fcs and a dropout, and twice by one concat. */
     {"gradient__tensor_read_by_several__adds",
      DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 3\nactivation = sigmoid\n"
-                "[fc b]\ninput = a\nunits = 2\nactivation = tanh\n[fc c]\ninput = a\nunits = 2\n[dropout d]\ninput = a\nrate = 0.2\n"
+                "[fc b]\ninput = a\nunits = 2\nactivation = tanh\n[fc c]\ninput = a\nunits = 2\n[dropout d]\ninput = "
+                "a\nrate = 0.2\n"
                 "[sigmoid s]\ninput = a\n[concat h]\ninput = a, b, c, a, d, s, e\n" OUT},
     {"gradient__two_embeddings_over_one_table__adds",
-     DATA TABLE "[table other]\ndim = 2\n[embedding e1]\ntable = emb\ninput = C1..C3\n[embedding e2]\ntable = emb\ninput = C4, C2\npool = max\n"
+     DATA TABLE "[table other]\ndim = 2\n[embedding e1]\ntable = emb\ninput = C1..C3\n[embedding e2]\ntable = "
+                "emb\ninput = C4, C2\npool = max\n"
                 "[embedding e3]\ntable = other\ninput = C2\npool = mean\n[concat h]\ninput = e1, e2, e3\n" OUT},
     {"gradient__deep_and_wide__equals_central_difference",
-     DATA TABLE "[table w]\ndim = 1\n[embedding e]\ntable = emb\ninput = sparse\npool = mean\n[embedding wide]\ntable = w\ninput = sparse\n"
-                "[concat x]\ninput = e, dense\n[fc h1]\ninput = x\nunits = 20\nactivation = relu\n[fc h2]\ninput = h1\nunits = 7\nactivation = relu\n"
+     DATA TABLE "[table w]\ndim = 1\n[embedding e]\ntable = emb\ninput = sparse\npool = mean\n[embedding wide]\ntable "
+                "= w\ninput = sparse\n"
+                "[concat x]\ninput = e, dense\n[fc h1]\ninput = x\nunits = 20\nactivation = relu\n[fc h2]\ninput = "
+                "h1\nunits = 7\nactivation = relu\n"
                 "[concat h]\ninput = h2, wide\n" OUT},
 };
 #define CASE_COUNT (sizeof cases / sizeof *cases)
@@ -93,8 +106,10 @@ static void distance_add(struct rig *r, struct distance *sum, float *x, float gr
     float above = (float)((double)kept + STEP), below = (float)((double)kept - STEP);
     double at_above = loss_at(r, x, above), at_below = loss_at(r, x, below), here = loss_at(r, x, kept);
     double slope = (at_above - at_below) / ((double)above - (double)below);
-    double right = (at_above - here) / ((double)above - (double)kept), left = (here - at_below) / ((double)kept - (double)below);
-    /* A bend of relu or max within the step shows as two different slopes; the gradient is that of the side without it. */
+    double right = (at_above - here) / ((double)above - (double)kept),
+           left = (here - at_below) / ((double)kept - (double)below);
+    /* A bend of relu or max within the step shows as two different slopes; the gradient is that of the side without
+     * it. */
     if (fabs(right - left) > 0.02 * (fabs(right) + fabs(left)) + 1e-3) {
         slope = fabs(right - (double)gradient) < fabs(left - (double)gradient) ? right : left;
         bend_count++;
@@ -108,7 +123,9 @@ static void distance_assert(const struct distance *sum, const char *name)
 {
     double error = sqrt(sum->difference) / (sqrt(sum->norm) + 1e-3);
     if (error > error_worst) error_worst = error;
-    if (!(error < TOLERANCE)) fail_msg("%s: gradient is off by %g of its norm; seed %d, step %g, tolerance %g", name, error, SEED, STEP, TOLERANCE);
+    if (!(error < TOLERANCE))
+        fail_msg("%s: gradient is off by %g of its norm; seed %d, step %g, tolerance %g", name, error, SEED, STEP,
+                 TOLERANCE);
 }
 
 static void graph_of(struct graph *g, const char *text)
@@ -131,7 +148,8 @@ static void gradient__case__equals_central_difference(void **state)
         if (t->kind != TENSOR_PARAM) continue;
         assert_int_not_equal(t->grad, GRAPH_NONE);
         struct distance sum = {0};
-        for (uint64_t k = 0; k < (uint64_t)t->rows * t->cols; k++) distance_add(&r, &sum, &r.param[t->offset + k], r.param_grad[t->offset + k]);
+        for (uint64_t k = 0; k < (uint64_t)t->rows * t->cols; k++)
+            distance_add(&r, &sum, &r.param[t->offset + k], r.param_grad[t->offset + k]);
         distance_assert(&sum, graph_string(&g, t->name));
     }
     for (uint32_t i = 0; i < g.table_count; i++) {
@@ -177,7 +195,8 @@ static void compile_fuse__activation_behind_fc__is_merged(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char text[1024];
         struct graph g;
-        snprintf(text, sizeof text, DATA "[fc x]\ninput = dense\nunits = 5\nlayer = a\n[%s h]\ninput = x\nlayer = a\n" OUT, names[i]);
+        snprintf(text, sizeof text,
+                 DATA "[fc x]\ninput = dense\nunits = 5\nlayer = a\n[%s h]\ninput = x\nlayer = a\n" OUT, names[i]);
         graph_of(&g, text);
         assert_int_equal(g.forward_count, 3);
         struct fc_attr first, second;
@@ -196,8 +215,8 @@ static void ops_def__every_op__has_a_case(void **state)
     (void)state;
     for (uint32_t i = 0; i < OP_ID_COUNT; i++)
         if (!op_is_seen[i]) fail_msg("no case has an op %s", op_table[i].name);
-    printf("# gradients: seed %d, step %g, tolerance %g of the norm, worst %.1e; %u numbers, %u of them at a bend\n", SEED, STEP, TOLERANCE,
-           error_worst, point_count, bend_count);
+    printf("# gradients: seed %d, step %g, tolerance %g of the norm, worst %.1e; %u numbers, %u of them at a bend\n",
+           SEED, STEP, TOLERANCE, error_worst, point_count, bend_count);
     assert_true(bend_count < point_count / 50);
 }
 
@@ -206,7 +225,8 @@ int main(void)
     struct CMUnitTest tests[CASE_COUNT + 3];
     memset(tests, 0, sizeof tests);
     for (size_t i = 0; i < CASE_COUNT; i++)
-        tests[i] = (struct CMUnitTest){cases[i].name, gradient__case__equals_central_difference, NULL, NULL, (void *)(uintptr_t)&cases[i]};
+        tests[i] = (struct CMUnitTest){cases[i].name, gradient__case__equals_central_difference, NULL, NULL,
+                                       (void *)(uintptr_t)&cases[i]};
     tests[CASE_COUNT] = (struct CMUnitTest)cmocka_unit_test(backward__second_micro_batch__adds_to_the_lane);
     tests[CASE_COUNT + 1] = (struct CMUnitTest)cmocka_unit_test(compile_fuse__activation_behind_fc__is_merged);
     tests[CASE_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(ops_def__every_op__has_a_case);

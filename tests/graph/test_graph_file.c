@@ -1,6 +1,6 @@
-/* The graph file: what is written is what is read, and no damaged file is taken for a graph. Where the checksum does not protect,
- * because it was computed after the damage, a graph that is accepted must still keep its kernels within their memory
- * (tests/graph/rig.h; run under AddressSanitizer). */
+/* The graph file: what is written is what is read, and no damaged file is taken for a graph. Where the checksum does
+ * not protect, because it was computed after the damage, a graph that is accepted must still keep its kernels within
+ * their memory (tests/graph/rig.h; run under AddressSanitizer). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,11 +11,12 @@
 
 #include "tests/graph/rig.h"
 
-static const char text[] = "[model]\nname = small\n[data]\ndense = I1..I2\nsparse = C1..C3\nids_max = 2\n"
-                           "[table emb]\ndim = 2\noptimizer = adam 0.1\n[embedding e]\ntable = emb\ninput = C1, C3\npool = max\n"
-                           "[embedding f]\ntable = emb\ninput = C2\npool = mean\n[concat x]\ninput = e, f, dense\n[dropout d]\ninput = x\n"
-                           "[fc h]\ninput = d\nunits = 3\nactivation = relu\n[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\n"
-                           "[train]\nbatch = 8\nmicro = 2\nlanes = 2\n";
+static const char text[] =
+    "[model]\nname = small\n[data]\ndense = I1..I2\nsparse = C1..C3\nids_max = 2\n"
+    "[table emb]\ndim = 2\noptimizer = adam 0.1\n[embedding e]\ntable = emb\ninput = C1, C3\npool = max\n"
+    "[embedding f]\ntable = emb\ninput = C2\npool = mean\n[concat x]\ninput = e, f, dense\n[dropout d]\ninput = x\n"
+    "[fc h]\ninput = d\nunits = 3\nactivation = relu\n[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\n"
+    "[train]\nbatch = 8\nmicro = 2\nlanes = 2\n";
 
 static void graph_of(struct graph *g)
 {
@@ -43,7 +44,10 @@ static void checksum_renew(uint8_t *image, size_t bytes)
     memcpy(image + at, &checksum, sizeof checksum);
 }
 
-static void path_make(char path[64], const char *name) { snprintf(path, 64, "/tmp/test_graph_file_%ld_%s", (long)getpid(), name); }
+static void path_make(char path[64], const char *name)
+{
+    snprintf(path, 64, "/tmp/test_graph_file_%ld_%s", (long)getpid(), name);
+}
 
 static void bytes_write(const char *path, const void *data, size_t bytes)
 {
@@ -125,7 +129,8 @@ static void graph_open_memory__any_byte_flipped__is_refused(void **state)
             image[i] ^= (uint8_t)(1u << bit);
             status st = graph_open_memory(&g, "memory", image, bytes);
             if (st != ST_INVALID && st != ST_CORRUPT) fail_msg("byte %zu, bit %u: status %d", i, bit, st);
-            if (strncmp(status_message(), "memory: byte ", 13) != 0 || strstr(status_message(), "expected") == NULL) fail_msg("%s", status_message());
+            if (strncmp(status_message(), "memory: byte ", 13) != 0 || strstr(status_message(), "expected") == NULL)
+                fail_msg("%s", status_message());
             assert_null(g.header);
             image[i] ^= (uint8_t)(1u << bit);
         }
@@ -184,7 +189,8 @@ static void graph_open_memory__damage_with_a_right_checksum__stays_in_bounds(voi
     uint8_t *image = image_of(&bytes);
     for (size_t i = 0; i < bytes; i++) {
         uint8_t kept = image[i];
-        const uint8_t values[] = {kept ^ 0x80, kept ^ 1, kept ^ 2, 0xff, 0, (uint8_t)(kept - 1), (uint8_t)(kept + 1), (uint8_t)(kept + 64)};
+        const uint8_t values[] = {
+            kept ^ 0x80, kept ^ 1, kept ^ 2, 0xff, 0, (uint8_t)(kept - 1), (uint8_t)(kept + 1), (uint8_t)(kept + 64)};
         for (size_t k = 0; k < sizeof values; k++) {
             if (values[k] == kept) continue;
             image[i] = values[k];
@@ -194,7 +200,8 @@ static void graph_open_memory__damage_with_a_right_checksum__stays_in_bounds(voi
         image[i] = kept;
     }
     assert_true(damaged_run(image, bytes));
-    printf("# %zu of %zu damaged graphs were refused; the others ran within their memory\n", tried_count - accepted_count, tried_count);
+    printf("# %zu of %zu damaged graphs were refused; the others ran within their memory\n",
+           tried_count - accepted_count, tried_count);
     free(image);
 }
 
@@ -204,7 +211,8 @@ static void graph_open_memory__words_replaced__stays_in_bounds(void **state)
     (void)state;
     size_t bytes;
     uint8_t *image = image_of(&bytes);
-    static const uint32_t awkward[] = {0, 1, 2, 3, 7, 16, 0x7fffffff, 0x80000000, 0xffffffff, 0xfffffffe, 1u << 24, 0x00010001};
+    static const uint32_t awkward[] = {0,          1,          2,          3,          7,        16,
+                                       0x7fffffff, 0x80000000, 0xffffffff, 0xfffffffe, 1u << 24, 0x00010001};
     for (size_t i = 32; i + 4 <= bytes; i += 4) {
         uint32_t kept;
         memcpy(&kept, image + i, 4);
@@ -232,7 +240,8 @@ static void graph_open_memory__wrong_records__are_named(void **state)
     const struct graph_node *fc = nodes, *concat = nodes;
     while (fc->op != OP_ID_fc) fc++;
     while (concat->op != OP_ID_concat) concat++;
-    struct graph_tensor *weight = &tensors[args[fc->arg_begin + 1]], *joined = &tensors[args[concat->arg_begin + concat->input_count]];
+    struct graph_tensor *weight = &tensors[args[fc->arg_begin + 1]],
+                        *joined = &tensors[args[concat->arg_begin + concat->input_count]];
     const struct {
         uint32_t *word, value;
         const char *says;
@@ -269,7 +278,8 @@ static void graph_open_memory__wrong_records__are_named(void **state)
         checksum_renew(image, bytes);
         struct graph g;
         if (graph_open_memory(&g, "memory", image, bytes) != ST_INVALID) fail_msg("case %zu is accepted", i);
-        if (strstr(status_message(), cases[i].says) == NULL) fail_msg("case %zu: expected \"%s\" in \"%s\"", i, cases[i].says, status_message());
+        if (strstr(status_message(), cases[i].says) == NULL)
+            fail_msg("case %zu: expected \"%s\" in \"%s\"", i, cases[i].says, status_message());
         *cases[i].word = kept;
         if (cases[i].also) *cases[i].also = also_kept;
     }
@@ -281,9 +291,10 @@ static void graph_table_serves__two_embeddings__are_joined(void **state)
     (void)state;
     struct graph g;
     uint8_t serves[3] = {9, 9, 9};
-    static const char two[] = "[data]\nsparse = C1..C3\n[table a]\ndim = 1\n[table b]\ndim = 1\n[embedding e]\ntable = a\ninput = C1\n"
-                              "[embedding f]\ntable = b\ninput = C1, C2\n[embedding g]\ntable = a\ninput = C3\n[concat x]\ninput = e, f, g\n"
-                              "[fc z]\ninput = x\nunits = 1\n[loss bce]\ninput = z\n";
+    static const char two[] =
+        "[data]\nsparse = C1..C3\n[table a]\ndim = 1\n[table b]\ndim = 1\n[embedding e]\ntable = a\ninput = C1\n"
+        "[embedding f]\ntable = b\ninput = C1, C2\n[embedding g]\ntable = a\ninput = C3\n[concat x]\ninput = e, f, g\n"
+        "[fc z]\ninput = x\nunits = 1\n[loss bce]\ninput = z\n";
     if (graph_compile(&g, "test.cfg", two, strlen(two), NULL, 0) != ST_OK) fail_msg("%s", status_message());
     graph_table_serves(&g, 0, serves);
     assert_memory_equal(serves, ((uint8_t[]){1, 0, 1}), 3);

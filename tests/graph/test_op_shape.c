@@ -1,5 +1,5 @@
-/* Shape rules, which are also what stands between a hostile file and the kernels: good shapes give the right tensors, bad
- * attributes and inputs a sentence. And single forward passes with known results. */
+/* Shape rules, which are also what stands between a hostile file and the kernels: good shapes give the right
+ * tensors, bad attributes and inputs a sentence. And single forward passes with known results. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,8 @@
 static const struct graph_table tables[2] = {{.dim = 4}, {.dim = 7}};
 
 /* Runs a shape rule over attributes and inputs; a failure must carry the words. */
-static struct op_shape shape_of(op_id op, const void *attr, size_t attr_bytes, const uint32_t *cols, uint32_t count, const char *says)
+static struct op_shape shape_of(op_id op, const void *attr, size_t attr_bytes, const uint32_t *cols, uint32_t count,
+                                const char *says)
 {
     uint8_t bytes[NODE_ATTR_BYTES] = {0};
     memcpy(bytes, attr, attr_bytes);
@@ -20,7 +21,8 @@ static struct op_shape shape_of(op_id op, const void *attr, size_t attr_bytes, c
     status st = op_table[op].shape(&s, tables, 2);
     if (says == NULL && st != ST_OK) fail_msg("%s: %s", op_table[op].name, status_message());
     if (says != NULL && st != ST_INVALID) fail_msg("%s: expected a failure with \"%s\"", op_table[op].name, says);
-    if (says != NULL && strstr(status_message(), says) == NULL) fail_msg("%s: expected \"%s\" in \"%s\"", op_table[op].name, says, status_message());
+    if (says != NULL && strstr(status_message(), says) == NULL)
+        fail_msg("%s: expected \"%s\" in \"%s\"", op_table[op].name, says, status_message());
     return s;
 }
 
@@ -146,9 +148,10 @@ static void bce_logits_shape__other_than_one_column__is_refused(void **state)
     shape_of(OP_ID_bce_logits, "", 0, COLS(1), "found 1 inputs");
 }
 
-/* --- forward passes with known results -------------------------------------------------------------------------------------- */
+/* --- forward passes with known results -------------------------------------------------------- */
 
-/* A graph of one node, whose input is tensor 0 (and 1) and whose output is the last; every tensor [2, 4] or what the test says. */
+/* A graph of one node, whose input is tensor 0 (and 1) and whose output is the last; every tensor [2, 4] or what the
+ * test says. */
 struct single {
     struct graph_tensor tensors[4];
     uint32_t args[4];
@@ -165,8 +168,14 @@ static void single_open(struct single *x, op_id op, const void *attr, size_t att
     for (uint32_t i = 0; i < 4; i++) x->args[i] = i, x->tensors[i].grad = GRAPH_NONE;
     x->node = (struct graph_node){.op = op, .other = GRAPH_NONE, .input_count = input_count, .output_count = 1};
     memcpy(x->node.attr, attr, attr_bytes);
-    x->graph = (struct graph){.tensors = x->tensors, .args = x->args, .nodes = &x->node, .node_count = 1, .forward_count = 1, .tensor_count = 4};
-    x->context = (struct op_context){.graph = &x->graph, .tensor = x->views, .batch = &x->batch, .seed = 1, .training = true};
+    x->graph = (struct graph){.tensors = x->tensors,
+                              .args = x->args,
+                              .nodes = &x->node,
+                              .node_count = 1,
+                              .forward_count = 1,
+                              .tensor_count = 4};
+    x->context =
+        (struct op_context){.graph = &x->graph, .tensor = x->views, .batch = &x->batch, .seed = 1, .training = true};
 }
 
 static void single_run(struct single *x) { op_table[x->node.op].forward(&x->context, &x->node); }
@@ -194,8 +203,12 @@ static void activations_forward__known_inputs__known_outputs(void **state)
         single_run(&x);
         for (int i = 0; i < 8; i++) {
             double expected = cases[k].out[i];
-            bool same = isnan(expected) ? isnan(out[i]) : isinf(expected) ? (double)out[i] == expected : fabs((double)out[i] - expected) <= 6e-8 * fabs(expected);
-            if (!same) fail_msg("%s(%g): expected %.9g, found %.9g", op_table[cases[k].op].name, (double)in[i], expected, (double)out[i]);
+            bool same = isnan(expected)   ? isnan(out[i])
+                        : isinf(expected) ? (double)out[i] == expected
+                                          : fabs((double)out[i] - expected) <= 6e-8 * fabs(expected);
+            if (!same)
+                fail_msg("%s(%g): expected %.9g, found %.9g", op_table[cases[k].op].name, (double)in[i], expected,
+                         (double)out[i]);
         }
     }
 }
@@ -205,7 +218,8 @@ static void tanh_forward__everywhere__is_within_an_ulp(void **state)
     (void)state;
     double worst = 0;
     for (double x = 1e-6; x < 12; x *= 1.001) {
-        double expected = tanh((double)(float)x), error = fabs((double)activation_apply(ACT_TANH, 0, (float)x) - expected) / expected;
+        double expected = tanh((double)(float)x),
+               error = fabs((double)activation_apply(ACT_TANH, 0, (float)x) - expected) / expected;
         if (error > worst) worst = error;
     }
     if (worst > 6.1e-8) fail_msg("relative error of %g", worst);
@@ -217,8 +231,14 @@ static void bce_logits_forward__extreme_logits__are_finite(void **state)
     static const struct {
         float z, y;
         double loss;
-    } cases[] = {{0, 0, 0.6931471805599453},     {0, 1, 0.6931471805599453}, {100, 1, 3.720075976020836e-44}, {100, 0, 100}, {-100, 1, 100},
-                 {-1e30f, 1, 1.0000000150474662e30}, {-1e30f, 0, 0},         {2, 0.25f, 2 * 0.75 + 0.12692801104297263}};
+    } cases[] = {{0, 0, 0.6931471805599453},
+                 {0, 1, 0.6931471805599453},
+                 {100, 1, 3.720075976020836e-44},
+                 {100, 0, 100},
+                 {-100, 1, 100},
+                 {-1e30f, 1, 1.0000000150474662e30},
+                 {-1e30f, 0, 0},
+                 {2, 0.25f, 2 * 0.75 + 0.12692801104297263}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct single x;
         float z = cases[i].z, y = cases[i].y, out;
@@ -276,8 +296,10 @@ static void embed_bag_forward__each_pool__by_hand(void **state)
     uint32_t unique_of[] = {0, 1, 0, 2, 0}, key_begin[] = {0, 2, 2, 3, 5};
     struct ticket_table table = {.unique_of = unique_of, .span = span, .unique_count = 3};
     struct ticket ticket = {1, &table};
-    static const float expected[3][8] = {{4, -6, 0, 0, 1, -2, 2, -10}, {2, -3, 0, 0, 1, -2, 1, -5}, {3, -2, 0, 0, 1, -2, 1, -2}};
-    static const uint32_t expected_argmax[8] = {1, 0, ROW_NONE, ROW_NONE, 2, 2, 3, 4}; /* the first of equals wins: 3, not 4 */
+    static const float expected[3][8] = {
+        {4, -6, 0, 0, 1, -2, 2, -10}, {2, -3, 0, 0, 1, -2, 1, -5}, {3, -2, 0, 0, 1, -2, 1, -2}};
+    static const uint32_t expected_argmax[8] = {1, 0, ROW_NONE, ROW_NONE,
+                                                2, 2, 3,        4}; /* the first of equals wins: 3, not 4 */
     for (uint32_t pool = 0; pool < 3; pool++) {
         struct single x;
         struct embed_bag_attr attr = {.table = 0, .pool = pool, .dim = 2};

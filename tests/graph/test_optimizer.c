@@ -78,15 +78,16 @@ static double reference_step(const struct graph_optimizer *o, double w, double s
     default:
         s[0] = (double)p[0] * s[0] + (1 - (double)p[0]) * g;
         s[1] = (double)p[1] * s[1] + (1 - (double)p[1]) * g * g;
-        return w - (double)o->learning_rate * (s[0] / (1 - pow((double)p[0], t))) / (sqrt(s[1] / (1 - pow((double)p[1], t))) + (double)p[2]);
+        return w - (double)o->learning_rate * (s[0] / (1 - pow((double)p[0], t))) /
+                       (sqrt(s[1] / (1 - pow((double)p[1], t))) + (double)p[2]);
     }
 }
 
 static void optimizer_update__many_steps__follow_the_rule_in_double(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"sgd 0.01", "adagrad 0.05", "adagrad 0.02 initial_accumulator=0.1 eps=1e-6", "adam 0.01",
-                                        "adam 0.003 beta1=0.5 beta2=0.99 eps=1e-4"};
+    static const char *const texts[] = {"sgd 0.01", "adagrad 0.05", "adagrad 0.02 initial_accumulator=0.1 eps=1e-6",
+                                        "adam 0.01", "adam 0.003 beta1=0.5 beta2=0.99 eps=1e-4"};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         struct graph_optimizer o = parsed(texts[k]);
         const struct optimizer *rule = &optimizer_table[o.kind];
@@ -100,7 +101,8 @@ static void optimizer_update__many_steps__follow_the_rule_in_double(void **state
         for (uint32_t t = 1; t <= STEPS; t++) {
             for (uint32_t i = 0; i < COUNT; i++) grad[i] = rig_value(&random, 4);
             rule->update(&o, weight, moments, grad, COUNT, 0.25f, t);
-            for (uint32_t i = 0; i < COUNT; i++) reference[i] = reference_step(&o, reference[i], s[i], (double)grad[i] * 0.25, t);
+            for (uint32_t i = 0; i < COUNT; i++)
+                reference[i] = reference_step(&o, reference[i], s[i], (double)grad[i] * 0.25, t);
         }
         for (uint32_t i = 0; i < COUNT; i++) near((double)weight[i], reference[i], 1e-4);
     }
@@ -160,12 +162,14 @@ static void optimizer_parse__bad_text__says_what_is_wrong(void **state)
         {"sgd 0.1 eps=1", "expected nothing after sgd's learning rate"},
         {"adagrad 0.1 eps=0", "eps of"},
         {"adagrad 0.1 eps=1e-400", "eps of"},
-        {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 1", "expected one of"},
+        {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 1",
+         "expected one of"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph_optimizer o;
         assert_int_equal(optimizer_parse(cases[i].text, &o), ST_INVALID);
-        if (strstr(status_message(), cases[i].says) == NULL) fail_msg("\"%s\": expected \"%s\" in \"%s\"", cases[i].text, cases[i].says, status_message());
+        if (strstr(status_message(), cases[i].says) == NULL)
+            fail_msg("\"%s\": expected \"%s\" in \"%s\"", cases[i].text, cases[i].says, status_message());
     }
 }
 
@@ -180,7 +184,8 @@ static void init_parse__texts__give_init_and_scale(void **state)
     assert_true(init == INIT_NORMAL && scale == 2);
     assert_int_equal(init_parse("zeros", &init, &scale), ST_OK);
     assert_true(init == INIT_ZEROS && scale == 0);
-    static const char *const bad[] = {"", "uniform", "unifrom 1", "uniform -1", "uniform nan", "uniform 1e7", "uniform 1 2", "zeros 0", "x"};
+    static const char *const bad[] = {
+        "", "uniform", "unifrom 1", "uniform -1", "uniform nan", "uniform 1e7", "uniform 1 2", "zeros 0", "x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal(init_parse(bad[i], &init, &scale), ST_INVALID);
         assert_non_null(strstr(status_message(), "expected"));

@@ -8,12 +8,13 @@
 
 #define TEST_MICRO 64u
 
-static const struct example_shape criteo_shape = { .dense_count = 13, .dense_stride = 16, .field_count = 26, .key_count_max = 26 };
+static const struct example_shape criteo_shape = {
+    .dense_count = 13, .dense_stride = 16, .field_count = 26, .key_count_max = 26};
 
 static inline struct reader_options criteo_options(const char *paths)
 {
     return (struct reader_options){
-        .format = READER_CRITEO, .paths = paths, .schema = { .example = criteo_shape }, .part = "test" };
+        .format = READER_CRITEO, .paths = paths, .schema = {.example = criteo_shape}, .part = "test"};
 }
 
 /* One line: label, thirteen times `integer`, C1 = "c1_N", …, C26 = "c26_N", no line end. Returns its bytes. */
@@ -56,15 +57,12 @@ struct test_batch {
 
 static inline void test_batch_open(struct test_batch *b, struct example_shape shape, uint32_t micro)
 {
-    struct batch_shape batch = { .batch = micro, .micro = micro, .lanes = 1 };
+    struct batch_shape batch = {.batch = micro, .micro = micro, .lanes = 1};
     assert_ok(arena_open(&b->arena, "test", micro_batch_bytes(batch, shape)));
     micro_batch_place(&b->m, &b->arena, batch, shape);
 }
 
-static inline void test_batch_close(struct test_batch *b)
-{
-    arena_close(&b->arena);
-}
+static inline void test_batch_close(struct test_batch *b) { arena_close(&b->arena); }
 
 /* The number of the line an example came from, by its untransformed I1; checks the rest of it. */
 static inline uint64_t example_check(const struct micro_batch *m, uint32_t example)
@@ -83,7 +81,8 @@ static inline uint64_t example_check(const struct micro_batch *m, uint32_t examp
     return n;
 }
 
-/* Reads at most `limit` examples of the pass, in micro-batches of different sizes, into numbers; returns how many came. */
+/* Reads at most `limit` examples of the pass, in micro-batches of different sizes, into numbers; returns how many
+ * came. */
 static inline size_t pass_numbers(struct reader *reader, uint64_t *number, size_t limit)
 {
     struct test_batch b;

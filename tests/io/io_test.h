@@ -21,14 +21,14 @@
 #include "engine/base/batch.h"
 #include "engine/base/status.h"
 
-#define assert_ok(call)                                                                                            \
-    do {                                                                                                           \
-        if ((call) != ST_OK) fail_msg("%s: %s", #call, status_message());                                          \
+#define assert_ok(call)                                                                                                \
+    do {                                                                                                               \
+        if ((call) != ST_OK) fail_msg("%s: %s", #call, status_message());                                              \
     } while (0)
-#define assert_fails(code, words, call)                                                                            \
-    do {                                                                                                           \
-        assert_int_equal((call), ST_##code);                                                                       \
-        if (!strstr(status_message(), (words))) fail_msg("\"%s\" lacks \"%s\"", status_message(), (words));        \
+#define assert_fails(code, words, call)                                                                                \
+    do {                                                                                                               \
+        assert_int_equal((call), ST_##code);                                                                           \
+        if (!strstr(status_message(), (words))) fail_msg("\"%s\" lacks \"%s\"", status_message(), (words));            \
     } while (0)
 
 static char test_directory[512];
@@ -76,15 +76,12 @@ static inline const char *test_file(const char *name, const void *data, size_t b
     return path;
 }
 
-static inline const char *test_text(const char *name, const char *text)
-{
-    return test_file(name, text, strlen(text));
-}
+static inline const char *test_text(const char *name, const char *text) { return test_file(name, text, strlen(text)); }
 
 /* The data as one gzip member; yours: free. */
 static inline uint8_t *test_gzip(const void *data, size_t bytes, size_t *out_bytes)
 {
-    z_stream z = { .next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)bytes };
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)bytes};
     assert_int_equal(deflateInit2(&z, 6, Z_DEFLATED, 16 + 15, 8, Z_DEFAULT_STRATEGY), Z_OK);
     size_t room = deflateBound(&z, (uLong)bytes);
     uint8_t *out = malloc(room);

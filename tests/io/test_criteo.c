@@ -37,12 +37,21 @@ static size_t line_of(char *out, const char *label, const char *const integer[13
     return (size_t)(at - out);
 }
 
-static const char *const extremes[13] = { "0",        "-1",        "",
-                                          "12345678", "123456789", "-99999999",
-                                          "4095",     "4096",      "9223372036854775807",
-                                          "-9223372036854775808", "0000000000000000000000000000012", "-0", "7" };
-static const double extreme_values[13] = { 0,    -1,   0,  12345678, 123456789, -99999999, 4095,
-                                           4096, 9223372036854775807.0, -9223372036854775808.0, 12, 0, 7 };
+static const char *const extremes[13] = {"0",
+                                         "-1",
+                                         "",
+                                         "12345678",
+                                         "123456789",
+                                         "-99999999",
+                                         "4095",
+                                         "4096",
+                                         "9223372036854775807",
+                                         "-9223372036854775808",
+                                         "0000000000000000000000000000012",
+                                         "-0",
+                                         "7"};
+static const double extreme_values[13] = {
+    0, -1, 0, 12345678, 123456789, -99999999, 4095, 4096, 9223372036854775807.0, -9223372036854775808.0, 12, 0, 7};
 
 static void criteo_parse__integers_of_all_lengths__are_exact(void **state)
 {
@@ -148,8 +157,8 @@ static void criteo_parse__any_bytes_in_a_category__make_its_key(void **state)
 static void criteo_parse__fewer_columns_in_the_graph__keep_their_keys(void **state)
 {
     (void)state;
-    static const uint32_t dense_column[] = { 4, 0 }, field_column[] = { 25, 2, 7 };
-    const struct example_shape shape = { .dense_count = 2, .dense_stride = 2, .field_count = 3, .key_count_max = 3 };
+    static const uint32_t dense_column[] = {4, 0}, field_column[] = {25, 2, 7};
+    const struct example_shape shape = {.dense_count = 2, .dense_stride = 2, .field_count = 3, .key_count_max = 3};
     struct test_batch b;
     char line[1024];
     char *at = line + sprintf(line, "1");
@@ -169,14 +178,15 @@ static void criteo_parse__fewer_columns_in_the_graph__keep_their_keys(void **sta
     /* A bad integer counts, although the graph does not use it. */
     char *bad = strstr(line, "\t20\t");
     bad[1] = 'x';
-    assert_fails(INVALID, "column 3 (I2): expected an integer, found \"x0\"", read_line(options, line, (size_t)(at - line), &b));
+    assert_fails(INVALID, "column 3 (I2): expected an integer, found \"x0\"",
+                 read_line(options, line, (size_t)(at - line), &b));
     test_batch_close(&b);
 }
 
 static void criteo_open__column_out_of_range__is_invalid(void **state)
 {
     (void)state;
-    uint32_t column[26] = { 13 };
+    uint32_t column[26] = {13};
     struct reader *reader;
     struct reader_options options = criteo_options(criteo_file("some", 1));
     options.schema.dense_column = column;
@@ -184,7 +194,8 @@ static void criteo_open__column_out_of_range__is_invalid(void **state)
     options.schema.dense_column = NULL;
     column[0] = 26;
     options.schema.field_column = column;
-    assert_fails(INVALID, "criteo has 26 categorical columns; the graph uses number 27", reader_open(&reader, &options));
+    assert_fails(INVALID, "criteo has 26 categorical columns; the graph uses number 27",
+                 reader_open(&reader, &options));
 }
 
 static void criteo_parse__no_label__is_read_where_it_is_optional(void **state)
@@ -195,7 +206,8 @@ static void criteo_parse__no_label__is_read_where_it_is_optional(void **state)
     size_t bytes = criteo_line(line, "", "8", 8);
     test_batch_open(&b, criteo_shape, TEST_MICRO);
     struct reader_options options = criteo_options(NULL);
-    assert_fails(INVALID, "line.tsv:2: column 1 (label): expected 0 or 1, found nothing", read_line(options, line, bytes, &b));
+    assert_fails(INVALID, "line.tsv:2: column 1 (label): expected 0 or 1, found nothing",
+                 read_line(options, line, bytes, &b));
     assert_fails(INVALID, "line.tsv:2: expected 40 columns separated by tabs, found 39",
                  read_line(options, line + 1, bytes - 1, &b));
     options.label_optional = true;
@@ -208,7 +220,8 @@ static void criteo_parse__no_label__is_read_where_it_is_optional(void **state)
     assert_int_equal(example_check(&b.m, 0), 9);
     /* Columns are counted as they are in the line. */
     bytes = criteo_line(line, "", "x", 9);
-    assert_fails(INVALID, "column 1 (I1): expected an integer, found \"x\"", read_line(options, line + 1, bytes - 1, &b));
+    assert_fails(INVALID, "column 1 (I1): expected an integer, found \"x\"",
+                 read_line(options, line + 1, bytes - 1, &b));
     test_batch_close(&b);
 }
 
@@ -218,31 +231,33 @@ static void criteo_parse__bad_line__says_what_is_wrong(void **state)
     static const struct {
         const char *label, *integer, *message;
     } cases[] = {
-        { "2", "1", "column 1 (label): expected 0 or 1, found \"2\"" },
-        { "0.5", "1", "column 1 (label): expected 0 or 1, found \"0.5\"" },
-        { "\xef\xbb\xbf"
-          "1",
-          "1", "column 1 (label): expected 0 or 1, found \"\\xef\\xbb\\xbf1\"" },
-        { "1", "abc", "column 2 (I1): expected an integer, found \"abc\"" },
-        { "1", "-", "column 2 (I1): expected an integer, found \"-\"" },
-        { "1", "--1", "column 2 (I1): expected an integer, found \"--1\"" },
-        { "1", "+1", "column 2 (I1): expected an integer, found \"+1\"" },
-        { "1", "1.0", "column 2 (I1): expected an integer, found \"1.0\"" },
-        { "1", " 1", "column 2 (I1): expected an integer, found \" 1\"" },
-        { "1", "1\r", "column 2 (I1): expected an integer, found \"1\\x0d\"" },
-        { "1", "1234567:", "column 2 (I1): expected an integer, found \"1234567:\"" },
-        { "1", "/2345678", "column 2 (I1): expected an integer, found \"/2345678\"" },
-        { "1", "\xb1", "column 2 (I1): expected an integer, found \"\\xb1\"" },
-        { "1", "\xff\xff\xff\xff\xff\xff\xff\xff", "column 2 (I1): expected an integer, found \"\\xff\\xff" },
-        { "1", "12345678901x", "column 2 (I1): expected an integer, found \"12345678901x\"" },
-        { "1", "9223372036854775808", "column 2 (I1): expected an integer of at most 64 bits, found \"9223372036854775808\"" },
-        { "1", "-9223372036854775809", "column 2 (I1): expected an integer of at most 64 bits, found \"-9223372036854775809\"" },
-        { "1", "99999999999999999999", "column 2 (I1): expected an integer of at most 64 bits" },
-        { "1", "18446744073709551617", "column 2 (I1): expected an integer of at most 64 bits" },
-        { "1", "\"\\0123456789012345678901234567890123456789",
-          "expected an integer, found \"\\\"\\\\01234567890123456789012345678901234567...\"" },
-        { "1\t", "1", "expected 40 columns separated by tabs, found 41" },
-        { "1", "\t\t\t\t\t\t", "expected 40 columns separated by tabs, found 118" },
+        {"2", "1", "column 1 (label): expected 0 or 1, found \"2\""},
+        {"0.5", "1", "column 1 (label): expected 0 or 1, found \"0.5\""},
+        {"\xef\xbb\xbf"
+         "1",
+         "1", "column 1 (label): expected 0 or 1, found \"\\xef\\xbb\\xbf1\""},
+        {"1", "abc", "column 2 (I1): expected an integer, found \"abc\""},
+        {"1", "-", "column 2 (I1): expected an integer, found \"-\""},
+        {"1", "--1", "column 2 (I1): expected an integer, found \"--1\""},
+        {"1", "+1", "column 2 (I1): expected an integer, found \"+1\""},
+        {"1", "1.0", "column 2 (I1): expected an integer, found \"1.0\""},
+        {"1", " 1", "column 2 (I1): expected an integer, found \" 1\""},
+        {"1", "1\r", "column 2 (I1): expected an integer, found \"1\\x0d\""},
+        {"1", "1234567:", "column 2 (I1): expected an integer, found \"1234567:\""},
+        {"1", "/2345678", "column 2 (I1): expected an integer, found \"/2345678\""},
+        {"1", "\xb1", "column 2 (I1): expected an integer, found \"\\xb1\""},
+        {"1", "\xff\xff\xff\xff\xff\xff\xff\xff", "column 2 (I1): expected an integer, found \"\\xff\\xff"},
+        {"1", "12345678901x", "column 2 (I1): expected an integer, found \"12345678901x\""},
+        {"1", "9223372036854775808",
+         "column 2 (I1): expected an integer of at most 64 bits, found \"9223372036854775808\""},
+        {"1", "-9223372036854775809",
+         "column 2 (I1): expected an integer of at most 64 bits, found \"-9223372036854775809\""},
+        {"1", "99999999999999999999", "column 2 (I1): expected an integer of at most 64 bits"},
+        {"1", "18446744073709551617", "column 2 (I1): expected an integer of at most 64 bits"},
+        {"1", "\"\\0123456789012345678901234567890123456789",
+         "expected an integer, found \"\\\"\\\\01234567890123456789012345678901234567...\""},
+        {"1\t", "1", "expected 40 columns separated by tabs, found 41"},
+        {"1", "\t\t\t\t\t\t", "expected 40 columns separated by tabs, found 118"},
     };
     struct test_batch b;
     test_batch_open(&b, criteo_shape, TEST_MICRO);
@@ -250,7 +265,8 @@ static void criteo_parse__bad_line__says_what_is_wrong(void **state)
         char line[4096], message[1024];
         size_t bytes = criteo_line(line, cases[i].label, cases[i].integer, 1);
         snprintf(message, sizeof message, "line.tsv:2: %s", cases[i].message);
-        if (strncmp(cases[i].message, "expected an", 11) == 0) snprintf(message, sizeof message, "%s", cases[i].message);
+        if (strncmp(cases[i].message, "expected an", 11) == 0)
+            snprintf(message, sizeof message, "%s", cases[i].message);
         assert_fails(INVALID, message, read_line(criteo_options(NULL), line, bytes, &b));
         assert_int_equal(b.m.example_count, 0);
         assert_int_equal(b.m.key_count, 0);

@@ -164,7 +164,7 @@ static void bad_line_check(const char *bad, size_t bad_bytes, const char *words)
     assert_true(end);
     assert_int_equal(b.m.example_count, 4);
     assert_int_equal(b.m.key_count, 3 * 26);
-    const uint8_t is_bad[] = { 0, 0, 1, 0 };
+    const uint8_t is_bad[] = {0, 0, 1, 0};
     assert_memory_equal(b.m.is_bad, is_bad, 4);
     assert_int_equal(example_check(&b.m, 1), 1);
     assert_int_equal(example_check(&b.m, 3), 2);
@@ -195,7 +195,7 @@ static void reader_fill__line_too_long__is_a_bad_line(void **state)
     bad_line_check(line, bytes - 1, "expected 40 columns separated by tabs, found 1");
 
     /* As the last line, without an end. */
-    const size_t sizes[] = { bytes, 3 * READER_LINE_BYTES_MAX };
+    const size_t sizes[] = {bytes, 3 * READER_LINE_BYTES_MAX};
     for (int i = 0; i < 2; i++) {
         struct reader_options options = criteo_options(test_file("last", line, sizes[i]));
         struct reader *reader;
@@ -246,7 +246,8 @@ static void reader_open__wrong_file__fails_at_once(void **state)
     struct reader *reader;
     assert_fails(IO, "nowhere.tsv", reader_open(&reader, &options));
     options.paths = test_text("prose.txt", "Once upon a time\nthere was a line.\n");
-    assert_fails(INVALID, "prose.txt:1: expected 40 columns separated by tabs, found 1", reader_open(&reader, &options));
+    assert_fails(INVALID, "prose.txt:1: expected 40 columns separated by tabs, found 1",
+                 reader_open(&reader, &options));
     options.bad_skip = true;
     assert_ok(reader_open(&reader, &options));
     reader_close(reader);
@@ -277,7 +278,7 @@ static void reader_skip__any_count__continues_as_without_skip(void **state)
 {
     (void)state;
     static uint64_t whole[5000];
-    const uint32_t windows[] = { 0, 1, 2, 100, 4999, 5000, 20000 };
+    const uint32_t windows[] = {0, 1, 2, 100, 4999, 5000, 20000};
     const char *path = criteo_file("skip", 5000);
     for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
         struct reader_options options = criteo_options(path);
@@ -287,7 +288,7 @@ static void reader_skip__any_count__continues_as_without_skip(void **state)
         assert_ok(reader_open(&reader, &options));
         assert_ok(reader_start(reader, 3));
         assert_int_equal(pass_numbers(reader, whole, 5000), 5000);
-        const uint64_t counts[] = { 0, 1, 77, 4998, 4999, 5000, 6000 };
+        const uint64_t counts[] = {0, 1, 77, 4998, 4999, 5000, 6000};
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             bool end;
             uint64_t rest = counts[i] < 5000 ? 5000 - counts[i] : 0;

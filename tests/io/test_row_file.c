@@ -1,4 +1,5 @@
-/* Files of rows, byte by byte: the layout that the header documents, and what a reader refuses even when checksums fit. */
+/* Files of rows, byte by byte: the layout that the header documents, and what a reader refuses even when checksums
+ * fit. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,13 +12,13 @@
 
 #include "io/row_file.h"
 
-#define DIM 2u
-#define SPAN 3u
-#define ROW_BYTES (8u + 4u * SPAN)
-#define ROWS 5u
-#define BLOCK_ROWS 2u
+#define DIM         2u
+#define SPAN        3u
+#define ROW_BYTES   (8u + 4u * SPAN)
+#define ROWS        5u
+#define BLOCK_ROWS  2u
 #define BLOCK_BYTES (BLOCK_ROWS * ROW_BYTES + 8u)
-#define FILE_BYTES (64u + ROWS * ROW_BYTES + 3u * 8u)
+#define FILE_BYTES  (64u + ROWS * ROW_BYTES + 3u * 8u)
 
 static void header_seal(uint8_t *file, struct row_file_header *h)
 {
@@ -25,11 +26,18 @@ static void header_seal(uint8_t *file, struct row_file_header *h)
     memcpy(file, h, sizeof *h);
 }
 
-/* Five rows in blocks of two, written as the documentation says and not as the writer does: key r, floats r, r + 0.25, r + 0.5. */
+/* Five rows in blocks of two, written as the documentation says and not as the writer does: key r, floats r, r +
+ * 0.25, r + 0.5. */
 static void file_make(uint8_t file[FILE_BYTES], struct row_file_header *h)
 {
-    *h = (struct row_file_header){.version = 1, .header_bytes = 64, .dim = DIM, .span_floats = SPAN, .row_count = ROWS,
-                                  .block_rows = BLOCK_ROWS, .name_hash = XXH3_64bits("emb", 3), .file_bytes = FILE_BYTES};
+    *h = (struct row_file_header){.version = 1,
+                                  .header_bytes = 64,
+                                  .dim = DIM,
+                                  .span_floats = SPAN,
+                                  .row_count = ROWS,
+                                  .block_rows = BLOCK_ROWS,
+                                  .name_hash = XXH3_64bits("emb", 3),
+                                  .file_bytes = FILE_BYTES};
     memcpy(h->magic, "HPSROWS1", 8);
     header_seal(file, h);
     uint8_t *out = file + 64, *block = out;

@@ -1,4 +1,5 @@
-/* The safetensors writer and reader: what is written is read back, and whatever the bytes, what is read lies within them. */
+/* The safetensors writer and reader: what is written is read back, and whatever the bytes, what is read lies within
+ * them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -88,10 +89,11 @@ static void safetensors_open__written_file__gives_the_same_arrays(void **state)
 static void safetensors_header_put__same_arrays__same_bytes_golden(void **state)
 {
     (void)state;
-    static const char header[] = "{\"__metadata__\":{\"format\":\"heterps\"},"
-                                 "\"keys\":{\"dtype\":\"U64\",\"shape\":[2],\"data_offsets\":[0,16]},"
-                                 "\"nothing\":{\"dtype\":\"F64\",\"shape\":[0,7],\"data_offsets\":[16,16]},"
-                                 "\"h1.weight \\\"\\u00E4\\\"\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[16,40]}}";
+    static const char header[] =
+        "{\"__metadata__\":{\"format\":\"heterps\"},"
+        "\"keys\":{\"dtype\":\"U64\",\"shape\":[2],\"data_offsets\":[0,16]},"
+        "\"nothing\":{\"dtype\":\"F64\",\"shape\":[0,7],\"data_offsets\":[16,16]},"
+        "\"h1.weight \\\"\\u00E4\\\"\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[16,40]}}";
     struct file_map map;
     three_write();
     assert_ok(file_map_open(&map, path));
@@ -130,8 +132,10 @@ static void safetensors_header_put__what_cannot_be__is_refused(void **state)
         {{.name = "a", .rank = 1, .shape = {1}}, {.name = "a", .rank = 1, .shape = {1}}},
         {{.name = "__metadata__"}, {.name = "b"}},
         {{.name = "bad \xff"}, {.name = "b"}},
-        {{.name = "large", .type = SAFETENSORS_F32, .rank = 2, .shape = {UINT64_C(1) << 32, UINT64_C(1) << 32}}, {.name = "b"}},
-        {{.name = "a", .type = SAFETENSORS_U8, .rank = 1, .shape = {INT64_MAX}}, {.name = "b", .type = SAFETENSORS_U8, .rank = 0}},
+        {{.name = "large", .type = SAFETENSORS_F32, .rank = 2, .shape = {UINT64_C(1) << 32, UINT64_C(1) << 32}},
+         {.name = "b"}},
+        {{.name = "a", .type = SAFETENSORS_U8, .rank = 1, .shape = {INT64_MAX}},
+         {.name = "b", .type = SAFETENSORS_U8, .rank = 0}},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct file_writer writer;
@@ -186,8 +190,9 @@ static void safetensors_open__malformed_header__says_what(void **state)
         {"{\"a\":1}", 0, "\"a\" is not described"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1]}}", 4, "\"a\" is not described"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"more\":0}}", 4, "\"a\" is not described"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
-         "duplicate"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],"
+         "\"data_offsets\":[0,4]}}",
+         4, "duplicate"},
         {"{\"a\":{\"dtype\":\"F33\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "unknown dtype \"F33\""},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "dimension 0"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1, 1.0],\"data_offsets\":[0,4]}}", 4, "dimension 1"},
@@ -200,15 +205,19 @@ static void safetensors_open__malformed_header__says_what(void **state)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 3, "data_offsets do not lie"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 4, "data_offsets do not lie"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[-4,0]}}", 4, "data_offsets do not lie"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,9223372036854775807]}}", 8, "data_offsets do not lie"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,9223372036854775807]}}", 8,
+         "data_offsets do not lie"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, "the data has 5 bytes, its tensors 4"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}", 5, "begins at byte 1"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", 12,
-         "\"b\" begins at byte 4"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2,
-         "\"b\" begins at byte 0"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", 3,
-         "\"b\" begins at byte 2"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[2],"
+         "\"data_offsets\":[4,12]}}",
+         12, "\"b\" begins at byte 4"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_"
+         "offsets\":[0,2]}}",
+         2, "\"b\" begins at byte 0"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_"
+         "offsets\":[2,3]}}",
+         3, "\"b\" begins at byte 2"},
         {"{\"__metadata__\":[]}", 0, "__metadata__"},
         {"{\"__metadata__\":{\"step\":1}}", 0, "\"step\" is not a text"},
         {"{\"\xff\":1}", 0, "unable to decode byte 0xff"},
@@ -216,7 +225,8 @@ static void safetensors_open__malformed_header__says_what(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct safetensors file;
         uint8_t *bytes;
-        if (open_text(cases[i].header, cases[i].data_bytes, &file, &bytes) != ST_INVALID) fail_msg("accepted: %s", cases[i].header);
+        if (open_text(cases[i].header, cases[i].data_bytes, &file, &bytes) != ST_INVALID)
+            fail_msg("accepted: %s", cases[i].header);
         assert_message(cases[i].message);
         assert_message("FILE");
         assert_int_equal(file.tensor_count, 0);
@@ -227,7 +237,8 @@ static void safetensors_open__malformed_header__says_what(void **state)
 static void safetensors_open__wrong_length__is_refused(void **state)
 {
     (void)state;
-    static const uint64_t lengths[] = {3, 1 << 20, SAFETENSORS_HEADER_BYTES_MAX + 1, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
+    static const uint64_t lengths[] = {3,         1 << 20,    SAFETENSORS_HEADER_BYTES_MAX + 1,
+                                       INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
     struct safetensors file;
     uint8_t bytes[10] = {[8] = '{', [9] = '}'};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -235,7 +246,8 @@ static void safetensors_open__wrong_length__is_refused(void **state)
         assert_int_equal(safetensors_open(&file, "FILE", bytes, sizeof bytes), ST_INVALID);
         assert_message("FILE: byte 0");
     }
-    for (size_t length = 0; length < 8; length++) assert_int_equal(safetensors_open(&file, "FILE", bytes, length), ST_INVALID);
+    for (size_t length = 0; length < 8; length++)
+        assert_int_equal(safetensors_open(&file, "FILE", bytes, length), ST_INVALID);
 }
 
 static void safetensors_open__cut_at_any_length__is_refused(void **state)

@@ -28,7 +28,7 @@ static int number_compare(const void *a, const void *b)
 static void shuffle_draw__any_window__gives_every_example_once(void **state)
 {
     (void)state;
-    const uint32_t windows[] = { 0, 1, 2, 3, 64, 1000, COUNT - 1, COUNT, COUNT + 1, 10 * COUNT };
+    const uint32_t windows[] = {0, 1, 2, 3, 64, 1000, COUNT - 1, COUNT, COUNT + 1, 10 * COUNT};
     const char *path = criteo_file("data", COUNT);
     for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
         assert_int_equal(shuffled(path, windows[w], 1, 0, order), COUNT);

@@ -47,7 +47,7 @@ static uint8_t big[BIG_BYTES], copy[BIG_BYTES * 2 + 1];
 static void source_read__plain_file__gives_its_bytes(void **state)
 {
     (void)state;
-    const size_t pieces[] = { 1 << 10, 131072, 1 << 20, BIG_BYTES + 1 };
+    const size_t pieces[] = {1 << 10, 131072, 1 << 20, BIG_BYTES + 1};
     struct opened o;
     assert_ok(open_paths(&o, test_file("big", big, BIG_BYTES)));
     assert_false(o.source.is_stream);
@@ -142,9 +142,9 @@ static void source_next__several_files__come_one_after_another(void **state)
     char paths[4096];
     size_t gzip_bytes, bytes;
     uint8_t *gzip = test_gzip("two", 3, &gzip_bytes);
-    snprintf(paths, sizeof paths, "%s,%s,%s,%s", test_text("1", "one"), test_file("2", gzip, gzip_bytes), test_text("3", ""),
-             test_text("4", "4"));
-    const char *contents[] = { "one", "two", "", "4" };
+    snprintf(paths, sizeof paths, "%s,%s,%s,%s", test_text("1", "one"), test_file("2", gzip, gzip_bytes),
+             test_text("3", ""), test_text("4", "4"));
+    const char *contents[] = {"one", "two", "", "4"};
     struct opened o;
     assert_ok(open_paths(&o, paths));
     assert_int_equal(o.source.size_bytes, 3 + gzip_bytes + 0 + 1);

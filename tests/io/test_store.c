@@ -6,21 +6,24 @@
 
 #include "io/store.h"
 
-#define MICRO 32u
+#define MICRO  32u
 #define FIELDS 4u
 
-static const struct batch_shape batch = { .batch = MICRO, .micro = MICRO, .lanes = 1 };
+static const struct batch_shape batch = {.batch = MICRO, .micro = MICRO, .lanes = 1};
 /* Field 3 has up to three keys an example. */
-static const struct example_shape shape = { .dense_count = 0, .dense_stride = 0, .field_count = FIELDS, .key_count_max = 6 };
-static const uint8_t serves_all[FIELDS] = { 1, 1, 1, 1 }, serves_some[FIELDS] = { 0, 1, 0, 1 }, serves_rest[FIELDS] = { 1, 0, 1, 0 };
-static const uint32_t spans[2] = { 5, 8 };
+static const struct example_shape shape = {
+    .dense_count = 0, .dense_stride = 0, .field_count = FIELDS, .key_count_max = 6};
+static const uint8_t serves_all[FIELDS] = {1, 1, 1, 1}, serves_some[FIELDS] = {0, 1, 0, 1},
+                     serves_rest[FIELDS] = {1, 0, 1, 0};
+static const uint32_t spans[2] = {5, 8};
 
 /* Checks that the span is zero, and makes it recognisable. */
 static void init_row(void *context, uint32_t table, uint64_t key, float *span)
 {
     assert_ptr_equal(context, spans);
     for (uint32_t i = 0; i < spans[table]; i++) assert_true(span[i] == 0);
-    for (uint32_t i = 0; i < spans[table]; i++) span[i] = (float)(key % 1000003) + (float)table + 0.25f * (float)(i % 4);
+    for (uint32_t i = 0; i < spans[table]; i++)
+        span[i] = (float)(key % 1000003) + (float)table + 0.25f * (float)(i % 4);
 }
 
 static void row_check(uint32_t table, uint64_t key, const float *span)
@@ -29,14 +32,25 @@ static void row_check(uint32_t table, uint64_t key, const float *span)
         assert_true(span[i] == (float)(key % 1000003) + (float)table + 0.25f * (float)(i % 4));
 }
 
-static struct store *store_of(uint64_t ram_bytes, uint32_t table_count, const uint8_t *serves_0, const uint8_t *serves_1)
+static struct store *store_of(uint64_t ram_bytes, uint32_t table_count, const uint8_t *serves_0,
+                              const uint8_t *serves_1)
 {
     const struct store_table_options tables[2] = {
-        { .name = "emb", .span_floats = spans[0], .serves = serves_0, .share = 1, .row_init = init_row, .context = (void *)(uintptr_t)spans },
-        { .name = "wide", .span_floats = spans[1], .serves = serves_1, .share = 3, .row_init = init_row, .context = (void *)(uintptr_t)spans },
+        {.name = "emb",
+         .span_floats = spans[0],
+         .serves = serves_0,
+         .share = 1,
+         .row_init = init_row,
+         .context = (void *)(uintptr_t)spans},
+        {.name = "wide",
+         .span_floats = spans[1],
+         .serves = serves_1,
+         .share = 3,
+         .row_init = init_row,
+         .context = (void *)(uintptr_t)spans},
     };
     const struct store_options options = {
-        .ram_bytes = ram_bytes, .table_count = table_count, .table = tables, .batch = batch, .example = shape };
+        .ram_bytes = ram_bytes, .table_count = table_count, .table = tables, .batch = batch, .example = shape};
     struct store *store;
     assert_ok(store_open(&store, &options));
     return store;
@@ -56,10 +70,7 @@ static void slot_open(struct slot *slot, uint32_t table_count, bool with_scratch
     ticket_place(&slot->ticket, &slot->arena, batch, shape, table_count, spans, with_scratch);
 }
 
-static void slot_close(struct slot *slot)
-{
-    arena_close(&slot->arena);
-}
+static void slot_close(struct slot *slot) { arena_close(&slot->arena); }
 
 /* An example whose fields 0, 1, 2 have one key or, for key 0, none, and whose field 3 has `more_count`. */
 static void example_add(struct micro_batch *m, const uint64_t key[3], const uint64_t *more, uint32_t more_count)
@@ -132,14 +143,15 @@ static void store_prepare__duplicates__are_one_row(void **state)
     struct store *store = store_of(1 << 20, 1, serves_all, NULL);
     struct slot slot;
     slot_open(&slot, 1, false);
-    const uint64_t a[3] = { 7, 8, 7 }, b[3] = { 9, 0, 8 }, more[3] = { 7, 9, 7 };
+    const uint64_t a[3] = {7, 8, 7}, b[3] = {9, 0, 8}, more[3] = {7, 9, 7};
     example_add(&slot.m, a, more, 3);
     example_add(&slot.m, b, more, 0);
     assert_ok(store_prepare(store, &slot.m, STORE_CREATE, &slot.ticket));
     assert_true(store_ready(store, &slot.ticket));
     const struct ticket_table *t = &slot.ticket.table[0];
-    const uint32_t unique_of[] = { 0, 1, 0, 0, 2, 0, 2, 1 }, begin[] = { 0, 4, 6, 8 }, occurrence[] = { 0, 2, 3, 5, 1, 7, 4, 6 };
-    const uint32_t row[] = { 0, 1, 2 };
+    const uint32_t unique_of[] = {0, 1, 0, 0, 2, 0, 2, 1}, begin[] = {0, 4, 6, 8},
+                   occurrence[] = {0, 2, 3, 5, 1, 7, 4, 6};
+    const uint32_t row[] = {0, 1, 2};
     assert_int_equal(t->unique_count, 3);
     assert_int_equal(t->row_count, 3);
     assert_memory_equal(t->unique_of, unique_of, sizeof unique_of);
@@ -191,7 +203,7 @@ static void store_prepare__keys_that_look_alike__are_told_apart(void **state)
     keys[count++] = UINT64_MAX;
     keys[count++] = 0; /* not through fields 0 .. 2, where the test means "none" by it */
     for (int bit = 0; bit < 64; bit++) keys[count++] = (uint64_t)1 << bit;
-    const uint64_t none[3] = { 0, 0, 0 };
+    const uint64_t none[3] = {0, 0, 0};
     for (int pass = 0; pass < 2; pass++)
         for (uint64_t begin = 0; begin < count; begin += 3) {
             micro_batch_clear(&slot.m);
@@ -221,12 +233,12 @@ static void store_prepare__same_cell_and_tag__are_told_apart(void **state)
     struct store *store = store_of(1 << 16, 1, serves_all, NULL);
     struct slot slot;
     slot_open(&slot, 1, true);
-    /* Hashes that share their lower half, the tag, and their upper bits, which choose the cell: the last one of the index, so
-     * that probing goes on at the first. */
+    /* Hashes that share their lower half, the tag, and their upper bits, which choose the cell: the last one of the
+     * index, so that probing goes on at the first. */
     for (int pass = 0; pass < 2; pass++)
         for (uint64_t i = 0; i < 300; i++) {
             uint64_t key = key_of_mixed(UINT64_C(0xffffff0012345678) + (i << 32));
-            const uint64_t keys[3] = { key, 0, 0 };
+            const uint64_t keys[3] = {key, 0, 0};
             micro_batch_clear(&slot.m);
             example_add(&slot.m, keys, NULL, 0);
             assert_ok(store_prepare(store, &slot.m, STORE_LOOKUP, &slot.ticket));
@@ -271,7 +283,7 @@ static void store_prepare__lookup__creates_nothing(void **state)
     struct store *store = store_of(1 << 20, 2, serves_all, serves_some);
     struct slot slot;
     slot_open(&slot, 2, true);
-    const uint64_t a[3] = { 1, 2, 3 }, b[3] = { 4, 2, 5 };
+    const uint64_t a[3] = {1, 2, 3}, b[3] = {4, 2, 5};
     example_add(&slot.m, a, NULL, 0);
     assert_ok(store_prepare(store, &slot.m, STORE_CREATE, &slot.ticket));
     store_release(store, &slot.ticket);
@@ -280,7 +292,7 @@ static void store_prepare__lookup__creates_nothing(void **state)
     /* Twice: scratch rows are made anew. */
     for (int i = 0; i < 2; i++) {
         assert_ok(store_prepare(store, &slot.m, STORE_LOOKUP, &slot.ticket));
-        const uint32_t row[] = { ROW_NONE, 1, ROW_NONE };
+        const uint32_t row[] = {ROW_NONE, 1, ROW_NONE};
         assert_memory_equal(slot.ticket.table[0].row, row, sizeof row);
         assert_int_equal(slot.ticket.table[0].row_count, 3);
         ticket_check(store, &slot, 0, serves_all);
@@ -303,7 +315,7 @@ static void store_prepare__budget_used_up__is_full_and_keeps_its_rows(void **sta
     while (st == ST_OK) {
         micro_batch_clear(&slot.m);
         for (uint32_t e = 0; e < MICRO; e++) {
-            const uint64_t keys[3] = { key, key + 1, key + 2 };
+            const uint64_t keys[3] = {key, key + 1, key + 2};
             example_add(&slot.m, keys, NULL, 0);
             key += 3;
         }
@@ -317,7 +329,7 @@ static void store_prepare__budget_used_up__is_full_and_keeps_its_rows(void **sta
     assert_in_range(used, (1 << 16) - 100, 1 << 16);
     /* Known keys are still found, and unknown ones looked up, in a full index. */
     for (uint64_t known = 1; known <= row_max + 100; known++) {
-        const uint64_t keys[3] = { known, 0, 0 };
+        const uint64_t keys[3] = {known, 0, 0};
         micro_batch_clear(&slot.m);
         example_add(&slot.m, keys, NULL, 0);
         assert_ok(store_prepare(store, &slot.m, STORE_LOOKUP, &slot.ticket));
@@ -337,9 +349,10 @@ static void store_open__budget_below_a_micro_batch__is_refused(void **state)
 {
     (void)state;
     const struct store_table_options table = {
-        .name = "emb", .span_floats = 5, .serves = serves_all, .share = 1, .row_init = init_row };
+        .name = "emb", .span_floats = 5, .serves = serves_all, .share = 1, .row_init = init_row};
     /* 32 examples of 6 keys; a row takes 8 floats, 8 bytes of key, 12 of index. */
-    struct store_options options = { .ram_bytes = 192 * (32 + 8 + 12) + 8, .table_count = 1, .table = &table, .batch = batch, .example = shape };
+    struct store_options options = {
+        .ram_bytes = 192 * (32 + 8 + 12) + 8, .table_count = 1, .table = &table, .batch = batch, .example = shape};
     struct store *store;
     size_t planned = memory_planned_bytes();
     assert_ok(store_open(&store, &options));
@@ -371,10 +384,10 @@ static void store_insert__then_prepare__finds_the_row(void **state)
     assert_int_equal(store_row_count(store, 0), 0);
     struct slot slot;
     slot_open(&slot, 2, false);
-    const uint64_t keys[3] = { 19, 20, 10 };
+    const uint64_t keys[3] = {19, 20, 10};
     example_add(&slot.m, keys, NULL, 0);
     assert_ok(store_prepare(store, &slot.m, STORE_CREATE, &slot.ticket));
-    const uint32_t row[] = { 9, 10, 0 };
+    const uint32_t row[] = {9, 10, 0};
     assert_memory_equal(slot.ticket.table[1].row, row, sizeof row);
     assert_true(slot.ticket.table[1].span[0][7] == 19);
     assert_true(store_span(store, 1, 2)[7] == 12);
@@ -404,7 +417,8 @@ static void *look_up(void *argument)
             for (uint32_t u = 0; u < slot.ticket.table[t].unique_count; u++) {
                 const struct ticket_table *table = &slot.ticket.table[t];
                 uint64_t key = slot.m.key[table->occurrence[table->occurrence_begin[u]]];
-                if (table->row[u] == ROW_NONE) race->absent_count++;
+                if (table->row[u] == ROW_NONE)
+                    race->absent_count++;
                 else {
                     race->found_count++;
                     if (table->row[u] >= table->row_count) race->wrong = "a row beyond the count";
@@ -423,7 +437,7 @@ static void *look_up(void *argument)
 static void store_prepare__lookup_beside_create__sees_complete_rows_race(void **state)
 {
     (void)state;
-    struct race race = { .store = store_of(16 << 20, 2, serves_all, serves_some) };
+    struct race race = {.store = store_of(16 << 20, 2, serves_all, serves_some)};
     struct slot slot;
     uint64_t random = 7;
     pthread_t thread;

@@ -41,7 +41,7 @@ static void *take(size_t count, size_t bytes)
     return memory;
 }
 
-/* ---- files ---- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 struct file {
     char *path;
@@ -65,8 +65,8 @@ static struct file file_read(const char *folder, const char *name)
     return file;
 }
 
-/* Finds a tensor of a safetensors file: eight bytes of header length, a JSON header, the data. The header is searched for
- * the name in quotes and the two lists behind it, which is all of JSON that such files use. */
+/* Finds a tensor of a safetensors file: eight bytes of header length, a JSON header, the data. The header is
+ * searched for the name in quotes and the two lists behind it, which is all of JSON that such files use. */
 static const unsigned char *tensor_find(const struct file *file, const char *name, const char *type, long shape[2])
 {
     uint64_t header_bytes;
@@ -77,8 +77,10 @@ static const unsigned char *tensor_find(const struct file *file, const char *nam
     snprintf(quoted, sizeof quoted, "\"%s\":", name);
     char *at = strstr(header, quoted);
     if (!at) give_up(name, file->path);
-    char *end = strchr(at, '}'), *types = strstr(at, "\"dtype\":\""), *shapes = strstr(at, "\"shape\":["), *offsets = strstr(at, "\"data_offsets\":[");
-    if (!end || !types || !shapes || !offsets || types > end || shapes > end || offsets > end) give_up("a tensor without type, shape or place", file->path);
+    char *end = strchr(at, '}'), *types = strstr(at, "\"dtype\":\""), *shapes = strstr(at, "\"shape\":["),
+         *offsets = strstr(at, "\"data_offsets\":[");
+    if (!end || !types || !shapes || !offsets || types > end || shapes > end || offsets > end)
+        give_up("a tensor without type, shape or place", file->path);
     if (strncmp(types + 9, type, strlen(type)) != 0) give_up("a tensor of another type", file->path);
     char *next;
     shape[0] = strtol(shapes + 9, &next, 10);
@@ -103,7 +105,7 @@ static double *tensor_read(const struct file *file, const char *name, long count
     return values;
 }
 
-/* ---- the model ---- */
+/* --- the model -------------------------------------------------------------------------------- */
 
 struct model {
     double *weight[LAYERS], *bias[LAYERS];
@@ -137,14 +139,17 @@ static long row_find(const struct model *model, uint64_t key)
     long low = 0, high = model->row_count;
     while (low < high) {
         long middle = low + (high - low) / 2;
-        if (model->key[middle] < key) low = middle + 1;
-        else high = middle;
+        if (model->key[middle] < key)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    if (low == model->row_count || model->key[low] != key) give_up("a value of the data has no exported row", "emb.safetensors");
+    if (low == model->row_count || model->key[low] != key)
+        give_up("a value of the data has no exported row", "emb.safetensors");
     return low;
 }
 
-/* ---- the data ---- */
+/* --- the data --------------------------------------------------------------------------------- */
 
 struct example {
     double label, number[NUMBERS];
@@ -186,7 +191,7 @@ static struct example *data_read(const char *path, long count, const struct mode
     return examples;
 }
 
-/* ---- training ---- */
+/* --- training --------------------------------------------------------------------------------- */
 
 struct recipe {
     int is_adagrad;
@@ -218,7 +223,8 @@ static double example_learn(const struct example *example, const struct model *m
 {
     double value[LAYERS + 1][INPUTS] = {{0}}, slope[LAYERS + 1][INPUTS] = {{0}};
     for (int f = 0; f < FIELDS; f++)
-        for (int d = 0; d < DIM && example->row[f] >= 0; d++) value[0][f * DIM + d] = model->row[example->row[f] * DIM + d];
+        for (int d = 0; d < DIM && example->row[f] >= 0; d++)
+            value[0][f * DIM + d] = model->row[example->row[f] * DIM + d];
     for (int n = 0; n < NUMBERS; n++) value[0][FIELDS * DIM + n] = example->number[n];
     for (int l = 0; l < LAYERS; l++)
         for (int j = 0; j < layer_outputs[l]; j++) {
@@ -246,7 +252,8 @@ static double example_learn(const struct example *example, const struct model *m
     return (y > 0 ? y : 0) + log(1 + exp(-fabs(y))) - example->label * y;
 }
 
-static void numbers_update(double *value, double *gradient, double *squares, long count, double rate, int is_adagrad, long batch)
+static void numbers_update(double *value, double *gradient, double *squares, long count, double rate, int is_adagrad,
+                           long batch)
 {
     for (long i = 0; i < count; i++) {
         double g = gradient[i] / (double)batch;
@@ -263,18 +270,20 @@ static void numbers_update(double *value, double *gradient, double *squares, lon
 static void model_update(struct model *model, struct training *t, const struct recipe *recipe, long batch)
 {
     for (int l = 0; l < LAYERS; l++) {
-        numbers_update(model->weight[l], t->gradient.weight[l], t->squares.weight[l], (long)layer_inputs[l] * layer_outputs[l], recipe->dense_rate,
+        numbers_update(model->weight[l], t->gradient.weight[l], t->squares.weight[l],
+                       (long)layer_inputs[l] * layer_outputs[l], recipe->dense_rate, recipe->is_adagrad, batch);
+        numbers_update(model->bias[l], t->gradient.bias[l], t->squares.bias[l], layer_outputs[l], recipe->dense_rate,
                        recipe->is_adagrad, batch);
-        numbers_update(model->bias[l], t->gradient.bias[l], t->squares.bias[l], layer_outputs[l], recipe->dense_rate, recipe->is_adagrad, batch);
     }
     for (long r = 0; r < model->row_count; r++) {
         if (!t->is_touched[r]) continue;
         t->is_touched[r] = 0;
-        numbers_update(model->row + r * DIM, t->gradient.row + r * DIM, t->squares.row + r * DIM, DIM, recipe->table_rate, recipe->is_adagrad, batch);
+        numbers_update(model->row + r * DIM, t->gradient.row + r * DIM, t->squares.row + r * DIM, DIM,
+                       recipe->table_rate, recipe->is_adagrad, batch);
     }
 }
 
-/* ---- comparison ---- */
+/* --- comparison ------------------------------------------------------------------------------- */
 
 static int test_count, failure_count;
 
@@ -292,28 +301,35 @@ static void compare(const char *name, const double *reference, const double *tra
     test_count++;
     failure_count += !is_good;
     printf("%s %d - %s: relative error %.2g\n", is_good ? "ok" : "not ok", test_count, name, error / sqrt(norm));
-    if (!is_good) printf("# %s: error %.3g, norm %.3g, change %.3g, error of the change %.2g\n", name, error, sqrt(norm), sqrt(change), error / sqrt(change));
+    if (!is_good)
+        printf("# %s: error %.3g, norm %.3g, change %.3g, error of the change %.2g\n", name, error, sqrt(norm),
+               sqrt(change), error / sqrt(change));
 }
 
 int main(int argument_count, char **arguments)
 {
     if (argument_count != 9) {
-        fprintf(stderr, "usage: ctrdnn1_reference DATA.tsv INITIAL_DIR TRAINED_DIR sgd|adagrad DENSE_RATE TABLE_RATE BATCH STEPS\n");
+        fprintf(stderr, "usage: ctrdnn1_reference DATA.tsv INITIAL_DIR TRAINED_DIR sgd|adagrad DENSE_RATE TABLE_RATE "
+                        "BATCH STEPS\n");
         return 2;
     }
     double fault = getenv("REFERENCE_FAULT") ? 1.01 : 1;
-    struct recipe recipe = {strcmp(arguments[4], "adagrad") == 0, atof(arguments[5]) * fault, atof(arguments[6]) * fault};
+    struct recipe recipe = {strcmp(arguments[4], "adagrad") == 0, atof(arguments[5]) * fault,
+                            atof(arguments[6]) * fault};
     long batch = atol(arguments[7]), steps = atol(arguments[8]);
-    struct model model = model_read(arguments[2]), initial = model_read(arguments[2]), trained = model_read(arguments[3]);
+    struct model model = model_read(arguments[2]), initial = model_read(arguments[2]),
+                 trained = model_read(arguments[3]);
     struct training training;
     training_make(&training, model.row_count);
     uint8_t *is_used = take((size_t)model.row_count, 1);
     struct example *examples = data_read(arguments[1], batch * steps, &model, is_used);
 
     /* Both exports hold exactly the rows of the values that occur. */
-    int same_rows = model.row_count == trained.row_count && memcmp(model.key, trained.key, (size_t)model.row_count * sizeof *model.key) == 0;
+    int same_rows = model.row_count == trained.row_count &&
+                    memcmp(model.key, trained.key, (size_t)model.row_count * sizeof *model.key) == 0;
     for (long r = 0; r < model.row_count; r++) same_rows &= is_used[r];
-    printf("%s %d - the table holds the %ld values of the data\n", same_rows ? "ok" : "not ok", ++test_count, model.row_count);
+    printf("%s %d - the table holds the %ld values of the data\n", same_rows ? "ok" : "not ok", ++test_count,
+           model.row_count);
     if (!same_rows) return 1;
 
     double loss = 0;

@@ -5,8 +5,9 @@
 #include "engine/cpu/isa/vec.h"
 #include "graph/op.h"
 
-/* e^x with relative error below 2e-7; x is taken as within [-87, 88], where neither the result nor its steps leave the normal
- * numbers. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series, whose first term left out is r^8 / 8! < 6e-9. */
+/* e^x with relative error below 2e-7; x is taken as within [-87, 88], where neither the result nor its steps leave
+ * the normal numbers. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series, whose first term left out is
+ * r^8 / 8! < 6e-9. */
 ALWAYS_INLINE vf vf_exp(vf x)
 {
     /* Compared in this order, a NaN passes both. */
@@ -33,8 +34,8 @@ ALWAYS_INLINE vf vf_exp(vf x)
 
 ALWAYS_INLINE vf vf_sigmoid(vf x) { return 1.0f / (1.0f + vf_exp(-x)); }
 
-/* From e^(-2|x|); below 1/4, where 1 - e loses digits, by the Taylor series, whose first term left out is 1382/155925 x^10 < 9e-9
- * of the result. */
+/* From e^(-2|x|); below 1/4, where 1 - e loses digits, by the Taylor series, whose first term left out is
+ * 1382/155925 x^10 < 9e-9 of the result. */
 ALWAYS_INLINE vf vf_tanh(vf x)
 {
     vi sign = (vi)x & INT32_MIN;

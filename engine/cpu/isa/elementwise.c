@@ -1,5 +1,5 @@
-/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, concat, dropout. Bound by memory (dropout by its random
- * numbers), cut by examples. Only columns of the op are written: its output may be part of a wider row. */
+/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, concat, dropout. Bound by memory (dropout by
+ * its random numbers), cut by examples. Only columns of the op are written: its output may be part of a wider row. */
 #include "engine/cpu/isa/act.h"
 #include "engine/cpu/isa/kernels_isa.h"
 
@@ -29,7 +29,7 @@ static uint32_t piece_end(uint32_t piece, uint32_t rows)
     return (piece + 1) * PIECE_ROWS < rows ? (piece + 1) * PIECE_ROWS : rows;
 }
 
-/* ---- activations ---- */
+/* --- activations ------------------------------------------------------------------------------ */
 
 static void activation_piece(void *context, uint32_t piece, void *scratch)
 {
@@ -52,28 +52,37 @@ static void activation_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-static void activation_forward(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n, enum activation a, float slope)
+static void activation_forward(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n,
+                               enum activation a, float slope)
 {
     struct rows_call call = {.to = op_out(c, n), .from = op_in(c, n, 0), .activation = a, .slope = slope};
     rows_run(work, activation_piece, &call, call.to.rows);
 }
 
-static void activation_backward(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n, enum activation a, float slope)
+static void activation_backward(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n,
+                                enum activation a, float slope)
 {
-    struct rows_call call = {.to = op_din(c, n, 0), .from = op_dout(c, n), .out = op_out(c, n), .is_backward = true, .activation = a, .slope = slope};
+    struct rows_call call = {.to = op_din(c, n, 0),
+                             .from = op_dout(c, n),
+                             .out = op_out(c, n),
+                             .is_backward = true,
+                             .activation = a,
+                             .slope = slope};
     if (call.to.data == NULL) return;
     call.adds = op_din_adds(c, n, 0);
     rows_run(work, activation_piece, &call, call.to.rows);
 }
 
-#define ACTIVATION(name, activation, slope)                                                                                 \
-    void KERNEL(name##_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)    \
-    {                                                                                                                       \
-        activation_forward(work, c, n, activation, slope);                                                                  \
-    }                                                                                                                       \
-    void KERNEL(name##_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)   \
-    {                                                                                                                       \
-        activation_backward(work, c, n, activation, slope);                                                                 \
+#define ACTIVATION(name, activation, slope)                                                                            \
+    void KERNEL(name##_forward_f32)(const struct cpu_work *work, const struct op_context *c,                           \
+                                    const struct graph_node *n)                                                        \
+    {                                                                                                                  \
+        activation_forward(work, c, n, activation, slope);                                                             \
+    }                                                                                                                  \
+    void KERNEL(name##_backward_f32)(const struct cpu_work *work, const struct op_context *c,                          \
+                                     const struct graph_node *n)                                                       \
+    {                                                                                                                  \
+        activation_backward(work, c, n, activation, slope);                                                            \
     }
 
 static float leaky_slope(const struct graph_node *n)
@@ -88,7 +97,7 @@ ACTIVATION(leaky_relu, ACT_LEAKY_RELU, leaky_slope(n))
 ACTIVATION(sigmoid, ACT_SIGMOID, 0)
 ACTIVATION(tanh, ACT_TANH, 0)
 
-/* ---- concat ---- */
+/* --- concat ----------------------------------------------------------------------------------- */
 
 static void concat_forward_piece(void *context, uint32_t piece, void *scratch)
 {
@@ -97,7 +106,8 @@ static void concat_forward_piece(void *context, uint32_t piece, void *scratch)
     uint32_t begin = piece * PIECE_ROWS, end = piece_end(piece, call->to.rows), col = 0;
     for (uint32_t k = 0; k < call->n->input_count; k++) {
         struct view in = op_in(call->c, call->n, k);
-        for (uint32_t b = begin; b < end; b++) memcpy(row_of(call->to, b) + col, row_of(in, b), in.cols * sizeof(float));
+        for (uint32_t b = begin; b < end; b++)
+            memcpy(row_of(call->to, b) + col, row_of(in, b), in.cols * sizeof(float));
         col += in.cols;
     }
 }
@@ -135,7 +145,7 @@ void KERNEL(concat_backward_f32)(const struct cpu_work *work, const struct op_co
     rows_run(work, concat_backward_piece, &call, call.from.rows);
 }
 
-/* ---- dropout ---- */
+/* --- dropout ---------------------------------------------------------------------------------- */
 
 /* Columns whose random numbers are drawn together: eight blocks of four, each lane of the rounds a block. */
 #define DRAW_BLOCKS 8u
@@ -154,7 +164,8 @@ static void draw(uint32_t bits[DRAW_COLS], struct random_stream stream, uint64_t
     }
     for (int round = 0; round < 10; round++) {
         for (uint32_t i = 0; i < DRAW_BLOCKS; i++) {
-            uint64_t product0 = (uint64_t)UINT32_C(0xD2511F53) * x0[i], product1 = (uint64_t)UINT32_C(0xCD9E8D57) * x2[i];
+            uint64_t product0 = (uint64_t)UINT32_C(0xD2511F53) * x0[i],
+                     product1 = (uint64_t)UINT32_C(0xCD9E8D57) * x2[i];
             x0[i] = (uint32_t)(product1 >> 32) ^ x1[i] ^ k0;
             x1[i] = (uint32_t)product1;
             x2[i] = (uint32_t)(product0 >> 32) ^ x3[i] ^ k1;
@@ -190,7 +201,8 @@ static void dropout_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-static void dropout_run(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n, struct rows_call *call)
+static void dropout_run(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n,
+                        struct rows_call *call)
 {
     struct dropout_attr attr;
     memcpy(&attr, n->attr, sizeof attr);
@@ -211,7 +223,11 @@ void KERNEL(dropout_forward_f32)(const struct cpu_work *work, const struct op_co
 
 void KERNEL(dropout_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
 {
-    struct rows_call call = {.to = op_din(c, n, 0), .from = op_dout(c, n), .out = op_dout(c, n), .is_backward = true, .activation = ACT_NONE};
+    struct rows_call call = {.to = op_din(c, n, 0),
+                             .from = op_dout(c, n),
+                             .out = op_dout(c, n),
+                             .is_backward = true,
+                             .activation = ACT_NONE};
     if (call.to.data == NULL) return;
     call.adds = op_din_adds(c, n, 0);
     if (c->training)

@@ -59,7 +59,8 @@ static void bag_sum(const struct bag_call *call, float *out, uint32_t begin, uin
     float share = is_mean ? 1.0f / (float)(end - begin) : 1;
     for (uint32_t d = 0; d < dim; d += VF) {
         vf sum = {0};
-        for (uint32_t position = begin; position < end; position++) sum += vf_load_upto(span[unique_of[position]] + d, dim - d);
+        for (uint32_t position = begin; position < end; position++)
+            sum += vf_load_upto(span[unique_of[position]] + d, dim - d);
         if (is_mean) sum *= share;
         vf_store_upto(out + d, sum, dim - d);
     }
@@ -94,7 +95,8 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
         if (b + EXAMPLES_AHEAD < end) example_prefetch(call, b + EXAMPLES_AHEAD);
         float *out_b = call->out.data + (size_t)b * call->out.stride;
         uint32_t *argmax_b = NULL;
-        if (call->saved.data != NULL) argmax_b = (uint32_t *)(void *)(call->saved.data + (size_t)b * call->saved.stride);
+        if (call->saved.data != NULL)
+            argmax_b = (uint32_t *)(void *)(call->saved.data + (size_t)b * call->saved.stride);
         for (uint32_t s = 0; s < call->n->input_count; s++) {
             uint32_t home = home_of(call, b, s), col = s * call->attr.dim;
             if (argmax_b != NULL)
@@ -121,7 +123,8 @@ static void occurrence_add(const struct bag_call *call, float *drow, uint32_t po
     if (s == GRAPH_NONE) return;
     const float *dout = call->out.data + (size_t)b * call->out.stride + s * dim;
     if (call->saved.data != NULL) {
-        const uint32_t *argmax = (const uint32_t *)(const void *)(call->saved.data + (size_t)b * call->saved.stride) + s * dim;
+        const uint32_t *argmax =
+            (const uint32_t *)(const void *)(call->saved.data + (size_t)b * call->saved.stride) + s * dim;
         for (uint32_t d = 0; d < dim; d++)
             if (argmax[d] == position) drow[d] += dout[d];
         return;
@@ -141,7 +144,8 @@ static void backward_piece(void *context, uint32_t piece, void *scratch)
     for (uint32_t u = begin; u < end; u++) {
         if (u + UNIQUES_AHEAD < end) prefetch_write(call->table_grad + (size_t)t->step_row[u + UNIQUES_AHEAD] * dim);
         float *drow = call->table_grad + (size_t)t->step_row[u] * dim;
-        for (uint32_t i = t->occurrence_begin[u]; i < t->occurrence_begin[u + 1]; i++) occurrence_add(call, drow, t->occurrence[i]);
+        for (uint32_t i = t->occurrence_begin[u]; i < t->occurrence_begin[u + 1]; i++)
+            occurrence_add(call, drow, t->occurrence[i]);
     }
 }
 

@@ -24,8 +24,8 @@
 #include "engine/cpu/isa/act.h"
 #include "engine/cpu/isa/kernels_isa.h"
 
-/* TILE x PANEL sums fill the registers: 6 x 2 of 16 (AVX2), 14 x 2 of 32 (AVX-512); base keeps room for the product that a fused
- * multiply-add would not need: 4 x 2 of 16. */
+/* TILE x PANEL sums fill the registers: 6 x 2 of 16 (AVX2), 14 x 2 of 32 (AVX-512); base keeps room for the product
+ * that a fused multiply-add would not need: 4 x 2 of 16. */
 #if VF == 16
 #define TILE 14
 #elif VF == 8
@@ -33,30 +33,31 @@
 #else
 #define TILE 4
 #endif
-#define PANEL (2 * VF)
+#define PANEL       (2 * VF)
 #define LINE_FLOATS (CACHE_LINE_BYTES / sizeof(float))
 /* Terms between asking for a line and using it: 12 take about 70 cycles, a visit of the third-level cache. */
 #define TERMS_AHEAD 12u
-_Static_assert(PANEL <= FC_PANEL_MAX && CPU_SCRATCH_BYTES >= (FC_BLOCK + FC_ROWS_MAX) * PANEL * sizeof(float), "scratch");
+_Static_assert(PANEL <= FC_PANEL_MAX && CPU_SCRATCH_BYTES >= (FC_BLOCK + FC_ROWS_MAX) * PANEL * sizeof(float),
+               "scratch");
 
 enum fc_product { FC_OUT, FC_DIN, FC_DWEIGHT };
 
 struct product {
     enum fc_product kind;
     uint32_t rows, cols, terms;
-    const float *left;           /* element (r, t) at r * left_row + t * left_term: one of them is 1   */
+    const float *left; /* element (r, t) at r * left_row + t * left_term: one of them is 1   */
     size_t left_row, left_term;
-    const float *right;          /* element (t, c) at t * right_term + c * right_col: one of them is 1 */
+    const float *right; /* element (t, c) at t * right_term + c * right_col: one of them is 1 */
     size_t right_term, right_col;
     float *result;
     size_t result_row;
     /* what happens to a finished sum */
-    const float *bias;           /* FC_OUT, or NULL                                                    */
-    enum activation activation;  /* FC_OUT: of the output; FC_DIN: the input's, whose slope multiplies */
+    const float *bias;          /* FC_OUT, or NULL                                                    */
+    enum activation activation; /* FC_OUT: of the output; FC_DIN: the input's, whose slope multiplies */
     float slope;
-    const float *input;          /* FC_DIN with an activation: its output                              */
+    const float *input; /* FC_DIN with an activation: its output                              */
     size_t input_row;
-    bool adds;                   /* FC_DIN; FC_DWEIGHT always does                                     */
+    bool adds; /* FC_DIN; FC_DWEIGHT always does                                     */
     /* pieces */
     uint32_t panel_count, piece_rows, piece_count;
 };
@@ -72,8 +73,8 @@ struct fc_call {
 };
 
 /* sums [rows, PANEL] (+)= left [rows, terms] x panel [terms, PANEL]. `rows` is a constant in every instance. */
-ALWAYS_INLINE void tile_multiply(const uint32_t rows, const float *left, size_t left_row, size_t left_term, const float *panel,
-                                 uint32_t terms, float *sums, bool is_first)
+ALWAYS_INLINE void tile_multiply(const uint32_t rows, const float *left, size_t left_row, size_t left_term,
+                                 const float *panel, uint32_t terms, float *sums, bool is_first)
 {
     vf sum[TILE][2];
 #pragma GCC unroll 16
@@ -108,10 +109,10 @@ ALWAYS_INLINE void tile_multiply(const uint32_t rows, const float *left, size_t 
 }
 
 /* One instance a number of rows: the last tile of a piece is as high as what is left. */
-#define TILE_CASE(rows)                                                                                                     \
+#define TILE_CASE(rows)                                                                                                \
     case rows: tile_multiply(rows, left, left_row, left_term, panel, terms, sums, is_first); break;
-ALWAYS_INLINE void tile_dispatch(uint32_t rows, const float *left, size_t left_row, size_t left_term, const float *panel,
-                                 uint32_t terms, float *sums, bool is_first)
+ALWAYS_INLINE void tile_dispatch(uint32_t rows, const float *left, size_t left_row, size_t left_term,
+                                 const float *panel, uint32_t terms, float *sums, bool is_first)
 {
     switch (rows) {
         TILE_CASE(1)
@@ -137,12 +138,14 @@ ALWAYS_INLINE void tile_dispatch(uint32_t rows, const float *left, size_t left_r
 }
 
 /* Terms side by side: forward and din. */
-static void tile_along(uint32_t rows, const float *left, size_t left_row, const float *panel, uint32_t terms, float *sums, bool is_first)
+static void tile_along(uint32_t rows, const float *left, size_t left_row, const float *panel, uint32_t terms,
+                       float *sums, bool is_first)
 {
     tile_dispatch(rows, left, left_row, 1, panel, terms, sums, is_first);
 }
 /* Rows side by side: the transposed input of dW. */
-static void tile_across(uint32_t rows, const float *left, size_t left_term, const float *panel, uint32_t terms, float *sums, bool is_first)
+static void tile_across(uint32_t rows, const float *left, size_t left_term, const float *panel, uint32_t terms,
+                        float *sums, bool is_first)
 {
     tile_dispatch(rows, left, 1, left_term, panel, terms, sums, is_first);
 }
@@ -190,10 +193,10 @@ static void pack_cols(float *panel, const float *right, size_t right_col, uint32
         for (uint32_t t = 0; t < terms; t++) panel[t * PANEL + c] = c < cols ? right[c * right_col + t] : 0;
 }
 
-/* Hands finished sums of rows [row_begin, row_begin + rows) and columns [col, col + cols) on to the result. What is a constant in an
- * instance costs nothing in its loop: the kind, the usual activations, and that the panel is full. */
-ALWAYS_INLINE void finish(const struct product *p, enum fc_product kind, enum activation activation, uint32_t cols, const float *sums,
-                          uint32_t row_begin, uint32_t rows, uint32_t col)
+/* Hands finished sums of rows [row_begin, row_begin + rows) and columns [col, col + cols) on to the result. What is
+ * a constant in an instance costs nothing in its loop: the kind, the usual activations, and that the panel is full. */
+ALWAYS_INLINE void finish(const struct product *p, enum fc_product kind, enum activation activation, uint32_t cols,
+                          const float *sums, uint32_t row_begin, uint32_t rows, uint32_t col)
 {
     for (uint32_t r = 0; r < rows; r++, sums += PANEL) {
         float *to = p->result + (row_begin + r) * p->result_row + col;
@@ -218,8 +221,8 @@ ALWAYS_INLINE void finish(const struct product *p, enum fc_product kind, enum ac
     }
 }
 
-ALWAYS_INLINE void finish_activation(const struct product *p, enum fc_product kind, uint32_t cols, const float *sums, uint32_t row_begin,
-                                     uint32_t rows, uint32_t col)
+ALWAYS_INLINE void finish_activation(const struct product *p, enum fc_product kind, uint32_t cols, const float *sums,
+                                     uint32_t row_begin, uint32_t rows, uint32_t col)
 {
     if (p->activation == ACT_NONE)
         finish(p, kind, ACT_NONE, cols, sums, row_begin, rows, col);
@@ -229,7 +232,8 @@ ALWAYS_INLINE void finish_activation(const struct product *p, enum fc_product ki
         finish(p, kind, p->activation, cols, sums, row_begin, rows, col);
 }
 
-ALWAYS_INLINE void finish_kind(const struct product *p, uint32_t cols, const float *sums, uint32_t row_begin, uint32_t rows, uint32_t col)
+ALWAYS_INLINE void finish_kind(const struct product *p, uint32_t cols, const float *sums, uint32_t row_begin,
+                               uint32_t rows, uint32_t col)
 {
     switch (p->kind) {
     case FC_OUT: finish_activation(p, FC_OUT, cols, sums, row_begin, rows, col); break;
@@ -238,7 +242,8 @@ ALWAYS_INLINE void finish_kind(const struct product *p, uint32_t cols, const flo
     }
 }
 
-static void sums_finish(const struct product *p, const float *sums, uint32_t row_begin, uint32_t rows, uint32_t col, uint32_t cols)
+static void sums_finish(const struct product *p, const float *sums, uint32_t row_begin, uint32_t rows, uint32_t col,
+                        uint32_t cols)
 {
     if (cols == PANEL)
         finish_kind(p, PANEL, sums, row_begin, rows, col);
@@ -346,11 +351,13 @@ static void dz_piece(void *context, uint32_t piece, void *scratch)
     const struct dz_call *call = context;
     uint32_t end = (piece + 1) * DZ_ROWS < call->dz.rows ? (piece + 1) * DZ_ROWS : call->dz.rows;
     for (uint32_t b = piece * DZ_ROWS; b < end; b++) {
-        const float *out_b = call->out.data + (size_t)b * call->out.stride, *dout_b = call->dout.data + (size_t)b * call->dout.stride;
+        const float *out_b = call->out.data + (size_t)b * call->out.stride,
+                    *dout_b = call->dout.data + (size_t)b * call->dout.stride;
         float *dz_b = call->dz.data + (size_t)b * call->dz.stride;
         for (uint32_t i = 0; i < call->dz.cols; i += VF) {
             size_t left = call->dz.cols - i;
-            vf dz = vf_activation_grad(call->activation, call->slope, vf_load_upto(out_b + i, left), vf_load_upto(dout_b + i, left));
+            vf dz = vf_activation_grad(call->activation, call->slope, vf_load_upto(out_b + i, left),
+                                       vf_load_upto(dout_b + i, left));
             vf_store_upto(dz_b + i, dz, left);
         }
     }
@@ -366,7 +373,7 @@ static struct view dz_make(const struct cpu_work *work, const struct fc_attr *at
     return dz;
 }
 
-/* ---- one unit (the last layer of a click model): the weights are a vector ---- */
+/* --- one unit (the last layer of a click model): the weights are a vector --------------------- */
 
 struct unit_call {
     struct view in, out, dz, din;
@@ -416,7 +423,8 @@ static void unit_din_piece(const struct unit_call *call, uint32_t piece)
         for (uint32_t k = 0; k < in.cols; k += VF) {
             size_t left = in.cols - k;
             vf d = dz * vf_load_upto(call->weight + k, left);
-            if (activation != ACT_NONE) d = vf_activation_grad(activation, call->attr.input_slope, vf_load_upto(in_b + k, left), d);
+            if (activation != ACT_NONE)
+                d = vf_activation_grad(activation, call->attr.input_slope, vf_load_upto(in_b + k, left), d);
             if (call->adds) d = vf_load_upto(din_b + k, left) + d;
             vf_store_upto(din_b + k, d, left);
         }
@@ -431,7 +439,8 @@ static void unit_dweight_piece(const struct unit_call *call, uint32_t piece)
     for (uint32_t b = 0; b < in.rows; b++) {
         const float *in_b = in.data + (size_t)b * in.stride;
         vf dz = vf_splat(call->dz.data[(size_t)b * call->dz.stride]);
-        for (uint32_t k = begin, j = 0; k < end; k += VF, j++) sum[j] = vf_fma(vf_load_upto(in_b + k, end - k), dz, sum[j]);
+        for (uint32_t k = begin, j = 0; k < end; k += VF, j++)
+            sum[j] = vf_fma(vf_load_upto(in_b + k, end - k), dz, sum[j]);
     }
     for (uint32_t k = begin, j = 0; k < end; k += VF, j++)
         vf_store_upto(call->dweight + k, vf_load_upto(call->dweight + k, end - k) + sum[j], end - k);
@@ -475,11 +484,20 @@ void KERNEL(fc_forward_f32)(const struct cpu_work *work, const struct op_context
     struct fc_call call = {.product_count = 1};
     call.product[0] = (struct product){
         .kind = FC_OUT,
-        .rows = in.rows, .cols = weight.cols, .terms = in.cols,
-        .left = in.data, .left_row = in.stride, .left_term = 1,
-        .right = weight.data, .right_term = weight.stride, .right_col = 1,
-        .result = out.data, .result_row = out.stride,
-        .bias = bias, .activation = (enum activation)attr.activation, .slope = attr.slope,
+        .rows = in.rows,
+        .cols = weight.cols,
+        .terms = in.cols,
+        .left = in.data,
+        .left_row = in.stride,
+        .left_term = 1,
+        .right = weight.data,
+        .right_term = weight.stride,
+        .right_col = 1,
+        .result = out.data,
+        .result_row = out.stride,
+        .bias = bias,
+        .activation = (enum activation)attr.activation,
+        .slope = attr.slope,
     };
     fc_run(work, &call);
 }
@@ -498,7 +516,13 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
     struct view dz = dz_make(work, &attr, op_out(c, n), op_dout(c, n));
     float *dbias = attr.has_bias ? op_dparam(c, n, 1).data : NULL;
     if (is_unit(weight) && (dweight.data == NULL || dweight.stride == 1)) {
-        struct unit_call unit = {.in = in, .dz = dz, .din = din, .weight = weight.data, .dweight = dweight.data, .dbias = dbias, .attr = attr,
+        struct unit_call unit = {.in = in,
+                                 .dz = dz,
+                                 .din = din,
+                                 .weight = weight.data,
+                                 .dweight = dweight.data,
+                                 .dbias = dbias,
+                                 .attr = attr,
                                  .adds = din.data != NULL && op_din_adds(c, n, 0)};
         unit_backward(work, &unit);
         return;
@@ -507,20 +531,36 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
     if (dweight.data != NULL)
         call.product[call.product_count++] = (struct product){
             .kind = FC_DWEIGHT,
-            .rows = in.cols, .cols = dz.cols, .terms = in.rows,
-            .left = in.data, .left_row = 1, .left_term = in.stride,
-            .right = dz.data, .right_term = dz.stride, .right_col = 1,
-            .result = dweight.data, .result_row = dweight.stride,
+            .rows = in.cols,
+            .cols = dz.cols,
+            .terms = in.rows,
+            .left = in.data,
+            .left_row = 1,
+            .left_term = in.stride,
+            .right = dz.data,
+            .right_term = dz.stride,
+            .right_col = 1,
+            .result = dweight.data,
+            .result_row = dweight.stride,
         };
     if (din.data != NULL)
         call.product[call.product_count++] = (struct product){
             .kind = FC_DIN,
-            .rows = in.rows, .cols = in.cols, .terms = dz.cols,
-            .left = dz.data, .left_row = dz.stride, .left_term = 1,
-            .right = weight.data, .right_term = 1, .right_col = weight.stride,
-            .result = din.data, .result_row = din.stride,
-            .activation = (enum activation)attr.input_activation, .slope = attr.input_slope,
-            .input = in.data, .input_row = in.stride,
+            .rows = in.rows,
+            .cols = in.cols,
+            .terms = dz.cols,
+            .left = dz.data,
+            .left_row = dz.stride,
+            .left_term = 1,
+            .right = weight.data,
+            .right_term = 1,
+            .right_col = weight.stride,
+            .result = din.data,
+            .result_row = din.stride,
+            .activation = (enum activation)attr.input_activation,
+            .slope = attr.input_slope,
+            .input = in.data,
+            .input_row = in.stride,
             .adds = op_din_adds(c, n, 0),
         };
     fc_run(work, &call);

@@ -1,13 +1,17 @@
-/* The kernels of one instruction set in one table. An op that is not listed runs as its reference; so does bce_logits, whose one
- * column a micro-batch takes some 10 us. */
+/* The kernels of one instruction set in one table. An op that is not listed runs as its reference; so does
+ * bce_logits, whose one column a micro-batch takes some 10 us. */
 #include "engine/cpu/isa/kernels_isa.h"
 
 #define STRING_EXPAND(x) #x
 #define STRING(x)        STRING_EXPAND(x)
 
-#define FORWARD(op)  [OP_ID_##op] = KERNEL(op##_forward_f32)
-#define BACKWARD(op) [OP_ID_##op] = KERNEL(op##_backward_f32)
-#define KERNELS(PASS) {PASS(embed_bag), PASS(concat), PASS(fc), PASS(relu), PASS(leaky_relu), PASS(sigmoid), PASS(tanh), PASS(dropout)}
+#define FORWARD(op)      [OP_ID_##op] = KERNEL(op##_forward_f32)
+#define BACKWARD(op)     [OP_ID_##op] = KERNEL(op##_backward_f32)
+#define KERNELS(PASS)                                                                                                  \
+    {                                                                                                                  \
+        PASS(embed_bag), PASS(concat), PASS(fc), PASS(relu), PASS(leaky_relu), PASS(sigmoid), PASS(tanh),              \
+            PASS(dropout)                                                                                              \
+    }
 
 const struct cpu_kernels KERNEL(cpu_kernels) = {
     .name = STRING(ISA),

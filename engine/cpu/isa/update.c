@@ -38,11 +38,13 @@ ALWAYS_INLINE vf rule_apply(const struct rule *rule, vf weight, vf state[2], vf 
     float beta1 = o->param[ADAM_BETA1], beta2 = o->param[ADAM_BETA2];
     state[0] = beta1 * state[0] + (1 - beta1) * g;
     state[1] = beta2 * state[1] + (1 - beta2) * (g * g);
-    return weight - o->learning_rate * (state[0] * rule->m_correction) / (vf_sqrt(state[1] * rule->v_correction) + o->param[ADAM_EPS]);
+    return weight - o->learning_rate * (state[0] * rule->m_correction) /
+                        (vf_sqrt(state[1] * rule->v_correction) + o->param[ADAM_EPS]);
 }
 
-/* Adds floats [at, at + left) of all lanes and clears them. A stack of the tree's finished parts: after lane i, one part for each
- * bit of i + 1; at the end the parts are joined from the right, which is what passing an odd one through amounts to. */
+/* Adds floats [at, at + left) of all lanes and clears them. A stack of the tree's finished parts: after lane i, one
+ * part for each bit of i + 1; at the end the parts are joined from the right, which is what passing an odd one
+ * through amounts to. */
 ALWAYS_INLINE vf lanes_take(float *const *grad, uint32_t lanes, size_t at, size_t left)
 {
     vf part[LANE_LEVELS];
@@ -59,8 +61,8 @@ ALWAYS_INLINE vf lanes_take(float *const *grad, uint32_t lanes, size_t at, size_
 }
 
 /* Updates weight[0..count), whose states lie `state_stride` apart, from the lanes' floats from `at` on. */
-static void run_update(const struct rule *rule, float *weight, float *state, size_t state_stride, float *const *grad, uint32_t lanes,
-                       size_t at, size_t count)
+static void run_update(const struct rule *rule, float *weight, float *state, size_t state_stride, float *const *grad,
+                       uint32_t lanes, size_t at, size_t count)
 {
     uint32_t state_count = optimizer_table[rule->o->kind].state_count;
     for (size_t i = 0; i < count; i += VF) {
@@ -80,7 +82,8 @@ static void params_piece(void *context, uint32_t piece, void *scratch)
     const struct param_update *u = context;
     struct rule rule = {.o = u->optimizer, .scale = u->scale};
     rule_count(&rule, u->t);
-    size_t begin = (size_t)piece * PIECE_FLOATS, count = u->count - begin < PIECE_FLOATS ? u->count - begin : PIECE_FLOATS;
+    size_t begin = (size_t)piece * PIECE_FLOATS,
+           count = u->count - begin < PIECE_FLOATS ? u->count - begin : PIECE_FLOATS;
     run_update(&rule, u->weight + begin, u->state + begin, u->count, u->grad, u->lanes, begin, count);
 }
 
@@ -94,7 +97,8 @@ static void rows_piece(void *context, uint32_t piece, void *scratch)
     uint32_t begin = piece * PIECE_ROWS, end = begin + PIECE_ROWS < u->row_count ? begin + PIECE_ROWS : u->row_count;
     for (uint32_t r = begin; r < end; r++) {
         if (r + ROWS_AHEAD < end)
-            for (uint32_t i = 0; i < span_floats; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_write(u->span[r + ROWS_AHEAD] + i);
+            for (uint32_t i = 0; i < span_floats; i += CACHE_LINE_BYTES / sizeof(float))
+                prefetch_write(u->span[r + ROWS_AHEAD] + i);
         float *span = u->span[r];
         if (counts) {
             uint32_t t;
