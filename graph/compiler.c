@@ -1,0 +1,39 @@
+/* The compiler's growing lists. */
+#include "graph/compiler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void *list_add(struct list *list)
+{
+    if (list->count == list->max) {
+        uint32_t max = list->max ? 2 * list->max : 64;
+        void *items = list->count >= GRAPH_COUNT_MAX ? NULL : realloc(list->items, max * list->item_bytes);
+        if (items == NULL) {
+            (void)status_fail(ST_MEMORY, __FILE__, __LINE__,
+                              "the model needs more than %u records of one kind, or more memory than there is",
+                              list->count);
+            return NULL;
+        }
+        list->items = items;
+        list->max = max;
+    }
+    uint8_t *item = (uint8_t *)list->items + list->count++ * list->item_bytes;
+    return memset(item, 0, list->item_bytes);
+}
+
+status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset)
+{
+    /* The text may itself lie in `strings`, which moves as it grows. */
+    char copy[INI_VALUE_BYTES_MAX + 1];
+    size_t bytes = strlen(text) + 1;
+    CHECK(bytes <= sizeof copy);
+    memcpy(copy, text, bytes);
+    *offset = c->strings.count;
+    for (size_t i = 0; i < bytes; i++) {
+        char *byte = list_add(&c->strings);
+        if (byte == NULL) return ST_MEMORY;
+        *byte = copy[i];
+    }
+    return ST_OK;
+}
