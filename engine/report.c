@@ -136,17 +136,13 @@ void report_done(struct report *r, const struct progress *p, struct feed_counts 
     double seconds = (double)(clock_ns() - r->begin_ns - r->pause_ns) * 1e-9;
     uint64_t examples = p->examples - r->examples_at_begin;
     double rate = seconds > 0 ? (double)examples / seconds : 0;
-    char count[27], rate_text[27], used[16], budget[16], resident[16], planned[16];
+    char count[27], rate_text[27];
     log_info("done     %s samples in %.1f s: %s samples/s", session_count_text(count, examples), seconds,
              session_count_text(rate_text, (uint64_t)rate));
     for (uint32_t t = 0; t < s->graph.table_count; t++)
         log_info("rows     %s: %s", graph_string(&s->graph, s->graph.tables[t].name),
                  session_count_text(count, store_row_count(s->model.store, t)));
-    log_info("memory   %s of %s planned; rows and index in use: %s of %s",
-             cfg_bytes_text(resident, sizeof resident, memory_resident_bytes_max()),
-             cfg_bytes_text(planned, sizeof planned, memory_planned_bytes()),
-             cfg_bytes_text(used, sizeof used, store_used_bytes(s->model.store)),
-             cfg_bytes_text(budget, sizeof budget, s->settings.store_ram));
+    session_memory_report();
     if (counts.bad_count)
         log_warning("%" PRIu64 " malformed lines of the training data were skipped", counts.bad_count);
     if (counts.cut_count)
@@ -157,6 +153,10 @@ void report_done(struct report *r, const struct progress *p, struct feed_counts 
     log_event_u64("samples", examples);
     log_event_f64("samples_per_s", rate);
     log_event_u64("bad_lines", counts.bad_count);
+    log_event_open("memory");
+    struct memory_part part;
+    for (size_t i = 0; memory_part_get(i, &part); i++) log_event_u64(part.name, memory_part_resident_bytes(part.name));
+    log_event_close();
     log_event_u64("resident_bytes_max", memory_resident_bytes_max());
     log_event_u64("memory_bytes", memory_planned_bytes());
     log_event_open("store");

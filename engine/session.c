@@ -107,27 +107,57 @@ char *session_count_text(char *buffer, uint64_t value)
     return buffer;
 }
 
+#define TEXT_COLUMNS 110
+
+/* The parts as lines of at most TEXT_COLUMNS, under a heading; in use: "USED of PLANNED". */
+static void parts_log(const char *heading, bool in_use)
+{
+    char line[2 * TEXT_COLUMNS], used_text[16], planned_text[16], item[128];
+    struct memory_part part;
+    snprintf(line, sizeof line, "%s", heading);
+    const char *separator = " ";
+    for (size_t i = 0; memory_part_get(i, &part); i++) {
+        if (part.planned_bytes == 0) continue;
+        size_t used = memory_part_resident_bytes(part.name);
+        cfg_bytes_text(used_text, sizeof used_text, used);
+        cfg_bytes_text(planned_text, sizeof planned_text, part.planned_bytes);
+        if (in_use && used == 0) continue;
+        snprintf(item, sizeof item, "%s %s%s%s", part.name, in_use ? used_text : planned_text, in_use ? " of " : "",
+                 in_use ? planned_text : "");
+        if (strlen(line) + strlen(separator) + strlen(item) > TEXT_COLUMNS) {
+            log_info("%s,", line);
+            snprintf(line, sizeof line, "        ");
+            separator = " ";
+        }
+        size_t end = strlen(line);
+        snprintf(line + end, sizeof line - end, "%s%s", separator, item);
+        separator = ", ";
+    }
+    log_info("%s", line);
+}
+
+void session_memory_report(void)
+{
+    char heading[80], resident[16], planned[16];
+    snprintf(heading, sizeof heading, "memory   at most %s of %s planned:",
+             cfg_bytes_text(resident, sizeof resident, memory_resident_bytes_max()),
+             cfg_bytes_text(planned, sizeof planned, memory_planned_bytes()));
+    parts_log(heading, true);
+}
+
 status session_memory_check(const struct session *s)
 {
-    char line[1024], text[16], count[27];
-    size_t used = 0, planned = memory_planned_bytes();
-    struct memory_part part;
-    for (size_t i = 0; memory_part_get(i, &part) && used < sizeof line; i++)
-        if (part.planned_bytes)
-            used += (size_t)snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "", part.name,
-                                     cfg_bytes_text(text, sizeof text, part.planned_bytes));
-    log_info("memory   %s: %s", cfg_bytes_text(text, sizeof text, planned), line);
+    char heading[80], text[16], have[16], budget[16], count[27];
+    size_t planned = memory_planned_bytes(), available = memory_available_bytes() + memory_resident_bytes();
+    snprintf(heading, sizeof heading, "memory   %s planned:", cfg_bytes_text(text, sizeof text, planned));
+    parts_log(heading, false);
+    cfg_bytes_text(budget, sizeof budget, s->settings.store_ram);
     for (uint32_t t = 0; t < s->graph.table_count; t++)
-        log_info("table    %s: room for %s rows of %u B (store.ram = %s)",
-                 graph_string(&s->graph, s->graph.tables[t].name),
-                 session_count_text(count, store_row_max(s->model.store, t)), s->graph.tables[t].span_floats * 4,
-                 cfg_bytes_text(text, sizeof text, s->settings.store_ram));
-    size_t available = memory_available_bytes() + memory_resident_bytes();
-    if (planned > available) {
-        char have[16];
+        log_info(
+            "table    %s: room for %s rows of %u B (store.ram = %s)", graph_string(&s->graph, s->graph.tables[t].name),
+            session_count_text(count, store_row_max(s->model.store, t)), s->graph.tables[t].span_floats * 4, budget);
+    if (planned > available)
         FAIL(MEMORY, "the plan needs %s of memory, this process can have %s; lower store.ram (%s of it) or train.batch",
-             cfg_bytes_text(text, sizeof text, planned), cfg_bytes_text(have, sizeof have, available),
-             cfg_bytes_text(line, sizeof line, s->settings.store_ram));
-    }
+             cfg_bytes_text(text, sizeof text, planned), cfg_bytes_text(have, sizeof have, available), budget);
     return ST_OK;
 }

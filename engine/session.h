@@ -39,8 +39,10 @@ char *session_paths(const struct session *session, const char *value);
 /* What a feed of this session's graph reads: everything but the paths and what training or predicting adds. */
 struct feed_options session_feed_options(struct session *session, const char *paths);
 
-/* Prints the plan of memory taken so far; MEMORY if it is more than this process can have. */
+/* Prints the plan of memory taken so far, by part; MEMORY if it is more than this process can have. */
 MUST_USE status session_memory_check(const struct session *session);
+/* Prints what is in use of it, by part. */
+void session_memory_report(void);
 
 /* "12,345,678" into buffer (27 bytes), which is returned. */
 char *session_count_text(char *buffer, uint64_t value);

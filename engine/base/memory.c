@@ -33,6 +33,14 @@
 static pthread_mutex_t parts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct memory_part parts[PARTS_MAX];
 static size_t part_count;
+/* The blocks that are out, for memory_part_resident_bytes. Past BLOCKS_MAX of them the rest is not listed. */
+#define BLOCKS_MAX 1024u
+static struct block {
+    void *begin;
+    size_t bytes;
+    const char *part;
+} blocks[BLOCKS_MAX];
+static size_t block_count;
 
 /* Returns the part of that name, added if it is new. The caller holds parts_lock. */
 static struct memory_part *part_of(const char *name)
@@ -85,7 +93,10 @@ status memory_take(const char *part, size_t bytes, void **block)
         /* A wish: a kernel without huge pages refuses it, and the block works as well. */
         (void)madvise(begin, size, MADV_HUGEPAGE);
     }
-    memory_note(part, size);
+    pthread_mutex_lock(&parts_lock);
+    part_of(part)->planned_bytes += size;
+    if (block_count < BLOCKS_MAX) blocks[block_count++] = (struct block){begin, size, part};
+    pthread_mutex_unlock(&parts_lock);
     *block = begin;
     return ST_OK;
 }
@@ -100,7 +111,31 @@ void memory_give(const char *part, void *block, size_t bytes)
     struct memory_part *of = part_of(part);
     CHECK(of->planned_bytes >= size);
     of->planned_bytes -= size;
+    for (size_t i = 0; i < block_count; i++)
+        if (blocks[i].begin == block) blocks[i] = blocks[--block_count];
     pthread_mutex_unlock(&parts_lock);
+}
+
+static size_t block_resident_bytes(const struct block *block)
+{
+    unsigned char is_resident[4096];
+    size_t page = page_bytes(), sum_bytes = 0;
+    for (size_t at = 0; at < block->bytes; at += sizeof is_resident * page) {
+        size_t bytes = block->bytes - at < sizeof is_resident * page ? block->bytes - at : sizeof is_resident * page;
+        if (mincore((char *)block->begin + at, bytes, is_resident) != 0) return sum_bytes;
+        for (size_t i = 0; i < bytes / page; i++) sum_bytes += (is_resident[i] & 1u) * page;
+    }
+    return sum_bytes;
+}
+
+size_t memory_part_resident_bytes(const char *part)
+{
+    size_t sum_bytes = 0;
+    pthread_mutex_lock(&parts_lock);
+    for (size_t i = 0; i < block_count; i++)
+        if (strcmp(blocks[i].part, part) == 0) sum_bytes += block_resident_bytes(&blocks[i]);
+    pthread_mutex_unlock(&parts_lock);
+    return sum_bytes;
 }
 
 int memory_part_get(size_t index, struct memory_part *part)

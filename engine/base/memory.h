@@ -29,6 +29,8 @@ struct memory_part {
 /* The parts in the order of their first use; `index` from 0; false past the end. */
 int memory_part_get(size_t index, struct memory_part *part);
 size_t memory_planned_bytes(void);
+/* How much of a part's blocks is resident now: of what memory_note added nothing is known. */
+size_t memory_part_resident_bytes(const char *part);
 
 /* This process's resident bytes, now and at most so far; and what it may still take (least of free memory,
  * the cgroup's limit and RLIMIT_AS). */

@@ -246,9 +246,22 @@ static void memory_available__this_machine__something(void **state)
 
 #define ROOT_TEST(name) cmocka_unit_test_setup_teardown(name, root_make, root_remove)
 
+static void memory_part_resident_bytes__pages_touched__are_counted(void **state)
+{
+    (void)state;
+    void *block;
+    assert_int_equal(memory_take("residence", 1 << 20, &block), ST_OK);
+    assert_int_equal(memory_part_resident_bytes("residence"), 0);
+    memset(block, 1, 1 << 19);
+    assert_int_equal(memory_part_resident_bytes("residence"), 1 << 19);
+    memory_give("residence", block, 1 << 20);
+    assert_int_equal(memory_part_resident_bytes("residence"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_part_resident_bytes__pages_touched__are_counted),
         cmocka_unit_test(memory_take__sizes__zeroed_aligned_and_in_the_plan),
         cmocka_unit_test(memory_take__given_back__leaves_the_process),
         cmocka_unit_test(memory_take__absurd__memory_with_part_and_bytes),
