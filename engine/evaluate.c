@@ -57,7 +57,7 @@ status evaluate_measure(struct session *s, struct feed *feed, struct metrics *me
     status st = evaluate_run(s, feed, measure_sink, metrics);
     struct feed_counts counts = feed_counts(feed);
     if (st == ST_OK && metrics->example_count == 0)
-        st = status_fail(ST_INVALID, __FILE__, __LINE__, "the evaluation data has no examples%s",
+        st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: no examples to evaluate%s", feed_paths(feed),
                          counts.bad_count ? ": every line is malformed" : "");
     if (st == ST_OK) st = metrics_finish(metrics, result);
     TRY(st);

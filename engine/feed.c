@@ -29,6 +29,7 @@ struct feed {
     uint64_t epochs, steps_max;
     struct progress from;
     struct reader *reader;
+    const char *paths; /* the caller's, who keeps them as long as the feed */
     struct arena arena;
     struct slot *slots;
     uint32_t slot_count;
@@ -173,6 +174,7 @@ status feed_open(struct feed **out, const struct feed_options *o)
     feed->steps_max = o->steps_max;
     feed->from = o->from;
     feed->held = SLOT_NONE;
+    feed->paths = o->reader.paths;
     feed->slot_count = o->slot_count;
     status st = arena_open(&feed->arena, o->training ? "slots" : "evaluation slots", feed_bytes(o));
     if (st == ST_OK) {
@@ -349,6 +351,8 @@ struct feed_counts feed_counts(const struct feed *feed)
         .cut_count = atomic_load_explicit(&feed->shared_cut, memory_order_relaxed),
     };
 }
+
+const char *feed_paths(const struct feed *feed) { return feed->paths; }
 
 uint64_t feed_example_estimate(const struct feed *feed) { return reader_example_estimate(feed->reader); }
 

@@ -63,6 +63,8 @@ MUST_USE status feed_next(struct feed *feed, struct slot **slot);
 /* Gives a slot back. The last slot of a step is given back after the step's update. */
 void feed_release(struct feed *feed, struct slot *slot);
 struct feed_counts feed_counts(const struct feed *feed);
+/* The paths it reads, as they were given; for messages. */
+const char *feed_paths(const struct feed *feed);
 /* About how many examples a pass has; 0 if that cannot be told. */
 uint64_t feed_example_estimate(const struct feed *feed);
 /* The data can be read only once. */

@@ -290,5 +290,8 @@ status model_load(struct model *model, const char *path)
     status st = load_open(&l, model);
     if (st == ST_OK) st = load_copy(&l, model);
     load_close(&l);
+    if (st == ST_MISMATCH)
+        st = status_fail(st, __FILE__, __LINE__, "%s (a model trained with --set needs the same --set here)",
+                         status_message());
     return st;
 }

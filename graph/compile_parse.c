@@ -475,7 +475,7 @@ static status unknown_section(struct compiler *c, const struct ini_section *sect
     kinds[count] = NULL;
     const char *near = ini_nearest(section->kind, kinds);
     if (near) return ini_fail(&c->ini, section, NULL, "unknown section; did you mean [%s]?", near);
-    return ini_fail(&c->ini, section, NULL, "unknown section; `heterps-run compile --help` lists them");
+    return ini_fail(&c->ini, section, NULL, "unknown section; `heterps-run help settings` lists them");
 }
 
 status compile_parse(struct compiler *c)

@@ -25,8 +25,7 @@ static status export(struct model *model, const struct export_options *o)
     uint32_t table_count = model->graph->table_count;
     for (uint32_t t = 0; t < table_count; t++) row_count += store_row_count(model->store, t);
     char bytes_text[16], rows_text[27];
-    log_info("%s: %u files, %s rows of %u tables, %s", o->output, table_count + 1,
-             session_count_text(rows_text, row_count), table_count,
+    log_info("%s: %u files, %s rows, %s", o->output, table_count + 1, session_count_text(rows_text, row_count),
              cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
     return ST_OK;
 }

@@ -58,15 +58,20 @@ int main(int argument_count, char **arguments)
     if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) {
         const char *topic = argument_count > 2 ? arguments[2] : "";
         const struct command *command = command_find(topic);
-        if (command)
+        bool as_markdown = strcmp(topic, "settings.md") == 0;
+        if (command) {
             command_help(command);
-        else if (strncmp(topic, "settings", 8) == 0)
-            reference_print(stdout, strcmp(topic, "settings.md") == 0);
-        else
+        } else if (as_markdown || strcmp(topic, "settings") == 0) {
+            reference_print(stdout, as_markdown);
+        } else if (*topic == 0) {
             help();
+        } else {
+            log_error("no help on \"%s\": expected a verb, or settings", topic);
+            return 2;
+        }
         return 0;
     }
-    if (strcmp(first, "--version") == 0) {
+    if (strcmp(first, "--version") == 0 && argument_count == 2) {
         printf("heterps-run %s\n", HETERPS_VERSION);
         return 0;
     }
