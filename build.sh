@@ -88,7 +88,9 @@ build() {
     build_objects $(find engine cfg graph io -name '*.c' | sort)
     library=$out/libheterps.a
     program_objects=$(echo "$objects" | tr ' ' '\n' | grep -v '/engine/cmd/main\.o$')
-    if [ -n "$(find $objects -newer "$library" -print -quit 2>/dev/null || echo new)" ] || [ ! -e "$library" ]; then
+    # An object whose source is gone must not stay in the library.
+    if [ "$(cat "$out/objects" 2>/dev/null)" != "$objects" ] || [ ! -e "$library" ] || [ -n "$(find $objects -newer "$library" -print -quit)" ]; then
+        echo "$objects" >"$out/objects"
         rm -f "$library"
         ar rcs "$library" $program_objects
     fi
@@ -107,6 +109,7 @@ build_programs() {
     build_objects "$@"
     for object in $objects; do
         program=${object%.o}
+        programs="$programs $program"
         if [ ! -e "$program" ] || [ "$object" -nt "$program" ] || [ "$library" -nt "$program" ]; then
             $CC $opt -pthread -o "$program" "$object" "$library" $libraries $extra_libraries
         fi
@@ -117,9 +120,11 @@ mkdir -p build
 case $verb in
 deps) need_packages $packages $test_packages ;;
 release | debug | asan | tsan)
+    need_packages $packages
     build "$verb"
     ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run ;;
 test)
+    programs=
     need_packages $packages $test_packages
     build "${MODE:-release}"
     ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run
@@ -127,8 +132,9 @@ test)
     build_programs $(find tests -name 'test_*.c' | sort)
     extra_libraries=
     build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort)
-    exec sh tests/run.sh "$out" ;;
+    exec sh tests/run.sh "$out" $programs ;;
 bench)
+    programs=
     need_packages $packages
     build release
     extra_libraries=

@@ -238,7 +238,7 @@ static status parse_lines(struct ini *ini, struct seen *seen, struct piece text)
         text.begin += taken_bytes, text.bytes -= taken_bytes;
         if (newline && whole.bytes > 0 && whole.begin[whole.bytes - 1] == '\r') whole.bytes--;
         for (size_t i = 0; i < whole.bytes; i++)
-            if ((unsigned char)whole.begin[i] < 0x20 && whole.begin[i] != '\t')
+            if (((unsigned char)whole.begin[i] < 0x20 && whole.begin[i] != '\t') || whole.begin[i] == 0x7f)
                 FAIL(INVALID, "%s:%u: expected text, found byte 0x%02x in column %zu", ini->path, line,
                      (unsigned char)whole.begin[i], i + 1);
         struct piece content = piece_trim((struct piece){whole.begin, comment_find(whole)});
@@ -482,7 +482,7 @@ status ini_set(struct ini *ini, const char *assignment, const char *const *kinds
              assignment, INI_VALUE_BYTES_MAX, value.bytes);
     for (size_t i = 0; i < value.bytes; i++) {
         unsigned char c = (unsigned char)value.begin[i];
-        if (c < 0x20 && c != '\t')
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
             FAIL(USAGE, "--set %.*s: expected text, found byte 0x%02x", (int)(equals - assignment), assignment, c);
         /* The value is kept as text, where this would begin a comment. */
         if (i > 0 && is_comment(value.begin[i]) && is_space(value.begin[i - 1]))

@@ -18,6 +18,8 @@ struct row_numbers {
 };
 
 #define SLOT_NONE UINT32_MAX
+/* Examples that a resumed run drops between two looks at whether it should stop. */
+#define SKIP_EXAMPLES UINT64_C(65536)
 
 struct feed {
     /* set once */
@@ -47,6 +49,9 @@ struct feed {
     /* seen by both */
     _Atomic uint64_t shared_bytes, shared_bad, shared_cut;
     _Atomic bool shared_is_done;
+    _Atomic bool shared_waits;     /* the consumer is in feed_next                                     */
+    _Atomic uint64_t shared_taken; /* slots that it has been given                                     */
+    uint64_t taken_seen;           /* feed_wake's: shared_taken at its last call                        */
 };
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -259,7 +264,12 @@ static status pass_run(struct feed *feed, uint64_t epoch, uint64_t *step, uint64
     uint32_t micro_count = batch_micro_count(feed->shape);
     bool is_end = false;
     TRY(reader_start(feed->reader, epoch));
-    if (skip) TRY(reader_skip(feed->reader, skip, &is_end));
+    for (uint64_t left = skip; left > 0 && !is_end;) {
+        uint64_t count = left < SKIP_EXAMPLES ? left : SKIP_EXAMPLES;
+        TRY(reader_skip(feed->reader, count, &is_end));
+        if (!(*is_open = !ring_is_closed(&feed->free))) return ST_OK;
+        left -= count;
+    }
     while (!is_end && (feed->steps_max == 0 || *step < feed->steps_max)) {
         struct step_rows *rows = feed->training ? step_begin(feed, *step) : NULL;
         uint32_t step_examples = 0;
@@ -270,6 +280,8 @@ static status pass_run(struct feed *feed, uint64_t epoch, uint64_t *step, uint64
             struct micro_batch *m = &slot->batch;
             micro_batch_clear(m);
             TRY(reader_fill(feed->reader, m, feed->shape.micro, &is_end));
+            /* Closed while this waited for input: whoever closed may have freed what the slot would use. */
+            if (!(*is_open = !ring_is_closed(&feed->free))) return ST_OK;
             step_examples += m->example_count;
             if (step_examples == 0) { /* the pass ended with the step before: nobody has seen this slot */
                 CHECK(micro == 0 && is_end);
@@ -328,7 +340,12 @@ status feed_next(struct feed *feed, struct slot **slot)
 {
     uint32_t index;
     *slot = NULL;
-    if (ring_pop(&feed->ready, &index)) {
+    /* Relaxed, both: feed_wake only guesses from them whether anything moves. */
+    atomic_store_explicit(&feed->shared_waits, true, memory_order_relaxed);
+    bool is_there = ring_pop(&feed->ready, &index);
+    atomic_store_explicit(&feed->shared_waits, false, memory_order_relaxed);
+    if (is_there) {
+        atomic_fetch_add_explicit(&feed->shared_taken, 1, memory_order_relaxed);
         *slot = &feed->slots[index];
         return ST_OK;
     }
@@ -363,6 +380,16 @@ void feed_interrupt(void *feed_pointer)
     struct feed *feed = feed_pointer;
     ring_close(&feed->free);
     ring_close(&feed->ready);
+}
+
+bool feed_wake(void *feed_pointer)
+{
+    struct feed *feed = feed_pointer;
+    uint64_t taken = atomic_load_explicit(&feed->shared_taken, memory_order_relaxed);
+    bool is_stuck = atomic_load_explicit(&feed->shared_waits, memory_order_relaxed) && taken == feed->taken_seen;
+    feed->taken_seen = taken;
+    if (is_stuck) feed_interrupt(feed);
+    return is_stuck;
 }
 
 void feed_close(struct feed *feed)

@@ -71,6 +71,9 @@ uint64_t feed_example_estimate(const struct feed *feed);
 bool feed_is_stream(const struct feed *feed);
 /* Unblocks both ends; from a signal handler too. feed_next then gives what is ready, and NULL. */
 void feed_interrupt(void *feed);
+/* For stop_listen: interrupts if the consumer waits and has been given nothing since the last call; returns whether it did. From a
+ * signal handler on the consumer's thread. */
+bool feed_wake(void *feed);
 /* Stops the thread and gives the memory back; a thread that is stuck reading a pipe is left behind, with its memory. */
 void feed_close(struct feed *feed);
 

@@ -242,6 +242,7 @@ static status load_open(struct load *l, const struct model *model)
         load_close(l);
     }
     TRY(dense_verify(l));
+    file_map_forget(&l->dense_map);
     for (uint32_t t = 0; t < l->manifest.table_count; t++) {
         TRY(table_verify(l, t));
         file_map_forget(&l->table_map[t]);

@@ -41,7 +41,8 @@ void report_start(struct report *r, const struct session *s)
     struct memory_part part;
     for (size_t i = 0; memory_part_get(i, &part); i++) log_event_u64(part.name, part.planned_bytes);
     log_event_close();
-    log_event_text("device", s->device->vt->name);
+    log_event_text("devices", s->device->vt->name);
+    log_event_text("plan", "one stage on all threads");
     log_event_u64("threads", s->threads);
     log_event_end();
 }
@@ -115,22 +116,23 @@ void report_progress(struct report *r, const struct progress *p, double loss, st
 
 void report_pause(struct report *r, uint64_t ns) { r->pause_ns += ns; }
 
-void report_saved(struct report *r, const char *path, uint64_t step, double pause_ms)
+void report_saved(struct report *r, const char *path, const struct progress *p, const uint64_t *row_count,
+                  double pause_ms)
 {
     uint64_t rows = 0;
-    for (uint32_t t = 0; t < r->session->graph.table_count; t++) rows += store_row_count(r->session->model.store, t);
+    for (uint32_t t = 0; t < r->session->graph.table_count; t++) rows += row_count[t];
     char count[27];
-    log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", path, step, session_count_text(count, rows),
+    log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", path, p->step, session_count_text(count, rows),
              pause_ms);
     log_event_begin("checkpoint");
     log_event_text("path", path);
-    log_event_u64("step", step);
+    log_event_u64("step", p->step);
     log_event_f64("pause_ms", pause_ms);
     log_event_end();
     r->pause_ns += (uint64_t)(pause_ms * 1e6);
 }
 
-void report_done(struct report *r, const struct progress *p, struct feed_counts counts)
+void report_done(struct report *r, const struct progress *p, const uint64_t *row_count, struct feed_counts counts)
 {
     const struct session *s = r->session;
     double seconds = (double)(clock_ns() - r->begin_ns - r->pause_ns) * 1e-9;
@@ -141,7 +143,7 @@ void report_done(struct report *r, const struct progress *p, struct feed_counts 
              session_count_text(rate_text, (uint64_t)rate));
     for (uint32_t t = 0; t < s->graph.table_count; t++)
         log_info("rows     %s: %s", graph_string(&s->graph, s->graph.tables[t].name),
-                 session_count_text(count, store_row_count(s->model.store, t)));
+                 session_count_text(count, row_count[t]));
     session_memory_report();
     if (counts.bad_count)
         log_warning("%" PRIu64 " malformed lines of the training data were skipped", counts.bad_count);
@@ -161,7 +163,7 @@ void report_done(struct report *r, const struct progress *p, struct feed_counts 
     log_event_u64("memory_bytes", memory_planned_bytes());
     log_event_open("store");
     for (uint32_t t = 0; t < s->graph.table_count; t++)
-        log_event_u64(graph_string(&s->graph, s->graph.tables[t].name), store_row_count(s->model.store, t));
+        log_event_u64(graph_string(&s->graph, s->graph.tables[t].name), row_count[t]);
     log_event_u64("used_bytes", store_used_bytes(s->model.store));
     log_event_close();
     log_event_end();

@@ -37,6 +37,10 @@ status session_open(struct session *s, const struct session_options *o)
     TRY_GOTO(settings_read(&s->ini, &s->settings), failed);
     TRY_GOTO(model_open(&s->model, &s->graph, s->settings.store_ram), failed);
     TRY_GOTO(cpu_device_open(&s->device, &s->graph, s->threads, o->isa), failed);
+    log_detail("device   %s: %s, %u thread%s of %u processors", s->device->vt->name,
+               isa_names[cpu_device_isa(s->device)], s->threads, s->threads == 1 ? "" : "s", team_processor_count());
+    log_detail("graph    %s: model %016" PRIx64 ", %u tensors, %u nodes, %zu bytes", o->graph_path,
+               s->graph.header->model_hash, s->graph.tensor_count, s->graph.node_count, s->graph.bytes);
     return ST_OK;
 failed:
     session_close(s);

@@ -8,10 +8,10 @@
 
 static _Atomic int received_signal;
 /* Set while no alarm is pending, read only by its handler. */
-static void (*wake_function)(void *);
+static bool (*wake_function)(void *);
 static void *wake_context;
 
-#define PATIENCE_SECONDS 2
+#define PATIENCE_SECONDS 1
 
 static void on_signal(int number)
 {
@@ -23,10 +23,10 @@ static void on_signal(int number)
 static void on_alarm(int number)
 {
     (void)number;
-    if (wake_function) wake_function(wake_context);
+    if (wake_function && !wake_function(wake_context)) alarm(PATIENCE_SECONDS);
 }
 
-void stop_listen(void (*wake)(void *context), void *context)
+void stop_listen(bool (*wake)(void *context), void *context)
 {
     alarm(0);
     wake_function = wake;

@@ -45,9 +45,14 @@ static status gradients_take(struct trainer *t)
     bytes += arena_bytes(shape.lanes * sizeof *t->param_grad) +
              arena_bytes((size_t)shape.lanes * g->table_count * sizeof *t->table_grad);
     bytes += arena_bytes(g->table_count * sizeof *t->row_count) + shape.lanes * param_bytes;
-    for (uint32_t i = 0; i < g->table_count; i++)
-        bytes += shape.lanes *
-                 arena_bytes((size_t)shape.batch * g->tables[i].key_count_max * g->tables[i].dim * sizeof(float));
+    for (uint32_t i = 0; i < g->table_count; i++) {
+        size_t rows = (size_t)shape.batch * g->tables[i].key_count_max;
+        size_t table_bytes = shape.lanes * arena_bytes(rows * g->tables[i].dim * sizeof(float)); /* under 2^60 */
+        if (__builtin_add_overflow(bytes, table_bytes, &bytes))
+            FAIL(MEMORY,
+                 "the gradients of %u lanes need more bytes than any machine has; lower train.batch or train.lanes",
+                 shape.lanes);
+    }
     TRY(arena_open(&t->arena, "gradients", bytes));
     t->param_grad = arena_take(&t->arena, shape.lanes * sizeof *t->param_grad);
     t->table_grad = arena_take(&t->arena, (size_t)shape.lanes * g->table_count * sizeof *t->table_grad);
@@ -98,27 +103,44 @@ static status diverged(struct trainer *t, const struct op_context *c)
 
 /* --- a micro-batch and a step ----------------------------------------------------------------- */
 
-static status micro_run(struct trainer *t, struct slot *slot)
+static struct op_context context_of(const struct trainer *t, struct slot *slot)
 {
     const struct graph *g = t->graph;
-    struct micro_batch *m = &slot->batch;
-    uint32_t lane = batch_lane_of(graph_batch(g), m->micro_index);
-    for (uint32_t i = 0; i < g->tensor_count; i++)
-        if (g->tensors[i].kind == TENSOR_PARAM_GRAD) slot->tensor[i].data = t->param_grad[lane] + g->tensors[i].offset;
-    struct op_context c = {.graph = g,
-                           .tensor = slot->tensor,
-                           .batch = m,
-                           .ticket = &slot->ticket,
-                           .table_grad = t->table_grad + lane * g->table_count,
-                           .seed = g->header->seed,
-                           .example_begin = m->micro_index * g->header->micro,
-                           .training = true};
+    uint32_t lane = batch_lane_of(graph_batch(g), slot->batch.micro_index);
+    return (struct op_context){.graph = g,
+                               .tensor = slot->tensor,
+                               .batch = &slot->batch,
+                               .ticket = &slot->ticket,
+                               .table_grad = t->table_grad + lane * g->table_count,
+                               .seed = g->header->seed,
+                               .example_begin = slot->batch.micro_index * g->header->micro,
+                               .training = true};
+}
+
+/* The forward list, and the sum of the examples' losses; DIVERGED if it is not finite. */
+static status forward_run(struct trainer *t, struct slot *slot, double *loss_sum)
+{
+    const struct graph *g = t->graph;
+    struct op_context c = context_of(t, slot);
     TRY(device_submit(t->session->device, &c, g->nodes, g->forward_count));
     struct view loss = slot->tensor[g->header->loss_tensor];
     double sum = 0;
-    for (uint32_t b = 0; b < m->example_count; b++) sum += loss.data[(size_t)b * loss.stride];
+    for (uint32_t b = 0; b < slot->batch.example_count; b++) sum += loss.data[(size_t)b * loss.stride];
     if (!isfinite(sum)) return diverged(t, &c);
-    t->step_loss += sum;
+    *loss_sum = sum;
+    return ST_OK;
+}
+
+static status micro_run(struct trainer *t, struct slot *slot)
+{
+    const struct graph *g = t->graph;
+    uint32_t lane = batch_lane_of(graph_batch(g), slot->batch.micro_index);
+    for (uint32_t i = 0; i < g->tensor_count; i++)
+        if (g->tensors[i].kind == TENSOR_PARAM_GRAD) slot->tensor[i].data = t->param_grad[lane] + g->tensors[i].offset;
+    double loss_sum;
+    TRY(forward_run(t, slot, &loss_sum));
+    t->step_loss += loss_sum;
+    struct op_context c = context_of(t, slot);
     return device_submit(t->session->device, &c, g->nodes + g->forward_count, g->node_count - g->forward_count);
 }
 
@@ -174,15 +196,42 @@ static status step_update(struct trainer *t, const struct slot *slot)
 
 /* --- between steps ---------------------------------------------------------------------------- */
 
-static status save(struct trainer *t)
+/* A model that has just diverged must not replace a good save: its parameters are finite, and so, where a slot of the step is at
+ * hand, are the losses that it gives. */
+static status model_check(struct trainer *t, struct slot *slot)
+{
+    const struct model *model = &t->session->model;
+    const struct graph *g = t->graph;
+    double loss_sum;
+    for (uint64_t i = 0; i < g->header->param_floats; i++)
+        if (!isfinite(model->param[i]))
+            FAIL(DIVERGED,
+                 "step %" PRIu64 ": its update made a parameter that is not finite; a lower learning rate may help",
+                 model->progress.step - 1);
+    return slot && slot->batch.example_count ? forward_run(t, slot, &loss_sum) : ST_OK;
+}
+
+static status save(struct trainer *t, struct slot *slot)
 {
     const struct model *model = &t->session->model;
     if (t->options->out == NULL || t->saved_step == model->progress.step) return ST_OK;
     uint64_t begin = clock_ns();
+    TRY(model_check(t, slot));
     TRY(model_save(model, t->row_count, t->options->out));
     t->saved_step = model->progress.step;
-    report_saved(&t->report, t->options->out, model->progress.step, (double)(clock_ns() - begin) * 1e-6);
+    report_saved(&t->report, t->options->out, &model->progress, t->row_count, (double)(clock_ns() - begin) * 1e-6);
     return ST_OK;
+}
+
+/* After a failure that leaves the model as it was at the last finished step: saves it, and returns the failure. */
+static status save_and_fail(struct trainer *t, status failure)
+{
+    char *message = strdup(status_message());
+    status st = save(t, NULL);
+    if (st != ST_OK) log_warning("the model could not be saved: %s", status_message());
+    st = status_adopt(failure, message ? message : "");
+    free(message);
+    return st;
 }
 
 static status evaluate(struct trainer *t)
@@ -192,16 +241,19 @@ static status evaluate(struct trainer *t)
     uint64_t begin = clock_ns();
     if (t->eval_feed == NULL) TRY(evaluate_open(t->session, t->options->eval, false, false, &t->eval_feed));
     struct metrics_result result;
-    stop_listen(feed_interrupt, t->eval_feed);
+    stop_listen(feed_wake, t->eval_feed);
     status st = evaluate_measure(t->session, t->eval_feed, &t->metrics, &result);
-    stop_listen(feed_interrupt, t->feed);
+    stop_listen(feed_wake, t->feed);
     feed_close(t->eval_feed);
     t->eval_feed = NULL;
     report_pause(&t->report, clock_ns() - begin);
+    if (st == ST_OK && !isfinite(result.logloss))
+        FAIL(DIVERGED, "step %" PRIu64 ": the evaluation's log loss is not finite; a lower learning rate may help",
+             t->eval_step);
     return st == ST_STOPPED ? ST_OK : st; /* the caller sees the signal too, and saves first */
 }
 
-static status step_done(struct trainer *t)
+static status step_done(struct trainer *t, struct slot *slot)
 {
     const struct settings *settings = &t->session->settings;
     uint64_t step = t->session->model.progress.step;
@@ -211,29 +263,46 @@ static status step_done(struct trainer *t)
         t->loss_sum = 0;
         t->loss_examples = 0;
     }
-    if (settings->eval_every && step % settings->eval_every == 0) TRY(evaluate(t));
-    if (settings->checkpoint_every && step % settings->checkpoint_every == 0) TRY(save(t));
+    if (settings->checkpoint_every && step % settings->checkpoint_every == 0) TRY(save(t, slot));
+    if (settings->eval_every && step % settings->eval_every == 0) {
+        status st = evaluate(t);
+        if (st != ST_OK) return st == ST_DIVERGED ? st : save_and_fail(t, st);
+    }
     return ST_OK;
 }
 
 static status loop(struct trainer *t)
 {
     TRY(feed_start(t->feed));
-    stop_listen(feed_interrupt, t->feed);
+    stop_listen(feed_wake, t->feed);
     status st = ST_OK;
     for (bool is_stopped = false; !is_stopped && st == ST_OK;) {
         struct slot *slot;
         st = feed_next(t->feed, &slot);
+        if (st != ST_OK && stop_requested()) {
+            /* Ctrl-C reaches whoever feeds our pipe too, and what it leaves behind may be half a line. */
+            log_warning("%s; ignored, since a signal asks to stop", status_message());
+            return ST_OK;
+        }
+        if (st == ST_FULL) st = save_and_fail(t, st);
         if (st != ST_OK || slot == NULL) break;
         if (slot->batch.example_count) st = micro_run(t, slot);
         if (st == ST_OK && slot->batch.is_last) {
             st = step_update(t, slot);
-            if (st == ST_OK) st = step_done(t);
+            if (st == ST_OK) st = step_done(t, slot);
             is_stopped = stop_requested();
         }
         feed_release(t->feed, slot);
     }
     return st;
+}
+
+/* Whether a list of paths holds "-". */
+static bool names_stdin(const char *paths)
+{
+    for (const char *at = paths; *at; at += strcspn(at, ","), at += *at == ',')
+        if (*at == '-' && (at[1] == 0 || at[1] == ',')) return true;
+    return false;
 }
 
 /* A stream can be read once, so what would read it twice is refused before the first step. */
@@ -252,6 +321,22 @@ static status streams_check(const struct trainer *t)
     return ST_OK;
 }
 
+/* Settings that ask for what cannot be seen. */
+static void settings_check(const struct trainer *t)
+{
+    const struct settings *s = &t->session->settings;
+    struct batch_shape shape = graph_batch(t->graph);
+    if (s->checkpoint_every && t->options->out == NULL)
+        log_warning("checkpoint.every = %" PRIu64 " saves nothing without --out DIR", s->checkpoint_every);
+    if (s->eval_every && t->options->eval == NULL)
+        log_warning("eval.every = %" PRIu64 " measures nothing without --eval FILE", s->eval_every);
+    if (s->train_micro == 0 && shape.micro < 32 && shape.micro < shape.batch / shape.lanes)
+        log_warning(
+            "batch / lanes = %u has no divisor from 32 to 256, so micro-batches have %u examples and are slow; choose "
+            "another train.batch",
+            shape.batch / shape.lanes, shape.micro);
+}
+
 static status train(struct trainer *t)
 {
     struct session *s = t->session;
@@ -261,6 +346,8 @@ static status train(struct trainer *t)
     feed.steps_max = s->settings.train_steps_max;
     feed.from = s->model.progress;
     feed.reader.shuffle = s->settings.data_shuffle;
+    if (t->options->eval && names_stdin(t->options->data) && names_stdin(t->options->eval))
+        FAIL(USAGE, "--data and --eval both read standard input; give one of them a file");
     TRY(gradients_take(t));
     TRY(feed_open(&t->feed, &feed));
     if (t->options->eval) {
@@ -268,6 +355,7 @@ static status train(struct trainer *t)
         TRY(evaluate_reserve(t->eval_feed, &t->metrics));
     }
     TRY(streams_check(t));
+    settings_check(t);
     TRY(session_memory_check(s));
     report_start(&t->report, s);
     status st = loop(t);
@@ -277,14 +365,19 @@ static status train(struct trainer *t)
              feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
     if (t->loss_examples)
         report_progress(&t->report, &s->model.progress, t->loss_sum / (double)t->loss_examples, feed_counts(t->feed));
-    report_done(&t->report, &s->model.progress, feed_counts(t->feed));
+    report_done(&t->report, &s->model.progress, t->row_count, feed_counts(t->feed));
+    if (s->model.progress.step == feed.from.step && feed.from.step && !stop_requested()) {
+        log_warning("nothing to train: the model has finished %" PRIu64
+                    " passes, and train.epochs = %u, train.steps_max = %" PRIu64,
+                    s->model.progress.epoch + 1, s->settings.train_epochs, s->settings.train_steps_max);
+        return evaluate(t);
+    }
+    TRY(save(t, NULL));
     if (!stop_requested()) TRY(evaluate(t));
-    TRY(save(t));
     if (!stop_requested()) return ST_OK;
     if (t->options->out)
-        FAIL(STOPPED,
-             "stopped after step %" PRIu64 "; the model is saved; go on with: heterps-run %s --data %s --resume %s",
-             s->model.progress.step, s->graph_path, t->options->data, t->options->out);
+        FAIL(STOPPED, "stopped after step %" PRIu64 "; the model is saved; go on with: %s", s->model.progress.step,
+             t->options->resume_command);
     FAIL(STOPPED, "stopped after step %" PRIu64 "; nothing was saved, because --out DIR was not given",
          s->model.progress.step);
 }

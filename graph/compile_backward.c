@@ -93,7 +93,7 @@ status compile_backward(struct compiler *c)
         goto done;
     }
 
-    /* Backward nodes. is_read now says: this gradient has been written by a node that runs earlier. */
+    /* Backward nodes. is_written: this gradient is written by a node that runs earlier. */
     bool *is_written = calloc(c->tensors.count, 1);
     if (is_written == NULL) {
         st = ST_MEMORY;

@@ -42,10 +42,6 @@ static bool is_name(const char *text)
 
 /* --- lists of names: "a, b, C1..C26" ---------------------------------------------------------- */
 
-struct name_item {
-    char name[INI_NAME_BYTES_MAX];
-};
-
 /* Splits the number off the end of a name: "C12" gives 1 and 12. False without one, or with a leading zero. */
 static bool split_number(const char *name, size_t *stem_bytes, uint32_t *number)
 {

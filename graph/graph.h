@@ -185,7 +185,6 @@ struct graph {
         optimizer_count, update_count;
     /* owns one of: */
     void *owned; /* malloc'd image                                              */
-    const uint8_t *mapped;
     size_t bytes;
 };
 

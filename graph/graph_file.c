@@ -49,9 +49,9 @@ static const struct {
     [SECTION_LAYERS] = {"layers", sizeof(struct graph_layer), 1u << 16},
     [SECTION_FIELDS] = {"fields", sizeof(struct graph_field), 1u << 16},
     [SECTION_DENSES] = {"denses", sizeof(struct graph_field), 1u << 16},
-    [SECTION_TABLES] = {"tables", sizeof(struct graph_table), 10000},
+    [SECTION_TABLES] = {"tables", sizeof(struct graph_table), GRAPH_TABLES_MAX},
     [SECTION_OPTIMIZERS] = {"optimizers", sizeof(struct graph_optimizer), 1u << 15},
-    [SECTION_UPDATES] = {"updates", sizeof(struct graph_update), 10000 + PARAM_UPDATES_MAX},
+    [SECTION_UPDATES] = {"updates", sizeof(struct graph_update), GRAPH_TABLES_MAX + PARAM_UPDATES_MAX},
 };
 
 static uint64_t checksum_of(const uint8_t *image, size_t bytes)
@@ -231,7 +231,6 @@ status graph_open_memory(struct graph *graph, const char *path, const uint8_t *i
 {
     CHECK((uintptr_t)image % _Alignof(struct graph_header) == 0);
     TRY(graph_bind(graph, path, image, bytes));
-    graph->mapped = image;
     return ST_OK;
 }
 

@@ -9,7 +9,7 @@
 MUST_USE status graph_bind(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
 
 /* Updates of parameters; those of tables are counted apart. */
-#define PARAM_UPDATES_MAX 64
+#define PARAM_UPDATES_MAX 1
 
 /* The second half of graph_bind: the sections lie in the image and the pointers are set; every record is checked. */
 MUST_USE status graph_check(const struct graph *graph, const char *path, const uint8_t *image);

@@ -1,20 +1,20 @@
 #!/bin/sh
-# Usage: [TESTS=PATTERN] sh tests/run.sh BUILD_DIR
-# Runs every test program in BUILD_DIR/tests and every tests/*/test_*.sh whose path matches the extended regular expression PATTERN, each within its time limit, and
+# Usage: [TESTS=PATTERN] sh tests/run.sh BUILD_DIR PROGRAM...
+# Runs every test program named and every tests/*/test_*.sh whose path matches the extended regular expression PATTERN, each within its time limit, and
 # counts. A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
 # "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
 # Last line: N passed, N failed, N skipped. Exit status 1 if anything failed.
 set -u
 cd "$(dirname "$0")/.."
 out=$1
+shift
 pattern=${TESTS:-.}
 HETERPS=$PWD/$out/heterps-run
 BUILD=$PWD/$out
 export HETERPS BUILD CMOCKA_MESSAGE_OUTPUT=TAP
 passed=0 failed=0 skipped=0
 log=$out/test.log
-for test in $(find "$out/tests" -type f -perm -u+x \( -name 'test_*' -o -name 'fuzz_*' \) ! -name '*.o' ! -name '*.d' | sort) \
-    $(find tests -name 'test_*.sh' | sort); do
+for test in "$@" $(find tests -name 'test_*.sh' | sort); do
     echo "$test" | grep -Eq "$pattern" || continue
     case $test in
     *.sh) runner=sh ;;
@@ -35,5 +35,9 @@ for test in $(find "$out/tests" -type f -perm -u+x \( -name 'test_*' -o -name 'f
     grep -iE '^(not )?ok .*# *skip' "$log" | sed -E 's/^(not )?ok [0-9]* *-* */    skipped: /'
     grep '^# ' "$log" | grep -v '^# ok - tests' | sed 's/^# /    /'
 done
+if [ $((passed + failed + skipped)) = 0 ]; then
+    echo "no test matches $pattern" >&2
+    failed=1
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -27,7 +27,7 @@ static status eval(struct session *s, const struct eval_options *o)
     status st = model_load(&s->model, o->model);
     struct metrics metrics = {0};
     struct metrics_result result;
-    stop_listen(feed_interrupt, feed);
+    stop_listen(feed_wake, feed);
     if (st == ST_OK) st = evaluate_measure(s, feed, &metrics, &result);
     stop_listen(NULL, NULL);
     metrics_free(&metrics);

@@ -44,12 +44,15 @@ static status sink(void *context, const struct micro_batch *m, const float *logi
 
 static status predict(struct session *s, const struct predict_options *o)
 {
+    const char *output = o->output ? o->output : "-";
+    if (log_format() == LOG_JSON && (strcmp(output, "-") == 0 || strcmp(output, "/dev/stdout") == 0))
+        FAIL(USAGE, "predict: --log json and the predictions both write to standard output; give -o FILE");
     struct feed *feed = NULL;
     struct file_writer writer = {0};
     TRY(evaluate_open(s, o->data, true, true, &feed));
     status st = model_load(&s->model, o->model);
-    stop_listen(feed_interrupt, feed);
-    if (st == ST_OK) st = file_writer_open(&writer, o->output ? o->output : "-");
+    stop_listen(feed_wake, feed);
+    if (st == ST_OK) st = file_writer_open(&writer, output);
     if (st == ST_OK) st = evaluate_run(s, feed, sink, &writer);
     if (st == ST_OK) st = file_writer_commit(&writer);
     stop_listen(NULL, NULL);

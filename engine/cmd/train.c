@@ -1,4 +1,6 @@
 /* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. */
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +30,32 @@ static const struct flag flags[] = {
      offsetof(struct run_options, set), 0, 0, false},
 };
 
+/* Appends " WORD", quoted for a shell if it needs that. */
+static void word_add(FILE *out, const char *word)
+{
+    bool is_plain = *word != 0;
+    for (const char *p = word; *p; p++) is_plain = is_plain && (isalnum((unsigned char)*p) || strchr("_-./=,:+", *p));
+    fputs(is_plain ? " " : " '", out);
+    for (const char *p = word; *p; p++) *p == '\'' ? fputs("'\\''", out) : fputc(*p, out);
+    if (!is_plain) fputc('\'', out);
+}
+
+/* The command line that goes on with what this one does. malloc'd: the caller's. */
+static char *resume_command(const char *graph, const struct run_options *o, const struct train_options *t)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return NULL;
+    fputs("heterps-run", out);
+    word_add(out, graph);
+    const char *const pairs[][2] = {{"--data", o->data}, {"--eval", o->eval}, {"--resume", t->out}, {"--isa", o->isa}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i][1]) fprintf(out, " %s", pairs[i][0]), word_add(out, pairs[i][1]);
+    for (uint32_t i = 0; i < o->set.count; i++) fputs(" --set", out), word_add(out, o->set.item[i]);
+    return fclose(out) == 0 ? text : NULL;
+}
+
 static status train(struct session *s, const struct run_options *o, char **data, char **eval)
 {
     struct train_options options = {.data = o->data, .eval = o->eval, .out = o->out ? o->out : o->resume};
@@ -36,7 +64,11 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
     if (o->resume) TRY(model_load(&s->model, o->resume));
     if (options.out) TRY(model_dir_check(&s->graph, options.out));
-    return train_run(s, &options);
+    char *command = resume_command(s->graph_path, o, &options);
+    options.resume_command = command ? command : "--resume";
+    status st = train_run(s, &options);
+    free(command);
+    return st;
 }
 
 static status run(const char *const *positionals, const void *options_pointer)

@@ -126,3 +126,9 @@ void ring_close(struct ring *ring)
     futex_wake(&ring->shared_pushes, UINT32_MAX);
     futex_wake(&ring->shared_pops, UINT32_MAX);
 }
+
+bool ring_is_closed(const struct ring *ring)
+{
+    /* Acquire pairs with the release in ring_close(): what the closer wrote before is visible. */
+    return atomic_load_explicit(&ring->shared_closed, memory_order_acquire);
+}

@@ -36,6 +36,8 @@ bool ring_try_pop(struct ring *ring, uint32_t *item);
 /* Wait for room / an item. False once the ring is closed (a pop first drains what is in it). */
 bool ring_push(struct ring *ring, uint32_t item);
 bool ring_pop(struct ring *ring, uint32_t *item);
+/* Whether ring_close has been called. */
+bool ring_is_closed(const struct ring *ring);
 /* Either end, any thread: wakes all sleepers; pushes fail from now on. */
 void ring_close(struct ring *ring);
 
