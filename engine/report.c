@@ -13,7 +13,7 @@
 #define REDRAW_NS ((uint64_t)200000000)
 #define LINE_NS   ((uint64_t)5000000000)
 #define EVENT_NS  ((uint64_t)1000000000)
-#define BAR_WIDTH 24
+#define BAR_WIDTH 16 /* the whole line then fits a terminal of 80 columns */
 
 void report_start(struct report *r, const struct session *s)
 {
