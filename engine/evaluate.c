@@ -19,7 +19,7 @@ status evaluate_open(struct session *s, const char *paths, bool label_optional, 
 status evaluate_run(struct session *s, struct feed *feed, evaluate_sink *sink, void *context)
 {
     const struct graph *g = &s->graph;
-    TRY(feed_start(feed));
+    TRY(feed_start(feed, NULL));
     for (;;) {
         struct slot *slot;
         TRY(feed_next(feed, &slot));

@@ -177,7 +177,6 @@ status feed_open(struct feed **out, const struct feed_options *o)
     feed->training = o->training;
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;
-    feed->from = o->from;
     feed->held = SLOT_NONE;
     feed->paths = o->reader.paths;
     feed->slot_count = o->slot_count;
@@ -326,8 +325,9 @@ static void *feed_main(void *argument)
     return NULL;
 }
 
-status feed_start(struct feed *feed)
+status feed_start(struct feed *feed, const struct progress *from)
 {
+    if (from) feed->from = *from;
     int error = thread_start(&feed->thread, NULL, feed_main, feed);
     if (error) FAIL(SYSTEM, "cannot start the reading thread: %s", strerror(error));
     feed->is_started = true;

@@ -41,7 +41,6 @@ struct feed_options {
     bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
     uint32_t slot_count;
     uint64_t epochs, steps_max; /* training: bounds; steps_max 0: none                         */
-    struct progress from;       /* training: where to go on                                           */
     struct reader_options reader;
 };
 
@@ -56,8 +55,8 @@ struct feed;
 size_t feed_bytes(const struct feed_options *options);
 /* Opens the reader (a wrong path fails here) and takes all memory, but reads nothing yet. */
 MUST_USE status feed_open(struct feed **feed, const struct feed_options *options);
-/* Starts the thread. */
-MUST_USE status feed_start(struct feed *feed);
+/* Starts the thread, in training behind what `from` says is done; NULL: at the beginning. */
+MUST_USE status feed_start(struct feed *feed, const struct progress *from);
 /* The next micro-batch in order, or NULL at the end of the data. Fails with what the feed failed with. */
 MUST_USE status feed_next(struct feed *feed, struct slot **slot);
 /* Gives a slot back. The last slot of a step is given back after the step's update. */

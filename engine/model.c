@@ -69,7 +69,7 @@ static void param_init(const struct model *model, const struct graph_tensor *t, 
     }
 }
 
-static void values_init(struct model *model)
+void model_init(struct model *model)
 {
     const struct graph *g = model->graph;
     uint32_t param_index = 0;
@@ -138,9 +138,7 @@ static status open_parts(struct model *model, uint64_t ram_bytes)
     TRY(state_place(model));
     TRY(floats_take(PART_PARAM, h->param_floats, &model->param));
     TRY(floats_take(PART_STATE, h->state_floats, &model->state));
-    TRY(tables_open(model, ram_bytes));
-    values_init(model);
-    return ST_OK;
+    return tables_open(model, ram_bytes);
 }
 
 status model_open(struct model *model, const struct graph *graph, uint64_t ram_bytes)

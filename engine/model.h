@@ -26,10 +26,12 @@ struct model {
     struct progress progress;
 };
 
-/* Takes the memory and fills in the initial values: a function of the graph and its seed. `ram_bytes`: the tables'
- * budget. Keeps the graph until model_close. On failure *model is empty, and may be closed. MEMORY; INVALID: the
- * graph's updates and parameters do not fit each other. */
+/* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. `ram_bytes`: the tables' budget. Keeps
+ * the graph until model_close. On failure *model is empty, and may be closed. MEMORY; INVALID: the graph's updates and
+ * parameters do not fit each other. */
 MUST_USE status model_open(struct model *model, const struct graph *graph, uint64_t ram_bytes);
+/* Fills in the initial values of parameters and their optimizer state: a function of the graph and its seed. */
+void model_init(struct model *model);
 void model_close(struct model *model);
 /* The initial row of a key: store_table_options.row_init with the model as context. */
 void model_row_init(void *model, uint32_t table, uint64_t key, float *span);
@@ -65,6 +67,8 @@ MUST_USE status model_dir_check(const struct graph *graph, const char *path);
  * which also removes what it had written. `row_count` [table_count]: rows to save of each table (those that exist at this step
  * whatever has been read ahead); NULL: all. */
 MUST_USE status model_save(const struct model *model, const uint64_t *row_count, const char *path);
+/* INVALID if the directory has no manifest: asked before model_dir_check, which would make a mistyped one. */
+MUST_USE status model_dir_find(const char *path);
 /* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there. Sizes,
  * checksums, model hash and every name and shape are verified before the model is touched: CORRUPT, MISMATCH or
  * INVALID name the file and what differs; IO one that is missing. Rows beyond the budget: FULL, and the model is

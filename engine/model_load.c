@@ -49,13 +49,21 @@ static void load_close(struct load *l)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+status model_dir_find(const char *path)
+{
+    struct stat ignored;
+    char *manifest_path = file_path_join(path, MANIFEST_NAME);
+    bool is_absent = stat(manifest_path, &ignored) != 0 && errno == ENOENT;
+    free(manifest_path);
+    if (is_absent) FAIL(INVALID, "%s: holds no model: there is no %s", path, MANIFEST_NAME);
+    return ST_OK;
+}
+
 static status manifest_open(struct load *l)
 {
     struct file_map map;
-    struct stat ignored;
+    TRY(model_dir_find(l->path));
     l->manifest_path = file_path_join(l->path, MANIFEST_NAME);
-    if (stat(l->manifest_path, &ignored) != 0 && errno == ENOENT)
-        FAIL(INVALID, "%s: holds no model: there is no %s", l->path, MANIFEST_NAME);
     TRY(file_map_open(&map, l->manifest_path));
     l->manifest_hash = XXH3_64bits(map.data, map.bytes);
     status st = manifest_read(&l->manifest, l->manifest_path, map.data, map.bytes);

@@ -149,19 +149,25 @@ void session_memory_report(void)
     parts_log(heading, true);
 }
 
+void session_memory_plan(const struct session *s)
+{
+    char heading[80], text[16], count[27];
+    snprintf(heading, sizeof heading,
+             "memory   %s planned:", cfg_bytes_text(text, sizeof text, memory_planned_bytes()));
+    parts_log(heading, false);
+    cfg_bytes_text(text, sizeof text, s->settings.store_ram);
+    for (uint32_t t = 0; t < s->graph.table_count; t++)
+        log_info("table    %s: room for %s rows of %u B (store.ram = %s)",
+                 graph_string(&s->graph, s->graph.tables[t].name),
+                 session_count_text(count, store_row_max(s->model.store, t)), s->graph.tables[t].span_floats * 4, text);
+}
+
 status session_memory_check(const struct session *s)
 {
-    char heading[80], text[16], have[16], budget[16], count[27];
     size_t planned = memory_planned_bytes(), available = memory_available_bytes() + memory_resident_bytes();
-    snprintf(heading, sizeof heading, "memory   %s planned:", cfg_bytes_text(text, sizeof text, planned));
-    parts_log(heading, false);
-    cfg_bytes_text(budget, sizeof budget, s->settings.store_ram);
-    for (uint32_t t = 0; t < s->graph.table_count; t++)
-        log_info(
-            "table    %s: room for %s rows of %u B (store.ram = %s)", graph_string(&s->graph, s->graph.tables[t].name),
-            session_count_text(count, store_row_max(s->model.store, t)), s->graph.tables[t].span_floats * 4, budget);
-    if (planned > available)
-        FAIL(MEMORY, "the plan needs %s of memory, this process can have %s; lower store.ram (%s of it) or train.batch",
-             cfg_bytes_text(text, sizeof text, planned), cfg_bytes_text(have, sizeof have, available), budget);
-    return ST_OK;
+    if (planned <= available) return ST_OK;
+    char plan[16], have[16], budget[16];
+    FAIL(MEMORY, "the plan needs %s of memory, this process can have %s; lower store.ram (%s of it) or train.batch",
+         cfg_bytes_text(plan, sizeof plan, planned), cfg_bytes_text(have, sizeof have, available),
+         cfg_bytes_text(budget, sizeof budget, s->settings.store_ram));
 }

@@ -28,7 +28,7 @@ struct session {
 /* Opens a graph file; with assignments it is compiled anew from its text. */
 MUST_USE status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count);
 
-/* Opens graph, settings, model memory (initial values) and device. */
+/* Opens graph, settings, model memory (empty) and device. */
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
 
@@ -39,7 +39,9 @@ char *session_paths(const struct session *session, const char *value);
 /* What a feed of this session's graph reads: everything but the paths and what training or predicting adds. */
 struct feed_options session_feed_options(struct session *session, const char *paths);
 
-/* Prints the plan of memory taken so far, by part; MEMORY if it is more than this process can have. */
+/* Prints the plan of memory taken so far, by part. */
+void session_memory_plan(const struct session *session);
+/* MEMORY if the plan is more than this process can have: to be asked before the memory is filled. */
 MUST_USE status session_memory_check(const struct session *session);
 /* Prints what is in use of it, by part. */
 void session_memory_report(void);

@@ -63,7 +63,6 @@ static status gradients_take(struct trainer *t)
             t->table_grad[lane * g->table_count + i] = arena_take(
                 &t->arena, (size_t)shape.batch * g->tables[i].key_count_max * g->tables[i].dim * sizeof(float));
     }
-    for (uint32_t i = 0; i < g->table_count; i++) t->row_count[i] = store_row_count(t->session->model.store, i);
     return ST_OK;
 }
 
@@ -273,7 +272,8 @@ static status step_done(struct trainer *t, struct slot *slot)
 
 static status loop(struct trainer *t)
 {
-    TRY(feed_start(t->feed));
+    const struct progress from = t->session->model.progress;
+    TRY(feed_start(t->feed, &from));
     stop_listen(feed_wake, t->feed);
     status st = ST_OK;
     for (bool is_stopped = false; !is_stopped && st == ST_OK;) {
@@ -344,7 +344,6 @@ static status train(struct trainer *t)
     feed.training = true;
     feed.epochs = s->settings.train_epochs;
     feed.steps_max = s->settings.train_steps_max;
-    feed.from = s->model.progress;
     feed.reader.shuffle = s->settings.data_shuffle;
     if (t->options->eval && names_stdin(t->options->data) && names_stdin(t->options->eval))
         FAIL(USAGE, "--data and --eval both read standard input; give one of them a file");
@@ -356,7 +355,14 @@ static status train(struct trainer *t)
     }
     TRY(streams_check(t));
     settings_check(t);
+    session_memory_plan(s);
     TRY(session_memory_check(s));
+    if (t->options->resume)
+        TRY(model_load(&s->model, t->options->resume));
+    else
+        model_init(&s->model);
+    for (uint32_t i = 0; i < t->graph->table_count; i++) t->row_count[i] = store_row_count(s->model.store, i);
+    const uint64_t first_step = s->model.progress.step;
     report_start(&t->report, s);
     status st = loop(t);
     if (st != ST_OK) return st;
@@ -366,7 +372,7 @@ static status train(struct trainer *t)
     if (t->loss_examples)
         report_progress(&t->report, &s->model.progress, t->loss_sum / (double)t->loss_examples, feed_counts(t->feed));
     report_done(&t->report, &s->model.progress, t->row_count, feed_counts(t->feed));
-    if (s->model.progress.step == feed.from.step && feed.from.step && !stop_requested()) {
+    if (s->model.progress.step == first_step && first_step && !stop_requested()) {
         log_warning("nothing to train: the model has finished %" PRIu64
                     " passes, and train.epochs = %u, train.steps_max = %" PRIu64,
                     s->model.progress.epoch + 1, s->settings.train_epochs, s->settings.train_steps_max);

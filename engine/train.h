@@ -10,10 +10,11 @@ struct train_options {
     const char *data;           /* paths separated by commas                                    */
     const char *eval;           /* NULL: none                                                   */
     const char *out;            /* directory to save into, NULL: none                           */
+    const char *resume;         /* directory of a saved model to go on from, NULL: from initial values */
     const char *resume_command; /* how to go on after a signal, as a shell would take it */
 };
 
-/* Trains session->model from its progress on. Leaves the model as it is at the last finished step. STOPPED after a
+/* Fills session->model, which is open and empty, and trains it. Leaves the model as it is at the last finished step. STOPPED after a
  * signal (the model is saved if there is an `out`); DIVERGED when a loss or a parameter is not finite: the message names
  * step, op and the save to return to. A full store, or an evaluation that fails, saves the model before it fails. */
 MUST_USE status train_run(struct session *session, const struct train_options *options);

@@ -24,7 +24,8 @@ static status eval(struct session *s, const struct eval_options *o)
 {
     struct feed *feed = NULL;
     TRY(evaluate_open(s, o->data, false, false, &feed));
-    status st = model_load(&s->model, o->model);
+    status st = session_memory_check(s);
+    if (st == ST_OK) st = model_load(&s->model, o->model);
     struct metrics metrics = {0};
     struct metrics_result result;
     stop_listen(feed_wake, feed);

@@ -50,7 +50,8 @@ static status predict(struct session *s, const struct predict_options *o)
     struct feed *feed = NULL;
     struct file_writer writer = {0};
     TRY(evaluate_open(s, o->data, true, true, &feed));
-    status st = model_load(&s->model, o->model);
+    status st = session_memory_check(s);
+    if (st == ST_OK) st = model_load(&s->model, o->model);
     stop_listen(feed_wake, feed);
     if (st == ST_OK) st = file_writer_open(&writer, output);
     if (st == ST_OK) st = evaluate_run(s, feed, sink, &writer);

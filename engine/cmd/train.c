@@ -58,11 +58,12 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
 
 static status train(struct session *s, const struct run_options *o, char **data, char **eval)
 {
-    struct train_options options = {.data = o->data, .eval = o->eval, .out = o->out ? o->out : o->resume};
+    struct train_options options = {
+        .data = o->data, .eval = o->eval, .out = o->out ? o->out : o->resume, .resume = o->resume};
     if (options.data == NULL && *s->settings.data_path) options.data = *data = session_paths(s, s->settings.data_path);
     if (options.eval == NULL && *s->settings.data_eval) options.eval = *eval = session_paths(s, s->settings.data_eval);
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
-    if (o->resume) TRY(model_load(&s->model, o->resume));
+    if (o->resume) TRY(model_dir_find(o->resume)); /* or the check below would make a mistyped directory */
     if (options.out) TRY(model_dir_check(&s->graph, options.out));
     char *command = resume_command(s->graph_path, o, &options);
     options.resume_command = command ? command : "--resume";

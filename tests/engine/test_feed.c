@@ -57,10 +57,9 @@ static void open_at(struct fixture *f, const char *path, uint64_t epochs, uint64
         .slot_count = 4,
         .epochs = epochs,
         .steps_max = steps_max,
-        .from = from,
         .reader = {.format = READER_CRITEO, .paths = path, .shuffle = shuffle, .seed = 7, .part = "reader"}};
     assert_int_equal(feed_open(&f->feed, &o), ST_OK);
-    assert_int_equal(feed_start(f->feed), ST_OK);
+    assert_int_equal(feed_start(f->feed, &from), ST_OK);
 }
 
 static void close_all(struct fixture *f)

@@ -27,6 +27,7 @@ static void model_open__another_seed__other_weights(void **state)
     fixture_compile(&graph, "train.seed=2");
     fixture_model(&a, 0, 0);
     assert_ok(model_open(&b, &graph, FIXTURE_RAM_BYTES));
+    model_init(&b);
     assert_memory_not_equal(a.param, b.param, 16 * sizeof(float));
     float span_a[64] = {0}, span_b[64] = {0};
     model_row_init(&a, 0, 5, span_a);
@@ -92,6 +93,7 @@ static void model_open__optimizer_with_a_first_state__has_it(void **state)
     struct model model;
     fixture_compile(&graph, "train.optimizer=adagrad 0.1 initial_accumulator=0.25");
     assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+    model_init(&model);
     assert_true(graph.header->state_floats >= graph.header->param_floats);
     for (uint64_t i = 0; i < graph.header->state_floats; i++) assert_true(model.state[i] == 0.25f);
     model_close(&model);

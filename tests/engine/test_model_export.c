@@ -155,6 +155,7 @@ static void model_export__unsafe_table_names__stay_apart_and_inside(void **state
         graph.strings = strings;
         struct model model;
         assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+        model_init(&model);
         snprintf(path, sizeof path, "unsafe_%zu", i);
         assert_ok(model_export(&model, fixture_path(path), NULL));
         snprintf(expected, sizeof expected, "%s", fixture_names(fixture_path(path)));
