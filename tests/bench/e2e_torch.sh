@@ -10,7 +10,7 @@ rounds=${1:-5}
 PEERS=${PEERS:-../shared/peers}
 PYTHON=${PYTHON:-/usr/bin/python3}
 HETERPS=${HETERPS:-./heterps-run}
-BLAS=$(echo /usr/lib/*/openblas-openmp) # without it Debian's PyTorch multiplies with the reference BLAS, forty times slower
+BLAS=$(echo /usr/lib/*/openblas-openmp) # without it Debian's PyTorch multiplies with the reference BLAS, which would flatter us
 if ! "$PYTHON" -c 'import torch' 2>/dev/null || [ ! -r "$PEERS/torch_e2e.py" ] || [ ! -d "$BLAS" ]; then
     echo "skipped: needs $PEERS/torch_e2e.py; apt-get install python3-torch libopenblas0-openmp"
     exit 0
