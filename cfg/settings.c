@@ -9,7 +9,7 @@ const char *const cfg_transforms[] = {[TRANSFORM_NONE] = "none", [TRANSFORM_LOG1
 const char *const cfg_missing[] = {[MISSING_NONE] = "none", [MISSING_KEY] = "key", NULL};
 const char *const cfg_bad_lines[] = {[BAD_LINES_ERROR] = "error", [BAD_LINES_SKIP] = "skip", NULL};
 const char *const cfg_precisions[] = {[PRECISION_F32] = "f32", NULL};
-const char *const cfg_syncs[] = {[SYNC_BSP] = "bsp", NULL};
+const char *const cfg_syncs[] = {[SYNC_BSP] = "bsp", [SYNC_WSP] = "wsp", [SYNC_ASP] = "asp", NULL};
 
 const char *const settings_kinds[] = {"model", "data", "train", "eval", "checkpoint", "store", NULL};
 

@@ -11,7 +11,7 @@ enum { TRANSFORM_NONE, TRANSFORM_LOG1P };
 enum { MISSING_NONE, MISSING_KEY };
 enum { BAD_LINES_ERROR, BAD_LINES_SKIP };
 enum { PRECISION_F32 };
-enum { SYNC_BSP };
+enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
 extern const char *const cfg_data_formats[],
     *const cfg_ids_over[], *const cfg_transforms[], *const cfg_missing[],
                                                         *const cfg_bad_lines[],

@@ -1,0 +1,36 @@
+/* Wave synchronous parallel, for pipelines of one node. Source: HetPipe (Park et al., USENIX ATC 2020), sections 4 and 5.
+ *
+ * A minibatch (here: a step of one micro-batch) updates a stage's parameters as soon as its backward pass there is done, while
+ * others are in flight. So that forward and backward of a minibatch use the same weights, its forward pass at a stage first copies
+ * the stage's parameters into the slot (the stash), and both read the stash.
+ *
+ *   in flight          at most Nm minibatches a pipeline, so a minibatch misses at most s_local = Nm - 1 updates of its own pipeline
+ *   wave               Nm minibatches of a pipeline, numbered c = p / Nm; at its end each stage sends the sum of the wave's changes to
+ *                      the other pipelines, which add it before their next forward pass there
+ *   clock distance D   a minibatch of wave c starts only when all other pipelines have sent c - D - 1 waves, and the last of the wave
+ *                      only when they have sent c - D: while it waits, a pipeline goes on with s_local minibatches of the next wave. A minibatch then
+ *                      misses at most s_global = (D + 1)(s_local + 1) + s_local - 1 minibatches of another pipeline.
+ *   asp                waves of one minibatch and no clock: nobody waits; what is missing is measured.
+ *
+ * Rows of tables are shared by all pipelines and updated at once; stages that look up a table take turns across pipelines. Sent are
+ * parameters and optimizer state, both as differences: exact for rules whose state is a sum (sgd has none, adagrad). */
+#ifndef HETERPS_ENGINE_SYNC_WSP_H
+#define HETERPS_ENGINE_SYNC_WSP_H
+
+#include <stdint.h>
+
+/* s_local, s_global as above. */
+static inline uint64_t wsp_local_bound(uint32_t in_flight) { return in_flight - 1; }
+static inline uint64_t wsp_global_bound(uint32_t in_flight, uint32_t clock_distance)
+{
+    uint64_t local = wsp_local_bound(in_flight);
+    return ((uint64_t)clock_distance + 1) * (local + 1) + local - 1;
+}
+/* Waves that every other pipeline must have sent before a pipeline starts its minibatch p (from 0). */
+static inline uint64_t wsp_waves_needed(uint64_t p, uint32_t in_flight, uint32_t clock_distance)
+{
+    uint64_t wave = p / in_flight, is_last = p % in_flight == in_flight - 1;
+    return wave + is_last > (uint64_t)clock_distance + 1 ? wave + is_last - clock_distance - 1 : 0;
+}
+
+#endif

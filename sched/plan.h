@@ -1,0 +1,76 @@
+/* A plan says which layers form a stage, on which type of resource, on how many units of it. The scheduler writes it, the
+ * pipeline honours it: plan.json.
+ *
+ *     {
+ *       "format": "heterps-solution-1",
+ *       "graph_hash": HEX, "method": "rl", "seed": 1,                          optional
+ *       "types": [{"name": "cpu", "device": "cpu", "price_per_hour": 0.04, "limit": 48}, …],
+ *       "layers": ["e", "x", "h1", …],                                         names in graph order
+ *       "plan": [0, 0, 1, …],                                                  a type index a layer
+ *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …}, …],
+ *       "service_cores": 1,                                                    optional: for reading, the store, the wire
+ *       "feasible", "proven", "cost", "throughput", "lower_bound", …           figures of the scheduler, kept
+ *     }
+ *
+ * device: "cpu", "cuda:N", "emu", "sim". k: dedicated units. replicas (CPU; default 1) divides k: that many gangs of k / replicas
+ * cores, each taking a micro-batch at a time. */
+#ifndef HETERPS_SCHED_PLAN_H
+#define HETERPS_SCHED_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/base/status.h"
+#include "graph/graph.h"
+
+#define PLAN_UNITS_MAX 1024u /* of a stage */
+
+enum plan_device { PLAN_CPU, PLAN_CUDA, PLAN_EMU, PLAN_SIM, PLAN_DEVICE_COUNT };
+
+struct plan_type {
+    const char *name;
+    enum plan_device device;
+    uint32_t device_index; /* N of "cuda:N"                                        */
+    double price_per_hour; /* USD a unit                                           */
+    uint32_t limit;        /* units; 0: not given                                  */
+};
+
+struct plan_stage {
+    uint32_t first_layer, last_layer; /* both included                              */
+    uint32_t type;                    /* of `types`                                 */
+    uint32_t k;                       /* dedicated units                            */
+    uint32_t replicas;                /* divides k                                  */
+    double et;                        /* predicted seconds an example; 0: not given */
+    uint64_t cut_bytes;               /* predicted bytes an example, forward and back; 0: not given */
+};
+
+struct plan {
+    struct plan_type *types;
+    struct plan_stage *stages;
+    uint32_t type_count, stage_count;
+    uint32_t service_cores;
+    bool has_graph_hash;
+    uint64_t graph_hash; /* model_hash of the graph that it was made for */
+    const char *method;  /* "", or how it was made                        */
+    /* owns: */
+    void *memory;
+};
+
+/* One stage of all layers on `k` CPU cores in one gang: what runs without a plan. Not to be written. */
+MUST_USE status plan_single(struct plan *plan, const struct graph *graph, uint32_t k);
+/* Reads the text of a plan for `graph`, whatever its bytes: INVALID names the file, the place in it (line and column for bad
+ * JSON, else the key: stages[1].k), what was expected and found. The stages must cover every layer of the graph once, in order;
+ * `layers`, where given, must be the graph's; `plan`, where given, must say what the stages say; neighbouring stages may be of one
+ * type. MISMATCH if `graph_hash` is given, differs, and the layers are not given: with the same layers it is only remarked on (log_warning).
+ * On failure *plan is empty. */
+MUST_USE status plan_parse(struct plan *plan, const struct graph *graph, const char *path, const char *text,
+                           size_t bytes);
+/* The same from a file, of at most 64 MiB. */
+MUST_USE status plan_read(struct plan *plan, const struct graph *graph, const char *path);
+void plan_free(struct plan *plan);
+/* Dedicated units of CPU cores, service cores included. */
+uint32_t plan_cpu_cores(const struct plan *plan);
+/* "3 stages: e..x on 1 cpu | h1 on 2 cpu as 2 replicas | h2..bce on 1 cpu" into buffer, cut with "…" where it is too short. */
+char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer, size_t bytes);
+
+#endif
