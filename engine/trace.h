@@ -6,6 +6,8 @@
 #ifndef HETERPS_ENGINE_TRACE_H
 #define HETERPS_ENGINE_TRACE_H
 
+#include <stdbool.h>
+
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 
