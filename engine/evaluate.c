@@ -13,31 +13,21 @@ status evaluate_open(struct session *s, const char *paths, bool label_optional, 
     struct feed_options options = session_feed_options(s, paths);
     options.reader.label_optional = label_optional;
     options.reader.bad_keep = bad_keep;
-    return feed_open(feed, &options);
+    TRY(feed_open(feed, &options));
+    feed_bell_set(*feed, pipeline_feed_bell(s->pipeline));
+    return ST_OK;
 }
 
-status evaluate_run(struct session *s, struct feed *feed, evaluate_sink *sink, void *context)
+static bool stop_tick(void *context)
 {
-    const struct graph *g = &s->graph;
+    (void)context;
+    return stop_requested();
+}
+
+status evaluate_run(struct session *s, struct feed *feed, forward_sink *sink, void *context)
+{
     TRY(feed_start(feed, NULL));
-    for (;;) {
-        struct slot *slot;
-        TRY(feed_next(feed, &slot));
-        if (slot == NULL || stop_requested()) break;
-        if (slot->batch.example_count) {
-            struct op_context c = {.graph = g,
-                                   .tensor = slot->tensor,
-                                   .batch = &slot->batch,
-                                   .ticket = &slot->ticket,
-                                   .seed = g->header->seed};
-            TRY(device_submit(s->device, &c, g->nodes, g->forward_count));
-            struct view logit = slot->tensor[g->header->logit_tensor];
-            TRY(sink(context, &slot->batch, logit.data, logit.stride));
-        }
-        feed_release(feed, slot);
-    }
-    if (stop_requested()) FAIL(STOPPED, "stopped by a signal during evaluation");
-    return ST_OK;
+    return pipeline_forward(s->pipeline, feed, sink, stop_tick, context);
 }
 
 static status measure_sink(void *context, const struct micro_batch *batch, const float *logit, uint32_t stride)

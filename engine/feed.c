@@ -1,11 +1,21 @@
-/* The feed's thread, and the numbering of a step's rows. */
+/* The feed's thread, and the numbering of a step's rows.
+ *
+ * Three rings of numbers, each with a cell for every number there is, so a push always finds room:
+ *
+ *     free ──slot──▶ thread ──slot──▶ ready ──▶ consumer ──slot──▶ free
+ *     free_blocks ──step's rows──▶ thread, with a step's first slot … consumer, with its last ──▶ free_blocks
+ *
+ * The thread sleeps at free_bell, the consumer at its own. Nothing is allocated and no lock is taken while it runs: files are
+ * opened, unpacked and shuffled in memory taken by feed_open. */
 #include "engine/feed.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/pipe/cores.h"
 #include "engine/pipe/thread.h"
+#include "engine/trace.h"
 
 /* Numbers the distinct rows of one step in one table: row number of the store -> number within the step. Open
  * addressing over stamped cells, so that a new step needs no clearing. */
@@ -17,9 +27,13 @@ struct row_numbers {
     uint32_t stamp; /* of the current step; 0 is never used */
 };
 
-#define SLOT_NONE UINT32_MAX
+#define NUMBER_NONE UINT32_MAX
 /* Examples that a resumed run drops between two looks at whether it should stop. */
 #define SKIP_EXAMPLES UINT64_C(65536)
+
+/* What the thread is at, for who wants it to end: a call of the reader may wait for a pipe that nobody writes to, and cannot be
+ * woken from that. Who gives up on it exchanges IN_READER for LEFT_BEHIND; everything else ends soon. */
+enum phase { AT_WORK, IN_READER, LEFT_BEHIND };
 
 struct feed {
     /* set once */
@@ -36,22 +50,34 @@ struct feed {
     struct slot *slots;
     uint32_t slot_count;
     uint32_t *dense_column, *field_column, *ids_max; /* the reader keeps pointers to these */
-    struct ring ready, free;
+    const int *processors;                           /* the caller's, as are the paths */
+    uint32_t processor_count;
+    struct step_rows *steps; /* [steps_ahead, table_count]: blocks of rows, a step each               */
+    uint32_t steps_ahead;
+    struct ring ready, free, free_blocks;
+    struct bell *ready_bell; /* the consumer's */
+    struct bell own_bell;    /* that, where it has none */
+    struct bell free_bell;   /* the thread's */
     pthread_t thread;
     bool is_started;
     /* the thread's */
     struct row_numbers *numbers; /* [table_count]                                                 */
-    struct step_rows *steps;     /* [steps_ahead, table_count]: of step s at s % steps_ahead      */
-    uint32_t steps_ahead;
-    uint32_t held; /* a slot that was taken and not used, or SLOT_NONE                               */
+    uint32_t held_slot;          /* taken and not used, or NUMBER_NONE                            */
+    uint32_t held_block;
+    bool is_left; /* it has been left behind: everything but the feed's own memory may be gone */
+    uint64_t read_ns, prepare_ns, wait_ns;
+    /* written by the thread before shared_is_done, read after it */
     status result;
     char message[4096];
-    /* seen by both */
-    _Atomic uint64_t shared_bytes, shared_bad, shared_cut;
-    _Atomic bool shared_is_done;
-    _Atomic bool shared_waits;     /* the consumer is in feed_next                                     */
-    _Atomic uint64_t shared_taken; /* slots that it has been given                                     */
-    uint64_t taken_seen;           /* feed_wake's: shared_taken at its last call                        */
+    /* seen by all */
+    _Atomic uint64_t shared_bytes, shared_bad, shared_cut, shared_read_ns, shared_prepare_ns, shared_wait_ns;
+    _Atomic bool shared_is_done;        /* the thread has ended                                       */
+    _Atomic bool shared_is_interrupted; /* it should end                                              */
+    _Atomic uint32_t shared_phase;
+    /* Odd while the thread works towards the next slot, even while it waits for a free one or has ended; changes with every slot. */
+    _Atomic uint32_t shared_turn;
+    _Atomic bool shared_is_wanted; /* the consumer's last question found nothing                        */
+    uint32_t turn_seen;            /* feed_wake's: shared_turn at its last call                          */
 };
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -69,8 +95,9 @@ static uint32_t cell_count_of(uint32_t rows_max)
     return cells;
 }
 
-/* Steps that can have a slot in flight, or be half read, at once: a run of slots covers at most (slots - 1) / micros
- * + 2 steps, and the consumer may still be at the update of one more. */
+/* Blocks of rows: a run of slots covers at most (slots - 1) / micros + 2 steps, and the consumer may still be at the update of
+ * one more. Where steps of one micro-batch overtake each other (wsp, asp), each slot can keep a block of its own, and one is
+ * being filled: there are so many too. */
 static uint32_t steps_ahead_of(const struct graph *g, uint32_t slot_count)
 {
     return (slot_count - 1) / batch_micro_count(graph_batch(g)) + 3;
@@ -127,11 +154,11 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     for (uint32_t t = 0; t < g->table_count; t++) spans[t] = g->tables[t].span_floats;
     struct slot *slots = layout_take(l, o->slot_count * sizeof *slots);
     for (uint32_t s = 0; s < o->slot_count; s++) slot_layout(l, o, l->arena ? &slots[s] : NULL, spans);
-    l->bytes += 2 * ring_bytes(o->slot_count);
+    l->bytes += ring_bytes(o->slot_count, RING_ONE) + ring_bytes(o->slot_count, RING_MANY);
     uint32_t *columns = layout_take(l, (g->header->dense_count + 2 * g->field_count) * sizeof *columns);
     if (l->arena) {
-        ring_place(&feed->ready, l->arena, o->slot_count);
-        ring_place(&feed->free, l->arena, o->slot_count);
+        ring_place(&feed->ready, l->arena, o->slot_count, RING_ONE);
+        ring_place(&feed->free, l->arena, o->slot_count, RING_MANY);
         feed->slots = slots;
         feed->dense_column = columns;
         feed->field_column = columns + g->header->dense_count;
@@ -142,6 +169,8 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     }
     if (!o->training) return;
     uint32_t steps_ahead = steps_ahead_of(g, o->slot_count);
+    l->bytes += ring_bytes(steps_ahead, RING_MANY);
+    if (l->arena) ring_place(&feed->free_blocks, l->arena, steps_ahead, RING_MANY);
     struct row_numbers *numbers = layout_take(l, g->table_count * sizeof *numbers);
     struct step_rows *steps = layout_take(l, (size_t)steps_ahead * g->table_count * sizeof *steps);
     for (uint32_t t = 0; t < g->table_count; t++) {
@@ -168,8 +197,9 @@ size_t feed_bytes(const struct feed_options *options)
 
 status feed_open(struct feed **out, const struct feed_options *o)
 {
-    struct feed *feed = calloc(1, sizeof *feed);
+    struct feed *feed = aligned_alloc(_Alignof(struct feed), sizeof *feed);
     if (feed == NULL) FAIL(MEMORY, "no memory for a feed");
+    memset(feed, 0, sizeof *feed);
     feed->graph = o->graph;
     feed->model = o->model;
     feed->shape = graph_batch(o->graph);
@@ -177,8 +207,11 @@ status feed_open(struct feed **out, const struct feed_options *o)
     feed->training = o->training;
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;
-    feed->held = SLOT_NONE;
+    feed->held_slot = feed->held_block = NUMBER_NONE;
     feed->paths = o->reader.paths;
+    feed->processors = o->processors;
+    feed->processor_count = o->processor_count;
+    feed->ready_bell = &feed->own_bell;
     feed->slot_count = o->slot_count;
     status st = arena_open(&feed->arena, o->training ? "slots" : "evaluation slots", feed_bytes(o));
     if (st == ST_OK) {
@@ -200,15 +233,90 @@ status feed_open(struct feed **out, const struct feed_options *o)
         feed->slots[s].index = s;
         CHECK(ring_try_push(&feed->free, s));
     }
+    for (uint32_t block = 0; block < feed->steps_ahead; block++) CHECK(ring_try_push(&feed->free_blocks, block));
     *out = feed;
     return ST_OK;
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static struct step_rows *step_begin(struct feed *feed, uint64_t step)
+/* Where the thread is in the data. */
+struct place {
+    uint64_t epoch, step;
+    uint32_t step_block; /* training: of the step's rows                                            */
+    uint32_t step_examples;
+    bool is_end;  /* of the pass                                                                    */
+    bool is_open; /* false: the feed was interrupted, and the thread ends                           */
+};
+
+static bool is_interrupted(const struct feed *feed)
 {
-    struct step_rows *rows = &feed->steps[(step % feed->steps_ahead) * feed->graph->table_count];
+    /* Acquire pairs with the release in feed_interrupt(). */
+    return atomic_load_explicit(&feed->shared_is_interrupted, memory_order_acquire);
+}
+
+/* Relaxed: feed_wake() only compares it with what it was a second ago. */
+static void turn_add(struct feed *feed, uint32_t count)
+{
+    atomic_fetch_add_explicit(&feed->shared_turn, count, memory_order_relaxed);
+}
+
+/* Around calls of the reader. */
+static void reader_enter(struct feed *feed)
+{
+    /* Release pairs with the acquire in feed_close(): who leaves the thread behind does so after all that it has done before. */
+    atomic_store_explicit(&feed->shared_phase, IN_READER, memory_order_release);
+}
+/* Returns whether the thread should go on. */
+static bool reader_leave(struct feed *feed)
+{
+    /* Acquire pairs with feed_close(), and nothing that follows is done before it; release as above. */
+    feed->is_left = atomic_exchange_explicit(&feed->shared_phase, AT_WORK, memory_order_acq_rel) == LEFT_BEHIND;
+    return !feed->is_left && !is_interrupted(feed);
+}
+
+/* --- the thread: slots and rows ----------------------------------------------------------------- */
+
+struct wanted {
+    struct feed *feed;
+    struct ring *ring;
+    uint32_t number;
+    bool is_found;
+};
+static bool wanted_look(void *context)
+{
+    struct wanted *w = context;
+    w->is_found = ring_try_pop(w->ring, &w->number);
+    return w->is_found || is_interrupted(w->feed);
+}
+
+/* The number that was left over from the end of a pass, or the next that the consumer gives back. False if interrupted. */
+static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, const struct place *at, uint32_t micro,
+                        uint32_t *number)
+{
+    *number = *held;
+    *held = NUMBER_NONE;
+    if (*number != NUMBER_NONE || ring_try_pop(ring, number)) return !is_interrupted(feed);
+    uint64_t begin_ns = clock_ns();
+    struct wanted wanted = {.feed = feed, .ring = ring};
+    turn_add(feed, 1);
+    /* No spin: all slots are full, so the consumer has work for longer than a spin lasts, and wants the core for it. */
+    bell_await(&feed->free_bell, false, wanted_look, &wanted);
+    turn_add(feed, 1);
+    uint64_t end_ns = clock_ns();
+    feed->wait_ns += end_ns - begin_ns;
+    trace_span(TRACE_WAIT, "no free slot", begin_ns, end_ns, at->step, micro);
+    *number = wanted.number;
+    return wanted.is_found && !is_interrupted(feed);
+}
+
+static struct step_rows *block_of(const struct feed *feed, uint32_t block)
+{
+    return &feed->steps[(size_t)block * feed->graph->table_count];
+}
+
+static void step_begin(struct feed *feed, struct step_rows *rows)
+{
     for (uint32_t t = 0; t < feed->graph->table_count; t++) {
         rows[t].row_count = 0;
         struct row_numbers *n = &feed->numbers[t];
@@ -217,7 +325,6 @@ static struct step_rows *step_begin(struct feed *feed, uint64_t step)
             n->stamp = 1;
         }
     }
-    return rows;
 }
 
 /* Gives every unique of the ticket its number within the step. */
@@ -238,91 +345,153 @@ static void step_number(struct feed *feed, struct ticket *ticket, struct step_ro
     }
 }
 
-/* A free slot: the one left over from the end of a pass, or the next that the consumer gives back. */
-static bool slot_take(struct feed *feed, uint32_t *index)
-{
-    if (feed->held == SLOT_NONE) return ring_pop(&feed->free, index);
-    *index = feed->held;
-    feed->held = SLOT_NONE;
-    return true;
-}
+/* --- the thread: reading ------------------------------------------------------------------------ */
 
 static void counts_publish(struct feed *feed)
 {
     struct reader_counts counts = reader_counts(feed->reader);
-    /* Relaxed: figures for the progress line, ordered with nothing. */
+    /* Relaxed: figures for people, ordered with nothing. */
     atomic_store_explicit(&feed->shared_bytes, counts.byte_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_bad, counts.bad_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_cut, counts.cut_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_read_ns, feed->read_ns, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_prepare_ns, feed->prepare_ns, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_wait_ns, feed->wait_ns, memory_order_relaxed);
 }
 
-/* One pass: fills slots until the data or `steps_max` ends. *is_open is false once the consumer has closed the
- * rings. */
-static status pass_run(struct feed *feed, uint64_t epoch, uint64_t *step, uint64_t skip, bool *is_open)
+/* Starts a pass and drops its first `skip` examples. */
+static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
 {
-    uint32_t micro_count = batch_micro_count(feed->shape);
-    bool is_end = false;
-    TRY(reader_start(feed->reader, epoch));
-    for (uint64_t left = skip; left > 0 && !is_end;) {
+    uint64_t begin_ns = clock_ns();
+    at->is_end = false;
+    reader_enter(feed);
+    status st = reader_start(feed->reader, at->epoch);
+    at->is_open = reader_leave(feed);
+    for (uint64_t left = skip; st == ST_OK && at->is_open && left > 0 && !at->is_end;) {
         uint64_t count = left < SKIP_EXAMPLES ? left : SKIP_EXAMPLES;
-        TRY(reader_skip(feed->reader, count, &is_end));
-        if (!(*is_open = !ring_is_closed(&feed->free))) return ST_OK;
+        reader_enter(feed);
+        st = reader_skip(feed->reader, count, &at->is_end);
+        at->is_open = reader_leave(feed);
         left -= count;
     }
-    while (!is_end && (feed->steps_max == 0 || *step < feed->steps_max)) {
-        struct step_rows *rows = feed->training ? step_begin(feed, *step) : NULL;
-        uint32_t step_examples = 0;
-        for (uint32_t micro = 0; micro < micro_count && !is_end; micro++) {
-            uint32_t index;
-            if (!(*is_open = slot_take(feed, &index))) return ST_OK;
-            struct slot *slot = &feed->slots[index];
-            struct micro_batch *m = &slot->batch;
-            micro_batch_clear(m);
-            TRY(reader_fill(feed->reader, m, feed->shape.micro, &is_end));
-            /* Closed while this waited for input: whoever closed may have freed what the slot would use. */
-            if (!(*is_open = !ring_is_closed(&feed->free))) return ST_OK;
-            step_examples += m->example_count;
-            if (step_examples == 0) { /* the pass ended with the step before: nobody has seen this slot */
-                CHECK(micro == 0 && is_end);
-                feed->held = index;
-                break;
-            }
-            m->step = *step;
-            m->epoch = epoch;
-            m->micro_index = micro;
-            m->is_last = is_end || micro + 1 == micro_count;
-            m->step_example_count = step_examples;
-            TRY(store_prepare(feed->model->store, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &slot->ticket));
-            if (feed->training) step_number(feed, &slot->ticket, rows);
-            for (uint32_t t = 0; t < feed->graph->tensor_count; t++)
-                if (feed->graph->tensors[t].rows == 0) slot->tensor[t].rows = m->example_count;
-            slot->step_rows = rows;
-            counts_publish(feed);
-            if (!(*is_open = ring_push(&feed->ready, index))) return ST_OK;
-        }
-        if (step_examples) ++*step;
+    if (feed->is_left) return ST_OK;
+    uint64_t end_ns = clock_ns();
+    feed->read_ns += end_ns - begin_ns;
+    if (skip) trace_span(TRACE_READ, "skip", begin_ns, end_ns, at->step, 0);
+    return st;
+}
+
+/* Fills the slot with the step's next examples, up to a micro-batch or the end of the pass. */
+static status slot_read(struct feed *feed, struct place *at, uint32_t micro, struct slot *slot)
+{
+    uint64_t begin_ns = clock_ns();
+    struct micro_batch *m = &slot->batch;
+    micro_batch_clear(m);
+    reader_enter(feed);
+    status st = reader_fill(feed->reader, m, feed->shape.micro, &at->is_end);
+    at->is_open = reader_leave(feed);
+    if (feed->is_left) return ST_OK;
+    at->step_examples += m->example_count;
+    m->step = at->step;
+    m->epoch = at->epoch;
+    m->micro_index = micro;
+    m->is_last = at->is_end || micro + 1 == batch_micro_count(feed->shape);
+    m->step_example_count = at->step_examples;
+    uint64_t end_ns = clock_ns();
+    feed->read_ns += end_ns - begin_ns;
+    trace_span(TRACE_READ, "read", begin_ns, end_ns, at->step, micro);
+    return st;
+}
+
+/* Finds or makes the rows of the slot's keys. */
+static status slot_prepare(struct feed *feed, const struct place *at, struct slot *slot)
+{
+    uint64_t begin_ns = clock_ns();
+    const struct micro_batch *m = &slot->batch;
+    TRY(store_prepare(feed->model->store, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &slot->ticket));
+    slot->step_rows = NULL;
+    if (feed->training) {
+        slot->step_block = at->step_block;
+        slot->step_rows = block_of(feed, at->step_block);
+        step_number(feed, &slot->ticket, slot->step_rows);
     }
+    for (uint32_t t = 0; t < feed->graph->tensor_count; t++)
+        if (feed->graph->tensors[t].rows == 0) slot->tensor[t].rows = m->example_count;
+    uint64_t end_ns = clock_ns();
+    feed->prepare_ns += end_ns - begin_ns;
+    trace_span(TRACE_PREPARE, "prepare", begin_ns, end_ns, at->step, m->micro_index);
+    return ST_OK;
+}
+
+/* One step, or none if the pass has ended with the step before. */
+static status step_read(struct feed *feed, struct place *at)
+{
+    at->step_examples = 0;
+    for (uint32_t micro = 0; micro < batch_micro_count(feed->shape) && !at->is_end; micro++) {
+        uint32_t index;
+        if (micro == 0 && feed->training) {
+            at->is_open = number_take(feed, &feed->free_blocks, &feed->held_block, at, 0, &at->step_block);
+            if (!at->is_open) return ST_OK;
+            step_begin(feed, block_of(feed, at->step_block));
+        }
+        at->is_open = number_take(feed, &feed->free, &feed->held_slot, at, micro, &index);
+        if (!at->is_open) return ST_OK;
+        struct slot *slot = &feed->slots[index];
+        TRY(slot_read(feed, at, micro, slot));
+        if (!at->is_open) return ST_OK;
+        if (at->step_examples == 0) { /* nobody has seen this slot, nor the step's block */
+            CHECK(micro == 0 && at->is_end);
+            feed->held_slot = index;
+            if (feed->training) feed->held_block = at->step_block;
+            return ST_OK;
+        }
+        TRY(slot_prepare(feed, at, slot));
+        counts_publish(feed);
+        CHECK(ring_try_push(&feed->ready, index));
+        bell_ring(feed->ready_bell);
+        turn_add(feed, 2);
+    }
+    at->step++;
+    return ST_OK;
+}
+
+/* One pass: fills slots until the data or `steps_max` ends, or the feed is interrupted. */
+static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
+{
+    TRY(pass_begin(feed, at, skip));
+    while (at->is_open && !at->is_end && (feed->steps_max == 0 || at->step < feed->steps_max)) TRY(step_read(feed, at));
     return ST_OK;
 }
 
 static void *feed_main(void *argument)
 {
     struct feed *feed = argument;
-    uint64_t step = feed->from.step, skip = feed->from.epoch_examples;
-    bool is_open = true;
+    struct place at = {.epoch = feed->from.epoch, .step = feed->from.step, .is_open = true};
+    uint64_t skip = feed->from.epoch_examples;
     status st = ST_OK;
-    for (uint64_t epoch = feed->from.epoch; epoch < feed->epochs && is_open && st == ST_OK; epoch++) {
-        if (feed->steps_max && step >= feed->steps_max) break;
-        st = pass_run(feed, epoch, &step, skip, &is_open);
+    cores_pin(feed->processors, feed->processor_count);
+    trace_thread("reading");
+    turn_add(feed, 1);
+    for (; at.epoch < feed->epochs && at.is_open && st == ST_OK; at.epoch++) {
+        if (feed->steps_max && at.step >= feed->steps_max) break;
+        st = pass_run(feed, &at, skip);
         skip = 0;
     }
+    if (feed->is_left) return NULL;
     counts_publish(feed);
+    turn_add(feed, 1);
     feed->result = st;
     if (st != ST_OK) snprintf(feed->message, sizeof feed->message, "%s", status_message());
-    /* Release pairs with the acquire in feed_next and feed_close: result and message come before it. */
+    /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last slot come before it. */
     atomic_store_explicit(&feed->shared_is_done, true, memory_order_release);
-    ring_close(&feed->ready);
+    bell_ring(feed->ready_bell);
     return NULL;
+}
+
+void feed_bell_set(struct feed *feed, struct bell *bell)
+{
+    CHECK(!feed->is_started);
+    feed->ready_bell = bell;
 }
 
 status feed_start(struct feed *feed, const struct progress *from)
@@ -336,28 +505,65 @@ status feed_start(struct feed *feed, const struct progress *from)
 
 /* --- the consumer's side ---------------------------------------------------------------------- */
 
-status feed_next(struct feed *feed, struct slot **slot)
+static bool ready_pop(struct feed *feed, struct slot **slot)
 {
     uint32_t index;
-    *slot = NULL;
-    /* Relaxed, both: feed_wake only guesses from them whether anything moves. */
-    atomic_store_explicit(&feed->shared_waits, true, memory_order_relaxed);
-    bool is_there = ring_pop(&feed->ready, &index);
-    atomic_store_explicit(&feed->shared_waits, false, memory_order_relaxed);
-    if (is_there) {
-        atomic_fetch_add_explicit(&feed->shared_taken, 1, memory_order_relaxed);
-        *slot = &feed->slots[index];
-        return ST_OK;
-    }
+    if (!ring_try_pop(&feed->ready, &index)) return false;
+    *slot = &feed->slots[index];
+    return true;
+}
+
+enum feed_state feed_try_next(struct feed *feed, struct slot **slot)
+{
+    enum feed_state state = FEED_EMPTY;
+    if (ready_pop(feed, slot)) state = FEED_SLOT;
+    /* Acquire pairs with the end of the thread: what it pushed before is there now, so look once more. */
+    else if (atomic_load_explicit(&feed->shared_is_done, memory_order_acquire) || is_interrupted(feed))
+        state = ready_pop(feed, slot) ? FEED_SLOT : FEED_END;
+    /* Relaxed: feed_wake only guesses from it whether anything moves. */
+    atomic_store_explicit(&feed->shared_is_wanted, state == FEED_EMPTY, memory_order_relaxed);
+    return state;
+}
+
+status feed_result(const struct feed *feed)
+{
     if (!atomic_load_explicit(&feed->shared_is_done, memory_order_acquire)) return ST_OK; /* interrupted */
     return feed->result == ST_OK ? ST_OK : status_adopt(feed->result, feed->message);
+}
+
+struct next {
+    struct feed *feed;
+    struct slot *slot;
+};
+static bool next_look(void *context)
+{
+    struct next *next = context;
+    return feed_try_next(next->feed, &next->slot) != FEED_EMPTY;
+}
+
+status feed_next(struct feed *feed, struct slot **slot)
+{
+    struct next next = {.feed = feed};
+    bell_await(feed->ready_bell, true, next_look, &next);
+    *slot = next.slot;
+    return next.slot ? ST_OK : feed_result(feed);
 }
 
 void feed_release(struct feed *feed, struct slot *slot)
 {
     store_release(feed->model->store, &slot->ticket);
-    (void)ring_push(&feed->free, slot->index); /* never full: there are no more slots than cells */
+    if (feed->training && slot->batch.is_last) CHECK(ring_try_push(&feed->free_blocks, slot->step_block));
+    CHECK(ring_try_push(&feed->free, slot->index));
+    bell_ring(&feed->free_bell);
 }
+
+struct slot *feed_slot(struct feed *feed, uint32_t index)
+{
+    CHECK(index < feed->slot_count);
+    return &feed->slots[index];
+}
+
+uint32_t feed_slot_count(const struct feed *feed) { return feed->slot_count; }
 
 struct feed_counts feed_counts(const struct feed *feed)
 {
@@ -366,6 +572,9 @@ struct feed_counts feed_counts(const struct feed *feed)
         .size_bytes = reader_size_bytes(feed->reader),
         .bad_count = atomic_load_explicit(&feed->shared_bad, memory_order_relaxed),
         .cut_count = atomic_load_explicit(&feed->shared_cut, memory_order_relaxed),
+        .read_ns = atomic_load_explicit(&feed->shared_read_ns, memory_order_relaxed),
+        .prepare_ns = atomic_load_explicit(&feed->shared_prepare_ns, memory_order_relaxed),
+        .wait_ns = atomic_load_explicit(&feed->shared_wait_ns, memory_order_relaxed),
     };
 }
 
@@ -378,31 +587,45 @@ bool feed_is_stream(const struct feed *feed) { return reader_is_stream(feed->rea
 void feed_interrupt(void *feed_pointer)
 {
     struct feed *feed = feed_pointer;
-    ring_close(&feed->free);
-    ring_close(&feed->ready);
+    /* Release pairs with the acquires in is_interrupted(). */
+    atomic_store_explicit(&feed->shared_is_interrupted, true, memory_order_release);
+    bell_ring(&feed->free_bell);
+    bell_ring(feed->ready_bell);
 }
 
 bool feed_wake(void *feed_pointer)
 {
     struct feed *feed = feed_pointer;
-    uint64_t taken = atomic_load_explicit(&feed->shared_taken, memory_order_relaxed);
-    bool is_stuck = atomic_load_explicit(&feed->shared_waits, memory_order_relaxed) && taken == feed->taken_seen;
-    feed->taken_seen = taken;
+    /* Relaxed, all: a guess. A turn that began since the last call, or a slot that the consumer has not asked for yet, is movement. */
+    uint32_t turn = atomic_load_explicit(&feed->shared_turn, memory_order_relaxed);
+    bool is_stuck = turn % 2 == 1 && turn == feed->turn_seen && ring_depth(&feed->ready) == 0 &&
+                    atomic_load_explicit(&feed->shared_is_wanted, memory_order_relaxed);
+    feed->turn_seen = turn;
     if (is_stuck) feed_interrupt(feed);
     return is_stuck;
 }
 
+/* Waits for the thread to end; false if it is left behind. */
+static bool thread_end(struct feed *feed)
+{
+    feed_interrupt(feed);
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += 1;
+    if (pthread_timedjoin_np(feed->thread, NULL, &deadline) == 0) return true;
+    /* A thread that waits for a pipe nobody writes to cannot be woken: it is left to the exit, and touches nothing but this feed
+     * should it come back. Acquire pairs with the release in reader_enter(); release with the acquire in reader_leave(). */
+    uint32_t phase = IN_READER;
+    if (atomic_compare_exchange_strong_explicit(&feed->shared_phase, &phase, LEFT_BEHIND, memory_order_acq_rel,
+                                                memory_order_relaxed))
+        return false;
+    pthread_join(feed->thread, NULL);
+    return true;
+}
+
 void feed_close(struct feed *feed)
 {
-    if (feed == NULL) return;
-    if (feed->is_started) {
-        feed_interrupt(feed);
-        /* A thread that waits for a pipe nobody writes to cannot be woken: after a second it is left to the exit. */
-        struct timespec deadline;
-        clock_gettime(CLOCK_REALTIME, &deadline);
-        deadline.tv_sec += 1;
-        if (pthread_timedjoin_np(feed->thread, NULL, &deadline) != 0) return;
-    }
+    if (feed == NULL || (feed->is_started && !thread_end(feed))) return;
     reader_close(feed->reader);
     arena_close(&feed->arena);
     free(feed);

@@ -2,6 +2,8 @@
  *
  *     reader ──▶ slot's micro_batch ──▶ store_prepare: ticket ──▶ step rows ──ready ring──▶ consumer ──free ring──▶ (again)
  *
+ * The consumer never waits here: it asks, and does something else or waits at a bell of its own, which the feed rings.
+ *
  * The feed alone decides which example belongs to which micro-batch and step, and it creates rows in the order of the data, so
  * nothing downstream depends on timing. A training feed numbers the rows that a step touches (ticket_table.step_row), so that
  * gradients are summed per row of the step; an evaluation feed only looks rows up. */
@@ -11,6 +13,7 @@
 #include <pthread.h>
 
 #include "engine/model.h"
+#include "engine/pipe/bell.h"
 #include "engine/pipe/ring.h"
 #include "graph/op.h"
 #include "io/reader.h"
@@ -27,6 +30,7 @@ struct slot {
     /* [table_count] of the slot's step; training only. The feed adds to them until the step's last micro-batch: to be
      * read with that one only. */
     struct step_rows *step_rows;
+    uint32_t step_block; /* the feed's: which step_rows these are */
 };
 
 /* The rows that a step touches in one table, in order of first occurrence. */
@@ -42,12 +46,17 @@ struct feed_options {
     uint32_t slot_count;
     uint64_t epochs, steps_max; /* training: bounds; steps_max 0: none                         */
     struct reader_options reader;
+    const int
+        *processors; /* [processor_count], kept until close: the thread pins itself to them; none: it runs anywhere */
+    uint32_t processor_count;
 };
 
 /* What the feed has read so far; safe to ask from another thread. */
 struct feed_counts {
     uint64_t byte_count, size_bytes; /* of the current pass's files; size 0: unknown            */
     uint64_t bad_count, cut_count;
+    /* where its thread's time went: reading and parsing; rows, found or made, and numbered; without a free slot */
+    uint64_t read_ns, prepare_ns, wait_ns;
 };
 
 struct feed;
@@ -55,12 +64,31 @@ struct feed;
 size_t feed_bytes(const struct feed_options *options);
 /* Opens the reader (a wrong path fails here) and takes all memory, but reads nothing yet. */
 MUST_USE status feed_open(struct feed **feed, const struct feed_options *options);
+/* Lets the feed ring this bell, which must outlive it, whenever feed_try_next may have another answer: after each slot that is
+ * ready, when the thread ends, when the feed is interrupted. Before feed_start; without it the feed rings one that only feed_next
+ * listens to. */
+void feed_bell_set(struct feed *feed, struct bell *bell);
 /* Starts the thread, in training behind what `from` says is done; NULL: at the beginning. */
 MUST_USE status feed_start(struct feed *feed, const struct progress *from);
-/* The next micro-batch in order, or NULL at the end of the data. Fails with what the feed failed with. */
+
+enum feed_state {
+    FEED_SLOT,  /* *slot is the next micro-batch in order                                                */
+    FEED_EMPTY, /* there may be one later                                                                */
+    FEED_END    /* there will be none: feed_result says why                                              */
+};
+/* Never waits. One thread at a time, handed over by release and acquire as the end of a ring is. *slot is set with FEED_SLOT
+ * only. */
+enum feed_state feed_try_next(struct feed *feed, struct slot **slot);
+/* After FEED_END: what the feed failed with; ST_OK at the end of the data, or if it was interrupted. */
+MUST_USE status feed_result(const struct feed *feed);
+/* Both in one, waiting: the next micro-batch in order, or NULL at the end of the data or of the feed. */
 MUST_USE status feed_next(struct feed *feed, struct slot **slot);
-/* Gives a slot back. The last slot of a step is given back after the step's update. */
+/* Gives a slot back; any thread. The last slot of a step (batch.is_last) is given back after the step's update: with it go the
+ * step's rows. */
 void feed_release(struct feed *feed, struct slot *slot);
+/* Slot `index` of feed_slot_count, whoever has it now: a slot travels between threads as its index. */
+struct slot *feed_slot(struct feed *feed, uint32_t index);
+uint32_t feed_slot_count(const struct feed *feed);
 struct feed_counts feed_counts(const struct feed *feed);
 /* The paths it reads, as they were given; for messages. */
 const char *feed_paths(const struct feed *feed);
@@ -68,10 +96,10 @@ const char *feed_paths(const struct feed *feed);
 uint64_t feed_example_estimate(const struct feed *feed);
 /* The data can be read only once. */
 bool feed_is_stream(const struct feed *feed);
-/* Unblocks both ends; from a signal handler too. feed_next then gives what is ready, and NULL. */
+/* Ends the feed early: feed_try_next gives what is ready, and FEED_END. Any thread; from a signal handler too. */
 void feed_interrupt(void *feed);
-/* For stop_listen: interrupts if the consumer waits and has been given nothing since the last call; returns whether it did. From a
- * signal handler on the consumer's thread. */
+/* For stop_listen: interrupts if the consumer has asked in vain and the thread has been at the same micro-batch ever since the last
+ * call, as when it waits for a pipe; returns whether it did. From a signal handler; one caller. */
 bool feed_wake(void *feed);
 /* Stops the thread and gives the memory back; a thread that is stuck reading a pipe is left behind, with its memory. */
 void feed_close(struct feed *feed);

@@ -62,10 +62,10 @@ static json_t *manifest_json(const struct manifest *m)
     for (uint32_t i = 0; i < m->table_count; i++) {
         const struct manifest_table *t = &m->tables[i];
         hash_print(hash, t->file.xxh3);
-        json_array_append_new(tables, json_pack("{s:s, s:I, s:I, s:I, s:s, s:I, s:s}", "name", t->name, "dim",
-                                                (json_int_t)t->dim, "span_floats", (json_int_t)t->span_floats, "rows",
-                                                (json_int_t)t->rows, "file", t->file.name, "bytes",
-                                                (json_int_t)t->file.bytes, "xxh3", hash));
+        json_array_append_new(tables, json_pack("{s:s, s:s*, s:I, s:I, s:I, s:s, s:I, s:s}", "name", t->name,
+                                                "optimizer", t->optimizer, "dim", (json_int_t)t->dim, "span_floats",
+                                                (json_int_t)t->span_floats, "rows", (json_int_t)t->rows, "file",
+                                                t->file.name, "bytes", (json_int_t)t->file.bytes, "xxh3", hash));
     }
     for (uint32_t i = 0; i < m->tensor_count; i++) {
         const struct manifest_tensor *t = &m->tensors[i];
@@ -80,15 +80,19 @@ static json_t *manifest_json(const struct manifest *m)
     char model_hash[HASH_DIGITS + 1];
     hash_print(model_hash, m->model_hash);
     hash_print(hash, m->dense.xxh3);
-    /* The model's name is for people and may be any bytes: one that JSON cannot hold is left out. */
+    /* Model texts, and so the name in them, may be any bytes: what JSON cannot hold, or cannot give back, is left out. */
     json_t *model = json_string(m->model);
     if (model == NULL) model = json_string("");
-    return json_pack("{s:s, s:i, s:s, s:o, s:s, s:{s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:I, s:s}, s:o}", "format", FORMAT,
-                     "version", MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model, "model_hash", model_hash,
-                     "progress", "step", (json_int_t)m->progress.step, "epoch", (json_int_t)m->progress.epoch,
-                     "epoch_examples", (json_int_t)m->progress.epoch_examples, "examples",
-                     (json_int_t)m->progress.examples, "tables", tables, "dense", "file", m->dense.name, "bytes",
-                     (json_int_t)m->dense.bytes, "xxh3", hash, "tensors", tensors);
+    bool is_text = m->text != NULL && memchr(m->text, 0, m->text_bytes) == NULL;
+    json_t *text = is_text ? json_stringn(m->text, m->text_bytes) : NULL;
+    return json_pack("{s:s, s:i, s:s, s:o, s:s, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:I, s:s}, s:o, s:o*}",
+                     "format", FORMAT, "version", MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model,
+                     "model_hash", model_hash, "save", (json_int_t)m->save, "progress", "step",
+                     (json_int_t)m->progress.step, "epoch", (json_int_t)m->progress.epoch, "epoch_examples",
+                     (json_int_t)m->progress.epoch_examples, "examples", (json_int_t)m->progress.examples,
+                     "pass_examples", (json_int_t)m->progress.pass_examples, "tables", tables, "dense", "file",
+                     m->dense.name, "bytes", (json_int_t)m->dense.bytes, "xxh3", hash, "tensors", tensors, "text",
+                     text);
 }
 
 status manifest_put(const struct manifest *manifest, struct file_writer *writer)
@@ -149,8 +153,9 @@ static status table_read(struct manifest_table *t, const char *path, json_t *jso
     json_int_t dim, span_floats, rows, bytes;
     const char *file, *hash;
     uint64_t dim_u64, span_u64;
-    if (json_unpack_ex(json, &error, 0, "{s:s, s:I, s:I, s:I, s:s, s:I, s:s}", "name", &t->name, "dim", &dim,
-                       "span_floats", &span_floats, "rows", &rows, "file", &file, "bytes", &bytes, "xxh3", &hash) != 0)
+    if (json_unpack_ex(json, &error, 0, "{s:s, s?s, s:I, s:I, s:I, s:s, s:I, s:s}", "name", &t->name, "optimizer",
+                       &t->optimizer, "dim", &dim, "span_floats", &span_floats, "rows", &rows, "file", &file, "bytes",
+                       &bytes, "xxh3", &hash) != 0)
         FAIL(INVALID, "%s: table %zu: %s", path, index, error.text);
     if (!file_read(&t->file, file, bytes, hash) || !natural(dim, UINT32_MAX, &dim_u64) ||
         !natural(span_floats, UINT32_MAX, &span_u64) || !natural(rows, COUNT_MAX, &t->rows))
@@ -175,23 +180,30 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
 {
     json_error_t error;
     const char *format, *model_hash, *dense, *dense_hash;
-    json_int_t version, step, epoch, epoch_examples, examples, dense_bytes;
-    json_t *tables, *tensors;
+    json_int_t version, step, epoch, epoch_examples, examples, dense_bytes, save = 0, pass_examples = 0;
+    json_t *tables, *tensors, *text = NULL;
     if (json_unpack_ex(json, &error, 0, "{s:s, s:I}", "format", &format, "version", &version) != 0 ||
         strcmp(format, FORMAT) != 0)
         FAIL(INVALID, "%s: its \"format\" is not \"%s\"", path, FORMAT);
-    if (version != MANIFEST_VERSION)
-        FAIL(INVALID, "%s: version %" JSON_INTEGER_FORMAT ", where this program reads %d", path, version,
+    if (version < 1 || version > MANIFEST_VERSION)
+        FAIL(INVALID, "%s: version %" JSON_INTEGER_FORMAT ", where this program reads 1 to %d", path, version,
              MANIFEST_VERSION);
-    if (json_unpack_ex(json, &error, 0, "{s:s, s:s, s:{s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:I, s:s}, s:o}", "model",
-                       &m->model, "model_hash", &model_hash, "progress", "step", &step, "epoch", &epoch,
-                       "epoch_examples", &epoch_examples, "examples", &examples, "tables", &tables, "dense", "file",
-                       &dense, "bytes", &dense_bytes, "xxh3", &dense_hash, "tensors", &tensors) != 0)
+    if (json_unpack_ex(json, &error, 0,
+                       "{s:s, s:s, s?I, s:{s:I, s:I, s:I, s:I, s?I}, s:o, s:{s:s, s:I, s:s}, s:o, s?o}", "model",
+                       &m->model, "model_hash", &model_hash, "save", &save, "progress", "step", &step, "epoch", &epoch,
+                       "epoch_examples", &epoch_examples, "examples", &examples, "pass_examples", &pass_examples,
+                       "tables", &tables, "dense", "file", &dense, "bytes", &dense_bytes, "xxh3", &dense_hash,
+                       "tensors", &tensors, "text", &text) != 0)
         FAIL(INVALID, "%s: %s", path, error.text);
+    if (text != NULL && !json_is_string(text)) FAIL(INVALID, "%s: \"text\" is not a text", path);
+    m->text = text ? json_string_value(text) : NULL;
+    m->text_bytes = text ? json_string_length(text) : 0;
     if (!hash_parse(model_hash, &m->model_hash) || !natural(step, COUNT_MAX, &m->progress.step) ||
         !natural(epoch, COUNT_MAX, &m->progress.epoch) ||
         !natural(epoch_examples, COUNT_MAX, &m->progress.epoch_examples) ||
-        !natural(examples, COUNT_MAX, &m->progress.examples) || !file_read(&m->dense, dense, dense_bytes, dense_hash))
+        !natural(examples, COUNT_MAX, &m->progress.examples) ||
+        !natural(pass_examples, COUNT_MAX, &m->progress.pass_examples) || !natural(save, COUNT_MAX, &m->save) ||
+        !file_read(&m->dense, dense, dense_bytes, dense_hash))
         FAIL(INVALID, "%s: a number, checksum or file name cannot be", path);
     if (!json_is_array(tables) || !json_is_array(tensors) || json_array_size(tables) > GRAPH_COUNT_MAX ||
         json_array_size(tensors) > GRAPH_COUNT_MAX)

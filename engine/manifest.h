@@ -1,23 +1,32 @@
-/* manifest.json of a model directory: what the model is, how far its training has come, and which files hold it.
+/* The manifest of a save: what the model is, how far its training has come, by which recipe, and which files hold it.
  *
  *     {
- *       "format": "heterps-model", "version": 1, "heterps": VERSION, "model": NAME, "model_hash": HEX,
- *       "progress": {"step", "epoch", "epoch_examples", "examples"},
- *       "tables": [{"name", "dim", "span_floats", "rows", "file", "bytes", "xxh3"}, …],       in the graph's order
+ *       "format": "heterps-model", "version": 2, "heterps": VERSION, "model": NAME, "model_hash": HEX,
+ *       "save": NUMBER,                                                                       1 more than any older save's
+ *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples"},
+ *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "file", "bytes", "xxh3"}, …],   in the graph's order
  *       "dense": {"file", "bytes", "xxh3"},
  *       "tensors": [{"name", "shape": [rows, cols]}, …],                                      in the order of the dense file
+ *       "text": TEXT,                                       the run's model text, --set applied; absent if it is not UTF-8
  *       "xxh3": HEX
  *     }
  *
  * HEX is 16 hexadecimal digits. The last key is the xxh3-64 of every byte of the file before the comma in front of it: a
- * manifest is valid only as it was written. */
+ * manifest is valid only as it was written.
+ *
+ * Versions: what is written is the newest. Every older one is read, and stays readable: a key that it lacks is read as absent
+ * (NULL, 0), and what needs the key does without and says so. A newer one is refused, since nobody knows what it means. A key is
+ * never given another meaning; where that would be needed, it gets another name.
+ *
+ *     1   without "save", "pass_examples", "optimizer" and "text": the recipe that it was saved by is not compared
+ *     2   */
 #ifndef HETERPS_ENGINE_MANIFEST_H
 #define HETERPS_ENGINE_MANIFEST_H
 
 #include "engine/model.h"
 
 #define MANIFEST_NAME    "manifest.json"
-#define MANIFEST_VERSION 1
+#define MANIFEST_VERSION 2
 
 struct manifest_file {
     const char *name; /* in the model's directory */
@@ -25,6 +34,7 @@ struct manifest_file {
 };
 struct manifest_table {
     const char *name;
+    const char *optimizer; /* its name, or NULL: not known */
     uint32_t dim, span_floats;
     uint64_t rows;
     struct manifest_file file;
@@ -37,11 +47,15 @@ struct manifest_tensor {
 struct manifest {
     const char *model;
     uint64_t model_hash;
+    uint64_t
+        save; /* orders the saves of a directory by age, whatever their steps; 0: older than any that has a number */
     struct progress progress;
     struct manifest_file dense;
     struct manifest_table *tables;
     struct manifest_tensor *tensors;
     uint32_t table_count, tensor_count;
+    const char *text; /* [text_bytes], without a NUL of its own; or NULL */
+    size_t text_bytes;
     void *json; /* of one that was read: owns its texts */
 };
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/random.h"
+#include "graph/op.h"
 #include "io/safetensors.h"
 
 #define PART_PARAM "parameters"
@@ -63,8 +64,8 @@ static void param_init(const struct model *model, const struct graph_tensor *t, 
     uint64_t count = (uint64_t)t->rows * t->cols;
     if (t->init == INIT_ZEROS) return; /* the memory is */
     for (uint64_t e = 0; e < count; e += 4) {
-        float four[4];
-        random_fill(four, 4, t->init, t->init_scale, stream, e / 4);
+        float four[4] = {1, 1, 1, 1};
+        if (t->init != TENSOR_INIT_ONES) random_fill(four, 4, t->init, t->init_scale, stream, e / 4);
         for (uint64_t i = e; i < e + 4 && i < count; i++) weight[i / t->cols * t->stride + i % t->cols] = four[i - e];
     }
 }
@@ -161,24 +162,13 @@ void model_close(struct model *model)
 
 /* --- the dense part as arrays ----------------------------------------------------------------- */
 
-/* The update that changes a parameter, or GRAPH_NONE. */
-static uint32_t update_of(const struct graph *g, const struct graph_tensor *t)
-{
-    for (uint32_t i = 0; i < g->update_count; i++) {
-        const struct graph_update *u = &g->updates[i];
-        uint64_t end = t->offset + (t->rows ? (t->rows - (uint64_t)1) * t->stride + t->cols : 0);
-        if (u->table == GRAPH_NONE && u->param_offset <= t->offset && end <= u->param_offset + u->param_count) return i;
-    }
-    return GRAPH_NONE;
-}
-
 static status arrays_add(struct model_arrays *arrays, const struct model *model, const struct graph_tensor *t,
                          bool with_state)
 {
     const struct graph *g = model->graph;
     const char *name = graph_string(g, t->name);
-    uint32_t update = with_state ? update_of(g, t) : GRAPH_NONE;
-    uint32_t count = 1 + (update == GRAPH_NONE ? 0 : state_count(g, &g->updates[update]));
+    const struct graph_update *u = &g->updates[t->update];
+    uint32_t count = 1 + (with_state ? state_count(g, u) : 0);
     struct model_array *items = realloc(arrays->items, (arrays->count + count) * sizeof *items);
     if (items == NULL) FAIL(MEMORY, "no memory to list the parameters");
     arrays->items = items;
@@ -189,9 +179,8 @@ static status arrays_add(struct model_arrays *arrays, const struct model *model,
             a->data = model->param + t->offset;
             a->name = strdup(name);
         } else {
-            const struct graph_update *u = &g->updates[update];
-            a->data =
-                model->state + model->state_offset[update] + (i - 1) * u->param_count + (t->offset - u->param_offset);
+            a->data = model->state + model->state_offset[t->update] + (i - 1) * u->param_count +
+                      (t->offset - u->param_offset);
             if (asprintf(&a->name, "%s.state%u", name, i - 1) < 0) a->name = NULL;
         }
         if (a->name == NULL) FAIL(MEMORY, "no memory to list the parameters");

@@ -15,6 +15,7 @@ struct progress {
     uint64_t epoch;          /* passes finished                                                          */
     uint64_t epoch_examples; /* examples of the current pass that are done                               */
     uint64_t examples;       /* since the start of training                                             */
+    uint64_t pass_examples;  /* of a whole pass; 0 while none has ended                                 */
 };
 
 struct model {
@@ -49,6 +50,8 @@ struct model_arrays {
 };
 MUST_USE status model_arrays_list(struct model_arrays *arrays, const struct model *model, bool with_state);
 void model_arrays_free(struct model_arrays *arrays);
+/* Copies an array's values in, from rows * cols floats row after row, aligned to nothing. */
+void model_array_set(const struct model_array *array, const uint8_t *data);
 /* Puts them as a safetensors file into an open writer; the caller commits. */
 MUST_USE status model_arrays_put(const struct model_arrays *arrays, struct file_writer *writer);
 
@@ -57,28 +60,51 @@ MUST_USE status model_arrays_put(const struct model_arrays *arrays, struct file_
  * MISMATCH if that is another graph's; IO if it cannot be written to; SYSTEM if another process has claimed it (a
  * lock on DIR/lock). May be called again. */
 MUST_USE status model_dir_check(const struct graph *graph, const char *path);
-/* Saves into directory `path` (model_dir_check comes first), replacing what an earlier save left there in one piece:
- *     manifest.json               what the model is, its progress, its files with bytes and xxh3 (engine/manifest.h)
+
+struct model_save_options {
+    const char *path;          /* the directory; model_dir_check comes first                                    */
+    const uint64_t *row_count; /* [table_count]: rows to save of each table (those that exist at this step whatever
+                                  has been read ahead); NULL: all                                               */
+    uint32_t keep;             /* saves that stay in the directory, this one included; 0 is 1                   */
+};
+/* Saves into a directory, in one piece:
+ *     manifest.json               what the model is, its progress, its recipe, its files with bytes and xxh3 (engine/manifest.h)
+ *     manifest.STEP.json          the same of an older save that is kept
  *     dense.STEP.safetensors      parameters by name, optimizer state as NAME.state0, …
  *     TABLE.STEP.rows             key and span of each row, in the order of creation (io/row_file.h)
  *     lock                        empty; claims the directory
- * A second save of the same step writes STEP-1, then STEP-2, …: no file is changed after the manifest has named it. The manifest is
- * replaced last, then the older save's files are removed. A kill at any moment leaves one of the two saves; so does a failure,
- * which also removes what it had written. `row_count` [table_count]: rows to save of each table (those that exist at this step
- * whatever has been read ahead); NULL: all. */
-MUST_USE status model_save(const struct model *model, const uint64_t *row_count, const char *path);
-/* INVALID if the directory has no manifest: asked before model_dir_check, which would make a mistyped one. */
+ * A second save of the same step has STEP-1 for STEP, then STEP-2, …: no file is changed after a manifest has named it. Nothing
+ * that is unchanged is written twice: the manifest that was the newest gets its second name by a link.
+ *
+ * manifest.json is always the save that was written last, and the `keep` saves written last stay, whatever their steps: a run that
+ * went back to an older save and goes on in its directory leaves the saves of later steps there until as many newer ones are written.
+ * Nothing is removed before the new save is complete, and a save's manifest goes before its files: a kill at any moment leaves
+ * manifests that all name whole saves, and so does a failure, which also removes what it had written. *bytes (or NULL) becomes
+ * what was written. */
+MUST_USE status model_save(const struct model *model, const struct model_save_options *options, uint64_t *bytes);
+
+/* Where a saved model is looked for: PATH is a model's directory, which gives its newest save, or a manifest in one
+ * (DIR/manifest.2000.json), which gives that save. INVALID if it is neither: asked before model_dir_check, which would make a
+ * mistyped directory. */
 MUST_USE status model_dir_find(const char *path);
-/* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there. Sizes,
+/* The directory that such a PATH lies in, or is: where training that is resumed from it saves. malloc'd: yours. */
+char *model_dir_of(const char *path);
+/* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there; `path` as above. Sizes,
  * checksums, model hash and every name and shape are verified before the model is touched: CORRUPT, MISMATCH or
  * INVALID name the file and what differs; IO one that is missing. Rows beyond the budget: FULL, and the model is
  * then only good for model_close. */
 MUST_USE status model_load(struct model *model, const char *path);
+/* The same to go on training: compares the recipe that it was saved by with the graph's first (engine/recipe.h), which may
+ * refuse, or warn. */
+MUST_USE status model_resume(struct model *model, const char *path);
+
 /* Writes dense.safetensors (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with
  * "keys" U64 [n] and "vectors" F32 [n, dim], rows sorted by key, into directory `path` (made if absent; not a
  * model's directory). What the files hold depends on the model's values only. *bytes (or NULL) becomes their size. A
  * table called "dense" goes to "%64ense.safetensors". */
 MUST_USE status model_export(const struct model *model, const char *path, uint64_t *bytes);
+/* The name of the exported file of a table, or with GRAPH_NONE of the dense part. malloc'd: yours. */
+char *model_export_name(const struct graph *graph, uint32_t table);
 /* "STEM" made safe as a part of a file's name: bytes other than letters, digits, '_', '.', '-' become %XX. malloc'd:
  * yours. */
 char *model_file_stem(const char *table);

@@ -64,14 +64,21 @@ static status dense_export(struct file_writer *writer, const struct model *model
     return st;
 }
 
+char *model_export_name(const struct graph *graph, uint32_t table)
+{
+    char *stem =
+        table == GRAPH_NONE ? strdup(DENSE_NAME) : model_file_stem(graph_string(graph, graph->tables[table].name));
+    char *name = NULL;
+    bool collides = table != GRAPH_NONE && stem != NULL && strcmp(stem, DENSE_NAME) == 0;
+    CHECK(stem != NULL && asprintf(&name, collides ? "%%64%s.safetensors" : "%s.safetensors", stem + collides) >= 0);
+    free(stem);
+    return name;
+}
+
 /* Writes the dense file (table GRAPH_NONE) or a table's, and adds to *bytes. */
 static status export_file(const struct model *model, const char *directory, uint32_t table, uint64_t *bytes)
 {
-    char *stem = table == GRAPH_NONE ? strdup(DENSE_NAME)
-                                     : model_file_stem(graph_string(model->graph, model->graph->tables[table].name));
-    bool collides = table != GRAPH_NONE && stem != NULL && strcmp(stem, DENSE_NAME) == 0;
-    char *name = NULL;
-    CHECK(stem != NULL && asprintf(&name, collides ? "%%64%s.safetensors" : "%s.safetensors", stem + collides) >= 0);
+    char *name = model_export_name(model->graph, table);
     char *path = file_path_join(directory, name);
     struct file_writer writer = {0};
     status st = file_writer_open(&writer, path);
@@ -84,7 +91,6 @@ static status export_file(const struct model *model, const char *directory, uint
         file_writer_abort(&writer);
     free(path);
     free(name);
-    free(stem);
     return st;
 }
 

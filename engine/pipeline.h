@@ -48,6 +48,10 @@ MUST_USE status pipeline_open(struct pipeline **pipeline, const struct pipeline_
 void pipeline_close(struct pipeline *pipeline);
 /* Slots that a feed for it needs. */
 uint32_t pipeline_slot_count(const struct pipeline *pipeline);
+/* The bell that a feed for it rings (feed_bell_set). */
+struct bell *pipeline_feed_bell(struct pipeline *pipeline);
+/* The device of its first worker, for names in messages. */
+const struct device *pipeline_device(const struct pipeline *pipeline);
 /* The cores that reading may use: the service cores, or none if anywhere will do. */
 const int *pipeline_service_cores(const struct pipeline *pipeline, uint32_t *count);
 
@@ -74,6 +78,9 @@ struct train_job {
 MUST_USE status pipeline_train(struct pipeline *pipeline, const struct train_job *job, bool *is_end);
 /* Whether the last micro-batch of the last step has a finite loss with the parameters as they are now: asked before a save. */
 MUST_USE status pipeline_check(struct pipeline *pipeline);
+
+/* For tests: every worker waits a random time, up to max_ns, before each task; 0: off. Between jobs. */
+void pipeline_delay_set(struct pipeline *pipeline, uint64_t seed, uint32_t max_ns);
 
 /* Called for every micro-batch in the order of the data, by a worker, one call at a time: logits [example_count], one every
  * `stride` floats. */

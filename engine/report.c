@@ -8,6 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/summary.h"
 
 /* How often a terminal's line is redrawn, a plain line is printed, an event is written. */
 #define REDRAW_NS ((uint64_t)200000000)
@@ -25,10 +26,11 @@ void report_start(struct report *r, const struct session *s)
     r->last_ns = r->begin_ns;
     uint64_t param_count = 0;
     for (uint32_t i = 0; i < g->layer_count; i++) param_count += g->layers[i].param_count;
-    char params[27];
+    char params[27], plan[256];
     log_info("train    %s: %s parameters, batch %u in micro-batches of %u, %u thread%s",
              graph_string(g, g->header->name), session_count_text(params, param_count), g->header->batch,
              g->header->micro, s->threads, s->threads == 1 ? "" : "s");
+    if (s->plan.stage_count > 1) log_info("plan     %s", plan_text(&s->plan, g, plan, sizeof plan));
     if (s->model.progress.step) log_info("resume   after step %" PRIu64, s->model.progress.step);
     log_event_begin("start");
     log_event_text("graph", s->graph_path);
@@ -41,8 +43,8 @@ void report_start(struct report *r, const struct session *s)
     struct memory_part part;
     for (size_t i = 0; memory_part_get(i, &part); i++) log_event_u64(part.name, part.planned_bytes);
     log_event_close();
-    log_event_text("devices", s->device->vt->name);
-    log_event_text("plan", "one stage on all threads");
+    log_event_text("devices", pipeline_device(s->pipeline)->vt->name);
+    log_event_text("plan", plan_text(&s->plan, g, plan, sizeof plan));
     log_event_u64("threads", s->threads);
     log_event_end();
 }
@@ -117,7 +119,7 @@ void report_progress(struct report *r, const struct progress *p, double loss, st
 void report_pause(struct report *r, uint64_t ns) { r->pause_ns += ns; }
 
 void report_saved(struct report *r, const char *path, const struct progress *p, const uint64_t *row_count,
-                  double pause_ms)
+                  uint64_t bytes, double pause_ms)
 {
     uint64_t rows = 0;
     for (uint32_t t = 0; t < r->session->graph.table_count; t++) rows += row_count[t];
@@ -127,6 +129,7 @@ void report_saved(struct report *r, const char *path, const struct progress *p, 
     log_event_begin("checkpoint");
     log_event_text("path", path);
     log_event_u64("step", p->step);
+    log_event_u64("bytes", bytes);
     log_event_f64("pause_ms", pause_ms);
     log_event_end();
     r->pause_ns += (uint64_t)(pause_ms * 1e6);
@@ -144,6 +147,9 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
     for (uint32_t t = 0; t < s->graph.table_count; t++)
         log_info("rows     %s: %s", graph_string(&s->graph, s->graph.tables[t].name),
                  session_count_text(count, row_count[t]));
+    struct pipeline_figures figures;
+    pipeline_figures(s->pipeline, &figures);
+    summary_print(&figures);
     session_memory_report();
     if (counts.bad_count)
         log_warning("%" PRIu64 " malformed lines of the training data were skipped", counts.bad_count);
@@ -166,5 +172,6 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
         log_event_u64(graph_string(&s->graph, s->graph.tables[t].name), row_count[t]);
     log_event_u64("used_bytes", store_used_bytes(s->model.store));
     log_event_close();
+    summary_event(&figures);
     log_event_end();
 }

@@ -19,7 +19,7 @@ bool report_is_due(const struct report *report);
 void report_progress(struct report *report, const struct progress *progress, double loss, struct feed_counts counts);
 void report_pause(struct report *report, uint64_t ns);
 void report_saved(struct report *report, const char *path, const struct progress *progress, const uint64_t *row_count,
-                  double pause_ms);
+                  uint64_t bytes, double pause_ms);
 /* `row_count` [table_count]: rows as of the last step, whatever has been read ahead. */
 void report_done(struct report *report, const struct progress *progress, const uint64_t *row_count,
                  struct feed_counts counts);

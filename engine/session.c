@@ -8,10 +8,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/cpu/device.h"
-#include "engine/pipe/team.h"
 
-/* Micro-batches in flight: one that is computed, one that waits, and two that let the feed read on during an update. */
-#define SLOT_COUNT 4u
 /* What the program takes beside the planned blocks: its image, the C library's heap, stacks, zlib's window. */
 #define PROGRAM_BYTES ((size_t)6 << 20)
 
@@ -25,20 +22,51 @@ status session_graph_open(struct graph *graph, const char *path, const char *con
     return st;
 }
 
+/* Without a plan the pipelines of this node divide its cores. */
+static uint32_t cores_of_one_pipeline(const struct session *s)
+{
+    uint32_t cores = s->threads / s->settings.train_pipelines;
+    return cores ? cores : 1;
+}
+
+/* The plan, and what settings say about how to run it. */
+static status pipeline_open_for(struct session *s, const struct session_options *o)
+{
+    if (o->plan)
+        TRY(plan_read(&s->plan, &s->graph, o->plan));
+    else
+        TRY(plan_single(&s->plan, &s->graph, cores_of_one_pipeline(s)));
+    struct pipeline_options options = {.graph = &s->graph,
+                                       .model = &s->model,
+                                       .plan = &s->plan,
+                                       .share = o->share,
+                                       .cores = &s->cores,
+                                       .core_count = s->threads,
+                                       .isa = o->isa,
+                                       .training = o->training,
+                                       .sync = s->settings.train_sync,
+                                       .in_flight = s->settings.train_in_flight,
+                                       .pipeline_count = s->settings.train_pipelines,
+                                       .clock_distance = s->settings.train_clock_distance};
+    return pipeline_open(&s->pipeline, &options);
+}
+
 status session_open(struct session *s, const struct session_options *o)
 {
     memset(s, 0, sizeof *s);
+    cores_allowed(&s->cores);
     s->graph_path = o->graph_path;
-    s->threads = o->threads ? o->threads : team_processor_count();
+    s->threads = o->threads ? o->threads : s->cores.count;
     memory_note("program", PROGRAM_BYTES);
     status st;
     TRY_GOTO(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count), failed);
     TRY_GOTO(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes), failed);
     TRY_GOTO(settings_read(&s->ini, &s->settings), failed);
     TRY_GOTO(model_open(&s->model, &s->graph, s->settings.store_ram), failed);
-    TRY_GOTO(cpu_device_open(&s->device, &s->graph, s->threads, o->isa), failed);
-    log_detail("device   %s: %s, %u thread%s of %u processors", s->device->vt->name,
-               isa_names[cpu_device_isa(s->device)], s->threads, s->threads == 1 ? "" : "s", team_processor_count());
+    TRY_GOTO(pipeline_open_for(s, o), failed);
+    const struct device *device = pipeline_device(s->pipeline);
+    log_detail("device   %s: %s, %u of %u processors", device->vt->name, isa_names[cpu_device_isa(device)], s->threads,
+               s->cores.count);
     log_detail("graph    %s: model %016" PRIx64 ", %u tensors, %u nodes, %zu bytes", o->graph_path,
                s->graph.header->model_hash, s->graph.tensor_count, s->graph.node_count, s->graph.bytes);
     return ST_OK;
@@ -49,7 +77,8 @@ failed:
 
 void session_close(struct session *s)
 {
-    if (s->device) s->device->vt->close(s->device);
+    pipeline_close(s->pipeline);
+    plan_free(&s->plan);
     model_close(&s->model);
     ini_free(&s->ini);
     graph_close(&s->graph);
@@ -79,10 +108,14 @@ char *session_paths(const struct session *s, const char *value)
 struct feed_options session_feed_options(struct session *s, const char *paths)
 {
     const struct settings *settings = &s->settings;
+    uint32_t service_count;
+    const int *service = pipeline_service_cores(s->pipeline, &service_count);
     return (struct feed_options){
         .graph = &s->graph,
         .model = &s->model,
-        .slot_count = SLOT_COUNT,
+        .slot_count = pipeline_slot_count(s->pipeline),
+        .processors = service,
+        .processor_count = service_count,
         .epochs = 1,
         .reader =
             {

@@ -1,11 +1,11 @@
-/* What every run of a graph needs, opened in one place: the graph, its settings, the model's memory, the device. */
+/* What every run of a graph needs, opened in one place: the graph, its settings, the model's memory, the pipeline of its plan. */
 #ifndef HETERPS_ENGINE_SESSION_H
 #define HETERPS_ENGINE_SESSION_H
 
 #include "cfg/settings.h"
 #include "engine/feed.h"
 #include "engine/model.h"
-#include "graph/device.h"
+#include "engine/pipeline.h"
 
 struct session_options {
     const char *graph_path;
@@ -13,6 +13,9 @@ struct session_options {
     uint32_t set_count;
     uint32_t threads; /* 0: all processors that this process may use */
     const char *isa;  /* instruction set by name, or NULL: the best here */
+    const char *plan; /* path, or NULL: one stage on all threads         */
+    bool share;       /* stages of the plan may share cores              */
+    bool training;
 };
 
 struct session {
@@ -21,14 +24,16 @@ struct session {
     struct ini ini; /* the graph's own text: owns the settings' strings */
     struct settings settings;
     struct model model;
-    struct device *device; /* NULL until session_device_open */
-    uint32_t threads;
+    struct cores cores;
+    uint32_t threads; /* cores that stages may use */
+    struct plan plan;
+    struct pipeline *pipeline;
 };
 
 /* Opens a graph file; with assignments it is compiled anew from its text. */
 MUST_USE status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count);
 
-/* Opens graph, settings, model memory (empty) and device. */
+/* Opens graph, settings, model memory (empty), plan and pipeline. */
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
 

@@ -2,7 +2,21 @@
  * ring of its own; the main thread drains the rings into the file a few times a second, so a thread never waits: where its ring
  * is full the record is dropped and counted, and the file's last event says how many were.
  *
- * Without --trace a thread has no ring, and trace_span is one test of a thread-local pointer. */
+ * Without --trace a thread has no ring, and trace_span is one test of a thread-local pointer.
+ *
+ * The file is an array of events in Chrome's trace event format, a line each:
+ *
+ *     [
+ *     {"name":"process_name","ph":"M","pid":1,"args":{"name":"heterps-run"}},
+ *     {"name":"thread_name","ph":"M","pid":1,"tid":2,"args":{"name":"stage 0 worker 1"}},
+ *     {"name":"h1","cat":"op","ph":"X","ts":1234.567,"dur":89.012,"pid":1,"tid":2,"args":{"step":7,"micro":3}},
+ *     {"name":"trace end","cat":"trace","ph":"i","s":"g","ts":…,"pid":1,"tid":1,"args":{"dropped_records":0,"untraced_threads":0}}
+ *     ]
+ *
+ * ts and dur are microseconds, ts since trace_open; tid numbers the threads from 1 in the order of trace_thread. An array and not
+ * an object with "traceEvents" in it, because of an array the viewers forgive a missing end: what kill -9 leaves can be looked at.
+ *
+ * Cost, measured by tests/bench/trace_bench.c on one core of a Xeon at 2.1 GHz: see there. */
 #ifndef HETERPS_ENGINE_TRACE_H
 #define HETERPS_ENGINE_TRACE_H
 
@@ -11,20 +25,27 @@
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 
-/* Categories, as the file names them. */
+/* Categories, as the file names them.
+ *
+ *   forward, backward   a stage's list of ops on a micro-batch
+ *   update              its parameters and rows
+ *   op, op backward     one op of a list, by its name in the model; lies within the list's span
+ *   wait                nothing to do
+ *   read                reading and parsing one micro-batch
+ *   prepare             its keys: rows found or made, numbered within the step
+ *   save                a checkpoint
+ *   eval                an evaluation */
 #define TRACE_KINDS(X)                                                                                                 \
-    X(FORWARD,                                                                                                         \
-      "forward") /* a stage's forward list on a micro-batch                                                 */         \
-    X(BACKWARD,                                                                                                        \
-      "backward")       /* its backward list                                                                       */  \
-    X(UPDATE, "update") /* its parameters and rows                                                                 */  \
-    X(OP, "op")         /* one op of a list, by its name in the model                                              */  \
-    X(WAIT, "wait")     /* nothing to do                                                                           */  \
-    X(READ, "read")     /* reading and parsing one micro-batch                                                     */  \
-    X(PREPARE,                                                                                                         \
-      "prepare")    /* its keys: rows found or made, numbered within the step                                  */      \
-    X(SAVE, "save") /* a checkpoint                                                                            */      \
-    X(EVAL, "eval") /* an evaluation                                                                           */
+    X(FORWARD, "forward")                                                                                              \
+    X(BACKWARD, "backward")                                                                                            \
+    X(UPDATE, "update")                                                                                                \
+    X(OP, "op")                                                                                                        \
+    X(OP_BACKWARD, "op backward")                                                                                      \
+    X(WAIT, "wait")                                                                                                    \
+    X(READ, "read")                                                                                                    \
+    X(PREPARE, "prepare")                                                                                              \
+    X(SAVE, "save")                                                                                                    \
+    X(EVAL, "eval")
 enum trace_kind {
 #define X(id, name) TRACE_##id,
     TRACE_KINDS(X)
@@ -32,23 +53,32 @@ enum trace_kind {
         TRACE_KIND_COUNT
 };
 
-/* Opens the file (IO if it cannot be written) and takes the memory of `thread_max` rings under the part "trace". Once a process;
- * before the threads start. */
+/* Records that a thread may write between two drains: 10^5 a second for 0.65 s. */
+#define TRACE_RING_RECORDS 65536u
+
+/* Opens the file (IO if it cannot be; a full disk shows at the first drain) and takes the memory of `thread_max` rings (2.5 MiB
+ * each) under the part "trace" (MEMORY). Before the threads start; again only after trace_close. Keeps `path` until trace_close. */
 MUST_USE status trace_open(const char *path, uint32_t thread_max);
-/* Gives the calling thread a ring and a name in the file ("stage 0 worker 1"); nothing without trace_open. `name` is copied. */
+/* Gives the calling thread a ring and a name in the file ("stage 0 worker 1"), until the thread ends; nothing without trace_open,
+ * or where the thread has one. `name` is copied, cut to 63 bytes. A thread that has ended leaves its ring to the next of the same
+ * name (an evaluation's reader to the next evaluation's); threads beyond thread_max are not traced, and counted. From any thread,
+ * at any time; neither allocates nor waits. */
 void trace_thread(const char *name);
-/* Writes out what the rings hold; main thread. IO: the disk is full or the like; the trace ends there, the run goes on. */
+/* Writes out what the rings hold; main thread; neither allocates nor locks. IO, told once: the disk is full or the like; the trace
+ * ends there with its last whole event, the run goes on. */
 MUST_USE status trace_drain(void);
-/* Drains, completes the file; after the threads have ended. Without trace_open: nothing. */
+/* Drains, completes the file, warns if it lacks records; main thread, after the threads have ended. IO as trace_drain. Gives the
+ * memory back, unless a thread that was traced has not ended. Without trace_open: nothing. */
 MUST_USE status trace_close(void);
 
 struct trace_ring;
 extern _Thread_local struct trace_ring *trace_mine;
+/* Only where trace_is_on(). */
 void trace_put(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t step,
                uint32_t micro);
 
 static inline bool trace_is_on(void) { return trace_mine != NULL; }
-/* `name` must outlive the trace. Times are of clock_ns. */
+/* `name` is kept: a string of the graph, or a literal, that stays until trace_close. Times are of clock_ns, begin_ns <= end_ns. */
 static inline void trace_span(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t step,
                               uint32_t micro)
 {

@@ -1,5 +1,4 @@
-/* The training loop: takes micro-batches from the feed in order, runs forward and backward lists, and after a step's
- * last one the updates; between steps it evaluates, saves, reports, and looks whether it should stop. */
+/* Trains a session's model on its pipeline; between steps it evaluates, saves, reports, and looks whether it should stop. */
 #ifndef HETERPS_ENGINE_TRAIN_H
 #define HETERPS_ENGINE_TRAIN_H
 
@@ -11,6 +10,8 @@ struct train_options {
     const char *eval;           /* NULL: none                                                   */
     const char *out;            /* directory to save into, NULL: none                           */
     const char *resume;         /* directory of a saved model to go on from, NULL: from initial values */
+    const char *init;           /* what to take first values from (warm_start.h), NULL: none    */
+    bool dry_run;               /* plan and check the memory, and do nothing                    */
     const char *resume_command; /* how to go on after a signal, as a shell would take it */
 };
 

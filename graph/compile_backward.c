@@ -47,10 +47,56 @@ static status loss_find(struct compiler *c, uint32_t *loss_node)
     return ST_OK;
 }
 
+static status update_add(struct compiler *c, uint32_t optimizer, uint32_t table)
+{
+    struct graph_update *update = list_add(&c->updates);
+    if (update == NULL) return ST_MEMORY;
+    *update = (struct graph_update){.optimizer = optimizer, .table = table};
+    return ST_OK;
+}
+
+/* One update of all trained parameters together, one of each run of statistics, one a table. */
+static status updates_add(struct compiler *c)
+{
+    bool has_trained = false;
+    for (uint32_t i = 0; i < c->tensors.count; i++)
+        has_trained =
+            has_trained || (compiler_tensor(c, i)->kind == TENSOR_PARAM && compiler_tensor(c, i)->update == 0);
+    for (uint32_t i = 0; i < c->tensors.count; i++) {
+        struct graph_tensor *t = compiler_tensor(c, i);
+        if (!has_trained && (t->kind == TENSOR_PARAM || t->kind == TENSOR_PARAM_GRAD)) t->update--;
+    }
+    if (has_trained) TRY(update_add(c, 0, GRAPH_NONE));
+    for (uint32_t i = 0; i < c->averages.count; i++) {
+        struct graph_optimizer *o = list_add(&c->optimizers);
+        if (o == NULL) return ST_MEMORY;
+        *o = optimizer_moving_average(*LIST_AT(c->averages, float, i));
+        TRY(update_add(c, c->optimizers.count - 1, GRAPH_NONE));
+    }
+    for (uint32_t i = 0; i < c->tables.count; i++)
+        TRY(update_add(c, LIST_AT(c->tables, struct graph_table, i)->optimizer, i));
+    return ST_OK;
+}
+
+/* Numbers the lookups, for the gradients of their rows. */
+static void lookups_number(struct compiler *c)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < c->forward_count; i++) {
+        struct graph_node *node = compiler_node(c, i);
+        struct embed_bag_attr attr;
+        if (!(op_table[node->op].traits & OP_LOOKS_UP)) continue;
+        memcpy(&attr, node->attr, sizeof attr);
+        attr.lookup = count++;
+        memcpy(node->attr, &attr, sizeof attr);
+    }
+}
+
 status compile_backward(struct compiler *c)
 {
     uint32_t loss_node;
     TRY(loss_find(c, &loss_node));
+    lookups_number(c);
     struct graph_header *h = &c->header;
     h->label_tensor = c->label_tensor;
     h->logit_tensor = compiler_args(c, compiler_node(c, loss_node))[0];
@@ -130,20 +176,7 @@ status compile_backward(struct compiler *c)
     free(is_written);
     if (st != ST_OK) goto done;
 
-    /* One update of all parameters together, which lie one after another, and one a table. */
-    bool has_params = false;
-    for (uint32_t i = 0; i < c->tensors.count; i++)
-        has_params = has_params || compiler_tensor(c, i)->kind == TENSOR_PARAM;
-    if (has_params) {
-        struct graph_update *update = list_add(&c->updates);
-        if (update == NULL) TRY_GOTO(ST_MEMORY, done);
-        *update = (struct graph_update){.optimizer = 0, .table = GRAPH_NONE};
-    }
-    for (uint32_t i = 0; i < c->tables.count; i++) {
-        struct graph_update *update = list_add(&c->updates);
-        if (update == NULL) TRY_GOTO(ST_MEMORY, done);
-        *update = (struct graph_update){.optimizer = LIST_AT(c->tables, struct graph_table, i)->optimizer, .table = i};
-    }
+    st = updates_add(c);
 done:
     free(is_read);
     return st;

@@ -1,8 +1,8 @@
-/* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness: time is the
- * index of a node in the order of execution (forward, then backward); a tensor lives from the node that writes it to
- * the last that reads it, and two tensors may overlap in memory only if they do not overlap in time. Placed from the
- * largest to the smallest, each at the lowest offset that is free during its life. */
+/* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness (graph/life.h): they are
+ * placed from the largest to the smallest, each at the lowest offset that is free during its life. */
 #include "graph/compiler.h"
+#include "graph/graph_internal.h"
+#include "graph/life.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,63 +13,30 @@
  * instead of 62 %, Zen 3). */
 static uint32_t padded_stride(uint32_t cols) { return cols < 16 ? cols : ((cols + 15) / 16 | 1) * 16; }
 
-struct life {
-    uint32_t tensor, begin, end; /* both included */
+/* An activation with its life, for placing. */
+struct placed {
+    uint32_t tensor;
+    struct life life;
     uint64_t bytes, offset;
 };
 
-static void life_use(struct life *lives, uint32_t tensor, uint32_t time)
+static int placed_compare(const void *a, const void *b)
 {
-    if (time < lives[tensor].begin) lives[tensor].begin = time;
-    if (time > lives[tensor].end || lives[tensor].end == GRAPH_NONE) lives[tensor].end = time;
-}
-
-/* Fills in when each activation is written and read. */
-static void lives_measure(struct compiler *c, struct life *lives)
-{
-    uint32_t last = c->nodes.count - 1;
-    for (uint32_t i = 0; i < c->forward_count; i++) {
-        const struct graph_node *node = compiler_node(c, i);
-        const uint32_t *args = compiler_args(c, node);
-        uint32_t traits = op_table[node->op].traits, output = compiler_output(c, node);
-        for (uint32_t k = 0; k < node->input_count; k++) life_use(lives, args[k], i);
-        life_use(lives, output, i);
-        for (uint32_t k = 0; k < node->saved_count; k++)
-            life_use(lives, args[node->input_count + node->param_count + 1 + k], i);
-        if (node->other == GRAPH_NONE) continue;
-        for (uint32_t k = 0; k < node->input_count; k++) {
-            if (traits & OP_READS_IN) life_use(lives, args[k], node->other);
-            uint32_t grad = compiler_tensor(c, args[k])->grad;
-            if (grad != GRAPH_NONE) life_use(lives, grad, node->other);
-        }
-        if (traits & OP_READS_OUT) life_use(lives, output, node->other);
-        if (compiler_tensor(c, output)->grad != GRAPH_NONE)
-            life_use(lives, compiler_tensor(c, output)->grad, node->other);
-        for (uint32_t k = 0; k < node->saved_count; k++)
-            life_use(lives, args[node->input_count + node->param_count + 1 + k], node->other);
-    }
-    /* The engine reads these two when the slot is done. */
-    life_use(lives, c->header.logit_tensor, last);
-    life_use(lives, c->header.loss_tensor, last);
-}
-
-static int life_compare(const void *a, const void *b)
-{
-    const struct life *x = a, *y = b;
+    const struct placed *x = a, *y = b;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     return x->tensor < y->tensor ? -1 : 1;
 }
 
-/* The lowest offset at which `life` meets none of the placed ones that live at the same time. */
-static uint64_t life_place(const struct life *placed, uint32_t placed_count, const struct life *life)
+/* The lowest offset at which `next` meets none of the placed ones that live at the same time. */
+static uint64_t place_find(const struct placed *placed, uint32_t placed_count, const struct placed *next)
 {
     uint64_t offset = 0;
     for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t i = 0; i < placed_count; i++) {
-            const struct life *other = &placed[i];
-            bool in_time = other->begin <= life->end && life->begin <= other->end;
-            bool in_place = other->offset < offset + life->bytes && offset < other->offset + other->bytes;
+            const struct placed *other = &placed[i];
+            bool in_time = other->life.begin <= next->life.end && next->life.begin <= other->life.end;
+            bool in_place = other->offset < offset + next->bytes && offset < other->offset + other->bytes;
             if (!in_time || !in_place) continue;
             offset = other->offset + other->bytes;
             moved = true;
@@ -78,50 +45,81 @@ static uint64_t life_place(const struct life *placed, uint32_t placed_count, con
     return offset;
 }
 
-static status activations_place(struct compiler *c)
+static void activations_place(struct compiler *c, struct life *lives, struct placed *placed)
 {
-    struct life *lives = calloc(c->tensors.count, sizeof *lives);
-    if (lives == NULL) FAIL(MEMORY, "no memory to compile the model");
-    for (uint32_t i = 0; i < c->tensors.count; i++)
-        lives[i] = (struct life){.tensor = i, .begin = GRAPH_NONE, .end = GRAPH_NONE};
-    lives_measure(c, lives);
+    const struct graph g = {.header = &c->header,
+                            .tensors = c->tensors.items,
+                            .args = c->args.items,
+                            .nodes = c->nodes.items,
+                            .tensor_count = c->tensors.count,
+                            .node_count = c->nodes.count,
+                            .forward_count = c->forward_count};
+    lives_measure(&g, lives);
     uint32_t count = 0;
     for (uint32_t i = 0; i < c->tensors.count; i++) {
         const struct graph_tensor *t = compiler_tensor(c, i);
         if (t->kind != TENSOR_ACTIVATION || lives[i].begin == GRAPH_NONE) continue; /* fused away */
-        lives[count] = lives[i];
-        lives[count++].bytes = arena_bytes((size_t)t->stride * c->header.micro * sizeof(float));
+        size_t bytes = (size_t)t->stride * graph_activation_rows(&c->header, t) * sizeof(float);
+        placed[count++] = (struct placed){.tensor = i, .life = lives[i], .bytes = arena_bytes(bytes)};
     }
-    qsort(lives, count, sizeof *lives, life_compare);
+    qsort(placed, count, sizeof *placed, placed_compare);
     for (uint32_t i = 0; i < count; i++) {
-        lives[i].offset = life_place(lives, i, &lives[i]);
-        compiler_tensor(c, lives[i].tensor)->offset = lives[i].offset;
-        uint64_t end = lives[i].offset + lives[i].bytes;
+        placed[i].offset = place_find(placed, i, &placed[i]);
+        compiler_tensor(c, placed[i].tensor)->offset = placed[i].offset;
+        uint64_t end = placed[i].offset + placed[i].bytes;
         if (end > c->header.slot_bytes) c->header.slot_bytes = end;
-        if (lives[i].begin < c->forward_count && end > c->header.slot_eval_bytes) c->header.slot_eval_bytes = end;
+        if (placed[i].life.begin < c->forward_count && end > c->header.slot_eval_bytes) c->header.slot_eval_bytes = end;
     }
-    free(lives);
-    return ST_OK;
 }
 
+/* Update by update, each with its parameters in the order of their nodes, which is that of the tensors. */
 static void params_place(struct compiler *c)
 {
     uint64_t offset = 0;
-    for (uint32_t i = 0; i < c->tensors.count; i++) {
-        struct graph_tensor *t = compiler_tensor(c, i);
-        if (t->kind != TENSOR_PARAM) continue;
-        t->offset = offset;
-        if (t->grad != GRAPH_NONE) compiler_tensor(c, t->grad)->offset = offset;
-        offset += ((uint64_t)t->rows * t->cols + 15) & ~(uint64_t)15;
+    for (uint32_t k = 0; k < c->updates.count; k++) {
+        struct graph_update *u = LIST_AT(c->updates, struct graph_update, k);
+        if (u->table != GRAPH_NONE) continue;
+        u->param_offset = offset;
+        for (uint32_t i = 0; i < c->tensors.count; i++) {
+            struct graph_tensor *t = compiler_tensor(c, i);
+            if (t->kind != TENSOR_PARAM || t->update != k) continue;
+            t->offset = offset;
+            if (t->grad != GRAPH_NONE) compiler_tensor(c, t->grad)->offset = offset;
+            offset += graph_param_floats(t);
+        }
+        u->param_count = offset - u->param_offset;
+        c->header.state_floats +=
+            u->param_count *
+            optimizer_table[LIST_AT(c->optimizers, struct graph_optimizer, u->optimizer)->kind].state_count;
     }
     c->header.param_floats = offset;
-    for (uint32_t i = 0; i < c->updates.count; i++) {
-        struct graph_update *u = LIST_AT(c->updates, struct graph_update, i);
-        if (u->table != GRAPH_NONE) continue;
-        u->param_count = offset;
-        c->header.state_floats +=
-            offset * optimizer_table[LIST_AT(c->optimizers, struct graph_optimizer, u->optimizer)->kind].state_count;
-    }
+}
+
+/* Under wsp and asp every minibatch updates what the next one reads, so there is nothing to add up: a step is one
+ * micro-batch. Sets micro if it is 0. */
+static status batch_is_micro(struct compiler *c, const struct ini_section *train)
+{
+    struct graph_header *h = &c->header;
+    const char *sync = cfg_syncs[c->settings.train_sync];
+    if (h->lanes != 1)
+        return ini_fail(
+            &c->ini, train, ini_entry_find(train, "lanes"),
+            "expected lanes = 1 under sync = %s, where every minibatch updates by itself and no gradients of "
+            "lanes are added, found %u",
+            sync, h->lanes);
+    if (h->micro != 0 && h->micro != h->batch)
+        return ini_fail(
+            &c->ini, train, ini_entry_find(train, "micro"),
+            "expected micro = batch = %u under sync = %s, where every micro-batch is a minibatch that updates "
+            "by itself, found %u; leave micro out, or lower batch",
+            h->batch, sync, h->micro);
+    if (h->batch > MICRO_MAX)
+        return ini_fail(
+            &c->ini, train, ini_entry_find(train, "batch"),
+            "expected a batch of at most %u examples under sync = %s, where it is one micro-batch, found %u", MICRO_MAX,
+            sync, h->batch);
+    h->micro = h->batch;
+    return ST_OK;
 }
 
 /* The batch of [train], with micro chosen if it is 0. */
@@ -133,6 +131,7 @@ static status batch_resolve(struct compiler *c)
     h->batch = s->train_batch;
     h->lanes = s->train_lanes;
     h->micro = s->train_micro;
+    if (s->train_sync != SYNC_BSP) TRY(batch_is_micro(c, train));
     if (h->batch % h->lanes != 0)
         return ini_fail(&c->ini, train, train ? ini_entry_find(train, "lanes") : NULL,
                         "batch = %u is not a multiple of lanes = %u", h->batch, h->lanes);
@@ -217,14 +216,20 @@ status compile_memory(struct compiler *c)
     for (uint32_t i = 0; i < c->tensors.count; i++) {
         struct graph_tensor *t = compiler_tensor(c, i);
         if (t->kind == TENSOR_ACTIVATION || t->kind == TENSOR_DENSE) t->stride = padded_stride(t->cols);
-        if (t->kind == TENSOR_ACTIVATION) slot_floats += (uint64_t)t->stride * c->header.micro;
+        if (t->kind == TENSOR_ACTIVATION) slot_floats += (uint64_t)t->stride * graph_activation_rows(&c->header, t);
     }
     if (slot_floats > (uint64_t)1 << 38)
         FAIL(INVALID, "%s: a micro-batch of %u examples needs %" PRIu64 " floats of activations; lower train.micro",
              c->ini.path, c->header.micro, slot_floats);
     TRY(tables_measure(c));
     params_place(c);
-    TRY(activations_place(c));
+    struct life *lives = malloc(c->tensors.count * sizeof *lives);
+    struct placed *placed = malloc(c->tensors.count * sizeof *placed);
+    bool has_memory = lives != NULL && placed != NULL;
+    if (has_memory) activations_place(c, lives, placed);
+    free(lives);
+    free(placed);
+    if (!has_memory) FAIL(MEMORY, "no memory to compile the model");
     layers_measure(c);
     return ST_OK;
 }

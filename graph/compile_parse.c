@@ -2,6 +2,7 @@
  * order, into a forward node with its tensors. A name must be defined above the line that uses it, so a graph cannot
  * have a cycle. */
 #include "graph/compiler.h"
+#include "graph/graph_internal.h"
 #include "graph/init.h"
 
 #include <stdlib.h>
@@ -350,6 +351,23 @@ static status op_keys_read(struct compiler *c, const struct op *op, const struct
     return st;
 }
 
+/* Marks a statistic as a part of the last run, or of a new one if its momentum is another. */
+static status statistic_add(struct compiler *c, const struct ini_section *section, struct graph_tensor *t,
+                            float momentum)
+{
+    struct list *averages = &c->averages;
+    if (averages->count == 0 || *LIST_AT(*averages, float, averages->count - 1) != momentum) {
+        if (averages->count + 1 == PARAM_UPDATES_MAX)
+            return ini_fail(&c->ini, section, ini_entry_find(section, "momentum"), "momentum changes for the %uth time",
+                            averages->count);
+        float *average = list_add(averages);
+        if (average == NULL) return ST_MEMORY;
+        *average = momentum;
+    }
+    t->update = averages->count;
+    return ST_OK;
+}
+
 /* The op's shape rule, then its parameters, output and saved tensors. */
 static status op_shape_add(struct compiler *c, const struct op *op, const struct ini_section *section,
                            uint32_t node_index)
@@ -375,8 +393,9 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
         TRY(tensor_add(c, name, TENSOR_PARAM, shape.param[i].cols, &index));
         struct graph_tensor *t = compiler_tensor(c, index);
         t->rows = shape.param[i].rows;
-        t->init = (uint8_t)shape.param[i].init;
+        t->init = shape.param[i].init;
         t->init_scale = shape.param[i].init_scale;
+        if (shape.param[i].is_statistic) TRY(statistic_add(c, section, t, shape.param[i].momentum));
         TRY(arg_add(c, index));
     }
     TRY(tensor_add(c, section->name, TENSOR_ACTIVATION, shape.output_cols, &index));
@@ -386,6 +405,7 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
         snprintf(name, sizeof name, "%s.%s", section->name, shape.saved[i].name);
         TRY(tensor_add(c, name, TENSOR_ACTIVATION, shape.saved[i].cols, &index));
         compiler_tensor(c, index)->type = (uint8_t)shape.saved[i].type;
+        compiler_tensor(c, index)->rows = shape.saved[i].is_single;
         TRY(arg_add(c, index));
     }
     node = compiler_node(c, node_index);

@@ -7,24 +7,29 @@
 
 struct device;
 
-/* Sums of a step's gradients and where they go, for one table. */
+/* Sums of a step's gradients and where they go, for one table. Within a lane the uses (the table's lookups) are added in
+ * order; then the lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd last one passing through. */
 struct table_update {
     const struct graph_table *table;
     const struct graph_optimizer *optimizer;
     uint32_t row_count; /* rows that the step touched                                           */
     float *const *span; /* [row]                                                                */
-    float *const *grad; /* [lane]: [row, dim] sums; zeroed by the update                          */
-    uint32_t lanes;
+    float *const *grad; /* [lane * use_count + use]: [row, dim] sums; zeroed by the update        */
+    uint32_t lanes, use_count;
     float scale;
+    uint64_t t; /* number of the step, from 1                                                    */
 };
+/* The same for a run of parameters, lanes added alike: all that one update of the graph changes, or any part of it. */
 struct param_update {
     const struct graph_optimizer *optimizer;
-    float *weight, *state; /* [count], [state_count, count]                                        */
-    float *const *grad;    /* [lane]: [count] sums; zeroed by the update                             */
+    float *weight;       /* [count]                                                                  */
+    float *state;        /* [state_count, count], state_stride floats from one state array to the next */
+    size_t state_stride; /* >= count: that of the graph's whole update                                */
+    float *const *grad;  /* [lane]: [count] sums, from the first float of this run on; zeroed by the update */
     uint32_t lanes;
     size_t count;
     float scale;
-    uint64_t t;
+    uint64_t t; /* number of the step, from 1                                                     */
 };
 
 struct device_vt {

@@ -11,14 +11,62 @@ struct example_shape graph_example(const struct graph *g)
                                   .key_count_max = g->header->key_count_max};
 }
 
+/* The table that a forward node looks up, or NONE. */
+static uint32_t table_of(const struct graph_node *n)
+{
+    struct embed_bag_attr attr;
+    if (!(op_table[n->op].traits & OP_LOOKS_UP)) return GRAPH_NONE;
+    memcpy(&attr, n->attr, sizeof attr);
+    return attr.table;
+}
+
 void graph_table_serves(const struct graph *g, uint32_t table, uint8_t *serves)
 {
     memset(serves, 0, g->field_count);
     for (uint32_t i = 0; i < g->forward_count; i++) {
         const struct graph_node *n = &g->nodes[i];
-        struct embed_bag_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        if (n->op != OP_ID_embed_bag || attr.table != table) continue;
+        if (table_of(n) != table) continue;
         for (uint32_t k = 0; k < n->input_count; k++) serves[g->tensors[g->args[n->arg_begin + k]].cols] = 1;
     }
+}
+
+uint32_t graph_table_lookups(const struct graph *g, uint32_t table, uint32_t *lookups)
+{
+    uint32_t lookup = 0, count = 0;
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        uint32_t looked_up = table_of(&g->nodes[i]);
+        if (looked_up == table && lookups != NULL) lookups[count] = lookup;
+        count += looked_up == table;
+        lookup += looked_up != GRAPH_NONE;
+    }
+    return count;
+}
+
+uint32_t graph_table_first_node(const struct graph *g, uint32_t table)
+{
+    for (uint32_t i = 0; i < g->forward_count; i++)
+        if (table_of(&g->nodes[i]) == table) return i;
+    CHECK(false); /* the graph's validation has found one */
+    return GRAPH_NONE;
+}
+
+/* Where the part of an update begins that the forward nodes from `node` on own. */
+static uint64_t params_begin(const struct graph *g, uint32_t node, uint32_t update)
+{
+    for (uint32_t i = node; i < g->forward_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        for (uint32_t k = 0; k < n->param_count; k++) {
+            const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + n->input_count + k]];
+            if (t->update == update) return t->offset;
+        }
+    }
+    return g->updates[update].param_offset + g->updates[update].param_count;
+}
+
+void graph_params_of_nodes(const struct graph *g, uint32_t node_begin, uint32_t node_end, uint32_t update,
+                           uint64_t *offset, uint64_t *count)
+{
+    CHECK(node_begin <= node_end && update < g->update_count && g->updates[update].table == GRAPH_NONE);
+    *offset = params_begin(g, node_begin, update);
+    *count = params_begin(g, node_end, update) - *offset;
 }

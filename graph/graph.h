@@ -10,6 +10,7 @@
  *   FIELD         keys in the slot's micro_batch   -                -                    a sparse input column
  *   DENSE, LABEL  the slot's micro_batch           [B, cols]        -
  *   ACTIVATION    the slot's arena                 [B, cols]        bytes / micro-batch  also gradients and what ops save
+ *                                                  or [1, cols]                          of the micro-batch as a whole
  *   PARAM         the run's parameters             [rows, cols]     floats
  *   PARAM_GRAD    a lane's gradients               as its PARAM     floats, as its PARAM  */
 #ifndef HETERPS_GRAPH_GRAPH_H
@@ -22,7 +23,7 @@
 #include "engine/base/status.h"
 
 #define GRAPH_MAGIC      "HPSGRAPH"
-#define GRAPH_VERSION    1u
+#define GRAPH_VERSION    2u
 #define GRAPH_NONE       UINT32_MAX
 #define GRAPH_COUNT_MAX  (1u << 24) /* records of a kind */
 #define GRAPH_TABLES_MAX 256u
@@ -57,15 +58,15 @@ struct graph_tensor {
     uint32_t name; /* string                                                             */
     uint8_t kind;
     uint8_t type;
-    uint8_t init; /* PARAM: enum random_init                                             */
+    uint8_t init; /* PARAM: enum random_init, or TENSOR_INIT_ONES                        */
     uint8_t reserved;
-    uint32_t rows;   /* PARAM: rows; else 0: one row an example                              */
+    uint32_t rows;   /* PARAM: rows; ACTIVATION: 1, or 0; 0: one row an example              */
     uint32_t cols;   /* FIELD: index of the field                                           */
     uint32_t stride; /* floats from row to row, >= cols                                     */
     float init_scale;
     uint64_t offset; /* see the table above                                                 */
     uint32_t grad;   /* its gradient's tensor, or NONE                                      */
-    uint32_t reserved2;
+    uint32_t update; /* PARAM and its gradient: the update that changes it; else 0          */
 };
 _Static_assert(sizeof(struct graph_tensor) == 40, "the file's record");
 
@@ -124,7 +125,10 @@ struct graph_optimizer {
     uint32_t reserved;
 };
 
-/* One update a step: of a run of parameters, or of the rows of a table that the step touched. */
+/* One update a step: of a run of parameters, or of the rows of a table that the step touched. First come those of
+ * parameters, one run behind the other: all that are trained, then the statistics of batch_norm. Within a run parameters
+ * lie in the order of their nodes, each on a multiple of 16 floats and without further gaps, so that the nodes of a stage
+ * own one stretch of it (graph_params_of_nodes). */
 struct graph_update {
     uint32_t optimizer;
     uint32_t table;                     /* or NONE: parameters                                                  */
@@ -183,6 +187,7 @@ struct graph {
     const struct graph_update *updates;
     uint32_t text_bytes, tensor_count, arg_count, node_count, forward_count, layer_count, field_count, table_count,
         optimizer_count, update_count;
+    uint32_t lookup_count; /* forward nodes that look up a table; they are numbered in their order         */
     /* owns one of: */
     void *owned; /* malloc'd image                                              */
     size_t bytes;
@@ -197,6 +202,19 @@ struct example_shape graph_example(const struct graph *g);
 
 /* Whether a table looks up keys of a field: fills serves[field_count] with 0 and 1. */
 void graph_table_serves(const struct graph *g, uint32_t table, uint8_t *serves);
+/* The lookups of a table in their order: fills lookups[0 .. returned - 1], at most lookup_count; NULL: only counts. */
+uint32_t graph_table_lookups(const struct graph *g, uint32_t table, uint32_t *lookups);
+/* The first forward node that looks the table up. */
+uint32_t graph_table_first_node(const struct graph *g, uint32_t table);
+/* The run of floats of a parameters' update that the forward nodes [node_begin, node_end) own, padding included; *count
+ * 0: none. The runs of neighbouring ranges of nodes lie side by side, and those of all nodes are the update's. */
+void graph_params_of_nodes(const struct graph *g, uint32_t node_begin, uint32_t node_end, uint32_t update,
+                           uint64_t *offset, uint64_t *count);
+/* Rows of an activation for which a slot has room. */
+static inline uint32_t graph_activation_rows(const struct graph_header *h, const struct graph_tensor *t)
+{
+    return t->rows ? t->rows : h->micro;
+}
 
 /* Compiles model text. `assignments`: count of "section.key=value" that override it. `path` is for messages.
  * The graph owns its image: graph_close. */

@@ -1,7 +1,8 @@
 /* Checks every record of a graph before anything uses it, so that nobody behind this file has to: indices are in
  * range, sizes fit their memory and no product of them overflows, shapes are those that the ops' rules give, forward
- * nodes read what earlier nodes have written, and backward nodes mirror them. A graph that passes may compute
- * nonsense; it cannot make a kernel leave its memory. Runs once a graph, so it prefers plain loops to fast ones. */
+ * nodes read what earlier nodes have written, backward nodes mirror them, every parameter belongs to one node, and nothing
+ * is overwritten while it is needed. A graph that passes may compute nonsense; it cannot make a kernel leave its memory.
+ * Runs once a graph, so it prefers plain loops to fast ones. */
 #include "graph/graph_internal.h"
 
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "graph/init.h"
+#include "graph/life.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"
 
@@ -22,13 +24,16 @@ enum tensor_state {
     IS_WRITTEN = 1,      /* by a forward node                              */
     IS_GRADIENT = 2,     /* of another tensor                              */
     IS_GRAD_WRITTEN = 4, /* its gradient, by a backward node               */
+    IS_OWNED = 8,        /* a parameter: by a forward node                 */
 };
 struct check {
     const struct graph *g;
     const char *path;
     const uint8_t *image;
-    uint8_t *states;      /* [tensor_count]: enum tensor_state */
-    uint32_t *input_cols; /* [arg_count + 1]: scratch of a node */
+    uint8_t *states;       /* [tensor_count]: enum tensor_state */
+    uint32_t *input_cols;  /* [arg_count + 1]: scratch of a node */
+    uint64_t *param_end;   /* [update_count + 1]: of each run of parameters, up to where nodes have claimed it */
+    uint32_t lookup_count; /* of the nodes so far */
 };
 
 /* Fails with "PATH: byte N: MESSAGE", N being where `record` lies in the file. */
@@ -95,7 +100,7 @@ static status batch_check(const struct check *c)
     const struct graph_header *h = g->header;
     TRY(name_check(c, &h->name));
     TRY(within(c, &h->batch, 1, 1u << 24, "a batch"));
-    TRY(within(c, &h->micro, 1, 1u << 20, "a micro-batch"));
+    TRY(within(c, &h->micro, 1, MICRO_MAX, "a micro-batch"));
     TRY(within(c, &h->lanes, 1, 1024, "lanes"));
     if (h->batch % h->micro != 0)
         return bad(c, &h->micro, "expected a divisor of the batch, %u, found %u", h->batch, h->micro);
@@ -167,6 +172,9 @@ static status tables_check(const struct check *c)
         TRY(name_check(c, &t->name));
         TRY(within(c, &t->dim, 1, 65536, "a dim"));
         TRY(below(c, &t->optimizer, g->optimizer_count, "an optimizer"));
+        if (optimizer_table[g->optimizers[t->optimizer].kind].is_internal)
+            return bad(c, &t->optimizer, "expected an optimizer that trains, found %s",
+                       optimizer_table[g->optimizers[t->optimizer].kind].name);
         uint32_t span_floats = optimizer_span_floats(&g->optimizers[t->optimizer], t->dim);
         if (t->span_floats != span_floats)
             return bad(c, &t->span_floats, "expected rows of %u floats, found %u", span_floats, t->span_floats);
@@ -175,7 +183,8 @@ static status tables_check(const struct check *c)
     return ST_OK;
 }
 
-/* Updates cover the parameters once, in at most PARAM_UPDATES_MAX runs one behind the other, then every table once. */
+/* Updates cover the parameters once, in at most PARAM_UPDATES_MAX runs one behind the other, of which only the first may
+ * be of parameters that are trained; then every table once. */
 static status updates_check(const struct check *c)
 {
     const struct graph *g = c->g;
@@ -187,12 +196,17 @@ static status updates_check(const struct check *c)
         if (u->table == GRAPH_NONE) {
             if (table != 0 || i >= PARAM_UPDATES_MAX)
                 return bad(c, &u->table,
-                           "expected at most %d updates of parameters, before those of tables, found update %u",
+                           "expected at most %u updates of parameters, before those of tables, found update %u",
                            PARAM_UPDATES_MAX, i);
+            if (i > 0 && g->optimizers[u->optimizer].kind != OPTIMIZER_ID_moving_average)
+                return bad(c, &u->optimizer, "expected %s behind the first update, found %s",
+                           optimizer_table[OPTIMIZER_ID_moving_average].name,
+                           optimizer_table[g->optimizers[u->optimizer].kind].name);
             if (u->param_offset != param_floats)
                 return bad(c, &u->param_offset, "expected parameters from %" PRIu64 " on, found %" PRIu64, param_floats,
                            u->param_offset);
             TRY(within64(c, &u->param_count, g->header->param_floats - param_floats, "parameters"));
+            c->param_end[i] = u->param_offset;
             param_floats += u->param_count;
             state_floats += u->param_count * optimizer_table[g->optimizers[u->optimizer].kind].state_count;
             continue;
@@ -222,18 +236,7 @@ static status updates_check(const struct check *c)
 
 static uint64_t slot_end(const struct graph *g, const struct graph_tensor *t)
 {
-    return t->offset + (uint64_t)t->stride * g->header->micro * sizeof(float);
-}
-
-/* A whole parameter lies in one update, so that its state lies together too. */
-static bool is_in_one_update(const struct graph *g, const struct graph_tensor *t)
-{
-    for (uint32_t i = 0; i < g->update_count && g->updates[i].table == GRAPH_NONE; i++) {
-        const struct graph_update *u = &g->updates[i];
-        if (t->offset >= u->param_offset && t->offset + (uint64_t)t->rows * t->cols <= u->param_offset + u->param_count)
-            return true;
-    }
-    return false;
+    return t->offset + (uint64_t)t->stride * graph_activation_rows(g->header, t) * sizeof(float);
 }
 
 static status param_check(const struct check *c, const struct graph_tensor *t)
@@ -245,12 +248,15 @@ static status param_check(const struct check *c, const struct graph_tensor *t)
     if (t->stride != t->cols)
         return bad(c, &t->stride, "expected rows of %u without a gap, found a stride of %u", t->cols, t->stride);
     TRY(within64(c, &t->offset, c->g->header->param_floats, "an offset"));
-    if (t->offset % 16 != 0)
-        return bad(c, &t->offset, "expected an offset on a multiple of 16 floats, found %" PRIu64, t->offset);
-    if (!is_in_one_update(c->g, t))
+    TRY(below(c, &t->update, c->g->update_count, "an update"));
+    const struct graph_update *u = &c->g->updates[t->update];
+    if (u->table != GRAPH_NONE)
+        return bad(c, &t->update, "expected an update of parameters, found update %u of a table", t->update);
+    if (t->offset < u->param_offset || t->offset + graph_param_floats(t) > u->param_offset + u->param_count)
         return bad(c, &t->offset,
-                   "expected a parameter within %" PRIu64 " floats and one update, found %u by %u from %" PRIu64 " on",
-                   c->g->header->param_floats, t->rows, t->cols, t->offset);
+                   "expected a parameter within the %" PRIu64 " floats from %" PRIu64
+                   " on of its update, found %u by %u from %" PRIu64 " on",
+                   u->param_count, u->param_offset, t->rows, t->cols, t->offset);
     return ST_OK;
 }
 
@@ -263,14 +269,16 @@ static status tensor_check(const struct check *c, const struct graph_tensor *t)
                    TENSOR_TYPE_COUNT, t->kind, t->type);
     if (t->type != TENSOR_F32 && t->kind != TENSOR_ACTIVATION)
         return bad(c, &t->type, "expected integers in activations only, found them in kind %u", t->kind);
-    TRY(init_check(c, &t->init, t->init, t->init_scale));
-    TRY(zero(c, &t->reserved2));
+    bool is_ones = t->kind == TENSOR_PARAM && t->init == TENSOR_INIT_ONES;
+    TRY(init_check(c, &t->init, is_ones ? INIT_ZEROS : t->init, t->init_scale));
     if (t->reserved != 0) return bad(c, &t->reserved, "expected zeros in reserved places, found %u", t->reserved);
+    bool is_param = t->kind == TENSOR_PARAM || t->kind == TENSOR_PARAM_GRAD;
+    if (!is_param) TRY(within(c, &t->update, 0, 0, "an update of what is no parameter"));
     if (t->kind == TENSOR_FIELD) return below(c, &t->cols, g->field_count, "a field");
     TRY(within(c, &t->cols, 1, OP_COLS_MAX, "columns"));
     TRY(within(c, &t->stride, t->cols, OP_COLS_MAX + 16, "a stride"));
-    if (t->kind == TENSOR_PARAM || t->kind == TENSOR_PARAM_GRAD) return param_check(c, t);
-    TRY(within(c, &t->rows, 0, 0, "rows"));
+    if (is_param) return param_check(c, t);
+    TRY(within(c, &t->rows, 0, t->kind == TENSOR_ACTIVATION, "rows"));
     if (t->kind == TENSOR_ACTIVATION) {
         TRY(within64(c, &t->offset, g->header->slot_bytes, "an offset"));
         if (t->offset % CACHE_LINE_BYTES != 0)
@@ -291,10 +299,10 @@ static status grad_check(const struct check *c, const struct graph_tensor *t)
     TRY(below(c, &t->grad, c->g->tensor_count, "a gradient"));
     const struct graph_tensor *d = &c->g->tensors[t->grad];
     bool fits =
-        (t->kind == TENSOR_PARAM && d->kind == TENSOR_PARAM_GRAD && d->rows == t->rows && d->offset == t->offset) ||
+        (t->kind == TENSOR_PARAM && d->kind == TENSOR_PARAM_GRAD && d->offset == t->offset && d->update == t->update) ||
         (t->kind == TENSOR_ACTIVATION && d->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 &&
          d->type == TENSOR_F32);
-    if (!fits || d->cols != t->cols || d->grad != GRAPH_NONE || d == t)
+    if (!fits || d->rows != t->rows || d->cols != t->cols || d->grad != GRAPH_NONE || d == t)
         return bad(c, &t->grad, "expected a gradient of the tensor's kind and shape, found tensor %u", t->grad);
     if (c->states[t->grad] & IS_GRADIENT)
         return bad(c, &t->grad, "expected a gradient of one tensor, found tensor %u, which is another's", t->grad);
@@ -343,20 +351,46 @@ static bool input_fits(const struct check *c, const struct op *op, uint32_t k, u
     if (op->inputs == OP_INPUTS_FIELDS) return t->kind == TENSOR_FIELD;
     if (op->inputs == OP_INPUTS_LOSS && k == 1) return t->kind == TENSOR_LABEL;
     return t->kind == TENSOR_DENSE ||
-           (t->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 && c->states[tensor] & IS_WRITTEN);
+           (t->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 && t->rows == 0 && c->states[tensor] & IS_WRITTEN);
 }
 
 /* A tensor that a forward node writes: nobody else does. */
-static status output_check(const struct check *c, const uint32_t *arg, uint32_t cols, enum tensor_type type)
+static status output_check(const struct check *c, const uint32_t *arg, uint32_t rows, uint32_t cols,
+                           enum tensor_type type)
 {
     const struct graph_tensor *t = &c->g->tensors[*arg];
-    if (t->kind != TENSOR_ACTIVATION || t->type != type || t->cols != cols)
-        return bad(c, arg,
-                   "expected a result of %u columns of type %d, found tensor %u of kind %u, %u columns of type %u",
-                   cols, type, *arg, t->kind, t->cols, t->type);
+    if (t->kind != TENSOR_ACTIVATION || t->type != type || t->rows != rows || t->cols != cols)
+        return bad(
+            c, arg,
+            "expected a result of %u columns of type %d in %u rows (0: one an example), found tensor %u of kind %u, "
+            "%u columns of type %u in %u rows",
+            cols, type, rows, *arg, t->kind, t->cols, t->type, t->rows);
     if (c->states[*arg] & (IS_WRITTEN | IS_GRADIENT))
         return bad(c, arg, "expected a tensor that no other node writes, found %u", *arg);
     c->states[*arg] |= IS_WRITTEN;
+    return ST_OK;
+}
+
+/* A parameter comes right behind the one before it in its update, so it belongs to this node alone, and the nodes of a stage own
+ * one stretch; the update is one that fits it. */
+static status param_own(const struct check *c, const uint32_t *arg, bool is_statistic, float momentum)
+{
+    const struct graph_tensor *t = &c->g->tensors[*arg];
+    if (t->offset != c->param_end[t->update])
+        return bad(c, &t->offset,
+                   "expected parameters in the order of their nodes and without gaps, this one from %" PRIu64
+                   " on, found it from %" PRIu64 " on",
+                   c->param_end[t->update], t->offset);
+    c->param_end[t->update] += graph_param_floats(t);
+    c->states[*arg] |= IS_OWNED;
+    const struct graph_optimizer *o = &c->g->optimizers[c->g->updates[t->update].optimizer];
+    if (is_statistic != (o->kind == OPTIMIZER_ID_moving_average))
+        return bad(c, &t->update, "expected %s for this parameter, found %s",
+                   is_statistic ? "a moving average" : "an optimizer that trains", optimizer_table[o->kind].name);
+    struct graph_optimizer average = optimizer_moving_average(momentum);
+    if (is_statistic && memcmp(o, &average, sizeof average) != 0)
+        return bad(c, &t->update, "expected a moving average with the op's momentum of %g, found another",
+                   (double)momentum);
     return ST_OK;
 }
 
@@ -380,13 +414,28 @@ static status shape_check(const struct check *c, const struct graph_node *n)
         if (t->kind != TENSOR_PARAM || t->rows != s.param[k].rows || t->cols != s.param[k].cols)
             return bad(c, &params[k], "expected a parameter of %u by %u, found tensor %u of kind %u, %u by %u",
                        s.param[k].rows, s.param[k].cols, params[k], t->kind, t->rows, t->cols);
+        TRY(param_own(c, &params[k], s.param[k].is_statistic, s.param[k].momentum));
     }
-    TRY(output_check(c, output, s.output_cols, TENSOR_F32));
-    for (uint32_t k = 0; k < s.saved_count; k++) TRY(output_check(c, &saved[k], s.saved[k].cols, s.saved[k].type));
+    TRY(output_check(c, output, 0, s.output_cols, TENSOR_F32));
+    for (uint32_t k = 0; k < s.saved_count; k++)
+        TRY(output_check(c, &saved[k], s.saved[k].is_single, s.saved[k].cols, s.saved[k].type));
     return ST_OK;
 }
 
-static status forward_check(const struct check *c, const struct graph_node *n)
+/* Lookups are numbered in the order of their nodes. */
+static status lookup_check(struct check *c, const struct graph_node *n)
+{
+    struct embed_bag_attr attr;
+    if (!(op_table[n->op].traits & OP_LOOKS_UP)) return ST_OK;
+    memcpy(&attr, n->attr, sizeof attr);
+    if (attr.lookup != c->lookup_count)
+        return bad(c, n->attr + offsetof(struct embed_bag_attr, lookup), "expected lookup %u, found %u",
+                   c->lookup_count, attr.lookup);
+    c->lookup_count++;
+    return ST_OK;
+}
+
+static status forward_check(struct check *c, const struct graph_node *n)
 {
     const struct graph *g = c->g;
     const struct op *op = &op_table[n->op];
@@ -397,6 +446,7 @@ static status forward_check(const struct check *c, const struct graph_node *n)
             return bad(c, &args[k], "expected an input of %s %s that is known here, found tensor %u", op->name,
                        graph_string(g, n->name), args[k]);
     TRY(shape_check(c, n));
+    TRY(lookup_check(c, n));
     for (uint32_t k = 0; k < count; k++) {
         const struct graph_tensor *t = &g->tensors[args[k]];
         if (t->kind == TENSOR_ACTIVATION && slot_end(g, t) > g->header->slot_eval_bytes)
@@ -479,7 +529,21 @@ static status order_check(const struct check *c)
     return ST_OK;
 }
 
-static status nodes_check(const struct check *c)
+/* Nodes have claimed every parameter, and every float of an update. */
+static status owners_check(const struct check *c)
+{
+    const struct graph *g = c->g;
+    for (uint32_t i = 0; i < g->tensor_count; i++)
+        if (g->tensors[i].kind == TENSOR_PARAM && !(c->states[i] & IS_OWNED))
+            return bad(c, &g->tensors[i], "expected a parameter of a node, found one of none");
+    for (uint32_t i = 0; i < g->update_count && g->updates[i].table == GRAPH_NONE; i++)
+        if (c->param_end[i] != g->updates[i].param_offset + g->updates[i].param_count)
+            return bad(c, &g->updates[i].param_count, "expected an update of %" PRIu64 " floats, found %" PRIu64,
+                       c->param_end[i] - g->updates[i].param_offset, g->updates[i].param_count);
+    return ST_OK;
+}
+
+static status nodes_check(struct check *c)
 {
     const struct graph *g = c->g;
     const struct graph_node *loss = NULL;
@@ -492,6 +556,7 @@ static status nodes_check(const struct check *c)
         loss = n;
     }
     if (loss == NULL) return bad(c, g->nodes, "expected a loss, found none");
+    TRY(owners_check(c));
     const uint32_t *args = &g->args[loss->arg_begin];
     if (g->header->logit_tensor != args[0] || g->header->label_tensor != args[1] || g->header->loss_tensor != args[2])
         return bad(c, &g->header->label_tensor, "expected label %u, prediction %u and loss %u, found %u, %u and %u",
@@ -500,6 +565,119 @@ static status nodes_check(const struct check *c)
         return bad(c, &args[0], "expected a prediction that is computed, found a column");
     for (uint32_t i = g->forward_count; i < g->node_count; i++) TRY(backward_check(c, &g->nodes[i]));
     return ST_OK;
+}
+
+/* --- places in the slot ----------------------------------------------------------------------- */
+
+/* An activation that is in use, and the greatest end of those that are alive, over a range of them in the order of offsets:
+ * a binary tree in an array, leaf i at count + i, the parent of i at i / 2. */
+struct places {
+    const struct graph *g;
+    const struct life *lives;
+    uint32_t *by_offset, *by_begin, *by_end; /* [count]: tensors                                */
+    uint32_t *rank;                          /* [tensor_count]: a tensor's place in by_offset   */
+    uint64_t *end_max;                       /* [2 * count]; 0: nobody is alive                 */
+    uint32_t count;
+};
+
+static int by_offset_compare(const void *a, const void *b, void *context)
+{
+    const struct places *p = context;
+    uint64_t x = p->g->tensors[*(const uint32_t *)a].offset, y = p->g->tensors[*(const uint32_t *)b].offset;
+    return (x > y) - (x < y);
+}
+static int by_begin_compare(const void *a, const void *b, void *context)
+{
+    const struct places *p = context;
+    uint32_t x = p->lives[*(const uint32_t *)a].begin, y = p->lives[*(const uint32_t *)b].begin;
+    return (x > y) - (x < y);
+}
+static int by_end_compare(const void *a, const void *b, void *context)
+{
+    const struct places *p = context;
+    uint32_t x = p->lives[*(const uint32_t *)a].end, y = p->lives[*(const uint32_t *)b].end;
+    return (x > y) - (x < y);
+}
+
+static void place_set(struct places *p, uint32_t tensor, uint64_t end)
+{
+    uint32_t i = p->count + p->rank[tensor];
+    p->end_max[i] = end;
+    for (i /= 2; i >= 1; i /= 2)
+        p->end_max[i] = p->end_max[2 * i] > p->end_max[2 * i + 1] ? p->end_max[2 * i] : p->end_max[2 * i + 1];
+}
+
+/* The greatest end of those alive whose offset is below `offset`. */
+static uint64_t place_end_max(const struct places *p, uint64_t offset)
+{
+    uint32_t below_count = 0, above = p->count;
+    while (below_count < above) {
+        uint32_t middle = below_count + (above - below_count) / 2;
+        if (p->g->tensors[p->by_offset[middle]].offset < offset)
+            below_count = middle + 1;
+        else
+            above = middle;
+    }
+    uint64_t end = 0;
+    for (uint32_t left = p->count, right = p->count + below_count; left < right; left /= 2, right /= 2) {
+        if (left & 1) end = p->end_max[left] > end ? p->end_max[left] : end, left++;
+        if (right & 1) right--, end = p->end_max[right] > end ? p->end_max[right] : end;
+    }
+    return end;
+}
+
+/* Goes through time; at each birth asks whether someone alive begins before the new one's end and ends behind its begin. */
+static status places_sweep(const struct check *c, struct places *p)
+{
+    const struct graph *g = c->g;
+    uint32_t dead = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const struct graph_tensor *t = &g->tensors[p->by_begin[i]];
+        const struct life *life = &p->lives[p->by_begin[i]];
+        while (p->lives[p->by_end[dead]].end < life->begin) place_set(p, p->by_end[dead++], 0);
+        if (place_end_max(p, slot_end(g, t)) > t->offset)
+            return bad(c, &t->offset,
+                       "expected tensor %u at a place that is free from node %u to %u, found bytes %" PRIu64
+                       " to %" PRIu64 " of the slot, where another tensor is in use",
+                       p->by_begin[i], life->begin, life->end, t->offset, slot_end(g, t));
+        place_set(p, p->by_begin[i], slot_end(g, t));
+    }
+    return ST_OK;
+}
+
+/* No two activations that are in use at the same time share bytes. */
+static status places_check(const struct check *c)
+{
+    const struct graph *g = c->g;
+    struct life *lives = malloc((size_t)g->tensor_count * sizeof *lives);
+    uint32_t *block = malloc((size_t)g->tensor_count * 4 * sizeof *block);
+    uint64_t *end_max = calloc((size_t)g->tensor_count * 2, sizeof *end_max);
+    status st = ST_OK;
+    if (lives == NULL || block == NULL || end_max == NULL) {
+        st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s: no memory to check the graph", c->path);
+    } else {
+        struct places p = {.g = g,
+                           .lives = lives,
+                           .by_offset = block,
+                           .by_begin = block + g->tensor_count,
+                           .by_end = block + 2 * (size_t)g->tensor_count,
+                           .rank = block + 3 * (size_t)g->tensor_count,
+                           .end_max = end_max};
+        lives_measure(g, lives);
+        for (uint32_t i = 0; i < g->tensor_count; i++)
+            if (g->tensors[i].kind == TENSOR_ACTIVATION && lives[i].begin != GRAPH_NONE) p.by_offset[p.count++] = i;
+        memcpy(p.by_begin, p.by_offset, p.count * sizeof *block);
+        memcpy(p.by_end, p.by_offset, p.count * sizeof *block);
+        qsort_r(p.by_offset, p.count, sizeof *block, by_offset_compare, &p);
+        qsort_r(p.by_begin, p.count, sizeof *block, by_begin_compare, &p);
+        qsort_r(p.by_end, p.count, sizeof *block, by_end_compare, &p);
+        for (uint32_t i = 0; i < p.count; i++) p.rank[p.by_offset[i]] = i;
+        st = places_sweep(c, &p);
+    }
+    free(lives);
+    free(block);
+    free(end_max);
+    return st;
 }
 
 /* --- what follows from the nodes -------------------------------------------------------------- */
@@ -543,7 +721,7 @@ static status serves_check(const struct check *c)
     return st;
 }
 
-static status all_check(const struct check *c)
+static status all_check(struct check *c)
 {
     TRY(strings_check(c));
     TRY(batch_check(c));
@@ -552,6 +730,7 @@ static status all_check(const struct check *c)
     TRY(updates_check(c));
     TRY(tensors_check(c));
     TRY(nodes_check(c));
+    TRY(places_check(c));
     TRY(layers_check(c));
     return serves_check(c);
 }
@@ -561,11 +740,13 @@ status graph_check(const struct graph *graph, const char *path, const uint8_t *i
     struct check c = {.g = graph, .path = path, .image = image};
     c.states = calloc((size_t)graph->tensor_count + 1, 1);
     c.input_cols = calloc((size_t)graph->arg_count + 1, sizeof *c.input_cols);
+    c.param_end = calloc((size_t)graph->update_count + 1, sizeof *c.param_end);
     status st = ST_OK;
-    if (c.states == NULL || c.input_cols == NULL)
+    if (c.states == NULL || c.input_cols == NULL || c.param_end == NULL)
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s: no memory to check the graph", path);
     if (st == ST_OK) st = all_check(&c);
     free(c.states);
     free(c.input_cols);
+    free(c.param_end);
     return st;
 }

@@ -163,7 +163,11 @@ static void sections_bind(struct graph *g, const uint8_t *image)
     g->table_count = count[SECTION_TABLES];
     g->optimizer_count = count[SECTION_OPTIMIZERS];
     g->update_count = count[SECTION_UPDATES];
-    while (g->forward_count < g->node_count && g->nodes[g->forward_count].pass == PASS_FORWARD) g->forward_count++;
+    for (; g->forward_count < g->node_count; g->forward_count++) {
+        const struct graph_node *n = &g->nodes[g->forward_count];
+        if (n->pass != PASS_FORWARD) break;
+        g->lookup_count += n->op < OP_ID_COUNT && op_table[n->op].traits & OP_LOOKS_UP ? 1 : 0;
+    }
 }
 
 status graph_bind(struct graph *graph, const char *path, const uint8_t *image, size_t bytes)

@@ -8,8 +8,15 @@
  * (8-byte aligned) and takes nothing: graph->owned is the caller's to set. `path` is for messages. */
 MUST_USE status graph_bind(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
 
-/* Updates of parameters; those of tables are counted apart. */
-#define PARAM_UPDATES_MAX 1
+/* Updates of parameters: of what is trained, and of runs of statistics; those of tables are counted apart. */
+#define PARAM_UPDATES_MAX 1024u
+#define MICRO_MAX         (1u << 20) /* examples; as in cfg/keys.def */
+
+/* The floats that a parameter takes: to the next multiple of 16. */
+static inline uint64_t graph_param_floats(const struct graph_tensor *t)
+{
+    return ((uint64_t)t->rows * t->cols + 15) & ~(uint64_t)15;
+}
 
 /* The second half of graph_bind: the sections lie in the image and the pointers are set; every record is checked. */
 MUST_USE status graph_check(const struct graph *graph, const char *path, const uint8_t *image);

@@ -27,10 +27,10 @@ struct op_context {
     struct view *tensor; /* [tensor_count]; batch tensors have rows == batch->example_count   */
     const struct micro_batch *batch;
     const struct ticket *ticket;
-    float *const *table_grad; /* [table_count]: this lane's sums, [step row, dim]; NULL in evaluation */
+    float *const *table_grad; /* [lookup_count]: this lane's sums of each lookup, [step row, dim]; NULL in evaluation */
     uint64_t seed;
     uint32_t example_begin; /* of the micro-batch within its step                              */
-    bool training;          /* dropout drops                                                   */
+    bool training;          /* dropout drops; batch_norm uses the micro-batch's statistics     */
 };
 
 enum op_traits {
@@ -56,6 +56,8 @@ struct embed_bag_attr {
     uint32_t table;
     uint32_t pool; /* max saves which occurrence won, [B, fields * dim] u32 key positions (ROW_NONE: no key) */
     uint32_t dim;
+    uint32_t lookup; /* number among the nodes that look up a table: two of one table may lie in different stages, so
+                        each has sums of its own; the compiler's                                            */
 };
 /* Glorot's uniform, whose width follows from the shape. */
 #define FC_INIT_GLOROT ((uint8_t)INIT_COUNT)
@@ -77,6 +79,16 @@ struct leaky_relu_attr {
 struct dropout_attr {
     float rate;
 };
+struct batch_norm_attr {
+    float eps, momentum;
+};
+/* Its parameters, in this order; saved are the mean and the variance that its forward pass has used. */
+enum { BATCH_NORM_WEIGHT, BATCH_NORM_BIAS, BATCH_NORM_MEAN, BATCH_NORM_VARIANCE, BATCH_NORM_PARAMS };
+struct busy_attr {
+    uint32_t rounds;
+};
+/* What busy spends on one example. */
+void busy_spend(uint32_t rounds);
 _Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES, "the longest of them");
 
 /* No tensor is wider, and no parameter has more numbers: so no size or cost that is computed from a graph overflows
@@ -86,7 +98,9 @@ _Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES, "the longest of them")
 
 /* What a shape rule says. Input shapes are given; the rule sets outputs, parameters, saved tensors. */
 #define OP_PARAMS_MAX 4
-#define OP_SAVED_MAX  2
+/* A parameter's first value, besides those of enum random_init. */
+#define TENSOR_INIT_ONES ((uint8_t)INIT_COUNT)
+#define OP_SAVED_MAX     2
 struct op_shape {
     /* given */
     const uint8_t *attr;
@@ -97,14 +111,19 @@ struct op_shape {
     struct {
         const char *name; /* suffix: "weight", "bias"                                                    */
         uint32_t rows, cols;
-        enum random_init init;
+        uint8_t init; /* as graph_tensor.init                                                            */
         float init_scale;
+        /* A statistic has no gradient: what the backward pass adds to its dparam are sums over examples, and its update
+         * is the moving average of their means. */
+        bool is_statistic;
+        float momentum;
     } param[OP_PARAMS_MAX];
     uint32_t param_count;
     struct {
         const char *name;
         uint32_t cols;
         enum tensor_type type;
+        bool is_single; /* one row a micro-batch, not an example                                         */
     } saved[OP_SAVED_MAX];
     uint32_t saved_count;
     /* cost of an example */

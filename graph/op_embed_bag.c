@@ -137,8 +137,9 @@ void op_embed_bag_backward(const struct op_context *c, const struct graph_node *
 {
     struct embed_bag_attr attr = attr_of(n->attr);
     const struct ticket_table *t = &c->ticket->table[attr.table];
+    float *table_grad = c->table_grad[attr.lookup];
     for (uint32_t u = 0; u < t->unique_count; u++) {
-        float *drow = c->table_grad[attr.table] + (size_t)t->step_row[u] * attr.dim;
+        float *drow = table_grad + (size_t)t->step_row[u] * attr.dim;
         for (uint32_t i = t->occurrence_begin[u]; i < t->occurrence_begin[u + 1]; i++) {
             uint32_t position = t->occurrence[i], field = c->batch->key_home[position] % c->graph->field_count;
             /* A field may be named twice, and another op's fields not at all. */

@@ -8,7 +8,8 @@
 /* Updates weight[0..count) in place.
  *   state   [state_count, count]: first all first-state floats, then all second
  *   grad    sums over examples; the mean gradient is grad * scale (scale = 1 / examples of the step)
- *   t       updates of these weights including this one, from 1 (Adam's bias correction)
+ *   t       updates of these weights including this one, from 1 (Adam's bias correction); for rows of a table under a
+ *           rule that does not count them, the number of the step
  * Order: g = grad * scale + l2 * weight, then the rule; each operation rounded to float32, no contraction except by
  * explicit fma. */
 typedef void optimizer_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
@@ -21,7 +22,8 @@ struct optimizer_param {
 struct optimizer {
     const char *name, *source;
     uint32_t state_count; /* floats a weight                                                             */
-    uint32_t counts;      /* 1: the rule needs t                                                         */
+    uint32_t counts;      /* 1: a row has a counter of its own updates, which is its t                   */
+    bool is_internal;     /* the compiler's own: no text names it                                        */
     const struct optimizer_param *params; /* their values are graph_optimizer.param[i]; ends with name == NULL, at most
                                              OPTIMIZER_PARAM_COUNT                                       */
     float (*state_init)(const struct graph_optimizer *o, uint32_t state); /* first value of a state float  */
@@ -41,10 +43,15 @@ static inline float optimizer_gradient(const struct graph_optimizer *o, float we
 }
 /* base^t by repeated squaring, in double: the same bits on every machine. */
 double optimizer_power(double base, uint64_t t);
+/* The learning rate of sgd at update t: lr t^-power. */
+float optimizer_sgd_rate(const struct graph_optimizer *o, uint64_t t);
+/* The rule of statistics, w = momentum w + (1 - momentum) grad scale, as an optimizer. */
+struct graph_optimizer optimizer_moving_average(float momentum);
+#define MOMENTUM_MAX      0.999999f
 
 #define LEARNING_RATE_MAX 1e6f
 /* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out; l2 is 0, parameters that are not
- * named have their defaults. Any other text is INVALID, with a sentence without place (expected, found, the nearest
+ * named have their defaults. Any other text (an internal rule's name too) is INVALID, with a sentence without place (expected, found, the nearest
  * name): the caller adds file and line. */
 MUST_USE status optimizer_parse(const char *text, struct graph_optimizer *out);
 /* INVALID, with a sentence without place, unless kind and every number are within what optimizer_parse gives. */

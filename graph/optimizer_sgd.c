@@ -1,7 +1,13 @@
-/* Plain gradient descent: w -= lr g. */
+/* Gradient descent: w -= lr t^-power g. With power = 0.5 the steps are those of HetPipe (Park et al., USENIX ATC 2020,
+ * Theorem 1: sigma / sqrt(t)); with power = 0, the default, the rate is constant. t counts steps, for rows of a table too. */
+#include "engine/base/fmath.h"
 #include "graph/optimizer_rules.h"
 
-const struct optimizer_param optimizer_sgd_params[] = {{0}};
+enum { POWER };
+const struct optimizer_param optimizer_sgd_params[] = {
+    [POWER] = {"power", 0, 0, 10},
+    {0},
+};
 
 float optimizer_sgd_state_init(const struct graph_optimizer *o, uint32_t state)
 {
@@ -9,9 +15,16 @@ float optimizer_sgd_state_init(const struct graph_optimizer *o, uint32_t state)
     return 0;
 }
 
+float optimizer_sgd_rate(const struct graph_optimizer *o, uint64_t t)
+{
+    if (o->param[POWER] == 0) return o->learning_rate;
+    return (float)((double)o->learning_rate * fmath_exp(-(double)o->param[POWER] * fmath_log((double)t)));
+}
+
 void optimizer_sgd_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad, size_t count,
                           float scale, uint64_t t)
 {
-    (void)state, (void)t;
-    for (size_t i = 0; i < count; i++) weight[i] -= o->learning_rate * optimizer_gradient(o, weight[i], grad[i], scale);
+    (void)state;
+    float rate = optimizer_sgd_rate(o, t);
+    for (size_t i = 0; i < count; i++) weight[i] -= rate * optimizer_gradient(o, weight[i], grad[i], scale);
 }

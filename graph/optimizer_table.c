@@ -1,34 +1,24 @@
 /* The table of optimizers, one entry a line of optimizers.def, and the reading of their text. */
 #include "graph/optimizer_rules.h"
 
+#include <stdio.h>
+
 #include "cfg/key.h"
 #include "graph/words.h"
 
 const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT] = {
-#define OPTIMIZER(id, state_count, counts, source)                                                                     \
+#define OPTIMIZER(id, state_count, counts, is_internal, source)                                                        \
     [OPTIMIZER_ID_##id] = {#id,                                                                                        \
                            source,                                                                                     \
                            state_count,                                                                                \
                            counts,                                                                                     \
+                           is_internal,                                                                                \
                            optimizer_##id##_params,                                                                    \
                            optimizer_##id##_state_init,                                                                \
                            optimizer_##id##_update},
 #include "graph/optimizers.def"
 #undef OPTIMIZER
 };
-
-static const char *const optimizer_names[OPTIMIZER_ID_COUNT + 1] = {
-#define OPTIMIZER(id, ...) #id,
-#include "graph/optimizers.def"
-#undef OPTIMIZER
-    NULL};
-
-/* " sgd adagrad …" */
-static const char optimizer_list[] =
-#define OPTIMIZER(id, ...) " " #id
-#include "graph/optimizers.def"
-#undef OPTIMIZER
-    ;
 
 bool optimizer_counts(const struct graph_optimizer *o) { return optimizer_table[o->kind].counts != 0; }
 
@@ -45,6 +35,34 @@ double optimizer_power(double base, uint64_t t)
         base *= base;
     }
     return power;
+}
+
+/* Fills names with those that a text may use, NULL behind the last. */
+static void optimizer_names(const char *names[OPTIMIZER_ID_COUNT + 1])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++)
+        if (!optimizer_table[i].is_internal) names[count++] = optimizer_table[i].name;
+    names[count] = NULL;
+}
+
+static status name_unknown(const char *word)
+{
+    const char *names[OPTIMIZER_ID_COUNT + 1];
+    char list[256] = "";
+    size_t used = 0;
+    optimizer_names(names);
+    for (uint32_t i = 0; names[i] && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, " %s", names[i]);
+    for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++)
+        if (optimizer_table[i].is_internal && strcmp(optimizer_table[i].name, word) == 0)
+            FAIL(INVALID,
+                 "expected one of%s, found \"%s\", which is the rule of batch_norm's statistics and cannot train "
+                 "anything; its momentum is a key of [batch_norm]",
+                 list, word);
+    const char *near = ini_nearest(word, names);
+    if (near) FAIL(INVALID, "expected an optimizer, found \"%s\"; did you mean %s?", word, near);
+    FAIL(INVALID, "expected one of%s, found \"%s\"", list, word);
 }
 
 /* Fills names with "a", "b", …, NULL for ini_nearest. */
@@ -94,12 +112,8 @@ status optimizer_parse(const char *text, struct graph_optimizer *out)
     if (!word_next(&text, word))
         FAIL(INVALID, "expected an optimizer and its learning rate, like \"adagrad 0.01\", found nothing");
     uint32_t kind = 0;
-    while (kind < OPTIMIZER_ID_COUNT && strcmp(optimizer_names[kind], word) != 0) kind++;
-    if (kind == OPTIMIZER_ID_COUNT) {
-        const char *near = ini_nearest(word, optimizer_names);
-        if (near) FAIL(INVALID, "expected an optimizer, found \"%s\"; did you mean %s?", word, near);
-        FAIL(INVALID, "expected one of%s, found \"%s\"", optimizer_list, word);
-    }
+    while (kind < OPTIMIZER_ID_COUNT && strcmp(optimizer_table[kind].name, word) != 0) kind++;
+    if (kind == OPTIMIZER_ID_COUNT || optimizer_table[kind].is_internal) return name_unknown(word);
     const struct optimizer *rule = &optimizer_table[kind];
     out->kind = kind;
     for (uint32_t i = 0; rule->params[i].name; i++) out->param[i] = rule->params[i].fallback;
@@ -122,6 +136,9 @@ status optimizer_validate(const struct graph_optimizer *o)
         FAIL(INVALID, "expected a learning rate of 0 to %g, found %g", (double)LEARNING_RATE_MAX,
              (double)o->learning_rate);
     if (!(o->l2 >= 0 && o->l2 <= 1e6f)) FAIL(INVALID, "expected an l2 of 0 to 1e6, found %g", (double)o->l2);
+    if (optimizer_table[o->kind].is_internal && (o->learning_rate != 0 || o->l2 != 0))
+        FAIL(INVALID, "expected %s without learning rate and l2, found %g and %g", optimizer_table[o->kind].name,
+             (double)o->learning_rate, (double)o->l2);
     const struct optimizer_param *p = optimizer_table[o->kind].params;
     for (uint32_t i = 0; p[i].name; i++)
         if (!(o->param[i] >= p[i].min && o->param[i] <= p[i].max))

@@ -36,6 +36,7 @@ void reference_print(FILE *out, bool as_markdown)
                              : "\nOptimizers: a name, a learning rate, further keys, as in `adam 0.001 beta1=0.9`\n");
     for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++) {
         const struct optimizer *o = &optimizer_table[i];
+        if (o->is_internal) continue;
         fprintf(out, as_markdown ? "| `%s` |" : "  %-8s", o->name);
         for (const struct optimizer_param *p = o->params; p->name; p++)
             fprintf(out, as_markdown ? " `%s=%g`" : " %s=%g", p->name, (double)p->fallback);

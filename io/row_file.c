@@ -146,7 +146,8 @@ uint64_t row_file_key(const struct row_file *file, uint64_t row)
     return key;
 }
 
-void row_file_read(const struct row_file *file, uint64_t row, float *span)
+void row_file_read(const struct row_file *file, uint64_t row, float *span, uint32_t count)
 {
-    memcpy(span, record_of(file, row) + KEY_BYTES, file->header.span_floats * sizeof(float));
+    CHECK(count <= file->header.span_floats);
+    memcpy(span, record_of(file, row) + KEY_BYTES, count * sizeof(float));
 }

@@ -58,7 +58,7 @@ MUST_USE status row_file_open(struct row_file *file, const char *path, const uin
 MUST_USE status row_file_verify(const struct row_file *file);
 bool row_file_is_of(const struct row_file *file, const char *name);
 uint64_t row_file_key(const struct row_file *file, uint64_t row);
-/* Copies a row's span_floats floats out. */
-void row_file_read(const struct row_file *file, uint64_t row, float *span);
+/* Copies the first `count` floats of a row out: all span_floats of them, or its vector. */
+void row_file_read(const struct row_file *file, uint64_t row, float *span, uint32_t count);
 
 #endif

@@ -19,6 +19,8 @@ static const struct {
 #undef X
 };
 
+const char *safetensors_type_name(enum safetensors_type type) { return types[type].name; }
+
 /* Names come from files: a message shows this much of one. */
 #define NAME_SHOWN ".120s"
 

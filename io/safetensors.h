@@ -22,14 +22,17 @@
 /* Element types: name, bytes of an element. */
 #define SAFETENSORS_TYPES(X)                                                                                           \
     X(BOOL, 1)                                                                                                         \
-    X(U8, 1) X(I8, 1) X(U16, 2) X(I16, 2) X(F16, 2) X(BF16, 2) X(U32, 4) X(I32, 4) X(F32, 4) X(U64, 8) X(I64, 8)       \
-        X(F64, 8)
+    X(U8, 1)                                                                                                           \
+    X(I8, 1) X(U16, 2) X(I16, 2) X(F16, 2) X(BF16, 2) X(U32, 4) X(I32, 4) X(F32, 4) X(U64, 8) X(I64, 8) X(F64, 8)
 enum safetensors_type {
 #define X(name, bytes) SAFETENSORS_##name,
     SAFETENSORS_TYPES(X)
 #undef X
         SAFETENSORS_TYPE_COUNT
 };
+
+/* "F32". */
+const char *safetensors_type_name(enum safetensors_type type);
 
 struct safetensors_tensor {
     const char *name;

@@ -13,7 +13,7 @@
  *     }
  *
  * device: "cpu", "cuda:N", "emu", "sim". k: dedicated units. replicas (CPU; default 1) divides k: that many gangs of k / replicas
- * cores, each taking a micro-batch at a time. */
+ * cores, each taking a micro-batch at a time. On another device a replica is a card, so `replicas` is k or not given. */
 #ifndef HETERPS_SCHED_PLAN_H
 #define HETERPS_SCHED_PLAN_H
 
@@ -32,14 +32,14 @@ struct plan_type {
     enum plan_device device;
     uint32_t device_index; /* N of "cuda:N"                                        */
     double price_per_hour; /* USD a unit                                           */
-    uint32_t limit;        /* units; 0: not given                                  */
+    uint32_t limit;        /* units of all its stages together; 0: not given       */
 };
 
 struct plan_stage {
     uint32_t first_layer, last_layer; /* both included                              */
     uint32_t type;                    /* of `types`                                 */
     uint32_t k;                       /* dedicated units                            */
-    uint32_t replicas;                /* divides k                                  */
+    uint32_t replicas;                /* divides k; k where a unit is a card        */
     double et;                        /* predicted seconds an example; 0: not given */
     uint64_t cut_bytes;               /* predicted bytes an example, forward and back; 0: not given */
 };
@@ -62,7 +62,7 @@ MUST_USE status plan_single(struct plan *plan, const struct graph *graph, uint32
  * JSON, else the key: stages[1].k), what was expected and found. The stages must cover every layer of the graph once, in order;
  * `layers`, where given, must be the graph's; `plan`, where given, must say what the stages say; neighbouring stages may be of one
  * type. MISMATCH if `graph_hash` is given, differs, and the layers are not given: with the same layers it is only remarked on (log_warning).
- * On failure *plan is empty. */
+ * A text holds at most 2^21 values, 1024 types, names of 1 to 127 bytes. On failure *plan is empty. */
 MUST_USE status plan_parse(struct plan *plan, const struct graph *graph, const char *path, const char *text,
                            size_t bytes);
 /* The same from a file, of at most 64 MiB. */
@@ -70,6 +70,10 @@ MUST_USE status plan_read(struct plan *plan, const struct graph *graph, const ch
 void plan_free(struct plan *plan);
 /* Dedicated units of CPU cores, service cores included. */
 uint32_t plan_cpu_cores(const struct plan *plan);
+/* "cpu", "cuda:0", into buffer. */
+char *plan_device_text(const struct plan_type *type, char *buffer, size_t bytes);
+/* The layers of a stage, "e..x", or "h1" where it is one; into buffer, cut with "…" where it is too short. */
+char *plan_stage_name(const struct plan *plan, const struct graph *graph, uint32_t stage, char *buffer, size_t bytes);
 /* "3 stages: e..x on 1 cpu | h1 on 2 cpu as 2 replicas | h2..bce on 1 cpu" into buffer, cut with "…" where it is too short. */
 char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer, size_t bytes);
 

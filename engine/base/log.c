@@ -32,15 +32,16 @@ static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_redrawn; /* the terminal's last line is a progress line */
 
 /* JSON text under construction. What does not fit is left out whole, and the line says so with "cut":true. Room for
- * the end is kept: CUT_TEXT, a brace a level, the newline. */
+ * the end is kept: CUT_TEXT, a bracket a level, the newline. */
 #define CUT_TEXT ",\"cut\":true"
 struct json {
     char *text;
     size_t used_bytes, size_bytes;
-    uint32_t depth;          /* open braces                                   */
-    uint32_t left_out_depth; /* braces of objects that did not fit themselves */
+    uint32_t depth;          /* open brackets                                             */
+    uint32_t left_out_depth; /* brackets of objects and arrays that did not fit themselves */
+    uint32_t array_levels;   /* bit d: level d, of depth and left_out_depth, is an array    */
     bool is_cut;
-    bool is_first; /* in its object: no comma before it             */
+    bool is_first; /* in its object or array: no comma before it               */
 };
 
 /* Owned by the one thread that has an event open. */
@@ -133,12 +134,19 @@ static bool json_put_string(struct json *json, const char *string)
     return fits && json_put(json, "\"", 1);
 }
 
-/* Puts `,"name":value`, where value is `literal`, or the string `string`; or nothing of it. */
+static bool json_is_in_array(const struct json *json)
+{
+    return json->array_levels >> (json->depth + json->left_out_depth - 1) & 1u;
+}
+
+/* Puts `,"name":value`, in an array `,value`, where value is `literal`, or the string `string`; or nothing of it. */
 static bool json_field(struct json *json, const char *name, const char *literal, const char *string)
 {
+    CHECK((name == NULL) == json_is_in_array(json));
     if (json->left_out_depth > 0) return false;
     size_t before_bytes = json->used_bytes;
-    bool fits = (json->is_first || json_put(json, ",", 1)) && json_put_string(json, name) && json_put(json, ":", 1) &&
+    bool fits = (json->is_first || json_put(json, ",", 1)) &&
+                (!name || (json_put_string(json, name) && json_put(json, ":", 1))) &&
                 (literal ? json_put(json, literal, strlen(literal)) : json_put_string(json, string));
     if (fits) {
         json->is_first = false;
@@ -149,20 +157,29 @@ static bool json_field(struct json *json, const char *name, const char *literal,
     return fits;
 }
 
-static void json_open(struct json *json, const char *name)
+/* Starts the line with the event's own object. */
+static void json_begin(struct json *json)
 {
-    CHECK(json->depth + json->left_out_depth < EVENT_DEPTH_MAX);
-    if (name && !json_field(json, name, "{", NULL)) {
-        json->left_out_depth++;
-        return;
-    }
-    if (!name) {
-        json->text[0] = '{';
-        json->used_bytes = 1;
-        json->is_cut = false;
-    }
-    json->depth++;
+    CHECK(json->depth == 0 && json->left_out_depth == 0);
+    json->text[0] = '{';
+    json->used_bytes = 1;
+    json->depth = 1;
+    json->array_levels = 0;
+    json->is_cut = false;
     json->is_first = true;
+}
+
+static void json_open(struct json *json, const char *name, bool is_array)
+{
+    uint32_t level = json->depth + json->left_out_depth;
+    CHECK(level < EVENT_DEPTH_MAX);
+    if (json_field(json, name, is_array ? "[" : "{", NULL)) {
+        json->depth++;
+        json->is_first = true;
+    } else {
+        json->left_out_depth++;
+    }
+    json->array_levels = (json->array_levels & ~(1u << level)) | (uint32_t)is_array << level;
 }
 
 /* Puts bytes for which json_reserve has kept room. */
@@ -174,15 +191,15 @@ static void json_put_reserved(struct json *json, const char *text)
     json->used_bytes += bytes;
 }
 
-static void json_close(struct json *json)
+static void json_close(struct json *json, bool is_array)
 {
+    CHECK(json->depth > 0 && json_is_in_array(json) == is_array);
     if (json->left_out_depth > 0) {
         json->left_out_depth--;
         return;
     }
-    CHECK(json->depth > 0);
     if (json->depth == 1 && json->is_cut) json_put_reserved(json, json->is_first ? CUT_TEXT + 1 : CUT_TEXT);
-    json_put_reserved(json, "}");
+    json_put_reserved(json, is_array ? "]" : "}");
     json->depth--;
     json->is_first = false;
 }
@@ -192,6 +209,12 @@ static void json_write(struct json *json)
 {
     json_put_reserved(json, "\n");
     write_all(STDOUT_FILENO, json->text, json->used_bytes);
+}
+
+/* Almost always nobody else is writing. Then this takes line_lock without waiting, and is not counted as a lock. */
+static void line_lock_take(void)
+{
+    if (pthread_mutex_trylock(&line_lock) != 0) pthread_mutex_lock(&line_lock);
 }
 
 /* Formats a message, cut at the buffer's end before a character that does not fit whole. */
@@ -211,7 +234,7 @@ static void message_format(char message[MESSAGE_BYTES_MAX], const char *format, 
 static void text_line(const char *prefix, const char *message)
 {
     static char line[sizeof TERMINAL_CLEAR + 64 + MESSAGE_BYTES_MAX]; /* under line_lock */
-    pthread_mutex_lock(&line_lock);
+    line_lock_take();
     int bytes = snprintf(line, sizeof line, "%s%s", is_redrawn ? TERMINAL_CLEAR : "", prefix);
     for (const char *at = message; *at && (size_t)bytes < sizeof line - 1; at++) {
         bool is_control = ((uint8_t)*at < 0x20 && *at != '\n' && *at != '\t') || *at == 0x7F;
@@ -227,12 +250,12 @@ static void text_line(const char *prefix, const char *message)
 static void message_event(const char *name, const char *message)
 {
     static char text[6 * MESSAGE_BYTES_MAX + 128]; /* every byte as \u00XX; under line_lock */
-    pthread_mutex_lock(&line_lock);
+    line_lock_take();
     struct json json = {.text = text, .size_bytes = sizeof text};
-    json_open(&json, NULL);
+    json_begin(&json);
     json_field(&json, "event", NULL, name);
     json_field(&json, "text", NULL, message);
-    json_close(&json);
+    json_close(&json, false);
     json_write(&json);
     pthread_mutex_unlock(&line_lock);
 }
@@ -283,7 +306,7 @@ void log_redraw(const char *format, ...)
     struct winsize size;
     size_t columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
     static char line[sizeof TERMINAL_CLEAR + MESSAGE_BYTES_MAX]; /* under line_lock */
-    pthread_mutex_lock(&line_lock);
+    if (pthread_mutex_trylock(&line_lock) != 0) return;
     size_t bytes = sizeof TERMINAL_CLEAR - 1;
     memcpy(line, TERMINAL_CLEAR, bytes);
     /* One column less than there are: a full line would move the cursor to the next. */
@@ -301,8 +324,7 @@ void log_redraw(const char *format, ...)
 void log_event_begin(const char *name)
 {
     if (log_format() != LOG_JSON) return;
-    CHECK(event.depth == 0);
-    json_open(&event, NULL);
+    json_begin(&event);
     json_field(&event, "event", NULL, name);
 }
 
@@ -342,27 +364,32 @@ void log_event_text(const char *name, const char *value)
     if (json) json_field(json, name, NULL, value);
 }
 
-void log_event_open(const char *name)
+static void event_open(const char *name, bool is_array)
 {
     struct json *json = event_of_field();
-    if (json) json_open(json, name);
+    if (json) json_open(json, name, is_array);
 }
 
-void log_event_close(void)
+static void event_close(bool is_array)
 {
     struct json *json = event_of_field();
     if (!json) return;
     CHECK(json->depth + json->left_out_depth > 1);
-    json_close(json);
+    json_close(json, is_array);
 }
+
+void log_event_open(const char *name) { event_open(name, false); }
+void log_event_close(void) { event_close(false); }
+void log_event_open_array(const char *name) { event_open(name, true); }
+void log_event_close_array(void) { event_close(true); }
 
 void log_event_end(void)
 {
     struct json *json = event_of_field();
     if (!json) return;
     CHECK(json->depth == 1 && json->left_out_depth == 0);
-    json_close(json);
-    pthread_mutex_lock(&line_lock);
+    json_close(json, false);
+    line_lock_take();
     json_write(json);
     pthread_mutex_unlock(&line_lock);
 }

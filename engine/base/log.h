@@ -1,6 +1,9 @@
 /* What the program says while it works: text for people, or one JSON object a line (--log json) for programs, through
  * a fixed buffer and one write(2) a line. Messages go to standard error, so that standard output carries results only;
- * JSON lines go to standard output. */
+ * JSON lines go to standard output.
+ *
+ * Nothing here allocates, and a line waits for a lock only while another thread writes one: the main thread may tell its
+ * progress in steady state (engine/base/steady.h). */
 #ifndef HETERPS_BASE_LOG_H
 #define HETERPS_BASE_LOG_H
 
@@ -24,17 +27,24 @@ void log_detail(const char *format, ...) PRINTF_LIKE(1, 2); /* only with -v */
 void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 /* "heterps-run: error: …" to standard error under both formats; under JSON also {"event":"error","text":…}. */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
-/* Redraws the last line of the terminal in place; cut to its width. Only where log_is_terminal(). */
+/* Redraws the last line of the terminal in place; cut to its width. Only where log_is_terminal(); never waits: while
+ * another thread writes a line, it leaves the redrawing to the next call. */
 void log_redraw(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* A JSON event, built field by field and written by log_event_end; all are no-ops under LOG_TEXT, and only one
- * thread may have an event open. Non-finite numbers are written as null. */
+/* A JSON event, built value by value and written by log_event_end; all are no-ops under LOG_TEXT, and only one thread
+ * may have an event open. In an object a value has a name, in an array the name is NULL. Non-finite numbers are written
+ * as null. Objects and arrays nest up to 8 deep, the event itself included; what is opened is closed in order.
+ *
+ * A line has at most 64 KiB. A value, object or array that does not fit is left out, whole, and so is what follows it, but
+ * for what is short enough to fit yet; the event ends with "cut":true then, and stays valid JSON. */
 void log_event_begin(const char *event);
 void log_event_u64(const char *name, uint64_t value);
 void log_event_f64(const char *name, double value);
 void log_event_text(const char *name, const char *value);
-void log_event_open(const char *name); /* "name":{ */
-void log_event_close(void);            /* }        */
+void log_event_open(const char *name);       /* "name":{, in an array { */
+void log_event_close(void);                  /* }                       */
+void log_event_open_array(const char *name); /* "name":[, in an array [ */
+void log_event_close_array(void);            /* ]                       */
 void log_event_end(void);
 
 #endif

@@ -14,6 +14,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "engine/base/steady.h"
+
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
 /* From here on a block is aligned to huge pages: two of them, or the alignment would waste more than it gains. */
 #define HUGE_BLOCK_BYTES ((size_t)4 << 20)
@@ -71,6 +73,7 @@ static size_t block_bytes(size_t bytes)
 
 status memory_take(const char *part, size_t bytes, void **block)
 {
+    CHECK(!steady_is_on());
     *block = NULL;
     /* A sum of products that went astray, not a size: also keeps the additions below from wrapping round. */
     if (bytes > SIZE_MAX / 4) FAIL(MEMORY, "%s: %zu bytes are more than any machine has", part, bytes);
@@ -104,6 +107,7 @@ status memory_take(const char *part, size_t bytes, void **block)
 void memory_give(const char *part, void *block, size_t bytes)
 {
     if (!block) return;
+    CHECK(!steady_is_on());
     size_t size = block_bytes(bytes);
     UNPOISON(block, size);
     CHECK(munmap(block, size) == 0);

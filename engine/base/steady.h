@@ -1,22 +1,42 @@
 /* Steady state: between the first step and the last, pauses for checkpoints and evaluations apart, nobody allocates and
- * nobody takes a lock. This counts who does: the program is linked so that every call of malloc and its kin, mmap,
- * pthread_mutex_lock and its kin, from our code and from the libraries', passes through here (build.sh, --wrap). */
+ * nobody takes a lock. This counts who does: the program is linked so that every call of a function listed in
+ * engine/base/steady.def, from our code and from the libraries', passes through engine/base/steady.c (build.sh, --wrap).
+ * Outside steady state a call costs one load and one branch more.
+ *
+ * What is seen. --wrap renames undefined symbols, so a call is seen if its object is part of the link:
+ *
+ *   caller                                  static program (release, debug)    tests with cmocka (dynamic)   asan, tsan
+ *   our code, jansson, xxHash, zlib         all                                all                           all
+ *   the C library: strdup, fopen, getline,  allocations; its pthread mutexes   nothing                       allocations, by the
+ *     pthread_create, strerror, qsort …       and rwlocks (lines INNER)                                      sanitizer's hook; no locks
+ *
+ * What is never seen: free, munmap and the unlocks, which do not wait; the try forms (pthread_mutex_trylock), which do not
+ * wait either; the C library's mmap, brk and sbrk for the heap (the malloc that needs them is) and for the stack of a new
+ * thread; locks that it inlines as futexes: those of FILE, of the heap's arenas, of exit handlers, of localtime; and
+ * system calls that are made directly: futex (engine/pipe/futex.h, whose waits the pipeline's figures tell), mremap. */
 #ifndef HETERPS_BASE_STEADY_H
 #define HETERPS_BASE_STEADY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From begin to end, by any thread, calls are counted, and memory_take stops the program (CHECK). Calls nest not. */
+/* From begin to end, by any thread, calls are counted, and memory_take and memory_give stop the program (CHECK). Calls
+ * nest not. A thread that other synchronisation orders behind begin is counted; one that runs beside it, from some
+ * moment on. */
 void steady_begin(void);
 void steady_end(void);
 bool steady_is_on(void);
 
 struct steady_counts {
-    uint64_t allocations; /* malloc, calloc, realloc, aligned_alloc, posix_memalign, mmap                          */
-    uint64_t locks;       /* pthread mutex, rwlock, spin, condition, and semaphores: what could wait               */
+    uint64_t
+        allocations; /* malloc, calloc, realloc, memalign, aligned_alloc, posix_memalign, mmap                    */
+    uint64_t locks;  /* pthread mutex, rwlock, spin, barrier, condition, and semaphores: what could wait          */
 };
 /* All that was counted since the start of the process. */
 struct steady_counts steady_counts(void);
+
+/* Whether this program was linked so that it counts (every function of steady.def does pass through here; under a
+ * sanitizer, that its hook is set): where it is false, the counts are zero and prove nothing, and a test of them skips. */
+bool steady_counts_work(void);
 
 #endif

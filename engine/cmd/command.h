@@ -45,7 +45,7 @@ struct command {
     status (*run)(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options);
 };
 
-extern const struct command command_compile, command_train, command_eval, command_predict, command_export,
+extern const struct command command_compile, command_train, command_plan_memory, command_eval, command_predict, command_export,
     command_inspect, command_gen;
 
 /* Parses argv (after the verb) and runs; returns the program's exit status. */

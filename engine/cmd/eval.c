@@ -9,7 +9,8 @@ struct eval_options {
     struct flag_list set;
 };
 static const struct flag flags[] = {
-    {"--model", FLAG_TEXT, "DIR", "the saved model", offsetof(struct eval_options, model), 0, 0, true},
+    {"--model", FLAG_TEXT, "DIR", "the saved model; DIR/manifest.STEP.json: an older save of it",
+     offsetof(struct eval_options, model), 0, 0, true},
     {"--data", FLAG_TEXT, "FILE", "labelled data: files separated by commas, .gz or not; - is standard input",
      offsetof(struct eval_options, data), 0, 0, true},
     {"--threads", FLAG_U32, "N", "computing threads; never changes the result", offsetof(struct eval_options, threads),
@@ -40,8 +41,11 @@ static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct eval_options *o = options_pointer;
     struct session session;
-    TRY(session_open(&session,
-                     &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
+    TRY(session_open(&session, &(struct session_options){.graph_path = positionals[0],
+                                                         .set = o->set.item,
+                                                         .set_count = o->set.count,
+                                                         .threads = o->threads,
+                                                         .isa = o->isa}));
     status st = eval(&session, o);
     session_close(&session);
     return st;

@@ -10,7 +10,8 @@ struct export_options {
     struct flag_list set;
 };
 static const struct flag flags[] = {
-    {"--model", FLAG_TEXT, "DIR", "the saved model", offsetof(struct export_options, model), 0, 0, true},
+    {"--model", FLAG_TEXT, "DIR", "the saved model; DIR/manifest.STEP.json: an older save of it",
+     offsetof(struct export_options, model), 0, 0, true},
     {"-o", FLAG_TEXT, "DIR", "where to write: a directory, made if absent", offsetof(struct export_options, output), 0,
      0, true},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",

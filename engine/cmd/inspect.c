@@ -127,6 +127,14 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
         struct dropout_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
         snprintf(text, bytes, "dropout %g", (double)attr.rate);
+    } else if (n->op == OP_ID_batch_norm) {
+        struct batch_norm_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "batch_norm, eps %g", (double)attr.eps);
+    } else if (n->op == OP_ID_busy) {
+        struct busy_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "busy, %u rounds", attr.rounds);
     }
 }
 
@@ -162,7 +170,8 @@ static char *inputs_words(const struct graph *g, const struct graph_node *n)
 static void optimizer_words(const struct graph_optimizer *o, char *text, size_t bytes)
 {
     const struct optimizer *rule = &optimizer_table[o->kind];
-    int used = snprintf(text, bytes, "%s %g", rule->name, (double)o->learning_rate);
+    int used = rule->is_internal ? snprintf(text, bytes, "%s", rule->name)
+                                 : snprintf(text, bytes, "%s %g", rule->name, (double)o->learning_rate);
     for (uint32_t i = 0; rule->params[i].name && used < (int)bytes; i++)
         used += snprintf(text + used, bytes - (size_t)used, " %s=%g", rule->params[i].name, (double)o->param[i]);
     if (o->l2 > 0 && used < (int)bytes) snprintf(text + used, bytes - (size_t)used, " l2=%g", (double)o->l2);
@@ -295,19 +304,24 @@ static void ops_print(const struct graph *g)
 static void params_print(const struct graph *g)
 {
     if (g->header->param_floats == 0) return;
-    struct grid grid = {.align = "lrrl"};
-    static const char *const titles[] = {"parameter", "shape", "floats from", "first values"};
-    for (int i = 0; i < 4; i++) cell(&grid, "%s", titles[i]);
+    struct grid grid = {.align = "lrrll"};
+    static const char *const titles[] = {"parameter", "shape", "floats from", "first values", "update"};
+    for (int i = 0; i < 5; i++) cell(&grid, "%s", titles[i]);
     for (uint32_t i = 0; i < g->tensor_count; i++) {
         const struct graph_tensor *t = &g->tensors[i];
         if (t->kind != TENSOR_PARAM) continue;
         cell(&grid, "%s", name_of(g, t->name));
         cell(&grid, "[%u, %u]", t->rows, t->cols);
         cell_count(&grid, t->offset);
-        if (t->init == INIT_ZEROS)
+        if (t->init == TENSOR_INIT_ONES)
+            cell(&grid, "ones");
+        else if (t->init == INIT_ZEROS)
             cell(&grid, "zeros");
         else
             cell(&grid, "%s %.4g", random_init_names[t->init], (double)t->init_scale);
+        char text[256];
+        optimizer_words(&g->optimizers[g->updates[t->update].optimizer], text, sizeof text);
+        cell(&grid, "%s", text);
     }
     printf("\nParameters\n");
     grid_print(&grid);
@@ -320,7 +334,8 @@ static void memory_print(const struct graph *g)
     char text[256] = "";
     uint64_t apart = 0;
     for (uint32_t i = 0; i < g->tensor_count; i++)
-        if (g->tensors[i].kind == TENSOR_ACTIVATION) apart += (uint64_t)g->tensors[i].stride * h->micro * sizeof(float);
+        if (g->tensors[i].kind == TENSOR_ACTIVATION)
+            apart += (uint64_t)g->tensors[i].stride * graph_activation_rows(h, &g->tensors[i]) * sizeof(float);
     char apart_text[16];
     cfg_bytes_text(apart_text, sizeof apart_text, apart);
     cell(&grid, "a slot, training"), cell_bytes(&grid, h->slot_bytes),
@@ -330,7 +345,8 @@ static void memory_print(const struct graph *g)
     cell(&grid, "gradients"), cell_bytes(&grid, h->param_floats * sizeof(float) * h->lanes),
         cell(&grid, "%u lane%s", h->lanes, h->lanes == 1 ? "" : "s");
     for (uint32_t i = 0; i < g->update_count; i++)
-        if (g->updates[i].table == GRAPH_NONE)
+        if (g->updates[i].table == GRAPH_NONE &&
+            !optimizer_table[g->optimizers[g->updates[i].optimizer].kind].is_internal)
             optimizer_words(&g->optimizers[g->updates[i].optimizer], text, sizeof text);
     cell(&grid, "optimizer state"), cell_bytes(&grid, h->state_floats * sizeof(float)), cell(&grid, "%s", text);
     printf("\nMemory, besides the tables' rows\n");

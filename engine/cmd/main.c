@@ -10,8 +10,8 @@
 #include "engine/cmd/command.h"
 #include "graph/reference.h"
 
-static const struct command *const commands[] = {&command_compile, &command_train,   &command_eval, &command_predict,
-                                                 &command_export,  &command_inspect, &command_gen};
+static const struct command *const commands[] = {&command_compile, &command_train,  &command_plan_memory, &command_eval,
+                                                 &command_predict, &command_export, &command_inspect,     &command_gen};
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
 static void help(void)

@@ -15,7 +15,8 @@ struct predict_options {
     struct flag_list set;
 };
 static const struct flag flags[] = {
-    {"--model", FLAG_TEXT, "DIR", "the saved model", offsetof(struct predict_options, model), 0, 0, true},
+    {"--model", FLAG_TEXT, "DIR", "the saved model; DIR/manifest.STEP.json: an older save of it",
+     offsetof(struct predict_options, model), 0, 0, true},
     {"--data", FLAG_TEXT, "FILE",
      "data, the label may be absent: files separated by commas, .gz or not; - is standard input",
      offsetof(struct predict_options, data), 0, 0, true},
@@ -69,8 +70,11 @@ static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct predict_options *o = options_pointer;
     struct session session;
-    TRY(session_open(&session,
-                     &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
+    TRY(session_open(&session, &(struct session_options){.graph_path = positionals[0],
+                                                         .set = o->set.item,
+                                                         .set_count = o->set.count,
+                                                         .threads = o->threads,
+                                                         .isa = o->isa}));
     status st = predict(&session, o);
     session_close(&session);
     return st;

@@ -1,15 +1,19 @@
-/* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. */
+/* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. heterps-run plan-memory GRAPH: what that would
+ * take of memory. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/cmd/command.h"
+#include "engine/trace.h"
 #include "engine/train.h"
 
 struct run_options {
-    const char *data, *eval, *out, *resume, *isa;
+    const char *data, *eval, *out, *resume, *init, *plan, *trace, *isa;
     uint32_t threads;
+    bool share, dry_run;
     struct flag_list set;
 };
 static const struct flag flags[] = {
@@ -20,10 +24,23 @@ static const struct flag flags[] = {
      offsetof(struct run_options, eval), 0, 0, false},
     {"--out", FLAG_TEXT, "DIR", "save the model here at the end, at a signal, and every checkpoint.every steps",
      offsetof(struct run_options, out), 0, 0, false},
-    {"--resume", FLAG_TEXT, "DIR", "go on from a saved model, and save there unless --out says otherwise",
+    {"--resume", FLAG_TEXT, "DIR",
+     "go on from a saved model, and save there unless --out says otherwise; DIR/manifest.STEP.json: from an older save",
      offsetof(struct run_options, resume), 0, 0, false},
-    {"--threads", FLAG_U32, "N", "computing threads; default: all processors of this process; never changes the result",
+    {"--init", FLAG_TEXT, "PATH",
+     "take first values from another model's directory, an exported one or a .safetensors file, by name and shape",
+     offsetof(struct run_options, init), 0, 0, false},
+    {"--plan", FLAG_TEXT, "FILE", "stages, and cores for each (plan.json); default: one stage on all cores",
+     offsetof(struct run_options, plan), 0, 0, false},
+    {"--share", FLAG_SWITCH, NULL, "let the plan's stages share the cores, where it asks for more than there are",
+     offsetof(struct run_options, share), 0, 0, false},
+    {"--threads", FLAG_U32, "N",
+     "cores to compute on; default: all processors of this process; never changes the result",
      offsetof(struct run_options, threads), 1, 1024, false},
+    {"--trace", FLAG_TEXT, "FILE", "write what every thread does, for chrome://tracing or Perfetto",
+     offsetof(struct run_options, trace), 0, 0, false},
+    {"--dry-run", FLAG_SWITCH, NULL, "print the plan of memory, check that this machine can give it, and end",
+     offsetof(struct run_options, dry_run), 0, 0, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here",
      offsetof(struct run_options, isa), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
@@ -49,22 +66,32 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     if (out == NULL) return NULL;
     fputs("heterps-run", out);
     word_add(out, graph);
-    const char *const pairs[][2] = {{"--data", o->data}, {"--eval", o->eval}, {"--resume", t->out}, {"--isa", o->isa}};
+    const char *const pairs[][2] = {
+        {"--data", o->data}, {"--eval", o->eval}, {"--resume", t->out}, {"--plan", o->plan}, {"--isa", o->isa}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][1]) fprintf(out, " %s", pairs[i][0]), word_add(out, pairs[i][1]);
+    if (o->share) fputs(" --share", out);
     for (uint32_t i = 0; i < o->set.count; i++) fputs(" --set", out), word_add(out, o->set.item[i]);
     return fclose(out) == 0 ? text : NULL;
 }
 
-static status train(struct session *s, const struct run_options *o, char **data, char **eval)
+static status train(struct session *s, const struct run_options *o, char **data, char **eval, char **out)
 {
-    struct train_options options = {
-        .data = o->data, .eval = o->eval, .out = o->out ? o->out : o->resume, .resume = o->resume};
+    struct train_options options = {.data = o->data,
+                                    .eval = o->eval,
+                                    .out = o->out,
+                                    .resume = o->resume,
+                                    .init = o->init,
+                                    .dry_run = o->dry_run};
+    if (o->resume && o->out == NULL) options.out = *out = model_dir_of(o->resume);
+    if (o->init && o->resume) FAIL(USAGE, "--init starts a new training, --resume goes on with one; give one of them");
     if (options.data == NULL && *s->settings.data_path) options.data = *data = session_paths(s, s->settings.data_path);
     if (options.eval == NULL && *s->settings.data_eval) options.eval = *eval = session_paths(s, s->settings.data_eval);
+    /* Without data the memory is that of files as they usually are. */
+    if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
     if (o->resume) TRY(model_dir_find(o->resume)); /* or the check below would make a mistyped directory */
-    if (options.out) TRY(model_dir_check(&s->graph, options.out));
+    if (options.out && !o->dry_run) TRY(model_dir_check(&s->graph, options.out));
     char *command = resume_command(s->graph_path, o, &options);
     options.resume_command = command ? command : "--resume";
     status st = train_run(s, &options);
@@ -72,18 +99,49 @@ static status train(struct session *s, const struct run_options *o, char **data,
     return st;
 }
 
-static status run(const char *const *positionals, const void *options_pointer)
+static status session_train(const char *graph, const struct run_options *o)
 {
-    const struct run_options *o = options_pointer;
     struct session session;
-    TRY(session_open(&session,
-                     &(struct session_options){positionals[0], o->set.item, o->set.count, o->threads, o->isa}));
-    char *data = NULL, *eval = NULL;
-    status st = train(&session, o, &data, &eval);
+    TRY(session_open(&session, &(struct session_options){.graph_path = graph,
+                                                         .set = o->set.item,
+                                                         .set_count = o->set.count,
+                                                         .threads = o->threads,
+                                                         .isa = o->isa,
+                                                         .plan = o->plan,
+                                                         .share = o->share,
+                                                         .training = true}));
+    char *data = NULL, *eval = NULL, *out = NULL;
+    status st = train(&session, o, &data, &eval, &out);
     session_close(&session);
     free(data);
     free(eval);
+    free(out);
     return st;
+}
+
+/* Of a trace: workers and readers, at most. */
+static uint32_t trace_threads(uint32_t threads)
+{
+    struct cores cores;
+    cores_allowed(&cores);
+    return (threads ? threads : cores.count) + 3; /* the main thread, reading, reading for evaluation */
+}
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    const struct run_options *o = options_pointer;
+    if (o->trace && !o->dry_run) {
+        TRY(trace_open(o->trace, trace_threads(o->threads)));
+        trace_thread("main");
+    }
+    status st = session_train(positionals[0], o);
+    if (st != ST_OK) {
+        char message[4096];
+        snprintf(message, sizeof message, "%s", status_message());
+        if (trace_close() != ST_OK) log_warning("the trace is cut: %s", status_message());
+        return status_adopt(st, message);
+    }
+    return trace_close();
 }
 
 const struct command command_train = {.name = "train",
@@ -95,3 +153,15 @@ const struct command command_train = {.name = "train",
                                       .run = run,
                                       .help = "SIGINT and SIGTERM finish the step, save when --out is given, and say "
                                               "how to go on; a second signal ends at once."};
+
+static const struct run_options dry_run = {.dry_run = true};
+const struct command command_plan_memory = {
+    .name = "plan-memory",
+    .positionals = "GRAPH",
+    .summary = "print what training a graph takes of memory, part by part, without running it",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct run_options),
+    .defaults = &dry_run,
+    .run = run,
+    .help = "The same as `train --dry-run`. Fails if this machine, its limits or its control group cannot give it."};

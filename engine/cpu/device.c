@@ -6,6 +6,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/cpu/kernels.h"
+#include "engine/trace.h"
 
 const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", NULL};
 static const struct cpu_kernels *const kernels_of[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2,
@@ -68,6 +69,9 @@ static status cpu_submit(struct device *device, const struct op_context *c, cons
     const struct cpu_device *d = (const struct cpu_device *)device;
     CHECK(c->graph == d->work.graph);
     if (c->batch->example_count == 0) return ST_OK;
+    /* One reading of the clock ends an op and begins the next. */
+    bool is_traced = trace_is_on();
+    uint64_t begin_ns = is_traced ? clock_ns() : 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct graph_node *n = &nodes[i];
         bool is_forward = n->pass == PASS_FORWARD;
@@ -79,6 +83,12 @@ static status cpu_submit(struct device *device, const struct op_context *c, cons
             op_table[n->op].forward(c, n);
         else
             op_table[n->op].backward(c, n);
+        if (is_traced) {
+            uint64_t end_ns = clock_ns();
+            trace_put(is_forward ? TRACE_OP : TRACE_OP_BACKWARD, graph_string(c->graph, n->name), begin_ns, end_ns,
+                      c->batch->step, c->batch->micro_index);
+            begin_ns = end_ns;
+        }
     }
     return ST_OK;
 }
@@ -166,7 +176,8 @@ static status memory_plan(struct cpu_device *d, const struct graph *graph)
     return ST_OK;
 }
 
-status cpu_device_open(struct device **out, const struct graph *graph, uint32_t threads, const char *isa)
+status cpu_device_open(struct device **out, const struct graph *graph, uint32_t threads, const int *processors,
+                       const char *isa)
 {
     status st;
     *out = NULL;
@@ -179,7 +190,7 @@ status cpu_device_open(struct device **out, const struct graph *graph, uint32_t 
     d->kernels = kernels_of[chosen];
     d->work.graph = graph;
     TRY_GOTO(memory_plan(d, graph), fail);
-    TRY_GOTO(team_open(&d->work.team, threads, CPU_SCRATCH_BYTES), fail);
+    TRY_GOTO(team_open(&d->work.team, threads, CPU_SCRATCH_BYTES, processors), fail);
     *out = &d->device;
     return ST_OK;
 fail:

@@ -22,11 +22,13 @@ bool isa_runs_here(enum isa isa);
 enum isa isa_best(void);
 
 /* Opens the device with a team of `threads` (the thread that calls submit included).
- *   graph   kept until close: sizes of the scratch memory, and what each node needs to know beforehand
- *   isa     a name of isa_names, or NULL for the best one that runs here
+ *   graph       kept until close: sizes of the scratch memory, and what each node needs to know beforehand
+ *   processors  [threads], borrowed, or NULL: as team_open's; the thread that calls submit pins itself
+ *   isa         a name of isa_names, or NULL for the best one that runs here
  * Fails with USAGE (an isa that is unknown or does not run here), MEMORY, SYSTEM. Close with device->vt->close(device).
  * One thread at a time may submit or update; submit and updates never fail. */
-MUST_USE status cpu_device_open(struct device **device, const struct graph *graph, uint32_t threads, const char *isa);
+MUST_USE status cpu_device_open(struct device **device, const struct graph *graph, uint32_t threads,
+                                const int *processors, const char *isa);
 enum isa cpu_device_isa(const struct device *device);
 /* The device's team, for tests that delay its members. */
 struct team *cpu_device_team(struct device *device);

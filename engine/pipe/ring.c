@@ -1,134 +1,169 @@
-/* The queue behind ring.h: cells between a head that only the consumer moves and a tail that only the producer moves, both
- * counting without end and taken modulo the cells.
+/* The queues behind ring.h: cells between a head that pops move and a tail that pushes move, both counting without end and taken
+ * modulo the cells.
  *
  *        head ──▶ │ item │ item │ item │ ◀── tail          full: tail - head == cell_count; empty: tail == head
  *
- * Carries slot numbers, some hundred to some ten thousand a second, so an end keeps the simplest argument that is right: each
- * moves its index, then looks whether the other sleeps. */
+ * RING_ONE needs no more than that. In RING_MANY every cell also tells which position of that endless count it is at:
+ *
+ *        sequence == p              free for position p
+ *        sequence == p + 1          filled with the item of position p
+ *        sequence == p + count      free for the next lap
+ *
+ * Sequence and item share one word, so a push and a pop are each one exchange of a cell; there is no moment at which a cell is
+ * claimed and not yet filled or emptied. Head and tail only say where to begin, and whoever finds one behind moves it on.
+ *
+ * They carry some hundred to some ten thousand numbers a second. */
 #include "engine/pipe/ring.h"
 
 #include <string.h>
 
-#include "engine/pipe/futex.h"
-
-static uint32_t cells_rounded(uint32_t cell_count)
+static uint32_t cells_rounded(uint32_t cell_count, enum ring_kind kind)
 {
-    CHECK(cell_count >= 1 && cell_count <= UINT32_C(1) << 31);
-    uint32_t rounded = 1;
+    CHECK(cell_count >= 1 && cell_count <= UINT32_C(1) << 30);
+    /* With a single cell, "filled" and "free for the next lap" would be one number. */
+    uint32_t rounded = kind == RING_MANY ? 2 : 1;
     while (rounded < cell_count) rounded *= 2;
     return rounded;
 }
 
-size_t ring_bytes(uint32_t cell_count) { return arena_bytes((size_t)cells_rounded(cell_count) * sizeof(uint32_t)); }
+static size_t cell_bytes(enum ring_kind kind) { return kind == RING_ONE ? sizeof(uint32_t) : sizeof(uint64_t); }
 
-void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count)
+size_t ring_bytes(uint32_t cell_count, enum ring_kind kind)
+{
+    return arena_bytes(cells_rounded(cell_count, kind) * cell_bytes(kind));
+}
+
+void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count, enum ring_kind kind)
 {
     memset(ring, 0, sizeof *ring);
-    ring->cell_count = cells_rounded(cell_count);
-    ring->cells = arena_take(arena, (size_t)ring->cell_count * sizeof(uint32_t));
+    ring->kind = kind;
+    ring->cell_count = cells_rounded(cell_count, kind);
+    void *cells = arena_take(arena, ring->cell_count * cell_bytes(kind));
+    if (kind == RING_ONE) {
+        ring->item = cells;
+        return;
+    }
+    ring->shared_cell = cells;
+    /* Relaxed: nobody else has the ring yet. */
+    for (uint32_t p = 0; p < ring->cell_count; p++)
+        atomic_store_explicit(&ring->shared_cell[p], (uint64_t)p << 32, memory_order_relaxed);
 }
 
-/* Wakes who sleeps on the word, if anyone may. The caller has just moved its index, sequentially consistent; a
- * sleeper adds itself, then looks at that index, sequentially consistent too: so either it sees the move or we see
- * it here. */
-static void wake(struct ring *ring, _Atomic uint32_t *changes)
+/* --- one pushes, one pops --------------------------------------------------------------------- */
+
+static bool one_push(struct ring *ring, uint32_t item)
 {
-    if (atomic_load_explicit(&ring->shared_sleepers, memory_order_seq_cst) == 0) return;
-    /* Release, ordered before the wake by the kernel: a sleeper that has read the old count is either not yet asleep
-     * and the kernel refuses, or is woken. */
-    atomic_fetch_add_explicit(changes, 1, memory_order_release);
-    futex_wake(changes, 1);
+    /* Relaxed: the pusher is the only writer of shared_tail. Where another thread was the pusher before, it has handed over
+     * its end by release and acquire, so its last store is the one found here, and head_seen is what it left. */
+    uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_relaxed);
+    if (tail - ring->head_seen == ring->cell_count) {
+        /* Acquire pairs with the release in one_pop(): a cell is ours again only after the item has been copied out. */
+        ring->head_seen = atomic_load_explicit(&ring->shared_head, memory_order_acquire);
+        if (tail - ring->head_seen == ring->cell_count) return false;
+    }
+    ring->item[tail & (ring->cell_count - 1)] = item;
+    /* Release makes the cell, and all that the pusher wrote into the slot, visible before the tail that announces it. */
+    atomic_store_explicit(&ring->shared_tail, tail + 1, memory_order_release);
+    return true;
 }
+
+static bool one_pop(struct ring *ring, uint32_t *item)
+{
+    /* Relaxed: the popper is the only writer of shared_head, or has acquired the end from the last one, as in one_push(). */
+    uint32_t head = atomic_load_explicit(&ring->shared_head, memory_order_relaxed);
+    if (head == ring->tail_seen) {
+        /* Acquire pairs with the release in one_push(). What an earlier popper acquired, and left as tail_seen, is visible to
+         * the next one through the hand-over. */
+        ring->tail_seen = atomic_load_explicit(&ring->shared_tail, memory_order_acquire);
+        if (head == ring->tail_seen) return false;
+    }
+    *item = ring->item[head & (ring->cell_count - 1)];
+    /* Release: the item is copied out before the pusher may overwrite it. */
+    atomic_store_explicit(&ring->shared_head, head + 1, memory_order_release);
+    return true;
+}
+
+/* --- many push, many pop ---------------------------------------------------------------------- */
+
+/* Moves head or tail past position `at`, which the caller has filled or emptied, or found so; it fails where another has done it
+ * already. Release, after an acquire of the cell, pairs with the acquires of head and tail below: who finds the index at p finds
+ * every cell below p filled (tail) or emptied (head). */
+static void index_advance(_Atomic uint32_t *index, uint32_t at)
+{
+    (void)atomic_compare_exchange_strong_explicit(index, &at, at + 1, memory_order_release, memory_order_relaxed);
+}
+
+static bool many_push(struct ring *ring, uint32_t item)
+{
+    for (;;) {
+        /* Acquire pairs with index_advance(): all positions below `tail` have been filled. */
+        uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_acquire);
+        _Atomic uint64_t *cell = &ring->shared_cell[tail & (ring->cell_count - 1)];
+        /* Acquire pairs with the exchanges here and in many_pop(), whose position index_advance() then announces. */
+        uint64_t found = atomic_load_explicit(cell, memory_order_acquire);
+        uint32_t ahead = (uint32_t)(found >> 32) - tail;
+        /* The item of the last lap is still in it, so all positions from there to below `tail` are taken: full. */
+        if (ahead == 1 - ring->cell_count) return false;
+        if (ahead == 0) {
+            /* Release makes all that was written into the slot visible with the cell. Relaxed on failure: another pusher was
+             * here, and everything is looked at again. The exchange can only succeed by mistake for a thread that has slept
+             * through exactly 2^32 positions, over a day of them. */
+            uint64_t filled = (uint64_t)(tail + 1) << 32 | item;
+            if (!atomic_compare_exchange_strong_explicit(cell, &found, filled, memory_order_release,
+                                                         memory_order_relaxed))
+                continue;
+            index_advance(&ring->shared_tail, tail);
+            return true;
+        }
+        /* Filled, and perhaps emptied again: `tail` is behind, because a pusher has not come to moving it or because it has
+         * moved since it was read. */
+        index_advance(&ring->shared_tail, tail);
+    }
+}
+
+static bool many_pop(struct ring *ring, uint32_t *item)
+{
+    for (;;) {
+        /* Acquire pairs with index_advance(): all positions below `head` have been emptied. */
+        uint32_t head = atomic_load_explicit(&ring->shared_head, memory_order_acquire);
+        _Atomic uint64_t *cell = &ring->shared_cell[head & (ring->cell_count - 1)];
+        /* Acquire pairs with the release of the push: what came with the item is visible. */
+        uint64_t found = atomic_load_explicit(cell, memory_order_acquire);
+        uint32_t ahead = (uint32_t)(found >> 32) - head;
+        /* Position `head` has not been filled, and positions are filled in order: empty. */
+        if (ahead == 0) return false;
+        if (ahead == 1) {
+            /* Release, for who acquires the empty cell and announces it in our place; relaxed on failure, as in a push. */
+            uint64_t emptied = (uint64_t)(head + ring->cell_count) << 32;
+            if (!atomic_compare_exchange_strong_explicit(cell, &found, emptied, memory_order_release,
+                                                         memory_order_relaxed))
+                continue;
+            index_advance(&ring->shared_head, head);
+            *item = (uint32_t)found;
+            return true;
+        }
+        index_advance(&ring->shared_head, head);
+    }
+}
+
+/* --- either kind ------------------------------------------------------------------------------ */
 
 bool ring_try_push(struct ring *ring, uint32_t item)
 {
-    /* Relaxed: the producer is the only writer of shared_tail. */
-    uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_relaxed);
-    /* Relaxed: a push that races with the close may still land; whoever closes knows what it does with it. */
-    if (atomic_load_explicit(&ring->shared_closed, memory_order_relaxed)) return false;
-    if (tail - ring->head_seen == ring->cell_count) {
-        /* Acquire pairs with the store in ring_try_pop(): a cell is ours again only after the consumer has copied it
-         * out. Sequentially consistent, so that it may be the last look before sleep; see wake(). */
-        ring->head_seen = atomic_load_explicit(&ring->shared_head, memory_order_seq_cst);
-        if (tail - ring->head_seen == ring->cell_count) return false;
-    }
-    ring->cells[tail & (ring->cell_count - 1)] = item;
-    /* Release makes the cell, and all that the producer wrote into the slot, visible before the tail that announces it;
-     * sequentially consistent for wake(). */
-    atomic_store_explicit(&ring->shared_tail, tail + 1, memory_order_seq_cst);
-    wake(ring, &ring->shared_pushes);
-    return true;
+    return ring->kind == RING_ONE ? one_push(ring, item) : many_push(ring, item);
 }
 
 bool ring_try_pop(struct ring *ring, uint32_t *item)
 {
-    /* Relaxed: the consumer is the only writer of shared_head. */
-    uint32_t head = atomic_load_explicit(&ring->shared_head, memory_order_relaxed);
-    if (head == ring->tail_seen) {
-        /* Acquire pairs with the store in ring_try_push(); sequentially consistent as there. */
-        ring->tail_seen = atomic_load_explicit(&ring->shared_tail, memory_order_seq_cst);
-        if (head == ring->tail_seen) return false;
-    }
-    *item = ring->cells[head & (ring->cell_count - 1)];
-    /* Release: the cell is copied out before the producer may overwrite it; sequentially consistent for wake(). */
-    atomic_store_explicit(&ring->shared_head, head + 1, memory_order_seq_cst);
-    wake(ring, &ring->shared_pops);
-    return true;
+    return ring->kind == RING_ONE ? one_pop(ring, item) : many_pop(ring, item);
 }
 
-/* Sleeps until `changes` moves on from `seen`, unless the ring is closed. */
-static void sleep_on(struct ring *ring, _Atomic uint32_t *changes, uint32_t seen)
+uint32_t ring_depth(const struct ring *ring)
 {
-    if (!atomic_load_explicit(&ring->shared_closed, memory_order_acquire)) futex_wait(changes, seen);
-}
-
-bool ring_push(struct ring *ring, uint32_t item)
-{
-    for (struct spin s = {0};;) {
-        if (ring_try_push(ring, item)) return true;
-        /* Acquire pairs with ring_close(). */
-        if (atomic_load_explicit(&ring->shared_closed, memory_order_acquire)) return false;
-        if (spin_more(&s)) continue;
-        /* The count is read before the last look: whatever changes after the look also changes the count. */
-        uint32_t seen = atomic_load_explicit(&ring->shared_pops, memory_order_acquire);
-        atomic_fetch_add_explicit(&ring->shared_sleepers, 1, memory_order_seq_cst);
-        bool pushed = ring_try_push(ring, item);
-        if (!pushed) sleep_on(ring, &ring->shared_pops, seen);
-        /* Relaxed: a count that is high for a moment costs a needless wake. */
-        atomic_fetch_sub_explicit(&ring->shared_sleepers, 1, memory_order_relaxed);
-        if (pushed) return true;
-    }
-}
-
-bool ring_pop(struct ring *ring, uint32_t *item)
-{
-    for (struct spin s = {0};;) {
-        if (ring_try_pop(ring, item)) return true;
-        /* Acquire pairs with ring_close(): what was pushed before the close is drained first, so look once more. */
-        if (atomic_load_explicit(&ring->shared_closed, memory_order_acquire)) return ring_try_pop(ring, item);
-        if (spin_more(&s)) continue;
-        uint32_t seen = atomic_load_explicit(&ring->shared_pushes, memory_order_acquire);
-        atomic_fetch_add_explicit(&ring->shared_sleepers, 1, memory_order_seq_cst);
-        bool popped = ring_try_pop(ring, item);
-        if (!popped) sleep_on(ring, &ring->shared_pushes, seen);
-        atomic_fetch_sub_explicit(&ring->shared_sleepers, 1, memory_order_relaxed);
-        if (popped) return true;
-    }
-}
-
-void ring_close(struct ring *ring)
-{
-    /* Release pairs with the acquires after a failed try; the counts move after it, so that a sleeper that has
-     * missed the flag finds its count changed, or is woken. */
-    atomic_store_explicit(&ring->shared_closed, true, memory_order_release);
-    atomic_fetch_add_explicit(&ring->shared_pushes, 1, memory_order_release);
-    atomic_fetch_add_explicit(&ring->shared_pops, 1, memory_order_release);
-    futex_wake(&ring->shared_pushes, UINT32_MAX);
-    futex_wake(&ring->shared_pops, UINT32_MAX);
-}
-
-bool ring_is_closed(const struct ring *ring)
-{
-    /* Acquire pairs with the release in ring_close(): what the closer wrote before is visible. */
-    return atomic_load_explicit(&ring->shared_closed, memory_order_acquire);
+    /* Relaxed: a figure, ordered with nothing. Head may have moved past the tail that was read, and in RING_MANY a tail may be
+     * behind until its pusher, or another, has moved it. */
+    uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_relaxed);
+    uint32_t depth = tail - atomic_load_explicit(&ring->shared_head, memory_order_relaxed);
+    if (depth > UINT32_MAX / 2) return 0;
+    return depth < ring->cell_count ? depth : ring->cell_count;
 }

@@ -1,5 +1,6 @@
-/* A bounded queue of slot numbers from one producer thread to one consumer thread, without locks; an empty or full
- * end spins briefly, then sleeps on a futex. */
+/* Bounded queues that carry slot numbers between threads, without locks and without waiting: an operation that cannot be done
+ * now says so, and whoever wants to wait for it does that at a bell (bell.h), which the other side rings after it has moved
+ * something. */
 #ifndef HETERPS_ENGINE_PIPE_RING_H
 #define HETERPS_ENGINE_PIPE_RING_H
 
@@ -10,35 +11,40 @@
 #include "engine/base/memory.h"
 #include "engine/base/status.h"
 
+/* RING_ONE    one thread pushes and one pops. Either end may pass from a thread to the next, if who gives it up releases and
+ *             who takes it acquires: a claim word, a lock, another ring.
+ * RING_MANY   any number of threads push and pop. Items of one pusher arrive in its order. A thread that the system takes off
+ *             its core in the middle of an operation holds up nobody. */
+enum ring_kind { RING_ONE, RING_MANY };
+
 struct ring {
     /* set once */
-    uint32_t *cells;
-    uint32_t cell_count; /* a power of two */
-    /* producer */
+    enum ring_kind kind;
+    uint32_t cell_count;           /* a power of two                                  */
+    uint32_t *item;                /* RING_ONE: [cell_count]                          */
+    _Atomic uint64_t *shared_cell; /* RING_MANY: [cell_count], sequence << 32 | item  */
+    /* pushing */
     _Alignas(64) _Atomic uint32_t shared_tail;
-    uint32_t head_seen; /* the producer's last look at shared_head */
-    /* consumer */
+    uint32_t head_seen; /* RING_ONE: the pusher's last look at shared_head */
+    /* popping */
     _Alignas(64) _Atomic uint32_t shared_head;
-    uint32_t tail_seen;
-    /* both: the two futex words count changes, so that a sleeper cannot miss one */
-    _Alignas(64) _Atomic uint32_t shared_pushes, shared_pops;
-    _Atomic uint32_t shared_sleepers;
-    _Atomic bool shared_closed;
+    uint32_t tail_seen; /* RING_ONE: the popper's last look at shared_tail */
 };
 
-size_t ring_bytes(uint32_t cell_count);
-/* Takes the cells from the arena; cell_count is rounded up to a power of two. */
-void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count);
+/* What ring_place takes from the arena. */
+size_t ring_bytes(uint32_t cell_count, enum ring_kind kind);
+/* Takes the cells from the arena; cell_count (1 to 2^30) is rounded up to a power of two, and to 2 at least for RING_MANY. The
+ * ring is empty; the caller hands it to other threads in a way that makes it visible to them, such as starting them. */
+void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count, enum ring_kind kind);
 
-/* False at once if full / empty. */
+/* False, and nothing is done, if the ring is full / empty. Both are exact: a push that follows a pop (in the sense of
+ * happens-before) finds its room, so a ring with a cell for every item that exists never refuses one. What a thread wrote before
+ * its push is visible to the thread whose pop gets the item. */
 bool ring_try_push(struct ring *ring, uint32_t item);
 bool ring_try_pop(struct ring *ring, uint32_t *item);
-/* Wait for room / an item. False once the ring is closed (a pop first drains what is in it). */
-bool ring_push(struct ring *ring, uint32_t item);
-bool ring_pop(struct ring *ring, uint32_t *item);
-/* Whether ring_close has been called. */
-bool ring_is_closed(const struct ring *ring);
-/* Either end, any thread: wakes all sleepers; pushes fail from now on. */
-void ring_close(struct ring *ring);
+
+/* How many items are in it, more or less, as others push and pop meanwhile; but not 0 if an item was pushed before (happens-before)
+ * and nobody has popped it. Safe in a signal handler. */
+uint32_t ring_depth(const struct ring *ring);
 
 #endif

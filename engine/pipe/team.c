@@ -11,17 +11,15 @@
  * Called about ten times a micro-batch, some 20 to 2000 us apart. */
 #include "engine/pipe/team.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/pipe/cores.h"
 #include "engine/pipe/futex.h"
 #include "engine/pipe/thread.h"
 
@@ -32,12 +30,15 @@
 /* Kernels keep their blocks in scratch; the rest of a piece needs little. */
 #define STACK_BYTES ((size_t)512 << 10)
 
+#define NOWHERE     (-1)
+
 struct member {
     struct team *team;
     void *scratch;
     pthread_t thread;
     uint64_t delay_count; /* pieces delayed so far: part of the draw */
     uint32_t index;
+    int processor; /* to pin itself to, or NOWHERE */
 };
 
 struct team {
@@ -117,6 +118,7 @@ static void *member_main(void *argument)
     struct member *m = argument;
     struct team *team = m->team;
     uint32_t job_seen = 0;
+    if (m->processor != NOWHERE) cores_pin(&m->processor, 1);
     for (;;) {
         /* Acquire pairs with the increment in team_run(): who sees the job sees its claim word. */
         uint32_t job = atomic_load_explicit(&team->shared_job, memory_order_acquire);
@@ -205,15 +207,7 @@ void team_delay_set(struct team *team, uint64_t seed, uint32_t max_ns)
 
 uint32_t team_member_count(const struct team *team) { return team->member_count; }
 
-/* Processor number `index` of the mask. */
-static int processor_at(const cpu_set_t *mask, uint32_t index)
-{
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, mask) && index-- == 0) return cpu;
-    return -1;
-}
-
-static status member_start(struct member *m, const cpu_set_t *mask)
+static status member_start(struct member *m)
 {
     pthread_attr_t attr;
     int error = pthread_attr_init(&attr);
@@ -226,17 +220,10 @@ static status member_start(struct member *m, const cpu_set_t *mask)
              strerror(error));
     m->team->started_count++;
     memory_note("threads", STACK_BYTES);
-    if (mask != NULL) {
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(processor_at(mask, m->index), &one);
-        /* A refusal costs speed at most. */
-        (void)pthread_setaffinity_np(m->thread, sizeof one, &one);
-    }
     return ST_OK;
 }
 
-status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes)
+status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes, const int *processors)
 {
     CHECK(member_count >= 1);
     status st;
@@ -254,17 +241,16 @@ status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes)
         FAIL(MEMORY, "cannot describe a team of %u", member_count);
     }
     if (team->block_bytes > 0) TRY_GOTO(memory_take("kernel scratch", team->block_bytes, &team->scratch_block), fail);
-    cpu_set_t mask;
-    bool has_mask = sched_getaffinity(0, sizeof mask, &mask) == 0;
-    bool pins = has_mask && (uint32_t)CPU_COUNT(&mask) >= member_count;
-    team->spins = team_processor_count() >= member_count;
+    struct cores cores;
+    if (member_count > 1) cores_allowed(&cores), team->spins = cores.count >= member_count;
     for (uint32_t i = 0; i < member_count; i++) {
         struct member *m = &team->members[i];
         m->team = team;
         m->index = i;
+        m->processor = processors ? processors[i] : NOWHERE;
         if (team->block_bytes > 0) m->scratch = (uint8_t *)team->scratch_block + i * team->scratch_bytes;
         /* Member 0 is whoever calls team_run. */
-        if (i > 0) TRY_GOTO(member_start(m, pins ? &mask : NULL), fail);
+        if (i > 0) TRY_GOTO(member_start(m), fail);
     }
     *out = team;
     return ST_OK;
@@ -284,64 +270,4 @@ void team_close(struct team *team)
     memory_give("kernel scratch", team->scratch_block, team->block_bytes);
     free(team->members);
     free(team);
-}
-
-/* Reads a small file whole; false if it is not there or does not fit. */
-static bool file_text(const char *path, char *text, size_t text_bytes)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t got = read(fd, text, text_bytes - 1);
-    close(fd);
-    if (got < 0) return false;
-    text[got] = '\0';
-    return true;
-}
-
-/* Processors of a quota: `quota` microseconds a `period`, rounded up. */
-static uint32_t quota_processors(long long quota, long long period)
-{
-    if (quota <= 0 || period <= 0) return UINT32_MAX;
-    long long processors = (quota + period - 1) / period;
-    return processors > UINT32_MAX ? UINT32_MAX : (uint32_t)processors;
-}
-
-/* The least quota of this process's control group and the groups above it, as far as they can be seen. */
-static uint32_t cgroup_processors(void)
-{
-    char text[4096], path[4096 + 64], group[4096] = "";
-    uint32_t least = UINT32_MAX;
-    long long quota, period;
-    if (file_text("/proc/self/cgroup", text, sizeof text)) {
-        char *line = strncmp(text, "0::", 3) == 0 ? text : strstr(text, "\n0::");
-        if (line != NULL) sscanf(line + (*line == '\n'), "0::%4095[^\n]", group);
-    }
-    for (;;) {
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        if (file_text(path, text, sizeof text) && sscanf(text, "%lld %lld", &quota, &period) == 2) {
-            uint32_t processors = quota_processors(quota, period);
-            if (processors < least) least = processors;
-        }
-        char *slash = strrchr(group, '/');
-        if (slash == NULL) break;
-        *slash = '\0';
-    }
-    /* Version 1 of the interface. */
-    char period_text[64];
-    if (file_text("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", text, sizeof text) &&
-        file_text("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period_text, sizeof period_text)) {
-        uint32_t processors = quota_processors(atoll(text), atoll(period_text));
-        if (processors < least) least = processors;
-    }
-    return least;
-}
-
-uint32_t team_processor_count(void)
-{
-    cpu_set_t mask;
-    uint32_t processors = 1;
-    if (sched_getaffinity(0, sizeof mask, &mask) == 0) processors = (uint32_t)CPU_COUNT(&mask);
-    uint32_t quota = cgroup_processors();
-    if (quota < processors) processors = quota;
-    return processors > 0 ? processors : 1;
 }

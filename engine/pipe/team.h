@@ -16,10 +16,11 @@ struct team;
  * member's own, 64-byte aligned, scratch_bytes long; its content is undefined. */
 typedef void team_work(void *context, uint32_t piece, void *scratch);
 
-/* Starts member_count - 1 threads; the caller of team_run is the last member. The threads (not the caller) are
- * pinned to processors 1, 2, … of the process's affinity mask where it has at least member_count. MEMORY; SYSTEM if
- * a thread cannot be made. */
-MUST_USE status team_open(struct team **team, uint32_t member_count, size_t scratch_bytes);
+/* Starts member_count - 1 threads; the caller of team_run is the last member, number 0. `processors`: [member_count], borrowed, or
+ * NULL. Members 1, 2, … are pinned to processors[1], [2], …; who calls team_run pins itself to processors[0], if at all. Without
+ * them the threads may run where the calling thread may. Members spin while they wait only if the process may use a processor for
+ * each (cores_allowed). MEMORY; SYSTEM if a thread cannot be made. */
+MUST_USE status team_open(struct team **team, uint32_t member_count, size_t scratch_bytes, const int *processors);
 void team_close(struct team *team);
 uint32_t team_member_count(const struct team *team);
 
@@ -29,8 +30,5 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t piece_
 
 /* For tests: every member waits a random time (up to max_ns) before each piece. 0: off. Only between runs. */
 void team_delay_set(struct team *team, uint64_t seed, uint32_t max_ns);
-
-/* Processors this process may use: least of its affinity mask and its cgroup's quota (rounded up), at least 1. */
-uint32_t team_processor_count(void);
 
 #endif

@@ -8,11 +8,13 @@
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/base/log.h"
@@ -111,6 +113,116 @@ static void log_event__fields_and_objects__one_line(void **state)
                    "");
 }
 
+static void log_event__arrays__of_values_objects_and_arrays(void **state)
+{
+    (void)state;
+    capture_begin();
+    log_open(LOG_JSON, 0);
+    log_event_begin("done");
+    log_event_open_array("stages");
+    for (uint64_t i = 0; i < 2; i++) {
+        log_event_open(NULL);
+        log_event_text("name", i ? "fc" : "e");
+        log_event_u64("busy", i);
+        log_event_open_array("none");
+        log_event_close_array();
+        log_event_close();
+    }
+    log_event_close_array();
+    log_event_open_array("mixed");
+    log_event_u64(NULL, 1);
+    log_event_f64(NULL, 0.5);
+    log_event_f64(NULL, (double)NAN);
+    log_event_text(NULL, "a\"");
+    log_event_open_array(NULL);
+    log_event_u64(NULL, 2);
+    log_event_close_array();
+    log_event_open(NULL);
+    log_event_close();
+    log_event_close_array();
+    log_event_u64("last", 3);
+    log_event_end();
+    assert_written(
+        "{\"event\":\"done\",\"stages\":[{\"name\":\"e\",\"busy\":0,\"none\":[]},{\"name\":\"fc\",\"busy\":1,"
+        "\"none\":[]}],\"mixed\":[1,0.5,null,\"a\\\"\",[2],{}],\"last\":3}\n",
+        "");
+}
+
+/* 4000 objects of some 40 bytes do not fit: as many as do are there, each whole, and the event says that it is cut. */
+static void log_event__too_long_an_array__whole_objects_and_says_so(void **state)
+{
+    (void)state;
+    for (int shift = 0; shift < 50; shift++) {
+        char filler[64] = "";
+        memset(filler, 'x', (size_t)shift);
+        capture_begin();
+        log_open(LOG_JSON, 0);
+        log_event_begin(filler);
+        log_event_open_array("stages");
+        for (uint64_t i = 0; i < 4000; i++) {
+            log_event_open(NULL);
+            log_event_u64("number", 1000000 + i);
+            log_event_close();
+            log_event_open_array(NULL);
+            log_event_u64(NULL, 1000000 + i);
+            log_event_close_array();
+        }
+        log_event_close_array();
+        log_event_end();
+        capture_end();
+        const char *at = strstr(captured.text[1], "[") + 1;
+        uint64_t count = 0;
+        while (strncmp(at, "{\"number\":", 10) == 0) {
+            char *end;
+            assert_int_equal(strtoull(at + 10, &end, 10), 1000000 + count);
+            /* The last may have lost its number or its array, never half of them. */
+            at = end;
+            if (strncmp(at, "}", 1) == 0) at++;
+            if (strncmp(at, ",[", 2) != 0) break;
+            at += 2;
+            if (*at == ']') break;
+            assert_int_equal(strtoull(at, &end, 10), 1000000 + count);
+            at = end;
+            assert_int_equal(*at++, ']');
+            at += *at == ',';
+            count++;
+        }
+        assert_true(count > 1500 && count < 4000);
+        size_t length = strlen(captured.text[1]);
+        assert_true(length <= 65536);
+        const char *end = "],\"cut\":true}\n";
+        assert_string_equal(captured.text[1] + length - strlen(end), end);
+    }
+}
+
+/* In a child: to mix names with arrays is a bug of ours. */
+static void mix_named_in_array(void) { log_event_open_array("a"), log_event_u64("name", 1); }
+static void mix_unnamed_in_object(void) { log_event_u64(NULL, 1); }
+static void mix_brackets(void) { log_event_open_array("a"), log_event_close(); }
+static void mix_end_in_array(void) { log_event_open_array("a"), log_event_end(); }
+
+static void log_event__names_and_brackets_mixed_up__stops_the_program(void **state)
+{
+    (void)state;
+    static void (*const mixes[])(void) = {mix_named_in_array, mix_unnamed_in_object, mix_brackets, mix_end_in_array};
+    fflush(NULL);
+    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            signal(SIGABRT, SIG_DFL);
+            int null = open("/dev/null", O_WRONLY);
+            dup2(null, 1), dup2(null, 2);
+            log_open(LOG_JSON, 0);
+            log_event_begin("e");
+            mixes[i]();
+            _exit(0);
+        }
+        int exit_status;
+        assert_int_equal(waitpid(child, &exit_status, 0), child);
+        assert_true(WIFSIGNALED(exit_status) && WTERMSIG(exit_status) == SIGABRT);
+    }
+}
+
 static void log_event__text_format__writes_nothing(void **state)
 {
     (void)state;
@@ -120,6 +232,9 @@ static void log_event__text_format__writes_nothing(void **state)
     log_event_open("memory");
     log_event_u64("a", 0);
     log_event_close();
+    log_event_open_array("b");
+    log_event_u64(NULL, 0);
+    log_event_close_array();
     log_event_end();
     assert_written("", "");
 }
@@ -339,6 +454,9 @@ int main(void)
         cmocka_unit_test(log__verbosity__decides_what_is_said),
         cmocka_unit_test(log__json__only_events_on_standard_output),
         cmocka_unit_test(log_event__fields_and_objects__one_line),
+        cmocka_unit_test(log_event__arrays__of_values_objects_and_arrays),
+        cmocka_unit_test(log_event__too_long_an_array__whole_objects_and_says_so),
+        cmocka_unit_test(log_event__names_and_brackets_mixed_up__stops_the_program),
         cmocka_unit_test(log_event__text_format__writes_nothing),
         cmocka_unit_test(log_event_f64__any__reads_back_the_same),
         cmocka_unit_test(log_event_f64__not_finite__is_null),

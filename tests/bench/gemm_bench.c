@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "engine/cpu/device.h"
+#include "engine/pipe/cores.h"
 #include "tests/engine/hand_graph.h"
 
 #define REPEATS     7
@@ -100,6 +101,9 @@ struct bench {
 
 static void bench_open(struct bench *bench, struct layer l, uint32_t threads, const char *isa)
 {
+    struct cores cores;
+    cores_allowed(&cores);
+    const int *processors = threads <= cores.count ? cores.processor : NULL;
     for (int pass = 0; pass < PASSES; pass++) {
         struct hand_graph *h = &bench->h[pass];
         struct fc_attr attr = {
@@ -112,7 +116,7 @@ static void bench_open(struct bench *bench, struct layer l, uint32_t threads, co
         if (pass != DWEIGHT) h->tensor[weight].grad = h->tensor[bias].grad = GRAPH_NONE;
         hand_node(h, OP_ID_fc, (struct hand_tensors){1, {in}}, (struct hand_tensors){2, {weight, bias}}, out,
                   (struct hand_tensors){0}, &attr, sizeof attr, NULL);
-        if (cpu_device_open(&bench->device[pass], &h->graph, threads, isa) != ST_OK) {
+        if (cpu_device_open(&bench->device[pass], &h->graph, threads, processors, isa) != ST_OK) {
             fprintf(stderr, "gemm_bench: %s\n", status_message());
             exit(2);
         }
@@ -138,7 +142,9 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : isa_names[isa_best()];
     enum isa isa = ISA_base;
     while (isa < ISA_COUNT && strcmp(isa_names[isa], name) != 0) isa++;
-    printf("isa %s, %u processors\n", name, team_processor_count());
+    struct cores cores;
+    cores_allowed(&cores);
+    printf("isa %s, %u processors\n", name, cores.count);
     for (uint32_t threads = 1; threads <= THREADS_MAX; threads++) {
         for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
             static struct bench bench;

@@ -112,8 +112,11 @@ FIXTURE static void fixture_fill(struct model *model, uint64_t seed, uint64_t ro
             /* The counter is not a number that a float has to be. */
             memcpy(&span[span_floats - 1], &bits[2], sizeof(float));
         }
-    model->progress = (struct progress){
-        .step = 10 * seed, .epoch = seed, .epoch_examples = 3 * seed, .examples = UINT64_C(5000000000) * seed};
+    model->progress = (struct progress){.step = 10 * seed,
+                                        .epoch = seed,
+                                        .epoch_examples = 3 * seed,
+                                        .examples = UINT64_C(5000000000) * seed,
+                                        .pass_examples = 7 * seed};
 }
 
 FIXTURE static void fixture_model(struct model *model, uint64_t seed, uint64_t row_count)
@@ -121,6 +124,12 @@ FIXTURE static void fixture_model(struct model *model, uint64_t seed, uint64_t r
     assert_ok(model_open(model, &fixture_graph, FIXTURE_RAM_BYTES));
     model_init(model);
     if (seed != 0) fixture_fill(model, seed, row_count);
+}
+
+/* Saves all rows, and keeps no older save. */
+FIXTURE static status fixture_save(const struct model *model, const char *path)
+{
+    return model_save(model, &(struct model_save_options){.path = path, .keep = 1}, NULL);
 }
 
 /* Bit for bit, rows in the order of creation; of table t only row_count[t] rows of `a`, all of `b`. */

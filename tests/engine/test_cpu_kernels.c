@@ -30,7 +30,7 @@ struct fixture {
     struct graph_field field[8];
     struct ticket_table ticket_table[2];
     struct ticket ticket;
-    float *table_grad[2];
+    float *table_grad[2]; /* [lookup] */
     uint32_t table_grad_floats;
     float *row; /* values of all rows */
 };
@@ -95,7 +95,7 @@ static void reference_run(struct fixture *f)
 static void device_run(struct fixture *f, enum isa isa, uint32_t members, uint32_t delay_ns)
 {
     struct device *device;
-    assert_int_equal(cpu_device_open(&device, &f->h.graph, members, isa_names[isa]), ST_OK);
+    assert_int_equal(cpu_device_open(&device, &f->h.graph, members, NULL, isa_names[isa]), ST_OK);
     team_delay_set(cpu_device_team(device), members, delay_ns);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[1], 1), ST_OK);
@@ -205,6 +205,7 @@ static void fc__every_fusion__equals_reference(void **state)
 
 #define BAG_FIELDS 5u
 #define BAG_TABLE  1u
+#define BAG_LOOKUP 0u
 struct bag_params {
     uint32_t B, dim, gap, keys_max, vocabulary;
     enum pool pool;
@@ -220,6 +221,7 @@ static void bag_build(struct fixture *f, const void *params)
     hand_open(h, p->B, p->B + p->dim);
     h->graph.field_count = BAG_FIELDS;
     h->graph.table_count = 2;
+    h->graph.lookup_count = 2;
     h->graph.tables = f->table;
     f->table[BAG_TABLE] = (struct graph_table){.dim = p->dim, .span_floats = 2 * p->dim + 1};
     uint32_t homes = p->B * BAG_FIELDS, positions_max = homes * p->keys_max + 1;
@@ -266,8 +268,8 @@ static void bag_build(struct fixture *f, const void *params)
         t->step_row[u] = t->unique_count - u; /* row 0 is another micro-batch's */
     }
     f->table_grad_floats = (t->unique_count + 1) * p->dim;
-    f->table_grad[BAG_TABLE] = malloc(f->table_grad_floats * sizeof(float));
-    for (uint32_t i = 0; i < f->table_grad_floats; i++) f->table_grad[BAG_TABLE][i] = hand_random(h);
+    f->table_grad[BAG_LOOKUP] = malloc(f->table_grad_floats * sizeof(float));
+    for (uint32_t i = 0; i < f->table_grad_floats; i++) f->table_grad[BAG_LOOKUP][i] = hand_random(h);
     f->ticket = (struct ticket){2, f->ticket_table};
     h->context.ticket = &f->ticket;
     h->context.table_grad = f->table_grad;
@@ -277,7 +279,7 @@ static void bag_build(struct fixture *f, const void *params)
     uint32_t cols = in.count * p->dim;
     uint32_t out = hand_tensor_grad(h, p->B, cols, cols + p->gap);
     if (p->pool == POOL_MAX) saved = (struct hand_tensors){1, {hand_tensor(h, p->B, cols, cols)}};
-    struct embed_bag_attr attr = {.table = BAG_TABLE, .pool = p->pool, .dim = p->dim};
+    struct embed_bag_attr attr = {.table = BAG_TABLE, .pool = p->pool, .dim = p->dim, .lookup = BAG_LOOKUP};
     hand_node(h, OP_ID_embed_bag, in, (struct hand_tensors){0}, out, saved, &attr, sizeof attr, NULL);
 }
 
@@ -301,7 +303,7 @@ static void embed_bag__no_keys__is_zero(void **state)
     struct bag_params p = {7, 5, 0, 0, 1, POOL_SUM, false};
     struct fixture *f = fixture_open(bag_build, &p);
     struct device *device;
-    assert_int_equal(cpu_device_open(&device, &f->h.graph, 2, NULL), ST_OK);
+    assert_int_equal(cpu_device_open(&device, &f->h.graph, 2, NULL, NULL), ST_OK);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
     device->vt->close(device);
     struct view out = op_out(&f->h.context, &f->h.node[0]);
@@ -331,7 +333,9 @@ static void rows_build(struct fixture *f, const void *params)
     uint32_t out = hand_tensor_grad(h, p->B, p->cols, p->cols + 2 * p->gap);
     struct leaky_relu_attr leaky = {.slope = 0.01f};
     struct dropout_attr dropout = {.rate = 0.3f};
+    struct busy_attr busy = {.rounds = 50};
     const void *attr = p->op == OP_ID_leaky_relu ? (const void *)&leaky : &dropout;
+    if (p->op == OP_ID_busy) attr = &busy;
     hand_node(h, p->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0}, attr,
               sizeof(float), adds);
 }
@@ -358,6 +362,47 @@ static void tanh__odd_rows__equals_reference(void **state) { (void)state, rows_c
 static void dropout__odd_rows__equals_reference_to_the_bit(void **state)
 {
     (void)state, rows_check(OP_ID_dropout, EXACT);
+}
+
+static void busy__odd_rows__equals_reference_to_the_bit(void **state) { (void)state, rows_check(OP_ID_busy, EXACT); }
+
+struct norm_params {
+    uint32_t B, cols, gap;
+    bool adds, wants_din, wants_dparam, training;
+};
+static void norm_build(struct fixture *f, const void *params)
+{
+    const struct norm_params *p = params;
+    struct hand_graph *h = &f->h;
+    uint32_t adds[1] = {p->adds};
+    hand_open(h, p->B, p->B + p->cols);
+    h->context.training = p->training;
+    uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, p->cols, p->cols + p->gap)
+                               : hand_tensor(h, p->B, p->cols, p->cols + p->gap);
+    uint32_t out = hand_tensor_grad(h, p->B, p->cols, p->cols + 2 * p->gap);
+    struct hand_tensors param = {4, {0}}, saved = {2, {0}};
+    for (uint32_t i = 0; i < param.count; i++)
+        param.t[i] = p->wants_dparam ? hand_tensor_grad(h, 1, p->cols, p->cols) : hand_tensor(h, 1, p->cols, p->cols);
+    for (uint32_t i = 0; i < saved.count; i++) saved.t[i] = hand_tensor(h, 1, p->cols, p->cols);
+    float *variance = h->view[param.t[BATCH_NORM_VARIANCE]].data;
+    for (uint32_t i = 0; i < p->cols; i++) variance[i] += 1;
+    struct batch_norm_attr attr = {.eps = 1e-5f, .momentum = 0.9f};
+    hand_node(h, OP_ID_batch_norm, (struct hand_tensors){1, {in}}, param, out, saved, &attr, sizeof attr, adds);
+}
+
+/* The kernel does as the reference does, and uses no fma: the same bits. */
+static void batch_norm__odd_shapes__equals_reference_to_the_bit(void **state)
+{
+    (void)state;
+    static const uint32_t cols[] = {1, 3, 16, 31, 64, 70, 129}, rows[] = {1, 2, 37, 256};
+    char what[96];
+    for (size_t i = 0; i < sizeof cols / sizeof cols[0]; i++)
+        for (uint32_t flags = 0; flags < 16; flags++) {
+            struct norm_params p = {rows[(i + flags) % 4], cols[i],          i % 3,           flags & 1,
+                                    (flags & 3) != 2,      (flags & 4) == 0, (flags & 8) == 0};
+            snprintf(what, sizeof what, "batch_norm B %u cols %u flags %u", p.B, cols[i], flags);
+            case_check(what, norm_build, &p, EXACT);
+        }
 }
 
 struct values_params {
@@ -388,7 +433,7 @@ static void values_check(op_id op, const float *value, uint32_t count, double to
         if (!isa_runs_here((enum isa)isa)) continue;
         struct fixture *f = fixture_open(values_build, &p);
         struct device *device;
-        assert_int_equal(cpu_device_open(&device, &f->h.graph, 1, isa_names[isa]), ST_OK);
+        assert_int_equal(cpu_device_open(&device, &f->h.graph, 1, NULL, isa_names[isa]), ST_OK);
         assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
         device->vt->close(device);
         const float *got = op_out(&f->h.context, &f->h.node[0]).data;
@@ -474,7 +519,7 @@ static void submit__no_examples__touches_nothing(void **state)
 
 /* --- updates ---------------------------------------------------------------------------------- */
 
-/* Level by level, as the contract says it. */
+/* Level by level, as the contract says it; `grad` are lanes of one use each. */
 static float lanes_sum(const float *const *grad, uint32_t lanes, size_t i)
 {
     float level[64];
@@ -512,10 +557,11 @@ static void zeros_check(const float *p, size_t count)
     for (size_t i = 0; i < count; i++) assert_true(p[i] == 0);
 }
 
-static void params_check(struct device *device, uint32_t kind, uint32_t lanes, size_t count)
+/* The whole run in one update, then its halves in two: the same bits, and nothing beyond. */
+static void params_check(struct device *device, struct graph_optimizer o, uint32_t lanes, size_t count)
 {
     struct hand_graph h = {.draw = count};
-    struct graph_optimizer o = optimizer_of(kind);
+    uint32_t kind = o.kind;
     uint32_t state_count = optimizer_table[kind].state_count;
     float *grad[64], *weight = floats_random(&h, count, false),
                      *state = floats_random(&h, state_count * count + 1, true);
@@ -524,18 +570,46 @@ static void params_check(struct device *device, uint32_t kind, uint32_t lanes, s
     for (uint32_t l = 0; l < lanes; l++) grad[l] = floats_random(&h, count, false);
     for (size_t i = 0; i < count; i++) sum[i] = lanes_sum((const float *const *)grad, lanes, i);
     optimizer_table[kind].update(&o, weight_expected, state_expected, sum, count, 1.0f / 256, 3);
-    struct param_update u = {&o, weight, state, grad, lanes, count, 1.0f / 256, 3};
+    float *weight_halves = floats_copy(weight, count), *state_halves = floats_copy(state, state_count * count + 1);
+    float *grad_halves[64], *grad_at[64];
+    for (uint32_t l = 0; l < lanes; l++) grad_halves[l] = floats_copy(grad[l], count);
+    struct param_update u = {.optimizer = &o,
+                             .weight = weight,
+                             .state = state,
+                             .state_stride = count,
+                             .grad = grad,
+                             .lanes = lanes,
+                             .count = count,
+                             .scale = 1.0f / 256,
+                             .t = 3};
     assert_int_equal(device->vt->update_params(device, &u), ST_OK);
     floats_compare("weights", weight, weight_expected, 1, count, count, EXACT);
     floats_compare("states", state, state_expected, 1, state_count * count + 1, state_count * count + 1, EXACT);
-    for (uint32_t l = 0; l < lanes; l++) zeros_check(grad[l], count), free(grad[l]);
+    for (size_t begin = 0, half = count / 3; begin < count; begin += half, half = count - begin) {
+        for (uint32_t l = 0; l < lanes; l++) grad_at[l] = grad_halves[l] + begin;
+        u.weight = weight_halves + begin;
+        u.state = state_halves + begin;
+        u.grad = grad_at;
+        u.count = half;
+        assert_int_equal(device->vt->update_params(device, &u), ST_OK);
+        if (begin == 0) assert_true(weight_halves[half] != weight_expected[half]);
+    }
+    floats_compare("weights in two parts", weight_halves, weight_expected, 1, count, count, EXACT);
+    floats_compare("states in two parts", state_halves, state_expected, 1, state_count * count + 1,
+                   state_count * count + 1, EXACT);
+    for (uint32_t l = 0; l < lanes; l++) {
+        zeros_check(grad[l], count), free(grad[l]);
+        zeros_check(grad_halves[l], count), free(grad_halves[l]);
+    }
     free(weight), free(state), free(weight_expected), free(state_expected), free(sum);
+    free(weight_halves), free(state_halves);
 }
 
-static void rows_update_check(struct device *device, uint32_t kind, uint32_t lanes, uint32_t dim, uint32_t row_count)
+static void rows_update_check(struct device *device, struct graph_optimizer o, uint32_t lanes, uint32_t use_count,
+                              uint32_t dim, uint32_t row_count)
 {
     struct hand_graph h = {.draw = dim};
-    struct graph_optimizer o = optimizer_of(kind);
+    uint32_t kind = o.kind;
     struct graph_table table = {.dim = dim, .span_floats = optimizer_span_floats(&o, dim)};
     size_t span_floats = table.span_floats, floats = row_count * span_floats, grad_floats = (size_t)row_count * dim;
     float *spans = floats_random(&h, floats, true), **span = malloc(row_count * sizeof *span), *grad[64],
@@ -546,25 +620,44 @@ static void rows_update_check(struct device *device, uint32_t kind, uint32_t lan
         if (optimizer_counts(&o)) memcpy(span[r] + span_floats - 1, &t, sizeof t);
     }
     float *expected = floats_copy(spans, floats);
-    for (uint32_t l = 0; l < lanes; l++) grad[l] = floats_random(&h, grad_floats, false);
+    /* What each lane adds up to, use by use. */
+    float *lane_sum[64];
+    for (uint32_t l = 0; l < lanes; l++) {
+        for (uint32_t use = 0; use < use_count; use++)
+            grad[l * use_count + use] = floats_random(&h, grad_floats, false);
+        lane_sum[l] = floats_copy(grad[l * use_count], grad_floats);
+        for (uint32_t use = 1; use < use_count; use++)
+            for (size_t i = 0; i < grad_floats; i++) lane_sum[l][i] += grad[l * use_count + use][i];
+    }
+    const uint64_t step = 12;
     for (uint32_t r = 0; r < row_count; r++) {
         float *row = expected + (span[r] - spans);
-        uint32_t t = 0;
+        uint32_t t = (uint32_t)step;
         if (optimizer_counts(&o)) {
             memcpy(&t, row + span_floats - 1, sizeof t);
             t++;
             memcpy(row + span_floats - 1, &t, sizeof t);
         }
-        for (uint32_t d = 0; d < dim; d++) sum[d] = lanes_sum((const float *const *)grad, lanes, (size_t)r * dim + d);
+        for (uint32_t d = 0; d < dim; d++)
+            sum[d] = lanes_sum((const float *const *)lane_sum, lanes, (size_t)r * dim + d);
         optimizer_table[kind].update(&o, row, row + dim, sum, dim, 0.25f, t);
     }
-    struct table_update u = {&table, &o, row_count, span, grad, lanes, 0.25f};
+    struct table_update u = {.table = &table,
+                             .optimizer = &o,
+                             .row_count = row_count,
+                             .span = span,
+                             .grad = grad,
+                             .lanes = lanes,
+                             .use_count = use_count,
+                             .scale = 0.25f,
+                             .t = step};
     assert_int_equal(device->vt->update_rows(device, &u), ST_OK);
     for (size_t i = 0; i < floats; i++)
         if (memcmp(&spans[i], &expected[i], sizeof(float)) != 0)
             fail_msg("%s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name, dim,
                      lanes, i % span_floats, (double)spans[i], (double)expected[i]);
-    for (uint32_t l = 0; l < lanes; l++) zeros_check(grad[l], grad_floats), free(grad[l]);
+    for (uint32_t i = 0; i < lanes * use_count; i++) zeros_check(grad[i], grad_floats), free(grad[i]);
+    for (uint32_t l = 0; l < lanes; l++) free(lane_sum[l]);
     free(spans), free(span), free(expected), free(sum);
 }
 
@@ -578,12 +671,15 @@ static void updates__every_optimizer__equal_reference_to_the_bit(void **state)
         if (!isa_runs_here((enum isa)isa)) continue;
         for (size_t m = 0; m < MEMBERS_TRIED; m++) {
             struct device *device;
-            assert_int_equal(cpu_device_open(&device, &h.graph, members_tried[m], isa_names[isa]), ST_OK);
+            assert_int_equal(cpu_device_open(&device, &h.graph, members_tried[m], NULL, isa_names[isa]), ST_OK);
             team_delay_set(cpu_device_team(device), m, 2000);
-            for (uint32_t kind = 0; kind < OPTIMIZER_ID_COUNT; kind++) {
-                for (uint32_t lanes = 1; lanes <= 9; lanes++) params_check(device, kind, lanes, lanes * 1001);
-                for (uint32_t dim = 1; dim <= 33; dim += 4) rows_update_check(device, kind, dim % 7 + 1, dim, 300);
-                rows_update_check(device, kind, 1, 16, 0);
+            for (uint32_t kind = 0; kind <= OPTIMIZER_ID_COUNT; kind++) {
+                struct graph_optimizer o = optimizer_of(kind % OPTIMIZER_ID_COUNT);
+                if (kind == OPTIMIZER_ID_COUNT) o.param[0] = 0.5f; /* sgd again, with power */
+                for (uint32_t lanes = 1; lanes <= 9; lanes++) params_check(device, o, lanes, lanes * 1001);
+                for (uint32_t dim = 1; dim <= 33; dim += 4)
+                    rows_update_check(device, o, dim % 7 + 1, dim % 3 + 1, dim, 300);
+                rows_update_check(device, o, 1, 1, 16, 0);
             }
             device->vt->close(device);
         }
@@ -599,11 +695,11 @@ static void open__unknown_isa__is_refused(void **state)
     struct hand_graph h;
     struct device *device;
     hand_open(&h, 1, 1);
-    assert_int_equal(cpu_device_open(&device, &h.graph, 1, "avx3"), ST_USAGE);
+    assert_int_equal(cpu_device_open(&device, &h.graph, 1, NULL, "avx3"), ST_USAGE);
     assert_null(device);
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         bool runs = isa_runs_here((enum isa)isa);
-        assert_int_equal(cpu_device_open(&device, &h.graph, 1, isa_names[isa]), runs ? ST_OK : ST_USAGE);
+        assert_int_equal(cpu_device_open(&device, &h.graph, 1, NULL, isa_names[isa]), runs ? ST_OK : ST_USAGE);
         if (!runs) continue;
         assert_int_equal(cpu_device_isa(device), isa);
         device->vt->close(device);
@@ -622,6 +718,8 @@ int main(void)
         cmocka_unit_test(sigmoid__odd_rows__equals_reference),
         cmocka_unit_test(tanh__odd_rows__equals_reference),
         cmocka_unit_test(dropout__odd_rows__equals_reference_to_the_bit),
+        cmocka_unit_test(busy__odd_rows__equals_reference_to_the_bit),
+        cmocka_unit_test(batch_norm__odd_shapes__equals_reference_to_the_bit),
         cmocka_unit_test(activations__whole_range__within_six_roundings),
         cmocka_unit_test(concat__some_gradients_wanted__equals_reference_to_the_bit),
         cmocka_unit_test(bce_logits__no_kernel__runs_as_reference),

@@ -6,12 +6,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
+#include <jansson.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <xxhash.h>
 
 #include "tests/engine/model_fixture.h"
 
@@ -19,7 +22,7 @@ static void save_new(const char *path, uint64_t seed, uint64_t row_count)
 {
     struct model model;
     fixture_model(&model, seed, row_count);
-    assert_ok(model_save(&model, NULL, path));
+    assert_ok(fixture_save(&model, path));
     model_close(&model);
 }
 
@@ -86,16 +89,16 @@ static void model_save__same_step__does_not_touch_the_named_files(void **state)
     struct model model;
     const char *path = fixture_path("same_step");
     fixture_model(&model, 3, 5);
-    assert_ok(model_save(&model, NULL, path));
+    assert_ok(fixture_save(&model, path));
     model.param[0] += 1;
-    assert_ok(model_save(&model, NULL, path));
+    assert_ok(fixture_save(&model, path));
     assert_string_equal(fixture_names(path),
                         "dense.30-1.safetensors emb.30-1.rows lock manifest.json side.car.30-1.rows");
     struct model loaded;
     assert_ok(load(&loaded, path));
     fixture_assert_equal(&model, &loaded, NULL);
     model_close(&loaded);
-    assert_ok(model_save(&model, NULL, path));
+    assert_ok(fixture_save(&model, path));
     assert_string_equal(fixture_names(path), "dense.30.safetensors emb.30.rows lock manifest.json side.car.30.rows");
     model_close(&model);
 }
@@ -106,7 +109,8 @@ static void model_save__row_count__saves_rows_below_it(void **state)
     struct model model, loaded;
     const uint64_t row_count[] = {30, 0};
     fixture_model(&model, 1, 50);
-    assert_ok(model_save(&model, row_count, fixture_path("watermark")));
+    assert_ok(model_save(
+        &model, &(struct model_save_options){.path = fixture_path("watermark"), .row_count = row_count}, NULL));
     assert_ok(load(&loaded, fixture_path("watermark")));
     fixture_assert_equal(&model, &loaded, row_count);
     model_close(&loaded);
@@ -130,6 +134,276 @@ static void model_save__equal_models__equal_bytes(void **state)
         assert_memory_equal(a, b, a_bytes);
         free(a);
         free(b);
+    }
+}
+
+static void model_save__bytes__are_those_of_its_files(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"manifest.json", "dense.10.safetensors", "emb.10.rows", "side.car.10.rows"};
+    struct model model;
+    uint64_t bytes, sum_bytes = 0;
+    fixture_model(&model, 1, 20);
+    assert_ok(model_save(&model, &(struct model_save_options){.path = fixture_path("bytes"), .keep = 1}, &bytes));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        struct stat stat_of_file;
+        snprintf(name, sizeof name, "bytes/%s", names[i]);
+        assert_int_equal(stat(fixture_path(name), &stat_of_file), 0);
+        sum_bytes += (uint64_t)stat_of_file.st_size;
+    }
+    assert_int_equal(bytes, sum_bytes);
+    model_close(&model);
+}
+
+/* --- several saves ---------------------------------------------------------------------------- */
+
+/* Saves the fixture's model of that seed, which has done 10 * seed steps. */
+static void save_kept(const char *path, uint64_t seed, uint32_t keep)
+{
+    struct model model;
+    fixture_model(&model, seed, 4 + seed);
+    assert_ok(model_save(&model, &(struct model_save_options){.path = path, .keep = keep}, NULL));
+    model_close(&model);
+}
+
+static void assert_kept(const char *path, const char *manifest, uint64_t seed)
+{
+    char *manifest_path = file_path_join(path, manifest);
+    assert_holds(manifest_path, seed, 4 + seed);
+    free(manifest_path);
+}
+
+/* How many manifests lie there. Every one names files that are there and verify. */
+static int assert_all_whole(const char *path)
+{
+    struct dirent **entries;
+    int count = scandir(path, &entries, NULL, alphasort), manifest_count = 0;
+    assert_true(count > 0);
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name, *end = strrchr(name, '.');
+        if (strncmp(name, "manifest.", 9) == 0 && strcmp(end, ".json") == 0) {
+            struct model loaded;
+            char *manifest_path = file_path_join(path, name);
+            if (load(&loaded, manifest_path) != ST_OK) fail_msg("%s: %s", name, status_message());
+            model_close(&loaded);
+            free(manifest_path);
+            manifest_count++;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return manifest_count;
+}
+
+static void model_save__keep_one__never_leaves_an_older_manifest(void **state)
+{
+    (void)state;
+    const char *path = fixture_path("keep_one");
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        char names[200];
+        save_kept(path, seed, 1);
+        snprintf(names, sizeof names, "dense.%d.safetensors emb.%d.rows lock manifest.json side.car.%d.rows",
+                 (int)seed * 10, (int)seed * 10, (int)seed * 10);
+        assert_string_equal(fixture_names(path), names);
+        assert_kept(path, "manifest.json", seed);
+    }
+}
+
+static void model_save__keep_three__the_last_three_are_whole_by_name(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof path, "%s", fixture_path("keep_three"));
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        save_kept(path, seed, 3);
+        assert_kept(path, "manifest.json", seed);
+        for (uint64_t older = 1; older < seed; older++) {
+            char name[64], file[600];
+            struct stat ignored;
+            snprintf(name, sizeof name, "manifest.%d.json", (int)older * 10);
+            snprintf(file, sizeof file, "%s/%s", path, name);
+            if (older + 2 >= seed)
+                assert_kept(path, name, older);
+            else
+                assert_int_equal(stat(file, &ignored), -1);
+        }
+        assert_int_equal(assert_all_whole(path), seed < 3 ? (int)seed : 3);
+    }
+    assert_string_equal(fixture_names(path),
+                        "dense.60.safetensors dense.70.safetensors dense.80.safetensors emb.60.rows emb.70.rows "
+                        "emb.80.rows lock manifest.60.json manifest.70.json manifest.json side.car.60.rows "
+                        "side.car.70.rows side.car.80.rows");
+}
+
+static void model_save__older_save__is_not_written_again(void **state)
+{
+    (void)state;
+    static const char *const before[] = {"manifest.json", "dense.10.safetensors", "emb.10.rows"},
+                             *const after[] = {"manifest.10.json", "dense.10.safetensors", "emb.10.rows"};
+    char path[512];
+    struct stat stat_before[3], stat_after[3];
+    snprintf(path, sizeof path, "%s", fixture_path("not_again"));
+    save_kept(path, 1, 2);
+    for (int i = 0; i < 3; i++) {
+        char *file = file_path_join(path, before[i]);
+        assert_int_equal(stat(file, &stat_before[i]), 0);
+        free(file);
+    }
+    save_kept(path, 2, 2);
+    for (int i = 0; i < 3; i++) {
+        char *file = file_path_join(path, after[i]);
+        assert_int_equal(stat(file, &stat_after[i]), 0);
+        assert_int_equal(stat_before[i].st_ino, stat_after[i].st_ino);
+        free(file);
+    }
+}
+
+static void model_save__another_keep__is_that_of_the_last_save(void **state)
+{
+    (void)state;
+    const char *path = fixture_path("keeps");
+    for (uint64_t seed = 1; seed <= 4; seed++) save_kept(path, seed, 4);
+    assert_int_equal(assert_all_whole(path), 4);
+    save_kept(path, 5, 2);
+    assert_string_equal(fixture_names(path),
+                        "dense.40.safetensors dense.50.safetensors emb.40.rows emb.50.rows lock manifest.40.json "
+                        "manifest.json side.car.40.rows side.car.50.rows");
+    save_kept(path, 6, 3);
+    assert_int_equal(assert_all_whole(path), 3);
+    save_kept(path, 7, 1);
+    assert_string_equal(fixture_names(path), "dense.70.safetensors emb.70.rows lock manifest.json side.car.70.rows");
+}
+
+static void model_save__same_step_kept__each_save_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    struct model model;
+    const char *path = fixture_path("same_step_kept");
+    fixture_model(&model, 3, 2);
+    float first = model.param[0];
+    for (int i = 0; i < 4; i++) {
+        model.param[0] = first + (float)i;
+        assert_ok(model_save(&model, &(struct model_save_options){.path = path, .keep = 3}, NULL));
+    }
+    assert_string_equal(fixture_names(path),
+                        "dense.30-1.safetensors dense.30-2.safetensors dense.30-3.safetensors emb.30-1.rows "
+                        "emb.30-2.rows emb.30-3.rows lock manifest.30-1.json manifest.30-2.json manifest.json "
+                        "side.car.30-1.rows side.car.30-2.rows side.car.30-3.rows");
+    static const char *const manifests[] = {"manifest.30-1.json", "manifest.30-2.json", "manifest.json"};
+    for (int i = 0; i < 3; i++) {
+        struct model loaded;
+        char *manifest_path = file_path_join(path, manifests[i]);
+        assert_ok(load(&loaded, manifest_path));
+        assert_true(loaded.param[0] == first + (float)(i + 1));
+        model_close(&loaded);
+        free(manifest_path);
+    }
+    model_close(&model);
+}
+
+/* Steps 10, 20, 30; training goes back to 20 and saves at 25: 30 goes when it is the third of the last, not before. */
+static void model_save__went_back__later_steps_stay_until_newer_saves_replace_them(void **state)
+{
+    (void)state;
+    struct model model;
+    const char *path = fixture_path("back");
+    for (uint64_t seed = 1; seed <= 3; seed++) save_kept(path, seed, 3);
+    fixture_model(&model, 0, 0);
+    assert_ok(model_load(&model, fixture_path("back/manifest.20.json")));
+    assert_int_equal(model.progress.step, 20);
+    assert_ok(model_dir_check(&fixture_graph, path));
+    assert_kept(path, "manifest.json", 3);
+    static const struct {
+        uint64_t step;
+        const char *older;
+    } saves[] = {{25, "manifest.20.json manifest.30.json manifest.json"},
+                 {28, "manifest.25.json manifest.30.json manifest.json"},
+                 {30, "manifest.25.json manifest.28.json manifest.json"},
+                 {31, "manifest.28.json manifest.30-1.json manifest.json"}};
+    for (size_t i = 0; i < sizeof saves / sizeof *saves; i++) {
+        struct model newest;
+        model.progress.step = saves[i].step;
+        assert_ok(model_save(&model, &(struct model_save_options){.path = path, .keep = 3}, NULL));
+        const char *names = strstr(fixture_names(path), "manifest.");
+        assert_non_null(names);
+        if (strncmp(names, saves[i].older, strlen(saves[i].older)) != 0)
+            fail_msg("after step %d: %s", (int)saves[i].step, names);
+        assert_int_equal(assert_all_whole(path), 3);
+        assert_ok(load(&newest, path));
+        assert_int_equal(newest.progress.step, saves[i].step);
+        model_close(&newest);
+    }
+    model_close(&model);
+}
+
+static void model_save__older_manifest_damaged__it_and_its_files_stay_fault(void **state)
+{
+    (void)state;
+    const char *path = fixture_path("unreadable");
+    for (uint64_t seed = 1; seed <= 2; seed++) save_kept(path, seed, 3);
+    fixture_write(fixture_path("unreadable/manifest.10.json"), "lost", 4);
+    for (uint64_t seed = 3; seed <= 4; seed++) save_kept(path, seed, 2);
+    assert_string_equal(fixture_names(path),
+                        "dense.10.safetensors dense.30.safetensors dense.40.safetensors emb.10.rows emb.30.rows "
+                        "emb.40.rows lock manifest.10.json manifest.30.json manifest.json side.car.10.rows "
+                        "side.car.30.rows side.car.40.rows");
+    assert_kept(path, "manifest.30.json", 3);
+    assert_kept(path, "manifest.json", 4);
+}
+
+/* A kill between the two names of the newest manifest leaves both; the name may also be taken by something else. */
+static void model_save__second_name_taken__is_given_anyway_crash(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof path, "%s", fixture_path("both_names"));
+    save_kept(path, 1, 2);
+    assert_int_equal(link(fixture_path("both_names/manifest.json"), fixture_path("both_names/manifest.10.json")), 0);
+    save_kept(path, 2, 2);
+    assert_kept(path, "manifest.10.json", 1);
+    assert_kept(path, "manifest.json", 2);
+    assert_int_equal(assert_all_whole(path), 2);
+    fixture_write(fixture_path("both_names/manifest.20.json"), "something else", 14);
+    fixture_write(fixture_path("both_names/manifest.20.json.tmp.77"), "left", 4);
+    save_kept(path, 3, 3);
+    assert_kept(path, "manifest.10.json", 1);
+    assert_kept(path, "manifest.20.json", 2);
+    assert_int_equal(assert_all_whole(path), 3);
+    assert_null(strstr(fixture_names(path), "tmp"));
+    save_kept(path, 4, 1);
+    assert_string_equal(fixture_names(path), "dense.40.safetensors emb.40.rows lock manifest.json side.car.40.rows");
+}
+
+static void model_load__a_manifest_as_path__is_that_save(void **state)
+{
+    (void)state;
+    struct model model;
+    char here[512];
+    const char *path = fixture_path("as_path");
+    for (uint64_t seed = 1; seed <= 3; seed++) save_kept(path, seed, 3);
+    assert_holds(path, 3, 7);
+    assert_holds(fixture_path("as_path/manifest.json"), 3, 7);
+    assert_holds(fixture_path("as_path/manifest.20.json"), 2, 6);
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(path), 0);
+    assert_holds("manifest.10.json", 1, 5);
+    assert_holds(".", 3, 7);
+    assert_int_equal(chdir(here), 0);
+    fixture_model(&model, 0, 0);
+    assert_int_equal(model_load(&model, fixture_path("as_path/manifest.40.json")), ST_INVALID);
+    assert_message("holds no model");
+    assert_int_equal(model_load(&model, fixture_path("as_path/emb.10.rows")), ST_INVALID);
+    assert_message("emb.10.rows: holds no model");
+    assert_int_equal(model_dir_find(fixture_path("as_path/lock")), ST_INVALID);
+    assert_ok(model_dir_find(fixture_path("as_path/manifest.20.json")));
+    model_close(&model);
+    static const char *const of[][2] = {
+        {"a/b/manifest.1.json", "a/b"}, {"manifest.1.json", "."}, {"/manifest.1.json", "/"}, {"a/b", "a/b"}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char *directory = model_dir_of(of[i][0]);
+        assert_string_equal(directory, of[i][1]);
+        free(directory);
     }
 }
 
@@ -261,6 +535,75 @@ static void model_load__missing_file__names_it(void **state)
     model_close(&model);
 }
 
+/* --- versions of the manifest ------------------------------------------------------------------- */
+
+/* Takes a manifest's keys away and gives it another version, and the checksum that then fits. */
+static void manifest_change(const char *path, int version, bool is_old)
+{
+    size_t bytes;
+    char end[64];
+    uint8_t *text = fixture_read(path, &bytes);
+    json_t *json = json_loadb((const char *)text, bytes, 0, NULL), *table;
+    size_t index;
+    assert_non_null(json);
+    json_object_set_new(json, "version", json_integer(version));
+    json_object_del(json, "xxh3");
+    if (is_old) {
+        assert_int_equal(json_object_del(json, "save"), 0);
+        assert_int_equal(json_object_del(json, "text"), 0);
+        assert_int_equal(json_object_del(json_object_get(json, "progress"), "pass_examples"), 0);
+        json_array_foreach(json_object_get(json, "tables"), index, table)
+            assert_int_equal(json_object_del(table, "optimizer"), 0);
+    }
+    char *changed = json_dumps(json, JSON_INDENT(2));
+    size_t kept = strlen(changed) - 2;
+    int end_bytes = snprintf(end, sizeof end, ",\n  \"xxh3\": \"%016" PRIx64 "\"\n}\n", XXH3_64bits(changed, kept));
+    changed = realloc(changed, kept + sizeof end);
+    memcpy(changed + kept, end, (size_t)end_bytes);
+    fixture_write(path, changed, kept + (size_t)end_bytes);
+    free(changed);
+    free(text);
+    json_decref(json);
+}
+
+static void model_load__manifest_of_version_1__same_values(void **state)
+{
+    (void)state;
+    struct model expected, loaded;
+    const char *path = fixture_path("version");
+    save_new(path, 1, 6);
+    manifest_change(fixture_path("version/manifest.json"), 1, true);
+    fixture_model(&expected, 1, 6);
+    expected.progress.pass_examples = 0; /* nobody knew */
+    assert_ok(load(&loaded, path));
+    fixture_assert_equal(&expected, &loaded, NULL);
+    model_close(&loaded);
+    fixture_model(&loaded, 0, 0);
+    assert_ok(model_resume(&loaded, path));
+    model_close(&loaded);
+    /* The next save is of this version, and keeps it. */
+    save_kept(path, 2, 2);
+    assert_ok(load(&loaded, fixture_path("version/manifest.10.json")));
+    fixture_assert_equal(&expected, &loaded, NULL);
+    assert_kept(path, "manifest.json", 2);
+    model_close(&loaded);
+    model_close(&expected);
+}
+
+static void model_load__manifest_of_a_later_version__is_refused(void **state)
+{
+    (void)state;
+    struct model model;
+    save_new(fixture_path("later"), 1, 6);
+    manifest_change(fixture_path("later/manifest.json"), 3, false);
+    assert_int_equal(load(&model, fixture_path("later")), ST_INVALID);
+    assert_message("version 3, where this program reads 1 to 2");
+    manifest_change(fixture_path("later/manifest.json"), 0, false);
+    assert_int_equal(model_load(&model, fixture_path("later")), ST_INVALID);
+    assert_message("version 0");
+    model_close(&model);
+}
+
 /* --- other graphs, other budgets -------------------------------------------------------------- */
 
 static void model_load__another_graph__says_what_differs(void **state)
@@ -339,15 +682,22 @@ static void model_dir_check__anything_else__is_refused_and_untouched(void **stat
     fixture_write(fixture_path("foreign/emb.10.rows"), "x", 1); /* named like ours, but no lock beside it */
     assert_int_equal(model_dir_check(&fixture_graph, fixture_path("foreign")), ST_INVALID);
     assert_message("emb.10.rows");
-    assert_int_equal(model_save(&model, NULL, fixture_path("foreign")), ST_INVALID);
+    assert_int_equal(fixture_save(&model, fixture_path("foreign")), ST_INVALID);
     fixture_write(fixture_path("foreign/lock"), "", 0);
     fixture_write(fixture_path("foreign/thesis.tex"), "x", 1);
-    assert_int_equal(model_save(&model, NULL, fixture_path("foreign")), ST_INVALID);
+    assert_int_equal(fixture_save(&model, fixture_path("foreign")), ST_INVALID);
     assert_message("thesis.tex");
     fixture_write(fixture_path("foreign/manifest.json"), "{\"name\": \"a web page\"}\n", 23);
-    assert_int_equal(model_save(&model, NULL, fixture_path("foreign")), ST_INVALID);
+    assert_int_equal(fixture_save(&model, fixture_path("foreign")), ST_INVALID);
     assert_message("manifest.json");
     assert_string_equal(fixture_names(fixture_path("foreign")), "emb.10.rows lock manifest.json thesis.tex");
+
+    /* Older saves without a newest are not started over. */
+    for (uint64_t seed = 1; seed <= 2; seed++) save_kept(fixture_path("headless"), seed, 2);
+    assert_int_equal(unlink(fixture_path("headless/manifest.json")), 0);
+    assert_int_equal(fixture_save(&model, fixture_path("headless")), ST_INVALID);
+    assert_message("manifest.10.json");
+    assert_kept(fixture_path("headless"), "manifest.10.json", 1);
 
     assert_int_equal(model_dir_check(&fixture_graph, fixture_path("foreign/thesis.tex")), ST_IO);
     assert_int_equal(model_dir_check(&fixture_graph, fixture_path("no/parent")), ST_IO);
@@ -365,7 +715,7 @@ static void model_dir_check__another_graphs_model__is_refused_and_untouched(void
     assert_message("another graph");
     struct model model;
     assert_ok(model_open(&model, &other, FIXTURE_RAM_BYTES));
-    assert_int_equal(model_save(&model, NULL, fixture_path("ours")), ST_MISMATCH);
+    assert_int_equal(fixture_save(&model, fixture_path("ours")), ST_MISMATCH);
     model_close(&model);
     graph_close(&other);
     assert_ok(model_dir_check(&fixture_graph, fixture_path("ours")));
@@ -421,7 +771,7 @@ static void model_save__no_space__keeps_the_old_model_fault(void **state)
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         limit = (struct rlimit){.rlim_cur = limits[i], .rlim_max = unlimited.rlim_max};
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-        status st = model_save(&model, NULL, path);
+        status st = fixture_save(&model, path);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
         if (st == ST_OK) break;
         failure_count++;
@@ -431,17 +781,61 @@ static void model_save__no_space__keeps_the_old_model_fault(void **state)
         assert_holds(path, 1, 6);
     }
     assert_true(failure_count >= 5);
-    assert_ok(model_save(&model, NULL, path));
+    assert_ok(fixture_save(&model, path));
     model_close(&model);
     assert_holds(path, 2, 3000);
 }
 
+static void model_save__no_space_keeping_three__all_three_stay_fault(void **state)
+{
+    (void)state;
+    struct rlimit unlimited, limit;
+    struct model model;
+    const char *path = fixture_path("space_kept");
+    for (uint64_t seed = 1; seed <= 3; seed++) save_kept(path, seed, 3);
+    char names[1024];
+    snprintf(names, sizeof names, "%s", fixture_names(path));
+    fixture_model(&model, 4, 3000);
+    const struct model_save_options options = {.path = path, .keep = 3};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    static const rlim_t limits[] = {0, 1000, 20000, 140000};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        limit = (struct rlimit){.rlim_cur = limits[i], .rlim_max = unlimited.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        status st = model_save(&model, &options, NULL);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+        assert_int_equal(st, ST_IO);
+        assert_string_equal(fixture_names(path), names);
+    }
+    assert_kept(path, "manifest.json", 3);
+    assert_kept(path, "manifest.20.json", 2);
+    assert_kept(path, "manifest.10.json", 1);
+    /* Here only the manifest does not fit: the one before has its second name already, and gives it back. */
+    model_close(&model);
+    fixture_model(&model, 4, 0);
+    model.progress.step = 35;
+    struct stat stat_of_manifest, stat_of_dense;
+    assert_int_equal(stat(fixture_path("space_kept/manifest.json"), &stat_of_manifest), 0);
+    assert_int_equal(stat(fixture_path("space_kept/dense.30.safetensors"), &stat_of_dense), 0);
+    assert_true(stat_of_dense.st_size + 64 < stat_of_manifest.st_size);
+    limit = (struct rlimit){.rlim_cur = (rlim_t)stat_of_dense.st_size + 64, .rlim_max = unlimited.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    status st = model_save(&model, &options, NULL);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
+    assert_int_equal(st, ST_IO);
+    assert_message("manifest.json");
+    assert_string_equal(fixture_names(path), names);
+    assert_kept(path, "manifest.json", 3);
+    model_close(&model);
+}
+
 /* Saves the two models in turn, first the one of that index, until it is killed: at the latest with the test. */
-static void child_save(const struct model models[2], uint64_t first, const char *path)
+static void child_save(const struct model models[2], uint64_t first, const char *path, uint32_t keep)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (uint64_t i = first;; i++) {
-        if (model_save(&models[i % 2], NULL, path) != ST_OK) {
+        if (model_save(&models[i % 2], &(struct model_save_options){.path = path, .keep = keep}, NULL) != ST_OK) {
             fprintf(stderr, "# the child cannot save: %s\n", status_message());
             _exit(1);
         }
@@ -452,7 +846,7 @@ static long nanoseconds_of_save(const struct model *model, const char *path)
 {
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    assert_ok(model_save(model, NULL, path));
+    assert_ok(fixture_save(model, path));
     clock_gettime(CLOCK_MONOTONIC, &end);
     return (end.tv_sec - begin.tv_sec) * 1000000000 + (end.tv_nsec - begin.tv_nsec);
 }
@@ -472,7 +866,7 @@ static void model_save__killed_at_any_moment__a_whole_model_stays_crash(void **s
     for (int i = 0; i < 50; i++) {
         pid_t child = fork();
         assert_true(child >= 0);
-        if (child == 0) child_save(expected, which == 0, path);
+        if (child == 0) child_save(expected, which == 0, path, 1);
         /* Up to a save of each. */
         struct timespec moment = {.tv_nsec = (long)((double)rand() / RAND_MAX * (double)save_ns)};
         nanosleep(&moment, NULL);
@@ -493,12 +887,49 @@ static void model_save__killed_at_any_moment__a_whole_model_stays_crash(void **s
     printf("# of 50 kills, %d left the one model and %d the other\n", seen[0], seen[1]);
     assert_true(seen[0] > 0 && seen[1] > 0);
     /* The next save clears up. */
-    assert_ok(model_save(&expected[0], NULL, path));
+    assert_ok(fixture_save(&expected[0], path));
     int count = 0;
     for (const char *name = fixture_names(path); name; name = strchr(name + 1, ' ')) count++;
     assert_int_equal(count, 5);
     model_close(&expected[0]);
     model_close(&expected[1]);
+}
+
+/* As above, keeping three: after every kill each manifest that is there loads, and the newest is among them. */
+static void model_save__killed_keeping_three__every_manifest_is_whole_crash(void **state)
+{
+    (void)state;
+    struct model models[2];
+    const char *path = fixture_path("killed_kept");
+    fixture_model(&models[0], 1, 40);
+    fixture_model(&models[1], 2, 60);
+    for (uint64_t seed = 1; seed <= 3; seed++) save_kept(path, seed, 3);
+    long save_ns = 2 * (nanoseconds_of_save(&models[1], path) + nanoseconds_of_save(&models[0], path));
+    if (save_ns > 400000000) save_ns = 400000000;
+    srand(2);
+    int seen[8] = {0};
+    for (int i = 0; i < 40; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) child_save(models, 0, path, 3);
+        struct timespec moment = {.tv_nsec = (long)((double)rand() / RAND_MAX * (double)save_ns)};
+        nanosleep(&moment, NULL);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        int count = assert_all_whole(path);
+        /* Three and, before what is too old has gone, one more; and the newest may have its second name already. */
+        assert_in_range(count, 1, 5);
+        seen[count]++;
+    }
+    printf("# of 40 kills, %d left 3 manifests, %d more\n", seen[3], seen[4] + seen[5]);
+    assert_true(seen[3] > 0);
+    for (int i = 0; i < 3; i++) save_kept(path, 1, 3);
+    assert_int_equal(assert_all_whole(path), 3);
+    int count = 1;
+    for (const char *name = fixture_names(path); *name; name++) count += *name == ' ';
+    assert_int_equal(count, 1 + 3 * 4);
+    model_close(&models[0]);
+    model_close(&models[1]);
 }
 
 int main(void)
@@ -511,11 +942,23 @@ int main(void)
         cmocka_unit_test(model_save__same_step__does_not_touch_the_named_files),
         cmocka_unit_test(model_save__row_count__saves_rows_below_it),
         cmocka_unit_test(model_save__equal_models__equal_bytes),
+        cmocka_unit_test(model_save__bytes__are_those_of_its_files),
+        cmocka_unit_test(model_save__keep_one__never_leaves_an_older_manifest),
+        cmocka_unit_test(model_save__keep_three__the_last_three_are_whole_by_name),
+        cmocka_unit_test(model_save__older_save__is_not_written_again),
+        cmocka_unit_test(model_save__another_keep__is_that_of_the_last_save),
+        cmocka_unit_test(model_save__same_step_kept__each_save_has_a_name_of_its_own),
+        cmocka_unit_test(model_save__went_back__later_steps_stay_until_newer_saves_replace_them),
+        cmocka_unit_test(model_save__older_manifest_damaged__it_and_its_files_stay_fault),
+        cmocka_unit_test(model_save__second_name_taken__is_given_anyway_crash),
+        cmocka_unit_test(model_load__a_manifest_as_path__is_that_save),
         cmocka_unit_test(model_load__any_byte_flipped__is_refused_by_name_fault),
         cmocka_unit_test(model_load__any_file_cut_or_longer__is_refused_by_name_fault),
         cmocka_unit_test(model_load__large_rows_flipped__names_the_block_fault),
         cmocka_unit_test(model_load__file_of_another_save__is_refused_fault),
         cmocka_unit_test(model_load__missing_file__names_it),
+        cmocka_unit_test(model_load__manifest_of_version_1__same_values),
+        cmocka_unit_test(model_load__manifest_of_a_later_version__is_refused),
         cmocka_unit_test(model_load__another_graph__says_what_differs),
         cmocka_unit_test(model_load__small_budget__is_full),
         cmocka_unit_test(model_dir_check__new_empty_or_ours__is_claimed),
@@ -523,6 +966,8 @@ int main(void)
         cmocka_unit_test(model_dir_check__another_graphs_model__is_refused_and_untouched),
         cmocka_unit_test(model_dir_check__claimed_by_another_process__is_refused),
         cmocka_unit_test(model_save__no_space__keeps_the_old_model_fault),
+        cmocka_unit_test(model_save__no_space_keeping_three__all_three_stay_fault),
+        cmocka_unit_test(model_save__killed_keeping_three__every_manifest_is_whole_crash),
         cmocka_unit_test(model_save__killed_at_any_moment__a_whole_model_stays_crash),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close) ? 1 : 0;

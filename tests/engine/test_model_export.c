@@ -127,7 +127,7 @@ static void model_export__saved_model_s_directory__is_refused(void **state)
     (void)state;
     struct model model;
     fixture_model(&model, 1, 2);
-    assert_ok(model_save(&model, NULL, fixture_path("saved")));
+    assert_ok(fixture_save(&model, fixture_path("saved")));
     assert_int_equal(model_export(&model, fixture_path("saved"), NULL), ST_INVALID);
     assert_message("saved");
     assert_null(strstr(fixture_names(fixture_path("saved")), "dense.safetensors"));
@@ -162,7 +162,7 @@ static void model_export__unsafe_table_names__stay_apart_and_inside(void **state
         assert_non_null(strstr(expected, files[i]));
         assert_non_null(strstr(expected, "dense.safetensors"));
         strcat(path, "_saved");
-        assert_ok(model_save(&model, NULL, fixture_path(path)));
+        assert_ok(fixture_save(&model, fixture_path(path)));
         struct model loaded;
         assert_ok(model_open(&loaded, &graph, FIXTURE_RAM_BYTES));
         assert_ok(model_load(&loaded, fixture_path(path)));

@@ -7,11 +7,14 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "engine/base/clock.h"
+#include "engine/pipe/cores.h"
 #include "engine/pipe/team.h"
 
 #define PIECES_MAX    4096u
@@ -52,7 +55,7 @@ static void team_run__one_to_eight_members__every_piece_once(void **state)
     static struct job job;
     for (uint32_t members = 1; members <= 8; members++) {
         struct team *team;
-        assert_int_equal(team_open(&team, members, SCRATCH_BYTES), ST_OK);
+        assert_int_equal(team_open(&team, members, SCRATCH_BYTES, NULL), ST_OK);
         assert_int_equal(team_member_count(team), members);
         for (int round = 0; round < 20; round++)
             for (size_t i = 0; i < sizeof piece_counts / sizeof piece_counts[0]; i++)
@@ -67,7 +70,7 @@ static void team_run__members_delayed__every_piece_once(void **state)
     static struct job job;
     for (uint32_t members = 1; members <= 8; members++) {
         struct team *team;
-        assert_int_equal(team_open(&team, members, SCRATCH_BYTES), ST_OK);
+        assert_int_equal(team_open(&team, members, SCRATCH_BYTES, NULL), ST_OK);
         for (uint32_t round = 0; round < 60; round++) {
             /* Longer than the spin, too: members and caller fall asleep in the middle of a run. */
             team_delay_set(team, round, round % 3 == 0 ? 100000 : 3000);
@@ -91,7 +94,7 @@ static void team_run__many_short_runs__lose_and_repeat_nothing(void **state)
     for (uint32_t members = 2; members <= 8; members += 3) {
         struct team *team;
         uint32_t counts[5] = {0}, expected[5] = {0};
-        assert_int_equal(team_open(&team, members, 0), ST_OK);
+        assert_int_equal(team_open(&team, members, 0, NULL), ST_OK);
         for (int run = 0; run < RUNS; run++) {
             uint32_t piece_count = 2 + (uint32_t)run % 4;
             team_run(team, count_piece, counts, piece_count);
@@ -115,7 +118,7 @@ static void team_run__one_long_piece__costs_no_processor_time(void **state)
     (void)state;
     struct team *team;
     struct timespec begin, end;
-    assert_int_equal(team_open(&team, 2, 0), ST_OK);
+    assert_int_equal(team_open(&team, 2, 0, NULL), ST_OK);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
     uint64_t wall_begin = clock_ns();
     for (int i = 0; i < 10; i++) team_run(team, slow_piece, NULL, 2);
@@ -135,17 +138,69 @@ static void team_open__never_run__closes(void **state)
     (void)state;
     for (uint32_t members = 1; members <= 8; members++) {
         struct team *team;
-        assert_int_equal(team_open(&team, members, 64), ST_OK);
+        assert_int_equal(team_open(&team, members, 64, NULL), ST_OK);
         if (members % 2) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         team_close(team);
     }
     team_close(NULL);
 }
 
-static void team_processor_count__here__at_least_one(void **state)
+struct places {
+    _Atomic uint32_t shared_here; /* pieces that ran on the processor of member 1 */
+    int processor;
+};
+static void place_piece(void *context, uint32_t piece, void *scratch)
+{
+    struct places *places = context;
+    cpu_set_t mask;
+    (void)piece, (void)scratch;
+    /* Long enough for the other member to take its share. */
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    if (sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) == 1 && CPU_ISSET(places->processor, &mask))
+        places->shared_here++;
+}
+
+static void team_open__processors__members_are_pinned_and_the_caller_is_not(void **state)
 {
     (void)state;
-    assert_true(team_processor_count() >= 1);
+    struct cores cores;
+    cpu_set_t before, after;
+    struct team *team;
+    cores_allowed(&cores);
+    if (cores.count < 2) skip();
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct places places = {.processor = cores.processor[i]};
+        const int processors[2] = {-1, cores.processor[i]};
+        assert_int_equal(team_open(&team, 2, 0, processors), ST_OK);
+        team_run(team, place_piece, &places, 20);
+        team_close(team);
+        assert_true(places.shared_here > 0 && places.shared_here < 20);
+    }
+    assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
+}
+
+static uint32_t thread_count(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    uint32_t count = 0;
+    assert_non_null(tasks);
+    for (struct dirent *entry; (entry = readdir(tasks)) != NULL;) count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+static void team_open__one_member__starts_no_thread(void **state)
+{
+    (void)state;
+    struct team *team;
+    uint32_t before = thread_count();
+    assert_int_equal(team_open(&team, 1, 64, NULL), ST_OK);
+    assert_int_equal(thread_count(), before);
+    team_close(team);
+    assert_int_equal(team_open(&team, 3, 64, NULL), ST_OK);
+    assert_int_equal(thread_count(), before + 2);
+    team_close(team);
 }
 
 int main(void)
@@ -156,7 +211,8 @@ int main(void)
         cmocka_unit_test(team_run__many_short_runs__lose_and_repeat_nothing),
         cmocka_unit_test(team_run__one_long_piece__costs_no_processor_time),
         cmocka_unit_test(team_open__never_run__closes),
-        cmocka_unit_test(team_processor_count__here__at_least_one),
+        cmocka_unit_test(team_open__processors__members_are_pinned_and_the_caller_is_not),
+        cmocka_unit_test(team_open__one_member__starts_no_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

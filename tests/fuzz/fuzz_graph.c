@@ -31,6 +31,12 @@ static const char *const models[] = {
          "[fc h]\ninput = r\nunits = 2\nactivation = leaky_relu\n[fc y]\ninput = h\nunits = 2\nactivation = "
          "sigmoid\n[fc z]\ninput = y\nunits = 1\nbias = no\n"
          "[loss bce]\ninput = z\n",
+    DATA
+    "[table a]\ndim = 2\n[embedding e]\ntable = a\ninput = C1, C2\n[batch_norm n]\ninput = e\n[embedding f]\ntable = "
+    "a\ninput = C3\n[concat x]\ninput = n, f, dense\n[batch_norm m]\ninput = x\nmomentum = 0.5\n[busy b]\ninput = "
+    "m\nrounds = 2\n"
+    "[fc h]\ninput = b\nunits = 3\n[batch_norm o]\ninput = h\n[relu r]\ninput = o\n[fc z]\ninput = r\nunits = 1\n"
+    "[loss bce]\ninput = z\n",
 };
 #define MODEL_COUNT (sizeof models / sizeof *models)
 

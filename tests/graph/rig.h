@@ -12,12 +12,13 @@
 #include "graph/optimizer.h"
 
 #define RIG_BYTES_MAX     ((uint64_t)8 << 20) /* of the slot, of the parameters, of the rows */
+#define RIG_ROUNDS_MAX    10000               /* of a busy op */
 #define RIG_KEYS_DISTINCT 5                   /* a field's keys are 0 .. 4, so that keys repeat */
 
 struct rig {
     const struct graph *g;
     uint64_t random_state;
-    float *param, *param_grad, **table_grad;
+    float *param, *param_grad, **table_grad; /* table_grad: [lookup_count] */
     uint8_t *slot, *serves;
     struct micro_batch m;
     struct ticket ticket;
@@ -55,6 +56,11 @@ static inline bool rig_fits(const struct graph *g, uint32_t example_count)
     for (uint32_t i = 0; i < g->table_count; i++) {
         uint64_t keys = (uint64_t)g->tables[i].key_count_max * example_count;
         if (keys * g->tables[i].span_floats * sizeof(float) > RIG_BYTES_MAX / g->table_count) return false;
+    }
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        struct busy_attr busy;
+        memcpy(&busy, g->nodes[i].attr, sizeof busy);
+        if (g->nodes[i].op == OP_ID_busy && busy.rounds > RIG_ROUNDS_MAX) return false;
     }
     return (uint64_t)(g->field_count + 1) * example_count * 64 < RIG_BYTES_MAX &&
            (uint64_t)h->key_count_max * example_count * 64 * (g->table_count + 1) < RIG_BYTES_MAX;
@@ -127,7 +133,11 @@ static inline void rig_rows_make(struct rig *r, uint32_t table)
     t->occurrence_begin[t->unique_count] = position_count;
     t->row_count = t->unique_count;
     free(unique_key);
-    r->table_grad[table] = rig_take((size_t)t->unique_count * dim * sizeof(float));
+    uint32_t *lookups = rig_take(g->lookup_count * sizeof *lookups);
+    uint32_t lookup_count = graph_table_lookups(g, table, lookups);
+    for (uint32_t i = 0; i < lookup_count; i++)
+        r->table_grad[lookups[i]] = rig_take((size_t)t->unique_count * dim * sizeof(float));
+    free(lookups);
 }
 
 static inline void rig_views_make(struct rig *r)
@@ -136,13 +146,13 @@ static inline void rig_views_make(struct rig *r)
     for (uint32_t i = 0; i < g->tensor_count; i++) {
         const struct graph_tensor *t = &g->tensors[i];
         struct view *v = &r->tensor[i];
-        *v = (struct view){.rows = r->m.example_count, .cols = t->cols, .stride = t->stride};
+        *v = (struct view){.rows = t->rows ? t->rows : r->m.example_count, .cols = t->cols, .stride = t->stride};
         switch (t->kind) {
         case TENSOR_DENSE: v->data = r->m.dense; break;
         case TENSOR_LABEL: v->data = r->m.label; break;
         case TENSOR_ACTIVATION: v->data = (float *)(void *)(r->slot + t->offset); break;
-        case TENSOR_PARAM: v->data = r->param + t->offset, v->rows = t->rows; break;
-        case TENSOR_PARAM_GRAD: v->data = r->param_grad + t->offset, v->rows = t->rows; break;
+        case TENSOR_PARAM: v->data = r->param + t->offset; break;
+        case TENSOR_PARAM_GRAD: v->data = r->param_grad + t->offset; break;
         default: break;
         }
     }
@@ -156,12 +166,18 @@ static inline void rig_open(struct rig *r, const struct graph *g, uint64_t seed,
     r->param = rig_take(g->header->param_floats * sizeof *r->param);
     r->param_grad = rig_take(g->header->param_floats * sizeof *r->param_grad);
     for (uint64_t i = 0; i < g->header->param_floats; i++) r->param[i] = rig_value(r, 0.7f);
+    /* What starts at ones, variances among them, stays positive. */
+    for (uint32_t i = 0; i < g->tensor_count; i++) {
+        const struct graph_tensor *t = &g->tensors[i];
+        uint64_t count = t->kind == TENSOR_PARAM && t->init == TENSOR_INIT_ONES ? (uint64_t)t->rows * t->cols : 0;
+        for (uint64_t k = 0; k < count; k++) r->param[t->offset + k] += 1;
+    }
     r->slot = rig_take(g->header->slot_bytes);
     r->serves = rig_take(g->field_count);
     rig_input_make(r, example_count);
     r->ticket.table_count = g->table_count;
     r->ticket.table = rig_take(g->table_count * sizeof *r->ticket.table);
-    r->table_grad = rig_take(g->table_count * sizeof *r->table_grad);
+    r->table_grad = rig_take(g->lookup_count * sizeof *r->table_grad);
     for (uint32_t i = 0; i < g->table_count; i++) rig_rows_make(r, i);
     r->tensor = rig_take(g->tensor_count * sizeof *r->tensor);
     rig_views_make(r);
@@ -181,8 +197,8 @@ static inline void rig_close(struct rig *r)
         for (uint32_t u = 0; u < t->unique_count; u++) free(t->span[u]);
         free(t->unique_of), free(t->span), free(t->occurrence_begin), free(t->occurrence), free(t->step_row),
             free(t->row);
-        free(r->table_grad[i]);
     }
+    for (uint32_t i = 0; i < r->g->lookup_count; i++) free(r->table_grad[i]);
     free(r->ticket.table), free(r->table_grad), free(r->tensor), free(r->serves);
     free(r->m.label), free(r->m.dense), free(r->m.key), free(r->m.key_home), free(r->m.key_begin);
     free(r->param), free(r->param_grad), free(r->slot);

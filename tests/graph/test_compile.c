@@ -108,6 +108,18 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {"[train]\noptimizer = adgrad 0.1\n" MODEL, NULL, "adagrad"},
         {"[train]\nlanes = 3\n" MODEL, NULL, "m.cfg:2"},
         {MODEL, "train.batch=100", NULL}, /* fine: micro is chosen */
+        {"[train]\nsync = wsp\nlanes = 2\n" MODEL, NULL, "m.cfg:3: [train] lanes: expected lanes = 1 under sync = wsp"},
+        {"[train]\nsync = asp\nmicro = 64\n" MODEL, NULL,
+         "m.cfg:3: [train] micro: expected micro = batch = 2048 under sync = asp"},
+        {"[train]\nsync = wsp\nbatch = 2000000\n" MODEL, NULL,
+         "m.cfg:3: [train] batch: expected a batch of at most 1048576 examples under sync = wsp"},
+        {"[train]\nsync = wsp\nlanes = 2\n" MODEL, "train.lanes=1", NULL},
+        {"[train]\nmicro = 64\n" MODEL, "train.sync=wsp", "m.cfg:2"},
+        {"[train]\noptimizer = moving_average 0.1\n" MODEL, NULL,
+         "m.cfg:2: [train] optimizer: expected one of sgd adagrad adam"},
+        {HEAD LOOKUP "[batch_norm h]\ninput = e\nmomentum = 1\n" TAIL, NULL, "m.cfg:11: [batch_norm h] momentum"},
+        {HEAD "[batch_norm h]\ninput = sparse\n" TAIL, NULL, "embedding"},
+        {HEAD LOOKUP "[busy h]\ninput = e\nrounds = 100000001\n" TAIL, NULL, "m.cfg:11: [busy h] rounds"},
         {MODEL, "train.micro=300", "multiple"},
         {MODEL, "h.unit=3", "--set"},
         {MODEL, "nosuch.key=3", "--set"},
@@ -138,6 +150,15 @@ static void compile__batch__is_divided_as_asked(void **state)
                  {"train.batch=100", 100, 100, 1},
                  {"train.batch=300", 300, 150, 1},
                  {"train.batch=257", 257, 1, 1}};
+    static const char *const syncs[] = {"[train]\nsync = wsp\n" MODEL,
+                                        "[train]\nsync = asp\nlanes = 1\nmicro = 0\n" MODEL};
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) { /* one micro-batch a step, whatever its size */
+        struct graph g = compiled(syncs[i % 2], cases[i / 2].set);
+        assert_int_equal(g.header->batch, cases[i / 2].batch);
+        assert_int_equal(g.header->micro, cases[i / 2].batch);
+        assert_int_equal(g.header->lanes, 1);
+        graph_close(&g);
+    }
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph g = compiled(MODEL, cases[i].set);
         assert_int_equal(g.header->batch, cases[i].batch);
@@ -202,6 +223,157 @@ static void fuse__output_read_twice__is_left_alone(void **state)
     graph_close(&g);
 }
 
+/* fc ▸ batch_norm ▸ relu: the relu is not the fc's; fc with an activation ▸ batch_norm: the fc does its own slope. */
+static void fuse__batch_norm_between__is_left_alone(void **state)
+{
+    (void)state;
+    struct graph g =
+        compiled(HEAD LOOKUP "[fc z]\ninput = e\nunits = 8\nlayer = l\n[batch_norm n]\ninput = z\nlayer = l\n"
+                             "[relu h]\ninput = n\nlayer = l\n" TAIL,
+                 NULL);
+    assert_int_equal(g.forward_count, 6);
+    assert_int_equal(fc_attr_of(&g, "z").activation, ACT_NONE);
+    assert_int_equal(fc_attr_of(&g, "y").input_activation, ACT_NONE);
+    graph_close(&g);
+    g = compiled(HEAD LOOKUP "[fc z]\ninput = e\nunits = 8\nactivation = tanh\n[batch_norm h]\ninput = z\n" TAIL, NULL);
+    assert_int_equal(fc_attr_of(&g, "z").activation, ACT_TANH);
+    assert_int_equal(fc_attr_of(&g, "z").dout_is_dz, 0);
+    graph_close(&g);
+}
+
+/* --- parameters and their updates ------------------------------------------------------------- */
+
+#define NORMS                                                                                                          \
+    HEAD LOOKUP "[batch_norm n1]\ninput = e\n[fc a]\ninput = n1\nunits = 5\n[batch_norm n2]\ninput = a\n[concat "      \
+                "c]\ninput = n2, "                                                                                     \
+                "dense\n[batch_norm n3]\ninput = c\nmomentum = 0.5\n[busy w]\ninput = n3\nrounds = 1\n[batch_norm "    \
+                "h]\ninput = "                                                                                         \
+                "w\n" TAIL
+
+static const struct graph_tensor *tensor_of(const struct graph *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->tensor_count; i++)
+        if (strcmp(graph_string(g, g->tensors[i].name), name) == 0) return &g->tensors[i];
+    fail_msg("no tensor %s", name);
+    return NULL;
+}
+
+/* What is trained comes first, in one update; then a run of statistics for each change of momentum. */
+static void updates__batch_norms__are_runs_behind_what_is_trained(void **state)
+{
+    (void)state;
+    struct graph g = compiled(NORMS, "train.optimizer=adam 0.01");
+    static const float momentum[] = {0.9f, 0.5f, 0.9f};
+    static const struct {
+        const char *name;
+        uint32_t update;
+    } cases[] = {{"n1.weight", 0}, {"a.bias", 0},      {"y.weight", 0},     {"n1.mean", 1}, {"n1.variance", 1},
+                 {"n2.mean", 1},   {"n2.variance", 1}, {"n3.variance", 2},  {"h.mean", 3},  {"h.variance", 3},
+                 {"h.bias", 0},    {"d.h.mean", 3},    {"d.h.variance", 3}, {"n3.mean", 2}};
+    assert_int_equal(g.update_count, 5);
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct graph_update *u = &g.updates[i];
+        const struct graph_optimizer *o = &g.optimizers[u->optimizer];
+        assert_int_equal(u->table, GRAPH_NONE);
+        assert_int_equal(u->param_offset, offset);
+        assert_true(u->param_count > 0);
+        offset += u->param_count;
+        assert_int_equal(o->kind, i ? OPTIMIZER_ID_moving_average : OPTIMIZER_ID_adam);
+        if (i > 0) assert_true(o->param[0] == momentum[i - 1]);
+    }
+    assert_int_equal(offset, g.header->param_floats);
+    assert_int_equal(g.header->state_floats, 2 * g.updates[0].param_count);
+    assert_int_equal(g.updates[4].table, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(tensor_of(&g, cases[i].name)->update, cases[i].update);
+    /* Saved once a micro-batch, not once an example. */
+    assert_int_equal(tensor_of(&g, "n1.micro_mean")->rows, 1);
+    assert_int_equal(tensor_of(&g, "n1.micro_variance")->rows, 1);
+    graph_close(&g);
+}
+
+static bool node_owns(const struct graph *g, uint32_t begin, uint32_t end, const struct graph_tensor *t)
+{
+    for (uint32_t i = begin; i < end; i++)
+        for (uint32_t k = 0; k < g->nodes[i].param_count; k++)
+            if (&g->tensors[g->args[g->nodes[i].arg_begin + g->nodes[i].input_count + k]] == t) return true;
+    return false;
+}
+
+/* Every cut into three stages: the runs of the stages tile each update, and hold exactly their nodes' parameters. */
+static void params_of_nodes__any_cut__tiles_every_update(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        NORMS, MODEL,
+        HEAD "[embedding h]\ntable = emb\ninput = sparse\n[fc q]\ninput = h\nunits = 1\n[loss bce]\ninput = q\n"};
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        struct graph g = compiled(texts[k], NULL);
+        uint32_t n = g.forward_count;
+        for (uint32_t first = 0; first <= n; first++)
+            for (uint32_t second = first; second <= n; second++)
+                for (uint32_t u = 0; u < g.update_count && g.updates[u].table == GRAPH_NONE; u++) {
+                    const uint32_t cut[] = {0, first, second, n};
+                    uint64_t at = g.updates[u].param_offset;
+                    for (int stage = 0; stage < 3; stage++) {
+                        uint64_t offset, count;
+                        graph_params_of_nodes(&g, cut[stage], cut[stage + 1], u, &offset, &count);
+                        assert_int_equal(offset, at);
+                        for (uint32_t i = 0; i < g.tensor_count; i++) {
+                            const struct graph_tensor *t = &g.tensors[i];
+                            if (t->kind != TENSOR_PARAM || t->update != u) continue;
+                            bool is_in =
+                                t->offset >= offset && t->offset + (uint64_t)t->rows * t->cols <= offset + count;
+                            assert_int_equal(is_in, node_owns(&g, cut[stage], cut[stage + 1], t));
+                        }
+                        at += count;
+                    }
+                    assert_int_equal(at, g.updates[u].param_offset + g.updates[u].param_count);
+                }
+        graph_close(&g);
+    }
+}
+
+static void updates__lookups_only__have_no_parameters(void **state)
+{
+    (void)state;
+    struct graph g = compiled("[data]\nsparse = C1\n[table w]\ndim = 1\n[embedding y]\ntable = w\ninput = sparse\n"
+                              "[loss bce]\ninput = y\n",
+                              NULL);
+    assert_int_equal(g.update_count, 1);
+    assert_int_equal(g.updates[0].table, 0);
+    assert_int_equal(g.header->param_floats, 0);
+    graph_close(&g);
+}
+
+/* One table in two layers: two lookups, which a plan may put into different stages. */
+static void lookups__one_table_in_two_layers__are_numbered_in_order(void **state)
+{
+    (void)state;
+    struct graph g =
+        compiled(HEAD "[table wide]\ndim = 1\n[embedding e]\ntable = emb\ninput = C1, C2\n[fc a]\ninput = e\n"
+                      "units = 3\n[embedding v]\ntable = wide\ninput = sparse\n[embedding f]\ntable = emb\n"
+                      "input = C2..C4\n[concat h]\ninput = a, v, f\n" TAIL,
+                 NULL);
+    uint32_t lookups[3];
+    assert_int_equal(g.lookup_count, 3);
+    assert_int_equal(graph_table_lookups(&g, 0, lookups), 2);
+    assert_int_equal(lookups[0], 0);
+    assert_int_equal(lookups[1], 2);
+    assert_int_equal(graph_table_first_node(&g, 0), 0);
+    assert_int_equal(graph_table_lookups(&g, 1, lookups), 1);
+    assert_int_equal(lookups[0], 1);
+    assert_int_equal(graph_table_first_node(&g, 1), 2);
+    for (uint32_t i = 0, lookup = 0; i < g.forward_count; i++) {
+        struct embed_bag_attr attr;
+        memcpy(&attr, g.nodes[i].attr, sizeof attr);
+        if (g.nodes[i].op == OP_ID_embed_bag) assert_int_equal(attr.lookup, lookup++);
+    }
+    assert_int_not_equal(g.nodes[0].layer, g.nodes[3].layer);
+    graph_close(&g);
+}
+
 static void memory__tensors_alive_together__do_not_overlap(void **state)
 {
     (void)state;
@@ -247,6 +419,11 @@ int main(void)
         cmocka_unit_test(compile__recipe__does_not_change_the_model_hash),
         cmocka_unit_test(fuse__activation_in_the_same_layer__goes_into_the_fc),
         cmocka_unit_test(fuse__output_read_twice__is_left_alone),
+        cmocka_unit_test(fuse__batch_norm_between__is_left_alone),
+        cmocka_unit_test(updates__batch_norms__are_runs_behind_what_is_trained),
+        cmocka_unit_test(params_of_nodes__any_cut__tiles_every_update),
+        cmocka_unit_test(updates__lookups_only__have_no_parameters),
+        cmocka_unit_test(lookups__one_table_in_two_layers__are_numbered_in_order),
         cmocka_unit_test(memory__tensors_alive_together__do_not_overlap),
         cmocka_unit_test(memory__deep_net__needs_less_than_the_sum_of_its_tensors),
     };

@@ -27,7 +27,7 @@
                "5\nactivation = " act "\n" OUT
 #define SEPARATE(act)                                                                                                  \
     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = dense, e\n[" act " h]\ninput = "       \
-                                                                                                 "x\n" OUT
+               "x\n" OUT
 #define SECTION(act) DATA "[fc x]\ninput = dense\nunits = 5\nlayer = a\n[" act " h]\ninput = x\nlayer = a\n" OUT
 #define CHAIN(act)                                                                                                     \
     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 4\nactivation = " act           \
@@ -74,6 +74,17 @@ static const struct gradient_case cases[] = {
      DATA TABLE "[table other]\ndim = 2\n[embedding e1]\ntable = emb\ninput = C1..C3\n[embedding e2]\ntable = "
                 "emb\ninput = C4, C2\npool = max\n"
                 "[embedding e3]\ntable = other\ninput = C2\npool = mean\n[concat h]\ninput = e1, e2, e3\n" OUT},
+    {"gradient__batch_norm__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n[batch_norm n]\ninput = x\n"
+     "[fc a]\ninput = n\nunits = 6\nactivation = tanh\n[batch_norm h]\ninput = a\neps = 0.1\nmomentum = 0.5\n" OUT},
+    /* a: by an activation of its layer, which then cannot be fused, and by a batch_norm between an fc and an activation;
+     * of numeric columns, which have no gradient. */
+    {"gradient__batch_norm_around_activations__equals_central_difference",
+     DATA "[batch_norm i]\ninput = dense\n[fc a]\ninput = i\nunits = 4\nlayer = l\n[relu r]\ninput = a\nlayer = l\n"
+          "[batch_norm n]\ninput = a\n[sigmoid s]\ninput = n\n[concat h]\ninput = r, s, n\n" OUT},
+    {"gradient__busy__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[busy b]\ninput = e\nrounds = 3\n[busy c]\ninput = b\nrounds = 0\n"
+     "[concat h]\ninput = b, c, e\n" OUT},
     {"gradient__deep_and_wide__equals_central_difference",
      DATA TABLE "[table w]\ndim = 1\n[embedding e]\ntable = emb\ninput = sparse\npool = mean\n[embedding wide]\ntable "
                 "= w\ninput = sparse\n"
@@ -133,6 +144,22 @@ static void graph_of(struct graph *g, const char *text)
     if (graph_compile(g, "test.cfg", text, strlen(text), NULL, 0) != ST_OK) fail_msg("%s", status_message());
 }
 
+static bool is_statistic(const struct graph *g, const struct graph_tensor *t)
+{
+    return g->optimizers[g->updates[t->update].optimizer].kind == OPTIMIZER_ID_moving_average;
+}
+
+/* A row's gradient: the sum of what its table's lookups have added up. */
+static float row_gradient(const struct rig *r, uint32_t table, size_t at)
+{
+    uint32_t lookups[8], count = graph_table_lookups(r->g, table, NULL);
+    float sum = 0;
+    assert_true(count <= 8);
+    graph_table_lookups(r->g, table, lookups);
+    for (uint32_t i = 0; i < count; i++) sum += r->table_grad[lookups[i]][at];
+    return sum;
+}
+
 static void gradient__case__equals_central_difference(void **state)
 {
     const struct gradient_case *test = *state;
@@ -147,6 +174,7 @@ static void gradient__case__equals_central_difference(void **state)
         const struct graph_tensor *t = &g.tensors[i];
         if (t->kind != TENSOR_PARAM) continue;
         assert_int_not_equal(t->grad, GRAPH_NONE);
+        if (is_statistic(&g, t)) continue; /* what its backward pass adds is no gradient */
         struct distance sum = {0};
         for (uint64_t k = 0; k < (uint64_t)t->rows * t->cols; k++)
             distance_add(&r, &sum, &r.param[t->offset + k], r.param_grad[t->offset + k]);
@@ -157,7 +185,8 @@ static void gradient__case__equals_central_difference(void **state)
         struct distance sum = {0};
         for (uint32_t u = 0; u < t->unique_count; u++)
             for (uint32_t d = 0; d < g.tables[i].dim; d++)
-                distance_add(&r, &sum, &t->span[u][d], r.table_grad[i][(size_t)t->step_row[u] * g.tables[i].dim + d]);
+                distance_add(&r, &sum, &t->span[u][d],
+                             row_gradient(&r, i, (size_t)t->step_row[u] * g.tables[i].dim + d));
         distance_assert(&sum, graph_string(&g, g.tables[i].name));
     }
     rig_close(&r);
@@ -184,6 +213,80 @@ static void backward__second_micro_batch__adds_to_the_lane(void **state)
     assert_true(fabsf(r.table_grad[0][0] - 2 * row_grad) <= 1e-5f * fabsf(row_grad));
     free(param_grad);
     rig_close(&r);
+    graph_close(&g);
+}
+
+/* The same table looked up by two ops: each adds to sums of its own, which the other leaves alone. */
+static void backward__two_lookups_of_a_table__add_apart(void **state)
+{
+    (void)state;
+    static const char two[] = DATA TABLE "[embedding e1]\ntable = emb\ninput = C1..C2\n[embedding e2]\ntable = emb\n"
+                                         "input = C3, C4\n[concat h]\ninput = e1, e2\n" OUT;
+    struct graph g;
+    struct rig r;
+    graph_of(&g, two);
+    assert_int_equal(g.lookup_count, 2);
+    rig_open(&r, &g, SEED, EXAMPLES);
+    rig_forward(&r);
+    const struct ticket_table *t = &r.ticket.table[0];
+    size_t floats = (size_t)t->unique_count * g.tables[0].dim;
+    float *first = rig_take(floats * sizeof *first);
+    bool is_any[2] = {false, false};
+    for (uint32_t i = g.forward_count; i < g.node_count; i++) {
+        const struct graph_node *n = &g.nodes[g.nodes[i].other];
+        op_table[n->op].backward(&r.context, n);
+        if (strcmp(graph_string(&g, n->name), "e2") == 0) memcpy(first, r.table_grad[1], floats * sizeof *first);
+    }
+    assert_memory_equal(first, r.table_grad[1], floats * sizeof *first);
+    for (uint32_t p = 0; p < r.m.key_count; p++) {
+        uint32_t lookup = r.m.key_home[p] % g.field_count >= 2;
+        const float *other = r.table_grad[!lookup] + (size_t)t->step_row[t->unique_of[p]] * g.tables[0].dim;
+        /* The keys of a field are its own, so a row belongs to one of the two. */
+        for (uint32_t d = 0; d < g.tables[0].dim; d++) {
+            assert_true(other[d] == 0);
+            is_any[lookup] = is_any[lookup] || r.table_grad[lookup][(size_t)t->step_row[t->unique_of[p]] * 3 + d] != 0;
+        }
+    }
+    assert_true(is_any[0] && is_any[1]);
+    free(first);
+    rig_close(&r);
+    graph_close(&g);
+}
+
+/* What the statistics' update sees: two micro-batches of 2 and 6 examples add up to 8 means' worth. */
+static void batch_norm_backward__statistics__are_sums_over_examples(void **state)
+{
+    (void)state;
+    static const char text[] = DATA "[batch_norm h]\ninput = dense\n" OUT;
+    struct graph g;
+    graph_of(&g, text);
+    uint32_t node = 0, args;
+    while (g.nodes[node].op != OP_ID_batch_norm) node++;
+    args = g.nodes[node].arg_begin + g.nodes[node].input_count;
+    double sum[3] = {0}, scatter[3] = {0};
+    float found[2][3] = {{0}};
+    for (uint32_t examples = 2; examples <= 6; examples += 4) {
+        struct rig r;
+        rig_open(&r, &g, SEED + examples, examples);
+        rig_forward(&r);
+        rig_backward(&r);
+        for (uint32_t i = 0; i < 3; i++) {
+            double mean = 0;
+            for (uint32_t b = 0; b < examples; b++)
+                mean += (double)r.m.dense[b * g.header->dense_stride + i] / examples;
+            for (uint32_t b = 0; b < examples; b++)
+                scatter[i] += pow((double)r.m.dense[b * g.header->dense_stride + i] - mean, 2);
+            sum[i] += mean * examples;
+            for (uint32_t k = 0; k < 2; k++)
+                found[k][i] += r.param_grad[g.tensors[g.args[args + BATCH_NORM_MEAN + k]].offset + i];
+        }
+        rig_close(&r);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!(fabs((double)found[0][i] - sum[i]) < 1e-5)) fail_msg("sum %g, expected %g", (double)found[0][i], sum[i]);
+        if (!(fabs((double)found[1][i] - scatter[i]) < 1e-5))
+            fail_msg("rows times variance %g, expected %g", (double)found[1][i], scatter[i]);
+    }
     graph_close(&g);
 }
 
@@ -222,13 +325,16 @@ static void ops_def__every_op__has_a_case(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[CASE_COUNT + 3];
+    struct CMUnitTest tests[CASE_COUNT + 5];
     memset(tests, 0, sizeof tests);
     for (size_t i = 0; i < CASE_COUNT; i++)
         tests[i] = (struct CMUnitTest){cases[i].name, gradient__case__equals_central_difference, NULL, NULL,
                                        (void *)(uintptr_t)&cases[i]};
     tests[CASE_COUNT] = (struct CMUnitTest)cmocka_unit_test(backward__second_micro_batch__adds_to_the_lane);
     tests[CASE_COUNT + 1] = (struct CMUnitTest)cmocka_unit_test(compile_fuse__activation_behind_fc__is_merged);
-    tests[CASE_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(ops_def__every_op__has_a_case);
+    tests[CASE_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(backward__two_lookups_of_a_table__add_apart);
+    tests[CASE_COUNT + 3] =
+        (struct CMUnitTest)cmocka_unit_test(batch_norm_backward__statistics__are_sums_over_examples);
+    tests[CASE_COUNT + 4] = (struct CMUnitTest)cmocka_unit_test(ops_def__every_op__has_a_case);
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

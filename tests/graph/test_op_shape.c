@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <time.h>
 
 #include "tests/graph/rig.h"
 
@@ -148,16 +149,74 @@ static void bce_logits_shape__other_than_one_column__is_refused(void **state)
     shape_of(OP_ID_bce_logits, "", 0, COLS(1), "found 1 inputs");
 }
 
+static void batch_norm_shape__good__gives_weights_statistics_and_single_rows(void **state)
+{
+    (void)state;
+    struct batch_norm_attr attr = {.eps = 1e-5f, .momentum = 0.75f};
+    struct op_shape s = shape_of(OP_ID_batch_norm, &attr, sizeof attr, COLS(9), NULL);
+    static const char *const names[] = {"weight", "bias", "mean", "variance"};
+    assert_int_equal(s.output_cols, 9);
+    assert_int_equal(s.param_count, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_string_equal(s.param[i].name, names[i]);
+        assert_int_equal(s.param[i].rows, 1);
+        assert_int_equal(s.param[i].cols, 9);
+        assert_int_equal(s.param[i].init, i == 0 || i == 3 ? TENSOR_INIT_ONES : INIT_ZEROS);
+        assert_int_equal(s.param[i].is_statistic, i >= 2);
+        if (i >= 2) assert_true(s.param[i].momentum == 0.75f);
+    }
+    assert_int_equal(s.saved_count, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(s.saved[i].cols, 9);
+        assert_int_equal(s.saved[i].type, TENSOR_F32);
+        assert_true(s.saved[i].is_single);
+    }
+}
+
+static void batch_norm_shape__bad__is_refused(void **state)
+{
+    (void)state;
+    static const float bad_eps[] = {0, -1, 1.5f, NAN, INFINITY}, bad_momentum[] = {-0.1f, 1, NAN, INFINITY};
+    struct batch_norm_attr attr = {.eps = 1e-5f, .momentum = 0.9f};
+    shape_of(OP_ID_batch_norm, &attr, sizeof attr, COLS(0), "one input");
+    shape_of(OP_ID_batch_norm, &attr, sizeof attr, COLS(1, 1), "one input");
+    for (size_t i = 0; i < sizeof bad_momentum / sizeof *bad_momentum; i++) {
+        attr.momentum = bad_momentum[i];
+        shape_of(OP_ID_batch_norm, &attr, sizeof attr, COLS(3), "momentum");
+    }
+    attr.momentum = 0.9f;
+    for (size_t i = 0; i < sizeof bad_eps / sizeof *bad_eps; i++) {
+        attr.eps = bad_eps[i];
+        shape_of(OP_ID_batch_norm, &attr, sizeof attr, COLS(3), "eps");
+    }
+}
+
+static void busy_shape__rounds__are_its_cost_and_bounded(void **state)
+{
+    (void)state;
+    struct busy_attr attr = {.rounds = 1000};
+    struct op_shape s = shape_of(OP_ID_busy, &attr, sizeof attr, COLS(9), NULL);
+    assert_int_equal(s.output_cols, 9);
+    assert_int_equal(s.param_count, 0);
+    assert_int_equal(s.flops_forward, 2000);
+    assert_int_equal(s.flops_backward, 2000);
+    attr.rounds = 100000001;
+    shape_of(OP_ID_busy, &attr, sizeof attr, COLS(9), "rounds");
+    attr.rounds = 0;
+    shape_of(OP_ID_busy, &attr, sizeof attr, COLS(0), "one input");
+}
+
 /* --- forward passes with known results -------------------------------------------------------- */
 
 /* A graph of one node, whose input is tensor 0 (and 1) and whose output is the last; every tensor [2, 4] or what the
  * test says. */
+#define SINGLE_TENSORS 8
 struct single {
-    struct graph_tensor tensors[4];
-    uint32_t args[4];
+    struct graph_tensor tensors[SINGLE_TENSORS];
+    uint32_t args[SINGLE_TENSORS];
     struct graph_node node;
     struct graph graph;
-    struct view views[4];
+    struct view views[SINGLE_TENSORS];
     struct micro_batch batch;
     struct op_context context;
 };
@@ -165,7 +224,7 @@ struct single {
 static void single_open(struct single *x, op_id op, const void *attr, size_t attr_bytes, uint32_t input_count)
 {
     memset(x, 0, sizeof *x);
-    for (uint32_t i = 0; i < 4; i++) x->args[i] = i, x->tensors[i].grad = GRAPH_NONE;
+    for (uint32_t i = 0; i < SINGLE_TENSORS; i++) x->args[i] = i, x->tensors[i].grad = GRAPH_NONE;
     x->node = (struct graph_node){.op = op, .other = GRAPH_NONE, .input_count = input_count, .output_count = 1};
     memcpy(x->node.attr, attr, attr_bytes);
     x->graph = (struct graph){.tensors = x->tensors,
@@ -173,7 +232,7 @@ static void single_open(struct single *x, op_id op, const void *attr, size_t att
                               .nodes = &x->node,
                               .node_count = 1,
                               .forward_count = 1,
-                              .tensor_count = 4};
+                              .tensor_count = SINGLE_TENSORS};
     x->context =
         (struct op_context){.graph = &x->graph, .tensor = x->views, .batch = &x->batch, .seed = 1, .training = true};
 }
@@ -319,6 +378,138 @@ static void embed_bag_forward__each_pool__by_hand(void **state)
     }
 }
 
+/* Tensors: 0 in, 1..4 parameters, 5 out, 6 and 7 saved. */
+static void norm_open(struct single *x, float eps, float *in, uint32_t rows, uint32_t cols, float *param[4], float *out,
+                      float *saved[2])
+{
+    struct batch_norm_attr attr = {.eps = eps, .momentum = 0.9f};
+    single_open(x, OP_ID_batch_norm, &attr, sizeof attr, 1);
+    x->node.param_count = 4;
+    x->node.saved_count = 2;
+    x->views[0] = (struct view){in, rows, cols, cols};
+    for (int i = 0; i < 4; i++) x->views[1 + i] = (struct view){param[i], 1, cols, cols};
+    x->views[5] = (struct view){out, rows, cols, cols};
+    for (int i = 0; i < 2; i++) x->views[6 + i] = (struct view){saved[i], 1, cols, cols};
+}
+
+static void near_to(const char *what, double found, double expected, double tolerance)
+{
+    if (!(fabs(found - expected) <= tolerance * (1 + fabs(expected))))
+        fail_msg("%s: expected %.9g, found %.9g", what, expected, found);
+}
+
+/* Columns {1, 3} and {5, 5}: means 2 and 5, variances 1 and 0. */
+static void batch_norm_forward__training__by_hand(void **state)
+{
+    (void)state;
+    float in[] = {1, 5, 3, 5}, weight[] = {4, 7}, bias[] = {10, -1}, mean[] = {99, 99}, variance[] = {99, 99};
+    float out[4], micro_mean[2], micro_variance[2];
+    struct single x;
+    norm_open(&x, 0.5f, in, 2, 2, (float *[]){weight, bias, mean, variance}, out,
+              (float *[]){micro_mean, micro_variance});
+    single_run(&x);
+    assert_true(micro_mean[0] == 2 && micro_mean[1] == 5);
+    assert_true(micro_variance[0] == 1 && micro_variance[1] == 0);
+    near_to("first", (double)out[0], 10 - 4 / sqrt(1.5), 1e-6);
+    near_to("second", (double)out[2], 10 + 4 / sqrt(1.5), 1e-6);
+    assert_true(out[1] == -1 && out[3] == -1);
+    assert_true(mean[0] == 99 && variance[1] == 99); /* the update's to change */
+    /* One example: no variance, the bias is left. */
+    x.views[0].rows = x.views[5].rows = 1;
+    single_run(&x);
+    assert_true(micro_mean[0] == 1 && micro_variance[0] == 0);
+    assert_true(out[0] == 10 && out[1] == -1);
+}
+
+static void batch_norm_forward__evaluation__uses_the_stored_statistics(void **state)
+{
+    (void)state;
+    float in[] = {1, 5, 3, 5}, weight[] = {4, 7}, bias[] = {10, -1}, mean[] = {1, 4}, variance[] = {3.5f, 15.5f};
+    float out[4], micro_mean[2], micro_variance[2];
+    struct single x;
+    norm_open(&x, 0.5f, in, 2, 2, (float *[]){weight, bias, mean, variance}, out,
+              (float *[]){micro_mean, micro_variance});
+    x.context.training = false;
+    single_run(&x);
+    static const float expected[] = {10, 0.75f, 14, 0.75f};
+    for (int i = 0; i < 4; i++) assert_true(out[i] == expected[i]);
+}
+
+/* A mean of a million and deviations of a few hundredths: sums of squares would have no digit left. */
+static void batch_norm_forward__large_mean__keeps_its_digits(void **state)
+{
+    (void)state;
+    enum { ROWS = 1000 };
+    static float in[ROWS], out[ROWS];
+    float weight = 1, bias = 0, mean = 0, variance = 0, micro_mean, micro_variance;
+    double sum = 0, scatter = 0;
+    for (int b = 0; b < ROWS; b++) sum += (double)(in[b] = 1e6f + (float)(b % 7) * 0.0625f);
+    for (int b = 0; b < ROWS; b++) scatter += pow((double)in[b] - sum / ROWS, 2);
+    struct single x;
+    norm_open(&x, 1e-5f, in, ROWS, 1, (float *[]){&weight, &bias, &mean, &variance}, out,
+              (float *[]){&micro_mean, &micro_variance});
+    single_run(&x);
+    near_to("mean", (double)micro_mean, sum / ROWS, 6e-8);
+    assert_true(fabs((double)micro_variance - scatter / ROWS) < 1e-5 * scatter / ROWS);
+}
+
+/* Equal values, whose mean is rounded: the variance is what rounding leaves, and never below zero. */
+static void batch_norm_forward__constant_column__has_no_negative_variance(void **state)
+{
+    (void)state;
+    float in[100], out[100], weight = 1, bias = 0, mean = 0, variance = 0, micro_mean, micro_variance;
+    for (uint32_t rows = 1; rows <= 100; rows++)
+        for (int value = 1; value < 40; value++) {
+            for (uint32_t b = 0; b < rows; b++) in[b] = (float)value * 0.1f;
+            struct single x;
+            norm_open(&x, 1e-5f, in, rows, 1, (float *[]){&weight, &bias, &mean, &variance}, out,
+                      (float *[]){&micro_mean, &micro_variance});
+            single_run(&x);
+            assert_true(micro_mean == in[0]);
+            assert_true(micro_variance >= 0 && micro_variance < 1e-15f);
+        }
+}
+
+/* Copies, also what is not a number. */
+static void busy_forward__any_rounds__copies(void **state)
+{
+    (void)state;
+    static const float in[] = {1, -0.0f, 1e-45f, INFINITY, -3, NAN};
+    for (uint32_t rounds = 0; rounds < 30; rounds += 7) {
+        struct busy_attr attr = {.rounds = rounds};
+        struct single x;
+        float out[6] = {0};
+        single_open(&x, OP_ID_busy, &attr, sizeof attr, 1);
+        x.views[0] = (struct view){(float *)(uintptr_t)in, 2, 3, 3};
+        x.views[1] = (struct view){out, 2, 3, 3};
+        single_run(&x);
+        assert_memory_equal(in, out, sizeof in);
+    }
+}
+
+static double busy_seconds(uint32_t rounds)
+{
+    double least = 1e9;
+    for (int i = 0; i < 5; i++) {
+        struct timespec begin, end;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+        busy_spend(rounds);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+        double seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+        if (seconds < least) least = seconds;
+    }
+    return least;
+}
+
+/* A multiply-add waits for the one before: no processor does one in less than a cycle of 10 GHz. */
+static void busy_spend__rounds__take_their_time(void **state)
+{
+    (void)state;
+    double one = busy_seconds(200000), ten = busy_seconds(2000000);
+    if (!(one > 200000 * 1e-10 && ten > 4 * one))
+        fail_msg("200,000 rounds take %g s, ten times as many %g s", one, ten);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +525,15 @@ int main(void)
         cmocka_unit_test(bce_logits_forward__extreme_logits__are_finite),
         cmocka_unit_test(dropout_forward__training__keeps_and_scales_the_right_share),
         cmocka_unit_test(embed_bag_forward__each_pool__by_hand),
+        cmocka_unit_test(batch_norm_shape__good__gives_weights_statistics_and_single_rows),
+        cmocka_unit_test(batch_norm_shape__bad__is_refused),
+        cmocka_unit_test(busy_shape__rounds__are_its_cost_and_bounded),
+        cmocka_unit_test(batch_norm_forward__training__by_hand),
+        cmocka_unit_test(batch_norm_forward__evaluation__uses_the_stored_statistics),
+        cmocka_unit_test(batch_norm_forward__large_mean__keeps_its_digits),
+        cmocka_unit_test(batch_norm_forward__constant_column__has_no_negative_variance),
+        cmocka_unit_test(busy_forward__any_rounds__copies),
+        cmocka_unit_test(busy_spend__rounds__take_their_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -38,6 +38,34 @@ static void sgd_update__one_step__by_hand(void **state)
     assert_true(weight == 0.5f);
 }
 
+/* sigma / sqrt(t) exactly where the root is exact; without power the learning rate itself, whatever t. */
+static void sgd_rate__power__divides_by_t(void **state)
+{
+    (void)state;
+    struct graph_optimizer constant = parsed("sgd 0.3"), root = parsed("sgd 0.3 power=0.5");
+    assert_true(optimizer_sgd_rate(&constant, 1) == 0.3f && optimizer_sgd_rate(&constant, UINT64_MAX) == 0.3f);
+    assert_true(optimizer_sgd_rate(&root, 1) == 0.3f);
+    assert_true(optimizer_sgd_rate(&root, 4) == 0.3f / 2);
+    assert_true(optimizer_sgd_rate(&root, 1 << 20) == 0.3f / 1024);
+    near((double)optimizer_sgd_rate(&root, 1000003), 0.3 / sqrt(1000003), 1e-7);
+}
+
+/* 0.75 * 2 + 0.25 * 8 * 0.5 = 2.5; what no text may name is still within what a graph may hold. */
+static void moving_average_update__one_step__by_hand(void **state)
+{
+    (void)state;
+    struct graph_optimizer o = optimizer_moving_average(0.75f);
+    assert_int_equal(optimizer_validate(&o), ST_OK);
+    assert_int_equal(optimizer_span_floats(&o, 4), 4);
+    float weight = 2, grad = 8;
+    optimizer_table[o.kind].update(&o, &weight, NULL, &grad, 1, 0.5f, 1);
+    assert_true(weight == 2.5f);
+    o.l2 = 0.1f;
+    assert_int_equal(optimizer_validate(&o), ST_INVALID);
+    o = optimizer_moving_average(1);
+    assert_int_equal(optimizer_validate(&o), ST_INVALID);
+}
+
 /* s = 1 + 9 + 16, twice: g = 3, then 4. */
 static void adagrad_update__two_steps__by_hand(void **state)
 {
@@ -73,7 +101,7 @@ static double reference_step(const struct graph_optimizer *o, double w, double s
     const float *p = o->param;
     g += (double)o->l2 * w;
     switch (o->kind) {
-    case OPTIMIZER_ID_sgd: return w - (double)o->learning_rate * g;
+    case OPTIMIZER_ID_sgd: return w - (double)o->learning_rate * pow(t, -(double)p[0]) * g;
     case OPTIMIZER_ID_adagrad: s[0] += g * g; return w - (double)o->learning_rate * g / (sqrt(s[0]) + (double)p[0]);
     default:
         s[0] = (double)p[0] * s[0] + (1 - (double)p[0]) * g;
@@ -86,8 +114,13 @@ static double reference_step(const struct graph_optimizer *o, double w, double s
 static void optimizer_update__many_steps__follow_the_rule_in_double(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"sgd 0.01", "adagrad 0.05", "adagrad 0.02 initial_accumulator=0.1 eps=1e-6",
-                                        "adam 0.01", "adam 0.003 beta1=0.5 beta2=0.99 eps=1e-4"};
+    static const char *const texts[] = {"sgd 0.01",
+                                        "sgd 0.3 power=0.5",
+                                        "sgd 2 power=1.25",
+                                        "adagrad 0.05",
+                                        "adagrad 0.02 initial_accumulator=0.1 eps=1e-6",
+                                        "adam 0.01",
+                                        "adam 0.003 beta1=0.5 beta2=0.99 eps=1e-4"};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         struct graph_optimizer o = parsed(texts[k]);
         const struct optimizer *rule = &optimizer_table[o.kind];
@@ -159,7 +192,11 @@ static void optimizer_parse__bad_text__says_what_is_wrong(void **state)
         {"adam 0.1 beta1=0.5 beta1=0.6", "twice"},
         {"adam 0.1 beta=0.5", "did you mean beta1"},
         {"adam 0.1 momentum=0.5", "beta1, beta2, eps"},
-        {"sgd 0.1 eps=1", "expected nothing after sgd's learning rate"},
+        {"sgd 0.1 eps=1", "expected a key of sgd (power)"},
+        {"sgd 0.1 power=-1", "power of 0 to 10"},
+        {"moving_average 0.1",
+         "sgd adagrad adam, found \"moving_average\", which is the rule of batch_norm's statistics"},
+        {"moving_avrage 0.1", "expected one of sgd adagrad adam, found"},
         {"adagrad 0.1 eps=0", "eps of"},
         {"adagrad 0.1 eps=1e-400", "eps of"},
         {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa 1",
@@ -198,6 +235,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sgd_update__one_step__by_hand),
+        cmocka_unit_test(sgd_rate__power__divides_by_t),
+        cmocka_unit_test(moving_average_update__one_step__by_hand),
         cmocka_unit_test(adagrad_update__two_steps__by_hand),
         cmocka_unit_test(adam_update__first_step__is_the_learning_rate),
         cmocka_unit_test(optimizer_update__many_steps__follow_the_rule_in_double),

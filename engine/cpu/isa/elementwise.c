@@ -1,5 +1,5 @@
-/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, concat, dropout. Bound by memory (dropout by
- * its random numbers), cut by examples. Only columns of the op are written: its output may be part of a wider row. */
+/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, concat, dropout, busy. Bound by memory (dropout by
+ * its random numbers, busy by what it is told to spend), cut by examples. Only columns of the op are written: its output may be part of a wider row. */
 #include "engine/cpu/isa/act.h"
 #include "engine/cpu/isa/kernels_isa.h"
 
@@ -234,4 +234,45 @@ void KERNEL(dropout_backward_f32)(const struct cpu_work *work, const struct op_c
         dropout_run(work, c, n, &call);
     else
         rows_run(work, activation_piece, &call, call.to.rows);
+}
+
+/* --- busy ------------------------------------------------------------------------------------- */
+
+/* At 1,000 rounds some 10 us: short against what a stage does, long against handing out a piece. */
+#define BUSY_ROWS 4u
+
+static void busy_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct rows_call *call = context;
+    uint32_t begin = piece * BUSY_ROWS, rows = call->from.rows, cols = call->from.cols;
+    uint32_t end = begin + BUSY_ROWS < rows ? begin + BUSY_ROWS : rows;
+    struct busy_attr attr;
+    memcpy(&attr, call->n->attr, sizeof attr);
+    for (uint32_t b = begin; b < end; b++) {
+        const float *from = row_of(call->from, b);
+        float *to = call->to.data != NULL ? row_of(call->to, b) : NULL;
+        if (to != NULL && call->adds)
+            for (uint32_t i = 0; i < cols; i++) to[i] += from[i];
+        else if (to != NULL)
+            memcpy(to, from, cols * sizeof *to);
+        busy_spend(attr.rounds);
+    }
+}
+
+static void busy_run(const struct cpu_work *work, struct rows_call *call)
+{
+    team_run(work->team, busy_piece, call, (call->from.rows + BUSY_ROWS - 1) / BUSY_ROWS);
+}
+
+void KERNEL(busy_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
+{
+    struct rows_call call = {.n = n, .to = op_out(c, n), .from = op_in(c, n, 0)};
+    busy_run(work, &call);
+}
+
+void KERNEL(busy_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
+{
+    struct rows_call call = {.n = n, .to = op_din(c, n, 0), .from = op_dout(c, n), .adds = op_din_adds(c, n, 0)};
+    busy_run(work, &call);
 }

@@ -158,6 +158,6 @@ void KERNEL(embed_bag_backward_f32)(const struct cpu_work *work, const struct op
         return;
     }
     call.out = op_dout(c, n);
-    call.table_grad = c->table_grad[call.attr.table];
+    call.table_grad = c->table_grad[call.attr.lookup];
     team_run(work->team, backward_piece, &call, (call.ticket->unique_count + BACKWARD_UNIQUES - 1) / BACKWARD_UNIQUES);
 }

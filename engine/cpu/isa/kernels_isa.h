@@ -13,6 +13,8 @@ cpu_kernel KERNEL(leaky_relu_forward_f32), KERNEL(leaky_relu_backward_f32);
 cpu_kernel KERNEL(sigmoid_forward_f32), KERNEL(sigmoid_backward_f32);
 cpu_kernel KERNEL(tanh_forward_f32), KERNEL(tanh_backward_f32);
 cpu_kernel KERNEL(dropout_forward_f32), KERNEL(dropout_backward_f32);
+cpu_kernel KERNEL(batch_norm_forward_f32), KERNEL(batch_norm_backward_f32);
+cpu_kernel KERNEL(busy_forward_f32), KERNEL(busy_backward_f32);
 void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_update *update);
 void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_update *update);
 

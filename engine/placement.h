@@ -1,0 +1,58 @@
+/* Who works where: a plan's stages and the cores of this node become workers, each a gang of cores.
+ *
+ *   dedicated     stage 0: k 2, replicas 2    stage 1: k 2    service_cores 1
+ *                 [worker 0] [worker 1]       [worker 2  ]    [service]
+ *   processor          0          1              2     3          4
+ *
+ *   pool          [ worker 0  ] [ worker 1  ] [ worker 2 ] …      each serves every stage of every pipeline
+ *
+ * Every unit of the plan has a core of its own (dedicated) where there are enough of them. Where there are not, the stages share
+ * a pool of all cores, but only if that is asked for: a plan's figures hold for dedicated units alone. */
+#ifndef HETERPS_ENGINE_PLACEMENT_H
+#define HETERPS_ENGINE_PLACEMENT_H
+
+#include "engine/pipe/cores.h"
+#include "sched/plan.h"
+
+#define PLACEMENT_ALL UINT32_MAX /* a worker's pipeline: each of them */
+
+struct placement_worker {
+    uint32_t pipeline;               /* of pipeline_count, or PLACEMENT_ALL                                 */
+    uint32_t stage_begin, stage_end; /* the stages that it serves: one, or all in a pool                    */
+    uint32_t core_count;             /* its gang                                                            */
+    const int *processors;           /* [core_count], or NULL: not pinned                                   */
+};
+
+struct placement {
+    struct placement_worker *worker; /* dedicated: pipeline by pipeline, stage by stage, replica by replica */
+    uint32_t worker_count;
+    uint32_t pipeline_count;
+    bool is_shared;         /* a pool                                                              */
+    uint32_t service_count; /* cores for reading, the store, the wire; 0: these run anywhere       */
+    const int *service;     /* [service_count], or NULL: not pinned                                */
+    /* owns: */
+    void *memory;
+};
+
+/* Places pipeline_count pipelines of the plan's stages on core_count cores: the first of `cores`, in order. Nothing is pinned if a
+ * quota limits the cores, for it counts time and not places, or if core_count is more than there are.
+ *
+ *   dedicated   if pipelines * k of all stages + service cores fit: replica r of a stage is a gang of k / replicas cores that are
+ *               neighbours; service cores come last, and what is left over stays idle
+ *   pool        if they do not and `share` is set: gangs of the widest gang of the plan, or of the greatest smaller width that
+ *               leaves no core over; no service cores
+ *
+ * USAGE: a stage is on a device other than cpu; they do not fit and `share` is not set: with the sum and what to do. MEMORY. Borrows
+ * all; on failure *placement is empty. `graph` is for names in messages. */
+MUST_USE status placement_make(struct placement *placement, const struct plan *plan, const struct graph *graph,
+                               uint32_t pipeline_count, const struct cores *cores, uint32_t core_count, bool share);
+void placement_free(struct placement *placement);
+
+/* Says the placement, a line a stage and one for service cores, or one for the pool:
+ *     "stage 0 (e..x): 2 workers of 1 core on processors 0, 1"
+ *     "3 stages share 2 workers of 1 core on processors 0, 1" */
+typedef void placement_say(void *context, const char *line);
+void placement_tell(const struct placement *placement, const struct plan *plan, const struct graph *graph,
+                    placement_say *say, void *context);
+
+#endif

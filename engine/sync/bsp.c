@@ -1,0 +1,119 @@
+/* Bulk synchronous parallel: a step's micro-batches read the same parameters, their gradients are summed, one update follows.
+ *
+ * A stage's update begins when its last backward pass of the step is done, while stages before it still work; the step closes when
+ * the last stage has updated, and only then is the next one admitted. The stage that is first in the pipeline is the last to begin its
+ * update, so next to nothing is lost by waiting for all. */
+#include "engine/pipeline_internal.h"
+
+#include <stddef.h>
+
+/* No part of an update to take. Far below the greatest number: a worker that is late adds one to it. */
+#define UPDATE_NONE (UINT32_MAX / 2)
+
+/* Makes the stages ready for a step of a full batch. */
+static void step_open(struct pipeline *p, uint64_t step)
+{
+    for (uint32_t s = 0; s < p->stage_count; s++) {
+        /* Relaxed, both: published with the step below. */
+        atomic_store_explicit(&p->stages[s].shared_backward_left, p->micro_count, memory_order_relaxed);
+        atomic_store_explicit(&p->stages[s].shared_update_next, UPDATE_NONE, memory_order_relaxed);
+    }
+    atomic_store_explicit(&p->shared_stages_left, p->stage_count, memory_order_relaxed);
+    p->open = (struct open_step){.step = step};
+    /* Release pairs with the acquire in bsp_admit(): parameters, counts and the cleared gradients of the closed step. */
+    atomic_store_explicit(&p->shared_open_step, step, memory_order_release);
+}
+
+void bsp_begin(struct pipeline *p)
+{
+    if (p->kept) feed_release(p->feed, p->kept);
+    p->kept = NULL;
+    step_open(p, p->model->progress.step);
+}
+
+bool bsp_admit(struct pipeline *p, struct slot *slot)
+{
+    const struct micro_batch *m = &slot->batch;
+    /* Acquire pairs with step_open(). */
+    if (m->step != atomic_load_explicit(&p->shared_open_step, memory_order_acquire)) return false;
+    uint32_t lane = batch_lane_of(graph_batch(p->graph), m->micro_index);
+    for (uint32_t t = 0; t < p->graph->tensor_count; t++)
+        if (p->graph->tensors[t].kind == TENSOR_PARAM_GRAD)
+            slot->tensor[t].data = p->param_grad[lane] + p->graph->tensors[t].offset;
+    if (!m->is_last) return true;
+    p->open = (struct open_step){.step = m->step,
+                                 .epoch = m->epoch,
+                                 .example_count = m->step_example_count,
+                                 .micro_count = m->micro_index + 1,
+                                 .rows = slot->step_rows,
+                                 .last = slot};
+    for (uint32_t t = 0; t < p->graph->table_count; t++) p->row_count[t] = slot->ticket.table[t].row_count;
+    /* A short step: the passes that will not come are taken off. This slot's own is still to come, so nobody meets zero here;
+     * whoever does (acquire) has seen all of the above (release). */
+    for (uint32_t s = 0; s < p->stage_count; s++)
+        atomic_fetch_sub_explicit(&p->stages[s].shared_backward_left, p->micro_count - m->micro_index - 1,
+                                  memory_order_acq_rel);
+    return true;
+}
+
+void bsp_backward_done(struct pipeline *p, struct stage *stage, struct slot *slot)
+{
+    (void)p;
+    bool is_last = slot->batch.is_last; /* read before the step can close and the slot be given back */
+    /* Acquire and release: the last one sees the gradients of all. */
+    uint32_t left = atomic_fetch_sub_explicit(&stage->shared_backward_left, 1, memory_order_acq_rel) - 1;
+    if (left == 0) {
+        /* Relaxed: published by the release of update_next. */
+        atomic_store_explicit(&stage->shared_update_left, stage->update_parts, memory_order_relaxed);
+        atomic_store_explicit(&stage->shared_update_next, 0, memory_order_release);
+        if (stage->update_parts > 1) stage_bell_ring(stage);
+    }
+    if (stage->is_first && !is_last) slot_give(p, slot);
+}
+
+bool bsp_update_take(struct stage *stage, uint32_t *part)
+{
+    /* Acquire pairs with the release above: gradients and the open step are visible. */
+    if (atomic_load_explicit(&stage->shared_update_next, memory_order_acquire) >= stage->update_parts) return false;
+    *part = atomic_fetch_add_explicit(&stage->shared_update_next, 1, memory_order_acquire);
+    return *part < stage->update_parts;
+}
+
+/* The last stage has updated: tells the step, and opens the next one. */
+static void step_close(struct pipeline *p)
+{
+    struct open_step closed = p->open;
+    double loss = 0;
+    for (uint32_t m = 0; m < closed.micro_count; m++) loss += p->loss[m];
+    struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, p->row_count};
+    p->train->step_done(p->train->context, &done);
+    /* Relaxed: whether this or the next step is the last one matters to nobody. */
+    bool is_pause = closed.step + 1 >= p->step_until || atomic_load_explicit(&p->shared_stop, memory_order_relaxed);
+    step_open(p, closed.step + 1);
+    if (is_pause) p->kept = closed.last;
+    /* Release, with what follows: the gate that sees nobody in flight sees the kept slot. */
+    if (is_pause)
+        atomic_fetch_sub_explicit(&p->shared_in_flight, 1, memory_order_release);
+    else
+        slot_give(p, closed.last);
+    stage_bell_ring(&p->stages[0]);
+}
+
+status bsp_update_run(struct worker *w, struct stage *stage, uint32_t part)
+{
+    struct pipeline *p = w->pipeline;
+    struct stage_update update = {.param = p->model->param,
+                                  .state = p->model->state,
+                                  .param_grad = p->param_grad,
+                                  .lanes = p->lanes,
+                                  .rows = p->open.rows,
+                                  .example_count = p->open.example_count,
+                                  .t = p->open.step + 1,
+                                  .part = part,
+                                  .parts = stage->update_parts};
+    TRY(stage_update_run(w, stage, &update));
+    /* Acquire and release, both: the last part sees all parts, the last stage all stages. */
+    if (atomic_fetch_sub_explicit(&stage->shared_update_left, 1, memory_order_acq_rel) != 1) return ST_OK;
+    if (atomic_fetch_sub_explicit(&p->shared_stages_left, 1, memory_order_acq_rel) == 1) step_close(p);
+    return ST_OK;
+}

@@ -1,0 +1,17 @@
+/* When a slot's tensors are in use. Time is the index of a node in the order of execution, forward nodes first; two
+ * activations may share bytes only if their lives do not meet. The compiler places by it (compile_memory.c), and every
+ * graph that is opened is held to it (graph_check.c). */
+#ifndef HETERPS_GRAPH_LIFE_H
+#define HETERPS_GRAPH_LIFE_H
+
+#include "graph/graph.h"
+
+struct life {
+    uint32_t begin, end; /* both included; GRAPH_NONE: no node uses the tensor */
+};
+
+/* Fills lives[tensor_count] from forward nodes and their backward nodes' places, of a graph whose indices hold: of its
+ * header it reads logit_tensor and loss_tensor only, of its tensors `grad`. */
+void lives_measure(const struct graph *g, struct life *lives);
+
+#endif

@@ -1,0 +1,74 @@
+/* The identity that takes time: copies its input, and its gradient back, and spends `rounds` multiply-adds on each example
+ * in each pass, every one waiting for the one before. For measuring pipelines: a stage of such ops takes as long as asked,
+ * whatever its width, and shares itself among a gang by examples. No model needs it. */
+#include "graph/op_rules.h"
+
+#include <string.h>
+
+#define ROUNDS_MAX 100000000
+
+struct busy_keys {
+    uint32_t rounds;
+};
+static const struct cfg_key busy_keys[] = {
+    {"rounds", CFG_U32, "1000", 0, ROUNDS_MAX, "multiply-adds",
+     "spent on an example in each pass, one after another: for measuring pipelines, the output is the input",
+     offsetof(struct busy_keys, rounds), NULL},
+};
+const struct op_keys op_busy_keys = OP_KEYS(busy_keys, struct busy_keys);
+
+static struct busy_attr attr_of(const uint8_t *bytes)
+{
+    struct busy_attr attr;
+    memcpy(&attr, bytes, sizeof attr);
+    return attr;
+}
+
+status op_busy_parse(const struct op_parse *p)
+{
+    const struct busy_keys *keys = p->keys;
+    struct busy_attr attr = {.rounds = keys->rounds};
+    memcpy(p->attr, &attr, sizeof attr);
+    return ST_OK;
+}
+
+status op_busy_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
+{
+    (void)tables, (void)table_count;
+    uint32_t rounds = attr_of(s->attr).rounds;
+    if (rounds > ROUNDS_MAX) FAIL(INVALID, "expected at most %d rounds, found %u", ROUNDS_MAX, rounds);
+    TRY(elementwise_shape(s, 0));
+    s->flops_forward = s->flops_backward = 2 * (uint64_t)rounds;
+    return ST_OK;
+}
+
+void busy_spend(uint32_t rounds)
+{
+    /* Read and written in memory, so that the compiler knows neither the result nor that nobody wants it. */
+    volatile float place = 0;
+    float x = place;
+    for (uint32_t i = 0; i < rounds; i++) x = x * 0.5f + 0.25f; /* towards 0.5, far from denormal numbers */
+    place = x;
+}
+
+void op_busy_forward(const struct op_context *c, const struct graph_node *n)
+{
+    struct view in = op_in(c, n, 0), out = op_out(c, n);
+    uint32_t rounds = attr_of(n->attr).rounds;
+    for (uint32_t b = 0; b < out.rows; b++) {
+        memcpy(view_row(out, b), view_row(in, b), out.cols * sizeof(float));
+        busy_spend(rounds);
+    }
+}
+
+void op_busy_backward(const struct op_context *c, const struct graph_node *n)
+{
+    struct view din = op_din(c, n, 0), dout = op_dout(c, n);
+    uint32_t rounds = attr_of(n->attr).rounds;
+    bool adds = op_din_adds(c, n, 0);
+    for (uint32_t b = 0; b < dout.rows; b++) {
+        for (uint32_t i = 0; i < dout.cols && din.data != NULL; i++)
+            grad_put(&view_row(din, b)[i], view_row(dout, b)[i], adds);
+        busy_spend(rounds);
+    }
+}

@@ -1,0 +1,28 @@
+/* The moving average of a statistic: w = momentum w + (1 - momentum) g, g being the step's mean over examples of what the
+ * backward passes added up (graph/op_batch_norm.c). No gradient, so no l2 and no learning rate. */
+#include "graph/optimizer_rules.h"
+
+enum { MOMENTUM };
+const struct optimizer_param optimizer_moving_average_params[] = {
+    [MOMENTUM] = {"momentum", 0.9f, 0, MOMENTUM_MAX},
+    {0},
+};
+
+struct graph_optimizer optimizer_moving_average(float momentum)
+{
+    return (struct graph_optimizer){.kind = OPTIMIZER_ID_moving_average, .param = {[MOMENTUM] = momentum}};
+}
+
+float optimizer_moving_average_state_init(const struct graph_optimizer *o, uint32_t state)
+{
+    (void)o, (void)state;
+    return 0;
+}
+
+void optimizer_moving_average_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
+                                     size_t count, float scale, uint64_t t)
+{
+    (void)state, (void)t;
+    float momentum = o->param[MOMENTUM];
+    for (size_t i = 0; i < count; i++) weight[i] = momentum * weight[i] + (1 - momentum) * (grad[i] * scale);
+}
