@@ -97,6 +97,8 @@ MUST_USE status model_load(struct model *model, const char *path);
 /* The same to go on training: compares the recipe that it was saved by with the graph's first (engine/recipe.h), which may
  * refuse, or warn. */
 MUST_USE status model_resume(struct model *model, const char *path);
+/* Says early, before any memory is filled, what of that the recipe refuses; and what model_dir_find does. */
+MUST_USE status model_resume_check(const struct graph *graph, const char *path);
 
 /* Writes dense.safetensors (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with
  * "keys" U64 [n] and "vectors" F32 [n, dim], rows sorted by key, into directory `path` (made if absent; not a

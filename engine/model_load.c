@@ -161,3 +161,12 @@ static status load(struct model *model, const char *path, bool to_train)
 status model_load(struct model *model, const char *path) { return load(model, path, false); }
 
 status model_resume(struct model *model, const char *path) { return load(model, path, true); }
+
+status model_resume_check(const struct graph *graph, const char *path)
+{
+    struct model_saved saved;
+    TRY(model_saved_open(&saved, path));
+    status st = recipe_refuse(saved.manifest_path, &saved.manifest, graph);
+    model_saved_close(&saved);
+    return st;
+}

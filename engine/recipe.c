@@ -157,12 +157,8 @@ static status compare(const struct recipe *r, enum round round)
     return ST_OK;
 }
 
-status recipe_check(const char *path, const struct manifest *m, const struct graph *graph)
+static status check(const char *path, const struct manifest *m, const struct graph *graph, bool to_tell)
 {
-    if (m->text == NULL) {
-        log_info("resume   %s does not say by which recipe it was trained: not compared", path);
-        return ST_OK;
-    }
     const struct progress *p = &m->progress;
     struct recipe r = {.path = path,
                        .manifest = m,
@@ -171,14 +167,26 @@ status recipe_check(const char *path, const struct manifest *m, const struct gra
     status st = side_read(&r.saved, path, m->text, m->text_bytes);
     if (st != ST_OK) {
         /* Another version's text may have keys that this one does not know; the values are good all the same. */
-        log_warning("the recipe that the model was saved by cannot be compared: %s", status_message());
+        if (to_tell) log_warning("the recipe that the model was saved by cannot be compared: %s", status_message());
         st = ST_OK;
     } else {
         st = side_read(&r.present, path, graph->text, graph->text_bytes);
         if (st == ST_OK) st = compare(&r, ROUND_REFUSE);
-        if (st == ST_OK) st = compare(&r, ROUND_TELL);
+        if (st == ST_OK && to_tell) st = compare(&r, ROUND_TELL);
     }
     ini_free(&r.saved.ini);
     ini_free(&r.present.ini);
     return st;
+}
+
+status recipe_check(const char *path, const struct manifest *m, const struct graph *graph)
+{
+    if (m->text != NULL) return check(path, m, graph, true);
+    log_info("resume   %s does not say by which recipe it was trained: not compared", path);
+    return ST_OK;
+}
+
+status recipe_refuse(const char *path, const struct manifest *m, const struct graph *graph)
+{
+    return m->text != NULL ? check(path, m, graph, false) : ST_OK;
 }

@@ -14,5 +14,7 @@
 /* INVALID names the key, both values, and how to go on. A save without a text, or whose text this program cannot read, is not
  * compared, which is told. `path` is the manifest's, for messages. */
 MUST_USE status recipe_check(const char *path, const struct manifest *manifest, const struct graph *graph);
+/* The same, but only refuses and tells nothing. */
+MUST_USE status recipe_refuse(const char *path, const struct manifest *manifest, const struct graph *graph);
 
 #endif

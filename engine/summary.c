@@ -13,6 +13,8 @@
 
 /* What is busy from here on is the bottleneck: were it never to wait again, training would be faster by a quarter at most. */
 #define BUSY_SHARE 0.8
+/* The same where the other stages have next to nothing to do. */
+#define LONE_SHARE 0.5
 /* Reading ahead has short pauses of its own, so its thread is seldom busy to the last percent. */
 #define READING_SHARE 0.75
 /* Stages are called equal up to this difference, and a stage has time for another layer from twice as much on. */
@@ -122,6 +124,16 @@ static void stage_sentence(const struct pipeline_figures *f, uint32_t slowest, d
                  percent(stage_shares(f, idle).wait));
 }
 
+/* Whether the busiest stage waits for longer than all that the others do: filling and draining a step takes no more than that, so
+ * it is not what the stage waits for, and its own work stays the longest part. */
+static bool is_lone(const struct pipeline_figures *f, uint32_t slowest, double busy)
+{
+    double others = 0;
+    for (uint32_t s = 0; s < f->stage_count; s++)
+        if (s != slowest) others += stage_shares(f, &f->stage[s]).busy * f->stage[s].worker_count;
+    return f->stage_count > 1 && !f->is_shared && busy >= LONE_SHARE && others < (1 - busy) / 2;
+}
+
 /* The stages are busy, or they are not and reading is not the reason. */
 static void stages_sentence(const struct pipeline_figures *f, const struct reading_shares *r, double computing,
                             char text[SENTENCE_BYTES])
@@ -145,7 +157,7 @@ static void stages_sentence(const struct pipeline_figures *f, const struct readi
             text, SENTENCE_BYTES,
             "computation is the bottleneck: all stages are busy %d%% to %d%% of the time; more cores (k) would help",
             percent(busy_min), percent(shares.busy));
-    } else if (is_busy) {
+    } else if (is_busy || is_lone(f, slowest, computing)) {
         stage_sentence(f, slowest, computing, text);
     } else {
         /* Rounded up, or "no more than" would not be true. */

@@ -16,7 +16,9 @@
  * ts and dur are microseconds, ts since trace_open; tid numbers the threads from 1 in the order of trace_thread. An array and not
  * an object with "traceEvents" in it, because of an array the viewers forgive a missing end: what kill -9 leaves can be looked at.
  *
- * Cost, measured by tests/bench/trace_bench.c on one core of a Xeon at 2.1 GHz: see there. */
+ * Cost, measured by tests/bench/trace_bench.c on one core of an EPYC: a span without --trace 0.6 ns; with it 4 ns, an op and its
+ * reading of the clock 30 ns; and for the main thread 105 ns and 109 bytes of the file for each. At 20 records a micro-batch of 1 ms
+ * that is 0.06 % of the worker and 0.2 % of the core that writes. */
 #ifndef HETERPS_ENGINE_TRACE_H
 #define HETERPS_ENGINE_TRACE_H
 
@@ -78,7 +80,8 @@ void trace_put(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64
                uint32_t micro);
 
 static inline bool trace_is_on(void) { return trace_mine != NULL; }
-/* `name` is kept: a string of the graph, or a literal, that stays until trace_close. Times are of clock_ns, begin_ns <= end_ns. */
+/* `name` is kept until the next trace_drain (or trace_close) that begins afterwards has ended: who frees names, of a graph or of
+ * stages, drains before. Times are of clock_ns, begin_ns <= end_ns. */
 static inline void trace_span(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64_t end_ns, uint64_t step,
                               uint32_t micro)
 {

@@ -90,7 +90,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
-    if (o->resume) TRY(model_dir_find(o->resume)); /* or the check below would make a mistyped directory */
+    if (o->resume) TRY(model_resume_check(&s->graph, o->resume)); /* or the check below would make a mistyped directory */
     if (options.out && !o->dry_run) TRY(model_dir_check(&s->graph, options.out));
     char *command = resume_command(s->graph_path, o, &options);
     options.resume_command = command ? command : "--resume";

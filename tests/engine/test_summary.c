@@ -232,6 +232,23 @@ static void summary_bottleneck__a_stage__says_which_and_who_has_time(void **stat
     assert_bottleneck(&f, "stage h2..bce is the bottleneck: busy 90% of the time; give it more cores (k)");
 }
 
+/* Filling and draining costs no more than the others' work, which is little here. */
+static void summary_bottleneck__others_do_next_to_nothing__the_stage(void **state)
+{
+    (void)state;
+    struct stage_figures stage[] = {stage_of("e..x", 1, 1, 1, 1, 1, 97), stage_of("h1..bce", 1, 1, 20, 30, 10, 40)};
+    struct pipeline_figures f = figures_of(stage, 2);
+    assert_bottleneck(&f, "stage h1..bce is the bottleneck: busy 60% of the time; give it more cores (k), or move a "
+                          "layer to e..x, which waits 97%");
+    stage[0] = stage_of("e..x", 7, 7, 1, 1, 1, 97);
+    assert_bottleneck(&f, "no stage is busy more than 60% of the time: every step fills and drains the pipeline; more "
+                          "micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
+    stage[0] = stage_of("e..x", 1, 1, 0, 0, 0, 100);
+    stage[1] = stage_of("h1..bce", 1, 1, 20, 10, 10, 60);
+    assert_bottleneck(&f, "no stage is busy more than 40% of the time: every step fills and drains the pipeline; more "
+                          "micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
+}
+
 static void summary_bottleneck__replicas__share_of_all_their_time(void **state)
 {
     (void)state;
@@ -481,7 +498,7 @@ static void summary_event__shared_and_stale__fields_of_their_own(void **state)
 static void summary_event__nothing_trained__zeros(void **state)
 {
     (void)state;
-    json_t *event = event_of(&(struct pipeline_figures){0});
+    json_t *event = event_of(&(struct pipeline_figures){.read_ns = 1, .prepare_ns = 1});
     assert_int_equal(json_array_size(json_object_get(event, "stages")), 0);
     ASSERT_NEAR(json_object_get(event, "reading"), "busy", 0);
     assert_string_equal(json_string_value(json_object_get(event, "bottleneck")), "nothing was trained");
@@ -499,6 +516,7 @@ int main(void)
         cmocka_unit_test(summary_print__nothing_trained__nothing),
         cmocka_unit_test(summary_print__more_than_all__is_all),
         cmocka_unit_test(summary_bottleneck__a_stage__says_which_and_who_has_time),
+        cmocka_unit_test(summary_bottleneck__others_do_next_to_nothing__the_stage),
         cmocka_unit_test(summary_bottleneck__replicas__share_of_all_their_time),
         cmocka_unit_test(summary_bottleneck__equal_stages__all_of_them),
         cmocka_unit_test(summary_bottleneck__no_input__reading),
