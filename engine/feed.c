@@ -531,24 +531,6 @@ status feed_result(const struct feed *feed)
     return feed->result == ST_OK ? ST_OK : status_adopt(feed->result, feed->message);
 }
 
-struct next {
-    struct feed *feed;
-    struct slot *slot;
-};
-static bool next_look(void *context)
-{
-    struct next *next = context;
-    return feed_try_next(next->feed, &next->slot) != FEED_EMPTY;
-}
-
-status feed_next(struct feed *feed, struct slot **slot)
-{
-    struct next next = {.feed = feed};
-    bell_await(feed->ready_bell, true, next_look, &next);
-    *slot = next.slot;
-    return next.slot ? ST_OK : feed_result(feed);
-}
-
 void feed_release(struct feed *feed, struct slot *slot)
 {
     store_release(feed->model->store, &slot->ticket);
@@ -617,8 +599,10 @@ static bool thread_end(struct feed *feed)
      * should it come back. Acquire pairs with the release in reader_enter(); release with the acquire in reader_leave(). */
     uint32_t phase = IN_READER;
     if (atomic_compare_exchange_strong_explicit(&feed->shared_phase, &phase, LEFT_BEHIND, memory_order_acq_rel,
-                                                memory_order_relaxed))
+                                                memory_order_relaxed)) {
+        pthread_detach(feed->thread);
         return false;
+    }
     pthread_join(feed->thread, NULL);
     return true;
 }

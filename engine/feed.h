@@ -65,8 +65,8 @@ size_t feed_bytes(const struct feed_options *options);
 /* Opens the reader (a wrong path fails here) and takes all memory, but reads nothing yet. */
 MUST_USE status feed_open(struct feed **feed, const struct feed_options *options);
 /* Lets the feed ring this bell, which must outlive it, whenever feed_try_next may have another answer: after each slot that is
- * ready, when the thread ends, when the feed is interrupted. Before feed_start; without it the feed rings one that only feed_next
- * listens to. */
+ * ready, when the thread ends, when the feed is interrupted. Before feed_start; without it the feed rings one that nobody listens
+ * to. */
 void feed_bell_set(struct feed *feed, struct bell *bell);
 /* Starts the thread, in training behind what `from` says is done; NULL: at the beginning. */
 MUST_USE status feed_start(struct feed *feed, const struct progress *from);
@@ -81,8 +81,6 @@ enum feed_state {
 enum feed_state feed_try_next(struct feed *feed, struct slot **slot);
 /* After FEED_END: what the feed failed with; ST_OK at the end of the data, or if it was interrupted. */
 MUST_USE status feed_result(const struct feed *feed);
-/* Both in one, waiting: the next micro-batch in order, or NULL at the end of the data or of the feed. */
-MUST_USE status feed_next(struct feed *feed, struct slot **slot);
 /* Gives a slot back; any thread. The last slot of a step (batch.is_last) is given back after the step's update: with it go the
  * step's rows. */
 void feed_release(struct feed *feed, struct slot *slot);

@@ -135,13 +135,10 @@ static status run(const char *const *positionals, const void *options_pointer)
         trace_thread("main");
     }
     status st = session_train(positionals[0], o);
-    if (st != ST_OK) {
-        char message[4096];
-        snprintf(message, sizeof message, "%s", status_message());
-        if (trace_close() != ST_OK) log_warning("the trace is cut: %s", status_message());
-        return status_adopt(st, message);
-    }
-    return trace_close();
+    char message[4096];
+    snprintf(message, sizeof message, "%s", status_message());
+    if (trace_close() != ST_OK) log_warning("the trace is cut: %s", status_message());
+    return st == ST_OK ? ST_OK : status_adopt(st, message);
 }
 
 const struct command command_train = {.name = "train",

@@ -426,7 +426,8 @@ void wsp_figures(const struct pipeline *p, struct pipeline_figures *f)
     uint64_t count = 0, local_sum = 0, global_sum = 0;
     f->has_staleness = true;
     f->local_bound = wsp_local_bound(p->in_flight);
-    f->global_bound = p->sync == SYNC_ASP ? UINT64_MAX : wsp_global_bound(p->in_flight, p->clock_distance);
+    if (p->pipeline_count > 1)
+        f->global_bound = p->sync == SYNC_ASP ? UINT64_MAX : wsp_global_bound(p->in_flight, p->clock_distance);
     for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
         const struct wsp_stage *s = &p->wsp->stages[i];
         count += s->forward_count;
