@@ -1,0 +1,66 @@
+#!/bin/sh
+# --init starts from the values of another model: its directory, what was exported of it, or a file made elsewhere.
+. "$(dirname "$0")/lib.sh"
+. tests/e2e/process.sh
+graph=$folder/graph.bin wide=$folder/wide.bin data=$folder/data.tsv test=$folder/test.tsv
+heterps gen criteo --rows 4000 --seed 61 -o "$data" && heterps gen criteo --rows 1000 --skip 4000 --seed 61 -o "$test" &&
+    heterps compile samples/ctrdnn1.cfg -o "$graph" --set store.ram=16MiB --set train.batch=200 &&
+    heterps compile samples/ctrdnn1.cfg -o "$wide" --set store.ram=16MiB --set train.batch=200 --set h2.units=48 &&
+    heterps "$graph" --data "$data" --out "$folder/from" && heterps export "$graph" --model "$folder/from" -o "$folder/exported" || { echo "not ok 1 - fixture"; exit 1; }
+
+logloss_of() { "$HETERPS" eval "$1" --model "$2" --data "$test" --log json </dev/null >"$folder/logloss.log" && event_number eval logloss "$folder/logloss.log"; }
+step_of() { logloss_of "$graph" "$1" >"$folder/logloss" && event_number eval step "$folder/logloss.log"; }
+less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a < b) }'; }
+
+# started INTO GRAPH PATH ARGUMENT...: one step from PATH on, saved as INTO; what was printed is in $folder/err.
+started() {
+    into=$1 started_graph=$2 from=$3
+    shift 3
+    rm -rf "$folder/$into"
+    runs 0 "$HETERPS" "$started_graph" --data "$data" --init "$from" --out "$folder/$into" --set train.steps_max=1 "$@"
+}
+
+# After one step, which is small so that it does not undo anything, the other model's values are better than those of a fresh one.
+directory() {
+    started warm "$graph" "$folder/from" --set train.optimizer='adagrad 1e-5' --set emb.optimizer='adagrad 1e-5' && grep -Eq "^init     from $folder/from: ([0-9]+) of \\1 tensors, [0-9,]+ rows of emb\$" "$folder/err" &&
+        heterps "$graph" --data "$data" --out "$folder/cold" --set train.steps_max=1 --set train.optimizer='adagrad 1e-5' --set emb.optimizer='adagrad 1e-5' && warm=$(logloss_of "$graph" "$folder/warm") && cold=$(logloss_of "$graph" "$folder/cold") &&
+        less "$warm" "$cold" && [ "$(step_of "$folder/warm")" = 1 ] && [ "$(step_of "$folder/from")" = 20 ]
+}
+# With rates of zero a step leaves exactly the other's values.
+exactly() {
+    for from in "$folder/from" "$folder/from/manifest.json" "$folder/exported"; do
+        rm -rf "$folder/exact"
+        head -n 1 "$data" >"$folder/one.tsv"
+        heterps "$graph" --data "$folder/one.tsv" --init "$from" --out "$folder/exact" --set train.optimizer='adagrad 0' --set emb.optimizer='adagrad 0' &&
+            exported "$graph" "$folder/exact" exact && diff -r "$folder/exact.values" "$folder/exported" || { echo "from $from"; return 1; }
+    done
+}
+same_twice() {
+    rm -rf "$folder/a" "$folder/b"
+    heterps "$graph" --data "$data" --init "$folder/from" --out "$folder/a" --threads 1 && heterps "$graph" --data "$data" --init "$folder/from" --out "$folder/b" --threads 3 &&
+        exported "$graph" "$folder/a" a && exported "$graph" "$folder/b" b && same_bytes a b && [ "$(step_of "$folder/a")" = 20 ]
+}
+other_width() {
+    started other "$wide" "$folder/from" && grep -Eq 'initial values: h2.weight \([0-9]+x[0-9]+ there, [0-9]+x48 here\), h2.bias \(1x[0-9]+ there, 1x48 here\)' "$folder/err" &&
+        heterps eval "$wide" --model "$folder/other" --data "$test"
+}
+tensors_file() { # its tensors, and the rows as they begin
+    started file "$graph" "$folder/exported/dense.safetensors" && grep -Eq '([0-9]+) of \1 tensors; initial values: table emb \(absent\)' "$folder/err"
+}
+untouched() { rm -rf "$folder/none" && fails_so "$@" && [ ! -e "$folder/none/manifest.json" ]; }
+damaged() {
+    rm -rf "$folder/broken" && cp -R "$folder/from" "$folder/broken" && printf x | dd of="$(echo "$folder"/broken/emb.*)" bs=1 seek=3000 conv=notrunc 2>/dev/null &&
+        untouched 1 'broken/emb' "$graph" --data "$data" --init "$folder/broken" --out "$folder/none" -q
+}
+check 'a model directory: what it knew is there, and the step is the first' directory
+check 'each kind of source: exactly its values' exactly
+check 'the same start, the same bytes, whatever the threads' same_twice
+check 'another width: what does not fit is named' other_width
+check 'a file of tensors: rows as they begin' tensors_file
+check 'a damaged file is refused by name' damaged
+check 'a path that is not there' untouched 1 'nowhere' "$graph" --data "$data" --init "$folder/nowhere" --out "$folder/none" -q
+check 'a folder of something else' untouched 1 'holds neither a saved model' "$graph" --data "$data" --init samples --out "$folder/none" -q
+check 'more rows than the budget' untouched 1 'rows of table emb, where its budget has room for [0-9]+; raise store.ram' \
+    "$graph" --data "$data" --init "$folder/from" --out "$folder/none" --set store.ram=1MiB --set train.batch=8 -q
+check '--init with --resume' fails_so 2 '(--init.*--resume|--resume.*--init)' "$graph" --data "$data" --init "$folder/from" --resume "$folder/from" -q
+finish
