@@ -264,13 +264,13 @@ static void turn_add(struct feed *feed, uint32_t count)
 /* Around calls of the reader. */
 static void reader_enter(struct feed *feed)
 {
-    /* Release pairs with the acquire in feed_close(): who leaves the thread behind does so after all that it has done before. */
+    /* Release pairs with the acquire in thread_end(): who leaves the thread behind does so after all that it has done before. */
     atomic_store_explicit(&feed->shared_phase, IN_READER, memory_order_release);
 }
 /* Returns whether the thread should go on. */
 static bool reader_leave(struct feed *feed)
 {
-    /* Acquire pairs with feed_close(), and nothing that follows is done before it; release as above. */
+    /* Acquire pairs with thread_end(), and nothing that follows is done before it; release as above. */
     feed->is_left = atomic_exchange_explicit(&feed->shared_phase, AT_WORK, memory_order_acq_rel) == LEFT_BEHIND;
     return !feed->is_left && !is_interrupted(feed);
 }

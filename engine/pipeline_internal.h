@@ -165,7 +165,7 @@ struct pipeline {
     struct open_step open;
     uint64_t *row_count;       /* [table_count]: of the step that closes                                           */
     double *loss;              /* [micro_count] bsp, [slot_count] wsp: sums over examples                          */
-    struct order order;        /* wsp, asp: finished minibatches; forward job: predictions */
+    struct order order;        /* forward job: predictions */
     struct order *turning;     /* [lanes] bsp: from the last stage\'s forward passes into its backward passes */
     uint64_t *sequence;        /* [slot_count]: number of admission; in bsp training, in its lane */
     uint32_t *slot_pipeline;   /* [slot_count]                                                                    */

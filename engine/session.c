@@ -9,9 +9,6 @@
 #include "engine/base/log.h"
 #include "engine/cpu/device.h"
 
-/* What the program takes beside the planned blocks: its image, the C library's heap, stacks, zlib's window. */
-#define PROGRAM_BYTES ((size_t)6 << 20)
-
 status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
 {
     TRY(graph_open(graph, path));
@@ -57,7 +54,7 @@ status session_open(struct session *s, const struct session_options *o)
     cores_allowed(&s->cores);
     s->graph_path = o->graph_path;
     s->threads = o->threads ? o->threads : s->cores.count;
-    memory_note("program", PROGRAM_BYTES);
+    memory_note("program", 0); /* the first part of the plan; how much it is, is known below */
     status st;
     TRY_GOTO(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count), failed);
     TRY_GOTO(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes), failed);
@@ -69,6 +66,7 @@ status session_open(struct session *s, const struct session_options *o)
                s->cores.count);
     log_detail("graph    %s: model %016" PRIx64 ", %u tensors, %u nodes, %zu bytes", o->graph_path,
                s->graph.header->model_hash, s->graph.tensor_count, s->graph.node_count, s->graph.bytes);
+    memory_note("program", memory_program_bytes() + s->graph.bytes);
     return ST_OK;
 failed:
     session_close(s);
@@ -197,10 +195,14 @@ void session_memory_plan(const struct session *s)
 
 status session_memory_check(const struct session *s)
 {
-    size_t planned = memory_planned_bytes(), available = memory_available_bytes() + memory_resident_bytes();
-    if (planned <= available) return ST_OK;
-    char plan[16], have[16], budget[16];
-    FAIL(MEMORY, "the plan needs %s of memory, this process can have %s; lower store.ram (%s of it) or train.batch",
-         cfg_bytes_text(plan, sizeof plan, planned), cfg_bytes_text(have, sizeof have, available),
+    size_t planned = memory_planned_bytes();
+    struct memory_limit limit = memory_limit();
+    if (planned <= limit.room_bytes) return ST_OK;
+    char plan[16], have[16], room[16], budget[16];
+    FAIL(MEMORY,
+         "the plan needs %s of memory, but %s of %s has room for %s; %s, or lower store.ram (%s of the plan), "
+         "train.batch or --threads",
+         cfg_bytes_text(plan, sizeof plan, planned), limit.name, cfg_bytes_text(have, sizeof have, limit.limit_bytes),
+         cfg_bytes_text(room, sizeof room, limit.room_bytes), limit.remedy,
          cfg_bytes_text(budget, sizeof budget, s->settings.store_ram));
 }

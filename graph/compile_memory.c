@@ -59,8 +59,8 @@ static void activations_place(struct compiler *c, struct life *lives, struct pla
     for (uint32_t i = 0; i < c->tensors.count; i++) {
         const struct graph_tensor *t = compiler_tensor(c, i);
         if (t->kind != TENSOR_ACTIVATION || lives[i].begin == GRAPH_NONE) continue; /* fused away */
-        size_t bytes = (size_t)t->stride * graph_activation_rows(&c->header, t) * sizeof(float);
-        placed[count++] = (struct placed){.tensor = i, .life = lives[i], .bytes = arena_bytes(bytes)};
+        placed[count++] =
+            (struct placed){.tensor = i, .life = lives[i], .bytes = arena_bytes(graph_activation_bytes(&c->header, t))};
     }
     qsort(placed, count, sizeof *placed, placed_compare);
     for (uint32_t i = 0; i < count; i++) {

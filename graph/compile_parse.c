@@ -358,8 +358,10 @@ static status statistic_add(struct compiler *c, const struct ini_section *sectio
     struct list *averages = &c->averages;
     if (averages->count == 0 || *LIST_AT(*averages, float, averages->count - 1) != momentum) {
         if (averages->count + 1 == PARAM_UPDATES_MAX)
-            return ini_fail(&c->ini, section, ini_entry_find(section, "momentum"), "momentum changes for the %uth time",
-                            averages->count);
+            return ini_fail(&c->ini, section, ini_entry_find(section, "momentum"),
+                            "expected momentum to change at most %u times from one batch_norm to the next, found one "
+                            "change more; give neighbouring ones the same",
+                            PARAM_UPDATES_MAX - 2);
         float *average = list_add(averages);
         if (average == NULL) return ST_MEMORY;
         *average = momentum;

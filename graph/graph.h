@@ -210,10 +210,18 @@ uint32_t graph_table_first_node(const struct graph *g, uint32_t table);
  * 0: none. The runs of neighbouring ranges of nodes lie side by side, and those of all nodes are the update's. */
 void graph_params_of_nodes(const struct graph *g, uint32_t node_begin, uint32_t node_end, uint32_t update,
                            uint64_t *offset, uint64_t *count);
-/* Rows of an activation for which a slot has room. */
+/* Rows of an activation for which a slot has room, its bytes, and where it ends in the slot. */
 static inline uint32_t graph_activation_rows(const struct graph_header *h, const struct graph_tensor *t)
 {
     return t->rows ? t->rows : h->micro;
+}
+static inline uint64_t graph_activation_bytes(const struct graph_header *h, const struct graph_tensor *t)
+{
+    return (uint64_t)t->stride * graph_activation_rows(h, t) * sizeof(float);
+}
+static inline uint64_t graph_activation_end(const struct graph_header *h, const struct graph_tensor *t)
+{
+    return t->offset + graph_activation_bytes(h, t);
 }
 
 /* Compiles model text. `assignments`: count of "section.key=value" that override it. `path` is for messages.

@@ -234,11 +234,6 @@ static status updates_check(const struct check *c)
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-static uint64_t slot_end(const struct graph *g, const struct graph_tensor *t)
-{
-    return t->offset + (uint64_t)t->stride * graph_activation_rows(g->header, t) * sizeof(float);
-}
-
 static status param_check(const struct check *c, const struct graph_tensor *t)
 {
     TRY(within(c, &t->rows, 1, OP_COLS_MAX, "rows"));
@@ -449,11 +444,11 @@ static status forward_check(struct check *c, const struct graph_node *n)
     TRY(lookup_check(c, n));
     for (uint32_t k = 0; k < count; k++) {
         const struct graph_tensor *t = &g->tensors[args[k]];
-        if (t->kind == TENSOR_ACTIVATION && slot_end(g, t) > g->header->slot_eval_bytes)
+        if (t->kind == TENSOR_ACTIVATION && graph_activation_end(g->header, t) > g->header->slot_eval_bytes)
             return bad(c, &t->offset,
                        "expected a tensor within the %" PRIu64
                        " bytes of a slot in evaluation, found one up to %" PRIu64,
-                       g->header->slot_eval_bytes, slot_end(g, t));
+                       g->header->slot_eval_bytes, graph_activation_end(g->header, t));
     }
     return ST_OK;
 }
@@ -462,9 +457,9 @@ static status forward_check(struct check *c, const struct graph_node *n)
 static status gradient_place_check(const struct check *c, uint32_t tensor)
 {
     const struct graph_tensor *d = &c->g->tensors[c->g->tensors[tensor].grad];
-    if (d->kind == TENSOR_ACTIVATION && slot_end(c->g, d) > c->g->header->slot_bytes)
+    if (d->kind == TENSOR_ACTIVATION && graph_activation_end(c->g->header, d) > c->g->header->slot_bytes)
         return bad(c, &d->offset, "expected a tensor within the %" PRIu64 " bytes of a slot, found one up to %" PRIu64,
-                   c->g->header->slot_bytes, slot_end(c->g, d));
+                   c->g->header->slot_bytes, graph_activation_end(c->g->header, d));
     return ST_OK;
 }
 
@@ -567,117 +562,18 @@ static status nodes_check(struct check *c)
     return ST_OK;
 }
 
-/* --- places in the slot ----------------------------------------------------------------------- */
-
-/* An activation that is in use, and the greatest end of those that are alive, over a range of them in the order of offsets:
- * a binary tree in an array, leaf i at count + i, the parent of i at i / 2. */
-struct places {
-    const struct graph *g;
-    const struct life *lives;
-    uint32_t *by_offset, *by_begin, *by_end; /* [count]: tensors                                */
-    uint32_t *rank;                          /* [tensor_count]: a tensor's place in by_offset   */
-    uint64_t *end_max;                       /* [2 * count]; 0: nobody is alive                 */
-    uint32_t count;
-};
-
-static int by_offset_compare(const void *a, const void *b, void *context)
-{
-    const struct places *p = context;
-    uint64_t x = p->g->tensors[*(const uint32_t *)a].offset, y = p->g->tensors[*(const uint32_t *)b].offset;
-    return (x > y) - (x < y);
-}
-static int by_begin_compare(const void *a, const void *b, void *context)
-{
-    const struct places *p = context;
-    uint32_t x = p->lives[*(const uint32_t *)a].begin, y = p->lives[*(const uint32_t *)b].begin;
-    return (x > y) - (x < y);
-}
-static int by_end_compare(const void *a, const void *b, void *context)
-{
-    const struct places *p = context;
-    uint32_t x = p->lives[*(const uint32_t *)a].end, y = p->lives[*(const uint32_t *)b].end;
-    return (x > y) - (x < y);
-}
-
-static void place_set(struct places *p, uint32_t tensor, uint64_t end)
-{
-    uint32_t i = p->count + p->rank[tensor];
-    p->end_max[i] = end;
-    for (i /= 2; i >= 1; i /= 2)
-        p->end_max[i] = p->end_max[2 * i] > p->end_max[2 * i + 1] ? p->end_max[2 * i] : p->end_max[2 * i + 1];
-}
-
-/* The greatest end of those alive whose offset is below `offset`. */
-static uint64_t place_end_max(const struct places *p, uint64_t offset)
-{
-    uint32_t below_count = 0, above = p->count;
-    while (below_count < above) {
-        uint32_t middle = below_count + (above - below_count) / 2;
-        if (p->g->tensors[p->by_offset[middle]].offset < offset)
-            below_count = middle + 1;
-        else
-            above = middle;
-    }
-    uint64_t end = 0;
-    for (uint32_t left = p->count, right = p->count + below_count; left < right; left /= 2, right /= 2) {
-        if (left & 1) end = p->end_max[left] > end ? p->end_max[left] : end, left++;
-        if (right & 1) right--, end = p->end_max[right] > end ? p->end_max[right] : end;
-    }
-    return end;
-}
-
-/* Goes through time; at each birth asks whether someone alive begins before the new one's end and ends behind its begin. */
-static status places_sweep(const struct check *c, struct places *p)
-{
-    const struct graph *g = c->g;
-    uint32_t dead = 0;
-    for (uint32_t i = 0; i < p->count; i++) {
-        const struct graph_tensor *t = &g->tensors[p->by_begin[i]];
-        const struct life *life = &p->lives[p->by_begin[i]];
-        while (p->lives[p->by_end[dead]].end < life->begin) place_set(p, p->by_end[dead++], 0);
-        if (place_end_max(p, slot_end(g, t)) > t->offset)
-            return bad(c, &t->offset,
-                       "expected tensor %u at a place that is free from node %u to %u, found bytes %" PRIu64
-                       " to %" PRIu64 " of the slot, where another tensor is in use",
-                       p->by_begin[i], life->begin, life->end, t->offset, slot_end(g, t));
-        place_set(p, p->by_begin[i], slot_end(g, t));
-    }
-    return ST_OK;
-}
-
 /* No two activations that are in use at the same time share bytes. */
 static status places_check(const struct check *c)
 {
-    const struct graph *g = c->g;
-    struct life *lives = malloc((size_t)g->tensor_count * sizeof *lives);
-    uint32_t *block = malloc((size_t)g->tensor_count * 4 * sizeof *block);
-    uint64_t *end_max = calloc((size_t)g->tensor_count * 2, sizeof *end_max);
-    status st = ST_OK;
-    if (lives == NULL || block == NULL || end_max == NULL) {
-        st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s: no memory to check the graph", c->path);
-    } else {
-        struct places p = {.g = g,
-                           .lives = lives,
-                           .by_offset = block,
-                           .by_begin = block + g->tensor_count,
-                           .by_end = block + 2 * (size_t)g->tensor_count,
-                           .rank = block + 3 * (size_t)g->tensor_count,
-                           .end_max = end_max};
-        lives_measure(g, lives);
-        for (uint32_t i = 0; i < g->tensor_count; i++)
-            if (g->tensors[i].kind == TENSOR_ACTIVATION && lives[i].begin != GRAPH_NONE) p.by_offset[p.count++] = i;
-        memcpy(p.by_begin, p.by_offset, p.count * sizeof *block);
-        memcpy(p.by_end, p.by_offset, p.count * sizeof *block);
-        qsort_r(p.by_offset, p.count, sizeof *block, by_offset_compare, &p);
-        qsort_r(p.by_begin, p.count, sizeof *block, by_begin_compare, &p);
-        qsort_r(p.by_end, p.count, sizeof *block, by_end_compare, &p);
-        for (uint32_t i = 0; i < p.count; i++) p.rank[p.by_offset[i]] = i;
-        st = places_sweep(c, &p);
-    }
-    free(lives);
-    free(block);
-    free(end_max);
-    return st;
+    struct life life;
+    uint32_t tensor;
+    if (life_collision_find(c->g, &tensor, &life) != ST_OK) FAIL(MEMORY, "%s: no memory to check the graph", c->path);
+    if (tensor == GRAPH_NONE) return ST_OK;
+    const struct graph_tensor *t = &c->g->tensors[tensor];
+    return bad(c, &t->offset,
+               "expected tensor %u at a place that is free from node %u to %u, found bytes %" PRIu64 " to %" PRIu64
+               " of the slot, where another tensor is in use",
+               tensor, life.begin, life.end, t->offset, graph_activation_end(c->g->header, t));
 }
 
 /* --- what follows from the nodes -------------------------------------------------------------- */

@@ -2,6 +2,9 @@
  * forward node's tensors, and what that saved. */
 #include "graph/life.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "graph/op.h"
 
 static void life_use(struct life *lives, uint32_t tensor, uint32_t time)
@@ -38,4 +41,114 @@ void lives_measure(const struct graph *g, struct life *lives)
     /* The engine reads these two when the slot is done. */
     life_use(lives, g->header->logit_tensor, g->node_count - 1);
     life_use(lives, g->header->loss_tensor, g->node_count - 1);
+}
+
+/* --- whether places agree with lives ----------------------------------------------------------- */
+
+/* The activations that nodes use, in three orders, and a search tree for the ends of those that are alive: in an array, leaf i
+ * at count + i being tensor by_offset[i], the parent of i at i / 2 with the greater end of the two. */
+struct places {
+    const struct graph *g;
+    struct life *lives;
+    uint32_t *by_offset, *by_begin, *by_end; /* [count]: tensors                                */
+    uint32_t *rank;                          /* [tensor_count]: a tensor's place in by_offset   */
+    uint64_t *end_max;                       /* [2 * count]; 0: not alive                       */
+    uint32_t count;
+};
+
+static int by_offset_compare(const void *a, const void *b, void *context)
+{
+    const struct places *p = context;
+    uint64_t x = p->g->tensors[*(const uint32_t *)a].offset, y = p->g->tensors[*(const uint32_t *)b].offset;
+    return (x > y) - (x < y);
+}
+static int by_begin_compare(const void *a, const void *b, void *context)
+{
+    const struct places *p = context;
+    uint32_t x = p->lives[*(const uint32_t *)a].begin, y = p->lives[*(const uint32_t *)b].begin;
+    return (x > y) - (x < y);
+}
+static int by_end_compare(const void *a, const void *b, void *context)
+{
+    const struct places *p = context;
+    uint32_t x = p->lives[*(const uint32_t *)a].end, y = p->lives[*(const uint32_t *)b].end;
+    return (x > y) - (x < y);
+}
+
+static void place_set(struct places *p, uint32_t tensor, uint64_t end)
+{
+    uint32_t i = p->count + p->rank[tensor];
+    p->end_max[i] = end;
+    for (i /= 2; i >= 1; i /= 2)
+        p->end_max[i] = p->end_max[2 * i] > p->end_max[2 * i + 1] ? p->end_max[2 * i] : p->end_max[2 * i + 1];
+}
+
+/* The greatest end of those alive whose offset is below `offset`. */
+static uint64_t place_end_max(const struct places *p, uint64_t offset)
+{
+    uint32_t below_count = 0, above = p->count;
+    while (below_count < above) {
+        uint32_t middle = below_count + (above - below_count) / 2;
+        if (p->g->tensors[p->by_offset[middle]].offset < offset)
+            below_count = middle + 1;
+        else
+            above = middle;
+    }
+    uint64_t end = 0;
+    for (uint32_t left = p->count, right = p->count + below_count; left < right; left /= 2, right /= 2) {
+        if (left & 1) end = p->end_max[left] > end ? p->end_max[left] : end, left++;
+        if (right & 1) right--, end = p->end_max[right] > end ? p->end_max[right] : end;
+    }
+    return end;
+}
+
+/* Goes through time; at each birth asks whether someone alive begins before the new one's end and ends behind its begin. */
+static uint32_t collision_find(struct places *p)
+{
+    const struct graph *g = p->g;
+    uint32_t dead = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        uint32_t born = p->by_begin[i];
+        uint64_t end = graph_activation_end(g->header, &g->tensors[born]);
+        while (p->lives[p->by_end[dead]].end < p->lives[born].begin) place_set(p, p->by_end[dead++], 0);
+        if (place_end_max(p, end) > g->tensors[born].offset) return born;
+        place_set(p, born, end);
+    }
+    return GRAPH_NONE;
+}
+
+status life_collision_find(const struct graph *g, uint32_t *tensor, struct life *life)
+{
+    status st = ST_OK;
+    size_t count = g->tensor_count;
+    struct life *lives = calloc(count + 1, sizeof *lives);
+    uint32_t *orders = calloc(4 * count + 1, sizeof *orders);
+    uint64_t *end_max = calloc(2 * count + 1, sizeof *end_max);
+    *tensor = GRAPH_NONE;
+    if (lives == NULL || orders == NULL || end_max == NULL) {
+        st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for the lives of %zu tensors", count);
+    } else {
+        struct places p = {.g = g,
+                           .lives = lives,
+                           .by_offset = orders,
+                           .by_begin = orders + count,
+                           .by_end = orders + 2 * count,
+                           .rank = orders + 3 * count,
+                           .end_max = end_max};
+        lives_measure(g, lives);
+        for (uint32_t i = 0; i < count; i++)
+            if (g->tensors[i].kind == TENSOR_ACTIVATION && lives[i].begin != GRAPH_NONE) p.by_offset[p.count++] = i;
+        memcpy(p.by_begin, p.by_offset, p.count * sizeof *orders);
+        memcpy(p.by_end, p.by_offset, p.count * sizeof *orders);
+        qsort_r(p.by_offset, p.count, sizeof *orders, by_offset_compare, &p);
+        qsort_r(p.by_begin, p.count, sizeof *orders, by_begin_compare, &p);
+        qsort_r(p.by_end, p.count, sizeof *orders, by_end_compare, &p);
+        for (uint32_t i = 0; i < p.count; i++) p.rank[p.by_offset[i]] = i;
+        *tensor = collision_find(&p);
+        if (*tensor != GRAPH_NONE) *life = lives[*tensor];
+    }
+    free(lives);
+    free(orders);
+    free(end_max);
+    return st;
 }

@@ -14,4 +14,8 @@ struct life {
  * header it reads logit_tensor and loss_tensor only, of its tensors `grad`. */
 void lives_measure(const struct graph *g, struct life *lives);
 
+/* Looks for an activation that lies on bytes which another uses during its life: *tensor, and *life; GRAPH_NONE if there is none.
+ * For a graph whose indices hold and whose offsets do not overflow. MEMORY. Cost O(n log n). */
+MUST_USE status life_collision_find(const struct graph *g, uint32_t *tensor, struct life *life);
+
 #endif

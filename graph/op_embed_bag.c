@@ -7,7 +7,8 @@
  *   mean   y = sum of rows * 1/n        drow += dy * 1/n
  *   max    y[d] = max over rows         drow[d] += dy[d] for the first row that has the maximum; its position is saved
  *
- * Backward goes by unique key, and within one by occurrence in example order, so the sum of a row has one order. */
+ * Backward goes by unique key, and within one by occurrence in example order, so the sum of a row has one order. Each op adds to
+ * sums of its own (attr.lookup): two over one table may lie in stages that run at the same time. */
 #include "graph/op_rules.h"
 
 #include <string.h>

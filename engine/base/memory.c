@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@
 static pthread_mutex_t parts_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct memory_part parts[PARTS_MAX];
 static size_t part_count;
+static size_t blocks_bytes; /* by memory_take, and not given back */
 /* The blocks that are out, for memory_part_resident_bytes. Past BLOCKS_MAX of them the rest is not listed. */
 #define BLOCKS_MAX 1024u
 static struct block {
@@ -71,6 +73,8 @@ static size_t block_bytes(size_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
+static struct memory_limit least_left(const char *root);
+
 status memory_take(const char *part, size_t bytes, void **block)
 {
     CHECK(!steady_is_on());
@@ -82,9 +86,12 @@ status memory_take(const char *part, size_t bytes, void **block)
     size_t mapped_bytes = is_huge ? size + HUGE_PAGE_BYTES : size;
     uint8_t *mapped = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) {
-        int map_errno = errno; /* before the look at what is available changes it */
-        FAIL(MEMORY, "%s: %zu bytes of memory: %s (%zu bytes are available)", part, size, strerror(map_errno),
-             memory_available_bytes());
+        int map_errno = errno; /* before the look at the limits changes it */
+        struct memory_limit limit = least_left("/");
+        if (limit.left_bytes >= mapped_bytes)
+            FAIL(MEMORY, "%s: %zu bytes of memory: %s", part, size, strerror(map_errno));
+        FAIL(MEMORY, "%s: %zu bytes of memory: %s: %s of %zu bytes leaves %zu bytes; %s", part, size,
+             strerror(map_errno), limit.name, limit.limit_bytes, limit.left_bytes, limit.remedy);
     }
     uint8_t *begin = mapped;
     if (is_huge) {
@@ -98,6 +105,7 @@ status memory_take(const char *part, size_t bytes, void **block)
     }
     pthread_mutex_lock(&parts_lock);
     part_of(part)->planned_bytes += size;
+    blocks_bytes += size;
     if (block_count < BLOCKS_MAX) blocks[block_count++] = (struct block){begin, size, part};
     pthread_mutex_unlock(&parts_lock);
     *block = begin;
@@ -115,6 +123,7 @@ void memory_give(const char *part, void *block, size_t bytes)
     struct memory_part *of = part_of(part);
     CHECK(of->planned_bytes >= size);
     of->planned_bytes -= size;
+    blocks_bytes -= size;
     for (size_t i = 0; i < block_count; i++)
         if (blocks[i].begin == block) blocks[i] = blocks[--block_count];
     pthread_mutex_unlock(&parts_lock);
@@ -215,74 +224,206 @@ size_t memory_resident_bytes_max(void)
     return (size_t)kib * 1024;
 }
 
+/* --- what the program takes beside its blocks --------------------------------------------------- */
+
+/* What comes after the plan: on the heap a file that is written (a buffer of 256 KiB and a checksum's state), files that
+ * are unpacked (zlib: 40 KiB each), the JSON of a manifest; of the stacks of the main and the reading thread 60 KiB each,
+ * most of it for messages. Measured with samples/ctrdnn1.cfg and ctrdnn.cfg, gzipped data, an evaluation and a save: heap
+ * 324 KiB, stack 56 KiB. */
+#define PROGRAM_LATER_BYTES ((size_t)512 << 10)
+
+/* The linker's: first and last byte of the image. */
+extern const char __executable_start[], _end[];
+
+size_t memory_program_bytes(void)
+{
+    size_t image_bytes = (size_t)((uintptr_t)_end - (uintptr_t)__executable_start);
+    struct mallinfo2 heap = mallinfo2();
+    return block_bytes(image_bytes) + heap.arena + heap.hblkhd + PROGRAM_LATER_BYTES;
+}
+
+/* --- limits -------------------------------------------------------------------------------------- */
+
 static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* The limits that were met so far: the one that leaves least, and the one with the least room for a plan. */
+struct survey {
+    struct memory_limit left, room;
+    size_t resident_bytes, blocks_bytes; /* what the process holds of its plan: touched, and mapped */
+};
+
+/* Adds a limit under which used_bytes of limit_bytes are taken, held_bytes of these by the process's plan. */
+static void survey_add(struct survey *survey, const char *name, const char *group, const char *remedy,
+                       uint64_t limit_bytes, uint64_t used_bytes, uint64_t held_bytes)
+{
+    uint64_t left = limit_bytes - min_u64(limit_bytes, used_bytes);
+    uint64_t room = left + min_u64(held_bytes, UINT64_MAX - left);
+    struct memory_limit limit = {.remedy = remedy, .limit_bytes = limit_bytes, .left_bytes = left, .room_bytes = room};
+    snprintf(limit.name, sizeof limit.name, "%s%s%s", name, group ? " of control group " : "", group ? group : "");
+    if (left < survey->left.left_bytes) survey->left = limit;
+    if (room < survey->room.room_bytes) survey->room = limit;
+}
 
 /* Names of one generation of control groups. */
 struct cgroup_files {
-    const char *mount, *limit, *usage, *cache;
+    const char *file_system, *option; /* as mountinfo names them: the file system, and a word of its options, or NULL */
+    const char *mount;                /* where it is usually mounted                                                */
+    const char *limits[2];            /* least first counts; memory.high is where the kernel begins to throttle     */
+    const char *usage, *cache;
 };
-static const struct cgroup_files cgroup_v1 = {"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+static const struct cgroup_files cgroup_v1 = {"cgroup",
+                                              "memory",
+                                              "/sys/fs/cgroup/memory",
+                                              {"memory.limit_in_bytes", NULL},
+                                              "memory.usage_in_bytes",
                                               "total_inactive_file "};
-static const struct cgroup_files cgroup_v2 = {"sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "};
+static const struct cgroup_files cgroup_v2 = {
+    "cgroup2", NULL, "/sys/fs/cgroup", {"memory.max", "memory.high"}, "memory.current", "inactive_file "};
 
-/* What the group at `group` ("/a/b") and the groups around it leave: limit minus usage, where file pages that the
- * kernel would drop first do not count as used. UINT64_MAX without a limit. In a container the group's path may be the
- * host's and absent here; then the mount itself, which ends the walk, is the container's group. */
-static uint64_t cgroup_available_bytes(const char *root, const struct cgroup_files *files, const char *group)
+/* Whether the comma-separated words of text, up to a character of `ends`, contain word. */
+static bool words_contain(const char *text, const char *ends, const char *word)
 {
-    uint64_t available = UINT64_MAX;
+    const char *end = text + strcspn(text, ends);
+    size_t word_bytes = strlen(word);
+    for (const char *at = text; at < end; at += strcspn(at, ",") + 1) {
+        size_t bytes = min_u64(strcspn(at, ","), (size_t)(end - at));
+        if (bytes == word_bytes && strncmp(at, word, bytes) == 0) return true;
+    }
+    return false;
+}
+
+/* Where that generation is mounted (`mount`), and which group is seen there (`top`; in a container often not "/"). Lines of
+ * mountinfo: "36 35 0:31 /top /mount rw,nosuid shared:7 - cgroup cgroup rw,memory". As usual if it does not say. */
+static void cgroup_mount_find(const char *root, const struct cgroup_files *files, char mount[256], char top[256])
+{
+    char path[4096], text[32768];
+    snprintf(mount, 256, "%s", files->mount);
+    snprintf(top, 256, "/");
+    snprintf(path, sizeof path, "%sproc/self/mountinfo", root);
+    if (!kernel_file_read(path, text, sizeof text)) return;
+    for (char *line = text, *next; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = '\0';
+        const char *kind = strstr(line, " - ");
+        char line_top[256], line_mount[256], file_system[32], options[512];
+        if (!kind || sscanf(line, "%*s %*s %*s %255s %255s", line_top, line_mount) != 2) continue;
+        if (sscanf(kind, " - %31s %*s %511s", file_system, options) != 2) continue;
+        if (strcmp(file_system, files->file_system) != 0) continue;
+        if (files->option && !words_contain(options, "", files->option)) continue;
+        strcpy(mount, line_mount);
+        strcpy(top, line_top);
+        return;
+    }
+}
+
+/* Reads a number of a file of a group; false if there is none: "max" is not a number, and no limit. */
+static bool cgroup_number(const char *root, const char *mount, const char *group, size_t group_bytes, const char *file,
+                          const char *name, uint64_t *value)
+{
     char path[4096], text[8192];
-    size_t group_bytes = strcspn(group, "\n");
+    snprintf(path, sizeof path, "%s%s%.*s/%s", root, mount + 1, (int)group_bytes, group, file);
+    return kernel_file_read(path, text, sizeof text) && kernel_number_find(text, name, value);
+}
+
+/* The limits of the group at `group` ("/a/b\n…") and of the groups around it. File pages that the kernel would drop first
+ * do not count as used. In a container the group's path may be the host's and absent here; then the mount itself, which
+ * ends the walk, is the container's group. */
+static void cgroup_survey(struct survey *survey, const char *root, const struct cgroup_files *files, const char *group)
+{
+    char mount[256], top[256];
+    cgroup_mount_find(root, files, mount, top);
+    size_t group_bytes = strcspn(group, "\n"), top_bytes = strlen(top);
+    bool is_below_top = top_bytes > 1 && group_bytes >= top_bytes && strncmp(group, top, top_bytes) == 0 &&
+                        (group_bytes == top_bytes || group[top_bytes] == '/');
+    if (is_below_top) group += top_bytes, group_bytes -= top_bytes;
     for (;;) {
         while (group_bytes > 0 && group[group_bytes - 1] == '/') group_bytes--;
-        uint64_t limit = 0, usage = 0, cache = 0;
-        snprintf(path, sizeof path, "%s%s%.*s/%s", root, files->mount, (int)group_bytes, group, files->limit);
-        /* "max" is not a number: no limit. */
-        if (kernel_file_read(path, text, sizeof text) && kernel_number_find(text, "", &limit)) {
-            snprintf(path, sizeof path, "%s%s%.*s/%s", root, files->mount, (int)group_bytes, group, files->usage);
-            if (kernel_file_read(path, text, sizeof text)) (void)kernel_number_find(text, "", &usage);
-            snprintf(path, sizeof path, "%s%s%.*s/memory.stat", root, files->mount, (int)group_bytes, group);
-            if (kernel_file_read(path, text, sizeof text)) (void)kernel_number_find(text, files->cache, &cache);
-            usage -= min_u64(usage, cache);
-            available = min_u64(available, limit - min_u64(limit, usage));
+        for (size_t i = 0; i < 2 && files->limits[i]; i++) {
+            uint64_t limit = 0, usage = 0, cache = 0;
+            if (!cgroup_number(root, mount, group, group_bytes, files->limits[i], "", &limit)) continue;
+            (void)cgroup_number(root, mount, group, group_bytes, files->usage, "", &usage);
+            (void)cgroup_number(root, mount, group, group_bytes, "memory.stat", files->cache, &cache);
+            char name[256];
+            snprintf(name, sizeof name, "%.*s", group_bytes ? (int)min_u64(group_bytes, 255) : 1,
+                     group_bytes ? group : "/");
+            survey_add(survey, files->limits[i], name, "give the control group more", limit,
+                       usage - min_u64(usage, cache), survey->resident_bytes);
         }
-        if (group_bytes == 0) return available;
+        if (group_bytes == 0) return;
         while (group_bytes > 0 && group[group_bytes - 1] != '/') group_bytes--;
     }
 }
 
-size_t memory_available_bytes_at(const char *root)
+static void machine_survey(struct survey *survey, const char *root)
 {
-    uint64_t available = UINT64_MAX, kib;
     char path[4096], text[8192];
+    uint64_t kib, limit_kib, used_kib, mode;
     snprintf(path, sizeof path, "%sproc/meminfo", root);
-    if (kernel_file_read(path, text, sizeof text) && kernel_number_find(text, "MemAvailable:", &kib))
-        available = kib * 1024;
-
-    /* Lines "4:memory:/a/b" (v1: the controller's) and "0::/a/b" (v2). */
-    snprintf(path, sizeof path, "%sproc/self/cgroup", root);
-    if (kernel_file_read(path, text, sizeof text)) {
-        for (const char *line = text; line; line = strchr(line, '\n')) {
-            if (*line == '\n') line++;
-            const char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
-            size_t line_bytes = strcspn(line, "\n");
-            if (!group || group > line + line_bytes) continue;
-            bool is_v2 = group == controllers + 1;
-            bool is_v1_memory = false;
-            for (const char *word = controllers + 1; word < group; word += strcspn(word, ",:") + 1)
-                if (strcspn(word, ",:") == 6 && strncmp(word, "memory", 6) == 0) is_v1_memory = true;
-            if (is_v2 || is_v1_memory)
-                available =
-                    min_u64(available, cgroup_available_bytes(root, is_v2 ? &cgroup_v2 : &cgroup_v1, group + 1));
-        }
-    }
-
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        available = min_u64(available, limit.rlim_cur - min_u64(limit.rlim_cur, statm_bytes(0)));
-    return (size_t)available;
+    if (!kernel_file_read(path, text, sizeof text)) return;
+    if (kernel_number_find(text, "MemAvailable:", &kib))
+        survey_add(survey, "free memory", NULL, "end other programs", kib * 1024, 0, survey->resident_bytes);
+    if (!kernel_number_find(text, "CommitLimit:", &limit_kib) || !kernel_number_find(text, "Committed_AS:", &used_kib))
+        return;
+    /* In mode 2 the kernel promises no more than it can hold. */
+    snprintf(path, sizeof path, "%sproc/sys/vm/overcommit_memory", root);
+    if (kernel_file_read(path, text, sizeof text) && kernel_number_find(text, "", &mode) && mode == 2)
+        survey_add(survey, "CommitLimit (vm.overcommit_memory = 2)", NULL,
+                   "end other programs, or let the kernel overcommit", limit_kib * 1024, used_kib * 1024,
+                   survey->blocks_bytes);
 }
 
+static void cgroups_survey(struct survey *survey, const char *root)
+{
+    char path[4096], text[8192];
+    snprintf(path, sizeof path, "%sproc/self/cgroup", root);
+    if (!kernel_file_read(path, text, sizeof text)) return;
+    /* Lines "4:memory:/a/b" (v1: the controller's) and "0::/a/b" (v2). */
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        if (*line == '\n') line++;
+        const char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group || group > line + strcspn(line, "\n")) continue;
+        if (group == controllers + 1)
+            cgroup_survey(survey, root, &cgroup_v2, group + 1);
+        else if (words_contain(controllers + 1, ":", "memory"))
+            cgroup_survey(survey, root, &cgroup_v1, group + 1);
+    }
+}
+
+static void rlimits_survey(struct survey *survey)
+{
+    char text[8192];
+    struct rlimit limit;
+    uint64_t kib;
+    /* Both count what is mapped, touched or not: a plan's blocks are held as soon as they are taken. */
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        survey_add(survey, "RLIMIT_AS", NULL, "raise it with ulimit -v", limit.rlim_cur, statm_bytes(0),
+                   survey->blocks_bytes);
+    /* Counts private writable mappings and the heap since Linux 4.7. */
+    if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        kernel_file_read("/proc/self/status", text, sizeof text) && kernel_number_find(text, "VmData:", &kib))
+        survey_add(survey, "RLIMIT_DATA", NULL, "raise it with ulimit -d", limit.rlim_cur, kib * 1024,
+                   survey->blocks_bytes);
+}
+
+static struct survey survey_at(const char *root)
+{
+    const struct memory_limit none = {
+        .name = "", .remedy = "", .limit_bytes = SIZE_MAX, .left_bytes = SIZE_MAX, .room_bytes = SIZE_MAX};
+    struct survey survey = {.left = none, .room = none, .resident_bytes = memory_resident_bytes()};
+    if (pthread_mutex_trylock(&parts_lock) != 0) pthread_mutex_lock(&parts_lock);
+    survey.blocks_bytes = blocks_bytes;
+    pthread_mutex_unlock(&parts_lock);
+    rlimits_survey(&survey);
+    cgroups_survey(&survey, root);
+    machine_survey(&survey, root);
+    return survey;
+}
+
+static struct memory_limit least_left(const char *root) { return survey_at(root).left; }
+
+struct memory_limit memory_limit_at(const char *root) { return survey_at(root).room; }
+struct memory_limit memory_limit(void) { return memory_limit_at("/"); }
+size_t memory_available_bytes_at(const char *root) { return least_left(root).left_bytes; }
 size_t memory_available_bytes(void) { return memory_available_bytes_at("/"); }
 
 status arena_open(struct arena *arena, const char *part, size_t bytes)

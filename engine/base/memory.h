@@ -1,6 +1,6 @@
 /* Memory is planned, then taken: every large block comes from here, under the name of the part that it
  * serves, so that the plan printed at start and the bytes in use at the end are sums over the same list.
- * Called at start-up only (and when a growing list of evaluation scores doubles). */
+ * Called at start-up and in pauses (when a growing list of evaluation scores doubles), never in steady state. */
 #ifndef HETERPS_BASE_MEMORY_H
 #define HETERPS_BASE_MEMORY_H
 
@@ -16,7 +16,8 @@
  * Pages become resident when they are first touched. Returns the block; MEMORY when it cannot be had. */
 MUST_USE status memory_take(const char *part, size_t bytes, void **block);
 
-/* Gives back a block of memory_take; NULL is ignored. `bytes` as it was asked for. */
+/* Gives back a block of memory_take; NULL is ignored. `bytes` as it was asked for. Both stop the program (CHECK) in steady
+ * state (engine/base/steady.h). */
 void memory_give(const char *part, void *block, size_t bytes);
 
 /* Adds bytes that the part takes elsewhere (thread stacks, a library's buffers) to the plan. */
@@ -32,12 +33,30 @@ size_t memory_planned_bytes(void);
 /* How much of a part's blocks is resident now: of what memory_note added nothing is known. */
 size_t memory_part_resident_bytes(const char *part);
 
-/* This process's resident bytes, now and at most so far; and what it may still take (least of free memory,
- * the cgroup's limit and RLIMIT_AS). */
+/* An upper bound of what this program takes beside blocks and notes: its image, the heap as it is now, and room for what
+ * the heap and the main thread's stack still grow by while files are read and written. For memory_note, once what is read
+ * at start is in memory. */
+size_t memory_program_bytes(void);
+
+/* This process's resident bytes, now and at most so far. */
 size_t memory_resident_bytes(void);
 size_t memory_resident_bytes_max(void);
+
+/* What bounds a process: free memory, the memory limits of its control group and of those around it (v1 and v2),
+ * RLIMIT_AS, RLIMIT_DATA, and the machine's commit limit where the kernel refuses to overcommit. */
+struct memory_limit {
+    char name[320];     /* "RLIMIT_AS", "memory.max of control group /a/b", "free memory"; "" if nothing bounds it */
+    const char *remedy; /* "raise it with ulimit -v": what lifts it                                            */
+    size_t limit_bytes; /* its value                                                                           */
+    size_t left_bytes;  /* what this process may still take under it                                           */
+    size_t room_bytes;  /* the largest plan under it: left_bytes, and what of its plan the process holds now   */
+};
+/* The limit with the least room: a plan that is more than its room_bytes does not fit. SIZE_MAX if nothing bounds it. */
+struct memory_limit memory_limit(void);
+/* What the process may still take: the least left_bytes of all limits. */
 size_t memory_available_bytes(void);
-/* The same with the files of the kernel below `root` (ends in '/'): how tests see other machines. */
+/* The same with the files of the kernel below `root` (ends in '/'), but this process's own: how tests see other machines. */
+struct memory_limit memory_limit_at(const char *root);
 size_t memory_available_bytes_at(const char *root);
 
 /* An arena hands out parts of one block, front to back, and is given back whole. */

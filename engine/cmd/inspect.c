@@ -334,8 +334,7 @@ static void memory_print(const struct graph *g)
     char text[256] = "";
     uint64_t apart = 0;
     for (uint32_t i = 0; i < g->tensor_count; i++)
-        if (g->tensors[i].kind == TENSOR_ACTIVATION)
-            apart += (uint64_t)g->tensors[i].stride * graph_activation_rows(h, &g->tensors[i]) * sizeof(float);
+        if (g->tensors[i].kind == TENSOR_ACTIVATION) apart += graph_activation_bytes(h, &g->tensors[i]);
     char apart_text[16];
     cfg_bytes_text(apart_text, sizeof apart_text, apart);
     cell(&grid, "a slot, training"), cell_bytes(&grid, h->slot_bytes),

@@ -21,7 +21,7 @@ static void help(void)
            "  heterps-run graph.bin --data train.tsv --eval test.tsv --out model\n"
            "  heterps-run predict graph.bin --model model --data new.tsv\n\n",
            HETERPS_VERSION);
-    for (size_t i = 0; i < COMMAND_COUNT; i++) printf("  %-9s %s\n", commands[i]->name, commands[i]->summary);
+    for (size_t i = 0; i < COMMAND_COUNT; i++) printf("  %-11s %s\n", commands[i]->name, commands[i]->summary);
     printf(
         "\n`heterps-run VERB --help` lists the flags of a verb, `heterps-run help settings` all settings of a model.\n"
         "Exit status: 0 done, 1 failed, 2 wrong command line, 130 or 143 stopped by a signal after saving.\n");

@@ -49,6 +49,23 @@ struct wsp_pipeline {
     _Atomic uint64_t shared_waves;  /* sent by the first stage, so by all    */
 };
 
+/* A finished minibatch that waits to be told after those before it. Its slot is free already: a pipeline that stands still keeps
+ * its own slots, and not those of the others. */
+struct record {
+    struct step_done done;
+    uint64_t *row_count; /* [table_count] */
+    _Atomic bool shared_is_there;
+};
+#define RECORDS_MAX 65536u
+/* Waves of all pipelines between the first that is not told and the last that the clock lets in; under asp, so many that nobody
+ * waits for room. */
+static uint32_t record_count(const struct pipeline *p)
+{
+    uint64_t waves = p->sync == SYNC_ASP ? 1024 : (uint64_t)p->clock_distance + 3;
+    uint64_t count = waves * p->in_flight * p->pipeline_count;
+    return count < RECORDS_MAX ? (uint32_t)count : RECORDS_MAX;
+}
+
 struct wsp {
     struct arena arena;
     uint32_t wave; /* minibatches: Nm, or 1 under asp */
@@ -56,6 +73,11 @@ struct wsp {
     struct wsp_pipeline *pipelines;
     struct wsp_stage *stages; /* [pipeline_count, stage_count] */
     uint64_t *number;         /* [slot_count]: of the slot's minibatch in its pipeline */
+    /* of minibatch n of the job: n % record_count */
+    struct record *records;
+    uint32_t record_count;
+    struct claim tell_claim;
+    _Atomic uint64_t shared_told; /* moved under the claim */
 };
 
 static struct wsp_stage *stage_of(const struct pipeline *p, const struct stage *s)
@@ -110,6 +132,13 @@ static size_t wsp_layout(const struct pipeline *p, struct wsp *wsp, struct arena
         if (arena) wsp->stash[i] = stash;
     }
     TAKE(wsp->number, p->slot_count);
+    wsp->record_count = record_count(p);
+    TAKE(wsp->records, wsp->record_count);
+    for (uint32_t i = 0; i < wsp->record_count; i++) {
+        uint64_t *row_count;
+        TAKE(row_count, p->graph->table_count);
+        if (arena) wsp->records[i].row_count = row_count;
+    }
     TAKE(wsp->pipelines, p->pipeline_count);
     for (uint32_t v = 0; v < p->pipeline_count; v++) {
         struct wsp_pipeline own = {.param = p->model->param, .state = p->model->state};
@@ -192,8 +221,9 @@ status wsp_open(struct pipeline *p)
 {
     TRY(optimizers_check(p));
     TRY(tables_check(p));
-    struct wsp sum, *wsp = calloc(1, sizeof *wsp);
+    struct wsp sum, *wsp = aligned_alloc(_Alignof(struct wsp), sizeof *wsp);
     if (wsp == NULL) FAIL(MEMORY, "no memory for %u pipelines", p->pipeline_count);
+    memset(wsp, 0, sizeof *wsp);
     p->wsp = wsp;
     TRY(arena_open(&wsp->arena, "weights in flight", wsp_layout(p, &sum, NULL)));
     (void)wsp_layout(p, wsp, &wsp->arena);
@@ -229,6 +259,9 @@ void wsp_begin(struct pipeline *p)
         memcpy(own->base_param, p->model->param, h->param_floats * sizeof(float));
         memcpy(own->base_state, p->model->state, h->state_floats * sizeof(float));
     }
+    for (uint32_t i = 0; i < wsp->record_count; i++)
+        atomic_store_explicit(&wsp->records[i].shared_is_there, false, memory_order_relaxed);
+    atomic_store_explicit(&wsp->shared_told, 0, memory_order_relaxed);
     for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
         wsp->stages[i].applied = 0;
         memset(wsp->stages[i].included, 0, p->pipeline_count * sizeof *wsp->stages[i].included);
@@ -332,6 +365,9 @@ static bool clock_allows(const struct pipeline *p, uint32_t pipeline)
 bool wsp_admit(struct pipeline *p, struct slot *slot)
 {
     const struct graph *g = p->graph;
+    /* Acquire pairs with records_tell(): the record of the minibatch that was record_count earlier is free. */
+    uint64_t told = atomic_load_explicit(&p->wsp->shared_told, memory_order_acquire);
+    if (p->sequence[slot->index] - told >= p->wsp->record_count) return false;
     for (uint32_t i = 0; i < p->pipeline_count; i++) {
         uint32_t v = (p->gate.pipeline_next + i) % p->pipeline_count;
         struct wsp_pipeline *own = &p->wsp->pipelines[v];
@@ -402,23 +438,40 @@ status wsp_backward_done(struct worker *w, struct stage *stage, struct slot *slo
     return ST_OK;
 }
 
-/* Tells a finished minibatch, in the order of admission. */
-static void minibatch_tell(struct worker *w, struct slot *slot)
+/* Tells what has finished, in the order of admission. */
+static void records_tell(struct pipeline *p)
 {
-    struct pipeline *p = w->pipeline;
-    const struct micro_batch *m = &slot->batch;
-    for (uint32_t t = 0; t < p->graph->table_count; t++) p->row_count[t] = slot->ticket.table[t].row_count;
-    struct step_done done = {m->step, m->epoch, m->step_example_count, p->loss[slot->index], p->row_count};
-    p->train->step_done(p->train->context, &done);
-    slot_give(p, slot);
+    struct wsp *wsp = p->wsp;
+    do {
+        if (!claim_try(&wsp->tell_claim)) return; /* its holder sees that somebody came */
+        for (;;) {
+            /* Relaxed: handed over with the claim. */
+            uint64_t number = atomic_load_explicit(&wsp->shared_told, memory_order_relaxed);
+            struct record *record = &wsp->records[number % wsp->record_count];
+            /* Acquire pairs with the release in wsp_slot_done(). */
+            if (!atomic_load_explicit(&record->shared_is_there, memory_order_acquire)) break;
+            p->train->step_done(p->train->context, &record->done);
+            /* Relaxed: published with the number, by release: the record may be filled anew. */
+            atomic_store_explicit(&record->shared_is_there, false, memory_order_relaxed);
+            atomic_store_explicit(&wsp->shared_told, number + 1, memory_order_release);
+        }
+    } while (claim_give(&wsp->tell_claim));
 }
 
 void wsp_slot_done(struct worker *w, struct slot *slot)
 {
     struct pipeline *p = w->pipeline;
+    struct wsp *wsp = p->wsp;
+    const struct micro_batch *m = &slot->batch;
+    struct record *record = &wsp->records[p->sequence[slot->index] % wsp->record_count];
+    for (uint32_t t = 0; t < p->graph->table_count; t++) record->row_count[t] = slot->ticket.table[t].row_count;
+    record->done =
+        (struct step_done){m->step, m->epoch, m->step_example_count, p->loss[slot->index], record->row_count};
+    atomic_store_explicit(&record->shared_is_there, true, memory_order_release);
     /* Release pairs with the acquire in wsp_admit(). */
-    atomic_fetch_add_explicit(&p->wsp->pipelines[p->slot_pipeline[slot->index]].shared_done, 1, memory_order_release);
-    order_put(w, &p->order, slot, minibatch_tell);
+    atomic_fetch_add_explicit(&wsp->pipelines[p->slot_pipeline[slot->index]].shared_done, 1, memory_order_release);
+    records_tell(p);
+    slot_give(p, slot); /* last, for it rings for the gate: there is room for a record too */
 }
 
 void wsp_figures(const struct pipeline *p, struct pipeline_figures *f)

@@ -10,7 +10,10 @@
  *   clock distance D   a minibatch of wave c starts only when all other pipelines have sent c - D - 1 waves, and the last of the wave
  *                      only when they have sent c - D: while it waits, a pipeline goes on with s_local minibatches of the next wave. A minibatch then
  *                      misses at most s_global = (D + 1)(s_local + 1) + s_local - 1 minibatches of another pipeline.
- *   asp                waves of one minibatch and no clock: nobody waits; what is missing is measured.
+ *   asp                waves of one minibatch and no clock: nobody waits (but who is a thousand waves of Nm ahead); what is missing
+ *                      is measured.
+ *
+ * Pipelines finish their minibatches in any order; they are told in the order of the data.
  *
  * Rows of tables are shared by all pipelines and updated at once; stages that look up a table take turns across pipelines. Sent are
  * parameters and optimizer state, both as differences: exact for rules whose state is a sum (sgd has none, adagrad). */

@@ -138,24 +138,94 @@ static void arena_take__too_small_a_plan__stops_the_program(void **state)
     arena_close(&arena);
 }
 
-static void memory_available__address_space_limit__is_respected(void **state)
+/* Whether a child that runs the test returns true. */
+static bool holds_in_child(bool (*test)(void))
 {
-    (void)state;
     fflush(NULL);
     pid_t child = fork();
-    if (child == 0) {
-        size_t used_pages = 0;
-        FILE *statm = fopen("/proc/self/statm", "r");
-        if (!statm || fscanf(statm, "%zu", &used_pages) != 1) _exit(2);
-        const size_t left = 16u << 20;
-        struct rlimit limit = {used_pages * (size_t)sysconf(_SC_PAGESIZE) + left, RLIM_INFINITY};
-        setrlimit(RLIMIT_AS, &limit);
-        size_t available = memory_available_bytes();
-        _exit(available <= left && available > left / 2 ? 0 : 1);
-    }
+    if (child == 0) _exit(test() ? 0 : 1);
     int exit_status;
     assert_int_equal(waitpid(child, &exit_status, 0), child);
-    assert_true(WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0);
+    return WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0;
+}
+
+#define LEFT_BYTES    ((size_t)16 << 20)
+#define BLOCK_BYTES   ((size_t)3 << 20)
+#define NEARLY(bytes) ((bytes) - ((size_t)1 << 20))
+
+/* A limit that leaves LEFT_BYTES: it is named; a block uses it up, but the room for the plan stays; and what it does not
+ * leave cannot be taken. */
+static bool limit_is_seen(int resource, const char *name, size_t used_bytes)
+{
+    struct rlimit limit = {used_bytes + LEFT_BYTES, RLIM_INFINITY};
+    setrlimit(resource, &limit);
+    struct memory_limit before = memory_limit();
+    void *block;
+    if (memory_take("limited", BLOCK_BYTES, &block) != ST_OK) return false;
+    struct memory_limit after = memory_limit();
+    bool is_left = before.left_bytes <= LEFT_BYTES && before.left_bytes > NEARLY(LEFT_BYTES) &&
+                   memory_available_bytes() == after.left_bytes;
+    bool is_used = after.left_bytes <= before.left_bytes - BLOCK_BYTES;
+    bool is_room = after.room_bytes <= before.room_bytes && after.room_bytes > NEARLY(before.room_bytes);
+    bool is_refused = memory_take("limited", LEFT_BYTES, &block) == ST_MEMORY;
+    char number[32];
+    snprintf(number, sizeof number, "%zu bytes leaves", (size_t)limit.rlim_cur);
+    bool is_named = strcmp(before.name, name) == 0 && before.limit_bytes == limit.rlim_cur &&
+                    strstr(before.remedy, "ulimit") && strstr(status_message(), name) &&
+                    strstr(status_message(), number);
+    if (!is_left || !is_used || !is_room || !is_refused || !is_named)
+        fprintf(stderr, "%s: left %zu -> %zu, room %zu -> %zu, \"%s\"\n", before.name, before.left_bytes,
+                after.left_bytes, before.room_bytes, after.room_bytes, status_message());
+    return is_left && is_used && is_room && is_refused && is_named;
+}
+
+static bool address_space_is_seen(void)
+{
+    size_t used_pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    if (!statm || fscanf(statm, "%zu", &used_pages) != 1) return false;
+    fclose(statm);
+    return limit_is_seen(RLIMIT_AS, "RLIMIT_AS", used_pages * (size_t)sysconf(_SC_PAGESIZE));
+}
+
+static bool data_segment_is_seen(void)
+{
+    char line[256];
+    size_t kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmData: %zu", &kib) == 1) break;
+    if (file) fclose(file);
+    return limit_is_seen(RLIMIT_DATA, "RLIMIT_DATA", kib << 10);
+}
+
+static void memory_limit__address_space__is_named_and_respected(void **state)
+{
+    (void)state;
+    assert_true(holds_in_child(address_space_is_seen));
+}
+
+static void memory_limit__data_segment__is_named_and_respected(void **state)
+{
+    (void)state;
+    assert_true(holds_in_child(data_segment_is_seen));
+}
+
+/* More than the image and what is on the heap, but not by much. */
+static void memory_program_bytes__heap_grows__is_counted(void **state)
+{
+    (void)state;
+    size_t before = memory_program_bytes();
+    assert_in_range(before, 100 << 10, 64 << 20);
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    void *large = malloc(4 << 20), *small[100];
+    assert_non_null(large);
+    for (int i = 0; i < 100; i++) assert_non_null(small[i] = malloc(10000));
+    size_t after = memory_program_bytes();
+    free(large);
+    for (int i = 0; i < 100; i++) free(small[i]);
+    assert_in_range(after - before, (4 << 20) + 700000, (4 << 20) + 1300000);
+#endif
 }
 
 static char root[64];
@@ -237,6 +307,87 @@ static void memory_available__cgroup_v1__the_memory_controllers_group(void **sta
     assert_int_equal(memory_available_bytes_at(root), 600000);
 }
 
+static void assert_limit(const char *name, size_t limit_bytes, size_t left_bytes)
+{
+    struct memory_limit limit = memory_limit_at(root);
+    assert_string_equal(limit.name, name);
+    assert_int_equal(limit.limit_bytes, limit_bytes);
+    assert_int_equal(limit.left_bytes, left_bytes);
+    assert_true(*limit.remedy != 0);
+    /* All that this process has is resident, so far as the limits of machines and groups go. */
+    assert_true(limit.room_bytes > left_bytes && limit.room_bytes <= left_bytes + memory_resident_bytes_max());
+}
+
+static void memory_limit__machine_and_groups__the_one_that_binds_is_named(void **state)
+{
+    (void)state;
+    assert_limit("free memory", 5000 * 1024, 5000 * 1024);
+    root_put("proc/self/cgroup", "0::/a/b\n");
+    root_put("sys/fs/cgroup/a/b/memory.max", "max\n");
+    root_put("sys/fs/cgroup/a/b/memory.current", "1000000\n");
+    assert_limit("free memory", 5000 * 1024, 5000 * 1024);
+    root_put("sys/fs/cgroup/a/memory.max", "4000000\n");
+    root_put("sys/fs/cgroup/a/memory.current", "2500000\n");
+    assert_limit("memory.max of control group /a", 4000000, 1500000);
+    root_put("sys/fs/cgroup/a/b/memory.high", "1900000\n");
+    assert_limit("memory.high of control group /a/b", 1900000, 900000);
+    root_put("sys/fs/cgroup/memory.max", "700000\n");
+    assert_limit("memory.max of control group /", 700000, 700000);
+}
+
+static void memory_limit__nothing_known__no_limit(void **state)
+{
+    (void)state;
+    root_put("proc/meminfo", "MemTotal: 1 kB\n");
+    struct memory_limit limit = memory_limit_at(root);
+    assert_string_equal(limit.name, "");
+    assert_true(limit.room_bytes == SIZE_MAX && limit.left_bytes == SIZE_MAX);
+}
+
+static void memory_limit__no_overcommit__the_commit_limit(void **state)
+{
+    (void)state;
+    root_put("proc/meminfo", "MemAvailable: 5000 kB\nCommitLimit: 4000 kB\nCommitted_AS: 1000 kB\n");
+    root_put("proc/sys/vm/overcommit_memory", "0\n");
+    assert_limit("free memory", 5000 * 1024, 5000 * 1024);
+    root_put("proc/sys/vm/overcommit_memory", "2\n");
+    struct memory_limit limit = memory_limit_at(root);
+    assert_non_null(strstr(limit.name, "CommitLimit"));
+    assert_int_equal(limit.left_bytes, 3000 * 1024);
+}
+
+/* The mount shows a part of the tree only: /docker/x is its top, and this process is in a group below. */
+static void memory_limit__cgroup_mounted_elsewhere__found_by_mountinfo(void **state)
+{
+    (void)state;
+    root_put("proc/self/cgroup", "7:cpu,memory,pids:/docker/x/inner\n3:memory_other:/\n");
+    root_put("proc/self/mountinfo",
+             "22 27 0:21 / /proc rw,relatime - proc proc rw\n"
+             "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
+             "32 31 0:30 /docker/x /groups/cpuset rw shared:9 - cgroup cgroup rw,cpuset\n"
+             "33 31 0:29 /docker/x /groups/mem rw,nosuid shared:9 master:2 - cgroup cgroup rw,cpu,memory,pids\n");
+    root_put("groups/mem/memory.limit_in_bytes", "3000000\n");
+    root_put("groups/mem/memory.usage_in_bytes", "0\n");
+    assert_limit("memory.limit_in_bytes of control group /", 3000000, 3000000);
+    root_put("groups/mem/inner/memory.limit_in_bytes", "2000000\n");
+    root_put("groups/mem/inner/memory.usage_in_bytes", "500000\n");
+    assert_limit("memory.limit_in_bytes of control group /inner", 2000000, 1500000);
+    /* A group whose name only begins like the mount's top is not below it. */
+    root_put("proc/self/cgroup", "7:cpu,memory,pids:/docker/xinner\n");
+    assert_limit("memory.limit_in_bytes of control group /", 3000000, 3000000);
+}
+
+static void memory_limit__cgroup_v2_mounted_elsewhere__found_by_mountinfo(void **state)
+{
+    (void)state;
+    root_put("proc/self/cgroup", "0::/a\n");
+    root_put("proc/self/mountinfo",
+             "31 23 0:28 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate\n");
+    root_put("sys/fs/cgroup/a/memory.max", "1\n");
+    root_put("sys/fs/cgroup/unified/a/memory.max", "1000000\n");
+    assert_limit("memory.max of control group /a", 1000000, 1000000);
+}
+
 static void memory_available__this_machine__something(void **state)
 {
     (void)state;
@@ -268,7 +419,14 @@ int main(void)
         cmocka_unit_test(memory_parts__equal_names__are_summed_in_order_of_first_use),
         cmocka_unit_test(arena_take__filled_to_the_end__aligned_zeroed_apart),
         cmocka_unit_test(arena_take__too_small_a_plan__stops_the_program),
-        cmocka_unit_test(memory_available__address_space_limit__is_respected),
+        cmocka_unit_test(memory_limit__address_space__is_named_and_respected),
+        cmocka_unit_test(memory_limit__data_segment__is_named_and_respected),
+        cmocka_unit_test(memory_program_bytes__heap_grows__is_counted),
+        ROOT_TEST(memory_limit__machine_and_groups__the_one_that_binds_is_named),
+        ROOT_TEST(memory_limit__nothing_known__no_limit),
+        ROOT_TEST(memory_limit__no_overcommit__the_commit_limit),
+        ROOT_TEST(memory_limit__cgroup_mounted_elsewhere__found_by_mountinfo),
+        ROOT_TEST(memory_limit__cgroup_v2_mounted_elsewhere__found_by_mountinfo),
         ROOT_TEST(memory_available__no_group__what_the_machine_has),
         ROOT_TEST(memory_available__cgroup_v2__limit_of_a_parent_minus_use_without_cache),
         ROOT_TEST(memory_available__cgroup_v2_in_a_container__limit_at_the_mount),
