@@ -492,9 +492,9 @@ static bool look(void *context)
         w->task.kind = TASK_QUIT;
     else if (runs && !atomic_load_explicit(&p->shared_failed, memory_order_acquire) && task_take(w))
         return true;
-    /* Release: what the last task wrote is visible to who finds us idle. */
-    atomic_store_explicit(&w->shared_is_busy, false, memory_order_release);
-    if (!runs) bell_ring(&p->main_bell);
+    /* Sequentially consistent, both, and in this order: if job_run() has found us at work, we find here that it waits for us. */
+    atomic_store_explicit(&w->shared_is_busy, false, memory_order_seq_cst);
+    if (!atomic_load_explicit(&p->shared_runs, memory_order_seq_cst)) bell_ring(&p->main_bell);
     return w->task.kind == TASK_QUIT;
 }
 

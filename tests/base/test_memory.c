@@ -373,6 +373,7 @@ static void memory_limit__cgroup_mounted_elsewhere__found_by_mountinfo(void **st
     root_put("groups/mem/inner/memory.usage_in_bytes", "500000\n");
     assert_limit("memory.limit_in_bytes of control group /inner", 2000000, 1500000);
     /* A group whose name only begins like the mount's top is not below it. */
+    root_put("groups/meminner/memory.limit_in_bytes", "1\n");
     root_put("proc/self/cgroup", "7:cpu,memory,pids:/docker/xinner\n");
     assert_limit("memory.limit_in_bytes of control group /", 3000000, 3000000);
 }
