@@ -497,7 +497,7 @@ void feed_bell_set(struct feed *feed, struct bell *bell)
 status feed_start(struct feed *feed, const struct progress *from)
 {
     if (from) feed->from = *from;
-    int error = thread_start(&feed->thread, NULL, feed_main, feed);
+    int error = thread_start(&feed->thread, feed_main, feed);
     if (error) FAIL(SYSTEM, "cannot start the reading thread: %s", strerror(error));
     feed->is_started = true;
     return ST_OK;

@@ -68,7 +68,7 @@ MUST_USE status feed_open(struct feed **feed, const struct feed_options *options
  * ready, when the thread ends, when the feed is interrupted. Before feed_start; without it the feed rings one that nobody listens
  * to. */
 void feed_bell_set(struct feed *feed, struct bell *bell);
-/* Starts the thread, in training behind what `from` says is done; NULL: at the beginning. */
+/* Starts the thread (its stack is for the caller to plan), in training behind what `from` says is done; NULL: at the beginning. */
 MUST_USE status feed_start(struct feed *feed, const struct progress *from);
 
 enum feed_state {

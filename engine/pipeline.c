@@ -19,8 +19,6 @@
 
 /* Slots beyond those in flight: micro-batches that are read, parsed and have their rows ready before their turn. */
 #define SLOTS_AHEAD 3u
-/* A worker leads its gang: kernels keep their blocks in scratch, a failure's message needs some. */
-#define STACK_BYTES ((size_t)512 << 10)
 /* How often the main thread looks up while a job runs. */
 #define TICK_NS UINT64_C(100000000)
 
@@ -830,14 +828,9 @@ static status gradients_take(struct pipeline *p)
 static status worker_start(struct worker *w)
 {
     const struct pipeline *p = w->pipeline;
-    pthread_attr_t attr;
-    int error = pthread_attr_init(&attr);
-    if (error) FAIL(SYSTEM, "cannot describe a thread: %s", strerror(error));
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    error = thread_start(&w->thread, &attr, worker_main, w);
-    pthread_attr_destroy(&attr);
+    int error = thread_start(&w->thread, worker_main, w);
     if (error) FAIL(SYSTEM, "cannot start worker %u of %u: %s", w->index + 1, p->worker_count, strerror(error));
-    memory_note("threads", STACK_BYTES);
+    memory_note("threads", THREAD_STACK_BYTES);
     return ST_OK;
 }
 

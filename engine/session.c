@@ -8,6 +8,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/cpu/device.h"
+#include "engine/pipe/thread.h"
 
 status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
 {
@@ -55,6 +56,7 @@ status session_open(struct session *s, const struct session_options *o)
     s->graph_path = o->graph_path;
     s->threads = o->threads ? o->threads : s->cores.count;
     memory_note("program", 0); /* the first part of the plan; how much it is, is known below */
+    memory_note("threads", 2 * THREAD_STACK_BYTES); /* reading, for training and for evaluation */
     status st;
     TRY_GOTO(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count), failed);
     TRY_GOTO(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes), failed);

@@ -27,8 +27,6 @@
  * member that slept through exactly all of them could take one generation for another. */
 #define PIECE_BITS 24
 #define PIECE_MASK ((UINT64_C(1) << PIECE_BITS) - 1)
-/* Kernels keep their blocks in scratch; the rest of a piece needs little. */
-#define STACK_BYTES ((size_t)512 << 10)
 
 #define NOWHERE     (-1)
 
@@ -209,17 +207,12 @@ uint32_t team_member_count(const struct team *team) { return team->member_count;
 
 static status member_start(struct member *m)
 {
-    pthread_attr_t attr;
-    int error = pthread_attr_init(&attr);
-    if (error != 0) FAIL(SYSTEM, "cannot describe a thread: %s", strerror(error));
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    error = thread_start(&m->thread, &attr, member_main, m);
-    pthread_attr_destroy(&attr);
+    int error = thread_start(&m->thread, member_main, m);
     if (error != 0)
         FAIL(SYSTEM, "cannot start thread %u of a team of %u: %s", m->index + 1, m->team->member_count,
              strerror(error));
     m->team->started_count++;
-    memory_note("threads", STACK_BYTES);
+    memory_note("threads", THREAD_STACK_BYTES);
     return ST_OK;
 }
 
