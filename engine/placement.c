@@ -115,7 +115,7 @@ status placement_make(struct placement *placement, const struct plan *plan, cons
     bool fits = demand.core_count <= core_count;
     if (!fits && !share) return does_not_fit(plan, &demand, pipeline_count, core_count);
 
-    bool is_pinned = cores->is_whole && core_count <= cores->count;
+    bool is_pinned = cores->is_whole && core_count == cores->count;
     uint32_t gang_cores = pool_gang_cores(demand.gang_cores, core_count);
     /* Each worker has a core at least, so there are at most core_count of them. */
     uint32_t worker_count = fits ? (uint32_t)demand.worker_count * pipeline_count : core_count / gang_cores;

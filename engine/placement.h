@@ -35,7 +35,8 @@ struct placement {
 };
 
 /* Places pipeline_count pipelines of the plan's stages on core_count cores: the first of `cores`, in order. Nothing is pinned if a
- * quota limits the cores, for it counts time and not places, or if core_count is more than there are.
+ * quota limits the cores, for it counts time and not places, nor if core_count is not all of them: with fewer there are others
+ * to make room for, who may have been given as many.
  *
  *   dedicated   if pipelines * k of all stages + service cores fit: replica r of a stage is a gang of k / replicas cores that are
  *               neighbours; service cores come last, and what is left over stays idle

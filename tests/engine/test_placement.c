@@ -181,16 +181,18 @@ static void placement_make__pipelines__are_placed_one_after_another(void **state
     placement_free(&p);
 }
 
-static void placement_make__quota_or_more_threads_than_processors__pins_nothing(void **state)
+static void placement_make__quota_or_not_all_processors__pins_nothing(void **state)
 {
     (void)state;
     struct hand_plan h;
     struct placement p;
     const struct plan *plan = hand_plan(&h, 2, K(1, 2), NULL, 1);
-    for (int is_quota = 0; is_quota < 2; is_quota++)
+    for (int kind = 0; kind < 3; kind++)
         for (int share = 0; share < 2; share++) {
             uint32_t core_count = share ? 3 : 4;
-            const struct cores *cores = is_quota ? hand_cores(8, false) : hand_cores(core_count - 1, true);
+            const struct cores *cores = kind == 0   ? hand_cores(core_count, false)
+                                        : kind == 1 ? hand_cores(core_count - 1, true)
+                                                    : hand_cores(core_count + 1, true);
             assert_int_equal(placement_make(&p, plan, &graph, 1, cores, core_count, share), ST_OK);
             assert_int_equal(p.is_shared, share);
             for (uint32_t w = 0; w < p.worker_count; w++) assert_null(p.worker[w].processors);
@@ -359,7 +361,7 @@ int main(void)
         cmocka_unit_test(placement_make__cores_left_over__stay_idle),
         cmocka_unit_test(placement_make__replicas__are_gangs_of_neighbours),
         cmocka_unit_test(placement_make__pipelines__are_placed_one_after_another),
-        cmocka_unit_test(placement_make__quota_or_more_threads_than_processors__pins_nothing),
+        cmocka_unit_test(placement_make__quota_or_not_all_processors__pins_nothing),
         cmocka_unit_test(placement_make__one_core_too_many__says_the_sum),
         cmocka_unit_test(placement_make__other_device__is_named_with_the_stage),
         cmocka_unit_test(placement_make__share__makes_a_pool_without_a_core_left_over),
