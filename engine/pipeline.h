@@ -29,7 +29,7 @@ struct pipeline;
 struct pipeline_options {
     const struct graph *graph; /* kept, as is the model */
     struct model *model;
-    const struct plan *plan; /* borrowed; kept until close */
+    const struct plan *plan; /* kept until close           */
     bool share;              /* stages share the cores, where the plan asks for more than there are          */
     const struct cores *cores;
     uint32_t core_count; /* how many of them the stages may use                                              */
@@ -73,10 +73,12 @@ struct train_job {
     void *context;
 };
 /* Runs steps until step_until, the end of the data, or a stop; the parameters are then those of the last finished step, and all
- * threads are idle. *is_end: the data has ended. DIVERGED: a loss is not finite; the message names step and op. What the feed or a
- * device failed with: the parameters are as of the last finished step, and only saving and closing are possible. */
+ * threads are idle. *is_end: the feed has ended, feed_result says how; the next job of a pipeline takes the same feed. DIVERGED: a
+ * loss is not finite; the message names step and op. What a device failed with. After a failure some stages may have updated for a
+ * step that others have not finished: only closing is possible. */
 MUST_USE status pipeline_train(struct pipeline *pipeline, const struct train_job *job, bool *is_end);
-/* Whether the last micro-batch of the last step has a finite loss with the parameters as they are now: asked before a save. */
+/* DIVERGED if the last micro-batch of the last step has no finite loss with the parameters as they are now: asked before a save.
+ * Under wsp and asp no slot is kept, and nothing is checked. */
 MUST_USE status pipeline_check(struct pipeline *pipeline);
 
 /* For tests: every worker waits a random time, up to max_ns, before each task; 0: off. Between jobs. */

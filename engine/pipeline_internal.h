@@ -86,10 +86,10 @@ struct worker {
     char name[48];
     /* its own */
     struct task task;
-    bool saw_starved; /* at its last look the gate could have admitted a slot, and there was none               */
+    bool saw_starved;          /* at some look of this wait the gate could have let a slot in, and there was none */
     struct stage_times *times; /* [stage_count of the plan]                                                     */
     float **grad;              /* [lanes * uses]: scratch of an update                                          */
-    uint64_t wait_ns, starved_ns;
+    uint64_t wait_begin_ns, wait_ns, starved_ns;
     uint64_t updated_ns;  /* of the running task: spent on an update after its backward pass */
     uint64_t delay_count; /* tasks delayed so far                                            */
     /* seen by the main thread */
@@ -118,11 +118,11 @@ struct open_step {
 struct gate {
     struct claim claim;
     /* under the claim */
-    struct slot *held;  /* taken from the feed, not yet admitted                                                 */
-    bool is_ended;      /* the feed has                                                                          */
-    bool is_between;    /* the last slot that was let in ended its step                                          */
-    uint64_t step_next; /* that the next slot belongs to                                                        */
-    uint64_t *sequence; /* [lanes]: slots let in by this job; only bsp training counts lanes apart */
+    struct slot *held;     /* taken from the feed, not yet admitted                                                 */
+    bool is_ended;         /* the feed has                                                                          */
+    bool is_between_steps; /* the last slot that was let in ended its step                                          */
+    uint64_t step_next;    /* that the next slot belongs to                                                        */
+    uint64_t *sequence;    /* [lanes]: slots let in by this job; only bsp training counts lanes apart */
     uint32_t pipeline_next;
 };
 
@@ -166,12 +166,13 @@ struct pipeline {
     uint64_t *row_count;       /* [table_count]: of the step that closes                                           */
     double *loss;              /* [micro_count] bsp, [slot_count] wsp: sums over examples                          */
     struct order order;        /* forward job: predictions */
-    struct order *turning;     /* [lanes] bsp: from the last stage\'s forward passes into its backward passes */
+    struct order *lane_order;  /* [lanes] bsp: from the last stage's forward passes into its backward passes */
     uint64_t *sequence;        /* [slot_count]: number of admission; in bsp training, in its lane */
     uint32_t *slot_pipeline;   /* [slot_count]                                                                    */
     struct feed *feed_trained; /* of the last training job                                                      */
     struct slot *train_held;   /* what the gate held at its end                                                 */
-    struct slot *kept;         /* bsp: the last slot of the last step, kept for pipeline_check                    */
+    struct slot
+        *kept; /* bsp: the last slot of the last step, for pipeline_check; given back when the next step closes */
     struct wsp *wsp;
     uint64_t wall_ns, job_begin_ns;
     uint64_t delay_seed;
@@ -189,6 +190,8 @@ struct pipeline {
     struct stage_figures *figures;
 };
 
+/* A worker's thread: takes tasks until the pipeline is closed. */
+void *pipeline_worker(void *worker);
 /* Ends the job with a failure of the calling thread: st and its message. */
 void pipeline_fail(struct pipeline *p, status failure);
 void stage_bell_ring(struct stage *stage);

@@ -21,10 +21,12 @@ status session_graph_open(struct graph *graph, const char *path, const char *con
 }
 
 /* Without a plan the pipelines of this node divide its cores. */
-static uint32_t cores_of_one_pipeline(const struct session *s)
+static status plan_default(struct session *s, uint32_t pipelines, bool share)
 {
-    uint32_t cores = s->threads / s->settings.train_pipelines;
-    return cores ? cores : 1;
+    if (pipelines > s->threads && !share)
+        FAIL(USAGE, "train.pipelines = %u need a core each, this process may use %u; lower it, or give --share",
+             pipelines, s->threads);
+    return plan_single(&s->plan, &s->graph, pipelines < s->threads ? s->threads / pipelines : 1);
 }
 
 /* The plan, and what settings say about how to run it. */
@@ -33,7 +35,7 @@ static status pipeline_open_for(struct session *s, const struct session_options 
     if (o->plan)
         TRY(plan_read(&s->plan, &s->graph, o->plan));
     else
-        TRY(plan_single(&s->plan, &s->graph, cores_of_one_pipeline(s)));
+        TRY(plan_default(s, o->training ? s->settings.train_pipelines : 1, o->share));
     struct pipeline_options options = {.graph = &s->graph,
                                        .model = &s->model,
                                        .plan = &s->plan,
@@ -55,7 +57,7 @@ status session_open(struct session *s, const struct session_options *o)
     cores_allowed(&s->cores);
     s->graph_path = o->graph_path;
     s->threads = o->threads ? o->threads : s->cores.count;
-    memory_note("program", 0); /* the first part of the plan; how much it is, is known below */
+    memory_note("program", 0);                      /* the first part of the plan; how much it is, is known below */
     memory_note("threads", 2 * THREAD_STACK_BYTES); /* reading, for training and for evaluation */
     status st;
     TRY_GOTO(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count), failed);

@@ -129,12 +129,28 @@ static status model_check(struct trainer *t)
     return pipeline_check(t->session->pipeline);
 }
 
+/* Ends training with a failure after which the model is not worth saving: the message names the save to return to. */
+static status fail_unsaved(const struct trainer *t, status failure)
+{
+    char *message = strdup(status_message());
+    const char *what = message ? message : "";
+    if (t->saved_step != UINT64_MAX)
+        failure = status_fail(failure, __FILE__, __LINE__, "%s; the model in %s is from step %" PRIu64, what,
+                              t->options->out, t->saved_step);
+    else
+        failure = status_fail(failure, __FILE__, __LINE__, "%s; nothing was saved%s", what,
+                              t->options->out ? " yet; set checkpoint.every" : ": give --out DIR and checkpoint.every");
+    free(message);
+    return failure;
+}
+
 static status save(struct trainer *t, bool is_checked)
 {
     const struct model *model = &t->session->model;
     if (t->options->out == NULL || t->saved_step == model->progress.step) return ST_OK;
     uint64_t begin = clock_ns();
-    if (!is_checked) TRY(model_check(t));
+    status st = is_checked ? ST_OK : model_check(t);
+    if (st != ST_OK) return fail_unsaved(t, st);
     uint64_t bytes;
     const struct model_save_options options = {
         .path = t->options->out, .row_count = t->row_count, .keep = t->session->settings.checkpoint_keep};
@@ -157,21 +173,6 @@ static status save_and_fail(struct trainer *t, status failure)
     return st;
 }
 
-/* A loss or a parameter is not finite: the message names the save to return to. */
-static status diverged(const struct trainer *t)
-{
-    char *message = strdup(status_message());
-    status st;
-    if (t->saved_step != UINT64_MAX)
-        st = status_fail(ST_DIVERGED, __FILE__, __LINE__, "%s; the model in %s is from step %" PRIu64,
-                         message ? message : "", t->options->out, t->saved_step);
-    else
-        st = status_fail(ST_DIVERGED, __FILE__, __LINE__, "%s; nothing was saved%s", message ? message : "",
-                         t->options->out ? " yet; set checkpoint.every" : ": give --out DIR and checkpoint.every");
-    free(message);
-    return st;
-}
-
 static status evaluate(struct trainer *t)
 {
     if (t->options->eval == NULL || t->eval_step == t->session->model.progress.step) return ST_OK;
@@ -188,8 +189,10 @@ static status evaluate(struct trainer *t)
     trace_tell();
     report_pause(&t->report, clock_ns() - begin);
     if (st == ST_OK && !isfinite(result.logloss))
-        FAIL(DIVERGED, "step %" PRIu64 ": the evaluation's log loss is not finite; a lower learning rate may help",
-             t->eval_step);
+        return fail_unsaved(t, status_fail(ST_DIVERGED, __FILE__, __LINE__,
+                                           "step %" PRIu64
+                                           ": the evaluation's log loss is not finite; a lower learning rate may help",
+                                           t->eval_step));
     return st == ST_STOPPED ? ST_OK : st; /* the caller sees the signal too, and saves first */
 }
 
@@ -232,7 +235,9 @@ static status loop(struct trainer *t)
                                 .tick = tick,
                                 .context = t};
         status st = pipeline_train(t->session->pipeline, &job, &is_end);
-        if (st != ST_OK && st != ST_DIVERGED && stop_requested()) {
+        if (st != ST_OK) return fail_unsaved(t, st);
+        if (is_end) st = feed_result(t->feed);
+        if (st != ST_OK && stop_requested()) {
             /* Ctrl-C reaches whoever feeds our pipe too, and what it leaves behind may be half a line. */
             log_warning("%s; ignored, since a signal asks to stop", status_message());
             return ST_OK;
@@ -334,9 +339,7 @@ static status train(struct trainer *t)
     TRY(model_fill(t));
     const uint64_t first_step = s->model.progress.step, first_pass_examples = s->model.progress.pass_examples;
     report_start(&t->report, s);
-    status st = loop(t);
-    if (st == ST_DIVERGED) return diverged(t);
-    TRY(st);
+    TRY(loop(t));
     if (s->model.progress.examples == 0 && s->settings.train_epochs > 0 && !stop_requested())
         FAIL(INVALID, "%s: no examples%s", t->options->data,
              feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
@@ -349,9 +352,7 @@ static status train(struct trainer *t)
         if (s->model.progress.pass_examples != first_pass_examples) TRY(save(t, false));
         return evaluate(t);
     }
-    st = save(t, false);
-    if (st == ST_DIVERGED) return diverged(t);
-    TRY(st);
+    TRY(save(t, false));
     if (!stop_requested()) TRY(evaluate(t));
     if (!stop_requested()) return ST_OK;
     if (t->options->out)

@@ -15,6 +15,9 @@
 typedef void optimizer_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
                               size_t count, float scale, uint64_t t);
 
+/* Whether data-parallel pipelines may add up what each has changed: optimizers.def. */
+enum optimizer_across { ACROSS_ADD, ACROSS_NEVER, ACROSS_OWN };
+
 struct optimizer_param {
     const char *name; /* key after the learning rate                                                    */
     float fallback, min, max;
@@ -24,6 +27,7 @@ struct optimizer {
     uint32_t state_count; /* floats a weight                                                             */
     uint32_t counts;      /* 1: a row has a counter of its own updates, which is its t                   */
     bool is_internal;     /* the compiler's own: no text names it                                        */
+    enum optimizer_across across;
     const struct optimizer_param *params; /* their values are graph_optimizer.param[i]; ends with name == NULL, at most
                                              OPTIMIZER_PARAM_COUNT                                       */
     float (*state_init)(const struct graph_optimizer *o, uint32_t state); /* first value of a state float  */

@@ -7,12 +7,13 @@
 #include "graph/words.h"
 
 const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT] = {
-#define OPTIMIZER(id, state_count, counts, is_internal, source)                                                        \
+#define OPTIMIZER(id, state_count, counts, is_internal, across, source)                                                \
     [OPTIMIZER_ID_##id] = {#id,                                                                                        \
                            source,                                                                                     \
                            state_count,                                                                                \
                            counts,                                                                                     \
                            is_internal,                                                                                \
+                           ACROSS_##across,                                                                            \
                            optimizer_##id##_params,                                                                    \
                            optimizer_##id##_state_init,                                                                \
                            optimizer_##id##_update},

@@ -28,7 +28,7 @@
 #define PIECE_BITS 24
 #define PIECE_MASK ((UINT64_C(1) << PIECE_BITS) - 1)
 
-#define NOWHERE     (-1)
+#define NOWHERE    (-1)
 
 struct member {
     struct team *team;
@@ -45,7 +45,7 @@ struct team {
     void *scratch_block;
     size_t scratch_bytes, block_bytes;
     uint32_t member_count, started_count;
-    bool spins; /* false where members outnumber processors: the one that is waited for needs the core */
+    _Atomic bool shared_spins; /* false where threads outnumber processors: the one that is waited for needs the core */
     /* written by the caller between runs, read by members after a claim */
     uint64_t delay_seed;
     uint32_t delay_ns_max;
@@ -120,7 +120,7 @@ static void *member_main(void *argument)
     for (;;) {
         /* Acquire pairs with the increment in team_run(): who sees the job sees its claim word. */
         uint32_t job = atomic_load_explicit(&team->shared_job, memory_order_acquire);
-        if (team->spins)
+        if (atomic_load_explicit(&team->shared_spins, memory_order_relaxed))
             for (struct spin s = {0}; job == job_seen && spin_more(&s);)
                 job = atomic_load_explicit(&team->shared_job, memory_order_acquire);
         if (job == job_seen) {
@@ -154,7 +154,7 @@ static void caller_wait(struct team *team, uint32_t count)
     /* Acquire pairs with the members' additions: all of them form one release sequence, so the full count makes every
      * piece visible. */
     uint32_t finished = atomic_load_explicit(&team->shared_finished, memory_order_acquire);
-    if (team->spins)
+    if (atomic_load_explicit(&team->shared_spins, memory_order_relaxed))
         for (struct spin s = {0}; finished != count && spin_more(&s);)
             finished = atomic_load_explicit(&team->shared_finished, memory_order_acquire);
     while (finished != count) {
@@ -203,6 +203,12 @@ void team_delay_set(struct team *team, uint64_t seed, uint32_t max_ns)
     team->delay_ns_max = max_ns;
 }
 
+void team_spin_set(struct team *team, bool spins)
+{
+    /* Relaxed: a member that has not yet seen it waits as before. */
+    atomic_store_explicit(&team->shared_spins, spins, memory_order_relaxed);
+}
+
 uint32_t team_member_count(const struct team *team) { return team->member_count; }
 
 static status member_start(struct member *m)
@@ -235,7 +241,10 @@ status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes,
     }
     if (team->block_bytes > 0) TRY_GOTO(memory_take("kernel scratch", team->block_bytes, &team->scratch_block), fail);
     struct cores cores;
-    if (member_count > 1) cores_allowed(&cores), team->spins = cores.count >= member_count;
+    if (member_count > 1) {
+        cores_allowed(&cores);
+        team_spin_set(team, cores.count >= member_count);
+    }
     for (uint32_t i = 0; i < member_count; i++) {
         struct member *m = &team->members[i];
         m->team = team;

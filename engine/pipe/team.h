@@ -5,6 +5,7 @@
 #ifndef HETERPS_ENGINE_PIPE_TEAM_H
 #define HETERPS_ENGINE_PIPE_TEAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
 
@@ -22,6 +23,8 @@ typedef void team_work(void *context, uint32_t piece, void *scratch);
  * each (cores_allowed). MEMORY; SYSTEM if a thread cannot be made. */
 MUST_USE status team_open(struct team **team, uint32_t member_count, size_t scratch_bytes, const int *processors);
 void team_close(struct team *team);
+/* Whether waiting members spin before they sleep; at first, if they are no more than the processors. Between runs. */
+void team_spin_set(struct team *team, bool spins);
 uint32_t team_member_count(const struct team *team);
 
 /* Runs all pieces (fewer than 2^24) and returns when all are done; what they wrote is visible to the caller. One

@@ -1,8 +1,8 @@
 /* Bulk synchronous parallel: a step's micro-batches read the same parameters, their gradients are summed, one update follows.
  *
  * A stage's update begins when its last backward pass of the step is done, while stages before it still work; the step closes when
- * the last stage has updated, and only then is the next one admitted. The stage that is first in the pipeline is the last to begin its
- * update, so next to nothing is lost by waiting for all. */
+ * the last stage has updated, and only then is the next one admitted. No stage loses by waiting for all: the next step enters at
+ * the first stage, which is the last to begin its update. */
 #include "engine/pipeline_internal.h"
 
 #include <stddef.h>
@@ -24,12 +24,7 @@ static void step_open(struct pipeline *p, uint64_t step)
     atomic_store_explicit(&p->shared_open_step, step, memory_order_release);
 }
 
-void bsp_begin(struct pipeline *p)
-{
-    if (p->kept) feed_release(p->feed, p->kept);
-    p->kept = NULL;
-    step_open(p, p->model->progress.step);
-}
+void bsp_begin(struct pipeline *p) { step_open(p, p->model->progress.step); }
 
 bool bsp_admit(struct pipeline *p, struct slot *slot)
 {
@@ -58,7 +53,6 @@ bool bsp_admit(struct pipeline *p, struct slot *slot)
 
 void bsp_backward_done(struct pipeline *p, struct stage *stage, struct slot *slot)
 {
-    (void)p;
     bool is_last = slot->batch.is_last; /* read before the step can close and the slot be given back */
     /* Acquire and release: the last one sees the gradients of all. */
     uint32_t left = atomic_fetch_sub_explicit(&stage->shared_backward_left, 1, memory_order_acq_rel) - 1;
@@ -87,15 +81,11 @@ static void step_close(struct pipeline *p)
     for (uint32_t m = 0; m < closed.micro_count; m++) loss += p->loss[m];
     struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, p->row_count};
     p->train->step_done(p->train->context, &done);
-    /* Relaxed: whether this or the next step is the last one matters to nobody. */
-    bool is_pause = closed.step + 1 >= p->step_until || atomic_load_explicit(&p->shared_stop, memory_order_relaxed);
+    if (p->kept) feed_release(p->feed, p->kept);
+    p->kept = closed.last;
     step_open(p, closed.step + 1);
-    if (is_pause) p->kept = closed.last;
-    /* Release, with what follows: the gate that sees nobody in flight sees the kept slot. */
-    if (is_pause)
-        atomic_fetch_sub_explicit(&p->shared_in_flight, 1, memory_order_release);
-    else
-        slot_give(p, closed.last);
+    /* Release: the gate that sees nobody in flight sees the kept slot. */
+    atomic_fetch_sub_explicit(&p->shared_in_flight, 1, memory_order_release);
     stage_bell_ring(&p->stages[0]);
 }
 

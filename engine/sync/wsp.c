@@ -5,7 +5,7 @@
  *     pipeline u, stage s   before its next forward pass:      weights += change, base += change
  *
  * `base` is what the weights would be without the own changes that are not yet sent. A buffer is free again when every other
- * pipeline has read it. Under wsp 2 D + 3 buffers are enough: who sends wave c has seen every other pipeline finish wave
+ * pipeline has read it. Under wsp 2 D + 2 buffers are enough: who sends wave c has seen every other pipeline finish wave
  * c - D - 1, and that one read, at the forward pass of the wave's last minibatch, all of the c - 2 D - 1 waves that this minibatch
  * needed; so at most waves c - 2 D - 1 to c are unread. Under asp a stage that finds no free buffer sends more with the next. */
 #include "engine/sync/wsp.h"
@@ -92,7 +92,7 @@ static uint32_t state_count_of(const struct graph *g, uint32_t update)
     return optimizer_table[g->optimizers[g->updates[update].optimizer].kind].state_count;
 }
 
-/* What a stage's updates change, in its order; returns the number of runs, and of floats. `runs` may be NULL. */
+/* What a stage sends of what its updates change, in their order; returns the number of runs, and of floats. `runs` may be NULL. */
 static uint32_t runs_list(const struct pipeline *p, const struct stage *s, struct run *runs, uint64_t *floats)
 {
     uint32_t count = 0;
@@ -100,6 +100,7 @@ static uint32_t runs_list(const struct pipeline *p, const struct stage *s, struc
     for (uint32_t r = 0; r < s->run_count; r++) {
         const struct param_run *run = &s->runs[r];
         const struct graph_update *u = &p->graph->updates[run->update];
+        if (optimizer_table[p->graph->optimizers[u->optimizer].kind].across == ACROSS_OWN) continue;
         for (uint32_t k = 0; k <= state_count_of(p->graph, run->update); k++, count++) {
             *floats += run->count;
             if (runs == NULL) continue;
@@ -156,7 +157,7 @@ static size_t wsp_layout(const struct pipeline *p, struct wsp *wsp, struct arena
     for (uint32_t i = 0; i < pair_count; i++) {
         uint64_t floats;
         struct wsp_stage s = {.run_count = runs_list(p, &p->stages[i], NULL, &floats)};
-        if (p->pipeline_count > 1) s.message_count = p->sync == SYNC_ASP ? 4 : 2 * p->clock_distance + 3;
+        if (p->pipeline_count > 1) s.message_count = p->sync == SYNC_ASP ? 4 : 2 * p->clock_distance + 2;
         TAKE(s.runs, s.run_count);
         TAKE(s.included, p->pipeline_count);
         TAKE(s.messages, s.message_count);
@@ -184,7 +185,7 @@ static status optimizers_check(const struct pipeline *p)
     const struct graph *g = p->graph;
     for (uint32_t i = 0; i < g->update_count && p->pipeline_count > 1; i++) {
         const struct optimizer *rule = &optimizer_table[g->optimizers[g->updates[i].optimizer].kind];
-        if (g->updates[i].table == GRAPH_NONE && rule->counts)
+        if (g->updates[i].table == GRAPH_NONE && rule->across == ACROSS_NEVER)
             FAIL(INVALID,
                  "train.pipelines = %u under %s: pipelines add up what each has changed, which the state of %s does "
                  "not allow; "

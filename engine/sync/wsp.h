@@ -16,7 +16,8 @@
  * Pipelines finish their minibatches in any order; they are told in the order of the data.
  *
  * Rows of tables are shared by all pipelines and updated at once; stages that look up a table take turns across pipelines. Sent are
- * parameters and optimizer state, both as differences: exact for rules whose state is a sum (sgd has none, adagrad). */
+ * parameters and optimizer state, both as differences, of rules for which these may be added up (optimizers.def). Statistics of
+ * batch normalisation are not sent: each pipeline learns its own from its minibatches, and the model keeps pipeline 0's. */
 #ifndef HETERPS_ENGINE_SYNC_WSP_H
 #define HETERPS_ENGINE_SYNC_WSP_H
 

@@ -1,0 +1,390 @@
+/* Opens the stages, workers and rings of a plan, and closes them; adds up what the workers have counted. Once a run. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/steady.h"
+#include "engine/cpu/device.h"
+#include "engine/pipe/thread.h"
+#include "engine/pipeline_internal.h"
+
+/* Slots beyond those in flight: three micro-batches that are read, parsed and have their rows ready before their turn, and the
+ * last one of the last step, which is kept for pipeline_check. */
+#define SLOTS_AHEAD 4u
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* Micro-batches in flight that keep the workers of a pipeline busy. */
+static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
+{
+    const struct plan *plan = p->plan;
+    /* wsp, asp: as few as there are stages, for each further one makes what is computed with older. */
+    if (p->sync != SYNC_BSP) return p->stage_count + (p->stage_count > 1);
+    if (workers <= 1) return 1;
+    /* A stage of a chain of S has a forward and a backward pass to do while a slot goes up and down the others: S slots keep all
+     * at it, twice as many bridge that some take longer. */
+    uint64_t count = 2 * (uint64_t)(workers > p->stage_count ? workers : p->stage_count);
+    /* Backward passes of a stage run side by side only for different lanes, which lie a lane's length apart. */
+    uint32_t replicas = 1;
+    for (uint32_t s = 0; s < plan->stage_count; s++)
+        if (plan->stages[s].replicas > replicas) replicas = plan->stages[s].replicas;
+    if (replicas > 1 && p->lanes > 1) {
+        uint32_t abreast = replicas < p->lanes ? replicas : p->lanes;
+        count += (uint64_t)(abreast - 1) * (p->micro_count / p->lanes);
+    }
+    return count < p->micro_count ? (uint32_t)count : p->micro_count;
+}
+
+/* Whether a stage's nodes include the first one that looks the table up. */
+static bool owns_table(const struct graph *g, const struct stage *s, uint32_t table)
+{
+    uint32_t node = graph_table_first_node(g, table);
+    return s->forward_begin <= node && node < s->forward_end;
+}
+
+/* The nodes of a stage's layers. */
+static void stage_nodes(const struct graph *g, const struct plan_stage *plan, struct stage *s)
+{
+    s->forward_begin = s->backward_begin = UINT32_MAX;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        if (g->nodes[n].layer < plan->first_layer || g->nodes[n].layer > plan->last_layer) continue;
+        bool is_forward = n < g->forward_count;
+        uint32_t *begin = is_forward ? &s->forward_begin : &s->backward_begin,
+                 *end = is_forward ? &s->forward_end : &s->backward_end;
+        if (*begin == UINT32_MAX) *begin = *end = n;
+        CHECK(*end == n); /* the compiler keeps the nodes of neighbouring layers together */
+        *end = n + 1;
+        s->looks_up |= is_forward && (op_table[g->nodes[n].op].traits & OP_LOOKS_UP) != 0;
+    }
+    if (s->forward_begin == UINT32_MAX) s->forward_begin = s->forward_end = 0;
+    if (s->backward_begin == UINT32_MAX) s->backward_begin = s->backward_end = g->node_count;
+}
+
+static uint32_t dense_runs(const struct graph *g, const struct stage *s, struct param_run *runs)
+{
+    uint32_t count = 0;
+    for (uint32_t u = 0; u < g->update_count; u++) {
+        struct param_run run = {.update = u};
+        if (g->updates[u].table != GRAPH_NONE) continue;
+        graph_params_of_nodes(g, s->forward_begin, s->forward_end, u, &run.offset, &run.count);
+        if (run.count == 0) continue;
+        if (runs) runs[count] = run;
+        count++;
+    }
+    return count;
+}
+
+/* Sums up (arena NULL), or hands out, what rings, stages and workers keep: one list, so that the sum cannot differ from what is
+ * taken. */
+static size_t pipeline_layout(struct pipeline *p, struct arena *arena)
+{
+    const struct graph *g = p->graph;
+    const struct plan *plan = p->plan;
+    size_t bytes = 0;
+#define TAKE(pointer, count)                                                                                           \
+    do {                                                                                                               \
+        size_t take_bytes = (size_t)(count) * sizeof *(pointer);                                                       \
+        bytes += arena_bytes(take_bytes);                                                                              \
+        (pointer) = arena ? arena_take(arena, take_bytes) : NULL;                                                      \
+    } while (0)
+#define RING(ring, kind)                                                                                               \
+    do {                                                                                                               \
+        bytes += ring_bytes(p->slot_count, kind);                                                                      \
+        if (arena) ring_place(ring, arena, p->slot_count, kind);                                                       \
+    } while (0)
+    uint32_t pair_count = p->pipeline_count * p->stage_count;
+    p->bell_count = p->placement.is_shared ? 1 : pair_count;
+    TAKE(p->bells, p->bell_count);
+    TAKE(p->stages, pair_count);
+    for (uint32_t i = 0; i < pair_count; i++) {
+        struct stage s = {.index = i % p->stage_count, .pipeline_index = i / p->stage_count};
+        const struct plan_stage *of = &plan->stages[s.index];
+        const struct plan_stage *beside = &plan->stages[s.index ? s.index - 1 : 0];
+        s.is_first = s.index == 0;
+        s.is_last = s.index + 1 == p->stage_count;
+        stage_nodes(g, of, &s);
+        (void)plan_stage_name(plan, g, s.index, s.name, sizeof s.name);
+        /* One thread at each end, unless a stage has several workers: then any of them pushes or takes. */
+        bool is_one = !p->placement.is_shared && of->replicas == 1 && (s.is_first || beside->replicas == 1);
+        enum ring_kind kind = is_one && !s.is_first ? RING_ONE : RING_MANY; /* into the first, any gate pushes */
+        RING(&s.forward, kind);
+        s.seat_count = p->sync == SYNC_BSP ? of->replicas : 1;
+        TAKE(s.seats, s.seat_count);
+        for (uint32_t k = 0; k < s.seat_count; k++)
+            RING(&s.seats[k].backward, RING_MANY); /* a seat's lanes come from any worker of the stage behind */
+        s.run_count = dense_runs(g, &s, NULL);
+        TAKE(s.runs, s.run_count);
+        TAKE(s.tables, g->table_count);
+        if (p->sync != SYNC_BSP) TAKE(s.turn, 1);
+        if (!arena) continue;
+        dense_runs(g, &s, s.runs);
+        for (uint32_t t = 0; t < g->table_count; t++)
+            if (owns_table(g, &s, t)) s.tables[s.table_count++] = t;
+        s.bell = &p->bells[p->placement.is_shared || s.is_first ? 0 : i]; /* the gate is one for all pipelines */
+        if (s.looks_up && s.turn) s.turn = p->stages[s.index].turn ? p->stages[s.index].turn : s.turn;
+        p->stages[i] = s;
+    }
+    TAKE(p->workers, p->worker_count);
+    uint32_t grad_max = p->lanes;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        uint32_t count = graph_table_lookups(g, t, NULL);
+        if (p->lanes * count > grad_max) grad_max = p->lanes * count;
+    }
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        const struct placement_worker *place = &p->placement.worker[i];
+        bool is_pool = place->pipeline == PLACEMENT_ALL;
+        struct worker w = {.pipeline = p, .place = place, .index = i};
+        uint32_t stages = is_pool ? pair_count : 1;
+        TAKE(w.stages, stages);
+        TAKE(w.times, p->stage_count);
+        TAKE(w.grad, grad_max);
+        if (!arena) continue;
+        for (uint32_t s = place->stage_end; s-- > place->stage_begin;)
+            for (uint32_t v = 0; v < p->pipeline_count; v++)
+                if (is_pool || v == place->pipeline) w.stages[w.stage_count++] = &p->stages[v * p->stage_count + s];
+        w.bell = w.stages[0]->bell;
+        for (uint32_t k = 0; k < w.stage_count; k++) {
+            w.stages[k]->worker_count++;
+            w.stages[k]->core_count += place->core_count;
+        }
+        snprintf(w.name, sizeof w.name, is_pool ? "worker %u" : "worker %u: %.30s", i, w.stages[0]->name);
+        p->workers[i] = w;
+    }
+    for (uint32_t i = 0; i < pair_count && arena; i++) {
+        struct stage *s = &p->stages[i];
+        s->update_parts = s->worker_count;
+        s->next = s->is_last ? NULL : s + 1;
+        s->before = s->is_first ? NULL : s - 1;
+    }
+    TAKE(p->order.shared_cells, p->slot_count);
+    p->order.cell_count = p->slot_count;
+    TAKE(p->lane_order, p->lanes);
+    for (uint32_t lane = 0; lane < p->lanes; lane++) {
+        struct order lane_order = {.cell_count = p->slot_count};
+        TAKE(lane_order.shared_cells, p->slot_count);
+        if (arena) p->lane_order[lane] = lane_order;
+    }
+    TAKE(p->gate.sequence, p->lanes);
+    TAKE(p->sequence, p->slot_count);
+    TAKE(p->slot_pipeline, p->slot_count);
+    TAKE(p->loss, p->slot_count > p->micro_count ? p->slot_count : p->micro_count);
+    TAKE(p->row_count, g->table_count);
+    TAKE(p->figures, p->stage_count);
+#undef TAKE
+#undef RING
+    return bytes;
+}
+
+/* Sums up (arena NULL), or hands out, the sums of gradients: of parameters a lane each (a pipeline each under wsp and asp), of rows a
+ * lane and look-up each. False if they are more bytes than can be counted. */
+static bool gradients_layout(struct pipeline *p, struct arena *arena, size_t *bytes)
+{
+    const struct graph *g = p->graph;
+    uint32_t dense_count = p->sync == SYNC_BSP ? p->lanes : p->pipeline_count,
+             sparse_count = p->sync == SYNC_BSP ? p->lanes : 1, at = 0;
+    *bytes = 0;
+#define TAKE(pointer, count)                                                                                           \
+    do {                                                                                                               \
+        size_t take_bytes;                                                                                             \
+        if (__builtin_mul_overflow((size_t)(count), sizeof *(pointer), &take_bytes) || take_bytes > SIZE_MAX / 2 ||    \
+            __builtin_add_overflow(*bytes, arena_bytes(take_bytes), bytes))                                            \
+            return false;                                                                                              \
+        (pointer) = arena ? arena_take(arena, take_bytes) : NULL;                                                      \
+    } while (0)
+    TAKE(p->param_grad, dense_count);
+    TAKE(p->table_grad, (size_t)sparse_count * g->lookup_count);
+    TAKE(p->update_grad, (size_t)sparse_count * g->lookup_count);
+    TAKE(p->update_grad_begin, g->table_count);
+    TAKE(p->use_count, g->table_count);
+    uint32_t *lookups;
+    TAKE(lookups, g->lookup_count);
+    for (uint32_t i = 0; i < dense_count; i++) {
+        float *grad;
+        TAKE(grad, g->header->param_floats);
+        if (arena) p->param_grad[i] = grad;
+    }
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        size_t rows = (size_t)g->header->batch * g->tables[t].key_count_max;
+        uint32_t uses = graph_table_lookups(g, t, lookups);
+        if (arena) p->use_count[t] = uses;
+        if (arena) p->update_grad_begin[t] = at;
+        for (uint32_t lane = 0; lane < sparse_count; lane++) {
+            for (uint32_t use = 0; use < uses; use++, at++) {
+                float *grad;
+                TAKE(grad, rows * g->tables[t].dim); /* under 2^47 */
+                if (arena) p->table_grad[(size_t)lane * g->lookup_count + lookups[use]] = p->update_grad[at] = grad;
+            }
+        }
+    }
+#undef TAKE
+    return true;
+}
+
+static status gradients_take(struct pipeline *p)
+{
+    size_t bytes;
+    if (!gradients_layout(p, NULL, &bytes))
+        FAIL(MEMORY, "the gradients of %u lanes need more bytes than any machine has; lower train.batch or train.lanes",
+             p->lanes);
+    TRY(arena_open(&p->gradients, "gradients", bytes));
+    (void)gradients_layout(p, &p->gradients, &bytes);
+    return ST_OK;
+}
+
+static status worker_start(struct worker *w)
+{
+    const struct pipeline *p = w->pipeline;
+    int error = thread_start(&w->thread, pipeline_worker, w);
+    if (error) FAIL(SYSTEM, "cannot start worker %u of %u: %s", w->index + 1, p->worker_count, strerror(error));
+    memory_note("threads", THREAD_STACK_BYTES);
+    return ST_OK;
+}
+
+static void line_log(void *context, const char *line)
+{
+    (void)context;
+    log_detail("place    %s", line);
+}
+
+static status open_parts(struct pipeline *p, const struct pipeline_options *o)
+{
+    if (p->sync == SYNC_BSP && p->pipeline_count > 1)
+        FAIL(INVALID,
+             "train.pipelines = %u needs train.sync = wsp or asp; under bsp give a stage replicas, and train.lanes",
+             p->pipeline_count);
+    TRY(placement_make(&p->placement, o->plan, o->graph, p->pipeline_count, o->cores, o->core_count, o->share));
+    placement_tell(&p->placement, o->plan, o->graph, line_log, NULL);
+    p->worker_count = p->placement.worker_count;
+    uint32_t core_count = 0;
+    for (uint32_t i = 0; i < p->worker_count; i++) core_count += p->placement.worker[i].core_count;
+    p->spins = core_count <= o->cores->count;
+    uint32_t workers = (p->worker_count + p->pipeline_count - 1) / p->pipeline_count;
+    p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
+    uint64_t slots = (uint64_t)p->in_flight * p->pipeline_count + SLOTS_AHEAD;
+    if (slots > 1u << 16)
+        FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " slots; expected at most %u", p->in_flight,
+             p->pipeline_count, slots, 1u << 16);
+    p->slot_count = (uint32_t)slots;
+    TRY(arena_open(&p->arena, "pipeline", pipeline_layout(p, NULL)));
+    (void)pipeline_layout(p, &p->arena);
+    if (p->training) TRY(gradients_take(p));
+    if (p->training && p->sync != SYNC_BSP) TRY(wsp_open(p));
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        const struct placement_worker *place = p->workers[i].place;
+        TRY(cpu_device_open(&p->workers[i].device, p->graph, place->core_count, place->processors, o->isa));
+        team_spin_set(cpu_device_team(p->workers[i].device), p->spins);
+    }
+    for (; p->started_count < p->worker_count; p->started_count++) TRY(worker_start(&p->workers[p->started_count]));
+    return ST_OK;
+}
+
+status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
+{
+    *out = NULL;
+    struct pipeline *p = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *p));
+    if (p == NULL) FAIL(MEMORY, "no memory for a pipeline");
+    memset(p, 0, sizeof *p);
+    struct batch_shape shape = graph_batch(o->graph);
+    p->graph = o->graph;
+    p->model = o->model;
+    p->plan = o->plan;
+    p->training = o->training;
+    p->sync = o->training ? o->sync : SYNC_BSP;
+    p->clock_distance = o->clock_distance;
+    p->pipeline_count = o->training ? o->pipeline_count : 1;
+    p->stage_count = o->plan->stage_count;
+    p->lanes = shape.lanes;
+    p->micro_count = batch_micro_count(shape);
+    CHECK(p->sync == SYNC_BSP || p->micro_count == 1);
+    status st = open_parts(p, o);
+    if (st != ST_OK) {
+        pipeline_close(p);
+        return st;
+    }
+    *out = p;
+    return ST_OK;
+}
+
+void pipeline_close(struct pipeline *p)
+{
+    if (p == NULL) return;
+    /* Release pairs with the acquire in look(). */
+    atomic_store_explicit(&p->shared_closed, true, memory_order_release);
+    for (uint32_t b = 0; p->bells && b < p->bell_count; b++) bell_ring(&p->bells[b]);
+    for (uint32_t i = 0; i < p->started_count; i++) pthread_join(p->workers[i].thread, NULL);
+    for (uint32_t i = 0; p->workers && i < p->worker_count; i++)
+        if (p->workers[i].device) p->workers[i].device->vt->close(p->workers[i].device);
+    wsp_close(p);
+    arena_close(&p->gradients);
+    arena_close(&p->arena);
+    placement_free(&p->placement);
+    free(p);
+}
+
+void pipeline_delay_set(struct pipeline *p, uint64_t seed, uint32_t max_ns)
+{
+    p->delay_seed = seed;
+    p->delay_ns_max = max_ns;
+}
+
+uint32_t pipeline_slot_count(const struct pipeline *p) { return p->slot_count; }
+
+const int *pipeline_service_cores(const struct pipeline *p, uint32_t *count)
+{
+    *count = p->placement.service ? p->placement.service_count : 0;
+    return p->placement.service;
+}
+
+struct bell *pipeline_feed_bell(struct pipeline *p) { return p->stages[0].bell; }
+
+const struct device *pipeline_device(const struct pipeline *p) { return p->workers[0].device; }
+
+/* --- figures ---------------------------------------------------------------------------------- */
+
+void pipeline_figures(const struct pipeline *p, struct pipeline_figures *f)
+{
+    struct steady_counts counts = steady_counts();
+    *f = (struct pipeline_figures){.wall_ns = p->wall_ns,
+                                   .is_shared = p->placement.is_shared,
+                                   .worker_count = p->worker_count,
+                                   .stage_count = p->stage_count,
+                                   .stage = p->figures,
+                                   .allocations = counts.allocations,
+                                   .locks = counts.locks};
+    memset(p->figures, 0, p->stage_count * sizeof *p->figures);
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        const struct worker *w = &p->workers[i];
+        f->starved_ns += w->starved_ns;
+        if (f->is_shared) f->pool_wait_ns += w->wait_ns;
+        for (uint32_t s = 0; s < p->stage_count; s++) {
+            struct stage_figures *of = &p->figures[s];
+            const struct stage_times *t = &w->times[s];
+            for (int k = 0; k < WORK_COUNT; k++) {
+                of->task_count[k] += t->task_count[k];
+                of->busy_ns[k] += t->busy_ns[k];
+            }
+            of->forward_pushes += t->forward_pushes;
+            of->forward_depth_sum += t->forward_depth_sum;
+            of->backward_pushes += t->backward_pushes;
+            of->backward_depth_sum += t->backward_depth_sum;
+            if (w->stages[0]->index == s && !f->is_shared) of->wait_ns += w->wait_ns;
+        }
+    }
+    for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
+        struct stage_figures *of = &p->figures[i % p->stage_count];
+        snprintf(of->name, sizeof of->name, "%s", p->stages[i].name);
+        bool is_counted = f->is_shared && i >= p->stage_count; /* the same pool serves every pipeline */
+        if (!is_counted) of->worker_count += p->stages[i].worker_count;
+        if (!is_counted) of->core_count += p->stages[i].core_count;
+        of->ring_cells = p->slot_count;
+    }
+    if (p->feed_trained) {
+        struct feed_counts feed = feed_counts(p->feed_trained);
+        f->read_ns = feed.read_ns;
+        f->prepare_ns = feed.prepare_ns;
+        f->read_wait_ns = feed.wait_ns;
+    }
+    if (p->wsp) wsp_figures(p, f);
+}
