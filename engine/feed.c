@@ -103,17 +103,6 @@ static uint32_t steps_ahead_of(const struct graph *g, uint32_t slot_count)
     return (slot_count - 1) / batch_micro_count(graph_batch(g)) + 3;
 }
 
-/* Adds up, or hands out, everything a feed keeps: one list, so that the sum cannot differ from what is taken. */
-struct layout {
-    struct arena *arena; /* NULL: only sum */
-    size_t bytes;
-};
-static void *layout_take(struct layout *l, size_t bytes)
-{
-    l->bytes += arena_bytes(bytes);
-    return l->arena ? arena_take(l->arena, bytes) : NULL;
-}
-
 static void slot_layout(struct layout *l, const struct feed_options *o, struct slot *slot, const uint32_t *spans)
 {
     const struct graph *g = o->graph;
@@ -128,8 +117,9 @@ static void slot_layout(struct layout *l, const struct feed_options *o, struct s
         micro_batch_place(&slot->batch, l->arena, shape, example);
         ticket_place(&slot->ticket, l->arena, shape, example, g->table_count, spans, with_scratch);
     }
-    struct view *views = layout_take(l, g->tensor_count * sizeof *views);
-    uint8_t *activations = layout_take(l, activation_bytes);
+    struct view *views;
+    LAYOUT_TAKE(l, views, g->tensor_count);
+    uint8_t *activations = layout_take(l, activation_bytes, 1);
     if (!l->arena) return;
     slot->tensor = views;
     for (uint32_t t = 0; t < g->tensor_count; t++) {
@@ -152,13 +142,14 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     const struct graph *g = o->graph;
     uint32_t spans[GRAPH_TABLES_MAX];
     for (uint32_t t = 0; t < g->table_count; t++) spans[t] = g->tables[t].span_floats;
-    struct slot *slots = layout_take(l, o->slot_count * sizeof *slots);
+    struct slot *slots;
+    LAYOUT_TAKE(l, slots, o->slot_count);
     for (uint32_t s = 0; s < o->slot_count; s++) slot_layout(l, o, l->arena ? &slots[s] : NULL, spans);
-    l->bytes += ring_bytes(o->slot_count, RING_ONE) + ring_bytes(o->slot_count, RING_MANY);
-    uint32_t *columns = layout_take(l, (g->header->dense_count + 2 * g->field_count) * sizeof *columns);
+    uint32_t *columns;
+    LAYOUT_TAKE(l, columns, g->header->dense_count + 2 * (size_t)g->field_count);
+    ring_layout(l->arena ? &feed->ready : NULL, l, o->slot_count, RING_ONE);
+    ring_layout(l->arena ? &feed->free : NULL, l, o->slot_count, RING_MANY);
     if (l->arena) {
-        ring_place(&feed->ready, l->arena, o->slot_count, RING_ONE);
-        ring_place(&feed->free, l->arena, o->slot_count, RING_MANY);
         feed->slots = slots;
         feed->dense_column = columns;
         feed->field_column = columns + g->header->dense_count;
@@ -169,16 +160,19 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     }
     if (!o->training) return;
     uint32_t steps_ahead = steps_ahead_of(g, o->slot_count);
-    l->bytes += ring_bytes(steps_ahead, RING_MANY);
-    if (l->arena) ring_place(&feed->free_blocks, l->arena, steps_ahead, RING_MANY);
-    struct row_numbers *numbers = layout_take(l, g->table_count * sizeof *numbers);
-    struct step_rows *steps = layout_take(l, (size_t)steps_ahead * g->table_count * sizeof *steps);
+    ring_layout(l->arena ? &feed->free_blocks : NULL, l, steps_ahead, RING_MANY);
+    struct row_numbers *numbers;
+    LAYOUT_TAKE(l, numbers, g->table_count);
+    struct step_rows *steps;
+    LAYOUT_TAKE(l, steps, (size_t)steps_ahead * g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
         uint32_t rows_max = step_rows_max(g, t), cells = cell_count_of(rows_max);
-        struct row_cell *row_cells = layout_take(l, cells * sizeof *row_cells);
+        struct row_cell *row_cells;
+        LAYOUT_TAKE(l, row_cells, cells);
         if (l->arena) numbers[t] = (struct row_numbers){row_cells, cells - 1, 0};
         for (uint32_t s = 0; s < steps_ahead; s++) {
-            float **span = layout_take(l, rows_max * sizeof *span);
+            float **span;
+            LAYOUT_TAKE(l, span, rows_max);
             if (l->arena) steps[s * g->table_count + t].span = span;
         }
     }

@@ -76,28 +76,15 @@ static uint32_t dense_runs(const struct graph *g, const struct stage *s, struct 
     return count;
 }
 
-/* Sums up (arena NULL), or hands out, what rings, stages and workers keep: one list, so that the sum cannot differ from what is
- * taken. */
-static size_t pipeline_layout(struct pipeline *p, struct arena *arena)
+/* What rings, stages and workers keep. */
+static void pipeline_layout(struct pipeline *p, struct layout *l)
 {
     const struct graph *g = p->graph;
     const struct plan *plan = p->plan;
-    size_t bytes = 0;
-#define TAKE(pointer, count)                                                                                           \
-    do {                                                                                                               \
-        size_t take_bytes = (size_t)(count) * sizeof *(pointer);                                                       \
-        bytes += arena_bytes(take_bytes);                                                                              \
-        (pointer) = arena ? arena_take(arena, take_bytes) : NULL;                                                      \
-    } while (0)
-#define RING(ring, kind)                                                                                               \
-    do {                                                                                                               \
-        bytes += ring_bytes(p->slot_count, kind);                                                                      \
-        if (arena) ring_place(ring, arena, p->slot_count, kind);                                                       \
-    } while (0)
     uint32_t pair_count = p->pipeline_count * p->stage_count;
     p->bell_count = p->placement.is_shared ? 1 : pair_count;
-    TAKE(p->bells, p->bell_count);
-    TAKE(p->stages, pair_count);
+    LAYOUT_TAKE(l, p->bells, p->bell_count);
+    LAYOUT_TAKE(l, p->stages, pair_count);
     for (uint32_t i = 0; i < pair_count; i++) {
         struct stage s = {.index = i % p->stage_count, .pipeline_index = i / p->stage_count};
         const struct plan_stage *of = &plan->stages[s.index];
@@ -109,16 +96,17 @@ static size_t pipeline_layout(struct pipeline *p, struct arena *arena)
         /* One thread at each end, unless a stage has several workers: then any of them pushes or takes. */
         bool is_one = !p->placement.is_shared && of->replicas == 1 && (s.is_first || beside->replicas == 1);
         enum ring_kind kind = is_one && !s.is_first ? RING_ONE : RING_MANY; /* into the first, any gate pushes */
-        RING(&s.forward, kind);
+        ring_layout(&s.forward, l, p->slot_count, kind);
         s.seat_count = p->sync == SYNC_BSP ? of->replicas : 1;
-        TAKE(s.seats, s.seat_count);
+        LAYOUT_TAKE(l, s.seats, s.seat_count);
         for (uint32_t k = 0; k < s.seat_count; k++)
-            RING(&s.seats[k].backward, RING_MANY); /* a seat's lanes come from any worker of the stage behind */
+            ring_layout(l->arena ? &s.seats[k].backward : NULL, l, p->slot_count,
+                        RING_MANY); /* a seat's lanes come from any worker of the stage behind */
         s.run_count = dense_runs(g, &s, NULL);
-        TAKE(s.runs, s.run_count);
-        TAKE(s.tables, g->table_count);
-        if (p->sync != SYNC_BSP) TAKE(s.turn, 1);
-        if (!arena) continue;
+        LAYOUT_TAKE(l, s.runs, s.run_count);
+        LAYOUT_TAKE(l, s.tables, g->table_count);
+        if (p->sync != SYNC_BSP) LAYOUT_TAKE(l, s.turn, 1);
+        if (!l->arena) continue;
         dense_runs(g, &s, s.runs);
         for (uint32_t t = 0; t < g->table_count; t++)
             if (owns_table(g, &s, t)) s.tables[s.table_count++] = t;
@@ -126,7 +114,7 @@ static size_t pipeline_layout(struct pipeline *p, struct arena *arena)
         if (s.looks_up && s.turn) s.turn = p->stages[s.index].turn ? p->stages[s.index].turn : s.turn;
         p->stages[i] = s;
     }
-    TAKE(p->workers, p->worker_count);
+    LAYOUT_TAKE(l, p->workers, p->worker_count);
     uint32_t grad_max = p->lanes;
     for (uint32_t t = 0; t < g->table_count; t++) {
         uint32_t count = graph_table_lookups(g, t, NULL);
@@ -137,10 +125,10 @@ static size_t pipeline_layout(struct pipeline *p, struct arena *arena)
         bool is_pool = place->pipeline == PLACEMENT_ALL;
         struct worker w = {.pipeline = p, .place = place, .index = i};
         uint32_t stages = is_pool ? pair_count : 1;
-        TAKE(w.stages, stages);
-        TAKE(w.times, p->stage_count);
-        TAKE(w.grad, grad_max);
-        if (!arena) continue;
+        LAYOUT_TAKE(l, w.stages, stages);
+        LAYOUT_TAKE(l, w.times, p->stage_count);
+        LAYOUT_TAKE(l, w.grad, grad_max);
+        if (!l->arena) continue;
         for (uint32_t s = place->stage_end; s-- > place->stage_begin;)
             for (uint32_t v = 0; v < p->pipeline_count; v++)
                 if (is_pool || v == place->pipeline) w.stages[w.stage_count++] = &p->stages[v * p->stage_count + s];
@@ -152,84 +140,70 @@ static size_t pipeline_layout(struct pipeline *p, struct arena *arena)
         snprintf(w.name, sizeof w.name, is_pool ? "worker %u" : "worker %u: %.30s", i, w.stages[0]->name);
         p->workers[i] = w;
     }
-    for (uint32_t i = 0; i < pair_count && arena; i++) {
+    for (uint32_t i = 0; i < pair_count && l->arena; i++) {
         struct stage *s = &p->stages[i];
         s->update_parts = s->worker_count;
         s->next = s->is_last ? NULL : s + 1;
         s->before = s->is_first ? NULL : s - 1;
     }
-    TAKE(p->order.shared_cells, p->slot_count);
+    LAYOUT_TAKE(l, p->order.shared_cells, p->slot_count);
     p->order.cell_count = p->slot_count;
-    TAKE(p->lane_order, p->lanes);
+    LAYOUT_TAKE(l, p->lane_order, p->lanes);
     for (uint32_t lane = 0; lane < p->lanes; lane++) {
         struct order lane_order = {.cell_count = p->slot_count};
-        TAKE(lane_order.shared_cells, p->slot_count);
-        if (arena) p->lane_order[lane] = lane_order;
+        LAYOUT_TAKE(l, lane_order.shared_cells, p->slot_count);
+        if (l->arena) p->lane_order[lane] = lane_order;
     }
-    TAKE(p->gate.sequence, p->lanes);
-    TAKE(p->sequence, p->slot_count);
-    TAKE(p->slot_pipeline, p->slot_count);
-    TAKE(p->loss, p->slot_count > p->micro_count ? p->slot_count : p->micro_count);
-    TAKE(p->row_count, g->table_count);
-    TAKE(p->figures, p->stage_count);
-#undef TAKE
-#undef RING
-    return bytes;
+    LAYOUT_TAKE(l, p->gate.sequence, p->lanes);
+    LAYOUT_TAKE(l, p->sequence, p->slot_count);
+    LAYOUT_TAKE(l, p->slot_pipeline, p->slot_count);
+    LAYOUT_TAKE(l, p->loss, p->slot_count > p->micro_count ? p->slot_count : p->micro_count);
+    LAYOUT_TAKE(l, p->row_count, g->table_count);
+    LAYOUT_TAKE(l, p->figures, p->stage_count);
 }
 
-/* Sums up (arena NULL), or hands out, the sums of gradients: of parameters a lane each (a pipeline each under wsp and asp), of rows a
- * lane and look-up each. False if they are more bytes than can be counted. */
-static bool gradients_layout(struct pipeline *p, struct arena *arena, size_t *bytes)
+/* Sums of gradients: of parameters a lane each (a pipeline each under wsp and asp), of rows a lane and look-up each. */
+static void gradients_layout(struct pipeline *p, struct layout *l)
 {
     const struct graph *g = p->graph;
     uint32_t dense_count = p->sync == SYNC_BSP ? p->lanes : p->pipeline_count,
              sparse_count = p->sync == SYNC_BSP ? p->lanes : 1, at = 0;
-    *bytes = 0;
-#define TAKE(pointer, count)                                                                                           \
-    do {                                                                                                               \
-        size_t take_bytes;                                                                                             \
-        if (__builtin_mul_overflow((size_t)(count), sizeof *(pointer), &take_bytes) || take_bytes > SIZE_MAX / 2 ||    \
-            __builtin_add_overflow(*bytes, arena_bytes(take_bytes), bytes))                                            \
-            return false;                                                                                              \
-        (pointer) = arena ? arena_take(arena, take_bytes) : NULL;                                                      \
-    } while (0)
-    TAKE(p->param_grad, dense_count);
-    TAKE(p->table_grad, (size_t)sparse_count * g->lookup_count);
-    TAKE(p->update_grad, (size_t)sparse_count * g->lookup_count);
-    TAKE(p->update_grad_begin, g->table_count);
-    TAKE(p->use_count, g->table_count);
+    LAYOUT_TAKE(l, p->param_grad, dense_count);
+    LAYOUT_TAKE(l, p->table_grad, (size_t)sparse_count * g->lookup_count);
+    LAYOUT_TAKE(l, p->update_grad, (size_t)sparse_count * g->lookup_count);
+    LAYOUT_TAKE(l, p->update_grad_begin, g->table_count);
+    LAYOUT_TAKE(l, p->use_count, g->table_count);
     uint32_t *lookups;
-    TAKE(lookups, g->lookup_count);
+    LAYOUT_TAKE(l, lookups, g->lookup_count);
     for (uint32_t i = 0; i < dense_count; i++) {
         float *grad;
-        TAKE(grad, g->header->param_floats);
-        if (arena) p->param_grad[i] = grad;
+        LAYOUT_TAKE(l, grad, g->header->param_floats);
+        if (l->arena) p->param_grad[i] = grad;
     }
     for (uint32_t t = 0; t < g->table_count; t++) {
         size_t rows = (size_t)g->header->batch * g->tables[t].key_count_max;
         uint32_t uses = graph_table_lookups(g, t, lookups);
-        if (arena) p->use_count[t] = uses;
-        if (arena) p->update_grad_begin[t] = at;
+        if (l->arena) p->use_count[t] = uses;
+        if (l->arena) p->update_grad_begin[t] = at;
         for (uint32_t lane = 0; lane < sparse_count; lane++) {
             for (uint32_t use = 0; use < uses; use++, at++) {
                 float *grad;
-                TAKE(grad, rows * g->tables[t].dim); /* under 2^47 */
-                if (arena) p->table_grad[(size_t)lane * g->lookup_count + lookups[use]] = p->update_grad[at] = grad;
+                LAYOUT_TAKE(l, grad, rows * g->tables[t].dim); /* under 2^47 */
+                if (l->arena) p->table_grad[(size_t)lane * g->lookup_count + lookups[use]] = p->update_grad[at] = grad;
             }
         }
     }
-#undef TAKE
-    return true;
 }
 
 static status gradients_take(struct pipeline *p)
 {
-    size_t bytes;
-    if (!gradients_layout(p, NULL, &bytes))
+    struct layout sum = {0}, taken = {.arena = &p->gradients};
+    gradients_layout(p, &sum);
+    if (sum.bytes == SIZE_MAX)
         FAIL(MEMORY, "the gradients of %u lanes need more bytes than any machine has; lower train.batch or train.lanes",
              p->lanes);
-    TRY(arena_open(&p->gradients, "gradients", bytes));
-    (void)gradients_layout(p, &p->gradients, &bytes);
+    TRY(arena_open(&p->gradients, "gradients", sum.bytes));
+    gradients_layout(p, &taken);
     return ST_OK;
 }
 
@@ -267,8 +241,10 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
         FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " slots; expected at most %u", p->in_flight,
              p->pipeline_count, slots, 1u << 16);
     p->slot_count = (uint32_t)slots;
-    TRY(arena_open(&p->arena, "pipeline", pipeline_layout(p, NULL)));
-    (void)pipeline_layout(p, &p->arena);
+    struct layout sum = {0}, taken = {.arena = &p->arena};
+    pipeline_layout(p, &sum);
+    TRY(arena_open(&p->arena, "pipeline", sum.bytes));
+    pipeline_layout(p, &taken);
     if (p->training) TRY(gradients_take(p));
     if (p->training && p->sync != SYNC_BSP) TRY(wsp_open(p));
     for (uint32_t i = 0; i < p->worker_count; i++) {

@@ -37,6 +37,13 @@ size_t ring_bytes(uint32_t cell_count, enum ring_kind kind);
  * ring is empty; the caller hands it to other threads in a way that makes it visible to them, such as starting them. */
 void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count, enum ring_kind kind);
 
+/* Both, as a line of a layout; `ring` is not used while that only adds up. */
+static inline void ring_layout(struct ring *ring, struct layout *l, uint32_t cell_count, enum ring_kind kind)
+{
+    l->bytes += ring_bytes(cell_count, kind);
+    if (l->arena) ring_place(ring, l->arena, cell_count, kind);
+}
+
 /* False, and nothing is done, if the ring is full / empty. Both are exact: a push that follows a pop (in the sense of
  * happens-before) finds its room, so a ring with a cell for every item that exists never refuses one. What a thread wrote before
  * its push is visible to the thread whose pop gets the item. */

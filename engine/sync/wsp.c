@@ -114,69 +114,58 @@ static uint32_t runs_list(const struct pipeline *p, const struct stage *s, struc
     return count;
 }
 
-/* Sums up (arena NULL), or hands out, everything that this keeps: one list, so that the sum cannot differ from what is taken. */
-static size_t wsp_layout(const struct pipeline *p, struct wsp *wsp, struct arena *arena)
+/* Everything that this keeps. */
+static void wsp_layout(const struct pipeline *p, struct wsp *wsp, struct layout *l)
 {
     const struct graph_header *h = p->graph->header;
-    size_t bytes = 0;
-#define TAKE(pointer, count)                                                                                           \
-    do {                                                                                                               \
-        size_t take_bytes = (size_t)(count) * sizeof *(pointer);                                                       \
-        bytes += arena_bytes(take_bytes);                                                                              \
-        (pointer) = arena ? arena_take(arena, take_bytes) : NULL;                                                      \
-    } while (0)
     uint32_t stash_count = p->pipeline_count * p->in_flight, pair_count = p->pipeline_count * p->stage_count;
-    TAKE(wsp->stash, stash_count);
+    LAYOUT_TAKE(l, wsp->stash, stash_count);
     for (uint32_t i = 0; i < stash_count; i++) {
         float *stash;
-        TAKE(stash, h->param_floats);
-        if (arena) wsp->stash[i] = stash;
+        LAYOUT_TAKE(l, stash, h->param_floats);
+        if (l->arena) wsp->stash[i] = stash;
     }
-    TAKE(wsp->number, p->slot_count);
+    LAYOUT_TAKE(l, wsp->number, p->slot_count);
     wsp->record_count = record_count(p);
-    TAKE(wsp->records, wsp->record_count);
+    LAYOUT_TAKE(l, wsp->records, wsp->record_count);
     for (uint32_t i = 0; i < wsp->record_count; i++) {
         uint64_t *row_count;
-        TAKE(row_count, p->graph->table_count);
-        if (arena) wsp->records[i].row_count = row_count;
+        LAYOUT_TAKE(l, row_count, p->graph->table_count);
+        if (l->arena) wsp->records[i].row_count = row_count;
     }
-    TAKE(wsp->pipelines, p->pipeline_count);
+    LAYOUT_TAKE(l, wsp->pipelines, p->pipeline_count);
     for (uint32_t v = 0; v < p->pipeline_count; v++) {
         struct wsp_pipeline own = {.param = p->model->param, .state = p->model->state};
         if (v > 0) {
-            TAKE(own.param, h->param_floats);
-            TAKE(own.state, h->state_floats);
+            LAYOUT_TAKE(l, own.param, h->param_floats);
+            LAYOUT_TAKE(l, own.state, h->state_floats);
         }
         if (p->pipeline_count > 1) {
-            TAKE(own.base_param, h->param_floats);
-            TAKE(own.base_state, h->state_floats);
+            LAYOUT_TAKE(l, own.base_param, h->param_floats);
+            LAYOUT_TAKE(l, own.base_state, h->state_floats);
         }
-        if (arena) wsp->pipelines[v] = own;
+        if (l->arena) wsp->pipelines[v] = own;
     }
-    TAKE(wsp->stages, pair_count);
+    LAYOUT_TAKE(l, wsp->stages, pair_count);
     for (uint32_t i = 0; i < pair_count; i++) {
         uint64_t floats;
         struct wsp_stage s = {.run_count = runs_list(p, &p->stages[i], NULL, &floats)};
         if (p->pipeline_count > 1) s.message_count = p->sync == SYNC_ASP ? 4 : 2 * p->clock_distance + 2;
-        TAKE(s.runs, s.run_count);
-        TAKE(s.included, p->pipeline_count);
-        TAKE(s.messages, s.message_count);
+        LAYOUT_TAKE(l, s.runs, s.run_count);
+        LAYOUT_TAKE(l, s.included, p->pipeline_count);
+        LAYOUT_TAKE(l, s.messages, s.message_count);
         for (uint32_t k = 0; k < s.message_count; k++) {
             float *change;
-            TAKE(change, floats);
-            if (arena) s.messages[k].change = change;
+            LAYOUT_TAKE(l, change, floats);
+            if (l->arena) s.messages[k].change = change;
         }
-        TAKE(s.inbox, p->pipeline_count);
-        for (uint32_t u = 0; u < p->pipeline_count && s.message_count; u++) {
-            bytes += ring_bytes(s.message_count, RING_ONE);
-            if (arena) ring_place(&s.inbox[u], arena, s.message_count, RING_ONE);
-        }
-        if (!arena) continue;
+        LAYOUT_TAKE(l, s.inbox, p->pipeline_count);
+        for (uint32_t u = 0; u < p->pipeline_count && s.message_count; u++)
+            ring_layout(l->arena ? &s.inbox[u] : NULL, l, s.message_count, RING_ONE);
+        if (!l->arena) continue;
         runs_list(p, &p->stages[i], s.runs, &floats);
         wsp->stages[i] = s;
     }
-#undef TAKE
-    return bytes;
 }
 
 /* Sent are differences of parameters and state: right only for rules whose state is a sum over updates. */
@@ -226,8 +215,10 @@ status wsp_open(struct pipeline *p)
     if (wsp == NULL) FAIL(MEMORY, "no memory for %u pipelines", p->pipeline_count);
     memset(wsp, 0, sizeof *wsp);
     p->wsp = wsp;
-    TRY(arena_open(&wsp->arena, "weights in flight", wsp_layout(p, &sum, NULL)));
-    (void)wsp_layout(p, wsp, &wsp->arena);
+    struct layout bytes = {0}, taken = {.arena = &wsp->arena};
+    wsp_layout(p, &sum, &bytes);
+    TRY(arena_open(&wsp->arena, "weights in flight", bytes.bytes));
+    wsp_layout(p, wsp, &taken);
     wsp->wave = p->sync == SYNC_ASP ? 1 : p->in_flight;
     return ST_OK;
 }
