@@ -343,6 +343,7 @@ static void task_run(struct worker *w)
     };
     struct pipeline *p = w->pipeline;
     const struct task t = w->task;
+    w->pipeline_next = t.stage->pipeline_index + 1;
     if (p->delay_ns_max) delay(w);
     uint64_t step = t.slot ? t.slot->batch.step : p->open.step, begin_ns = clock_ns();
     uint32_t micro = t.slot ? t.slot->batch.micro_index : t.part;
@@ -455,12 +456,21 @@ static bool backward_take(struct worker *w, struct stage *stage)
     return false;
 }
 
+/* The i-th stage to look at. In a pool that is a stage of all pipelines, then the next upstream of all: the one after the pipeline of
+ * the last task first, or the others would stand still behind the first. */
+static struct stage *stage_at(const struct worker *w, uint32_t i)
+{
+    uint32_t count = w->pipeline->pipeline_count;
+    if (w->stage_count < count) return w->stages[i]; /* its own stage */
+    return w->stages[i - i % count + (i + w->pipeline_next) % count];
+}
+
 /* The most downstream task that is ready: update, then backward, then forward. */
 static bool task_take(struct worker *w)
 {
     struct pipeline *p = w->pipeline;
     for (uint32_t i = 0; i < w->stage_count; i++) {
-        struct stage *stage = w->stages[i];
+        struct stage *stage = stage_at(w, i);
         struct task task = {.kind = TASK_FORWARD, .stage = stage};
         if (p->job == JOB_TRAIN) {
             if (p->sync == SYNC_BSP && bsp_update_take(stage, &task.part)) {

@@ -86,6 +86,7 @@ struct worker {
     char name[48];
     /* its own */
     struct task task;
+    uint32_t pipeline_next;    /* of a pool: whose tasks of a stage it looks at first, for pipelines take turns   */
     bool saw_starved;          /* at some look of this wait the gate could have let a slot in, and there was none */
     struct stage_times *times; /* [stage_count of the plan]                                                     */
     float **grad;              /* [lanes * uses]: scratch of an update                                          */
