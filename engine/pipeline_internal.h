@@ -19,9 +19,10 @@
 struct worker;
 struct wsp;
 
-/* A replica's place for backward passes: lane l goes to seat l % seat_count. */
+/* A replica's place: lane l goes to seat l % seat_count. Its forward passes may be taken by any replica, several at a time, its backward
+ * passes one at a time. */
 struct seat {
-    struct ring backward;
+    struct ring forward, backward;
     struct claim claim;
 };
 
@@ -49,7 +50,6 @@ struct stage {
     uint32_t table_count;
     bool looks_up;
     struct claim *turn; /* wsp, asp: one task at a time; pipelines share those of stages that look up          */
-    struct ring forward;
     /* bsp: backward passes of the step that are still to come; then the parts of its update */
     _Alignas(64) _Atomic uint32_t shared_backward_left;
     _Alignas(64) _Atomic uint32_t shared_update_next; /* >= update_parts: none to take                         */
@@ -77,6 +77,7 @@ struct worker {
     struct pipeline *pipeline;
     const struct placement_worker *place;
     uint32_t index;
+    uint32_t seat;         /* where it looks first, modulo the stage's seats: lanes advance side by side            */
     struct stage **stages; /* that it serves, in the order in which it looks                                    */
     uint32_t stage_count;
     bool serves_first;

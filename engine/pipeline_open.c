@@ -96,12 +96,14 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         /* One thread at each end, unless a stage has several workers: then any of them pushes or takes. */
         bool is_one = !p->placement.is_shared && of->replicas == 1 && (s.is_first || beside->replicas == 1);
         enum ring_kind kind = is_one && !s.is_first ? RING_ONE : RING_MANY; /* into the first, any gate pushes */
-        ring_layout(&s.forward, l, p->slot_count, kind);
         s.seat_count = p->sync == SYNC_BSP ? of->replicas : 1;
         LAYOUT_TAKE(l, s.seats, s.seat_count);
-        for (uint32_t k = 0; k < s.seat_count; k++)
-            ring_layout(l->arena ? &s.seats[k].backward : NULL, l, p->slot_count,
+        for (uint32_t k = 0; k < s.seat_count; k++) {
+            struct seat *seat = l->arena ? &s.seats[k] : NULL;
+            ring_layout(seat ? &seat->forward : NULL, l, p->slot_count, kind);
+            ring_layout(seat ? &seat->backward : NULL, l, p->slot_count,
                         RING_MANY); /* a seat's lanes come from any worker of the stage behind */
+        }
         s.run_count = dense_runs(g, &s, NULL);
         LAYOUT_TAKE(l, s.runs, s.run_count);
         LAYOUT_TAKE(l, s.tables, g->table_count);
@@ -133,6 +135,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
             for (uint32_t v = 0; v < p->pipeline_count; v++)
                 if (is_pool || v == place->pipeline) w.stages[w.stage_count++] = &p->stages[v * p->stage_count + s];
         w.bell = w.stages[0]->bell;
+        w.seat = is_pool ? i : w.stages[0]->worker_count; /* counted below: its number among those of its stage */
         for (uint32_t k = 0; k < w.stage_count; k++) {
             w.stages[k]->worker_count++;
             w.stages[k]->core_count += place->core_count;

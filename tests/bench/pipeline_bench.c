@@ -711,10 +711,32 @@ static void stages_measure(const char *shape, const uint32_t *cost, uint32_t cou
     data_close(&wsp);
 }
 
+/* One stage as two replicas of a core, each with a lane of its own; few micro-batches a step, so that it shows how both lanes end
+ * together. */
+static void replicas_measure(void)
+{
+    char text[2048];
+    busy_text(text, sizeof text, (const uint32_t[]){4}, 1);
+    static const char *const set[] = {"train.batch=64", "train.micro=8", "train.lanes=2"};
+    static struct data d;
+    static struct variant v[2];
+    if (cores.count < 2) return;
+    data_open(&d, "busy.cfg", text, set, 3, 16);
+    pipeline_variant(&v[0], "one core", &d, 4, (struct stages){NULL, 1, 1}, 1, SYNC_BSP);
+    pipeline_variant(&v[1], "two replicas, bsp", &d, 4, (struct stages){NULL, 2, 2}, 2, SYNC_BSP);
+    turns_take(v, 2);
+    printf("stages     one stage, two replicas of a core, %u micro-batches a step in 2 lanes\n", d.micro_count);
+    gain_print(&v[1], &v[0], 2, "what two cores allow");
+    variant_close(&v[0]);
+    variant_close(&v[1]);
+    data_close(&d);
+}
+
 static void stages(void)
 {
     stages_measure("1:1", (const uint32_t[]){2, 2}, 2, "b1");
     stages_measure("1:2:1", (const uint32_t[]){1, 2, 1}, 3, "b1 b2");
+    replicas_measure();
 }
 
 /* --- overhead ----------------------------------------------------------------------------------- */

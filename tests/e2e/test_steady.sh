@@ -3,6 +3,10 @@
 # form of the data. The program counts its own calls and the libraries' (engine/base/steady.h) and tells them at the end.
 . "$(dirname "$0")/lib.sh"
 . tests/e2e/process.sh
+if [ "$(basename "$BUILD")" = asan ]; then
+    echo 'ok 1 - steady state # SKIP AddressSanitizer allocates when a thread starts, and that may be after the first step'
+    exit 77
+fi
 data=$folder/data.tsv graph=$folder/graph.bin
 heterps gen criteo --rows "$(scaled 12000)" --seed 81 --vocab 20000 --zipf 0.7 -o "$data" && heterps compile samples/ctrdnn1.cfg -o "$graph" --set store.ram=64MiB &&
     heterps gen criteo --rows 500 --skip 12000 --seed 81 -o "$folder/test.tsv" && gzip -1 -c "$data" >"$folder/data.gz" && split -n l/3 "$data" "$folder/part." &&

@@ -59,7 +59,7 @@ check 'SIGINT: ends, saves the step that it says' stopped INT 130
 check 'SIGTERM: the same' stopped TERM 143
 
 # Moving averages of batch normalisation: several pipelines keep them near what one has.
-sed -e '/^\[fc h2\]/,/^units/s/^input = h1/input = n/' -e 's/^\[fc h2\]/[batch_norm n]\ninput = h1\n\n[fc h2]/' samples/ctrdnn1.cfg >"$folder/norm.cfg"
+sed -e '/^\[fc h2\]/,/^units/s/^input = h1/input = n/' -e 's/^\[fc h2\]/[batch_norm n]\ninput = h1\nmomentum = 0.5\n\n[fc h2]/' samples/ctrdnn1.cfg >"$folder/norm.cfg"
 heterps compile "$folder/norm.cfg" -o "$folder/norm.bin" --set store.ram=32MiB
 cat >"$folder/averages.py" <<'PYTHON'
 import json, struct, sys
