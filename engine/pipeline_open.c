@@ -213,6 +213,9 @@ static status gradients_take(struct pipeline *p)
 static status worker_start(struct worker *w)
 {
     const struct pipeline *p = w->pipeline;
+    /* Busy until its first look: a job that ends before that waits for it, and then reads what the thread writes at its start. Relaxed:
+     * starting a thread publishes it. */
+    atomic_store_explicit(&w->shared_is_busy, true, memory_order_relaxed);
     int error = thread_start(&w->thread, pipeline_worker, w);
     if (error) FAIL(SYSTEM, "cannot start worker %u of %u: %s", w->index + 1, p->worker_count, strerror(error));
     memory_note("threads", THREAD_STACK_BYTES);
