@@ -25,10 +25,7 @@
  *
  * On a crowded machine many short turns, each after a rest, find some that nobody interrupts: --shorter 8 --rest 10 --rounds 100 makes
  * turns an eighth as long, and sleeps 10 ms before each. What a job costs to begin and to end then weighs more. */
-#include <ctype.h>
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -641,9 +638,9 @@ static char *text_read(const char *path)
 
 static void busy_text(char *text, size_t bytes, const uint32_t *cost, uint32_t count)
 {
-    size_t at = (size_t)snprintf(
-        text, bytes,
-        "[model]\nname = busy\n[data]\ndense = I1..I4\n[fc in]\ninput = dense\nunits = 4\n"); /* whose gradient passes through all that follows */
+    /* The gradient of `in` passes through all that follows: without it there would be no backward passes. */
+    static const char head[] = "[model]\nname = busy\n[data]\ndense = I1..I4\n[fc in]\ninput = dense\nunits = 4\n";
+    size_t at = (size_t)snprintf(text, bytes, "%s", head);
     for (uint32_t i = 0; i < count; i++) {
         at += (size_t)snprintf(text + at, bytes - at, "[busy b%u]\ninput = ", i + 1);
         at += (size_t)(i ? snprintf(text + at, bytes - at, "b%u", i) : snprintf(text + at, bytes - at, "in"));
@@ -688,7 +685,7 @@ static void stages_measure(const char *shape, const uint32_t *cost, uint32_t cou
         pipeline_variant(&v[n++], "a core a stage, wsp", &wsp, MICROS * shorter, chain, count, SYNC_WSP);
     }
     turns_take(v, n);
-    /* On fewer cores than stages these bound the work too. */
+    /* On fewer cores than stages the cores bound it too. */
     double cores_allow = (double)total / two, allowed = total / (slowest > cores_allow ? slowest : cores_allow);
     double drained = (double)total * MICROS / longest;
     printf("stages     cost %s, %u micro-batches a step, %s\n", shape, MICROS,
