@@ -461,7 +461,7 @@ static bool backward_take(struct worker *w, struct stage *stage)
 }
 
 /* Of the own lanes first: a worker for whom a lane's backward passes wait begins another lane, so that all end together. With 8
- * micro-batches in 2 lanes two replicas reach 1.97 times the speed of one (tests/bench/pipeline_bench.c); oldest first, 1.77. */
+ * micro-batches in 2 lanes two replicas reach 1.95 times the speed of one (tests/bench/pipeline_bench.c); oldest first, 1.77. */
 static bool forward_take(struct worker *w, struct stage *stage)
 {
     for (uint32_t s = 0; s < stage->seat_count; s++) {
