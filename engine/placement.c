@@ -13,12 +13,12 @@ static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
 static status devices_check(const struct plan *plan, const struct graph *graph)
 {
     for (uint32_t s = 0; s < plan->stage_count; s++) {
-        const struct plan_type *type = &plan->types[plan->stages[s].type];
-        if (type->device == PLAN_CPU) continue;
+        const struct resource_type *type = &plan->types[plan->stages[s].type];
+        if (type->device == RESOURCE_CPU) continue;
         char name[NAME_BYTES], device[32];
         plan_stage_name(plan, graph, s, name, sizeof name);
         FAIL(USAGE, "stage %u (%s) is on %s, which this build cannot run; give a plan with every stage on cpu", s, name,
-             plan_device_text(type, device, sizeof device));
+             resource_device_text(type, device, sizeof device));
     }
     return ST_OK;
 }

@@ -18,12 +18,8 @@
 #define VALUES_MAX     ((size_t)1 << 21)
 #define TYPES_MAX      1024u
 #define TEXT_BYTES_MAX 127u /* of a name or a method */
-#define CUDA_INDEX_MAX 999u
 #define HASH_DIGITS    16
 #define ELLIPSIS       "…"
-
-static const char *const device_names[PLAN_DEVICE_COUNT] = {
-    [PLAN_CPU] = "cpu", [PLAN_CUDA] = "cuda", [PLAN_EMU] = "emu", [PLAN_SIM] = "sim"};
 
 static const char *layer_name(const struct graph *graph, uint32_t layer)
 {
@@ -212,26 +208,10 @@ static status graph_check(struct plan *plan, const struct part *whole, const str
 
 /* --- types and stages ------------------------------------------------------------------------- */
 
-static bool device_parse(const char *text, struct plan_type *type)
-{
-    for (int d = 0; d < PLAN_DEVICE_COUNT; d++) {
-        type->device = (enum plan_device)d;
-        if (d != PLAN_CUDA && strcmp(text, device_names[d]) == 0) return true;
-    }
-    type->device = PLAN_CUDA;
-    if (strncmp(text, "cuda:", 5) != 0) return false;
-    const char *digits = text + 5;
-    size_t digit_count = strspn(digits, "0123456789");
-    if (digit_count < 1 || digit_count > 3 || digits[digit_count] != 0 || (digit_count > 1 && digits[0] == '0'))
-        return false;
-    type->device_index = (uint32_t)strtoul(digits, NULL, 10);
-    return true;
-}
-
 static status types_read(struct plan *plan, const struct part *whole, json_t *list, char (*cells)[TEXT_BYTES_MAX + 1])
 {
     for (uint32_t t = 0; t < plan->type_count; t++) {
-        struct plan_type *type = &plan->types[t];
+        struct resource_type *type = &plan->types[t];
         struct part part;
         TRY(part_read(whole, "types", list, t, &part));
         const json_t *name = json_object_get(part.object, "name"), *device = json_object_get(part.object, "device");
@@ -239,9 +219,8 @@ static status types_read(struct plan *plan, const struct part *whole, json_t *li
         for (uint32_t other = 0; other < t; other++)
             if (strcmp(plan->types[other].name, type->name) == 0)
                 return wrong(&part, "name", name, "another name than that of types[%u]", other);
-        if (!json_is_string(device) || !device_parse(json_string_value(device), type))
-            return wrong(&part, "device", device, "\"cpu\", \"cuda:N\" (N from 0 to %u), \"emu\" or \"sim\"",
-                         CUDA_INDEX_MAX);
+        if (!json_is_string(device) || !resource_device_parse(json_string_value(device), type))
+            return wrong(&part, "device", device, "%s", RESOURCE_DEVICES_TEXT);
         TRY(real_read(&part, "price_per_hour", &type->price_per_hour));
         TRY(number_u32_read(&part, "limit", OPTIONAL, 1, UINT32_MAX, &type->limit));
     }
@@ -280,7 +259,7 @@ static status stage_units_read(struct plan_stage *stage, const struct part *part
 {
     TRY(number_u32_read(part, "type", REQUIRED, 0, plan->type_count - 1, &stage->type));
     TRY(number_u32_read(part, "k", REQUIRED, 1, PLAN_UNITS_MAX, &stage->k));
-    const struct plan_type *type = &plan->types[stage->type];
+    const struct resource_type *type = &plan->types[stage->type];
     const json_t *k = json_object_get(part->object, "k"), *replicas = json_object_get(part->object, "replicas");
     if (type->limit > 0 && stage->k > type->limit - unit_counts[stage->type])
         return wrong(part, "k", k,
@@ -288,9 +267,9 @@ static status stage_units_read(struct plan_stage *stage, const struct part *part
                      type->limit - unit_counts[stage->type], type->name, type->limit, unit_counts[stage->type]);
     unit_counts[stage->type] += stage->k;
 
-    stage->replicas = type->device == PLAN_CPU ? 1 : stage->k;
+    stage->replicas = type->device == RESOURCE_CPU ? 1 : stage->k;
     TRY(number_u32_read(part, "replicas", OPTIONAL, 1, PLAN_UNITS_MAX, &stage->replicas));
-    if (type->device != PLAN_CPU && stage->replicas != stage->k)
+    if (type->device != RESOURCE_CPU && stage->replicas != stage->k)
         return wrong(part, "replicas", replicas, "none, or %u as k: on \"%s\" every unit is a replica", stage->k,
                      type->name);
     if (stage->k % stage->replicas != 0) return wrong(part, "replicas", replicas, "a divisor of k, %u", stage->k);
@@ -349,7 +328,7 @@ static status plan_make(struct plan *plan, uint32_t type_count, uint32_t stage_c
     uint8_t *memory = calloc(1, types_bytes + stages_bytes + (type_count + (size_t)1) * sizeof **cells);
     if (memory == NULL) FAIL(MEMORY, "no memory for a plan of %u types and %u stages", type_count, stage_count);
     plan->memory = memory;
-    plan->types = (struct plan_type *)memory;
+    plan->types = (struct resource_type *)memory;
     plan->stages = (struct plan_stage *)(memory + types_bytes);
     plan->type_count = type_count;
     plan->stage_count = stage_count;
@@ -357,7 +336,7 @@ static status plan_make(struct plan *plan, uint32_t type_count, uint32_t stage_c
     *cells = (char(*)[TEXT_BYTES_MAX + 1])(memory + types_bytes + stages_bytes);
     return ST_OK;
 }
-_Static_assert(sizeof(struct plan_type) % _Alignof(struct plan_stage) == 0, "stages stand behind types");
+_Static_assert(sizeof(struct resource_type) % _Alignof(struct plan_stage) == 0, "stages stand behind types");
 
 static status members_read(struct plan *plan, const struct part *whole, const struct graph *graph)
 {
@@ -437,7 +416,7 @@ status plan_single(struct plan *plan, const struct graph *graph, uint32_t k)
     *plan = (struct plan){0};
     CHECK(graph->layer_count > 0 && k > 0);
     TRY(plan_make(plan, 1, 1, &cells));
-    plan->types[0] = (struct plan_type){.name = device_names[PLAN_CPU], .device = PLAN_CPU};
+    plan->types[0] = (struct resource_type){.name = "cpu", .device = RESOURCE_CPU};
     plan->stages[0] = (struct plan_stage){.last_layer = graph->layer_count - 1, .k = k, .replicas = 1};
     return ST_OK;
 }
@@ -452,7 +431,7 @@ uint32_t plan_cpu_cores(const struct plan *plan)
 {
     uint64_t core_count = plan->service_cores;
     for (uint32_t s = 0; s < plan->stage_count; s++)
-        if (plan->types[plan->stages[s].type].device == PLAN_CPU) core_count += plan->stages[s].k;
+        if (plan->types[plan->stages[s].type].device == RESOURCE_CPU) core_count += plan->stages[s].k;
     return core_count < UINT32_MAX ? (uint32_t)core_count : UINT32_MAX;
 }
 
@@ -488,15 +467,6 @@ static char *draft_end(struct draft *draft, char *buffer, size_t bytes)
     return buffer;
 }
 
-char *plan_device_text(const struct plan_type *type, char *buffer, size_t bytes)
-{
-    if (type->device == PLAN_CUDA)
-        snprintf(buffer, bytes, "%s:%u", device_names[PLAN_CUDA], type->device_index);
-    else
-        snprintf(buffer, bytes, "%s", device_names[type->device]);
-    return buffer;
-}
-
 static void stage_name_put(FILE *stream, const struct plan_stage *stage, const struct graph *graph)
 {
     fputs(layer_name(graph, stage->first_layer), stream);
@@ -520,11 +490,11 @@ char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer
     fprintf(stream, "%u stage%s", plan->stage_count, plan->stage_count == 1 ? "" : "s");
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
-        const struct plan_type *type = &plan->types[stage->type];
+        const struct resource_type *type = &plan->types[stage->type];
         fputs(s == 0 ? ": " : " | ", stream);
         stage_name_put(stream, stage, graph);
         fprintf(stream, " on %u %s", stage->k, type->name);
-        if (type->device == PLAN_CPU && stage->replicas > 1) fprintf(stream, " as %u replicas", stage->replicas);
+        if (type->device == RESOURCE_CPU && stage->replicas > 1) fprintf(stream, " as %u replicas", stage->replicas);
     }
     return draft_end(&draft, buffer, bytes);
 }

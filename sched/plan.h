@@ -17,23 +17,9 @@
 #ifndef HETERPS_SCHED_PLAN_H
 #define HETERPS_SCHED_PLAN_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "engine/base/status.h"
-#include "graph/graph.h"
+#include "sched/resource.h"
 
 #define PLAN_UNITS_MAX 1024u /* of a stage */
-
-enum plan_device { PLAN_CPU, PLAN_CUDA, PLAN_EMU, PLAN_SIM, PLAN_DEVICE_COUNT };
-
-struct plan_type {
-    const char *name;
-    enum plan_device device;
-    uint32_t device_index; /* N of "cuda:N"                                        */
-    double price_per_hour; /* USD a unit                                           */
-    uint32_t limit;        /* units of all its stages together; 0: not given       */
-};
 
 struct plan_stage {
     uint32_t first_layer, last_layer; /* both included                              */
@@ -45,7 +31,7 @@ struct plan_stage {
 };
 
 struct plan {
-    struct plan_type *types;
+    struct resource_type *types;
     struct plan_stage *stages;
     uint32_t type_count, stage_count;
     uint32_t service_cores;
@@ -70,8 +56,6 @@ MUST_USE status plan_read(struct plan *plan, const struct graph *graph, const ch
 void plan_free(struct plan *plan);
 /* Dedicated units of CPU cores, service cores included. */
 uint32_t plan_cpu_cores(const struct plan *plan);
-/* "cpu", "cuda:0", into buffer. */
-char *plan_device_text(const struct plan_type *type, char *buffer, size_t bytes);
 /* The layers of a stage, "e..x", or "h1" where it is one; into buffer, cut with "…" where it is too short. */
 char *plan_stage_name(const struct plan *plan, const struct graph *graph, uint32_t stage, char *buffer, size_t bytes);
 /* "3 stages: e..x on 1 cpu | h1 on 2 cpu as 2 replicas | h2..bce on 1 cpu" into buffer, cut with "…" where it is too short. */

@@ -326,7 +326,7 @@ struct variant {
     struct feed *feed;
     struct pipeline *pipeline; /* NULL: the bare loop, or the busy threads          */
     struct plan plan;
-    struct plan_type type;
+    struct resource_type type;
     struct plan_stage stage[STAGES_MAX];
     bool is_traced;
     /* the bare loop */
@@ -363,7 +363,7 @@ static void pipeline_variant(struct variant *v, const char *name, struct data *d
                              uint32_t core_count, uint32_t sync)
 {
     *v = (struct variant){.name = name, .data = d, .steps = turn_steps(steps)};
-    v->type = (struct plan_type){.name = "cpu", .device = PLAN_CPU};
+    v->type = (struct resource_type){.name = "cpu", .device = RESOURCE_CPU};
     v->plan = (struct plan){.types = &v->type, .stages = v->stage, .type_count = 1, .method = ""};
     uint32_t first = 0;
     for (const char *cut = of.cuts ? of.cuts : "";; cut += strspn(cut, " ")) {

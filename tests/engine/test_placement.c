@@ -20,7 +20,7 @@ static const struct graph graph = {.strings = strings, .layers = layers, .layer_
 #define STAGES_MAX 3
 struct hand_plan {
     struct plan plan;
-    struct plan_type type[2];
+    struct resource_type type[2];
     struct plan_stage stage[STAGES_MAX];
 };
 
@@ -30,8 +30,8 @@ static const struct plan *hand_plan(struct hand_plan *h, uint32_t stage_count, c
 {
     static const uint32_t first[] = {0, 2, 3}, last[] = {1, 2, 4};
     memset(h, 0, sizeof *h);
-    h->type[0] = (struct plan_type){.name = "core", .device = PLAN_CPU};
-    h->type[1] = (struct plan_type){.name = "v100", .device = PLAN_CUDA, .device_index = 3};
+    h->type[0] = (struct resource_type){.name = "core", .device = RESOURCE_CPU};
+    h->type[1] = (struct resource_type){.name = "v100", .device = RESOURCE_CUDA, .device_index = 3};
     for (uint32_t s = 0; s < stage_count; s++)
         h->stage[s] = (struct plan_stage){
             .first_layer = first[s], .last_layer = last[s], .k = k[s], .replicas = replicas ? replicas[s] : 1};

@@ -23,7 +23,7 @@ static void check_plan(const struct plan *plan, const struct graph *graph)
     CHECK(plan->stage_count >= 1 && plan->type_count >= 1 && plan->service_cores <= PLAN_UNITS_MAX &&
           plan->method != NULL);
     for (uint32_t t = 0; t < plan->type_count; t++) {
-        CHECK(plan->types[t].name[0] != 0 && plan->types[t].device < PLAN_DEVICE_COUNT);
+        CHECK(plan->types[t].name[0] != 0 && plan->types[t].device < RESOURCE_DEVICE_COUNT);
         CHECK(plan->types[t].price_per_hour >= 0);
     }
     for (uint32_t s = 0; s < plan->stage_count; s++) {

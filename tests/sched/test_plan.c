@@ -109,11 +109,11 @@ static void plan_parse__good__says_what_the_text_says(void **state)
     assert_int_equal(parse_changed(&plan, NULL, NULL), ST_OK);
     assert_int_equal(plan.type_count, 2);
     assert_string_equal(plan.types[0].name, "core");
-    assert_int_equal(plan.types[0].device, PLAN_CPU);
+    assert_int_equal(plan.types[0].device, RESOURCE_CPU);
     assert_true(plan.types[0].price_per_hour == 0.04);
     assert_int_equal(plan.types[0].limit, 48);
     assert_string_equal(plan.types[1].name, "v100");
-    assert_int_equal(plan.types[1].device, PLAN_CUDA);
+    assert_int_equal(plan.types[1].device, RESOURCE_CUDA);
     assert_int_equal(plan.types[1].device_index, 2);
     assert_true(plan.types[1].price_per_hour == 2.42);
     assert_int_equal(plan.types[1].limit, 0);
@@ -196,7 +196,7 @@ static void plan_single__any_graph__is_one_gang_for_all_layers(void **state)
     assert_int_equal(plan.stages[0].last_layer, 4);
     assert_int_equal(plan.stages[0].k, 7);
     assert_int_equal(plan.stages[0].replicas, 1);
-    assert_int_equal(plan.types[plan.stages[0].type].device, PLAN_CPU);
+    assert_int_equal(plan.types[plan.stages[0].type].device, RESOURCE_CPU);
     assert_int_equal(plan_cpu_cores(&plan), 7);
     assert_string_equal(plan.method, "");
     assert_string_equal(plan_text(&plan, &graph, text, sizeof text), "1 stage: e..bce on 7 cpu");
@@ -506,8 +506,8 @@ static void plan_text__three_stages__tells_layers_units_and_replicas(void **stat
     assert_string_equal(plan_stage_name(&plan, &graph, 0, name, sizeof name), "e..x");
     assert_string_equal(plan_stage_name(&plan, &graph, 1, name, sizeof name), "h1");
     assert_string_equal(plan_stage_name(&plan, &graph, 2, name, 7), "h2.…");
-    assert_string_equal(plan_device_text(&plan.types[0], name, sizeof name), "cpu");
-    assert_string_equal(plan_device_text(&plan.types[1], name, sizeof name), "cuda:2");
+    assert_string_equal(resource_device_text(&plan.types[0], name, sizeof name), "cpu");
+    assert_string_equal(resource_device_text(&plan.types[1], name, sizeof name), "cuda:2");
     plan_free(&plan);
 }
 

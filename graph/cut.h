@@ -1,0 +1,18 @@
+/* What crosses the cut behind a layer when the layers up to it run on one device and the others on another: the activations that were
+ * written before it and are read behind it, forward or backward; the columns of the input that are read behind it; and the gradients that come
+ * back. Source: HeterPS, section 4.1 (ODT), for graphs that are not chains. */
+#ifndef HETERPS_GRAPH_CUT_H
+#define HETERPS_GRAPH_CUT_H
+
+#include "graph/graph.h"
+
+struct cut {
+    uint64_t forward_bytes, backward_bytes; /* an example: activations and input columns; gradients           */
+    uint64_t micro_bytes;                   /* of these what comes once a micro-batch, not an example: both ways */
+};
+/* The cut behind `layer`; behind the last one nothing is left to move. Where they are not NULL, fills forward[tensor_count] and
+ * backward[tensor_count] with the tensors, and their counts. */
+struct cut graph_cut(const struct graph *g, uint32_t layer, uint32_t *forward, uint32_t *forward_count, uint32_t *backward,
+                     uint32_t *backward_count);
+
+#endif

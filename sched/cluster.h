@@ -1,0 +1,56 @@
+/* What a user has: types of resources, what is asked of them. Text (cluster.cfg):
+ *
+ *     [type cpu]
+ *     device = cpu
+ *     price_per_hour = 0.04        ; USD a unit (one core)
+ *     limit = 48
+ *     [type v100]
+ *     device = cuda
+ *     price_per_hour = 2.42
+ *     limit = 8
+ *     profile = v100.json          ; a stored instance with a type of this name, where the device is not here to be measured
+ *     [goal]
+ *     throughput = 100000          ; examples/s, least; max: as much as can be
+ *     examples = 45840617
+ *     epochs = 1
+ *
+ * A type that is neither here nor stored has its times from declared rates: flops, memory_bandwidth, link_bandwidth, … (keys in
+ * cluster.def; how times follow from them: sched/estimate.h). */
+#ifndef HETERPS_SCHED_CLUSTER_H
+#define HETERPS_SCHED_CLUSTER_H
+
+#include "cfg/ini.h"
+#include "sched/instance.h"
+
+/* Declared rates of a unit; 0: not declared. */
+struct cluster_rates {
+    double flops;            /* a second, multiply and add apart, of large products             */
+    double memory_bandwidth; /* bytes a second, of reading rows and other elementwise work      */
+    double link_bandwidth;   /* bytes a second, to where the next stage or parameters are       */
+    double batch_overhead;   /* seconds a layer and batch: launching, small products            */
+    double alpha, beta;      /* shares that divide among units                                  */
+};
+struct cluster_type {
+    struct resource_type resource;
+    struct cluster_rates rates;
+    bool has_rates;      /* flops, memory_bandwidth and link_bandwidth are given */
+    const char *profile; /* path of a stored instance, relative to the cluster file; "" */
+    uint32_t line;       /* of its section, for messages */
+};
+struct cluster {
+    const char *path;
+    struct cluster_type *types;
+    uint32_t type_count;
+    double throughput; /* of [goal]; 0: none; infinite: max */
+    double examples;   /* an epoch; 0: not given */
+    double epochs;
+    uint32_t service_cores; /* of [goal]: kept for reading, parsing, the store */
+    struct ini ini;         /* owns the texts */
+    void *memory;
+};
+/* Reads a text, whatever its bytes: INVALID names file, line, section, key, expected and found. At least one type; a limit of 1 or more. */
+MUST_USE status cluster_parse(struct cluster *cluster, const char *path, const char *text, size_t bytes);
+MUST_USE status cluster_read(struct cluster *cluster, const char *path);
+void cluster_free(struct cluster *cluster);
+
+#endif

@@ -1,0 +1,53 @@
+/* Instances without measuring: layers' flops and bytes, and types' declared rates. Layers come from a compiled graph, or from a layer table
+ * (INI), for models that exist only on paper:
+ *
+ *     [model]
+ *     name = matchnet
+ *     [layer slot_emb]
+ *     type = embedding
+ *     in_bytes = 4800             ; an example
+ *     out_bytes = 21600           ; of its output, an example
+ *     cut_bytes = 43200           ; across the cut behind it, there and back; default: 2 out_bytes
+ *     weight_bytes = 36000000     ; in all
+ *     touched_bytes = 43200       ; of parameters read and written, an example (rows); default: 0
+ *     flops = 0                   ; forward, an example
+ *
+ * Times of a layer on a unit of a type, for a batch of B:
+ *
+ *     oct = overhead + max(3 flops B / rate, moved B / memory_bandwidth) + synchronisation
+ *     odt = cut_bytes B / link_bandwidth
+ *
+ * where backward costs twice forward, `moved` counts input, output and touched bytes of both passes, and synchronisation moves the dense weights
+ * and their gradients once a batch over the link. */
+#ifndef HETERPS_SCHED_ESTIMATE_H
+#define HETERPS_SCHED_ESTIMATE_H
+
+#include "sched/cluster.h"
+
+struct layer_facts {
+    const char *name, *kind;
+    double in_bytes, out_bytes, cut_bytes, touched_bytes; /* an example */
+    double weight_bytes, dense_bytes;                     /* in all; of these synchronised every batch */
+    double flops;                                         /* forward, an example */
+};
+struct layer_table {
+    const char *name;
+    struct layer_facts *layers;
+    uint32_t layer_count;
+    struct ini ini; /* owns the texts, where read from one */
+    void *memory;
+};
+/* Reads a layer table, whatever its bytes, as cluster_parse. */
+MUST_USE status layer_table_parse(struct layer_table *table, const char *path, const char *text, size_t bytes);
+MUST_USE status layer_table_read(struct layer_table *table, const char *path);
+/* Of a compiled graph: names borrow from it. */
+MUST_USE status layer_table_of_graph(struct layer_table *table, const struct graph *graph);
+void layer_table_free(struct layer_table *table);
+
+/* An instance of these layers on a cluster by declared rates; batch: B_o. INVALID where a type has no rates, with file and line. */
+MUST_USE status estimate(struct instance *instance, const struct layer_table *table, const struct cluster *cluster,
+                         double batch);
+/* The times of one layer. */
+struct instance_time estimate_time(const struct layer_facts *layer, const struct cluster_rates *rates, double batch);
+
+#endif

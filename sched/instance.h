@@ -1,0 +1,97 @@
+/* A scheduling problem: layers, types of resources, and what each layer costs on each type. Read from and written as JSON:
+ *
+ *     {
+ *       "format": "heterps-instance-1", "name": "ctrdnn",
+ *       "L": 8, "T": 2, "B_o": 256, "M": 1000000, "epochs": 1, "throughput_limit": 9121.6,
+ *       "types": [{"name": "cpu-core", "price_per_hour": 0.04, "limit": 480,
+ *                  "device": "cpu", "source": "measured", "slow": "fc 4", "slow_from": 0}, …],          device …: optional
+ *       "layers": [{"name": "e", "type": "embedding", "in_bytes": 416, "weight_bytes": 423293696,
+ *                   "oct": [ T ], "alpha": [ T ], "odt": [ T ], "beta": [ T ],
+ *                   "cut_bytes": 3328, "fixed": [ T ], "alpha_low": [ T ], "alpha_high": [ T ]}, …],     cut_bytes …: optional
+ *       "graph_hash": HEX, "service": {"seconds": 2e-6, "cores": 1},                                    optional
+ *       "parameter_server": {"seconds": 1e-6, "price_per_hour": 0.04}                                   optional
+ *     }
+ *
+ * Source: HeterPS, section 4.1, Table 1, with the units of the corrected reading: oct and odt are seconds for B_o examples on one
+ * unit; a share alpha of oct and beta of odt divides among k units. Unknown keys pass (a proven optimum in the same file, a seed). */
+#ifndef HETERPS_SCHED_INSTANCE_H
+#define HETERPS_SCHED_INSTANCE_H
+
+#include "sched/resource.h"
+
+#define INSTANCE_LAYERS_MAX 1024u
+#define INSTANCE_CELLS_MAX  ((size_t)1 << 18) /* layers * types */
+
+enum instance_source { INSTANCE_GIVEN, INSTANCE_MEASURED, INSTANCE_STORED, INSTANCE_DECLARED, INSTANCE_SOURCE_COUNT };
+extern const char *const instance_source_names[INSTANCE_SOURCE_COUNT + 1]; /* "given", "measured", "stored", "declared", NULL */
+
+struct instance_type {
+    struct resource_type resource; /* limit >= 1; where the file gives no device: sim            */
+    enum instance_source source;   /* where its times come from                                  */
+};
+
+/* Seconds of a layer on one unit of a type, for B_o examples. */
+struct instance_time {
+    double oct;   /* > 0: forward, backward, update, synchronisation                               */
+    double alpha; /* 0 … 1: the share of oct that divides among units                              */
+    double odt;   /* >= 0: moving all that is live across the cut behind the layer, there and back */
+    double beta;  /* 0 … 1: of odt                                                                 */
+    double fixed; /* of oct, per batch whatever its size; 0: not known                             */
+    double alpha_low, alpha_high; /* 95 % interval of alpha; both 0: not known                     */
+};
+
+struct instance_layer {
+    const char *name;
+    const char *kind; /* "embedding", "fc", …: the file's "type"                                     */
+    double in_bytes;     /* of its input, an example                                                */
+    double weight_bytes; /* of its parameters, in all                                               */
+    double cut_bytes;    /* across the cut behind it, an example, there and back; 0: not known      */
+};
+
+struct instance {
+    const char *name;
+    uint32_t layer_count, type_count; /* L, T */
+    double batch;                     /* B_o, examples   */
+    double examples;                  /* M, an epoch     */
+    double epochs;
+    double throughput_limit; /* examples/s, least; 0: none */
+    struct instance_type *types;   /* [T] */
+    struct instance_layer *layers; /* [L] */
+    struct instance_time *times;   /* [L, T] */
+    bool has_graph_hash;
+    uint64_t graph_hash;
+    double service_seconds; /* of reading, parsing, rows: an example, one core; 0: not known       */
+    uint32_t service_cores;
+    double server_seconds, server_price; /* parameter server: push and pull of an example on one core; USD an hour a core;
+                                            seconds 0: no such data                                 */
+    /* owns: */
+    void *memory;
+};
+
+static inline const struct instance_time *instance_time(const struct instance *i, uint32_t layer, uint32_t type)
+{
+    return &i->times[(size_t)layer * i->type_count + type];
+}
+
+/* An instance of zeros with room for names: every name is a text that outlives it, or is copied by instance_text. MEMORY. */
+MUST_USE status instance_make(struct instance *instance, uint32_t layer_count, uint32_t type_count);
+/* A copy of the text that lives as long as the instance; cut to RESOURCE_NAME_BYTES. At most 2 L + T + 1 of them. */
+const char *instance_text(struct instance *instance, const char *text);
+MUST_USE status instance_copy(struct instance *to, const struct instance *from);
+void instance_free(struct instance *instance);
+
+/* Reads the text, whatever its bytes: INVALID names file, place (line and column for bad JSON, else the key: layers[3].oct[1]),
+ * what was expected and found. A text of at most 64 MiB. On failure *instance is empty. */
+MUST_USE status instance_parse(struct instance *instance, const char *path, const char *text, size_t bytes);
+MUST_USE status instance_read(struct instance *instance, const char *path);
+/* Writes it whole or not at all (engine/base/file.h); numbers read back as the same doubles. */
+MUST_USE status instance_write(const struct instance *instance, const char *path);
+/* INVALID with a sentence without place if a number is outside what the struct says: for instances made otherwise. */
+MUST_USE status instance_check(const struct instance *instance);
+
+/* A plausible random instance, the same for the same arguments: an embedding, pooling and concat layer, then fully connected ones and
+ * a loss; type 0 a CPU core, the others accelerators whose prices and speeds are loosely related. L >= 4, T >= 1. For tests, pre-training and
+ * benchmarks. */
+MUST_USE status instance_random(struct instance *instance, uint64_t seed, uint32_t layer_count, uint32_t type_count);
+
+#endif

@@ -1,0 +1,83 @@
+/* Devices and slowings as texts. */
+#include "sched/resource.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cfg/key.h"
+#include "graph/op.h"
+
+static const char *const device_names[RESOURCE_DEVICE_COUNT] = {
+    [RESOURCE_CPU] = "cpu", [RESOURCE_CUDA] = "cuda", [RESOURCE_EMU] = "emu", [RESOURCE_SIM] = "sim"};
+
+#define FACTOR_MAX 1000.0
+
+char *resource_device_text(const struct resource_type *type, char *buffer, size_t bytes)
+{
+    if (type->device == RESOURCE_CUDA)
+        snprintf(buffer, bytes, "%s:%u", device_names[RESOURCE_CUDA], type->device_index);
+    else
+        snprintf(buffer, bytes, "%s", device_names[type->device]);
+    return buffer;
+}
+
+bool resource_device_parse(const char *text, struct resource_type *type)
+{
+    type->device_index = 0;
+    for (int d = 0; d < RESOURCE_DEVICE_COUNT; d++)
+        if (d != RESOURCE_CUDA && strcmp(text, device_names[d]) == 0) {
+            type->device = (enum resource_device)d;
+            return true;
+        }
+    size_t prefix = strlen("cuda:");
+    if (strncmp(text, "cuda:", prefix) != 0) return false;
+    const char *digits = text + prefix;
+    size_t digit_count = strspn(digits, "0123456789");
+    if (digit_count < 1 || digit_count > 3 || digits[digit_count] != 0 || (digit_count > 1 && digits[0] == '0'))
+        return false;
+    type->device = RESOURCE_CUDA;
+    type->device_index = (uint32_t)strtoul(digits, NULL, 10);
+    return true;
+}
+
+/* Slows one op, or all with GRAPH_NONE. */
+static void slow_set(struct resource_slow *slow, uint32_t op, float factor)
+{
+    for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
+        if (slow->op[i] == 0) slow->op[i] = 1;
+        if (op == GRAPH_NONE || op == i) slow->op[i] = factor;
+    }
+}
+
+status resource_slow_parse(const char *text, struct resource_slow *slow)
+{
+    memset(slow->op, 0, sizeof slow->op);
+    while (*(text += strspn(text, " ,"))) {
+        char name[64], number[32];
+        int used = 0;
+        double factor;
+        uint32_t op = 0;
+        if (sscanf(text, "%63[a-z_0-9] %31[0-9.]%n", name, number, &used) != 2 || (text[used] && text[used] != ',') ||
+            !cfg_parse_f64(number, &factor) || !(factor >= 1 && factor <= FACTOR_MAX))
+            FAIL(INVALID, "expected ops and factors from 1 to %g, as in \"fc 4, embedding 2.5\" or \"all 3\", found \"%.60s\"",
+                 FACTOR_MAX, text);
+        while (op < OP_ID_COUNT && strcmp(op_table[op].section, name) != 0) op++;
+        if (op == OP_ID_COUNT && strcmp(name, "all") != 0)
+            FAIL(INVALID, "expected a section of the model text, or all, found \"%s\"", name);
+        slow_set(slow, op == OP_ID_COUNT ? GRAPH_NONE : op, (float)factor);
+        text += used;
+    }
+    return ST_OK;
+}
+
+char *resource_slow_text(const struct resource_slow *slow, char *buffer, size_t bytes)
+{
+    size_t used = 0;
+    if (bytes > 0) buffer[0] = 0;
+    for (uint32_t i = 0; i < OP_ID_COUNT && resource_is_slowed(slow); i++)
+        if (slow->op[i] > 1 && used < bytes)
+            used += (size_t)snprintf(buffer + used, bytes - used, "%s%s %.9g", used ? ", " : "", op_table[i].section,
+                                     (double)slow->op[i]);
+    return buffer;
+}

@@ -1,0 +1,45 @@
+/* A type of computing resource (the design's "type"): what clusters offer, instances are about and plans use. */
+#ifndef HETERPS_SCHED_RESOURCE_H
+#define HETERPS_SCHED_RESOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/base/status.h"
+#include "graph/graph.h"
+
+enum resource_device { RESOURCE_CPU, RESOURCE_CUDA, RESOURCE_EMU, RESOURCE_SIM, RESOURCE_DEVICE_COUNT };
+
+#define RESOURCE_TYPES_MAX  1024u
+#define RESOURCE_NAME_BYTES 127u
+
+/* A cpu or sim device that imitates a slower one: an op takes `op[its id]` times as long as it would, from step `from_step` on. */
+struct resource_slow {
+    float op[OP_ID_COUNT]; /* at least 1; all 0: nothing is slowed */
+    uint64_t from_step;
+};
+
+struct resource_type {
+    const char *name; /* 1 to RESOURCE_NAME_BYTES bytes                                 */
+    enum resource_device device;
+    uint32_t device_index; /* N of "cuda:N"                                        */
+    double price_per_hour; /* USD a unit                                           */
+    uint32_t limit;        /* units of all its stages together; 0: not given       */
+    struct resource_slow slow;
+};
+
+/* "cpu", "cuda:0", into buffer. */
+char *resource_device_text(const struct resource_type *type, char *buffer, size_t bytes);
+/* Reads "cpu", "cuda:N" (N from 0 to 999), "emu", "sim"; false if it is none. */
+bool resource_device_parse(const char *text, struct resource_type *type);
+/* What resource_device_parse reads, for messages. */
+#define RESOURCE_DEVICES_TEXT "\"cpu\", \"cuda:N\" (N from 0 to 999), \"emu\" or \"sim\""
+
+/* Reads "fc 4, embedding 2.5" or "all 3" (sections of the model text, factors from 1 to 1000); INVALID with a sentence without
+ * place. "" slows nothing. */
+MUST_USE status resource_slow_parse(const char *text, struct resource_slow *slow);
+static inline bool resource_is_slowed(const struct resource_slow *slow) { return slow->op[0] > 0; }
+/* "fc 4, embedding 2.5" into buffer, "" if nothing is slowed: resource_slow_parse reads it. */
+char *resource_slow_text(const struct resource_slow *slow, char *buffer, size_t bytes);
+
+#endif

@@ -1,0 +1,73 @@
+/* One run of a method on an instance: counts evaluations of complete plans, keeps the best, ends when a budget is spent.
+ *
+ * A method that proposes complete plans calls search_evaluate() until search_is_over(). The number of evaluations is the budget that
+ * makes runs repeatable: the same instance, method, seed and evaluations give the same plan, bit for bit. Time is a ceiling: a search that it
+ * has cut says so (ended_by). */
+#ifndef HETERPS_SCHED_SEARCH_H
+#define HETERPS_SCHED_SEARCH_H
+
+#include "sched/provision.h"
+
+struct search_standing {
+    uint64_t evaluations;
+    double seconds;
+    double cost; /* of the best feasible plan; infinite: none yet */
+};
+/* Told some times a second; returns whether to stop. */
+typedef bool search_progress(void *context, const struct search_standing *standing);
+
+struct search_point { /* of a learning curve */
+    uint64_t evaluations;
+    double seconds;
+    double cost; /* the best so far; infinite: not feasible yet */
+};
+
+enum search_end { SEARCH_FINISHED, SEARCH_EVALUATIONS, SEARCH_SECONDS, SEARCH_STOPPED };
+
+struct policy; /* sched/policy.h */
+
+struct search_options {
+    uint64_t seed;
+    uint64_t evaluations; /* budget; 0: none                                                */
+    double seconds;       /* ceiling; 0: none                                               */
+    bool keeps_curve;
+    search_progress *progress; /* or NULL */
+    void *context;
+    const struct policy *policy_from; /* rl, rl-rnn: begin with a trained one, or NULL                */
+    struct policy *policy_to;         /* rl, rl-rnn: where the trained one is left, or NULL            */
+};
+
+struct search {
+    const struct cost_model *model; /* borrowed */
+    struct search_options options;
+    uint64_t begin_ns;
+    uint64_t evaluations; /* asked for; answered from the cache ones included */
+    bool is_over;
+    enum search_end ended_by;
+    /* found so far */
+    type_index *best; /* [L]; meaningful once evaluations > 0 */
+    double best_score;
+    bool is_feasible;
+    /* set by methods that prove: no plan costs less */
+    double lower_bound; /* USD; 0: none */
+    bool is_proven;     /* best is the optimum; or, with is_feasible false, there is no feasible plan */
+    struct search_point *curve; /* [curve_count]: one point an improvement */
+    uint32_t curve_count, curve_room;
+    /* scratch and cache: search.c's */
+    struct cost_stage *stages;
+    struct search_cell *cells;
+    uint64_t cell_count;
+    uint64_t next_look; /* at this evaluation the clock is read */
+};
+
+MUST_USE status search_open(struct search *search, const struct cost_model *model, const struct search_options *options);
+void search_close(struct search *search);
+
+/* The score of a complete plan (struct cost_result), provisioned exactly; the best is kept. Where the budget is spent it is
+ * infinite, and nothing is kept. Plans asked for lately are answered from a cache. */
+double search_evaluate(struct search *search, const type_index *types);
+/* Whether the budget is spent, time is up, or progress said so. */
+bool search_is_over(struct search *search);
+double search_seconds(const struct search *search);
+
+#endif
