@@ -60,7 +60,8 @@ status resource_slow_parse(const char *text, struct resource_slow *slow)
         uint32_t op = 0;
         if (sscanf(text, "%63[a-z_0-9] %31[0-9.]%n", name, number, &used) != 2 || (text[used] && text[used] != ',') ||
             !cfg_parse_f64(number, &factor) || !(factor >= 1 && factor <= FACTOR_MAX))
-            FAIL(INVALID, "expected ops and factors from 1 to %g, as in \"fc 4, embedding 2.5\" or \"all 3\", found \"%.60s\"",
+            FAIL(INVALID,
+                 "expected ops and factors from 1 to %g, as in \"fc 4, embedding 2.5\" or \"all 3\", found \"%.60s\"",
                  FACTOR_MAX, text);
         while (op < OP_ID_COUNT && strcmp(op_table[op].section, name) != 0) op++;
         if (op == OP_ID_COUNT && strcmp(name, "all") != 0)

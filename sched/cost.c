@@ -1,0 +1,128 @@
+/* What a plan costs. cost_stages and the like run once a proposed plan, up to a million times a second; nothing in them allocates. */
+#include "sched/cost.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECONDS_PER_HOUR 3600.0
+
+status cost_model_open(struct cost_model *model, const struct instance *i)
+{
+    uint32_t L = i->layer_count, T = i->type_count;
+    *model = (struct cost_model){.instance = i, .layer_count = L, .type_count = T};
+    size_t times_bytes = (size_t)L * T * sizeof *model->times, price_bytes = T * sizeof *model->price;
+    uint8_t *memory = malloc(times_bytes + price_bytes + T * sizeof *model->limit);
+    if (memory == NULL) FAIL(MEMORY, "no memory for the costs of %u layers on %u types", L, T);
+    model->memory = memory;
+    model->times = (struct cost_time *)memory;
+    model->price = (double *)(memory + times_bytes);
+    model->limit = (uint32_t *)(memory + times_bytes + price_bytes);
+    for (size_t c = 0; c < (size_t)L * T; c++) {
+        const struct instance_time *t = &i->times[c];
+        double oct = t->oct / i->batch, odt = t->odt / i->batch;
+        model->times[c] = (struct cost_time){oct * (1 - t->alpha), oct * t->alpha, odt * (1 - t->beta), odt * t->beta};
+    }
+    double all_units = 0;
+    for (uint32_t t = 0; t < T; t++) {
+        model->price[t] = i->types[t].resource.price_per_hour;
+        model->limit[t] = i->types[t].resource.limit;
+        all_units += model->price[t] * model->limit[t];
+    }
+    model->usd_per_rate = i->epochs * i->examples / SECONDS_PER_HOUR;
+    model->tau_max = i->throughput_limit > 0 ? 1 / i->throughput_limit : INFINITY;
+    /* No feasible plan is slower than tau_max, nor has more units than there are. Without a least throughput every plan that has its units is
+     * feasible, and the slowest has one unit of each layer. */
+    double tau = model->tau_max;
+    if (isinf(tau)) {
+        tau = 0;
+        for (size_t c = 0; c < (size_t)L * T; c++) tau += cost_et(&model->times[c], 1);
+    }
+    model->penalty = model->usd_per_rate * tau * all_units * (1 + 1e-9);
+    return ST_OK;
+}
+
+void cost_model_free(struct cost_model *model)
+{
+    free(model->memory);
+    *model = (struct cost_model){0};
+}
+
+/* The least k with fixed + shared / k <= tau, before rounding; infinite if there is none. */
+static double units_needed(double fixed, double shared, double tau)
+{
+    if (fixed + shared <= tau) return 1;
+    return tau > fixed ? shared / (tau - fixed) : INFINITY;
+}
+
+uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t limit)
+{
+    double compute = units_needed(time->compute, time->compute_shared, tau);
+    double move = units_needed(time->move, time->move_shared, tau);
+    double least = compute > move ? compute : move;
+    /* The quotient may be off by rounding, so the neighbours are asked. */
+    if (!(least <= (double)limit + 1)) return 0;
+    uint32_t k = (uint32_t)least;
+    if (k < 1) k = 1;
+    while (k > 1 && cost_et(time, k - 1) <= tau) k--;
+    while (k <= limit && cost_et(time, k) > tau) k++;
+    return k <= limit ? k : 0;
+}
+
+struct cost_time cost_segment(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type)
+{
+    const struct cost_time *end = &m->times[(size_t)last * m->type_count + type];
+    struct cost_time sum = {.move = end->move, .move_shared = end->move_shared};
+    for (uint32_t l = first; l <= last; l++) {
+        const struct cost_time *t = &m->times[(size_t)l * m->type_count + type];
+        sum.compute += t->compute;
+        sum.compute_shared += t->compute_shared;
+    }
+    return sum;
+}
+
+uint32_t cost_stages(const struct cost_model *m, const type_index *types, struct cost_stage *stages)
+{
+    uint32_t count = 0;
+    for (uint32_t l = 0; l < m->layer_count; l++) {
+        const struct cost_time *t = &m->times[(size_t)l * m->type_count + types[l]];
+        if (l == 0 || types[l] != types[l - 1]) {
+            struct cost_stage *s = &stages[count++];
+            s->first = l;
+            s->type = types[l];
+            s->time.compute = 0;
+            s->time.compute_shared = 0;
+        }
+        struct cost_stage *s = &stages[count - 1];
+        s->last = l;
+        s->time.compute += t->compute;
+        s->time.compute_shared += t->compute_shared;
+        s->time.move = t->move;
+        s->time.move_shared = t->move_shared;
+    }
+    return count;
+}
+
+struct cost_result cost_of(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
+{
+    struct cost_result r = {0};
+    double tau = 0, rate = 0;
+    bool is_within = true;
+    for (uint32_t s = 0; s < count; s++) {
+        double et = cost_et(&stages[s].time, stages[s].k);
+        uint64_t units = stages[s].k;
+        rate += m->price[stages[s].type] * stages[s].k;
+        if (et > tau) {
+            tau = et;
+            r.limiting_stage = s;
+        }
+        for (uint32_t other = 0; other < s; other++)
+            if (stages[other].type == stages[s].type) units += stages[other].k;
+        is_within = is_within && units <= m->limit[stages[s].type];
+    }
+    r.is_feasible = is_within && tau <= m->tau_max;
+    r.throughput = 1 / tau;
+    r.cost = m->usd_per_rate * tau * rate;
+    r.score = r.is_feasible ? r.cost : m->penalty * (1 + (isinf(m->tau_max) ? 1 : tau / m->tau_max));
+    return r;
+}

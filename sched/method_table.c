@@ -1,0 +1,28 @@
+/* The methods of methods.def, by number and by name. */
+#include <string.h>
+
+#include "sched/method.h"
+
+enum { FIXED = METHOD_FIXED, SAMPLED = METHOD_SAMPLED, LEARNED = METHOD_LEARNED, PROOF = METHOD_PROOF };
+
+const struct method method_table[METHOD_ID_COUNT] = {
+#define METHOD(id, name_, kind_, meaning_)                                                                             \
+    [METHOD_ID_##id] = {.name = name_, .kind = (enum method_kind)kind_, .meaning = meaning_, .run = method_##id},
+#include "sched/methods.def"
+#undef METHOD
+};
+
+uint32_t method_find(const char *name)
+{
+    for (uint32_t m = 0; m < METHOD_ID_COUNT; m++)
+        if (strcmp(method_table[m].name, name) == 0) return m;
+    return GRAPH_NONE;
+}
+
+bool method_type_is_cpu(const struct instance *instance, uint32_t type)
+{
+    bool has_cpu = false;
+    for (uint32_t t = 0; t < instance->type_count; t++)
+        has_cpu = has_cpu || instance->types[t].resource.device == RESOURCE_CPU;
+    return has_cpu ? instance->types[type].resource.device == RESOURCE_CPU : type == 0;
+}
