@@ -40,6 +40,8 @@ uint64_t file_writer_hash(const struct file_writer *writer);
 /* Flush, fsync, rename over the target, fsync the directory; then the writer is closed. */
 MUST_USE status file_writer_commit(struct file_writer *writer);
 void file_writer_abort(struct file_writer *writer);
+/* All of the above for bytes that are at hand. */
+MUST_USE status file_write(const char *path, const void *data, size_t bytes);
 
 /* Makes a directory if it is not there (its parent must be). */
 MUST_USE status file_directory_make(const char *path);

@@ -1,0 +1,139 @@
+/* Solutions as texts: plan.json, and why there is none. Once a run. */
+#include "sched/solution.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/file.h"
+
+static void stage_text(const struct instance *instance, const struct cost_stage *stage, char *buffer, size_t bytes)
+{
+    const char *first = instance->layers[stage->first].name, *last = instance->layers[stage->last].name;
+    if (stage->first == stage->last)
+        snprintf(buffer, bytes, "%s", first);
+    else
+        snprintf(buffer, bytes, "%s..%s", first, last);
+}
+
+char *solution_infeasible_text(const struct solution *s, char *buffer, size_t bytes)
+{
+    const struct instance *instance = s->instance;
+    if (bytes > 0) buffer[0] = 0;
+    if (s->result.is_feasible) return buffer;
+    if (s->stage_count == 0) {
+        snprintf(buffer, bytes, "infeasible: %s has proposed no plan", s->method);
+        return buffer;
+    }
+    const struct cost_stage *stage = &s->stages[s->result.limiting_stage];
+    const struct resource_type *type = &instance->types[stage->type].resource;
+    char name[2 * RESOURCE_NAME_BYTES + 4];
+    stage_text(instance, stage, name, sizeof name);
+    if (!(s->result.throughput > 0))
+        snprintf(buffer, bytes, "infeasible: the stages on %s need a unit each, and it has %u", type->name,
+                 type->limit);
+    else if (s->result.is_limit_reached)
+        snprintf(buffer, bytes,
+                 "infeasible: at most %.6g examples/s of %.6g asked: stage %s on %s is the slowest, and all %u units "
+                 "of %s are used",
+                 s->result.throughput, instance->throughput_limit, name, type->name, type->limit, type->name);
+    else
+        snprintf(buffer, bytes,
+                 "infeasible: at most %.6g examples/s of %.6g asked: stage %s on %s is the slowest, and more units "
+                 "would not make it faster",
+                 s->result.throughput, instance->throughput_limit, name, type->name);
+    return buffer;
+}
+
+/* --- plan.json -------------------------------------------------------------------------------- */
+
+static json_t *types_json(const struct instance *instance)
+{
+    json_t *list = json_array();
+    for (uint32_t t = 0; t < instance->type_count; t++) {
+        const struct instance_type *type = &instance->types[t];
+        char device[32], slow[1024];
+        resource_device_text(&type->resource, device, sizeof device);
+        json_t *object =
+            json_pack("{s:s, s:s, s:f, s:I}", "name", type->resource.name, "device", device, "price_per_hour",
+                      type->resource.price_per_hour, "limit", (json_int_t)type->resource.limit);
+        if (type->source != INSTANCE_GIVEN)
+            json_object_set_new(object, "source", json_string(instance_source_names[type->source]));
+        if (resource_is_slowed(&type->resource.slow)) {
+            json_object_set_new(object, "slow",
+                                json_string(resource_slow_text(&type->resource.slow, slow, sizeof slow)));
+            json_object_set_new(object, "slow_from", json_integer((json_int_t)type->resource.slow.from_step));
+        }
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+static json_t *stages_json(const struct solution *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->stage_count; i++) {
+        const struct cost_stage *stage = &s->stages[i];
+        json_t *object =
+            json_pack("{s:I, s:I, s:I, s:I, s:f}", "first", (json_int_t)stage->first, "last", (json_int_t)stage->last,
+                      "type", (json_int_t)stage->type, "k", (json_int_t)stage->k, "et", stage->et);
+        double cut_bytes = s->instance->layers[stage->last].cut_bytes;
+        if (cut_bytes > 0) json_object_set_new(object, "cut_bytes", json_integer((json_int_t)cut_bytes));
+        json_array_append_new(list, object);
+    }
+    return list;
+}
+
+static json_t *solution_json(const struct solution *s)
+{
+    const struct instance *instance = s->instance;
+    json_t *layers = json_array(), *plan = json_array();
+    for (uint32_t l = 0; l < instance->layer_count; l++) {
+        json_array_append_new(layers, json_string(instance->layers[l].name));
+        json_array_append_new(plan, json_integer(s->types[l]));
+    }
+    json_t *whole =
+        json_pack("{s:s, s:s, s:s, s:I, s:b, s:b, s:f, s:f, s:f, s:f, s:I, s:f}", "format", "heterps-solution-1",
+                  "instance", instance->name, "method", s->method, "seed", (json_int_t)s->seed, "feasible",
+                  s->result.is_feasible, "proven", s->is_proven, "cost", s->result.cost, "throughput",
+                  s->result.throughput, "throughput_limit", instance->throughput_limit, "lower_bound", s->lower_bound,
+                  "evaluations", (json_int_t)s->evaluations, "batch", instance->batch);
+    char text[32];
+    if (instance->has_graph_hash) {
+        snprintf(text, sizeof text, "%016" PRIx64, instance->graph_hash);
+        json_object_set_new(whole, "graph_hash", json_string(text));
+    }
+    if (s->server_cores > 0) {
+        json_object_set_new(whole, "server_cores", json_integer(s->server_cores));
+        json_object_set_new(whole, "server_cost", json_real(s->server_cost));
+    }
+    if (instance->service_cores > 0) json_object_set_new(whole, "service_cores", json_integer(instance->service_cores));
+    json_object_set_new(whole, "types", types_json(instance));
+    json_object_set_new(whole, "layers", layers);
+    json_object_set_new(whole, "plan", plan);
+    json_object_set_new(whole, "stages", stages_json(s));
+    return whole;
+}
+
+status solution_text(const struct solution *s, char **text, size_t *bytes)
+{
+    json_t *whole = solution_json(s);
+    *text = whole ? json_dumps(whole, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(whole);
+    if (*text == NULL) FAIL(MEMORY, "no memory for the text of a plan of %u layers", s->instance->layer_count);
+    *bytes = strlen(*text);
+    return ST_OK;
+}
+
+status solution_write(const struct solution *s, const char *path)
+{
+    char *text;
+    size_t bytes;
+    TRY(solution_text(s, &text, &bytes));
+    status st = file_write(path, text, bytes);
+    free(text);
+    return st;
+}

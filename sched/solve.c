@@ -1,0 +1,170 @@
+/* Runs a method on an instance and makes a solution of what it found. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/solution.h"
+
+/* Evaluations that rl, the slowest of the learned methods, makes in a second of one core (20 layers, 64 types; Zen 3). */
+#define EVALUATIONS_PER_SECOND 100000.0
+/* A machine may be so many times slower before a search is cut by time, and can then no longer be repeated. */
+#define CEILING_FACTOR 4.0
+
+uint64_t solve_evaluations(double seconds)
+{
+    double count = seconds * EVALUATIONS_PER_SECOND;
+    return count < 1 ? 1 : count > 1e18 ? (uint64_t)1e18 : (uint64_t)count;
+}
+
+/* --- making a solution ------------------------------------------------------------------------ */
+
+static status solution_make(struct solution *s, const struct instance *instance, uint32_t curve_count)
+{
+    uint32_t L = instance->layer_count;
+    size_t stages_bytes = L * sizeof *s->stages, curve_bytes = curve_count * sizeof *s->curve;
+    uint8_t *memory = calloc(1, stages_bytes + curve_bytes + L * sizeof *s->types);
+    if (memory == NULL) FAIL(MEMORY, "no memory for a solution of %u layers", L);
+    *s = (struct solution){.instance = instance,
+                           .stages = (struct cost_stage *)memory,
+                           .curve = (struct search_point *)(memory + stages_bytes),
+                           .curve_count = curve_count,
+                           .types = (type_index *)(memory + stages_bytes + curve_bytes),
+                           .memory = memory};
+    return ST_OK;
+}
+
+void solution_free(struct solution *solution)
+{
+    free(solution->memory);
+    *solution = (struct solution){0};
+}
+
+/* The plan `types`, provisioned. */
+static void solution_plan(struct solution *s, const struct cost_model *model, const type_index *types)
+{
+    memcpy(s->types, types, model->layer_count * sizeof *types);
+    s->stage_count = cost_stages(model, types, s->stages);
+    s->result = provision_exact(model, s->stages, s->stage_count);
+    if (!s->result.is_feasible) return;
+    s->server_cores = provision_server_cores(s->instance, s->result.throughput);
+    s->server_cost = provision_server_cost(s->instance, s->result.throughput);
+}
+
+static status solution_of(struct solution *s, const struct search *search, const char *method)
+{
+    TRY(solution_make(s, search->model->instance, search->curve_count));
+    s->method = method;
+    s->seed = search->options.seed;
+    s->evaluations = search->evaluations;
+    s->seconds = search_seconds(search);
+    s->ended_by = search->ended_by;
+    s->is_proven = search->is_proven;
+    s->lower_bound = search->lower_bound;
+    if (search->curve_count) memcpy(s->curve, search->curve, search->curve_count * sizeof *s->curve);
+    if (search->evaluations > 0) solution_plan(s, search->model, search->best);
+    return ST_OK;
+}
+
+/* --- running a method ------------------------------------------------------------------------- */
+
+static status method_solve(const struct cost_model *model, const struct solve_options *o, uint32_t method,
+                           struct solution *solution)
+{
+    const struct method *m = &method_table[method];
+    bool is_budgeted = m->kind == METHOD_SAMPLED || m->kind == METHOD_LEARNED;
+    struct search_options options = {.seed = o->seed,
+                                     .seconds = o->seconds,
+                                     .keeps_curve = o->keeps_curve,
+                                     .progress = o->progress,
+                                     .context = o->context};
+    if (is_budgeted) {
+        options.evaluations = o->evaluations ? o->evaluations : solve_evaluations(o->seconds);
+        options.seconds = o->seconds * CEILING_FACTOR;
+    }
+    if (m->kind == METHOD_LEARNED) {
+        options.policy_from = o->policy_from;
+        options.policy_to = o->policy_to;
+    }
+    struct search search;
+    TRY(search_open(&search, model, &options));
+    status st = m->run(&search);
+    if (st == ST_OK) st = solution_of(solution, &search, m->name);
+    search_close(&search);
+    return st;
+}
+
+/* Where nothing is feasible, the plan that comes nearest. */
+static status nearest_take(const struct cost_model *model, double seconds, struct solution *s)
+{
+    uint32_t L = model->layer_count;
+    type_index *types = malloc(L * sizeof *types);
+    struct cost_stage *stages = malloc(L * sizeof *stages);
+    struct fastest fastest = {0};
+    status st = ST_OK;
+    if (types == NULL || stages == NULL)
+        st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a plan of %u layers", L);
+    else
+        st = exact_fastest(model, seconds, types, stages, &fastest);
+    if (st == ST_OK && fastest.throughput > 0 && fastest.throughput > s->result.throughput)
+        solution_plan(s, model, types);
+    free(types);
+    free(stages);
+    return st;
+}
+
+static bool is_better(const struct solution *a, const struct solution *b)
+{
+    if (a->stage_count == 0 || b->stage_count == 0) return a->stage_count > 0;
+    return a->result.score < b->result.score;
+}
+
+/* exact, and rl for its gap; where exact has not finished, rl+polish too, and the best of them. */
+static status auto_solve(const struct cost_model *model, const struct solve_options *o, struct solution *best)
+{
+    enum { EXACT, RL, POLISHED, COUNT };
+    static const uint32_t methods[COUNT] = {METHOD_ID_exact, METHOD_ID_rl, METHOD_ID_rl_polish};
+    struct solution found[COUNT] = {0};
+    uint32_t chosen = EXACT;
+    status st = ST_OK;
+    for (uint32_t i = 0; i < COUNT && st == ST_OK; i++) {
+        if (i == POLISHED && found[EXACT].is_proven) break;
+        st = method_solve(model, o, methods[i], &found[i]);
+        if (st == ST_OK && is_better(&found[i], &found[chosen])) chosen = i;
+    }
+    if (st == ST_OK) {
+        if (found[EXACT].is_proven && found[EXACT].result.is_feasible)
+            chosen = EXACT; /* equal ones differ by rounding */
+        *best = found[chosen];
+        best->lower_bound = found[EXACT].lower_bound;
+        best->rl_cost = found[RL].result.is_feasible ? found[RL].result.cost : 0;
+        best->rl_seconds = found[RL].seconds;
+        found[chosen] = (struct solution){0};
+    }
+    for (uint32_t i = 0; i < COUNT; i++) solution_free(&found[i]);
+    return st;
+}
+
+status solve(const struct instance *instance, const struct solve_options *options, struct solution *solution)
+{
+    bool is_auto = strcmp(options->method, "auto") == 0;
+    uint32_t method = is_auto ? 0 : method_find(options->method);
+    *solution = (struct solution){0};
+    if (method == GRAPH_NONE) {
+        char names[512] = "";
+        size_t used = 0;
+        for (uint32_t m = 0; m < METHOD_ID_COUNT && used < sizeof names; m++)
+            used += (size_t)snprintf(names + used, sizeof names - used, ", %s", method_table[m].name);
+        FAIL(USAGE, "unknown method '%s'; expected auto%s", options->method, names);
+    }
+    struct cost_model model;
+    TRY(cost_model_open(&model, instance));
+    status st = is_auto ? auto_solve(&model, options, solution) : method_solve(&model, options, method, solution);
+    bool may_differ = is_auto || (method < METHOD_ID_COUNT && method_table[method].kind == METHOD_PROOF);
+    if (st == ST_OK && !solution->result.is_feasible && may_differ)
+        st = nearest_take(&model, options->seconds, solution);
+    if (st != ST_OK) solution_free(solution);
+    cost_model_free(&model);
+    return st;
+}
