@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const char *const type_names[] = {
-    [CFG_U32] = "u32",   [CFG_U64] = "u64",       [CFG_F32] = "f32",     [CFG_BOOL] = "bool",
-    [CFG_TEXT] = "text", [CFG_CHOICE] = "choice", [CFG_BYTES] = "bytes",
+    [CFG_U32] = "u32",   [CFG_U64] = "u64",   [CFG_F32] = "f32",       [CFG_F64] = "f64",
+    [CFG_BOOL] = "bool", [CFG_TEXT] = "text", [CFG_CHOICE] = "choice", [CFG_BYTES] = "bytes",
 };
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -149,7 +149,7 @@ static char *number_text(char buffer[32], double value)
 
 static bool is_number(enum cfg_type type)
 {
-    return type == CFG_U32 || type == CFG_U64 || type == CFG_F32 || type == CFG_BYTES;
+    return type == CFG_U32 || type == CFG_U64 || type == CFG_F32 || type == CFG_F64 || type == CFG_BYTES;
 }
 
 /* "1..65536", "cut, error", "yes, no" or "". */
@@ -179,6 +179,7 @@ static char *expected_text(char *buffer, size_t buffer_bytes, const struct cfg_k
         [CFG_U32] = "a whole number",
         [CFG_U64] = "a whole number",
         [CFG_F32] = "a number",
+        [CFG_F64] = "a number",
         [CFG_BYTES] = "a size like 4096, 64KiB, 1.5GiB or 2GB",
     };
     char range[512], least[32], most[32];
@@ -238,6 +239,10 @@ static bool value_read(const struct cfg_key *key, const char *text, void *out)
         if (!cfg_parse_f64(text, &number) || number < key->min || number > key->max || !isfinite((float)number))
             return false;
         memcpy(field, &(float){(float)number}, sizeof(float));
+        return true;
+    case CFG_F64:
+        if (!cfg_parse_f64(text, &number) || number < key->min || number > key->max) return false;
+        memcpy(field, &number, sizeof number);
         return true;
     case CFG_BOOL: {
         bool value;

@@ -14,6 +14,7 @@ enum cfg_type {
     CFG_U32,    /* uint32_t; decimal, with k, M, G (powers of 1000) accepted                        */
     CFG_U64,    /* uint64_t; likewise                                                               */
     CFG_F32,    /* float; finite                                                                    */
+    CFG_F64,    /* double; finite                                                                   */
     CFG_BOOL,   /* bool; yes | no | true | false | on | off | 1 | 0                                  */
     CFG_TEXT,   /* const char *; any text, points into the ini                                       */
     CFG_CHOICE, /* uint32_t; index in `choices`                                                     */

@@ -21,6 +21,7 @@ extern const char *const cfg_data_formats[],
 #define CFG_CTYPE_U32    uint32_t
 #define CFG_CTYPE_U64    uint64_t
 #define CFG_CTYPE_F32    float
+#define CFG_CTYPE_F64    double
 #define CFG_CTYPE_BOOL   bool
 #define CFG_CTYPE_TEXT   const char *
 #define CFG_CTYPE_CHOICE uint32_t

@@ -80,6 +80,7 @@ static bool is_equal(const struct cfg_key *key, const void *a_struct, const void
     case CFG_U64:
     case CFG_BYTES: return memcmp(a, b, sizeof(uint64_t)) == 0;
     case CFG_F32: return memcmp(a, b, sizeof(float)) == 0;
+    case CFG_F64: return memcmp(a, b, sizeof(double)) == 0;
     case CFG_BOOL: return *(const bool *)a == *(const bool *)b;
     case CFG_TEXT: return strcmp(*(const char *const *)a, *(const char *const *)b) == 0;
     }

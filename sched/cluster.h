@@ -19,7 +19,7 @@
 #ifndef HETERPS_SCHED_CLUSTER_H
 #define HETERPS_SCHED_CLUSTER_H
 
-#include "cfg/ini.h"
+#include "cfg/key.h"
 #include "sched/instance.h"
 
 /* Declared rates of a unit; 0: not declared. */
@@ -33,7 +33,7 @@ struct cluster_rates {
 struct cluster_type {
     struct resource_type resource;
     struct cluster_rates rates;
-    bool has_rates;      /* flops, memory_bandwidth and link_bandwidth are given */
+    bool has_rates;      /* flops, memory_bandwidth and link_bandwidth are given: all or none */
     const char *profile; /* path of a stored instance, relative to the cluster file; "" */
     uint32_t line;       /* of its section, for messages */
 };
@@ -48,7 +48,12 @@ struct cluster {
     struct ini ini;         /* owns the texts */
     void *memory;
 };
-/* Reads a text, whatever its bytes: INVALID names file, line, section, key, expected and found. At least one type; a limit of 1 or more. */
+/* The kinds of its sections: "type", "goal", NULL; and their keys (sched/cluster.def). NULL if the kind is neither. */
+extern const char *const cluster_kinds[];
+const struct cfg_key *cluster_keys(const char *kind, size_t *key_count);
+
+/* Reads a text, whatever its bytes: INVALID names file, line, section, key, expected and found. 1 to RESOURCE_TYPES_MAX types. On failure
+ * *cluster is empty. */
 MUST_USE status cluster_parse(struct cluster *cluster, const char *path, const char *text, size_t bytes);
 MUST_USE status cluster_read(struct cluster *cluster, const char *path);
 void cluster_free(struct cluster *cluster);

@@ -19,11 +19,15 @@
 
 #include "sched/resource.h"
 
-#define INSTANCE_LAYERS_MAX 1024u
-#define INSTANCE_CELLS_MAX  ((size_t)1 << 18) /* layers * types */
+#define INSTANCE_LAYERS_MAX        1024u
+#define INSTANCE_NAME_BYTES        128u              /* of a layer or kind: as long as in model texts */
+#define INSTANCE_CELLS_MAX         ((size_t)1 << 18) /* layers * types */
+
+#define INSTANCE_SERVICE_CORES_MAX 1024u
 
 enum instance_source { INSTANCE_GIVEN, INSTANCE_MEASURED, INSTANCE_STORED, INSTANCE_DECLARED, INSTANCE_SOURCE_COUNT };
-extern const char *const instance_source_names[INSTANCE_SOURCE_COUNT + 1]; /* "given", "measured", "stored", "declared", NULL */
+extern const char
+    *const instance_source_names[INSTANCE_SOURCE_COUNT + 1]; /* "given", "measured", "stored", "declared", NULL */
 
 struct instance_type {
     struct resource_type resource; /* limit >= 1; where the file gives no device: sim            */
@@ -32,17 +36,17 @@ struct instance_type {
 
 /* Seconds of a layer on one unit of a type, for B_o examples. */
 struct instance_time {
-    double oct;   /* > 0: forward, backward, update, synchronisation                               */
-    double alpha; /* 0 … 1: the share of oct that divides among units                              */
-    double odt;   /* >= 0: moving all that is live across the cut behind the layer, there and back */
-    double beta;  /* 0 … 1: of odt                                                                 */
-    double fixed; /* of oct, per batch whatever its size; 0: not known                             */
+    double oct;                   /* > 0: forward, backward, update, synchronisation                               */
+    double alpha;                 /* 0 … 1: the share of oct that divides among units                              */
+    double odt;                   /* >= 0: moving all that is live across the cut behind the layer, there and back */
+    double beta;                  /* 0 … 1: of odt                                                                 */
+    double fixed;                 /* of oct, per batch whatever its size; 0: not known                             */
     double alpha_low, alpha_high; /* 95 % interval of alpha; both 0: not known                     */
 };
 
 struct instance_layer {
     const char *name;
-    const char *kind; /* "embedding", "fc", …: the file's "type"                                     */
+    const char *kind;    /* "embedding", "fc", …: the file's "type"                                     */
     double in_bytes;     /* of its input, an example                                                */
     double weight_bytes; /* of its parameters, in all                                               */
     double cut_bytes;    /* across the cut behind it, an example, there and back; 0: not known      */
@@ -54,7 +58,7 @@ struct instance {
     double batch;                     /* B_o, examples   */
     double examples;                  /* M, an epoch     */
     double epochs;
-    double throughput_limit; /* examples/s, least; 0: none */
+    double throughput_limit;       /* examples/s, least; 0: none */
     struct instance_type *types;   /* [T] */
     struct instance_layer *layers; /* [L] */
     struct instance_time *times;   /* [L, T] */
@@ -62,7 +66,8 @@ struct instance {
     uint64_t graph_hash;
     double service_seconds; /* of reading, parsing, rows: an example, one core; 0: not known       */
     uint32_t service_cores;
-    double server_seconds, server_price; /* parameter server: push and pull of an example on one core; USD an hour a core;
+    double server_seconds,
+        server_price; /* parameter server: push and pull of an example on one core; USD an hour a core;
                                             seconds 0: no such data                                 */
     /* owns: */
     void *memory;
@@ -73,9 +78,10 @@ static inline const struct instance_time *instance_time(const struct instance *i
     return &i->times[(size_t)layer * i->type_count + type];
 }
 
-/* An instance of zeros with room for names: every name is a text that outlives it, or is copied by instance_text. MEMORY. */
+/* An instance of zeros with room for names: every name is a text that outlives it, or is copied by instance_text. MEMORY; INVALID
+ * where it would be too large. */
 MUST_USE status instance_make(struct instance *instance, uint32_t layer_count, uint32_t type_count);
-/* A copy of the text that lives as long as the instance; cut to RESOURCE_NAME_BYTES. At most 2 L + T + 1 of them. */
+/* A copy of the text that lives as long as the instance; cut to INSTANCE_NAME_BYTES. At most 2 L + T + 1 of them. */
 const char *instance_text(struct instance *instance, const char *text);
 MUST_USE status instance_copy(struct instance *to, const struct instance *from);
 void instance_free(struct instance *instance);
@@ -86,7 +92,8 @@ MUST_USE status instance_parse(struct instance *instance, const char *path, cons
 MUST_USE status instance_read(struct instance *instance, const char *path);
 /* Writes it whole or not at all (engine/base/file.h); numbers read back as the same doubles. */
 MUST_USE status instance_write(const struct instance *instance, const char *path);
-/* INVALID with a sentence without place if a number is outside what the struct says: for instances made otherwise. */
+/* INVALID with a sentence without place if a number is outside what the struct says, or none from RESOURCE_FIGURE_MIN to
+ * RESOURCE_FIGURE_MAX: for instances made otherwise. */
 MUST_USE status instance_check(const struct instance *instance);
 
 /* A plausible random instance, the same for the same arguments: an embedding, pooling and concat layer, then fully connected ones and

@@ -4,16 +4,18 @@
  *     {
  *       "format": "heterps-solution-1",
  *       "graph_hash": HEX, "method": "rl", "seed": 1,                          optional
- *       "types": [{"name": "cpu", "device": "cpu", "price_per_hour": 0.04, "limit": 48}, …],
+ *       "types": [{"name": "cpu", "device": "cpu", "price_per_hour": 0.04, "limit": 48,
+ *                  "slow": "fc 4", "slow_from": 0}, …],                        slow …: optional, see resource_slow_parse
  *       "layers": ["e", "x", "h1", …],                                         names in graph order
  *       "plan": [0, 0, 1, …],                                                  a type index a layer
  *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …}, …],
  *       "service_cores": 1,                                                    optional: for reading, the store, the wire
+ *       "time_scale": 1,                                                       optional: a sim device takes that many times as long
  *       "feasible", "proven", "cost", "throughput", "lower_bound", …           figures of the scheduler, kept
  *     }
  *
- * device: "cpu", "cuda:N", "emu", "sim". k: dedicated units. replicas (CPU; default 1) divides k: that many gangs of k / replicas
- * cores, each taking a micro-batch at a time. On another device a replica is a card, so `replicas` is k or not given. */
+ * device: "cpu", "cuda:N", "emu", "sim". k: dedicated units. replicas (cpu, sim; default 1) divides k: that many gangs of k / replicas
+ * units, each taking a micro-batch at a time. On another device a replica is a card, so `replicas` is k or not given. */
 #ifndef HETERPS_SCHED_PLAN_H
 #define HETERPS_SCHED_PLAN_H
 
@@ -35,6 +37,7 @@ struct plan {
     struct plan_stage *stages;
     uint32_t type_count, stage_count;
     uint32_t service_cores;
+    double time_scale; /* > 0: of sim devices */
     bool has_graph_hash;
     uint64_t graph_hash; /* model_hash of the graph that it was made for */
     const char *method;  /* "", or how it was made                        */

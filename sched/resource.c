@@ -41,13 +41,16 @@ bool resource_device_parse(const char *text, struct resource_type *type)
     return true;
 }
 
-/* Slows one op, or all with GRAPH_NONE. */
-static void slow_set(struct resource_slow *slow, uint32_t op, float factor)
+/* Slows the ops of a section, or all; false if there is none. */
+static bool slow_set(struct resource_slow *slow, const char *section, float factor)
 {
+    bool is_found = false;
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
-        if (slow->op[i] == 0) slow->op[i] = 1;
-        if (op == GRAPH_NONE || op == i) slow->op[i] = factor;
+        bool is_meant = strcmp(section, "all") == 0 || strcmp(section, op_table[i].section) == 0;
+        if (is_meant || slow->op[i] == 0) slow->op[i] = is_meant ? factor : 1;
+        is_found = is_found || is_meant;
     }
+    return is_found;
 }
 
 status resource_slow_parse(const char *text, struct resource_slow *slow)
@@ -57,18 +60,18 @@ status resource_slow_parse(const char *text, struct resource_slow *slow)
         char name[64], number[32];
         int used = 0;
         double factor;
-        uint32_t op = 0;
         if (sscanf(text, "%63[a-z_0-9] %31[0-9.]%n", name, number, &used) != 2 || (text[used] && text[used] != ',') ||
             !cfg_parse_f64(number, &factor) || !(factor >= 1 && factor <= FACTOR_MAX))
             FAIL(INVALID,
                  "expected ops and factors from 1 to %g, as in \"fc 4, embedding 2.5\" or \"all 3\", found \"%.60s\"",
                  FACTOR_MAX, text);
-        while (op < OP_ID_COUNT && strcmp(op_table[op].section, name) != 0) op++;
-        if (op == OP_ID_COUNT && strcmp(name, "all") != 0)
+        if (!slow_set(slow, name, (float)factor))
             FAIL(INVALID, "expected a section of the model text, or all, found \"%s\"", name);
-        slow_set(slow, op == OP_ID_COUNT ? GRAPH_NONE : op, (float)factor);
         text += used;
     }
+    bool is_slowed = false;
+    for (uint32_t i = 0; i < OP_ID_COUNT; i++) is_slowed = is_slowed || slow->op[i] > 1;
+    if (!is_slowed) memset(slow->op, 0, sizeof slow->op);
     return ST_OK;
 }
 

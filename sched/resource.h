@@ -12,6 +12,12 @@ enum resource_device { RESOURCE_CPU, RESOURCE_CUDA, RESOURCE_EMU, RESOURCE_SIM, 
 
 #define RESOURCE_TYPES_MAX  1024u
 #define RESOURCE_NAME_BYTES 127u
+#define RESOURCE_SLOW_BYTES 511u /* of resource_slow_text */
+
+/* Figures of instances, clusters and plans: none is greater, and none that is above 0 less, so that what is computed of them stays finite
+ * and above 0. */
+#define RESOURCE_FIGURE_MAX 1e18
+#define RESOURCE_FIGURE_MIN 1e-18
 
 /* A cpu or sim device that imitates a slower one: an op takes `op[its id]` times as long as it would, from step `from_step` on. */
 struct resource_slow {

@@ -15,6 +15,7 @@ enum random_domain {
     RANDOM_DROPOUT = 3, /* stream: node index;       item: step << 32 | example of the step */
     RANDOM_SHUFFLE = 4, /* stream: epoch;            item: draw                            */
     RANDOM_GEN = 5,     /* the data generator's own                                       */
+    RANDOM_SCHEDULE = 6, /* stream: which generator or search; item: its draw              */
 };
 
 struct random_stream {

@@ -17,6 +17,7 @@ struct values {
     uint32_t count;
     uint64_t steps;
     float rate;
+    double flops;
     bool is_on;
     const char *text;
     uint32_t colour;
@@ -27,6 +28,7 @@ static const struct cfg_key keys[] = {
     {"count", CFG_U32, "7", 1, 4096, "rows", "how many", FIELD(count), NULL},
     {"steps", CFG_U64, "0", 0, 1e18, "", "bound | none", FIELD(steps), NULL},
     {"rate", CFG_F32, "0.5", -1, 3.4e38, "", "learning rate", FIELD(rate), NULL},
+    {"flops", CFG_F64, "15.7e12", 0, 1e300, "1/s", "speed", FIELD(flops), NULL},
     {"on", CFG_BOOL, "no", 0, 0, "", "switch", FIELD(is_on), NULL},
     {"text", CFG_TEXT, "abc", 0, 0, "", "words", FIELD(text), NULL},
     {"colour", CFG_CHOICE, "green", 0, 0, "", "paint", FIELD(colour), colours},
@@ -62,6 +64,7 @@ static void cfg_read__no_section__defaults(void **state)
     assert_int_equal(values.count, 7);
     assert_int_equal(values.steps, 0);
     assert_true(values.rate == 0.5f);
+    assert_true(values.flops == 15.7e12);
     assert_false(values.is_on);
     assert_string_equal(values.text, "abc");
     assert_int_equal(values.colour, 1);
@@ -71,11 +74,13 @@ static void cfg_read__no_section__defaults(void **state)
 static void cfg_read__every_type__is_read(void **state)
 {
     (void)state;
-    assert_int_equal(
-        read_text("count = 4k\nsteps = 2G\nrate = -1e-3\non = true\ntext = a, b\ncolour = red\nram = 1.5GiB"), ST_OK);
+    assert_int_equal(read_text("count = 4k\nsteps = 2G\nrate = -1e-3\nflops = 0.1e200\non = true\ntext = a, b\ncolour "
+                               "= red\nram = 1.5GiB"),
+                     ST_OK);
     assert_int_equal(values.count, 4000);
     assert_int_equal(values.steps, 2000000000);
     assert_true(values.rate == -1e-3f);
+    assert_true(values.flops == 0.1e200);
     assert_true(values.is_on);
     assert_string_equal(values.text, "a, b");
     assert_int_equal(values.colour, 0);
@@ -107,6 +112,9 @@ static void cfg_read__wrong__line_expected_found(void **state)
         {"rate = fast", "m.cfg:2: [a] rate: expected a number from -1 to 3.4e38, found \"fast\""},
         {"rate = -1.5", "m.cfg:2: [a] rate: expected a number from -1 to 3.4e38, found \"-1.5\""},
         {"rate = nan", "m.cfg:2: [a] rate: expected a number from -1 to 3.4e38, found \"nan\""},
+        {"flops = 1e301", "m.cfg:2: [a] flops: expected a number from 0 to 1e300 (1/s), found \"1e301\""},
+        {"flops = -1", "m.cfg:2: [a] flops: expected a number from 0 to 1e300 (1/s), found \"-1\""},
+        {"flops = 1e", "m.cfg:2: [a] flops: expected a number from 0 to 1e300 (1/s), found \"1e\""},
         {"on = maybe", "m.cfg:2: [a] on: expected yes or no, found \"maybe\""},
         {"colour = blue", "m.cfg:2: [a] colour: expected one of red, green, found \"blue\""},
         {"colour = greem", "m.cfg:2: [a] colour: expected one of red, green, found \"greem\"; did you mean \"green\"?"},
@@ -115,7 +123,7 @@ static void cfg_read__wrong__line_expected_found(void **state)
         {"ram = 8G",
          "m.cfg:2: [a] ram: expected a size like 4096, 64KiB, 1.5GiB or 2GB from 4 KiB to 888.2 PiB, found \"8G\""},
         {"cuont = 1", "m.cfg:2: [a] cuont: no such key; did you mean \"count\"?"},
-        {"q = 1", "m.cfg:2: [a] q: no such key; expected one of count, steps, rate, on, text, colour, ram"},
+        {"q = 1", "m.cfg:2: [a] q: no such key; expected one of count, steps, rate, flops, on, text, colour, ram"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         assert_int_equal(read_text(known[i][0]), ST_INVALID);
@@ -331,13 +339,14 @@ static void cfg_print__table__aligned(void **state)
 {
     (void)state;
     char *text = printed(false);
-    assert_string_equal(text, "  count   u32     7      1..4096           rows   how many\n"
-                              "  steps   u64     0      0..1e18                  bound | none\n"
-                              "  rate    f32     0.5    -1..3.4e38               learning rate\n"
-                              "  on      bool    no     yes, no                  switch\n"
-                              "  text    text    abc                             words\n"
-                              "  colour  choice  green  red, green               paint\n"
-                              "  ram     bytes   1MiB   4 KiB..888.2 PiB  bytes  budget\n");
+    assert_string_equal(text, "  count   u32     7        1..4096           rows   how many\n"
+                              "  steps   u64     0        0..1e18                  bound | none\n"
+                              "  rate    f32     0.5      -1..3.4e38               learning rate\n"
+                              "  flops   f64     15.7e12  0..1e300          1/s    speed\n"
+                              "  on      bool    no       yes, no                  switch\n"
+                              "  text    text    abc                               words\n"
+                              "  colour  choice  green    red, green               paint\n"
+                              "  ram     bytes   1MiB     4 KiB..888.2 PiB  bytes  budget\n");
     free(text);
 }
 

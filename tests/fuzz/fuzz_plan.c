@@ -20,11 +20,14 @@ static const char model_text[] = "[data]\ndense = I1..I2\nsparse = C1..C2\n"
 static void check_plan(const struct plan *plan, const struct graph *graph)
 {
     uint32_t next = 0;
+    CHECK(plan->time_scale >= RESOURCE_FIGURE_MIN && plan->time_scale <= RESOURCE_FIGURE_MAX);
     CHECK(plan->stage_count >= 1 && plan->type_count >= 1 && plan->service_cores <= PLAN_UNITS_MAX &&
           plan->method != NULL);
     for (uint32_t t = 0; t < plan->type_count; t++) {
         CHECK(plan->types[t].name[0] != 0 && plan->types[t].device < RESOURCE_DEVICE_COUNT);
         CHECK(plan->types[t].price_per_hour >= 0);
+        for (uint32_t i = 0; i < OP_ID_COUNT && resource_is_slowed(&plan->types[t].slow); i++)
+            CHECK(plan->types[t].slow.op[i] >= 1 && plan->types[t].slow.op[i] <= 1000);
     }
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
@@ -51,10 +54,12 @@ static void check_use(const struct plan *plan, const struct graph *graph, uint32
           (1 + core_count % 2) * (plan_cpu_cores(plan) - plan->service_cores) + plan->service_cores <= core_count);
     uint32_t used_count = placement.service_count;
     for (uint32_t w = 0; w < placement.worker_count; w++) {
-        CHECK(placement.worker[w].processors[0] >= 0 && placement.worker[w].stage_end <= plan->stage_count);
-        used_count += placement.worker[w].core_count;
+        const struct placement_worker *worker = &placement.worker[w];
+        CHECK(worker->stage_end <= plan->stage_count && worker->unit_count >= 1);
+        CHECK(worker->core_count == 0 ? worker->processors == NULL : worker->processors[0] >= 0);
+        used_count += worker->core_count;
     }
-    CHECK(used_count >= 1 && used_count <= core_count);
+    CHECK(used_count <= core_count);
     placement_tell(&placement, plan, graph, line_ignore, &told_bytes);
     CHECK(told_bytes > 0);
     placement_free(&placement);

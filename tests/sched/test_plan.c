@@ -128,6 +128,8 @@ static void plan_parse__good__says_what_the_text_says(void **state)
     assert_true(plan.has_graph_hash);
     assert_int_equal(plan.graph_hash, graph.header->model_hash);
     assert_string_equal(plan.method, "rl");
+    assert_true(plan.time_scale == 1);
+    assert_false(resource_is_slowed(&plan.types[0].slow));
     assert_int_equal(plan_cpu_cores(&plan), 12);
     plan_free(&plan);
 }
@@ -172,6 +174,31 @@ static void plan_parse__other_ways_to_say_it__are_read(void **state)
     assert_parses("\"feasible\": true, ", "");
 }
 
+static void plan_parse__simulated__has_gangs_slowings_and_a_scale(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"format\": \"heterps-solution-1\", \"time_scale\": 0.25, \"types\": [{\"name\": \"a\", \"device\": \"sim\", "
+        "\"slow\": \"fc 4, embedding 2.5\", \"slow_from\": 9}, {\"name\": \"b\", \"device\": \"cpu\", \"slow\": \"all "
+        "3\"}],"
+        "\"stages\": [{\"first\": 0, \"last\": 1, \"type\": 0, \"k\": 6}, {\"first\": 2, \"last\": 3, \"type\": 0, "
+        "\"k\": 6, "
+        "\"replicas\": 3}, {\"first\": 4, \"last\": 4, \"type\": 1, \"k\": 1}]}";
+    struct plan plan;
+    char told[128];
+    if (plan_parse(&plan, &graph, "p.json", text, strlen(text)) != ST_OK) fail_msg("%s", status_message());
+    assert_true(plan.time_scale == 0.25);
+    assert_int_equal(plan.stages[0].replicas, 1);
+    assert_int_equal(plan.stages[1].replicas, 3);
+    assert_true(plan.types[0].slow.op[OP_ID_fc] == 4 && plan.types[0].slow.op[OP_ID_embed_bag] == 2.5f);
+    assert_true(plan.types[0].slow.op[OP_ID_concat] == 1 && plan.types[0].slow.from_step == 9);
+    assert_true(plan.types[1].slow.op[OP_ID_concat] == 3 && plan.types[1].slow.from_step == 0);
+    assert_int_equal(plan_cpu_cores(&plan), 1);
+    assert_string_equal(plan_text(&plan, &graph, told, sizeof told),
+                        "3 stages: e..x on 6 a | h1..h2 on 6 a as 3 replicas | bce on 1 b");
+    plan_free(&plan);
+}
+
 static void plan_parse__neighbours_of_one_type__stay_two_stages(void **state)
 {
     (void)state;
@@ -198,6 +225,7 @@ static void plan_single__any_graph__is_one_gang_for_all_layers(void **state)
     assert_int_equal(plan.stages[0].replicas, 1);
     assert_int_equal(plan.types[plan.stages[0].type].device, RESOURCE_CPU);
     assert_int_equal(plan_cpu_cores(&plan), 7);
+    assert_true(plan.time_scale == 1 && !resource_is_slowed(&plan.types[0].slow));
     assert_string_equal(plan.method, "");
     assert_string_equal(plan_text(&plan, &graph, text, sizeof text), "1 stage: e..bce on 7 cpu");
     plan_free(&plan);
@@ -335,6 +363,13 @@ static void plan_parse__wrong_units__is_named(void **state)
     assert_refused(
         "\"limit\": 48", "\"limit\": 5",
         ": stages[0].k: expected at most 5: the limit of \"core\" is 5, of which earlier stages have 0, found 6");
+    assert_refused("\"cuda:2\"", "\"sim\", \"slow\": \"fc 0\"",
+                   ": types[1].slow: expected ops and factors from 1 to 1000, as in \"fc 4, embedding 2.5\" or \"all "
+                   "3\", found \"fc 0\"");
+    assert_refused("\"cuda:2\"", "\"sim\", \"slow\": 4", ": types[1].slow: expected a text of 0 to 511 bytes, found 4");
+    assert_refused("\"cuda:2\"", "\"sim\", \"slow_from\": 0.5",
+                   ": types[1].slow_from: expected a whole number from 0 to 9223372036854775807, found 0.5");
+    assert_refused("\"service_cores\": 2", "\"time_scale\": 0", ": time_scale: expected a number above 0, found 0");
     assert_refused("\"type\": 1", "\"type\": 2", ": stages[1].type: expected a whole number from 0 to 1, found 2");
     assert_refused("\"type\": 1", "\"type\": -1", ": stages[1].type: expected a whole number from 0 to 1, found -1");
     assert_refused("2.5e-6", "-2.5e-6", ": stages[0].et: expected a number of at least 0, found -2.5e-06");
@@ -561,6 +596,7 @@ int main(void)
         cmocka_unit_test(plan_parse__good__says_what_the_text_says),
         cmocka_unit_test(plan_parse__only_what_is_needed__has_the_defaults),
         cmocka_unit_test(plan_parse__other_ways_to_say_it__are_read),
+        cmocka_unit_test(plan_parse__simulated__has_gangs_slowings_and_a_scale),
         cmocka_unit_test(plan_parse__neighbours_of_one_type__stay_two_stages),
         cmocka_unit_test(plan_single__any_graph__is_one_gang_for_all_layers),
         cmocka_unit_test(plan_parse__not_json__names_line_and_column),

@@ -1,0 +1,256 @@
+/* Checks of JSON values, one by one. */
+#include "sched/json_read.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_DIGITS 16
+#define FOUND_BYTES 96
+#define ELLIPSIS    "…"
+
+/* --- what is wrong, and where ----------------------------------------------------------------- */
+
+/* A value as a message tells it: numbers and the beginning of texts as they are, of the rest what it is. */
+static const char *found_text(const json_t *value, char found[FOUND_BYTES])
+{
+    enum { EXCERPT_BYTES = 60 };
+    switch (value == NULL ? JSON_NULL : json_typeof(value)) {
+    case JSON_STRING: {
+        const char *text = json_string_value(value);
+        int cut = EXCERPT_BYTES;
+        while (strlen(text) > EXCERPT_BYTES && cut > 0 && (text[cut] & 0xC0) == 0x80) cut--;
+        snprintf(found, FOUND_BYTES, "\"%.*s%s\"", cut, text, strlen(text) > EXCERPT_BYTES ? ELLIPSIS : "");
+        for (char *at = found; *at; at++)
+            if ((uint8_t)*at < 0x20 || *at == 0x7F) *at = '?';
+        break;
+    }
+    case JSON_INTEGER: snprintf(found, FOUND_BYTES, "%" JSON_INTEGER_FORMAT, json_integer_value(value)); break;
+    case JSON_REAL: snprintf(found, FOUND_BYTES, "%.15g", json_real_value(value)); break;
+    case JSON_TRUE: return "true";
+    case JSON_FALSE: return "false";
+    case JSON_ARRAY: snprintf(found, FOUND_BYTES, "a list of %zu", json_array_size(value)); break;
+    case JSON_OBJECT: return "an object";
+    case JSON_NULL: return value == NULL ? "nothing" : "null";
+    }
+    return found;
+}
+
+status json_part_wrong(const struct json_part *part, const char *key, const json_t *value, const char *expected_format,
+                       ...)
+{
+    char expected[512], found[FOUND_BYTES];
+    va_list arguments;
+    va_start(arguments, expected_format);
+    vsnprintf(expected, sizeof expected, expected_format, arguments);
+    va_end(arguments);
+    FAIL(INVALID, "%s: %s%s%s: expected %s, found %s", part->path, part->place, part->place[0] && key[0] ? "." : "",
+         key, expected, found_text(value, found));
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+/* Before anything is made of the text: how many values it can hold. */
+static status size_check(const char *path, const char *text, size_t bytes, const char *noun)
+{
+    if (bytes > JSON_FILE_BYTES_MAX)
+        FAIL(INVALID, "%s: expected %s of at most %zu bytes, found %zu", path, noun, JSON_FILE_BYTES_MAX, bytes);
+    size_t value_count = 0;
+    for (size_t i = 0; i < bytes; i++) value_count += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    if (value_count > JSON_VALUES_MAX)
+        FAIL(INVALID, "%s: expected %s of at most %zu values, found about %zu", path, noun, JSON_VALUES_MAX,
+             value_count);
+    return ST_OK;
+}
+
+static status whole_check(const struct json_part *whole, const char *format)
+{
+    if (!json_is_object(whole->object)) return json_part_wrong(whole, "the file", whole->object, "an object");
+    const json_t *found = json_object_get(whole->object, "format");
+    if (!json_is_string(found) || strcmp(json_string_value(found), format) != 0)
+        return json_part_wrong(whole, "format", found, "\"%s\"", format);
+    return ST_OK;
+}
+
+status json_part_open(struct json_part *whole, const char *path, const char *text, size_t bytes, const char *noun,
+                      const char *format)
+{
+    json_error_t error;
+    *whole = (struct json_part){.path = path};
+    TRY(size_check(path, text, bytes, noun));
+    json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (json == NULL && json_error_code(&error) == json_error_out_of_memory)
+        FAIL(MEMORY, "%s: no memory to read its %zu bytes", path, bytes);
+    if (json == NULL) FAIL(INVALID, "%s:%d:%d: %s", path, error.line, error.column, error.text);
+    whole->object = json;
+    status st = whole_check(whole, format);
+    if (st != ST_OK) json_part_close(whole);
+    return st;
+}
+
+void json_part_close(struct json_part *whole)
+{
+    json_decref(whole->object);
+    whole->object = NULL;
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+bool json_is_natural(const json_t *value, uint64_t *number)
+{
+    if (json_is_integer(value) && json_integer_value(value) >= 0) {
+        *number = (uint64_t)json_integer_value(value);
+        return true;
+    }
+    /* Up to 2^53 a double holds every whole number. */
+    if (!json_is_real(value) || !(json_real_value(value) >= 0 && json_real_value(value) <= 0x1p53)) return false;
+    *number = (uint64_t)json_real_value(value);
+    return (double)*number == json_real_value(value);
+}
+
+status json_part_u64(const struct json_part *part, const char *key, enum json_need need, uint64_t min, uint64_t max,
+                     uint64_t *number)
+{
+    const json_t *value = json_object_get(part->object, key);
+    uint64_t read;
+    if (value == NULL && need == JSON_OPTIONAL) return ST_OK;
+    if (!json_is_natural(value, &read) || read < min || read > max)
+        return json_part_wrong(part, key, value, "a whole number from %" PRIu64 " to %" PRIu64, min, max);
+    *number = read;
+    return ST_OK;
+}
+
+status json_part_u32(const struct json_part *part, const char *key, enum json_need need, uint32_t min, uint32_t max,
+                     uint32_t *number)
+{
+    uint64_t read = *number;
+    TRY(json_part_u64(part, key, need, min, max, &read));
+    *number = (uint32_t)read;
+    return ST_OK;
+}
+
+status json_value_real(const struct json_part *part, const char *key, const json_t *value, double min, double max,
+                       double *number)
+{
+    char range[64];
+    double read = json_number_value(value); /* 0 if it is no number */
+    if (json_is_number(value) && read >= min && read <= max) {
+        *number = read;
+        return ST_OK;
+    }
+    if (max < RESOURCE_FIGURE_MAX || read > max)
+        snprintf(range, sizeof range, "from %.15g to %.15g", min, max);
+    else if (min == RESOURCE_FIGURE_MIN)
+        snprintf(range, sizeof range, "above 0");
+    else
+        snprintf(range, sizeof range, "of at least %.15g", min);
+    return json_part_wrong(part, key, value, "a number %s", range);
+}
+
+status json_part_real(const struct json_part *part, const char *key, enum json_need need, double min, double max,
+                      double *number)
+{
+    const json_t *value = json_object_get(part->object, key);
+    if (value == NULL && need == JSON_OPTIONAL) return ST_OK;
+    return json_value_real(part, key, value, min, max, number);
+}
+
+/* The first control character, or the end. */
+static const char *control_find(const char *text)
+{
+    while (*text && (uint8_t)*text >= 0x20 && *text != 0x7F) text++;
+    return text;
+}
+
+bool json_is_plain(const char *text)
+{
+    json_t *json = json_string(text); /* NULL if it is not UTF-8 */
+    json_decref(json);
+    return json != NULL && *control_find(text) == 0;
+}
+
+status json_part_text(const struct json_part *part, const char *key, enum json_need need, uint32_t bytes_max,
+                      char *buffer)
+{
+    const json_t *value = json_object_get(part->object, key);
+    if (value == NULL && need == JSON_OPTIONAL) return ST_OK;
+    size_t min = need == JSON_REQUIRED ? 1 : 0;
+    const char *read = json_string_value(value);
+    if (read == NULL || strlen(read) < min || strlen(read) > bytes_max)
+        return json_part_wrong(part, key, value, "a text of %zu to %u bytes", min, bytes_max);
+    const char *control = control_find(read);
+    if (*control)
+        return json_part_wrong(part, key, value, "a text without control characters (0x%02x at its byte %zu)",
+                               (uint8_t)*control, (size_t)(control - read));
+    memcpy(buffer, read, strlen(read) + 1);
+    return ST_OK;
+}
+
+status json_part_hash(const struct json_part *part, const char *key, bool *is_given, uint64_t *hash)
+{
+    const json_t *value = json_object_get(part->object, key);
+    if (value == NULL) return ST_OK;
+    const char *text = json_string_value(value);
+    if (text == NULL || strlen(text) != HASH_DIGITS || strspn(text, "0123456789abcdef") != HASH_DIGITS)
+        return json_part_wrong(part, key, value, "%d digits 0-9a-f", HASH_DIGITS);
+    *hash = strtoull(text, NULL, 16);
+    *is_given = true;
+    return ST_OK;
+}
+
+status json_part_list(const struct json_part *part, const char *key, uint32_t count_max, json_t **list)
+{
+    *list = json_object_get(part->object, key);
+    if (!json_is_array(*list) || json_array_size(*list) < 1 || json_array_size(*list) > count_max)
+        return json_part_wrong(part, key, *list, "a list of 1 to %u objects", count_max);
+    return ST_OK;
+}
+
+status json_part_item(const struct json_part *whole, const char *key, json_t *list, uint32_t index,
+                      struct json_part *part)
+{
+    *part = (struct json_part){.path = whole->path, .object = json_array_get(list, index)};
+    snprintf(part->place, sizeof part->place, "%s[%u]", key, index);
+    if (!json_is_object(part->object)) return json_part_wrong(part, "", part->object, "an object");
+    return ST_OK;
+}
+
+status json_part_member(const struct json_part *whole, const char *key, struct json_part *part)
+{
+    *part = (struct json_part){.path = whole->path, .object = json_object_get(whole->object, key)};
+    snprintf(part->place, sizeof part->place, "%s", key);
+    if (part->object != NULL && !json_is_object(part->object))
+        return json_part_wrong(part, "", part->object, "an object");
+    return ST_OK;
+}
+
+status json_part_slow(const struct json_part *part, struct resource_slow *slow)
+{
+    char text[RESOURCE_SLOW_BYTES + 1] = "";
+    TRY(json_part_text(part, "slow", JSON_OPTIONAL, RESOURCE_SLOW_BYTES, text));
+    TRY(json_part_u64(part, "slow_from", JSON_OPTIONAL, 0, INT64_MAX, &slow->from_step));
+    if (resource_slow_parse(text, slow) == ST_OK) {
+        if (!resource_is_slowed(slow)) slow->from_step = 0;
+        return ST_OK;
+    }
+    char message[512];
+    snprintf(message, sizeof message, "%s", status_message());
+    FAIL(INVALID, "%s: %s.slow: %s", part->path, part->place, message);
+}
+
+bool json_slow_put(json_t *object, const struct resource_slow *slow)
+{
+    char text[RESOURCE_SLOW_BYTES + 1];
+    if (!resource_is_slowed(slow)) return true;
+    resource_slow_text(slow, text, sizeof text);
+    return json_object_set_new(object, "slow", json_string(text)) == 0 &&
+           json_object_set_new(object, "slow_from", json_integer((json_int_t)slow->from_step)) == 0;
+}
+
+json_t *json_figure(double number)
+{
+    bool is_whole = number >= -0x1p53 && number <= 0x1p53 && (double)(json_int_t)number == number;
+    return is_whole ? json_integer((json_int_t)number) : json_real(number);
+}

@@ -1,0 +1,76 @@
+/* Reads JSON that anybody may have written: plans and instances. Every value is checked, and a wrong one is told by its file, its place
+ * (stages[1].k), what was expected and found. Once a start. */
+#ifndef HETERPS_SCHED_JSON_READ_H
+#define HETERPS_SCHED_JSON_READ_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sched/resource.h"
+
+#define JSON_FILE_BYTES_MAX ((size_t)64 << 20)
+/* Values of a text, unknown ones included. A value takes up to 200 bytes once read, so this bounds the memory. */
+#define JSON_VALUES_MAX ((size_t)1 << 21)
+
+/* An object of the file, with its place: "stages[1]", or "" for the whole. */
+struct json_part {
+    const char *path;
+    json_t *object;
+    char place[32];
+};
+
+/* Parses a text whose whole is an object with this "format"; `noun` is for messages ("a plan"). INVALID with line and column where it is not JSON,
+ * or has a key twice. On success json_part_close frees what all its parts borrow. */
+MUST_USE status json_part_open(struct json_part *whole, const char *path, const char *text, size_t bytes,
+                               const char *noun, const char *format);
+void json_part_close(struct json_part *whole);
+
+/* Always returns INVALID: "PATH: PLACE.KEY: expected …, found VALUE". value NULL: it is not there. */
+PRINTF_LIKE(4, 5)
+status json_part_wrong(const struct json_part *part, const char *key, const json_t *value, const char *expected_format,
+                       ...);
+
+/* A natural number, also one written 2.0. */
+bool json_is_natural(const json_t *value, uint64_t *number);
+
+/* Whether a text can be written and read back: UTF-8 without control characters. */
+bool json_is_plain(const char *text);
+
+enum json_need { JSON_OPTIONAL, JSON_REQUIRED };
+
+/* Each leaves what it is to fill as it is where an optional key is not given. */
+MUST_USE status json_part_u64(const struct json_part *part, const char *key, enum json_need need, uint64_t min,
+                              uint64_t max, uint64_t *number);
+MUST_USE status json_part_u32(const struct json_part *part, const char *key, enum json_need need, uint32_t min,
+                              uint32_t max, uint32_t *number);
+/* max RESOURCE_FIGURE_MAX and min RESOURCE_FIGURE_MIN are told as "at least" and "above 0". */
+MUST_USE status json_part_real(const struct json_part *part, const char *key, enum json_need need, double min,
+                               double max, double *number);
+/* The same of a value that is at hand. */
+MUST_USE status json_value_real(const struct json_part *part, const char *key, const json_t *value, double min,
+                                double max, double *number);
+/* Copies a text of up to bytes_max bytes, without control characters, and of at least one where it is required, into
+ * buffer[bytes_max + 1]. */
+MUST_USE status json_part_text(const struct json_part *part, const char *key, enum json_need need, uint32_t bytes_max,
+                               char *buffer);
+/* 16 digits 0-9a-f; optional. */
+MUST_USE status json_part_hash(const struct json_part *part, const char *key, bool *is_given, uint64_t *hash);
+/* A list of 1 to count_max objects, and one of them as a part. */
+MUST_USE status json_part_list(const struct json_part *part, const char *key, uint32_t count_max, json_t **list);
+MUST_USE status json_part_item(const struct json_part *whole, const char *key, json_t *list, uint32_t index,
+                               struct json_part *part);
+/* An optional object; part->object is NULL where it is not given. */
+MUST_USE status json_part_member(const struct json_part *whole, const char *key, struct json_part *part);
+
+/* "slow" and "slow_from" of a type; optional. */
+MUST_USE status json_part_slow(const struct json_part *part, struct resource_slow *slow);
+/* Puts them, where something is slowed, into an object; false for want of memory. */
+bool json_slow_put(json_t *object, const struct resource_slow *slow);
+
+/* For writing: a whole number without point or exponent, so that it reads as people write it; else with all digits of a double
+ * (json_dumps with JSON_REAL_PRECISION(17)). */
+json_t *json_figure(double number);
+
+#endif

@@ -1,0 +1,48 @@
+/* Any bytes as a cluster: an error with its file, or types and a goal that are as the struct says, with which layers can be
+ * estimated. */
+#define FUZZ_NAME "cluster"
+#include "tests/fuzz/driver.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "sched/estimate.h"
+
+static void check_type(const struct cluster_type *type)
+{
+    const struct resource_type *r = &type->resource;
+    size_t name_bytes = strlen(r->name);
+    CHECK(name_bytes >= 1 && name_bytes <= RESOURCE_NAME_BYTES && r->device < RESOURCE_DEVICE_COUNT);
+    CHECK(r->price_per_hour >= 0 && r->price_per_hour <= RESOURCE_FIGURE_MAX && r->limit >= 1);
+    CHECK(type->profile != NULL && type->line >= 1);
+    CHECK(type->rates.alpha >= 0 && type->rates.alpha <= 1 && type->rates.beta >= 0 && type->rates.beta <= 1);
+    CHECK(type->has_rates ==
+          (type->rates.flops > 0 && type->rates.memory_bandwidth > 0 && type->rates.link_bandwidth > 0));
+    if (resource_is_slowed(&r->slow))
+        for (uint32_t i = 0; i < OP_ID_COUNT; i++) CHECK(r->slow.op[i] >= 1 && r->slow.op[i] <= 1000);
+    else
+        CHECK(r->slow.from_step == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct cluster c;
+    if (cluster_parse(&c, "c.cfg", (const char *)data, bytes) != ST_OK) {
+        CHECK(c.memory == NULL && strncmp(status_message(), "c.cfg", 5) == 0);
+        return 0;
+    }
+    CHECK(c.type_count >= 1 && c.type_count <= RESOURCE_TYPES_MAX);
+    for (uint32_t t = 0; t < c.type_count; t++) check_type(&c.types[t]);
+    CHECK(c.throughput >= 0 && (isinf(c.throughput) || c.throughput <= RESOURCE_FIGURE_MAX));
+    CHECK(c.examples >= 0 && c.epochs >= RESOURCE_FIGURE_MIN && c.service_cores <= INSTANCE_SERVICE_CORES_MAX);
+    struct layer_facts layer = {
+        .name = "l", .kind = "fc", .in_bytes = 8, .out_bytes = 8, .dense_bytes = 9, .flops = 100};
+    struct layer_table table = {.name = "t", .layers = &layer, .layer_count = 1};
+    struct instance instance;
+    if (estimate(&instance, &table, &c, 256) == ST_OK) {
+        CHECK(instance_check(&instance) == ST_OK);
+        instance_free(&instance);
+    }
+    cluster_free(&c);
+    return 0;
+}

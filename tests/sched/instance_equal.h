@@ -1,0 +1,37 @@
+/* Whether two instances say the same, to the last bit. */
+#ifndef HETERPS_TESTS_SCHED_INSTANCE_EQUAL_H
+#define HETERPS_TESTS_SCHED_INSTANCE_EQUAL_H
+
+#include <string.h>
+
+#include "sched/instance.h"
+
+static inline bool resource_equal(const struct resource_type *a, const struct resource_type *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->device == b->device && a->device_index == b->device_index &&
+           a->price_per_hour == b->price_per_hour && a->limit == b->limit && a->slow.from_step == b->slow.from_step &&
+           memcmp(a->slow.op, b->slow.op, sizeof a->slow.op) == 0;
+}
+
+static inline bool instance_equal(const struct instance *a, const struct instance *b)
+{
+    if (strcmp(a->name, b->name) != 0 || a->layer_count != b->layer_count || a->type_count != b->type_count ||
+        a->batch != b->batch || a->examples != b->examples || a->epochs != b->epochs ||
+        a->throughput_limit != b->throughput_limit || a->has_graph_hash != b->has_graph_hash ||
+        a->graph_hash != b->graph_hash || a->service_seconds != b->service_seconds ||
+        a->service_cores != b->service_cores || a->server_seconds != b->server_seconds ||
+        a->server_price != b->server_price)
+        return false;
+    for (uint32_t t = 0; t < a->type_count; t++)
+        if (!resource_equal(&a->types[t].resource, &b->types[t].resource) || a->types[t].source != b->types[t].source)
+            return false;
+    for (uint32_t l = 0; l < a->layer_count; l++) {
+        const struct instance_layer *x = &a->layers[l], *y = &b->layers[l];
+        if (strcmp(x->name, y->name) != 0 || strcmp(x->kind, y->kind) != 0 || x->in_bytes != y->in_bytes ||
+            x->weight_bytes != y->weight_bytes || x->cut_bytes != y->cut_bytes)
+            return false;
+    }
+    return memcmp(a->times, b->times, (size_t)a->layer_count * a->type_count * sizeof *a->times) == 0;
+}
+
+#endif

@@ -1,0 +1,95 @@
+/* Small scheduling problems in memory, for tests of the cost model and of the methods that prove. Nothing of them is plausible: shares of
+ * 0 and 1, communication that binds, free types, limits of one unit and throughputs out of reach all come up. */
+#ifndef HETERPS_TESTS_SCHED_INSTANCE_FIXTURE_H
+#define HETERPS_TESTS_SCHED_INSTANCE_FIXTURE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "sched/cost.h"
+
+#define FIXTURE_LAYERS_MAX 64u
+#define FIXTURE_TYPES_MAX  64u
+
+struct instance_fixture {
+    struct instance instance;
+    struct instance_type types[FIXTURE_TYPES_MAX];
+    struct instance_layer layers[FIXTURE_LAYERS_MAX];
+    struct instance_time times[FIXTURE_LAYERS_MAX * FIXTURE_TYPES_MAX];
+};
+
+/* SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). */
+static inline uint64_t fixture_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+/* Whole, from 0 to count - 1. */
+static inline uint32_t fixture_below(uint64_t *state, uint32_t count)
+{
+    return (uint32_t)(fixture_random(state) % count);
+}
+static inline double fixture_between(uint64_t *state, double low, double high)
+{
+    return low + (high - low) * (double)(fixture_random(state) >> 11) * 0x1p-53;
+}
+
+/* B_o = 1, M = 3600, one epoch: times are seconds an example, and a cost is tau times the sum of prices. */
+static inline void fixture_make(struct instance_fixture *f, uint32_t layer_count, uint32_t type_count)
+{
+    memset(f, 0, sizeof *f);
+    f->instance = (struct instance){.name = "fixture",
+                                    .layer_count = layer_count,
+                                    .type_count = type_count,
+                                    .batch = 1,
+                                    .examples = 3600,
+                                    .epochs = 1,
+                                    .types = f->types,
+                                    .layers = f->layers,
+                                    .times = f->times};
+    for (uint32_t l = 0; l < layer_count; l++) f->layers[l].name = f->layers[l].kind = "layer";
+    for (uint32_t t = 0; t < type_count; t++) {
+        f->types[t].resource.name = "type";
+        f->types[t].resource.device = RESOURCE_SIM;
+        f->types[t].resource.price_per_hour = 1;
+        f->types[t].resource.limit = 100;
+    }
+}
+
+/* A share that divides among units: often none or all of it. */
+static inline double fixture_share(uint64_t *state)
+{
+    uint32_t kind = fixture_below(state, 8);
+    return kind == 0 ? 0 : kind == 1 ? 1 : fixture_between(state, 0.5, 1);
+}
+
+/* A random problem. Limits from 1 to limit_max; `throughput` times what the cheapest single unit reaches is asked for, 0: nothing. */
+static inline void fixture_random_make(struct instance_fixture *f, uint64_t *state, uint32_t layer_count,
+                                       uint32_t type_count, uint32_t limit_max, double throughput)
+{
+    double slowest = 0;
+    fixture_make(f, layer_count, type_count);
+    f->instance.batch = 1u << fixture_below(state, 10);
+    f->instance.examples = 1e6;
+    f->instance.epochs = 1 + fixture_below(state, 3);
+    for (uint32_t t = 0; t < type_count; t++) {
+        f->types[t].resource.limit = 1 + fixture_below(state, limit_max);
+        f->types[t].resource.price_per_hour = fixture_below(state, 20) ? fixture_between(state, 0.04, 8) : 0;
+    }
+    for (uint32_t l = 0; l < layer_count; l++) {
+        double work = fixture_between(state, 1e-3, 1e-1);
+        for (uint32_t t = 0; t < type_count; t++) {
+            struct instance_time *time = &f->times[(size_t)l * type_count + t];
+            time->oct = work * fixture_between(state, 0.1, 2);
+            time->alpha = fixture_share(state);
+            time->odt = fixture_below(state, 4) ? work * fixture_between(state, 0, 1) : 0;
+            time->beta = fixture_share(state);
+        }
+        slowest += work;
+    }
+    f->instance.throughput_limit = throughput * f->instance.batch / slowest;
+}
+
+#endif
