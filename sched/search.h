@@ -33,7 +33,8 @@ struct search_options {
     bool keeps_curve;
     search_progress *progress; /* or NULL */
     void *context;
-    const struct policy *policy_from; /* rl, rl-rnn: begin with a trained one, or NULL                */
+    const struct policy *policy_from; /* rl, rl-rnn, policy: a trained one to begin with, or NULL      */
+    bool plain_reinforce;             /* rl, rl-rnn: Algorithm 1 as it stands                         */
     struct policy *policy_to;         /* rl, rl-rnn: where the trained one is left, or NULL            */
 };
 

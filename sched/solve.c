@@ -83,10 +83,8 @@ static status method_solve(const struct cost_model *model, const struct solve_op
         options.evaluations = o->evaluations ? o->evaluations : solve_evaluations(o->seconds);
         options.seconds = o->seconds * CEILING_FACTOR;
     }
-    if (m->kind == METHOD_LEARNED) {
-        options.policy_from = o->policy_from;
-        options.policy_to = o->policy_to;
-    }
+    if (m->kind == METHOD_LEARNED || method == METHOD_ID_policy) options.policy_from = o->policy_from;
+    if (m->kind == METHOD_LEARNED) options.policy_to = o->policy_to;
     struct search search;
     TRY(search_open(&search, model, &options));
     status st = m->run(&search);

@@ -1,0 +1,57 @@
+/* Random numbers one after the other, and random plans, for methods that sample. Whatever a method draws is a function
+ * of the search's seed. */
+#ifndef HETERPS_SCHED_DRAW_H
+#define HETERPS_SCHED_DRAW_H
+
+#include <stdint.h>
+
+#include "engine/base/random.h"
+#include "sched/cost.h"
+
+struct draw {
+    struct random_stream stream;
+    uint64_t item;
+    uint32_t word[4];
+    uint32_t left; /* of word */
+};
+
+/* Who draws: two of one seed draw different numbers. A plan is repeated by its seed, so append only. */
+enum draw_purpose { DRAW_CLIMB = 1, DRAW_GENETIC = 2, DRAW_BO = 3 };
+static inline struct draw draw_make(uint64_t seed, enum draw_purpose purpose)
+{
+    return (struct draw){.stream = random_stream(seed, RANDOM_SCHEDULE, purpose)};
+}
+
+static inline uint32_t draw_u32(struct draw *d)
+{
+    if (d->left == 0) {
+        random_block(d->stream, d->item++, 0, d->word);
+        d->left = 4;
+    }
+    return d->word[--d->left];
+}
+/* Of 0 … n - 1, n >= 1; each as likely as the others but for a share of n / 2^32. */
+static inline uint32_t draw_below(struct draw *d, uint32_t n) { return (uint32_t)((uint64_t)draw_u32(d) * n >> 32); }
+/* In (0, 1). */
+static inline double draw_unit(struct draw *d) { return random_unit_f32(draw_u32(d)); }
+
+/* Every layer's type at random. */
+static inline void draw_plan_uniform(struct draw *d, type_index *types, uint32_t layer_count, uint32_t type_count)
+{
+    for (uint32_t l = 0; l < layer_count; l++) types[l] = (type_index)draw_below(d, type_count);
+}
+/* `segments` runs of layers, each on a random type: good plans have few stages, and a uniform draw nearly as many as
+ * layers. */
+static inline void draw_plan_segments(struct draw *d, type_index *types, uint32_t layer_count, uint32_t type_count,
+                                      uint32_t segments)
+{
+    type_index first = (type_index)draw_below(d, type_count);
+    for (uint32_t l = 0; l < layer_count; l++) types[l] = first;
+    while (--segments > 0) {
+        uint32_t begin = draw_below(d, layer_count), end = begin + 1 + draw_below(d, layer_count - begin);
+        type_index type = (type_index)draw_below(d, type_count);
+        for (uint32_t l = begin; l < end; l++) types[l] = type;
+    }
+}
+
+#endif

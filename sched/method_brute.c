@@ -1,0 +1,96 @@
+/* Every plan, each provisioned exactly: the control for everything else, so nothing is skipped. Plans that begin alike share the
+ * sums of their beginning. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched/method.h"
+
+#define PLANS_MAX 0x1p40 /* about a week of them */
+
+/* The plans in hand are those that begin with types[0 … layer]. */
+struct prefix {
+    struct cost_stage stage; /* the one that layer is in, up to it */
+    uint32_t stage_count;
+};
+
+/* Puts the next type on a layer and tells the stages up to it. */
+static void prefix_extend(const struct cost_model *m, struct prefix *prefixes, uint32_t layer, uint32_t type,
+                          struct cost_stage *stages)
+{
+    const struct cost_time *time = &m->times[(size_t)layer * m->type_count + type];
+    struct prefix *at = &prefixes[layer];
+    if (layer > 0 && prefixes[layer - 1].stage.type == type) {
+        *at = prefixes[layer - 1];
+    } else {
+        *at = (struct prefix){{.first = layer, .type = type}, 1};
+        if (layer > 0) at->stage_count += prefixes[layer - 1].stage_count;
+    }
+    at->stage.last = layer;
+    at->stage.time.compute += time->compute;
+    at->stage.time.compute_shared += time->compute_shared;
+    at->stage.time.move = time->move;
+    at->stage.time.move_shared = time->move_shared;
+    stages[at->stage_count - 1] = at->stage;
+    /* What the layers behind it have left in the stage before. */
+    if (at->stage_count > 1 && at->stage.first == layer) stages[at->stage_count - 2] = prefixes[layer - 1].stage;
+}
+
+/* Counts a complete plan; only one that improves goes the long way through search_evaluate, which counts it. */
+static void plan_try(struct search *s, const type_index *types, struct cost_stage *stages, uint32_t stage_count)
+{
+    double score = provision_exact(s->model, stages, stage_count).score;
+    if (score < s->best_score)
+        search_evaluate(s, types);
+    else
+        s->evaluations++;
+}
+
+static void enumerate(struct search *s, struct prefix *prefixes, struct cost_stage *stages, type_index *types)
+{
+    const struct cost_model *m = s->model;
+    uint32_t L = m->layer_count, T = m->type_count, layer = 0;
+    types[0] = 0;
+    prefix_extend(m, prefixes, 0, 0, stages);
+    for (;;) {
+        while (layer + 1 < L) {
+            types[++layer] = 0;
+            prefix_extend(m, prefixes, layer, 0, stages);
+        }
+        if (search_is_over(s)) return;
+        plan_try(s, types, stages, prefixes[layer].stage_count);
+        while (types[layer] + 1u == T) {
+            if (layer == 0) {
+                s->is_proven = true;
+                return;
+            }
+            layer--;
+        }
+        types[layer]++;
+        prefix_extend(m, prefixes, layer, types[layer], stages);
+    }
+}
+
+status method_brute(struct search *s)
+{
+    uint32_t L = s->model->layer_count, T = s->model->type_count;
+    double plans = pow(T, L);
+    if (!(plans < PLANS_MAX))
+        FAIL(INVALID, "brute: %u^%u = %.2g plans are too many; exact proves the optimum without trying all", T, L,
+             plans);
+    struct prefix *prefixes = calloc(L, sizeof *prefixes);
+    struct cost_stage *stages = calloc(L, sizeof *stages);
+    type_index *types = calloc(L, sizeof *types);
+    if (prefixes == NULL || stages == NULL || types == NULL) {
+        free(prefixes);
+        free(stages);
+        free(types);
+        FAIL(MEMORY, "no memory for %u layers", L);
+    }
+    enumerate(s, prefixes, stages, types);
+    if (s->is_proven && s->is_feasible) s->lower_bound = s->best_score;
+    free(prefixes);
+    free(stages);
+    free(types);
+    return ST_OK;
+}

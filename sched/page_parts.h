@@ -1,0 +1,53 @@
+/* What the files of the page share (sched/page.h). */
+#ifndef HETERPS_SCHED_PAGE_PARTS_H
+#define HETERPS_SCHED_PAGE_PARTS_H
+
+#include <stdio.h>
+
+#include "sched/explain.h"
+#include "sched/page.h"
+#include "sched/words.h"
+
+struct page {
+    FILE *out;
+    const struct solution *solutions, *chosen; /* chosen is the first */
+    uint32_t count;
+    const struct instance *instance;
+    struct cost_model model;
+    bool is_proven;   /* some solution is   */
+    double reference; /* what gaps are to: compare_reference */
+    /* scratch */
+    type_index *types;
+    struct cost_stage *stages;
+    struct explain_change *changes; /* [L] of the chosen plan */
+    char (*reasons)[1024];          /* [L] their texts        */
+};
+
+#define PAGE_NAME_BYTES 1024
+/* A name for text and for attributes: cut to `width` characters, and escaped; in a buffer that lives until the end of the block. */
+char *page_escape(char buffer[PAGE_NAME_BYTES], const char *name, uint32_t width);
+#define ESCAPED(name, width) page_escape((char[PAGE_NAME_BYTES]){0}, name, width)
+/* The same for a stage's layers, and for a type. */
+char *page_stage_name(const struct page *page, const struct cost_stage *stage, uint32_t width,
+                      char buffer[PAGE_NAME_BYTES]);
+#define STAGE_NAME(page, stage, width) page_stage_name(page, stage, width, (char[PAGE_NAME_BYTES]){0})
+#define TYPE_NAME(page, type, width)   ESCAPED((page)->instance->types[type].resource.name, width)
+
+static inline bool page_has_limit(const struct page *page)
+{
+    double limit = page->instance->throughput_limit;
+    return limit > 0 && limit < 1e300;
+}
+
+extern const char page_style[]; /* page_style.c */
+/* page_table.c */
+void page_layers(struct page *page);
+void page_reasons(struct page *page);
+void page_methods(struct page *page);
+void page_units(struct page *page);
+/* page_plot.c */
+void page_pipeline(struct page *page);
+void page_throughput(struct page *page);
+void page_learning(struct page *page);
+
+#endif

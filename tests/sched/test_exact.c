@@ -1,0 +1,306 @@
+/* The proven optimum: equal to every plan tried, to the optima stored with real-looking instances, and honest where it is stopped; and
+ * the greatest throughput. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <glob.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "sched/method.h"
+#include "tests/sched/instance_fixture.h"
+
+static struct instance_fixture fixture;
+
+struct run {
+    struct cost_model model;
+    struct search search;
+};
+
+static void run_open(struct run *run, const struct instance *instance, const struct search_options *options)
+{
+    if (cost_model_open(&run->model, instance) != ST_OK || search_open(&run->search, &run->model, options) != ST_OK)
+        fail_msg("%s", status_message());
+}
+
+static void run_close(struct run *run)
+{
+    search_close(&run->search);
+    cost_model_free(&run->model);
+}
+
+static void solve_exact(struct run *run, const struct instance *instance)
+{
+    const struct search_options options = {0};
+    run_open(run, instance, &options);
+    if (method_exact(&run->search) != ST_OK) fail_msg("%s", status_message());
+}
+
+static bool is_near(double found, double expected) { return fabs(found - expected) <= 1e-11 * fabs(expected); }
+
+/* What every plan comes to: the least score, and the greatest throughput within the limits. */
+static void try_all(const struct cost_model *model, double *score, bool *is_feasible, double *throughput)
+{
+    struct cost_model fast = *model;
+    type_index types[16] = {0};
+    struct cost_stage stages[16];
+    fast.tau_max = 0;
+    *score = INFINITY;
+    *throughput = 0;
+    *is_feasible = false;
+    for (uint32_t layer = 0; layer < model->layer_count;) {
+        uint32_t count = cost_stages(model, types, stages);
+        double reached = provision_exact(&fast, stages, count).throughput;
+        struct cost_result r = provision_exact(model, stages, count);
+        if (reached > *throughput) *throughput = reached;
+        if (r.score < *score) *score = r.score;
+        *is_feasible = *is_feasible || r.is_feasible;
+        for (layer = 0; layer < model->layer_count && ++types[layer] == model->type_count;) types[layer++] = 0;
+    }
+}
+
+static void exact__random__equals_every_plan(void **state)
+{
+    static const uint32_t limits[] = {1, 2, 3, 5, 8, 20, 200};
+    (void)state;
+    uint64_t seed = 11;
+    uint32_t infeasible_count = 0;
+    for (uint32_t c = 0; c < 3000; c++) {
+        uint64_t begin = seed;
+        uint32_t T = 1 + fixture_below(&seed, 5), L = 1 + fixture_below(&seed, T <= 2 ? 9 : T == 3 ? 6 : 5);
+        uint32_t limit = limits[fixture_below(&seed, 7)];
+        double score, fastest;
+        bool is_feasible;
+        struct run run;
+        fixture_random_make(&fixture, &seed, L, T, limit, c % 5 ? exp(fixture_between(&seed, -3, 4)) : 0);
+        fixture.types[0].resource.price_per_hour = 0.04;
+        solve_exact(&run, &fixture.instance);
+        try_all(&run.model, &score, &is_feasible, &fastest);
+        const struct search *s = &run.search;
+        if (!s->is_proven || s->is_feasible != is_feasible || !is_near(s->best_score, score))
+            fail_msg("seed %llu: %u layers, %u types: %.17g is the least score (feasible: %d), exact found %.17g (%d, "
+                     "proven: %d)",
+                     (unsigned long long)begin, L, T, score, is_feasible, s->best_score, s->is_feasible, s->is_proven);
+        assert_true(!is_feasible || (is_near(s->lower_bound, score) && s->lower_bound <= s->best_score));
+        infeasible_count += !is_feasible;
+
+        type_index types[16];
+        struct cost_stage stages[16];
+        struct fastest found;
+        assert_int_equal(exact_fastest(&run.model, 0, types, stages, &found), ST_OK);
+        assert_true(found.is_proven);
+        assert_true(found.throughput == fastest && found.bound == fastest);
+        run_close(&run);
+    }
+    assert_true(infeasible_count > 500 && infeasible_count < 2500);
+}
+
+/* Limits of 1 to 3 units: the least path breaks them nearly always. */
+static void exact__limits_that_bind__equals_every_plan(void **state)
+{
+    (void)state;
+    uint64_t seed = 17;
+    for (uint32_t c = 0; c < 60; c++) {
+        double score, fastest;
+        bool is_feasible;
+        struct run run;
+        fixture_random_make(&fixture, &seed, 7, 4, 3, 0);
+        fixture.types[0].resource.price_per_hour = 0.04;
+        solve_exact(&run, &fixture.instance);
+        try_all(&run.model, &score, &is_feasible, &fastest);
+        run_close(&run);
+        fixture.instance.throughput_limit = fastest * fixture_between(&seed, 0.5, 1);
+        solve_exact(&run, &fixture.instance);
+        try_all(&run.model, &score, &is_feasible, &fastest);
+        assert_true(is_feasible && run.search.is_feasible && run.search.is_proven);
+        assert_true(is_near(run.search.best_score, score));
+        run_close(&run);
+    }
+}
+
+/* The throughput that only the fastest plan reaches is kept to by it, and an ulp more by none. */
+static void exact__at_the_greatest_throughput__is_feasible_and_above_it_not(void **state)
+{
+    (void)state;
+    uint64_t seed = 23;
+    for (uint32_t c = 0; c < 40; c++) {
+        type_index types[24];
+        struct cost_stage stages[24];
+        struct fastest fastest;
+        struct run run;
+        fixture_random_make(&fixture, &seed, 4 + c % 9, 1 + c % 6, 12, 0);
+        fixture.types[0].resource.price_per_hour = 0.04;
+        solve_exact(&run, &fixture.instance);
+        assert_int_equal(exact_fastest(&run.model, 0, types, stages, &fastest), ST_OK);
+        struct cost_result r = cost_of(&run.model, stages, fastest.stage_count);
+        assert_true(fastest.is_proven && r.is_feasible && r.throughput == fastest.throughput);
+        run_close(&run);
+        fixture.instance.throughput_limit = fastest.throughput * (1 - 1e-12);
+        solve_exact(&run, &fixture.instance);
+        assert_true(run.search.is_proven && run.search.is_feasible);
+        run_close(&run);
+        fixture.instance.throughput_limit = fastest.throughput * (1 + 1e-12);
+        solve_exact(&run, &fixture.instance);
+        assert_true(run.search.is_proven && !run.search.is_feasible);
+        /* What is left is the fastest plan. */
+        uint32_t count = cost_stages(&run.model, run.search.best, stages);
+        r = provision_exact(&run.model, stages, count);
+        assert_true(r.throughput == fastest.throughput);
+        run_close(&run);
+    }
+}
+
+/* Layer 0 is ten times dearer on type 1, layer 1 on type 0; what crosses between them takes no time. */
+static void exact__two_layers_that_each_like_a_type__get_it(void **state)
+{
+    (void)state;
+    struct run run;
+    fixture_make(&fixture, 2, 2);
+    fixture.times[0] = fixture.times[3] = (struct instance_time){.oct = 1, .alpha = 1};
+    fixture.times[1] = fixture.times[2] = (struct instance_time){.oct = 10, .alpha = 1};
+    fixture.instance.throughput_limit = 3.5;
+    solve_exact(&run, &fixture.instance);
+    assert_true(run.search.is_proven && run.search.is_feasible);
+    assert_int_equal(run.search.best[0], 0);
+    assert_int_equal(run.search.best[1], 1);
+    assert_true(is_near(run.search.best_score, 2)); /* 4 units of each for a quarter of a second an example */
+    run_close(&run);
+    fixture.types[1].resource.limit = 1;
+    solve_exact(&run, &fixture.instance);
+    assert_true(run.search.is_proven && run.search.is_feasible);
+    assert_int_equal(run.search.best[1], 0);
+    assert_true(is_near(run.search.best_score, 11)); /* one stage of 11 seconds on type 0: 39 units or more */
+    run_close(&run);
+}
+
+/* --- stored optima ----------------------------------------------------------------------------- */
+
+#define INSTANCES "../shared/instances/"
+
+static void exact__stored_instances__equals_their_stored_optima(void **state)
+{
+    (void)state;
+    glob_t paths;
+    if (glob(INSTANCES "*.inst.json", 0, NULL, &paths) != 0) {
+        print_message("no " INSTANCES "*.inst.json here\n");
+        skip();
+    }
+    for (size_t p = 0; p < paths.gl_pathc; p++) {
+        char path[1024];
+        struct instance instance;
+        struct run run;
+        size_t stem = strlen(paths.gl_pathv[p]) - strlen(".inst.json");
+        snprintf(path, sizeof path, "%.*s.sol.json", (int)stem, paths.gl_pathv[p]);
+        json_t *stored = json_load_file(path, 0, NULL);
+        double cost = json_number_value(json_object_get(stored, "cost"));
+        bool is_feasible = json_is_true(json_object_get(stored, "feasible"));
+        if (stored == NULL || instance_read(&instance, paths.gl_pathv[p]) != ST_OK)
+            fail_msg("%s: %s", path, status_message());
+        solve_exact(&run, &instance);
+        const struct search *s = &run.search;
+        if (!s->is_proven || s->is_feasible != is_feasible ||
+            (is_feasible && !(fabs(s->best_score - cost) <= 1e-6 * cost && s->lower_bound <= s->best_score)))
+            fail_msg("%s: %.17g is stored (feasible: %d), exact found %.17g (%d, proven: %d)", path, cost, is_feasible,
+                     s->best_score, s->is_feasible, s->is_proven);
+        run_close(&run);
+        instance_free(&instance);
+        json_decref(stored);
+    }
+    globfree(&paths);
+}
+
+static void exact__plausible_instances__are_proven_in_little_time(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct instance instance;
+        struct run run;
+        if (instance_random(&instance, seed, 20, 1u << seed % 7) != ST_OK) fail_msg("%s", status_message());
+        clock_t begin = clock();
+        solve_exact(&run, &instance);
+        double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+        if (!run.search.is_proven || seconds > 2)
+            fail_msg("seed %llu: proven: %d, after %.2f s", (unsigned long long)seed, run.search.is_proven, seconds);
+        run_close(&run);
+        instance_free(&instance);
+    }
+}
+
+/* --- stopped ----------------------------------------------------------------------------------- */
+
+static bool stop(void *context, const struct search_standing *standing)
+{
+    uint32_t *looks = context;
+    (void)standing;
+    return (*looks)-- == 0;
+}
+
+/* At whichever look at the clock: the bound is one, the plan is a plan, and nothing is said to be proven that is not. */
+static void exact__stopped__keeps_its_best_plan_and_the_bound_reached(void **state)
+{
+    (void)state;
+    uint64_t seed = 29;
+    struct run whole;
+    fixture_random_make(&fixture, &seed, 40, 24, 12, 8);
+    fixture.types[0].resource.price_per_hour = 0.04;
+    solve_exact(&whole, &fixture.instance);
+    assert_true(whole.search.is_proven && whole.search.is_feasible);
+    uint32_t stopped_count = 0;
+    for (uint32_t look = 0; look < 4; look++) {
+        uint32_t left = look;
+        const struct search_options options = {.progress = stop, .context = &left};
+        struct run run;
+        run_open(&run, &fixture.instance, &options);
+        assert_int_equal(method_exact(&run.search), ST_OK);
+        const struct search *s = &run.search;
+        assert_true(s->is_proven || s->ended_by == SEARCH_STOPPED);
+        assert_true(s->lower_bound <= whole.search.best_score * (1 + 1e-11));
+        assert_true(s->best_score >= whole.search.best_score * (1 - 1e-11));
+        assert_true(!s->is_proven || is_near(s->best_score, whole.search.best_score));
+        stopped_count += !s->is_proven;
+        run_close(&run);
+    }
+    assert_true(stopped_count > 0);
+    run_close(&whole);
+}
+
+static void exact__too_many_possible_stages__are_refused_with_a_sentence(void **state)
+{
+    (void)state;
+    enum { LAYERS = 512, TYPES = 64 };
+    struct instance instance;
+    struct run run;
+    const struct search_options options = {0};
+    if (instance_make(&instance, LAYERS, TYPES) != ST_OK) fail_msg("%s", status_message());
+    instance.batch = instance.examples = instance.epochs = 1;
+    for (uint32_t t = 0; t < TYPES; t++) instance.types[t].resource.limit = 1;
+    for (uint32_t c = 0; c < LAYERS * TYPES; c++) instance.times[c] = (struct instance_time){.oct = 1, .alpha = 1};
+    run_open(&run, &instance, &options);
+    assert_int_equal(method_exact(&run.search), ST_INVALID);
+    if (strstr(status_message(), "exact: 512 layers on 64 types") == NULL) fail_msg("%s", status_message());
+    run_close(&run);
+    instance_free(&instance);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact__random__equals_every_plan),
+        cmocka_unit_test(exact__limits_that_bind__equals_every_plan),
+        cmocka_unit_test(exact__at_the_greatest_throughput__is_feasible_and_above_it_not),
+        cmocka_unit_test(exact__two_layers_that_each_like_a_type__get_it),
+        cmocka_unit_test(exact__stored_instances__equals_their_stored_optima),
+        cmocka_unit_test(exact__plausible_instances__are_proven_in_little_time),
+        cmocka_unit_test(exact__stopped__keeps_its_best_plan_and_the_bound_reached),
+        cmocka_unit_test(exact__too_many_possible_stages__are_refused_with_a_sentence),
+    };
+    int failure_count = cmocka_run_group_tests(tests, NULL, NULL);
+    return failure_count ? 1 : 0;
+}
