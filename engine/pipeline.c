@@ -10,6 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/steady.h"
+#include "engine/cpu/device.h"
 #include "engine/pipeline_internal.h"
 #include "engine/trace.h"
 
@@ -34,6 +35,12 @@ void pipeline_fail(struct pipeline *p, status failure)
 /* --- rings, bells, slots ---------------------------------------------------------------------- */
 
 void stage_bell_ring(struct stage *stage) { bell_ring(stage->bell); }
+
+void pipeline_bells_ring(struct pipeline *p)
+{
+    bell_ring(p->gate_bell);
+    for (uint32_t b = 0; b < p->bell_count; b++) bell_ring(&p->bells[b]);
+}
 
 static struct seat *seat_of(const struct pipeline *p, const struct stage *stage, const struct slot *slot)
 {
@@ -348,6 +355,7 @@ static void task_run(struct worker *w)
     struct pipeline *p = w->pipeline;
     const struct task t = w->task;
     w->pipeline_next = t.stage->pipeline_index + 1;
+    if (w->slow_varies) cpu_device_slow_set(w->device, t.stage->slow);
     if (p->delay_ns_max) delay(w);
     uint64_t step = t.slot ? t.slot->batch.step : p->open.step, begin_ns = clock_ns();
     uint32_t micro = t.slot ? t.slot->batch.micro_index : t.part;
@@ -540,7 +548,7 @@ void *pipeline_worker(void *argument)
     for (;;) {
         w->wait_begin_ns = clock_ns();
         w->saw_starved = false;
-        bell_await(w->bell, w->pipeline->spins, look, w);
+        bell_await(w->bell, w->spins, look, w);
         uint64_t end_ns = clock_ns();
         trace_span(TRACE_WAIT, "wait", w->wait_begin_ns, end_ns, 0, 0);
         if (w->task.kind == TASK_QUIT) return NULL;
@@ -579,7 +587,7 @@ static status job_run(struct pipeline *p, bool (*tick)(void *context), void *con
     atomic_store_explicit(&p->shared_stop, false, memory_order_relaxed);
     atomic_store_explicit(&p->shared_in_flight, 0, memory_order_relaxed);
     atomic_store_explicit(&p->shared_runs, true, memory_order_seq_cst);
-    for (uint32_t b = 0; b < p->bell_count; b++) bell_ring(&p->bells[b]);
+    pipeline_bells_ring(p);
     while (!bell_await_until(&p->main_bell, false, clock_ns() + TICK_NS, job_is_over, p)) {
         if (tick == NULL || !tick(context)) continue;
         atomic_store_explicit(&p->shared_stop, true, memory_order_relaxed);
@@ -617,6 +625,18 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     *is_end = p->gate.is_ended && p->gate.held == NULL;
     if (p->sync != SYNC_BSP && st == ST_OK) wsp_settle(p);
     return st;
+}
+
+void pipeline_adopt(struct pipeline *to, struct pipeline *from)
+{
+    CHECK(to->graph == from->graph && to->model == from->model && to->sync == from->sync);
+    CHECK(to->training && to->feed_trained == NULL && to->gate_bell == from->gate_bell);
+    CHECK(from->feed_trained == NULL || to->slot_count == feed_slot_count(from->feed_trained));
+    to->feed_trained = from->feed_trained;
+    to->train_held = from->train_held;
+    to->kept = from->kept;
+    from->feed_trained = NULL;
+    from->train_held = from->kept = NULL;
 }
 
 static status forward_job(struct pipeline *p, struct feed *feed, bool (*tick)(void *context), void *context)

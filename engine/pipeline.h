@@ -40,12 +40,20 @@ struct pipeline_options {
     uint32_t in_flight;      /* micro-batches in a pipeline at once (HetPipe's Nm); 0: as the plan needs      */
     uint32_t pipeline_count; /* data-parallel pipelines (virtual workers); more than 1 under wsp and asp only */
     uint32_t clock_distance; /* D, wsp                                                                        */
+    uint32_t slot_count;     /* 0: as the plan needs; else exactly these, of a feed that exists already: as many are in
+                                flight as the plan wants and there are                                        */
+    struct bell *feed_bell;  /* kept until close: what the feed rings (feed_bell_set), where it outlives the pipeline;
+                                NULL: one of its own                                                          */
 };
 
 /* Opens devices, threads and memory. USAGE: the plan needs cores or devices that are not there, with the sum and what to do;
  * INVALID: plan, graph and sync do not fit together; MEMORY; SYSTEM. */
 MUST_USE status pipeline_open(struct pipeline **pipeline, const struct pipeline_options *options);
 void pipeline_close(struct pipeline *pipeline);
+/* Goes on where another pipeline has stopped, between two jobs: `to` gets the slots that `from` holds and keeps of its feed, and the next job
+ * of `to` takes that feed. Both are of the same graph, model and sync, `to` has trained nothing yet and as many slots as the feed; `from` can
+ * then only be closed. The feed goes on ringing the bell that it has, so both were opened with one feed_bell, which it rings. */
+void pipeline_adopt(struct pipeline *to, struct pipeline *from);
 /* Slots that a feed for it needs. */
 uint32_t pipeline_slot_count(const struct pipeline *pipeline);
 /* The bell that a feed for it rings (feed_bell_set). */
@@ -97,14 +105,15 @@ enum stage_work { WORK_FORWARD, WORK_BACKWARD, WORK_UPDATE, WORK_COUNT };
 struct stage_figures {
     char name[64];         /* "e..x": its layers                                                          */
     uint32_t worker_count; /* gangs that serve it: of its own, or all of a shared pool                    */
-    uint32_t core_count;   /* cores of these                                                              */
+    uint32_t core_count;   /* cores of these; on sim the units that they imitate                          */
     uint64_t task_count[WORK_COUNT];
     uint64_t busy_ns[WORK_COUNT]; /* summed over workers                                                   */
-    uint64_t wait_ns;             /* its own workers' time without a task, summed; 0 in a shared pool      */
+    uint64_t wait_ns;             /* its own workers' time without a task, summed; a shared pool's is told apart */
     /* the rings into it, forward and backward */
     uint32_t ring_cells;
     uint64_t forward_pushes, forward_depth_sum; /* slots that stood in the ring when another came, summed  */
     uint64_t backward_pushes, backward_depth_sum;
+    uint64_t cut_bytes; /* moved across the cut behind it, both ways, by stages on sim (engine/sim/device.h)  */
 };
 struct pipeline_figures {
     uint64_t wall_ns; /* of all training jobs                                                             */

@@ -48,7 +48,8 @@ struct stage {
     uint32_t run_count;
     uint32_t *tables; /* … tables that no stage before it looks up                                             */
     uint32_t table_count;
-    bool looks_up;
+    bool looks_up, is_sim;
+    const struct resource_slow *slow; /* on cpu and slowed, or NULL                                          */
     struct claim *turn; /* wsp, asp: one task at a time; pipelines share those of stages that look up          */
     /* bsp: backward passes of the step that are still to come; then the parts of its update */
     _Alignas(64) _Atomic uint32_t shared_backward_left;
@@ -80,8 +81,9 @@ struct worker {
     uint32_t seat;         /* where it looks first, modulo the stage's seats: lanes advance side by side            */
     struct stage **stages; /* that it serves, in the order in which it looks                                    */
     uint32_t stage_count;
-    bool serves_first;
     struct device *device;
+    bool spins;       /* before it sleeps                                                                   */
+    bool slow_varies; /* of a pool: its stages are not all as fast                                          */
     struct bell *bell;
     pthread_t thread;
     char name[48];
@@ -145,8 +147,9 @@ struct pipeline {
     struct worker *workers;
     uint32_t worker_count, started_count;
     bool spins;
-    struct bell *bells; /* one a stage of a pipeline, or one for the pool                                       */
+    struct bell *bells; /* one a stage of a pipeline: of those who serve only it                                */
     uint32_t bell_count;
+    struct bell *gate_bell; /* of the pool and of all first stages: the first of these, or the options'        */
     /* sums of gradients, zero between updates. bsp: a lane each; wsp, asp: a pipeline each, tables shared */
     struct arena gradients;
     float **param_grad;  /* [lanes or pipelines] of [param_floats]                                              */
@@ -197,6 +200,7 @@ void *pipeline_worker(void *worker);
 /* Ends the job with a failure of the calling thread: st and its message. */
 void pipeline_fail(struct pipeline *p, status failure);
 void stage_bell_ring(struct stage *stage);
+void pipeline_bells_ring(struct pipeline *p);
 /* Puts a slot into a stage's ring; counts what stood there. */
 void forward_push(struct worker *w, struct stage *stage, struct slot *slot);
 void backward_push(struct worker *w, struct stage *stage, struct slot *slot);

@@ -9,6 +9,7 @@
 #include "engine/cpu/device.h"
 #include "engine/pipe/thread.h"
 #include "engine/pipeline_internal.h"
+#include "engine/sim/device.h"
 
 /* Slots beyond those in flight: three micro-batches that are read, parsed and have their rows ready before their turn, and the
  * last one of the last step, which is kept for pipeline_check. */
@@ -82,8 +83,9 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     const struct graph *g = p->graph;
     const struct plan *plan = p->plan;
     uint32_t pair_count = p->pipeline_count * p->stage_count;
-    p->bell_count = p->placement.is_shared ? 1 : pair_count;
+    p->bell_count = pair_count;
     LAYOUT_TAKE(l, p->bells, p->bell_count);
+    if (p->gate_bell == NULL) p->gate_bell = p->bells;
     LAYOUT_TAKE(l, p->stages, pair_count);
     for (uint32_t i = 0; i < pair_count; i++) {
         struct stage s = {.index = i % p->stage_count, .pipeline_index = i / p->stage_count};
@@ -91,6 +93,8 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         const struct plan_stage *beside = &plan->stages[s.index ? s.index - 1 : 0];
         s.is_first = s.index == 0;
         s.is_last = s.index + 1 == p->stage_count;
+        s.is_sim = placement_is_sim(plan, s.index);
+        if (!s.is_sim && resource_is_slowed(&plan->types[of->type].slow)) s.slow = &plan->types[of->type].slow;
         stage_nodes(g, of, &s);
         (void)plan_stage_name(plan, g, s.index, s.name, sizeof s.name);
         /* One thread at each end, unless a stage has several workers: then any of them pushes or takes. */
@@ -112,7 +116,8 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         dense_runs(g, &s, s.runs);
         for (uint32_t t = 0; t < g->table_count; t++)
             if (owns_table(g, &s, t)) s.tables[s.table_count++] = t;
-        s.bell = &p->bells[p->placement.is_shared || s.is_first ? 0 : i]; /* the gate is one for all pipelines */
+        /* The gate is one for all pipelines. */
+        s.bell = s.is_first || (p->placement.is_shared && !s.is_sim) ? p->gate_bell : &p->bells[i];
         if (s.looks_up && s.turn) s.turn = p->stages[s.index].turn ? p->stages[s.index].turn : s.turn;
         p->stages[i] = s;
     }
@@ -132,13 +137,18 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         LAYOUT_TAKE(l, w.grad, grad_max);
         if (!l->arena) continue;
         for (uint32_t s = place->stage_end; s-- > place->stage_begin;)
-            for (uint32_t v = 0; v < p->pipeline_count; v++)
-                if (is_pool || v == place->pipeline) w.stages[w.stage_count++] = &p->stages[v * p->stage_count + s];
+            for (uint32_t v = 0; v < p->pipeline_count; v++) {
+                struct stage *stage = &p->stages[v * p->stage_count + s];
+                if (is_pool ? stage->is_sim : v != place->pipeline) continue;
+                w.stages[w.stage_count++] = stage;
+                w.slow_varies |= is_pool && stage->slow != NULL;
+            }
+        w.spins = p->spins && place->core_count > 0;
         w.bell = w.stages[0]->bell;
         w.seat = is_pool ? i : w.stages[0]->worker_count; /* counted below: its number among those of its stage */
         for (uint32_t k = 0; k < w.stage_count; k++) {
             w.stages[k]->worker_count++;
-            w.stages[k]->core_count += place->core_count;
+            w.stages[k]->core_count += place->unit_count;
         }
         snprintf(w.name, sizeof w.name, is_pool ? "worker %u" : "worker %u: %.30s", i, w.stages[0]->name);
         p->workers[i] = w;
@@ -222,6 +232,41 @@ static status worker_start(struct worker *w)
     return ST_OK;
 }
 
+static status worker_device_open(struct worker *w, const char *isa)
+{
+    const struct pipeline *p = w->pipeline;
+    const struct placement_worker *place = w->place;
+    if (w->stages[0]->is_sim) return sim_device_open(&w->device, p->graph, p->plan, place->stage_begin);
+    TRY(cpu_device_open(&w->device, p->graph, place->core_count, place->processors, isa));
+    team_spin_set(cpu_device_team(w->device), p->spins);
+    cpu_device_slow_set(w->device, w->stages[0]->slow);
+    return ST_OK;
+}
+
+/* Sets in_flight and slot_count. */
+static status slots_count(struct pipeline *p, const struct pipeline_options *o)
+{
+    uint32_t workers = (p->worker_count + p->pipeline_count - 1) / p->pipeline_count;
+    p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
+    if (o->slot_count) {
+        uint32_t room = o->slot_count > SLOTS_AHEAD ? (o->slot_count - SLOTS_AHEAD) / p->pipeline_count : 0;
+        if (room < 1) room = 1;
+        if (p->in_flight > room) p->in_flight = room;
+        /* Those in flight, and the last one of the last step. */
+        if (o->slot_count < p->in_flight * p->pipeline_count + 1)
+            FAIL(INVALID, "%u pipelines need %u slots or more, found %u", p->pipeline_count, p->pipeline_count + 1,
+                 o->slot_count);
+        p->slot_count = o->slot_count;
+        return ST_OK;
+    }
+    uint64_t slots = (uint64_t)p->in_flight * p->pipeline_count + SLOTS_AHEAD;
+    if (slots > 1u << 16)
+        FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " slots; expected at most %u", p->in_flight,
+             p->pipeline_count, slots, 1u << 16);
+    p->slot_count = (uint32_t)slots;
+    return ST_OK;
+}
+
 static void line_log(void *context, const char *line)
 {
     (void)context;
@@ -240,24 +285,14 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     uint32_t core_count = 0;
     for (uint32_t i = 0; i < p->worker_count; i++) core_count += p->placement.worker[i].core_count;
     p->spins = core_count <= o->cores->count;
-    uint32_t workers = (p->worker_count + p->pipeline_count - 1) / p->pipeline_count;
-    p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
-    uint64_t slots = (uint64_t)p->in_flight * p->pipeline_count + SLOTS_AHEAD;
-    if (slots > 1u << 16)
-        FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " slots; expected at most %u", p->in_flight,
-             p->pipeline_count, slots, 1u << 16);
-    p->slot_count = (uint32_t)slots;
+    TRY(slots_count(p, o));
     struct layout sum = {0}, taken = {.arena = &p->arena};
     pipeline_layout(p, &sum);
     TRY(arena_open(&p->arena, "pipeline", sum.bytes));
     pipeline_layout(p, &taken);
     if (p->training) TRY(gradients_take(p));
     if (p->training && p->sync != SYNC_BSP) TRY(wsp_open(p));
-    for (uint32_t i = 0; i < p->worker_count; i++) {
-        const struct placement_worker *place = p->workers[i].place;
-        TRY(cpu_device_open(&p->workers[i].device, p->graph, place->core_count, place->processors, o->isa));
-        team_spin_set(cpu_device_team(p->workers[i].device), p->spins);
-    }
+    for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o->isa));
     for (; p->started_count < p->worker_count; p->started_count++) TRY(worker_start(&p->workers[p->started_count]));
     return ST_OK;
 }
@@ -275,6 +310,7 @@ status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
     p->training = o->training;
     p->sync = o->training ? o->sync : SYNC_BSP;
     p->clock_distance = o->clock_distance;
+    p->gate_bell = o->feed_bell;
     p->pipeline_count = o->training ? o->pipeline_count : 1;
     p->stage_count = o->plan->stage_count;
     p->lanes = shape.lanes;
@@ -294,8 +330,9 @@ void pipeline_close(struct pipeline *p)
     if (p == NULL) return;
     /* Release pairs with the acquire in look(). */
     atomic_store_explicit(&p->shared_closed, true, memory_order_release);
-    for (uint32_t b = 0; p->bells && b < p->bell_count; b++) bell_ring(&p->bells[b]);
+    if (p->started_count > 0) pipeline_bells_ring(p);
     for (uint32_t i = 0; i < p->started_count; i++) pthread_join(p->workers[i].thread, NULL);
+    memory_note("threads", -(size_t)p->started_count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
     for (uint32_t i = 0; p->workers && i < p->worker_count; i++)
         if (p->workers[i].device) p->workers[i].device->vt->close(p->workers[i].device);
     wsp_close(p);
@@ -339,7 +376,8 @@ void pipeline_figures(const struct pipeline *p, struct pipeline_figures *f)
     for (uint32_t i = 0; i < p->worker_count; i++) {
         const struct worker *w = &p->workers[i];
         f->starved_ns += w->starved_ns;
-        if (f->is_shared) f->pool_wait_ns += w->wait_ns;
+        bool is_pool = w->place->pipeline == PLACEMENT_ALL;
+        if (is_pool) f->pool_wait_ns += w->wait_ns;
         for (uint32_t s = 0; s < p->stage_count; s++) {
             struct stage_figures *of = &p->figures[s];
             const struct stage_times *t = &w->times[s];
@@ -351,13 +389,20 @@ void pipeline_figures(const struct pipeline *p, struct pipeline_figures *f)
             of->forward_depth_sum += t->forward_depth_sum;
             of->backward_pushes += t->backward_pushes;
             of->backward_depth_sum += t->backward_depth_sum;
-            if (w->stages[0]->index == s && !f->is_shared) of->wait_ns += w->wait_ns;
+            if (w->stages[0]->index == s && !is_pool) of->wait_ns += w->wait_ns;
+        }
+        if (w->stages[0]->is_sim) {
+            struct sim_moved moved = sim_device_moved(w->device);
+            struct stage_figures *of = &p->figures[w->stages[0]->index];
+            of->cut_bytes += moved.backward_bytes;
+            if (!w->stages[0]->is_first) of[-1].cut_bytes += moved.forward_bytes;
         }
     }
     for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
         struct stage_figures *of = &p->figures[i % p->stage_count];
         snprintf(of->name, sizeof of->name, "%s", p->stages[i].name);
-        bool is_counted = f->is_shared && i >= p->stage_count; /* the same pool serves every pipeline */
+        /* The same pool serves every pipeline. */
+        bool is_counted = f->is_shared && i >= p->stage_count && !p->stages[i].is_sim;
         if (!is_counted) of->worker_count += p->stages[i].worker_count;
         if (!is_counted) of->core_count += p->stages[i].core_count;
         of->ring_cells = p->slot_count;

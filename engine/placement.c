@@ -14,11 +14,11 @@ static status devices_check(const struct plan *plan, const struct graph *graph)
 {
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const struct resource_type *type = &plan->types[plan->stages[s].type];
-        if (type->device == RESOURCE_CPU) continue;
+        if (type->device == RESOURCE_CPU || type->device == RESOURCE_SIM) continue;
         char name[NAME_BYTES], device[32];
         plan_stage_name(plan, graph, s, name, sizeof name);
-        FAIL(USAGE, "stage %u (%s) is on %s, which this build cannot run; give a plan with every stage on cpu", s, name,
-             resource_device_text(type, device, sizeof device));
+        FAIL(USAGE, "stage %u (%s) is on %s, which this build cannot run; give a plan with every stage on cpu or sim",
+             s, name, resource_device_text(type, device, sizeof device));
     }
     return ST_OK;
 }
@@ -26,10 +26,11 @@ static status devices_check(const struct plan *plan, const struct graph *graph)
 #define PIPELINES_MAX 1024u /* far more than there can be; keeps the sums below 2^64 */
 
 struct demand {
-    uint64_t stage_cores;  /* of one pipeline                 */
-    uint64_t worker_count; /* of one pipeline                 */
-    uint32_t gang_cores;   /* the widest gang                 */
-    uint64_t core_count;   /* of all pipelines, with service  */
+    uint64_t stage_cores;  /* of one pipeline                        */
+    uint64_t worker_count; /* of one pipeline, on cpu                */
+    uint64_t sim_count;    /* workers of one pipeline, on sim        */
+    uint32_t gang_cores;   /* the widest gang; 0: no stage is on cpu */
+    uint64_t core_count;   /* of all pipelines, with service         */
 };
 
 static struct demand demand_of(const struct plan *plan, uint32_t pipeline_count)
@@ -38,6 +39,10 @@ static struct demand demand_of(const struct plan *plan, uint32_t pipeline_count)
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         uint32_t gang_cores = stage->k / stage->replicas;
+        if (placement_is_sim(plan, s)) {
+            d.sim_count += stage->replicas;
+            continue;
+        }
         d.stage_cores += stage->k;
         d.worker_count += stage->replicas;
         if (gang_cores > d.gang_cores) d.gang_cores = gang_cores;
@@ -52,14 +57,18 @@ static status does_not_fit(const struct plan *plan, const struct demand *demand,
     enum { STAGES_SHOWN = 16 };
     char sum[STAGES_SHOWN * 16 + 32], pipelines[32] = "", service[32] = "";
     size_t used = 0;
-    for (uint32_t s = 0; s < plan->stage_count && s < STAGES_SHOWN; s++)
-        used += (size_t)snprintf(sum + used, sizeof sum - used, "%s%u", s == 0 ? "" : " + ", plan->stages[s].k);
-    if (plan->stage_count > STAGES_SHOWN) snprintf(sum + used, sizeof sum - used, " + …");
+    uint32_t stage_count = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        if (placement_is_sim(plan, s) || stage_count++ >= STAGES_SHOWN) continue;
+        used += (size_t)snprintf(sum + used, sizeof sum - used, "%s%u", used == 0 ? "" : " + ", plan->stages[s].k);
+    }
+    if (stage_count == 0) snprintf(sum, sizeof sum, "0");
+    if (stage_count > STAGES_SHOWN) snprintf(sum + used, sizeof sum - used, " + …");
     if (pipeline_count > 1) snprintf(pipelines, sizeof pipelines, "%u pipelines of ", pipeline_count);
     if (plan->service_cores > 0) snprintf(service, sizeof service, ", service %u", plan->service_cores);
     FAIL(USAGE,
          "the plan needs %" PRIu64 " core%s (%sstage%s %s%s), this process may use %u; lower k%s, or give --share",
-         demand->core_count, plural(demand->core_count), pipelines, plural(plan->stage_count), sum, service, core_count,
+         demand->core_count, plural(demand->core_count), pipelines, plural(stage_count), sum, service, core_count,
          pipeline_count > 1 ? " or train.pipelines" : "");
 }
 
@@ -85,24 +94,38 @@ static void dedicated_fill(struct placement *placement, const struct plan *plan,
     for (uint32_t v = 0; v < placement->pipeline_count; v++)
         for (uint32_t s = 0; s < plan->stage_count; s++)
             for (uint32_t r = 0; r < plan->stages[s].replicas; r++) {
-                uint32_t gang_cores = plan->stages[s].k / plan->stages[s].replicas;
-                *worker++ = (struct placement_worker){.pipeline = v,
-                                                      .stage_begin = s,
-                                                      .stage_end = s + 1,
-                                                      .core_count = gang_cores,
-                                                      .processors = processors_take(&next, gang_cores)};
+                uint32_t unit_count = plan->stages[s].k / plan->stages[s].replicas;
+                uint32_t core_count = placement_is_sim(plan, s) ? 0 : unit_count;
+                *worker++ =
+                    (struct placement_worker){.pipeline = v,
+                                              .stage_begin = s,
+                                              .stage_end = s + 1,
+                                              .core_count = core_count,
+                                              .unit_count = unit_count,
+                                              .processors = core_count ? processors_take(&next, core_count) : NULL};
             }
     placement->service_count = plan->service_cores;
     if (plan->service_cores > 0) placement->service = processors_take(&next, plan->service_cores);
 }
 
-static void pool_fill(struct placement *placement, const struct plan *plan, uint32_t gang_cores, const int *next)
+/* The pool, then the workers of stages on sim. */
+static void pool_fill(struct placement *placement, const struct plan *plan, uint32_t pool_count, uint32_t gang_cores,
+                      const int *next)
 {
-    for (uint32_t w = 0; w < placement->worker_count; w++)
-        placement->worker[w] = (struct placement_worker){.pipeline = PLACEMENT_ALL,
-                                                         .stage_end = plan->stage_count,
-                                                         .core_count = gang_cores,
-                                                         .processors = processors_take(&next, gang_cores)};
+    struct placement_worker *worker = placement->worker;
+    for (uint32_t w = 0; w < pool_count; w++)
+        *worker++ = (struct placement_worker){.pipeline = PLACEMENT_ALL,
+                                              .stage_end = plan->stage_count,
+                                              .core_count = gang_cores,
+                                              .unit_count = gang_cores,
+                                              .processors = processors_take(&next, gang_cores)};
+    for (uint32_t v = 0; v < placement->pipeline_count; v++)
+        for (uint32_t s = 0; s < plan->stage_count; s++)
+            for (uint32_t r = 0; placement_is_sim(plan, s) && r < plan->stages[s].replicas; r++)
+                *worker++ = (struct placement_worker){.pipeline = v,
+                                                      .stage_begin = s,
+                                                      .stage_end = s + 1,
+                                                      .unit_count = plan->stages[s].k / plan->stages[s].replicas};
 }
 
 status placement_make(struct placement *placement, const struct plan *plan, const struct graph *graph,
@@ -116,9 +139,14 @@ status placement_make(struct placement *placement, const struct plan *plan, cons
     if (!fits && !share) return does_not_fit(plan, &demand, pipeline_count, core_count);
 
     bool is_pinned = cores->is_whole && core_count == cores->count;
-    uint32_t gang_cores = pool_gang_cores(demand.gang_cores, core_count);
-    /* Each worker has a core at least, so there are at most core_count of them. */
-    uint32_t worker_count = fits ? (uint32_t)demand.worker_count * pipeline_count : core_count / gang_cores;
+    uint32_t gang_cores = demand.gang_cores ? pool_gang_cores(demand.gang_cores, core_count) : 0;
+    /* Each worker on cpu has a core at least, so there are at most core_count of them. */
+    uint32_t pool_count = gang_cores ? core_count / gang_cores : 0;
+    uint64_t workers = demand.sim_count * pipeline_count + (fits ? demand.worker_count * pipeline_count : pool_count);
+    if (workers > PLACEMENT_WORKERS_MAX)
+        FAIL(USAGE, "the plan needs %" PRIu64 " workers; expected at most %u: lower replicas of stages on sim", workers,
+             PLACEMENT_WORKERS_MAX);
+    uint32_t worker_count = (uint32_t)workers;
     size_t workers_bytes = worker_count * sizeof *placement->worker;
     size_t processors_bytes = is_pinned ? core_count * sizeof *cores->processor : 0;
     uint8_t *memory = calloc(1, workers_bytes + processors_bytes);
@@ -133,7 +161,7 @@ status placement_make(struct placement *placement, const struct plan *plan, cons
     if (fits)
         dedicated_fill(placement, plan, processors);
     else
-        pool_fill(placement, plan, gang_cores, processors);
+        pool_fill(placement, plan, pool_count, gang_cores, processors);
     return ST_OK;
 }
 
@@ -172,25 +200,51 @@ static void processors_tell(struct processors_line *line, const int *processors,
     }
 }
 
-/* " on processors 0, 1" of the workers that begin with a stage: all of a pool do with stage 0. */
+static bool worker_is_of(const struct placement_worker *worker, uint32_t stage)
+{
+    bool is_pool = worker->pipeline == PLACEMENT_ALL;
+    return stage == GRAPH_NONE ? is_pool : !is_pool && worker->stage_begin == stage;
+}
+
+/* "2 workers of 1 core on processors 0, 1" of the pool, or of a stage's own workers (stage GRAPH_NONE: the pool). */
 static void workers_tell(FILE *stream, const struct placement *placement, uint32_t stage)
 {
     struct processors_line line = {.stream = stream};
-    uint32_t worker_count = 0, gang_cores = 0;
-    bool is_pinned = placement->worker[0].processors != NULL;
-    for (uint32_t w = 0; w < placement->worker_count; w++)
-        if (placement->worker[w].stage_begin == stage) {
-            worker_count++;
-            gang_cores = placement->worker[w].core_count;
-        }
-    fprintf(stream, "%u worker%s of %u core%s", worker_count, plural(worker_count), gang_cores, plural(gang_cores));
-    if (placement->pipeline_count > 1 && !placement->is_shared)
+    uint32_t worker_count = 0, gang_cores = 0, unit_count = 0;
+    bool is_pinned = false;
+    for (uint32_t w = 0; w < placement->worker_count; w++) {
+        const struct placement_worker *worker = &placement->worker[w];
+        if (!worker_is_of(worker, stage)) continue;
+        worker_count++;
+        gang_cores = worker->core_count;
+        unit_count = worker->unit_count;
+        is_pinned = worker->processors != NULL;
+    }
+    fprintf(stream, "%u worker%s ", worker_count, plural(worker_count));
+    if (gang_cores == 0)
+        fprintf(stream, "imitate%s %u unit%s%s", worker_count == 1 ? "s" : "", unit_count, plural(unit_count),
+                worker_count == 1 ? "" : " each");
+    else
+        fprintf(stream, "of %u core%s", gang_cores, plural(gang_cores));
+    if (placement->pipeline_count > 1 && stage != GRAPH_NONE)
         fprintf(stream, " in %u pipelines", placement->pipeline_count);
+    if (gang_cores == 0) return;
     fputs(!is_pinned ? ", not pinned" : worker_count * gang_cores == 1 ? " on processor " : " on processors ", stream);
     for (uint32_t w = 0; is_pinned && w < placement->worker_count; w++)
-        if (placement->worker[w].stage_begin == stage)
+        if (worker_is_of(&placement->worker[w], stage))
             processors_tell(&line, placement->worker[w].processors, gang_cores);
     run_tell(&line);
+}
+
+/* "3 stages share ": those on cpu. */
+static void sharing_tell(FILE *stream, const struct placement *placement, const struct plan *plan)
+{
+    uint32_t stage_count = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) stage_count += !placement_is_sim(plan, s);
+    fprintf(stream, "%u stage%s", stage_count, plural(stage_count));
+    if (placement->pipeline_count > 1) fprintf(stream, " of %u pipelines", placement->pipeline_count);
+    fprintf(stream, " share%s ", stage_count == 1 && placement->pipeline_count == 1 ? "s" : "");
+    workers_tell(stream, placement, GRAPH_NONE);
 }
 
 static void service_tell(FILE *stream, const struct placement *placement)
@@ -206,22 +260,24 @@ static void service_tell(FILE *stream, const struct placement *placement)
 void placement_tell(const struct placement *placement, const struct plan *plan, const struct graph *graph,
                     placement_say *say, void *context)
 {
-    uint32_t stage_lines = placement->is_shared ? 1 : plan->stage_count;
-    for (uint32_t l = 0; l < stage_lines + (placement->service_count > 0); l++) {
+    /* The pool's line, those of stages with workers of their own, and that of service cores. */
+    bool has_pool = placement->worker_count > 0 && placement->worker[0].pipeline == PLACEMENT_ALL;
+    for (uint32_t l = 0; l < 1 + plan->stage_count + 1; l++) {
         char *text = NULL, name[NAME_BYTES];
         size_t bytes;
+        bool is_pool_line = l == 0, is_service_line = l == plan->stage_count + 1;
+        if (is_pool_line && !has_pool) continue;
+        if (is_service_line && placement->service_count == 0) continue;
+        if (!is_pool_line && !is_service_line && has_pool && !placement_is_sim(plan, l - 1)) continue;
         FILE *stream = open_memstream(&text, &bytes);
         CHECK(stream != NULL);
-        if (l == stage_lines) {
+        if (is_service_line) {
             service_tell(stream, placement);
-        } else if (placement->is_shared) {
-            fprintf(stream, "%u stage%s", plan->stage_count, plural(plan->stage_count));
-            if (placement->pipeline_count > 1) fprintf(stream, " of %u pipelines", placement->pipeline_count);
-            fprintf(stream, " share%s ", plan->stage_count == 1 && placement->pipeline_count == 1 ? "s" : "");
-            workers_tell(stream, placement, 0);
+        } else if (is_pool_line) {
+            sharing_tell(stream, placement, plan);
         } else {
-            fprintf(stream, "stage %u (%s): ", l, plan_stage_name(plan, graph, l, name, sizeof name));
-            workers_tell(stream, placement, l);
+            fprintf(stream, "stage %u (%s): ", l - 1, plan_stage_name(plan, graph, l - 1, name, sizeof name));
+            workers_tell(stream, placement, l - 1);
         }
         CHECK(fclose(stream) == 0 && text != NULL);
         say(context, text);

@@ -14,25 +14,34 @@
 #include "engine/pipe/cores.h"
 #include "sched/plan.h"
 
-#define PLACEMENT_ALL UINT32_MAX /* a worker's pipeline: each of them */
+#define PLACEMENT_ALL         UINT32_MAX /* a worker's pipeline: each of them */
+#define PLACEMENT_WORKERS_MAX 16384u     /* threads */
 
 struct placement_worker {
     uint32_t pipeline;               /* of pipeline_count, or PLACEMENT_ALL                                 */
     uint32_t stage_begin, stage_end; /* the stages that it serves: one, or all in a pool                    */
-    uint32_t core_count;             /* its gang                                                            */
+    uint32_t core_count;             /* its gang; 0: a worker of a stage on sim, which mostly sleeps         */
+    uint32_t unit_count;             /* of the plan: core_count, or those that a sim device imitates        */
     const int *processors;           /* [core_count], or NULL: not pinned                                   */
 };
 
 struct placement {
-    struct placement_worker *worker; /* dedicated: pipeline by pipeline, stage by stage, replica by replica */
+    struct placement_worker *worker; /* dedicated: pipeline by pipeline, stage by stage, replica by replica; those
+                                        of a pool come first                                       */
     uint32_t worker_count;
     uint32_t pipeline_count;
-    bool is_shared;         /* a pool                                                              */
+    bool is_shared;         /* a pool serves the stages on cpu                                     */
     uint32_t service_count; /* cores for reading, the store, the wire; 0: these run anywhere       */
     const int *service;     /* [service_count], or NULL: not pinned                                */
     /* owns: */
     void *memory;
 };
+
+/* Whether a stage is on a device that imitates its units: it has workers of its own, one a replica, and no cores. */
+static inline bool placement_is_sim(const struct plan *plan, uint32_t stage)
+{
+    return plan->types[plan->stages[stage].type].device == RESOURCE_SIM;
+}
 
 /* Places pipeline_count pipelines of the plan's stages on core_count cores: the first of `cores`, in order. Nothing is pinned if a
  * quota limits the cores, for it counts time and not places, nor if core_count is not all of them: with fewer there are others
@@ -43,7 +52,10 @@ struct placement {
  *   pool        if they do not and `share` is set: gangs of the widest gang of the plan, or of the greatest smaller width that
  *               leaves no core over; no service cores
  *
- * USAGE: a stage is on a device other than cpu; they do not fit and `share` is not set: with the sum and what to do. MEMORY. Borrows
+ * Stages on sim count for nothing in this, and their workers are never pinned.
+ *
+ * USAGE: a stage is on a device other than cpu and sim; they do not fit and `share` is not set: with the sum and what to do; more workers
+ * than PLACEMENT_WORKERS_MAX. MEMORY. Borrows
  * all; on failure *placement is empty. `graph` is for names in messages. */
 MUST_USE status placement_make(struct placement *placement, const struct plan *plan, const struct graph *graph,
                                uint32_t pipeline_count, const struct cores *cores, uint32_t core_count, bool share);
@@ -51,6 +63,7 @@ void placement_free(struct placement *placement);
 
 /* Says the placement, a line a stage and one for service cores, or one for the pool:
  *     "stage 0 (e..x): 2 workers of 1 core on processors 0, 1"
+ *     "stage 1 (h1): 1 worker imitates 8 units"
  *     "3 stages share 2 workers of 1 core on processors 0, 1" */
 typedef void placement_say(void *context, const char *line);
 void placement_tell(const struct placement *placement, const struct plan *plan, const struct graph *graph,

@@ -16,6 +16,27 @@
 #define EVENT_NS  ((uint64_t)1000000000)
 #define BAR_WIDTH 16 /* the whole line then fits a terminal of 80 columns */
 
+/* What the plan that was made for a cluster promises. */
+static void plan_tell(const struct session *s)
+{
+    const struct solution *solution = replanner_solution(s->replanner);
+    char rate[27], proof[64];
+    double expected = replanner_expected(s->replanner, batch_micro_count(graph_batch(&s->graph)), s->threads);
+    if (solution->is_proven)
+        snprintf(proof, sizeof proof, "proven optimal");
+    else
+        snprintf(proof, sizeof proof, "by %s", solution->method);
+    log_info("planned  %s: %s samples/s expected here, %.4g USD", proof, session_count_text(rate, (uint64_t)expected),
+             solution->result.cost);
+    log_event_begin("planned");
+    log_event_text("method", solution->method);
+    log_event_u64("proven", solution->is_proven);
+    log_event_f64("samples_per_s", expected);
+    log_event_f64("throughput", solution->result.throughput);
+    log_event_f64("cost", solution->result.cost);
+    log_event_end();
+}
+
 void report_start(struct report *r, const struct session *s)
 {
     const struct graph *g = &s->graph;
@@ -30,7 +51,8 @@ void report_start(struct report *r, const struct session *s)
     log_info("train    %s: %s parameters, batch %u in micro-batches of %u, %u thread%s",
              graph_string(g, g->header->name), session_count_text(params, param_count), g->header->batch,
              g->header->micro, s->threads, s->threads == 1 ? "" : "s");
-    if (s->plan.stage_count > 1) log_info("plan     %s", plan_text(&s->plan, g, plan, sizeof plan));
+    if (s->plan.stage_count > 1 || s->replanner) log_info("plan     %s", plan_text(&s->plan, g, plan, sizeof plan));
+    if (s->replanner) plan_tell(s);
     if (s->model.progress.step) log_info("resume   after step %" PRIu64, s->model.progress.step);
     log_event_begin("start");
     log_event_text("graph", s->graph_path);
@@ -133,6 +155,23 @@ void report_saved(struct report *r, const char *path, const struct progress *p, 
     log_event_f64("pause_ms", pause_ms);
     log_event_end();
     r->pause_ns += (uint64_t)(pause_ms * 1e6);
+}
+
+void report_replan(struct report *r, uint64_t step, const char *why, bool is_changed)
+{
+    const struct session *s = r->session;
+    char plan[512];
+    plan_text(&s->plan, &s->graph, plan, sizeof plan);
+    if (is_changed)
+        log_info("replan   step %" PRIu64 ": %s; now %s", step, why, plan);
+    else
+        log_info("replan   step %" PRIu64 ": %s; the plan is still the best", step, why);
+    log_event_begin("replan");
+    log_event_u64("step", step);
+    log_event_text("why", why);
+    log_event_text("plan", plan);
+    log_event_u64("changed", is_changed);
+    log_event_end();
 }
 
 void report_done(struct report *r, const struct progress *p, const uint64_t *row_count, struct feed_counts counts)

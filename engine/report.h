@@ -20,6 +20,8 @@ void report_progress(struct report *report, const struct progress *progress, dou
 void report_pause(struct report *report, uint64_t ns);
 void report_saved(struct report *report, const char *path, const struct progress *progress, const uint64_t *row_count,
                   uint64_t bytes, double pause_ms);
+/* The plan was not what the pipeline does (`why`): another one is in use now, or the present one is still the best. */
+void report_replan(struct report *report, uint64_t step, const char *why, bool is_changed);
 /* `row_count` [table_count]: rows as of the last step, whatever has been read ahead. */
 void report_done(struct report *report, const struct progress *progress, const uint64_t *row_count,
                  struct feed_counts counts);

@@ -9,6 +9,7 @@
 #include "engine/base/log.h"
 #include "engine/cpu/device.h"
 #include "engine/pipe/thread.h"
+#include "engine/profile.h"
 
 status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
 {
@@ -29,26 +30,58 @@ static status plan_default(struct session *s, uint32_t pipelines, bool share)
     return plan_single(&s->plan, &s->graph, pipelines < s->threads ? s->threads / pipelines : 1);
 }
 
+/* Profiles the graph for a cluster and plans it. */
+static status plan_make(struct session *s, const struct session_options *o)
+{
+    const struct session_cluster *c = o->cluster;
+    struct cluster cluster;
+    struct instance instance = {0};
+    status st;
+    TRY(cluster_read(&cluster, c->path));
+    const struct profile_options profile = {.graph = &s->graph,
+                                            .graph_path = o->graph_path,
+                                            .cluster = &cluster,
+                                            .data = c->data,
+                                            .isa = o->isa,
+                                            .seconds = c->no_cache ? PROFILE_SECONDS : 0,
+                                            .here = true};
+    TRY_GOTO(c->no_cache ? profile_measure(&instance, &profile) : profile_cached(&instance, &profile), done);
+    const struct replan_options options = {.graph = &s->graph,
+                                           .instance = &instance,
+                                           .throughput = cluster.throughput,
+                                           .method = c->method,
+                                           .seed = c->seed,
+                                           .seconds = c->seconds};
+    st = replanner_open(&s->replanner, &options, &s->plan);
+done:
+    instance_free(&instance);
+    cluster_free(&cluster);
+    return st;
+}
+
 /* The plan, and what settings say about how to run it. */
 static status pipeline_open_for(struct session *s, const struct session_options *o)
 {
     if (o->plan)
         TRY(plan_read(&s->plan, &s->graph, o->plan));
+    else if (o->cluster)
+        TRY(plan_make(s, o));
     else
         TRY(plan_default(s, o->training ? s->settings.train_pipelines : 1, o->share));
-    struct pipeline_options options = {.graph = &s->graph,
-                                       .model = &s->model,
-                                       .plan = &s->plan,
-                                       .share = o->share,
-                                       .cores = &s->cores,
-                                       .core_count = s->threads,
-                                       .isa = o->isa,
-                                       .training = o->training,
-                                       .sync = s->settings.train_sync,
-                                       .in_flight = s->settings.train_in_flight,
-                                       .pipeline_count = s->settings.train_pipelines,
-                                       .clock_distance = s->settings.train_clock_distance};
-    return pipeline_open(&s->pipeline, &options);
+    s->pipeline_options = (struct pipeline_options){.graph = &s->graph,
+                                                    .model = &s->model,
+                                                    .plan = &s->plan,
+                                                    .share = o->share,
+                                                    .cores = &s->cores,
+                                                    .core_count = s->threads,
+                                                    .isa = o->isa,
+                                                    .training = o->training,
+                                                    .sync = s->settings.train_sync,
+                                                    .in_flight = s->settings.train_in_flight,
+                                                    .pipeline_count = s->settings.train_pipelines,
+                                                    .clock_distance = s->settings.train_clock_distance,
+                                                    .feed_bell = s->replanner ? &s->feed_bell : NULL};
+    return pipeline_open(&s->pipeline, &s->pipeline_options);
 }
 
 status session_open(struct session *s, const struct session_options *o)
@@ -80,11 +113,35 @@ failed:
 void session_close(struct session *s)
 {
     pipeline_close(s->pipeline);
+    replanner_close(s->replanner);
     plan_free(&s->plan);
     model_close(&s->model);
     ini_free(&s->ini);
     graph_close(&s->graph);
     memset(s, 0, sizeof *s);
+}
+
+/* Opens the pipeline of `plan`, which is taken, in place of the present one. */
+static status pipeline_change(struct session *s, struct plan *plan)
+{
+    struct plan before = s->plan;
+    struct pipeline *next;
+    s->plan = *plan;
+    s->pipeline_options.slot_count = pipeline_slot_count(s->pipeline);
+    TRY(pipeline_open(&next, &s->pipeline_options));
+    pipeline_adopt(next, s->pipeline);
+    pipeline_close(s->pipeline);
+    plan_free(&before);
+    s->pipeline = next;
+    replanner_restart(s->replanner);
+    return ST_OK;
+}
+
+status session_replan(struct session *s, bool *is_changed)
+{
+    struct plan plan;
+    TRY(replanner_plan(s->replanner, &plan, is_changed));
+    return *is_changed ? pipeline_change(s, &plan) : ST_OK;
 }
 
 char *session_paths(const struct session *s, const char *value)

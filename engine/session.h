@@ -4,8 +4,10 @@
 
 #include "cfg/settings.h"
 #include "engine/feed.h"
+#include "engine/pipe/bell.h"
 #include "engine/model.h"
 #include "engine/pipeline.h"
+#include "engine/replan.h"
 
 struct session_options {
     const char *graph_path;
@@ -15,7 +17,17 @@ struct session_options {
     const char *isa;  /* instruction set by name, or NULL: the best here */
     const char *plan; /* path, or NULL: one stage on all threads         */
     bool share;       /* stages of the plan may share cores              */
+    const struct session_cluster *cluster; /* NULL, or: the plan is made for it */
     bool training;
+};
+
+/* A plan that is made here: the graph is profiled for a cluster, and planned. */
+struct session_cluster {
+    const char *path;
+    const char *method, *data; /* of solve(); what to profile on: NULL: as the graph says */
+    uint64_t seed;
+    double seconds;
+    bool no_cache;
 };
 
 struct session {
@@ -27,7 +39,10 @@ struct session {
     struct cores cores;
     uint32_t threads; /* cores that stages may use */
     struct plan plan;
+    struct pipeline_options pipeline_options;
+    struct bell feed_bell; /* what feeds ring, whichever pipeline takes what they read; where the plan may change */
     struct pipeline *pipeline;
+    struct replanner *replanner; /* where the plan was made for a cluster, else NULL */
 };
 
 /* Opens a graph file; with assignments it is compiled anew from its text. */
@@ -36,6 +51,10 @@ MUST_USE status session_graph_open(struct graph *graph, const char *path, const 
 /* Opens graph, settings, model memory (empty), plan and pipeline. */
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
+
+/* Between two jobs: plans anew with the times that the replanner has corrected, and where that is better opens the pipeline of the new plan.
+ * Feeds stay as they are. */
+MUST_USE status session_replan(struct session *session, bool *is_changed);
 
 /* The paths of `value` ("a.tsv,b.tsv" as in [data]), each taken relative to the graph file's folder. malloc'd:
  * yours. */

@@ -15,6 +15,10 @@
 #include "engine/trace.h"
 #include "engine/warm_start.h"
 
+/* A plan that was made for a cluster is held against what the pipeline does about so often. */
+#define LOOK_SECONDS     1.0
+#define LOOK_EVERY_FIRST 16 /* steps */
+
 /* How training goes, for the main thread to print while workers go on. Written after every step by whoever ends it, one at
  * a time; read by the main thread, which reads again if a step ended meanwhile. */
 struct standing {
@@ -36,6 +40,9 @@ struct trainer {
     uint64_t examples_reported;
     struct metrics metrics; /* of evaluations: empty between them                          */
     struct report report;
+    /* at the last look at the plan */
+    uint64_t look_ns, look_step, look_examples;
+    uint64_t look_every; /* steps from look to look: about LOOK_SECONDS                  */
     uint64_t saved_step; /* of the last save, or UINT64_MAX                              */
     uint64_t eval_step;  /* of the last evaluation, or UINT64_MAX                        */
 };
@@ -211,6 +218,37 @@ static status due(struct trainer *t)
     return ST_OK;
 }
 
+static void look_begin(struct trainer *t)
+{
+    const struct progress *p = &t->session->model.progress;
+    t->look_ns = clock_ns();
+    t->look_step = p->step;
+    t->look_examples = p->examples;
+}
+
+/* Holds the plan against what the pipeline has done, and takes a better one where there is one. */
+static status plan_look(struct trainer *t)
+{
+    struct session *s = t->session;
+    const struct progress *p = &s->model.progress;
+    char why[512];
+    if (s->replanner == NULL || p->step < t->look_step + t->look_every) return ST_OK;
+    double seconds = (double)(clock_ns() - t->look_ns) * 1e-9;
+    struct pipeline_figures figures;
+    pipeline_figures(s->pipeline, &figures);
+    if (replanner_look(s->replanner, &figures, p->examples - t->look_examples, why, sizeof why)) {
+        uint64_t begin = clock_ns();
+        bool is_changed;
+        TRY(session_replan(s, &is_changed));
+        report_replan(&t->report, p->step, why, is_changed);
+        report_pause(&t->report, clock_ns() - begin);
+    }
+    double every = (double)(p->step - t->look_step) * LOOK_SECONDS / (seconds > 1e-3 ? seconds : 1e-3);
+    t->look_every = every < 1 ? 1 : every > 1e9 ? 1000000000 : (uint64_t)every;
+    look_begin(t);
+    return ST_OK;
+}
+
 /* The feed has come to its end. Unless a bound or a signal has ended it, as many examples are a whole pass. */
 static void pass_note(struct trainer *t)
 {
@@ -226,11 +264,15 @@ static status loop(struct trainer *t)
     const struct progress *progress = &t->session->model.progress, from = *progress;
     TRY(feed_start(t->feed, &from));
     stop_listen(feed_wake, t->feed);
+    t->look_every = LOOK_EVERY_FIRST;
+    look_begin(t);
     for (bool is_end = false; !is_end && !stop_requested();) {
         uint64_t step = progress->step, save_step = next_multiple(step, settings->checkpoint_every),
-                 eval_step = next_multiple(step, settings->eval_every);
+                 eval_step = next_multiple(step, settings->eval_every),
+                 until = save_step < eval_step ? save_step : eval_step;
+        if (t->session->replanner && t->look_step + t->look_every < until) until = t->look_step + t->look_every;
         struct train_job job = {.feed = t->feed,
-                                .step_until = save_step < eval_step ? save_step : eval_step,
+                                .step_until = until,
                                 .step_done = step_done,
                                 .tick = tick,
                                 .context = t};
@@ -246,6 +288,7 @@ static status loop(struct trainer *t)
         TRY(st);
         if (is_end) pass_note(t);
         if (progress->step > step) TRY(due(t));
+        if (!is_end && !stop_requested()) TRY(plan_look(t));
     }
     return ST_OK;
 }

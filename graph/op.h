@@ -86,9 +86,12 @@ struct batch_norm_attr {
 enum { BATCH_NORM_WEIGHT, BATCH_NORM_BIAS, BATCH_NORM_MEAN, BATCH_NORM_VARIANCE, BATCH_NORM_PARAMS };
 struct busy_attr {
     uint32_t rounds;
+    uint32_t units; /* outputs; 0: as many as inputs */
 };
-/* What busy spends on one example. */
+/* What busy spends on one example, and what it does with a row in each pass. */
 void busy_spend(uint32_t rounds);
+void busy_row_forward(float *out, uint32_t out_cols, const float *in, uint32_t in_cols);
+void busy_row_backward(float *din, uint32_t in_cols, const float *dout, uint32_t out_cols, bool adds);
 _Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES, "the longest of them");
 
 /* No tensor is wider, and no parameter has more numbers: so no size or cost that is computed from a graph overflows

@@ -147,7 +147,8 @@ static status arguments_parse(const struct command *c, int count, char **argumen
     char names[128], *save = NULL;
     snprintf(names, sizeof names, "%s", c->positionals);
     for (char *name = strtok_r(names, " ", &save); name; name = strtok_r(NULL, " ", &save), expected++)
-        if (expected >= *positional_count) FAIL(USAGE, "expected %s; see `heterps-run %s --help`", name, c->name);
+        if (expected >= *positional_count && name[0] != '[')
+            FAIL(USAGE, "expected %s; see `heterps-run %s --help`", name, c->name);
     if (*positional_count > expected) FAIL(USAGE, "unexpected argument \"%s\"", positionals[expected]);
     return ST_OK;
 }

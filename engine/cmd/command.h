@@ -34,7 +34,7 @@ struct flag {
 #define COMMAND_POSITIONALS_MAX 3
 struct command {
     const char *name;
-    const char *positionals; /* "GRAPH", "criteo": space-separated, all required */
+    const char *positionals; /* "GRAPH", "criteo", "[GRAPH]": space-separated; in brackets: may be left out, is NULL then */
     const char *summary;     /* one line                               */
     const char *help;        /* further paragraphs for --help, or NULL */
     const struct flag *flags;
@@ -46,7 +46,7 @@ struct command {
 };
 
 extern const struct command command_compile, command_train, command_plan_memory, command_eval, command_predict, command_export,
-    command_inspect, command_gen;
+    command_inspect, command_gen, command_profile, command_plan, command_pretrain, command_simulate;
 
 /* Parses argv (after the verb) and runs; returns the program's exit status. */
 int command_run(const struct command *command, int argument_count, char **arguments);

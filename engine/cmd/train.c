@@ -10,8 +10,12 @@
 #include "engine/trace.h"
 #include "engine/train.h"
 
+/* For planning before training begins. */
+#define PLAN_SECONDS 1.0
+
 struct run_options {
     const char *data, *eval, *out, *resume, *init, *plan, *trace, *isa;
+    struct session_cluster cluster;
     uint32_t threads;
     bool share, dry_run;
     struct flag_list set;
@@ -32,6 +36,13 @@ static const struct flag flags[] = {
      offsetof(struct run_options, init), 0, 0, false},
     {"--plan", FLAG_TEXT, "FILE", "stages, and cores for each (plan.json); default: one stage on all cores",
      offsetof(struct run_options, plan), 0, 0, false},
+    {"--cluster", FLAG_TEXT, "FILE",
+     "types of resources and a goal: the graph is profiled, planned for them, and planned anew when its times change",
+     offsetof(struct run_options, cluster.path), 0, 0, false},
+    {"--method", FLAG_TEXT, "NAME", "with --cluster: how to plan (default auto; see `heterps-run plan --help`)",
+     offsetof(struct run_options, cluster.method), 0, 0, false},
+    {"--no-cache", FLAG_SWITCH, NULL, "with --cluster: measure the graph anew",
+     offsetof(struct run_options, cluster.no_cache), 0, 0, false},
     {"--share", FLAG_SWITCH, NULL, "let the plan's stages share the cores, where it asks for more than there are",
      offsetof(struct run_options, share), 0, 0, false},
     {"--threads", FLAG_U32, "N",
@@ -67,7 +78,7 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     fputs("heterps-run", out);
     word_add(out, graph);
     const char *const pairs[][2] = {
-        {"--data", o->data}, {"--eval", o->eval}, {"--resume", t->out}, {"--plan", o->plan}, {"--isa", o->isa}};
+        {"--data", o->data}, {"--eval", o->eval}, {"--resume", t->out}, {"--plan", o->plan}, {"--cluster", o->cluster.path}, {"--isa", o->isa}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][1]) fprintf(out, " %s", pairs[i][0]), word_add(out, pairs[i][1]);
     if (o->share) fputs(" --share", out);
@@ -102,6 +113,12 @@ static status train(struct session *s, const struct run_options *o, char **data,
 static status session_train(const char *graph, const struct run_options *o)
 {
     struct session session;
+    struct session_cluster cluster = o->cluster;
+    if (o->plan && cluster.path) FAIL(USAGE, "--plan is a plan, --cluster makes one; give one of them");
+    if (cluster.method == NULL) cluster.method = "auto";
+    cluster.seed = 1;
+    cluster.seconds = PLAN_SECONDS;
+    cluster.data = o->data;
     TRY(session_open(&session, &(struct session_options){.graph_path = graph,
                                                          .set = o->set.item,
                                                          .set_count = o->set.count,
@@ -109,6 +126,7 @@ static status session_train(const char *graph, const struct run_options *o)
                                                          .isa = o->isa,
                                                          .plan = o->plan,
                                                          .share = o->share,
+                                                         .cluster = cluster.path ? &cluster : NULL,
                                                          .training = true}));
     char *data = NULL, *eval = NULL, *out = NULL;
     status st = train(&session, o, &data, &eval, &out);

@@ -6,6 +6,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/cpu/kernels.h"
+#include "engine/pipe/futex.h"
 #include "engine/trace.h"
 
 const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", NULL};
@@ -16,6 +17,7 @@ struct cpu_device {
     struct device device; /* first: a struct device * is a struct cpu_device * */
     const struct cpu_kernels *kernels;
     enum isa isa;
+    const struct resource_slow *slow; /* the caller's, or NULL */
     struct cpu_work work;
     void *memory;
     size_t memory_bytes;
@@ -63,6 +65,23 @@ static bool cpu_runs(const struct device *device, op_id op)
     return op < OP_ID_COUNT;
 }
 
+/* The factor of an op in a step; 1 where nothing is slowed. */
+static double slow_factor(const struct cpu_device *d, op_id op, uint64_t step)
+{
+    return d->slow == NULL || step < d->slow->from_step ? 1 : (double)d->slow->op[op];
+}
+
+/* Spins until what began at begin_ns has taken `factor` times as long as it has by now; returns the time then. */
+static uint64_t slow_spin(double factor, uint64_t begin_ns)
+{
+    uint64_t now_ns = clock_ns(), end_ns = begin_ns + (uint64_t)((double)(now_ns - begin_ns) * factor);
+    while (now_ns < end_ns) {
+        spin_pause();
+        now_ns = clock_ns();
+    }
+    return now_ns;
+}
+
 static status cpu_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,
                          uint32_t count)
 {
@@ -70,8 +89,8 @@ static status cpu_submit(struct device *device, const struct op_context *c, cons
     CHECK(c->graph == d->work.graph);
     if (c->batch->example_count == 0) return ST_OK;
     /* One reading of the clock ends an op and begins the next. */
-    bool is_traced = trace_is_on();
-    uint64_t begin_ns = is_traced ? clock_ns() : 0;
+    bool is_traced = trace_is_on(), is_timed = is_traced || d->slow != NULL;
+    uint64_t begin_ns = is_timed ? clock_ns() : 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct graph_node *n = &nodes[i];
         bool is_forward = n->pass == PASS_FORWARD;
@@ -83,12 +102,12 @@ static status cpu_submit(struct device *device, const struct op_context *c, cons
             op_table[n->op].forward(c, n);
         else
             op_table[n->op].backward(c, n);
-        if (is_traced) {
-            uint64_t end_ns = clock_ns();
+        if (!is_timed) continue;
+        uint64_t end_ns = slow_spin(slow_factor(d, n->op, c->batch->step), begin_ns);
+        if (is_traced)
             trace_put(is_forward ? TRACE_OP : TRACE_OP_BACKWARD, graph_string(c->graph, n->name), begin_ns, end_ns,
                       c->batch->step, c->batch->micro_index);
-            begin_ns = end_ns;
-        }
+        begin_ns = end_ns;
     }
     return ST_OK;
 }
@@ -96,14 +115,18 @@ static status cpu_submit(struct device *device, const struct op_context *c, cons
 static status cpu_update_rows(struct device *device, const struct table_update *update)
 {
     const struct cpu_device *d = (const struct cpu_device *)device;
+    uint64_t begin_ns = d->slow ? clock_ns() : 0;
     d->kernels->update_rows(&d->work, update);
+    if (d->slow) slow_spin(slow_factor(d, OP_ID_embed_bag, update->t - 1), begin_ns);
     return ST_OK;
 }
 
 static status cpu_update_params(struct device *device, const struct param_update *update)
 {
     const struct cpu_device *d = (const struct cpu_device *)device;
+    uint64_t begin_ns = d->slow ? clock_ns() : 0;
     d->kernels->update_params(&d->work, update);
+    if (d->slow) slow_spin(slow_factor(d, OP_ID_fc, update->t - 1), begin_ns);
     return ST_OK;
 }
 
@@ -198,5 +221,12 @@ fail:
     return st;
 }
 
-enum isa cpu_device_isa(const struct device *device) { return ((const struct cpu_device *)device)->isa; }
+void cpu_device_slow_set(struct device *device, const struct resource_slow *slow)
+{
+    ((struct cpu_device *)device)->slow = slow;
+}
+enum isa cpu_device_isa(const struct device *device)
+{
+    return device->vt == &cpu_vt ? ((const struct cpu_device *)device)->isa : isa_best();
+}
 struct team *cpu_device_team(struct device *device) { return ((struct cpu_device *)device)->work.team; }

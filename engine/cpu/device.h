@@ -14,6 +14,7 @@
 #include "engine/base/status.h"
 #include "engine/pipe/team.h"
 #include "graph/device.h"
+#include "sched/resource.h"
 
 /* base: what every x86-64 has (SSE2); avx2: AVX2 and FMA; avx512: AVX-512 F, BW, DQ, VL. */
 enum isa { ISA_base, ISA_avx2, ISA_avx512, ISA_COUNT };
@@ -29,6 +30,11 @@ enum isa isa_best(void);
  * One thread at a time may submit or update; submit and updates never fail. */
 MUST_USE status cpu_device_open(struct device **device, const struct graph *graph, uint32_t threads,
                                 const int *processors, const char *isa);
+/* Makes the device slower, from step slow->from_step on: an op takes its factor times as long as it would, for after it the device spins for
+ * the rest, and so do updates: of rows by the factor of embedding, of parameters by that of fc. The results' bytes do not change. Keeps
+ * `slow` until the next call; NULL: as fast as it is. Between submits. */
+void cpu_device_slow_set(struct device *device, const struct resource_slow *slow);
+/* Of another device: the best that runs here. */
 enum isa cpu_device_isa(const struct device *device);
 /* The device's team, for tests that delay its members. */
 struct team *cpu_device_team(struct device *device);

@@ -269,6 +269,7 @@ void team_close(struct team *team)
     atomic_fetch_add_explicit(&team->shared_job, 1, memory_order_seq_cst);
     futex_wake(&team->shared_job, UINT32_MAX);
     for (uint32_t i = 1; i <= team->started_count; i++) pthread_join(team->members[i].thread, NULL);
+    memory_note("threads", -(size_t)team->started_count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
     memory_give("kernel scratch", team->scratch_block, team->block_bytes);
     free(team->members);
     free(team);

@@ -330,14 +330,17 @@ static void rows_build(struct fixture *f, const void *params)
     h->batch.step = 77;
     uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, p->cols, p->cols + p->gap)
                                : hand_tensor(h, p->B, p->cols, p->cols + p->gap);
-    uint32_t out = hand_tensor_grad(h, p->B, p->cols, p->cols + 2 * p->gap);
     struct leaky_relu_attr leaky = {.slope = 0.01f};
     struct dropout_attr dropout = {.rate = 0.3f};
-    struct busy_attr busy = {.rounds = 50};
+    const uint32_t units[] = {0, 2 * p->cols + 1, (p->cols + 1) / 2}; /* as wide, wider, narrower */
+    struct busy_attr busy = {.rounds = 50, .units = units[p->gap % 3]};
+    bool is_busy = p->op == OP_ID_busy;
     const void *attr = p->op == OP_ID_leaky_relu ? (const void *)&leaky : &dropout;
-    if (p->op == OP_ID_busy) attr = &busy;
+    if (is_busy) attr = &busy;
+    uint32_t out_cols = is_busy && busy.units != 0 ? busy.units : p->cols;
+    uint32_t out = hand_tensor_grad(h, p->B, out_cols, out_cols + 2 * p->gap);
     hand_node(h, p->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0}, attr,
-              sizeof(float), adds);
+              is_busy ? sizeof busy : sizeof(float), adds);
 }
 
 static void rows_check(op_id op, double tolerance)

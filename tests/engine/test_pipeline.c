@@ -483,6 +483,143 @@ static void bsp__store_is_full_under_a_plan__model_is_of_the_last_step_fault(voi
     }
 }
 
+/* --- one feed, several pipelines -------------------------------------------------------------- */
+
+/* Opens the pipeline anew under another plan, between two jobs: on the slots of the feed, which rings `bell`. */
+static void reopen(struct training *t, const struct setup *setup, struct bell *bell)
+{
+    struct plan plan;
+    struct pipeline *pipeline;
+    char json[4096];
+    if (setup->plan) {
+        plan_json(json, sizeof json, setup->plan);
+        assert_ok(plan_parse(&plan, &t->graph, "plan.json", json, strlen(json)));
+    } else {
+        assert_ok(plan_single(&plan, &t->graph, setup->threads));
+    }
+    struct pipeline_options options = {.graph = &t->graph,
+                                       .model = &t->model,
+                                       .plan = &plan,
+                                       .share = setup->share,
+                                       .cores = &t->cores,
+                                       .core_count = setup->threads,
+                                       .training = true,
+                                       .sync = t->settings.train_sync,
+                                       .in_flight = setup->in_flight,
+                                       .pipeline_count = t->settings.train_pipelines,
+                                       .clock_distance = t->settings.train_clock_distance,
+                                       .slot_count = feed_slot_count(t->feed),
+                                       .feed_bell = bell};
+    assert_ok(pipeline_open(&pipeline, &options));
+    assert_int_equal(pipeline_slot_count(pipeline), feed_slot_count(t->feed));
+    assert_ptr_equal(pipeline_feed_bell(pipeline), bell);
+    pipeline_delay_set(pipeline, setup->delay_seed, setup->delay_ns_max);
+    if (t->pipeline->feed_trained) pipeline_adopt(pipeline, t->pipeline);
+    pipeline_close(t->pipeline);
+    plan_free(&t->plan);
+    t->pipeline = pipeline;
+    t->plan = plan;
+    pipeline->plan = &t->plan;
+}
+
+static void bsp__reopened_under_other_plans__same_bytes(void **state)
+{
+    (void)state;
+    struct outcome expected = run_whole(NULL, &alone);
+    uint64_t random = 12;
+    size_t planned_bytes = memory_planned_bytes();
+    uint32_t reopened_count = 0;
+    for (uint32_t run = 0; run < SCALED(8u, 3u); run++) {
+        struct bell bell = {0};
+        struct training t;
+        struct setup setup = setup_random(run % SETUP_COUNT, &random);
+        assert_ok(training_open(&t, model_text, NULL, data_path, &setup));
+        reopen(&t, &setup, &bell);
+        feed_bell_set(t.feed, &bell);
+        training_start(&t, NULL);
+        while (!t.is_end) {
+            assert_ok(training_until(&t, t.model.progress.step + 1 + draw(&random, 4)));
+            if (draw(&random, 2)) assert_ok(pipeline_check(t.pipeline));
+            setup = setup_random(draw(&random, SETUP_COUNT), &random);
+            reopen(&t, &setup, &bell);
+            reopened_count++;
+            if (draw(&random, 2)) assert_ok(pipeline_check(t.pipeline));
+            if (draw(&random, 3) == 0) (void)training_predict(&t, eval_path);
+        }
+        struct outcome outcome = {training_hash(&t), XXH3_64bits_digest(t.told), training_predict(&t, eval_path)};
+        training_close(&t);
+        assert_same_outcome(expected, outcome, "reopened", run);
+        assert_int_equal(memory_planned_bytes(), planned_bytes);
+    }
+    printf("# reopened %u times under random plans\n", reopened_count);
+}
+
+static void wsp__reopened_under_other_plans__goes_on(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.sync=wsp",
+                                      "train.micro=0",
+                                      "train.batch=8",
+                                      "train.lanes=1",
+                                      "train.optimizer=adagrad 0.01",
+                                      "side.optimizer=sgd 0.1",
+                                      "train.pipelines=2",
+                                      "train.epochs=4",
+                                      NULL};
+    static const struct setup plans[] = {{.plan = "0-10:1:1", .threads = 2},
+                                         {.plan = "0-6:1:1 7-10:1:1", .threads = 4},
+                                         {.plan = "0-6:1:1 7-8:1:1 9-10:1:1", .threads = 2, .share = true},
+                                         {.plan = "0-8:2:1 9-10:1:1", .threads = 6}};
+    size_t planned_bytes = memory_planned_bytes();
+    struct bell bell = {0};
+    struct training t;
+    uint64_t random = 13;
+    assert_ok(training_open(&t, model_text, set, data_path, &plans[1]));
+    reopen(&t, &plans[1], &bell);
+    feed_bell_set(t.feed, &bell);
+    training_start(&t, NULL);
+    while (!t.is_end) {
+        assert_ok(training_until(&t, t.model.progress.step + 1 + draw(&random, 30)));
+        struct setup setup = plans[draw(&random, 4)];
+        setup.delay_seed = draw(&random, UINT64_MAX);
+        setup.delay_ns_max = DELAY_NS_MAX;
+        reopen(&t, &setup, &bell);
+    }
+    assert_int_equal(t.model.progress.examples, 4 * (uint64_t)DATA_ROWS);
+    training_close(&t);
+    assert_int_equal(memory_planned_bytes(), planned_bytes);
+}
+
+/* As many in flight as the plan wants and there are slots; without room for one a pipeline, it says so. */
+static void pipeline_open__slots_given__keeps_to_them(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t slot_count, wanted, in_flight;
+    } cases[] = {{100, 5, 5}, {100, 0, 4}, {8, 5, 4}, {5, 5, 1}, {4, 5, 1}, {2, 5, 1}, {1, 5, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct training t;
+        struct setup setup = {.plan = "0-5:1:1 6-10:1:1", .threads = 2};
+        assert_ok(training_open(&t, model_text, NULL, data_path, &setup));
+        struct pipeline *pipeline;
+        struct pipeline_options options = {.graph = &t.graph,
+                                           .model = &t.model,
+                                           .plan = &t.plan,
+                                           .cores = &t.cores,
+                                           .core_count = 2,
+                                           .training = true,
+                                           .in_flight = cases[i].wanted,
+                                           .pipeline_count = 1,
+                                           .slot_count = cases[i].slot_count};
+        status st = pipeline_open(&pipeline, &options);
+        assert_int_equal(st, cases[i].in_flight ? ST_OK : ST_INVALID);
+        if (st != ST_OK) assert_message("need 2 slots or more, found 1");
+        if (st == ST_OK) assert_int_equal(pipeline->in_flight, cases[i].in_flight);
+        pipeline_close(pipeline);
+        training_close(&t);
+    }
+}
+
 /* --- what does not fit ------------------------------------------------------------------------ */
 
 static void pipeline_open__does_not_fit__says_why(void **state)
@@ -536,6 +673,9 @@ int main(void)
         cmocka_unit_test(bsp__diverges_under_a_plan__names_step_and_op_and_keeps_the_last_step),
         cmocka_unit_test(bsp__data_fail_under_a_plan__model_is_of_the_last_step_fault),
         cmocka_unit_test(bsp__store_is_full_under_a_plan__model_is_of_the_last_step_fault),
+        cmocka_unit_test(bsp__reopened_under_other_plans__same_bytes),
+        cmocka_unit_test(wsp__reopened_under_other_plans__goes_on),
+        cmocka_unit_test(pipeline_open__slots_given__keeps_to_them),
         cmocka_unit_test(pipeline_open__does_not_fit__says_why),
         cmocka_unit_test(pipeline_close__at_any_moment__ends),
     };

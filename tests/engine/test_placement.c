@@ -235,7 +235,8 @@ static void placement_make__other_device__is_named_with_the_stage(void **state)
         assert_int_equal(placement_make(&p, plan, &graph, 1, hand_cores(8, true), 8, share), ST_USAGE);
         assert_string_equal(
             status_message(),
-            "stage 2 (h2..bce) is on cuda:3, which this build cannot run; give a plan with every stage on cpu");
+            "stage 2 (h2..bce) is on cuda:3, which this build cannot run; give a plan with every stage on cpu or "
+            "sim");
         assert_null(p.memory);
     }
 }
@@ -285,6 +286,73 @@ static void placement_tell__pool__is_one_line(void **state)
     placement_free(&p);
     make(&p, plan, 4, 1, true);
     assert_string_equal(told(&p, plan), "3 stages of 4 pipelines share 1 worker of 1 core on processor 10\n");
+    placement_free(&p);
+}
+
+/* --- imitated units ---------------------------------------------------------------------------- */
+
+static void placement_make__sim__needs_no_cores(void **state)
+{
+    (void)state;
+    static const struct cores one = {.count = 1, .is_whole = true, .processor = {10}};
+    struct hand_plan h;
+    struct placement p;
+    const struct plan *plan = hand_plan(&h, 3, K(600, 512, 1), K(300, 1, 1), 0);
+    h.type[0].device = RESOURCE_SIM;
+    if (placement_make(&p, plan, &graph, 1, &one, 1, false) != ST_OK) fail_msg("%s", status_message());
+    assert_false(p.is_shared);
+    assert_int_equal(p.worker_count, 302);
+    for (uint32_t w = 0; w < 302; w++) {
+        assert_int_equal(p.worker[w].core_count, 0);
+        assert_int_equal(p.worker[w].unit_count, w < 300 ? 2 : w < 301 ? 512 : 1);
+        assert_int_equal(p.worker[w].stage_begin, w < 300 ? 0 : w - 299);
+        assert_null(p.worker[w].processors);
+    }
+    assert_string_equal(told(&p, plan), "stage 0 (e..x): 300 workers imitate 2 units each\n"
+                                        "stage 1 (h1): 1 worker imitates 512 units\n"
+                                        "stage 2 (h2..bce): 1 worker imitates 1 unit\n");
+    placement_free(&p);
+    /* Service cores are cores. */
+    h.plan.service_cores = 2;
+    assert_refused(plan, 1, 1,
+                   "the plan needs 2 cores (stages 0, service 2), this process may use 1; lower k, or give --share");
+    make(&p, plan, 1, 1, true);
+    assert_true(p.is_shared);
+    assert_int_equal(p.worker_count, 302);
+    placement_free(&p);
+    h.plan.stages[0].k = h.plan.stages[0].replicas = 1000;
+    h.plan.service_cores = 0;
+    assert_refused(plan, 20, 1,
+                   "the plan needs 20040 workers; expected at most 16384: lower replicas of stages on sim");
+}
+
+static void placement_make__sim_beside_cpu__counts_only_cpu(void **state)
+{
+    (void)state;
+    struct hand_plan h;
+    struct placement p;
+    const struct plan *plan = hand_plan(&h, 3, K(2, 40, 1), K(2, 1, 1), 1);
+    h.type[1].device = RESOURCE_SIM;
+    h.stage[1].type = 1;
+    make(&p, plan, 1, 4, false);
+    assert_string_equal(told(&p, plan), "stage 0 (e..x): 2 workers of 1 core on processors 10, 11\n"
+                                        "stage 1 (h1): 1 worker imitates 40 units\n"
+                                        "stage 2 (h2..bce): 1 worker of 1 core on processor 12\n"
+                                        "service: 1 core on processor 13\n");
+    placement_free(&p);
+    assert_refused(
+        plan, 2, 4,
+        "the plan needs 7 cores (2 pipelines of stages 2 + 1, service 1), this process may use 4; lower k or "
+        "train.pipelines, or give --share");
+    make(&p, plan, 2, 3, true);
+    assert_true(p.is_shared);
+    assert_string_equal(told(&p, plan), "2 stages of 2 pipelines share 3 workers of 1 core on processors 10-12\n"
+                                        "stage 1 (h1): 2 workers imitate 40 units each in 2 pipelines\n");
+    assert_int_equal(p.worker_count, 5);
+    for (uint32_t w = 0; w < 5; w++) {
+        assert_int_equal(p.worker[w].pipeline, w < 3 ? PLACEMENT_ALL : w - 3);
+        assert_int_equal(p.worker[w].core_count, w < 3 ? 1 : 0);
+    }
     placement_free(&p);
 }
 
@@ -366,6 +434,8 @@ int main(void)
         cmocka_unit_test(placement_make__other_device__is_named_with_the_stage),
         cmocka_unit_test(placement_make__share__makes_a_pool_without_a_core_left_over),
         cmocka_unit_test(placement_tell__pool__is_one_line),
+        cmocka_unit_test(placement_make__sim__needs_no_cores),
+        cmocka_unit_test(placement_make__sim_beside_cpu__counts_only_cpu),
         cmocka_unit_test(placement_make__all_small_plans__fit_exactly_when_the_sum_does),
     };
     int failure_count = cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,6 +85,10 @@ static const struct gradient_case cases[] = {
     {"gradient__busy__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[busy b]\ninput = e\nrounds = 3\n[busy c]\ninput = b\nrounds = 0\n"
      "[concat h]\ninput = b, c, e\n" OUT},
+    /* Wider, narrower, and wider by what is no multiple. */
+    {"gradient__busy_units__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[busy b]\ninput = e\nrounds = 0\nunits = 20\n[busy c]\ninput = "
+     "b\nrounds = 1\nunits = 3\n[busy d]\ninput = c\nunits = 8\nrounds = 0\n[concat h]\ninput = b, c, d, e\n" OUT},
     {"gradient__deep_and_wide__equals_central_difference",
      DATA TABLE "[table w]\ndim = 1\n[embedding e]\ntable = emb\ninput = sparse\npool = mean\n[embedding wide]\ntable "
                 "= w\ninput = sparse\n"

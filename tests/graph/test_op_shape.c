@@ -200,7 +200,11 @@ static void busy_shape__rounds__are_its_cost_and_bounded(void **state)
     assert_int_equal(s.param_count, 0);
     assert_int_equal(s.flops_forward, 2000);
     assert_int_equal(s.flops_backward, 2000);
-    attr.rounds = 100000001;
+    attr.units = 4;
+    assert_int_equal(shape_of(OP_ID_busy, &attr, sizeof attr, COLS(9), NULL).output_cols, 4);
+    attr.units = OP_COLS_MAX + 1;
+    shape_of(OP_ID_busy, &attr, sizeof attr, COLS(9), "units");
+    attr = (struct busy_attr){.rounds = 100000001};
     shape_of(OP_ID_busy, &attr, sizeof attr, COLS(9), "rounds");
     attr.rounds = 0;
     shape_of(OP_ID_busy, &attr, sizeof attr, COLS(0), "one input");

@@ -245,17 +245,17 @@ static void busy_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
     const struct rows_call *call = context;
-    uint32_t begin = piece * BUSY_ROWS, rows = call->from.rows, cols = call->from.cols;
+    uint32_t begin = piece * BUSY_ROWS, rows = call->from.rows;
     uint32_t end = begin + BUSY_ROWS < rows ? begin + BUSY_ROWS : rows;
     struct busy_attr attr;
     memcpy(&attr, call->n->attr, sizeof attr);
     for (uint32_t b = begin; b < end; b++) {
         const float *from = row_of(call->from, b);
         float *to = call->to.data != NULL ? row_of(call->to, b) : NULL;
-        if (to != NULL && call->adds)
-            for (uint32_t i = 0; i < cols; i++) to[i] += from[i];
+        if (to != NULL && call->is_backward)
+            busy_row_backward(to, call->to.cols, from, call->from.cols, call->adds);
         else if (to != NULL)
-            memcpy(to, from, cols * sizeof *to);
+            busy_row_forward(to, call->to.cols, from, call->from.cols);
         busy_spend(attr.rounds);
     }
 }
@@ -273,6 +273,7 @@ void KERNEL(busy_forward_f32)(const struct cpu_work *work, const struct op_conte
 
 void KERNEL(busy_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
 {
-    struct rows_call call = {.n = n, .to = op_din(c, n, 0), .from = op_dout(c, n), .adds = op_din_adds(c, n, 0)};
+    struct rows_call call = {
+        .n = n, .to = op_din(c, n, 0), .from = op_dout(c, n), .is_backward = true, .adds = op_din_adds(c, n, 0)};
     busy_run(work, &call);
 }

@@ -1,0 +1,347 @@
+/* heterps-run plan: which layer on which type of resource, on how many units: from an instance, from a layer table and a cluster, or from a
+ * graph that is profiled for a cluster. heterps-run pretrain: a policy to begin with. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/cmd/command.h"
+#include "engine/planner.h"
+#include "engine/stop.h"
+#include "sched/explain.h"
+#include "sched/page.h"
+#include "sched/policy.h"
+
+struct plan_flags {
+    struct planner_source source;
+    struct flag_list set;
+    const char *method, *out, *curve, *html, *policy, *policy_out;
+    uint64_t seed, evaluations;
+    double seconds;
+    bool compares, explains;
+};
+static const struct flag flags[] = {
+    {"--cluster", FLAG_TEXT, "FILE", "types of resources with prices and limits, and the goal",
+     offsetof(struct plan_flags, source.cluster_path), 0, 0, false},
+    {"--instance", FLAG_TEXT, "FILE", "a scheduling problem (profile writes one), in place of graph and cluster",
+     offsetof(struct plan_flags, source.instance_path), 0, 0, false},
+    {"--layers", FLAG_TEXT, "FILE", "a layer table in place of a graph: times follow from the cluster's declared rates",
+     offsetof(struct plan_flags, source.layers_path), 0, 0, false},
+    {"--batch", FLAG_F64, "N", "with --layers: examples of a batch (default 256)",
+     offsetof(struct plan_flags, source.batch), 1, 1e9, false},
+    {"--method", FLAG_TEXT, "NAME",
+     "auto (default: the proven plan where exact finishes), or one of those that --compare lists",
+     offsetof(struct plan_flags, method), 0, 0, false},
+    {"--seed", FLAG_U64, "N", "of the method (default 1)", offsetof(struct plan_flags, seed), 0, 1e18, false},
+    {"--seconds", FLAG_F64, "S",
+     "a method's budget, in seconds of one core of a present machine (default 3): sampled and learned methods get a number of "
+     "evaluations that follows from it, so that plans can be repeated",
+     offsetof(struct plan_flags, seconds), 0.001, 1e6, false},
+    {"--evaluations", FLAG_U64, "N", "that number itself", offsetof(struct plan_flags, evaluations), 1, 1e15, false},
+    {"-o", FLAG_TEXT, "FILE", "write the plan here (plan.json); - is standard output", offsetof(struct plan_flags, out), 0, 0,
+     false},
+    {"--compare", FLAG_SWITCH, NULL, "run every method and print what each comes to",
+     offsetof(struct plan_flags, compares), 0, 0, false},
+    {"--explain", FLAG_SWITCH, NULL, "say why each layer went where it went, and what the runner-up would cost",
+     offsetof(struct plan_flags, explains), 0, 0, false},
+    {"--curve", FLAG_TEXT, "FILE", "write cost against evaluations (tab-separated; with --compare of every method)",
+     offsetof(struct plan_flags, curve), 0, 0, false},
+    {"--html", FLAG_TEXT, "FILE", "write a page of all this", offsetof(struct plan_flags, html), 0, 0, false},
+    {"--policy", FLAG_TEXT, "FILE", "a trained policy: rl begins with it, method policy applies it",
+     offsetof(struct plan_flags, policy), 0, 0, false},
+    {"--policy-out", FLAG_TEXT, "FILE", "write the policy that rl or rl-rnn has trained",
+     offsetof(struct plan_flags, policy_out), 0, 0, false},
+    {"--data", FLAG_TEXT, "FILE", "data to profile the graph on; default: data.path of the graph, or generated rows",
+     offsetof(struct plan_flags, source.data), 0, 0, false},
+    {"--no-cache", FLAG_SWITCH, NULL, "measure the graph anew", offsetof(struct plan_flags, source.no_cache), 0, 0, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set to profile: base, avx2, avx512; default: the best here",
+     offsetof(struct plan_flags, source.isa), 0, 0, false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
+     offsetof(struct plan_flags, set), 0, 0, false},
+};
+
+/* --- results ---------------------------------------------------------------------------------- */
+
+static void stages_print(const struct solution *s)
+{
+    const struct instance *instance = s->instance;
+    printf("plan       %u stage%s:", s->stage_count, s->stage_count == 1 ? "" : "s");
+    for (uint32_t i = 0; i < s->stage_count; i++) {
+        const struct cost_stage *stage = &s->stages[i];
+        const char *first = instance->layers[stage->first].name, *last = instance->layers[stage->last].name;
+        printf("%s %s%s%s on %u %s", i == 0 ? "" : " |", first, stage->first == stage->last ? "" : "..",
+               stage->first == stage->last ? "" : last, stage->k, instance->types[stage->type].resource.name);
+    }
+    printf("\n");
+}
+
+static void proof_print(const struct solution *s)
+{
+    if (s->is_proven)
+        printf("proven optimal");
+    else if (s->lower_bound > 0)
+        printf("at most %.3g %% above the optimum", 100 * (s->result.cost / s->lower_bound - 1));
+    else
+        printf("by %s, %" PRIu64 " evaluations in %.2f s", s->method, s->evaluations, s->seconds);
+    if (s->rl_cost > 0)
+        printf("; rl alone: %+.2g %% in %.2f s", 100 * (s->rl_cost / s->result.cost - 1), s->rl_seconds);
+}
+
+static void units_print(const struct solution *s)
+{
+    const struct instance *instance = s->instance;
+    double rate = 0;
+    const char *joint = "";
+    printf("units      ");
+    for (uint32_t t = 0; t < instance->type_count; t++) {
+        uint32_t k = 0;
+        for (uint32_t i = 0; i < s->stage_count; i++)
+            if (s->stages[i].type == t) k += s->stages[i].k;
+        if (k == 0) continue;
+        rate += k * instance->types[t].resource.price_per_hour;
+        printf("%s%u of %u %s", joint, k, instance->types[t].resource.limit, instance->types[t].resource.name);
+        joint = ", ";
+    }
+    printf(": %.4g USD an hour\n", rate);
+}
+
+static void solution_print(const struct solution *s)
+{
+    const struct instance *instance = s->instance;
+    printf("instance   %s: %u layers, %u types", instance->name, instance->layer_count, instance->type_count);
+    if (instance->throughput_limit > 0) printf(", at least %.6g examples/s", instance->throughput_limit);
+    printf("\n");
+    if (s->stage_count == 0) return;
+    stages_print(s);
+    printf("cost       %.6g USD for %.6g examples: ", s->result.cost, instance->examples * instance->epochs);
+    proof_print(s);
+    printf("\nthroughput %.6g examples/s", s->result.throughput);
+    if (instance->throughput_limit > 0) printf(", %.3g of what is asked", s->result.throughput / instance->throughput_limit);
+    printf("\n");
+    units_print(s);
+    if (s->server_cores > 0) printf("servers    %u cores: %.4g USD besides\n", s->server_cores, s->server_cost);
+    if (s->ended_by == SEARCH_SECONDS && s->rl_cost == 0)
+        printf("note       cut by time after %" PRIu64 " evaluations: another run may give another plan; give --evaluations "
+               "for one that can be repeated\n",
+               s->evaluations);
+}
+
+static void solution_event(const struct solution *s)
+{
+    const struct instance *instance = s->instance;
+    log_event_begin("plan");
+    log_event_text("instance", instance->name);
+    log_event_text("method", s->method);
+    log_event_u64("feasible", s->result.is_feasible);
+    log_event_u64("proven", s->is_proven);
+    log_event_f64("cost", s->result.cost);
+    log_event_f64("throughput", s->result.throughput);
+    log_event_f64("throughput_limit", instance->throughput_limit);
+    log_event_f64("lower_bound", s->lower_bound);
+    log_event_u64("evaluations", s->evaluations);
+    log_event_f64("seconds", s->seconds);
+    if (s->rl_cost > 0) log_event_f64("rl_cost", s->rl_cost);
+    log_event_open_array("stages");
+    for (uint32_t i = 0; i < s->stage_count; i++) {
+        log_event_open(NULL);
+        log_event_u64("first", s->stages[i].first);
+        log_event_u64("last", s->stages[i].last);
+        log_event_text("type", instance->types[s->stages[i].type].resource.name);
+        log_event_u64("k", s->stages[i].k);
+        log_event_f64("et", s->stages[i].et);
+        log_event_close();
+    }
+    log_event_close_array();
+    log_event_end();
+}
+
+static void curve_put(FILE *out, const struct solution *s)
+{
+    for (uint32_t i = 0; i < s->curve_count; i++) {
+        fprintf(out, "%s\t%" PRIu64 "\t%.6f\t", s->method, s->curve[i].evaluations, s->curve[i].seconds);
+        if (isfinite(s->curve[i].cost))
+            fprintf(out, "%.17g\n", s->curve[i].cost);
+        else
+            fprintf(out, "infeasible\n");
+    }
+}
+
+static status curve_write(const char *path, const struct solution *solutions, uint32_t count)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) FAIL(MEMORY, "no memory for a curve");
+    fprintf(out, "method\tevaluations\tseconds\tcost\n");
+    for (uint32_t i = 0; i < count; i++) curve_put(out, &solutions[i]);
+    status st = fclose(out) == 0 ? file_write(path, text, bytes)
+                                 : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a curve");
+    free(text);
+    return st;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+static bool stop_asked(void *context, const struct search_standing *standing)
+{
+    (void)context;
+    if (isfinite(standing->cost))
+        log_redraw("searching: %.1f s, %" PRIu64 " evaluations, %.6g USD", standing->seconds, standing->evaluations,
+                   standing->cost);
+    return stop_requested();
+}
+
+/* Whether --compare runs the method: brute only where it can finish, policy only where one is given. */
+static bool is_compared(uint32_t method, const struct instance *instance, bool has_policy)
+{
+    if (method == METHOD_ID_policy) return has_policy;
+    if (method != METHOD_ID_brute) return true;
+    return pow(instance->type_count, instance->layer_count) <= 2e7;
+}
+
+/* Solves by the chosen method, and for a comparison by all others: solutions[0] is the chosen one. */
+static status solve_all(const struct plan_flags *f, const struct instance *instance, struct solve_options *o,
+                        struct solution *solutions, uint32_t *count)
+{
+    TRY(solve(instance, o, &solutions[(*count)++]));
+    struct solve_options other = *o;
+    other.policy_to = NULL;
+    for (uint32_t m = 0; f->compares && m < METHOD_ID_COUNT && !stop_requested(); m++) {
+        other.method = method_table[m].name;
+        if (strcmp(solutions[0].method, other.method) == 0 || !is_compared(m, instance, f->policy != NULL)) continue;
+        status st = solve(instance, &other, &solutions[*count]);
+        if (st == ST_OK)
+            (*count)++;
+        else if (st == ST_INVALID)
+            log_info("%s: %s", other.method, status_message());
+        else
+            return st;
+    }
+    return ST_OK;
+}
+
+static status results_write(const struct plan_flags *f, const struct solution *solutions, uint32_t count)
+{
+    const struct solution *chosen = &solutions[0];
+    bool is_text = log_format() == LOG_TEXT && !(f->out && strcmp(f->out, "-") == 0);
+    if (is_text) {
+        solution_print(chosen);
+        if (f->compares) printf("\n"), compare_write(stdout, solutions, count);
+        if (f->explains && chosen->stage_count > 0) {
+            printf("\n");
+            TRY(explain_write(stdout, chosen));
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) solution_event(&solutions[i]);
+    if (f->out && chosen->stage_count > 0) TRY(solution_write(chosen, f->out));
+    if (f->curve) TRY(curve_write(f->curve, solutions, count));
+    if (f->html && chosen->stage_count > 0) TRY(page_write(f->html, solutions, count));
+    if (chosen->result.is_feasible) return ST_OK;
+    char text[1024];
+    FAIL(INFEASIBLE, "%s", solution_infeasible_text(chosen, text, sizeof text));
+}
+
+static status plan_instance(const struct plan_flags *f, const struct instance *instance)
+{
+    struct policy *from = NULL, *to = NULL;
+    struct solution solutions[METHOD_ID_COUNT + 1] = {0};
+    uint32_t count = 0;
+    status st = ST_OK;
+    if (f->policy) TRY_GOTO(policy_read(&from, f->policy), done);
+    if (f->policy_out) {
+        bool is_elman = strcmp(f->method, method_table[METHOD_ID_rl_rnn].name) == 0;
+        TRY_GOTO(policy_make(&to, is_elman ? POLICY_ELMAN : POLICY_LSTM, f->seed), done);
+    }
+    struct solve_options options = {.method = f->method,
+                                    .seed = f->seed,
+                                    .evaluations = f->evaluations,
+                                    .seconds = f->seconds,
+                                    .keeps_curve = f->curve || f->html,
+                                    .progress = stop_asked,
+                                    .policy_from = from,
+                                    .policy_to = to};
+    TRY_GOTO(solve_all(f, instance, &options, solutions, &count), done);
+    TRY_GOTO(results_write(f, solutions, count), done);
+    if (to) st = policy_write(to, f->policy_out);
+done:
+    for (uint32_t i = 0; i < METHOD_ID_COUNT + 1; i++) solution_free(&solutions[i]);
+    policy_free(from);
+    policy_free(to);
+    return st;
+}
+
+static status run_plan(const char *const *positionals, const void *options_pointer)
+{
+    struct plan_flags f = *(const struct plan_flags *)options_pointer;
+    f.source.graph_path = positionals[0];
+    f.source.set = f.set.item;
+    f.source.set_count = f.set.count;
+    stop_listen(NULL, NULL);
+    struct planner planner;
+    TRY(planner_open(&planner, &f.source));
+    status st = plan_instance(&f, &planner.instance);
+    planner_close(&planner);
+    return st;
+}
+
+static const struct plan_flags plan_defaults = {
+    .source = {.batch = 256}, .method = "auto", .seed = 1, .seconds = 3};
+const struct command command_plan = {
+    .name = "plan",
+    .positionals = "[GRAPH]",
+    .summary = "decide which layer runs on which type of resource, on how many units",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct plan_flags),
+    .defaults = &plan_defaults,
+    .run = run_plan,
+    .help = "heterps-run plan graph.bin --cluster cluster.cfg -o plan.json\n"
+            "heterps-run plan --instance instance.json --compare --explain --html plan.html\n"
+            "heterps-run plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg\n\n"
+            "The plan is the cheapest that reaches the goal's throughput within the limits. Without such a plan the exit status "
+            "is 1, and what is written is the one that comes nearest."};
+
+/* --- pretrain --------------------------------------------------------------------------------- */
+
+struct pretrain_flags {
+    const char *out, *cell;
+    uint64_t seed, evaluations;
+    uint32_t count;
+};
+static const struct flag pretrain_flags[] = {
+    {"-o", FLAG_TEXT, "FILE", "write the policy here", offsetof(struct pretrain_flags, out), 0, 0, true},
+    {"--cell", FLAG_TEXT, "NAME", "lstm (default) or elman", offsetof(struct pretrain_flags, cell), 0, 0, false},
+    {"--count", FLAG_U32, "N", "random instances (default 100)", offsetof(struct pretrain_flags, count), 1, 1e6, false},
+    {"--evaluations", FLAG_U64, "N", "of plans of each (default 20,000)", offsetof(struct pretrain_flags, evaluations), 1,
+     1e12, false},
+    {"--seed", FLAG_U64, "N", "of instances and first weights (default 1)", offsetof(struct pretrain_flags, seed), 0, 1e18,
+     false},
+};
+
+static status run_pretrain(const char *const *positionals, const void *options_pointer)
+{
+    (void)positionals;
+    const struct pretrain_flags *f = options_pointer;
+    bool is_elman = strcmp(f->cell, "elman") == 0;
+    if (!is_elman && strcmp(f->cell, "lstm") != 0) FAIL(USAGE, "--cell: expected lstm or elman, found \"%s\"", f->cell);
+    struct policy *policy;
+    TRY(policy_make(&policy, is_elman ? POLICY_ELMAN : POLICY_LSTM, f->seed));
+    status st = policy_pretrain(policy, f->seed, f->count, f->evaluations);
+    if (st == ST_OK) st = policy_write(policy, f->out);
+    policy_free(policy);
+    return st;
+}
+
+static const struct pretrain_flags pretrain_defaults = {.cell = "lstm", .seed = 1, .evaluations = 20000, .count = 100};
+const struct command command_pretrain = {
+    .name = "pretrain",
+    .positionals = "",
+    .summary = "train a scheduling policy on random instances, for plan --policy",
+    .flags = pretrain_flags,
+    .flag_count = sizeof pretrain_flags / sizeof *pretrain_flags,
+    .options_bytes = sizeof(struct pretrain_flags),
+    .defaults = &pretrain_defaults,
+    .run = run_pretrain};

@@ -1,0 +1,108 @@
+/* heterps-run profile: measures what the layers of a graph cost on the devices of a cluster. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/cmd/command.h"
+#include "engine/profile.h"
+#include "engine/session.h"
+
+struct profile_verb_options {
+    const char *cluster, *output, *data, *isa;
+    struct flag_list set;
+    double seconds, batch;
+    uint64_t step;
+    bool here, no_cache;
+};
+#define OFFSET(member) offsetof(struct profile_verb_options, member)
+static const struct flag flags[] = {
+    {"--cluster", FLAG_TEXT, "FILE", "types of resources, their limits and prices", OFFSET(cluster), 0, 0, true},
+    {"-o", FLAG_TEXT, "FILE", "where to write the instance, for `heterps-run plan --instance`", OFFSET(output), 0, 0,
+     false},
+    {"--data", FLAG_TEXT, "FILE",
+     "data to run on: files separated by commas; default: data.path of the graph, or generated rows", OFFSET(data), 0,
+     0, false},
+    {"--batch", FLAG_F64, "N", "examples that the times are for; default: train.micro", OFFSET(batch), 1, 1048576,
+     false},
+    {"--seconds", FLAG_F64, "S",
+     "measure anew, for at most about so long; default: 5, or what was measured before for the same question",
+     OFFSET(seconds), 0.01, 3600, false},
+    {"--step", FLAG_U64, "N", "measure types that are slowed from a step on as they are at step N; default: 0",
+     OFFSET(step), 0, 1e18, false},
+    {"--here", FLAG_SWITCH, NULL,
+     "lower the limits of types that are here to the cores that are here, less the service cores", OFFSET(here), 0, 0,
+     false},
+    {"--no-cache", FLAG_SWITCH, NULL, "measure anew, and keep nothing", OFFSET(no_cache), 0, 0, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here", OFFSET(isa), 0, 0,
+     false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated", OFFSET(set), 0, 0,
+     false},
+};
+
+static void line_print(void *context, const char *line)
+{
+    (void)context;
+    puts(line);
+}
+
+static status instance_tell(const struct instance *instance, const struct profile_verb_options *o)
+{
+    if (o->output) {
+        TRY(instance_write(instance, o->output));
+        log_info("wrote    %s", o->output);
+    }
+    profile_event(instance);
+    if (log_format() == LOG_TEXT) profile_tell(instance, line_print, NULL);
+    if (fflush(stdout) != 0 || ferror(stdout)) FAIL(IO, "standard output: %s", strerror(errno));
+    return ST_OK;
+}
+
+static status cluster_profile(const struct graph *graph, const char *path, const struct cluster *cluster,
+                              const struct profile_verb_options *o)
+{
+    struct instance instance;
+    struct profile_options options = {.graph = graph,
+                                      .graph_path = path,
+                                      .cluster = cluster,
+                                      .data = o->data,
+                                      .isa = o->isa,
+                                      .seconds = o->seconds,
+                                      .batch = o->batch,
+                                      .step = o->step,
+                                      .here = o->here};
+    TRY(o->no_cache ? profile_measure(&instance, &options) : profile_cached(&instance, &options));
+    status st = instance_tell(&instance, o);
+    instance_free(&instance);
+    return st;
+}
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    const struct profile_verb_options *o = options_pointer;
+    struct cluster cluster;
+    struct graph graph;
+    if (o->output && strcmp(o->output, "-") == 0) FAIL(USAGE, "profile: -o needs the name of a file");
+    TRY(cluster_read(&cluster, o->cluster));
+    status st = session_graph_open(&graph, positionals[0], o->set.item, o->set.count);
+    if (st == ST_OK) {
+        st = cluster_profile(&graph, positionals[0], &cluster, o);
+        graph_close(&graph);
+    }
+    cluster_free(&cluster);
+    return st;
+}
+
+const struct command command_profile = {
+    .name = "profile",
+    .positionals = "GRAPH",
+    .summary = "measure a graph's layers on the devices of a cluster that are here",
+    .help =
+        "Runs real micro-batches, forward, backward and update, on 1, 2, 4, … cores, and prints what each layer\n"
+        "takes for a micro-batch on one unit of each type, of this the fixed part, the share alpha that divides among\n"
+        "units (with its 95 % interval), and what moving the tensors behind the layer to another unit takes. Types\n"
+        "that are not here come from their stored profile, or from declared rates.",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct profile_verb_options),
+    .run = run};

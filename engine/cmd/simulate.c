@@ -1,0 +1,216 @@
+/* heterps-run simulate: runs a plan for any cluster on sim devices and says how well its prediction holds. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cfg/key.h"
+#include "engine/base/log.h"
+#include "engine/cmd/command.h"
+#include "engine/session.h"
+#include "engine/simulate.h"
+#include "engine/stop.h"
+
+struct command_options {
+    const char *instance, *plan, *method, *sync;
+    uint64_t seed, batches;
+    double seconds, time_scale;
+    struct flag_list set;
+};
+static const struct command_options defaults = {
+    .method = "auto", .sync = "wsp", .seed = 1, .batches = 300, .seconds = 10};
+
+#define OFFSET(member) offsetof(struct command_options, member)
+static const struct flag flags[] = {
+    {"--instance", FLAG_TEXT, "FILE", "a scheduling instance; its graph is a chain with the instance's cuts",
+     OFFSET(instance), 0, 0, false},
+    {"--plan", FLAG_TEXT, "FILE", "plan.json; without it the instance is solved", OFFSET(plan), 0, 0, false},
+    {"--method", FLAG_TEXT, "M", "how to solve it (default auto)", OFFSET(method), 0, 0, false},
+    {"--seed", FLAG_U64, "N", "of the method (default 1)", OFFSET(seed), 0, 1e18, false},
+    {"--seconds", FLAG_F64, "S", "for the method (default 10)", OFFSET(seconds), 0.001, 1e6, false},
+    {"--time-scale", FLAG_F64, "F",
+     "a second of the plan takes F seconds here (default: so that the slowest stage takes 5 ms a micro-batch, or 0.5 "
+     "ms for each stage)",
+     OFFSET(time_scale), 1e-9, 1e9, false},
+    {"--batches", FLAG_U64, "N", "micro-batches to measure (default 300)", OFFSET(batches), 1, 1e7, false},
+    {"--sync", FLAG_TEXT, "SYNC", "wsp: without a barrier (default); bsp: in steps", OFFSET(sync), 0, 0, false},
+    {"--set", FLAG_LIST, "S.K=V", "override a setting of the graph", OFFSET(set), 0, 0, false},
+};
+
+/* What is opened for a run. */
+struct work {
+    const struct command_options *options;
+    const char *graph_path; /* or NULL */
+    uint32_t sync;
+    struct instance instance;
+    struct graph graph, names;
+    double factor; /* of the instance's cuts */
+    struct solution solution;
+    struct plan plan;
+    struct simulation simulation;
+};
+
+static status graph_get(struct work *w, uint32_t micro_count)
+{
+    struct simulate_shape shape = {.sync = w->sync, .micro_count = micro_count};
+    graph_close(&w->graph);
+    if (w->graph_path == NULL) return simulate_graph_make(&w->graph, &w->instance, &shape, &w->factor);
+    return simulate_graph_open(&w->graph, w->graph_path, w->options->set.item, w->options->set.count, &shape);
+}
+
+static const struct graph *names_of(const struct work *w) { return w->graph_path ? &w->graph : &w->names; }
+
+static status plan_get(struct work *w)
+{
+    const struct command_options *o = w->options;
+    if (o->plan) {
+        TRY(plan_read(&w->plan, names_of(w), o->plan));
+        return simulate_plan_turn(&w->plan, names_of(w), w->graph_path ? NULL : &w->instance);
+    }
+    char text[1024];
+    struct solve_options solve_options = {.method = o->method, .seed = o->seed, .seconds = o->seconds};
+    TRY(solve(&w->instance, &solve_options, &w->solution));
+    if (!w->solution.result.is_feasible)
+        FAIL(INFEASIBLE, "%s", solution_infeasible_text(&w->solution, text, sizeof text));
+    return simulate_plan_make(&w->plan, &w->solution);
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+/* "12,345", or with digits behind the point where it is small. */
+static const char *rate_text(char buffer[32], double rate)
+{
+    char count[27];
+    if (rate < 100)
+        snprintf(buffer, 32, "%.3g", rate);
+    else
+        snprintf(buffer, 32, "%s", session_count_text(count, (uint64_t)(rate + 0.5)));
+    return buffer;
+}
+
+static void text_tell(const struct work *w)
+{
+    const struct simulation *m = &w->simulation;
+    char predicted[32], measured[32], bytes[2][16];
+    log_info("simulate %s: %u layers, %u stages on sim; a second of the plan takes %.4g s here",
+             w->graph_path ? w->graph_path : w->instance.name, names_of(w)->layer_count, m->stage_count, m->time_scale);
+    if (w->factor > 1) log_info("cuts     are 1/%.0f as wide as the instance says", w->factor);
+    for (uint32_t s = 0; s < m->stage_count; s++) {
+        const struct simulated_stage *stage = &m->stages[s];
+        log_info("stage    %s on %u %s: %.4g us an example, measured %.4g", stage->name, stage->units, stage->type,
+                 stage->et * 1e6, stage->et_measured * 1e6);
+        if (s + 1 == m->stage_count) continue;
+        log_info("cut      behind it: predicted %s, moved %s%s",
+                 cfg_bytes_text(bytes[0], sizeof bytes[0], stage->predicted_bytes),
+                 cfg_bytes_text(bytes[1], sizeof bytes[1], stage->moved_bytes),
+                 stage->predicted_bytes == stage->moved_bytes ? " (the same number)" : "");
+    }
+    log_info("measured %" PRIu64 " of %" PRIu64 " micro-batches of %u examples, %u in flight: %s", m->measured_count,
+             m->micro_count, SIMULATE_MICRO, m->in_flight,
+             w->sync == SYNC_BSP ? "all steps but the first, filling and draining included"
+                                 : "without the first and the last in flight, which fill and drain the pipeline");
+    log_info("done     predicted %s examples/s, measured %s (%.1f%%)", rate_text(predicted, m->predicted),
+             rate_text(measured, m->measured), 100 * m->measured / m->predicted);
+}
+
+static void event_tell(const struct work *w)
+{
+    const struct simulation *m = &w->simulation;
+    log_event_begin("simulate");
+    log_event_text("name", w->graph_path ? w->graph_path : w->instance.name);
+    log_event_text("sync", cfg_syncs[w->sync]);
+    log_event_f64("time_scale", m->time_scale);
+    log_event_f64("cut_factor", w->factor);
+    log_event_f64("predicted", m->predicted);
+    log_event_f64("measured", m->measured);
+    log_event_f64("ratio", m->measured / m->predicted);
+    log_event_u64("micro", SIMULATE_MICRO);
+    log_event_u64("micro_batches", m->micro_count);
+    log_event_u64("measured_micro_batches", m->measured_count);
+    log_event_u64("in_flight", m->in_flight);
+    log_event_open_array("stages");
+    for (uint32_t s = 0; s < m->stage_count; s++) {
+        const struct simulated_stage *stage = &m->stages[s];
+        log_event_open(NULL);
+        log_event_text("name", stage->name);
+        log_event_text("type", stage->type);
+        log_event_u64("units", stage->units);
+        log_event_f64("et", stage->et);
+        log_event_f64("et_measured", stage->et_measured);
+        log_event_u64("cut_predicted_bytes", stage->predicted_bytes);
+        log_event_u64("cut_moved_bytes", stage->moved_bytes);
+        log_event_close();
+    }
+    log_event_close_array();
+    log_event_end();
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+static status work_do(struct work *w)
+{
+    const struct command_options *o = w->options;
+    if (w->graph_path == NULL) {
+        TRY(instance_read(&w->instance, o->instance));
+        TRY(simulate_names_make(&w->names, &w->instance));
+    }
+    TRY(graph_get(w, 1));
+    TRY(plan_get(w));
+    if (w->sync == SYNC_BSP) TRY(graph_get(w, simulate_step_micro_count(w->plan.stage_count)));
+    struct simulate_options options = {.graph = &w->graph,
+                                       .names = names_of(w),
+                                       .plan = &w->plan,
+                                       .sync = w->sync,
+                                       .time_scale = o->time_scale,
+                                       .batches = o->batches};
+    stop_listen(NULL, NULL);
+    TRY(simulate_run(&w->simulation, &options));
+    text_tell(w);
+    event_tell(w);
+    return ST_OK;
+}
+
+static status run(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options)
+{
+    const struct command_options *o = options;
+    struct work w = {.options = o, .graph_path = positionals[0], .factor = 1};
+    if ((w.graph_path == NULL) == (o->instance == NULL))
+        FAIL(USAGE, "simulate: expected a graph, or --instance FILE; found %s", w.graph_path ? "both" : "neither");
+    if (w.graph_path && o->plan == NULL)
+        FAIL(USAGE, "simulate: a graph needs --plan FILE, whose stages say how long they take (et)");
+    if (w.graph_path == NULL && o->set.count > 0)
+        FAIL(USAGE, "simulate: --set is for a graph, and an instance has none");
+    if (strcmp(o->sync, cfg_syncs[SYNC_BSP]) == 0)
+        w.sync = SYNC_BSP;
+    else if (strcmp(o->sync, cfg_syncs[SYNC_WSP]) == 0)
+        w.sync = SYNC_WSP;
+    else
+        FAIL(USAGE, "--sync: expected wsp or bsp, found \"%s\"", o->sync);
+    status st = work_do(&w);
+    simulation_free(&w.simulation);
+    plan_free(&w.plan);
+    solution_free(&w.solution);
+    graph_close(&w.graph);
+    graph_close(&w.names);
+    instance_free(&w.instance);
+    return st;
+}
+
+const struct command command_simulate = {
+    .name = "simulate",
+    .positionals = "[GRAPH]",
+    .summary = "run a plan for any cluster on imitated devices, and compare it with its prediction",
+    .help = "Every stage of the plan is run on the device sim: a thread that computes nothing, takes the time that the "
+            "plan says and\n"
+            "moves the bytes of the cuts, in the pipeline that trains. So throughput, and bytes across cuts, are "
+            "measured for clusters\n"
+            "that are not here:\n"
+            "    heterps-run simulate graph.bin --plan plan.json\n"
+            "    heterps-run simulate --instance cluster.inst.json --method exact\n"
+            "No data is read. Micro-batches have 16 examples, whatever the graph says.",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct command_options),
+    .defaults = &defaults,
+    .run = run,
+};

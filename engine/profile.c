@@ -1,0 +1,457 @@
+/* Decides what to measure, and makes an instance of what is measured, stored and declared. */
+#include "engine/profile.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/profile_data.h"
+#include "engine/profile_fit.h"
+#include "engine/profile_run.h"
+#include "graph/cut.h"
+#include "graph/op.h"
+#include "sched/estimate.h"
+
+/* Batch sizes: train.micro halved so often. */
+#define SIZES_MAX 4u
+/* Gangs of 1, 2, 4, … up to CORES_MAX, and of all. */
+#define UNITS_MAX 12u
+#define MOVES     5u
+/* Sizes of transfers that say something about all others. */
+#define MOVE_BYTES_MIN 4096.0
+#define MOVE_BYTES_MAX (double)(16u << 20)
+/* Assumed where it cannot be measured: see profile.h. */
+#define ALPHA_OF_CALCULATION 0.95
+#define ALPHA_OF_MEMORY      0.9
+/* Under what a clock tells apart. */
+#define SECONDS_MIN 1e-9
+/* Of an epoch, where nobody says: which plan is the cheapest does not depend on it. */
+#define EXAMPLES_UNKNOWN 1e6
+
+#define KIND_NONE        UINT32_MAX
+
+struct profile {
+    const struct profile_options *o;
+    const struct graph *graph;
+    struct profile_data data;
+    struct cores cores;
+    struct layer_table table;
+    double batch; /* B_o */
+    uint32_t micro;
+    /* measured types that are slowed alike are of a kind */
+    uint32_t *kind_of; /* [type_count]; KIND_NONE: not measured */
+    const struct resource_slow **kinds;
+    uint32_t kind_count;
+    double sizes[SIZES_MAX], units[UNITS_MAX];
+    uint32_t size_count, unit_count;
+    struct profile_config configs[SIZES_MAX + UNITS_MAX]; /* the sizes on one core, then the gangs */
+    uint32_t config_count;
+    double move_bytes[MOVES];
+    struct profile_run_result result;
+    struct fit_line move; /* seconds of a transfer of so many bytes */
+};
+
+/* --- what to measure -------------------------------------------------------------------------- */
+
+static bool is_measured(const struct cluster_type *type)
+{
+    return type->resource.device == RESOURCE_CPU && *type->profile == 0;
+}
+
+/* How a type is slowed at the step in question, or NULL. */
+static const struct resource_slow *slow_of(const struct profile *p, const struct cluster_type *type)
+{
+    const struct resource_slow *slow = &type->resource.slow;
+    return resource_is_slowed(slow) && slow->from_step <= p->o->step ? slow : NULL;
+}
+
+static bool slow_is_same(const struct resource_slow *a, const struct resource_slow *b)
+{
+    return a == b || (a && b && memcmp(a->op, b->op, sizeof a->op) == 0);
+}
+
+static void kinds_list(struct profile *p)
+{
+    const struct cluster *cluster = p->o->cluster;
+    for (uint32_t t = 0; t < cluster->type_count; t++) {
+        p->kind_of[t] = KIND_NONE;
+        if (!is_measured(&cluster->types[t])) continue;
+        const struct resource_slow *slow = slow_of(p, &cluster->types[t]);
+        uint32_t c = 0;
+        while (c < p->kind_count && !slow_is_same(p->kinds[c], slow)) c++;
+        if (c == p->kind_count) p->kinds[p->kind_count++] = slow;
+        p->kind_of[t] = c;
+    }
+}
+
+static void configs_list(struct profile *p)
+{
+    for (uint32_t size = p->micro; size > 0 && p->size_count < SIZES_MAX; size /= 2) p->sizes[p->size_count++] = size;
+    for (uint32_t units = 1; units < p->cores.count; units *= 2) p->units[p->unit_count++] = units;
+    p->units[p->unit_count++] = p->cores.count;
+    for (uint32_t s = 0; s < p->size_count; s++)
+        p->configs[p->config_count++] = (struct profile_config){1, (uint32_t)p->sizes[s]};
+    for (uint32_t u = 1; u < p->unit_count; u++)
+        p->configs[p->config_count++] = (struct profile_config){(uint32_t)p->units[u], p->micro};
+}
+
+/* Bytes that cross the cut behind a layer with B_o examples, there and back. */
+struct moved {
+    double forward, backward;
+};
+static struct moved moved_of(const struct profile *p, uint32_t layer)
+{
+    struct cut cut = graph_cut(p->graph, layer, NULL, NULL, NULL, NULL);
+    return (struct moved){(double)cut.forward_bytes * p->batch + (double)cut.micro_bytes,
+                          (double)cut.backward_bytes * p->batch};
+}
+
+/* Sizes in equal ratios from the least to the greatest transfer that there is. */
+static void moves_list(struct profile *p)
+{
+    double low = INFINITY, high = 0;
+    for (uint32_t l = 0; l < p->graph->layer_count; l++) {
+        struct moved moved = moved_of(p, l);
+        double ways[] = {moved.forward, moved.backward};
+        for (int i = 0; i < 2; i++) {
+            if (ways[i] > 0 && ways[i] < low) low = ways[i];
+            if (ways[i] > high) high = ways[i];
+        }
+    }
+    if (low > MOVE_BYTES_MAX / 16) low = MOVE_BYTES_MAX / 16;
+    if (low < MOVE_BYTES_MIN) low = MOVE_BYTES_MIN;
+    if (high > MOVE_BYTES_MAX) high = MOVE_BYTES_MAX;
+    if (high < 16 * low) high = 16 * low;
+    for (uint32_t i = 0; i < MOVES; i++) p->move_bytes[i] = low * pow(high / low, i / (MOVES - 1.0));
+}
+
+/* --- measured types --------------------------------------------------------------------------- */
+
+static const struct profile_seconds *seconds_of(const struct profile *p, uint32_t kind, uint32_t config, uint32_t layer)
+{
+    return &p->result.layers[((size_t)kind * p->config_count + config) * p->graph->layer_count + layer];
+}
+
+static double at_least(double seconds) { return seconds > SECONDS_MIN ? seconds : SECONDS_MIN; }
+
+/* Fixed and per-example seconds of a layer's passes. */
+static struct fit_line passes_fit(const struct profile *p, uint32_t kind, uint32_t layer)
+{
+    double seconds[SIZES_MAX];
+    for (uint32_t s = 0; s < p->size_count; s++) seconds[s] = at_least(seconds_of(p, kind, s, layer)->pass);
+    return fit_line(p->sizes, seconds, p->size_count);
+}
+
+/* Where the seconds of a gang are: those of one core are the first size's. */
+static uint32_t unit_config(const struct profile *p, uint32_t unit) { return unit == 0 ? 0 : p->size_count + unit - 1; }
+
+/* Unit counts that were measured while nobody took its cores away. */
+static uint32_t units_measured(const struct profile *p)
+{
+    uint32_t count = 0;
+    for (uint32_t u = 0; u < p->unit_count; u++) count += !p->result.is_disturbed[unit_config(p, u)];
+    return count;
+}
+
+static void alpha_fit(const struct profile *p, uint32_t kind, uint32_t layer, struct instance_time *time)
+{
+    double units[UNITS_MAX], seconds[UNITS_MAX], update_share = (double)p->micro / p->graph->header->batch;
+    uint32_t count = 0;
+    if (units_measured(p) < 2) {
+        bool calculates = p->graph->layers[layer].flops_forward > 0;
+        time->alpha = calculates ? ALPHA_OF_CALCULATION : ALPHA_OF_MEMORY;
+        return;
+    }
+    for (uint32_t u = 0; u < p->unit_count; u++) {
+        const struct profile_seconds *s = seconds_of(p, kind, unit_config(p, u), layer);
+        if (p->result.is_disturbed[unit_config(p, u)]) continue;
+        units[count] = p->units[u];
+        seconds[count++] = at_least(s->pass + s->update * update_share);
+    }
+    struct fit_share fit = fit_share(units, seconds, count);
+    time->alpha = fit.share;
+    time->alpha_low = fit.low;
+    time->alpha_high = fit.high;
+}
+
+static void move_fit(const struct profile *p, uint32_t layer, struct instance_time *time)
+{
+    struct moved moved = moved_of(p, layer);
+    double bytes = p->move.slope * (moved.forward + moved.backward);
+    time->odt = bytes + p->move.fixed * ((moved.forward > 0) + (moved.backward > 0));
+    time->beta = time->odt > 0 ? bytes / time->odt : 1;
+}
+
+static void measured_time(const struct profile *p, uint32_t kind, uint32_t layer, struct instance_time *time)
+{
+    *time = (struct instance_time){0};
+    struct fit_line line = passes_fit(p, kind, layer);
+    const struct profile_seconds *whole = seconds_of(p, kind, 0, layer);
+    double pass = p->batch == p->micro ? whole->pass : line.fixed + line.slope * p->batch;
+    double update = whole->update * (p->batch / p->graph->header->batch);
+    time->oct = at_least(pass + update);
+    time->fixed = line.fixed < pass ? line.fixed : pass;
+    alpha_fit(p, kind, layer, time);
+    move_fit(p, layer, time);
+    const char *name = graph_string(p->graph, p->graph->layers[layer].name);
+    if (line.has_interval)
+        log_detail(
+            "profile  %s: %.3g us + %.3g us an example (95 %%: %.3g to %.3g, %.3g to %.3g), update %.3g us a step",
+            name, line.fixed * 1e6, line.slope * 1e6, line.fixed_low * 1e6, line.fixed_high * 1e6, line.slope_low * 1e6,
+            line.slope_high * 1e6, whole->update * 1e6);
+    else
+        log_detail("profile  %s: %.3g us + %.3g us an example (of too few batch sizes for an interval), update %.3g us "
+                   "a step",
+                   name, line.fixed * 1e6, line.slope * 1e6, whole->update * 1e6);
+}
+
+/* --- stored and declared types ---------------------------------------------------------------- */
+
+static status layers_match(const struct profile *p, const struct instance *stored, const char *path,
+                           const struct cluster_type *type)
+{
+    const struct graph *g = p->graph;
+    if (stored->layer_count != g->layer_count)
+        FAIL(MISMATCH, "%s: %u layers, but the graph %s, which [type %s] of %s shall run, has %u", path,
+             stored->layer_count, p->o->graph_path, type->resource.name, p->o->cluster->path, g->layer_count);
+    for (uint32_t l = 0; l < g->layer_count; l++) {
+        const char *name = graph_string(g, g->layers[l].name);
+        if (strcmp(stored->layers[l].name, name) != 0)
+            FAIL(MISMATCH,
+                 "%s: layer %u is \"%s\", but that of the graph %s, which [type %s] of %s shall run, is \"%s\"", path,
+                 l, stored->layers[l].name, p->o->graph_path, type->resource.name, p->o->cluster->path, name);
+    }
+    return ST_OK;
+}
+
+/* How many times as long a layer takes on a type that is slowed: by its most expensive op, which gives it its kind. */
+static double slowed_by(const struct profile *p, uint32_t type, uint32_t layer)
+{
+    const struct resource_slow *slow = slow_of(p, &p->o->cluster->types[type]);
+    for (uint32_t op = 0; slow && op < OP_ID_COUNT; op++)
+        if (strcmp(op_table[op].section, p->table.layers[layer].kind) == 0) return (double)slow->op[op];
+    return 1;
+}
+
+static void time_slow(struct instance_time *time, double factor)
+{
+    time->oct *= factor;
+    time->fixed *= factor;
+}
+
+/* Times for another batch: the fixed part stays, the rest grows with it. */
+static struct instance_time time_scaled(const struct instance_time *time, double ratio)
+{
+    struct instance_time scaled = *time;
+    scaled.oct = time->fixed + (time->oct - time->fixed) * ratio;
+    scaled.odt = time->odt * ratio;
+    return scaled;
+}
+
+static status stored_take(const struct profile *p, const struct instance *stored, const char *path, uint32_t type,
+                          struct instance *instance)
+{
+    const struct cluster_type *of = &p->o->cluster->types[type];
+    uint32_t t = 0;
+    while (t < stored->type_count && strcmp(stored->types[t].resource.name, of->resource.name) != 0) t++;
+    if (t == stored->type_count)
+        FAIL(INVALID, "%s:%u: [type %s]: its stored profile %s has no type of this name, but \"%s\"%s",
+             p->o->cluster->path, of->line, of->resource.name, path, stored->types[0].resource.name,
+             stored->type_count > 1 ? " and others" : "");
+    TRY(layers_match(p, stored, path, of));
+    /* A cpu device is going to be slowed, unless the times are already those of the slowed one. What sim imitates is slower than its plan
+     * says: there nothing is added. */
+    bool is_slowed = of->resource.device == RESOURCE_CPU && !resource_is_slowed(&stored->types[t].resource.slow);
+    for (uint32_t l = 0; l < instance->layer_count; l++) {
+        struct instance_time *time = &instance->times[(size_t)l * instance->type_count + type];
+        *time = time_scaled(instance_time(stored, l, t), p->batch / stored->batch);
+        if (is_slowed) time_slow(time, slowed_by(p, type, l));
+    }
+    return ST_OK;
+}
+
+static status stored_read(const struct profile *p, uint32_t type, struct instance *instance)
+{
+    struct instance stored;
+    char *path = profile_stored_path(p->o->cluster, &p->o->cluster->types[type]);
+    if (path == NULL) FAIL(MEMORY, "no memory for a path");
+    status st = instance_read(&stored, path);
+    if (st == ST_OK) {
+        st = stored_take(p, &stored, path, type, instance);
+        instance_free(&stored);
+    }
+    free(path);
+    return st;
+}
+
+static status declared_take(const struct profile *p, uint32_t type, struct instance *instance)
+{
+    const struct cluster_type *of = &p->o->cluster->types[type];
+    char device[16];
+    if (!of->has_rates)
+        FAIL(INVALID,
+             "%s:%u: [type %s]: device %s is not here to be measured; give it a profile (profile = FILE, from "
+             "`heterps-run profile` where it is), or rates: flops, memory_bandwidth and link_bandwidth",
+             p->o->cluster->path, of->line, of->resource.name,
+             resource_device_text(&of->resource, device, sizeof device));
+    for (uint32_t l = 0; l < instance->layer_count; l++)
+        instance->times[(size_t)l * instance->type_count + type] =
+            estimate_time(&p->table.layers[l], &of->rates, p->batch);
+    return ST_OK;
+}
+
+/* --- the instance ----------------------------------------------------------------------------- */
+
+static void layers_describe(const struct profile *p, struct instance *instance)
+{
+    instance->name = instance_text(instance, graph_string(p->graph, p->graph->header->name));
+    for (uint32_t l = 0; l < instance->layer_count; l++) {
+        const struct layer_facts *facts = &p->table.layers[l];
+        instance->layers[l] = (struct instance_layer){.name = instance_text(instance, facts->name),
+                                                      .kind = instance_text(instance, facts->kind),
+                                                      .in_bytes = facts->in_bytes,
+                                                      .weight_bytes = facts->weight_bytes,
+                                                      .cut_bytes = facts->cut_bytes};
+    }
+}
+
+static void types_describe(const struct profile *p, struct instance *instance)
+{
+    const struct cluster *cluster = p->o->cluster;
+    for (uint32_t t = 0; t < instance->type_count; t++) {
+        const struct cluster_type *of = &cluster->types[t];
+        struct instance_type *type = &instance->types[t];
+        type->resource.name = instance_text(instance, of->resource.name);
+        type->source = is_measured(of) ? INSTANCE_MEASURED : *of->profile ? INSTANCE_STORED : INSTANCE_DECLARED;
+    }
+}
+
+void profile_goal_set(struct instance *instance, const struct profile_options *o)
+{
+    const struct cluster *cluster = o->cluster;
+    struct cores cores;
+    cores_allowed(&cores);
+    uint32_t here = cores.count > cluster->service_cores + 1 ? cores.count - cluster->service_cores : 1;
+    for (uint32_t t = 0; t < instance->type_count; t++) {
+        struct instance_type *type = &instance->types[t];
+        const char *name = type->resource.name; /* the instance's own */
+        type->resource = cluster->types[t].resource;
+        type->resource.name = name;
+        if (!o->here || type->source != INSTANCE_MEASURED || type->resource.limit <= here) continue;
+        log_info("profile  %s: %u of the cluster's %u units are here", name, here, type->resource.limit);
+        type->resource.limit = here;
+    }
+    if (cluster->examples > 0) instance->examples = cluster->examples;
+    instance->epochs = cluster->epochs > 0 ? cluster->epochs : 1;
+    instance->throughput_limit = isfinite(cluster->throughput) ? cluster->throughput : 0;
+    instance->service_cores = cluster->service_cores;
+}
+
+/* What is known without measuring; whatever can be wrong with the cluster is found here. */
+static status others_take(const struct profile *p, struct instance *instance)
+{
+    layers_describe(p, instance);
+    types_describe(p, instance);
+    instance->batch = p->batch;
+    instance->has_graph_hash = true;
+    instance->graph_hash = p->graph->header->model_hash;
+    profile_goal_set(instance, p->o);
+    for (uint32_t t = 0; t < instance->type_count; t++) {
+        if (instance->types[t].source == INSTANCE_STORED) TRY(stored_read(p, t, instance));
+        if (instance->types[t].source == INSTANCE_DECLARED) TRY(declared_take(p, t, instance));
+    }
+    return ST_OK;
+}
+
+static void alpha_tell(const struct profile *p)
+{
+    uint32_t count = units_measured(p);
+    if (count == 1)
+        log_info("profile  %s: alpha is assumed, %g for layers that calculate and %g for others",
+                 p->unit_count == 1 ? "one core is here" : "others have used the cores that gangs wanted",
+                 ALPHA_OF_CALCULATION, ALPHA_OF_MEMORY);
+    if (count == 2)
+        log_info("profile  alpha is that of two numbers of cores: a line through two points has no interval");
+}
+
+static void remarks_tell(const struct profile *p)
+{
+    alpha_tell(p);
+    log_info("profile  measured in %.1f s: %u rounds, lower quartiles of them; their middle half spreads over %.1f %%",
+             p->result.seconds, p->result.rounds, p->result.spread * 100);
+    log_detail("profile  moving between cores: %.3g us + %.3g GB/s; reading %.3g us an example", p->move.fixed * 1e6,
+               1e-9 / p->move.slope, p->result.reading_seconds * 1e6);
+}
+
+static status measure(struct profile *p, struct instance *instance)
+{
+    TRY(others_take(p, instance));
+    TRY(profile_run(&(struct profile_run_options){.graph = p->graph,
+                                                  .settings = &p->data.settings,
+                                                  .data = p->data.paths,
+                                                  .cores = &p->cores,
+                                                  .isa = p->o->isa,
+                                                  .configs = p->configs,
+                                                  .config_count = p->kind_count ? p->config_count : 0,
+                                                  .kinds = p->kinds,
+                                                  .kind_count = p->kind_count,
+                                                  .move_bytes = p->move_bytes,
+                                                  .move_count = MOVES,
+                                                  .seconds = p->o->seconds > 0 ? p->o->seconds : PROFILE_SECONDS},
+                    &p->result));
+    p->move = fit_line(p->move_bytes, p->result.move_seconds, MOVES);
+    if (p->kind_count > 0) remarks_tell(p);
+    for (uint32_t t = 0; t < instance->type_count; t++)
+        for (uint32_t l = 0; l < instance->layer_count && p->kind_of[t] != KIND_NONE; l++)
+            measured_time(p, p->kind_of[t], l, &instance->times[(size_t)l * instance->type_count + t]);
+    instance->service_seconds = p->result.reading_seconds;
+    if (!(instance->examples > 0)) instance->examples = p->result.examples;
+    if (!(instance->examples > 0)) {
+        instance->examples = EXAMPLES_UNKNOWN;
+        log_info("profile  neither [goal] of %s nor the data tells the examples of an epoch: costs are for a million",
+                 p->o->cluster->path);
+    }
+    return instance_check(instance);
+}
+
+static status profile_open(struct profile *p)
+{
+    const struct graph *g = p->graph;
+    uint32_t type_count = p->o->cluster->type_count;
+    p->micro = g->header->micro;
+    p->batch = p->o->batch > 0 ? p->o->batch : p->micro;
+    cores_allowed(&p->cores);
+    TRY(profile_data_open(&p->data, p->o));
+    TRY(layer_table_of_graph(&p->table, g));
+    p->kind_of = calloc(type_count, sizeof *p->kind_of);
+    p->kinds = calloc(type_count, sizeof *p->kinds);
+    if (p->kind_of == NULL || p->kinds == NULL) FAIL(MEMORY, "no memory for a profile");
+    kinds_list(p);
+    configs_list(p);
+    moves_list(p);
+    return ST_OK;
+}
+
+static void profile_close(struct profile *p)
+{
+    profile_run_free(&p->result);
+    layer_table_free(&p->table);
+    profile_data_close(&p->data);
+    free(p->kind_of);
+    free(p->kinds);
+}
+
+status profile_measure(struct instance *instance, const struct profile_options *o)
+{
+    struct profile p = {.o = o, .graph = o->graph};
+    *instance = (struct instance){0};
+    status st = profile_open(&p);
+    if (st == ST_OK) st = instance_make(instance, o->graph->layer_count, o->cluster->type_count);
+    if (st == ST_OK) st = measure(&p, instance);
+    if (st != ST_OK) instance_free(instance);
+    profile_close(&p);
+    return st;
+}

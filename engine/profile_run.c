@@ -1,0 +1,790 @@
+/* The run of a profile: everything is opened by the caller's thread; a thread of its own, pinned to the first core, takes all turns,
+ * so that the caller keeps its own processors. */
+#include "engine/profile_run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/cpu/device.h"
+#include "engine/feed.h"
+#include "engine/gen_criteo.h"
+#include "engine/pipe/thread.h"
+#include "engine/profile_fit.h"
+
+/* What a pipeline of one stage rotates: one in flight and four that are ready. */
+#define SLOT_COUNT 5u
+/* Rounds that the time is divided into, and how many there are at most where turns cannot be long enough to use it up. */
+#define ROUNDS_WANTED 24u
+#define ROUNDS_MAX    48u
+/* Passes of a turn, at most; of a step, fewer where a micro-batch has so many keys that the sums of their gradients would be large. */
+#define PASSES_MAX    64u
+#define STEP_KEYS_MAX ((uint64_t)1 << 22)
+/* A turn of a gang is disturbed if its threads have waited for cores for more than this share of it. */
+#define WAITED_SHARE 0.05
+/* Share of the time for measuring transfers. */
+#define MOVE_SHARE 0.06
+/* Rows of generated data, about what a second of measuring reads. */
+#define GENERATED_ROWS 32768u
+/* Turns that measure reading where nothing else is asked for. */
+#define READING_TURNS 16u
+
+/* A run of nodes of one layer and pass. */
+struct segment {
+    uint32_t begin, count, layer;
+};
+
+/* Parameters of a layer that one update of the graph changes, or a table that it looks up first. */
+struct layer_update {
+    uint32_t layer;
+    uint32_t update; /* of parameters, or GRAPH_NONE */
+    uint64_t offset, count;
+    uint32_t table;
+};
+
+/* Numbers the distinct rows of one step in one table: row number of the store -> number within the step. Open addressing over
+ * stamped cells, so that a new step needs no clearing. */
+struct row_numbers {
+    struct row_cell {
+        uint32_t stamp, row, step_row;
+    } * cells;
+    uint32_t cell_mask, stamp;
+};
+
+struct run {
+    /* set once */
+    const struct profile_run_options *o;
+    const struct graph *graph;
+    struct profile_run_result *result;
+    struct batch_shape shape;
+    uint64_t begin_ns;
+    char generated_path[32]; /* "" if the data is the user's */
+    int generated_fd;
+    struct model model;
+    struct reader *reader;
+    struct arena arena;
+    struct device **devices; /* [config_count], some the same */
+    struct slot *slots;      /* [SLOT_COUNT] */
+    struct segment *segments;
+    uint32_t segment_count;
+    struct layer_update *updates;
+    uint32_t update_count;
+    uint32_t *lookups;             /* [lookup_count]: scratch */
+    uint32_t *columns;             /* of the reader's schema */
+    uint32_t micros_max;           /* micro-batches of a step that the sums have room for */
+    float **param_grad;            /* [lanes]               */
+    float **table_grad, **scratch; /* [lanes, lookup_count] */
+    struct step_rows *rows;        /* [table_count]         */
+    struct row_numbers *numbers;   /* [table_count]         */
+    /* where it is */
+    uint64_t step, epoch, pass_examples; /* examples read in this pass over the data */
+    uint32_t micros;                     /* micro-batches of a measured step         */
+    uint32_t *steps;                     /* [config_count]: of a turn                */
+    /* samples of a turn */
+    double *pass;        /* [kind_count, layer_count, PASSES_MAX]                    */
+    double *param, *row; /* [kind_count, layer_count, PASSES_MAX]: of updates, a step */
+    uint32_t pass_count, step_count;
+    double reading[PASSES_MAX]; /* of fills, an example                 */
+    uint32_t reading_count;
+    /* of the rounds */
+    double *round_pass, *round_update; /* [kind_count, config_count, layer_count, ROUNDS_MAX] */
+    bool *is_disturbed;                /* [config_count, ROUNDS_MAX]: its gang waited for cores */
+    double *round_total;               /* [config_count, ROUNDS_MAX]                       */
+    double *round_reading;             /* [ROUNDS_MAX + READING_TURNS]                     */
+    uint32_t round_reading_count;
+    status status;
+    char message[4096];
+};
+
+/* --- clocks ----------------------------------------------------------------------------------- */
+
+static double seconds_since(uint64_t begin_ns) { return (double)(clock_ns() - begin_ns) * 1e-9; }
+
+/* Takes the time of what a gang does. One core's time is what it has worked, where that is less than what has passed: then it was taken
+ * away meanwhile. */
+struct watch {
+    uint32_t cores;
+    double worked; /* seconds of this thread so far */
+    uint64_t begin_ns;
+};
+static double thread_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+static struct watch watch_begin(uint32_t cores)
+{
+    struct watch w = {.cores = cores};
+    if (cores == 1) w.worked = thread_seconds();
+    w.begin_ns = clock_ns();
+    return w;
+}
+static double watch_end(const struct watch *w)
+{
+    double passed = seconds_since(w->begin_ns);
+    if (w->cores > 1) return passed;
+    double worked = thread_seconds() - w->worked; /* from before to after: more than passed if nothing came between */
+    return worked < passed ? worked : passed;
+}
+
+/* Seconds for which threads of this process have waited for a core that others had, so far; 0 where the kernel does not tell. */
+static double waited_seconds(void)
+{
+    double sum = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks)) != NULL;) {
+        char path[64];
+        uint64_t waited_ns;
+        if (task->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", task->d_name);
+        FILE *file = fopen(path, "re");
+        if (file && fscanf(file, "%*u %" SCNu64, &waited_ns) == 1) sum += (double)waited_ns * 1e-9;
+        if (file) fclose(file);
+    }
+    if (tasks) closedir(tasks);
+    return sum;
+}
+
+/* --- data ------------------------------------------------------------------------------------- */
+
+static status rows_write(int fd)
+{
+    struct gen_criteo *gen;
+    struct gen_criteo_truth truth;
+    char lines[64 * GEN_CRITEO_LINE_BYTES_MAX];
+    TRY(gen_criteo_open(&gen, &(struct gen_criteo_options){.seed = 1, .vocab = 100000, .zipf = 1.05}));
+    status st = ST_OK;
+    for (uint32_t row = 0; row < GENERATED_ROWS && st == ST_OK;) {
+        size_t bytes = 0, done = 0;
+        for (uint32_t i = 0; i < 64; i++) bytes += gen_criteo_row(gen, row++, lines + bytes, &truth);
+        while (done < bytes && st == ST_OK) {
+            ssize_t wrote = write(fd, lines + done, bytes - done);
+            if (wrote < 0 && errno != EINTR)
+                st = status_fail(ST_IO, __FILE__, __LINE__, "generated data: %s; give --data FILE", strerror(errno));
+            if (wrote > 0) done += (size_t)wrote;
+        }
+    }
+    gen_criteo_close(gen);
+    return st;
+}
+
+/* Generated click data in memory, under a path that the reader can open. */
+static status data_generate(struct run *r)
+{
+    CHECK(r->o->settings->data_format == DATA_CRITEO); /* there is no other format yet */
+    r->generated_fd = memfd_create("heterps-profile", MFD_CLOEXEC);
+    if (r->generated_fd < 0) FAIL(SYSTEM, "no memory for generated data: %s; give --data FILE", strerror(errno));
+    snprintf(r->generated_path, sizeof r->generated_path, "/proc/self/fd/%d", r->generated_fd);
+    return rows_write(r->generated_fd);
+}
+
+static status data_open(struct run *r)
+{
+    const struct graph *g = r->graph;
+    const struct settings *s = r->o->settings;
+    const char *paths = r->o->data;
+    if (paths == NULL) {
+        TRY(data_generate(r));
+        paths = r->generated_path;
+    }
+    uint32_t *dense = r->columns, *field = dense + g->header->dense_count, *ids_max = field + g->field_count;
+    for (uint32_t i = 0; i < g->header->dense_count; i++) dense[i] = g->denses[i].column;
+    for (uint32_t i = 0; i < g->field_count; i++) field[i] = g->fields[i].column, ids_max[i] = g->fields[i].ids_max;
+    TRY(reader_open(&r->reader, &(struct reader_options){.format = READER_CRITEO,
+                                                         .paths = paths,
+                                                         .schema = {.example = graph_example(g),
+                                                                    .dense_column = dense,
+                                                                    .field_column = field,
+                                                                    .ids_max = ids_max,
+                                                                    .ids_over_is_error = s->data_ids_over == IDS_ERROR,
+                                                                    .log1p = s->data_transform == TRANSFORM_LOG1P,
+                                                                    .missing_is_key = s->data_missing == MISSING_KEY,
+                                                                    .missing_value = s->data_missing_value},
+                                                         .bad_skip = s->data_bad_lines == BAD_LINES_SKIP,
+                                                         .seed = g->header->seed,
+                                                         .part = "profile"}));
+    if (reader_is_stream(r->reader)) FAIL(USAGE, "%s can be read only once; a profile needs a file", paths);
+    if (r->o->data) r->result->examples = (double)reader_example_estimate(r->reader);
+    return reader_start(r->reader, 0);
+}
+
+/* Fills m up to `examples`, from the front again where the data ends, or enough of it has been read. */
+static status batch_read(struct run *r, struct micro_batch *m, uint32_t examples)
+{
+    micro_batch_clear(m);
+    for (;;) {
+        bool is_end;
+        uint32_t before = m->example_count;
+        TRY(reader_fill(r->reader, m, examples, &is_end));
+        r->pass_examples += m->example_count - before;
+        if (m->example_count == examples) return ST_OK;
+        if (r->pass_examples == 0) FAIL(INVALID, "%s: no examples", r->o->data ? r->o->data : "the generated data");
+        TRY(reader_start(r->reader, ++r->epoch));
+        r->pass_examples = 0;
+    }
+}
+
+static void rows_number(struct row_numbers *n, struct ticket_table *table, struct step_rows *rows)
+{
+    for (uint32_t u = 0; u < table->unique_count; u++) {
+        uint32_t row = table->row[u], at = (row * 2654435769u) & n->cell_mask;
+        while (n->cells[at].stamp == n->stamp && n->cells[at].row != row) at = (at + 1) & n->cell_mask;
+        if (n->cells[at].stamp != n->stamp) {
+            n->cells[at] = (struct row_cell){n->stamp, row, rows->row_count};
+            rows->span[rows->row_count++] = table->span[u];
+        }
+        table->step_row[u] = n->cells[at].step_row;
+    }
+}
+
+static void step_begin(struct run *r)
+{
+    for (uint32_t t = 0; t < r->graph->table_count; t++) {
+        r->rows[t].row_count = 0;
+        r->numbers[t].stamp++; /* a profile has far fewer steps than there are stamps */
+    }
+}
+
+/* The slot becomes micro-batch `index` of the step. */
+static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32_t examples)
+{
+    const struct graph *g = r->graph;
+    struct watch watch = watch_begin(1);
+    if (r->pass_examples >= PROFILE_EXAMPLES) {
+        TRY(reader_start(r->reader, ++r->epoch));
+        r->pass_examples = 0;
+    }
+    TRY(batch_read(r, &slot->batch, examples));
+    TRY(store_prepare(r->model.store, &slot->batch, STORE_CREATE, &slot->ticket));
+    for (uint32_t t = 0; t < g->table_count; t++) rows_number(&r->numbers[t], &slot->ticket.table[t], &r->rows[t]);
+    for (uint32_t t = 0; t < g->tensor_count; t++)
+        if (g->tensors[t].rows == 0) slot->tensor[t].rows = examples;
+    slot->batch.step = r->step;
+    slot->batch.micro_index = index;
+    /* A few examples cost more each, for what a micro-batch costs whatever it holds. */
+    if (examples == r->shape.micro && r->reading_count < PASSES_MAX)
+        r->reading[r->reading_count++] = watch_end(&watch) / examples;
+    return ST_OK;
+}
+
+/* --- turns ------------------------------------------------------------------------------------ */
+
+static uint32_t lane_of(const struct run *r, uint32_t index)
+{
+    return (uint32_t)((uint64_t)index * r->shape.lanes / r->micros);
+}
+
+/* Room for a sample of every layer, 0 at first. */
+static void sample_begin(const struct run *r, double *samples, uint32_t index)
+{
+    CHECK(index < PASSES_MAX);
+    size_t count = (size_t)r->o->kind_count * r->graph->layer_count;
+    for (size_t i = 0; i < count; i++) samples[i * PASSES_MAX + index] = 0;
+}
+
+/* Adds what an op of a layer has taken: for each kind of device as often as it takes longer. */
+static void sample_add(const struct run *r, double *samples, uint32_t index, uint32_t layer, uint32_t op,
+                       double seconds)
+{
+    for (uint32_t k = 0; k < r->o->kind_count; k++) {
+        const struct resource_slow *slow = r->o->kinds[k];
+        samples[((size_t)k * r->graph->layer_count + layer) * PASSES_MAX + index] +=
+            seconds * (slow ? (double)slow->op[op] : 1);
+    }
+}
+
+/* Forward and backward. */
+static status pass_run(struct run *r, uint32_t config, struct slot *slot)
+{
+    const struct graph *g = r->graph;
+    uint32_t lane = lane_of(r, slot->batch.micro_index), cores = r->o->configs[config].cores;
+    for (uint32_t t = 0; t < g->tensor_count; t++)
+        if (g->tensors[t].kind == TENSOR_PARAM_GRAD) slot->tensor[t].data = r->param_grad[lane] + g->tensors[t].offset;
+    struct op_context c = {.graph = g,
+                           .tensor = slot->tensor,
+                           .batch = &slot->batch,
+                           .ticket = &slot->ticket,
+                           .table_grad = r->table_grad + (size_t)lane * g->lookup_count,
+                           .seed = g->header->seed,
+                           .example_begin = slot->batch.micro_index * r->shape.micro,
+                           .training = true};
+    sample_begin(r, r->pass, r->pass_count);
+    for (uint32_t s = 0; s < r->segment_count; s++) {
+        const struct segment *of = &r->segments[s];
+        struct watch watch = watch_begin(cores);
+        TRY(device_submit(r->devices[config], &c, g->nodes + of->begin, of->count));
+        sample_add(r, r->pass, r->pass_count, of->layer, g->nodes[of->begin].op, watch_end(&watch));
+    }
+    r->pass_count++;
+    return ST_OK;
+}
+
+static status params_update(struct run *r, struct device *device, const struct layer_update *u, float scale)
+{
+    const struct graph *g = r->graph;
+    const struct graph_update *of = &g->updates[u->update];
+    for (uint32_t lane = 0; lane < r->shape.lanes; lane++) r->scratch[lane] = r->param_grad[lane] + u->offset;
+    struct param_update update = {.optimizer = &g->optimizers[of->optimizer],
+                                  .weight = r->model.param + u->offset,
+                                  .state = r->model.state + r->model.state_offset[u->update] +
+                                           (u->offset - of->param_offset),
+                                  .state_stride = of->param_count,
+                                  .grad = r->scratch,
+                                  .lanes = r->shape.lanes,
+                                  .count = u->count,
+                                  .scale = scale,
+                                  .t = r->step + 1};
+    return device->vt->update_params(device, &update);
+}
+
+static status rows_update(struct run *r, struct device *device, uint32_t table, float scale)
+{
+    const struct graph *g = r->graph;
+    uint32_t uses = graph_table_lookups(g, table, r->lookups);
+    for (uint32_t lane = 0; lane < r->shape.lanes; lane++)
+        for (uint32_t use = 0; use < uses; use++)
+            r->scratch[lane * uses + use] = r->table_grad[(size_t)lane * g->lookup_count + r->lookups[use]];
+    struct table_update update = {.table = &g->tables[table],
+                                  .optimizer = &g->optimizers[g->tables[table].optimizer],
+                                  .row_count = r->rows[table].row_count,
+                                  .span = r->rows[table].span,
+                                  .grad = r->scratch,
+                                  .lanes = r->shape.lanes,
+                                  .use_count = uses,
+                                  .scale = scale,
+                                  .t = r->step + 1};
+    return device->vt->update_rows(device, &update);
+}
+
+static status updates_run(struct run *r, uint32_t config)
+{
+    uint32_t cores = r->o->configs[config].cores;
+    float scale = 1.0f / (float)(r->micros * r->o->configs[config].examples);
+    sample_begin(r, r->param, r->step_count);
+    sample_begin(r, r->row, r->step_count);
+    for (uint32_t i = 0; i < r->update_count; i++) {
+        const struct layer_update *u = &r->updates[i];
+        bool is_table = u->update == GRAPH_NONE;
+        struct device *device = r->devices[config];
+        struct watch watch = watch_begin(cores);
+        TRY(is_table ? rows_update(r, device, u->table, scale) : params_update(r, device, u, scale));
+        double seconds = watch_end(&watch);
+        /* As the cpu device is slowed: parameters by fc's factor, rows by embedding's. */
+        sample_add(r, is_table ? r->row : r->param, r->step_count, u->layer, is_table ? OP_ID_embed_bag : OP_ID_fc,
+                   seconds);
+    }
+    r->step_count++;
+    r->step++;
+    return ST_OK;
+}
+
+/* One step of r->micros micro-batches, in bursts of as many as there are slots; CONFIG_NONE only reads. */
+#define CONFIG_NONE UINT32_MAX
+static status step_run(struct run *r, uint32_t config)
+{
+    uint32_t examples = config == CONFIG_NONE ? r->shape.micro : r->o->configs[config].examples;
+    step_begin(r);
+    for (uint32_t first = 0; first < r->micros; first += SLOT_COUNT) {
+        uint32_t count = r->micros - first < SLOT_COUNT ? r->micros - first : SLOT_COUNT;
+        for (uint32_t i = 0; i < count; i++) TRY(slot_fill(r, &r->slots[i], first + i, examples));
+        for (uint32_t i = 0; i < count && config != CONFIG_NONE; i++) TRY(pass_run(r, config, &r->slots[i]));
+        for (uint32_t i = 0; i < count; i++) store_release(r->model.store, &r->slots[i].ticket);
+    }
+    return config == CONFIG_NONE ? ST_OK : updates_run(r, config);
+}
+
+static void turn_begin(struct run *r) { r->pass_count = r->step_count = r->reading_count = 0; }
+
+static void reading_keep(struct run *r)
+{
+    if (r->reading_count == 0 || r->round_reading_count == ROUNDS_MAX + READING_TURNS) return;
+    r->round_reading[r->round_reading_count++] = fit_quantile(r->reading, r->reading_count, 0.5);
+}
+
+/* Medians of the turn's samples become the round's. */
+static void turn_keep(struct run *r, uint32_t config, uint32_t round)
+{
+    uint32_t layer_count = r->graph->layer_count;
+    double rows_scale = (double)batch_micro_count(r->shape) / r->micros, total = 0;
+    for (uint32_t k = 0; k < r->o->kind_count; k++) {
+        for (uint32_t l = 0; l < layer_count; l++) {
+            size_t at = (((size_t)k * r->o->config_count + config) * layer_count + l) * ROUNDS_MAX + round;
+            size_t samples = ((size_t)k * layer_count + l) * PASSES_MAX;
+            r->round_pass[at] = fit_quantile(r->pass + samples, r->pass_count, 0.5);
+            r->round_update[at] = fit_quantile(r->param + samples, r->step_count, 0.5) +
+                                  fit_quantile(r->row + samples, r->step_count, 0.5) * rows_scale;
+            if (k == 0) total += r->round_pass[at];
+        }
+    }
+    r->round_total[config * ROUNDS_MAX + round] = total;
+    reading_keep(r);
+}
+
+static status turn_run(struct run *r, uint32_t config, uint32_t round)
+{
+    bool is_gang = r->o->configs[config].cores > 1;
+    double waited = is_gang ? waited_seconds() : 0;
+    uint64_t begin_ns = clock_ns();
+    turn_begin(r);
+    for (uint32_t s = 0; s < r->steps[config]; s++) TRY(step_run(r, config));
+    double took = seconds_since(begin_ns);
+    r->is_disturbed[config * ROUNDS_MAX + round] = is_gang && waited_seconds() - waited > took * WAITED_SHARE;
+    turn_keep(r, config, round);
+    return ST_OK;
+}
+
+/* Touches all memory, and finds how many micro-batches and steps a turn has time for. */
+static status turns_size(struct run *r)
+{
+    uint32_t config_count = r->o->config_count;
+    double left = r->o->seconds - seconds_since(r->begin_ns), turn_seconds;
+    double *micro_seconds = r->round_total; /* [config_count]: of a micro-batch */
+    r->micros = 1;
+    turn_seconds = left / (config_count * ROUNDS_WANTED);
+    for (uint32_t c = 0; c < config_count; c++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            uint64_t begin_ns = clock_ns();
+            turn_begin(r);
+            TRY(step_run(r, c));
+            micro_seconds[c] = seconds_since(begin_ns);
+        }
+    }
+    double fitting = turn_seconds / micro_seconds[0];
+    r->micros = fitting > r->micros_max ? r->micros_max : fitting > 1 ? (uint32_t)fitting : 1;
+    for (uint32_t c = 0; c < config_count; c++) {
+        double steps = turn_seconds / (r->micros * micro_seconds[c]), most = PASSES_MAX / r->micros;
+        r->steps[c] = steps > most ? (uint32_t)most : steps > 1 ? (uint32_t)steps : 1;
+    }
+    return ST_OK;
+}
+
+static status rounds_run(struct run *r)
+{
+    uint32_t config_count = r->o->config_count, round = 0;
+    TRY(turns_size(r));
+    for (double longest = 0; round < ROUNDS_MAX; round++) {
+        uint64_t begin_ns = clock_ns();
+        if (round > 0 && seconds_since(r->begin_ns) + longest > r->o->seconds) break;
+        for (uint32_t i = 0; i < config_count; i++) TRY(turn_run(r, round % 2 ? config_count - 1 - i : i, round));
+        if (seconds_since(begin_ns) > longest) longest = seconds_since(begin_ns);
+    }
+    r->result->rounds = round;
+    return ST_OK;
+}
+
+/* Only reading. */
+static status reading_run(struct run *r)
+{
+    r->micros = r->micros_max < SLOT_COUNT ? r->micros_max : SLOT_COUNT;
+    for (uint32_t turn = 0; turn < READING_TURNS; turn++) {
+        turn_begin(r);
+        TRY(step_run(r, CONFIG_NONE));
+        reading_keep(r);
+        if (seconds_since(r->begin_ns) > r->o->seconds) break;
+    }
+    return ST_OK;
+}
+
+static status all_run(struct run *r)
+{
+    const struct cores *cores = r->o->cores;
+    if (cores->is_whole) cores_pin(cores->processor, 1);
+    TRY(profile_move(r->o->move_bytes, r->result->move_seconds, r->o->move_count, cores->count,
+                     cores->is_whole && cores->count > 1 ? cores->processor[1] : -1, r->o->seconds * MOVE_SHARE));
+    return r->o->config_count > 0 ? rounds_run(r) : reading_run(r);
+}
+
+static void *run_main(void *argument)
+{
+    struct run *r = argument;
+    r->status = all_run(r);
+    if (r->status != ST_OK) snprintf(r->message, sizeof r->message, "%s", status_message());
+    return NULL;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static uint64_t step_rows_max(const struct run *r, uint32_t table)
+{
+    return (uint64_t)r->micros_max * r->shape.micro * r->graph->tables[table].key_count_max;
+}
+
+static void slot_layout(struct layout *l, const struct run *r, struct slot *slot, const uint32_t *spans)
+{
+    const struct graph *g = r->graph;
+    struct example_shape example = graph_example(g);
+    l->bytes += micro_batch_bytes(r->shape, example) + ticket_bytes(r->shape, example, g->table_count, spans, false);
+    if (l->arena) {
+        micro_batch_place(&slot->batch, l->arena, r->shape, example);
+        ticket_place(&slot->ticket, l->arena, r->shape, example, g->table_count, spans, false);
+    }
+    struct view *views;
+    LAYOUT_TAKE(l, views, g->tensor_count);
+    uint8_t *activations = layout_take(l, g->header->slot_bytes, 1);
+    if (!l->arena) return;
+    slot->tensor = views;
+    for (uint32_t t = 0; t < g->tensor_count; t++) {
+        const struct graph_tensor *tensor = &g->tensors[t];
+        views[t] = (struct view){.rows = tensor->rows, .cols = tensor->cols, .stride = tensor->stride};
+        switch ((enum tensor_kind)tensor->kind) {
+        case TENSOR_DENSE: views[t].data = slot->batch.dense; break;
+        case TENSOR_LABEL: views[t].data = slot->batch.label; break;
+        case TENSOR_ACTIVATION: views[t].data = (float *)(activations + tensor->offset); break;
+        case TENSOR_PARAM: views[t].data = r->model.param + tensor->offset; break;
+        default: break;
+        }
+    }
+}
+
+static void gradients_layout(struct layout *l, struct run *r)
+{
+    const struct graph *g = r->graph;
+    LAYOUT_TAKE(l, r->param_grad, r->shape.lanes);
+    LAYOUT_TAKE(l, r->table_grad, (size_t)r->shape.lanes * g->lookup_count);
+    LAYOUT_TAKE(l, r->scratch, (size_t)r->shape.lanes * (g->lookup_count + 1));
+    for (uint32_t lane = 0; lane < r->shape.lanes; lane++) {
+        float *grad;
+        LAYOUT_TAKE(l, grad, g->header->param_floats);
+        if (l->arena) r->param_grad[lane] = grad;
+    }
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        uint32_t uses = graph_table_lookups(g, t, r->lookups);
+        size_t floats = (size_t)step_rows_max(r, t) * g->tables[t].dim;
+        for (uint32_t lane = 0; lane < r->shape.lanes; lane++) {
+            for (uint32_t use = 0; use < uses; use++) {
+                float *grad;
+                LAYOUT_TAKE(l, grad, floats);
+                if (l->arena) r->table_grad[(size_t)lane * g->lookup_count + r->lookups[use]] = grad;
+            }
+        }
+    }
+}
+
+static void run_layout(struct layout *l, struct run *r)
+{
+    const struct graph *g = r->graph;
+    uint32_t spans[GRAPH_TABLES_MAX], config_count = r->o->config_count;
+    size_t kind_layers = (size_t)r->o->kind_count * g->layer_count, cells = kind_layers * config_count;
+    for (uint32_t t = 0; t < g->table_count; t++) spans[t] = g->tables[t].span_floats;
+    LAYOUT_TAKE(l, r->slots, SLOT_COUNT);
+    for (uint32_t s = 0; s < SLOT_COUNT; s++) slot_layout(l, r, l->arena ? &r->slots[s] : NULL, spans);
+    LAYOUT_TAKE(l, r->columns, g->header->dense_count + 2 * (size_t)g->field_count);
+    LAYOUT_TAKE(l, r->rows, g->table_count);
+    LAYOUT_TAKE(l, r->numbers, g->table_count);
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        uint64_t cell_count = 16;
+        while (cell_count < 2 * step_rows_max(r, t)) cell_count *= 2;
+        struct row_cell *row_cells;
+        float **span;
+        LAYOUT_TAKE(l, row_cells, cell_count);
+        LAYOUT_TAKE(l, span, step_rows_max(r, t));
+        if (!l->arena) continue;
+        r->numbers[t] = (struct row_numbers){.cells = row_cells, .cell_mask = (uint32_t)cell_count - 1};
+        r->rows[t].span = span;
+    }
+    gradients_layout(l, r);
+    LAYOUT_TAKE(l, r->segments, g->node_count);
+    LAYOUT_TAKE(l, r->updates, (size_t)g->layer_count * g->update_count + g->table_count);
+    LAYOUT_TAKE(l, r->devices, config_count);
+    LAYOUT_TAKE(l, r->steps, config_count);
+    LAYOUT_TAKE(l, r->pass, kind_layers * PASSES_MAX);
+    LAYOUT_TAKE(l, r->param, kind_layers * PASSES_MAX);
+    LAYOUT_TAKE(l, r->row, kind_layers * PASSES_MAX);
+    LAYOUT_TAKE(l, r->is_disturbed, (size_t)config_count * ROUNDS_MAX);
+    LAYOUT_TAKE(l, r->round_pass, cells * ROUNDS_MAX);
+    LAYOUT_TAKE(l, r->round_update, cells * ROUNDS_MAX);
+    LAYOUT_TAKE(l, r->round_total, (size_t)config_count * ROUNDS_MAX);
+    LAYOUT_TAKE(l, r->round_reading, ROUNDS_MAX + READING_TURNS);
+}
+
+static void segments_list(struct run *r)
+{
+    const struct graph *g = r->graph;
+    bool is_slowed = false; /* by op: then every node is timed by itself */
+    for (uint32_t k = 0; k < r->o->kind_count; k++) is_slowed |= r->o->kinds[k] != NULL;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        struct segment *last = r->segment_count ? &r->segments[r->segment_count - 1] : NULL;
+        bool is_next = last && last->layer == g->nodes[n].layer && n != g->forward_count && !is_slowed;
+        if (is_next)
+            last->count++;
+        else
+            r->segments[r->segment_count++] = (struct segment){n, 1, g->nodes[n].layer};
+    }
+}
+
+/* Whose update is whose, as a stage of that one layer would have it. */
+static void updates_list(struct run *r)
+{
+    const struct graph *g = r->graph;
+    for (uint32_t s = 0; s < r->segment_count; s++) {
+        uint32_t begin = r->segments[s].begin, end = begin + r->segments[s].count;
+        if (begin >= g->forward_count) break;
+        for (uint32_t u = 0; u < g->update_count; u++) {
+            struct layer_update update = {.layer = r->segments[s].layer, .update = u};
+            if (g->updates[u].table != GRAPH_NONE) continue;
+            graph_params_of_nodes(g, begin, end, u, &update.offset, &update.count);
+            if (update.count > 0) r->updates[r->update_count++] = update;
+        }
+        for (uint32_t t = 0; t < g->table_count; t++) {
+            uint32_t node = graph_table_first_node(g, t);
+            if (begin <= node && node < end)
+                r->updates[r->update_count++] =
+                    (struct layer_update){.layer = r->segments[s].layer, .update = GRAPH_NONE, .table = t};
+        }
+    }
+}
+
+static status devices_open(struct run *r)
+{
+    const struct cores *cores = r->o->cores;
+    for (uint32_t c = 0; c < r->o->config_count; c++) {
+        const struct profile_config *config = &r->o->configs[c];
+        CHECK(config->cores >= 1 && config->cores <= cores->count && config->examples >= 1 &&
+              config->examples <= r->shape.micro);
+        for (uint32_t before = 0; before < c && r->devices[c] == NULL; before++)
+            if (r->o->configs[before].cores == config->cores) r->devices[c] = r->devices[before];
+        if (r->devices[c]) continue;
+        TRY(cpu_device_open(&r->devices[c], r->graph, config->cores, cores->is_whole ? cores->processor : NULL,
+                            r->o->isa));
+    }
+    return ST_OK;
+}
+
+static void devices_close(struct run *r)
+{
+    for (uint32_t c = 0; r->devices && c < r->o->config_count; c++) {
+        struct device *device = r->devices[c];
+        if (device == NULL) continue;
+        for (uint32_t i = c; i < r->o->config_count; i++)
+            if (r->devices[i] == device) r->devices[i] = NULL;
+        device->vt->close(device);
+    }
+}
+
+static status result_open(struct run *r)
+{
+    struct profile_run_result *result = r->result;
+    size_t cells = (size_t)r->o->kind_count * r->o->config_count * r->graph->layer_count;
+    result->layers = calloc(cells + 1, sizeof *result->layers);
+    result->move_seconds = calloc(r->o->move_count + 1, sizeof *result->move_seconds);
+    result->is_disturbed = calloc(r->o->config_count + 1, sizeof *result->is_disturbed);
+    if (result->layers == NULL || result->move_seconds == NULL || result->is_disturbed == NULL)
+        FAIL(MEMORY, "no memory for a profile");
+    return ST_OK;
+}
+
+static status run_open(struct run *r)
+{
+    const struct graph *g = r->graph;
+    uint64_t micro_keys = (uint64_t)r->shape.micro * g->header->key_count_max + 1, most = STEP_KEYS_MAX / micro_keys;
+    if (most > PASSES_MAX) most = PASSES_MAX;
+    if (most > batch_micro_count(r->shape)) most = batch_micro_count(r->shape);
+    r->micros_max = most > 1 ? (uint32_t)most : 1;
+    TRY(result_open(r));
+    TRY(model_open(&r->model, g, r->o->settings->store_ram));
+    model_init(&r->model);
+    r->lookups = calloc(g->lookup_count + 1, sizeof *r->lookups);
+    if (r->lookups == NULL) FAIL(MEMORY, "no memory for a profile");
+    struct layout sum = {0}, taken = {.arena = &r->arena};
+    run_layout(&sum, r);
+    if (sum.bytes == SIZE_MAX) FAIL(MEMORY, "a profile needs more bytes than any machine has; lower train.lanes");
+    TRY(arena_open(&r->arena, "profile", sum.bytes));
+    run_layout(&taken, r);
+    segments_list(r);
+    updates_list(r);
+    TRY(data_open(r));
+    return devices_open(r);
+}
+
+static void run_close(struct run *r)
+{
+    devices_close(r);
+    if (r->reader) reader_close(r->reader);
+    if (r->generated_fd >= 0) close(r->generated_fd);
+    free(r->lookups);
+    arena_close(&r->arena);
+    model_close(&r->model);
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
+
+/* Moves what the undisturbed rounds have to the front; returns how many they are. All count where none is. */
+static uint32_t undisturbed_keep(const struct run *r, uint32_t config, double *rounds)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->result->rounds; i++)
+        if (!r->is_disturbed[config * ROUNDS_MAX + i]) rounds[count++] = rounds[i];
+    return count ? count : r->result->rounds;
+}
+
+/* Lower quartiles of the rounds. */
+static void result_make(struct run *r)
+{
+    struct profile_run_result *result = r->result;
+    uint32_t layer_count = r->graph->layer_count, config_count = r->o->config_count;
+    for (uint32_t c = 0; c < config_count; c++) {
+        result->is_disturbed[c] = true;
+        for (uint32_t i = 0; i < result->rounds; i++) result->is_disturbed[c] &= r->is_disturbed[c * ROUNDS_MAX + i];
+    }
+    for (size_t i = 0; i < (size_t)r->o->kind_count * config_count * layer_count; i++) {
+        uint32_t config = (uint32_t)(i / layer_count % config_count);
+        double *pass = r->round_pass + i * ROUNDS_MAX, *update = r->round_update + i * ROUNDS_MAX;
+        result->layers[i].pass = fit_quantile(pass, undisturbed_keep(r, config, pass), 0.25);
+        result->layers[i].update = fit_quantile(update, undisturbed_keep(r, config, update), 0.25);
+    }
+    result->reading_seconds = fit_quantile(r->round_reading, r->round_reading_count, 0.25);
+    double *spreads = r->round_pass; /* [config_count]: its own values are used up */
+    for (uint32_t c = 0; c < config_count; c++) {
+        double *total = r->round_total + c * ROUNDS_MAX;
+        uint32_t rounds = undisturbed_keep(r, c, total);
+        double median = fit_quantile(total, rounds, 0.5);
+        spreads[c] = (fit_quantile(total, rounds, 0.75) - fit_quantile(total, rounds, 0.25)) / median;
+    }
+    if (config_count > 0) result->spread = fit_quantile(spreads, config_count, 0.5);
+    result->seconds = seconds_since(r->begin_ns);
+}
+
+static status run_thread(struct run *r)
+{
+    pthread_t thread;
+    int error = thread_start(&thread, run_main, r);
+    if (error) FAIL(SYSTEM, "cannot start a thread to measure: %s", strerror(error));
+    pthread_join(thread, NULL);
+    if (r->status != ST_OK) return status_adopt(r->status, r->message);
+    result_make(r);
+    return ST_OK;
+}
+
+status profile_run(const struct profile_run_options *options, struct profile_run_result *result)
+{
+    *result = (struct profile_run_result){0};
+    struct run *r = calloc(1, sizeof *r);
+    if (r == NULL) FAIL(MEMORY, "no memory for a profile");
+    *r = (struct run){.o = options,
+                      .graph = options->graph,
+                      .result = result,
+                      .shape = graph_batch(options->graph),
+                      .begin_ns = clock_ns(),
+                      .generated_fd = -1};
+    status st = run_open(r);
+    if (st == ST_OK) st = run_thread(r);
+    run_close(r);
+    free(r);
+    if (st != ST_OK) profile_run_free(result);
+    return st;
+}
+
+void profile_run_free(struct profile_run_result *result)
+{
+    free(result->layers);
+    free(result->move_seconds);
+    free(result->is_disturbed);
+    *result = (struct profile_run_result){0};
+}
