@@ -10,7 +10,7 @@
 #include "sched/estimate.h"
 #include "sched/method.h"
 
-#define FASTEST_SECONDS 3.0
+#define FASTEST_SECONDS 3.0 /* for finding the greatest throughput */
 
 status planner_goal_set(struct instance *instance, double throughput, double seconds)
 {
@@ -38,7 +38,8 @@ static status source_check(const struct planner_source *s)
         FAIL(USAGE, "expected one of GRAPH, --instance FILE and --layers FILE, found %s", count ? "several" : "none");
     if (s->instance_path && s->cluster_path) FAIL(USAGE, "--instance names its own types: give it without --cluster");
     if (s->instance_path == NULL && s->cluster_path == NULL)
-        FAIL(USAGE, "%s needs --cluster FILE, the types of resources and their limits", s->layers_path ? "--layers" : "a graph");
+        FAIL(USAGE, "%s needs --cluster FILE, the types of resources and their limits",
+             s->layers_path ? "--layers" : "a graph");
     return ST_OK;
 }
 

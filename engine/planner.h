@@ -7,14 +7,14 @@
 #include "sched/instance.h"
 
 struct planner_source {
-    const char *instance_path;            /* alone, or …                                                    */
-    const char *layers_path;              /* … with cluster_path, or …                                      */
-    double batch;                         /* B_o of a layer table                                           */
-    const char *graph_path;               /* … with cluster_path                                            */
-    const char *const *set;               /* "section.key=value" of the graph, [set_count]                  */
+    const char *instance_path; /* alone, or …                                                    */
+    const char *layers_path;   /* … with cluster_path, or …                                      */
+    double batch;              /* B_o of a layer table                                           */
+    const char *graph_path;    /* … with cluster_path                                            */
+    const char *const *set;    /* "section.key=value" of the graph, [set_count]                  */
     uint32_t set_count;
     const char *cluster_path;
-    const char *data, *isa;               /* of profiling: NULL: as the graph says; the best here           */
+    const char *data, *isa; /* of profiling: NULL: as the graph says; the best here           */
     bool no_cache;
 };
 

@@ -30,8 +30,9 @@
 #define WAITED_SHARE 0.05
 /* Share of the time for measuring transfers. */
 #define MOVE_SHARE 0.06
-/* Rows of generated data, about what a second of measuring reads. */
-#define GENERATED_ROWS 32768u
+/* Rows of generated data: about what measuring reads in its time, within bounds. */
+#define GENERATED_ROWS_MIN 2048u
+#define GENERATED_ROWS_MAX 32768u
 /* Turns that measure reading where nothing else is asked for. */
 #define READING_TURNS 16u
 
@@ -154,14 +155,14 @@ static double waited_seconds(void)
 
 /* --- data ------------------------------------------------------------------------------------- */
 
-static status rows_write(int fd)
+static status rows_write(int fd, uint32_t count)
 {
     struct gen_criteo *gen;
     struct gen_criteo_truth truth;
     char lines[64 * GEN_CRITEO_LINE_BYTES_MAX];
     TRY(gen_criteo_open(&gen, &(struct gen_criteo_options){.seed = 1, .vocab = 100000, .zipf = 1.05}));
     status st = ST_OK;
-    for (uint32_t row = 0; row < GENERATED_ROWS && st == ST_OK;) {
+    for (uint32_t row = 0; row < count && st == ST_OK;) {
         size_t bytes = 0, done = 0;
         for (uint32_t i = 0; i < 64; i++) bytes += gen_criteo_row(gen, row++, lines + bytes, &truth);
         while (done < bytes && st == ST_OK) {
@@ -182,7 +183,9 @@ static status data_generate(struct run *r)
     r->generated_fd = memfd_create("heterps-profile", MFD_CLOEXEC);
     if (r->generated_fd < 0) FAIL(SYSTEM, "no memory for generated data: %s; give --data FILE", strerror(errno));
     snprintf(r->generated_path, sizeof r->generated_path, "/proc/self/fd/%d", r->generated_fd);
-    return rows_write(r->generated_fd);
+    double rows = r->o->seconds * GENERATED_ROWS_MAX;
+    if (rows < GENERATED_ROWS_MIN) rows = GENERATED_ROWS_MIN;
+    return rows_write(r->generated_fd, rows < GENERATED_ROWS_MAX ? (uint32_t)rows : GENERATED_ROWS_MAX);
 }
 
 static status data_open(struct run *r)

@@ -19,10 +19,10 @@
 struct replanner {
     const struct graph *graph;
     struct replan_options options;
-    struct instance instance; /* as corrected so far                            */
-    struct solution solution; /* of the present plan; its stages' et as corrected */
-    struct policy *policy;    /* of the last search by a learned method         */
-    uint32_t looks;           /* in a row that found a difference               */
+    struct instance instance;     /* as corrected so far                            */
+    struct solution solution;     /* of the present plan; its stages' et as corrected */
+    struct policy *policy;        /* of the last search by a learned method         */
+    uint32_t looks;               /* in a row that found a difference               */
     uint64_t busy_ns[STAGES_MAX]; /* of the pipeline's stages at the last look  */
 };
 
@@ -175,7 +175,8 @@ static status solution_correct(struct replanner *r)
     return ST_OK;
 }
 
-bool replanner_look(struct replanner *r, const struct pipeline_figures *f, uint64_t examples, char *why, size_t why_bytes)
+bool replanner_look(struct replanner *r, const struct pipeline_figures *f, uint64_t examples, char *why,
+                    size_t why_bytes)
 {
     const struct solution *s = &r->solution;
     double ratio[STAGES_MAX], worst = 1;
@@ -196,8 +197,8 @@ bool replanner_look(struct replanner *r, const struct pipeline_figures *f, uint6
     }
     if (++r->looks < LOOKS_NEEDED) return false;
     r->looks = 0;
-    snprintf(why, why_bytes, "stage %s takes %.3g us an example, %.3g times what was planned", f->stage[worst_stage].name,
-             1e6 * ratio[worst_stage] * s->stages[worst_stage].et, ratio[worst_stage]);
+    snprintf(why, why_bytes, "stage %s takes %.3g us an example, %.3g times what was planned",
+             f->stage[worst_stage].name, 1e6 * ratio[worst_stage] * s->stages[worst_stage].et, ratio[worst_stage]);
     instance_correct(r, ratio);
     return true;
 }

@@ -24,7 +24,7 @@ struct replan_options {
     double throughput;               /* goal: examples/s, 0: none, infinite: max */
     const char *method;              /* as of solve() */
     uint64_t seed;
-    double seconds;                  /* of the first plan; of later ones a quarter, at most 0.5 */
+    double seconds; /* of the first plan; of later ones a quarter, at most 0.5 */
 };
 /* Solves the instance: the first plan is in *plan (plan_free is the caller's). INFEASIBLE with the reason and the nearest
  * throughput. */

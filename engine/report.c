@@ -160,16 +160,19 @@ void report_saved(struct report *r, const char *path, const struct progress *p, 
 void report_replan(struct report *r, uint64_t step, const char *why, bool is_changed)
 {
     const struct session *s = r->session;
-    char plan[512];
+    char plan[512], rate[27];
+    double expected = replanner_expected(s->replanner, batch_micro_count(graph_batch(&s->graph)), s->threads);
     plan_text(&s->plan, &s->graph, plan, sizeof plan);
     if (is_changed)
-        log_info("replan   step %" PRIu64 ": %s; now %s", step, why, plan);
+        log_info("replan   step %" PRIu64 ": %s; now %s: %s samples/s expected", step, why, plan,
+                 session_count_text(rate, (uint64_t)expected));
     else
-        log_info("replan   step %" PRIu64 ": %s; the plan is still the best", step, why);
+        log_detail("replan   step %" PRIu64 ": %s; the plan is still the best", step, why);
     log_event_begin("replan");
     log_event_u64("step", step);
     log_event_text("why", why);
     log_event_text("plan", plan);
+    log_event_f64("samples_per_s", expected);
     log_event_u64("changed", is_changed);
     log_event_end();
 }

@@ -13,10 +13,10 @@ struct session_options {
     const char *graph_path;
     const char *const *set; /* "section.key=value", [set_count] */
     uint32_t set_count;
-    uint32_t threads; /* 0: all processors that this process may use */
-    const char *isa;  /* instruction set by name, or NULL: the best here */
-    const char *plan; /* path, or NULL: one stage on all threads         */
-    bool share;       /* stages of the plan may share cores              */
+    uint32_t threads;                      /* 0: all processors that this process may use */
+    const char *isa;                       /* instruction set by name, or NULL: the best here */
+    const char *plan;                      /* path, or NULL: one stage on all threads         */
+    bool share;                            /* stages of the plan may share cores              */
     const struct session_cluster *cluster; /* NULL, or: the plan is made for it */
     bool training;
 };

@@ -271,11 +271,8 @@ static status loop(struct trainer *t)
                  eval_step = next_multiple(step, settings->eval_every),
                  until = save_step < eval_step ? save_step : eval_step;
         if (t->session->replanner && t->look_step + t->look_every < until) until = t->look_step + t->look_every;
-        struct train_job job = {.feed = t->feed,
-                                .step_until = until,
-                                .step_done = step_done,
-                                .tick = tick,
-                                .context = t};
+        struct train_job job = {
+            .feed = t->feed, .step_until = until, .step_done = step_done, .tick = tick, .context = t};
         status st = pipeline_train(t->session->pipeline, &job, &is_end);
         if (st != ST_OK) return fail_unsaved(t, st);
         if (is_end) st = feed_result(t->feed);

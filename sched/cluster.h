@@ -8,14 +8,15 @@
  *     device = cuda
  *     price_per_hour = 2.42
  *     limit = 8
- *     profile = v100.json          ; a stored instance with a type of this name, where the device is not here to be measured
+ *     profile = v100.json          ; a stored instance with a type of this name, where the device is not here to be
+ *                                  ; measured
  *     [goal]
  *     throughput = 100000          ; examples/s, least; max: as much as can be
  *     examples = 45840617
  *     epochs = 1
  *
- * A type that is neither here nor stored has its times from declared rates: flops, memory_bandwidth, link_bandwidth, … (keys in
- * cluster.def; how times follow from them: sched/estimate.h). */
+ * A type that is neither here nor stored has its times from declared rates: flops, memory_bandwidth, link_bandwidth,
+ * … (keys in cluster.def; how times follow from them: sched/estimate.h). */
 #ifndef HETERPS_SCHED_CLUSTER_H
 #define HETERPS_SCHED_CLUSTER_H
 
@@ -52,8 +53,8 @@ struct cluster {
 extern const char *const cluster_kinds[];
 const struct cfg_key *cluster_keys(const char *kind, size_t *key_count);
 
-/* Reads a text, whatever its bytes: INVALID names file, line, section, key, expected and found. 1 to RESOURCE_TYPES_MAX types. On failure
- * *cluster is empty. */
+/* Reads a text, whatever its bytes: INVALID names file, line, section, key, expected and found. 1 to
+ * RESOURCE_TYPES_MAX types. On failure *cluster is empty. */
 MUST_USE status cluster_parse(struct cluster *cluster, const char *path, const char *text, size_t bytes);
 MUST_USE status cluster_read(struct cluster *cluster, const char *path);
 void cluster_free(struct cluster *cluster);

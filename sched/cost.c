@@ -39,6 +39,7 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
         for (size_t c = 0; c < (size_t)L * T; c++) tau += cost_et(&model->times[c], 1);
     }
     model->penalty = model->usd_per_rate * tau * all_units * (1 + 1e-9);
+    if (!(model->penalty > 0)) model->penalty = 1; /* nothing has a price */
     return ST_OK;
 }
 

@@ -58,10 +58,11 @@ struct cost_time cost_segment(const struct cost_model *model, uint32_t first, ui
 
 /* What a provision comes to. */
 struct cost_result {
-    bool is_feasible;  /* limits and throughput are kept                                       */
-    double cost;       /* USD; not feasible: the cost at the nearest throughput                */
-    double throughput; /* examples/s; not feasible: the greatest that the limits allow; 0: the stages do not even have a unit each */
-    double score;      /* what to minimise: cost, or model->penalty times how far it is from feasible */
+    bool is_feasible; /* limits and throughput are kept                                       */
+    double cost;      /* USD; not feasible: the cost at the nearest throughput                */
+    double
+        throughput; /* examples/s; not feasible: the greatest that the limits allow; 0: the stages do not even have a unit each */
+    double score; /* what to minimise: cost, or model->penalty times how far it is from feasible */
     /* not feasible: what binds */
     uint32_t limiting_stage; /* the slowest                                                   */
     bool is_limit_reached;   /* its type has no further unit; else more units would not help  */

@@ -1,5 +1,5 @@
-/* Instances without measuring: layers' flops and bytes, and types' declared rates. Layers come from a compiled graph, or from a layer table
- * (INI), for models that exist only on paper:
+/* Instances without measuring: layers' flops and bytes, and types' declared rates. Layers come from a compiled graph,
+ * or from a layer table (INI), for models that exist only on paper:
  *
  *     [model]
  *     name = matchnet
@@ -17,8 +17,8 @@
  *     oct = overhead + max(3 flops B / rate, moved B / memory_bandwidth) + synchronisation
  *     odt = cut_bytes B / link_bandwidth
  *
- * where backward costs twice forward, `moved` counts input, output and touched bytes of both passes, and synchronisation moves the dense weights
- * and their gradients once a batch over the link. */
+ * where backward costs twice forward, `moved` counts input, output and touched bytes of both passes, and
+ * synchronisation moves the dense weights and their gradients once a batch over the link. */
 #ifndef HETERPS_SCHED_ESTIMATE_H
 #define HETERPS_SCHED_ESTIMATE_H
 
@@ -37,21 +37,21 @@ struct layer_table {
     struct ini ini; /* owns the texts, where read from one */
     void *memory;
 };
-/* The kinds of its sections: "model", "layer", NULL; and their keys (sched/cluster.def). NULL if the kind is neither. */
+/* The kinds of its sections: "model", "layer", NULL; and their keys (sched/cluster.def), NULL if it is neither. */
 extern const char *const layer_table_kinds[];
 const struct cfg_key *layer_table_keys(const char *kind, size_t *key_count);
 
 /* Reads a layer table, whatever its bytes, as cluster_parse. */
 MUST_USE status layer_table_parse(struct layer_table *table, const char *path, const char *text, size_t bytes);
 MUST_USE status layer_table_read(struct layer_table *table, const char *path);
-/* Of a compiled graph, from which names borrow. A layer's kind is the section of its op with the most flops, or of its first op; its
- * touched bytes are those of as many rows as its fields may have keys. How many rows a table will have is not known, so weight_bytes are those of
- * dense parameters. */
+/* Of a compiled graph, from which names borrow. A layer's kind is the section of its op with the most flops, or of
+ * its first op; its touched bytes are those of as many rows as its fields may have keys. How many rows a table will
+ * have is not known, so weight_bytes are those of dense parameters. */
 MUST_USE status layer_table_of_graph(struct layer_table *table, const struct graph *graph);
 void layer_table_free(struct layer_table *table);
 
-/* An instance of these layers on a cluster by declared rates; batch: B_o. A goal of "max" leaves throughput_limit 0, for the caller to
- * set. INVALID, with file and line, where a type has no rates or the goal no examples. */
+/* An instance of these layers on a cluster by declared rates; batch: B_o. A goal of "max" leaves throughput_limit 0,
+ * for the caller to set. INVALID, with file and line, where a type has no rates or the goal no examples. */
 MUST_USE status estimate(struct instance *instance, const struct layer_table *table, const struct cluster *cluster,
                          double batch);
 /* The times of one layer. */

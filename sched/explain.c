@@ -130,13 +130,13 @@ static void stage_write(FILE *out, const struct cost_model *m, const struct solu
     snprintf(number, sizeof number, "%u", at + 1);
     cell(out, number, -3);
     fputs("  ", out);
-    cell(out, explain_stage_name(i, stage, 14, name, sizeof name), 32);
+    cell(out, explain_stage_name(i, stage, 14, name, sizeof name), 31);
     snprintf(units, sizeof units, "%s %s", words_count(WORDS, k),
              words_name(type, sizeof type, i->types[stage->type].resource.name, 14));
     cell(out, units, 21);
     cell(out, words_number(WORDS, m->price[stage->type] * k, 3), -7);
     cell(out, words_seconds(WORDS, compute), -10);
-    cell(out, words_seconds(WORDS, move), -10);
+    cell(out, words_seconds(WORDS, move), -9);
     cell(out, words_share(WORDS, stage->et * s->result.throughput), -7);
     fprintf(out, "  %s%s\n", compute >= move ? "computation" : "communication",
             at == slowest  ? ", slowest"
@@ -195,7 +195,7 @@ static void stages_write(FILE *out, const struct cost_model *m, const struct sol
         "Consecutive layers on one type. A stage computes and moves data at the same time; the longer of the two "
         "binds it, and the slowest stage sets the throughput of all. Seconds are an example's, on all units of the "
         "stage.");
-    fprintf(out, "  #  %-32s%-21s%7s%10s%10s%7s  %s\n", "layers", "units", "USD/h", "computes", "moves", "busy",
+    fprintf(out, "  #  %-31s%-21s%7s%10s%9s%7s  %s\n", "layers", "units", "USD/h", "computes", "moves", "busy",
             "bound by");
     for (uint32_t i = 0; i < s->stage_count; i++) stage_write(out, m, s, i, slowest);
     pace_write(out, m, s, slowest, stages);

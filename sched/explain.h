@@ -1,7 +1,9 @@
-/* A solution in words: why each layer went where it went, and what the runner-up would cost. For an engineer who does not know the paper.
+/* A solution in words: why each layer went where it went, and what the runner-up would cost. For an engineer who
+ * does not know the paper.
  *
- * The runner-up of a layer is the best plan in which this layer alone is on another type: the other layers keep their types, and all stages'
- * units are chosen anew. So a layer whose neighbours would have to move with it has a dear runner-up, and the words say so. */
+ * The runner-up of a layer is the best plan in which this layer alone is on another type: the other layers keep
+ * their types, and all stages' units are chosen anew. So a layer whose neighbours would have to move with it has a
+ * dear runner-up, and the words say so. */
 #ifndef HETERPS_SCHED_EXPLAIN_H
 #define HETERPS_SCHED_EXPLAIN_H
 
@@ -16,20 +18,24 @@ struct explain_change {
     struct cost_result result; /* with units chosen anew                             */
     double rate;               /* USD an hour of all its units                       */
 };
-/* The best change of a layer, by score. stages[L] becomes the changed plan's with their units; types[L] is scratch. Borrows all. */
+/* The best change of a layer, by score. stages[L] becomes the changed plan's with their units; types[L] is scratch.
+ * Borrows all. */
 struct explain_change explain_layer(const struct cost_model *model, const struct solution *chosen, uint32_t layer,
                                     type_index *types, struct cost_stage *stages);
-/* What is otherwise under the change, in a few words, into buffer, cut where it is too short: "2 further cuts, 1.2 KiB more to move an
- * example; 5 more gpu1, 2 fewer cpu-core; …", or why it is infeasible. `stages` as explain_layer left them. */
+/* What is otherwise under the change, in a few words, into buffer, cut where it is too short: "2 further cuts, 1.2
+ * KiB more to move an example; 5 more gpu1, 2 fewer cpu-core; …", or why it is infeasible. `stages` as
+ * explain_layer left them. */
 char *explain_change_text(const struct cost_model *model, const struct solution *chosen,
                           const struct explain_change *change, const struct cost_stage *stages, char *buffer,
                           size_t bytes);
 /* Of such a text, how many bytes in front only say that the change is infeasible. */
 size_t explain_prefix(const char *text);
-/* Whether the layer's type is the cheapest for computing it, and if not, what it would come to there. types[L], stages[L]: scratch. */
+/* Whether the layer's type is the cheapest for computing it, and if not, what it would come to there. types[L],
+ * stages[L]: scratch. */
 char *explain_layer_text(const struct cost_model *model, const struct solution *chosen, uint32_t layer,
                          type_index *types, struct cost_stage *stages, char *buffer, size_t bytes);
-/* Why a solution is infeasible: "at most 147,890 of 396,015 examples/s, because …", into buffer, cut where it is too short. */
+/* Why a solution is infeasible: "at most 147,890 of 396,015 examples/s, because …", into buffer, cut where it is
+ * too short. */
 char *explain_infeasible_text(const struct cost_model *model, const struct solution *solution, char *buffer,
                               size_t bytes);
 /* Where the times of the instance come from, a sentence a source, into buffer, cut where it is too short. */
@@ -38,20 +44,21 @@ char *explain_sources_text(const struct instance *instance, char *buffer, size_t
 char *explain_stage_name(const struct instance *instance, const struct cost_stage *stage, uint32_t width, char *buffer,
                          size_t bytes);
 
-/* What a plan costs with the fewest units for each of many throughputs, from `throughput_from` to the greatest that the limits allow, in
- * rising order: returns how many, at most `room`. stages[L] is scratch. */
+/* What a plan costs with the fewest units for each of many throughputs, from `throughput_from` to the greatest that
+ * the limits allow, in rising order: returns how many, at most `room`. stages[L] is scratch. */
 struct explain_point {
     double throughput, cost;
 };
 uint32_t explain_provisions(const struct cost_model *model, const struct solution *solution, double throughput_from,
                             struct cost_stage *stages, struct explain_point *points, uint32_t room);
 
-/* Writes totals, stages, layers and what the figures rest on: lines of at most 120 characters. MEMORY. Errors of `out` are the caller's to
- * ask for (ferror). */
+/* Writes totals, stages, layers and what the figures rest on: lines of at most 120 characters. MEMORY. Errors of
+ * `out` are the caller's to ask for (ferror). */
 MUST_USE status explain_write(FILE *out, const struct solution *chosen);
 
-/* Writes a table, a line a method: cost, gap to the proven cost, else to the best of these, throughput over what is asked, stages,
- * evaluations, seconds, what ended it; for infeasible ones, how far they are. All of one instance; the first is the chosen one. */
+/* Writes a table, a line a method: cost, gap to the proven cost, else to the best of these, throughput over what is
+ * asked, stages, evaluations, seconds, what ended it; for infeasible ones, how far they are. All of one instance;
+ * the first is the chosen one. */
 void compare_write(FILE *out, const struct solution *solutions, uint32_t count);
 /* What the gaps of a comparison are to: the proven cost, else the least; 0: none is feasible. */
 double compare_reference(const struct solution *solutions, uint32_t count, bool *is_proven);

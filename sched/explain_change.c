@@ -1,4 +1,5 @@
-/* What another choice would cost: layers on other types, other throughputs. L (T - 1) provisions for a plan's layers, once a run. */
+/* What another choice would cost: layers on other types, other throughputs. L (T - 1) provisions for a plan's
+ * layers, once a run. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -90,11 +91,11 @@ static void infeasible_add(struct text *t, const struct cost_model *m, const str
     type_name(i, stage->type, type);
     explain_stage_name(i, stage, NAME_WIDTH, name, sizeof name);
     if (!(result->throughput > 0)) {
-        text_add(t, INFEASIBLE "the stages on %s need a unit each, and it has %s", type,
+        text_add(t, "the stages on %s need a unit each, and it has %s", type,
                  words_count(WORDS, m->limit[stage->type]));
         return;
     }
-    text_add(t, INFEASIBLE "at most %s", words_number(WORDS, result->throughput, 4));
+    text_add(t, "at most %s", words_number(WORDS, result->throughput, 4));
     if (isfinite(i->throughput_limit)) text_add(t, " of %s", words_number(WORDS, i->throughput_limit, 4));
     text_add(t, " examples/s, because %s on %s ", name, type);
     if (result->is_limit_reached)
@@ -112,8 +113,6 @@ char *explain_infeasible_text(const struct cost_model *m, const struct solution 
         text_add(&t, "%s has proposed no plan", solution->method);
     else
         infeasible_add(&t, m, &solution->result, solution->stages);
-    size_t prefix = explain_prefix(buffer);
-    memmove(buffer, buffer + prefix, strlen(buffer + prefix) + 1);
     return buffer;
 }
 
@@ -195,6 +194,7 @@ char *explain_change_text(const struct cost_model *m, const struct solution *cho
         return buffer;
     }
     if (!change->result.is_feasible) {
+        text_add(&t, INFEASIBLE);
         infeasible_add(&t, m, &change->result, stages);
         return buffer;
     }
@@ -202,8 +202,11 @@ char *explain_change_text(const struct cost_model *m, const struct solution *cho
     struct cost_time there = cost_segment(m, change->layer, change->layer, change->type);
     double ratio = (there.compute + there.compute_shared) / (here.compute + here.compute_shared);
     cuts_add(&t, i, chosen, change, stages);
-    text_add(&t, "; a unit computes it %s times as %s", words_number(WORDS, ratio < 1 ? 1 / ratio : ratio, 2),
-             ratio < 1 ? "fast" : "long");
+    if (ratio > 0.95 && ratio < 1.05)
+        text_add(&t, "; a unit computes it as fast");
+    else
+        text_add(&t, "; a unit computes it %s times as %s", words_number(WORDS, ratio < 1 ? 1 / ratio : ratio, 2),
+                 ratio < 1 ? "fast" : "long");
     units_add(&t, i, chosen, stages, change->stage_count);
     double rate = 0;
     for (uint32_t s = 0; s < chosen->stage_count; s++) rate += m->price[chosen->stages[s].type] * chosen->stages[s].k;

@@ -1,19 +1,21 @@
-/* A scheduling problem: layers, types of resources, and what each layer costs on each type. Read from and written as JSON:
+/* A scheduling problem: layers, types of resources, and what each layer costs on each type. Read from and written as
+ * JSON:
  *
  *     {
  *       "format": "heterps-instance-1", "name": "ctrdnn",
  *       "L": 8, "T": 2, "B_o": 256, "M": 1000000, "epochs": 1, "throughput_limit": 9121.6,
  *       "types": [{"name": "cpu-core", "price_per_hour": 0.04, "limit": 480,
- *                  "device": "cpu", "source": "measured", "slow": "fc 4", "slow_from": 0}, …],          device …: optional
+ *                  "device": "cpu", "source": "measured", "slow": "fc 4", "slow_from": 0}, …],      device …: optional
  *       "layers": [{"name": "e", "type": "embedding", "in_bytes": 416, "weight_bytes": 423293696,
  *                   "oct": [ T ], "alpha": [ T ], "odt": [ T ], "beta": [ T ],
- *                   "cut_bytes": 3328, "fixed": [ T ], "alpha_low": [ T ], "alpha_high": [ T ]}, …],     cut_bytes …: optional
+ *                   "cut_bytes": 3328, "fixed": [ T ], "alpha_low": [ T ], "alpha_high": [ T ]}, …], cut_bytes …
  *       "graph_hash": HEX, "service": {"seconds": 2e-6, "cores": 1},                                    optional
  *       "parameter_server": {"seconds": 1e-6, "price_per_hour": 0.04}                                   optional
  *     }
  *
- * Source: HeterPS, section 4.1, Table 1, with the units of the corrected reading: oct and odt are seconds for B_o examples on one
- * unit; a share alpha of oct and beta of odt divides among k units. Unknown keys pass (a proven optimum in the same file, a seed). */
+ * Source: HeterPS, section 4.1, Table 1, with the units of the corrected reading: oct and odt are seconds for B_o
+ * examples on one unit; a share alpha of oct and beta of odt divides among k units. Unknown keys pass (a proven
+ * optimum in the same file, a seed). */
 #ifndef HETERPS_SCHED_INSTANCE_H
 #define HETERPS_SCHED_INSTANCE_H
 
@@ -78,27 +80,27 @@ static inline const struct instance_time *instance_time(const struct instance *i
     return &i->times[(size_t)layer * i->type_count + type];
 }
 
-/* An instance of zeros with room for names: every name is a text that outlives it, or is copied by instance_text. MEMORY; INVALID
- * where it would be too large. */
+/* An instance of zeros with room for names: every name is a text that outlives it, or is copied by instance_text.
+ * MEMORY; INVALID where it would be too large. */
 MUST_USE status instance_make(struct instance *instance, uint32_t layer_count, uint32_t type_count);
 /* A copy of the text that lives as long as the instance; cut to INSTANCE_NAME_BYTES. At most 2 L + T + 1 of them. */
 const char *instance_text(struct instance *instance, const char *text);
 MUST_USE status instance_copy(struct instance *to, const struct instance *from);
 void instance_free(struct instance *instance);
 
-/* Reads the text, whatever its bytes: INVALID names file, place (line and column for bad JSON, else the key: layers[3].oct[1]),
- * what was expected and found. A text of at most 64 MiB. On failure *instance is empty. */
+/* Reads the text, whatever its bytes: INVALID names file, place (line and column for bad JSON, else the key:
+ * layers[3].oct[1]), what was expected and found. A text of at most 64 MiB. On failure *instance is empty. */
 MUST_USE status instance_parse(struct instance *instance, const char *path, const char *text, size_t bytes);
 MUST_USE status instance_read(struct instance *instance, const char *path);
 /* Writes it whole or not at all (engine/base/file.h); numbers read back as the same doubles. */
 MUST_USE status instance_write(const struct instance *instance, const char *path);
-/* INVALID with a sentence without place if a number is outside what the struct says, or none from RESOURCE_FIGURE_MIN to
- * RESOURCE_FIGURE_MAX: for instances made otherwise. */
+/* INVALID with a sentence without place if a number is outside what the struct says, or none from RESOURCE_FIGURE_MIN
+ * to RESOURCE_FIGURE_MAX: for instances made otherwise. */
 MUST_USE status instance_check(const struct instance *instance);
 
-/* A plausible random instance, the same for the same arguments: an embedding, pooling and concat layer, then fully connected ones and
- * a loss; type 0 a CPU core, the others accelerators whose prices and speeds are loosely related. L >= 4, T >= 1. For tests, pre-training and
- * benchmarks. */
+/* A plausible random instance, the same for the same arguments: an embedding, pooling and concat layer, then fully
+ * connected ones and a loss; type 0 a CPU core, the others accelerators whose prices and speeds are loosely related.
+ * L >= 4, T >= 1. For tests, pre-training and benchmarks. */
 MUST_USE status instance_random(struct instance *instance, uint64_t seed, uint32_t layer_count, uint32_t type_count);
 
 #endif

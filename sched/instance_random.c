@@ -1,5 +1,6 @@
-/* Random instances, for tests, pre-training and benchmarks: a model of a kind that occurs, on types whose rates are drawn, its times from
- * these by the formulas of sched/estimate.h, each then off by a random factor as measurements are. */
+/* Random instances, for tests, pre-training and benchmarks: a model of a kind that occurs, on types whose rates are
+ * drawn, its times from these by the formulas of sched/estimate.h, each then off by a random factor as measurements
+ * are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +54,8 @@ static struct cluster_rates core_rates(struct draws *draws)
     };
 }
 
-/* An accelerator: against cores of the same price about as fast or faster at large products, slower at moving bytes; and a
- * launch takes its time. */
+/* An accelerator: against cores of the same price about as fast or faster at large products, slower at moving bytes;
+ * and a launch takes its time. */
 static struct cluster_rates accelerator_rates(struct draws *draws, const struct cluster_rates *core, double price)
 {
     double cores = price / CORE_PRICE;
@@ -155,8 +156,8 @@ static void times_draw(struct draws *draws, struct instance *instance, const str
 
 /* --- the goal ---------------------------------------------------------------------------------- */
 
-/* The greatest throughput of a plan with the first layers on type 0 and the others on `type`; the limit of the model is above what any
- * plan reaches. */
+/* The greatest throughput of a plan with the first layers on type 0 and the others on `type`; the limit of the model
+ * is above what any plan reaches. */
 static double throughput_of(const struct cost_model *model, struct cost_stage *stages, type_index *types,
                             uint32_t first_count, uint32_t type)
 {
@@ -164,8 +165,8 @@ static double throughput_of(const struct cost_model *model, struct cost_stage *s
     return provision_exact(model, stages, cost_stages(model, types, stages)).throughput;
 }
 
-/* A share of what the fastest plan of a simple kind reaches: all layers on one type, or those before the first fully connected one on
- * type 0. */
+/* A share of what the fastest plan of a simple kind reaches: all layers on one type, or those before the first fully
+ * connected one on type 0. */
 static status goal_draw(struct draws *draws, struct instance *instance, uint32_t first_fc)
 {
     uint32_t L = instance->layer_count;

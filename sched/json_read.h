@@ -1,5 +1,5 @@
-/* Reads JSON that anybody may have written: plans and instances. Every value is checked, and a wrong one is told by its file, its place
- * (stages[1].k), what was expected and found. Once a start. */
+/* Reads JSON that anybody may have written: plans and instances. Every value is checked, and a wrong one is told by
+ * its file, its place (stages[1].k), what was expected and found. Once a start. */
 #ifndef HETERPS_SCHED_JSON_READ_H
 #define HETERPS_SCHED_JSON_READ_H
 
@@ -21,8 +21,8 @@ struct json_part {
     char place[32];
 };
 
-/* Parses a text whose whole is an object with this "format"; `noun` is for messages ("a plan"). INVALID with line and column where it is not JSON,
- * or has a key twice. On success json_part_close frees what all its parts borrow. */
+/* Parses a text whose whole is an object with this "format"; `noun` is for messages ("a plan"). INVALID with line and
+ * column where it is not JSON, or has a key twice. On success json_part_close frees what all its parts borrow. */
 MUST_USE status json_part_open(struct json_part *whole, const char *path, const char *text, size_t bytes,
                                const char *noun, const char *format);
 void json_part_close(struct json_part *whole);
@@ -69,8 +69,8 @@ MUST_USE status json_part_slow(const struct json_part *part, struct resource_slo
 /* Puts them, where something is slowed, into an object; false for want of memory. */
 bool json_slow_put(json_t *object, const struct resource_slow *slow);
 
-/* For writing: a whole number without point or exponent, so that it reads as people write it; else with all digits of a double
- * (json_dumps with JSON_REAL_PRECISION(17)). */
+/* For writing: a whole number without point or exponent, so that it reads as people write it; else with all digits of
+ * a double (json_dumps with JSON_REAL_PRECISION(17)). */
 json_t *json_figure(double number);
 
 #endif

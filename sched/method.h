@@ -28,7 +28,7 @@ uint32_t method_find(const char *name);
 #include "sched/methods.def"
 #undef METHOD
 
-/* Which types are CPUs: by device where one is given; an instance without devices: type 0. */
+/* Which types are CPUs: by device; where all are sim, as in an instance that gives none: type 0. */
 bool method_type_is_cpu(const struct instance *instance, uint32_t type);
 
 /* The greatest throughput that any plan reaches within the limits, and that plan (types[L], stages[L]); proven unless the time is
@@ -39,7 +39,7 @@ struct fastest {
     uint32_t stage_count;
     bool is_proven;
 };
-MUST_USE status exact_fastest(const struct cost_model *model, double seconds, type_index *types, struct cost_stage *stages,
-                              struct fastest *fastest);
+MUST_USE status exact_fastest(const struct cost_model *model, double seconds, type_index *types,
+                              struct cost_stage *stages, struct fastest *fastest);
 
 #endif

@@ -21,8 +21,8 @@ uint32_t method_find(const char *name)
 
 bool method_type_is_cpu(const struct instance *instance, uint32_t type)
 {
-    bool has_cpu = false;
+    bool has_devices = false;
     for (uint32_t t = 0; t < instance->type_count; t++)
-        has_cpu = has_cpu || instance->types[t].resource.device == RESOURCE_CPU;
-    return has_cpu ? instance->types[type].resource.device == RESOURCE_CPU : type == 0;
+        has_devices = has_devices || instance->types[t].resource.device != RESOURCE_SIM;
+    return has_devices ? instance->types[type].resource.device == RESOURCE_CPU : type == 0;
 }

@@ -1,5 +1,6 @@
-/* The page's frame, headline and stages; tables are in page_table.c, drawings in page_plot.c. Written into memory first, then to the file in
- * one piece. The markup is well-formed XML too, so that a parser can say whether it is whole. */
+/* The page's frame, headline and stages; tables are in page_table.c, drawings in page_plot.c. Written into memory
+ * first, then to the file in one piece. The markup is well-formed XML too, so that a parser can say whether it is
+ * whole. */
 #include "sched/page.h"
 
 #include <inttypes.h>
@@ -188,11 +189,13 @@ static void whole(struct page *p)
 static status scratch_take(struct page *p)
 {
     size_t L = p->instance->layer_count;
+    p->marks = calloc(p->count, sizeof *p->marks);
     p->types = malloc(L * sizeof *p->types);
     p->stages = malloc(L * sizeof *p->stages);
     p->changes = calloc(L, sizeof *p->changes);
     p->reasons = calloc(L, sizeof *p->reasons);
-    if (!p->types || !p->stages || !p->changes || !p->reasons) FAIL(MEMORY, "no memory for a page about %zu layers", L);
+    if (!p->marks || !p->types || !p->stages || !p->changes || !p->reasons)
+        FAIL(MEMORY, "no memory for a page about %zu layers", L);
     for (uint32_t l = 0; l < L && p->chosen->stage_count > 0; l++) {
         p->changes[l] = explain_layer(&p->model, p->chosen, l, p->types, p->stages);
         explain_change_text(&p->model, p->chosen, &p->changes[l], p->stages, p->reasons[l], sizeof *p->reasons);
@@ -225,6 +228,7 @@ status page_write(const char *path, const struct solution *solutions, uint32_t c
     status st = compose(&page, &text, &bytes);
     if (st == ST_OK) st = file_write(path, text, bytes);
     free(text);
+    free(page.marks);
     free(page.types);
     free(page.stages);
     free(page.changes);

@@ -8,6 +8,11 @@
 #include "sched/page.h"
 #include "sched/words.h"
 
+/* Where a solution is in a drawing: per cent across, pixels down. */
+struct page_mark {
+    bool is_there;
+    double x, y;
+};
 struct page {
     FILE *out;
     const struct solution *solutions, *chosen; /* chosen is the first */
@@ -17,6 +22,7 @@ struct page {
     bool is_proven;   /* some solution is   */
     double reference; /* what gaps are to: compare_reference */
     /* scratch */
+    struct page_mark *marks; /* [count] */
     type_index *types;
     struct cost_stage *stages;
     struct explain_change *changes; /* [L] of the chosen plan */
@@ -24,7 +30,8 @@ struct page {
 };
 
 #define PAGE_NAME_BYTES 1024
-/* A name for text and for attributes: cut to `width` characters, and escaped; in a buffer that lives until the end of the block. */
+/* A name for text and for attributes: cut to `width` characters, and escaped; in a buffer that lives until the end
+ * of the block. */
 char *page_escape(char buffer[PAGE_NAME_BYTES], const char *name, uint32_t width);
 #define ESCAPED(name, width) page_escape((char[PAGE_NAME_BYTES]){0}, name, width)
 /* The same for a stage's layers, and for a type. */

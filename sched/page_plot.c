@@ -1,5 +1,6 @@
-/* The page's drawings: SVG whose places across are per cent of its width, so that it is as wide as its column and its letters keep
- * their size; places down are pixels. A curve is an SVG of its own within, 0 … 1000 both ways, stretched. */
+/* The page's drawings: SVG whose places across are per cent of its width, so that it is as wide as its column and
+ * its letters keep their size; places down are pixels. A curve is an SVG of its own within, 0 … 1000 both ways,
+ * stretched. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,8 +197,8 @@ struct pipeline_block {
     double compute, computed, move, moved; /* seconds: begins and ends */
 };
 
-/* A stage computes a batch when it has come and the one before is computed, and moves it on when it is computed and the one before is
- * moved: in the long run a batch a stage takes the longer of both. */
+/* A stage computes a batch when it has come and the one before is computed, and moves it on when it is computed and
+ * the one before is moved: in the long run a batch a stage takes the longer of both. */
 static double pipeline_run(const struct page *p, struct pipeline_block *blocks)
 {
     uint32_t S = p->chosen->stage_count;
@@ -302,7 +303,7 @@ void page_pipeline(struct page *p)
 /* --- cost against throughput ------------------------------------------------------------------ */
 
 #define SWEEP_ROOM 400u
-#define NEAR_X     3.5 /* per cent; points nearer than this … */
+#define NEAR_X     2.5 /* per cent; points nearer than this … */
 #define NEAR_Y     9.0 /* … and this, in pixels, share a label */
 
 /* The plan's other provisions from a third of its throughput, or of what is asked, on. */
@@ -313,58 +314,62 @@ static uint32_t sweep(struct page *p, struct explain_point points[SWEEP_ROOM])
     return explain_provisions(&p->model, p->chosen, from / 3, p->stages, points, SWEEP_ROOM);
 }
 
-/* Numbers of the methods whose points are near that of `at`, or "" if one before is and has them. */
-static char *near_numbers(const struct page *p, const struct axis *x, const struct axis *y, uint32_t at, char *buffer,
-                          size_t bytes)
+static bool is_near(const struct page_mark *a, const struct page_mark *b)
+{
+    return a->is_there && b->is_there && fabs(a->x - b->x) <= NEAR_X && fabs(a->y - b->y) <= NEAR_Y;
+}
+
+/* "1–5 7": numbers of the methods whose marks are near that of `at`; "" if one before is and has them. */
+static char *near_numbers(const struct page *p, uint32_t at, char *buffer, size_t bytes)
 {
     size_t used = 0;
-    const struct cost_result *r = &p->solutions[at].result;
     buffer[0] = 0;
-    for (uint32_t i = 0; i < p->count; i++) {
-        const struct cost_result *o = &p->solutions[i].result;
-        if (!(o->throughput > 0) || fabs(across(x, o->throughput) - across(x, r->throughput)) > NEAR_X ||
-            fabs(down(y, o->cost) - down(y, r->cost)) > NEAR_Y)
-            continue;
-        if (i < at) {
-            buffer[0] = 0;
-            return buffer;
-        }
-        if (used + 8 < bytes) used += (size_t)snprintf(buffer + used, bytes - used, "%s%u", used ? " " : "", i + 1);
+    for (uint32_t i = 0; i < at; i++)
+        if (is_near(&p->marks[i], &p->marks[at])) return buffer;
+    for (uint32_t i = at; i < p->count; i++) {
+        uint32_t first = i;
+        if (!is_near(&p->marks[i], &p->marks[at]) || used + 24 > bytes) continue;
+        while (i + 1 < p->count && is_near(&p->marks[i + 1], &p->marks[at])) i++;
+        used += (size_t)snprintf(buffer + used, bytes - used, "%s%u", used ? " " : "", first + 1);
+        if (i > first)
+            used += (size_t)snprintf(buffer + used, bytes - used, "%s%u", i > first + 1 ? "\u2013" : " ", i + 1);
     }
     return buffer;
 }
 
-static void throughput_points(struct page *p, const struct axis *x, const struct axis *y)
+/* The marks and their numbers; from the last, so that the chosen one lies on top. */
+static void marks_write(struct page *p, bool is_above)
 {
     struct labels labels = {0};
-    /* From the last: the chosen one lies on top. */
     for (uint32_t i = p->count; i-- > 0;) {
-        const struct cost_result *r = &p->solutions[i].result;
-        if (!(r->throughput > 0)) continue;
-        double px = across(x, r->throughput), py = down(y, r->cost), nx = px / 100 * NARROW_WIDTH;
-        label_take(&labels, &(struct label_box){nx - 5, py - 5, nx + 5, py + 5});
+        const struct solution *s = &p->solutions[i];
+        const struct cost_result *r = &s->result;
+        double x = p->marks[i].x, y = p->marks[i].y, narrow_x = x / 100 * NARROW_WIDTH;
+        if (!p->marks[i].is_there) continue;
+        label_take(&labels, &(struct label_box){narrow_x - 5, y - 5, narrow_x + 5, y + 5});
         fprintf(p->out,
                 "<circle class=\"mark%s\" cx=\"%.2f%%\" cy=\"%.1f\" r=\"%s\"%s><title>%s: %s, %s examples/s%s</title>"
                 "</circle>\n",
-                i == 0 ? " first" : "", px, py, i == 0 ? "6" : "4", r->is_feasible ? "" : " stroke-dasharray=\"2 2\"",
-                ESCAPED(p->solutions[i].method, 40), words_usd(WORDS, r->cost), words_number(WORDS, r->throughput, 4),
+                i == 0 ? " first" : "", x, y, i > 0 ? "4" : "6", r->is_feasible ? "" : " stroke-dasharray=\"2 2\"",
+                ESCAPED(s->method, 40), words_usd(WORDS, r->cost), words_number(WORDS, r->throughput, 4),
                 r->is_feasible ? "" : ", infeasible");
     }
     for (uint32_t i = 0; i < p->count; i++) {
-        const struct cost_result *r = &p->solutions[i].result;
         char text[256];
-        if (!(r->throughput > 0) || !near_numbers(p, x, y, i, text, sizeof text)[0]) continue;
-        label_write(p, &labels, across(x, r->throughput), down(y, r->cost), text, i == 0 ? "strong" : "", false);
+        if (!p->marks[i].is_there || !near_numbers(p, i, text, sizeof text)[0]) continue;
+        label_write(p, &labels, p->marks[i].x, p->marks[i].y, text, i == 0 ? "strong" : "", is_above);
     }
 }
 
-/* "1 exact (this plan)  2 rl …" */
-static void methods_key(struct page *p, bool only_with_curve)
+/* "1 exact (this plan)  2 rl …", of the marks */
+static void marks_key(struct page *p)
 {
+    fprintf(p->out, "<p class=\"key\">");
     for (uint32_t i = 0; i < p->count; i++)
-        if (!only_with_curve || p->solutions[i].curve_count > 0)
+        if (p->marks[i].is_there)
             fprintf(p->out, "<span><b>%u</b> %s%s</span>", i + 1, ESCAPED(p->solutions[i].method, 40),
                     i == 0 ? " (this plan)" : "");
+    fprintf(p->out, "</p>\n");
 }
 
 void page_throughput(struct page *p)
@@ -384,7 +389,7 @@ void page_throughput(struct page *p)
         range_add(&ys, r->cost);
     }
     if (page_has_limit(p)) range_add(&xs, p->instance->throughput_limit);
-    struct axis x = axis_of(&xs, 4), y = axis_of(&ys, 6);
+    struct axis x = axis_of(&xs, 4), y = axis_of(&ys, 4);
     fprintf(
         p->out,
         "<section id=\"throughput\" aria-labelledby=\"throughput-title\">\n<h2 id=\"throughput-title\">Cost against "
@@ -411,69 +416,74 @@ void page_throughput(struct page *p)
             curve_point(p, i ? 'L' : 'M', &x, &y, points[i].throughput, points[i].cost);
         curve_end(p);
     }
-    throughput_points(p, &x, &y);
+    for (uint32_t i = 0; i < p->count; i++) {
+        const struct cost_result *r = &p->solutions[i].result;
+        p->marks[i] = (struct page_mark){r->throughput > 0, across(&x, r->throughput), down(&y, r->cost)};
+    }
+    marks_write(p, false);
     plot_end(p);
-    fprintf(p->out, "<p class=\"key\">");
-    methods_key(p, false);
-    fprintf(p->out, "</p>\n</section>\n");
+    marks_key(p);
+    fprintf(p->out, "</section>\n");
     free(points);
 }
 
 /* --- learning curves -------------------------------------------------------------------------- */
 
-static double first_feasible(const struct solution *s, uint32_t *at)
+/* The first point of a curve with a feasible plan; curve_count if there is none, or if the method does not search. */
+static uint32_t curve_begins(const struct solution *s)
 {
-    for (*at = 0; *at < s->curve_count; ++*at)
-        if (isfinite(s->curve[*at].cost)) return s->curve[*at].cost;
-    return INFINITY;
+    uint32_t at = 0, method = method_find(s->method);
+    if (method < METHOD_ID_COUNT && method_table[method].kind == METHOD_FIXED) return s->curve_count;
+    while (at < s->curve_count && !isfinite(s->curve[at].cost)) at++;
+    return at;
+}
+
+static double evaluations_at(const struct search_point *point) { return fmax(1, (double)point->evaluations); }
+
+static void learning_curve(struct page *p, uint32_t at, const char *dashes, const struct axis *x, const struct axis *y)
+{
+    const struct solution *s = &p->solutions[at];
+    uint32_t from = curve_begins(s);
+    const struct search_point *first = &s->curve[from], *last = &s->curve[s->curve_count - 1];
+    p->marks[at] = (struct page_mark){true, across(x, evaluations_at(first)), down(y, first->cost)};
+    curve_begin(p, at == 0 ? "first" : "", dashes);
+    curve_point(p, 'M', x, y, evaluations_at(first), first->cost);
+    for (const struct search_point *point = first + 1; point <= last; point++) {
+        curve_point(p, 'L', x, y, evaluations_at(point), point[-1].cost);
+        curve_point(p, 'L', x, y, evaluations_at(point), point->cost);
+    }
+    curve_point(p, 'L', x, y, fmax(evaluations_at(last), (double)s->evaluations), last->cost);
+    curve_end(p);
 }
 
 void page_learning(struct page *p)
 {
     static const char *const dashes[] = {"", "7 4", "2 3", "10 3 2 3", "4 2", "1 4", "12 5"};
     struct range xs = {0}, ys = {0};
-    uint32_t curves = 0, from;
+    uint32_t curve_count = 0;
     for (uint32_t i = 0; i < p->count; i++) {
         const struct solution *s = &p->solutions[i];
-        double first = first_feasible(s, &from);
-        if (!isfinite(first)) continue;
-        curves++;
-        range_add(&xs, fmax(1, (double)s->curve[from].evaluations));
-        range_add(&xs, fmax(1, (double)s->evaluations));
-        range_add(&xs, (double)s->curve[s->curve_count - 1].evaluations);
-        range_add(&ys, first);
+        uint32_t from = curve_begins(s);
+        p->marks[i].is_there = false;
+        if (from == s->curve_count) continue;
+        curve_count++;
+        range_add(&xs, evaluations_at(&s->curve[from]));
+        range_add(&xs, fmax(evaluations_at(&s->curve[s->curve_count - 1]), (double)s->evaluations));
+        range_add(&ys, s->curve[from].cost);
         range_add(&ys, s->curve[s->curve_count - 1].cost);
     }
-    if (curves == 0) return;
-    struct axis x = axis_of(&xs, 10), y = axis_of(&ys, 6);
-    struct labels labels = {0};
+    if (curve_count == 0) return;
+    struct axis x = axis_of(&xs, 10), y = axis_of(&ys, 4);
     fprintf(p->out,
             "<section id=\"learning\" aria-labelledby=\"learning-title\">\n<h2 id=\"learning-title\">Learning</h2>\n"
-            "<p class=\"note\">Cost of the best plan so far against the number of plans evaluated.</p>\n");
+            "<p class=\"note\">Cost of the best plan so far against the number of plans evaluated, of the methods that "
+            "search.</p>\n");
     plot_begin(p, "Cost of the best plan so far against evaluations", &x, "evaluations", &y, "USD");
-    for (uint32_t i = 0, drawn = 0; i < p->count; i++) {
-        const struct solution *s = &p->solutions[i];
-        if (!isfinite(first_feasible(s, &from))) continue;
-        curve_begin(p, i == 0 ? "first" : "", dashes[drawn++ % (sizeof dashes / sizeof *dashes)]);
-        for (uint32_t c = from; c < s->curve_count; c++) {
-            double evaluations = fmax(1, (double)s->curve[c].evaluations);
-            if (c > from) curve_point(p, 'L', &x, &y, evaluations, s->curve[c - 1].cost);
-            curve_point(p, c > from ? 'L' : 'M', &x, &y, evaluations, s->curve[c].cost);
-        }
-        curve_point(p, 'L', &x, &y, fmax(1, (double)s->evaluations), s->curve[s->curve_count - 1].cost);
-        curve_end(p);
-    }
-    for (uint32_t i = 0; i < p->count; i++) {
-        const struct solution *s = &p->solutions[i];
-        if (!isfinite(first_feasible(s, &from))) continue;
-        double px = across(&x, fmax(1, (double)s->curve[from].evaluations)), py = down(&y, s->curve[from].cost);
-        fprintf(p->out, "<circle class=\"mark%s\" cx=\"%.2f%%\" cy=\"%.1f\" r=\"3\"/>", i == 0 ? " first" : "", px, py);
-        char number[16];
-        snprintf(number, sizeof number, "%u", i + 1);
-        label_write(p, &labels, px, py, number, "strong", true);
-    }
+    for (uint32_t i = 0, drawn = 0; i < p->count; i++)
+        if (curve_begins(&p->solutions[i]) < p->solutions[i].curve_count)
+            learning_curve(p, i, dashes[drawn++ % (sizeof dashes / sizeof *dashes)], &x, &y);
+    marks_write(p, true);
     plot_end(p);
-    fprintf(p->out, "<p class=\"key\">");
-    methods_key(p, true);
-    fprintf(p->out, "</p>\n</section>\n");
+    marks_key(p);
+    fprintf(p->out, "</section>\n");
 }

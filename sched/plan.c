@@ -1,5 +1,5 @@
-/* Reads plans: once a start, from a file that the scheduler, a person or anybody else has written, so every value in it is
- * checked, and a wrong one is named by its place. Unknown keys are the scheduler's figures and pass. */
+/* Reads plans: once a start, from a file that the scheduler, a person or anybody else has written, so every value in
+ * it is checked, and a wrong one is named by its place. Unknown keys are the scheduler's figures and pass. */
 #include "sched/plan.h"
 
 #include <inttypes.h>

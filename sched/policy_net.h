@@ -69,6 +69,7 @@ struct net {
     float *row;     /* [width] */
     uint32_t *bits; /* [batch, 4] */
     uint32_t batch_max;
+    bool is_wide; /* registers of eight floats are used: the same bits, sooner */
     void *memory;
 };
 MUST_USE status net_open(struct net *net, enum policy_cell cell, const struct net_view *view, uint32_t batch_max);
@@ -83,11 +84,13 @@ void net_sample(struct net *net, struct random_stream stream, uint64_t item, uin
                 type_index *types);
 /* The most probable type of each layer, the one before fed back. */
 void net_argmax(struct net *net, type_index *types);
-/* Adds weight * d log P(types) / d parameters to the gradient. */
-void net_learn(struct net *net, const type_index *types, float weight);
+/* Adds weight * d log P(types) / d parameters to the gradient; returns log P. */
+double net_learn(struct net *net, const type_index *types, float weight);
+/* Completes the gradient: what reached the gates goes on to the weights of index, kind and scalars. */
+void net_gather(struct net *net);
 /* Forgets what Adam has gathered. */
 void net_reset(struct net *net);
-/* Adam (Kingma and Ba 2015, Algorithm 1), uphill, and a gradient of zero. */
+/* net_gather, a step of Adam (Kingma and Ba 2015, Algorithm 1) uphill, a gradient of zero, net_prepare. */
 void net_update(struct net *net, float rate_shared, float rate_own);
 
 #endif

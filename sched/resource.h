@@ -14,12 +14,13 @@ enum resource_device { RESOURCE_CPU, RESOURCE_CUDA, RESOURCE_EMU, RESOURCE_SIM, 
 #define RESOURCE_NAME_BYTES 127u
 #define RESOURCE_SLOW_BYTES 511u /* of resource_slow_text */
 
-/* Figures of instances, clusters and plans: none is greater, and none that is above 0 less, so that what is computed of them stays finite
- * and above 0. */
+/* Figures of instances, clusters and plans: none is greater, and none that has to be above 0 is less, so that what is
+ * computed of them stays finite and above 0. */
 #define RESOURCE_FIGURE_MAX 1e18
 #define RESOURCE_FIGURE_MIN 1e-18
 
-/* A cpu or sim device that imitates a slower one: an op takes `op[its id]` times as long as it would, from step `from_step` on. */
+/* A cpu or sim device that imitates a slower one: an op takes `op[its id]` times as long as it would, from step
+ * `from_step` on. */
 struct resource_slow {
     float op[OP_ID_COUNT]; /* at least 1; all 0: nothing is slowed */
     uint64_t from_step;
@@ -41,8 +42,8 @@ bool resource_device_parse(const char *text, struct resource_type *type);
 /* What resource_device_parse reads, for messages. */
 #define RESOURCE_DEVICES_TEXT "\"cpu\", \"cuda:N\" (N from 0 to 999), \"emu\" or \"sim\""
 
-/* Reads "fc 4, embedding 2.5" or "all 3" (sections of the model text, factors from 1 to 1000); INVALID with a sentence without
- * place. "" slows nothing. */
+/* Reads "fc 4, embedding 2.5" or "all 3" (sections of the model text, factors from 1 to 1000); INVALID with a
+ * sentence without place. "" slows nothing. */
 MUST_USE status resource_slow_parse(const char *text, struct resource_slow *slow);
 static inline bool resource_is_slowed(const struct resource_slow *slow) { return slow->op[0] > 0; }
 /* "fc 4, embedding 2.5" into buffer, "" if nothing is slowed: resource_slow_parse reads it. */

@@ -50,8 +50,8 @@ struct search {
     double best_score;
     bool is_feasible;
     /* set by methods that prove: no plan costs less */
-    double lower_bound; /* USD; 0: none */
-    bool is_proven;     /* best is the optimum; or, with is_feasible false, there is no feasible plan */
+    double lower_bound;         /* USD; 0: none */
+    bool is_proven;             /* best is the optimum; or, with is_feasible false, there is no feasible plan */
     struct search_point *curve; /* [curve_count]: one point an improvement */
     uint32_t curve_count, curve_room;
     /* scratch and cache: search.c's */
@@ -61,7 +61,8 @@ struct search {
     uint64_t next_look; /* at this evaluation the clock is read */
 };
 
-MUST_USE status search_open(struct search *search, const struct cost_model *model, const struct search_options *options);
+MUST_USE status search_open(struct search *search, const struct cost_model *model,
+                            const struct search_options *options);
 void search_close(struct search *search);
 
 /* The score of a complete plan (struct cost_result), provisioned exactly; the best is kept. Where the budget is spent it is

@@ -26,7 +26,8 @@ struct solution {
 };
 
 struct solve_options {
-    const char *method;   /* of methods.def, or "auto": the proven plan where exact finishes, else the better of it and rl+polish; in
+    const char *
+        method; /* of methods.def, or "auto": the proven plan where exact finishes, else the better of it and rl+polish; in
                              both cases rl is run besides, and its gap kept */
     uint64_t seed;
     uint64_t evaluations; /* budget of sampled and learned methods; 0: solve_evaluations(seconds) */

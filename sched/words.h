@@ -1,5 +1,5 @@
-/* Numbers and names as people read them: three or four digits that mean something, a unit, and no byte that a terminal or a page would
- * take for more than text. */
+/* Numbers and names as people read them: three or four digits that mean something, a unit, and no byte that a
+ * terminal or a page would take for more than text. */
 #ifndef HETERPS_SCHED_WORDS_H
 #define HETERPS_SCHED_WORDS_H
 
@@ -25,8 +25,8 @@ char *words_change(char buffer[WORDS_BYTES],
 /* "1 stage", "2 stages" */
 char *words_plural(char buffer[WORDS_BYTES], uint64_t count, const char *noun);
 
-/* The next character of a text, which then points behind it; 0 at its end. Control characters and bytes that are not UTF-8 are
- * U+FFFD. */
+/* The next character of a text, which then points behind it; 0 at its end. Control characters and bytes that are
+ * not UTF-8 are U+FFFD. */
 uint32_t words_next(const char **text);
 /* `character` as UTF-8 behind `at`; returns how many bytes, at most 4. */
 size_t words_put(char *at, uint32_t character);

@@ -251,8 +251,8 @@ void file_map_forget(const struct file_map *map)
 status file_write(const char *path, const void *data, size_t bytes)
 {
     struct file_writer writer;
-    TRY(file_writer_open(&writer, path));
     status st;
+    TRY_GOTO(file_writer_open(&writer, path), failed);
     TRY_GOTO(file_writer_put(&writer, data, bytes), failed);
     TRY_GOTO(file_writer_commit(&writer), failed);
     return ST_OK;

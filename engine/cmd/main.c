@@ -9,10 +9,11 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "graph/reference.h"
+#include "sched/estimate.h"
 
-static const struct command *const commands[] = {&command_compile, &command_train,  &command_plan_memory, &command_eval,
-                                                 &command_predict, &command_export, &command_inspect,     &command_gen,
-                                                 &command_profile, &command_plan,   &command_pretrain,    &command_simulate};
+static const struct command *const commands[] = {
+    &command_compile, &command_train, &command_plan_memory, &command_eval, &command_predict,  &command_export,
+    &command_inspect, &command_gen,   &command_profile,     &command_plan, &command_pretrain, &command_simulate};
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
 static void help(void)
@@ -24,8 +25,20 @@ static void help(void)
            HETERPS_VERSION);
     for (size_t i = 0; i < COMMAND_COUNT; i++) printf("  %-11s %s\n", commands[i]->name, commands[i]->summary);
     printf(
-        "\n`heterps-run VERB --help` lists the flags of a verb, `heterps-run help settings` all settings of a model.\n"
+        "\n`heterps-run VERB --help` lists the flags of a verb, `heterps-run help settings` all settings of a model,\n"
+        "`heterps-run help cluster` those of a cluster, `heterps-run help layers` those of a layer table.\n"
         "Exit status: 0 done, 1 failed, 2 wrong command line, 130 or 143 stopped by a signal after saving.\n");
+}
+
+/* The sections of a text and their keys. */
+static void keys_print(const char *const *kinds, const struct cfg_key *keys_of(const char *kind, size_t *key_count))
+{
+    for (; *kinds; kinds++) {
+        size_t count;
+        const struct cfg_key *keys = keys_of(*kinds, &count);
+        printf("\n[%s]\n", *kinds);
+        cfg_print(stdout, keys, count);
+    }
 }
 
 static const struct command *command_find(const char *name)
@@ -62,12 +75,16 @@ int main(int argument_count, char **arguments)
         bool as_markdown = strcmp(topic, "settings.md") == 0;
         if (command) {
             command_help(command);
+        } else if (strcmp(topic, "cluster") == 0) {
+            keys_print(cluster_kinds, cluster_keys);
+        } else if (strcmp(topic, "layers") == 0) {
+            keys_print(layer_table_kinds, layer_table_keys);
         } else if (as_markdown || strcmp(topic, "settings") == 0) {
             reference_print(stdout, as_markdown);
         } else if (*topic == 0) {
             help();
         } else {
-            log_error("no help on \"%s\": expected a verb, or settings", topic);
+            log_error("no help on \"%s\": expected a verb, settings, cluster or layers", topic);
             return 2;
         }
         return 0;

@@ -37,12 +37,13 @@ static const struct flag flags[] = {
      offsetof(struct plan_flags, method), 0, 0, false},
     {"--seed", FLAG_U64, "N", "of the method (default 1)", offsetof(struct plan_flags, seed), 0, 1e18, false},
     {"--seconds", FLAG_F64, "S",
-     "a method's budget, in seconds of one core of a present machine (default 3): sampled and learned methods get a number of "
+     "a method's budget, in seconds of one core of a present machine (default 3): sampled and learned methods get a "
+     "number of "
      "evaluations that follows from it, so that plans can be repeated",
      offsetof(struct plan_flags, seconds), 0.001, 1e6, false},
     {"--evaluations", FLAG_U64, "N", "that number itself", offsetof(struct plan_flags, evaluations), 1, 1e15, false},
-    {"-o", FLAG_TEXT, "FILE", "write the plan here (plan.json); - is standard output", offsetof(struct plan_flags, out), 0, 0,
-     false},
+    {"-o", FLAG_TEXT, "FILE", "write the plan here (plan.json); - is standard output", offsetof(struct plan_flags, out),
+     0, 0, false},
     {"--compare", FLAG_SWITCH, NULL, "run every method and print what each comes to",
      offsetof(struct plan_flags, compares), 0, 0, false},
     {"--explain", FLAG_SWITCH, NULL, "say why each layer went where it went, and what the runner-up would cost",
@@ -56,7 +57,8 @@ static const struct flag flags[] = {
      offsetof(struct plan_flags, policy_out), 0, 0, false},
     {"--data", FLAG_TEXT, "FILE", "data to profile the graph on; default: data.path of the graph, or generated rows",
      offsetof(struct plan_flags, source.data), 0, 0, false},
-    {"--no-cache", FLAG_SWITCH, NULL, "measure the graph anew", offsetof(struct plan_flags, source.no_cache), 0, 0, false},
+    {"--no-cache", FLAG_SWITCH, NULL, "measure the graph anew", offsetof(struct plan_flags, source.no_cache), 0, 0,
+     false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set to profile: base, avx2, avx512; default: the best here",
      offsetof(struct plan_flags, source.isa), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
@@ -119,12 +121,14 @@ static void solution_print(const struct solution *s)
     printf("cost       %.6g USD for %.6g examples: ", s->result.cost, instance->examples * instance->epochs);
     proof_print(s);
     printf("\nthroughput %.6g examples/s", s->result.throughput);
-    if (instance->throughput_limit > 0) printf(", %.3g of what is asked", s->result.throughput / instance->throughput_limit);
+    if (instance->throughput_limit > 0)
+        printf(", %.3g of what is asked", s->result.throughput / instance->throughput_limit);
     printf("\n");
     units_print(s);
     if (s->server_cores > 0) printf("servers    %u cores: %.4g USD besides\n", s->server_cores, s->server_cost);
     if (s->ended_by == SEARCH_SECONDS && s->rl_cost == 0)
-        printf("note       cut by time after %" PRIu64 " evaluations: another run may give another plan; give --evaluations "
+        printf("note       cut by time after %" PRIu64
+               " evaluations: another run may give another plan; give --evaluations "
                "for one that can be repeated\n",
                s->evaluations);
 }
@@ -226,15 +230,12 @@ static status solve_all(const struct plan_flags *f, const struct instance *insta
 static status results_write(const struct plan_flags *f, const struct solution *solutions, uint32_t count)
 {
     const struct solution *chosen = &solutions[0];
-    bool is_text = log_format() == LOG_TEXT && !(f->out && strcmp(f->out, "-") == 0);
-    if (is_text) {
+    bool is_text = log_format() == LOG_TEXT && log_verbosity() >= 0 && !(f->out && strcmp(f->out, "-") == 0);
+    if (is_text && f->explains)
+        TRY(explain_write(stdout, chosen));
+    else if (is_text)
         solution_print(chosen);
-        if (f->compares) printf("\n"), compare_write(stdout, solutions, count);
-        if (f->explains && chosen->stage_count > 0) {
-            printf("\n");
-            TRY(explain_write(stdout, chosen));
-        }
-    }
+    if (is_text && f->compares) printf("\n"), compare_write(stdout, solutions, count);
     for (uint32_t i = 0; i < count; i++) solution_event(&solutions[i]);
     if (f->out && chosen->stage_count > 0) TRY(solution_write(chosen, f->out));
     if (f->curve) TRY(curve_write(f->curve, solutions, count));
@@ -287,8 +288,7 @@ static status run_plan(const char *const *positionals, const void *options_point
     return st;
 }
 
-static const struct plan_flags plan_defaults = {
-    .source = {.batch = 256}, .method = "auto", .seed = 1, .seconds = 3};
+static const struct plan_flags plan_defaults = {.source = {.batch = 256}, .method = "auto", .seed = 1, .seconds = 3};
 const struct command command_plan = {
     .name = "plan",
     .positionals = "[GRAPH]",
@@ -301,7 +301,8 @@ const struct command command_plan = {
     .help = "heterps-run plan graph.bin --cluster cluster.cfg -o plan.json\n"
             "heterps-run plan --instance instance.json --compare --explain --html plan.html\n"
             "heterps-run plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg\n\n"
-            "The plan is the cheapest that reaches the goal's throughput within the limits. Without such a plan the exit status "
+            "The plan is the cheapest that reaches the goal's throughput within the limits. Without such a plan the "
+            "exit status "
             "is 1, and what is written is the one that comes nearest."};
 
 /* --- pretrain --------------------------------------------------------------------------------- */
@@ -315,10 +316,10 @@ static const struct flag pretrain_flags[] = {
     {"-o", FLAG_TEXT, "FILE", "write the policy here", offsetof(struct pretrain_flags, out), 0, 0, true},
     {"--cell", FLAG_TEXT, "NAME", "lstm (default) or elman", offsetof(struct pretrain_flags, cell), 0, 0, false},
     {"--count", FLAG_U32, "N", "random instances (default 100)", offsetof(struct pretrain_flags, count), 1, 1e6, false},
-    {"--evaluations", FLAG_U64, "N", "of plans of each (default 20,000)", offsetof(struct pretrain_flags, evaluations), 1,
-     1e12, false},
-    {"--seed", FLAG_U64, "N", "of instances and first weights (default 1)", offsetof(struct pretrain_flags, seed), 0, 1e18,
-     false},
+    {"--evaluations", FLAG_U64, "N", "of plans of each (default 20,000)", offsetof(struct pretrain_flags, evaluations),
+     1, 1e12, false},
+    {"--seed", FLAG_U64, "N", "of instances and first weights (default 1)", offsetof(struct pretrain_flags, seed), 0,
+     1e18, false},
 };
 
 static status run_pretrain(const char *const *positionals, const void *options_pointer)
@@ -336,12 +337,11 @@ static status run_pretrain(const char *const *positionals, const void *options_p
 }
 
 static const struct pretrain_flags pretrain_defaults = {.cell = "lstm", .seed = 1, .evaluations = 20000, .count = 100};
-const struct command command_pretrain = {
-    .name = "pretrain",
-    .positionals = "",
-    .summary = "train a scheduling policy on random instances, for plan --policy",
-    .flags = pretrain_flags,
-    .flag_count = sizeof pretrain_flags / sizeof *pretrain_flags,
-    .options_bytes = sizeof(struct pretrain_flags),
-    .defaults = &pretrain_defaults,
-    .run = run_pretrain};
+const struct command command_pretrain = {.name = "pretrain",
+                                         .positionals = "",
+                                         .summary = "train a scheduling policy on random instances, for plan --policy",
+                                         .flags = pretrain_flags,
+                                         .flag_count = sizeof pretrain_flags / sizeof *pretrain_flags,
+                                         .options_bytes = sizeof(struct pretrain_flags),
+                                         .defaults = &pretrain_defaults,
+                                         .run = run_pretrain};

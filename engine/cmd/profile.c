@@ -5,8 +5,11 @@
 
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
+#include "engine/planner.h"
 #include "engine/profile.h"
 #include "engine/session.h"
+
+#define GOAL_SECONDS 3.0 /* for finding the greatest throughput */
 
 struct profile_verb_options {
     const char *cluster, *output, *data, *isa;
@@ -72,7 +75,9 @@ static status cluster_profile(const struct graph *graph, const char *path, const
                                       .step = o->step,
                                       .here = o->here};
     TRY(o->no_cache ? profile_measure(&instance, &options) : profile_cached(&instance, &options));
-    status st = instance_tell(&instance, o);
+    /* What "max" means depends on the plans that there are. */
+    status st = planner_goal_set(&instance, cluster->throughput, GOAL_SECONDS);
+    if (st == ST_OK) st = instance_tell(&instance, o);
     instance_free(&instance);
     return st;
 }

@@ -1,5 +1,5 @@
-/* Instances: what a text says is read, written and read again as the same; anything wrong in it is refused by its place, what was
- * expected and found; random ones are repeatable and of use. */
+/* Instances: what a text says is read, written and read again as the same; anything wrong in it is refused by its
+ * place, what was expected and found; random ones are repeatable and of use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -342,7 +342,7 @@ static void instance_text__long__is_cut_between_characters(void **state)
     instance_free(&i);
 }
 
-static void instance_copy__the_first_freed__stays_whole(void **state)
+static void instance_copy__the_first_overwritten_and_freed__stays_whole(void **state)
 {
     (void)state;
     struct instance i, copy, again;
@@ -355,8 +355,9 @@ static void instance_copy__the_first_freed__stays_whole(void **state)
     for (uint32_t t = 0; t < i.type_count; t++) ((char *)(uintptr_t)i.types[t].resource.name)[0] = '?';
     for (uint32_t l = 0; l < i.layer_count; l++)
         ((char *)(uintptr_t)i.layers[l].name)[0] = ((char *)(uintptr_t)i.layers[l].kind)[0] = '?';
-    instance_free(&i);
     assert_int_equal(parse_changed(&again, NULL, NULL), ST_OK);
+    assert_true(instance_equal(&copy, &again));
+    instance_free(&i);
     assert_true(instance_equal(&copy, &again));
     instance_free(&copy);
     instance_free(&again);
@@ -531,7 +532,7 @@ int main(void)
         cmocka_unit_test(instance_parse__text_that_would_fill_memory__is_refused_before_it_is_read),
         cmocka_unit_test(instance_make__too_large__is_refused),
         cmocka_unit_test(instance_text__long__is_cut_between_characters),
-        cmocka_unit_test(instance_copy__the_first_freed__stays_whole),
+        cmocka_unit_test(instance_copy__the_first_overwritten_and_freed__stays_whole),
         cmocka_unit_test(instance_check__numbers_out_of_range__are_told),
         cmocka_unit_test(instance_write__awkward_numbers__read_back_as_the_same),
         cmocka_unit_test(instance_write__wrong_instance__leaves_the_file),

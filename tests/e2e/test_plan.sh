@@ -1,0 +1,137 @@
+#!/bin/sh
+# The verbs plan and pretrain from outside: every method's plan reads back, the same seed gives the same plan, what cannot be is explained,
+# malformed files are refused by place; and training on a cluster: profiled, planned, planned anew.
+. "$(dirname "$0")/lib.sh"
+export HETERPS
+
+# A small instance with room for wrong turns: 6 layers, 3 types.
+python3 - "$work" <<'PYTHON'
+import json, sys
+kinds = ["embedding", "pool", "fc", "fc", "fc", "loss"]
+work = [(0.30, 0.05, 0.06), (0.10, 0.03, 0.03), (0.90, 0.02, 0.015), (0.5, 0.012, 0.01), (0.1, 0.004, 0.003), (0.002, 0.001, 0.001)]
+move = [0.2, 0.05, 0.01, 0.005, 0.002, 0.0]
+layers = [{"name": f"l{i}", "type": kinds[i], "in_bytes": 4096 >> i, "weight_bytes": 1000, "cut_bytes": 4096 >> i, "oct": list(work[i]),
+           "alpha": [0.99, 0.9, 0.9], "odt": [move[i]] * 3, "beta": [0.95, 0.8, 0.8]} for i in range(6)]
+types = [{"name": "core", "price_per_hour": 0.04, "limit": 64}, {"name": "t4", "price_per_hour": 0.5, "limit": 4}, {"name": "a10", "price_per_hour": 1.2, "limit": 4}]
+instance = {"format": "heterps-instance-1", "name": "small", "L": 6, "T": 3, "B_o": 256, "M": 1e6, "epochs": 1, "throughput_limit": 9000, "types": types, "layers": layers}
+json.dump(instance, open(sys.argv[1] + "/small.json", "w"))
+json.dump(dict(instance, throughput_limit=1e9), open(sys.argv[1] + "/fast.json", "w"))
+json.dump(dict(instance, layers=layers[:5]), open(sys.argv[1] + "/short.json", "w"))
+layers[2]["oct"][1] = -1
+json.dump(instance, open(sys.argv[1] + "/negative.json", "w"))
+PYTHON
+
+# --- methods ------------------------------------------------------------------------------------------------------------------
+
+plan() { "$HETERPS" plan --instance "$work/small.json" --seconds 0.2 "$@"; }
+cost() { python3 -c "import json, sys; print(repr(json.load(open(sys.argv[1]))['cost']))" "$1"; }
+check 'auto plans' plan -o "$work/auto.json"
+check 'exact plans' plan --method exact -o "$work/exact.json"
+check 'brute plans' plan --method brute -o "$work/brute.json"
+if [ "$(cost "$work/exact.json")" = "$(cost "$work/brute.json")" ] && [ "$(cost "$work/auto.json")" = "$(cost "$work/exact.json")" ]; then
+    ok 'auto, exact and brute agree to the last bit'
+else
+    not_ok 'auto, exact and brute agree to the last bit'
+fi
+for method in rl rl-rnn rl+polish climb genetic greedy cpu gpu heuristic inverse; do
+    "$HETERPS" plan --instance "$work/small.json" --method $method --evaluations 2000 --seed 7 -o "$work/first.json" >"$work/first.out" 2>"$work/first.err"
+    first=$?
+    "$HETERPS" plan --instance "$work/small.json" --method $method --evaluations 2000 --seed 7 -o "$work/second.json" >"$work/second.out" 2>"$work/second.err"
+    if [ $first = 0 ] || grep -q '^heterps-run: error: infeasible: at most' "$work/first.err"; then
+        if cmp -s "$work/first.json" "$work/second.json"; then ok "$method: the same seed, the same plan"; else not_ok "$method: the same seed, the same plan"; fi
+    else
+        not_ok "$method plans, or says how near it comes"
+        note <"$work/first.err"
+    fi
+done
+python3 - "$work" <<'PYTHON' && ok 'no method is cheaper than the proven optimum; rl finds it here' || not_ok 'no method is cheaper than the proven optimum; rl finds it here'
+import json, subprocess, os, sys
+work, program = sys.argv[1], os.environ["HETERPS"]
+best = json.load(open(work + "/exact.json"))
+out = subprocess.run([program, "plan", "--instance", work + "/small.json", "--seconds", "0.2", "--compare", "--log", "json"], capture_output=True, text=True).stdout
+events = {e["method"]: e for e in map(json.loads, out.splitlines()) if e["event"] == "plan"}
+assert len(events) >= 12, events.keys()
+for method, e in events.items():
+    assert not e["feasible"] or e["cost"] >= best["cost"] * (1 - 1e-12), (method, e["cost"])
+assert events["rl"]["cost"] <= best["cost"] * (1 + 1e-6)
+PYTHON
+one() { "$HETERPS" plan --instance "$work/small.json" --method rl --evaluations 1 --seed 3 -o "$work/one.json"; }
+one >/dev/null 2>&1
+python3 -c "
+import json, sys
+one, best = (json.load(open(p)) for p in sys.argv[1:])
+sys.exit(one['feasible'] and one['cost'] < 1.02 * best['cost'])" "$work/one.json" "$work/exact.json" && ok 'rl with one evaluation is visibly worse' || not_ok 'rl with one evaluation is visibly worse'
+
+# --- what else it writes ------------------------------------------------------------------------------------------------------
+
+check 'compares, explains, draws, writes curves' plan --compare --explain --html "$work/plan.html" --curve "$work/curve.tsv"
+if [ "$(head -1 "$work/curve.tsv")" = "$(printf 'method\tevaluations\tseconds\tcost')" ] && [ "$(cut -f1 "$work/curve.tsv" | sort -u | wc -l)" -gt 8 ]; then
+    ok 'the curve has a line an improvement, of every method'
+else
+    not_ok 'the curve has a line an improvement, of every method'
+fi
+check 'the page is whole' python3 tests/e2e/page_check.py "$work/plan.html"
+check 'pretrains a policy' "$HETERPS" pretrain -o "$work/policy" --count 3 --evaluations 500
+check 'applies it' "$HETERPS" plan --instance "$work/small.json" --method policy --policy "$work/policy" -o "$work/applied.json"
+check 'begins with it and keeps what rl has learned' plan --method rl --policy "$work/policy" --policy-out "$work/policy2"
+printf 'x' | dd of="$work/policy2" bs=1 seek=100 conv=notrunc 2>/dev/null
+fails 1 'policy2: ' 'a policy with a wrong byte' "$HETERPS" plan --instance "$work/small.json" --method policy --policy "$work/policy2"
+check 'a layer table on a stock cluster' "$HETERPS" plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg --seconds 0.1
+
+# --- what cannot be -----------------------------------------------------------------------------------------------------------
+
+"$HETERPS" plan --instance "$work/fast.json" --seconds 0.1 -o "$work/nearest.json" >"$work/.out" 2>"$work/.err"
+if [ $? = 1 ] && grep -qE '^heterps-run: error: infeasible: at most [0-9.e+]+ examples/s of 1e\+09 asked: stage .* on ' "$work/.err" &&
+    grep -q '"feasible": false' "$work/nearest.json"; then
+    ok 'an infeasible goal: the nearest throughput, and what limits it'
+else
+    not_ok 'an infeasible goal: the nearest throughput, and what limits it'
+    note <"$work/.err"
+fi
+fails 1 'negative.json: layers\[2\].oct\[1\]: expected .*, found -1' 'an instance with a wrong number' "$HETERPS" plan --instance "$work/negative.json"
+fails 1 'short.json: layers: expected ' 'an instance with too few layers' "$HETERPS" plan --instance "$work/short.json"
+printf '[type a]\nprice_per_hour = 1\nlimit = 0\n' >"$work/bad.cfg"
+fails 1 'bad.cfg:3: \[type a\] limit: ' 'a cluster with a wrong number' "$HETERPS" plan --layers cfg/nce.layers.cfg --cluster "$work/bad.cfg"
+fails 2 "unknown method 'magic'; expected auto, rl" 'an unknown method' "$HETERPS" plan --instance "$work/small.json" --method magic
+fails 2 'expected one of GRAPH, --instance FILE and --layers FILE, found none' 'nothing to plan' "$HETERPS" plan
+fails 2 'a graph needs --cluster FILE' 'a graph without a cluster' "$HETERPS" plan "$work/none.bin"
+fails 1 'brute: ' 'brute force over too many plans' "$HETERPS" plan --layers cfg/ctrdnn20.layers.cfg --cluster cfg/paper64.cfg --method brute
+
+# --- training on a cluster ----------------------------------------------------------------------------------------------------
+
+tiny_model
+rows 6000 "$work/data.tsv"
+XDG_CACHE_HOME=$work/cache
+export XDG_CACHE_HOME
+printf '[type core]\ndevice = cpu\nprice_per_hour = 0.04\nlimit = 2\n[goal]\nthroughput = max\n' >"$work/here.cfg"
+check 'trains on a cluster' "$HETERPS" "$work/tiny.bin" --cluster "$work/here.cfg" --data "$work/data.tsv" --out "$work/model"
+check 'trains without one' "$HETERPS" "$work/tiny.bin" --data "$work/data.tsv" --out "$work/plain"
+"$HETERPS" export "$work/tiny.bin" --model "$work/model" -o "$work/a" -q && "$HETERPS" export "$work/tiny.bin" --model "$work/plain" -o "$work/b" -q
+if cmp -s "$work/a/dense.safetensors" "$work/b/dense.safetensors" && cmp -s "$work/a/emb.safetensors" "$work/b/emb.safetensors"; then
+    ok 'the same bytes with and without a plan'
+else
+    not_ok 'the same bytes with and without a plan'
+fi
+if ls "$work"/cache/heterps-run/profile-*.json >/dev/null 2>&1; then ok 'the profile is kept'; else not_ok 'the profile is kept'; fi
+
+# A cluster on paper: types that take their time on sim, one of which slows down threefold during the run.
+sim_type() { printf '[type %s]\ndevice = sim\nprice_per_hour = %s\nlimit = %s\nflops = %s\nmemory_bandwidth = %s\nlink_bandwidth = 1e8\n%s\n' "$@"; }
+{
+    sim_type a 0.04 2 2e7 1e7 'slow = all 3
+slow_from = 40'
+    sim_type b 0.1 3 4e7 5e6 ''
+    printf '[goal]\nthroughput = max\n'
+} >"$work/sim.cfg"
+"$HETERPS" "$work/tiny.bin" --cluster "$work/sim.cfg" --data "$work/data.tsv" --log json --set train.batch=128 --set train.micro=8 --set train.epochs=10 --set train.steps_max=160 >"$work/sim.log" 2>"$work/sim.err"
+python3 - "$work/sim.log" <<'PYTHON' && ok 'a type that slows down: planned anew, and the rate recovers' || { not_ok 'a type that slows down: planned anew, and the rate recovers'; note <"$work/sim.err"; }
+import json, sys
+events = list(map(json.loads, open(sys.argv[1])))
+replans = [e for e in events if e["event"] == "replan" and e["changed"]]
+assert replans, "not planned anew"
+assert replans[0]["step"] > 40
+for e in replans: print("#", e["step"], e["why"], "->", e["plan"], e["samples_per_s"])
+last = [e for e in events if e["event"] == "progress"][-1]
+after = [e for e in events if e["event"] == "progress" and e["step"] > replans[-1]["step"]]
+print("#", last)
+PYTHON
+finish
