@@ -19,6 +19,7 @@
 struct replanner {
     const struct graph *graph;
     struct replan_options options;
+    struct instance profile;      /* as given                                       */
     struct instance instance;     /* as corrected so far                            */
     struct solution solution;     /* of the present plan; its stages' et as corrected */
     struct policy *policy;        /* of the last search by a learned method         */
@@ -49,6 +50,7 @@ static status instance_solve(struct replanner *r, double seconds, struct solutio
         policy_free(trained);
         return st;
     }
+    solution->profile = &r->profile;
     if (trained) {
         policy_free(r->policy);
         r->policy = trained;
@@ -76,6 +78,7 @@ status replanner_open(struct replanner **out, const struct replan_options *optio
     r->options = *options;
     status st;
     char text[1024];
+    TRY_GOTO(instance_copy(&r->profile, options->instance), failed);
     TRY_GOTO(instance_copy(&r->instance, options->instance), failed);
     r->options.instance = &r->instance;
     TRY_GOTO(instance_solve(r, options->seconds, &r->solution), failed);
@@ -98,6 +101,7 @@ void replanner_close(struct replanner *r)
     solution_free(&r->solution);
     policy_free(r->policy);
     instance_free(&r->instance);
+    instance_free(&r->profile);
     free(r);
 }
 

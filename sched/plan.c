@@ -147,6 +147,7 @@ static status stages_read(struct plan *plan, const struct json_part *whole, cons
         TRY(stage_layers_read(stage, &part, graph, s, next));
         TRY(stage_units_read(stage, &part, plan, unit_counts));
         TRY(json_part_real(&part, "et", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &stage->et));
+        TRY(json_part_real(&part, "sim_et", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &stage->sim_et));
         TRY(json_part_u64(&part, "cut_bytes", JSON_OPTIONAL, 0, INT64_MAX, &stage->cut_bytes));
         next = stage->last_layer + 1;
     }

@@ -8,7 +8,7 @@
  *                  "slow": "fc 4", "slow_from": 0}, …],              slow …: optional (sched/resource.h)
  *       "layers": ["e", "x", "h1", …],                                         names in graph order
  *       "plan": [0, 0, 1, …],                                                  a type index a layer
- *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …}, …],
+ *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …, "sim_et": …}, …],
  *       "service_cores": 1,                                                    optional: of reading, store, wire
  *       "time_scale": 1,                                                       optional: factor on the times of sim
  *       "feasible", "proven", "cost", "throughput", "lower_bound", …           figures of the scheduler, kept
@@ -30,6 +30,7 @@ struct plan_stage {
     uint32_t k;                       /* dedicated units                            */
     uint32_t replicas;                /* divides k; k where a unit is a card        */
     double et;                        /* predicted seconds an example; 0: not given */
+    double sim_et;                    /* what a device on sim takes instead, where the prediction knows better; 0: et */
     uint64_t cut_bytes;               /* predicted bytes an example, forward and back; 0: not given */
 };
 

@@ -72,6 +72,21 @@ static json_t *types_json(const struct instance *instance)
     return list;
 }
 
+/* What the stage took before times were corrected. */
+static double stage_sim_et(const struct solution *s, const struct cost_stage *stage)
+{
+    double compute = 0, compute_shared = 0;
+    for (uint32_t l = stage->first; l <= stage->last; l++) {
+        const struct instance_time *t = instance_time(s->profile, l, stage->type);
+        compute += t->oct * (1 - t->alpha) / s->profile->batch;
+        compute_shared += t->oct * t->alpha / s->profile->batch;
+    }
+    const struct instance_time *cut = instance_time(s->profile, stage->last, stage->type);
+    double move = cut->odt / s->profile->batch;
+    struct cost_time time = {compute, compute_shared, move * (1 - cut->beta), move * cut->beta};
+    return cost_et(&time, stage->k);
+}
+
 static json_t *stages_json(const struct solution *s)
 {
     json_t *list = json_array();
@@ -82,6 +97,8 @@ static json_t *stages_json(const struct solution *s)
                       "type", (json_int_t)stage->type, "k", (json_int_t)stage->k, "et", stage->et);
         double cut_bytes = s->instance->layers[stage->last].cut_bytes;
         if (cut_bytes > 0) json_object_set_new(object, "cut_bytes", json_integer((json_int_t)cut_bytes));
+        if (s->profile && s->instance->types[stage->type].resource.device == RESOURCE_SIM)
+            json_object_set_new(object, "sim_et", json_real(stage_sim_et(s, stage)));
         json_array_append_new(list, object);
     }
     return list;
@@ -131,7 +148,7 @@ status solution_text(const struct solution *s, char **text, size_t *bytes)
 status solution_write(const struct solution *s, const char *path)
 {
     char *text;
-    size_t bytes;
+    size_t bytes = 0;
     TRY(solution_text(s, &text, &bytes));
     status st = file_write(path, text, bytes);
     free(text);

@@ -6,7 +6,10 @@
 
 struct solution {
     const struct instance *instance; /* borrowed: outlives the solution */
-    const char *method;              /* of methods.def                   */
+    const struct instance
+        *profile; /* likewise: the instance before measured times have corrected it, which is what devices on sim go
+                                        on taking; NULL: it was not */
+    const char *method; /* of methods.def                   */
     uint64_t seed, evaluations;
     double seconds;
     enum search_end ended_by;

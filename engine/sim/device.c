@@ -254,7 +254,7 @@ static status times_set(struct sim_device *d, const struct plan *plan, uint32_t 
     if (!(stage->et > 0))
         FAIL(INVALID, "stage %u (%s) is on sim, but the plan does not say how long it takes: expected et > 0",
              stage_index, plan_stage_name(plan, g, stage_index, name, sizeof name));
-    d->example_seconds = stage->et * stage->replicas * plan->time_scale;
+    d->example_seconds = (stage->sim_et > 0 ? stage->sim_et : stage->et) * stage->replicas * plan->time_scale;
     d->slow_factor = slow_factor_of(g, stage, slow);
     d->slow_step = slow->from_step;
     double micro_seconds = d->example_seconds * d->slow_factor * g->header->micro;

@@ -129,9 +129,8 @@ events = list(map(json.loads, open(sys.argv[1])))
 replans = [e for e in events if e["event"] == "replan" and e["changed"]]
 assert replans, "not planned anew"
 assert replans[0]["step"] > 40
-for e in replans: print("#", e["step"], e["why"], "->", e["plan"], e["samples_per_s"])
-last = [e for e in events if e["event"] == "progress"][-1]
-after = [e for e in events if e["event"] == "progress" and e["step"] > replans[-1]["step"]]
-print("#", last)
+last = [e for e in events if e["event"] == "progress"][-2:]
+rate = max(e["samples_per_s"] for e in last)
+assert rate > 0.8 * replans[-1]["samples_per_s"], (rate, replans)
 PYTHON
 finish
