@@ -1,5 +1,5 @@
-/* Every plan, each provisioned exactly: the control for everything else, so nothing is skipped. Plans that begin alike share the
- * sums of their beginning. */
+/* Every plan, each provisioned exactly: the control for everything else, so nothing is skipped. Plans that begin alike
+ * share the sums of their beginning. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,10 +74,10 @@ static void enumerate(struct search *s, struct prefix *prefixes, struct cost_sta
 status method_brute(struct search *s)
 {
     uint32_t L = s->model->layer_count, T = s->model->type_count;
-    double plans = pow(T, L);
-    if (!(plans < PLANS_MAX))
-        FAIL(INVALID, "brute: %u^%u = %.2g plans are too many; exact proves the optimum without trying all", T, L,
-             plans);
+    double digits = L * log10(T), exponent = floor(digits);
+    if (!(pow(T, L) < PLANS_MAX))
+        FAIL(INVALID, "brute: %u^%u = %.1fe%.0f plans are too many; exact proves the optimum without trying all", T, L,
+             pow(10, digits - exponent), exponent);
     struct prefix *prefixes = calloc(L, sizeof *prefixes);
     struct cost_stage *stages = calloc(L, sizeof *stages);
     type_index *types = calloc(L, sizeof *types);

@@ -1,19 +1,25 @@
-/* The proven optimum, and the greatest throughput, by branch and bound on tau, the seconds an example that the slowest stage may take.
+/* The proven optimum, and the greatest throughput, by branch and bound on tau, the seconds an example that the slowest
+ * stage may take.
  *
- * For a given tau every stage needs its least k, on its own. A plan is then a path over segments (first layer, last layer, type), neighbours
- * differing in type, and the units of a type on the path must keep to its limit. An interval [a, b] of tau has the bound
+ * For a given tau every stage needs its least k, on its own. A plan is then a path over segments (first layer, last
+ * layer, type), neighbours differing in type, and the units of a type on the path must keep to its limit. An interval
+ * [a, b] of tau has the bound
  *
  *     least path of  price k max(a, ET(k)),   k the least with ET(k) <= b,
  *
- * since at any tau in it a stage has k' >= k units for at least max(a, ET(k')) each, and k ET(k) never falls with k. So a = 0 already
- * bounds well, and an interval without a step of any k is solved. Intervals that may hold something cheaper than the best known plan are halved,
- * the more promising one first. (Follows "Why an exact optimum is cheap" of the project's notes on HeterPS, whose bound is a S(b).)
+ * since at any tau in it a stage has k' >= k units for at least max(a, ET(k')) each, and k ET(k) never falls with k. So
+ * a = 0 already bounds well, and an interval without a step of any k is solved. An interval that may hold something
+ * cheaper than the best known plan is split, where its least path is a plan at the tau from which on that plan is too
+ * dear; the half of the slower tau comes first.
  *
- * Limits: Lagrange multipliers on the units of each type (Fisher, "The Lagrangian relaxation method for solving integer programming
- * problems", Management Science 1981), moved by Polyak's step, raise the bound; segments that no path below the best plan can contain
- * are dropped, for the halves of the interval too; what remains is searched depth first, bounded by the least path of the layers ahead.
+ * Limits: Lagrange multipliers on the units of each type (Fisher, "The Lagrangian relaxation method for solving integer
+ * programming problems", Management Science 1981), moved by Polyak's step, raise the bound; segments that no path below
+ * the best plan can contain are dropped, for the halves of the interval too; what remains is searched depth first,
+ * bounded by the least path of the layers ahead and by what beginnings before came to.
  *
- * A path costs O(number of segments), at most L (L + 1) / 2 T, at 20 layers and 64 types 13,440; a proof some ten to some hundred intervals. */
+ * A path costs O(number of segments), at most L (L + 1) / 2 T: 13,440 at 20 layers and 64 types. There a proof takes
+ * a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more than the throughput that
+ * is asked for, it can take seconds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +65,21 @@ struct interval {
     uint32_t id_count; /* segments that something cheaper may contain */
 };
 
+/* A beginning of plans in the depth-first search: up to a layer and its type. Another one to the same that is no
+ * cheaper and has used no fewer units of any scarce type leads nowhere better. */
+#define LABEL_TYPES  32   /* scarce types; with more of them beginnings are not compared */
+#define LABEL_GROUPS 1024 /* of states, by hash                                           */
+#define LABEL_PLACES 16   /* the latest of a group                                        */
+struct label {
+    double weight;
+    uint32_t state;
+    uint16_t used[LABEL_TYPES];
+};
+struct label_group {
+    uint32_t count;
+    struct label labels[LABEL_PLACES];
+};
+
 struct exact {
     const struct cost_model *model;
     uint32_t layer_count, type_count;
@@ -89,6 +110,10 @@ struct exact {
     uint32_t *trail;                      /* [L] items of the depth-first search */
     struct cost_stage *stages;            /* [L] */
     uint64_t nodes, nodes_max;
+    struct label_group *groups; /* [LABEL_GROUPS] */
+    uint32_t *scarce;           /* [T] types whose limit a path could break */
+    uint32_t scarce_count;      /* 0: beginnings are not compared           */
+    uint32_t *reserve;          /* [L + 1, T] units that layers l … L - 1 may want, at most their type's limit */
 };
 
 static void exact_close(struct exact *x)
@@ -103,6 +128,9 @@ static void exact_close(struct exact *x)
     free(x->used);
     free(x->types);
     free(x->trail);
+    free(x->groups);
+    free(x->scarce);
+    free(x->reserve);
     free(x->stages);
 }
 
@@ -178,9 +206,13 @@ static status exact_open(struct exact *x, const struct cost_model *m, double tau
     x->types = calloc(2 * (size_t)L, sizeof *x->types);
     x->trail = calloc(L, sizeof *x->trail);
     x->stages = calloc(L, sizeof *x->stages);
+    x->groups = calloc(LABEL_GROUPS, sizeof *x->groups);
+    x->scarce = calloc(T, sizeof *x->scarce);
+    x->reserve = calloc(((size_t)L + 1) * T, sizeof *x->reserve);
     struct cost_time *sums = calloc(T, sizeof *sums);
     status st = ST_OK;
-    if (x->begin && x->ahead && x->multiplier && x->used && x->types && x->trail && x->stages && sums)
+    if (x->begin && x->ahead && x->multiplier && x->used && x->types && x->trail && x->stages && x->groups &&
+        x->scarce && x->reserve && sums)
         for (uint32_t l = 0; l < L && st == ST_OK; l++) st = segments_begin(x, l, tau, sums);
     else
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for %u layers on %u types", L, T);
@@ -298,7 +330,8 @@ static void path_item(struct exact *x, const struct item *item, uint32_t layer)
     for (uint32_t l = layer; l <= item->last; l++) x->types[l] = item->type;
 }
 
-/* A path in types[] that the limits allow, or, with is_within false, do not: it may still be a good plan at another tau. */
+/* A path in types[] that the limits allow, or, with is_within false, do not: it may still be a good plan at another
+ * tau. */
 static void path_offer(struct exact *x, double weight, bool is_within)
 {
     if (is_within && weight < x->found) {
@@ -353,7 +386,8 @@ static bool multipliers_move(struct exact *x, double bound, double pace)
     return true;
 }
 
-/* Raises the bound of the items by multipliers; infinite: there is no path. is_solved: the least is found, and it is the bound. */
+/* Raises the bound of the items by multipliers; infinite: there is no path. is_solved: the least is found, and it is
+ * the bound. */
 static double ascend(struct exact *x, bool *is_solved)
 {
     double best = -INFINITY, pace = 1, weight;
@@ -374,7 +408,7 @@ static double ascend(struct exact *x, bool *is_solved)
         if (best >= x->cutoff) break;
         bool is_within = path_take(x, &weight);
         *is_solved = x->found * (1 - GAP) <= best || (is_within && x->wants_any);
-        if (*is_solved || best >= x->cutoff || !multipliers_move(x, bound, pace)) break;
+        if (*is_solved || best >= x->cutoff || cut(x) || !multipliers_move(x, bound, pace)) break;
     }
     memcpy(x->multiplier, x->multiplier_best, x->type_count * sizeof *x->multiplier);
     return *is_solved ? x->found : best;
@@ -400,6 +434,56 @@ static void dive_end(struct exact *x, uint32_t count, double weight)
     path_offer(x, weight, true);
 }
 
+/* What the layers ahead may want of every type, and which types are scarce. */
+static void reserve_find(struct exact *x)
+{
+    uint32_t T = x->type_count;
+    memset(x->reserve + (size_t)x->layer_count * T, 0, T * sizeof *x->reserve);
+    for (uint32_t l = x->layer_count; l-- > 0;) {
+        uint32_t *reserve = x->reserve + (size_t)l * T;
+        memset(reserve, 0, T * sizeof *reserve);
+        for (uint32_t i = x->begin[l]; i < x->begin[l + 1]; i++) {
+            const struct item *item = &x->items[i];
+            const uint32_t *behind = x->reserve + (size_t)(item->last + 1) * T;
+            for (uint32_t t = 0; t < T; t++) {
+                uint64_t units = behind[t] + (uint64_t)(t == item->type ? item->k : 0);
+                if (units > reserve[t]) reserve[t] = units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
+            }
+        }
+    }
+    x->scarce_count = 0;
+    for (uint32_t t = 0; t < T; t++)
+        if (x->reserve[t] > x->model->limit[t]) x->scarce[x->scarce_count++] = t;
+    bool is_narrow = x->scarce_count <= LABEL_TYPES;
+    for (uint32_t i = 0; i < x->scarce_count; i++) is_narrow = is_narrow && x->model->limit[x->scarce[i]] <= UINT16_MAX;
+    if (!is_narrow) x->scarce_count = 0;
+}
+
+/* Whether a beginning up to a layer, with used[], is no better than one that came before; else it is kept for those to
+ * come. */
+static bool is_dominated(struct exact *x, uint32_t layer, uint32_t type, double weight)
+{
+    struct label label = {.weight = x->wants_any ? 0 : weight, .state = layer * x->type_count + type};
+    struct label_group *group = &x->groups[label.state % LABEL_GROUPS];
+    const uint32_t *reserve = x->reserve + (size_t)layer * x->type_count;
+    for (uint32_t i = 0; i < x->scarce_count; i++) {
+        uint32_t t = x->scarce[i], limit = x->model->limit[t];
+        /* As long as enough is left for any way ahead, it does not matter how much. */
+        uint64_t free_from = reserve[t] < limit ? limit - reserve[t] : 0;
+        label.used[i] = (uint16_t)(x->used[t] > free_from ? x->used[t] : free_from);
+    }
+    uint32_t count = group->count < LABEL_PLACES ? group->count : LABEL_PLACES;
+    for (uint32_t p = 0; p < count; p++) {
+        const struct label *other = &group->labels[p];
+        if (other->state != label.state || other->weight > label.weight) continue;
+        uint32_t more = 0;
+        for (uint32_t i = 0; i < LABEL_TYPES; i++) more |= other->used[i] > label.used[i];
+        if (!more) return true;
+    }
+    group->labels[group->count++ % LABEL_PLACES] = label;
+    return false;
+}
+
 /* Goes on from a layer; `reduced` is the weight with multipliers, less what the limits are worth. False: to end now. */
 static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t before, double reduced, double weight)
 {
@@ -407,6 +491,7 @@ static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t befor
         dive_end(x, depth, weight);
         return !x->wants_any;
     }
+    if (x->scarce_count > 0 && depth > 0 && is_dominated(x, layer, before, weight)) return true;
     for (uint32_t i = x->begin[layer]; i < x->begin[layer + 1]; i++) {
         const struct item *item = &x->items[i];
         double least = x->found * (1 - GAP) < x->cutoff ? x->found * (1 - GAP) : x->cutoff;
@@ -432,6 +517,8 @@ static bool search_depth_first(struct exact *x, uint64_t nodes_max)
     memset(x->used, 0, x->type_count * sizeof *x->used);
     x->nodes = 0;
     x->nodes_max = nodes_max;
+    reserve_find(x);
+    for (uint32_t g = 0; g < LABEL_GROUPS; g++) x->groups[g].count = 0;
     return dive(x, 0, 0, NO_TYPE, -worth_of_limits(x), 0);
 }
 
@@ -551,8 +638,8 @@ static status ids_room(struct exact *x, size_t count)
     return ST_OK;
 }
 
-/* Where to split [a, b], whose least path is the one found, the bound being below the cutoff: where the path no longer is so if only
- * slower tau remain. */
+/* Where to split [a, b], whose least path is the one found, the bound being below the cutoff: where the path no longer
+ * is so if only slower tau remain. */
 static double split_at_plan(struct exact *x, double a, double b)
 {
     const struct cost_model *m = x->model;
@@ -576,8 +663,8 @@ static double split_at_plan(struct exact *x, double a, double b)
     return high;
 }
 
-/* Bounds [a, b], a part of `whole`, whose segments are the only ones that matter; pushes it if something in it may be cheaper than
- * the best plan. */
+/* Bounds [a, b], a part of `whole`, whose segments are the only ones that matter; pushes it if something in it may be
+ * cheaper than the best plan. */
 static status interval_bound(struct exact *x, const struct interval *whole, double a, double b)
 {
     struct interval part = {.a = a, .b = b, .bound = whole->bound, .depth = whole->depth + 1, .id_begin = x->id_count};

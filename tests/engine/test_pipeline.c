@@ -554,6 +554,38 @@ static void bsp__reopened_under_other_plans__same_bytes(void **state)
     printf("# reopened %u times under random plans\n", reopened_count);
 }
 
+/* A stop finds a slot of the next step at the gate: it goes over to the next pipeline. */
+static void bsp__stopped_and_reopened__loses_no_slot(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.epochs=12", NULL};
+    struct training t;
+    struct bell bell = {0};
+    uint32_t held_count = 0, run = 0;
+    assert_ok(training_open(&t, model_text, set, data_path, &alone));
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, UINT64_MAX));
+    uint64_t expected = training_hash(&t);
+    training_close(&t);
+    assert_ok(training_open(&t, model_text, set, data_path, &setups[0]));
+    reopen(&t, &setups[0], &bell);
+    feed_bell_set(t.feed, &bell);
+    training_start(&t, NULL);
+    t.wants_stop = true; /* at the first tick of each job, after 100 ms */
+    while (!t.is_end) {
+        struct setup setup = setups[run++ % 3];
+        setup.delay_seed = run;
+        setup.delay_ns_max = 400000;
+        reopen(&t, &setup, &bell);
+        assert_ok(training_until(&t, UINT64_MAX));
+        held_count += t.pipeline->train_held != NULL;
+    }
+    assert_int_equal(training_hash(&t), expected);
+    assert_true(held_count > 0);
+    printf("# %u stops, %u of them with a slot at the gate\n", run - 1, held_count);
+    training_close(&t);
+}
+
 static void wsp__reopened_under_other_plans__goes_on(void **state)
 {
     (void)state;
@@ -674,6 +706,7 @@ int main(void)
         cmocka_unit_test(bsp__data_fail_under_a_plan__model_is_of_the_last_step_fault),
         cmocka_unit_test(bsp__store_is_full_under_a_plan__model_is_of_the_last_step_fault),
         cmocka_unit_test(bsp__reopened_under_other_plans__same_bytes),
+        cmocka_unit_test(bsp__stopped_and_reopened__loses_no_slot),
         cmocka_unit_test(wsp__reopened_under_other_plans__goes_on),
         cmocka_unit_test(pipeline_open__slots_given__keeps_to_them),
         cmocka_unit_test(pipeline_open__does_not_fit__says_why),

@@ -1,5 +1,6 @@
-/* Small scheduling problems in memory, for tests of the cost model and of the methods that prove. Nothing of them is plausible: shares of
- * 0 and 1, communication that binds, free types, limits of one unit and throughputs out of reach all come up. */
+/* Small scheduling problems in memory, for tests of the cost model and of the methods that prove. Nothing of them is
+ * plausible: shares of 0 and 1, communication that binds, free types, limits of one unit and throughputs out of reach
+ * all come up. */
 #ifndef HETERPS_TESTS_SCHED_INSTANCE_FIXTURE_H
 #define HETERPS_TESTS_SCHED_INSTANCE_FIXTURE_H
 
@@ -65,7 +66,8 @@ static inline double fixture_share(uint64_t *state)
     return kind == 0 ? 0 : kind == 1 ? 1 : fixture_between(state, 0.5, 1);
 }
 
-/* A random problem. Limits from 1 to limit_max; `throughput` times what the cheapest single unit reaches is asked for, 0: nothing. */
+/* A random problem. Limits from 1 to limit_max; `throughput` times what the cheapest single unit reaches is asked for,
+ * 0: nothing. */
 static inline void fixture_random_make(struct instance_fixture *f, uint64_t *state, uint32_t layer_count,
                                        uint32_t type_count, uint32_t limit_max, double throughput)
 {

@@ -68,7 +68,7 @@ static void brute__too_many_plans__are_refused_with_their_number(void **state)
     fixture_random_make(&fixture, &seed, 20, 4, 50, 0);
     open_with(&options);
     assert_int_equal(method_brute(&search), ST_INVALID);
-    if (strstr(status_message(), "brute: 4^20 = 1.1e+12 plans are too many") == NULL) fail_msg("%s", status_message());
+    if (strstr(status_message(), "brute: 4^20 = 1.1e12 plans are too many") == NULL) fail_msg("%s", status_message());
     close_all();
 }
 

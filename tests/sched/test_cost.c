@@ -204,8 +204,8 @@ static void cost_units_least__random__equals_trying_one_after_the_other(void **s
     assert_true(found_count > 5000);
 }
 
-/* All plans of random problems, provisioned exactly and at random: whatever keeps to limits and throughput scores its cost, below whatever
- * does not; of the latter, the nearer to the throughput the lower. */
+/* All plans of random problems, provisioned exactly and at random: whatever keeps to limits and throughput scores its
+ * cost, below whatever does not; of the latter, the nearer to the throughput the lower. */
 static void cost_of__infeasible__scores_above_every_feasible_plan_and_lower_when_nearer(void **state)
 {
     (void)state;

@@ -28,8 +28,8 @@ static void equal(double found, double expected)
     if (!(fabs(found - expected) <= 1e-12 * fabs(expected))) fail_msg("expected %.17g, found %.17g", expected, found);
 }
 
-/* What all k from 1 to the limits come to: the least cost of those that keep to limits and throughput, infinite: there is none; the greatest
- * throughput within the limits, 0: there are no k at all. */
+/* What all k from 1 to the limits come to: the least cost of those that keep to limits and throughput, infinite: there
+ * is none; the greatest throughput within the limits, 0: there are no k at all. */
 static void all_units(const struct cost_stage *given, uint32_t count, double *cost, double *throughput)
 {
     struct cost_stage stages[STAGES_MAX];
@@ -48,7 +48,8 @@ static void all_units(const struct cost_stage *given, uint32_t count, double *co
     }
 }
 
-/* A plan that cannot keep to the throughput: what is said to bind does, since one more unit helps, or no number of them. */
+/* A plan that cannot keep to the throughput: what is said to bind does, since one more unit helps, or no number of
+ * them. */
 static void limit_check(const struct cost_result *r, const struct cost_stage *stages)
 {
     const struct cost_stage *limiting = &stages[r->limiting_stage];
@@ -119,8 +120,9 @@ static void provision_exact__one_stage__takes_the_least_units(void **state)
     }
 }
 
-/* The dear stage takes a second whatever its units, the cheap one two seconds over k: a second cheap unit halves the time of the
- * dear one, 2 (10 + 1) > 1 (10 + 2), though the throughput of half an example a second was reached without it. */
+/* The dear stage takes a second whatever its units, the cheap one two seconds over k: a second cheap unit halves the
+ * time of the dear one, 2 (10 + 1) > 1 (10 + 2), though the throughput of half an example a second was reached without
+ * it. */
 static void provision_exact__faster_is_cheaper__goes_above_the_throughput(void **state)
 {
     (void)state;
