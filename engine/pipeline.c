@@ -627,16 +627,21 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     return st;
 }
 
-void pipeline_adopt(struct pipeline *to, struct pipeline *from)
+struct pipeline_rest pipeline_leave(struct pipeline *from)
 {
-    CHECK(to->graph == from->graph && to->model == from->model && to->sync == from->sync);
-    CHECK(to->training && to->feed_trained == NULL && to->gate_bell == from->gate_bell);
-    CHECK(from->feed_trained == NULL || to->slot_count == feed_slot_count(from->feed_trained));
-    to->feed_trained = from->feed_trained;
-    to->train_held = from->train_held;
-    to->kept = from->kept;
+    struct pipeline_rest rest = {from->feed_trained, from->train_held, from->kept};
     from->feed_trained = NULL;
     from->train_held = from->kept = NULL;
+    return rest;
+}
+
+void pipeline_enter(struct pipeline *to, struct pipeline_rest rest)
+{
+    CHECK(to->training && to->feed_trained == NULL);
+    CHECK(rest.feed == NULL || to->slot_count == feed_slot_count(rest.feed));
+    to->feed_trained = rest.feed;
+    to->train_held = rest.held;
+    to->kept = rest.kept;
 }
 
 static status forward_job(struct pipeline *p, struct feed *feed, bool (*tick)(void *context), void *context)

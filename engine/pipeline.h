@@ -50,10 +50,16 @@ struct pipeline_options {
  * INVALID: plan, graph and sync do not fit together; MEMORY; SYSTEM. */
 MUST_USE status pipeline_open(struct pipeline **pipeline, const struct pipeline_options *options);
 void pipeline_close(struct pipeline *pipeline);
-/* Goes on where another pipeline has stopped, between two jobs: `to` gets the slots that `from` holds and keeps of its feed, and the next job
- * of `to` takes that feed. Both are of the same graph, model and sync, `to` has trained nothing yet and as many slots as the feed; `from` can
- * then only be closed. The feed goes on ringing the bell that it has, so both were opened with one feed_bell, which it rings. */
-void pipeline_adopt(struct pipeline *to, struct pipeline *from);
+/* What a pipeline leaves, between two jobs, to another that goes on with its feed: the slots that it holds and keeps. */
+struct pipeline_rest {
+    struct feed *feed; /* NULL: it has trained nothing */
+    struct slot *held, *kept;
+};
+/* `from` can then only be closed, which gives back its memory before another is opened. */
+struct pipeline_rest pipeline_leave(struct pipeline *from);
+/* The next job of `to`, which has trained nothing yet, takes that feed. Both are of the same graph, model and sync, and `to` has as many slots
+ * as the feed. The feed goes on ringing the bell that it has, so both were opened with one feed_bell, which it rings. */
+void pipeline_enter(struct pipeline *to, struct pipeline_rest rest);
 /* Slots that a feed for it needs. */
 uint32_t pipeline_slot_count(const struct pipeline *pipeline);
 /* The bell that a feed for it rings (feed_bell_set). */

@@ -19,10 +19,11 @@
 struct replanner {
     const struct graph *graph;
     struct replan_options options;
-    struct instance profile;      /* as given                                       */
-    struct instance instance;     /* as corrected so far                            */
-    struct solution solution;     /* of the present plan; its stages' et as corrected */
-    struct policy *policy;        /* of the last search by a learned method         */
+    struct instance profile;  /* as given                                       */
+    struct instance instance; /* as corrected so far                            */
+    struct solution solution; /* of the present plan; its stages' et as corrected */
+    struct policy *policy;    /* of the last search by a learned method         */
+    bool is_stopped;
     uint32_t looks;               /* in a row that found a difference               */
     uint64_t busy_ns[STAGES_MAX]; /* of the pipeline's stages at the last look  */
 };
@@ -121,6 +122,8 @@ double replanner_expected(const struct replanner *r, uint32_t micro_count, uint3
     return 1 / (step > shared ? step : shared);
 }
 
+void replanner_stop(struct replanner *r) { r->is_stopped = true; }
+
 void replanner_restart(struct replanner *r)
 {
     r->looks = 0;
@@ -186,7 +189,7 @@ bool replanner_look(struct replanner *r, const struct pipeline_figures *f, uint6
     double ratio[STAGES_MAX], worst = 1;
     uint32_t worst_stage = 0;
     /* In a shared pool a stage's time is also that of the others. */
-    if (examples == 0 || f->is_shared || f->stage_count != s->stage_count) return false;
+    if (r->is_stopped || examples == 0 || f->is_shared || f->stage_count != s->stage_count) return false;
     for (uint32_t i = 0; i < s->stage_count; i++) {
         ratio[i] = stage_measure(r, &f->stage[i], i, examples) / s->stages[i].et;
         double off = ratio[i] > 1 ? ratio[i] : 1 / ratio[i];

@@ -46,6 +46,8 @@ bool replanner_look(struct replanner *replanner, const struct pipeline_figures *
 /* Solves the corrected instance. *is_better: the new plan is in *plan, and is the present one from now on; else the present one is as
  * good, and keeps its units, with corrected times. */
 MUST_USE status replanner_plan(struct replanner *replanner, struct plan *plan, bool *is_better);
+/* The new plan cannot be run: nothing is compared from now on. */
+void replanner_stop(struct replanner *replanner);
 /* The pipeline was opened anew: its figures begin at zero. */
 void replanner_restart(struct replanner *replanner);
 

@@ -121,18 +121,26 @@ void session_close(struct session *s)
     memset(s, 0, sizeof *s);
 }
 
-/* Opens the pipeline of `plan`, which is taken, in place of the present one. */
+/* Opens the pipeline of `plan`, which is taken, in place of the present one, whose memory is given back first. Where it cannot be
+ * opened, the present plan goes on. */
 static status pipeline_change(struct session *s, struct plan *plan)
 {
     struct plan before = s->plan;
-    struct pipeline *next;
-    s->plan = *plan;
+    struct pipeline_rest rest = pipeline_leave(s->pipeline);
     s->pipeline_options.slot_count = pipeline_slot_count(s->pipeline);
-    TRY(pipeline_open(&next, &s->pipeline_options));
-    pipeline_adopt(next, s->pipeline);
     pipeline_close(s->pipeline);
-    plan_free(&before);
-    s->pipeline = next;
+    s->pipeline = NULL;
+    s->plan = *plan;
+    if (pipeline_open(&s->pipeline, &s->pipeline_options) == ST_OK) {
+        plan_free(&before);
+    } else {
+        log_warning("the new plan cannot be opened: %s; going on with the one before", status_message());
+        plan_free(&s->plan);
+        s->plan = before;
+        replanner_stop(s->replanner);
+        TRY(pipeline_open(&s->pipeline, &s->pipeline_options));
+    }
+    pipeline_enter(s->pipeline, rest);
     replanner_restart(s->replanner);
     return ST_OK;
 }

@@ -239,7 +239,8 @@ static status plan_look(struct trainer *t)
     if (replanner_look(s->replanner, &figures, p->examples - t->look_examples, why, sizeof why)) {
         uint64_t begin = clock_ns();
         bool is_changed;
-        TRY(session_replan(s, &is_changed));
+        status st = session_replan(s, &is_changed);
+        if (st != ST_OK) return save_and_fail(t, st);
         report_replan(&t->report, p->step, why, is_changed);
         report_pause(&t->report, clock_ns() - begin);
     }

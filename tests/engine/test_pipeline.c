@@ -510,12 +510,13 @@ static void reopen(struct training *t, const struct setup *setup, struct bell *b
                                        .clock_distance = t->settings.train_clock_distance,
                                        .slot_count = feed_slot_count(t->feed),
                                        .feed_bell = bell};
+    struct pipeline_rest rest = pipeline_leave(t->pipeline);
+    pipeline_close(t->pipeline);
     assert_ok(pipeline_open(&pipeline, &options));
     assert_int_equal(pipeline_slot_count(pipeline), feed_slot_count(t->feed));
     assert_ptr_equal(pipeline_feed_bell(pipeline), bell);
     pipeline_delay_set(pipeline, setup->delay_seed, setup->delay_ns_max);
-    if (t->pipeline->feed_trained) pipeline_adopt(pipeline, t->pipeline);
-    pipeline_close(t->pipeline);
+    pipeline_enter(pipeline, rest);
     plan_free(&t->plan);
     t->pipeline = pipeline;
     t->plan = plan;

@@ -204,6 +204,23 @@ static void cost_units_least__random__equals_trying_one_after_the_other(void **s
     assert_true(found_count > 5000);
 }
 
+/* All units free: no plan costs anything, and one that is not feasible still scores above those that are. */
+static void cost_model_open__free_units__still_tells_infeasible_plans(void **state)
+{
+    (void)state;
+    struct cost_stage stages[3];
+    hand_made();
+    fixture.types[0].resource.price_per_hour = fixture.types[1].resource.price_per_hour = 0;
+    fixture.types[0].resource.limit = 1;
+    fixture.instance.throughput_limit = 0.1;
+    model_make();
+    struct cost_result r = provision_exact(&model, stages, cost_stages(&model, (const type_index[]){1, 1, 1}, stages));
+    assert_true(r.is_feasible && r.score == 0);
+    r = provision_exact(&model, stages, cost_stages(&model, (const type_index[]){0, 1, 0}, stages));
+    assert_true(!r.is_feasible && r.score > 0);
+    cost_model_free(&model);
+}
+
 /* All plans of random problems, provisioned exactly and at random: whatever keeps to limits and throughput scores its
  * cost, below whatever does not; of the latter, the nearer to the throughput the lower. */
 static void cost_of__infeasible__scores_above_every_feasible_plan_and_lower_when_nearer(void **state)
@@ -279,6 +296,7 @@ int main(void)
         cmocka_unit_test(cost_of__two_stages_of_a_type__share_its_limit),
         cmocka_unit_test(cost_units_least__by_hand__is_formula_13_as_corrected),
         cmocka_unit_test(cost_units_least__random__equals_trying_one_after_the_other),
+        cmocka_unit_test(cost_model_open__free_units__still_tells_infeasible_plans),
         cmocka_unit_test(cost_of__infeasible__scores_above_every_feasible_plan_and_lower_when_nearer),
         cmocka_unit_test(cost_model_open__no_throughput_limit__allows_any_tau),
     };
