@@ -61,8 +61,21 @@ uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t lim
     double compute = units_needed(time->compute, time->compute_shared, tau);
     double move = units_needed(time->move, time->move_shared, tau);
     double least = compute > move ? compute : move;
+    /* Where hardly anything divides, rounding lets cost_et reach a tau though the quotient is too great, or there is
+     * none: halving finds k. */
+    if (!(least <= limit)) {
+        uint32_t low = 0, high = limit;
+        if (cost_et(time, limit) > tau) return 0;
+        while (high - low > 1) {
+            uint32_t middle = low + (high - low) / 2;
+            if (cost_et(time, middle) <= tau)
+                high = middle;
+            else
+                low = middle;
+        }
+        return high;
+    }
     /* The quotient may be off by rounding, so the neighbours are asked. */
-    if (!(least <= (double)limit + 1)) return 0;
     uint32_t k = (uint32_t)least;
     if (k < 1) k = 1;
     while (k > 1 && cost_et(time, k - 1) <= tau) k--;

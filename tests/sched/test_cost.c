@@ -204,6 +204,20 @@ static void cost_units_least__random__equals_trying_one_after_the_other(void **s
     assert_true(found_count > 5000);
 }
 
+/* So little divides that a time rounds to what does not: then a number of units is enough, and the least is found. */
+static void cost_units_least__hardly_anything_divides__is_the_least_by_cost_et(void **state)
+{
+    (void)state;
+    uint64_t seed = 19;
+    for (uint32_t c = 0; c < 2000; c++) {
+        struct cost_time t = {1, fixture_between(&seed, 0, 4e-14), 0, 0};
+        uint32_t limit = 1 + fixture_below(&seed, 500), k = 1;
+        double tau = cost_et(&t, 1 + fixture_below(&seed, limit));
+        while (k <= limit && cost_et(&t, k) > tau) k++;
+        assert_int_equal(cost_units_least(&t, tau, limit), k <= limit ? k : 0);
+    }
+}
+
 /* All units free: no plan costs anything, and one that is not feasible still scores above those that are. */
 static void cost_model_open__free_units__still_tells_infeasible_plans(void **state)
 {
@@ -296,6 +310,7 @@ int main(void)
         cmocka_unit_test(cost_of__two_stages_of_a_type__share_its_limit),
         cmocka_unit_test(cost_units_least__by_hand__is_formula_13_as_corrected),
         cmocka_unit_test(cost_units_least__random__equals_trying_one_after_the_other),
+        cmocka_unit_test(cost_units_least__hardly_anything_divides__is_the_least_by_cost_et),
         cmocka_unit_test(cost_model_open__free_units__still_tells_infeasible_plans),
         cmocka_unit_test(cost_of__infeasible__scores_above_every_feasible_plan_and_lower_when_nearer),
         cmocka_unit_test(cost_model_open__no_throughput_limit__allows_any_tau),
