@@ -30,21 +30,16 @@ struct settings {
     float stay;                  /* first logit of the type before                               */
     float baseline_rate;         /* gamma of Algorithm 1                                         */
 };
-#ifdef LAB
-struct settings
-#else
-static const struct settings
-#endif
-    risk_seeking = {.batch = 128,
-                    .elites = 6,
-                    .remembered = 1,
-                    .patience = 25,
-                    .uniform = 0.01f,
-                    .rate_shared = 0.03f,
-                    .rate_own = 0.05f,
-                    .noise = 0.5f,
-                    .embedding = 0.3f,
-                    .stay = 1};
+static const struct settings risk_seeking = {.batch = 128,
+                                             .elites = 6,
+                                             .remembered = 16,
+                                             .patience = 15,
+                                             .uniform = 0.01f,
+                                             .rate_shared = 0.03f,
+                                             .rate_own = 0.05f,
+                                             .noise = 0.5f,
+                                             .embedding = 0.3f,
+                                             .stay = 1};
 static const struct settings plain = {
     .batch = 128, .rate_shared = 0.01f, .rate_own = 0.03f, .noise = 0.1f, .embedding = 0.3f, .baseline_rate = 0.1f};
 
@@ -178,6 +173,9 @@ static void learn_from_best(struct learner *r)
     net_update(&r->net, r->set->rate_shared, r->set->rate_own);
 }
 
+/* Free plans, on types without a price, are as good as can be. */
+static double reward(double score) { return -fmath_log(score > 1e-300 ? score : 1e-300); }
+
 /* Algorithm 1, lines 4 to 8. */
 static void learn_from_all(struct learner *r)
 {
@@ -188,7 +186,7 @@ static void learn_from_all(struct learner *r)
     if (!r->has_baseline) r->baseline = mean;
     r->has_baseline = true;
     for (uint32_t i = 0; i < batch; i++) {
-        double advantage = -fmath_log(r->order[i].score) - r->baseline;
+        double advantage = reward(r->order[i].score) - r->baseline;
         net_learn(&r->net, r->plans + (size_t)r->order[i].plan * L, (float)(advantage / batch));
     }
     r->baseline += (double)r->set->baseline_rate * (mean - r->baseline);

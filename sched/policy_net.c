@@ -21,7 +21,7 @@
 /* log of a positive number, kept within reach. */
 static float log_of(double x) { return (float)fmath_log(x > 1e-30 ? (x < 1e30 ? x : 1e30) : 1e-30); }
 
-/* Subtracts the least over the types, divides by the spread. */
+/* Subtracts the mean, divides by the standard deviation: what counts is how types, or layers, compare. */
 static void relative(float *row, uint32_t count)
 {
     float mean = 0, square = 0;
@@ -32,39 +32,48 @@ static void relative(float *row, uint32_t count)
     for (uint32_t t = 0; t < count; t++) row[t] = deviation > 1e-6f ? (row[t] - mean) / (deviation + 0.1f) : 0;
 }
 
+#define NEAR_LAYERS 4u    /* how far features look ahead and back */
+#define TINY        1e-30 /* under any time or price that occurs  */
+
+/* Parallel and sequential seconds an example of layers first … last - 1 on one unit of a type. */
+static double compute_of(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type)
+{
+    double sum = 0;
+    for (uint32_t l = first; l < last; l++) {
+        const struct cost_time *c = &m->times[(size_t)l * m->type_count + type];
+        sum += c->compute + c->compute_shared;
+    }
+    return sum;
+}
+
+/* What a type would mean for a layer, in logarithms, each compared with the other types. */
 static void features(struct net_view *v, const struct cost_model *m, uint32_t l)
 {
-    uint32_t L = m->layer_count, T = m->type_count;
-    float *keys = v->keys + (size_t)l * NET_FEATURES * v->width;
+    uint32_t L = m->layer_count, T = m->type_count, width = v->width;
+    uint32_t begin = l + 1 > NEAR_LAYERS ? l + 1 - NEAR_LAYERS : 0, end = l + NEAR_LAYERS < L ? l + NEAR_LAYERS : L;
+    float *keys = v->keys + (size_t)l * NET_FEATURES * width;
     double tau = isinf(m->tau_max) ? 0 : m->tau_max;
     for (uint32_t t = 0; t < T; t++) {
         const struct cost_time *c = &m->times[(size_t)l * T + t];
         double oct = c->compute + c->compute_shared, odt = c->move + c->move_shared, price = m->price[t];
-        double ahead = 0, behind = 0;
-        for (uint32_t o = l; o < L && o < l + 4; o++) {
-            const struct cost_time *n = &m->times[(size_t)o * T + t];
-            ahead += n->compute + n->compute_shared;
-        }
-        for (uint32_t o = l + 1; o-- > 0 && o + 4 > l;) {
-            const struct cost_time *n = &m->times[(size_t)o * T + t];
-            behind += n->compute + n->compute_shared;
-        }
-        double need = oct > odt ? oct : odt;
-        keys[0 * v->width + t] = log_of(price * oct + 1e-30);
-        keys[1 * v->width + t] = log_of(price * odt + 1e-30);
-        keys[2 * v->width + t] = log_of(price + 1e-30);
-        keys[3 * v->width + t] = log_of(oct);
-        keys[4 * v->width + t] = log_of(price * ahead + 1e-30);
-        keys[5 * v->width + t] = log_of(price * behind + 1e-30);
-        keys[6 * v->width + t] = log_of(need * price + tau * price + 1e-30);
-        keys[7 * v->width + t] = log_of(c->compute + c->move + 0.01 * tau + 1e-30);
-        keys[8 * v->width + t] = log_of(m->limit[t]);
-        keys[9 * v->width + t] = log_of(odt + 1e-30);
+        const double feature[NET_FEATURES] = {
+            price * oct,
+            price * odt,
+            price,
+            oct,
+            price * compute_of(m, l, end, t),
+            price * compute_of(m, begin, l + 1, t),
+            price * ((oct > odt ? oct : odt) + tau), /* units for the least throughput, one of them begun */
+            c->compute + c->move + 0.01 * tau,       /* what no number of units shortens                  */
+            m->limit[t],
+            odt,
+        };
+        for (uint32_t f = 0; f < NET_FEATURES; f++) keys[f * width + t] = log_of(feature[f] + TINY);
     }
-    for (uint32_t f = 0; f < NET_FEATURES; f++) relative(keys + f * v->width, T);
+    for (uint32_t f = 0; f < NET_FEATURES; f++) relative(keys + f * width, T);
     for (uint32_t t = 0; t < T; t++)
         for (uint32_t f = 0; f < NET_FEATURES; f++)
-            v->values[((size_t)l * T + t) * NET_FEATURES + f] = keys[f * v->width + t];
+            v->values[((size_t)l * T + t) * NET_FEATURES + f] = keys[f * width + t];
 }
 
 status net_view_open(struct net_view *v, const struct cost_model *m)
@@ -92,8 +101,8 @@ status net_view_open(struct net_view *v, const struct cost_model *m)
         s[0] = (float)l / (float)L;
         s[1] = 0.1f * log_of(layer->in_bytes + 1);
         s[2] = 0.1f * log_of(layer->weight_bytes + 1);
-        s[3] = log_of(odt + 1e-30);
-        s[4] = log_of(oct + 1e-30);
+        s[3] = log_of(odt + TINY);
+        s[4] = log_of(oct + TINY);
         s[5] = l + 1 == L;
         features(v, m, l);
     }

@@ -15,7 +15,8 @@ struct search_cell {
     double score;
 };
 #define CELL_COUNT_MAX ((uint64_t)1 << 17) /* 2 MiB: the second-level cache of a core, roughly */
-#define LOOK_EVERY     256                 /* evaluations from look to look at the clock */
+#define TELL_SECONDS   0.05
+#define LOOK_EVERY     256 /* evaluations from look to look at the clock */
 #define CURVE_ROOM     4096
 
 status search_open(struct search *s, const struct cost_model *model, const struct search_options *options)
@@ -63,7 +64,9 @@ bool search_is_over(struct search *s)
     s->next_look = s->evaluations + LOOK_EVERY;
     struct search_standing now = {s->evaluations, search_seconds(s), s->is_feasible ? s->best_score : INFINITY};
     if (o->seconds > 0 && now.seconds >= o->seconds) over(s, SEARCH_SECONDS);
-    if (!s->is_over && o->progress && o->progress(o->context, &now)) over(s, SEARCH_STOPPED);
+    if (s->is_over || o->progress == NULL || now.seconds < s->told_seconds + TELL_SECONDS) return s->is_over;
+    s->told_seconds = now.seconds;
+    if (o->progress(o->context, &now)) over(s, SEARCH_STOPPED);
     return s->is_over;
 }
 

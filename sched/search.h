@@ -58,7 +58,9 @@ struct search {
     struct cost_stage *stages;
     struct search_cell *cells;
     uint64_t cell_count;
-    uint64_t next_look; /* at this evaluation the clock is read */
+    uint64_t
+        next_look; /* at this evaluation the clock is read; 0: at the next, for methods that take long between two */
+    double told_seconds; /* when progress was told last */
 };
 
 MUST_USE status search_open(struct search *search, const struct cost_model *model,

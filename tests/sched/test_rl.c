@@ -114,8 +114,8 @@ static void rl__some_thousand_plans__finds_proven_optima(void **state)
 {
     (void)state;
     for (size_t m = 0; m < LEARNED_COUNT; m++) {
-        const struct search_options options = {.seed = 3, .evaluations = 15000};
-        double g = gap(learned[m], &options, 6);
+        const struct search_options options = {.seed = 3, .evaluations = 10000};
+        double g = gap(learned[m], &options, 4);
         print_message("%s: mean gap %.4f %%\n", method_table[learned[m]].name, 100 * g);
         assert_true(g < 0.01);
     }
@@ -153,11 +153,11 @@ static void rl__plain_reinforce__learns_but_less(void **state)
 {
     (void)state;
     const struct search_options first = {.seed = 3, .evaluations = 129, .plain_reinforce = true},
-                                plain = {.seed = 3, .evaluations = 8000, .plain_reinforce = true},
-                                seeking = {.seed = 3, .evaluations = 8000};
+                                plain = {.seed = 3, .evaluations = 5000, .plain_reinforce = true},
+                                seeking = {.seed = 3, .evaluations = 5000};
     for (size_t m = 0; m < 2; m++) {
-        double at_first = gap(learned[m], &first, 6), later = gap(learned[m], &plain, 6),
-               best = gap(learned[m], &seeking, 6);
+        double at_first = gap(learned[m], &first, 4), later = gap(learned[m], &plain, 4),
+               best = gap(learned[m], &seeking, 4);
         print_message("%s: mean gap %.3f after a round, plain %.3f, risk-seeking %.4f\n", method_table[learned[m]].name,
                       at_first, later, best);
         assert_true(later < 0.7 * at_first);
@@ -211,7 +211,7 @@ static void rl__policy_to__applied_to_the_same_instance_gives_its_plan(void **st
     scene_open(&s, SEED, 10, 6);
     for (size_t m = 0; m < 2; m++) {
         assert_int_equal(policy_make(&policy, POLICY_LSTM, 1), ST_OK);
-        const struct search_options options = {.seed = 3, .evaluations = 15000, .policy_to = policy};
+        const struct search_options options = {.seed = 3, .evaluations = 6000, .policy_to = policy};
         struct outcome o = run(&s, learned[m], &options);
         assert_int_equal(policy_cell_of(policy), m == 0 ? POLICY_LSTM : POLICY_ELMAN);
         assert_int_equal(policy_apply(policy, &s.model, types), ST_OK);
@@ -231,7 +231,7 @@ static void rl__policy_from__is_where_it_begins(void **state)
     type_index types[LAYERS_MAX];
     scene_open(&s, SEED, 10, 6);
     assert_int_equal(policy_make(&policy, POLICY_LSTM, 1), ST_OK);
-    const struct search_options options = {.seed = 3, .evaluations = 15000, .policy_to = policy};
+    const struct search_options options = {.seed = 3, .evaluations = 6000, .policy_to = policy};
     run(&s, METHOD_ID_rl, &options);
     const struct search_options once = {.seed = 9, .evaluations = 1, .policy_from = policy};
     struct outcome o = run(&s, METHOD_ID_rl, &once);
