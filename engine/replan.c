@@ -11,40 +11,40 @@
 #include "engine/planner.h"
 #include "sched/policy.h"
 
-#define LATER_SHARE   0.25
-#define LATER_SECONDS 0.5
-#define LOOKS_NEEDED  2
-#define STAGES_MAX    INSTANCE_LAYERS_MAX
+#define LATER_SHARE      0.25
+#define LATER_SECONDS    0.5
+#define LOOKS_NEEDED     2
+#define LOOKS_NEEDED_MAX 64 /* where one plan after the other was still the best */
+#define STAGES_MAX       INSTANCE_LAYERS_MAX
 
 struct replanner {
     const struct graph *graph;
     struct replan_options options;
-    struct instance profile;  /* as given                                       */
-    struct instance instance; /* as corrected so far                            */
-    struct solution solution; /* of the present plan; its stages' et as corrected */
-    struct policy *policy;    /* of the last search by a learned method         */
+    struct instance profile;  /* as given                                                      */
+    struct instance instance; /* the profile times `factor`                                    */
+    double *factor;           /* [L, T]: of what was measured, and what is supposed of the rest */
+    bool *is_measured;        /* [L, T]                                                        */
+    struct solution solution; /* of the present plan; its stages' times as corrected           */
+    struct policy *policy;    /* of the last search by a learned method                        */
     bool is_stopped;
-    uint32_t looks;               /* in a row that found a difference               */
-    uint64_t busy_ns[STAGES_MAX]; /* of the pipeline's stages at the last look  */
+    uint32_t looks;               /* in a row that found a difference; after looks_needed … */
+    uint32_t looks_needed;        /* … it is planned anew */
+    uint64_t busy_ns[STAGES_MAX]; /* of the pipeline's stages at the last look              */
 };
 
-static bool learns(const struct replanner *r)
+/* Solves the instance as it is now by a method; the learned ones begin with the policy of the search before. */
+static status method_solve(struct replanner *r, const char *method, double seconds, struct solution *solution)
 {
-    uint32_t method = method_find(r->options.method);
-    return method == GRAPH_NONE || method_table[method].kind == METHOD_LEARNED; /* auto runs rl */
-}
-
-/* Solves the instance as it is now; the learned methods begin with the policy of the search before. */
-static status instance_solve(struct replanner *r, double seconds, struct solution *solution)
-{
+    uint32_t number = method_find(method);
+    bool is_elman = number == METHOD_ID_rl_rnn, is_auto = number == GRAPH_NONE; /* auto runs rl */
     struct policy *trained = NULL;
-    TRY(planner_goal_set(&r->instance, r->options.throughput, seconds));
-    bool is_elman = strcmp(r->options.method, method_table[METHOD_ID_rl_rnn].name) == 0;
-    if (learns(r)) TRY(policy_make(&trained, is_elman ? POLICY_ELMAN : POLICY_LSTM, r->options.seed));
-    struct solve_options options = {.method = r->options.method,
+    if (is_auto || method_table[number].kind == METHOD_LEARNED)
+        TRY(policy_make(&trained, is_elman ? POLICY_ELMAN : POLICY_LSTM, r->options.seed));
+    struct solve_options options = {.method = method,
                                     .seed = r->options.seed,
                                     .seconds = seconds,
-                                    .policy_from = r->policy,
+                                    .progress = r->options.progress,
+                                    .policy_from = trained ? r->policy : NULL,
                                     .policy_to = trained};
     status st = solve(&r->instance, &options, solution);
     if (st != ST_OK) {
@@ -59,6 +59,20 @@ static status instance_solve(struct replanner *r, double seconds, struct solutio
     return ST_OK;
 }
 
+/* For a goal of so many examples a second. While training waits, auto is exact, and rl only where that does not finish. */
+static status goal_solve(struct replanner *r, double throughput, double seconds, bool is_first,
+                         struct solution *solution)
+{
+    bool is_auto = strcmp(r->options.method, "auto") == 0;
+    TRY(planner_goal_set(&r->instance, throughput, seconds));
+    if (is_first || !is_auto) return method_solve(r, r->options.method, seconds, solution);
+    status st = method_solve(r, method_table[METHOD_ID_exact].name, seconds, solution);
+    if (st == ST_OK && solution->is_proven) return ST_OK;
+    if (st != ST_OK && st != ST_INVALID) return st;
+    solution_free(solution);
+    return method_solve(r, method_table[METHOD_ID_rl].name, seconds, solution);
+}
+
 /* The one way from a solution to a plan is its text. */
 static status plan_of(const struct replanner *r, const struct solution *solution, struct plan *plan)
 {
@@ -70,6 +84,16 @@ static status plan_of(const struct replanner *r, const struct solution *solution
     return st;
 }
 
+static status factors_open(struct replanner *r)
+{
+    size_t cells = (size_t)r->profile.layer_count * r->profile.type_count;
+    r->factor = malloc(cells * sizeof *r->factor);
+    r->is_measured = calloc(cells, sizeof *r->is_measured);
+    if (r->factor == NULL || r->is_measured == NULL) FAIL(MEMORY, "no memory for %zu factors", cells);
+    for (size_t c = 0; c < cells; c++) r->factor[c] = 1;
+    return ST_OK;
+}
+
 status replanner_open(struct replanner **out, const struct replan_options *options, struct plan *plan)
 {
     struct replanner *r = calloc(1, sizeof *r);
@@ -79,10 +103,12 @@ status replanner_open(struct replanner **out, const struct replan_options *optio
     r->options = *options;
     status st;
     char text[1024];
+    r->looks_needed = LOOKS_NEEDED;
     TRY_GOTO(instance_copy(&r->profile, options->instance), failed);
     TRY_GOTO(instance_copy(&r->instance, options->instance), failed);
+    TRY_GOTO(factors_open(r), failed);
     r->options.instance = &r->instance;
-    TRY_GOTO(instance_solve(r, options->seconds, &r->solution), failed);
+    TRY_GOTO(goal_solve(r, options->throughput, options->seconds, true, &r->solution), failed);
     if (!r->solution.result.is_feasible) {
         st = status_fail(ST_INFEASIBLE, __FILE__, __LINE__, "%s",
                          solution_infeasible_text(&r->solution, text, sizeof text));
@@ -101,6 +127,8 @@ void replanner_close(struct replanner *r)
     if (r == NULL) return;
     solution_free(&r->solution);
     policy_free(r->policy);
+    free(r->factor);
+    free(r->is_measured);
     instance_free(&r->instance);
     instance_free(&r->profile);
     free(r);
@@ -118,7 +146,7 @@ double replanner_expected(const struct replanner *r, uint32_t micro_count, uint3
         whole += stage->et;
         if (r->instance.types[stage->type].resource.device == RESOURCE_CPU) work += stage->et * stage->k;
     }
-    double step = slowest + (whole - slowest) / micro_count, shared = work / core_count;
+    double step = (slowest + (whole - slowest) / micro_count) / r->options.pipeline_count, shared = work / core_count;
     return 1 / (step > shared ? step : shared);
 }
 
@@ -132,36 +160,63 @@ void replanner_restart(struct replanner *r)
 
 /* --- what was measured ------------------------------------------------------------------------ */
 
-/* Seconds an example of a stage since the last look: its workers take turns, so the time of one divides among them. */
+/* Seconds an example of a stage since the last look, on all its units: its workers take turns, so the time of one divides among them; of
+ * several pipelines each has a share of the examples. */
 static double stage_measure(struct replanner *r, const struct stage_figures *f, uint32_t stage, uint64_t examples)
 {
     uint64_t busy_ns = 0;
     for (int w = 0; w < WORK_COUNT; w++) busy_ns += f->busy_ns[w];
     double seconds = (double)(busy_ns - r->busy_ns[stage]) * 1e-9;
+    uint32_t workers = f->worker_count / r->options.pipeline_count;
     r->busy_ns[stage] = busy_ns;
-    return seconds / (double)examples / (f->worker_count ? f->worker_count : 1);
+    return seconds / (double)examples / (workers ? workers : 1);
 }
 
-/* The measured time of a stage is that of its layers, all in the same proportion; the mean of a type's stages, weighted by their time, is
- * taken for its layers that are elsewhere now. */
+/* What a stage's workers should have been busy: on cpu moving is not told from waiting for memory; on sim it is part of the task. */
+static double stage_planned(const struct replanner *r, const struct cost_stage *stage)
+{
+    struct cost_time time = stage->time;
+    if (r->instance.types[stage->type].resource.device == RESOURCE_CPU) time.move = time.move_shared = 0;
+    return cost_et(&time, stage->k);
+}
+
+static double clamp(double figure)
+{
+    return figure < RESOURCE_FIGURE_MIN   ? RESOURCE_FIGURE_MIN
+           : figure > RESOURCE_FIGURE_MAX ? RESOURCE_FIGURE_MAX
+                                          : figure;
+}
+
+/* A type's time of a layer in its stages is what was measured, all layers of a stage in the same proportion. Of its layers that have never been
+ * measured on it, the mean of those that are is supposed, weighted by their time. */
 static void instance_correct(struct replanner *r, const double *ratio)
 {
     const struct solution *s = &r->solution;
-    for (uint32_t t = 0; t < r->instance.type_count; t++) {
-        double measured = 0, planned = 0;
+    uint32_t T = r->instance.type_count;
+    for (uint32_t i = 0; i < s->stage_count; i++)
+        for (uint32_t l = s->stages[i].first; l <= s->stages[i].last; l++) {
+            size_t cell = (size_t)l * T + s->stages[i].type;
+            r->factor[cell] *= ratio[i];
+            r->is_measured[cell] = true;
+        }
+    for (uint32_t t = 0; t < T; t++) {
+        double measured = 0, profiled = 0;
         for (uint32_t i = 0; i < s->stage_count; i++)
-            if (s->stages[i].type == t) {
-                measured += ratio[i] * s->stages[i].et * s->stages[i].k;
-                planned += s->stages[i].et * s->stages[i].k;
+            for (uint32_t l = s->stages[i].first; s->stages[i].type == t && l <= s->stages[i].last; l++) {
+                double oct = instance_time(&r->profile, l, t)->oct;
+                measured += oct * r->factor[(size_t)l * T + t];
+                profiled += oct;
             }
-        if (planned == 0) continue;
         for (uint32_t l = 0; l < r->instance.layer_count; l++) {
-            struct instance_time *time = &r->instance.times[(size_t)l * r->instance.type_count + t];
-            double factor = measured / planned;
-            for (uint32_t i = 0; i < s->stage_count; i++)
-                if (s->stages[i].type == t && s->stages[i].first <= l && l <= s->stages[i].last) factor = ratio[i];
-            time->oct *= factor;
-            time->fixed *= factor;
+            size_t cell = (size_t)l * T + t;
+            const struct instance_time *from = &r->profile.times[cell];
+            struct instance_time *time = &r->instance.times[cell];
+            if (profiled > 0 && !r->is_measured[cell]) r->factor[cell] = measured / profiled;
+            time->oct = clamp(from->oct * r->factor[cell]);
+            time->fixed = from->fixed * r->factor[cell];
+            /* A device on sim takes the longer of the two, so both were measured. */
+            if (r->instance.types[t].resource.device == RESOURCE_SIM && from->odt > 0)
+                time->odt = clamp(from->odt * r->factor[cell]);
         }
     }
 }
@@ -190,22 +245,25 @@ bool replanner_look(struct replanner *r, const struct pipeline_figures *f, uint6
     uint32_t worst_stage = 0;
     /* In a shared pool a stage's time is also that of the others. */
     if (r->is_stopped || examples == 0 || f->is_shared || f->stage_count != s->stage_count) return false;
+    bool is_measured = true;
     for (uint32_t i = 0; i < s->stage_count; i++) {
-        ratio[i] = stage_measure(r, &f->stage[i], i, examples) / s->stages[i].et;
+        ratio[i] = stage_measure(r, &f->stage[i], i, examples) / stage_planned(r, &s->stages[i]);
         double off = ratio[i] > 1 ? ratio[i] : 1 / ratio[i];
-        if (off > worst) {
-            worst = off;
-            worst_stage = i;
-        }
+        is_measured = is_measured && ratio[i] > 0 && isfinite(ratio[i]);
+        if (off <= worst) continue;
+        worst = off;
+        worst_stage = i;
     }
+    if (!is_measured) return false;
     if (worst <= REPLAN_BOUND) {
         r->looks = 0;
         return false;
     }
-    if (++r->looks < LOOKS_NEEDED) return false;
+    if (++r->looks < r->looks_needed) return false;
     r->looks = 0;
     snprintf(why, why_bytes, "stage %s takes %.3g us an example, %.3g times what was planned",
-             f->stage[worst_stage].name, 1e6 * ratio[worst_stage] * s->stages[worst_stage].et, ratio[worst_stage]);
+             f->stage[worst_stage].name, 1e6 * ratio[worst_stage] * stage_planned(r, &s->stages[worst_stage]),
+             ratio[worst_stage]);
     instance_correct(r, ratio);
     return true;
 }
@@ -223,22 +281,24 @@ status replanner_plan(struct replanner *r, struct plan *plan, bool *is_better)
     if (seconds > LATER_SECONDS) seconds = LATER_SECONDS;
     struct solution next;
     *is_better = false;
-    TRY(instance_solve(r, seconds, &next));
+    TRY(goal_solve(r, r->options.throughput, seconds, false, &next));
     if (!next.result.is_feasible) {
-        log_warning("the goal of %.6g examples/s is out of reach now; going on as fast as can be",
-                    r->instance.throughput_limit);
-        r->options.throughput = INFINITY;
+        log_detail("the goal of %.6g examples/s is out of reach now; planning for as many as can be",
+                   r->instance.throughput_limit);
         solution_free(&next);
-        TRY(instance_solve(r, seconds, &next));
+        TRY(goal_solve(r, INFINITY, seconds, false, &next));
     }
     status st;
     TRY_GOTO(solution_correct(r), done);
-    if (!next.result.is_feasible || !is_gain(&r->solution, &next)) goto done;
+    if (!next.result.is_feasible || !is_gain(&r->solution, &next)) {
+        if (r->looks_needed < LOOKS_NEEDED_MAX) r->looks_needed *= 2;
+        goto done;
+    }
     TRY_GOTO(plan_of(r, &next, plan), done);
     solution_free(&r->solution);
     r->solution = next;
+    r->looks_needed = LOOKS_NEEDED;
     *is_better = true;
-    replanner_restart(r);
     return ST_OK;
 done:
     solution_free(&next);

@@ -22,7 +22,9 @@ struct replan_options {
     const struct graph *graph;       /* kept */
     const struct instance *instance; /* copied */
     double throughput;               /* goal: examples/s, 0: none, infinite: max */
-    const char *method;              /* as of solve() */
+    uint32_t pipeline_count;         /* that run the plan side by side, of which each has these units */
+    search_progress *progress;       /* of the searches, or NULL */
+    const char *method; /* as of solve(); later plans of auto are exact's, or rl's where that does not finish */
     uint64_t seed;
     double seconds; /* of the first plan; of later ones a quarter, at most 0.5 */
 };

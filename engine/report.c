@@ -16,12 +16,20 @@
 #define EVENT_NS  ((uint64_t)1000000000)
 #define BAR_WIDTH 16 /* the whole line then fits a terminal of 80 columns */
 
+/* Examples a second; only bsp drains the pipeline at the end of a step. */
+static double plan_expected(const struct session *s)
+{
+    bool drains = s->settings.train_sync == SYNC_BSP;
+    return replanner_expected(s->replanner, drains ? batch_micro_count(graph_batch(&s->graph)) : UINT32_MAX,
+                              s->threads);
+}
+
 /* What the plan that was made for a cluster promises. */
 static void plan_tell(const struct session *s)
 {
     const struct solution *solution = replanner_solution(s->replanner);
     char rate[27], proof[64];
-    double expected = replanner_expected(s->replanner, batch_micro_count(graph_batch(&s->graph)), s->threads);
+    double expected = plan_expected(s);
     if (solution->is_proven)
         snprintf(proof, sizeof proof, "proven optimal");
     else
@@ -161,7 +169,7 @@ void report_replan(struct report *r, uint64_t step, const char *why, bool is_cha
 {
     const struct session *s = r->session;
     char plan[512], rate[27];
-    double expected = replanner_expected(s->replanner, batch_micro_count(graph_batch(&s->graph)), s->threads);
+    double expected = plan_expected(s);
     plan_text(&s->plan, &s->graph, plan, sizeof plan);
     if (is_changed)
         log_info("replan   step %" PRIu64 ": %s; now %s: %s samples/s expected", step, why, plan,

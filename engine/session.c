@@ -10,6 +10,7 @@
 #include "engine/cpu/device.h"
 #include "engine/pipe/thread.h"
 #include "engine/profile.h"
+#include "engine/stop.h"
 
 status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
 {
@@ -30,10 +31,18 @@ static status plan_default(struct session *s, uint32_t pipelines, bool share)
     return plan_single(&s->plan, &s->graph, pipelines < s->threads ? s->threads / pipelines : 1);
 }
 
-/* Profiles the graph for a cluster and plans it. */
+static bool stop_asked(void *context, const struct search_standing *standing)
+{
+    (void)context;
+    (void)standing;
+    return stop_requested();
+}
+
+/* Profiles the graph for a cluster and plans it: each pipeline gets its share of the units. */
 static status plan_make(struct session *s, const struct session_options *o)
 {
     const struct session_cluster *c = o->cluster;
+    const uint32_t pipelines = o->training ? s->settings.train_pipelines : 1;
     struct cluster cluster;
     struct instance instance = {0};
     status st;
@@ -46,9 +55,21 @@ static status plan_make(struct session *s, const struct session_options *o)
                                             .seconds = c->no_cache ? PROFILE_SECONDS : 0,
                                             .here = true};
     TRY_GOTO(c->no_cache ? profile_measure(&instance, &profile) : profile_cached(&instance, &profile), done);
+    for (uint32_t t = 0; t < instance.type_count; t++) {
+        struct resource_type *type = &instance.types[t].resource;
+        if (type->limit < pipelines) {
+            st = status_fail(ST_USAGE, __FILE__, __LINE__,
+                             "train.pipelines = %u pipelines need a unit each of type %s, which has %u here", pipelines,
+                             type->name, type->limit);
+            goto done;
+        }
+        type->limit /= pipelines;
+    }
     const struct replan_options options = {.graph = &s->graph,
                                            .instance = &instance,
-                                           .throughput = cluster.throughput,
+                                           .throughput = cluster.throughput / pipelines,
+                                           .pipeline_count = pipelines,
+                                           .progress = stop_asked,
                                            .method = c->method,
                                            .seed = c->seed,
                                            .seconds = c->seconds};
@@ -148,7 +169,12 @@ static status pipeline_change(struct session *s, struct plan *plan)
 status session_replan(struct session *s, bool *is_changed)
 {
     struct plan plan;
-    TRY(replanner_plan(s->replanner, &plan, is_changed));
+    if (replanner_plan(s->replanner, &plan, is_changed) != ST_OK) {
+        log_warning("cannot plan anew: %s; going on with the present plan", status_message());
+        replanner_stop(s->replanner);
+        *is_changed = false;
+        return ST_OK;
+    }
     return *is_changed ? pipeline_change(s, &plan) : ST_OK;
 }
 

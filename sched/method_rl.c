@@ -56,8 +56,10 @@ struct learner {
     uint64_t item;        /* plans drawn: each has numbers of its own */
     type_index *plans;    /* [batch, L] */
     struct ranked *order; /* [batch]    */
-    type_index *kept;     /* [remembered + 1, L]: best plans of the restart */
-    double *kept_score;   /* [remembered + 1]                               */
+    type_index *begin;    /* [L]: the best plan of the restart's first round */
+    double begin_score;
+    type_index *kept;   /* [remembered + 1, L]: best plans of the restart */
+    double *kept_score; /* [remembered + 1]                               */
     uint32_t kept_count;
     double restart_best;
     double baseline;
@@ -76,7 +78,7 @@ static status learner_open(struct learner *r, struct search *s, enum policy_cell
     size_t kept = set->remembered + 1;
     size_t doubles_bytes = kept * sizeof *r->kept_score + set->batch * sizeof *r->order,
            floats_bytes = r->net.at.count * sizeof *r->trained;
-    char *memory = calloc(1, doubles_bytes + floats_bytes + (set->batch + kept) * L * sizeof *r->plans);
+    char *memory = calloc(1, doubles_bytes + floats_bytes + (set->batch + kept + 1) * L * sizeof *r->plans);
     if (memory == NULL) FAIL(MEMORY, "no memory for %u plans of %zu layers", set->batch, L);
     r->memory = memory;
     r->kept_score = (double *)memory;
@@ -84,6 +86,7 @@ static status learner_open(struct learner *r, struct search *s, enum policy_cell
     r->trained = (float *)(memory + doubles_bytes);
     r->plans = (type_index *)(r->trained + r->net.at.count);
     r->kept = r->plans + set->batch * L;
+    r->begin = r->kept + kept * L;
     return ST_OK;
 }
 
@@ -200,6 +203,11 @@ static void restart_run(struct learner *r, uint64_t restart)
         random_stream(r->search->options.seed, RANDOM_SCHEDULE, POLICY_STREAM + 3 + 2 * restart);
     for (uint32_t stale = 0; r->set->patience == 0 || stale < r->set->patience; stale++) {
         if (!round_draw(r, stream)) return;
+        if (isinf(r->restart_best)) {
+            r->begin_score = r->order[0].score;
+            memcpy(r->begin, r->plans + (size_t)r->order[0].plan * r->view.layer_count,
+                   r->view.layer_count * sizeof *r->begin);
+        }
         if (r->order[0].score < r->restart_best) {
             r->restart_best = r->order[0].score;
             stale = 0;
@@ -235,7 +243,10 @@ static status rl_run(struct search *s, enum policy_cell cell, bool polishes)
         restart_begin(&r, restart);
         if (restart == 0) restart_end(&r);
         restart_run(&r, restart);
-        if (polishes && r.kept_count > 0) climb(s, &draw, r.kept, r.kept_score[0]);
+        if (polishes && r.kept_count > 0) {
+            climb(s, &draw, r.kept, r.kept_score[0]);
+            if (!search_is_over(s)) climb(s, &draw, r.begin, r.begin_score);
+        }
         restart_end(&r);
     }
     if (st == ST_OK && s->options.policy_to != NULL)

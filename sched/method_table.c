@@ -1,7 +1,8 @@
 /* The methods of methods.def, by number and by name. */
+#include <stdio.h>
 #include <string.h>
 
-#include "sched/method.h"
+#include "sched/solution.h"
 
 enum { FIXED = METHOD_FIXED, SAMPLED = METHOD_SAMPLED, LEARNED = METHOD_LEARNED, PROOF = METHOD_PROOF };
 
@@ -17,6 +18,16 @@ uint32_t method_find(const char *name)
     for (uint32_t m = 0; m < METHOD_ID_COUNT; m++)
         if (strcmp(method_table[m].name, name) == 0) return m;
     return GRAPH_NONE;
+}
+
+status solve_method_check(const char *method)
+{
+    if (strcmp(method, "auto") == 0 || method_find(method) != GRAPH_NONE) return ST_OK;
+    char names[512] = "";
+    size_t used = 0;
+    for (uint32_t m = 0; m < METHOD_ID_COUNT && used < sizeof names; m++)
+        used += (size_t)snprintf(names + used, sizeof names - used, ", %s", method_table[m].name);
+    FAIL(USAGE, "unknown method '%s'; expected auto%s", method, names);
 }
 
 bool method_type_is_cpu(const struct instance *instance, uint32_t type)

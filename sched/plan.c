@@ -127,7 +127,7 @@ static status stage_units_read(struct plan_stage *stage, const struct json_part 
     unit_counts[stage->type] += stage->k;
 
     stage->replicas = is_in_gangs(type) ? 1 : stage->k;
-    TRY(json_part_u32(part, "replicas", JSON_OPTIONAL, 1, PLAN_UNITS_MAX, &stage->replicas));
+    TRY(json_part_u32(part, "replicas", JSON_OPTIONAL, 1, PLAN_REPLICAS_MAX, &stage->replicas));
     if (!is_in_gangs(type) && stage->replicas != stage->k)
         return json_part_wrong(part, "replicas", replicas, "none, or %u as k: on \"%s\" every unit is a replica",
                                stage->k, type->name);
@@ -225,7 +225,7 @@ static status members_read(struct plan *plan, const struct json_part *whole, con
     plan->method = cells[plan->type_count];
     TRY(json_part_real(whole, "time_scale", JSON_OPTIONAL, RESOURCE_FIGURE_MIN, RESOURCE_FIGURE_MAX,
                        &plan->time_scale));
-    return json_part_u32(whole, "service_cores", JSON_OPTIONAL, 0, PLAN_UNITS_MAX, &plan->service_cores);
+    return json_part_u32(whole, "service_cores", JSON_OPTIONAL, 0, PLAN_REPLICAS_MAX, &plan->service_cores);
 }
 
 status plan_parse(struct plan *plan, const struct graph *graph, const char *path, const char *text, size_t bytes)

@@ -22,7 +22,8 @@
 
 #include "sched/resource.h"
 
-#define PLAN_UNITS_MAX 1024u /* of a stage */
+#define PLAN_UNITS_MAX    UINT32_MAX /* of a stage: a plan may be for more than there is anywhere */
+#define PLAN_REPLICAS_MAX 1024u
 
 struct plan_stage {
     uint32_t first_layer, last_layer; /* both included                              */

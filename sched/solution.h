@@ -41,6 +41,8 @@ struct solve_options {
     const struct policy *policy_from;
     struct policy *policy_to;
 };
+/* USAGE where the method is neither auto nor of methods.def: with their names. */
+MUST_USE status solve_method_check(const char *method);
 /* Evaluations that sampled and learned methods get for so many seconds: the same number on every machine, so that a plan can be
  * repeated. */
 uint64_t solve_evaluations(double seconds);

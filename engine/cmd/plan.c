@@ -14,6 +14,7 @@
 #include "sched/explain.h"
 #include "sched/page.h"
 #include "sched/policy.h"
+#include "sched/words.h"
 
 struct plan_flags {
     struct planner_source source;
@@ -37,9 +38,8 @@ static const struct flag flags[] = {
      offsetof(struct plan_flags, method), 0, 0, false},
     {"--seed", FLAG_U64, "N", "of the method (default 1)", offsetof(struct plan_flags, seed), 0, 1e18, false},
     {"--seconds", FLAG_F64, "S",
-     "a method's budget, in seconds of one core of a present machine (default 3): sampled and learned methods get a "
-     "number of "
-     "evaluations that follows from it, so that plans can be repeated",
+     "a method's budget, about, in seconds of one core (default 3): sampled and learned methods get 100,000 "
+     "evaluations for each",
      offsetof(struct plan_flags, seconds), 0.001, 1e6, false},
     {"--evaluations", FLAG_U64, "N", "that number itself", offsetof(struct plan_flags, evaluations), 1, 1e15, false},
     {"-o", FLAG_TEXT, "FILE", "write the plan here (plan.json); - is standard output", offsetof(struct plan_flags, out),
@@ -82,14 +82,18 @@ static void stages_print(const struct solution *s)
 
 static void proof_print(const struct solution *s)
 {
-    if (s->is_proven)
+    if (!s->result.is_feasible)
+        printf("the plan that comes nearest");
+    else if (s->is_proven)
         printf("proven optimal");
     else if (s->lower_bound > 0)
         printf("at most %.3g %% above the optimum", 100 * (s->result.cost / s->lower_bound - 1));
     else
-        printf("by %s, %" PRIu64 " evaluations in %.2f s", s->method, s->evaluations, s->seconds);
+        printf("by %s, %s evaluations in %s", s->method, words_count(WORDS, (double)s->evaluations),
+               words_seconds(WORDS, s->seconds));
     if (s->rl_cost > 0)
-        printf("; rl alone: %+.2g %% in %.2f s", 100 * (s->rl_cost / s->result.cost - 1), s->rl_seconds);
+        printf("; rl alone: %s in %s", words_change(WORDS, s->rl_cost / s->result.cost),
+               words_seconds(WORDS, s->rl_seconds));
 }
 
 static void units_print(const struct solution *s)
@@ -107,25 +111,28 @@ static void units_print(const struct solution *s)
         printf("%s%u of %u %s", joint, k, instance->types[t].resource.limit, instance->types[t].resource.name);
         joint = ", ";
     }
-    printf(": %.4g USD an hour\n", rate);
+    printf(": %s an hour\n", words_usd(WORDS, rate));
 }
 
 static void solution_print(const struct solution *s)
 {
     const struct instance *instance = s->instance;
     printf("instance   %s: %u layers, %u types", instance->name, instance->layer_count, instance->type_count);
-    if (instance->throughput_limit > 0) printf(", at least %.6g examples/s", instance->throughput_limit);
+    if (instance->throughput_limit > 0)
+        printf(", at least %s examples/s", words_number(WORDS, instance->throughput_limit, 4));
     printf("\n");
     if (s->stage_count == 0) return;
     stages_print(s);
-    printf("cost       %.6g USD for %.6g examples: ", s->result.cost, instance->examples * instance->epochs);
+    printf("cost       %s for %s examples: ", words_usd(WORDS, s->result.cost),
+           words_count(WORDS, instance->examples * instance->epochs));
     proof_print(s);
-    printf("\nthroughput %.6g examples/s", s->result.throughput);
+    printf("\nthroughput %s examples/s", words_number(WORDS, s->result.throughput, 4));
     if (instance->throughput_limit > 0)
-        printf(", %.3g of what is asked", s->result.throughput / instance->throughput_limit);
+        printf(", %s of what is asked", words_share(WORDS, s->result.throughput / instance->throughput_limit));
     printf("\n");
     units_print(s);
-    if (s->server_cores > 0) printf("servers    %u cores: %.4g USD besides\n", s->server_cores, s->server_cost);
+    if (s->server_cores > 0)
+        printf("servers    %u cores: %s besides\n", s->server_cores, words_usd(WORDS, s->server_cost));
     if (s->ended_by == SEARCH_SECONDS && s->rl_cost == 0)
         printf("note       cut by time after %" PRIu64
                " evaluations: another run may give another plan; give --evaluations "
@@ -240,18 +247,21 @@ static status results_write(const struct plan_flags *f, const struct solution *s
     if (f->out && chosen->stage_count > 0) TRY(solution_write(chosen, f->out));
     if (f->curve) TRY(curve_write(f->curve, solutions, count));
     if (f->html && chosen->stage_count > 0) TRY(page_write(f->html, solutions, count));
+    for (uint32_t i = 0; i < count; i++)
+        if (solutions[i].ended_by == SEARCH_STOPPED)
+            FAIL(STOPPED, "stopped after %" PRIu64 " evaluations of %s: the plan is the best so far",
+                 solutions[i].evaluations, solutions[i].method);
     if (chosen->result.is_feasible) return ST_OK;
     char text[1024];
     FAIL(INFEASIBLE, "%s", solution_infeasible_text(chosen, text, sizeof text));
 }
 
-static status plan_instance(const struct plan_flags *f, const struct instance *instance)
+static status plan_instance(const struct plan_flags *f, const struct instance *instance, const struct policy *from)
 {
-    struct policy *from = NULL, *to = NULL;
+    struct policy *to = NULL;
     struct solution solutions[METHOD_ID_COUNT + 1] = {0};
     uint32_t count = 0;
     status st = ST_OK;
-    if (f->policy) TRY_GOTO(policy_read(&from, f->policy), done);
     if (f->policy_out) {
         bool is_elman = strcmp(f->method, method_table[METHOD_ID_rl_rnn].name) == 0;
         TRY_GOTO(policy_make(&to, is_elman ? POLICY_ELMAN : POLICY_LSTM, f->seed), done);
@@ -269,9 +279,20 @@ static status plan_instance(const struct plan_flags *f, const struct instance *i
     if (to) st = policy_write(to, f->policy_out);
 done:
     for (uint32_t i = 0; i < METHOD_ID_COUNT + 1; i++) solution_free(&solutions[i]);
-    policy_free(from);
     policy_free(to);
     return st;
+}
+
+/* What is wrong without looking at the problem, before it is measured. */
+static status flags_check(const struct plan_flags *f)
+{
+    TRY(solve_method_check(f->method));
+    uint32_t method = method_find(f->method);
+    if (f->policy_out && method != GRAPH_NONE && method_table[method].kind != METHOD_LEARNED)
+        FAIL(USAGE, "--policy-out: method %s trains no policy; give --method rl or rl-rnn", f->method);
+    if (f->out && strcmp(f->out, "-") == 0 && log_format() == LOG_JSON)
+        FAIL(USAGE, "-o - and --log json both write to standard output; give -o a file");
+    return ST_OK;
 }
 
 static status run_plan(const char *const *positionals, const void *options_pointer)
@@ -280,11 +301,17 @@ static status run_plan(const char *const *positionals, const void *options_point
     f.source.graph_path = positionals[0];
     f.source.set = f.set.item;
     f.source.set_count = f.set.count;
+    TRY(flags_check(&f));
+    struct policy *from = NULL;
+    if (f.policy) TRY(policy_read(&from, f.policy));
     stop_listen(NULL, NULL);
     struct planner planner;
-    TRY(planner_open(&planner, &f.source));
-    status st = plan_instance(&f, &planner.instance);
-    planner_close(&planner);
+    status st = planner_open(&planner, &f.source);
+    if (st == ST_OK) {
+        st = plan_instance(&f, &planner.instance, from);
+        planner_close(&planner);
+    }
+    policy_free(from);
     return st;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/cmd/command.h"
 #include "engine/trace.h"
 #include "engine/train.h"
+#include "sched/solution.h"
 
 /* For planning before training begins. */
 #define PLAN_SECONDS 1.0
@@ -77,8 +78,13 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     if (out == NULL) return NULL;
     fputs("heterps-run", out);
     word_add(out, graph);
-    const char *const pairs[][2] = {
-        {"--data", o->data}, {"--eval", o->eval}, {"--resume", t->out}, {"--plan", o->plan}, {"--cluster", o->cluster.path}, {"--isa", o->isa}};
+    const char *const pairs[][2] = {{"--data", o->data},
+                                    {"--eval", o->eval},
+                                    {"--resume", t->out},
+                                    {"--plan", o->plan},
+                                    {"--cluster", o->cluster.path},
+                                    {"--method", o->cluster.method},
+                                    {"--isa", o->isa}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][1]) fprintf(out, " %s", pairs[i][0]), word_add(out, pairs[i][1]);
     if (o->share) fputs(" --share", out);
@@ -88,12 +94,8 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
 
 static status train(struct session *s, const struct run_options *o, char **data, char **eval, char **out)
 {
-    struct train_options options = {.data = o->data,
-                                    .eval = o->eval,
-                                    .out = o->out,
-                                    .resume = o->resume,
-                                    .init = o->init,
-                                    .dry_run = o->dry_run};
+    struct train_options options = {
+        .data = o->data, .eval = o->eval, .out = o->out, .resume = o->resume, .init = o->init, .dry_run = o->dry_run};
     if (o->resume && o->out == NULL) options.out = *out = model_dir_of(o->resume);
     if (o->init && o->resume) FAIL(USAGE, "--init starts a new training, --resume goes on with one; give one of them");
     if (options.data == NULL && *s->settings.data_path) options.data = *data = session_paths(s, s->settings.data_path);
@@ -101,7 +103,8 @@ static status train(struct session *s, const struct run_options *o, char **data,
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
-    if (o->resume) TRY(model_resume_check(&s->graph, o->resume)); /* or the check below would make a mistyped directory */
+    if (o->resume)
+        TRY(model_resume_check(&s->graph, o->resume)); /* or the check below would make a mistyped directory */
     if (options.out && !o->dry_run) TRY(model_dir_check(&s->graph, options.out));
     char *command = resume_command(s->graph_path, o, &options);
     options.resume_command = command ? command : "--resume";
@@ -116,6 +119,7 @@ static status session_train(const char *graph, const struct run_options *o)
     struct session_cluster cluster = o->cluster;
     if (o->plan && cluster.path) FAIL(USAGE, "--plan is a plan, --cluster makes one; give one of them");
     if (cluster.method == NULL) cluster.method = "auto";
+    TRY(solve_method_check(cluster.method)); /* before anything is measured */
     cluster.seed = 1;
     cluster.seconds = PLAN_SECONDS;
     cluster.data = o->data;

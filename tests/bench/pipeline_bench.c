@@ -304,6 +304,8 @@ void feed_release(struct feed *feed, struct slot *slot)
 
 struct slot *feed_slot(struct feed *feed, uint32_t index) { return &feed->slots[index]; }
 
+uint32_t feed_slot_count(const struct feed *feed) { return feed->slot_count; }
+
 status feed_result(const struct feed *feed)
 {
     (void)feed;

@@ -22,7 +22,7 @@ static void check_plan(const struct plan *plan, const struct graph *graph)
 {
     uint32_t next = 0;
     CHECK(plan->time_scale >= RESOURCE_FIGURE_MIN && plan->time_scale <= RESOURCE_FIGURE_MAX);
-    CHECK(plan->stage_count >= 1 && plan->type_count >= 1 && plan->service_cores <= PLAN_UNITS_MAX &&
+    CHECK(plan->stage_count >= 1 && plan->type_count >= 1 && plan->service_cores <= PLAN_REPLICAS_MAX &&
           plan->method != NULL);
     for (uint32_t t = 0; t < plan->type_count; t++) {
         CHECK(plan->types[t].name[0] != 0 && plan->types[t].device < RESOURCE_DEVICE_COUNT);
@@ -33,7 +33,7 @@ static void check_plan(const struct plan *plan, const struct graph *graph)
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         CHECK(stage->first_layer == next && stage->last_layer >= next && stage->last_layer < graph->layer_count);
-        CHECK(stage->type < plan->type_count && stage->k >= 1 && stage->k <= PLAN_UNITS_MAX);
+        CHECK(stage->type < plan->type_count && stage->k >= 1);
         CHECK(stage->replicas >= 1 && stage->k % stage->replicas == 0 && stage->et >= 0);
         next = stage->last_layer + 1;
     }
