@@ -12,7 +12,8 @@
 
 #define FASTEST_SECONDS 3.0 /* for finding the greatest throughput */
 
-status planner_goal_set(struct instance *instance, double throughput, double seconds)
+status planner_goal_set(struct instance *instance, double throughput, double seconds, search_progress *progress,
+                        void *context)
 {
     instance->throughput_limit = isinf(throughput) ? 0 : throughput;
     if (!isinf(throughput)) return ST_OK;
@@ -20,10 +21,11 @@ status planner_goal_set(struct instance *instance, double throughput, double sec
     type_index *types = malloc(L * sizeof *types);
     struct cost_stage *stages = malloc(L * sizeof *stages);
     struct cost_model model = {0};
+    const struct search_options options = {.seconds = seconds, .progress = progress, .context = context};
     struct fastest fastest;
     status st = types && stages ? cost_model_open(&model, instance)
                                 : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a plan of %u layers", L);
-    if (st == ST_OK) st = exact_fastest(&model, seconds, types, stages, &fastest);
+    if (st == ST_OK) st = exact_fastest(&model, &options, types, stages, &fastest);
     if (st == ST_OK) instance->throughput_limit = PLANNER_MAX_SHARE * fastest.throughput;
     cost_model_free(&model);
     free(types);
@@ -72,7 +74,7 @@ status planner_open(struct planner *p, const struct planner_source *s)
     status st;
     TRY_GOTO(cluster_read(&p->cluster, s->cluster_path), failed);
     TRY_GOTO(s->layers_path ? layers_estimate(p, s) : graph_measure(p, s), failed);
-    TRY_GOTO(planner_goal_set(&p->instance, p->cluster.throughput, FASTEST_SECONDS), failed);
+    TRY_GOTO(planner_goal_set(&p->instance, p->cluster.throughput, FASTEST_SECONDS, NULL, NULL), failed);
     return ST_OK;
 failed:
     planner_close(p);

@@ -5,6 +5,7 @@
 
 #include "sched/cluster.h"
 #include "sched/instance.h"
+#include "sched/search.h"
 
 struct planner_source {
     const char *instance_path; /* alone, or …                                                    */
@@ -30,7 +31,9 @@ struct planner {
 /* USAGE where the source is not one of the three; else as profiling, estimating and reading fail. */
 MUST_USE status planner_open(struct planner *planner, const struct planner_source *source);
 void planner_close(struct planner *planner);
-/* Sets the instance's throughput_limit for a goal of `throughput` examples/s; infinite: as said above, within `seconds`. */
-MUST_USE status planner_goal_set(struct instance *instance, double throughput, double seconds);
+/* Sets the instance's throughput_limit for a goal of `throughput` examples/s; infinite: as said above, within `seconds`, or
+ * until `progress` says to stop (NULL: nothing does), of the greatest that is found by then. */
+MUST_USE status planner_goal_set(struct instance *instance, double throughput, double seconds,
+                                 search_progress *progress, void *context);
 
 #endif

@@ -28,10 +28,8 @@
 #define ALPHA_OF_MEMORY      0.9
 /* Under what a clock tells apart. */
 #define SECONDS_MIN 1e-9
-/* Of an epoch, where nobody says: which plan is the cheapest does not depend on it. */
-#define EXAMPLES_UNKNOWN 1e6
 
-#define KIND_NONE        UINT32_MAX
+#define KIND_NONE   UINT32_MAX
 
 struct profile {
     const struct profile_options *o;
@@ -324,41 +322,23 @@ static void types_describe(const struct profile *p, struct instance *instance)
     for (uint32_t t = 0; t < instance->type_count; t++) {
         const struct cluster_type *of = &cluster->types[t];
         struct instance_type *type = &instance->types[t];
+        type->resource = of->resource;
         type->resource.name = instance_text(instance, of->resource.name);
         type->source = is_measured(of) ? INSTANCE_MEASURED : *of->profile ? INSTANCE_STORED : INSTANCE_DECLARED;
     }
 }
 
-void profile_goal_set(struct instance *instance, const struct profile_options *o)
-{
-    const struct cluster *cluster = o->cluster;
-    struct cores cores;
-    cores_allowed(&cores);
-    uint32_t here = cores.count > cluster->service_cores + 1 ? cores.count - cluster->service_cores : 1;
-    for (uint32_t t = 0; t < instance->type_count; t++) {
-        struct instance_type *type = &instance->types[t];
-        const char *name = type->resource.name; /* the instance's own */
-        type->resource = cluster->types[t].resource;
-        type->resource.name = name;
-        if (!o->here || type->source != INSTANCE_MEASURED || type->resource.limit <= here) continue;
-        log_info("profile  %s: %u of the cluster's %u units are here", name, here, type->resource.limit);
-        type->resource.limit = here;
-    }
-    if (cluster->examples > 0) instance->examples = cluster->examples;
-    instance->epochs = cluster->epochs > 0 ? cluster->epochs : 1;
-    instance->throughput_limit = isfinite(cluster->throughput) ? cluster->throughput : 0;
-    instance->service_cores = cluster->service_cores;
-}
-
 /* What is known without measuring; whatever can be wrong with the cluster is found here. */
 static status others_take(const struct profile *p, struct instance *instance)
 {
+    uint32_t limits[RESOURCE_TYPES_MAX];
+    TRY(profile_limits_wanted(p->o, limits));
     layers_describe(p, instance);
     types_describe(p, instance);
     instance->batch = p->batch;
+    instance->epochs = 1;
     instance->has_graph_hash = true;
     instance->graph_hash = p->graph->header->model_hash;
-    profile_goal_set(instance, p->o);
     for (uint32_t t = 0; t < instance->type_count; t++) {
         if (instance->types[t].source == INSTANCE_STORED) TRY(stored_read(p, t, instance));
         if (instance->types[t].source == INSTANCE_DECLARED) TRY(declared_take(p, t, instance));
@@ -377,9 +357,19 @@ static void alpha_tell(const struct profile *p)
         log_info("profile  alpha is that of two numbers of cores: a line through two points has no interval");
 }
 
+static bool is_busy(const struct profile *p)
+{
+    return p->result.spread > (p->o->spread_max > 0 ? p->o->spread_max : PROFILE_SPREAD);
+}
+
 static void remarks_tell(const struct profile *p)
 {
     alpha_tell(p);
+    if (is_busy(p))
+        log_warning(
+            "the graph's profile was measured while the machine was busy: the middle half of its rounds spreads over "
+            "%.0f %%; it is not kept; --no-cache measures anew",
+            p->result.spread * 100);
     log_info("profile  measured in %.1f s: %u rounds, lower quartiles of them; their middle half spreads over %.1f %%",
              p->result.seconds, p->result.rounds, p->result.spread * 100);
     log_detail("profile  moving between cores: %.3g us + %.3g GB/s; reading %.3g us an example", p->move.fixed * 1e6,
@@ -408,12 +398,7 @@ static status measure(struct profile *p, struct instance *instance)
         for (uint32_t l = 0; l < instance->layer_count && p->kind_of[t] != KIND_NONE; l++)
             measured_time(p, p->kind_of[t], l, &instance->times[(size_t)l * instance->type_count + t]);
     instance->service_seconds = p->result.reading_seconds;
-    if (!(instance->examples > 0)) instance->examples = p->result.examples;
-    if (!(instance->examples > 0)) {
-        instance->examples = EXAMPLES_UNKNOWN;
-        log_info("profile  neither [goal] of %s nor the data tells the examples of an epoch: costs are for a million",
-                 p->o->cluster->path);
-    }
+    instance->examples = p->result.examples > 0 ? p->result.examples : PROFILE_EXAMPLES_UNKNOWN;
     return instance_check(instance);
 }
 
@@ -444,7 +429,7 @@ static void profile_close(struct profile *p)
     free(p->kinds);
 }
 
-status profile_measure(struct instance *instance, const struct profile_options *o)
+status profile_take(struct instance *instance, const struct profile_options *o, bool *busy)
 {
     struct profile p = {.o = o, .graph = o->graph};
     *instance = (struct instance){0};
@@ -452,6 +437,14 @@ status profile_measure(struct instance *instance, const struct profile_options *
     if (st == ST_OK) st = instance_make(instance, o->graph->layer_count, o->cluster->type_count);
     if (st == ST_OK) st = measure(&p, instance);
     if (st != ST_OK) instance_free(instance);
+    *busy = is_busy(&p);
     profile_close(&p);
     return st;
+}
+
+status profile_measure(struct instance *instance, const struct profile_options *o)
+{
+    bool busy;
+    TRY(profile_take(instance, o, &busy));
+    return profile_goal_set(instance, o);
 }

@@ -32,6 +32,7 @@
 #include "sched/instance.h"
 
 #define PROFILE_SECONDS 5.0
+#define PROFILE_SPREAD  0.15
 
 struct profile_options {
     const struct graph *graph;
@@ -43,16 +44,21 @@ struct profile_options {
                          and profile_cached may answer with what it has measured before                         */
     double batch;     /* B_o; 0: train.micro                                                                    */
     uint64_t step;    /* types that are slowed only from a later step on are measured as they are before        */
-    bool here;        /* limits of measured types are lowered to the cores that are here, less the service cores */
+    bool here; /* limits of cpu types, measured or stored, are lowered so that all of them together fit the cores that
+                         are here, less the service cores */
+    double
+        spread_max; /* rounds whose middle half spreads over more of their median tell of a busy machine; 0: PROFILE_SPREAD */
 };
 
 /* Measures. INVALID: a type that is neither here nor stored nor declared, with file, line and what to do; MISMATCH: a stored profile of
- * other layers, INVALID: without the type, both with the file's name; else as reading, estimating and running fail. */
+ * other layers, INVALID: without the type, both with the file's name; INVALID: with `here`, more cpu types than cores; STOPPED: by a
+ * signal, where stop_listen was called; else as reading, estimating and running fail. A warning says that the machine was busy. */
 MUST_USE status profile_measure(struct instance *instance, const struct profile_options *options);
 
 /* The same from a file in $XDG_CACHE_HOME/heterps-run, else ~/.cache/heterps-run, where one is there for this graph, these types, this
  * data, this processor and this program, and profile_measure with what is measured kept there for the next time. A file that does not
- * parse or does not match is measured anew. Where no such folder can be written, a remark says so. */
+ * parse or does not match is measured anew. What was measured on a busy machine is not kept. Where no such folder can be written, a remark
+ * says so. */
 MUST_USE status profile_cached(struct instance *instance, const struct profile_options *options);
 
 /* Tells an instance as a table: of each layer its times on each type, alpha, bytes of the cut and where the times come from; a line for

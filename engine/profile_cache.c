@@ -1,4 +1,5 @@
-/* Keeps profiles: a file for each question. Its name is the xxh3 of all that the answer depends on. */
+/* Keeps profiles: a file for each question. Its name is the xxh3 of all that the answer depends on. Its examples are those that the data
+ * has (PROFILE_EXAMPLES_UNKNOWN where it does not tell); goals, prices and limits are set after reading it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -15,6 +16,9 @@
 #include "engine/cpu/device.h"
 #include "engine/pipe/cores.h"
 #include "engine/profile_data.h"
+
+/* Changes with what a file says. */
+#define FILE_VERSION 2u
 
 /* --- the name --------------------------------------------------------------------------------- */
 
@@ -115,6 +119,7 @@ static status name_make(const struct profile_options *o, uint64_t *name)
     CHECK(hash != NULL);
     XXH3_64bits_reset(hash);
     add_text(hash, HETERPS_VERSION);
+    add_u64(hash, FILE_VERSION);
     add_u64(hash, GRAPH_VERSION);
     graph_add(hash, o->graph);
     cluster_add(hash, o);
@@ -197,10 +202,11 @@ status profile_cached(struct instance *instance, const struct profile_options *o
     snprintf(path, sizeof path, "%s/profile-%016" PRIx64 ".json", folder, name);
     if (!(o->seconds > 0) && answer_read(instance, o, path)) {
         log_info("profile  from %s (--no-cache measures anew)", path);
-        profile_goal_set(instance, o);
-        return ST_OK;
+        return profile_goal_set(instance, o);
     }
-    TRY(profile_measure(instance, o));
-    if (instance_write(instance, path) != ST_OK) log_info("profile  %s: measured each time", status_message());
-    return ST_OK;
+    bool is_busy;
+    TRY(profile_take(instance, o, &is_busy));
+    if (!is_busy && instance_write(instance, path) != ST_OK)
+        log_info("profile  %s: measured each time", status_message());
+    return profile_goal_set(instance, o);
 }

@@ -1,5 +1,5 @@
 /* What measuring a profile and keeping it have in common: the settings of its graph's text, which files it reads, and what of the cluster's
- * text is no measurement. */
+ * text is no measurement: goals, prices and limits. */
 #ifndef HETERPS_ENGINE_PROFILE_DATA_H
 #define HETERPS_ENGINE_PROFILE_DATA_H
 
@@ -18,7 +18,21 @@ void profile_data_close(struct profile_data *data);
 /* The path of a type's stored profile, relative to the cluster's text. malloc'd: the caller's. */
 char *profile_stored_path(const struct cluster *cluster, const struct cluster_type *type);
 
-/* Takes devices, prices, limits and goals from the cluster; names and sources of the types are set. */
-void profile_goal_set(struct instance *instance, const struct profile_options *options);
+/* Examples of a pass over the data, where it does not tell them. */
+#define PROFILE_EXAMPLES_UNKNOWN RESOURCE_FIGURE_MIN
+
+/* Measures as profile_measure does, but sets no goal: limits are the cluster's, examples those that the data has, or
+ * PROFILE_EXAMPLES_UNKNOWN. is_busy: its rounds spread too far. On failure *instance is empty. */
+MUST_USE status profile_take(struct instance *instance, const struct profile_options *options, bool *is_busy);
+
+/* Takes devices, prices, limits and goals from the cluster, and from the data what the cluster leaves to it. On failure, which is that of
+ * profile_limits, *instance is empty. */
+MUST_USE status profile_goal_set(struct instance *instance, const struct profile_options *options);
+
+/* limits [type_count]: those of the cluster; where those of its cpu types come to more than the cores, less the service cores, these are
+ * divided among them in proportion to their limits, at least one each. INVALID: there are more of these types than cores. */
+MUST_USE status profile_limits(const struct cluster *cluster, uint32_t core_count, uint32_t *limits);
+/* The limits that these options ask for. */
+MUST_USE status profile_limits_wanted(const struct profile_options *options, uint32_t *limits);
 
 #endif

@@ -17,6 +17,7 @@
 #include "engine/gen_criteo.h"
 #include "engine/pipe/thread.h"
 #include "engine/profile_fit.h"
+#include "engine/stop.h"
 
 /* What a pipeline of one stage rotates: one in flight and four that are ready. */
 #define SLOT_COUNT 5u
@@ -388,11 +389,12 @@ static status updates_run(struct run *r, uint32_t config)
     return ST_OK;
 }
 
-/* One step of r->micros micro-batches, in bursts of as many as there are slots; CONFIG_NONE only reads. */
+/* One step of r->micros micro-batches, in bursts of as many as there are slots; CONFIG_NONE only reads. STOPPED by a signal. */
 #define CONFIG_NONE UINT32_MAX
 static status step_run(struct run *r, uint32_t config)
 {
     uint32_t examples = config == CONFIG_NONE ? r->shape.micro : r->o->configs[config].examples;
+    if (stop_requested()) FAIL(STOPPED, "stopped by a signal while the graph was measured; nothing of it is kept");
     step_begin(r);
     for (uint32_t first = 0; first < r->micros; first += SLOT_COUNT) {
         uint32_t count = r->micros - first < SLOT_COUNT ? r->micros - first : SLOT_COUNT;

@@ -62,7 +62,7 @@ struct profile_run_result {
         spread; /* of the rounds' times of a whole pass: their middle half over their median; of all configs the median */
     double seconds; /* that it took */
 };
-/* Fails as reading, the store and the device do; USAGE: the data can be read only once. */
+/* Fails as reading, the store and the device do; USAGE: the data can be read only once; STOPPED: stop_requested(). */
 MUST_USE status profile_run(const struct profile_run_options *options, struct profile_run_result *result);
 void profile_run_free(struct profile_run_result *result);
 

@@ -53,7 +53,7 @@ static status plan_make(struct session *s, const struct session_options *o)
                                             .data = c->data,
                                             .isa = o->isa,
                                             .seconds = c->no_cache ? PROFILE_SECONDS : 0,
-                                            .here = true};
+                                            .here = !o->share};
     TRY_GOTO(c->no_cache ? profile_measure(&instance, &profile) : profile_cached(&instance, &profile), done);
     for (uint32_t t = 0; t < instance.type_count; t++) {
         struct resource_type *type = &instance.types[t].resource;

@@ -58,29 +58,41 @@ static double units_needed(double fixed, double shared, double tau)
 
 uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t limit)
 {
+    if (!(cost_et(time, limit) <= tau)) return 0;
     double compute = units_needed(time->compute, time->compute_shared, tau);
     double move = units_needed(time->move, time->move_shared, tau);
     double least = compute > move ? compute : move;
-    /* Where hardly anything divides, rounding lets cost_et reach a tau though the quotient is too great, or there is
-     * none: halving finds k. */
-    if (!(least <= limit)) {
-        uint32_t low = 0, high = limit;
-        if (cost_et(time, limit) > tau) return 0;
+    /* Rounding may put the quotient off: hardly ever by more than one, but far where hardly anything divides. Steps
+     * that double lead from it past the least k, and halving leads back: `low` units miss tau, `high` do not. */
+    uint32_t low = 0, high = limit, step = 1;
+    uint32_t k = least >= limit ? limit : least > 1 ? (uint32_t)least : 1;
+    if (cost_et(time, k) <= tau) {
+        high = k;
         while (high - low > 1) {
-            uint32_t middle = low + (high - low) / 2;
-            if (cost_et(time, middle) <= tau)
-                high = middle;
-            else
-                low = middle;
+            uint32_t below = high > step ? high - step : 1;
+            if (cost_et(time, below) > tau) {
+                low = below;
+                break;
+            }
+            high = below;
+            step *= 2;
         }
-        return high;
+    } else {
+        low = k;
+        while (limit - low > step && cost_et(time, low + step) > tau) {
+            low += step;
+            step *= 2;
+        }
+        if (limit - low > step) high = low + step;
     }
-    /* The quotient may be off by rounding, so the neighbours are asked. */
-    uint32_t k = (uint32_t)least;
-    if (k < 1) k = 1;
-    while (k > 1 && cost_et(time, k - 1) <= tau) k--;
-    while (k <= limit && cost_et(time, k) > tau) k++;
-    return k <= limit ? k : 0;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (cost_et(time, middle) <= tau)
+            high = middle;
+        else
+            low = middle;
+    }
+    return high;
 }
 
 struct cost_time cost_segment(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type)
@@ -120,19 +132,19 @@ uint32_t cost_stages(const struct cost_model *m, const type_index *types, struct
 struct cost_result cost_of(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
     struct cost_result r = {0};
+    uint64_t units[RESOURCE_TYPES_MAX]; /* of the types that occur */
     double tau = 0, rate = 0;
     bool is_within = true;
+    for (uint32_t s = 0; s < count; s++) units[stages[s].type] = 0;
     for (uint32_t s = 0; s < count; s++) {
         double et = cost_et(&stages[s].time, stages[s].k);
-        uint64_t units = stages[s].k;
         rate += m->price[stages[s].type] * stages[s].k;
         if (et > tau) {
             tau = et;
             r.limiting_stage = s;
         }
-        for (uint32_t other = 0; other < s; other++)
-            if (stages[other].type == stages[s].type) units += stages[other].k;
-        is_within = is_within && units <= m->limit[stages[s].type];
+        units[stages[s].type] += stages[s].k;
+        is_within = is_within && units[stages[s].type] <= m->limit[stages[s].type];
     }
     r.is_feasible = is_within && tau <= m->tau_max;
     r.throughput = 1 / tau;

@@ -31,15 +31,17 @@ uint32_t method_find(const char *name);
 /* Which types are CPUs: by device; where all are sim, as in an instance that gives none: type 0. */
 bool method_type_is_cpu(const struct instance *instance, uint32_t type);
 
-/* The greatest throughput that any plan reaches within the limits, and that plan (types[L], stages[L]); proven unless the time is
- * up first. By branch and bound on tau, in method_exact.c. */
+/* The greatest throughput that any plan reaches within the limits, and that plan (types[L], stages[L]). By branch and
+ * bound on tau, in method_exact.c; where the options' seconds or progress end it first, or the instance has too many
+ * possible stages for it, the best plan found, not proven. Of `options` only these count; NULL: nothing ends it. */
 struct fastest {
     double throughput; /* 0: no plan gives every stage a unit */
     double bound;      /* none reaches more                   */
     uint32_t stage_count;
     bool is_proven;
+    enum search_end ended_by;
 };
-MUST_USE status exact_fastest(const struct cost_model *model, double seconds, type_index *types,
+MUST_USE status exact_fastest(const struct cost_model *model, const struct search_options *options, type_index *types,
                               struct cost_stage *stages, struct fastest *fastest);
 
 #endif

@@ -20,6 +20,7 @@
  * A path costs O(number of segments), at most L (L + 1) / 2 T: 13,440 at 20 layers and 64 types. There a proof takes
  * a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more than the throughput that
  * is asked for, it can take seconds. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@
 #define DIVE_NODES   2000                /* of a depth-first search; twice as many each time an interval is halved */
 #define DIVE_LOOK    4096                /* nodes from look to look at the clock */
 #define LOOK_NS      5000000u
+#define GREEDY_GAP   1e-6 /* relative, of tau */
 #define FASTEST_GAP  1e-9 /* relative: from here on the next smaller tau is asked for, which ends the search */
 
 struct segment {
@@ -83,10 +85,9 @@ struct label_group {
 struct exact {
     const struct cost_model *model;
     uint32_t layer_count, type_count;
-    /* when to stop: as the search says, or after so many seconds (0: never) */
-    struct search *search;
-    double seconds;
-    uint64_t begin_ns, look_ns;
+    struct search *search; /* says when to stop */
+    bool offers;           /* it is given the plans that come up */
+    uint64_t look_ns;
     bool is_cut;
     /* all segments that fit the limits at the greatest tau, ordered by first layer */
     struct segment *segments;
@@ -140,12 +141,8 @@ static bool cut(struct exact *x)
     uint64_t now = clock_ns();
     if (x->is_cut || now - x->look_ns < LOOK_NS) return x->is_cut;
     x->look_ns = now;
-    if (x->search != NULL) {
-        x->search->next_look = x->search->evaluations;
-        x->is_cut = search_is_over(x->search);
-    } else {
-        x->is_cut = x->seconds > 0 && (double)(now - x->begin_ns) * 1e-9 >= x->seconds;
-    }
+    x->search->next_look = x->search->evaluations;
+    x->is_cut = search_is_over(x->search);
     return x->is_cut;
 }
 
@@ -192,7 +189,7 @@ static status segments_begin(struct exact *x, uint32_t first, double tau, struct
     return ST_OK;
 }
 
-/* Opens the search for plans with ET <= tau. */
+/* Opens the search for plans with ET <= tau. With is_cut some stages may be missing: nothing follows then. */
 static status exact_open(struct exact *x, const struct cost_model *m, double tau)
 {
     uint32_t L = m->layer_count, T = m->type_count;
@@ -213,7 +210,7 @@ static status exact_open(struct exact *x, const struct cost_model *m, double tau
     status st = ST_OK;
     if (x->begin && x->ahead && x->multiplier && x->used && x->types && x->trail && x->stages && x->groups &&
         x->scarce && x->reserve && sums)
-        for (uint32_t l = 0; l < L && st == ST_OK; l++) st = segments_begin(x, l, tau, sums);
+        for (uint32_t l = 0; l < L && st == ST_OK && !cut(x); l++) st = segments_begin(x, l, tau, sums);
     else
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for %u layers on %u types", L, T);
     free(sums);
@@ -303,10 +300,20 @@ static double worth_of_limits(const struct exact *x)
     return worth;
 }
 
+/* What sums of weights with multipliers, less the worth of the limits, may be off by where they come to about `value`:
+ * at most 2 L + 8 additions of what is no greater than both together, and T + 8 of the worth (Higham, "Accuracy and
+ * Stability of Numerical Algorithms", 2002, section 4.2). Multipliers on large limits can be worth many times the cost,
+ * and then this exceeds GAP. */
+static double rounding(const struct exact *x, double value, double worth)
+{
+    double additions = 2.0 * x->layer_count + 8;
+    return DBL_EPSILON / 2 * (additions * fabs(value) + (additions + x->type_count) * worth);
+}
+
 /* Drops the items that no path below the cutoff contains; ahead_find() has run. */
 static void items_drop(struct exact *x)
 {
-    double cutoff = x->cutoff + worth_of_limits(x);
+    double worth = worth_of_limits(x), cutoff = x->cutoff + worth + rounding(x, x->cutoff, worth);
     uint32_t count = 0;
     for (uint32_t l = 0; l <= x->layer_count; l++) x->behind[l] = nothing;
     x->behind[0] = (struct least_two){.type = NO_TYPE};
@@ -338,7 +345,7 @@ static void path_offer(struct exact *x, double weight, bool is_within)
         x->found = weight;
         memcpy(x->found_types, x->types, x->layer_count * sizeof *x->types);
     }
-    if (x->search == NULL || !(weight < x->cutoff)) return;
+    if (!x->offers || !(weight < x->cutoff)) return;
     double score = search_evaluate(x->search, x->types);
     if (!x->wants_any && x->search->is_feasible && score * (1 - GAP) < x->cutoff) x->cutoff = score * (1 - GAP);
 }
@@ -396,7 +403,8 @@ static double ascend(struct exact *x, bool *is_solved)
     for (uint32_t step = 0; step < ASCENT_STEPS; step++) {
         ahead_find(x);
         if (isinf(x->ahead[0].best)) return INFINITY;
-        double bound = x->ahead[0].best - worth_of_limits(x);
+        double worth = worth_of_limits(x), bound = x->ahead[0].best - worth;
+        bound -= rounding(x, bound, worth);
         if (bound > best) {
             best = bound;
             stalled = 0;
@@ -439,7 +447,7 @@ static void reserve_find(struct exact *x)
 {
     uint32_t T = x->type_count;
     memset(x->reserve + (size_t)x->layer_count * T, 0, T * sizeof *x->reserve);
-    for (uint32_t l = x->layer_count; l-- > 0;) {
+    for (uint32_t l = x->layer_count; l-- > 0 && !cut(x);) {
         uint32_t *reserve = x->reserve + (size_t)l * T;
         memset(reserve, 0, T * sizeof *reserve);
         for (uint32_t i = x->begin[l]; i < x->begin[l + 1]; i++) {
@@ -484,7 +492,8 @@ static bool is_dominated(struct exact *x, uint32_t layer, uint32_t type, double 
     return false;
 }
 
-/* Goes on from a layer; `reduced` is the weight with multipliers, less what the limits are worth. False: to end now. */
+/* Goes on from a layer; `reduced` is the weight with multipliers, less what the limits are worth and what rounding may
+ * add. False: to end now. */
 static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t before, double reduced, double weight)
 {
     if (layer == x->layer_count) {
@@ -501,7 +510,7 @@ static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t befor
         x->used[item->type] += item->k;
         x->trail[depth] = i;
         bool goes_on = dive(x, item->last + 1u, depth + 1, item->type,
-                            reduced + item->weight + x->multiplier[item->type] * item->k, weight + item->weight);
+                            reduced + (item->weight + x->multiplier[item->type] * item->k), weight + item->weight);
         x->used[item->type] -= item->k;
         if (!goes_on) return false;
     }
@@ -518,8 +527,10 @@ static bool search_depth_first(struct exact *x, uint64_t nodes_max)
     x->nodes = 0;
     x->nodes_max = nodes_max;
     reserve_find(x);
+    if (x->is_cut) return false;
     for (uint32_t g = 0; g < LABEL_GROUPS; g++) x->groups[g].count = 0;
-    return dive(x, 0, 0, NO_TYPE, -worth_of_limits(x), 0);
+    double worth = worth_of_limits(x), least = x->found < x->cutoff ? x->found : x->cutoff;
+    return dive(x, 0, 0, NO_TYPE, -worth - rounding(x, least, worth), 0);
 }
 
 /* --- throughput ------------------------------------------------------------------------------- */
@@ -534,7 +545,7 @@ static bool keeps_to(struct exact *x, double tau)
     memset(x->multiplier, 0, x->type_count * sizeof *x->multiplier);
     items_make(x, x->ids, x->segment_count, 0, tau);
     double bound = ascend(x, &is_solved);
-    if (!is_solved && bound < x->cutoff) {
+    if (!is_solved && bound < x->cutoff && !x->is_cut) {
         ahead_find(x);
         items_drop(x);
         search_depth_first(x, UINT64_MAX);
@@ -583,13 +594,45 @@ static double single_type(const struct cost_model *m, uint32_t type, type_index 
     return tau_of(m, types, stages, &count);
 }
 
-/* As exact_fastest, of a search that is not open yet but knows when to stop. types[L], stages[L]. */
-static status fastest_find(struct exact *x, const struct cost_model *m, type_index *types, struct cost_stage *stages,
-                           struct fastest *fastest)
+/* Looks for a plan that keeps to tau from the first layer on: each stage is on the type whose units that are left reach
+ * farthest, and takes as few of them as suffice. O(L T) for each stage. False: this finds none. types[L], left[T]. */
+static bool greedy_keeps_to(const struct cost_model *m, double tau, type_index *types, uint32_t *left)
 {
-    uint32_t L = m->layer_count, type = 0;
-    double below = tau_least(m), tau = INFINITY;
-    for (uint32_t t = 0; t < m->type_count; t++) {
+    uint32_t L = m->layer_count, T = m->type_count;
+    memcpy(left, m->limit, T * sizeof *left);
+    for (uint32_t first = 0, end; first < L; first = end) {
+        struct cost_time time = {0};
+        uint32_t type = NO_TYPE;
+        end = first;
+        for (uint32_t t = 0; t < T; t++) {
+            struct cost_time sum = {0};
+            if (left[t] == 0 || (first > 0 && types[first - 1] == t)) continue;
+            for (uint32_t last = first; last < L && sum.compute + sum.compute_shared / left[t] <= tau; last++) {
+                const struct cost_time *layer = &m->times[(size_t)last * T + t];
+                sum.compute += layer->compute;
+                sum.compute_shared += layer->compute_shared;
+                sum.move = layer->move;
+                sum.move_shared = layer->move_shared;
+                if (last < end || !(cost_et(&sum, left[t]) <= tau)) continue;
+                end = last + 1;
+                type = t;
+                time = sum;
+            }
+        }
+        if (type == NO_TYPE) return false;
+        left[type] -= cost_units_least(&time, tau, left[type]);
+        for (uint32_t l = first; l < end; l++) types[l] = (type_index)type;
+    }
+    return true;
+}
+
+/* The best that one type, and then the greedy search at ever smaller tau, find: the tau of types[L]. */
+static status fast_plan_find(struct exact *x, const struct cost_model *m, double below, type_index *types,
+                             struct cost_stage *stages, double *least)
+{
+    uint32_t L = m->layer_count, T = m->type_count, type = 0, count;
+    double tau = INFINITY;
+    for (uint32_t t = 0; t < T; t++) {
         double et = single_type(m, t, types, stages);
         if (et < tau) {
             tau = et;
@@ -597,12 +640,43 @@ static status fastest_find(struct exact *x, const struct cost_model *m, type_ind
         }
     }
     single_type(m, type, types, stages);
-    TRY(exact_open(x, m, tau));
-    while (below < tau && !cut(x)) {
+    type_index *tried = malloc(L * sizeof *tried);
+    uint32_t *left = malloc(T * sizeof *left);
+    if (tried && left)
+        for (double low = below; tau - low > GREEDY_GAP * tau && !cut(x);) {
+            double middle = low > 0 ? sqrt(low) * sqrt(tau) : tau / 2;
+            bool is_found = greedy_keeps_to(m, middle, tried, left);
+            double et = is_found ? tau_of(m, tried, stages, &count) : INFINITY;
+            if (et < tau) {
+                tau = et;
+                memcpy(types, tried, L * sizeof *types);
+            } else {
+                low = middle;
+            }
+        }
+    bool is_short = tried == NULL || left == NULL;
+    free(tried);
+    free(left);
+    if (is_short) FAIL(MEMORY, "no memory for a plan of %u layers on %u types", L, T);
+    *least = tau;
+    return ST_OK;
+}
+
+/* As exact_fastest, of a search that is not open yet but knows when to stop. types[L], stages[L]. */
+static status fastest_find(struct exact *x, const struct cost_model *m, type_index *types, struct cost_stage *stages,
+                           struct fastest *fastest)
+{
+    double below = tau_least(m), tau = INFINITY;
+    TRY(fast_plan_find(x, m, below, types, stages, &tau));
+    if (x->offers) search_evaluate(x->search, types);
+    status st = exact_open(x, m, tau);
+    if (st != ST_OK && st != ST_INVALID) return st;
+    /* With too many possible stages this plan stands, unproven. */
+    while (st == ST_OK && below < tau && !cut(x)) {
         double middle = sqrt(below) * sqrt(tau), next = nextafter(tau, 0);
         if (!(tau - below > FASTEST_GAP * tau) || !(middle < next)) middle = next;
         if (keeps_to(x, middle)) {
-            memcpy(types, x->found_types, L * sizeof *types);
+            memcpy(types, x->found_types, m->layer_count * sizeof *types);
             tau = tau_of(m, types, stages, &fastest->stage_count);
         } else if (!x->is_cut) {
             below = nextafter(middle, INFINITY);
@@ -612,16 +686,21 @@ static status fastest_find(struct exact *x, const struct cost_model *m, type_ind
     fastest->is_proven = !(below < tau);
     fastest->throughput = 1 / tau;
     fastest->bound = fastest->is_proven ? fastest->throughput : 1 / below;
+    fastest->ended_by = x->search->ended_by;
     return ST_OK;
 }
 
-status exact_fastest(const struct cost_model *model, double seconds, type_index *types, struct cost_stage *stages,
-                     struct fastest *fastest)
+status exact_fastest(const struct cost_model *model, const struct search_options *options, type_index *types,
+                     struct cost_stage *stages, struct fastest *fastest)
 {
-    struct exact x = {.seconds = seconds, .begin_ns = clock_ns()};
+    const struct search_options none = {0};
+    struct search search;
     *fastest = (struct fastest){0};
+    TRY(search_open(&search, model, options ? options : &none));
+    struct exact x = {.search = &search};
     status st = fastest_find(&x, model, types, stages, fastest);
     exact_close(&x);
+    search_close(&search);
     return st;
 }
 
@@ -673,7 +752,7 @@ static status interval_bound(struct exact *x, const struct interval *whole, doub
     x->found = INFINITY;
     items_make(x, x->ids + whole->id_begin, whole->id_count, a, b);
     double bound = ascend(x, &is_solved);
-    if (bound < x->cutoff) {
+    if (bound < x->cutoff && !x->is_cut) {
         ahead_find(x);
         items_drop(x);
         if (!is_solved && search_depth_first(x, nodes_max)) {
@@ -743,17 +822,18 @@ static status cheapest_find(struct exact *x)
 status method_exact(struct search *s)
 {
     const struct cost_model *m = s->model;
-    struct exact x = {.search = s};
+    struct exact x = {.search = s, .offers = true};
     status st = exact_open(&x, m, m->tau_max);
-    if (st == ST_OK && keeps_to(&x, m->tau_max)) {
+    bool is_feasible = st == ST_OK && !x.is_cut && keeps_to(&x, m->tau_max);
+    if (is_feasible) {
         st = cheapest_find(&x);
-    } else if (st == ST_OK) {
-        /* The time may have been up first. Else no plan is feasible, and the fastest is the nearest to it. */
-        struct exact fast = {.search = s};
+    } else if (st == ST_OK && !x.is_cut) {
+        /* The fastest plan is the nearest to a feasible one. */
+        struct exact fast = {.search = s, .offers = true};
         struct cost_stage *stages = calloc(m->layer_count, sizeof *stages);
         type_index *types = calloc(m->layer_count, sizeof *types);
         struct fastest fastest = {0};
-        s->is_proven = !x.is_cut;
+        s->is_proven = true;
         if (stages == NULL || types == NULL)
             st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for %u stages", m->layer_count);
         else

@@ -9,23 +9,23 @@ struct walk {
     double et[INSTANCE_LAYERS_MAX];
     double next_et[INSTANCE_LAYERS_MAX];  /* with the fewest further units that make it less than et; */
     uint32_t next_k[INSTANCE_LAYERS_MAX]; /* 0: no number of units does                                */
-    uint32_t left[INSTANCE_LAYERS_MAX];   /* units that the type has left, at the type's first stage  */
-    uint16_t first[INSTANCE_LAYERS_MAX];  /* stage of the type                                        */
+    uint32_t left[RESOURCE_TYPES_MAX];    /* units, of the types that occur                            */
 };
 
-#define NEAR 1.05 /* the steps go from this far above what cannot be reached */
+#define NEAR       1.05       /* the steps go from this far above what cannot be reached                  */
+#define STEPS_MAX  (1u << 13) /* then, with limits far beyond those of clusters, a search in tau takes over */
+#define RANGES_MAX 384u       /* of that search                                                           */
+#define PRECISION  0x1p-43    /* relative, of its bounds                                                  */
 
 /* Not even a unit for each stage: graded by how many are missing. */
 static struct cost_result unplaceable(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
     struct cost_result r = {.is_limit_reached = true};
-    uint32_t missing = 0;
-    for (uint32_t s = count; s-- > 0;) {
-        uint32_t before = 0;
-        for (uint32_t other = 0; other < s; other++) before += stages[other].type == stages[s].type;
-        if (before < m->limit[stages[s].type]) continue;
-        missing++;
-        r.limiting_stage = s;
+    uint32_t stage_count[RESOURCE_TYPES_MAX], missing = 0;
+    for (uint32_t s = 0; s < count; s++) stage_count[stages[s].type] = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        if (stage_count[stages[s].type]++ < m->limit[stages[s].type]) continue;
+        if (missing++ == 0) r.limiting_stage = s;
     }
     r.score = missing ? m->penalty * (1e6 + missing) : 0;
     return r;
@@ -53,27 +53,26 @@ static inline void walk_look(struct walk *w, const struct cost_stage *stages, ui
 {
     const struct cost_stage *stage = &stages[s];
     double least = stage->time.compute > stage->time.move ? stage->time.compute : stage->time.move;
-    uint32_t left = w->left[w->first[s]], k = stage->k;
+    uint32_t left = w->left[stage->type], k = 0;
     double tau = stage->et, et = tau;
-    /* A unit is enough but where communication does not divide, and there rounding may hold it for some. */
-    while (left > 0 && et >= tau) {
-        left--;
-        et = cost_et(&stage->time, ++k);
+    if (least < tau && left > 0) {
+        k = stage->k + 1;
+        et = cost_et(&stage->time, k);
+        /* A unit is enough but where rounding holds the time for some. */
+        if (et >= tau) {
+            k = cost_units_least(&stage->time, nextafter(tau, 0), stage->k + left);
+            et = k > 0 ? cost_et(&stage->time, k) : tau;
+        }
     }
     w->et[s] = tau;
     w->next_et[s] = et;
-    w->next_k[s] = least < tau && et < tau ? k : 0;
+    w->next_k[s] = k;
 }
 
 static void walk_begin(struct walk *w, const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
-    for (uint32_t s = 0; s < count; s++) {
-        uint32_t first = 0;
-        while (stages[first].type != stages[s].type) first++;
-        w->first[s] = (uint16_t)first;
-        if (first == s) w->left[s] = m->limit[stages[s].type];
-        w->left[first] -= stages[s].k;
-    }
+    for (uint32_t s = 0; s < count; s++) w->left[stages[s].type] = m->limit[stages[s].type];
+    for (uint32_t s = 0; s < count; s++) w->left[stages[s].type] -= stages[s].k;
     for (uint32_t s = 0; s < count; s++) walk_look(w, stages, s);
 }
 
@@ -81,7 +80,7 @@ static void walk_begin(struct walk *w, const struct cost_model *m, const struct 
 static inline bool speed_up(struct walk *w, struct cost_stage *stages, uint32_t at)
 {
     struct cost_stage *stage = &stages[at];
-    uint32_t *left = &w->left[w->first[at]];
+    uint32_t *left = &w->left[stage->type];
     if (w->next_k[at] == 0 || w->next_k[at] - stage->k > *left) return false;
     *left -= w->next_k[at] - stage->k;
     stage->k = w->next_k[at];
@@ -90,33 +89,37 @@ static inline bool speed_up(struct walk *w, struct cost_stage *stages, uint32_t 
     return true;
 }
 
-/* All stages within tau, each with its least k; false, and the stages as they were, if the limits do not allow it. */
+/* All stages within tau, each with its least k; false if the limits do not allow it. */
 static bool within(const struct cost_model *m, struct cost_stage *stages, uint32_t count, double tau)
 {
+    uint64_t used[RESOURCE_TYPES_MAX];
+    for (uint32_t s = 0; s < count; s++) used[stages[s].type] = 0;
     for (uint32_t s = 0; s < count; s++) {
-        uint32_t k = cost_units_least(&stages[s].time, tau, m->limit[stages[s].type]);
-        if (k == 0) return false;
+        uint32_t limit = m->limit[stages[s].type], k = cost_units_least(&stages[s].time, tau, limit);
+        used[stages[s].type] += k;
+        if (k == 0 || used[stages[s].type] > limit) return false;
         stage_set(&stages[s], k);
     }
-    for (uint32_t s = 0; s < count; s++) {
-        uint64_t used = 0;
-        for (uint32_t other = 0; other < count; other++)
-            if (stages[other].type == stages[s].type) used += stages[other].k;
-        if (used > m->limit[stages[s].type]) return false;
-    }
     return true;
+}
+
+/* The greatest time of a stage on all units of its type: no provision is faster. */
+static double fastest(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
+{
+    double fast = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        double least = cost_et(&stages[s].time, m->limit[stages[s].type]);
+        fast = least > fast ? least : fast;
+    }
+    return fast;
 }
 
 /* Of a plan that cannot keep to the throughput: as fast as the limits allow. */
 static struct cost_result nearest(const struct cost_model *m, struct cost_stage *stages, uint32_t count)
 {
     struct walk walk;
-    double slow = 0, fast = m->tau_max;
-    for (uint32_t s = 0; s < count; s++) {
-        double et = cost_et(&stages[s].time, 1), least = cost_et(&stages[s].time, m->limit[stages[s].type]);
-        slow = et > slow ? et : slow;
-        fast = least > fast ? least : fast;
-    }
+    double slow = 0, fast = fmax(m->tau_max, fastest(m, stages, count));
+    for (uint32_t s = 0; s < count; s++) slow = fmax(slow, cost_et(&stages[s].time, 1));
     /* The steps pass through the least units of every time that the limits allow: most of them are skipped. */
     while (slow > fast * NEAR) {
         double middle = sqrt(slow * fast);
@@ -127,12 +130,134 @@ static struct cost_result nearest(const struct cost_model *m, struct cost_stage 
     }
     CHECK(within(m, stages, count, slow));
     walk_begin(&walk, m, stages, count);
-    uint32_t at = slowest(&walk, count);
-    while (speed_up(&walk, stages, at)) at = slowest(&walk, count);
+    uint32_t at = slowest(&walk, count), step_count = 0;
+    while (step_count++ < STEPS_MAX && speed_up(&walk, stages, at)) at = slowest(&walk, count);
+    if (step_count > STEPS_MAX) {
+        /* Down to neighbouring doubles; from there a step for each stage that is as slow is all that can be left. */
+        for (slow = walk.et[at]; nextafter(fast, slow) < slow;) {
+            double middle = fast + (slow - fast) / 2;
+            if (within(m, stages, count, middle))
+                slow = middle;
+            else
+                fast = middle;
+        }
+        CHECK(within(m, stages, count, slow));
+        walk_begin(&walk, m, stages, count);
+        at = slowest(&walk, count);
+        while (speed_up(&walk, stages, at)) at = slowest(&walk, count);
+    }
     struct cost_result r = cost_of(m, stages, count);
     r.limiting_stage = at;
-    r.is_limit_reached = walk.left[walk.first[at]] == 0;
+    r.is_limit_reached = walk.left[stages[at].type] == 0;
     return r;
+}
+
+/* Branch and bound over tau, where too many steps would lead to the optimum. */
+struct range {
+    double bound;     /* sum of price k tau is not less for any tau */
+    double low, high; /* from low to high, both included            */
+};
+
+struct branch {
+    const struct cost_model *model;
+    struct cost_stage *stages;
+    uint32_t count;
+    double best, best_tau; /* least sum of price k tau so far */
+    uint32_t range_count;
+    struct range ranges[RANGES_MAX + 1]; /* a heap: the least bound first */
+};
+
+static void heap_push(struct branch *x, struct range r)
+{
+    uint32_t at = x->range_count++;
+    for (; at > 0 && x->ranges[(at - 1) / 2].bound > r.bound; at = (at - 1) / 2)
+        x->ranges[at] = x->ranges[(at - 1) / 2];
+    x->ranges[at] = r;
+}
+
+static struct range heap_pop(struct branch *x)
+{
+    struct range first = x->ranges[0], last = x->ranges[--x->range_count];
+    uint32_t at = 0;
+    for (uint32_t next = 1; next < x->range_count; next = 2 * at + 1) {
+        if (next + 1 < x->range_count && x->ranges[next + 1].bound < x->ranges[next].bound) next++;
+        if (!(x->ranges[next].bound < last.bound)) break;
+        x->ranges[at] = x->ranges[next];
+        at = next;
+    }
+    x->ranges[at] = last;
+    return first;
+}
+
+/* The tangent at tau of a function of tau. */
+struct tangent {
+    double value, slope;
+};
+
+/* k tau for the real k with fixed + shared / k = tau, that is shared tau / (tau - fixed): convex. Tau is taken as
+ * slightly more, by which cost_et may round. */
+static inline void tangent_raise(struct tangent *t, double fixed, double shared, double tau)
+{
+    double rest = tau * (1 + 0x1p-50) - fixed, value = shared * tau / rest;
+    if (value > t->value) *t = (struct tangent){value, -value * fixed / (tau * rest)};
+}
+
+/* A convex lower bound of sum of price k tau, where the stages have at least the units that they are given. */
+static struct tangent tangent_at(const struct branch *x, double tau)
+{
+    struct tangent sum = {0};
+    for (uint32_t s = 0; s < x->count; s++) {
+        const struct cost_stage *stage = &x->stages[s];
+        struct tangent t = {stage->k * tau, stage->k};
+        tangent_raise(&t, stage->time.compute, stage->time.compute_shared, tau);
+        tangent_raise(&t, stage->time.move, stage->time.move_shared, tau);
+        sum.value += x->model->price[stage->type] * t.value;
+        sum.slope += x->model->price[stage->type] * t.slope;
+    }
+    return sum;
+}
+
+/* The provision at `high`, and a bound for what is below it. */
+static void branch_look(struct branch *x, double low, double high)
+{
+    if (low > high || !within(x->model, x->stages, x->count, high)) return;
+    double tau = 0, rate = 0;
+    for (uint32_t s = 0; s < x->count; s++) {
+        tau = fmax(tau, x->stages[s].et);
+        rate += x->model->price[x->stages[s].type] * x->stages[s].k;
+    }
+    if (rate * tau < x->best) {
+        x->best = rate * tau;
+        x->best_tau = tau;
+    }
+    if (!(low < tau)) return;
+    /* Where the tangents of both ends meet, or at an end. */
+    struct tangent left = tangent_at(x, low), right = tangent_at(x, tau);
+    double width = tau - low, bound;
+    if (left.slope >= 0)
+        bound = left.value;
+    else if (right.slope <= 0)
+        bound = right.value;
+    else {
+        double at = (left.value - right.value + right.slope * width) / (right.slope - left.slope);
+        bound = right.value - right.slope * (width - fmin(fmax(at, 0), width));
+    }
+    heap_push(x, (struct range){bound, low, nextafter(tau, 0)});
+}
+
+/* Ends when nothing cheaper is left, up to rounding, or after RANGES_MAX looks. The former comes soon unless several stages
+ * with prices have a great many units: then what is found is within one unit of each of these of the optimum. */
+static double branch_search(struct branch *x, double low, double high)
+{
+    branch_look(x, low, high);
+    for (uint32_t look_count = 1; look_count + 2 <= RANGES_MAX && x->range_count > 0; look_count += 2) {
+        struct range r = heap_pop(x);
+        if (r.bound >= x->best * (1 - PRECISION)) break;
+        double middle = r.high > 2 * r.low ? sqrt(r.low * r.high) : r.low + (r.high - r.low) / 2;
+        branch_look(x, nextafter(middle, INFINITY), r.high);
+        branch_look(x, r.low, middle);
+    }
+    return x->best_tau;
 }
 
 struct cost_result provision_exact(const struct cost_model *m, struct cost_stage *stages, uint32_t count)
@@ -149,12 +274,23 @@ struct cost_result provision_exact(const struct cost_model *m, struct cost_stage
         rate += m->price[stages[s].type] * stages[s].k;
         bound += m->price[stages[s].type] * stages[s].k * stages[s].et;
     }
-    for (;;) {
+    for (uint32_t step_count = 0;; step_count++) {
         uint32_t at = slowest(&walk, count);
         double tau = walk.et[at];
         if (rate * tau < best) {
             best = rate * tau;
             best_tau = tau;
+        }
+        if (step_count == STEPS_MAX) {
+            struct branch branch;
+            branch.model = m;
+            branch.stages = stages;
+            branch.count = count;
+            branch.best = best;
+            branch.best_tau = best_tau;
+            branch.range_count = 0;
+            best_tau = branch_search(&branch, fastest(m, stages, count), nextafter(tau, 0));
+            break;
         }
         double price = m->price[stages[at].type], k = stages[at].k;
         if (!(bound < best) || !speed_up(&walk, stages, at)) break;

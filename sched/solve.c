@@ -94,19 +94,21 @@ static status method_solve(const struct cost_model *model, const struct solve_op
 }
 
 /* Where nothing is feasible, the plan that comes nearest. */
-static status nearest_take(const struct cost_model *model, double seconds, struct solution *s)
+static status nearest_take(const struct cost_model *model, const struct solve_options *o, struct solution *s)
 {
     uint32_t L = model->layer_count;
     type_index *types = malloc(L * sizeof *types);
     struct cost_stage *stages = malloc(L * sizeof *stages);
+    const struct search_options options = {.seconds = o->seconds, .progress = o->progress, .context = o->context};
     struct fastest fastest = {0};
     status st = ST_OK;
     if (types == NULL || stages == NULL)
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a plan of %u layers", L);
     else
-        st = exact_fastest(model, seconds, types, stages, &fastest);
+        st = exact_fastest(model, &options, types, stages, &fastest);
     if (st == ST_OK && fastest.throughput > 0 && fastest.throughput > s->result.throughput)
         solution_plan(s, model, types);
+    if (fastest.ended_by == SEARCH_STOPPED) s->ended_by = SEARCH_STOPPED;
     free(types);
     free(stages);
     return st;
@@ -118,7 +120,8 @@ static bool is_better(const struct solution *a, const struct solution *b)
     return a->result.score < b->result.score;
 }
 
-/* exact, and rl for its gap; where exact has not finished, rl+polish too, and the best of them. */
+/* exact, and rl for its gap; where exact has not finished, or the instance is too large for it, rl+polish too, and the
+ * best of them. Being told to stop ends them all. */
 static status auto_solve(const struct cost_model *model, const struct solve_options *o, struct solution *best)
 {
     enum { EXACT, RL, POLISHED, COUNT };
@@ -126,15 +129,20 @@ static status auto_solve(const struct cost_model *model, const struct solve_opti
     struct solution found[COUNT] = {0};
     uint32_t chosen = EXACT;
     status st = ST_OK;
-    for (uint32_t i = 0; i < COUNT && st == ST_OK; i++) {
+    bool is_stopped = false;
+    for (uint32_t i = 0; i < COUNT && st == ST_OK && !is_stopped; i++) {
         if (i == POLISHED && found[EXACT].is_proven) break;
         st = method_solve(model, o, methods[i], &found[i]);
+        if (i == EXACT && st == ST_INVALID) st = ST_OK; /* nothing is proven */
         if (st == ST_OK && is_better(&found[i], &found[chosen])) chosen = i;
+        is_stopped = found[i].ended_by == SEARCH_STOPPED;
     }
     if (st == ST_OK) {
         if (found[EXACT].is_proven && found[EXACT].result.is_feasible)
             chosen = EXACT; /* equal ones differ by rounding */
         *best = found[chosen];
+        best->is_proven = found[EXACT].is_proven; /* the optimum, or that nothing is feasible */
+        if (is_stopped) best->ended_by = SEARCH_STOPPED;
         best->lower_bound = found[EXACT].lower_bound;
         best->rl_cost = found[RL].result.is_feasible ? found[RL].result.cost : 0;
         best->rl_seconds = found[RL].seconds;
@@ -160,8 +168,10 @@ status solve(const struct instance *instance, const struct solve_options *option
     TRY(cost_model_open(&model, instance));
     status st = is_auto ? auto_solve(&model, options, solution) : method_solve(&model, options, method, solution);
     bool may_differ = is_auto || (method < METHOD_ID_COUNT && method_table[method].kind == METHOD_PROOF);
-    if (st == ST_OK && !solution->result.is_feasible && may_differ)
-        st = nearest_take(&model, options->seconds, solution);
+    /* Those that have proven that nothing is feasible have also looked for what is nearest to it. */
+    bool is_nearest = solution->is_proven && solution->stage_count > 0;
+    if (st == ST_OK && !solution->result.is_feasible && may_differ && !is_nearest)
+        st = nearest_take(&model, options, solution);
     if (st != ST_OK) solution_free(solution);
     cost_model_free(&model);
     return st;

@@ -8,6 +8,7 @@
 #include "engine/planner.h"
 #include "engine/profile.h"
 #include "engine/session.h"
+#include "engine/stop.h"
 
 #define GOAL_SECONDS 3.0 /* for finding the greatest throughput */
 
@@ -34,8 +35,8 @@ static const struct flag flags[] = {
     {"--step", FLAG_U64, "N", "measure types that are slowed from a step on as they are at step N; default: 0",
      OFFSET(step), 0, 1e18, false},
     {"--here", FLAG_SWITCH, NULL,
-     "lower the limits of types that are here to the cores that are here, less the service cores", OFFSET(here), 0, 0,
-     false},
+     "lower the limits of cpu types so that all of them together fit the cores that are here, less the service cores",
+     OFFSET(here), 0, 0, false},
     {"--no-cache", FLAG_SWITCH, NULL, "measure anew, and keep nothing", OFFSET(no_cache), 0, 0, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here", OFFSET(isa), 0, 0,
      false},
@@ -56,7 +57,7 @@ static status instance_tell(const struct instance *instance, const struct profil
         log_info("wrote    %s", o->output);
     }
     profile_event(instance);
-    if (log_format() == LOG_TEXT) profile_tell(instance, line_print, NULL);
+    if (log_format() == LOG_TEXT && log_verbosity() >= 0) profile_tell(instance, line_print, NULL);
     if (fflush(stdout) != 0 || ferror(stdout)) FAIL(IO, "standard output: %s", strerror(errno));
     return ST_OK;
 }
@@ -88,6 +89,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     struct cluster cluster;
     struct graph graph;
     if (o->output && strcmp(o->output, "-") == 0) FAIL(USAGE, "profile: -o needs the name of a file");
+    stop_listen(NULL, NULL);
     TRY(cluster_read(&cluster, o->cluster));
     status st = session_graph_open(&graph, positionals[0], o->set.item, o->set.count);
     if (st == ST_OK) {

@@ -10,13 +10,17 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "engine/base/random.h"
 #include "engine/profile.h"
+#include "engine/profile_data.h"
 #include "engine/profile_fit.h"
 #include "engine/profile_run.h"
+#include "engine/stop.h"
 #include "tests/engine/pipeline_fixture.h"
 
 /* --- fits ------------------------------------------------------------------------------------- */
@@ -141,7 +145,7 @@ static const char network_text[] = "[model]\nname = net\n"
                                    "[fc h2]\ninput = h1\nunits = 128\nactivation = relu\n"
                                    "[fc y]\ninput = h2\nunits = 1\n"
                                    "[loss bce]\ninput = y\n"
-                                   "[train]\nbatch = 256\nmicro = 64\n[store]\nram = 64MiB\n";
+                                   "[train]\nbatch = 256\nmicro = 64\n[store]\nram = 16MiB\n";
 enum { E, X, H1, H2, Y, BCE, LAYERS };
 
 #define CPU  "[type cpu]\ndevice = cpu\nprice_per_hour = 0.04\nlimit = 48\n"
@@ -197,7 +201,7 @@ static void profile_measure__busy_layers__cost_in_proportion(void **state)
 {
     (void)state;
     struct profiled p;
-    assert_profiled(&p, busy_text, CPU GOAL, (struct profile_options){.seconds = 0.5});
+    assert_profiled(&p, busy_text, CPU GOAL, (struct profile_options){.seconds = 0.3});
     double b1 = oct(&p, 1, 0), b2 = oct(&p, 2, 0), b3 = oct(&p, 3, 0);
     print_message("# busy layers of 1 : 4 : 2 cost 1 : %.2f : %.2f\n", b2 / b1, b3 / b1);
     assert_true(b2 / b1 > 3.2 && b2 / b1 < 4.8);
@@ -252,12 +256,62 @@ static void profile_measure__here__limits_units_to_this_machine(void **state)
     profiled_close(&p);
 }
 
+static void assert_limits(const char *text, uint32_t cores, uint32_t a, uint32_t b, uint32_t c)
+{
+    struct cluster cluster;
+    uint32_t limits[3];
+    assert_ok(cluster_parse(&cluster, "cluster.cfg", text, strlen(text)));
+    assert_ok(profile_limits(&cluster, cores, limits));
+    assert_true(limits[0] == a && limits[1] == b && limits[2] == c);
+    cluster_free(&cluster);
+}
+
+static void profile_limits__several_cpu_types__share_the_cores(void **state)
+{
+    (void)state;
+    const char *text = "[type few]\ndevice = cpu\nprice_per_hour = 1\nlimit = 16\n"
+                       "[type card]\ndevice = cuda\nprice_per_hour = 1\nlimit = 99\nprofile = card.json\n"
+                       "[type many]\ndevice = cpu\nprice_per_hour = 1\nlimit = 48\nprofile = stored.json\n"
+                       "[goal]\nservice_cores = 2\n";
+    assert_limits(text, 66, 16, 99, 48); /* all fit */
+    assert_limits(text, 65, 16, 99, 47);
+    assert_limits(text, 34, 8, 99, 24); /* in proportion */
+    assert_limits(text, 5, 1, 99, 2);
+    assert_limits(text, 4, 1, 99, 1); /* not even in proportion: one each */
+    struct cluster cluster;
+    uint32_t limits[3];
+    assert_ok(cluster_parse(&cluster, "cluster.cfg", text, strlen(text)));
+    assert_int_equal(profile_limits(&cluster, 3, limits), ST_INVALID);
+    assert_message(
+        "cluster.cfg: the types few and many of device cpu need a core of this machine each, which has 1 beside");
+    assert_message("give --share, or fewer types");
+    cluster_free(&cluster);
+}
+
+/* In a process of its own: a signal that has been asked for stays so. */
+static void profile_measure__signal__stops_it(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        struct profiled p;
+        stop_listen(NULL, NULL);
+        raise(SIGINT);
+        status st = profiled_open(&p, busy_text, CPU GOAL, (struct profile_options){.seconds = 100}, false);
+        bool is_told = strstr(status_message(), "stopped by a signal while the graph was measured") != NULL;
+        _exit(st == ST_STOPPED && is_told && p.instance.memory == NULL ? 0 : 1);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+}
+
 static void profile_measure__other_batch__follows_the_line(void **state)
 {
     (void)state;
     struct profiled p, twice;
-    assert_profiled(&p, busy_text, CPU GOAL, (struct profile_options){.seconds = 0.3});
-    assert_profiled(&twice, busy_text, CPU GOAL, (struct profile_options){.seconds = 0.3, .batch = 128});
+    assert_profiled(&p, busy_text, CPU GOAL, (struct profile_options){.seconds = 0.2});
+    assert_profiled(&twice, busy_text, CPU GOAL, (struct profile_options){.seconds = 0.2, .batch = 128});
     assert_true(twice.instance.batch == 128);
     double ratio = oct(&twice, 2, 0) / oct(&p, 2, 0);
     print_message("# four times the examples take %.2f times as long\n", ratio);
@@ -273,14 +327,14 @@ static void profile_measure__slowed_type__takes_so_many_times_as_long(void **sta
     const char *cluster =
         CPU "[type slow]\ndevice = cpu\nslow = fc 4\nprice_per_hour = 0.01\nlimit = 4\n"
             "[type later]\ndevice = cpu\nslow = fc 4\nslow_from = 10\nprice_per_hour = 0.01\nlimit = 4\n" GOAL;
-    assert_profiled(&p, network_text, cluster, (struct profile_options){.seconds = 1});
+    assert_profiled(&p, network_text, cluster, (struct profile_options){.seconds = 0.3});
     /* As the cpu device does it: what is measured once, so many times; updates of parameters by fc's factor. */
     assert_true(fabs(oct(&p, H1, 1) / oct(&p, H1, 0) - 4) < 1e-6);
     assert_true(fabs(oct(&p, E, 1) / oct(&p, E, 0) - 1) < 1e-6);
     assert_true(instance_time(&p.instance, H2, 1)->alpha - instance_time(&p.instance, H2, 0)->alpha < 1e-6);
     assert_true(oct(&p, H1, 2) == oct(&p, H1, 0)); /* not slowed yet: the same measurement */
     profiled_close(&p);
-    assert_profiled(&p, network_text, cluster, (struct profile_options){.seconds = 0.2, .step = 10});
+    assert_profiled(&p, network_text, cluster, (struct profile_options){.seconds = 0.1, .step = 10});
     assert_true(oct(&p, H1, 2) == oct(&p, H1, 1));
     profiled_close(&p);
 }
@@ -298,16 +352,16 @@ static void profile_measure__all_layers__come_to_what_training_takes(void **stat
     (void)state;
     struct profiled p;
     struct training t;
-    const uint32_t rows = 256 * SCALED(40, 4);
+    const uint32_t rows = 256 * SCALED(20, 2);
     fixture_data(fixture_path("clicks.tsv"), 0, rows, NULL);
     assert_profiled(&p, network_text, CPU GOAL,
-                    (struct profile_options){.seconds = 1, .data = fixture_path("clicks.tsv")});
+                    (struct profile_options){.seconds = 0.5, .data = fixture_path("clicks.tsv")});
     double predicted = p.instance.service_seconds, measured = INFINITY;
     for (uint32_t l = 0; l < p.instance.layer_count; l++) predicted += oct(&p, l, 0) / p.instance.batch;
-    const char *epochs[] = {"train.epochs=6", NULL};
+    const char *epochs[] = {"train.epochs=4", NULL};
     assert_ok(training_open(&t, network_text, epochs, fixture_path("clicks.tsv"), &(struct setup){.threads = 1}));
     training_start(&t, NULL);
-    for (uint32_t epoch = 1; epoch <= 6; epoch++) { /* rows are new in the first, and memory is */
+    for (uint32_t epoch = 1; epoch <= 4; epoch++) { /* rows are new in the first, and memory is */
         double begin = process_seconds();
         assert_ok(training_until(&t, epoch * (rows / 256)));
         double took = (process_seconds() - begin) / rows;
@@ -472,7 +526,7 @@ static void profile_cached__same_question__is_answered_from_the_file(void **stat
     struct profiled p;
     snprintf(folder, sizeof folder, "%s/cache/deeper/heterps-run", fixture_directory);
     setenv("XDG_CACHE_HOME", fixture_path("cache/deeper"), 1);
-    struct profile_options brief = {.seconds = 0.05}, any = {0};
+    struct profile_options brief = {.seconds = 0.05, .spread_max = INFINITY}, any = {.spread_max = INFINITY};
     double first = cached(busy_text, CPU GOAL, brief);
     assert_int_equal(files_count(folder, name, sizeof name), 1);
     assert_true(cached(busy_text, CPU GOAL, any) == first);
@@ -496,13 +550,56 @@ static void profile_cached__same_question__is_answered_from_the_file(void **stat
     assert_true(third != second && cached(busy_text, CPU GOAL, any) == third);
 }
 
+/* Examples of an epoch from profile_cached. */
+static double cached_examples(const char *cluster, struct profile_options o)
+{
+    struct profiled p;
+    assert_ok(profiled_open(&p, busy_text, cluster, o, true));
+    double examples = p.instance.examples;
+    profiled_close(&p);
+    return examples;
+}
+
+static void profile_cached__examples__are_those_of_each_goal(void **state)
+{
+    (void)state;
+    char folder[512], name[256];
+    const char *none = CPU "[goal]\nthroughput = 500\n";
+    snprintf(folder, sizeof folder, "%s/goals/heterps-run", fixture_directory);
+    setenv("XDG_CACHE_HOME", fixture_path("goals"), 1);
+    fixture_data(fixture_path("goals.tsv"), 0, 300, NULL);
+    struct profile_options brief = {.seconds = 0.02, .spread_max = INFINITY}, any = {.spread_max = INFINITY};
+    assert_true(cached_examples(CPU GOAL, brief) == 1000); /* generated rows: no number but the goal's */
+    assert_true(cached_examples(none, any) == 1e6);
+    assert_true(cached_examples(CPU "[goal]\nexamples = 7\n", any) == 7);
+    brief.data = any.data = fixture_path("goals.tsv");
+    assert_true(cached_examples(CPU GOAL, brief) == 1000);
+    double data = cached_examples(none, any);
+    assert_true(data > 150 && data < 600);
+    assert_true(cached_examples(CPU GOAL, any) == 1000);
+    assert_int_equal(files_count(folder, name, sizeof name), 2); /* all others were answered from these */
+}
+
+static void profile_cached__busy_machine__is_not_kept(void **state)
+{
+    (void)state;
+    char folder[512], name[256];
+    snprintf(folder, sizeof folder, "%s/busy/heterps-run", fixture_directory);
+    setenv("XDG_CACHE_HOME", fixture_path("busy"), 1);
+    assert_true(cached(busy_text, CPU GOAL, (struct profile_options){.seconds = SCALED(0.2, 1), .spread_max = 1e-12}) >
+                0);
+    assert_int_equal(files_count(folder, name, sizeof name), 0);
+    assert_true(cached(busy_text, CPU GOAL, (struct profile_options){.seconds = 0.02, .spread_max = INFINITY}) > 0);
+    assert_int_equal(files_count(folder, name, sizeof name), 1);
+}
+
 static void profile_cached__other_question__is_measured(void **state)
 {
     (void)state;
     char folder[512], name[256];
     snprintf(folder, sizeof folder, "%s/other/heterps-run", fixture_directory);
     setenv("XDG_CACHE_HOME", fixture_path("other"), 1);
-    struct profile_options o = {.seconds = 0.02};
+    struct profile_options o = {.seconds = 0.02, .spread_max = INFINITY};
     (void)cached(busy_text, CPU GOAL, o);
     uint32_t count = 1;
     o.batch = 64;
@@ -555,7 +652,7 @@ static void profile_move__more_bytes__take_longer(void **state)
     cores_allowed(&cores);
     for (uint32_t core_count = 1; core_count <= 2; core_count++) {
         int other = cores.is_whole && cores.count > 1 ? cores.processor[1] : -1;
-        assert_ok(profile_move(bytes, seconds, 3, core_count, other, 0.3));
+        assert_ok(profile_move(bytes, seconds, 3, core_count, other, 0.15));
         print_message("# %s 4 KiB, 64 KiB, 4 MiB: %.2f us, %.2f us, %.1f us\n", core_count == 1 ? "copying" : "moving",
                       seconds[0] * 1e6, seconds[1] * 1e6, seconds[2] * 1e6);
         assert_true(seconds[0] > 0 && seconds[2] > seconds[0]);
@@ -613,6 +710,8 @@ int main(void)
         cmocka_unit_test(profile_measure__busy_layers__cost_in_proportion),
         cmocka_unit_test(profile_measure__instance__says_what_graph_and_cluster_say),
         cmocka_unit_test(profile_measure__here__limits_units_to_this_machine),
+        cmocka_unit_test(profile_limits__several_cpu_types__share_the_cores),
+        cmocka_unit_test(profile_measure__signal__stops_it),
         cmocka_unit_test(profile_measure__other_batch__follows_the_line),
         cmocka_unit_test(profile_measure__slowed_type__takes_so_many_times_as_long),
         cmocka_unit_test(profile_measure__all_layers__come_to_what_training_takes),
@@ -623,6 +722,8 @@ int main(void)
         cmocka_unit_test(profile_measure__stored_and_slowed__is_multiplied_once),
         cmocka_unit_test(profile_measure__type_that_is_nowhere__is_refused),
         cmocka_unit_test(profile_cached__same_question__is_answered_from_the_file),
+        cmocka_unit_test(profile_cached__examples__are_those_of_each_goal),
+        cmocka_unit_test(profile_cached__busy_machine__is_not_kept),
         cmocka_unit_test(profile_cached__other_question__is_measured),
         cmocka_unit_test(profile_cached__no_folder__measures_each_time),
         cmocka_unit_test(profile_move__more_bytes__take_longer),

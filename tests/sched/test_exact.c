@@ -94,7 +94,7 @@ static void exact__random__equals_every_plan(void **state)
         type_index types[16];
         struct cost_stage stages[16];
         struct fastest found;
-        assert_int_equal(exact_fastest(&run.model, 0, types, stages, &found), ST_OK);
+        assert_int_equal(exact_fastest(&run.model, NULL, types, stages, &found), ST_OK);
         assert_true(found.is_proven);
         assert_true(found.throughput == fastest && found.bound == fastest);
         run_close(&run);
@@ -138,7 +138,7 @@ static void exact__at_the_greatest_throughput__is_feasible_and_above_it_not(void
         fixture_random_make(&fixture, &seed, 4 + c % 9, 1 + c % 6, 12, 0);
         fixture.types[0].resource.price_per_hour = 0.04;
         solve_exact(&run, &fixture.instance);
-        assert_int_equal(exact_fastest(&run.model, 0, types, stages, &fastest), ST_OK);
+        assert_int_equal(exact_fastest(&run.model, NULL, types, stages, &fastest), ST_OK);
         struct cost_result r = cost_of(&run.model, stages, fastest.stage_count);
         assert_true(fastest.is_proven && r.is_feasible && r.throughput == fastest.throughput);
         run_close(&run);
