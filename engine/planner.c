@@ -10,8 +10,6 @@
 #include "sched/estimate.h"
 #include "sched/method.h"
 
-#define FASTEST_SECONDS 3.0 /* for finding the greatest throughput */
-
 status planner_goal_set(struct instance *instance, double throughput, double seconds, search_progress *progress,
                         void *context)
 {
@@ -74,7 +72,7 @@ status planner_open(struct planner *p, const struct planner_source *s)
     status st;
     TRY_GOTO(cluster_read(&p->cluster, s->cluster_path), failed);
     TRY_GOTO(s->layers_path ? layers_estimate(p, s) : graph_measure(p, s), failed);
-    TRY_GOTO(planner_goal_set(&p->instance, p->cluster.throughput, FASTEST_SECONDS, NULL, NULL), failed);
+    TRY_GOTO(planner_goal_set(&p->instance, p->cluster.throughput, PLANNER_GOAL_SECONDS, NULL, NULL), failed);
     return ST_OK;
 failed:
     planner_close(p);

@@ -26,7 +26,8 @@ struct planner {
 };
 
 /* A goal "throughput = max" is the cheapest plan whose throughput is within so much of the greatest. */
-#define PLANNER_MAX_SHARE 0.98
+#define PLANNER_MAX_SHARE    0.98
+#define PLANNER_GOAL_SECONDS 3.0 /* for finding the greatest, before a plan is made */
 
 /* USAGE where the source is not one of the three; else as profiling, estimating and reading fail. */
 MUST_USE status planner_open(struct planner *planner, const struct planner_source *source);

@@ -64,7 +64,7 @@ static status goal_solve(struct replanner *r, double throughput, double seconds,
                          struct solution *solution)
 {
     bool is_auto = strcmp(r->options.method, "auto") == 0;
-    TRY(planner_goal_set(&r->instance, throughput, seconds, NULL, NULL));
+    TRY(planner_goal_set(&r->instance, throughput, seconds, r->options.progress, NULL));
     if (is_first || !is_auto) return method_solve(r, r->options.method, seconds, solution);
     status st = method_solve(r, method_table[METHOD_ID_exact].name, seconds, solution);
     if (st == ST_OK && solution->is_proven) return ST_OK;

@@ -10,8 +10,6 @@
 #include "engine/session.h"
 #include "engine/stop.h"
 
-#define GOAL_SECONDS 3.0 /* for finding the greatest throughput */
-
 struct profile_verb_options {
     const char *cluster, *output, *data, *isa;
     struct flag_list set;
@@ -77,7 +75,7 @@ static status cluster_profile(const struct graph *graph, const char *path, const
                                       .here = o->here};
     TRY(o->no_cache ? profile_measure(&instance, &options) : profile_cached(&instance, &options));
     /* What "max" means depends on the plans that there are. */
-    status st = planner_goal_set(&instance, cluster->throughput, GOAL_SECONDS);
+    status st = planner_goal_set(&instance, cluster->throughput, PLANNER_GOAL_SECONDS, NULL, NULL);
     if (st == ST_OK) st = instance_tell(&instance, o);
     instance_free(&instance);
     return st;

@@ -235,13 +235,6 @@ static void exact__plausible_instances__are_proven_in_little_time(void **state)
 
 /* --- stopped ----------------------------------------------------------------------------------- */
 
-static bool stop(void *context, const struct search_standing *standing)
-{
-    uint32_t *looks = context;
-    (void)standing;
-    return (*looks)-- == 0;
-}
-
 /* At whichever look at the clock: the bound is one, the plan is a plan, and nothing is said to be proven that is not. */
 static void exact__stopped__keeps_its_best_plan_and_the_bound_reached(void **state)
 {
@@ -253,14 +246,14 @@ static void exact__stopped__keeps_its_best_plan_and_the_bound_reached(void **sta
     solve_exact(&whole, &fixture.instance);
     assert_true(whole.search.is_proven && whole.search.is_feasible);
     uint32_t stopped_count = 0;
-    for (uint32_t look = 0; look < 4; look++) {
-        uint32_t left = look;
-        const struct search_options options = {.progress = stop, .context = &left};
+    static const double seconds[] = {1e-9, 2e-3, 1e-2, 3e-2};
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct search_options options = {.seconds = seconds[i]};
         struct run run;
         run_open(&run, &fixture.instance, &options);
         assert_int_equal(method_exact(&run.search), ST_OK);
         const struct search *s = &run.search;
-        assert_true(s->is_proven || s->ended_by == SEARCH_STOPPED);
+        assert_true(s->is_proven || s->ended_by == SEARCH_SECONDS);
         assert_true(s->lower_bound <= whole.search.best_score * (1 + 1e-11));
         assert_true(s->best_score >= whole.search.best_score * (1 - 1e-11));
         assert_true(!s->is_proven || is_near(s->best_score, whole.search.best_score));
@@ -271,20 +264,49 @@ static void exact__stopped__keeps_its_best_plan_and_the_bound_reached(void **sta
     run_close(&whole);
 }
 
+/* 300 layers on 200 types, which is more possible stages than exact takes. */
+static void large_make(struct instance *instance)
+{
+    enum { LAYERS = 300, TYPES = 200 };
+    uint64_t seed = 37;
+    if (instance_make(instance, LAYERS, TYPES) != ST_OK) fail_msg("%s", status_message());
+    instance->batch = instance->examples = instance->epochs = 1;
+    for (uint32_t t = 0; t < TYPES; t++) instance->types[t].resource.limit = 1000;
+    for (uint32_t c = 0; c < LAYERS * TYPES; c++)
+        instance->times[c] = (struct instance_time){.oct = fixture_between(&seed, 1, 10), .alpha = 0.9};
+}
+
 static void exact__too_many_possible_stages__are_refused_with_a_sentence(void **state)
 {
     (void)state;
-    enum { LAYERS = 512, TYPES = 64 };
     struct instance instance;
     struct run run;
     const struct search_options options = {0};
-    if (instance_make(&instance, LAYERS, TYPES) != ST_OK) fail_msg("%s", status_message());
-    instance.batch = instance.examples = instance.epochs = 1;
-    for (uint32_t t = 0; t < TYPES; t++) instance.types[t].resource.limit = 1;
-    for (uint32_t c = 0; c < LAYERS * TYPES; c++) instance.times[c] = (struct instance_time){.oct = 1, .alpha = 1};
+    large_make(&instance);
     run_open(&run, &instance, &options);
     assert_int_equal(method_exact(&run.search), ST_INVALID);
-    if (strstr(status_message(), "exact: 512 layers on 64 types") == NULL) fail_msg("%s", status_message());
+    if (strstr(status_message(), "exact: 300 layers on 200 types") == NULL) fail_msg("%s", status_message());
+    run_close(&run);
+    instance_free(&instance);
+}
+
+/* A plan of what it says it reaches, below the bound, and not proven. */
+static void fastest__time_up_on_a_large_instance__is_an_unproven_plan_within_the_limits(void **state)
+{
+    (void)state;
+    struct instance instance;
+    struct run run;
+    struct fastest fastest;
+    const struct search_options none = {0}, options = {.seconds = 1e-9};
+    large_make(&instance);
+    type_index types[300];
+    struct cost_stage stages[300];
+    run_open(&run, &instance, &none);
+    assert_int_equal(exact_fastest(&run.model, &options, types, stages, &fastest), ST_OK);
+    struct cost_result r = cost_of(&run.model, stages, fastest.stage_count);
+    assert_true(r.is_feasible && r.throughput == fastest.throughput && fastest.throughput < fastest.bound);
+    assert_false(fastest.is_proven);
+    assert_int_equal(fastest.ended_by, SEARCH_SECONDS);
     run_close(&run);
     instance_free(&instance);
 }
@@ -300,6 +322,7 @@ int main(void)
         cmocka_unit_test(exact__plausible_instances__are_proven_in_little_time),
         cmocka_unit_test(exact__stopped__keeps_its_best_plan_and_the_bound_reached),
         cmocka_unit_test(exact__too_many_possible_stages__are_refused_with_a_sentence),
+        cmocka_unit_test(fastest__time_up_on_a_large_instance__is_an_unproven_plan_within_the_limits),
     };
     int failure_count = cmocka_run_group_tests(tests, NULL, NULL);
     return failure_count ? 1 : 0;
