@@ -245,8 +245,8 @@ static void branch_look(struct branch *x, double low, double high)
     heap_push(x, (struct range){bound, low, nextafter(tau, 0)});
 }
 
-/* Ends when nothing cheaper is left, up to rounding, or after RANGES_MAX looks. The former comes soon unless several stages
- * with prices have a great many units: then what is found is within one unit of each of these of the optimum. */
+/* Ends when nothing cheaper is left, up to rounding, or after RANGES_MAX looks. The former comes soon unless several
+ * stages with prices have a great many units: then what is found is within about a unit of each of the optimum. */
 static double branch_search(struct branch *x, double low, double high)
 {
     branch_look(x, low, high);

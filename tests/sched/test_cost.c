@@ -218,6 +218,35 @@ static void cost_units_least__hardly_anything_divides__is_the_least_by_cost_et(v
     }
 }
 
+/* The greatest limit there is, and rounding that holds a time over millions of units: steps would not end. */
+static void cost_units_least__limits_without_measure__is_the_least_by_cost_et(void **state)
+{
+    (void)state;
+    uint64_t seed = 37;
+    uint32_t found_count = 0;
+    for (uint32_t c = 0; c < 100000; c++) {
+        struct cost_time t = {fixture_between(&seed, 0, 1), pow(10, fixture_between(&seed, -18, 10)), 0, 0};
+        if (c % 3 == 0) t.compute = 0;
+        if (c % 5 == 0) t.move_shared = t.compute_shared * fixture_between(&seed, 0, 2);
+        uint32_t limit = c % 2 ? UINT32_MAX : UINT32_MAX - fixture_below(&seed, 3);
+        uint32_t near = c % 4 ? (uint32_t)fixture_random(&seed) : limit;
+        double tau = cost_et(&t, near ? near : 1);
+        if (c % 7 == 0) tau = nextafter(tau, c % 2 ? 0 : 2);
+        uint32_t k = cost_units_least(&t, tau, limit);
+        if (k == 0) {
+            assert_true(cost_et(&t, limit) > tau);
+            continue;
+        }
+        assert_true(k <= limit && cost_et(&t, k) <= tau);
+        assert_true(k == 1 || cost_et(&t, k - 1) > tau);
+        found_count++;
+    }
+    assert_true(found_count > 80000);
+    struct cost_time all = {.compute_shared = 1};
+    assert_int_equal(cost_units_least(&all, 1 / 4294967296.0, UINT32_MAX), 0);
+    assert_int_equal(cost_units_least(&all, 1 / 4294967295.0, UINT32_MAX), UINT32_MAX);
+}
+
 /* All units free: no plan costs anything, and one that is not feasible still scores above those that are. */
 static void cost_model_open__free_units__still_tells_infeasible_plans(void **state)
 {
@@ -311,6 +340,7 @@ int main(void)
         cmocka_unit_test(cost_units_least__by_hand__is_formula_13_as_corrected),
         cmocka_unit_test(cost_units_least__random__equals_trying_one_after_the_other),
         cmocka_unit_test(cost_units_least__hardly_anything_divides__is_the_least_by_cost_et),
+        cmocka_unit_test(cost_units_least__limits_without_measure__is_the_least_by_cost_et),
         cmocka_unit_test(cost_model_open__free_units__still_tells_infeasible_plans),
         cmocka_unit_test(cost_of__infeasible__scores_above_every_feasible_plan_and_lower_when_nearer),
         cmocka_unit_test(cost_model_open__no_throughput_limit__allows_any_tau),

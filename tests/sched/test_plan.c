@@ -344,15 +344,17 @@ static void plan_parse__wrong_units__is_named(void **state)
     for (size_t i = 0; i < sizeof wrong_counts / sizeof *wrong_counts; i++) {
         char to[64], message[256];
         const char *found = strcmp(wrong_counts[i], "1e300") == 0 ? "1e+300" : wrong_counts[i];
-        snprintf(to, sizeof to, "\"k\": %s", wrong_counts[i]);
-        snprintf(message, sizeof message, ": stages[0].k: expected a whole number from 1 to 1024, found %s", found);
+        const char *k = strcmp(wrong_counts[i], "1025") == 0 ? "4294967296" : wrong_counts[i];
+        snprintf(to, sizeof to, "\"k\": %s", k);
+        snprintf(message, sizeof message, ": stages[0].k: expected a whole number from 1 to 4294967295, found %s",
+                 k == wrong_counts[i] ? found : k);
         assert_refused("\"k\": 6", to, message);
         snprintf(to, sizeof to, "\"replicas\": %s", wrong_counts[i]);
         snprintf(message, sizeof message, ": stages[0].replicas: expected a whole number from 1 to 1024, found %s",
                  found);
         assert_refused("\"replicas\": 3", to, message);
     }
-    assert_refused(", \"k\": 4", "", ": stages[2].k: expected a whole number from 1 to 1024, found nothing");
+    assert_refused(", \"k\": 4", "", ": stages[2].k: expected a whole number from 1 to 4294967295, found nothing");
     assert_refused("\"replicas\": 3", "\"replicas\": 4", ": stages[0].replicas: expected a divisor of k, 6, found 4");
     assert_refused("\"replicas\": 3", "\"replicas\": 12", ": stages[0].replicas: expected a divisor of k, 6, found 12");
     assert_refused("\"k\": 2", "\"k\": 2, \"replicas\": 1",
