@@ -370,7 +370,7 @@ static void remarks_tell(const struct profile *p)
             "the graph's profile was measured while the machine was busy: the middle half of its rounds spreads over "
             "%.0f %%; it is not kept; --no-cache measures anew",
             p->result.spread * 100);
-    log_info("profile  measured in %.1f s: %u rounds, lower quartiles of them; their middle half spreads over %.1f %%",
+    log_info("profile  measured in %.1f s: %u rounds, medians of them; their middle half spreads over %.1f %%",
              p->result.seconds, p->result.rounds, p->result.spread * 100);
     log_detail("profile  moving between cores: %.3g us + %.3g GB/s; reading %.3g us an example", p->move.fixed * 1e6,
                1e-9 / p->move.slope, p->result.reading_seconds * 1e6);

@@ -115,16 +115,10 @@ struct watch {
     double worked; /* seconds of this thread so far */
     uint64_t begin_ns;
 };
-static double thread_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 static struct watch watch_begin(uint32_t cores)
 {
     struct watch w = {.cores = cores};
-    if (cores == 1) w.worked = thread_seconds();
+    if (cores == 1) w.worked = (double)clock_thread_ns() * 1e-9;
     w.begin_ns = clock_ns();
     return w;
 }
@@ -132,7 +126,8 @@ static double watch_end(const struct watch *w)
 {
     double passed = seconds_since(w->begin_ns);
     if (w->cores > 1) return passed;
-    double worked = thread_seconds() - w->worked; /* from before to after: more than passed if nothing came between */
+    double worked = (double)clock_thread_ns() * 1e-9 -
+                    w->worked; /* from before to after: more than passed if nothing came between */
     return worked < passed ? worked : passed;
 }
 
@@ -729,7 +724,7 @@ static uint32_t undisturbed_keep(const struct run *r, uint32_t config, double *r
     return count ? count : r->result->rounds;
 }
 
-/* Lower quartiles of the rounds. */
+/* Medians of the rounds. */
 static void result_make(struct run *r)
 {
     struct profile_run_result *result = r->result;
@@ -741,10 +736,10 @@ static void result_make(struct run *r)
     for (size_t i = 0; i < (size_t)r->o->kind_count * config_count * layer_count; i++) {
         uint32_t config = (uint32_t)(i / layer_count % config_count);
         double *pass = r->round_pass + i * ROUNDS_MAX, *update = r->round_update + i * ROUNDS_MAX;
-        result->layers[i].pass = fit_quantile(pass, undisturbed_keep(r, config, pass), 0.25);
-        result->layers[i].update = fit_quantile(update, undisturbed_keep(r, config, update), 0.25);
+        result->layers[i].pass = fit_quantile(pass, undisturbed_keep(r, config, pass), 0.5);
+        result->layers[i].update = fit_quantile(update, undisturbed_keep(r, config, update), 0.5);
     }
-    result->reading_seconds = fit_quantile(r->round_reading, r->round_reading_count, 0.25);
+    result->reading_seconds = fit_quantile(r->round_reading, r->round_reading_count, 0.5);
     double *spreads = r->round_pass; /* [config_count]: its own values are used up */
     for (uint32_t c = 0; c < config_count; c++) {
         double *total = r->round_total + c * ROUNDS_MAX;

@@ -8,7 +8,8 @@
  * front.
  *
  * What is compared takes turns of some milliseconds, in rounds, in reversed order every other round, so that a neighbour on the machine
- * hits all alike. Of what a turn sees of a layer the median counts; of the rounds' medians the lower quartile. The time of one core is that
+ * hits all alike. Of what a turn sees of a layer the median counts; of the rounds' medians the median: what a run will see of
+ * such a machine, which a lower quantile would promise too much of. The time of one core is that
  * of its work, so that it does not matter who else wants the core; turns in which the threads of a gang have waited for cores are left
  * out. */
 #ifndef HETERPS_ENGINE_PROFILE_RUN_H

@@ -71,15 +71,16 @@ static double slow_factor(const struct cpu_device *d, op_id op, uint64_t step)
     return d->slow == NULL || step < d->slow->from_step ? 1 : (double)d->slow->op[op];
 }
 
-/* Spins until what began at begin_ns has taken `factor` times as long as it has by now; returns the time then. */
-static uint64_t slow_spin(double factor, uint64_t begin_ns)
+/* Spins until what began at begin_ns has taken this thread `factor` times as long as it has by now. In the thread's own time: else what others
+ * take from it while an op runs would be multiplied too. */
+static void slow_spin(double factor, uint64_t begin_ns)
 {
-    uint64_t now_ns = clock_ns(), end_ns = begin_ns + (uint64_t)((double)(now_ns - begin_ns) * factor);
+    if (!(factor > 1)) return;
+    uint64_t now_ns = clock_thread_ns(), end_ns = begin_ns + (uint64_t)((double)(now_ns - begin_ns) * factor);
     while (now_ns < end_ns) {
         spin_pause();
-        now_ns = clock_ns();
+        now_ns = clock_thread_ns();
     }
-    return now_ns;
 }
 
 static status cpu_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,
@@ -89,8 +90,8 @@ static status cpu_submit(struct device *device, const struct op_context *c, cons
     CHECK(c->graph == d->work.graph);
     if (c->batch->example_count == 0) return ST_OK;
     /* One reading of the clock ends an op and begins the next. */
-    bool is_traced = trace_is_on(), is_timed = is_traced || d->slow != NULL;
-    uint64_t begin_ns = is_timed ? clock_ns() : 0;
+    bool is_traced = trace_is_on();
+    uint64_t begin_ns = is_traced ? clock_ns() : 0, begin_thread_ns = d->slow ? clock_thread_ns() : 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct graph_node *n = &nodes[i];
         bool is_forward = n->pass == PASS_FORWARD;
@@ -102,11 +103,14 @@ static status cpu_submit(struct device *device, const struct op_context *c, cons
             op_table[n->op].forward(c, n);
         else
             op_table[n->op].backward(c, n);
-        if (!is_timed) continue;
-        uint64_t end_ns = slow_spin(slow_factor(d, n->op, c->batch->step), begin_ns);
-        if (is_traced)
-            trace_put(is_forward ? TRACE_OP : TRACE_OP_BACKWARD, graph_string(c->graph, n->name), begin_ns, end_ns,
-                      c->batch->step, c->batch->micro_index);
+        if (d->slow) {
+            slow_spin(slow_factor(d, n->op, c->batch->step), begin_thread_ns);
+            begin_thread_ns = clock_thread_ns();
+        }
+        if (!is_traced) continue;
+        uint64_t end_ns = clock_ns();
+        trace_put(is_forward ? TRACE_OP : TRACE_OP_BACKWARD, graph_string(c->graph, n->name), begin_ns, end_ns,
+                  c->batch->step, c->batch->micro_index);
         begin_ns = end_ns;
     }
     return ST_OK;
@@ -115,7 +119,7 @@ static status cpu_submit(struct device *device, const struct op_context *c, cons
 static status cpu_update_rows(struct device *device, const struct table_update *update)
 {
     const struct cpu_device *d = (const struct cpu_device *)device;
-    uint64_t begin_ns = d->slow ? clock_ns() : 0;
+    uint64_t begin_ns = d->slow ? clock_thread_ns() : 0;
     d->kernels->update_rows(&d->work, update);
     if (d->slow) slow_spin(slow_factor(d, OP_ID_embed_bag, update->t - 1), begin_ns);
     return ST_OK;
@@ -124,7 +128,7 @@ static status cpu_update_rows(struct device *device, const struct table_update *
 static status cpu_update_params(struct device *device, const struct param_update *update)
 {
     const struct cpu_device *d = (const struct cpu_device *)device;
-    uint64_t begin_ns = d->slow ? clock_ns() : 0;
+    uint64_t begin_ns = d->slow ? clock_thread_ns() : 0;
     d->kernels->update_params(&d->work, update);
     if (d->slow) slow_spin(slow_factor(d, OP_ID_fc, update->t - 1), begin_ns);
     return ST_OK;
