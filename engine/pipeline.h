@@ -42,7 +42,8 @@ struct pipeline_options {
     uint32_t clock_distance; /* D, wsp                                                                        */
     uint32_t slot_count;     /* 0: as the plan needs; else exactly these, of a feed that exists already: as many are in
                                 flight as the plan wants and there are                                        */
-    struct bell *feed_bell;  /* kept until close: what the feed rings (feed_bell_set), where it outlives the pipeline;
+    uint32_t worker_count_max; /* plans of up to so many workers may follow on the same feed: slots for them too    */
+    struct bell *feed_bell;    /* kept until close: what the feed rings (feed_bell_set), where it outlives the pipeline;
                                 NULL: one of its own                                                          */
 };
 

@@ -259,7 +259,9 @@ static status slots_count(struct pipeline *p, const struct pipeline_options *o)
         p->slot_count = o->slot_count;
         return ST_OK;
     }
-    uint64_t slots = (uint64_t)p->in_flight * p->pipeline_count + SLOTS_AHEAD;
+    uint64_t later = o->in_flight ? 0 : 2 * (uint64_t)o->worker_count_max;
+    if (p->sync == SYNC_BSP && later > p->micro_count) later = p->micro_count;
+    uint64_t slots = (later > p->in_flight ? later : p->in_flight) * p->pipeline_count + SLOTS_AHEAD;
     if (slots > 1u << 16)
         FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " slots; expected at most %u", p->in_flight,
              p->pipeline_count, slots, 1u << 16);

@@ -80,6 +80,14 @@ done:
     return st;
 }
 
+/* That any plan for the cluster can have here: those on cpu need a core each, and a stage on sim is a worker. */
+static uint32_t workers_max(const struct session *s)
+{
+    bool has_sim = false;
+    for (uint32_t t = 0; t < s->plan.type_count; t++) has_sim |= s->plan.types[t].device == RESOURCE_SIM;
+    return has_sim && s->graph.layer_count > s->threads ? s->graph.layer_count : s->threads;
+}
+
 /* The plan, and what settings say about how to run it. */
 static status pipeline_open_for(struct session *s, const struct session_options *o)
 {
@@ -101,7 +109,8 @@ static status pipeline_open_for(struct session *s, const struct session_options 
                                                     .in_flight = s->settings.train_in_flight,
                                                     .pipeline_count = s->settings.train_pipelines,
                                                     .clock_distance = s->settings.train_clock_distance,
-                                                    .feed_bell = s->replanner ? &s->feed_bell : NULL};
+                                                    .feed_bell = s->replanner ? &s->feed_bell : NULL,
+                                                    .worker_count_max = s->replanner ? workers_max(s) : 0};
     return pipeline_open(&s->pipeline, &s->pipeline_options);
 }
 
@@ -143,8 +152,8 @@ void session_close(struct session *s)
 }
 
 /* Opens the pipeline of `plan`, which is taken, in place of the present one, whose memory is given back first. Where it cannot be
- * opened, the present plan goes on. */
-static status pipeline_change(struct session *s, struct plan *plan)
+ * opened, the present plan goes on: *is_changed is false then. */
+static status pipeline_change(struct session *s, struct plan *plan, bool *is_changed)
 {
     struct plan before = s->plan;
     struct pipeline_rest rest = pipeline_leave(s->pipeline);
@@ -159,6 +168,7 @@ static status pipeline_change(struct session *s, struct plan *plan)
         plan_free(&s->plan);
         s->plan = before;
         replanner_stop(s->replanner);
+        *is_changed = false;
         TRY(pipeline_open(&s->pipeline, &s->pipeline_options));
     }
     pipeline_enter(s->pipeline, rest);
@@ -175,7 +185,7 @@ status session_replan(struct session *s, bool *is_changed)
         *is_changed = false;
         return ST_OK;
     }
-    return *is_changed ? pipeline_change(s, &plan) : ST_OK;
+    return *is_changed ? pipeline_change(s, &plan, is_changed) : ST_OK;
 }
 
 char *session_paths(const struct session *s, const char *value)

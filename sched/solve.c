@@ -157,13 +157,7 @@ status solve(const struct instance *instance, const struct solve_options *option
     bool is_auto = strcmp(options->method, "auto") == 0;
     uint32_t method = is_auto ? 0 : method_find(options->method);
     *solution = (struct solution){0};
-    if (method == GRAPH_NONE) {
-        char names[512] = "";
-        size_t used = 0;
-        for (uint32_t m = 0; m < METHOD_ID_COUNT && used < sizeof names; m++)
-            used += (size_t)snprintf(names + used, sizeof names - used, ", %s", method_table[m].name);
-        FAIL(USAGE, "unknown method '%s'; expected auto%s", options->method, names);
-    }
+    TRY(solve_method_check(options->method));
     struct cost_model model;
     TRY(cost_model_open(&model, instance));
     status st = is_auto ? auto_solve(&model, options, solution) : method_solve(&model, options, method, solution);
