@@ -184,7 +184,7 @@ static void learn_from_all(struct learner *r)
 {
     uint32_t batch = r->set->batch, L = r->view.layer_count;
     double mean = 0;
-    for (uint32_t i = 0; i < batch; i++) mean -= fmath_log(r->order[i].score);
+    for (uint32_t i = 0; i < batch; i++) mean += reward(r->order[i].score);
     mean /= batch;
     if (!r->has_baseline) r->baseline = mean;
     r->has_baseline = true;
@@ -274,5 +274,10 @@ status rl_pretrain(struct search *s, struct policy *policy)
 }
 
 status method_rl(struct search *search) { return rl_run(search, POLICY_LSTM, false); }
+status method_rl_plain(struct search *search)
+{
+    search->options.plain_reinforce = true;
+    return rl_run(search, POLICY_LSTM, false);
+}
 status method_rl_rnn(struct search *search) { return rl_run(search, POLICY_ELMAN, false); }
 status method_rl_polish(struct search *search) { return rl_run(search, POLICY_LSTM, true); }
