@@ -33,8 +33,7 @@ static const struct flag flags[] = {
      offsetof(struct plan_flags, source.layers_path), 0, 0, false},
     {"--batch", FLAG_F64, "N", "with --layers: examples of a batch (default 256)",
      offsetof(struct plan_flags, source.batch), 1, 1e9, false},
-    {"--method", FLAG_TEXT, "NAME",
-     "auto (default: the proven plan where exact finishes), or one of those that --compare lists",
+    {"--method", FLAG_TEXT, "NAME", "auto (default: the proven plan where exact finishes), or one of those below",
      offsetof(struct plan_flags, method), 0, 0, false},
     {"--seed", FLAG_U64, "N", "of the method (default 1)", offsetof(struct plan_flags, seed), 0, 1e18, false},
     {"--seconds", FLAG_F64, "S",
@@ -329,8 +328,11 @@ const struct command command_plan = {
             "heterps-run plan --instance instance.json --compare --explain --html plan.html\n"
             "heterps-run plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg\n\n"
             "The plan is the cheapest that reaches the goal's throughput within the limits. Without such a plan the "
-            "exit status "
-            "is 1, and what is written is the one that comes nearest."};
+            "exit status is 1, and what is written is the one that comes nearest.\n\nMethods:"
+#define METHOD(id, name, kind, meaning) "\n  " name ": " meaning
+#include "sched/methods.def"
+#undef METHOD
+};
 
 /* --- pretrain --------------------------------------------------------------------------------- */
 
