@@ -36,7 +36,7 @@ assert [l["name"] for l in i["layers"]] == ["e", "x", "h1", "y", "bce"], i
 assert [l["type"] for l in i["layers"]] == ["embedding", "concat", "fc", "fc", "loss"], i
 for l in i["layers"]:
     assert all(0 < o < 1 for o in l["oct"]) and all(0 <= a <= 1 for a in l["alpha"] + l["beta"]), l
-    assert all(f <= o for f, o in zip(l["fixed"], l["oct"])), l
+    assert all(f <= o for f, o in zip(l.get("fixed", [0, 0]), l["oct"])), l
 assert i["layers"][-1]["odt"] == [0, 0] and all(l["odt"][0] > 0 for l in i["layers"][:-1]), i
 PYTHON
 }
