@@ -19,7 +19,7 @@
 struct plan_flags {
     struct planner_source source;
     struct flag_list set;
-    const char *method, *out, *curve, *html, *policy, *policy_out;
+    const char *method, *out, *instance_out, *curve, *html, *policy, *policy_out;
     uint64_t seed, evaluations;
     double seconds;
     bool compares, explains;
@@ -54,6 +54,8 @@ static const struct flag flags[] = {
      offsetof(struct plan_flags, policy), 0, 0, false},
     {"--policy-out", FLAG_TEXT, "FILE", "write the policy that rl or rl-rnn has trained",
      offsetof(struct plan_flags, policy_out), 0, 0, false},
+    {"--instance-out", FLAG_TEXT, "FILE", "write the scheduling problem, measured or estimated, for plan --instance",
+     offsetof(struct plan_flags, instance_out), 0, 0, false},
     {"--data", FLAG_TEXT, "FILE", "data to profile the graph on; default: data.path of the graph, or generated rows",
      offsetof(struct plan_flags, source.data), 0, 0, false},
     {"--no-cache", FLAG_SWITCH, NULL, "measure the graph anew", offsetof(struct plan_flags, source.no_cache), 0, 0,
@@ -307,7 +309,8 @@ static status run_plan(const char *const *positionals, const void *options_point
     struct planner planner;
     status st = planner_open(&planner, &f.source);
     if (st == ST_OK) {
-        st = plan_instance(&f, &planner.instance, from);
+        if (f.instance_out) st = instance_write(&planner.instance, f.instance_out);
+        if (st == ST_OK) st = plan_instance(&f, &planner.instance, from);
         planner_close(&planner);
     }
     policy_free(from);

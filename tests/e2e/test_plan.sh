@@ -76,7 +76,9 @@ check 'applies it' "$HETERPS" plan --instance "$work/small.json" --method policy
 check 'begins with it and keeps what rl has learned' plan --method rl --policy "$work/policy" --policy-out "$work/policy2"
 printf 'x' | dd of="$work/policy2" bs=1 seek=100 conv=notrunc 2>/dev/null
 fails 1 'policy2: ' 'a policy with a wrong byte' "$HETERPS" plan --instance "$work/small.json" --method policy --policy "$work/policy2"
-check 'a layer table on a stock cluster' "$HETERPS" plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg --seconds 0.1
+check 'a layer table on a stock cluster' "$HETERPS" plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg --seconds 0.1 --instance-out "$work/matchnet.json" -o "$work/a.json"
+check 'as an instance' "$HETERPS" plan --instance "$work/matchnet.json" --seconds 0.1 -o "$work/b.json"
+check 'the same plan' cmp "$work/a.json" "$work/b.json"
 
 # --- what cannot be -----------------------------------------------------------------------------------------------------------
 
