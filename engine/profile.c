@@ -191,6 +191,7 @@ static void measured_time(const struct profile *p, uint32_t kind, uint32_t layer
     double pass = p->batch == p->micro ? whole->pass : line.fixed + line.slope * p->batch;
     double update = whole->update * (p->batch / p->graph->header->batch);
     time->oct = at_least(pass + update);
+    time->update = update < time->oct ? update : time->oct;
     time->fixed = line.fixed < pass ? line.fixed : pass;
     alpha_fit(p, kind, layer, time);
     move_fit(p, layer, time);
@@ -238,6 +239,7 @@ static void time_slow(struct instance_time *time, double factor)
 {
     time->oct *= factor;
     time->fixed *= factor;
+    time->update *= factor;
 }
 
 /* Times for another batch: the fixed part stays, the rest grows with it. */
@@ -245,6 +247,7 @@ static struct instance_time time_scaled(const struct instance_time *time, double
 {
     struct instance_time scaled = *time;
     scaled.oct = time->fixed + (time->oct - time->fixed) * ratio;
+    scaled.update = time->update * ratio;
     scaled.odt = time->odt * ratio;
     return scaled;
 }

@@ -136,17 +136,31 @@ void replanner_close(struct replanner *r)
 
 const struct solution *replanner_solution(const struct replanner *r) { return &r->solution; }
 
+/* Of a stage's seconds an example on its units, those of its updates, which divide as its computation does. */
+static double stage_update(const struct replanner *r, const struct cost_stage *stage)
+{
+    const struct cost_time *t = &stage->time;
+    double update = 0, alone = t->compute + t->compute_shared;
+    for (uint32_t l = stage->first; l <= stage->last; l++)
+        update += instance_time(&r->instance, l, stage->type)->update / r->instance.batch;
+    return alone > 0 ? update * (t->compute + t->compute_shared / stage->k) / alone : 0;
+}
+
 double replanner_expected(const struct replanner *r, uint32_t micro_count, uint32_t core_count)
 {
     const struct solution *s = &r->solution;
-    double slowest = 0, whole = 0, work = r->instance.service_seconds;
+    bool drains = micro_count < UINT32_MAX;
+    double slowest = 0, whole = 0, update_max = 0, work = r->instance.service_seconds;
     for (uint32_t i = 0; i < s->stage_count; i++) {
         const struct cost_stage *stage = &s->stages[i];
-        if (stage->et > slowest) slowest = stage->et;
-        whole += stage->et;
+        double update = drains ? stage_update(r, stage) : 0, pass = stage->et - update;
+        if (pass > slowest) slowest = pass;
+        if (update > update_max) update_max = update;
+        whole += pass;
         if (r->instance.types[stage->type].resource.device == RESOURCE_CPU) work += stage->et * stage->k;
     }
-    double step = (slowest + (whole - slowest) / micro_count) / r->options.pipeline_count, shared = work / core_count;
+    double step = (slowest + (whole - slowest) / micro_count + update_max) / r->options.pipeline_count,
+           shared = work / core_count;
     return 1 / (step > shared ? step : shared);
 }
 
@@ -214,6 +228,7 @@ static void instance_correct(struct replanner *r, const double *ratio)
             if (profiled > 0 && !r->is_measured[cell]) r->factor[cell] = measured / profiled;
             time->oct = clamp(from->oct * r->factor[cell]);
             time->fixed = from->fixed * r->factor[cell];
+            time->update = from->update * r->factor[cell];
             /* A device on sim takes the longer of the two, so both were measured. */
             if (r->instance.types[t].resource.device == RESOURCE_SIM && from->odt > 0)
                 time->odt = clamp(from->odt * r->factor[cell]);

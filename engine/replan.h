@@ -35,10 +35,10 @@ void replanner_close(struct replanner *replanner);
 /* The solution behind the present plan. */
 const struct solution *replanner_solution(const struct replanner *replanner);
 
-/* Examples a second that the plan gives on this node in a pipeline that is drained at the end of every step (bsp) of `micro_count`
- * micro-batches: formula 5, and what it leaves out: while a step fills and drains the pipeline, the slowest stage waits for the passes of one
- * micro-batch through all others; and where stages on cpu and reading (service_seconds) have more to do than core_count cores can,
- * they share these. */
+/* Examples a second that the plan gives on this node, in a pipeline that is drained at the end of every step of `micro_count` micro-batches
+ * (bsp; UINT32_MAX: never): formula 5, and what it leaves out: while a step fills and drains the pipeline, the slowest stage waits for the passes of
+ * one micro-batch through all others, and then for the longest update; and where stages on cpu and reading (service_seconds) have more to do
+ * than core_count cores can, they share these. */
 double replanner_expected(const struct replanner *replanner, uint32_t micro_count, uint32_t core_count);
 
 /* Compares what the pipeline has measured since the last call with the plan; `examples`: trained since then. Returns whether planning anew

@@ -126,6 +126,7 @@ static const struct figure figures[] = {
     FIGURE(odt, JSON_REQUIRED, 0, RESOURCE_FIGURE_MAX),
     FIGURE(beta, JSON_REQUIRED, 0, 1),
     FIGURE(fixed, JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX),
+    FIGURE(update, JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX),
     FIGURE(alpha_low, JSON_OPTIONAL, 0, 1),
     FIGURE(alpha_high, JSON_OPTIONAL, 0, 1),
 };

@@ -8,7 +8,7 @@
  *                  "device": "cpu", "source": "measured", "slow": "fc 4", "slow_from": 0}, …],      device …: optional
  *       "layers": [{"name": "e", "type": "embedding", "in_bytes": 416, "weight_bytes": 423293696,
  *                   "oct": [ T ], "alpha": [ T ], "odt": [ T ], "beta": [ T ],
- *                   "cut_bytes": 3328, "fixed": [ T ], "alpha_low": [ T ], "alpha_high": [ T ]}, …], cut_bytes …
+ *                   "cut_bytes": 3328, "fixed": [ T ], "update": [ T ], "alpha_low": [ T ], "alpha_high": [ T ]}, …], cut_bytes …
  *       "graph_hash": HEX, "service": {"seconds": 2e-6, "cores": 1},                                    optional
  *       "parameter_server": {"seconds": 1e-6, "price_per_hour": 0.04}                                   optional
  *     }
@@ -43,6 +43,7 @@ struct instance_time {
     double odt;                   /* >= 0: moving all that is live across the cut behind the layer, there and back */
     double beta;                  /* 0 … 1: of odt                                                                 */
     double fixed;                 /* of oct, per batch whatever its size; 0: not known                             */
+    double update;                /* of oct, spent at the end of a step and not batch by batch; 0: not known       */
     double alpha_low, alpha_high; /* 95 % interval of alpha; both 0: not known                     */
 };
 

@@ -54,10 +54,14 @@ def single(instance, kind):
 
 
 def expected(plan, instance, micro_count=32, cores=2):
-    """Formula 5, the filling and draining of a step, and reading, which shares the cores: as training prints it."""
-    times = [s["et"] for s in plan["stages"]]
+    """Formula 5, the filling, draining and update of a step, and reading, which shares the cores: as training prints it."""
     reading = instance.get("service", {}).get("seconds", 0)
-    return 1 / max(max(times) + (sum(times) - max(times)) / micro_count, (sum(times) + reading) / cores)
+    updates = [sum(l["update"][s["type"]] for l in instance["layers"][s["first"]:s["last"] + 1] if "update" in l) / instance["B_o"]
+               for s in plan["stages"]]
+    times = [s["et"] for s in plan["stages"]]
+    passes = [t - u for t, u in zip(times, updates)]
+    step = max(passes) + (sum(passes) - max(passes)) / micro_count + max(updates)
+    return 1 / max(step, (sum(times) + reading) / cores)
 
 
 def main():

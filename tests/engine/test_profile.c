@@ -681,10 +681,10 @@ static void profile_tell__an_instance__is_a_table(void **state)
     i.types[1] = (struct instance_type){.resource = {.name = "v100"}, .source = INSTANCE_DECLARED};
     i.layers[0] = (struct instance_layer){.name = "e", .kind = "embedding", .cut_bytes = 3328};
     i.layers[1] = (struct instance_layer){.name = "h1", .kind = "fc"};
-    i.times[0] = (struct instance_time){0.00123, 0.9, 0.0001, 1, 0.00001, 0.85, 0.95};
-    i.times[1] = (struct instance_time){0.1, 0.5, 0, 0, 0, 0, 0};
-    i.times[2] = (struct instance_time){12.5, 1, 1e-6, 0, 0, 0, 0};
-    i.times[3] = (struct instance_time){1e-6, 0, 0, 0, 0, 0, 0};
+    i.times[0] = (struct instance_time){0.00123, 0.9, 0.0001, 1, 0.00001, 0, 0.85, 0.95};
+    i.times[1] = (struct instance_time){0.1, 0.5, 0, 0, 0, 0, 0, 0};
+    i.times[2] = (struct instance_time){12.5, 1, 1e-6, 0, 0, 0, 0, 0};
+    i.times[3] = (struct instance_time){1e-6, 0, 0, 0, 0, 0, 0, 0};
     profile_tell(&i, line_keep, text);
     assert_string_equal(text,
                         "two: ms of 256 examples on one unit, cut bytes of one\n"

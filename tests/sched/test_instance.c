@@ -131,8 +131,8 @@ static void instance_parse__good__says_what_the_text_says(void **state)
     assert_string_equal(i.layers[2].name, "bce");
     assert_true(i.layers[2].in_bytes == 4.5 && i.layers[2].cut_bytes == 0);
     static const struct instance_time expected[] = {
-        {0.1, 1, 0, 0, 0.01, 0.9, 0.95}, {0.2, 0.5, 3e-2, 1, 0.02, 0.4, 0.6}, {0.3, 0.25, 4, 0.5, 0, 0, 0},
-        {0.4, 0.75, 5, 0.5, 0, 0, 0},    {0.7, 0.125, 6, 0.25, 0, 0, 0},      {0.8, 0.875, 7, 0.25, 0, 0, 0},
+        {0.1, 1, 0, 0, 0.01, 0, 0.9, 0.95}, {0.2, 0.5, 3e-2, 1, 0.02, 0, 0.4, 0.6}, {0.3, 0.25, 4, 0.5, 0, 0, 0, 0},
+        {0.4, 0.75, 5, 0.5, 0, 0, 0, 0},    {0.7, 0.125, 6, 0.25, 0, 0, 0, 0},      {0.8, 0.875, 7, 0.25, 0, 0, 0, 0},
     };
     assert_memory_equal(i.times, expected, sizeof expected);
     assert_true(instance_time(&i, 2, 1)->oct == 0.8);
