@@ -121,4 +121,5 @@ def main():
         print(f"| {name} | | auto: {median[auto] / best:.3f} of the best measured, {median[auto] / max(singles):.2f} times the better single type | | | | |")
 
 
-main()
+if __name__ == "__main__":
+    main()
