@@ -10,7 +10,7 @@
 
 /* What every op's section may say besides the op's own keys. */
 struct common_keys {
-    const char *input, *label, *layer;
+    const char *input, *label, *layer, *kind;
 };
 static const struct cfg_key common_keys[] = {
     {"input", CFG_TEXT, NULL, 0, 0, "", "what goes in: names of columns or of sections above, separated by commas",
@@ -23,11 +23,27 @@ static const struct cfg_key label_key = {
     "label", CFG_TEXT, "", 0, 0, "", "the label's name; empty: that of [data]", offsetof(struct common_keys, label),
     NULL};
 
+static const struct cfg_key kind_key = {
+    "kind", CFG_TEXT, "", 0, 0, "", "which op of this section", offsetof(struct common_keys, kind), NULL};
+
+/* The op of a section; kind: its key `kind`, or "" for the default. NULL: there is none. */
+static const struct op *op_of_kind(const char *section, const char *kind)
+{
+    for (uint32_t i = 0; i < OP_ID_COUNT; i++)
+        if (strcmp(op_table[i].section, section) == 0 && (!*kind || strcmp(op_table[i].kind, kind) == 0))
+            return &op_table[i];
+    return NULL;
+}
+
 uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_MAX])
 {
     uint32_t count = sizeof common_keys / sizeof *common_keys;
     memcpy(keys, common_keys, sizeof common_keys);
     if (op->inputs == OP_INPUTS_LOSS) keys[count++] = label_key;
+    if (*op->kind) {
+        keys[count] = kind_key;
+        keys[count++].fallback = op_of_kind(op->section, "")->kind;
+    }
     return count;
 }
 
@@ -476,13 +492,6 @@ done:
     return st;
 }
 
-static const struct op *op_of_section(const char *kind)
-{
-    for (uint32_t i = 0; i < OP_ID_COUNT; i++)
-        if (strcmp(op_table[i].section, kind) == 0) return &op_table[i];
-    return NULL;
-}
-
 static status unknown_section(struct compiler *c, const struct ini_section *section)
 {
     const char *kinds[OP_ID_COUNT + 32];
@@ -496,6 +505,22 @@ static status unknown_section(struct compiler *c, const struct ini_section *sect
     return ini_fail(&c->ini, section, NULL, "unknown section; `heterps-run help settings` lists them");
 }
 
+static status op_find(struct compiler *c, const struct ini_section *section, const struct op **op)
+{
+    *op = op_of_kind(section->kind, "");
+    if (*op == NULL) return unknown_section(c, section);
+    const struct ini_entry *entry = *(*op)->kind ? ini_entry_find(section, "kind") : NULL;
+    if (entry == NULL) return ST_OK;
+    *op = op_of_kind(section->kind, entry->value);
+    if (*op != NULL && *entry->value) return ST_OK;
+    char kinds[256] = "";
+    for (uint32_t i = 0, end = 0; i < OP_ID_COUNT && end < sizeof kinds; i++)
+        if (strcmp(op_table[i].section, section->kind) == 0)
+            end += (uint32_t)snprintf(kinds + end, sizeof kinds - end, "%s%s", end ? ", " : "", op_table[i].kind);
+    return ini_fail(&c->ini, section, entry, "expected a kind of [%s], %s, found \"%s\"", section->kind, kinds,
+                    entry->value);
+}
+
 status compile_parse(struct compiler *c)
 {
     TRY(settings_read(&c->ini, &c->settings));
@@ -507,8 +532,8 @@ status compile_parse(struct compiler *c)
         const struct ini_section *section = &c->ini.sections[i];
         size_t key_count;
         if (settings_keys(section->kind, &key_count) != NULL) continue;
-        const struct op *op = op_of_section(section->kind);
-        if (op == NULL) return unknown_section(c, section);
+        const struct op *op;
+        TRY(op_find(c, section, &op));
         TRY(op_parse_section(c, op, section));
     }
     c->forward_count = c->nodes.count;

@@ -55,7 +55,7 @@ static inline uint32_t compiler_output(struct compiler *c, const struct graph_no
 }
 
 /* The keys that every op's section has; returns how many. Offsets are private to compile_parse.c. */
-#define OP_COMMON_KEYS_MAX 3
+#define OP_COMMON_KEYS_MAX 4
 uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_MAX]);
 
 /* Reads the text into fields, tables, optimizers, forward nodes, tensors and layers. */

@@ -154,7 +154,7 @@ struct op_keys {
 };
 
 struct op {
-    const char *name, *section, *source;
+    const char *name, *section, *kind, *source; /* kind: "" for the only op of its section                        */
     enum op_inputs inputs;
     uint32_t traits;
     const struct op_keys *keys;

@@ -2,9 +2,10 @@
 #include "graph/op_rules.h"
 
 const struct op op_table[OP_ID_COUNT] = {
-#define OP(id, section, inputs, traits, source)                                                                        \
+#define OP(id, section, kind, inputs, traits, source)                                                                  \
     [OP_ID_##id] = {#id,                                                                                               \
                     section,                                                                                           \
+                    kind,                                                                                              \
                     source,                                                                                            \
                     OP_INPUTS_##inputs,                                                                                \
                     traits,                                                                                            \

@@ -28,7 +28,7 @@ void reference_print(FILE *out, bool as_markdown)
         struct cfg_key all[OP_COMMON_KEYS_MAX + OP_KEYS_MAX];
         uint32_t key_count = op_common_keys(op, all);
         for (uint32_t k = 0; k < op->keys->count; k++) all[key_count++] = op->keys->items[k];
-        snprintf(section, sizeof section, "%s NAME", op->section);
+        snprintf(section, sizeof section, *op->kind ? "%s NAME, kind %s" : "%s NAME", op->section, op->kind);
         keys_print(out, as_markdown, section, all, key_count);
     }
     fprintf(out, as_markdown ? "### Optimizers\n\nA name, a learning rate, further keys, as in `adam 0.001 "
