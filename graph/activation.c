@@ -5,12 +5,16 @@
  *   leaky_relu  y = x or slope x        dy/dx = 1 where y > 0, else slope; slope in [0, 1], so y > 0 only where x > 0
  *   sigmoid     y = 1 / (1 + exp(-x))   dy/dx = y (1 - y)
  *   tanh                                dy/dx = 1 - y^2
+ *   softsign    y = x / (1 + |x|)       dy/dx = (1 - |y|)^2, which is 1 / (1 + |x|)^2
  *
  * A NaN stays a NaN, so that a run that diverges is noticed. */
+#include <float.h>
+#include <math.h>
+
 #include "engine/base/fmath.h"
 #include "graph/op_rules.h"
 
-const char *const activation_names[ACT_COUNT + 1] = {"none", "relu", "leaky_relu", "sigmoid", "tanh", NULL};
+const char *const activation_names[ACT_COUNT + 1] = {"none", "relu", "leaky_relu", "sigmoid", "tanh", "softsign", NULL};
 
 /* From exp(-2|x|) in [0, 1], which cannot overflow. Near 0, where 1 - e would lose digits, the Taylor series: at |x|
  * = 1/64 its first left-out term, 17/315 x^7, is 8e-13 of the result. */
@@ -25,6 +29,13 @@ static float tanh_f32(float x)
     return (float)(x < 0 ? -y : y);
 }
 
+/* Beyond the finite numbers what the greatest of them gives, 1 or -1: infinity by infinity would be no number. */
+static float softsign_f32(float x)
+{
+    float finite = x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
+    return finite / (1 + fabsf(finite));
+}
+
 float activation_apply(enum activation a, float slope, float x)
 {
     switch (a) {
@@ -32,6 +43,7 @@ float activation_apply(enum activation a, float slope, float x)
     case ACT_LEAKY_RELU: return x < 0 ? x * slope : x;
     case ACT_SIGMOID: return (float)fmath_sigmoid((double)x);
     case ACT_TANH: return tanh_f32(x);
+    case ACT_SOFTSIGN: return softsign_f32(x);
     default: return x;
     }
 }
@@ -43,6 +55,7 @@ float activation_slope(enum activation a, float slope, float out)
     case ACT_LEAKY_RELU: return out > 0 ? 1 : slope;
     case ACT_SIGMOID: return out * (1 - out);
     case ACT_TANH: return 1 - out * out;
+    case ACT_SOFTSIGN: return (1 - fabsf(out)) * (1 - fabsf(out));
     default: return 1;
     }
 }

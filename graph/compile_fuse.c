@@ -11,7 +11,8 @@
 static const enum activation op_activation[OP_ID_COUNT] = {[OP_ID_relu] = ACT_RELU,
                                                            [OP_ID_leaky_relu] = ACT_LEAKY_RELU,
                                                            [OP_ID_sigmoid] = ACT_SIGMOID,
-                                                           [OP_ID_tanh] = ACT_TANH};
+                                                           [OP_ID_tanh] = ACT_TANH,
+                                                           [OP_ID_softsign] = ACT_SOFTSIGN};
 
 static uint32_t consumer_count(struct compiler *c, uint32_t tensor)
 {

@@ -23,7 +23,7 @@
 #include "engine/base/status.h"
 
 #define GRAPH_MAGIC      "HPSGRAPH"
-#define GRAPH_VERSION    3u
+#define GRAPH_VERSION    4u
 #define GRAPH_NONE       UINT32_MAX
 #define GRAPH_COUNT_MAX  (1u << 24) /* records of a kind */
 #define GRAPH_TABLES_MAX 256u

@@ -44,7 +44,7 @@ enum op_traits {
 enum op_inputs { OP_INPUTS_ONE, OP_INPUTS_MANY, OP_INPUTS_FIELDS, OP_INPUTS_LOSS /* prediction, label */ };
 
 /* The elementwise functions that fc can end with. */
-enum activation { ACT_NONE, ACT_RELU, ACT_LEAKY_RELU, ACT_SIGMOID, ACT_TANH, ACT_COUNT };
+enum activation { ACT_NONE, ACT_RELU, ACT_LEAKY_RELU, ACT_SIGMOID, ACT_TANH, ACT_SOFTSIGN, ACT_COUNT };
 extern const char *const activation_names[ACT_COUNT + 1]; /* "none", "relu", …, NULL */
 float activation_apply(enum activation a, float slope, float x);
 /* d out / d x, from the output. */

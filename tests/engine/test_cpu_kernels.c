@@ -362,6 +362,10 @@ static void leaky_relu__odd_rows__equals_reference_to_the_bit(void **state)
 }
 static void sigmoid__odd_rows__equals_reference(void **state) { (void)state, rows_check(OP_ID_sigmoid, 3e-7); }
 static void tanh__odd_rows__equals_reference(void **state) { (void)state, rows_check(OP_ID_tanh, 3e-7); }
+static void softsign__odd_rows__equals_reference_to_the_bit(void **state)
+{
+    (void)state, rows_check(OP_ID_softsign, EXACT);
+}
 static void dropout__odd_rows__equals_reference_to_the_bit(void **state)
 {
     (void)state, rows_check(OP_ID_dropout, EXACT);
@@ -463,6 +467,7 @@ static void activations__whole_range__within_six_roundings(void **state)
     memcpy(value, special, sizeof special);
     values_check(OP_ID_tanh, value, COUNT, 6 * 0x1p-24);
     values_check(OP_ID_sigmoid, value, COUNT, 6 * 0x1p-24);
+    values_check(OP_ID_softsign, value, COUNT, 0);
     values_check(OP_ID_relu, value, COUNT, 0);
     values_check(OP_ID_leaky_relu, value, COUNT, 0);
 }
@@ -720,6 +725,7 @@ int main(void)
         cmocka_unit_test(leaky_relu__odd_rows__equals_reference_to_the_bit),
         cmocka_unit_test(sigmoid__odd_rows__equals_reference),
         cmocka_unit_test(tanh__odd_rows__equals_reference),
+        cmocka_unit_test(softsign__odd_rows__equals_reference_to_the_bit),
         cmocka_unit_test(dropout__odd_rows__equals_reference_to_the_bit),
         cmocka_unit_test(busy__odd_rows__equals_reference_to_the_bit),
         cmocka_unit_test(batch_norm__odd_shapes__equals_reference_to_the_bit),

@@ -48,18 +48,22 @@ static const struct gradient_case cases[] = {
     {"gradient__leaky_relu_fused__equals_central_difference", FUSED("leaky_relu\nslope = 0.2")},
     {"gradient__sigmoid_fused__equals_central_difference", FUSED("sigmoid")},
     {"gradient__tanh_fused__equals_central_difference", FUSED("tanh")},
+    {"gradient__softsign_fused__equals_central_difference", FUSED("softsign")},
     {"gradient__relu_separate__equals_central_difference", SEPARATE("relu")},
     {"gradient__leaky_relu_separate__equals_central_difference", SEPARATE("leaky_relu")},
     {"gradient__sigmoid_separate__equals_central_difference", SEPARATE("sigmoid")},
     {"gradient__tanh_separate__equals_central_difference", SEPARATE("tanh")},
+    {"gradient__softsign_separate__equals_central_difference", SEPARATE("softsign")},
     {"gradient__relu_section_after_fc__equals_central_difference", SECTION("relu")},
     {"gradient__leaky_relu_section_after_fc__equals_central_difference", SECTION("leaky_relu")},
     {"gradient__sigmoid_section_after_fc__equals_central_difference", SECTION("sigmoid")},
     {"gradient__tanh_section_after_fc__equals_central_difference", SECTION("tanh")},
+    {"gradient__softsign_section_after_fc__equals_central_difference", SECTION("softsign")},
     {"gradient__relu_between_fcs__equals_central_difference", CHAIN("relu")},
     {"gradient__leaky_relu_between_fcs__equals_central_difference", CHAIN("leaky_relu")},
     {"gradient__sigmoid_between_fcs__equals_central_difference", CHAIN("sigmoid")},
     {"gradient__tanh_between_fcs__equals_central_difference", CHAIN("tanh")},
+    {"gradient__softsign_between_fcs__equals_central_difference", CHAIN("softsign")},
     {"gradient__no_activation_between_fcs__equals_central_difference", CHAIN("none")},
     {"gradient__dropout__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n[dropout d]\ninput = x\nrate = 0.4\n"
@@ -298,7 +302,7 @@ static void batch_norm_backward__statistics__are_sums_over_examples(void **state
 static void compile_fuse__activation_behind_fc__is_merged(void **state)
 {
     (void)state;
-    static const char *const names[] = {"relu", "leaky_relu", "sigmoid", "tanh"};
+    static const char *const names[] = {"relu", "leaky_relu", "sigmoid", "tanh", "softsign"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char text[1024];
         struct graph g;

@@ -125,7 +125,7 @@ static void concat_shape__columns__are_summed_and_bounded(void **state)
 static void elementwise_shape__all__keep_the_columns(void **state)
 {
     (void)state;
-    static const op_id ops[] = {OP_ID_relu, OP_ID_leaky_relu, OP_ID_sigmoid, OP_ID_tanh, OP_ID_dropout};
+    static const op_id ops[] = {OP_ID_relu, OP_ID_leaky_relu, OP_ID_sigmoid, OP_ID_tanh, OP_ID_softsign, OP_ID_dropout};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         assert_int_equal(shape_of(ops[i], "", 0, COLS(9), NULL).output_cols, 9);
         shape_of(ops[i], "", 0, COLS(0), "one input");
@@ -256,6 +256,7 @@ static void activations_forward__known_inputs__known_outputs(void **state)
         {OP_ID_leaky_relu, {-INFINITY, -0.75, 0, 1e-4, 0.5, 100, INFINITY, NAN}},
         {OP_ID_sigmoid, {0, 0.04742587317756678, 0.5, 0.5000249999999792, 0.6224593312018546, 1, 1, NAN}},
         {OP_ID_tanh, {-1, -0.9950547536867305, 0, 9.999999966666667e-5, 0.46211715726000973, 1, 1, NAN}},
+        {OP_ID_softsign, {-1, -0.75, 0, 9.999000099990001e-5, 1.0 / 3, 100.0 / 101, 1, NAN}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct single x;

@@ -2,6 +2,8 @@
 #ifndef HETERPS_ENGINE_CPU_ISA_ACT_H
 #define HETERPS_ENGINE_CPU_ISA_ACT_H
 
+#include <float.h>
+
 #include "engine/cpu/isa/vec.h"
 #include "graph/op.h"
 
@@ -39,7 +41,7 @@ ALWAYS_INLINE vf vf_sigmoid(vf x) { return 1.0f / (1.0f + vf_exp(-x)); }
 ALWAYS_INLINE vf vf_tanh(vf x)
 {
     vi sign = (vi)x & INT32_MIN;
-    vf magnitude = (vf)((vi)x & INT32_MAX);
+    vf magnitude = vf_abs(x);
     vf e = vf_exp(-2.0f * magnitude);
     vf large = (vf)((vi)((1.0f - e) / (1.0f + e)) | sign);
     vf x2 = x * x;
@@ -51,6 +53,13 @@ ALWAYS_INLINE vf vf_tanh(vf x)
     return vf_select(magnitude < 0.25f, small, large);
 }
 
+ALWAYS_INLINE vf vf_softsign(vf x)
+{
+    vf finite = vf_select(x > FLT_MAX, vf_splat(FLT_MAX), x);
+    finite = vf_select(x < -FLT_MAX, vf_splat(-FLT_MAX), finite);
+    return finite / (1.0f + vf_abs(finite));
+}
+
 ALWAYS_INLINE vf vf_activation(enum activation a, float slope, vf x)
 {
     switch (a) {
@@ -58,6 +67,7 @@ ALWAYS_INLINE vf vf_activation(enum activation a, float slope, vf x)
     case ACT_LEAKY_RELU: return vf_select(x < 0, x * slope, x);
     case ACT_SIGMOID: return vf_sigmoid(x);
     case ACT_TANH: return vf_tanh(x);
+    case ACT_SOFTSIGN: return vf_softsign(x);
     default: return x;
     }
 }
@@ -70,6 +80,7 @@ ALWAYS_INLINE vf vf_activation_grad(enum activation a, float slope, vf out, vf g
     case ACT_LEAKY_RELU: return grad * vf_select(out > 0, vf_splat(1), vf_splat(slope));
     case ACT_SIGMOID: return grad * (out * (1.0f - out));
     case ACT_TANH: return grad * (1.0f - out * out);
+    case ACT_SOFTSIGN: return grad * ((1.0f - vf_abs(out)) * (1.0f - vf_abs(out)));
     default: return grad;
     }
 }

@@ -1,4 +1,4 @@
-/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, concat, dropout, busy. Bound by memory (dropout by
+/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, softsign, concat, dropout, busy. Bound by memory (dropout by
  * its random numbers, busy by what it is told to spend), cut by examples. Only columns of the op are written: its output may be part of a wider row. */
 #include "engine/cpu/isa/act.h"
 #include "engine/cpu/isa/kernels_isa.h"
@@ -96,6 +96,7 @@ ACTIVATION(relu, ACT_RELU, 0)
 ACTIVATION(leaky_relu, ACT_LEAKY_RELU, leaky_slope(n))
 ACTIVATION(sigmoid, ACT_SIGMOID, 0)
 ACTIVATION(tanh, ACT_TANH, 0)
+ACTIVATION(softsign, ACT_SOFTSIGN, 0)
 
 /* --- concat ----------------------------------------------------------------------------------- */
 

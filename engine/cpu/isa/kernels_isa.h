@@ -12,6 +12,7 @@ cpu_kernel KERNEL(relu_forward_f32), KERNEL(relu_backward_f32);
 cpu_kernel KERNEL(leaky_relu_forward_f32), KERNEL(leaky_relu_backward_f32);
 cpu_kernel KERNEL(sigmoid_forward_f32), KERNEL(sigmoid_backward_f32);
 cpu_kernel KERNEL(tanh_forward_f32), KERNEL(tanh_backward_f32);
+cpu_kernel KERNEL(softsign_forward_f32), KERNEL(softsign_backward_f32);
 cpu_kernel KERNEL(dropout_forward_f32), KERNEL(dropout_backward_f32);
 cpu_kernel KERNEL(batch_norm_forward_f32), KERNEL(batch_norm_backward_f32);
 cpu_kernel KERNEL(busy_forward_f32), KERNEL(busy_backward_f32);

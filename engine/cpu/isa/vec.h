@@ -81,6 +81,8 @@ ALWAYS_INLINE vf vf_sqrt(vf a)
 /* Lane by lane: mask (all ones or zero, as comparisons give) ? a : b. */
 ALWAYS_INLINE vf vf_select(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 
+ALWAYS_INLINE vf vf_abs(vf a) { return (vf)((vi)a & INT32_MAX); }
+
 /* Sum of all lanes along a binary tree. */
 ALWAYS_INLINE float vf_sum(vf v)
 {
