@@ -391,13 +391,12 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
                            uint32_t node_index)
 {
     struct graph_node *node = compiler_node(c, node_index);
-    uint32_t *cols = malloc((node->input_count + 1) * sizeof *cols);
+    uint32_t *cols = malloc((2 * (size_t)node->input_count + 1) * sizeof *cols), *keys = cols + node->input_count;
     if (cols == NULL) FAIL(MEMORY, "no memory to compile the model");
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        const struct graph_tensor *t = compiler_tensor(c, compiler_args(c, node)[i]);
-        cols[i] = t->kind == TENSOR_FIELD ? 0 : t->cols;
-    }
-    struct op_shape shape = {.attr = node->attr, .input_count = node->input_count, .input_cols = cols};
+    for (uint32_t i = 0; i < node->input_count; i++)
+        op_input_measure(compiler_tensor(c, compiler_args(c, node)[i]), c->fields.items, &cols[i], &keys[i]);
+    struct op_shape shape = {
+        .attr = node->attr, .input_count = node->input_count, .input_cols = cols, .input_keys = keys};
     status st = op->shape(&shape, c->tables.items, c->tables.count);
     free(cols);
     if (st != ST_OK) return ini_fail(&c->ini, section, NULL, "%s", status_message());

@@ -31,7 +31,7 @@ struct check {
     const char *path;
     const uint8_t *image;
     uint8_t *states;       /* [tensor_count]: enum tensor_state */
-    uint32_t *input_cols;  /* [arg_count + 1]: scratch of a node */
+    uint32_t *input_cols;  /* [2 * arg_count + 1]: scratch of a node, its inputs' columns and then keys */
     uint64_t *param_end;   /* [update_count + 1]: of each run of parameters, up to where nodes have claimed it */
     uint32_t lookup_count; /* of the nodes so far */
 };
@@ -395,11 +395,11 @@ static status shape_check(const struct check *c, const struct graph_node *n)
     const struct graph *g = c->g;
     const uint32_t *args = &g->args[n->arg_begin], *params = args + n->input_count, *output = params + n->param_count,
                    *saved = output + 1;
-    struct op_shape s = {.attr = n->attr, .input_count = n->input_count, .input_cols = c->input_cols};
-    for (uint32_t k = 0; k < n->input_count; k++) {
-        const struct graph_tensor *t = &g->tensors[args[k]];
-        c->input_cols[k] = t->kind == TENSOR_FIELD ? 0 : t->cols;
-    }
+    uint32_t *input_keys = c->input_cols + n->input_count;
+    struct op_shape s = {
+        .attr = n->attr, .input_count = n->input_count, .input_cols = c->input_cols, .input_keys = input_keys};
+    for (uint32_t k = 0; k < n->input_count; k++)
+        op_input_measure(&g->tensors[args[k]], g->fields, &c->input_cols[k], &input_keys[k]);
     if (op_table[n->op].shape(&s, g->tables, g->table_count) != ST_OK) return bad(c, n, "%s", status_message());
     if (n->param_count != s.param_count || n->saved_count != s.saved_count)
         return bad(c, &n->param_count, "expected %u parameters and %u saved tensors, found %u and %u", s.param_count,
@@ -635,7 +635,7 @@ status graph_check(const struct graph *graph, const char *path, const uint8_t *i
 {
     struct check c = {.g = graph, .path = path, .image = image};
     c.states = calloc((size_t)graph->tensor_count + 1, 1);
-    c.input_cols = calloc((size_t)graph->arg_count + 1, sizeof *c.input_cols);
+    c.input_cols = calloc(2 * (size_t)graph->arg_count + 1, sizeof *c.input_cols);
     c.param_end = calloc((size_t)graph->update_count + 1, sizeof *c.param_end);
     status st = ST_OK;
     if (c.states == NULL || c.input_cols == NULL || c.param_end == NULL)

@@ -51,7 +51,8 @@ float activation_apply(enum activation a, float slope, float x);
 float activation_slope(enum activation a, float slope, float out);
 
 /* Attributes, as in graph_node.attr. */
-enum pool { POOL_SUM, POOL_MEAN, POOL_MAX };
+enum pool { POOL_SUM, POOL_MEAN, POOL_MAX, POOL_NONE, POOL_COUNT };
+extern const char *const pool_names[POOL_COUNT + 1]; /* "sum", "mean", …, NULL */
 struct embed_bag_attr {
     uint32_t table;
     uint32_t pool; /* max saves which occurrence won, [B, fields * dim] u32 key positions (ROW_NONE: no key) */
@@ -109,6 +110,7 @@ struct op_shape {
     const uint8_t *attr;
     uint32_t input_count;
     const uint32_t *input_cols; /* [input_count]; 0 for fields                                           */
+    const uint32_t *input_keys; /* [input_count]: ids_max of fields, 0 for others                        */
     /* set by the rule */
     uint32_t output_cols;
     struct {
@@ -132,6 +134,15 @@ struct op_shape {
     /* cost of an example */
     uint64_t flops_forward, flops_backward;
 };
+
+/* What a shape rule is given of one input. `fields`: the graph's or the compiler's; a field's tensor names one of them. */
+static inline void op_input_measure(const struct graph_tensor *t, const struct graph_field *fields, uint32_t *cols,
+                                    uint32_t *keys)
+{
+    bool is_field = t->kind == TENSOR_FIELD;
+    *cols = is_field ? 0 : t->cols;
+    *keys = is_field ? fields[t->cols].ids_max : 0;
+}
 
 /* What an op's parse rule works with: its section's keys, already read into `keys` (the op's key struct). */
 struct op_parse {

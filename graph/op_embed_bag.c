@@ -1,19 +1,23 @@
 /* Gathers the rows of an example's keys and pools them, a field at a time: out [B, S*D], where columns s*D .. s*D+D-1 pool
- * the rows of field s. A field without keys gives zeros.
+ * the rows of field s. A field without keys gives zeros. Without pooling, out [B, sum over s of ids_max(s)*D]: a field's rows
+ * one behind the other, in the order of its keys, and zeros where it has fewer than its ids_max.
  *
  *   keys of (b, field)   key_begin[b * field_count + field] ..          row of a position   span[unique_of[position]]
  *
  *   sum    y = sum of rows              drow += dy
  *   mean   y = sum of rows * 1/n        drow += dy * 1/n
  *   max    y[d] = max over rows         drow[d] += dy[d] for the first row that has the maximum; its position is saved
+ *   none   y_i = row of the i-th key    drow += dy_i
  *
  * Backward goes by unique key, and within one by occurrence in example order, so the sum of a row has one order. Each op adds to
  * sums of its own (attr.lookup): two over one table may lie in stages that run at the same time. */
 #include "graph/op_rules.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-static const char *const pool_names[] = {"sum", "mean", "max", NULL};
+const char *const pool_names[POOL_COUNT + 1] = {
+    [POOL_SUM] = "sum", [POOL_MEAN] = "mean", [POOL_MAX] = "max", [POOL_NONE] = "none"};
 struct embed_bag_keys {
     const char *table;
     uint32_t pool;
@@ -21,7 +25,9 @@ struct embed_bag_keys {
 static const struct cfg_key embed_bag_keys[] = {
     {"table", CFG_TEXT, NULL, 0, 0, "", "the [table NAME] whose rows the keys name",
      offsetof(struct embed_bag_keys, table), NULL},
-    {"pool", CFG_CHOICE, "sum", 0, 0, "", "what a field's rows become when it has several keys",
+    {"pool", CFG_CHOICE, "sum", 0, 0, "",
+     "what a field's rows become when it has several keys; none: they stay apart, ids_max of them, zeros behind the "
+     "last",
      offsetof(struct embed_bag_keys, pool), pool_names},
 };
 const struct op_keys op_embed_bag_keys = OP_KEYS(embed_bag_keys, struct embed_bag_keys);
@@ -54,10 +60,15 @@ status op_embed_bag_shape(struct op_shape *s, const struct graph_table *tables, 
     if (attr.table >= table_count) FAIL(INVALID, "expected a table below %u, found %u", table_count, attr.table);
     if (attr.dim == 0 || attr.dim != tables[attr.table].dim)
         FAIL(INVALID, "expected the table's dim of %u, found %u", tables[attr.table].dim, attr.dim);
-    if (attr.pool > POOL_MAX) FAIL(INVALID, "expected a pool of 0 to %d, found %u", POOL_MAX, attr.pool);
-    uint64_t cols = (uint64_t)s->input_count * attr.dim;
-    if (cols > OP_COLS_MAX)
-        FAIL(INVALID, "expected at most %u columns, found %u fields by %u", OP_COLS_MAX, s->input_count, attr.dim);
+    if (attr.pool >= POOL_COUNT) FAIL(INVALID, "expected a pool below %d, found %u", POOL_COUNT, attr.pool);
+    uint64_t vectors = s->input_count;
+    if (attr.pool == POOL_NONE) {
+        vectors = 0;
+        for (uint32_t i = 0; i < s->input_count; i++) vectors += s->input_keys[i];
+    }
+    uint64_t cols = vectors * attr.dim;
+    if (vectors == 0 || cols > OP_COLS_MAX)
+        FAIL(INVALID, "expected 1 to %u columns, found %" PRIu64 " vectors of %u", OP_COLS_MAX, vectors, attr.dim);
     s->output_cols = (uint32_t)cols;
     if (attr.pool == POOL_MAX) {
         s->saved[0].name = "argmax";
@@ -65,7 +76,7 @@ status op_embed_bag_shape(struct op_shape *s, const struct graph_table *tables, 
         s->saved[0].type = TENSOR_U32;
         s->saved_count = 1;
     }
-    /* Of a field with one key. */
+    /* Of a field with one key, and without pooling of one with all its keys. */
     s->flops_forward = s->flops_backward = cols;
     return ST_OK;
 }
@@ -73,6 +84,13 @@ status op_embed_bag_shape(struct op_shape *s, const struct graph_table *tables, 
 static uint32_t field_of(const struct op_context *c, const struct graph_node *n, uint32_t input)
 {
     return c->graph->tensors[op_arg(c, n, input)].cols;
+}
+
+/* Columns of the output that input s fills. */
+static uint32_t width_of(const struct op_context *c, const struct graph_node *n, const struct embed_bag_attr *attr,
+                         uint32_t s)
+{
+    return attr->pool == POOL_NONE ? c->graph->fields[field_of(c, n, s)].ids_max * attr->dim : attr->dim;
 }
 
 static void pool_max(float *out, uint32_t *argmax, const float *row, uint32_t position, uint32_t dim)
@@ -91,45 +109,49 @@ void op_embed_bag_forward(const struct op_context *c, const struct graph_node *n
     const struct ticket_table *t = &c->ticket->table[attr.table];
     struct view out = op_out(c, n);
     for (uint32_t b = 0; b < out.rows; b++) {
+        uint32_t col = 0;
         for (uint32_t s = 0; s < n->input_count; s++) {
-            float *out_bs = view_row(out, b) + (size_t)s * attr.dim;
+            uint32_t width = width_of(c, n, &attr, s);
+            float *out_bs = view_row(out, b) + col;
             uint32_t *argmax_bs = NULL;
-            if (attr.pool == POOL_MAX)
-                argmax_bs = (uint32_t *)(void *)view_row(op_saved(c, n, 0), b) + (size_t)s * attr.dim;
-            for (uint32_t d = 0; d < attr.dim; d++) out_bs[d] = 0;
+            if (attr.pool == POOL_MAX) argmax_bs = (uint32_t *)(void *)view_row(op_saved(c, n, 0), b) + col;
+            for (uint32_t i = 0; i < width; i++) out_bs[i] = 0;
             for (uint32_t d = 0; d < attr.dim && argmax_bs; d++) argmax_bs[d] = ROW_NONE;
 
             uint32_t home = b * c->graph->field_count + field_of(c, n, s);
             uint32_t begin = m->key_begin[home], end = m->key_begin[home + 1];
+            CHECK(attr.pool != POOL_NONE || (uint64_t)(end - begin) * attr.dim <= width);
             for (uint32_t position = begin; position < end; position++) {
                 const float *row = t->span[t->unique_of[position]];
+                float *to = attr.pool == POOL_NONE ? out_bs + (size_t)(position - begin) * attr.dim : out_bs;
                 if (argmax_bs)
-                    pool_max(out_bs, argmax_bs, row, position, attr.dim);
+                    pool_max(to, argmax_bs, row, position, attr.dim);
                 else
-                    for (uint32_t d = 0; d < attr.dim; d++) out_bs[d] += row[d];
+                    for (uint32_t d = 0; d < attr.dim; d++) to[d] += row[d];
             }
             if (attr.pool == POOL_MEAN && end > begin) {
                 float share = 1.0f / (float)(end - begin);
                 for (uint32_t d = 0; d < attr.dim; d++) out_bs[d] *= share;
             }
+            col += width;
         }
     }
 }
 
-/* Adds what one occurrence of a key contributes through field s. */
+/* Adds what one occurrence of a key contributes through the input whose columns begin at col. */
 static void occurrence_add(const struct op_context *c, const struct graph_node *n, const struct embed_bag_attr *attr,
-                           uint32_t position, uint32_t s, float *drow)
+                           uint32_t position, uint32_t col, float *drow)
 {
     const struct micro_batch *m = c->batch;
     uint32_t home = m->key_home[position], b = home / c->graph->field_count;
-    const float *dout_bs = view_row(op_dout(c, n), b) + (size_t)s * attr->dim;
+    const float *dout_bs = view_row(op_dout(c, n), b) + col;
     if (attr->pool == POOL_MAX) {
-        const uint32_t *argmax_bs =
-            (const uint32_t *)(const void *)view_row(op_saved(c, n, 0), b) + (size_t)s * attr->dim;
+        const uint32_t *argmax_bs = (const uint32_t *)(const void *)view_row(op_saved(c, n, 0), b) + col;
         for (uint32_t d = 0; d < attr->dim; d++)
             if (argmax_bs[d] == position) drow[d] += dout_bs[d];
         return;
     }
+    if (attr->pool == POOL_NONE) dout_bs += (size_t)(position - m->key_begin[home]) * attr->dim;
     float share = attr->pool == POOL_MEAN ? 1.0f / (float)(m->key_begin[home + 1] - m->key_begin[home]) : 1;
     for (uint32_t d = 0; d < attr->dim; d++) drow[d] += dout_bs[d] * share;
 }
@@ -144,8 +166,8 @@ void op_embed_bag_backward(const struct op_context *c, const struct graph_node *
         for (uint32_t i = t->occurrence_begin[u]; i < t->occurrence_begin[u + 1]; i++) {
             uint32_t position = t->occurrence[i], field = c->batch->key_home[position] % c->graph->field_count;
             /* A field may be named twice, and another op's fields not at all. */
-            for (uint32_t s = 0; s < n->input_count; s++)
-                if (field_of(c, n, s) == field) occurrence_add(c, n, &attr, position, s, drow);
+            for (uint32_t s = 0, col = 0; s < n->input_count; col += width_of(c, n, &attr, s++))
+                if (field_of(c, n, s) == field) occurrence_add(c, n, &attr, position, col, drow);
         }
     }
 }

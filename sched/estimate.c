@@ -142,14 +142,13 @@ void layer_table_free(struct layer_table *table)
 
 /* --- graphs ----------------------------------------------------------------------------------- */
 
-/* Operations of an example in the node's forward pass; cols: scratch of one for each of its inputs. */
+/* Operations of an example in the node's forward pass; cols: scratch of two for each of its inputs. */
 static uint64_t node_flops(const struct graph *g, const struct graph_node *n, uint32_t *cols)
 {
-    for (uint32_t i = 0; i < n->input_count; i++) {
-        const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + i]];
-        cols[i] = t->kind == TENSOR_FIELD ? 0 : t->cols;
-    }
-    struct op_shape shape = {.attr = n->attr, .input_count = n->input_count, .input_cols = cols};
+    uint32_t *keys = cols + n->input_count;
+    for (uint32_t i = 0; i < n->input_count; i++)
+        op_input_measure(&g->tensors[g->args[n->arg_begin + i]], g->fields, &cols[i], &keys[i]);
+    struct op_shape shape = {.attr = n->attr, .input_count = n->input_count, .input_cols = cols, .input_keys = keys};
     CHECK(op_table[n->op].shape(&shape, g->tables, g->table_count) == ST_OK);
     return shape.flops_forward;
 }
@@ -167,7 +166,7 @@ static double node_touched_bytes(const struct graph *g, const struct graph_node 
 status layer_table_of_graph(struct layer_table *table, const struct graph *graph)
 {
     *table = (struct layer_table){.name = graph_string(graph, graph->header->name), .layer_count = graph->layer_count};
-    uint32_t *cols = calloc((size_t)graph->arg_count + 1, sizeof *cols);
+    uint32_t *cols = calloc(2 * (size_t)graph->arg_count + 1, sizeof *cols);
     uint64_t *flops_most = calloc(graph->layer_count, sizeof *flops_most);
     status st = layers_make(table, table->name);
     if (st == ST_OK && (cols == NULL || flops_most == NULL))

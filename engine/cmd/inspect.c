@@ -119,10 +119,9 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
         snprintf(text, bytes, "fc%s%s%s", attr.has_bias ? " + bias" : "", attr.activation ? " + " : "",
                  attr.activation ? activation_names[attr.activation] : "");
     } else if (n->op == OP_ID_embed_bag) {
-        static const char *const pools[] = {"sum", "mean", "max"};
         struct embed_bag_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "embedding, %s", pools[attr.pool]);
+        snprintf(text, bytes, "embedding, %s", pool_names[attr.pool]);
     } else if (n->op == OP_ID_dropout) {
         struct dropout_attr attr;
         memcpy(&attr, n->attr, sizeof attr);

@@ -166,13 +166,17 @@ static uint32_t dz_stride_of(const struct graph *graph)
 }
 
 /* Fills map[field] for an embed_bag; false if a field is an input twice. */
-static bool inputs_map(const struct graph *graph, const struct graph_node *n, uint32_t *map)
+static bool columns_map(const struct graph *graph, const struct graph_node *n, uint32_t *map)
 {
+    struct embed_bag_attr attr;
+    uint32_t col = 0;
+    memcpy(&attr, n->attr, sizeof attr);
     memset(map, 0xff, graph->field_count * sizeof *map);
     for (uint32_t i = 0; i < n->input_count; i++) {
         uint32_t field = graph->tensors[graph->args[n->arg_begin + i]].cols;
         if (map[field] != GRAPH_NONE) return false;
-        map[field] = i;
+        map[field] = col;
+        col += attr.pool == POOL_NONE ? graph->fields[field].ids_max * attr.dim : attr.dim;
     }
     return true;
 }
@@ -193,11 +197,11 @@ static status memory_plan(struct cpu_device *d, const struct graph *graph)
     uint8_t *place = d->memory;
     work->dz = (float *)place;
     const uint32_t **list = (const uint32_t **)(place += dz_bytes);
-    work->input_of_field = list;
+    work->column_of_field = list;
     place += list_bytes;
     for (uint32_t i = 0; i < graph->node_count; i++) {
         if (graph->nodes[i].op != OP_ID_embed_bag || graph->nodes[i].pass != PASS_FORWARD) continue;
-        if (inputs_map(graph, &graph->nodes[i], (uint32_t *)place)) list[i] = (uint32_t *)place;
+        if (columns_map(graph, &graph->nodes[i], (uint32_t *)place)) list[i] = (uint32_t *)place;
         place += map_bytes;
     }
     return ST_OK;

@@ -12,8 +12,8 @@ struct cpu_work {
     const struct graph *graph;
     float *dz; /* [micro, dz_stride]: fc's gradient before its activation   */
     uint32_t dz_stride;
-    const uint32_t *const *input_of_field; /* [node][field]: which input of an embed_bag a field is, or NONE; NULL for
-                                               other nodes, and where a field is an input twice            */
+    const uint32_t *const *column_of_field; /* [node][field]: where an embed_bag's output has a field, or NONE; NULL for
+                                               other nodes, and where a field is an input twice             */
 };
 
 /* Runs one node on the team: gets the forward node in both passes (graph/op.h). */

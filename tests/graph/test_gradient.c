@@ -41,6 +41,11 @@ static const struct gradient_case cases[] = {
     {"gradient__pool_sum__equals_central_difference", POOL("sum")},
     {"gradient__pool_mean__equals_central_difference", POOL("mean")},
     {"gradient__pool_max__equals_central_difference", POOL("max")},
+    {"gradient__pool_none__equals_central_difference", POOL("none")},
+    /* A field named twice, and its rows by another op too. */
+    {"gradient__pool_none_beside_sum__equals_central_difference",
+     DATA TABLE "[embedding e]\ntable = emb\ninput = C3, C1, C3\npool = none\n[embedding s]\ntable = emb\ninput = "
+                "sparse\n[concat h]\ninput = s, e\n" OUT},
     {"gradient__fc_of_columns__equals_central_difference", DATA "[fc h]\ninput = dense\nunits = 4\n" OUT},
     {"gradient__fc_without_bias__equals_central_difference",
      DATA "[fc h]\ninput = dense\nunits = 4\nbias = no\nactivation = tanh\n" OUT},

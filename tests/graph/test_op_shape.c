@@ -18,7 +18,9 @@ static struct op_shape shape_of(op_id op, const void *attr, size_t attr_bytes, c
 {
     uint8_t bytes[NODE_ATTR_BYTES] = {0};
     memcpy(bytes, attr, attr_bytes);
-    struct op_shape s = {.attr = bytes, .input_count = count, .input_cols = cols};
+    static uint32_t keys[OP_COLS_MAX / 4 + 1]; /* input i is a field of i + 1 keys, or none */
+    for (uint32_t i = 0; i < count; i++) keys[i] = cols[i] == 0 ? i + 1 : 0;
+    struct op_shape s = {.attr = bytes, .input_count = count, .input_cols = cols, .input_keys = keys};
     status st = op_table[op].shape(&s, tables, 2);
     if (says == NULL && st != ST_OK) fail_msg("%s: %s", op_table[op].name, status_message());
     if (says != NULL && st != ST_INVALID) fail_msg("%s: expected a failure with \"%s\"", op_table[op].name, says);
@@ -91,6 +93,11 @@ static void embed_bag_shape__good__pools_each_field(void **state)
     assert_int_equal(s.saved_count, 1);
     assert_int_equal(s.saved[0].cols, 14);
     assert_int_equal(s.saved[0].type, TENSOR_U32);
+    attr.pool = POOL_NONE;
+    s = shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0, 0, 0), NULL);
+    assert_int_equal(s.output_cols, (1 + 2 + 3) * 7);
+    assert_int_equal(s.saved_count, 0);
+    assert_int_equal(s.flops_forward, (1 + 2 + 3) * 7);
 }
 
 static void embed_bag_shape__bad__is_refused(void **state)
@@ -100,7 +107,7 @@ static void embed_bag_shape__bad__is_refused(void **state)
     shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0), "a table below 2");
     attr = (struct embed_bag_attr){.table = 0, .dim = 5};
     shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0), "dim of 4");
-    attr = (struct embed_bag_attr){.table = 0, .dim = 4, .pool = 3};
+    attr = (struct embed_bag_attr){.table = 0, .dim = 4, .pool = POOL_COUNT};
     shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0), "pool");
     attr.pool = 0;
     shape_of(OP_ID_embed_bag, &attr, sizeof attr, COLS(0, 5), "input 2");
@@ -108,6 +115,10 @@ static void embed_bag_shape__bad__is_refused(void **state)
     uint32_t field_count = OP_COLS_MAX / 4 + 1, *cols = rig_take(field_count * sizeof *cols);
     shape_of(OP_ID_embed_bag, &attr, sizeof attr, cols, field_count, "columns");
     shape_of(OP_ID_embed_bag, &attr, sizeof attr, cols, field_count - 1, NULL);
+    attr.pool = POOL_NONE;
+    shape_of(OP_ID_embed_bag, &attr, sizeof attr, cols, 2895, NULL); /* 2895 * 2896 / 2 vectors */
+    shape_of(OP_ID_embed_bag, &attr, sizeof attr, cols, 2896, "columns");
+    shape_of(OP_ID_embed_bag, &attr, sizeof attr, cols, field_count, "columns");
     free(cols);
 }
 
@@ -362,23 +373,28 @@ static void embed_bag_forward__each_pool__by_hand(void **state)
     struct ticket ticket = {1, &table};
     static const float expected[3][8] = {
         {4, -6, 0, 0, 1, -2, 2, -10}, {2, -3, 0, 0, 1, -2, 1, -5}, {3, -2, 0, 0, 1, -2, 1, -2}};
+    /* Room for two keys of the first field and for three of the second. */
+    static const float expected_rows[2 * 10] = {1, -2, 3, -4, 0, 0, 0, 0, 0, 0, 1, -2, 0, 0, 1, -8, 1, -2, 0, 0};
+    static const struct graph_field fields[2] = {{.ids_max = 2}, {.ids_max = 3}};
     static const uint32_t expected_argmax[8] = {1, 0, ROW_NONE, ROW_NONE,
                                                 2, 2, 3,        4}; /* the first of equals wins: 3, not 4 */
-    for (uint32_t pool = 0; pool < 3; pool++) {
+    for (uint32_t pool = 0; pool < POOL_COUNT; pool++) {
         struct single x;
         struct embed_bag_attr attr = {.table = 0, .pool = pool, .dim = 2};
-        float out[2 * 6];
+        float out[2 * 12];
         uint32_t argmax[2 * 4];
         single_open(&x, OP_ID_embed_bag, &attr, sizeof attr, 2);
         x.node.saved_count = pool == POOL_MAX;
         x.graph.field_count = 2;
+        x.graph.fields = fields;
         x.tensors[1].cols = 1;
         x.batch.key_begin = key_begin;
         x.context.ticket = &ticket;
-        x.views[2] = (struct view){out, 2, 4, 6};
+        x.views[2] = (struct view){out, 2, pool == POOL_NONE ? 10 : 4, pool == POOL_NONE ? 12 : 6};
         x.views[3] = (struct view){(float *)(void *)argmax, 2, 4, 4};
         single_run(&x);
-        for (int i = 0; i < 8; i++) assert_true(out[i / 4 * 6 + i % 4] == expected[pool][i]);
+        for (int i = 0; i < 20 && pool == POOL_NONE; i++) assert_true(out[i / 10 * 12 + i % 10] == expected_rows[i]);
+        for (int i = 0; i < 8 && pool != POOL_NONE; i++) assert_true(out[i / 4 * 6 + i % 4] == expected[pool][i]);
         if (pool == POOL_MAX) assert_memory_equal(argmax, expected_argmax, sizeof argmax);
     }
 }

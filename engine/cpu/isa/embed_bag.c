@@ -17,7 +17,7 @@ struct bag_call {
     const struct ticket_table *ticket;
     struct embed_bag_attr attr;
     struct view out, saved; /* backward: out is dout */
-    const uint32_t *input_of_field;
+    const uint32_t *column_of_field;
     float *table_grad;
 };
 
@@ -30,9 +30,13 @@ static struct bag_call call_of(const struct op_context *c, const struct graph_no
     return call;
 }
 
+static uint32_t field_of(const struct bag_call *call, uint32_t s)
+{
+    return call->c->graph->tensors[op_arg(call->c, call->n, s)].cols;
+}
 static uint32_t home_of(const struct bag_call *call, uint32_t b, uint32_t s)
 {
-    return b * call->c->graph->field_count + call->c->graph->tensors[op_arg(call->c, call->n, s)].cols;
+    return b * call->c->graph->field_count + field_of(call, s);
 }
 
 static void floats_prefetch(const float *p, uint32_t count)
@@ -83,6 +87,18 @@ static void bag_max(const struct bag_call *call, float *out, uint32_t *argmax, u
     }
 }
 
+/* Without pooling: row after row, then zeros up to the width. */
+static void bag_rows(const struct bag_call *call, float *out, uint32_t width, uint32_t begin, uint32_t end)
+{
+    uint32_t dim = call->attr.dim;
+    CHECK((uint64_t)(end - begin) * dim <= width);
+    for (uint32_t position = begin; position < end; position++, out += dim) {
+        const float *row = call->ticket->span[call->ticket->unique_of[position]];
+        for (uint32_t d = 0; d < dim; d += VF) vf_store_upto(out + d, vf_load_upto(row + d, dim - d), dim - d);
+    }
+    memset(out, 0, (width - (end - begin) * dim) * sizeof *out);
+}
+
 static void forward_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
@@ -97,12 +113,17 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
         uint32_t *argmax_b = NULL;
         if (call->saved.data != NULL)
             argmax_b = (uint32_t *)(void *)(call->saved.data + (size_t)b * call->saved.stride);
-        for (uint32_t s = 0; s < call->n->input_count; s++) {
-            uint32_t home = home_of(call, b, s), col = s * call->attr.dim;
-            if (argmax_b != NULL)
+        uint32_t width = call->attr.dim;
+        for (uint32_t s = 0, col = 0; s < call->n->input_count; s++, col += width) {
+            uint32_t home = home_of(call, b, s);
+            if (argmax_b != NULL) {
                 bag_max(call, out_b + col, argmax_b + col, key_begin[home], key_begin[home + 1]);
-            else
+            } else if (call->attr.pool == POOL_NONE) {
+                width = call->c->graph->fields[field_of(call, s)].ids_max * call->attr.dim;
+                bag_rows(call, out_b + col, width, key_begin[home], key_begin[home + 1]);
+            } else {
                 bag_sum(call, out_b + col, key_begin[home], key_begin[home + 1]);
+            }
         }
     }
 }
@@ -119,16 +140,17 @@ static void occurrence_add(const struct bag_call *call, float *drow, uint32_t po
 {
     const struct micro_batch *m = call->c->batch;
     uint32_t field_count = call->c->graph->field_count, dim = call->attr.dim;
-    uint32_t home = m->key_home[position], b = home / field_count, s = call->input_of_field[home % field_count];
-    if (s == GRAPH_NONE) return;
-    const float *dout = call->out.data + (size_t)b * call->out.stride + s * dim;
+    uint32_t home = m->key_home[position], b = home / field_count, col = call->column_of_field[home % field_count];
+    if (col == GRAPH_NONE) return;
+    const float *dout = call->out.data + (size_t)b * call->out.stride + col;
     if (call->saved.data != NULL) {
         const uint32_t *argmax =
-            (const uint32_t *)(const void *)(call->saved.data + (size_t)b * call->saved.stride) + s * dim;
+            (const uint32_t *)(const void *)(call->saved.data + (size_t)b * call->saved.stride) + col;
         for (uint32_t d = 0; d < dim; d++)
             if (argmax[d] == position) drow[d] += dout[d];
         return;
     }
+    if (call->attr.pool == POOL_NONE) dout += (size_t)(position - m->key_begin[home]) * dim;
     float share = call->attr.pool == POOL_MEAN ? 1.0f / (float)(m->key_begin[home + 1] - m->key_begin[home]) : 1;
     for (uint32_t d = 0; d < dim; d += VF)
         vf_store_upto(drow + d, vf_load_upto(drow + d, dim - d) + vf_load_upto(dout + d, dim - d) * share, dim - d);
@@ -152,8 +174,8 @@ static void backward_piece(void *context, uint32_t piece, void *scratch)
 void KERNEL(embed_bag_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
 {
     struct bag_call call = call_of(c, n);
-    call.input_of_field = work->input_of_field[n - work->graph->nodes];
-    if (call.input_of_field == NULL) {
+    call.column_of_field = work->column_of_field[n - work->graph->nodes];
+    if (call.column_of_field == NULL) {
         op_table[OP_ID_embed_bag].backward(c, n);
         return;
     }
