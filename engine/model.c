@@ -64,8 +64,8 @@ static void param_init(const struct model *model, const struct graph_tensor *t, 
     uint64_t count = (uint64_t)t->rows * t->cols;
     if (t->init == INIT_ZEROS) return; /* the memory is */
     for (uint64_t e = 0; e < count; e += 4) {
-        float four[4] = {1, 1, 1, 1};
-        if (t->init != TENSOR_INIT_ONES) random_fill(four, 4, t->init, t->init_scale, stream, e / 4);
+        float four[4] = {t->init_scale, t->init_scale, t->init_scale, t->init_scale};
+        if (t->init != TENSOR_INIT_CONSTANT) random_fill(four, 4, t->init, t->init_scale, stream, e / 4);
         for (uint64_t i = e; i < e + 4 && i < count; i++) weight[i / t->cols * t->stride + i % t->cols] = four[i - e];
     }
 }

@@ -128,13 +128,13 @@ status graph_compile(struct graph *graph, const char *path, const char *text, si
                          .tables.item_bytes = sizeof(struct graph_table),
                          .optimizers.item_bytes = sizeof(struct graph_optimizer),
                          .updates.item_bytes = sizeof(struct graph_update),
-                         .averages.item_bytes = sizeof(float)};
+                         .statistics.item_bytes = sizeof(struct graph_optimizer)};
     uint8_t *image = NULL;
     size_t image_bytes = 0;
     TRY(ini_parse(&c.ini, path, text, text_bytes));
     status st = compile(&c, assignments, assignment_count, &image, &image_bytes);
     ini_free(&c.ini);
-    for (struct list *list = &c.strings; list <= &c.averages; list++) free(list->items);
+    for (struct list *list = &c.strings; list <= &c.statistics; list++) free(list->items);
     if (st != ST_OK) return st;
     st = graph_bind(graph, path, image, image_bytes);
     if (st != ST_OK) {

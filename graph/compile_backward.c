@@ -67,10 +67,10 @@ static status updates_add(struct compiler *c)
         if (!has_trained && (t->kind == TENSOR_PARAM || t->kind == TENSOR_PARAM_GRAD)) t->update--;
     }
     if (has_trained) TRY(update_add(c, 0, GRAPH_NONE));
-    for (uint32_t i = 0; i < c->averages.count; i++) {
+    for (uint32_t i = 0; i < c->statistics.count; i++) {
         struct graph_optimizer *o = list_add(&c->optimizers);
         if (o == NULL) return ST_MEMORY;
-        *o = optimizer_moving_average(*LIST_AT(c->averages, float, i));
+        *o = *LIST_AT(c->statistics, struct graph_optimizer, i);
         TRY(update_add(c, c->optimizers.count - 1, GRAPH_NONE));
     }
     for (uint32_t i = 0; i < c->tables.count; i++)

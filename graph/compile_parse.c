@@ -367,22 +367,22 @@ static status op_keys_read(struct compiler *c, const struct op *op, const struct
     return st;
 }
 
-/* Marks a statistic as a part of the last run, or of a new one if its momentum is another. */
+/* Marks a statistic as a part of the last run, or of a new one if its rule is another. */
 static status statistic_add(struct compiler *c, const struct ini_section *section, struct graph_tensor *t,
-                            float momentum)
+                            const struct graph_optimizer *rule)
 {
-    struct list *averages = &c->averages;
-    if (averages->count == 0 || *LIST_AT(*averages, float, averages->count - 1) != momentum) {
-        if (averages->count + 1 == PARAM_UPDATES_MAX)
-            return ini_fail(&c->ini, section, ini_entry_find(section, "momentum"),
-                            "expected momentum to change at most %u times from one batch_norm to the next, found one "
-                            "change more; give neighbouring ones the same",
+    struct list *runs = &c->statistics;
+    if (runs->count == 0 || memcmp(LIST_AT(*runs, struct graph_optimizer, runs->count - 1), rule, sizeof *rule) != 0) {
+        if (runs->count + 1 == PARAM_UPDATES_MAX)
+            return ini_fail(&c->ini, section, ini_entry_find(section, optimizer_table[rule->kind].params[0].name),
+                            "expected the rule of statistics (a momentum, a decay) to change at most %u times from one "
+                            "section to the next, found one change more; give neighbouring ones the same",
                             PARAM_UPDATES_MAX - 2);
-        float *average = list_add(averages);
-        if (average == NULL) return ST_MEMORY;
-        *average = momentum;
+        struct graph_optimizer *run = list_add(runs);
+        if (run == NULL) return ST_MEMORY;
+        *run = *rule;
     }
-    t->update = averages->count;
+    t->update = runs->count;
     return ST_OK;
 }
 
@@ -412,7 +412,7 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
         t->rows = shape.param[i].rows;
         t->init = shape.param[i].init;
         t->init_scale = shape.param[i].init_scale;
-        if (shape.param[i].is_statistic) TRY(statistic_add(c, section, t, shape.param[i].momentum));
+        if (shape.param[i].is_statistic) TRY(statistic_add(c, section, t, &shape.param[i].rule));
         TRY(arg_add(c, index));
     }
     TRY(tensor_add(c, section->name, TENSOR_ACTIVATION, shape.output_cols, &index));

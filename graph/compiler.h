@@ -20,8 +20,8 @@ struct compiler {
     struct ini ini;
     struct settings settings;
     struct list strings, tensors, args, nodes, layers, fields, denses, tables, optimizers, updates;
-    struct list averages; /* float: momentum of each run of statistics; until compile_backward makes the updates, a
-                             parameter's `update` is 0 if it is trained, else 1 + its run                         */
+    struct list statistics; /* graph_optimizer: the rule of each run of statistics; until compile_backward makes the
+                               updates, a parameter's `update` is 0 if it is trained, else 1 + its run            */
     uint32_t dense_tensor, label_tensor; /* or NONE */
     uint32_t forward_count;
     struct graph_header header; /* batch, counts and totals as they become known */

@@ -58,7 +58,7 @@ struct graph_tensor {
     uint32_t name; /* string                                                             */
     uint8_t kind;
     uint8_t type;
-    uint8_t init; /* PARAM: enum random_init, or TENSOR_INIT_ONES                        */
+    uint8_t init; /* PARAM: enum random_init, or TENSOR_INIT_CONSTANT                    */
     uint8_t reserved;
     uint32_t rows;   /* PARAM: rows; ACTIVATION: 1, or 0; 0: one row an example              */
     uint32_t cols;   /* FIELD: index of the field                                           */
@@ -126,7 +126,7 @@ struct graph_optimizer {
 };
 
 /* One update a step: of a run of parameters, or of the rows of a table that the step touched. First come those of
- * parameters, one run behind the other: all that are trained, then the statistics of batch_norm. Within a run parameters
+ * parameters, one run behind the other: all that are trained, then the statistics of batch_norm and data_norm. Within a run parameters
  * lie in the order of their nodes, each on a multiple of 16 floats and without further gaps, so that the nodes of a stage
  * own one stretch of it (graph_params_of_nodes). */
 struct graph_update {

@@ -198,9 +198,8 @@ static status updates_check(const struct check *c)
                 return bad(c, &u->table,
                            "expected at most %u updates of parameters, before those of tables, found update %u",
                            PARAM_UPDATES_MAX, i);
-            if (i > 0 && g->optimizers[u->optimizer].kind != OPTIMIZER_ID_moving_average)
-                return bad(c, &u->optimizer, "expected %s behind the first update, found %s",
-                           optimizer_table[OPTIMIZER_ID_moving_average].name,
+            if (i > 0 && !optimizer_table[g->optimizers[u->optimizer].kind].is_internal)
+                return bad(c, &u->optimizer, "expected a rule of statistics behind the first update, found %s",
                            optimizer_table[g->optimizers[u->optimizer].kind].name);
             if (u->param_offset != param_floats)
                 return bad(c, &u->param_offset, "expected parameters from %" PRIu64 " on, found %" PRIu64, param_floats,
@@ -264,8 +263,8 @@ static status tensor_check(const struct check *c, const struct graph_tensor *t)
                    TENSOR_TYPE_COUNT, t->kind, t->type);
     if (t->type != TENSOR_F32 && t->kind != TENSOR_ACTIVATION)
         return bad(c, &t->type, "expected integers in activations only, found them in kind %u", t->kind);
-    bool is_ones = t->kind == TENSOR_PARAM && t->init == TENSOR_INIT_ONES;
-    TRY(init_check(c, &t->init, is_ones ? INIT_ZEROS : t->init, t->init_scale));
+    bool is_constant = t->kind == TENSOR_PARAM && t->init == TENSOR_INIT_CONSTANT;
+    TRY(init_check(c, &t->init, is_constant ? INIT_ZEROS : t->init, t->init_scale));
     if (t->reserved != 0) return bad(c, &t->reserved, "expected zeros in reserved places, found %u", t->reserved);
     bool is_param = t->kind == TENSOR_PARAM || t->kind == TENSOR_PARAM_GRAD;
     if (!is_param) TRY(within(c, &t->update, 0, 0, "an update of what is no parameter"));
@@ -368,7 +367,8 @@ static status output_check(const struct check *c, const uint32_t *arg, uint32_t 
 
 /* A parameter comes right behind the one before it in its update, so it belongs to this node alone, and the nodes of a stage own
  * one stretch; the update is one that fits it. */
-static status param_own(const struct check *c, const uint32_t *arg, bool is_statistic, float momentum)
+/* rule: of a statistic; NULL: the parameter is trained. */
+static status param_own(const struct check *c, const uint32_t *arg, const struct graph_optimizer *rule)
 {
     const struct graph_tensor *t = &c->g->tensors[*arg];
     if (t->offset != c->param_end[t->update])
@@ -379,13 +379,13 @@ static status param_own(const struct check *c, const uint32_t *arg, bool is_stat
     c->param_end[t->update] += graph_param_floats(t);
     c->states[*arg] |= IS_OWNED;
     const struct graph_optimizer *o = &c->g->optimizers[c->g->updates[t->update].optimizer];
-    if (is_statistic != (o->kind == OPTIMIZER_ID_moving_average))
+    if (rule == NULL ? optimizer_table[o->kind].is_internal : rule->kind != o->kind)
         return bad(c, &t->update, "expected %s for this parameter, found %s",
-                   is_statistic ? "a moving average" : "an optimizer that trains", optimizer_table[o->kind].name);
-    struct graph_optimizer average = optimizer_moving_average(momentum);
-    if (is_statistic && memcmp(o, &average, sizeof average) != 0)
-        return bad(c, &t->update, "expected a moving average with the op's momentum of %g, found another",
-                   (double)momentum);
+                   rule == NULL ? "an optimizer that trains" : optimizer_table[rule->kind].name,
+                   optimizer_table[o->kind].name);
+    if (rule != NULL && memcmp(o, rule, sizeof *rule) != 0)
+        return bad(c, &t->update, "expected %s with the op's %s of %g, found another", optimizer_table[o->kind].name,
+                   optimizer_table[o->kind].params[0].name, (double)rule->param[0]);
     return ST_OK;
 }
 
@@ -409,7 +409,7 @@ static status shape_check(const struct check *c, const struct graph_node *n)
         if (t->kind != TENSOR_PARAM || t->rows != s.param[k].rows || t->cols != s.param[k].cols)
             return bad(c, &params[k], "expected a parameter of %u by %u, found tensor %u of kind %u, %u by %u",
                        s.param[k].rows, s.param[k].cols, params[k], t->kind, t->rows, t->cols);
-        TRY(param_own(c, &params[k], s.param[k].is_statistic, s.param[k].momentum));
+        TRY(param_own(c, &params[k], s.param[k].is_statistic ? &s.param[k].rule : NULL));
     }
     TRY(output_check(c, output, 0, s.output_cols, TENSOR_F32));
     for (uint32_t k = 0; k < s.saved_count; k++)

@@ -30,7 +30,7 @@ struct op_context {
     float *const *table_grad; /* [lookup_count]: this lane's sums of each lookup, [step row, dim]; NULL in evaluation */
     uint64_t seed;
     uint32_t example_begin; /* of the micro-batch within its step                              */
-    bool training;          /* dropout drops; batch_norm uses the micro-batch's statistics     */
+    bool training;          /* dropout drops; batch_norm uses the micro-batch's statistics; data_norm gathers its own */
 };
 
 enum op_traits {
@@ -85,6 +85,11 @@ struct batch_norm_attr {
 };
 /* Its parameters, in this order; saved are the mean and the variance that its forward pass has used. */
 enum { BATCH_NORM_WEIGHT, BATCH_NORM_BIAS, BATCH_NORM_MEAN, BATCH_NORM_VARIANCE, BATCH_NORM_PARAMS };
+struct data_norm_attr {
+    float eps, decay;
+};
+/* Its parameters, in this order. */
+enum { DATA_NORM_SIZE, DATA_NORM_SUM, DATA_NORM_SQUARE_SUM, DATA_NORM_PARAMS };
 struct busy_attr {
     uint32_t rounds;
     uint32_t units; /* outputs; 0: as many as inputs */
@@ -102,9 +107,9 @@ _Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES, "the longest of them")
 
 /* What a shape rule says. Input shapes are given; the rule sets outputs, parameters, saved tensors. */
 #define OP_PARAMS_MAX 4
-/* A parameter's first value, besides those of enum random_init. */
-#define TENSOR_INIT_ONES ((uint8_t)INIT_COUNT)
-#define OP_SAVED_MAX     2
+/* A parameter's first value, besides those of enum random_init: init_scale, everywhere. */
+#define TENSOR_INIT_CONSTANT ((uint8_t)INIT_COUNT)
+#define OP_SAVED_MAX         2
 struct op_shape {
     /* given */
     const uint8_t *attr;
@@ -118,10 +123,10 @@ struct op_shape {
         uint32_t rows, cols;
         uint8_t init; /* as graph_tensor.init                                                            */
         float init_scale;
-        /* A statistic has no gradient: what the backward pass adds to its dparam are sums over examples, and its update
-         * is the moving average of their means. */
+        /* A statistic has no gradient: what the backward pass adds to its dparam are sums over examples, and `rule`, an
+         * internal one (graph/optimizer.h), makes its next value of them. */
         bool is_statistic;
-        float momentum;
+        struct graph_optimizer rule;
     } param[OP_PARAMS_MAX];
     uint32_t param_count;
     struct {

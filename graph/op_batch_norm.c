@@ -72,9 +72,11 @@ status op_batch_norm_shape(struct op_shape *s, const struct graph_table *tables,
         s->param[i].name = names[i];
         s->param[i].rows = 1;
         s->param[i].cols = cols;
-        s->param[i].init = i == BATCH_NORM_WEIGHT || i == BATCH_NORM_VARIANCE ? TENSOR_INIT_ONES : INIT_ZEROS;
+        bool is_one = i == BATCH_NORM_WEIGHT || i == BATCH_NORM_VARIANCE;
+        s->param[i].init = is_one ? TENSOR_INIT_CONSTANT : INIT_ZEROS;
+        s->param[i].init_scale = is_one;
         s->param[i].is_statistic = i >= BATCH_NORM_MEAN;
-        s->param[i].momentum = attr.momentum;
+        if (s->param[i].is_statistic) s->param[i].rule = optimizer_moving_average(attr.momentum);
     }
     s->param_count = BATCH_NORM_PARAMS;
     s->saved[0].name = "micro_mean";

@@ -49,8 +49,9 @@ static inline float optimizer_gradient(const struct graph_optimizer *o, float we
 double optimizer_power(double base, uint64_t t);
 /* The learning rate of sgd at update t: lr t^-power. */
 float optimizer_sgd_rate(const struct graph_optimizer *o, uint64_t t);
-/* The rule of statistics, w = momentum w + (1 - momentum) grad scale, as an optimizer. */
+/* The rules of statistics as optimizers: w = momentum w + (1 - momentum) grad scale, and w = decay w + grad. */
 struct graph_optimizer optimizer_moving_average(float momentum);
+struct graph_optimizer optimizer_accumulate(float decay);
 #define MOMENTUM_MAX      0.999999f
 
 #define LEARNING_RATE_MAX 1e6f

@@ -58,9 +58,9 @@ static status name_unknown(const char *word)
     for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++)
         if (optimizer_table[i].is_internal && strcmp(optimizer_table[i].name, word) == 0)
             FAIL(INVALID,
-                 "expected one of%s, found \"%s\", which is the rule of batch_norm's statistics and cannot train "
-                 "anything; its momentum is a key of [batch_norm]",
-                 list, word);
+                 "expected one of%s, found \"%s\", which is the rule of an op's statistics and cannot train "
+                 "anything; its %s is a key of that op's section",
+                 list, word, optimizer_table[i].params[0].name);
     const char *near = ini_nearest(word, names);
     if (near) FAIL(INVALID, "expected an optimizer, found \"%s\"; did you mean %s?", word, near);
     FAIL(INVALID, "expected one of%s, found \"%s\"", list, word);

@@ -130,6 +130,10 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
         struct batch_norm_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
         snprintf(text, bytes, "batch_norm, eps %g", (double)attr.eps);
+    } else if (n->op == OP_ID_data_norm) {
+        struct data_norm_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "data_norm, eps %g", (double)attr.eps);
     } else if (n->op == OP_ID_busy) {
         struct busy_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
@@ -312,8 +316,8 @@ static void params_print(const struct graph *g)
         cell(&grid, "%s", name_of(g, t->name));
         cell(&grid, "[%u, %u]", t->rows, t->cols);
         cell_count(&grid, t->offset);
-        if (t->init == TENSOR_INIT_ONES)
-            cell(&grid, "ones");
+        if (t->init == TENSOR_INIT_CONSTANT)
+            cell(&grid, "%.9g", (double)t->init_scale);
         else if (t->init == INIT_ZEROS)
             cell(&grid, "zeros");
         else

@@ -25,8 +25,11 @@ input = C1..C12
 [embedding w]
 table = side
 input = C26
+[data_norm i]
+input = dense
+layer = x
 [concat x]
-input = e, w, dense
+input = e, w, i
 [fc h1]
 input = x
 units = 24
@@ -39,8 +42,11 @@ rate = 0.2
 [embedding e2]
 table = emb
 input = C13..C25
+[data_norm n2]
+input = e2
+layer = x2
 [concat x2]
-input = d1, e2
+input = d1, n2
 [fc h2]
 input = x2
 units = 16

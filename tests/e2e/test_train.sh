@@ -153,6 +153,31 @@ variant 'adam' "$samples/ctrdnn1.cfg" --set 'train.optimizer=adam 0.001' --set '
 variant 'mean pooling, one large step' "$samples/ctrdnn1.cfg" --set e.pool=mean --set train.batch=4096
 variant 'max pooling, missing as a key' "$samples/ctrdnn1.cfg" --set e.pool=max --set data.missing=key
 variant 'a ragged end' "$samples/ctrdnn1.cfg" --set train.batch=1024 --set train.micro=64 --set train.lanes=16
+sed -e 's/^input = e, dense/input = e, n/' -e 's/^\[concat x\].*/[data_norm n]\ninput = dense\ndecay = 1\n\n[concat x]/' "$samples/ctrdnn1.cfg" >data_norm.cfg
+variant 'data normalisation, four lanes' data_norm.cfg --set train.lanes=4 --set train.micro=16
+cat >data_norm.py <<'PYTHON'
+# The statistics are those of all examples, in the order of size, mean and mean square distance from the means as they stood.
+import json, math, struct, sys
+data = open("variant/dense.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+def floats(name):
+    begin, end = header[name]["data_offsets"]
+    return struct.unpack("<%df" % ((end - begin) // 4), data[8 + size + begin:8 + size + end])
+def number(text): return math.copysign(math.log1p(abs(int(text))), int(text)) if text else 0
+rows = [[number(text) for text in line.split("\t")[1:14]] for line in open("train.tsv")]
+count, total, square = [1e4] * 13, [0.0] * 13, [1e4] * 13
+for begin in range(0, len(rows), 128):
+    step = rows[begin:begin + 128]
+    for i in range(13):
+        mean = total[i] / count[i]
+        square[i] += sum((row[i] - mean) ** 2 + 1e-4 for row in step)
+        total[i] += sum(row[i] for row in step)
+        count[i] += len(step)
+for name, expected in ("n.size", count), ("n.sum", total), ("n.square_sum", square):
+    for found, wanted in zip(floats(name), expected): assert abs(found - wanted) < 1e-4 * abs(wanted) + 1e-3, (name, found, wanted)
+PYTHON
+check 'the statistics are sums over all examples' python3 data_norm.py
 sed -e 's/^input = h1$/input = d1/' -e 's/^\[fc h2\]/[dropout d1]\ninput = h1\nrate = 0.3\n\n[fc h2]/' "$samples/ctrdnn1.cfg" | sed '/^\[dropout d1\]/,/^rate/s/input = d1/input = h1/' >dropout.cfg
 variant 'dropout' dropout.cfg
 check 'dropout does something' sh -c '! diff -r variant plain'

@@ -416,6 +416,40 @@ static void batch_norm__odd_shapes__equals_reference_to_the_bit(void **state)
         }
 }
 
+static void data_norm_build(struct fixture *f, const void *params)
+{
+    const struct norm_params *p = params;
+    struct hand_graph *h = &f->h;
+    uint32_t adds[1] = {p->adds};
+    hand_open(h, p->B, p->B + p->cols);
+    h->context.training = p->training;
+    uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, p->cols, p->cols + p->gap)
+                               : hand_tensor(h, p->B, p->cols, p->cols + p->gap);
+    uint32_t out = hand_tensor_grad(h, p->B, p->cols, p->cols + 2 * p->gap);
+    struct hand_tensors param = {DATA_NORM_PARAMS, {0}};
+    for (uint32_t i = 0; i < param.count; i++) {
+        param.t[i] = p->wants_dparam ? hand_tensor_grad(h, 1, p->cols, p->cols) : hand_tensor(h, 1, p->cols, p->cols);
+        for (uint32_t k = 0; k < p->cols && i != DATA_NORM_SUM; k++) h->view[param.t[i]].data[k] += 1.5f;
+    }
+    struct data_norm_attr attr = {.eps = 1e-4f, .decay = 0.9f};
+    hand_node(h, OP_ID_data_norm, (struct hand_tensors){1, {in}}, param, out, (struct hand_tensors){0}, &attr,
+              sizeof attr, adds);
+}
+
+static void data_norm__odd_shapes__equals_reference_to_the_bit(void **state)
+{
+    (void)state;
+    static const uint32_t cols[] = {1, 3, 16, 31, 64, 70, 129}, rows[] = {1, 2, 37, 256};
+    char what[96];
+    for (size_t i = 0; i < sizeof cols / sizeof cols[0]; i++)
+        for (uint32_t flags = 0; flags < 16; flags++) {
+            struct norm_params p = {rows[(i + flags) % 4], cols[i],          i % 3,           flags & 1,
+                                    (flags & 3) != 2,      (flags & 4) == 0, (flags & 8) == 0};
+            snprintf(what, sizeof what, "data_norm B %u cols %u flags %u", p.B, cols[i], flags);
+            case_check(what, data_norm_build, &p, EXACT);
+        }
+}
+
 struct values_params {
     op_id op;
     const float *value;
@@ -733,6 +767,7 @@ int main(void)
         cmocka_unit_test(dropout__odd_rows__equals_reference_to_the_bit),
         cmocka_unit_test(busy__odd_rows__equals_reference_to_the_bit),
         cmocka_unit_test(batch_norm__odd_shapes__equals_reference_to_the_bit),
+        cmocka_unit_test(data_norm__odd_shapes__equals_reference_to_the_bit),
         cmocka_unit_test(activations__whole_range__within_six_roundings),
         cmocka_unit_test(concat__some_gradients_wanted__equals_reference_to_the_bit),
         cmocka_unit_test(bce_logits__no_kernel__runs_as_reference),

@@ -134,6 +134,35 @@ static void model_open__batch_norm__starts_at_ones_and_zeros(void **state)
     graph_close(&graph);
 }
 
+/* A data_norm has statistics only: as of ten thousand examples around 0 with deviation 1. */
+static void model_open__data_norm__starts_at_ten_thousand_examples(void **state)
+{
+    (void)state;
+    static const char text[] = "[data]\ndense = I1..I3\n[data_norm n]\ninput = dense\n[fc y]\ninput = n\nunits = 1\n"
+                               "[loss bce]\ninput = y\n[train]\nbatch = 8\noptimizer = adagrad 0.1\n";
+    static const struct {
+        const char *name;
+        float first;
+    } expected[] = {{"n.size", 1e4f}, {"n.sum", 0}, {"n.square_sum", 1e4f}};
+    struct graph graph;
+    struct model model;
+    struct model_arrays arrays;
+    assert_ok(graph_compile(&graph, "norm.cfg", text, sizeof text - 1, NULL, 0));
+    assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+    model_init(&model);
+    assert_ok(model_arrays_list(&arrays, &model, true));
+    assert_int_equal(arrays.count, 7); /* and weight and bias of y, each with its state */
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const struct model_array *a = arrays.items;
+        while (a < arrays.items + arrays.count && strcmp(a->name, expected[i].name) != 0) a++;
+        if (a == arrays.items + arrays.count) fail_msg("no array %s", expected[i].name);
+        for (uint32_t k = 0; k < a->cols; k++) assert_true(a->data[k] == expected[i].first);
+    }
+    model_arrays_free(&arrays);
+    model_close(&model);
+    graph_close(&graph);
+}
+
 static void model_open__graph_whose_update_leaves_the_parameters__is_refused(void **state)
 {
     (void)state;
@@ -171,6 +200,7 @@ int main(void)
         cmocka_unit_test(model_open__parameters__are_the_documented_draws_golden),
         cmocka_unit_test(model_row_init__any_key__vector_state_and_zero_counter),
         cmocka_unit_test(model_open__optimizer_with_a_first_state__has_it),
+        cmocka_unit_test(model_open__data_norm__starts_at_ten_thousand_examples),
         cmocka_unit_test(model_open__batch_norm__starts_at_ones_and_zeros),
         cmocka_unit_test(model_open__graph_whose_update_leaves_the_parameters__is_refused),
         cmocka_unit_test(model_close__everything__gives_memory_back),

@@ -11,20 +11,22 @@
 
 #include <math.h>
 
-/* Everything that could depend on timing: two look-ups of one table in layers far apart, dropout, batch normalisation, means, rules
- * with and without counters. Layers: 0 e, 1 w, 2 x, 3 h1, 4 n1, 5 d1, 6 e2, 7 x2, 8 h2, 9 y, 10 bce. */
+/* Everything that could depend on timing: two look-ups of one table in layers far apart, dropout, batch normalisation, data
+ * normalisation of numeric columns and of what has a gradient, means, rules with and without counters. Layers: 0 e, 1 w, 2 x, 3 h1, 4 n1, 5 d1, 6 e2, 7 x2, 8 h2, 9 y, 10 bce. */
 static const char model_text[] = "[model]\nname = all\n"
                                  "[data]\ndense = I1..I3\nsparse = C1..C6\nshuffle = 100\n"
                                  "[table emb]\ndim = 4\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"
                                  "[table side]\ndim = 3\noptimizer = adam 0.01\nl2 = 0.001\n"
                                  "[embedding e]\ntable = emb\ninput = C1..C3\n"
                                  "[embedding w]\ntable = side\ninput = C6\n"
-                                 "[concat x]\ninput = e, w, dense\n"
+                                 "[data_norm i]\ninput = dense\nlayer = x\n"
+                                 "[concat x]\ninput = e, w, i\n"
                                  "[fc h1]\ninput = x\nunits = 12\nactivation = relu\n"
                                  "[batch_norm n1]\ninput = h1\n"
                                  "[dropout d1]\ninput = n1\nrate = 0.3\n"
                                  "[embedding e2]\ntable = emb\ninput = C4, C5\npool = mean\n"
-                                 "[concat x2]\ninput = d1, e2\n"
+                                 "[data_norm n2]\ninput = e2\ndecay = 0.99\nlayer = x2\n"
+                                 "[concat x2]\ninput = d1, n2\n"
                                  "[fc h2]\ninput = x2\nunits = 8\nactivation = tanh\n"
                                  "[fc y]\ninput = h2\nunits = 1\n"
                                  "[loss bce]\ninput = y\n"

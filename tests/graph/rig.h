@@ -166,10 +166,10 @@ static inline void rig_open(struct rig *r, const struct graph *g, uint64_t seed,
     r->param = rig_take(g->header->param_floats * sizeof *r->param);
     r->param_grad = rig_take(g->header->param_floats * sizeof *r->param_grad);
     for (uint64_t i = 0; i < g->header->param_floats; i++) r->param[i] = rig_value(r, 0.7f);
-    /* What starts at ones, variances among them, stays positive. */
+    /* What starts at a constant, variances among it, is around 1, and so positive. */
     for (uint32_t i = 0; i < g->tensor_count; i++) {
         const struct graph_tensor *t = &g->tensors[i];
-        uint64_t count = t->kind == TENSOR_PARAM && t->init == TENSOR_INIT_ONES ? (uint64_t)t->rows * t->cols : 0;
+        uint64_t count = t->kind == TENSOR_PARAM && t->init == TENSOR_INIT_CONSTANT ? (uint64_t)t->rows * t->cols : 0;
         for (uint64_t k = 0; k < count; k++) r->param[t->offset + k] += 1;
     }
     r->slot = rig_take(g->header->slot_bytes);

@@ -293,6 +293,28 @@ static void updates__batch_norms__are_runs_behind_what_is_trained(void **state)
     graph_close(&g);
 }
 
+/* Each rule of statistics has updates of its own, also where its number is another's. */
+static void updates__batch_norm_and_data_norm__are_apart(void **state)
+{
+    (void)state;
+    struct graph g = compiled(HEAD LOOKUP "[data_norm n1]\ninput = e\ndecay = 0.9\n[batch_norm n2]\ninput = "
+                                          "n1\n[data_norm h]\ninput = n2\n" TAIL,
+                              "train.optimizer=adam 0.01");
+    static const uint32_t kinds[] = {OPTIMIZER_ID_adam, OPTIMIZER_ID_accumulate, OPTIMIZER_ID_moving_average,
+                                     OPTIMIZER_ID_accumulate};
+    static const float numbers[] = {0, 0.9f, 0.9f, 0.9999999f};
+    assert_int_equal(g.update_count, 5);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct graph_optimizer *o = &g.optimizers[g.updates[i].optimizer];
+        assert_int_equal(o->kind, kinds[i]);
+        if (i > 0) assert_true(o->param[0] == numbers[i]);
+    }
+    assert_int_equal(tensor_of(&g, "n1.size")->update, 1);
+    assert_int_equal(tensor_of(&g, "n2.variance")->update, 2);
+    assert_int_equal(tensor_of(&g, "h.square_sum")->update, 3);
+    graph_close(&g);
+}
+
 static bool node_owns(const struct graph *g, uint32_t begin, uint32_t end, const struct graph_tensor *t)
 {
     for (uint32_t i = begin; i < end; i++)
@@ -420,6 +442,7 @@ int main(void)
         cmocka_unit_test(fuse__activation_in_the_same_layer__goes_into_the_fc),
         cmocka_unit_test(fuse__output_read_twice__is_left_alone),
         cmocka_unit_test(fuse__batch_norm_between__is_left_alone),
+        cmocka_unit_test(updates__batch_norm_and_data_norm__are_apart),
         cmocka_unit_test(updates__batch_norms__are_runs_behind_what_is_trained),
         cmocka_unit_test(params_of_nodes__any_cut__tiles_every_update),
         cmocka_unit_test(updates__lookups_only__have_no_parameters),

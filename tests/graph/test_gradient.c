@@ -91,6 +91,11 @@ static const struct gradient_case cases[] = {
     {"gradient__batch_norm_around_activations__equals_central_difference",
      DATA "[batch_norm i]\ninput = dense\n[fc a]\ninput = i\nunits = 4\nlayer = l\n[relu r]\ninput = a\nlayer = l\n"
           "[batch_norm n]\ninput = a\n[sigmoid s]\ninput = n\n[concat h]\ninput = r, s, n\n" OUT},
+    /* Of numeric columns, which have no gradient, and of a tensor that somebody else reads too. */
+    {"gradient__data_norm__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[data_norm i]\ninput = dense\n[fc a]\ninput = i\nunits = 4\n"
+     "activation = tanh\n[data_norm n]\ninput = e\ndecay = 0.5\n[data_norm m]\ninput = a\n[concat h]\ninput = a, n, m, "
+     "e\n" OUT},
     {"gradient__busy__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[busy b]\ninput = e\nrounds = 3\n[busy c]\ninput = b\nrounds = 0\n"
      "[concat h]\ninput = b, c, e\n" OUT},
@@ -159,7 +164,7 @@ static void graph_of(struct graph *g, const char *text)
 
 static bool is_statistic(const struct graph *g, const struct graph_tensor *t)
 {
-    return g->optimizers[g->updates[t->update].optimizer].kind == OPTIMIZER_ID_moving_average;
+    return optimizer_table[g->optimizers[g->updates[t->update].optimizer].kind].is_internal;
 }
 
 /* A row's gradient: the sum of what its table's lookups have added up. */
@@ -303,6 +308,40 @@ static void batch_norm_backward__statistics__are_sums_over_examples(void **state
     graph_close(&g);
 }
 
+/* What the statistics' update sees of two micro-batches of 2 and 6 examples. */
+static void data_norm_backward__statistics__are_sums_over_examples(void **state)
+{
+    (void)state;
+    static const char text[] = DATA "[data_norm h]\ninput = dense\neps = 0.5\n" OUT;
+    struct graph g;
+    graph_of(&g, text);
+    assert_int_equal(g.nodes[0].op, OP_ID_data_norm);
+    const uint32_t *param = &g.args[g.nodes[0].arg_begin + 1];
+    for (uint32_t examples = 2; examples <= 6; examples += 4) {
+        struct rig r;
+        rig_open(&r, &g, SEED + examples, examples);
+        float *found[DATA_NORM_PARAMS];
+        for (uint32_t k = 0; k < DATA_NORM_PARAMS; k++) found[k] = &r.param_grad[g.tensors[param[k]].offset];
+        for (uint32_t i = 0; i < 3; i++) found[DATA_NORM_SUM][i] = 100; /* of a micro-batch before */
+        rig_forward(&r);
+        rig_backward(&r);
+        for (uint32_t i = 0; i < 3; i++) {
+            double size = (double)r.param[g.tensors[param[DATA_NORM_SIZE]].offset + i],
+                   mean = (double)r.param[g.tensors[param[DATA_NORM_SUM]].offset + i] / size, sum = 100, square_sum = 0;
+            for (uint32_t b = 0; b < examples; b++) {
+                double x = (double)r.m.dense[b * g.header->dense_stride + i];
+                sum += x;
+                square_sum += pow(x - mean, 2) + 0.5;
+            }
+            assert_true(found[DATA_NORM_SIZE][i] == (float)examples);
+            assert_true(fabs((double)found[DATA_NORM_SUM][i] - sum) < 1e-4);
+            assert_true(fabs((double)found[DATA_NORM_SQUARE_SUM][i] - square_sum) < 1e-4);
+        }
+        rig_close(&r);
+    }
+    graph_close(&g);
+}
+
 /* An activation section right behind its fc is merged into it; an fc behind an activated fc does its slope. */
 static void compile_fuse__activation_behind_fc__is_merged(void **state)
 {
@@ -338,7 +377,7 @@ static void ops_def__every_op__has_a_case(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[CASE_COUNT + 5];
+    struct CMUnitTest tests[CASE_COUNT + 6];
     memset(tests, 0, sizeof tests);
     for (size_t i = 0; i < CASE_COUNT; i++)
         tests[i] = (struct CMUnitTest){cases[i].name, gradient__case__equals_central_difference, NULL, NULL,
@@ -348,6 +387,7 @@ int main(void)
     tests[CASE_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(backward__two_lookups_of_a_table__add_apart);
     tests[CASE_COUNT + 3] =
         (struct CMUnitTest)cmocka_unit_test(batch_norm_backward__statistics__are_sums_over_examples);
-    tests[CASE_COUNT + 4] = (struct CMUnitTest)cmocka_unit_test(ops_def__every_op__has_a_case);
+    tests[CASE_COUNT + 4] = (struct CMUnitTest)cmocka_unit_test(data_norm_backward__statistics__are_sums_over_examples);
+    tests[CASE_COUNT + 5] = (struct CMUnitTest)cmocka_unit_test(ops_def__every_op__has_a_case);
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -279,7 +279,7 @@ static void graph_open_memory__wrong_records__are_named(void **state)
          (uint32_t *)&tensors[mean->grad].offset},
         {&args[norm->arg_begin + 1 + BATCH_NORM_VARIANCE], args[norm->arg_begin + 1 + BATCH_NORM_MEAN],
          "in the order of their nodes", NULL},
-        {&updates[1].optimizer, 0, "expected moving_average behind the first update", NULL},
+        {&updates[1].optimizer, 0, "expected a rule of statistics behind the first update, found", NULL},
         {&updates[0].optimizer, average, "an optimizer that trains for this parameter, found moving_average", NULL},
         {(uint32_t *)&optimizers[average].param[0], tenth, "the op's momentum of 0.9", NULL},
         {(uint32_t *)(void *)(norm->attr + offsetof(struct batch_norm_attr, momentum)), tenth, "momentum of 0.1", NULL},

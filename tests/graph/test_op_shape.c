@@ -172,9 +172,11 @@ static void batch_norm_shape__good__gives_weights_statistics_and_single_rows(voi
         assert_string_equal(s.param[i].name, names[i]);
         assert_int_equal(s.param[i].rows, 1);
         assert_int_equal(s.param[i].cols, 9);
-        assert_int_equal(s.param[i].init, i == 0 || i == 3 ? TENSOR_INIT_ONES : INIT_ZEROS);
+        assert_int_equal(s.param[i].init, i == 0 || i == 3 ? TENSOR_INIT_CONSTANT : INIT_ZEROS);
+        assert_true(s.param[i].init_scale == (i == 0 || i == 3 ? 1 : 0));
         assert_int_equal(s.param[i].is_statistic, i >= 2);
-        if (i >= 2) assert_true(s.param[i].momentum == 0.75f);
+        if (i >= 2) assert_int_equal(s.param[i].rule.kind, OPTIMIZER_ID_moving_average);
+        if (i >= 2) assert_true(s.param[i].rule.param[0] == 0.75f);
     }
     assert_int_equal(s.saved_count, 2);
     for (uint32_t i = 0; i < 2; i++) {
@@ -200,6 +202,44 @@ static void batch_norm_shape__bad__is_refused(void **state)
         attr.eps = bad_eps[i];
         shape_of(OP_ID_batch_norm, &attr, sizeof attr, COLS(3), "eps");
     }
+}
+
+static void data_norm_shape__good__gives_three_statistics(void **state)
+{
+    (void)state;
+    struct data_norm_attr attr = {.eps = 1e-4f, .decay = 0.25f};
+    struct op_shape s = shape_of(OP_ID_data_norm, &attr, sizeof attr, COLS(9), NULL);
+    static const char *const names[] = {"size", "sum", "square_sum"};
+    assert_int_equal(s.output_cols, 9);
+    assert_int_equal(s.param_count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_string_equal(s.param[i].name, names[i]);
+        assert_int_equal(s.param[i].rows, 1);
+        assert_int_equal(s.param[i].cols, 9);
+        assert_int_equal(s.param[i].init, i == 1 ? INIT_ZEROS : TENSOR_INIT_CONSTANT);
+        assert_true(s.param[i].init_scale == (i == 1 ? 0 : 1e4f));
+        assert_true(s.param[i].is_statistic);
+        assert_int_equal(s.param[i].rule.kind, OPTIMIZER_ID_accumulate);
+        assert_true(s.param[i].rule.param[0] == 0.25f);
+    }
+    assert_int_equal(s.saved_count, 0);
+}
+
+static void data_norm_shape__bad__is_refused(void **state)
+{
+    (void)state;
+    static const float bad[] = {-0.1f, 1.1f, NAN, INFINITY};
+    struct data_norm_attr attr = {.eps = 1e-4f, .decay = 1};
+    shape_of(OP_ID_data_norm, &attr, sizeof attr, COLS(0), "one input");
+    shape_of(OP_ID_data_norm, &attr, sizeof attr, COLS(1, 1), "one input");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        attr = (struct data_norm_attr){.eps = 1e-4f, .decay = bad[i]};
+        shape_of(OP_ID_data_norm, &attr, sizeof attr, COLS(3), "decay");
+        attr = (struct data_norm_attr){.eps = bad[i], .decay = 1};
+        shape_of(OP_ID_data_norm, &attr, sizeof attr, COLS(3), "eps");
+    }
+    attr.eps = 0;
+    shape_of(OP_ID_data_norm, &attr, sizeof attr, COLS(3), "eps");
 }
 
 static void busy_shape__rounds__are_its_cost_and_bounded(void **state)
@@ -491,6 +531,27 @@ static void batch_norm_forward__constant_column__has_no_negative_variance(void *
         }
 }
 
+/* size 4: means 2 and -1, scales 2 and 1/4; the same in training and outside. */
+static void data_norm_forward__always__uses_the_stored_statistics(void **state)
+{
+    (void)state;
+    float in[] = {1, 5, 3, -1}, size[] = {4, 4}, sum[] = {8, -4}, square_sum[] = {1, 64}, out[4];
+    static const float expected[] = {-2, 1.5f, 2, 0};
+    struct data_norm_attr attr = {.eps = 1, .decay = 0.9f};
+    for (int training = 0; training < 2; training++) {
+        struct single x;
+        single_open(&x, OP_ID_data_norm, &attr, sizeof attr, 1);
+        x.context.training = training;
+        x.node.param_count = 3;
+        float *data[] = {in, size, sum, square_sum, out};
+        for (uint32_t i = 0; i < 5; i++) x.views[i] = (struct view){data[i], i % 4 == 0 ? 2 : 1, 2, 2};
+        memset(out, 0, sizeof out);
+        single_run(&x);
+        assert_memory_equal(out, expected, sizeof out);
+    }
+    assert_true(size[0] == 4 && sum[1] == -4 && square_sum[1] == 64); /* the update's to change */
+}
+
 /* Copies, also what is not a number. */
 static void busy_forward__any_rounds__copies(void **state)
 {
@@ -548,6 +609,9 @@ int main(void)
         cmocka_unit_test(embed_bag_forward__each_pool__by_hand),
         cmocka_unit_test(batch_norm_shape__good__gives_weights_statistics_and_single_rows),
         cmocka_unit_test(batch_norm_shape__bad__is_refused),
+        cmocka_unit_test(data_norm_shape__good__gives_three_statistics),
+        cmocka_unit_test(data_norm_shape__bad__is_refused),
+        cmocka_unit_test(data_norm_forward__always__uses_the_stored_statistics),
         cmocka_unit_test(busy_shape__rounds__are_its_cost_and_bounded),
         cmocka_unit_test(batch_norm_forward__training__by_hand),
         cmocka_unit_test(batch_norm_forward__evaluation__uses_the_stored_statistics),

@@ -66,6 +66,21 @@ static void moving_average_update__one_step__by_hand(void **state)
     assert_int_equal(optimizer_validate(&o), ST_INVALID);
 }
 
+/* 0.75 * 2 + 8 = 9.5, whatever the scale. */
+static void accumulate_update__one_step__by_hand(void **state)
+{
+    (void)state;
+    struct graph_optimizer o = optimizer_accumulate(0.75f);
+    assert_int_equal(optimizer_validate(&o), ST_OK);
+    float weight = 2, grad = 8;
+    optimizer_table[o.kind].update(&o, &weight, NULL, &grad, 1, 0.5f, 1);
+    assert_true(weight == 9.5f);
+    o.learning_rate = 0.1f;
+    assert_int_equal(optimizer_validate(&o), ST_INVALID);
+    o = optimizer_accumulate(1.1f);
+    assert_int_equal(optimizer_validate(&o), ST_INVALID);
+}
+
 /* s = 1 + 9 + 16, twice: g = 3, then 4. */
 static void adagrad_update__two_steps__by_hand(void **state)
 {
@@ -194,8 +209,7 @@ static void optimizer_parse__bad_text__says_what_is_wrong(void **state)
         {"adam 0.1 momentum=0.5", "beta1, beta2, eps"},
         {"sgd 0.1 eps=1", "expected a key of sgd (power)"},
         {"sgd 0.1 power=-1", "power of 0 to 10"},
-        {"moving_average 0.1",
-         "sgd adagrad adam, found \"moving_average\", which is the rule of batch_norm's statistics"},
+        {"moving_average 0.1", "sgd adagrad adam, found \"moving_average\", which is the rule of an op's statistics"},
         {"moving_avrage 0.1", "expected one of sgd adagrad adam, found"},
         {"adagrad 0.1 eps=0", "eps of"},
         {"adagrad 0.1 eps=1e-400", "eps of"},
@@ -237,6 +251,7 @@ int main(void)
         cmocka_unit_test(sgd_update__one_step__by_hand),
         cmocka_unit_test(sgd_rate__power__divides_by_t),
         cmocka_unit_test(moving_average_update__one_step__by_hand),
+        cmocka_unit_test(accumulate_update__one_step__by_hand),
         cmocka_unit_test(adagrad_update__two_steps__by_hand),
         cmocka_unit_test(adam_update__first_step__is_the_learning_rate),
         cmocka_unit_test(optimizer_update__many_steps__follow_the_rule_in_double),

@@ -19,7 +19,7 @@ struct rule {
     float rate;                       /* sgd: of this t */
     float m_correction, v_correction; /* Adam: of this t */
 };
-enum { ADAGRAD_EPS = 0, ADAM_BETA1 = 0, ADAM_BETA2, ADAM_EPS, AVERAGE_MOMENTUM = 0 };
+enum { ADAGRAD_EPS = 0, ADAM_BETA1 = 0, ADAM_BETA2, ADAM_EPS, AVERAGE_MOMENTUM = 0, ACCUMULATE_DECAY = 0 };
 
 /* The gradients of a run: [lane * use_count + use]. */
 struct sums {
@@ -42,6 +42,7 @@ ALWAYS_INLINE vf rule_apply(const struct rule *rule, vf weight, vf state[2], vf 
         float momentum = o->param[AVERAGE_MOMENTUM];
         return momentum * weight + (1 - momentum) * (grad * rule->scale);
     }
+    if (o->kind == OPTIMIZER_ID_accumulate) return o->param[ACCUMULATE_DECAY] * weight + grad;
     vf g = grad * rule->scale + o->l2 * weight;
     if (o->kind == OPTIMIZER_ID_sgd) return weight - rule->rate * g;
     if (o->kind == OPTIMIZER_ID_adagrad) {
