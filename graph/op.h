@@ -90,6 +90,9 @@ struct data_norm_attr {
 };
 /* Its parameters, in this order. */
 enum { DATA_NORM_SIZE, DATA_NORM_SUM, DATA_NORM_SQUARE_SUM, DATA_NORM_PARAMS };
+struct softmax_attr {
+    uint32_t groups;
+};
 struct busy_attr {
     uint32_t rounds;
     uint32_t units; /* outputs; 0: as many as inputs */

@@ -134,6 +134,10 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
         struct data_norm_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
         snprintf(text, bytes, "data_norm, eps %g", (double)attr.eps);
+    } else if (n->op == OP_ID_softmax) {
+        struct softmax_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "softmax of %u part%s", attr.groups, attr.groups == 1 ? "" : "s");
     } else if (n->op == OP_ID_busy) {
         struct busy_attr attr;
         memcpy(&attr, n->attr, sizeof attr);

@@ -450,6 +450,98 @@ static void data_norm__odd_shapes__equals_reference_to_the_bit(void **state)
         }
 }
 
+/* --- ops with one or more inputs and no parameters -------------------------------------------- */
+
+/* attr: the op's; cols: of each input, then of the output; an input without `wants_din` has no gradient, one like the input
+ * before it (SAME) is the same tensor. */
+#define SAME 0u
+struct many_params {
+    op_id op;
+    const void *attr;
+    size_t attr_bytes;
+    uint32_t B, gap, input_count, cols[5];
+    uint32_t adds, wants_din; /* bit i: of input i */
+};
+static void many_build(struct fixture *f, const void *params)
+{
+    const struct many_params *p = params;
+    struct hand_graph *h = &f->h;
+    struct hand_tensors in = {p->input_count, {0}};
+    uint32_t adds[4];
+    hand_open(h, p->B, p->B + p->cols[0]);
+    for (uint32_t i = 0; i < p->input_count; i++) {
+        adds[i] = p->cols[i] == SAME || (p->adds >> i & 1); /* the input before has been written */
+        if (p->cols[i] == SAME)
+            in.t[i] = in.t[i - 1];
+        else if (p->wants_din >> i & 1)
+            in.t[i] = hand_tensor_grad(h, p->B, p->cols[i], p->cols[i] + (i + 1) * p->gap);
+        else
+            in.t[i] = hand_tensor(h, p->B, p->cols[i], p->cols[i] + p->gap);
+    }
+    uint32_t out_cols = p->cols[p->input_count], out = hand_tensor_grad(h, p->B, out_cols, out_cols + 2 * p->gap);
+    hand_node(h, p->op, in, (struct hand_tensors){0}, out, (struct hand_tensors){0}, p->attr, p->attr_bytes, adds);
+}
+
+/* With every choice of gradients that are wanted, and of those that are added to. */
+static void many_check(struct many_params p, double tolerance)
+{
+    static const uint32_t rows[] = {1, 37, 50};
+    char what[96];
+    for (uint32_t flags = 0; flags < 1u << (2 * p.input_count); flags++) {
+        p.adds = flags;
+        p.wants_din = ~flags >> p.input_count;
+        p.B = rows[flags % 3];
+        p.gap = flags / 3 % 3;
+        snprintf(what, sizeof what, "%s cols %u to %u, flags %u", op_table[p.op].name, p.cols[0], p.cols[p.input_count],
+                 flags);
+        case_check(what, many_build, &p, tolerance);
+    }
+}
+
+static void softmax__odd_parts__equals_reference(void **state)
+{
+    (void)state;
+    static const uint32_t parts[] = {1, 2, 7, 16, 31, 70}, groups[] = {1, 3};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (size_t k = 0; k < sizeof groups / sizeof *groups; k++) {
+            struct softmax_attr attr = {.groups = groups[k]};
+            uint32_t cols = parts[i] * groups[k];
+            many_check((struct many_params){OP_ID_softmax, &attr, sizeof attr, .input_count = 1, .cols = {cols, cols}},
+                       5e-7);
+        }
+}
+
+/* All far below zero, and far apart: the greatest decides. */
+static void softmax__extreme_numbers__are_as_in_the_reference(void **state)
+{
+    (void)state;
+    enum { COLS = 37 };
+    struct softmax_attr attr = {.groups = 1};
+    struct many_params p = {OP_ID_softmax, &attr, sizeof attr, .B = 3, .input_count = 1, .cols = {COLS, COLS}};
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (!isa_runs_here((enum isa)isa)) continue;
+        struct fixture *reference = fixture_open(many_build, &p), *f = fixture_open(many_build, &p);
+        for (int k = 0; k < 2; k++) {
+            float *in = (k == 0 ? reference : f)->h.view[0].data;
+            for (int i = 0; i < COLS; i++) in[i] = in[i] * 200 - 1e6f;
+            in[COLS + COLS - 1] = 3e38f;
+            in[COLS] = -INFINITY;
+            in[2 * COLS + 33] = NAN;
+        }
+        op_table[OP_ID_softmax].forward(&reference->h.context, &reference->h.node[0]);
+        struct device *device;
+        assert_int_equal(cpu_device_open(&device, &f->h.graph, 1, NULL, isa_names[isa]), ST_OK);
+        assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
+        device->vt->close(device);
+        const float *got = op_out(&f->h.context, &f->h.node[0]).data,
+                    *expected = op_out(&reference->h.context, &reference->h.node[0]).data;
+        floats_compare(isa_names[isa], got, expected, 2, COLS, COLS, 5e-7);
+        for (int i = 2 * COLS; i < 3 * COLS; i++) assert_true(isnan(got[i]) && isnan(expected[i]));
+        fixture_close(f);
+        fixture_close(reference);
+    }
+}
+
 struct values_params {
     op_id op;
     const float *value;
@@ -768,6 +860,8 @@ int main(void)
         cmocka_unit_test(busy__odd_rows__equals_reference_to_the_bit),
         cmocka_unit_test(batch_norm__odd_shapes__equals_reference_to_the_bit),
         cmocka_unit_test(data_norm__odd_shapes__equals_reference_to_the_bit),
+        cmocka_unit_test(softmax__odd_parts__equals_reference),
+        cmocka_unit_test(softmax__extreme_numbers__are_as_in_the_reference),
         cmocka_unit_test(activations__whole_range__within_six_roundings),
         cmocka_unit_test(concat__some_gradients_wanted__equals_reference_to_the_bit),
         cmocka_unit_test(bce_logits__no_kernel__runs_as_reference),

@@ -96,6 +96,9 @@ static const struct gradient_case cases[] = {
      "[embedding e]\ntable = emb\ninput = sparse\n[data_norm i]\ninput = dense\n[fc a]\ninput = i\nunits = 4\n"
      "activation = tanh\n[data_norm n]\ninput = e\ndecay = 0.5\n[data_norm m]\ninput = a\n[concat h]\ninput = a, n, m, "
      "e\n" OUT},
+    {"gradient__softmax__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[softmax s]\ninput = e\ngroups = 4\n[softmax t]\ninput = s\n"
+     "[concat h]\ninput = s, t, e\n" OUT},
     {"gradient__busy__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[busy b]\ninput = e\nrounds = 3\n[busy c]\ninput = b\nrounds = 0\n"
      "[concat h]\ninput = b, c, e\n" OUT},

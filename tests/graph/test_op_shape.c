@@ -242,6 +242,20 @@ static void data_norm_shape__bad__is_refused(void **state)
     shape_of(OP_ID_data_norm, &attr, sizeof attr, COLS(3), "eps");
 }
 
+static void softmax_shape__groups__divide_the_columns(void **state)
+{
+    (void)state;
+    struct softmax_attr attr = {.groups = 4};
+    assert_int_equal(shape_of(OP_ID_softmax, &attr, sizeof attr, COLS(12), NULL).output_cols, 12);
+    shape_of(OP_ID_softmax, &attr, sizeof attr, COLS(10), "divide the input's 10 columns, found 4");
+    shape_of(OP_ID_softmax, &attr, sizeof attr, COLS(0), "one input");
+    shape_of(OP_ID_softmax, &attr, sizeof attr, COLS(4, 4), "one input");
+    attr.groups = 0;
+    shape_of(OP_ID_softmax, &attr, sizeof attr, COLS(10), "found 0");
+    attr.groups = 11;
+    shape_of(OP_ID_softmax, &attr, sizeof attr, COLS(10), "found 11");
+}
+
 static void busy_shape__rounds__are_its_cost_and_bounded(void **state)
 {
     (void)state;
@@ -552,6 +566,24 @@ static void data_norm_forward__always__uses_the_stored_statistics(void **state)
     assert_true(size[0] == 4 && sum[1] == -4 && square_sum[1] == 64); /* the update's to change */
 }
 
+/* Odds 1 : 2 : 5 at any height; what is far below the greatest vanishes; parts do not see each other. */
+static void softmax_forward__known_odds__known_shares(void **state)
+{
+    (void)state;
+    float in[2][6] = {{0, logf(2), logf(5), 100, 100 + logf(2), 100 + logf(5)}, {-3e38f, 3e38f, -INFINITY, NAN, 1, 2}};
+    float out[2][6];
+    struct softmax_attr attr = {.groups = 2};
+    struct single x;
+    single_open(&x, OP_ID_softmax, &attr, sizeof attr, 1);
+    x.views[0] = (struct view){in[0], 2, 6, 6};
+    x.views[1] = (struct view){out[0], 2, 6, 6};
+    single_run(&x);
+    static const double expected[] = {0.125, 0.25, 0.625};
+    for (int i = 0; i < 6; i++) near_to("share", (double)out[0][i], expected[i % 3], i < 3 ? 1e-7 : 1e-5);
+    assert_true(out[1][0] == 0 && out[1][1] == 1 && out[1][2] == 0);
+    assert_true(isnan(out[1][3]) && isnan(out[1][4]) && isnan(out[1][5]));
+}
+
 /* Copies, also what is not a number. */
 static void busy_forward__any_rounds__copies(void **state)
 {
@@ -612,6 +644,8 @@ int main(void)
         cmocka_unit_test(data_norm_shape__good__gives_three_statistics),
         cmocka_unit_test(data_norm_shape__bad__is_refused),
         cmocka_unit_test(data_norm_forward__always__uses_the_stored_statistics),
+        cmocka_unit_test(softmax_shape__groups__divide_the_columns),
+        cmocka_unit_test(softmax_forward__known_odds__known_shares),
         cmocka_unit_test(busy_shape__rounds__are_its_cost_and_bounded),
         cmocka_unit_test(batch_norm_forward__training__by_hand),
         cmocka_unit_test(batch_norm_forward__evaluation__uses_the_stored_statistics),

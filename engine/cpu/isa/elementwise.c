@@ -2,8 +2,7 @@
  * its random numbers, busy by what it is told to spend), cut by examples. Only columns of the op are written: its output may be part of a wider row. */
 #include "engine/cpu/isa/act.h"
 #include "engine/cpu/isa/kernels_isa.h"
-
-#define PIECE_ROWS 16u
+#include "engine/cpu/isa/rows.h"
 
 struct rows_call {
     const struct op_context *c;
@@ -17,17 +16,6 @@ struct rows_call {
     struct random_stream stream;
     uint64_t item; /* of the micro-batch's first example */
 };
-
-static float *row_of(struct view v, uint32_t b) { return v.data + (size_t)b * v.stride; }
-
-static void rows_run(const struct cpu_work *work, team_work *piece, struct rows_call *call, uint32_t rows)
-{
-    team_run(work->team, piece, call, (rows + PIECE_ROWS - 1) / PIECE_ROWS);
-}
-static uint32_t piece_end(uint32_t piece, uint32_t rows)
-{
-    return (piece + 1) * PIECE_ROWS < rows ? (piece + 1) * PIECE_ROWS : rows;
-}
 
 /* --- activations ------------------------------------------------------------------------------ */
 

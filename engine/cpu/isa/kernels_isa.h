@@ -16,6 +16,7 @@ cpu_kernel KERNEL(softsign_forward_f32), KERNEL(softsign_backward_f32);
 cpu_kernel KERNEL(dropout_forward_f32), KERNEL(dropout_backward_f32);
 cpu_kernel KERNEL(batch_norm_forward_f32), KERNEL(batch_norm_backward_f32);
 cpu_kernel KERNEL(data_norm_forward_f32), KERNEL(data_norm_backward_f32);
+cpu_kernel KERNEL(softmax_forward_f32), KERNEL(softmax_backward_f32);
 cpu_kernel KERNEL(busy_forward_f32), KERNEL(busy_backward_f32);
 void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_update *update);
 void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_update *update);

@@ -10,7 +10,7 @@
 #define KERNELS(PASS)                                                                                                  \
     {                                                                                                                  \
         PASS(embed_bag), PASS(concat), PASS(fc), PASS(relu), PASS(leaky_relu), PASS(sigmoid), PASS(tanh),              \
-            PASS(softsign), PASS(dropout), PASS(batch_norm), PASS(data_norm), PASS(busy)                               \
+            PASS(softsign), PASS(dropout), PASS(batch_norm), PASS(data_norm), PASS(softmax), PASS(busy)                \
     }
 
 const struct cpu_kernels KERNEL(cpu_kernels) = {
