@@ -73,6 +73,7 @@ struct fc_attr {
     uint8_t dout_is_dz;       /* fusion: the consumer has multiplied dout by the activation's slope       */
     uint8_t input_activation; /* fusion: multiply din by this slope at the input                          */
     uint8_t reserved[3];
+    uint32_t groups; /* runs of equally many inputs that go through the same weights, each to `units` outputs */
 };
 struct leaky_relu_attr {
     float slope;

@@ -1,10 +1,11 @@
-/* Fully connected: out = act(z), z = in W + bias; in [B,K], W [K,N], bias [N], out [B,N].
+/* Fully connected: out = act(z), z = in W + bias; in [B,K], W [K,N], bias [N], out [B,N]. With G groups, in [B,G*K] is taken
+ * as [B*G,K] and out [B,G*N] as [B*G,N]: every group of an example goes through the same weights.
  *
  *   dz = dout * act'(out)             (or dout itself, where the consumer has multiplied already: dout_is_dz)
  *   dW += in^T dz      dbias += sum over b of dz      din = dz W^T   (times act' of in, where that spares the producer the work)
  *
  * An element of z is summed over k = 0, 1, …, then the bias is added; an element of din over n, and of a micro-batch's dW and
- * dbias over b, before it is added to the lane's gradient. */
+ * dbias over b within each group, group after group, before it is added to the lane's gradient. */
 #include "graph/init.h"
 #include "graph/op_rules.h"
 
@@ -13,13 +14,17 @@
 #include <string.h>
 
 struct fc_keys {
-    uint32_t units, activation;
+    uint32_t units, groups, activation;
     float slope;
     bool bias;
     const char *init;
 };
 static const struct cfg_key fc_keys[] = {
     {"units", CFG_U32, NULL, 1, OP_COLS_MAX, "", "number of outputs", offsetof(struct fc_keys, units), NULL},
+    {"groups", CFG_U32, "1", 1, OP_COLS_MAX, "",
+     "cuts the inputs into that many runs of equal length; all go through the same weights, each to its own units "
+     "outputs",
+     offsetof(struct fc_keys, groups), NULL},
     {"activation", CFG_CHOICE, "none", 0, 0, "", "what the outputs go through", offsetof(struct fc_keys, activation),
      activation_names},
     {"slope", CFG_F32, "0.01", 0, 1, "", "of leaky_relu: factor of negative inputs", offsetof(struct fc_keys, slope),
@@ -44,6 +49,7 @@ status op_fc_parse(const struct op_parse *p)
 {
     const struct fc_keys *keys = p->keys;
     struct fc_attr attr = {.units = keys->units,
+                           .groups = keys->groups,
                            .slope = keys->slope,
                            .has_bias = keys->bias,
                            .activation = (uint8_t)keys->activation,
@@ -76,11 +82,15 @@ status op_fc_shape(struct op_shape *s, const struct graph_table *tables, uint32_
     if (attr.init > FC_INIT_GLOROT || !(attr.init_scale >= 0 && attr.init_scale <= INIT_SCALE_MAX))
         FAIL(INVALID, "expected an init below %d and a scale of 0 to %g, found %u and %g", FC_INIT_GLOROT + 1,
              (double)INIT_SCALE_MAX, attr.init, (double)attr.init_scale);
-    uint32_t K = s->input_cols[0], N = attr.units;
+    if (attr.groups == 0 || attr.groups > s->input_cols[0] || s->input_cols[0] % attr.groups != 0)
+        FAIL(INVALID, "expected groups that divide the %u inputs, found %u", s->input_cols[0], attr.groups);
+    if ((uint64_t)attr.groups * attr.units > OP_COLS_MAX)
+        FAIL(INVALID, "expected at most %u outputs, found %u groups of %u units", OP_COLS_MAX, attr.groups, attr.units);
+    uint32_t K = s->input_cols[0] / attr.groups, N = attr.units;
     uint64_t products = (uint64_t)K * N;
     if (products > OP_PRODUCT_MAX)
         FAIL(INVALID, "expected at most %" PRIu64 " weights, found %u inputs by %u units", OP_PRODUCT_MAX, K, N);
-    s->output_cols = N;
+    s->output_cols = attr.groups * N;
     s->param[0].name = "weight";
     s->param[0].rows = K;
     s->param[0].cols = N;
@@ -95,8 +105,8 @@ status op_fc_shape(struct op_shape *s, const struct graph_table *tables, uint32_
         s->param[1].init = INIT_ZEROS;
         s->param_count = 2;
     }
-    s->flops_forward = 2 * products + (uint64_t)N * attr.has_bias;
-    s->flops_backward = 4 * products + (uint64_t)N * attr.has_bias;
+    s->flops_forward = (2 * products + (uint64_t)N * attr.has_bias) * attr.groups;
+    s->flops_backward = (4 * products + (uint64_t)N * attr.has_bias) * attr.groups;
     return ST_OK;
 }
 
@@ -106,20 +116,22 @@ void op_fc_forward(const struct op_context *c, const struct graph_node *n)
     struct view in = op_in(c, n, 0), weight = op_param(c, n, 0), out = op_out(c, n);
     const float *bias = attr.has_bias ? op_param(c, n, 1).data : NULL;
     for (uint32_t b = 0; b < out.rows; b++) {
-        const float *in_b = view_row(in, b);
-        float *out_b = view_row(out, b);
-        for (uint32_t i = 0; i < out.cols; i++) out_b[i] = 0;
-        for (uint32_t k = 0; k < in.cols; k++) {
-            const float *weight_k = view_row(weight, k);
-            for (uint32_t i = 0; i < out.cols; i++) out_b[i] += in_b[k] * weight_k[i];
+        for (uint32_t g = 0; g < attr.groups; g++) {
+            const float *in_bg = view_row(in, b) + (size_t)g * weight.rows;
+            float *out_bg = view_row(out, b) + (size_t)g * weight.cols;
+            for (uint32_t i = 0; i < weight.cols; i++) out_bg[i] = 0;
+            for (uint32_t k = 0; k < weight.rows; k++) {
+                const float *weight_k = view_row(weight, k);
+                for (uint32_t i = 0; i < weight.cols; i++) out_bg[i] += in_bg[k] * weight_k[i];
+            }
+            for (uint32_t i = 0; i < weight.cols; i++)
+                out_bg[i] = activation_apply((enum activation)attr.activation, attr.slope,
+                                             bias ? out_bg[i] + bias[i] : out_bg[i]);
         }
-        for (uint32_t i = 0; i < out.cols; i++)
-            out_b[i] =
-                activation_apply((enum activation)attr.activation, attr.slope, bias ? out_b[i] + bias[i] : out_b[i]);
     }
 }
 
-/* The gradient before the activation. */
+/* The gradient before the activation; i: a column of all groups'. */
 static float dz_at(const struct fc_attr *attr, struct view out, struct view dout, uint32_t b, uint32_t i)
 {
     float dy = view_row(dout, b)[i];
@@ -134,26 +146,31 @@ void op_fc_backward(const struct op_context *c, const struct graph_node *n)
     struct view in = op_in(c, n, 0), weight = op_param(c, n, 0), out = op_out(c, n), dout = op_dout(c, n);
     struct view din = op_din(c, n, 0), dweight = op_dparam(c, n, 0);
     struct view dbias = attr.has_bias ? op_dparam(c, n, 1) : (struct view){0};
-    for (uint32_t i = 0; i < out.cols && dbias.data != NULL; i++) {
+    uint32_t K = weight.rows, N = weight.cols;
+    for (uint32_t i = 0; i < N && dbias.data != NULL; i++) {
         float sum = 0;
-        for (uint32_t b = 0; b < out.rows; b++) sum += dz_at(&attr, out, dout, b, i);
+        for (uint32_t g = 0; g < attr.groups; g++)
+            for (uint32_t b = 0; b < out.rows; b++) sum += dz_at(&attr, out, dout, b, g * N + i);
         dbias.data[i] += sum;
     }
-    for (uint32_t k = 0; k < in.cols && dweight.data != NULL; k++) {
-        for (uint32_t i = 0; i < out.cols; i++) {
+    for (uint32_t k = 0; k < K && dweight.data != NULL; k++) {
+        for (uint32_t i = 0; i < N; i++) {
             float sum = 0;
-            for (uint32_t b = 0; b < out.rows; b++) sum += view_row(in, b)[k] * dz_at(&attr, out, dout, b, i);
+            for (uint32_t g = 0; g < attr.groups; g++)
+                for (uint32_t b = 0; b < out.rows; b++)
+                    sum += view_row(in, b)[g * K + k] * dz_at(&attr, out, dout, b, g * N + i);
             view_row(dweight, k)[i] += sum;
         }
     }
     if (din.data == NULL) return;
     bool adds = op_din_adds(c, n, 0);
     for (uint32_t b = 0; b < in.rows; b++) {
-        for (uint32_t k = 0; k < in.cols; k++) {
+        for (uint32_t j = 0; j < in.cols; j++) {
+            uint32_t g = j / K, k = j % K;
             float sum = 0;
-            for (uint32_t i = 0; i < out.cols; i++) sum += dz_at(&attr, out, dout, b, i) * view_row(weight, k)[i];
-            sum *= activation_slope((enum activation)attr.input_activation, attr.input_slope, view_row(in, b)[k]);
-            grad_put(&view_row(din, b)[k], sum, adds);
+            for (uint32_t i = 0; i < N; i++) sum += dz_at(&attr, out, dout, b, g * N + i) * view_row(weight, k)[i];
+            sum *= activation_slope((enum activation)attr.input_activation, attr.input_slope, view_row(in, b)[j]);
+            grad_put(&view_row(din, b)[j], sum, adds);
         }
     }
 }

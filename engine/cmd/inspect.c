@@ -116,8 +116,10 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
     if (n->op == OP_ID_fc) {
         struct fc_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "fc%s%s%s", attr.has_bias ? " + bias" : "", attr.activation ? " + " : "",
-                 attr.activation ? activation_names[attr.activation] : "");
+        int used = snprintf(text, bytes, "fc");
+        if (attr.groups > 1) used = snprintf(text, bytes, "fc, %u groups", attr.groups);
+        snprintf(text + used, bytes - (size_t)used, "%s%s%s", attr.has_bias ? " + bias" : "",
+                 attr.activation ? " + " : "", attr.activation ? activation_names[attr.activation] : "");
     } else if (n->op == OP_ID_embed_bag) {
         struct embed_bag_attr attr;
         memcpy(&attr, n->attr, sizeof attr);

@@ -160,7 +160,7 @@ static uint32_t dz_stride_of(const struct graph *graph)
         struct fc_attr attr;
         if (graph->nodes[i].op != OP_ID_fc || graph->nodes[i].pass != PASS_FORWARD) continue;
         memcpy(&attr, graph->nodes[i].attr, sizeof attr);
-        if (attr.units > units_max) units_max = attr.units;
+        if (attr.units * attr.groups > units_max) units_max = attr.units * attr.groups;
     }
     return ((units_max + 15) / 16 | 1) * 16;
 }

@@ -106,8 +106,12 @@ static void bench_open(struct bench *bench, struct layer l, uint32_t threads, co
     const int *processors = threads <= cores.count ? cores.processor : NULL;
     for (int pass = 0; pass < PASSES; pass++) {
         struct hand_graph *h = &bench->h[pass];
-        struct fc_attr attr = {
-            .units = l.N, .has_bias = 1, .activation = ACT_RELU, .dout_is_dz = 1, .input_activation = ACT_RELU};
+        struct fc_attr attr = {.units = l.N,
+                               .groups = 1,
+                               .has_bias = 1,
+                               .activation = ACT_RELU,
+                               .dout_is_dz = 1,
+                               .input_activation = ACT_RELU};
         hand_open(h, l.B, 1);
         uint32_t in = hand_tensor_grad(h, l.B, l.K, ((l.K + 15) / 16 | 1) * 16),
                  out = hand_tensor_grad(h, l.B, l.N, ((l.N + 15) / 16 | 1) * 16);

@@ -130,7 +130,7 @@ static void case_check(const char *what, fixture_build *build, const void *param
 
 struct fc_params {
     uint32_t B, K, N, gap; /* gap: floats between columns and stride */
-    struct fc_attr attr;
+    struct fc_attr attr;   /* without units; groups 0: 1 */
     bool adds, wants_din, wants_dweight;
 };
 
@@ -141,10 +141,12 @@ static void fc_build(struct fixture *f, const void *params)
     struct fc_attr attr = p->attr;
     uint32_t adds[1] = {p->adds};
     attr.units = p->N;
+    if (attr.groups == 0) attr.groups = 1;
     hand_open(h, p->B, p->B + p->K + p->N);
-    uint32_t in =
-        p->wants_din ? hand_tensor_grad(h, p->B, p->K, p->K + p->gap) : hand_tensor(h, p->B, p->K, p->K + p->gap);
-    uint32_t out = hand_tensor_grad(h, p->B, p->N, p->N + p->gap);
+    uint32_t in_cols = attr.groups * p->K, out_cols = attr.groups * p->N;
+    uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, in_cols, in_cols + p->gap)
+                               : hand_tensor(h, p->B, in_cols, in_cols + p->gap);
+    uint32_t out = hand_tensor_grad(h, p->B, out_cols, out_cols + p->gap);
     uint32_t weight = p->wants_dweight ? hand_tensor_grad(h, p->K, p->N, p->N) : hand_tensor(h, p->K, p->N, p->N);
     struct hand_tensors param = {1, {weight}};
     if (attr.has_bias)
@@ -156,8 +158,8 @@ static void fc_build(struct fixture *f, const void *params)
 static void fc_check(struct fc_params p)
 {
     char what[96];
-    snprintf(what, sizeof what, "fc B %u K %u N %u gap %u activation %u adds %d", p.B, p.K, p.N, p.gap,
-             p.attr.activation, p.adds);
+    snprintf(what, sizeof what, "fc B %u K %u N %u groups %u gap %u activation %u adds %d", p.B, p.K, p.N,
+             p.attr.groups, p.gap, p.attr.activation, p.adds);
     case_check(what, fc_build, &p, PRODUCT_TOLERANCE);
 }
 
@@ -199,6 +201,29 @@ static void fc__every_fusion__equals_reference(void **state)
                     .adds = flags >> 3 & 1,
                     .wants_din = flags & 16 ? activation != ACT_TANH : true,
                     .wants_dweight = flags & 16 ? activation != ACT_RELU : true});
+}
+
+static void fc__groups__equal_reference_for_every_team(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][4] = {/* B, K, N, groups */
+                                         {1, 1, 1, 1},    {1, 3, 1, 7},    {5, 1, 2, 40},
+                                         {2, 20, 17, 33}, {40, 64, 36, 9}, {37, 36, 1, 11},
+                                         {3, 140, 5, 2},  {300, 7, 33, 3}, {256, 16, 40, 2}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (uint32_t flags = 0; flags < 8; flags++)
+            fc_check((struct fc_params){shapes[i][0],
+                                        shapes[i][1],
+                                        shapes[i][2],
+                                        flags & 1 ? 3 : 0,
+                                        {.groups = shapes[i][3],
+                                         .has_bias = flags & 1,
+                                         .activation = flags & 2 ? ACT_SIGMOID : ACT_RELU,
+                                         .dout_is_dz = flags >> 2 & 1,
+                                         .input_activation = flags & 2 ? ACT_RELU : ACT_NONE},
+                                        .adds = flags & 1,
+                                        .wants_din = flags != 6,
+                                        .wants_dweight = flags != 5});
 }
 
 /* --- embed_bag -------------------------------------------------------------------------------- */
@@ -849,6 +874,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fc__odd_shapes__equal_reference_for_every_team),
         cmocka_unit_test(fc__every_fusion__equals_reference),
+        cmocka_unit_test(fc__groups__equal_reference_for_every_team),
         cmocka_unit_test(embed_bag__any_pool_and_dim__equals_reference_to_the_bit),
         cmocka_unit_test(embed_bag__no_keys__is_zero),
         cmocka_unit_test(relu__odd_rows__equals_reference_to_the_bit),

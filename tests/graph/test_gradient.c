@@ -49,6 +49,11 @@ static const struct gradient_case cases[] = {
     {"gradient__fc_of_columns__equals_central_difference", DATA "[fc h]\ninput = dense\nunits = 4\n" OUT},
     {"gradient__fc_without_bias__equals_central_difference",
      DATA "[fc h]\ninput = dense\nunits = 4\nbias = no\nactivation = tanh\n" OUT},
+    /* The second with one output a group, behind an activation whose slope it takes over. */
+    {"gradient__fc_groups__equals_central_difference",
+     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 5\ngroups = 4\nactivation = "
+                "tanh\n[fc b]\ninput = a\nunits = 2\ngroups = 4\nactivation = tanh\n[fc h]\ninput = b\nunits = "
+                "1\ngroups = 4\nbias = no\n" OUT},
     {"gradient__relu_fused__equals_central_difference", FUSED("relu")},
     {"gradient__leaky_relu_fused__equals_central_difference", FUSED("leaky_relu\nslope = 0.2")},
     {"gradient__sigmoid_fused__equals_central_difference", FUSED("sigmoid")},

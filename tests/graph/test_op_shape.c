@@ -39,7 +39,8 @@ static struct op_shape fc_shape(struct fc_attr attr, uint32_t cols, const char *
 static void fc_shape__good__gives_weight_and_bias(void **state)
 {
     (void)state;
-    struct op_shape s = fc_shape((struct fc_attr){.units = 5, .has_bias = 1, .init = FC_INIT_GLOROT}, 19, NULL);
+    struct op_shape s =
+        fc_shape((struct fc_attr){.units = 5, .groups = 1, .has_bias = 1, .init = FC_INIT_GLOROT}, 19, NULL);
     assert_int_equal(s.output_cols, 5);
     assert_int_equal(s.param_count, 2);
     assert_string_equal(s.param[0].name, "weight");
@@ -53,10 +54,19 @@ static void fc_shape__good__gives_weight_and_bias(void **state)
     assert_int_equal(s.param[1].init, INIT_ZEROS);
     assert_int_equal(s.saved_count, 0);
     assert_int_equal(s.flops_forward, 2 * 19 * 5 + 5);
-    s = fc_shape((struct fc_attr){.units = 1, .init = INIT_NORMAL, .init_scale = 3}, 1, NULL);
+    s = fc_shape((struct fc_attr){.units = 1, .groups = 1, .init = INIT_NORMAL, .init_scale = 3}, 1, NULL);
     assert_int_equal(s.param_count, 1);
     assert_int_equal(s.param[0].init, INIT_NORMAL);
     assert_true(s.param[0].init_scale == 3);
+    /* Three runs of four inputs through one weight. */
+    s = fc_shape((struct fc_attr){.units = 5, .groups = 3, .has_bias = 1, .init = FC_INIT_GLOROT}, 12, NULL);
+    assert_int_equal(s.output_cols, 15);
+    assert_int_equal(s.param[0].rows, 4);
+    assert_int_equal(s.param[0].cols, 5);
+    assert_true(s.param[0].init_scale == sqrtf(6.0f / 9));
+    assert_int_equal(s.param[1].cols, 5);
+    assert_int_equal(s.flops_forward, 3 * (2 * 4 * 5 + 5));
+    assert_int_equal(s.flops_backward, 3 * (4 * 4 * 5 + 5));
 }
 
 static void fc_shape__bad__is_refused(void **state)
@@ -65,7 +75,7 @@ static void fc_shape__bad__is_refused(void **state)
     fc_shape((struct fc_attr){.units = 0}, 3, "units");
     fc_shape((struct fc_attr){.units = OP_COLS_MAX + 1}, 3, "units");
     fc_shape((struct fc_attr){.units = UINT32_MAX}, 3, "units");
-    fc_shape((struct fc_attr){.units = OP_COLS_MAX}, OP_COLS_MAX, "weights");
+    fc_shape((struct fc_attr){.groups = 1, .units = OP_COLS_MAX}, OP_COLS_MAX, "weights");
     fc_shape((struct fc_attr){.units = 1}, 0, "sparse field");
     fc_shape((struct fc_attr){.units = 1, .activation = ACT_COUNT}, 3, "activations");
     fc_shape((struct fc_attr){.units = 1, .input_activation = 255}, 3, "activations");
@@ -76,7 +86,13 @@ static void fc_shape__bad__is_refused(void **state)
     fc_shape((struct fc_attr){.units = 1, .dout_is_dz = 9}, 3, "flags");
     fc_shape((struct fc_attr){.units = 1, .init = FC_INIT_GLOROT + 1}, 3, "init");
     fc_shape((struct fc_attr){.units = 1, .init_scale = NAN}, 3, "init");
-    struct fc_attr good = {.units = 1};
+    fc_shape((struct fc_attr){.units = 1, .groups = 0}, 3, "groups");
+    fc_shape((struct fc_attr){.units = 1, .groups = 2}, 3, "groups that divide the 3 inputs");
+    fc_shape((struct fc_attr){.units = 1, .groups = 6}, 3, "groups that divide the 3 inputs");
+    fc_shape((struct fc_attr){.units = 1, .groups = UINT32_MAX}, 3, "groups that divide");
+    fc_shape((struct fc_attr){.units = OP_COLS_MAX, .groups = 2}, 2, "outputs");
+    fc_shape((struct fc_attr){.units = OP_COLS_MAX / 2 + 1, .groups = 2}, 2, "outputs");
+    struct fc_attr good = {.units = 1, .groups = 1};
     shape_of(OP_ID_fc, &good, sizeof good, COLS(1, 2), "one input");
 }
 

@@ -13,6 +13,9 @@
  *          │##########│ TILE         └─┴─┴─┴─┴─┘                 then bias and activation, or slope, or adding to dW
  *          └──────────┘
  *
+ * With groups, each is a strided part of in, out and dz: in the first two products rows of their own, in the third more terms. A
+ * piece of the first two takes as many groups as its scratch holds, so that a panel that is packed once serves them all.
+ *
  * An element's terms are added in order, one after another, from zero, whatever the tile, the piece or the block: sums that go on in
  * the next block wait in a strip of the scratch. So the bytes do not depend on how rows and columns are cut. The left factor is read in
  * place: a tile walks TILE rows of it forward (or, for in^T, TILE neighbouring columns down), and asks ahead for the lines that it or the
@@ -44,22 +47,23 @@ enum fc_product { FC_OUT, FC_DIN, FC_DWEIGHT };
 
 struct product {
     enum fc_product kind;
-    uint32_t rows, cols, terms;
-    const float *left; /* element (r, t) at r * left_row + t * left_term: one of them is 1   */
-    size_t left_row, left_term;
-    const float *right; /* element (t, c) at t * right_term + c * right_col: one of them is 1 */
-    size_t right_term, right_col;
+    uint32_t rows, cols, terms;       /* of a group                                                         */
+    uint32_t row_groups, term_groups; /* one of them is 1                                             */
+    const float *left;                /* element (r, t) at r * left_row + t * left_term: one of them is 1   */
+    size_t left_row, left_term, left_group;
+    const float *right;                        /* element (t, c) at t * right_term + c * right_col: one of them is 1 */
+    size_t right_term, right_col, right_group; /* right_group: from one group of terms to the next          */
     float *result;
-    size_t result_row;
+    size_t result_row, result_group;
     /* what happens to a finished sum */
     const float *bias;          /* FC_OUT, or NULL                                                    */
     enum activation activation; /* FC_OUT: of the output; FC_DIN: the input's, whose slope multiplies */
     float slope;
     const float *input; /* FC_DIN with an activation: its output                              */
-    size_t input_row;
+    size_t input_row, input_group;
     bool adds; /* FC_DIN; FC_DWEIGHT always does                                     */
     /* pieces */
-    uint32_t panel_count, piece_rows, piece_count;
+    uint32_t panel_count, chunk_count, piece_rows, piece_groups, piece_count;
 };
 
 /* One fc in one pass. */
@@ -69,6 +73,7 @@ struct fc_call {
     /* column sums of dz, in pieces of PANEL columns */
     struct view dz;
     float *dbias;
+    uint32_t units, groups; /* dz.cols is their product */
     uint32_t dbias_pieces;
 };
 
@@ -261,55 +266,96 @@ static void result_prefetch(const struct product *p, uint32_t row_begin, uint32_
         }
 }
 
+/* Group g of a product's rows, or of its terms. */
+static struct product group_of(const struct product *p, uint32_t g)
+{
+    struct product group = *p;
+    group.left += g * p->left_group;
+    group.right += g * p->right_group;
+    group.result += g * p->result_group;
+    if (p->input != NULL) group.input += g * p->input_group;
+    return group;
+}
+
+/* Adds the terms [begin, begin + terms) of rows [row_begin, row_begin + rows) to their sums in the strip. */
+static void block_multiply(const struct product *p, uint32_t row_begin, uint32_t rows, uint32_t col, uint32_t begin,
+                           uint32_t terms, const float *panel, float *strip, bool is_first, bool is_last)
+{
+    const float *left = p->left + row_begin * p->left_row + begin * p->left_term;
+    for (uint32_t r = 0; r < rows; r += TILE) {
+        uint32_t tile_rows = rows - r < TILE ? rows - r : TILE;
+        if (is_last) result_prefetch(p, row_begin + r, tile_rows, col);
+        const float *at = left + r * p->left_row;
+        if (p->left_term == 1)
+            tile_along(tile_rows, at, p->left_row, panel, terms, strip + r * PANEL, is_first);
+        else
+            tile_across(tile_rows, at, p->left_term, panel, terms, strip + r * PANEL, is_first);
+    }
+}
+
 static void product_piece(const struct product *p, uint32_t piece, float *scratch)
 {
     /* Panels change fastest: members at work at the same time read the same rows of the left factor. */
-    uint32_t col = piece % p->panel_count * PANEL, row_begin = piece / p->panel_count * p->piece_rows;
+    uint32_t col = piece % p->panel_count * PANEL, place = piece / p->panel_count;
+    uint32_t row_begin = place % p->chunk_count * p->piece_rows, group_begin = place / p->chunk_count * p->piece_groups;
     uint32_t cols = p->cols - col < PANEL ? p->cols - col : PANEL;
     uint32_t rows = p->rows - row_begin < p->piece_rows ? p->rows - row_begin : p->piece_rows;
+    uint32_t groups = p->row_groups - group_begin < p->piece_groups ? p->row_groups - group_begin : p->piece_groups;
+    size_t strip_floats = (size_t)p->piece_rows * PANEL; /* of a group */
     float *panel = scratch, *strip = scratch + FC_BLOCK * PANEL;
-    const float *left = p->left + row_begin * p->left_row, *right = p->right + col * p->right_col;
-    for (uint32_t begin = 0; begin < p->terms; begin += FC_BLOCK) {
-        uint32_t terms = p->terms - begin < FC_BLOCK ? p->terms - begin : FC_BLOCK;
-        if (p->right_col == 1)
-            pack_rows(panel, right + begin * p->right_term, p->right_term, terms, cols);
-        else
-            pack_cols(panel, right + begin, p->right_col, terms, cols);
-        for (uint32_t r = 0; r < rows; r += TILE) {
-            uint32_t tile_rows = rows - r < TILE ? rows - r : TILE;
-            if (begin + terms == p->terms) result_prefetch(p, row_begin + r, tile_rows, col);
-            const float *at = left + r * p->left_row + begin * p->left_term;
-            if (p->left_term == 1)
-                tile_along(tile_rows, at, p->left_row, panel, terms, strip + r * PANEL, begin == 0);
+    for (uint32_t t = 0; t < p->term_groups; t++) {
+        for (uint32_t begin = 0; begin < p->terms; begin += FC_BLOCK) {
+            uint32_t terms = p->terms - begin < FC_BLOCK ? p->terms - begin : FC_BLOCK;
+            const float *right = p->right + t * p->right_group + col * p->right_col;
+            if (p->right_col == 1)
+                pack_rows(panel, right + begin * p->right_term, p->right_term, terms, cols);
             else
-                tile_across(tile_rows, at, p->left_term, panel, terms, strip + r * PANEL, begin == 0);
+                pack_cols(panel, right + begin, p->right_col, terms, cols);
+            bool is_first = t == 0 && begin == 0, is_last = t + 1 == p->term_groups && begin + terms == p->terms;
+            for (uint32_t g = 0; g < groups; g++) {
+                struct product group = group_of(p, t + group_begin + g);
+                block_multiply(&group, row_begin, rows, col, begin, terms, panel, strip + g * strip_floats, is_first,
+                               is_last);
+            }
         }
     }
-    sums_finish(p, strip, row_begin, rows, col, cols);
+    for (uint32_t g = 0; g < groups; g++) {
+        struct product group = group_of(p, group_begin + g);
+        sums_finish(&group, strip + g * strip_floats, row_begin, rows, col, cols);
+    }
 }
 
-/* Cuts into pieces: as many rows as fit, fewer where that leaves members without work. */
+/* Cuts into pieces: as many rows, and groups of them, as fit, fewer where that leaves members without work. */
 static void product_cut(struct product *p, uint32_t members)
 {
     p->panel_count = (p->cols + PANEL - 1) / PANEL;
     uint32_t chunk_count = (p->rows + FC_ROWS_MAX - 1) / FC_ROWS_MAX;
     uint32_t wanted = members == 1 ? 1 : (4 * members + p->panel_count - 1) / p->panel_count;
-    if (chunk_count < wanted) chunk_count = wanted;
+    uint32_t chunks_wanted = (wanted + p->row_groups - 1) / p->row_groups;
+    if (chunk_count < chunks_wanted) chunk_count = chunks_wanted;
     uint32_t piece_rows = (p->rows + chunk_count - 1) / chunk_count;
     piece_rows = (piece_rows + TILE - 1) / TILE * TILE;
     if (piece_rows > FC_ROWS_MAX) piece_rows = FC_ROWS_MAX;
     p->piece_rows = piece_rows;
-    p->piece_count = p->panel_count * ((p->rows + piece_rows - 1) / piece_rows);
+    p->chunk_count = (p->rows + piece_rows - 1) / piece_rows;
+    uint32_t runs_wanted = (wanted + p->chunk_count - 1) / p->chunk_count;
+    uint32_t piece_groups = (p->row_groups + runs_wanted - 1) / runs_wanted;
+    if (piece_groups > FC_ROWS_MAX / piece_rows) piece_groups = FC_ROWS_MAX / piece_rows;
+    p->piece_groups = piece_groups;
+    p->piece_count = p->panel_count * p->chunk_count * ((p->row_groups + piece_groups - 1) / piece_groups);
 }
 
-/* Column sums of dz over the examples in order, added to dbias at the end. */
+/* Column sums of dz over the examples in order, group after group, added to dbias at the end. */
 static void dbias_piece(const struct fc_call *call, uint32_t piece)
 {
     struct view dz = call->dz;
-    for (uint32_t c = piece * PANEL; c < dz.cols && c < (piece + 1) * PANEL; c += VF) {
+    uint32_t units = call->units;
+    for (uint32_t c = piece * PANEL; c < units && c < (piece + 1) * PANEL; c += VF) {
         vf sum = {0};
-        for (uint32_t b = 0; b < dz.rows; b++) sum += vf_load_upto(dz.data + (size_t)b * dz.stride + c, dz.cols - c);
-        vf_store_upto(call->dbias + c, vf_load_upto(call->dbias + c, dz.cols - c) + sum, dz.cols - c);
+        for (uint32_t g = 0; g < call->groups; g++)
+            for (uint32_t b = 0; b < dz.rows; b++)
+                sum += vf_load_upto(dz.data + (size_t)b * dz.stride + g * units + c, units - c);
+        vf_store_upto(call->dbias + c, vf_load_upto(call->dbias + c, units - c) + sum, units - c);
     }
 }
 
@@ -380,6 +426,7 @@ struct unit_call {
     const float *weight, *bias;
     float *dweight, *dbias;
     struct fc_attr attr;
+    uint32_t K; /* columns of a group */
     bool adds;
     uint32_t din_pieces, dweight_pieces;
 };
@@ -404,29 +451,34 @@ static void unit_forward_piece(void *context, uint32_t piece, void *scratch)
     const struct unit_call *call = context;
     uint32_t end = (piece + 1) * UNIT_ROWS < call->in.rows ? (piece + 1) * UNIT_ROWS : call->in.rows;
     for (uint32_t b = piece * UNIT_ROWS; b < end; b++) {
-        float z = dot(call->in.data + (size_t)b * call->in.stride, call->weight, call->in.cols);
-        if (call->bias != NULL) z += call->bias[0];
-        call->out.data[(size_t)b * call->out.stride] =
-            vf_activation((enum activation)call->attr.activation, call->attr.slope, vf_splat(z))[0];
+        const float *in_b = call->in.data + (size_t)b * call->in.stride;
+        float *out_b = call->out.data + (size_t)b * call->out.stride;
+        for (uint32_t g = 0; g < call->attr.groups; g++) {
+            float z = dot(in_b + g * call->K, call->weight, call->K);
+            if (call->bias != NULL) z += call->bias[0];
+            out_b[g] = vf_activation((enum activation)call->attr.activation, call->attr.slope, vf_splat(z))[0];
+        }
     }
 }
 
 static void unit_din_piece(const struct unit_call *call, uint32_t piece)
 {
     struct view in = call->in;
+    uint64_t groups = call->attr.groups;
     enum activation activation = (enum activation)call->attr.input_activation;
     uint32_t end = (piece + 1) * UNIT_ROWS < in.rows ? (piece + 1) * UNIT_ROWS : in.rows;
-    for (uint32_t b = piece * UNIT_ROWS; b < end; b++) {
-        vf dz = vf_splat(call->dz.data[(size_t)b * call->dz.stride]);
-        const float *in_b = in.data + (size_t)b * in.stride;
-        float *din_b = call->din.data + (size_t)b * call->din.stride;
-        for (uint32_t k = 0; k < in.cols; k += VF) {
-            size_t left = in.cols - k;
+    for (uint64_t row = piece * UNIT_ROWS * groups; row < end * groups; row++) {
+        uint64_t b = row / groups, g = row % groups;
+        vf dz = vf_splat(call->dz.data[(size_t)b * call->dz.stride + g]);
+        const float *in_bg = in.data + (size_t)b * in.stride + g * call->K;
+        float *din_bg = call->din.data + (size_t)b * call->din.stride + g * call->K;
+        for (uint32_t k = 0; k < call->K; k += VF) {
+            size_t left = call->K - k;
             vf d = dz * vf_load_upto(call->weight + k, left);
             if (activation != ACT_NONE)
-                d = vf_activation_grad(activation, call->attr.input_slope, vf_load_upto(in_b + k, left), d);
-            if (call->adds) d = vf_load_upto(din_b + k, left) + d;
-            vf_store_upto(din_b + k, d, left);
+                d = vf_activation_grad(activation, call->attr.input_slope, vf_load_upto(in_bg + k, left), d);
+            if (call->adds) d = vf_load_upto(din_bg + k, left) + d;
+            vf_store_upto(din_bg + k, d, left);
         }
     }
 }
@@ -434,13 +486,15 @@ static void unit_din_piece(const struct unit_call *call, uint32_t piece)
 static void unit_dweight_piece(const struct unit_call *call, uint32_t piece)
 {
     struct view in = call->in;
-    uint32_t begin = piece * UNIT_COLS, end = begin + UNIT_COLS < in.cols ? begin + UNIT_COLS : in.cols;
+    uint32_t begin = piece * UNIT_COLS, end = begin + UNIT_COLS < call->K ? begin + UNIT_COLS : call->K;
     vf sum[UNIT_COLS / VF] = {{0}};
-    for (uint32_t b = 0; b < in.rows; b++) {
-        const float *in_b = in.data + (size_t)b * in.stride;
-        vf dz = vf_splat(call->dz.data[(size_t)b * call->dz.stride]);
-        for (uint32_t k = begin, j = 0; k < end; k += VF, j++)
-            sum[j] = vf_fma(vf_load_upto(in_b + k, end - k), dz, sum[j]);
+    for (uint32_t g = 0; g < call->attr.groups; g++) {
+        for (uint32_t b = 0; b < in.rows; b++) {
+            const float *in_bg = in.data + (size_t)b * in.stride + g * call->K;
+            vf dz = vf_splat(call->dz.data[(size_t)b * call->dz.stride + g]);
+            for (uint32_t k = begin, j = 0; k < end; k += VF, j++)
+                sum[j] = vf_fma(vf_load_upto(in_bg + k, end - k), dz, sum[j]);
+        }
     }
     for (uint32_t k = begin, j = 0; k < end; k += VF, j++)
         vf_store_upto(call->dweight + k, vf_load_upto(call->dweight + k, end - k) + sum[j], end - k);
@@ -456,7 +510,8 @@ static void unit_backward_piece(void *context, uint32_t piece, void *scratch)
         unit_dweight_piece(call, piece);
     } else {
         float sum = 0;
-        for (uint32_t b = 0; b < call->dz.rows; b++) sum += call->dz.data[(size_t)b * call->dz.stride];
+        for (uint32_t g = 0; g < call->attr.groups; g++)
+            for (uint32_t b = 0; b < call->dz.rows; b++) sum += call->dz.data[(size_t)b * call->dz.stride + g];
         call->dbias[0] += sum;
     }
 }
@@ -477,7 +532,8 @@ void KERNEL(fc_forward_f32)(const struct cpu_work *work, const struct op_context
     struct view in = op_in(c, n, 0), weight = op_param(c, n, 0), out = op_out(c, n);
     const float *bias = attr.has_bias ? op_param(c, n, 1).data : NULL;
     if (is_unit(weight)) {
-        struct unit_call unit = {.in = in, .out = out, .weight = weight.data, .bias = bias, .attr = attr};
+        struct unit_call unit = {
+            .in = in, .out = out, .weight = weight.data, .bias = bias, .attr = attr, .K = weight.rows};
         team_run(work->team, unit_forward_piece, &unit, (in.rows + UNIT_ROWS - 1) / UNIT_ROWS);
         return;
     }
@@ -486,15 +542,19 @@ void KERNEL(fc_forward_f32)(const struct cpu_work *work, const struct op_context
         .kind = FC_OUT,
         .rows = in.rows,
         .cols = weight.cols,
-        .terms = in.cols,
+        .terms = weight.rows,
+        .row_groups = attr.groups,
+        .term_groups = 1,
         .left = in.data,
         .left_row = in.stride,
         .left_term = 1,
+        .left_group = weight.rows,
         .right = weight.data,
         .right_term = weight.stride,
         .right_col = 1,
         .result = out.data,
         .result_row = out.stride,
+        .result_group = weight.cols,
         .bias = bias,
         .activation = (enum activation)attr.activation,
         .slope = attr.slope,
@@ -505,7 +565,7 @@ void KERNEL(fc_forward_f32)(const struct cpu_work *work, const struct op_context
 static void unit_backward(const struct cpu_work *work, struct unit_call *unit)
 {
     unit->din_pieces = unit->din.data != NULL ? (unit->in.rows + UNIT_ROWS - 1) / UNIT_ROWS : 0;
-    unit->dweight_pieces = unit->dweight != NULL ? (unit->in.cols + UNIT_COLS - 1) / UNIT_COLS : 0;
+    unit->dweight_pieces = unit->dweight != NULL ? (unit->K + UNIT_COLS - 1) / UNIT_COLS : 0;
     team_run(work->team, unit_backward_piece, unit, unit->din_pieces + unit->dweight_pieces + (unit->dbias != NULL));
 }
 
@@ -515,6 +575,7 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
     struct view in = op_in(c, n, 0), weight = op_param(c, n, 0), dweight = op_dparam(c, n, 0), din = op_din(c, n, 0);
     struct view dz = dz_make(work, &attr, op_out(c, n), op_dout(c, n));
     float *dbias = attr.has_bias ? op_dparam(c, n, 1).data : NULL;
+    uint32_t K = weight.rows, N = weight.cols; /* of a group */
     if (is_unit(weight) && (dweight.data == NULL || dweight.stride == 1)) {
         struct unit_call unit = {.in = in,
                                  .dz = dz,
@@ -523,23 +584,32 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
                                  .dweight = dweight.data,
                                  .dbias = dbias,
                                  .attr = attr,
+                                 .K = K,
                                  .adds = din.data != NULL && op_din_adds(c, n, 0)};
         unit_backward(work, &unit);
         return;
     }
-    struct fc_call call = {.dz = dz, .dbias = dbias, .dbias_pieces = dbias != NULL ? (dz.cols + PANEL - 1) / PANEL : 0};
+    struct fc_call call = {.dz = dz,
+                           .dbias = dbias,
+                           .units = N,
+                           .groups = attr.groups,
+                           .dbias_pieces = dbias != NULL ? (N + PANEL - 1) / PANEL : 0};
     if (dweight.data != NULL)
         call.product[call.product_count++] = (struct product){
             .kind = FC_DWEIGHT,
-            .rows = in.cols,
-            .cols = dz.cols,
+            .rows = K,
+            .cols = N,
             .terms = in.rows,
+            .row_groups = 1,
+            .term_groups = attr.groups,
             .left = in.data,
             .left_row = 1,
             .left_term = in.stride,
+            .left_group = K,
             .right = dz.data,
             .right_term = dz.stride,
             .right_col = 1,
+            .right_group = N,
             .result = dweight.data,
             .result_row = dweight.stride,
         };
@@ -547,20 +617,25 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
         call.product[call.product_count++] = (struct product){
             .kind = FC_DIN,
             .rows = in.rows,
-            .cols = in.cols,
-            .terms = dz.cols,
+            .cols = K,
+            .terms = N,
+            .row_groups = attr.groups,
+            .term_groups = 1,
             .left = dz.data,
             .left_row = dz.stride,
             .left_term = 1,
+            .left_group = N,
             .right = weight.data,
             .right_term = 1,
             .right_col = weight.stride,
             .result = din.data,
             .result_row = din.stride,
+            .result_group = K,
             .activation = (enum activation)attr.input_activation,
             .slope = attr.input_slope,
             .input = in.data,
             .input_row = in.stride,
+            .input_group = K,
             .adds = op_din_adds(c, n, 0),
         };
     fc_run(work, &call);
