@@ -3,48 +3,72 @@
 
 #include <string.h>
 
-const char *const cfg_data_formats[] = {[DATA_CRITEO] = "criteo", NULL};
+const char *const cfg_data_formats[] = {
+    [DATA_CRITEO] = "criteo", [DATA_CSV] = "csv",     [DATA_LIBSVM] = "libsvm", [DATA_LIBFFM] = "libffm",
+    [DATA_LIBFM] = "libfm",   [DATA_PAIRS] = "pairs", [DATA_TOKENS] = "tokens", NULL};
 const char *const cfg_ids_over[] = {[IDS_CUT] = "cut", [IDS_ERROR] = "error", NULL};
-const char *const cfg_transforms[] = {[TRANSFORM_NONE] = "none", [TRANSFORM_LOG1P] = "log1p", NULL};
+const char *const cfg_transforms[] = {
+    [TRANSFORM_NONE] = "none", [TRANSFORM_LOG1P] = "log1p", [TRANSFORM_STANDARD] = "standard", NULL};
 const char *const cfg_missing[] = {[MISSING_NONE] = "none", [MISSING_KEY] = "key", NULL};
 const char *const cfg_bad_lines[] = {[BAD_LINES_ERROR] = "error", [BAD_LINES_SKIP] = "skip", NULL};
 const char *const cfg_precisions[] = {[PRECISION_F32] = "f32", NULL};
 const char *const cfg_syncs[] = {[SYNC_BSP] = "bsp", [SYNC_WSP] = "wsp", [SYNC_ASP] = "asp", NULL};
 
+const char *const cfg_samplers[] = {"log_uniform", "empirical", "uniform", NULL};
+
 const char *const settings_kinds[] = {"model", "data", "train", "eval", "checkpoint", "store", NULL};
+
+const char *const settings_named_kinds[] = {"table", "column", "vocabulary", "candidates", NULL};
 
 /* The keys of all once-only sections, a section's together, and beside them the kind of each one's section. */
 static const struct cfg_key section_keys[] = {
 #define KEY(section, key, type, fallback, min, max, unit, choices, meaning)                                            \
     {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct settings, section##_##key), choices},
-#define TABLE_KEY(key, type, fallback, min, max, unit, choices, meaning)
 #include "cfg/keys.def"
-#undef KEY
-#undef TABLE_KEY
 };
 static const char *const section_kinds[] = {
-#define KEY(section, key, type, fallback, min, max, unit, choices, meaning) #section,
-#define TABLE_KEY(key, type, fallback, min, max, unit, choices, meaning)
+#define KEY(section, ...) #section,
 #include "cfg/keys.def"
-#undef KEY
-#undef TABLE_KEY
 };
+/* The keys of sections with names. */
+#define NAMED(of, key, type, fallback, min, max, unit, choices, meaning)                                               \
+    {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct of, key), choices},
 static const struct cfg_key table_keys[] = {
-#define KEY(section, key, type, fallback, min, max, unit, choices, meaning)
-#define TABLE_KEY(key, type, fallback, min, max, unit, choices, meaning)                                               \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct table_settings, key), choices},
+#define TABLE_KEY(...) NAMED(table_settings, __VA_ARGS__)
 #include "cfg/keys.def"
-#undef KEY
-#undef TABLE_KEY
+};
+static const struct cfg_key column_keys[] = {
+#define COLUMN_KEY(...) NAMED(column_settings, __VA_ARGS__)
+#include "cfg/keys.def"
+};
+static const struct cfg_key vocabulary_keys[] = {
+#define VOCABULARY_KEY(...) NAMED(vocabulary_settings, __VA_ARGS__)
+#include "cfg/keys.def"
+};
+static const struct cfg_key candidates_keys[] = {
+#define CANDIDATES_KEY(...) NAMED(candidates_settings, __VA_ARGS__)
+#include "cfg/keys.def"
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
+/* In the order of settings_named_kinds. */
+static const struct {
+    const struct cfg_key *keys;
+    size_t count, bytes;
+} named[] = {
+    {table_keys, COUNT_OF(table_keys), sizeof(struct table_settings)},
+    {column_keys, COUNT_OF(column_keys), sizeof(struct column_settings)},
+    {vocabulary_keys, COUNT_OF(vocabulary_keys), sizeof(struct vocabulary_settings)},
+    {candidates_keys, COUNT_OF(candidates_keys), sizeof(struct candidates_settings)},
+};
+
 const struct cfg_key *settings_keys(const char *kind, size_t *key_count)
 {
-    if (strcmp(kind, "table") == 0) {
-        *key_count = COUNT_OF(table_keys);
-        return table_keys;
+    for (size_t i = 0; i < COUNT_OF(named); i++) {
+        if (strcmp(kind, settings_named_kinds[i]) != 0) continue;
+        *key_count = named[i].count;
+        return named[i].keys;
     }
     size_t begin = 0;
     while (begin < COUNT_OF(section_kinds) && strcmp(section_kinds[begin], kind) != 0) begin++;
@@ -69,8 +93,10 @@ status settings_read(const struct ini *ini, struct settings *settings)
     return ST_OK;
 }
 
-status settings_read_table(const struct ini *ini, const struct ini_section *section, struct table_settings *table)
+status settings_read_named(const struct ini *ini, const struct ini_section *section, const char *kind, void *out)
 {
-    *table = (struct table_settings){0};
-    return cfg_read(ini, section, table_keys, COUNT_OF(table_keys), table);
+    size_t i = 0;
+    while (strcmp(settings_named_kinds[i], kind) != 0) CHECK(++i < COUNT_OF(named));
+    memset(out, 0, named[i].bytes);
+    return cfg_read(ini, section, named[i].keys, named[i].count, out);
 }

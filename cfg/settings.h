@@ -5,18 +5,19 @@
 #include "cfg/key.h"
 
 /* The choices, in the order of their names in settings.c. */
-enum { DATA_CRITEO };
+enum { DATA_CRITEO, DATA_CSV, DATA_LIBSVM, DATA_LIBFFM, DATA_LIBFM, DATA_PAIRS, DATA_TOKENS, DATA_FORMAT_COUNT };
 enum { IDS_CUT, IDS_ERROR };
-enum { TRANSFORM_NONE, TRANSFORM_LOG1P };
+enum { TRANSFORM_NONE, TRANSFORM_LOG1P, TRANSFORM_STANDARD };
 enum { MISSING_NONE, MISSING_KEY };
 enum { BAD_LINES_ERROR, BAD_LINES_SKIP };
 enum { PRECISION_F32 };
 enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
+/* Names of choices; each ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h). */
 extern const char *const cfg_data_formats[],
-    *const cfg_ids_over[], *const cfg_transforms[], *const cfg_missing[],
-                                                        *const cfg_bad_lines[],
-                                                            *const cfg_precisions[],
-                                                                *const cfg_syncs[]; /* each ends in NULL */
+    *const cfg_ids_over[], *const cfg_transforms[], *const cfg_missing[], *const cfg_bad_lines[],
+                                                                              *const cfg_precisions[],
+                                                                                  *const cfg_syncs[],
+                                                                                      *const cfg_samplers[];
 
 #define CFG_CTYPE_U32    uint32_t
 #define CFG_CTYPE_U64    uint64_t
@@ -28,32 +29,48 @@ extern const char *const cfg_data_formats[],
 #define CFG_CTYPE_BYTES  uint64_t
 
 /* data_format, data_path, …, train_batch, …, store_ram: meanings and units in keys.def. Texts belong to the ini. */
+#define SETTINGS_MEMBER(key, type, ...) CFG_CTYPE_##type key;
 struct settings {
-#define KEY(section, key, type, fallback, min, max, unit, choices, meaning) CFG_CTYPE_##type section##_##key;
-#define TABLE_KEY(key, type, fallback, min, max, unit, choices, meaning)
+#define KEY(section, key, type, ...) CFG_CTYPE_##type section##_##key;
 #include "cfg/keys.def"
-#undef KEY
-#undef TABLE_KEY
 };
 
 /* One [table NAME]. */
 struct table_settings {
-#define KEY(section, key, type, fallback, min, max, unit, choices, meaning)
-#define TABLE_KEY(key, type, fallback, min, max, unit, choices, meaning) CFG_CTYPE_##type key;
+#define TABLE_KEY SETTINGS_MEMBER
 #include "cfg/keys.def"
-#undef KEY
-#undef TABLE_KEY
+};
+
+/* One [column NAME]. */
+struct column_settings {
+#define COLUMN_KEY SETTINGS_MEMBER
+#include "cfg/keys.def"
+};
+
+/* One [vocabulary NAME]. */
+struct vocabulary_settings {
+#define VOCABULARY_KEY SETTINGS_MEMBER
+#include "cfg/keys.def"
+};
+
+/* One [candidates NAME]. */
+struct candidates_settings {
+#define CANDIDATES_KEY SETTINGS_MEMBER
+#include "cfg/keys.def"
 };
 
 /* The kinds of the once-only sections: "model", "data", "train", "eval", "checkpoint", "store", NULL. */
 extern const char *const settings_kinds[];
+/* The kinds of sections with a name of their own, besides ops: "table", "column", "vocabulary", "candidates", NULL. */
+extern const char *const settings_named_kinds[];
 
-/* The keys of a once-only section, or of "table"; NULL if the kind is neither. Offsets are into the structs above. */
+/* The keys of a section of either kind, or NULL. Offsets are into the structs above. */
 const struct cfg_key *settings_keys(const char *kind, size_t *key_count);
 
 /* Reads every once-only section of the ini (absent ones give defaults). Sections of other kinds are not looked at. */
 MUST_USE status settings_read(const struct ini *ini, struct settings *settings);
-MUST_USE status settings_read_table(const struct ini *ini, const struct ini_section *section,
-                                    struct table_settings *table);
+/* Reads a section of a named kind into the struct of its kind; NULL: the defaults of `kind`. */
+MUST_USE status settings_read_named(const struct ini *ini, const struct ini_section *section, const char *kind,
+                                    void *out);
 
 #endif

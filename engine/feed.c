@@ -49,8 +49,7 @@ struct feed {
     struct arena arena;
     struct slot *slots;
     uint32_t slot_count;
-    uint32_t *dense_column, *field_column, *ids_max; /* the reader keeps pointers to these */
-    const int *processors;                           /* the caller's, as are the paths */
+    const int *processors; /* the caller's, as are the paths */
     uint32_t processor_count;
     struct step_rows *steps; /* [steps_ahead, table_count]: blocks of rows, a step each               */
     uint32_t steps_ahead;
@@ -126,8 +125,8 @@ static void slot_layout(struct layout *l, const struct feed_options *o, struct s
         const struct graph_tensor *tensor = &g->tensors[t];
         views[t] = (struct view){.rows = tensor->rows, .cols = tensor->cols, .stride = tensor->stride};
         switch ((enum tensor_kind)tensor->kind) {
-        case TENSOR_DENSE: views[t].data = slot->batch.dense; break;
-        case TENSOR_LABEL: views[t].data = slot->batch.label; break;
+        case TENSOR_DENSE:
+        case TENSOR_LABEL: views[t].data = graph_column_data(tensor, &slot->batch); break;
         case TENSOR_ACTIVATION: /* gradients have no place in an evaluation slot, and are not read there */
             if (tensor->offset < activation_bytes) views[t].data = (float *)(activations + tensor->offset);
             break;
@@ -145,19 +144,9 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     struct slot *slots;
     LAYOUT_TAKE(l, slots, o->slot_count);
     for (uint32_t s = 0; s < o->slot_count; s++) slot_layout(l, o, l->arena ? &slots[s] : NULL, spans);
-    uint32_t *columns;
-    LAYOUT_TAKE(l, columns, g->header->dense_count + 2 * (size_t)g->field_count);
     ring_layout(l->arena ? &feed->ready : NULL, l, o->slot_count, RING_ONE);
     ring_layout(l->arena ? &feed->free : NULL, l, o->slot_count, RING_MANY);
-    if (l->arena) {
-        feed->slots = slots;
-        feed->dense_column = columns;
-        feed->field_column = columns + g->header->dense_count;
-        feed->ids_max = feed->field_column + g->field_count;
-        for (uint32_t i = 0; i < g->header->dense_count; i++) feed->dense_column[i] = g->denses[i].column;
-        for (uint32_t i = 0; i < g->field_count; i++)
-            feed->field_column[i] = g->fields[i].column, feed->ids_max[i] = g->fields[i].ids_max;
-    }
+    if (l->arena) feed->slots = slots;
     if (!o->training) return;
     uint32_t steps_ahead = steps_ahead_of(g, o->slot_count);
     ring_layout(l->arena ? &feed->free_blocks : NULL, l, steps_ahead, RING_MANY);
@@ -211,12 +200,7 @@ status feed_open(struct feed **out, const struct feed_options *o)
     if (st == ST_OK) {
         struct layout place = {.arena = &feed->arena};
         feed_layout(&place, o, feed);
-        struct reader_options reader = o->reader;
-        reader.schema.example = feed->example;
-        reader.schema.ids_max = feed->ids_max;
-        reader.schema.dense_column = feed->dense_column;
-        reader.schema.field_column = feed->field_column;
-        st = reader_open(&feed->reader, &reader);
+        st = reader_open(&feed->reader, &o->reader);
     }
     if (st != ST_OK) {
         arena_close(&feed->arena);

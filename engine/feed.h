@@ -44,8 +44,8 @@ struct feed_options {
     struct model *model;
     bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
     uint32_t slot_count;
-    uint64_t epochs, steps_max; /* training: bounds; steps_max 0: none                         */
-    struct reader_options reader;
+    uint64_t epochs, steps_max;   /* training: bounds; steps_max 0: none                         */
+    struct reader_options reader; /* with the graph's schema, which stays until close           */
     const int
         *processors; /* [processor_count], kept until close: the thread pins itself to them; none: it runs anywhere */
     uint32_t processor_count;

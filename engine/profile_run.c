@@ -17,6 +17,7 @@
 #include "engine/gen_criteo.h"
 #include "engine/pipe/thread.h"
 #include "engine/profile_fit.h"
+#include "engine/schema.h"
 #include "engine/stop.h"
 
 /* What a pipeline of one stage rotates: one in flight and four that are ready. */
@@ -77,8 +78,8 @@ struct run {
     uint32_t segment_count;
     struct layer_update *updates;
     uint32_t update_count;
-    uint32_t *lookups;             /* [lookup_count]: scratch */
-    uint32_t *columns;             /* of the reader's schema */
+    uint32_t *lookups; /* [lookup_count]: scratch */
+    struct schema schema;
     uint32_t micros_max;           /* micro-batches of a step that the sums have room for */
     float **param_grad;            /* [lanes]               */
     float **table_grad, **scratch; /* [lanes, lookup_count] */
@@ -193,19 +194,10 @@ static status data_open(struct run *r)
         TRY(data_generate(r));
         paths = r->generated_path;
     }
-    uint32_t *dense = r->columns, *field = dense + g->header->dense_count, *ids_max = field + g->field_count;
-    for (uint32_t i = 0; i < g->header->dense_count; i++) dense[i] = g->denses[i].column;
-    for (uint32_t i = 0; i < g->field_count; i++) field[i] = g->fields[i].column, ids_max[i] = g->fields[i].ids_max;
-    TRY(reader_open(&r->reader, &(struct reader_options){.format = READER_CRITEO,
+    TRY(schema_open(&r->schema, g, s));
+    TRY(reader_open(&r->reader, &(struct reader_options){.format = (enum reader_format)s->data_format,
                                                          .paths = paths,
-                                                         .schema = {.example = graph_example(g),
-                                                                    .dense_column = dense,
-                                                                    .field_column = field,
-                                                                    .ids_max = ids_max,
-                                                                    .ids_over_is_error = s->data_ids_over == IDS_ERROR,
-                                                                    .log1p = s->data_transform == TRANSFORM_LOG1P,
-                                                                    .missing_is_key = s->data_missing == MISSING_KEY,
-                                                                    .missing_value = s->data_missing_value},
+                                                         .schema = r->schema.reader,
                                                          .bad_skip = s->data_bad_lines == BAD_LINES_SKIP,
                                                          .seed = g->header->seed,
                                                          .part = "profile"}));
@@ -534,8 +526,8 @@ static void slot_layout(struct layout *l, const struct run *r, struct slot *slot
         const struct graph_tensor *tensor = &g->tensors[t];
         views[t] = (struct view){.rows = tensor->rows, .cols = tensor->cols, .stride = tensor->stride};
         switch ((enum tensor_kind)tensor->kind) {
-        case TENSOR_DENSE: views[t].data = slot->batch.dense; break;
-        case TENSOR_LABEL: views[t].data = slot->batch.label; break;
+        case TENSOR_DENSE:
+        case TENSOR_LABEL: views[t].data = graph_column_data(tensor, &slot->batch); break;
         case TENSOR_ACTIVATION: views[t].data = (float *)(activations + tensor->offset); break;
         case TENSOR_PARAM: views[t].data = r->model.param + tensor->offset; break;
         default: break;
@@ -575,7 +567,6 @@ static void run_layout(struct layout *l, struct run *r)
     for (uint32_t t = 0; t < g->table_count; t++) spans[t] = g->tables[t].span_floats;
     LAYOUT_TAKE(l, r->slots, SLOT_COUNT);
     for (uint32_t s = 0; s < SLOT_COUNT; s++) slot_layout(l, r, l->arena ? &r->slots[s] : NULL, spans);
-    LAYOUT_TAKE(l, r->columns, g->header->dense_count + 2 * (size_t)g->field_count);
     LAYOUT_TAKE(l, r->rows, g->table_count);
     LAYOUT_TAKE(l, r->numbers, g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
@@ -707,6 +698,7 @@ static void run_close(struct run *r)
 {
     devices_close(r);
     if (r->reader) reader_close(r->reader);
+    schema_close(&r->schema);
     if (r->generated_fd >= 0) close(r->generated_fd);
     free(r->lookups);
     arena_close(&r->arena);

@@ -26,6 +26,11 @@ static const struct {
     {"data", "missing_value", CLASS_MODEL},
     /* Not data.bad_lines: whoever stopped at a bad line goes on by skipping it, and the examples before it are the same. */
     {"data", "shuffle", CLASS_SEQUENCE},
+    {"data", "label_map", CLASS_MODEL},
+    {"data", "window", CLASS_MODEL},
+    {"data", "eval_fraction", CLASS_SEQUENCE},
+    {"column", NULL, CLASS_MODEL},
+    {"vocabulary", NULL, CLASS_MODEL},
     {"table", "dim", CLASS_MODEL},
     {"table", "init", CLASS_MODEL},
     {"train", "epochs", CLASS_LENGTH},
@@ -47,6 +52,21 @@ static enum recipe_class class_of(const char *kind, const char *key)
     return CLASS_RECIPE;
 }
 
+/* Sections with names, by kind: what a value means does not depend on rules that only training knows. */
+union named_settings {
+    struct table_settings table;
+    struct column_settings column;
+    struct vocabulary_settings vocabulary;
+    struct candidates_settings candidates;
+};
+
+static bool is_named(const char *kind)
+{
+    for (const char *const *k = settings_named_kinds; *k; k++)
+        if (strcmp(*k, kind) == 0) return true;
+    return false;
+}
+
 /* One side of the comparison. */
 struct side {
     struct ini ini;
@@ -62,11 +82,11 @@ struct recipe {
 
 static status side_read(struct side *side, const char *path, const char *text, size_t text_bytes)
 {
-    struct table_settings ignored;
+    union named_settings ignored;
     TRY(ini_parse(&side->ini, path, text, text_bytes));
     for (uint32_t i = 0; i < side->ini.section_count; i++)
-        if (strcmp(side->ini.sections[i].kind, "table") == 0)
-            TRY(settings_read_table(&side->ini, &side->ini.sections[i], &ignored));
+        if (is_named(side->ini.sections[i].kind))
+            TRY(settings_read_named(&side->ini, &side->ini.sections[i], side->ini.sections[i].kind, &ignored));
     return settings_read(&side->ini, &side->settings);
 }
 
@@ -137,13 +157,14 @@ static status keys_compare(const struct recipe *r, enum round round, const char 
     return ST_OK;
 }
 
-static status table_compare(const struct recipe *r, enum round round, const struct ini_section *present)
+static status named_compare(const struct recipe *r, enum round round, const struct ini_section *present)
 {
-    struct table_settings saved_settings, present_settings;
+    union named_settings saved_settings, present_settings;
     const struct ini_section *saved = ini_find(&r->saved.ini, present->kind, present->name);
-    if (saved == NULL) return ST_OK; /* the tables themselves are compared with the manifest's list of them */
-    TRY(settings_read_table(&r->saved.ini, saved, &saved_settings));
-    TRY(settings_read_table(&r->present.ini, present, &present_settings));
+    if (saved == NULL)
+        return ST_OK; /* tables themselves are compared with the manifest's list of them, columns by the model's hash */
+    TRY(settings_read_named(&r->saved.ini, saved, present->kind, &saved_settings));
+    TRY(settings_read_named(&r->present.ini, present, present->kind, &present_settings));
     return keys_compare(r, round, present->kind, present->name, saved, &saved_settings, present, &present_settings);
 }
 
@@ -153,8 +174,7 @@ static status compare(const struct recipe *r, enum round round)
         TRY(keys_compare(r, round, *kind, *kind, ini_find(&r->saved.ini, *kind, ""), &r->saved.settings,
                          ini_find(&r->present.ini, *kind, ""), &r->present.settings));
     for (uint32_t i = 0; i < r->present.ini.section_count; i++)
-        if (strcmp(r->present.ini.sections[i].kind, "table") == 0)
-            TRY(table_compare(r, round, &r->present.ini.sections[i]));
+        if (is_named(r->present.ini.sections[i].kind)) TRY(named_compare(r, round, &r->present.ini.sections[i]));
     return ST_OK;
 }
 

@@ -17,7 +17,8 @@ status session_graph_open(struct graph *graph, const char *path, const char *con
     TRY(graph_open(graph, path));
     if (set_count == 0) return ST_OK;
     struct graph opened = *graph;
-    status st = graph_compile(graph, path, opened.text, opened.text_bytes, set, set_count);
+    const struct graph_source source = graph_source_of(&opened);
+    status st = graph_compile(graph, path, opened.text, opened.text_bytes, set, set_count, &source);
     graph_close(&opened);
     return st;
 }
@@ -126,6 +127,7 @@ status session_open(struct session *s, const struct session_options *o)
     TRY_GOTO(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count), failed);
     TRY_GOTO(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes), failed);
     TRY_GOTO(settings_read(&s->ini, &s->settings), failed);
+    TRY_GOTO(schema_open(&s->schema, &s->graph, &s->settings), failed);
     TRY_GOTO(model_open(&s->model, &s->graph, s->settings.store_ram), failed);
     TRY_GOTO(pipeline_open_for(s, o), failed);
     const struct device *device = pipeline_device(s->pipeline);
@@ -146,6 +148,7 @@ void session_close(struct session *s)
     replanner_close(s->replanner);
     plan_free(&s->plan);
     model_close(&s->model);
+    schema_close(&s->schema);
     ini_free(&s->ini);
     graph_close(&s->graph);
     memset(s, 0, sizeof *s);
@@ -222,12 +225,9 @@ struct feed_options session_feed_options(struct session *s, const char *paths)
         .epochs = 1,
         .reader =
             {
-                .format = READER_CRITEO,
+                .format = (enum reader_format)settings->data_format,
                 .paths = paths,
-                .schema = {.ids_over_is_error = settings->data_ids_over == IDS_ERROR,
-                           .log1p = settings->data_transform == TRANSFORM_LOG1P,
-                           .missing_is_key = settings->data_missing == MISSING_KEY,
-                           .missing_value = settings->data_missing_value},
+                .schema = s->schema.reader,
                 .bad_skip = settings->data_bad_lines == BAD_LINES_SKIP,
                 .seed = s->graph.header->seed,
                 .part = "reader",

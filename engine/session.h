@@ -3,6 +3,7 @@
 #define HETERPS_ENGINE_SESSION_H
 
 #include "cfg/settings.h"
+#include "engine/schema.h"
 #include "engine/feed.h"
 #include "engine/pipe/bell.h"
 #include "engine/model.h"
@@ -35,6 +36,7 @@ struct session {
     struct graph graph;
     struct ini ini; /* the graph's own text: owns the settings' strings */
     struct settings settings;
+    struct schema schema; /* what readers know of the graph */
     struct model model;
     struct cores cores;
     uint32_t threads; /* cores that stages may use */

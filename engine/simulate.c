@@ -88,7 +88,7 @@ status simulate_graph_make(struct graph *graph, const struct instance *instance,
     bool is_whole = fclose(stream) == 0 && text != NULL;
     assignments_make(shape, texts);
     for (uint32_t i = 0; i < ASSIGNMENT_COUNT; i++) set[i] = texts[i];
-    status st = is_whole ? graph_compile(graph, "the instance's graph", text, bytes, set, ASSIGNMENT_COUNT)
+    status st = is_whole ? graph_compile(graph, "the instance's graph", text, bytes, set, ASSIGNMENT_COUNT, NULL)
                          : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a model of %u layers", L);
     free(text);
     return st;

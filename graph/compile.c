@@ -23,8 +23,16 @@ static uint64_t model_hash(struct compiler *c)
         const struct graph_field *f = LIST_AT(c->fields, struct graph_field, i);
         HASH_TEXT(f->name);
         HASH(f->ids_max);
+        HASH(f->seed);
+        HASH(f->negative_count);
     }
-    for (uint32_t i = 0; i < c->denses.count; i++) HASH_TEXT(LIST_AT(c->denses, struct graph_field, i)->name);
+    for (uint32_t i = 0; i < c->denses.count; i++) {
+        const struct graph_field *f = LIST_AT(c->denses, struct graph_field, i);
+        HASH_TEXT(f->name);
+        HASH(f->mean);
+        HASH(f->scale);
+    }
+    for (uint32_t i = 0; i < c->words.count; i++) HASH_TEXT(LIST_AT(c->words, struct graph_word, i)->text);
     uint32_t rules[3] = {c->settings.data_format, c->settings.data_transform, c->settings.data_missing};
     HASH(rules);
     HASH(c->settings.data_missing_value);
@@ -71,13 +79,20 @@ static status image_write(struct compiler *c, uint8_t **image, size_t *image_byt
     text.items = ini_text(&c->ini, &text_bytes);
     if (text.items == NULL) FAIL(MEMORY, "no memory to compile the model");
     text.count = (uint32_t)text_bytes;
-    const struct list *sections[SECTION_COUNT] = {
-        [SECTION_TEXT] = &text,          [SECTION_STRINGS] = &c->strings,
-        [SECTION_TENSORS] = &c->tensors, [SECTION_ARGS] = &c->args,
-        [SECTION_NODES] = &c->nodes,     [SECTION_LAYERS] = &c->layers,
-        [SECTION_FIELDS] = &c->fields,   [SECTION_DENSES] = &c->denses,
-        [SECTION_TABLES] = &c->tables,   [SECTION_OPTIMIZERS] = &c->optimizers,
-        [SECTION_UPDATES] = &c->updates};
+    const struct list *sections[SECTION_COUNT] = {[SECTION_TEXT] = &text,
+                                                  [SECTION_STRINGS] = &c->strings,
+                                                  [SECTION_TENSORS] = &c->tensors,
+                                                  [SECTION_ARGS] = &c->args,
+                                                  [SECTION_NODES] = &c->nodes,
+                                                  [SECTION_LAYERS] = &c->layers,
+                                                  [SECTION_FIELDS] = &c->fields,
+                                                  [SECTION_DENSES] = &c->denses,
+                                                  [SECTION_LABELS] = &c->labels,
+                                                  [SECTION_VOCABULARIES] = &c->vocabularies,
+                                                  [SECTION_WORDS] = &c->words,
+                                                  [SECTION_TABLES] = &c->tables,
+                                                  [SECTION_OPTIMIZERS] = &c->optimizers,
+                                                  [SECTION_UPDATES] = &c->updates};
     uint64_t offset = arena_bytes(sizeof *h);
     for (int i = 0; i < SECTION_COUNT; i++) {
         h->section[i].offset = offset;
@@ -102,11 +117,11 @@ static status image_write(struct compiler *c, uint8_t **image, size_t *image_byt
     return ST_OK;
 }
 
-static status compile(struct compiler *c, const char *const *assignments, uint32_t assignment_count, uint8_t **image,
-                      size_t *image_bytes)
+static status compile(struct compiler *c, const char *const *assignments, uint32_t assignment_count,
+                      const struct graph_source *source, uint8_t **image, size_t *image_bytes)
 {
     for (uint32_t i = 0; i < assignment_count; i++) TRY(ini_set(&c->ini, assignments[i], settings_kinds));
-    TRY(compile_parse(c));
+    TRY(compile_parse(c, source));
     c->header.model_hash = model_hash(c); /* before fusion, which may differ between versions of the compiler */
     compile_fuse(c);
     TRY(compile_backward(c));
@@ -115,7 +130,7 @@ static status compile(struct compiler *c, const char *const *assignments, uint32
 }
 
 status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
-                     const char *const *assignments, uint32_t assignment_count)
+                     const char *const *assignments, uint32_t assignment_count, const struct graph_source *source)
 {
     memset(graph, 0, sizeof *graph);
     struct compiler c = {.strings.item_bytes = 1,
@@ -125,6 +140,9 @@ status graph_compile(struct graph *graph, const char *path, const char *text, si
                          .layers.item_bytes = sizeof(struct graph_layer),
                          .fields.item_bytes = sizeof(struct graph_field),
                          .denses.item_bytes = sizeof(struct graph_field),
+                         .labels.item_bytes = sizeof(struct graph_field),
+                         .vocabularies.item_bytes = sizeof(struct graph_vocabulary),
+                         .words.item_bytes = sizeof(struct graph_word),
                          .tables.item_bytes = sizeof(struct graph_table),
                          .optimizers.item_bytes = sizeof(struct graph_optimizer),
                          .updates.item_bytes = sizeof(struct graph_update),
@@ -132,7 +150,7 @@ status graph_compile(struct graph *graph, const char *path, const char *text, si
     uint8_t *image = NULL;
     size_t image_bytes = 0;
     TRY(ini_parse(&c.ini, path, text, text_bytes));
-    status st = compile(&c, assignments, assignment_count, &image, &image_bytes);
+    status st = compile(&c, assignments, assignment_count, source, &image, &image_bytes);
     ini_free(&c.ini);
     for (struct list *list = &c.strings; list <= &c.statistics; list++) free(list->items);
     if (st != ST_OK) return st;

@@ -98,7 +98,7 @@ status compile_backward(struct compiler *c)
     TRY(loss_find(c, &loss_node));
     lookups_number(c);
     struct graph_header *h = &c->header;
-    h->label_tensor = c->label_tensor;
+    h->label_tensor = compiler_args(c, compiler_node(c, loss_node))[1];
     h->logit_tensor = compiler_args(c, compiler_node(c, loss_node))[0];
     h->loss_tensor = compiler_output(c, compiler_node(c, loss_node));
 

@@ -19,9 +19,15 @@ static const struct cfg_key common_keys[] = {
      "scheduling layer; neighbouring ops of one layer share its name; empty: a layer of its own",
      offsetof(struct common_keys, layer), NULL},
 };
-static const struct cfg_key label_key = {
-    "label", CFG_TEXT, "", 0, 0, "", "the label's name; empty: that of [data]", offsetof(struct common_keys, label),
-    NULL};
+static const struct cfg_key label_key = {"label",
+                                         CFG_TEXT,
+                                         "",
+                                         0,
+                                         0,
+                                         "",
+                                         "the label's name; empty: the only one of [data]",
+                                         offsetof(struct common_keys, label),
+                                         NULL};
 
 static const struct cfg_key kind_key = {
     "kind", CFG_TEXT, "", 0, 0, "", "which op of this section", offsetof(struct common_keys, kind), NULL};
@@ -47,77 +53,9 @@ uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_
     return count;
 }
 
-static bool is_name(const char *text)
-{
-    if (!*text) return false;
-    for (const char *p = text; *p; p++)
-        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_' ||
-              (*p == '-' && p > text) || (*p == '.' && p > text)))
-            return false;
-    return true;
-}
-
-/* --- lists of names: "a, b, C1..C26" ---------------------------------------------------------- */
-
-/* Splits the number off the end of a name: "C12" gives 1 and 12. False without one, or with a leading zero. */
-static bool split_number(const char *name, size_t *stem_bytes, uint32_t *number)
-{
-    size_t bytes = strlen(name), digits = 0;
-    while (digits < bytes && name[bytes - digits - 1] >= '0' && name[bytes - digits - 1] <= '9') digits++;
-    if (digits == 0 || digits > 8 || (digits > 1 && name[bytes - digits] == '0')) return false;
-    *stem_bytes = bytes - digits;
-    *number = 0;
-    for (size_t i = bytes - digits; i < bytes; i++) *number = *number * 10 + (uint32_t)(name[i] - '0');
-    return true;
-}
-
-/* Calls `each` for every name of the list, ranges written out. */
-static status names_each(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
-                         const char *text,
-                         status (*each)(struct compiler *, const struct ini_section *, const struct ini_entry *,
-                                        const char *name, void *context),
-                         void *context)
-{
-    while (*text) {
-        size_t bytes = strcspn(text, ",");
-        char item[2 * INI_NAME_BYTES_MAX + 4];
-        const char *begin = text, *end = text + bytes;
-        while (begin < end && (*begin == ' ' || *begin == '\t')) begin++;
-        while (end > begin && (end[-1] == ' ' || end[-1] == '\t')) end--;
-        if ((size_t)(end - begin) >= sizeof item)
-            return ini_fail(&c->ini, section, entry, "a name of %zu bytes is too long", (size_t)(end - begin));
-        memcpy(item, begin, (size_t)(end - begin));
-        item[end - begin] = 0;
-        text += bytes + (text[bytes] == ',');
-        char *dots = strstr(item, "..");
-        if (dots == NULL) {
-            if (!is_name(item) || strlen(item) >= INI_NAME_BYTES_MAX)
-                return ini_fail(&c->ini, section, entry,
-                                "expected a name of letters, digits, _ - . between commas, found \"%s\"", item);
-            TRY(each(c, section, entry, item, context));
-            continue;
-        }
-        *dots = 0;
-        size_t stem, last_stem;
-        uint32_t first, last;
-        if (!is_name(item) || !is_name(dots + 2) || !split_number(item, &stem, &first) ||
-            !split_number(dots + 2, &last_stem, &last) || stem != last_stem || memcmp(item, dots + 2, stem) != 0 ||
-            last < first || stem + 9 >= INI_NAME_BYTES_MAX)
-            return ini_fail(&c->ini, section, entry, "expected a range like C1..C26, found \"%s..%s\"", item, dots + 2);
-        if (last - first > 100000)
-            return ini_fail(&c->ini, section, entry, "the range %s..%s has more than 100000 names", item, dots + 2);
-        for (uint32_t i = first; i <= last; i++) {
-            char name[INI_NAME_BYTES_MAX + 12];
-            snprintf(name, sizeof name, "%.*s%u", (int)stem, item, i);
-            TRY(each(c, section, entry, name, context));
-        }
-    }
-    return ST_OK;
-}
-
 /* --- what a name stands for ------------------------------------------------------------------- */
 
-static uint32_t tensor_find(struct compiler *c, const char *name)
+uint32_t compiler_tensor_find(struct compiler *c, const char *name)
 {
     for (uint32_t i = 0; i < c->tensors.count; i++) {
         const struct graph_tensor *t = compiler_tensor(c, i);
@@ -126,7 +64,7 @@ static uint32_t tensor_find(struct compiler *c, const char *name)
     return GRAPH_NONE;
 }
 
-static status tensor_add(struct compiler *c, const char *name, enum tensor_kind kind, uint32_t cols, uint32_t *index)
+status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kind kind, uint32_t cols, uint32_t *index)
 {
     uint32_t name_offset;
     TRY(compiler_string_add(c, name, &name_offset));
@@ -171,64 +109,6 @@ static status unknown_name(struct compiler *c, const struct ini_section *section
     return st;
 }
 
-/* --- columns ---------------------------------------------------------------------------------- */
-
-struct column_kind {
-    struct list *list;
-    const char *prefix; /* of the format's own names: I1…, C1… */
-    uint32_t column_count;
-    uint32_t ids_max;
-};
-
-static status column_add(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
-                         const char *name, void *context)
-{
-    const struct column_kind *kind = context;
-    size_t stem;
-    uint32_t number;
-    if (!split_number(name, &stem, &number) || stem != strlen(kind->prefix) || strncmp(name, kind->prefix, stem) != 0 ||
-        number < 1 || number > kind->column_count)
-        return ini_fail(&c->ini, section, entry, "expected a column of the criteo format, %s1..%s%u, found \"%s\"",
-                        kind->prefix, kind->prefix, kind->column_count, name);
-    for (uint32_t i = 0; i < kind->list->count; i++)
-        if (LIST_AT(*kind->list, struct graph_field, i)->column == number - 1)
-            return ini_fail(&c->ini, section, entry, "the column \"%s\" is named twice", name);
-    uint32_t name_offset;
-    TRY(compiler_string_add(c, name, &name_offset));
-    struct graph_field *field = list_add(kind->list);
-    if (field == NULL) return ST_MEMORY;
-    *field = (struct graph_field){.name = name_offset, .ids_max = kind->ids_max, .column = number - 1};
-    return ST_OK;
-}
-
-static status columns_parse(struct compiler *c)
-{
-    const struct ini_section *data = ini_find(&c->ini, "data", "");
-    const struct settings *s = &c->settings;
-    struct column_kind dense = {&c->denses, "I", 13, 0}, sparse = {&c->fields, "C", 26, s->data_ids_max};
-    TRY(names_each(c, data, data ? ini_entry_find(data, "dense") : NULL, s->data_dense, column_add, &dense));
-    TRY(names_each(c, data, data ? ini_entry_find(data, "sparse") : NULL, s->data_sparse, column_add, &sparse));
-    struct graph_header *h = &c->header;
-    h->dense_count = c->denses.count;
-    h->dense_stride = c->denses.count;
-    h->key_count_max = c->fields.count * s->data_ids_max;
-    uint32_t index;
-    for (uint32_t i = 0; i < c->fields.count; i++) {
-        TRY(tensor_add(c, compiler_string(c, LIST_AT(c->fields, struct graph_field, i)->name), TENSOR_FIELD, i,
-                       &index));
-        compiler_tensor(c, index)->stride = 0;
-    }
-    c->dense_tensor = GRAPH_NONE;
-    if (h->dense_count) TRY(tensor_add(c, "dense", TENSOR_DENSE, h->dense_count, &c->dense_tensor));
-    if (!is_name(s->data_label))
-        return ini_fail(&c->ini, data, data ? ini_entry_find(data, "label") : NULL, "expected a name, found \"%s\"",
-                        s->data_label);
-    if (tensor_find(c, s->data_label) != GRAPH_NONE)
-        return ini_fail(&c->ini, data, data ? ini_entry_find(data, "label") : NULL, "\"%s\" is another column's name",
-                        s->data_label);
-    return tensor_add(c, s->data_label, TENSOR_LABEL, 1, &c->label_tensor);
-}
-
 /* --- tables and optimizers -------------------------------------------------------------------- */
 
 static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, float l2,
@@ -257,7 +137,7 @@ static status tables_parse(struct compiler *c)
         if (c->tables.count == GRAPH_TABLES_MAX)
             return ini_fail(&c->ini, section, NULL, "more than %u tables", GRAPH_TABLES_MAX);
         struct table_settings settings;
-        TRY(settings_read_table(&c->ini, section, &settings));
+        TRY(settings_read_named(&c->ini, section, "table", &settings));
         enum random_init init;
         float init_scale;
         if (init_parse(settings.init, &init, &init_scale) != ST_OK)
@@ -307,10 +187,13 @@ static status input_add(struct compiler *c, const struct ini_section *section, c
                             "a sparse field goes through an [embedding] first; \"sparse\" cannot go into [%s]",
                             op->section);
         if (c->fields.count == 0) return ini_fail(&c->ini, section, entry, "[data] names no sparse fields");
-        for (uint32_t i = 0; i < c->fields.count; i++) TRY(arg_add(c, i)); /* fields are the first tensors */
+        /* Fields are the first tensors; candidates are named by themselves. */
+        for (uint32_t i = 0; i < c->fields.count; i++)
+            if (LIST_AT(c->fields, struct graph_field, i)->negative_count == 0) TRY(arg_add(c, i));
         return ST_OK;
     }
-    uint32_t tensor = tensor_find(c, name);
+    uint32_t tensor = compiler_tensor_find(c, name);
+    if (tensor == GRAPH_NONE) TRY(compiler_dense_column(c, name, &tensor));
     if (tensor == GRAPH_NONE || compiler_tensor(c, tensor)->kind == TENSOR_PARAM)
         return unknown_name(c, section, entry, name);
     bool is_field = compiler_tensor(c, tensor)->kind == TENSOR_FIELD;
@@ -405,9 +288,9 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
     for (uint32_t i = 0; i < shape.param_count; i++) {
         char name[2 * INI_NAME_BYTES_MAX + 2];
         snprintf(name, sizeof name, "%s.%s", section->name, shape.param[i].name);
-        if (tensor_find(c, name) != GRAPH_NONE)
+        if (compiler_tensor_find(c, name) != GRAPH_NONE)
             return ini_fail(&c->ini, section, NULL, "the name \"%s\" is taken", name);
-        TRY(tensor_add(c, name, TENSOR_PARAM, shape.param[i].cols, &index));
+        TRY(compiler_tensor_add(c, name, TENSOR_PARAM, shape.param[i].cols, &index));
         struct graph_tensor *t = compiler_tensor(c, index);
         t->rows = shape.param[i].rows;
         t->init = shape.param[i].init;
@@ -415,12 +298,12 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
         if (shape.param[i].is_statistic) TRY(statistic_add(c, section, t, &shape.param[i].rule));
         TRY(arg_add(c, index));
     }
-    TRY(tensor_add(c, section->name, TENSOR_ACTIVATION, shape.output_cols, &index));
+    TRY(compiler_tensor_add(c, section->name, TENSOR_ACTIVATION, shape.output_cols, &index));
     TRY(arg_add(c, index));
     for (uint32_t i = 0; i < shape.saved_count; i++) {
         char name[2 * INI_NAME_BYTES_MAX + 2];
         snprintf(name, sizeof name, "%s.%s", section->name, shape.saved[i].name);
-        TRY(tensor_add(c, name, TENSOR_ACTIVATION, shape.saved[i].cols, &index));
+        TRY(compiler_tensor_add(c, name, TENSOR_ACTIVATION, shape.saved[i].cols, &index));
         compiler_tensor(c, index)->type = (uint8_t)shape.saved[i].type;
         compiler_tensor(c, index)->rows = shape.saved[i].is_single;
         TRY(arg_add(c, index));
@@ -437,12 +320,26 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
     return ST_OK;
 }
 
+/* The label that an op names; without a name, the only one. */
+static status label_add(struct compiler *c, const struct ini_section *section, const char *name)
+{
+    const struct ini_entry *entry = ini_entry_find(section, "label");
+    if (!*name && c->labels.count == 1) name = compiler_string(c, LIST_AT(c->labels, struct graph_field, 0)->name);
+    if (!*name)
+        return ini_fail(&c->ini, section, entry, "expected label = NAME, one of the %u labels of [data]",
+                        c->labels.count);
+    uint32_t tensor = compiler_tensor_find(c, name);
+    if (tensor == GRAPH_NONE || compiler_tensor(c, tensor)->kind != TENSOR_LABEL)
+        return ini_fail(&c->ini, section, entry, "expected a label of [data], found \"%s\"", name);
+    return arg_add(c, tensor);
+}
+
 static status op_parse_section(struct compiler *c, const struct op *op, const struct ini_section *section)
 {
     if (!is_name(section->name))
         return ini_fail(&c->ini, section, NULL, "expected [%s NAME] with a name of letters, digits, _ - .",
                         op->section);
-    if (tensor_find(c, section->name) != GRAPH_NONE || strcmp(section->name, "sparse") == 0)
+    if (compiler_tensor_find(c, section->name) != GRAPH_NONE || strcmp(section->name, "sparse") == 0)
         return ini_fail(&c->ini, section, NULL, "the name \"%s\" is taken by a column or a section above",
                         section->name);
     struct common_keys common;
@@ -466,13 +363,7 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
     const struct ini_entry *input = ini_entry_find(section, "input");
     TRY_GOTO(names_each(c, section, input, common.input, input_add, (void *)op), done);
     if (op->inputs == OP_INPUTS_LOSS) {
-        const char *label = common.label && *common.label ? common.label : c->settings.data_label;
-        if (strcmp(label, c->settings.data_label) != 0) {
-            st = ini_fail(&c->ini, section, ini_entry_find(section, "label"),
-                          "expected the label of [data], \"%s\", found \"%s\"", c->settings.data_label, label);
-            goto done;
-        }
-        TRY_GOTO(arg_add(c, c->label_tensor), done);
+        TRY_GOTO(label_add(c, section, common.label), done);
     }
     uint32_t input_count = c->args.count - node->arg_begin;
     uint32_t expected = op->inputs == OP_INPUTS_LOSS ? 2 : 1;
@@ -496,7 +387,7 @@ static status unknown_section(struct compiler *c, const struct ini_section *sect
     const char *kinds[OP_ID_COUNT + 32];
     uint32_t count = 0;
     for (const char *const *k = settings_kinds; *k; k++) kinds[count++] = *k;
-    kinds[count++] = "table";
+    for (const char *const *k = settings_named_kinds; *k; k++) kinds[count++] = *k;
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) kinds[count++] = op_table[i].section;
     kinds[count] = NULL;
     const char *near = ini_nearest(section->kind, kinds);
@@ -520,12 +411,12 @@ static status op_find(struct compiler *c, const struct ini_section *section, con
                     entry->value);
 }
 
-status compile_parse(struct compiler *c)
+status compile_parse(struct compiler *c, const struct graph_source *source)
 {
     TRY(settings_read(&c->ini, &c->settings));
     uint32_t empty;
     TRY(compiler_string_add(c, "", &empty));
-    TRY(columns_parse(c));
+    TRY(compile_columns(c, source));
     TRY(tables_parse(c));
     for (uint32_t i = 0; i < c->ini.section_count; i++) {
         const struct ini_section *section = &c->ini.sections[i];

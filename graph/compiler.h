@@ -19,10 +19,10 @@ struct list {
 struct compiler {
     struct ini ini;
     struct settings settings;
-    struct list strings, tensors, args, nodes, layers, fields, denses, tables, optimizers, updates;
+    struct list strings, tensors, args, nodes, layers, fields, denses, labels, tables, optimizers, updates, vocabularies,
+        words;
     struct list statistics; /* graph_optimizer: the rule of each run of statistics; until compile_backward makes the
                                updates, a parameter's `update` is 0 if it is trained, else 1 + its run            */
-    uint32_t dense_tensor, label_tensor; /* or NONE */
     uint32_t forward_count;
     struct graph_header header; /* batch, counts and totals as they become known */
 };
@@ -48,6 +48,10 @@ static inline const char *compiler_string(const struct compiler *c, uint32_t off
     return (const char *)c->strings.items + offset;
 }
 MUST_USE status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset);
+/* NONE: no tensor has the name. */
+uint32_t compiler_tensor_find(struct compiler *c, const char *name);
+MUST_USE status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kind kind, uint32_t cols,
+                                    uint32_t *index);
 /* The only output of a forward node. */
 static inline uint32_t compiler_output(struct compiler *c, const struct graph_node *n)
 {
@@ -58,8 +62,23 @@ static inline uint32_t compiler_output(struct compiler *c, const struct graph_no
 #define OP_COMMON_KEYS_MAX 4
 uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_MAX]);
 
+/* compile_names.c: letters, digits, _ - . where the last two do not come first. */
+bool is_name(const char *text);
+/* Splits the number off the end of a name: "C12" gives 1 and 12. False without one, or with a leading zero. */
+bool name_split(const char *name, size_t *stem_bytes, uint32_t *number);
+/* Calls `each` for every name of the list, ranges written out. */
+typedef status name_each(struct compiler *, const struct ini_section *, const struct ini_entry *, const char *name,
+                         void *context);
+MUST_USE status names_each(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
+                           const char *text, name_each *each, void *context);
+
 /* Reads the text into fields, tables, optimizers, forward nodes, tensors and layers. */
-MUST_USE status compile_parse(struct compiler *c);
+MUST_USE status compile_parse(struct compiler *c, const struct graph_source *source);
+/* Of these the columns of the data, with their tensors, and before them the vocabularies. */
+MUST_USE status compile_columns(struct compiler *c, const struct graph_source *source);
+MUST_USE status compile_vocabularies(struct compiler *c, const struct graph_source *source);
+/* The tensor of a numeric column by itself; NONE: there is no such column. */
+MUST_USE status compiler_dense_column(struct compiler *c, const char *name, uint32_t *tensor);
 /* Merges an activation into the fc before it, and an activation's gradient into the fc behind it. */
 void compile_fuse(struct compiler *c);
 /* Adds gradients, backward nodes and updates; refuses ops that the loss does not depend on. */

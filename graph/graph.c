@@ -8,7 +8,11 @@ struct example_shape graph_example(const struct graph *g)
     return (struct example_shape){.dense_count = g->header->dense_count,
                                   .dense_stride = g->header->dense_stride,
                                   .field_count = g->field_count,
-                                  .key_count_max = g->header->key_count_max};
+                                  .key_count_max = g->header->key_count_max,
+                                  .label_count = g->label_count,
+                                  .has_weight = *graph_string(g, g->header->weight) != 0,
+                                  .has_group = *graph_string(g, g->header->group) != 0,
+                                  .has_value = g->header->has_value};
 }
 
 /* The table that a forward node looks up, or NONE. */

@@ -1,14 +1,15 @@
 /* The compiled graph, in memory as in the file: fixed-size little-endian records in 64-byte aligned sections behind one
  * header, so that a file is read whole, validated once and used in place.
  *
- *   header | text | strings | tensors | args | nodes | layers | fields | denses | tables | optimizers | updates
+ *   header | text | strings | tensors | args | nodes | layers | fields | denses | labels | tables | optimizers | updates |
+ *   vocabularies | words
  *
  * Data flows one way: nodes are in the order of execution, first all forward nodes, then all backward nodes; updates follow
  * once a step. Records refer to each other by index, to names by byte offset into `strings`.
  *
  *   kind          memory                           shape            offset
  *   FIELD         keys in the slot's micro_batch   -                -                    a sparse input column
- *   DENSE, LABEL  the slot's micro_batch           [B, cols]        -
+ *   DENSE, LABEL  the slot's micro_batch           [B, cols]        floats / example     columns of its numbers, its labels
  *   ACTIVATION    the slot's arena                 [B, cols]        bytes / micro-batch  also gradients and what ops save
  *                                                  or [1, cols]                          of the micro-batch as a whole
  *   PARAM         the run's parameters             [rows, cols]     floats
@@ -97,11 +98,42 @@ struct graph_layer {
     uint64_t input_bytes, output_bytes; /* an example: what it reads from other layers, and they from it */
 };
 
-/* A column of the data: a sparse field, or a numeric column. */
+/* How negatives are drawn from a vocabulary, whose words are numbered from the most frequent on. */
+enum sampler {
+    SAMPLER_LOG_UNIFORM, /* P(i) = log((i + 2) / (i + 1)) / log(words + 1): Zipf's law               */
+    SAMPLER_EMPIRICAL,   /* P(i) ~ count(i)^power                                                    */
+    SAMPLER_UNIFORM,
+    SAMPLER_COUNT
+};
+
+/* A column of the data: a sparse field, a numeric column, or a label. What does not concern its kind is 0, or NONE. */
 struct graph_field {
+    uint32_t name;       /* of its tensor                                                         */
+    uint32_t column;     /* string: its name in the data; of candidates, that of the target's     */
+    uint32_t ids_max;    /* fields: greatest number of keys                                      */
+    uint32_t vocabulary; /* fields, labels: whose words alone it has, or NONE; a label is a word's number then */
+    uint64_t seed;       /* fields: of its keys; fields with one seed give a text one key          */
+    /* Candidates: a field of the target's key and then negative_count keys that the reader draws; it writes the logarithms of their
+     * probabilities as 1 + negative_count numbers of the example, from log_q on. */
+    uint32_t negative_count; /* 0: an ordinary field                                              */
+    uint32_t sampler;
+    uint32_t log_q;
+    float sampler_power;
+    float mean, scale; /* numeric columns: x becomes (x - mean) * scale after the transform        */
+};
+_Static_assert(sizeof(struct graph_field) == 48, "the file's record");
+
+/* The known words of columns, from the most frequent on. */
+struct graph_vocabulary {
     uint32_t name;
-    uint32_t ids_max; /* fields: greatest number of keys; numeric columns: 0               */
-    uint32_t column;  /* its place among the format's columns of the kind: C3 is 2, I1 is 0 */
+    uint32_t unknown;                /* number of the word that stands for all other texts, or NONE  */
+    uint32_t word_begin, word_count; /* its words among all                                       */
+    uint64_t count;                  /* sum over its words                                        */
+    uint64_t source;                 /* hash of the section that it was read by                  */
+};
+struct graph_word {
+    uint64_t count; /* how often it has occurred */
+    uint32_t text;  /* string                    */
     uint32_t reserved;
 };
 
@@ -144,9 +176,12 @@ enum graph_section {
     SECTION_LAYERS,
     SECTION_FIELDS,
     SECTION_DENSES,
+    SECTION_LABELS,
     SECTION_TABLES,
     SECTION_OPTIMIZERS,
     SECTION_UPDATES,
+    SECTION_VOCABULARIES,
+    SECTION_WORDS,
     SECTION_COUNT
 };
 
@@ -163,6 +198,8 @@ struct graph_header {
     uint32_t name; /* of the model                                                */
     uint32_t batch, micro, lanes;
     uint32_t dense_count, dense_stride, key_count_max;
+    uint32_t weight, group; /* strings: names of the columns of examples' weights and groups; "": none */
+    uint32_t has_value;     /* 1: keys have values                                        */
     uint32_t label_tensor, logit_tensor,
         loss_tensor;          /* loss: [B, 1], an example's loss; logit: predictions before the sigmoid */
     uint64_t param_floats;    /* length of the parameters, padding included                   */
@@ -182,9 +219,13 @@ struct graph {
     const struct graph_layer *layers;
     const struct graph_field *fields; /* [field_count]  */
     const struct graph_field *denses; /* [header->dense_count] */
+    const struct graph_field *labels; /* [label_count]  */
     const struct graph_table *tables;
     const struct graph_optimizer *optimizers;
     const struct graph_update *updates;
+    const struct graph_vocabulary *vocabularies;
+    const struct graph_word *words;
+    uint32_t label_count, vocabulary_count, word_count;
     uint32_t text_bytes, tensor_count, arg_count, node_count, forward_count, layer_count, field_count, table_count,
         optimizer_count, update_count;
     uint32_t lookup_count; /* forward nodes that look up a table; they are numbered in their order         */
@@ -199,6 +240,11 @@ static inline struct batch_shape graph_batch(const struct graph *g)
     return (struct batch_shape){g->header->batch, g->header->micro, g->header->lanes};
 }
 struct example_shape graph_example(const struct graph *g);
+/* Where a column's tensor (DENSE, LABEL) lies in a micro-batch. */
+static inline float *graph_column_data(const struct graph_tensor *t, const struct micro_batch *m)
+{
+    return (t->kind == TENSOR_LABEL ? m->label : m->dense) + t->offset;
+}
 
 /* Whether a table looks up keys of a field: fills serves[field_count] with 0 and 1. */
 void graph_table_serves(const struct graph *g, uint32_t table, uint8_t *serves);
@@ -224,10 +270,27 @@ static inline uint64_t graph_activation_end(const struct graph_header *h, const 
     return t->offset + graph_activation_bytes(h, t);
 }
 
-/* Compiles model text. `assignments`: count of "section.key=value" that override it. `path` is for messages.
- * The graph owns its image: graph_close. */
+struct vocabulary_settings; /* cfg/settings.h */
+/* What compiling asks of the data: io/ reads it, and the graph keeps what was found, so that it is whole by itself. */
+struct graph_source {
+    void *context;
+    /* The words of [vocabulary NAME], from the most frequent on (equal ones by their bytes), each handed to `word`; `source` is the hash
+     * that the graph keeps of its settings. */
+    status (*words)(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
+                    status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to);
+    /* Mean and standard deviation of numeric columns after the transform, for transform = standard: fills mean[count] and
+     * deviation[count]. */
+    status (*moments)(void *context, const char *const *columns, uint32_t count, double *mean, double *deviation);
+};
+
+/* Compiles model text. `assignments`: count of "section.key=value" that override it. `path` is for messages. `source` is asked only if
+ * the text has a vocabulary or standardised columns; NULL: then it is an error. The graph owns its image: graph_close. */
 MUST_USE status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
-                              const char *const *assignments, uint32_t assignment_count);
+                              const char *const *assignments, uint32_t assignment_count,
+                              const struct graph_source *source);
+/* A source that gives what `known`, compiled from a text of the same vocabularies, has: for compiling its text again. INVALID where
+ * a vocabulary was read by other settings. Keeps `known`. */
+struct graph_source graph_source_of(const struct graph *known);
 /* Writes the image atomically. */
 MUST_USE status graph_write(const struct graph *graph, const char *path);
 /* Reads and validates a file: whatever its bytes, either every index, offset and shape in it holds, or

@@ -6,6 +6,7 @@
 #include "graph/graph_internal.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,28 +128,91 @@ static status batch_check(const struct check *c)
     return below(c, &h->loss_tensor, g->tensor_count, "the loss's tensor");
 }
 
+/* What a field or a label says of its vocabulary. */
+static status vocabulary_of_check(const struct check *c, const struct graph_field *f)
+{
+    return f->vocabulary == GRAPH_NONE ? ST_OK : below(c, &f->vocabulary, c->g->vocabulary_count, "a vocabulary");
+}
+
+/* A record has nothing of what only other kinds have. */
+static status column_check(const struct check *c, const struct graph_field *f, enum tensor_kind kind)
+{
+    TRY(name_check(c, &f->name));
+    TRY(name_check(c, &f->column));
+    TRY(within(c, &f->ids_max, kind == TENSOR_FIELD, kind == TENSOR_FIELD ? UINT16_MAX : 0, "ids_max"));
+    TRY(vocabulary_of_check(c, f));
+    if (!isfinite(f->mean) || !isfinite(f->scale) || (kind != TENSOR_DENSE && (f->mean != 0 || f->scale != 1)))
+        return bad(c, &f->mean, "expected a finite mean and scale, 0 and 1 but of numeric columns, found %g and %g",
+                   (double)f->mean, (double)f->scale);
+    if (f->negative_count != 0 && kind == TENSOR_FIELD) return ST_OK;
+    if (f->negative_count != 0 || f->sampler != 0 || f->sampler_power != 0 || f->log_q != GRAPH_NONE ||
+        (kind != TENSOR_FIELD && f->seed != 0) || (kind == TENSOR_DENSE && f->vocabulary != GRAPH_NONE))
+        return bad(c, &f->vocabulary, "expected a column without a sampler, found one with");
+    return ST_OK;
+}
+
+/* Candidates have their log probabilities one behind the other behind the numeric columns. */
+static status candidates_check(const struct check *c, const struct graph_field *f, uint32_t *end)
+{
+    if (f->vocabulary == GRAPH_NONE) return bad(c, &f->vocabulary, "expected a vocabulary of candidates, found none");
+    TRY(within(c, &f->negative_count, f->ids_max - 1, f->ids_max - 1, "negatives"));
+    TRY(below(c, &f->sampler, SAMPLER_COUNT, "a sampler"));
+    if (!(f->sampler_power >= 0 && f->sampler_power <= 2))
+        return bad(c, &f->sampler_power, "expected a power of 0 to 2, found %g", (double)f->sampler_power);
+    TRY(within(c, &f->log_q, *end, *end, "a place of log probabilities"));
+    *end += f->ids_max;
+    return ST_OK;
+}
+
 static status columns_check(const struct check *c)
 {
     const struct graph *g = c->g;
+    const struct graph_header *h = g->header;
     uint64_t key_count_max = 0;
+    uint32_t numbers = h->dense_count;
     for (uint32_t i = 0; i < g->field_count; i++) {
         const struct graph_field *f = &g->fields[i];
-        TRY(name_check(c, &f->name));
-        TRY(within(c, &f->ids_max, 1, UINT16_MAX, "ids_max"));
-        TRY(below(c, &f->column, GRAPH_COUNT_MAX, "a column"));
-        TRY(zero(c, &f->reserved));
+        TRY(column_check(c, f, TENSOR_FIELD));
+        if (f->negative_count != 0) TRY(candidates_check(c, f, &numbers));
         key_count_max += f->ids_max;
     }
-    if (g->header->key_count_max != key_count_max)
-        return bad(c, &g->header->key_count_max, "expected %" PRIu64 " keys an example, found %u", key_count_max,
-                   g->header->key_count_max);
-    for (uint32_t i = 0; i < g->header->dense_count; i++) {
-        const struct graph_field *f = &g->denses[i];
-        TRY(name_check(c, &f->name));
-        TRY(within(c, &f->ids_max, 0, 0, "ids_max of a numeric column"));
-        TRY(below(c, &f->column, GRAPH_COUNT_MAX, "a column"));
-        TRY(zero(c, &f->reserved));
+    if (h->key_count_max != key_count_max)
+        return bad(c, &h->key_count_max, "expected %" PRIu64 " keys an example, found %u", key_count_max,
+                   h->key_count_max);
+    TRY(within(c, &h->dense_stride, numbers, OP_COLS_MAX, "a stride"));
+    for (uint32_t i = 0; i < h->dense_count; i++) TRY(column_check(c, &g->denses[i], TENSOR_DENSE));
+    for (uint32_t i = 0; i < g->label_count; i++) TRY(column_check(c, &g->labels[i], TENSOR_LABEL));
+    TRY(name_check(c, &h->weight));
+    TRY(name_check(c, &h->group));
+    return within(c, &h->has_value, 0, 1, "a flag");
+}
+
+/* Words follow one another, vocabulary by vocabulary, from the most frequent on. */
+static status vocabularies_check(const struct check *c)
+{
+    const struct graph *g = c->g;
+    uint32_t begin = 0;
+    for (uint32_t i = 0; i < g->vocabulary_count; i++) {
+        const struct graph_vocabulary *v = &g->vocabularies[i];
+        uint64_t count = 0;
+        TRY(name_check(c, &v->name));
+        TRY(within(c, &v->word_begin, begin, begin, "a first word"));
+        TRY(within(c, &v->word_count, 1, g->word_count - begin, "words"));
+        if (v->unknown != GRAPH_NONE) TRY(below(c, &v->unknown, v->word_count, "an unknown word"));
+        for (uint32_t w = begin; w < begin + v->word_count; w++) {
+            TRY(name_check(c, &g->words[w].text));
+            TRY(zero(c, &g->words[w].reserved));
+            TRY(within64(c, &g->words[w].count, (uint64_t)1 << 40, "occurrences"));
+            if (g->words[w].count == 0) return bad(c, &g->words[w].count, "expected words that occur, found none");
+            count += g->words[w].count;
+        }
+        if (v->count != count)
+            return bad(c, &v->count, "expected %" PRIu64 " occurrences of words, found %" PRIu64, count, v->count);
+        begin += v->word_count;
     }
+    if (begin != g->word_count)
+        return bad(c, g->words, "expected %u words of %u vocabularies, found %u", begin, g->vocabulary_count,
+                   g->word_count);
     return ST_OK;
 }
 
@@ -278,11 +342,13 @@ static status tensor_check(const struct check *c, const struct graph_tensor *t)
         if (t->offset % CACHE_LINE_BYTES != 0)
             return bad(c, &t->offset, "expected an offset on a cache line, found %" PRIu64, t->offset);
     } else if (t->kind == TENSOR_DENSE) {
-        if (t->cols != g->header->dense_count || t->stride != g->header->dense_stride)
-            return bad(c, &t->cols, "expected %u numeric columns with a stride of %u, found %u with %u",
-                       g->header->dense_count, g->header->dense_stride, t->cols, t->stride);
-    } else if (t->cols != 1 || t->stride != 1 || (uint32_t)(t - g->tensors) != g->header->label_tensor) {
-        return bad(c, &t->cols, "expected one label of one column, found another");
+        if (t->offset > OP_COLS_MAX || t->offset + t->cols > g->header->dense_stride ||
+            t->stride != g->header->dense_stride)
+            return bad(c, &t->cols,
+                       "expected columns within the %u numbers of an example, found %u from %" PRIu64 " on",
+                       g->header->dense_stride, t->cols, t->offset);
+    } else if (t->cols != 1 || t->stride != g->label_count || t->offset >= g->label_count) {
+        return bad(c, &t->cols, "expected one of %u labels of one column, found another", g->label_count);
     }
     return ST_OK;
 }
@@ -621,6 +687,7 @@ static status all_check(struct check *c)
 {
     TRY(strings_check(c));
     TRY(batch_check(c));
+    TRY(vocabularies_check(c));
     TRY(columns_check(c));
     TRY(tables_check(c));
     TRY(updates_check(c));

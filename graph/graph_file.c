@@ -49,6 +49,9 @@ static const struct {
     [SECTION_LAYERS] = {"layers", sizeof(struct graph_layer), 1u << 16},
     [SECTION_FIELDS] = {"fields", sizeof(struct graph_field), 1u << 16},
     [SECTION_DENSES] = {"denses", sizeof(struct graph_field), 1u << 16},
+    [SECTION_LABELS] = {"labels", sizeof(struct graph_field), 1u << 12},
+    [SECTION_VOCABULARIES] = {"vocabularies", sizeof(struct graph_vocabulary), 1u << 12},
+    [SECTION_WORDS] = {"words", sizeof(struct graph_word), GRAPH_COUNT_MAX},
     [SECTION_TABLES] = {"tables", sizeof(struct graph_table), GRAPH_TABLES_MAX},
     [SECTION_OPTIMIZERS] = {"optimizers", sizeof(struct graph_optimizer), 1u << 15},
     [SECTION_UPDATES] = {"updates", sizeof(struct graph_update), GRAPH_TABLES_MAX + PARAM_UPDATES_MAX},
@@ -151,6 +154,12 @@ static void sections_bind(struct graph *g, const uint8_t *image)
     g->layers = at[SECTION_LAYERS];
     g->fields = at[SECTION_FIELDS];
     g->denses = at[SECTION_DENSES];
+    g->labels = at[SECTION_LABELS];
+    g->vocabularies = at[SECTION_VOCABULARIES];
+    g->words = at[SECTION_WORDS];
+    g->label_count = count[SECTION_LABELS];
+    g->vocabulary_count = count[SECTION_VOCABULARIES];
+    g->word_count = count[SECTION_WORDS];
     g->tables = at[SECTION_TABLES];
     g->optimizers = at[SECTION_OPTIMIZERS];
     g->updates = at[SECTION_UPDATES];

@@ -20,8 +20,12 @@ void reference_print(FILE *out, bool as_markdown)
         const struct cfg_key *keys = settings_keys(*kind, &count);
         keys_print(out, as_markdown, *kind, keys, count);
     }
-    const struct cfg_key *keys = settings_keys("table", &count);
-    keys_print(out, as_markdown, "table NAME", keys, count);
+    for (const char *const *kind = settings_named_kinds; *kind; kind++) {
+        char section[64];
+        const struct cfg_key *keys = settings_keys(*kind, &count);
+        snprintf(section, sizeof section, "%s NAME", *kind);
+        keys_print(out, as_markdown, section, keys, count);
+    }
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
         const struct op *op = &op_table[i];
         char section[64];

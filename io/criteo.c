@@ -14,6 +14,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -32,11 +33,14 @@
 #define USUAL_BYTES 8
 
 struct criteo {
-    uint32_t dense_count, field_count;
-    uint32_t dense_column[INTEGER_COUNT * 4], field_column[CATEGORY_COUNT * 4];
+    uint32_t dense_count, field_count, label_count;
+    uint32_t dense_column[INTEGER_COUNT], field_column[CATEGORY_COUNT];
+    float dense_mean[INTEGER_COUNT], dense_scale[INTEGER_COUNT];
+    bool is_scaled;
+    uint64_t field_seed[CATEGORY_COUNT];
     bool log1p, missing_is_key, label_optional;
     float missing_value;
-    uint64_t missing_key[CATEGORY_COUNT * 4]; /* [field_count] */
+    uint64_t missing_key[CATEGORY_COUNT]; /* [field_count] */
     float log1p_of[LOG1P_COUNT];
 };
 
@@ -46,16 +50,19 @@ static size_t criteo_bytes(const struct reader_options *options)
     return arena_bytes(sizeof(struct criteo));
 }
 
-/* Copies a list of columns; `name` is for the message. */
-static status columns_place(uint32_t *out, const uint32_t *column, uint32_t count, uint32_t column_count,
-                            const char *name)
+/* The numbers of columns, from 0, by their names: prefix and a number from 1. */
+static status columns_place(uint32_t *out, const struct reader_column *column, uint32_t count, char prefix,
+                            uint32_t column_count, const char *kind)
 {
-    if (count > 4 * column_count)
-        FAIL(INVALID, "criteo has %u %s columns; the graph uses %u", column_count, name, count);
+    if (count > column_count) FAIL(INVALID, "criteo has %u %s columns; the graph uses %u", column_count, kind, count);
     for (uint32_t i = 0; i < count; i++) {
-        out[i] = column ? column[i] : i;
-        if (out[i] >= column_count)
-            FAIL(INVALID, "criteo has %u %s columns; the graph uses number %u", column_count, name, out[i] + 1);
+        char *end;
+        const char *name = column ? column[i].name : NULL;
+        unsigned long number = name && name[0] == prefix ? strtoul(name + 1, &end, 10) : 0;
+        if (name && (number < 1 || number > column_count || *end))
+            FAIL(INVALID, "criteo has the %s columns %c1 to %c%u; the graph uses %s", kind, prefix, prefix,
+                 column_count, name);
+        out[i] = name ? (uint32_t)number - 1 : i;
     }
     return ST_OK;
 }
@@ -67,10 +74,21 @@ static status criteo_place(void **state, struct arena *arena, const struct reade
     c->dense_count = schema->example.dense_count;
     c->field_count = schema->example.field_count;
     CHECK(schema->example.key_count_max >= c->field_count);
-    TRY(columns_place(c->dense_column, schema->dense_column, c->dense_count, INTEGER_COUNT, "integer"));
-    TRY(columns_place(c->field_column, schema->field_column, c->field_count, CATEGORY_COUNT, "categorical"));
-    for (uint32_t field = 0; field < c->field_count; field++)
-        c->missing_key[field] = reader_key(c->field_column[field], "", 0);
+    c->label_count = schema->example.label_count;
+    if (c->label_count > 1) FAIL(INVALID, "criteo has one label; the graph uses %u", c->label_count);
+    if (schema->example.has_weight || schema->example.has_group)
+        FAIL(INVALID, "criteo has no column of weights or groups");
+    TRY(columns_place(c->dense_column, schema->dense, c->dense_count, 'I', INTEGER_COUNT, "integer"));
+    TRY(columns_place(c->field_column, schema->field, c->field_count, 'C', CATEGORY_COUNT, "categorical"));
+    for (uint32_t i = 0; i < c->dense_count; i++) {
+        c->dense_mean[i] = schema->dense ? schema->dense[i].mean : 0;
+        c->dense_scale[i] = schema->dense ? schema->dense[i].scale : 1;
+        c->is_scaled |= c->dense_mean[i] != 0 || c->dense_scale[i] != 1;
+    }
+    for (uint32_t field = 0; field < c->field_count; field++) {
+        c->field_seed[field] = schema->field ? schema->field[field].seed : c->field_column[field];
+        c->missing_key[field] = reader_key(c->field_seed[field], "", 0);
+    }
     c->log1p = schema->log1p;
     c->missing_is_key = schema->missing_is_key;
     c->missing_value = schema->missing_value;
@@ -176,27 +194,27 @@ static inline float integer_transform(const struct criteo *c, bool is_negative, 
     return is_negative ? 0 - value : value; /* never -0 */
 }
 
-/* Writes the reason, if somebody wants it. Always false, so that a parser can return it. */
-static bool bad(char *why, const char *format, ...) PRINTF_LIKE(2, 3);
-static bool bad(char *why, const char *format, ...)
+/* Writes the reason, if somebody wants it. Always FOUND_BAD, so that a parser can return it. */
+static enum reader_found bad(char *why, const char *format, ...) PRINTF_LIKE(2, 3);
+static enum reader_found bad(char *why, const char *format, ...)
 {
-    if (!why) return false;
+    if (!why) return FOUND_BAD;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(why, READER_WHY_BYTES, format, arguments);
     va_end(arguments);
-    return false;
+    return FOUND_BAD;
 }
 
-static bool bad_column(char *why, uint32_t column, const char *name, const char *expected, const char *text,
-                       uint32_t bytes)
+static enum reader_found bad_column(char *why, uint32_t column, const char *name, const char *expected,
+                                    const char *text, uint32_t bytes)
 {
     char quote[READER_QUOTE_BYTES];
     return bad(why, "column %u (%s): expected %s, found %s", column, name, expected, reader_quote(quote, text, bytes));
 }
 
-static bool bad_integer(char *why, uint32_t column, uint32_t integer, enum integer_result result, const char *text,
-                        uint32_t bytes)
+static enum reader_found bad_integer(char *why, uint32_t column, uint32_t integer, enum integer_result result,
+                                     const char *text, uint32_t bytes)
 {
     char name[16];
     snprintf(name, sizeof name, "I%u", integer);
@@ -204,7 +222,8 @@ static bool bad_integer(char *why, uint32_t column, uint32_t integer, enum integ
     return bad_column(why, column, name, expected, text, bytes);
 }
 
-static bool criteo_parse(void *state, const char *line, size_t bytes, struct reader_example *example, char *why)
+static enum reader_found criteo_parse(void *state, const char *line, size_t bytes, struct reader_example *example,
+                                      char *why)
 {
     const struct criteo *c = state;
     uint32_t found[1 + BEGIN_COUNT];
@@ -217,12 +236,15 @@ static bool criteo_parse(void *state, const char *line, size_t bytes, struct rea
     /* begin[i] is where I(i) begins, whether the label's column is there or not. */
     const uint32_t *begin = has_label ? found + 1 : found;
     uint32_t label_bytes = has_label ? begin[1] - 1 : 0;
+    float label;
     if (label_bytes == 1 && (*line == '0' || *line == '1'))
-        example->label = (float)(*line - '0');
+        label = (float)(*line - '0');
     else if (c->label_optional && label_bytes == 0)
-        example->label = 0;
+        label = 0;
     else
         return bad_column(why, 1, "label", "0 or 1", line, label_bytes);
+
+    if (c->label_count) *example->label = label;
 
     float integer[INTEGER_COUNT];
     for (uint32_t i = 0; i < INTEGER_COUNT; i++) {
@@ -237,6 +259,10 @@ static bool criteo_parse(void *state, const char *line, size_t bytes, struct rea
         integer[i] = text_bytes ? value : c->missing_value;
     }
     for (uint32_t i = 0; i < c->dense_count; i++) example->dense[i] = integer[c->dense_column[i]];
+    for (uint32_t i = 0; c->is_scaled && i < c->dense_count; i++) {
+        const uint32_t *at = begin + 1 + c->dense_column[i];
+        if (at[1] - at[0] > 1) example->dense[i] = (example->dense[i] - c->dense_mean[i]) * c->dense_scale[i];
+    }
 
     /* An empty text is hashed as if it had the usual length, and its place is taken by the next key: without a
      * branch that depends on the data, hashes of neighbouring columns overlap. */
@@ -249,13 +275,13 @@ static bool criteo_parse(void *state, const char *line, size_t bytes, struct rea
         uint32_t category = c->field_column[field];
         const uint32_t *at = begin + 1 + INTEGER_COUNT + category;
         uint32_t text_bytes = at[1] - at[0] - 1;
-        uint64_t key = reader_key_inline(category, line + at[0], text_bytes ? text_bytes : USUAL_BYTES);
+        uint64_t key = reader_key_inline(c->field_seed[field], line + at[0], text_bytes ? text_bytes : USUAL_BYTES);
         if (missing_is_key) key = text_bytes ? key : c->missing_key[field];
         keys[key_count] = key;
         key_count += (text_bytes > 0) | missing_is_key;
         key_end[field] = key_count;
     }
-    return true;
+    return FOUND_EXAMPLE;
 }
 
 const struct reader_format_functions reader_criteo = {

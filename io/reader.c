@@ -18,6 +18,8 @@
 /* Stays in the second-level cache between read(2) and the parser. */
 #define BLOCK_BYTES  ((size_t)256 << 10)
 #define BUFFER_BYTES (READER_LINE_BYTES_MAX + BLOCK_BYTES)
+/* Of the hash that says which lines are held out: of nothing else. */
+#define HELD_OUT_SEED UINT64_C(0x68656c646f7574)
 
 static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
     [READER_CRITEO] = &reader_criteo,
@@ -32,6 +34,8 @@ struct reader {
     bool bad_skip, bad_keep, is_shuffled;
     uint64_t seed, example_estimate;
     struct reader_example spare; /* where a dropped example goes; lends key_end to the others */
+    enum reader_part lines;
+    uint64_t held_out; /* lines whose hash is below are held out */
     /* of the pass */
     bool is_started, is_untouched; /* is_untouched: nothing has been taken since the first path was opened */
     bool is_over;                  /* the files are, that is; the shuffle window may hold more     */
@@ -41,11 +45,15 @@ struct reader {
     size_t begin, scan, end;
     bool is_discarding; /* the line that is being cut is too long, and its front is gone already */
     uint64_t line_number;
+    /* A line that has more examples; valid as long as it is not over. */
+    const char *line;
+    size_t line_bytes;
+    bool line_has_more;
     /* since open */
     struct reader_counts counts;
 };
 
-uint64_t reader_key(uint32_t column, const char *text, size_t bytes) { return reader_key_inline(column, text, bytes); }
+uint64_t reader_key(uint64_t seed, const char *text, size_t bytes) { return reader_key_inline(seed, text, bytes); }
 
 const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t bytes)
 {
@@ -87,6 +95,11 @@ static status buffer_refill(struct reader *reader, size_t *bytes)
     return ST_OK;
 }
 
+static void file_begin(struct reader *reader)
+{
+    if (reader->format->file_begin) reader->format->file_begin(reader->format_state);
+}
+
 /* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
  * long. *over: there is none, the files have ended. */
 static status line_next(struct reader *reader, const char **line, size_t *bytes, bool *over)
@@ -109,6 +122,7 @@ static status line_next(struct reader *reader, const char **line, size_t *bytes,
                 TRY(source_next(&reader->source, over));
                 if (*over) return ST_OK;
                 reader->line_number = 0;
+                file_begin(reader);
                 continue;
             }
             stop = reader->buffer + reader->end; /* the last line of a file may lack its end */
@@ -127,15 +141,17 @@ static status line_next(struct reader *reader, const char **line, size_t *bytes,
     }
 }
 
-/* Whether the line is good and its example written; else why (if not NULL) says what is wrong. */
-static bool line_parse(struct reader *reader, const char *line, size_t bytes, struct reader_example *example, char *why)
+/* What a line holds; where it is bad why (if not NULL) says what is wrong. */
+static enum reader_found line_parse(struct reader *reader, const char *line, size_t bytes,
+                                    struct reader_example *example, char *why)
 {
-    if (line && bytes) return reader->format->parse(reader->format_state, line, bytes, example, why);
+    if (line && (bytes || reader->format->takes_empty))
+        return reader->format->parse(reader->format_state, line, bytes, example, why);
     if (why && line)
         snprintf(why, READER_WHY_BYTES, "the line is empty");
     else if (why)
         snprintf(why, READER_WHY_BYTES, "the line is longer than %zu bytes", READER_LINE_BYTES_MAX);
-    return false;
+    return FOUND_BAD;
 }
 
 static status line_fail(const struct reader *reader, uint64_t line_number, const char *why)
@@ -147,9 +163,25 @@ static status line_fail(const struct reader *reader, uint64_t line_number, const
 
 static void example_empty(const struct reader *reader, struct reader_example *example)
 {
-    example->label = 0;
+    memset(example->label, 0, sizeof(float) * reader->shape.label_count);
     memset(example->dense, 0, sizeof(float) * reader->shape.dense_count);
     memset(example->key_end, 0, sizeof(uint32_t) * reader->shape.field_count);
+}
+
+/* Whether a line belongs to the part that is read. */
+static bool line_counts(const struct reader *reader, const char *line, size_t bytes)
+{
+    if (reader->lines == READER_ALL || !line) return true;
+    bool is_held_out = XXH3_64bits_withSeed(line, bytes, HELD_OUT_SEED) < reader->held_out;
+    return is_held_out == (reader->lines == READER_HELD_OUT);
+}
+
+/* The next line that counts; *over: there is none. */
+static status line_take(struct reader *reader, bool *over)
+{
+    do TRY(line_next(reader, &reader->line, &reader->line_bytes, over));
+    while (!*over && !line_counts(reader, reader->line, reader->line_bytes));
+    return ST_OK;
 }
 
 static status file_example_next(struct reader *reader, struct reader_example *example, bool *over)
@@ -158,13 +190,19 @@ static status file_example_next(struct reader *reader, struct reader_example *ex
     reader->is_untouched = false;
     *over = reader->is_over;
     while (!reader->is_over) {
-        const char *line = NULL;
-        size_t bytes = 0;
-        TRY(line_next(reader, &line, &bytes, over));
-        reader->is_over = *over;
-        if (*over) break;
+        if (!reader->line_has_more) {
+            TRY(line_take(reader, over));
+            reader->is_over = *over;
+            if (*over) break;
+        }
         example->is_bad = false;
-        if (line_parse(reader, line, bytes, example, reader->bad_skip ? NULL : why)) return ST_OK;
+        example->weight = 1;
+        example->group = 0;
+        enum reader_found found =
+            line_parse(reader, reader->line, reader->line_bytes, example, reader->bad_skip ? NULL : why);
+        reader->line_has_more = found == FOUND_MORE;
+        if (found == FOUND_EXAMPLE || found == FOUND_MORE) return ST_OK;
+        if (found == FOUND_NONE) continue;
         reader->counts.bad_count++;
         if (!reader->bad_skip) return line_fail(reader, reader->line_number, why);
         if (reader->bad_keep) {
@@ -205,7 +243,8 @@ static void micro_batch_append(struct micro_batch *m, uint32_t field_count, cons
         position = stop;
         m->key_begin[home + field + 1] = stop;
     }
-    m->label[m->example_count] = example->label;
+    if (m->weight) m->weight[m->example_count] = example->weight;
+    if (m->group) m->group[m->example_count] = example->group;
     m->is_bad[m->example_count] = example->is_bad;
     m->key_count = position;
     m->example_count++;
@@ -218,14 +257,19 @@ status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit,
     *end = false;
     while (m->example_count < limit) {
         float *dense = m->dense + (size_t)m->example_count * shape.dense_stride;
+        float *label = m->label + (size_t)m->example_count * shape.label_count;
         uint64_t *key = m->key + m->key_count;
-        struct reader_example example = {.dense = dense, .key = key, .key_end = reader->spare.key_end};
+        float *value = m->value ? m->value + m->key_count : NULL;
+        struct reader_example example = {
+            .label = label, .dense = dense, .key = key, .value = value, .key_end = reader->spare.key_end};
         TRY(pass_example_next(reader, &example, end));
         if (*end) return ST_OK;
         if (example.dense != dense) {
             uint32_t key_count = shape.field_count ? example.key_end[shape.field_count - 1] : 0;
+            memcpy(label, example.label, sizeof(float) * shape.label_count);
             memcpy(dense, example.dense, sizeof(float) * shape.dense_count);
             memcpy(key, example.key, sizeof(uint64_t) * key_count);
+            if (value) memcpy(value, example.value, sizeof(float) * key_count);
         }
         micro_batch_append(m, shape.field_count, &example);
     }
@@ -268,14 +312,17 @@ static status first_line_check(struct reader *reader)
     size_t line_bytes = (size_t)(stop - reader->buffer);
     if (line_bytes && stop[-1] == '\r') line_bytes--;
     struct reader_example example = reader->spare;
-    if (!line_parse(reader, reader->buffer, line_bytes, &example, why)) return line_fail(reader, 1, why);
-    return ST_OK;
+    bool is_bad = line_counts(reader, reader->buffer, line_bytes) &&
+                  line_parse(reader, reader->buffer, line_bytes, &example, why) == FOUND_BAD;
+    file_begin(reader); /* the line will come again */
+    return is_bad ? line_fail(reader, 1, why) : ST_OK;
 }
 
 status reader_open(struct reader **reader, const struct reader_options *options)
 {
     CHECK((unsigned)options->format < READER_FORMAT_COUNT);
     const struct reader_format_functions *format = reader_format_table[options->format];
+    if (format == NULL) FAIL(INVALID, "no reader of format %d", (int)options->format);
     struct example_shape shape = options->schema.example;
     bool is_shuffled = options->shuffle > 1;
 
@@ -283,7 +330,9 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     bytes += source_bytes(options->paths);
     bytes += arena_bytes(BUFFER_BYTES + READER_SLACK_BYTES);
     bytes += format->bytes(options);
-    bytes += arena_bytes(sizeof(float) * shape.dense_count);      /* the spare example */
+    bytes += arena_bytes(sizeof(float) * shape.dense_count); /* the spare example */
+    bytes += arena_bytes(sizeof(float) * shape.label_count);
+    bytes += arena_bytes(sizeof(float) * shape.key_count_max);
     bytes += arena_bytes(sizeof(uint64_t) * shape.key_count_max); /* its keys          */
     bytes += arena_bytes(sizeof(uint32_t) * shape.field_count);   /* and their ends    */
     if (is_shuffled) bytes += shuffle_bytes(shape, options->shuffle);
@@ -297,6 +346,10 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     r->bad_keep = options->bad_keep;
     r->is_shuffled = is_shuffled;
     r->seed = options->seed;
+    r->lines = options->lines;
+    r->held_out = (uint64_t)((double)options->held_out * 0x1p64);
+    r->spare.label = arena_take(&arena, sizeof(float) * shape.label_count);
+    r->spare.value = arena_take(&arena, sizeof(float) * shape.key_count_max);
     r->spare.dense = arena_take(&arena, sizeof(float) * shape.dense_count);
     r->spare.key = arena_take(&arena, sizeof(uint64_t) * shape.key_count_max);
     r->spare.key_end = arena_take(&arena, sizeof(uint32_t) * shape.field_count);
@@ -336,8 +389,9 @@ status reader_start(struct reader *reader, uint64_t epoch)
         reader->begin = reader->scan = reader->end = 0;
         reader->is_untouched = true;
     }
-    reader->is_discarding = reader->is_over = false;
+    reader->is_discarding = reader->is_over = reader->line_has_more = false;
     reader->line_number = 0;
+    file_begin(reader);
     reader->is_started = true;
     if (reader->is_shuffled) shuffle_start(&reader->shuffle, reader->seed, epoch);
     return ST_OK;

@@ -14,25 +14,77 @@ struct reader;
 /* Without its line end; a longer line is malformed, whatever is in it. */
 #define READER_LINE_BYTES_MAX ((size_t)1 << 20)
 
-enum reader_format { READER_CRITEO, READER_FORMAT_COUNT }; /* the order of cfg's data.format */
+/* The order of cfg's data.format. */
+enum reader_format {
+    READER_CRITEO,
+    READER_CSV,
+    READER_LIBSVM,
+    READER_LIBFFM,
+    READER_LIBFM,
+    READER_PAIRS,
+    READER_TOKENS,
+    READER_FORMAT_COUNT
+};
+enum reader_sampler { READER_LOG_UNIFORM, READER_EMPIRICAL, READER_UNIFORM }; /* the order of graph's enum sampler */
+#define READER_NONE UINT32_MAX
 
-/* What an example is; from the graph. */
+/* The texts that count in a column, from the most frequent on. */
+struct reader_vocabulary {
+    uint32_t word_count;
+    uint32_t unknown;        /* number of the word that stands for all other texts; NONE: those are absent   */
+    const char *const *text; /* [word_count]                                                           */
+    const uint64_t *count;   /* [word_count]: how often each has occurred                              */
+};
+
+/* A column of the data that an example takes: a field, a numeric column or a label. */
+struct reader_column {
+    const char *name;
+    /* fields */
+    uint64_t seed; /* of its keys                                                             */
+    uint32_t ids_max;
+    uint32_t vocabulary; /* fields and labels: of the schema's, or NONE; such a label is the word's number   */
+    /* Candidates: the key of the column's text, then negative_count keys of words that are drawn for the example; their
+     * log probabilities go to dense[log_q ..]. 0: an ordinary field. A drawn word that is the target has READER_LOG_Q_HIT. */
+    uint32_t negative_count, log_q;
+    enum reader_sampler sampler;
+    float sampler_power;
+    /* numeric columns: (x - mean) * scale, after the transform */
+    float mean, scale;
+};
+#define READER_LOG_Q_HIT 1e30f
+
+/* What an example is; from the graph (engine/schema.h). The reader keeps the pointers. */
 struct reader_schema {
     struct example_shape example;
-    const uint32_t *dense_column; /* [dense_count]: which of the format's numeric columns, from 0; NULL: 0, 1, 2, …  */
-    const uint32_t *field_column; /* [field_count]: which of its categorical columns, from 0; NULL: 0, 1, 2, …       */
-    const uint32_t *ids_max;      /* [field_count]                                                            */
-    bool ids_over_is_error;       /* a longer list: an error, or cut and counted                              */
-    bool log1p;                   /* numeric columns: sign(x) log(1 + |x|), rounded from double                */
-    bool missing_is_key;          /* an empty field gets the key of the empty text, else no key                */
-    float missing_value;          /* an empty numeric column, after the transform                             */
+    const struct reader_column *dense; /* [dense_count]; NULL: the first columns of a format that numbers them   */
+    const struct reader_column *field; /* [field_count]; likewise                                          */
+    const struct reader_column *label; /* [label_count]; likewise                                          */
+    const struct reader_vocabulary *vocabulary;
+    uint32_t vocabulary_count;
+    const char *weight, *group; /* names of columns, where the shape has them                       */
+    bool ids_over_is_error;     /* a longer list: an error, or cut and counted                              */
+    bool log1p;                 /* numeric columns: sign(x) log(1 + |x|), rounded from double                */
+    bool missing_is_key;        /* an empty field gets the key of the empty text, else no key                */
+    float missing_value;        /* an empty numeric column, after the transform                             */
+    const char *label_map;      /* "yes=1, no=0, *=0", or ""                                           */
+    /* csv */
+    bool has_header, has_quotes;
+    const char *columns; /* names, separated by commas, where there is no header                      */
+    char separator, list_separator;
+    const char *missing_text; /* what means an absent value besides nothing, or ""                   */
+    uint32_t window;          /* tokens                                                              */
 };
+
+/* Which lines of the data count, by a hash of each line's bytes. */
+enum reader_part { READER_ALL, READER_TRAIN /* all but the held-out ones */, READER_HELD_OUT };
 
 struct reader_options {
     enum reader_format format;
     /* Separated by commas; "-" is standard input; a file that starts with the gzip magic is unpacked. */
     const char *paths;
     struct reader_schema schema;
+    enum reader_part lines; /* of held_out: the part that is held out, 0 .. 1                               */
+    float held_out;
     bool label_optional; /* predict: a line may lack the label column, or leave it empty               */
     bool bad_skip;       /* skip and count malformed lines, else they are INVALID                      */
     bool bad_keep;       /* with bad_skip: a bad line gives an empty example with is_bad set           */
@@ -73,8 +125,12 @@ uint64_t reader_example_estimate(const struct reader *reader);
 /* Some path is standard input or a pipe: only one pass can be read. */
 bool reader_is_stream(const struct reader *reader);
 
-/* xxh3-64 of the feature's bytes with the seed `column`, the field's column in the format (field_column), so that a
- * graph that uses fewer fields has the same keys: the key of every reader. */
-uint64_t reader_key(uint32_t column, const char *text, size_t bytes);
+/* xxh3-64 of the feature's bytes with its column's seed: the key of every reader. */
+uint64_t reader_key(uint64_t seed, const char *text, size_t bytes);
+
+/* Counts the words of a column of the data: calls `word` for each distinct text of it, in the order of first occurrence, with
+ * how often it occurs. Of the options format, paths and the schema's way of reading csv count. `column` as VOCABULARY_KEY(column) says. */
+MUST_USE status reader_words_count(const struct reader_options *options, const char *column,
+                                   status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to);
 
 #endif

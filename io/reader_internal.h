@@ -15,16 +15,30 @@
 /* Room for the reason why a line is bad. */
 #define READER_WHY_BYTES 320
 
+/* What parse() has found. */
+enum reader_found {
+    FOUND_BAD,     /* the line is malformed                                            */
+    FOUND_NONE,    /* no example, or none any more                                     */
+    FOUND_EXAMPLE, /* the line's only one, or its last                                 */
+    FOUND_MORE     /* one of several: the next call, with the same line, gives the next */
+};
+
 struct reader_format_functions {
     const char *name;
     /* What place() takes from the arena. */
     size_t (*bytes)(const struct reader_options *options);
-    /* Sets up *state, keeping nothing of options. INVALID if the schema asks for what the format lacks. */
+    /* Sets up *state, keeping of options only what the schema points to. INVALID if the schema asks for what the format lacks. */
     status (*place)(void **state, struct arena *arena, const struct reader_options *options);
-    /* Writes a line's example: label and the arrays, all of them. False for a bad line, whose example is undefined;
-     * then the reason is in `why` (READER_WHY_BYTES) if that is not NULL: "column 3 (I2): expected an integer, found
-     * \"abc\"". */
-    bool (*parse)(void *state, const char *line, size_t bytes, struct reader_example *example, char *why);
+    /* A pass begins (NULL: nothing to do), and each file of it. */
+    void (*file_begin)(void *state);
+    /* Writes a line's example: all but is_bad, which is false. After FOUND_BAD it is undefined, and the reason is
+     * in `why` (READER_WHY_BYTES) if that is not NULL: "column 3 (I2): expected an integer, found \"abc\"". Empty lines come too
+     * if takes_empty. */
+    enum reader_found (*parse)(void *state, const char *line, size_t bytes, struct reader_example *example, char *why);
+    bool takes_empty;
+    /* Hands each text of a column in a line to `word`, for counting; NULL: the format has no words. */
+    status (*words)(void *state, const char *line, size_t bytes,
+                    status (*word)(void *to, const char *text, size_t bytes), void *to);
 };
 
 extern const struct reader_format_functions reader_criteo;
@@ -33,9 +47,9 @@ extern const struct reader_format_functions reader_criteo;
 #define READER_QUOTE_BYTES (2 + 40 * 4 + 4)
 const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t bytes);
 
-static inline uint64_t reader_key_inline(uint32_t column, const char *text, size_t bytes)
+static inline uint64_t reader_key_inline(uint64_t seed, const char *text, size_t bytes)
 {
-    return XXH3_64bits_withSeed(text, bytes, column);
+    return XXH3_64bits_withSeed(text, bytes, seed);
 }
 
 #endif

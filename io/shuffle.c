@@ -5,16 +5,19 @@
 
 #include "engine/base/status.h"
 
-/* A record:  label | is_bad | dense [dense_count] | key_end [field_count] | (to 8 bytes) | key [key_count_max] */
+/* A record, each part there only if the shape has it:
+ *     head | label [label_count] | dense [dense_count] | key_end [field_count] | value [key_count_max] | (to 8 bytes) | key [key_count_max] */
 struct record_head {
-    float label;
+    uint64_t group;
+    float weight;
     uint32_t is_bad;
 };
 
 static size_t key_offset_bytes(struct example_shape shape)
 {
-    size_t bytes =
-        sizeof(struct record_head) + sizeof(float) * shape.dense_count + sizeof(uint32_t) * shape.field_count;
+    size_t bytes = sizeof(struct record_head) + sizeof(float) * ((size_t)shape.label_count + shape.dense_count) +
+                   sizeof(uint32_t) * shape.field_count;
+    if (shape.has_value) bytes += sizeof(float) * shape.key_count_max;
     return (bytes + 7) & ~(size_t)7;
 }
 
@@ -51,10 +54,13 @@ static struct record_head *head_at(const struct shuffle *shuffle, uint32_t index
 static void example_at(const struct shuffle *shuffle, uint32_t index, struct reader_example *example)
 {
     struct record_head *head = head_at(shuffle, index);
-    example->label = head->label;
+    example->group = head->group;
+    example->weight = head->weight;
     example->is_bad = head->is_bad;
-    example->dense = (float *)(head + 1);
+    example->label = (float *)(head + 1);
+    example->dense = example->label + shuffle->shape.label_count;
     example->key_end = (uint32_t *)(example->dense + shuffle->shape.dense_count);
+    example->value = shuffle->shape.has_value ? (float *)(example->key_end + shuffle->shape.field_count) : NULL;
     example->key = (uint64_t *)((uint8_t *)head + key_offset_bytes(shuffle->shape));
 }
 
@@ -70,8 +76,8 @@ void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example)
 {
     bool has_hole = shuffle->hole < shuffle->window;
     struct record_head *head = head_at(shuffle, has_hole ? shuffle->hole : shuffle->held);
-    CHECK(example->dense == (float *)(head + 1));
-    *head = (struct record_head){.label = example->label, .is_bad = example->is_bad};
+    CHECK(example->label == (float *)(head + 1));
+    *head = (struct record_head){.group = example->group, .weight = example->weight, .is_bad = example->is_bad};
     if (has_hole)
         shuffle->hole = shuffle->window;
     else

@@ -12,10 +12,13 @@
 
 /* One example by itself, in somebody's memory: what a format writes and a micro-batch or a window takes. */
 struct reader_example {
-    float label;
     bool is_bad;
+    float weight;
+    uint64_t group;
+    float *label;      /* [label_count]                                                             */
     float *dense;      /* [dense_count]                                                             */
     uint64_t *key;     /* [key_count_max]                                                           */
+    float *value;      /* beside key; NULL where keys have none                                     */
     uint32_t *key_end; /* [field_count]: the keys of field f are key[key_end[f - 1] .. key_end[f])    */
 };
 
@@ -37,7 +40,7 @@ void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_
 /* Empties the window for the pass `epoch`. */
 void shuffle_start(struct shuffle *shuffle, uint64_t seed, uint64_t epoch);
 
-/* If there is a free place, *example points into it, to be filled (label and is_bad too) and then kept. */
+/* If there is a free place, *example points into it, to be filled (all of it) and then kept. */
 bool shuffle_room(struct shuffle *shuffle, struct reader_example *example);
 void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example);
 

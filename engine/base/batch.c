@@ -30,9 +30,12 @@ static void micro_batch_lay(struct micro_batch *m, struct cursor *cursor, struct
     size_t micro = batch.micro, key_count = key_position_count(batch, example);
     CHECK(example.dense_stride >= example.dense_count);
     CHECK((uint64_t)micro * example.field_count < UINT32_MAX);
-    m->label = take(cursor, micro, sizeof *m->label);
+    m->label = take(cursor, micro * example.label_count, sizeof *m->label);
+    if (example.has_weight) m->weight = take(cursor, micro, sizeof *m->weight);
+    if (example.has_group) m->group = take(cursor, micro, sizeof *m->group);
     m->dense = take(cursor, micro * example.dense_stride, sizeof *m->dense);
     m->key = take(cursor, key_count, sizeof *m->key);
+    if (example.has_value) m->value = take(cursor, key_count, sizeof *m->value);
     m->key_home = take(cursor, key_count, sizeof *m->key_home);
     m->key_begin = take(cursor, micro * example.field_count + 1, sizeof *m->key_begin);
     m->is_bad = take(cursor, micro, sizeof *m->is_bad);
@@ -40,7 +43,7 @@ static void micro_batch_lay(struct micro_batch *m, struct cursor *cursor, struct
 
 size_t micro_batch_bytes(struct batch_shape batch, struct example_shape example)
 {
-    struct micro_batch m;
+    struct micro_batch m = {0};
     struct cursor cursor = {0};
     micro_batch_lay(&m, &cursor, batch, example);
     return cursor.sum_bytes;

@@ -36,9 +36,13 @@ static inline uint32_t batch_lane_of(struct batch_shape shape, uint32_t micro_in
 /* What an example looks like, fixed by the graph. */
 struct example_shape {
     uint32_t dense_count;   /* numeric columns                                                  */
-    uint32_t dense_stride;  /* floats between two examples' numeric columns, >= dense_count      */
+    uint32_t dense_stride;  /* floats between two examples' numbers, >= dense_count: behind the numeric columns lie the
+                               log probabilities of candidates                                  */
     uint32_t field_count;   /* sparse fields                                                    */
     uint32_t key_count_max; /* sum of the fields' ids_max: most keys an example can have         */
+    uint32_t label_count;
+    bool has_weight, has_group; /* an example has a weight, belongs to a group                    */
+    bool has_value;             /* a key has a value, which multiplies its row                    */
 };
 
 /* The input of one micro-batch, filled by a reader: keys of example 0 field 0, example 0 field 1, … one after
@@ -53,9 +57,12 @@ struct micro_batch {
     /* examples; set by the reader */
     uint32_t example_count; /* 0 .. micro                                                         */
     uint32_t key_count;
-    float *label;        /* [micro]                                                            */
+    float *label;        /* [micro, label_count]                                               */
+    float *weight;       /* [micro]: what an example's losses count; NULL: 1                   */
+    uint64_t *group;     /* [micro]: hash of the group that it belongs to; NULL: none           */
     float *dense;        /* [micro, dense_stride]                                              */
     uint64_t *key;       /* [micro * key_count_max], the first key_count used                  */
+    float *value;        /* beside key: what its row is multiplied by; NULL: 1                  */
     uint32_t *key_home;  /* beside key: example * field_count + field                          */
     uint32_t *key_begin; /* [micro * field_count + 1]: keys of home h are begin[h] .. begin[h+1] */
     uint8_t *is_bad;     /* [micro]: the line was malformed and is kept as an empty example    */

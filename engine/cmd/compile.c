@@ -25,7 +25,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     struct file_map text;
     struct graph graph;
     TRY(file_map_open(&text, positionals[0]));
-    status st = graph_compile(&graph, positionals[0], (const char *)text.data, text.bytes, o->set.item, o->set.count);
+    status st = graph_compile(&graph, positionals[0], (const char *)text.data, text.bytes, o->set.item, o->set.count, NULL);
     file_map_close(&text);
     TRY(st);
     st = graph_write(&graph, o->output);

@@ -10,7 +10,12 @@
 #include "engine/base/batch.h"
 
 static const struct batch_shape batch_shapes[] = {{256, 256, 1}, {12, 3, 2}, {1, 1, 1}};
-static const struct example_shape example_shapes[] = {{13, 16, 26, 26}, {0, 0, 3, 11}, {5, 5, 0, 0}, {1, 7, 1, 65}};
+static const struct example_shape example_shapes[] = {
+    {13, 16, 26, 26, 1, false, false, false},
+    {0, 0, 3, 11, 3, true, false, true},
+    {5, 5, 0, 0, 0, false, true, false},
+    {1, 7, 1, 65, 2, true, true, true},
+};
 
 /* Fills an array with a byte of its own; later arrays must not have touched it. */
 static struct {
@@ -53,7 +58,13 @@ static void micro_batch__all_shapes__bytes_is_what_place_takes(void **state)
             assert_int_equal(m.step, 0);
             assert_false(m.is_last);
             assert_int_equal(m.key_begin[0], 0);
-            mark(m.label, batch.micro * sizeof *m.label);
+            mark(m.label, (size_t)batch.micro * example.label_count * sizeof *m.label);
+            assert_int_equal(m.weight != NULL, example.has_weight);
+            assert_int_equal(m.group != NULL, example.has_group);
+            assert_int_equal(m.value != NULL, example.has_value);
+            if (m.weight) mark(m.weight, batch.micro * sizeof *m.weight);
+            if (m.group) mark(m.group, batch.micro * sizeof *m.group);
+            if (m.value) mark(m.value, (size_t)batch.micro * example.key_count_max * sizeof *m.value);
             mark(m.dense, (size_t)batch.micro * example.dense_stride * sizeof *m.dense);
             mark(m.key, (size_t)batch.micro * example.key_count_max * sizeof *m.key);
             mark(m.key_home, (size_t)batch.micro * example.key_count_max * sizeof *m.key_home);

@@ -84,7 +84,7 @@ static void must(status st)
 
 static double seconds_of_fill(const char *path, uint32_t window, uint64_t *example_count, uint64_t *key_count)
 {
-    const struct example_shape shape = {.dense_count = 13, .dense_stride = 16, .field_count = 26, .key_count_max = 26};
+    const struct example_shape shape = {.dense_count = 13, .dense_stride = 16, .field_count = 26, .key_count_max = 26, .label_count = 1};
     const struct batch_shape batch = {.batch = MICRO, .micro = MICRO, .lanes = 1};
     const struct reader_options options = {.format = READER_CRITEO,
                                            .paths = path,

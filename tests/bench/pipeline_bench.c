@@ -38,6 +38,7 @@
 #include "engine/pipeline.h"
 #include "engine/trace.h"
 #include "io/reader.h"
+#include "tests/engine/schema_fixture.h"
 
 #define ROUNDS_MAX   1000
 #define VARIANTS_MAX 8
@@ -150,16 +151,13 @@ static const char *clicks_path(void)
     return path;
 }
 
-/* The reader's idea of the graph's columns, as engine/feed.c has it. */
+/* What the reader must know of the graph; kept to the end, as is the reader. */
 static struct reader_schema schema_of(const struct graph *g)
 {
-    uint32_t *dense = calloc(g->header->dense_count + 1u, sizeof *dense);
-    uint32_t *field = calloc(g->field_count + 1u, sizeof *field), *ids_max = calloc(g->field_count + 1u, sizeof *field);
-    CHECK(dense && field && ids_max); /* kept to the end, as is the reader */
-    for (uint32_t i = 0; i < g->header->dense_count; i++) dense[i] = g->denses[i].column;
-    for (uint32_t i = 0; i < g->field_count; i++) field[i] = g->fields[i].column, ids_max[i] = g->fields[i].ids_max;
-    return (struct reader_schema){
-        .example = graph_example(g), .dense_column = dense, .field_column = field, .ids_max = ids_max, .log1p = true};
+    struct test_schema *schema = calloc(1, sizeof *schema);
+    CHECK(schema != NULL);
+    must(test_schema_open(schema, g));
+    return schema->schema.reader;
 }
 
 /* Numbers the rows of a micro-batch within its step: seen[row] is the step's stamp << 32 | number. */
@@ -180,7 +178,7 @@ static void data_open(struct data *d, const char *path, const char *text, const 
                       uint32_t step_count)
 {
     *d = (struct data){.step_count = step_count};
-    must(graph_compile(&d->graph, path, text, strlen(text), set, set_count));
+    must(graph_compile(&d->graph, path, text, strlen(text), set, set_count, NULL));
     const struct graph *g = &d->graph;
     must(model_open(&d->model, g, RAM_BYTES));
     model_init(&d->model);
@@ -288,8 +286,10 @@ enum feed_state feed_try_next(struct feed *feed, struct slot **out)
     slot->ticket = d->ticket[at];
     slot->step_rows = &d->rows[step % d->step_count * d->graph.table_count];
     for (uint32_t t = 0; t < d->graph.tensor_count; t++) {
-        if (d->graph.tensors[t].kind == TENSOR_DENSE) slot->tensor[t].data = slot->batch.dense;
-        if (d->graph.tensors[t].kind == TENSOR_LABEL) slot->tensor[t].data = slot->batch.label;
+        if (d->graph.tensors[t].kind == TENSOR_DENSE)
+            slot->tensor[t].data = graph_column_data(&d->graph.tensors[t], &slot->batch);
+        if (d->graph.tensors[t].kind == TENSOR_LABEL)
+            slot->tensor[t].data = graph_column_data(&d->graph.tensors[t], &slot->batch);
     }
     d->position++;
     *out = slot;

@@ -111,17 +111,17 @@ static void settings_read__wrong__says_where(void **state)
     }
 }
 
-static void settings_read_table__dim__is_required(void **state)
+static void settings_read_named__dim__is_required(void **state)
 {
     (void)state;
     struct table_settings table;
     assert_int_equal(parse("[table a]\ndim = 16\ninit = normal 0.1\n[table b]\nl2 = 1\n"), ST_OK);
-    assert_int_equal(settings_read_table(&ini, &ini.sections[0], &table), ST_OK);
+    assert_int_equal(settings_read_named(&ini, &ini.sections[0], "table", &table), ST_OK);
     assert_int_equal(table.dim, 16);
     assert_string_equal(table.init, "normal 0.1");
     assert_string_equal(table.optimizer, "");
     assert_true(table.l2 == 0);
-    assert_int_equal(settings_read_table(&ini, &ini.sections[1], &table), ST_INVALID);
+    assert_int_equal(settings_read_named(&ini, &ini.sections[1], "table", &table), ST_INVALID);
     assert_non_null(strstr(status_message(), "m.cfg:4: [table b]: expected a key \"dim\" ("));
 }
 
@@ -135,7 +135,7 @@ int main(void)
         TEST(settings_read__choices__have_the_numbers_of_their_names),
         TEST(settings_read__a_model__its_values_and_no_other_sections),
         TEST(settings_read__wrong__says_where),
-        TEST(settings_read_table__dim__is_required),
+        TEST(settings_read_named__dim__is_required),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

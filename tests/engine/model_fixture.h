@@ -46,7 +46,8 @@ static struct graph fixture_graph;
 
 FIXTURE static void fixture_compile(struct graph *graph, const char *assignment)
 {
-    assert_ok(graph_compile(graph, "tiny.cfg", fixture_text, sizeof fixture_text - 1, &assignment, assignment != NULL));
+    assert_ok(
+        graph_compile(graph, "tiny.cfg", fixture_text, sizeof fixture_text - 1, &assignment, assignment != NULL, NULL));
 }
 
 FIXTURE static int fixture_open(void **state)

@@ -13,6 +13,7 @@
 #include "engine/feed.h"
 #include "engine/gen_criteo.h"
 #include "engine/pipeline_internal.h"
+#include "engine/schema.h"
 
 /* ThreadSanitizer makes everything slow: fewer runs of shorter data are enough for it. */
 #ifdef __SANITIZE_THREAD__
@@ -121,6 +122,7 @@ struct training {
     struct graph graph;
     struct ini ini;
     struct settings settings;
+    struct schema schema;
     struct model model;
     struct cores cores;
     struct plan plan;
@@ -166,6 +168,7 @@ FIXTURE static void training_close(struct training *t)
     pipeline_close(t->pipeline);
     plan_free(&t->plan);
     model_close(&t->model);
+    schema_close(&t->schema);
     ini_free(&t->ini);
     graph_close(&t->graph);
     XXH3_freeState(t->told);
@@ -181,9 +184,10 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     uint32_t set_count = 0;
     char json[4096];
     while (set && set[set_count]) set_count++;
-    TRY(graph_compile(&t->graph, "test.cfg", text, strlen(text), set, set_count));
+    TRY(graph_compile(&t->graph, "test.cfg", text, strlen(text), set, set_count, NULL));
     TRY(ini_parse(&t->ini, "test.cfg", t->graph.text, t->graph.text_bytes));
     TRY(settings_read(&t->ini, &t->settings));
+    TRY(schema_open(&t->schema, &t->graph, &t->settings));
     TRY(model_open(&t->model, &t->graph, t->settings.store_ram));
     cores_allowed(&t->cores);
     if (setup->plan) {
@@ -213,7 +217,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
                                 .steps_max = t->settings.train_steps_max,
                                 .reader = {.format = READER_CRITEO,
                                            .paths = data,
-                                           .schema = {.log1p = t->settings.data_transform == TRANSFORM_LOG1P},
+                                           .schema = t->schema.reader,
                                            .shuffle = t->settings.data_shuffle,
                                            .seed = t->graph.header->seed,
                                            .part = "reader"}};
@@ -321,14 +325,12 @@ FIXTURE static status training_predicted(void *context, const struct micro_batch
 FIXTURE static uint64_t training_predict(struct training *t, const char *data)
 {
     struct feed *feed;
-    struct feed_options options = {.graph = &t->graph,
-                                   .model = &t->model,
-                                   .slot_count = pipeline_slot_count(t->pipeline),
-                                   .epochs = 1,
-                                   .reader = {.format = READER_CRITEO,
-                                              .paths = data,
-                                              .schema = {.log1p = t->settings.data_transform == TRANSFORM_LOG1P},
-                                              .part = "reader"}};
+    struct feed_options options = {
+        .graph = &t->graph,
+        .model = &t->model,
+        .slot_count = pipeline_slot_count(t->pipeline),
+        .epochs = 1,
+        .reader = {.format = READER_CRITEO, .paths = data, .schema = t->schema.reader, .part = "reader"}};
     assert_ok(feed_open(&feed, &options));
     feed_bell_set(feed, pipeline_feed_bell(t->pipeline));
     assert_ok(feed_start(feed, NULL));

@@ -23,9 +23,11 @@
 
 #include "engine/feed.h"
 #include "engine/pipe/cores.h"
+#include "tests/engine/schema_fixture.h"
 
 #define MODEL                                                                                                          \
-    "[data]\ndense = I1\nsparse = C1, C2\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = sparse\n[concat "  \
+    "[data]\ntransform = none\ndense = I1\nsparse = C1, C2\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput "  \
+    "= sparse\n[concat "                                                                                               \
     "x]\ninput = e, dense\n"                                                                                           \
     "[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 8\nmicro = 4\nlanes = 2\n"
 
@@ -58,13 +60,16 @@ struct fixture {
     /* of the last look */
     enum feed_state state;
     struct slot *slot;
+    struct test_schema schema;
 };
 
 static void open_options(struct fixture *f, const char *model, struct feed_options o)
 {
     memset(&f->bell, 0, sizeof f->bell);
-    assert_int_equal(graph_compile(&f->graph, "m.cfg", model, strlen(model), NULL, 0), ST_OK);
+    assert_int_equal(graph_compile(&f->graph, "m.cfg", model, strlen(model), NULL, 0, NULL), ST_OK);
     assert_int_equal(model_open(&f->model, &f->graph, 1 << 20), ST_OK);
+    assert_int_equal(test_schema_open(&f->schema, &f->graph), ST_OK);
+    o.reader.schema = f->schema.schema.reader;
     o.graph = &f->graph;
     o.model = &f->model;
     o.slot_count = 4;
@@ -103,6 +108,7 @@ static void close_all(struct fixture *f)
 {
     feed_close(f->feed);
     model_close(&f->model);
+    test_schema_close(&f->schema);
     graph_close(&f->graph);
 }
 
@@ -355,7 +361,8 @@ static void feed_try_next__after_the_end__says_so_again(void **state)
 }
 
 #define MODEL_WAVES                                                                                                    \
-    "[data]\ndense = I1\nsparse = C1, C2\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = sparse\n[concat "  \
+    "[data]\ntransform = none\ndense = I1\nsparse = C1, C2\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput "  \
+    "= sparse\n[concat "                                                                                               \
     "x]\ninput = e, dense\n"                                                                                           \
     "[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 4\nmicro = 4\n"
 

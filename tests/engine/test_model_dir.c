@@ -709,7 +709,7 @@ static void model_dir_check__another_graphs_model__is_refused_and_untouched(void
     (void)state;
     struct graph other;
     const char *set = "h1.units=6";
-    assert_ok(graph_compile(&other, "other.cfg", fixture_text, strlen(fixture_text), &set, 1));
+    assert_ok(graph_compile(&other, "other.cfg", fixture_text, strlen(fixture_text), &set, 1, NULL));
     save_new(fixture_path("ours"), 1, 3);
     assert_int_equal(model_dir_check(&other, fixture_path("ours")), ST_MISMATCH);
     assert_message("another graph");

@@ -161,7 +161,7 @@ static status profiled_open(struct profiled *p, const char *text, const char *cl
                             bool is_cached)
 {
     *p = (struct profiled){0};
-    assert_ok(graph_compile(&p->graph, "test.cfg", text, strlen(text), NULL, 0));
+    assert_ok(graph_compile(&p->graph, "test.cfg", text, strlen(text), NULL, 0, NULL));
     assert_ok(cluster_parse(&p->cluster, fixture_path("cluster.cfg"), cluster, strlen(cluster)));
     o.graph = &p->graph;
     o.graph_path = "test.bin";

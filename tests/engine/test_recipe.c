@@ -11,7 +11,7 @@
 
 static void graph_of(struct graph *graph, const char *const *set, uint32_t set_count)
 {
-    assert_ok(graph_compile(graph, "tiny.cfg", fixture_text, sizeof fixture_text - 1, set, set_count));
+    assert_ok(graph_compile(graph, "tiny.cfg", fixture_text, sizeof fixture_text - 1, set, set_count, NULL));
 }
 
 /* Saves a model of the settings, which stands `done` examples into its pass of 100. */

@@ -255,7 +255,7 @@ int main(void)
         cmocka_unit_test(replanner_plan__goal_out_of_reach__takes_the_fastest),
         cmocka_unit_test(replanner_open__nothing_satisfies__says_what_limits),
     };
-    if (graph_compile(&graph, "tiny.cfg", model_text, sizeof model_text - 1, NULL, 0) != ST_OK) return 1;
+    if (graph_compile(&graph, "tiny.cfg", model_text, sizeof model_text - 1, NULL, 0, NULL) != ST_OK) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     graph_close(&graph);
     return failed ? 1 : 0;

@@ -79,12 +79,13 @@ static void hand_open(struct hand *h, const char *stages, const char *const *set
                                        .sync = h->t.settings.train_sync,
                                        .pipeline_count = 1};
     assert_ok(pipeline_open(&h->t.pipeline, &options));
-    struct feed_options feed = {.graph = &h->t.graph,
-                                .model = &h->t.model,
-                                .training = true,
-                                .slot_count = pipeline_slot_count(h->t.pipeline),
-                                .epochs = h->t.settings.train_epochs,
-                                .reader = {.format = READER_CRITEO, .paths = data_path, .part = "reader"}};
+    struct feed_options feed = {
+        .graph = &h->t.graph,
+        .model = &h->t.model,
+        .training = true,
+        .slot_count = pipeline_slot_count(h->t.pipeline),
+        .epochs = h->t.settings.train_epochs,
+        .reader = {.format = READER_CRITEO, .paths = data_path, .schema = h->t.schema.reader, .part = "reader"}};
     assert_ok(feed_open(&h->t.feed, &feed));
     feed_bell_set(h->t.feed, pipeline_feed_bell(h->t.pipeline));
     training_start(&h->t, NULL);
@@ -169,7 +170,7 @@ static void task_open(struct single *k, const char *slow, double et, double time
                       sizeof "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n[relu r]\ninput = a\n[fc "
                              "y]\ninput = r\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 4\n" -
                           1,
-                      NULL, 0));
+                      NULL, 0, NULL));
     assert_true(k->graph.tensor_count <= 64);
     k->memory = calloc(4096, sizeof *k->memory);
     assert_non_null(k->memory);
@@ -288,7 +289,7 @@ static void sim_submit__stage_in_the_middle__writes_what_it_gives(void **state)
     assert_non_null(memory);
     task_open(&k, "", 1e-9, 1);
     graph_close(&k.graph);
-    assert_ok(graph_compile(&k.graph, "test.cfg", model_text, sizeof model_text - 1, NULL, 0));
+    assert_ok(graph_compile(&k.graph, "test.cfg", model_text, sizeof model_text - 1, NULL, 0, NULL));
     const struct graph *g = &k.graph;
     assert_true(g->tensor_count <= 64);
     for (uint32_t i = 0; i < 64 * 64 * 8; i++) memory[i] = 7;
@@ -366,7 +367,7 @@ static void cpu__slowed_op__takes_its_factor_from_its_step_on(void **state)
     struct resource_slow busy, fc;
     task_open(&k, "", 1, 1);
     graph_close(&k.graph);
-    assert_ok(graph_compile(&k.graph, "test.cfg", text, sizeof text - 1, NULL, 0));
+    assert_ok(graph_compile(&k.graph, "test.cfg", text, sizeof text - 1, NULL, 0, NULL));
     for (uint32_t t = 0; t < k.graph.tensor_count; t++) {
         k.tensor[t] = (struct view){k.memory + 64 * t, k.graph.tensors[t].rows ? k.graph.tensors[t].rows : 4,
                                     k.graph.tensors[t].cols, k.graph.tensors[t].stride};

@@ -61,9 +61,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static struct arena arena;
     static struct micro_batch m;
-    static const uint32_t dense_column[] = {12, 3}, field_column[] = {25, 0, 0, 13};
-    const struct example_shape whole = {.dense_count = 13, .dense_stride = 13, .field_count = 26, .key_count_max = 26};
-    const struct example_shape part = {.dense_count = 2, .dense_stride = 3, .field_count = 4, .key_count_max = 4};
+    static const struct reader_column dense[] = {{.name = "I13", .scale = 1}, {.name = "I4", .mean = 1, .scale = 2}},
+                                      field[] = {{.name = "C26", .seed = 25},
+                                                 {.name = "C1"},
+                                                 {.name = "C1"},
+                                                 {.name = "C14", .seed = 13}};
+    const struct example_shape whole = {
+        .dense_count = 13, .dense_stride = 13, .field_count = 26, .key_count_max = 26, .label_count = 1};
+    const struct example_shape part = {
+        .dense_count = 2, .dense_stride = 3, .field_count = 4, .key_count_max = 4, .label_count = 1};
     const struct batch_shape batch = {.batch = MICRO, .micro = MICRO, .lanes = 1};
     static int fd = -1;
     static char path[64];
@@ -81,8 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
     struct reader_options options = {.format = READER_CRITEO, .paths = path, .part = "fuzz"};
     options.schema.example = flags & 1 ? part : whole;
-    options.schema.dense_column = flags & 1 ? dense_column : NULL;
-    options.schema.field_column = flags & 1 ? field_column : NULL;
+    options.schema.dense = flags & 1 ? dense : NULL;
+    options.schema.field = flags & 1 ? field : NULL;
     options.schema.log1p = flags & 2;
     options.schema.missing_is_key = flags & 4;
     options.label_optional = flags & 8;

@@ -47,7 +47,7 @@ static uint8_t *model_image(size_t i, size_t *bytes)
     static size_t images_bytes[MODEL_COUNT];
     if (images[i] == NULL) {
         struct graph g;
-        if (graph_compile(&g, "fuzz.cfg", models[i], strlen(models[i]), NULL, 0) != ST_OK) {
+        if (graph_compile(&g, "fuzz.cfg", models[i], strlen(models[i]), NULL, 0, NULL) != ST_OK) {
             printf("not ok 1 - fuzz_graph: %s\n", status_message());
             exit(1);
         }

@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     st = settings_read(&ini, &settings);
     CHECK(st == ST_OK || st == ST_INVALID);
     for (uint32_t i = 0; i < ini.section_count && i < 4; i++) {
-        st = settings_read_table(&ini, &ini.sections[i], &table);
+        st = settings_read_named(&ini, &ini.sections[i], "table", &table);
         CHECK(st == ST_OK || st == ST_INVALID);
     }
     /* If the last line is a comment from ';' on, what it says is an assignment. */

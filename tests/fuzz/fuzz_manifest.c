@@ -18,7 +18,7 @@ static const char text[] = "[data]\ndense = I1..I3\nsparse = C1..C3\nshuffle = 1
 static void recipe_run(const struct manifest *m)
 {
     static struct graph graph;
-    if (graph.header == NULL) CHECK(graph_compile(&graph, "fuzz.cfg", text, sizeof text - 1, NULL, 0) == ST_OK);
+    if (graph.header == NULL) CHECK(graph_compile(&graph, "fuzz.cfg", text, sizeof text - 1, NULL, 0, NULL) == ST_OK);
     (void)!recipe_refuse("FILE", m, &graph);
 }
 

@@ -8,7 +8,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct graph g;
-    if (graph_compile(&g, "fuzz.cfg", (const char *)data, bytes, NULL, 0) != ST_OK) return 0;
+    if (graph_compile(&g, "fuzz.cfg", (const char *)data, bytes, NULL, 0, NULL) != ST_OK) return 0;
     uint32_t examples = g.header->micro < 3 ? g.header->micro : 3;
     if (rig_fits(&g, examples)) {
         struct rig r;

@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     static struct graph graph;
     struct plan plan;
     if (graph.header == NULL)
-        CHECK(graph_compile(&graph, "m.cfg", model_text, sizeof model_text - 1, NULL, 0) == ST_OK);
+        CHECK(graph_compile(&graph, "m.cfg", model_text, sizeof model_text - 1, NULL, 0, NULL) == ST_OK);
     CHECK(graph.layer_count == 6);
     if (plan_parse(&plan, &graph, "plan.json", (const char *)data, bytes) != ST_OK) {
         CHECK(plan.memory == NULL && strncmp(status_message(), "plan.json", 9) == 0);

@@ -74,21 +74,25 @@ static inline void rig_input_make(struct rig *r, uint32_t example_count)
     struct micro_batch *m = &r->m;
     *m = (struct micro_batch){
         .step = 3, .is_last = true, .example_count = example_count, .step_example_count = example_count};
-    m->label = rig_take(h->micro * sizeof *m->label);
+    m->label = rig_take((size_t)h->micro * g->label_count * sizeof *m->label);
     m->dense = rig_take((size_t)h->micro * h->dense_stride * sizeof *m->dense);
     size_t key_count_max = (size_t)example_count * h->key_count_max;
     m->key = rig_take(key_count_max * sizeof *m->key);
     m->key_home = rig_take(key_count_max * sizeof *m->key_home);
+    if (graph_example(g).has_weight) m->weight = rig_take(h->micro * sizeof *m->weight);
+    if (graph_example(g).has_value) m->value = rig_take(key_count_max * sizeof *m->value);
     m->key_begin = rig_take(((size_t)example_count * g->field_count + 1) * sizeof *m->key_begin);
     for (uint32_t b = 0; b < example_count; b++) {
-        m->label[b] = (float)(rig_random(r) % 2);
-        for (uint32_t i = 0; i < h->dense_count; i++) m->dense[(size_t)b * h->dense_stride + i] = rig_value(r, 1);
+        for (uint32_t i = 0; i < g->label_count; i++) m->label[b * g->label_count + i] = (float)(rig_random(r) % 2);
+        if (m->weight) m->weight[b] = 1 + rig_value(r, 0.9f);
+        for (uint32_t i = 0; i < h->dense_stride; i++) m->dense[(size_t)b * h->dense_stride + i] = rig_value(r, 1);
         for (uint32_t f = 0; f < g->field_count; f++) {
             uint32_t home = b * g->field_count + f, count = rig_random(r) % (g->fields[f].ids_max + 1);
             m->key_begin[home] = m->key_count;
             for (uint32_t i = 0; i < count; i++, m->key_count++) {
                 m->key[m->key_count] = (uint64_t)f << 32 | rig_random(r) % RIG_KEYS_DISTINCT;
                 m->key_home[m->key_count] = home;
+                if (m->value) m->value[m->key_count] = rig_value(r, 2);
             }
             m->key_begin[home + 1] = m->key_count;
         }
@@ -148,8 +152,8 @@ static inline void rig_views_make(struct rig *r)
         struct view *v = &r->tensor[i];
         *v = (struct view){.rows = t->rows ? t->rows : r->m.example_count, .cols = t->cols, .stride = t->stride};
         switch (t->kind) {
-        case TENSOR_DENSE: v->data = r->m.dense; break;
-        case TENSOR_LABEL: v->data = r->m.label; break;
+        case TENSOR_DENSE:
+        case TENSOR_LABEL: v->data = graph_column_data(t, &r->m); break;
         case TENSOR_ACTIVATION: v->data = (float *)(void *)(r->slot + t->offset); break;
         case TENSOR_PARAM: v->data = r->param + t->offset; break;
         case TENSOR_PARAM_GRAD: v->data = r->param_grad + t->offset; break;
@@ -200,7 +204,8 @@ static inline void rig_close(struct rig *r)
     }
     for (uint32_t i = 0; i < r->g->lookup_count; i++) free(r->table_grad[i]);
     free(r->ticket.table), free(r->table_grad), free(r->tensor), free(r->serves);
-    free(r->m.label), free(r->m.dense), free(r->m.key), free(r->m.key_home), free(r->m.key_begin);
+    free(r->m.label), free(r->m.weight), free(r->m.value), free(r->m.dense), free(r->m.key), free(r->m.key_home),
+        free(r->m.key_begin);
     free(r->param), free(r->param_grad), free(r->slot);
 }
 

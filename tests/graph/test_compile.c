@@ -20,7 +20,7 @@
 
 static status compile_set(struct graph *g, const char *text, const char *set)
 {
-    return graph_compile(g, "m.cfg", text, strlen(text), &set, set ? 1 : 0);
+    return graph_compile(g, "m.cfg", text, strlen(text), &set, set ? 1 : 0, NULL);
 }
 
 static struct graph compiled(const char *text, const char *set)
@@ -70,7 +70,7 @@ static void compile__embedded_text__compiles_to_the_same_graph(void **state)
 {
     (void)state;
     struct graph a = compiled(MODEL, "h.units=16"), b;
-    assert_int_equal(graph_compile(&b, "m.cfg", a.text, a.text_bytes, NULL, 0), ST_OK);
+    assert_int_equal(graph_compile(&b, "m.cfg", a.text, a.text_bytes, NULL, 0, NULL), ST_OK);
     assert_int_equal(a.bytes, b.bytes);
     assert_memory_equal(a.header, b.header, a.bytes);
     graph_close(&a);

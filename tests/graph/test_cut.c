@@ -15,7 +15,7 @@
 
 static void compile(struct graph *g, const char *text)
 {
-    if (graph_compile(g, "test.cfg", text, strlen(text), NULL, 0) != ST_OK) fail_msg("%s", status_message());
+    if (graph_compile(g, "test.cfg", text, strlen(text), NULL, 0, NULL) != ST_OK) fail_msg("%s", status_message());
 }
 
 static uint32_t tensor_of(const struct graph *g, const char *name)
@@ -135,7 +135,7 @@ static void second_open(struct second *s, const struct rig *r)
     size_t dense_floats = (size_t)g->header->micro * g->header->dense_stride;
     *s = (struct second){.slot = rig_take(g->header->slot_bytes),
                          .dense = rig_take(dense_floats * sizeof(float)),
-                         .label = rig_take(g->header->micro * sizeof(float)),
+                         .label = rig_take((size_t)g->header->micro * g->label_count * sizeof(float)),
                          .tensor = rig_take(g->tensor_count * sizeof *s->tensor),
                          .context = r->context};
     memset(s->slot, 0xff, g->header->slot_bytes);
@@ -145,8 +145,8 @@ static void second_open(struct second *s, const struct rig *r)
         s->tensor[t] = r->tensor[t];
         if (g->tensors[t].kind == TENSOR_ACTIVATION)
             s->tensor[t].data = (float *)(void *)(s->slot + g->tensors[t].offset);
-        if (g->tensors[t].kind == TENSOR_DENSE) s->tensor[t].data = s->dense;
-        if (g->tensors[t].kind == TENSOR_LABEL) s->tensor[t].data = s->label;
+        if (g->tensors[t].kind == TENSOR_DENSE) s->tensor[t].data = s->dense + g->tensors[t].offset;
+        if (g->tensors[t].kind == TENSOR_LABEL) s->tensor[t].data = s->label + g->tensors[t].offset;
     }
     s->context.tensor = s->tensor;
 }

@@ -167,7 +167,7 @@ static void distance_assert(const struct distance *sum, const char *name)
 
 static void graph_of(struct graph *g, const char *text)
 {
-    if (graph_compile(g, "test.cfg", text, strlen(text), NULL, 0) != ST_OK) fail_msg("%s", status_message());
+    if (graph_compile(g, "test.cfg", text, strlen(text), NULL, 0, NULL) != ST_OK) fail_msg("%s", status_message());
 }
 
 static bool is_statistic(const struct graph *g, const struct graph_tensor *t)

@@ -20,7 +20,7 @@ static const char text[] =
 
 static void graph_of(struct graph *g)
 {
-    if (graph_compile(g, "test.cfg", text, strlen(text), NULL, 0) != ST_OK) fail_msg("%s", status_message());
+    if (graph_compile(g, "test.cfg", text, strlen(text), NULL, 0, NULL) != ST_OK) fail_msg("%s", status_message());
 }
 
 /* A copy of the compiled image, 64-byte aligned; yours. */
@@ -394,7 +394,7 @@ static void graph_table_serves__two_embeddings__are_joined(void **state)
         "[data]\nsparse = C1..C3\n[table a]\ndim = 1\n[table b]\ndim = 1\n[embedding e]\ntable = a\ninput = C1\n"
         "[embedding f]\ntable = b\ninput = C1, C2\n[embedding g]\ntable = a\ninput = C3\n[concat x]\ninput = e, f, g\n"
         "[fc z]\ninput = x\nunits = 1\n[loss bce]\ninput = z\n";
-    if (graph_compile(&g, "test.cfg", two, strlen(two), NULL, 0) != ST_OK) fail_msg("%s", status_message());
+    if (graph_compile(&g, "test.cfg", two, strlen(two), NULL, 0, NULL) != ST_OK) fail_msg("%s", status_message());
     graph_table_serves(&g, 0, serves);
     assert_memory_equal(serves, ((uint8_t[]){1, 0, 1}), 3);
     graph_table_serves(&g, 1, serves);

@@ -9,7 +9,7 @@
 #define TEST_MICRO 64u
 
 static const struct example_shape criteo_shape = {
-    .dense_count = 13, .dense_stride = 16, .field_count = 26, .key_count_max = 26};
+    .dense_count = 13, .dense_stride = 16, .field_count = 26, .key_count_max = 26, .label_count = 1};
 
 static inline struct reader_options criteo_options(const char *paths)
 {

@@ -157,8 +157,12 @@ static void criteo_parse__any_bytes_in_a_category__make_its_key(void **state)
 static void criteo_parse__fewer_columns_in_the_graph__keep_their_keys(void **state)
 {
     (void)state;
-    static const uint32_t dense_column[] = {4, 0}, field_column[] = {25, 2, 7};
-    const struct example_shape shape = {.dense_count = 2, .dense_stride = 2, .field_count = 3, .key_count_max = 3};
+    static const struct reader_column dense[] = {{.name = "I5", .scale = 1}, {.name = "I1", .scale = 1}},
+                                      field[] = {{.name = "C26", .seed = 25},
+                                                 {.name = "C3", .seed = 2},
+                                                 {.name = "C8", .seed = 7}};
+    const struct example_shape shape = {
+        .dense_count = 2, .dense_stride = 2, .field_count = 3, .key_count_max = 3, .label_count = 1};
     struct test_batch b;
     char line[1024];
     char *at = line + sprintf(line, "1");
@@ -167,8 +171,8 @@ static void criteo_parse__fewer_columns_in_the_graph__keep_their_keys(void **sta
     test_batch_open(&b, shape, TEST_MICRO);
     struct reader_options options = criteo_options(NULL);
     options.schema.example = shape;
-    options.schema.dense_column = dense_column;
-    options.schema.field_column = field_column;
+    options.schema.dense = dense;
+    options.schema.field = field;
     assert_ok(read_line(options, line, (size_t)(at - line), &b));
     assert_true(b.m.dense[0] == 50 && b.m.dense[1] == 10);
     assert_int_equal(b.m.key_count, 3);
@@ -186,16 +190,21 @@ static void criteo_parse__fewer_columns_in_the_graph__keep_their_keys(void **sta
 static void criteo_open__column_out_of_range__is_invalid(void **state)
 {
     (void)state;
-    uint32_t column[26] = {13};
+    struct reader_column column[26];
+    for (uint32_t i = 0; i < 26; i++) column[i] = (struct reader_column){.name = "I14", .scale = 1};
     struct reader *reader;
     struct reader_options options = criteo_options(criteo_file("some", 1));
-    options.schema.dense_column = column;
-    assert_fails(INVALID, "criteo has 13 integer columns; the graph uses number 14", reader_open(&reader, &options));
-    options.schema.dense_column = NULL;
-    column[0] = 26;
-    options.schema.field_column = column;
-    assert_fails(INVALID, "criteo has 26 categorical columns; the graph uses number 27",
+    options.schema.dense = column;
+    assert_fails(INVALID, "criteo has the integer columns I1 to I13; the graph uses I14",
                  reader_open(&reader, &options));
+    options.schema.dense = NULL;
+    column[0].name = "C27";
+    options.schema.field = column;
+    assert_fails(INVALID, "criteo has the categorical columns C1 to C26; the graph uses C27",
+                 reader_open(&reader, &options));
+    options.schema.field = NULL;
+    options.schema.example.label_count = 2;
+    assert_fails(INVALID, "criteo has one label; the graph uses 2", reader_open(&reader, &options));
 }
 
 static void criteo_parse__no_label__is_read_where_it_is_optional(void **state)

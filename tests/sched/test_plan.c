@@ -581,7 +581,7 @@ static void plan_text__short_buffer__is_cut_between_characters(void **state)
 static int graph_make(void **state)
 {
     (void)state;
-    return graph_compile(&graph, "tiny.cfg", model_text, sizeof model_text - 1, NULL, 0) != ST_OK ||
+    return graph_compile(&graph, "tiny.cfg", model_text, sizeof model_text - 1, NULL, 0, NULL) != ST_OK ||
            graph.layer_count != 5;
 }
 

@@ -1,0 +1,423 @@
+/* The columns of the data that the model uses, from [data], [column NAME] and [candidates NAME]; and the vocabularies, whose words
+ * the caller's source reads. Fields become the first tensors, in their order; numeric columns together are "dense", and any of
+ * them gets a tensor of its own when an op names it. */
+#include "graph/compiler.h"
+#include "graph/graph_internal.h"
+#include "graph/op.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+/* --- what columns a format has ---------------------------------------------------------------- */
+
+/* Names that a format gives its columns of one kind. */
+struct format_names {
+    const char *prefix; /* and a number from first to last; NULL: none                               */
+    uint32_t first, last;
+    const char *names[3]; /* others                                                                 */
+    bool is_any;
+    const char *text; /* for messages */
+};
+#define NO_COLUMNS                                                                                                     \
+    {                                                                                                                  \
+        .text = "which has none"                                                                                       \
+    }
+static const struct format {
+    struct format_names dense, sparse, label;
+    bool has_value;
+    const char *key_space; /* all its fields have the keys of this name; NULL: each its own          */
+} formats[DATA_FORMAT_COUNT] = {
+    [DATA_CRITEO] =
+        {{"I", 1, 13, {0}, false, "I1..I13"}, {"C", 1, 26, {0}, false, "C1..C26"}, {.is_any = true}, false, NULL},
+    [DATA_CSV] = {{.is_any = true}, {.is_any = true}, {.is_any = true}, false, NULL},
+    [DATA_LIBSVM] = {NO_COLUMNS, {NULL, 0, 0, {"features"}, false, "features"}, {.is_any = true}, true, "features"},
+    [DATA_LIBFFM] = {NO_COLUMNS,
+                     {"F", 0, 65535, {0}, false, "F0..F65535, by the number of the field"},
+                     {.is_any = true},
+                     true,
+                     "features"},
+    [DATA_LIBFM] = {NO_COLUMNS,
+                    {"F", 1, 65535, {"features"}, false, "features, or F1..F65535 by the place in the line"},
+                    {.is_any = true},
+                    true,
+                    "features"},
+    [DATA_PAIRS] = {NO_COLUMNS, {NULL, 0, 0, {"user", "item"}, false, "user, item"}, NO_COLUMNS, false, NULL},
+    [DATA_TOKENS] = {NO_COLUMNS,
+                     {NULL, 0, 0, {"context", "next"}, false, "context, next"},
+                     {NULL, 0, 0, {"next"}, false, "next"},
+                     false,
+                     "next"},
+};
+
+static bool names_have(const struct format_names *f, const char *name)
+{
+    size_t stem;
+    uint32_t number;
+    for (uint32_t i = 0; i < 3 && f->names[i]; i++)
+        if (strcmp(f->names[i], name) == 0) return true;
+    if (f->prefix == NULL) return f->is_any;
+    return name_split(name, &stem, &number) && stem == strlen(f->prefix) && strncmp(name, f->prefix, stem) == 0 &&
+           number >= f->first && number <= f->last;
+}
+
+/* The seed of a column's keys. */
+static uint64_t seed_of(const struct compiler *c, const char *name)
+{
+    const struct format *f = &formats[c->settings.data_format];
+    size_t stem;
+    uint32_t number;
+    /* Criteo's columns are numbered, and so are their seeds. */
+    if (c->settings.data_format == DATA_CRITEO && name_split(name, &stem, &number)) return number - 1;
+    const char *space = f->key_space ? f->key_space : name;
+    return XXH3_64bits(space, strlen(space));
+}
+
+/* --- columns ---------------------------------------------------------------------------------- */
+
+/* One list of names in [data] on its way into records. */
+struct column_list {
+    struct list *list;
+    const struct format_names *names;
+    enum tensor_kind kind;
+};
+
+static status column_settings_find(struct compiler *c, const char *name, struct column_settings *settings,
+                                   const struct ini_section **section)
+{
+    *section = ini_find(&c->ini, "column", name);
+    return settings_read_named(&c->ini, *section, "column", settings);
+}
+
+static uint32_t vocabulary_find(const struct compiler *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->vocabularies.count; i++)
+        if (strcmp(compiler_string(c, LIST_AT(c->vocabularies, struct graph_vocabulary, i)->name), name) == 0) return i;
+    return GRAPH_NONE;
+}
+
+/* What [column NAME] says of a field or a label. */
+static status column_settle(struct compiler *c, const char *name, enum tensor_kind kind, struct graph_field *f)
+{
+    struct column_settings settings;
+    const struct ini_section *section;
+    TRY(column_settings_find(c, name, &settings, &section));
+    f->vocabulary = GRAPH_NONE;
+    if (*settings.vocabulary) {
+        f->vocabulary = vocabulary_find(c, settings.vocabulary);
+        if (f->vocabulary == GRAPH_NONE)
+            return ini_fail(&c->ini, section, ini_entry_find(section, "vocabulary"), "there is no [vocabulary %s]",
+                            settings.vocabulary);
+    }
+    if (kind != TENSOR_FIELD) return ST_OK;
+    f->ids_max = settings.ids_max ? settings.ids_max : c->settings.data_ids_max;
+    if (c->settings.data_format == DATA_TOKENS && strcmp(name, "context") == 0) f->ids_max = c->settings.data_window;
+    f->seed = seed_of(c, *settings.keys_of ? settings.keys_of : name);
+    return ST_OK;
+}
+
+static status column_add(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
+                         const char *name, void *context)
+{
+    const struct column_list *list = context;
+    if (!names_have(list->names, name)) {
+        const char *format = cfg_data_formats[c->settings.data_format];
+        return ini_fail(&c->ini, section, entry, "expected a column of the %s format, %s, found \"%s\"", format,
+                        list->names->text, name);
+    }
+    for (uint32_t i = 0; i < list->list->count; i++)
+        if (strcmp(compiler_string(c, LIST_AT(*list->list, struct graph_field, i)->column), name) == 0)
+            return ini_fail(&c->ini, section, entry, "the column \"%s\" is named twice", name);
+    struct graph_field field = {.vocabulary = GRAPH_NONE, .log_q = GRAPH_NONE, .scale = 1};
+    TRY(compiler_string_add(c, name, &field.name));
+    field.column = field.name;
+    if (list->kind != TENSOR_DENSE) TRY(column_settle(c, name, list->kind, &field));
+    struct graph_field *record = list_add(list->list);
+    if (record == NULL) return ST_MEMORY;
+    *record = field;
+    return ST_OK;
+}
+
+static status candidates_add(struct compiler *c, const struct ini_section *section)
+{
+    struct candidates_settings settings;
+    TRY(settings_read_named(&c->ini, section, "candidates", &settings));
+    if (!is_name(section->name))
+        return ini_fail(&c->ini, section, NULL, "expected [candidates NAME] with a name of letters, digits, _ - .");
+    const struct format *format = &formats[c->settings.data_format];
+    const struct ini_entry *of = ini_entry_find(section, "of");
+    if (!names_have(&format->sparse, settings.of))
+        return ini_fail(&c->ini, section, of, "expected a column of the %s format, %s, found \"%s\"",
+                        cfg_data_formats[c->settings.data_format], format->sparse.text, settings.of);
+    struct graph_field field = {.scale = 1};
+    TRY(column_settle(c, settings.of, TENSOR_FIELD, &field));
+    if (field.vocabulary == GRAPH_NONE)
+        return ini_fail(&c->ini, section, of,
+                        "candidates are drawn from a vocabulary: give [column %s] a line vocabulary = NAME",
+                        settings.of);
+    TRY(compiler_string_add(c, section->name, &field.name));
+    TRY(compiler_string_add(c, settings.of, &field.column));
+    field.ids_max = 1 + settings.negatives;
+    field.negative_count = settings.negatives;
+    field.sampler = settings.sampler;
+    field.sampler_power = settings.power;
+    field.log_q = c->header.dense_stride;
+    c->header.dense_stride += field.ids_max;
+    if (c->header.dense_stride > OP_COLS_MAX)
+        return ini_fail(&c->ini, section, NULL, "expected at most %u numbers an example, found %u", OP_COLS_MAX,
+                        c->header.dense_stride);
+    struct graph_field *record = list_add(&c->fields);
+    if (record == NULL) return ST_MEMORY;
+    *record = field;
+    return ST_OK;
+}
+
+/* The tensor of a numeric column by itself, made when an op first names it; NONE: there is no such column. */
+status compiler_dense_column(struct compiler *c, const char *name, uint32_t *tensor)
+{
+    *tensor = GRAPH_NONE;
+    for (uint32_t i = 0; i < c->denses.count; i++) {
+        if (strcmp(compiler_string(c, LIST_AT(c->denses, struct graph_field, i)->name), name) != 0) continue;
+        TRY(compiler_tensor_add(c, name, TENSOR_DENSE, 1, tensor));
+        compiler_tensor(c, *tensor)->stride = c->header.dense_stride;
+        compiler_tensor(c, *tensor)->offset = i;
+    }
+    return ST_OK;
+}
+
+static status name_is_free(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
+                           const char *name)
+{
+    if (compiler_tensor_find(c, name) == GRAPH_NONE) return ST_OK;
+    return ini_fail(&c->ini, section, entry, "\"%s\" is another column's name", name);
+}
+
+static status tensors_add(struct compiler *c, const struct ini_section *data)
+{
+    struct graph_header *h = &c->header;
+    uint32_t index;
+    for (uint32_t i = 0; i < c->fields.count; i++) {
+        const char *name = compiler_string(c, LIST_AT(c->fields, struct graph_field, i)->name);
+        TRY(name_is_free(c, data, NULL, name));
+        TRY(compiler_tensor_add(c, name, TENSOR_FIELD, i, &index));
+        compiler_tensor(c, index)->stride = 0;
+    }
+    if (h->dense_count) {
+        TRY(compiler_tensor_add(c, "dense", TENSOR_DENSE, h->dense_count, &index));
+        compiler_tensor(c, index)->stride = h->dense_stride;
+    }
+    for (uint32_t i = 0; i < c->fields.count; i++) {
+        const struct graph_field *f = LIST_AT(c->fields, struct graph_field, i);
+        if (f->negative_count == 0) continue;
+        char name[INI_NAME_BYTES_MAX + 8];
+        snprintf(name, sizeof name, "%s.log_q", compiler_string(c, f->name));
+        TRY(compiler_tensor_add(c, name, TENSOR_DENSE, f->ids_max, &index));
+        compiler_tensor(c, index)->stride = h->dense_stride;
+        compiler_tensor(c, index)->offset = LIST_AT(c->fields, struct graph_field, i)->log_q;
+    }
+    for (uint32_t i = 0; i < c->labels.count; i++) {
+        const char *name = compiler_string(c, LIST_AT(c->labels, struct graph_field, i)->name);
+        TRY(name_is_free(c, data, data ? ini_entry_find(data, "label") : NULL, name));
+        TRY(compiler_tensor_add(c, name, TENSOR_LABEL, 1, &index));
+        compiler_tensor(c, index)->stride = c->labels.count;
+        compiler_tensor(c, index)->offset = i;
+    }
+    return ST_OK;
+}
+
+/* A [column NAME] that nothing uses is a mistyped name. */
+static status columns_are_used(struct compiler *c)
+{
+    for (uint32_t i = 0; i < c->ini.section_count; i++) {
+        const struct ini_section *section = &c->ini.sections[i];
+        if (strcmp(section->kind, "column") != 0) continue;
+        bool is_used = false;
+        for (uint32_t f = 0; f < c->fields.count && !is_used; f++)
+            is_used = strcmp(compiler_string(c, LIST_AT(c->fields, struct graph_field, f)->column), section->name) == 0;
+        for (uint32_t l = 0; l < c->labels.count && !is_used; l++)
+            is_used = strcmp(compiler_string(c, LIST_AT(c->labels, struct graph_field, l)->column), section->name) == 0;
+        if (!is_used)
+            return ini_fail(&c->ini, section, NULL,
+                            "expected a column that [data] names in sparse or label, or [candidates] in of");
+    }
+    return ST_OK;
+}
+
+/* Mean and deviation of every numeric column, for transform = standard. */
+static status columns_standardise(struct compiler *c, const struct graph_source *source)
+{
+    uint32_t count = c->denses.count;
+    if (c->settings.data_transform != TRANSFORM_STANDARD || count == 0) return ST_OK;
+    if (source == NULL || source->moments == NULL)
+        FAIL(INVALID, "%s: transform = standard needs the data when the model is compiled", c->ini.path);
+    const char **names = calloc(count, sizeof *names);
+    double *mean = calloc(2 * (size_t)count, sizeof *mean), *deviation = mean + count;
+    status st = names && mean ? ST_OK : ST_MEMORY;
+    for (uint32_t i = 0; i < count && st == ST_OK; i++)
+        names[i] = compiler_string(c, LIST_AT(c->denses, struct graph_field, i)->column);
+    if (st == ST_OK) st = source->moments(source->context, names, count, mean, deviation);
+    for (uint32_t i = 0; i < count && st == ST_OK; i++) {
+        struct graph_field *f = LIST_AT(c->denses, struct graph_field, i);
+        f->mean = (float)mean[i];
+        /* A column of one value says nothing: it becomes 0. */
+        f->scale = deviation[i] > 0 ? (float)(1 / deviation[i]) : 0;
+        if (!isfinite(f->mean) || !isfinite(f->scale))
+            st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: the column %s has no finite mean and deviation",
+                             c->ini.path, names[i]);
+    }
+    free(names);
+    free(mean);
+    return st;
+}
+
+status compile_columns(struct compiler *c, const struct graph_source *source)
+{
+    const struct ini_section *data = ini_find(&c->ini, "data", "");
+    const struct settings *s = &c->settings;
+    const struct format *format = &formats[s->data_format];
+    struct graph_header *h = &c->header;
+    struct column_list dense = {&c->denses, &format->dense, TENSOR_DENSE},
+                       sparse = {&c->fields, &format->sparse, TENSOR_FIELD},
+                       label = {&c->labels, &format->label, TENSOR_LABEL};
+    TRY(compile_vocabularies(c, source));
+    TRY(names_each(c, data, data ? ini_entry_find(data, "dense") : NULL, s->data_dense, column_add, &dense));
+    TRY(names_each(c, data, data ? ini_entry_find(data, "sparse") : NULL, s->data_sparse, column_add, &sparse));
+    h->dense_count = h->dense_stride = c->denses.count;
+    for (uint32_t i = 0; i < c->ini.section_count; i++)
+        if (strcmp(c->ini.sections[i].kind, "candidates") == 0) TRY(candidates_add(c, &c->ini.sections[i]));
+    /* The default names a column that formats with free names have. */
+    const struct ini_entry *label_entry = data ? ini_entry_find(data, "label") : NULL;
+    if (label_entry || format->label.is_any) TRY(names_each(c, data, label_entry, s->data_label, column_add, &label));
+    TRY(columns_are_used(c));
+    uint64_t key_count_max = 0;
+    for (uint32_t i = 0; i < c->fields.count; i++) key_count_max += LIST_AT(c->fields, struct graph_field, i)->ids_max;
+    if (key_count_max > INT32_MAX)
+        return ini_fail(&c->ini, data, NULL, "expected at most %d keys an example, found %" PRIu64, INT32_MAX,
+                        key_count_max);
+    h->key_count_max = (uint32_t)key_count_max;
+    h->has_value = format->has_value;
+    TRY(compiler_string_add(c, s->data_weight, &h->weight));
+    TRY(compiler_string_add(c, s->data_format == DATA_PAIRS ? "user" : s->data_group, &h->group));
+    TRY(columns_standardise(c, source));
+    return tensors_add(c, data);
+}
+
+/* --- vocabularies ----------------------------------------------------------------------------- */
+
+/* One vocabulary that is being read. */
+struct vocabulary_read {
+    struct compiler *c;
+    const struct ini_section *section;
+    const char *unknown;
+    struct graph_vocabulary *record;
+};
+
+static status word_add(void *to, const char *text, size_t bytes, uint64_t count)
+{
+    struct vocabulary_read *r = to;
+    char *copy = strndup(text, bytes);
+    if (copy == NULL) FAIL(MEMORY, "no memory for the words of a vocabulary");
+    uint32_t offset;
+    status st = compiler_string_add(r->c, copy, &offset);
+    bool is_unknown = *r->unknown && strcmp(copy, r->unknown) == 0;
+    free(copy);
+    TRY(st);
+    struct graph_word *word = list_add(&r->c->words);
+    if (word == NULL) return ST_MEMORY;
+    *word = (struct graph_word){.count = count, .text = offset};
+    if (is_unknown) r->record->unknown = r->record->word_count;
+    r->record->word_count++;
+    r->record->count += count;
+    return ST_OK;
+}
+
+/* Of what its words depend on. */
+static uint64_t source_hash(const struct compiler *c, const struct vocabulary_settings *v)
+{
+    char text[4096];
+    int bytes = snprintf(text, sizeof text, "%s|%s|%s|%u|%u|%s", cfg_data_formats[c->settings.data_format],
+                         *v->path ? v->path : c->settings.data_path, v->column, v->count_min, v->words_max, v->unknown);
+    return XXH3_64bits(text, (size_t)bytes < sizeof text ? (size_t)bytes : sizeof text);
+}
+
+static status vocabulary_add(struct compiler *c, const struct ini_section *section, const struct graph_source *source)
+{
+    struct vocabulary_settings settings;
+    TRY(settings_read_named(&c->ini, section, "vocabulary", &settings));
+    if (!is_name(section->name))
+        return ini_fail(&c->ini, section, NULL, "expected [vocabulary NAME] with a name of letters, digits, _ - .");
+    if (source == NULL || source->words == NULL)
+        return ini_fail(&c->ini, section, NULL, "a vocabulary needs its data when the model is compiled");
+    if (!*settings.path) settings.path = c->settings.data_path;
+    if (!*settings.path)
+        return ini_fail(&c->ini, section, NULL, "expected a path to count words in, here or in [data], found none");
+    struct graph_vocabulary record = {
+        .unknown = GRAPH_NONE, .word_begin = c->words.count, .source = source_hash(c, &settings)};
+    TRY(compiler_string_add(c, section->name, &record.name));
+    struct vocabulary_read read = {c, section, settings.unknown, &record};
+    if (source->words(source->context, &settings, section->name, record.source, word_add, &read) != ST_OK)
+        return ini_fail(&c->ini, section, NULL, "%s", status_message());
+    if (record.word_count == 0) return ini_fail(&c->ini, section, NULL, "%s holds no word", settings.path);
+    if (*settings.unknown && record.unknown == GRAPH_NONE) {
+        /* Texts that are too rare to be words are all that it stands for. */
+        TRY(word_add(&read, settings.unknown, strlen(settings.unknown), 1));
+    }
+    struct graph_vocabulary *v = list_add(&c->vocabularies);
+    if (v == NULL) return ST_MEMORY;
+    *v = record;
+    return ST_OK;
+}
+
+status compile_vocabularies(struct compiler *c, const struct graph_source *source)
+{
+    for (uint32_t i = 0; i < c->ini.section_count; i++)
+        if (strcmp(c->ini.sections[i].kind, "vocabulary") == 0) TRY(vocabulary_add(c, &c->ini.sections[i], source));
+    return ST_OK;
+}
+
+/* --- a source of what another graph knows ------------------------------------------------------- */
+
+static status known_words(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
+                          status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to)
+{
+    (void)settings;
+    const struct graph *g = context;
+    for (uint32_t i = 0; i < g->vocabulary_count; i++) {
+        const struct graph_vocabulary *v = &g->vocabularies[i];
+        if (strcmp(graph_string(g, v->name), name) != 0) continue;
+        if (v->source != source)
+            FAIL(INVALID, "its words were counted when the graph was compiled; compile the model text again to count "
+                          "by other settings");
+        for (uint32_t w = 0; w < v->word_count; w++) {
+            const struct graph_word *known = &g->words[v->word_begin + w];
+            const char *text = graph_string(g, known->text);
+            TRY(word(to, text, strlen(text), known->count));
+        }
+        return ST_OK;
+    }
+    FAIL(INVALID, "the graph was compiled without this vocabulary; compile the model text again");
+}
+
+static status known_moments(void *context, const char *const *columns, uint32_t count, double *mean, double *deviation)
+{
+    const struct graph *g = context;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t known = 0;
+        while (known < g->header->dense_count && strcmp(graph_string(g, g->denses[known].column), columns[i]) != 0)
+            known++;
+        if (known == g->header->dense_count || (g->denses[known].mean == 0 && g->denses[known].scale == 1))
+            FAIL(INVALID,
+                 "the column %s was not standardised when the graph was compiled; compile the model text again",
+                 columns[i]);
+        mean[i] = (double)g->denses[known].mean;
+        deviation[i] = g->denses[known].scale == 0 ? 0 : 1 / (double)g->denses[known].scale;
+    }
+    return ST_OK;
+}
+
+struct graph_source graph_source_of(const struct graph *known)
+{
+    return (struct graph_source){.context = (void *)known, .words = known_words, .moments = known_moments};
+}
