@@ -147,7 +147,7 @@ static void model_open__data_norm__starts_at_ten_thousand_examples(void **state)
     struct graph graph;
     struct model model;
     struct model_arrays arrays;
-    assert_ok(graph_compile(&graph, "norm.cfg", text, sizeof text - 1, NULL, 0));
+    assert_ok(graph_compile(&graph, "norm.cfg", text, sizeof text - 1, NULL, 0, NULL));
     assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
     model_init(&model);
     assert_ok(model_arrays_list(&arrays, &model, true));
