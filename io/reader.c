@@ -198,9 +198,12 @@ static status file_example_next(struct reader *reader, struct reader_example *ex
         example->is_bad = false;
         example->weight = 1;
         example->group = 0;
+        example->cut_count = example->unknown_count = 0;
         enum reader_found found =
             line_parse(reader, reader->line, reader->line_bytes, example, reader->bad_skip ? NULL : why);
         reader->line_has_more = found == FOUND_MORE;
+        reader->counts.cut_count += example->cut_count;
+        reader->counts.unknown_count += example->unknown_count;
         if (found == FOUND_EXAMPLE || found == FOUND_MORE) return ST_OK;
         if (found == FOUND_NONE) continue;
         reader->counts.bad_count++;

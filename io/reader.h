@@ -95,6 +95,7 @@ struct reader_options {
 
 struct reader_counts {
     uint64_t line_count, bad_count, cut_count; /* lines read, malformed, lists cut; since open             */
+    uint64_t unknown_count;                    /* examples left out: their target or label is no word      */
     uint64_t byte_count;                       /* of the files as stored, since open                       */
 };
 

@@ -13,6 +13,7 @@
 /* One example by itself, in somebody's memory: what a format writes and a micro-batch or a window takes. */
 struct reader_example {
     bool is_bad;
+    uint32_t cut_count, unknown_count; /* what the format adds to the reader's counts of these names     */
     float weight;
     uint64_t group;
     float *label;      /* [label_count]                                                             */
