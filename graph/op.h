@@ -60,6 +60,9 @@ struct embed_bag_attr {
     uint32_t lookup; /* number among the nodes that look up a table: two of one table may lie in different stages, so
                         each has sums of its own; the compiler's                                            */
 };
+struct concat_attr {
+    uint32_t groups; /* equal parts of each input; the output has the first of all, then the second of all, … */
+};
 /* Glorot's uniform, whose width follows from the shape. */
 #define FC_INIT_GLOROT ((uint8_t)INIT_COUNT)
 struct fc_attr {

@@ -1,12 +1,26 @@
-/* Puts its inputs' columns side by side, in the order of the inputs; backward, each input's gradient is its part of
- * dout. */
+/* Puts its inputs' columns side by side, in the order of the inputs; backward, each input's gradient is its part of dout. With groups
+ * G, every input is G parts of equal width, and the output is G parts, too, each of which holds the parts of that number side by
+ * side: what belongs to one place of a list stays together. */
 #include "graph/op_rules.h"
 
-const struct op_keys op_concat_keys = {0};
+#include <string.h>
+
+static const struct cfg_key concat_keys[] = {
+    {"groups", CFG_U32, "1", 1, OP_COLS_MAX, "", "equal parts of each input that are put side by side, part by part",
+     offsetof(struct concat_attr, groups), NULL},
+};
+const struct op_keys op_concat_keys = OP_KEYS(concat_keys, struct concat_attr);
+
+static uint32_t groups_of(const uint8_t *bytes)
+{
+    struct concat_attr attr;
+    memcpy(&attr, bytes, sizeof attr);
+    return attr.groups;
+}
 
 status op_concat_parse(const struct op_parse *p)
 {
-    (void)p;
+    memcpy(p->attr, p->keys, sizeof(struct concat_attr));
     return ST_OK;
 }
 
@@ -14,9 +28,14 @@ status op_concat_shape(struct op_shape *s, const struct graph_table *tables, uin
 {
     (void)tables, (void)table_count;
     if (s->input_count == 0) FAIL(INVALID, "expected one or more inputs, found none");
+    uint32_t groups = groups_of(s->attr);
+    if (groups == 0) FAIL(INVALID, "expected one group or more, found none");
     uint64_t cols = 0;
     for (uint32_t i = 0; i < s->input_count; i++) {
         if (s->input_cols[i] == 0) FAIL(INVALID, "expected inputs that are not sparse fields; input %u is one", i + 1);
+        if (s->input_cols[i] % groups != 0)
+            FAIL(INVALID, "expected %u groups of columns, found %u columns in input %u", groups, s->input_cols[i],
+                 i + 1);
         cols += s->input_cols[i];
         if (cols > OP_COLS_MAX) FAIL(INVALID, "expected at most %u columns in all", OP_COLS_MAX);
     }
@@ -27,30 +46,29 @@ status op_concat_shape(struct op_shape *s, const struct graph_table *tables, uin
 void op_concat_forward(const struct op_context *c, const struct graph_node *n)
 {
     struct view out = op_out(c, n);
-    uint32_t begin = 0;
+    uint32_t groups = groups_of(n->attr), begin = 0;
     for (uint32_t k = 0; k < n->input_count; k++) {
         struct view in = op_in(c, n, k);
-        for (uint32_t b = 0; b < out.rows; b++) {
-            const float *in_b = view_row(in, b);
-            float *out_b = view_row(out, b) + begin;
-            for (uint32_t i = 0; i < in.cols; i++) out_b[i] = in_b[i];
-        }
-        begin += in.cols;
+        uint32_t part = in.cols / groups;
+        for (uint32_t b = 0; b < out.rows; b++)
+            for (uint32_t i = 0; i < in.cols; i++)
+                view_row(out, b)[i / part * (out.cols / groups) + begin + i % part] = view_row(in, b)[i];
+        begin += part;
     }
 }
 
 void op_concat_backward(const struct op_context *c, const struct graph_node *n)
 {
     struct view dout = op_dout(c, n);
-    uint32_t begin = 0;
+    uint32_t groups = groups_of(n->attr), begin = 0;
     for (uint32_t k = 0; k < n->input_count; k++) {
         struct view din = op_din(c, n, k);
         bool adds = op_din_adds(c, n, k);
-        for (uint32_t b = 0; b < din.rows; b++) {
-            const float *dout_b = view_row(dout, b) + begin;
-            float *din_b = view_row(din, b);
-            for (uint32_t i = 0; i < din.cols; i++) grad_put(&din_b[i], dout_b[i], adds);
-        }
-        begin += op_in(c, n, k).cols;
+        uint32_t part = op_in(c, n, k).cols / groups;
+        for (uint32_t b = 0; b < din.rows; b++)
+            for (uint32_t i = 0; i < din.cols; i++)
+                grad_put(&view_row(din, b)[i], view_row(dout, b)[i / part * (dout.cols / groups) + begin + i % part],
+                         adds);
+        begin += part;
     }
 }

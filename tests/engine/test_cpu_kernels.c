@@ -630,6 +630,7 @@ static void activations__whole_range__within_six_roundings(void **state)
 struct concat_params {
     uint32_t B;
     bool adds;
+    uint32_t groups;
 };
 static void concat_build(struct fixture *f, const void *params)
 {
@@ -637,11 +638,13 @@ static void concat_build(struct fixture *f, const void *params)
     struct hand_graph *h = &f->h;
     hand_open(h, p->B, p->B);
     uint32_t adds[4] = {p->adds, 0, p->adds, 0};
+    uint32_t G = p->groups;
     struct hand_tensors in = {4,
-                              {hand_tensor_grad(h, p->B, 13, 16), hand_tensor(h, p->B, 1, 1),
-                               hand_tensor_grad(h, p->B, 40, 41), hand_tensor_grad(h, p->B, 3, 3)}};
-    uint32_t out = hand_tensor_grad(h, p->B, 57, 64);
-    hand_node(h, OP_ID_concat, in, (struct hand_tensors){0}, out, (struct hand_tensors){0}, NULL, 0, adds);
+                              {hand_tensor_grad(h, p->B, 13 * G, 16 * G), hand_tensor(h, p->B, G, G),
+                               hand_tensor_grad(h, p->B, 40 * G, 40 * G + 1), hand_tensor_grad(h, p->B, 3 * G, 3 * G)}};
+    uint32_t out = hand_tensor_grad(h, p->B, 57 * G, 64 * G);
+    hand_node(h, OP_ID_concat, in, (struct hand_tensors){0}, out, (struct hand_tensors){0},
+              &(struct concat_attr){.groups = G}, sizeof(struct concat_attr), adds);
 }
 
 static void concat__some_gradients_wanted__equals_reference_to_the_bit(void **state)
@@ -649,7 +652,8 @@ static void concat__some_gradients_wanted__equals_reference_to_the_bit(void **st
     (void)state;
     for (uint32_t B = 1; B < 100; B += 49)
         for (int adds = 0; adds < 2; adds++)
-            case_check("concat", concat_build, &(struct concat_params){B, adds}, EXACT);
+            for (uint32_t groups = 1; groups <= 5; groups += 2)
+                case_check("concat", concat_build, &(struct concat_params){B, adds, groups}, EXACT);
 }
 
 static void bce_build(struct fixture *f, const void *params)

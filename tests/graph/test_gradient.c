@@ -79,6 +79,9 @@ static const struct gradient_case cases[] = {
      "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n[dropout d]\ninput = x\nrate = 0.4\n"
      "[fc a]\ninput = d\nunits = 6\nactivation = tanh\n[dropout h]\ninput = a\nrate = 0.3\n" OUT},
     /* a: by two fcs and a dropout, and twice by one concat. */
+    {"gradient__concat_by_groups__equals_central_difference",
+     DATA TABLE "[embedding e]\ntable = emb\ninput = C1..C3\n[concat p]\ninput = e, dense\ngroups = 3\n[fc a]\ninput = "
+                "p\nunits = 6\nactivation = tanh\n[concat h]\ngroups = 3\ninput = a, e, a\n" OUT},
     {"gradient__tensor_read_by_several__adds",
      DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 3\nactivation = sigmoid\n"
                 "[fc b]\ninput = a\nunits = 2\nactivation = tanh\n[fc c]\ninput = a\nunits = 2\n[dropout d]\ninput = "

@@ -141,12 +141,16 @@ static void embed_bag_shape__bad__is_refused(void **state)
 static void concat_shape__columns__are_summed_and_bounded(void **state)
 {
     (void)state;
-    assert_int_equal(shape_of(OP_ID_concat, "", 0, COLS(3, 4, 3), NULL).output_cols, 10);
-    assert_int_equal(shape_of(OP_ID_concat, "", 0, COLS(OP_COLS_MAX - 1, 1), NULL).output_cols, OP_COLS_MAX);
-    shape_of(OP_ID_concat, "", 0, COLS(OP_COLS_MAX, 1), "columns in all");
-    shape_of(OP_ID_concat, "", 0, COLS(UINT32_MAX, UINT32_MAX), "columns in all");
-    shape_of(OP_ID_concat, "", 0, COLS(3, 0), "input 2");
-    shape_of(OP_ID_concat, "", 0, NULL, 0, "found none");
+    const struct concat_attr none = {0}, one = {1}, three = {3};
+    assert_int_equal(shape_of(OP_ID_concat, &one, sizeof one, COLS(3, 4, 3), NULL).output_cols, 10);
+    assert_int_equal(shape_of(OP_ID_concat, &one, sizeof one, COLS(OP_COLS_MAX - 1, 1), NULL).output_cols, OP_COLS_MAX);
+    shape_of(OP_ID_concat, &one, sizeof one, COLS(OP_COLS_MAX, 1), "columns in all");
+    shape_of(OP_ID_concat, &one, sizeof one, COLS(UINT32_MAX, UINT32_MAX), "columns in all");
+    shape_of(OP_ID_concat, &one, sizeof one, COLS(3, 0), "input 2");
+    shape_of(OP_ID_concat, &one, sizeof one, NULL, 0, "found none");
+    assert_int_equal(shape_of(OP_ID_concat, &three, sizeof three, COLS(3, 6), NULL).output_cols, 9);
+    shape_of(OP_ID_concat, &three, sizeof three, COLS(3, 4), "3 groups of columns, found 4 columns in input 2");
+    shape_of(OP_ID_concat, &none, sizeof none, COLS(3), "one group or more");
 }
 
 static void elementwise_shape__all__keep_the_columns(void **state)

@@ -88,16 +88,25 @@ ACTIVATION(softsign, ACT_SOFTSIGN, 0)
 
 /* --- concat ----------------------------------------------------------------------------------- */
 
+static uint32_t concat_groups(const struct graph_node *n)
+{
+    struct concat_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    return attr.groups;
+}
+
 static void concat_forward_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
     const struct rows_call *call = context;
-    uint32_t begin = piece * PIECE_ROWS, end = piece_end(piece, call->to.rows), col = 0;
-    for (uint32_t k = 0; k < call->n->input_count; k++) {
+    uint32_t begin = piece * PIECE_ROWS, end = piece_end(piece, call->to.rows), groups = concat_groups(call->n);
+    for (uint32_t k = 0, col = 0; k < call->n->input_count; k++) {
         struct view in = op_in(call->c, call->n, k);
+        uint32_t part = in.cols / groups, step = call->to.cols / groups;
         for (uint32_t b = begin; b < end; b++)
-            memcpy(row_of(call->to, b) + col, row_of(in, b), in.cols * sizeof(float));
-        col += in.cols;
+            for (uint32_t g = 0; g < groups; g++)
+                memcpy(row_of(call->to, b) + g * step + col, row_of(in, b) + g * part, part * sizeof(float));
+        col += part;
     }
 }
 
@@ -105,20 +114,22 @@ static void concat_backward_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
     const struct rows_call *call = context;
-    uint32_t begin = piece * PIECE_ROWS, end = piece_end(piece, call->from.rows), col = 0;
-    for (uint32_t k = 0; k < call->n->input_count; k++) {
+    uint32_t begin = piece * PIECE_ROWS, end = piece_end(piece, call->from.rows), groups = concat_groups(call->n);
+    for (uint32_t k = 0, col = 0; k < call->n->input_count; k++) {
         struct view din = op_din(call->c, call->n, k);
-        uint32_t cols = op_in(call->c, call->n, k).cols;
+        uint32_t part = op_in(call->c, call->n, k).cols / groups, step = call->from.cols / groups;
         bool adds = op_din_adds(call->c, call->n, k);
         for (uint32_t b = begin; b < end && din.data != NULL; b++) {
-            float *to = row_of(din, b);
-            const float *from = row_of(call->from, b) + col;
-            if (adds)
-                for (uint32_t i = 0; i < cols; i++) to[i] += from[i];
-            else
-                memcpy(to, from, cols * sizeof *to);
+            for (uint32_t g = 0; g < groups; g++) {
+                float *to = row_of(din, b) + g * part;
+                const float *from = row_of(call->from, b) + g * step + col;
+                if (adds)
+                    for (uint32_t i = 0; i < part; i++) to[i] += from[i];
+                else
+                    memcpy(to, from, part * sizeof *to);
+            }
         }
-        col += cols;
+        col += part;
     }
 }
 
