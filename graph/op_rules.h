@@ -25,8 +25,17 @@ status elementwise_shape(struct op_shape *s, uint32_t flops);
 void elementwise_forward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 void elementwise_backward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 
+/* An op on several inputs, element by element: inputs as wide as each other, which is the output's width, or of one column,
+ * which stands for as many columns. `flops` operations an input and element in each pass. */
+status broadcast_shape(struct op_shape *s, uint32_t flops);
+
 /* A row of a view. */
 static inline float *view_row(struct view v, uint32_t row) { return v.data + (size_t)row * v.stride; }
+/* Element i of a row of an input that may be of one column. */
+static inline float broadcast_at(struct view v, uint32_t row, uint32_t i)
+{
+    return view_row(v, row)[v.cols == 1 ? 0 : i];
+}
 /* Writes or adds. */
 static inline void grad_put(float *grad, float value, bool adds) { *grad = adds ? *grad + value : value; }
 

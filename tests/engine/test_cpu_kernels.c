@@ -507,12 +507,12 @@ static void many_build(struct fixture *f, const void *params)
     hand_node(h, p->op, in, (struct hand_tensors){0}, out, (struct hand_tensors){0}, p->attr, p->attr_bytes, adds);
 }
 
-/* With every choice of gradients that are wanted, and of those that are added to. */
+/* With every choice of gradients that are wanted, and of those that are added to; of three inputs and more with some. */
 static void many_check(struct many_params p, double tolerance)
 {
     static const uint32_t rows[] = {1, 37, 50};
     char what[96];
-    for (uint32_t flags = 0; flags < 1u << (2 * p.input_count); flags++) {
+    for (uint32_t flags = 0; flags<1u << (2 * p.input_count); flags += p.input_count> 2 ? 7 : 1) {
         p.adds = flags;
         p.wants_din = ~flags >> p.input_count;
         p.B = rows[flags % 3];
@@ -564,6 +564,30 @@ static void softmax__extreme_numbers__are_as_in_the_reference(void **state)
         for (int i = 2 * COLS; i < 3 * COLS; i++) assert_true(isnan(got[i]) && isnan(expected[i]));
         fixture_close(f);
         fixture_close(reference);
+    }
+}
+
+/* The gradient of one column is a sum, whose order is the kernel's own; all else is to the bit. */
+static void add_mul_cross__odd_widths__equal_reference(void **state)
+{
+    (void)state;
+    static const uint32_t cols[] = {1, 3, 16, 31, 70};
+    for (size_t i = 0; i < sizeof cols / sizeof *cols; i++) {
+        uint32_t c = cols[i];
+        const struct {
+            struct many_params p;
+            double tolerance;
+        } cases[] = {
+            {{OP_ID_add, NULL, 0, .input_count = 2, .cols = {c, c, c}}, EXACT},
+            {{OP_ID_add, NULL, 0, .input_count = 4, .cols = {c, SAME, 1, c, c}}, 2e-6},
+            {{OP_ID_mul, NULL, 0, .input_count = 2, .cols = {c, c, c}}, EXACT},
+            {{OP_ID_mul, NULL, 0, .input_count = 2, .cols = {c, SAME, c}}, EXACT},
+            {{OP_ID_mul, NULL, 0, .input_count = 2, .cols = {c, 1, c}}, 2e-6},
+            {{OP_ID_mul, NULL, 0, .input_count = 2, .cols = {1, c, c}}, 2e-6},
+            {{OP_ID_cross, NULL, 0, .input_count = 3, .cols = {c, c, c, c}}, EXACT},
+            {{OP_ID_cross, NULL, 0, .input_count = 3, .cols = {c, SAME, c, c}}, EXACT},
+        };
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) many_check(cases[k].p, cases[k].tolerance);
     }
 }
 
@@ -892,6 +916,7 @@ int main(void)
         cmocka_unit_test(data_norm__odd_shapes__equals_reference_to_the_bit),
         cmocka_unit_test(softmax__odd_parts__equals_reference),
         cmocka_unit_test(softmax__extreme_numbers__are_as_in_the_reference),
+        cmocka_unit_test(add_mul_cross__odd_widths__equal_reference),
         cmocka_unit_test(activations__whole_range__within_six_roundings),
         cmocka_unit_test(concat__some_gradients_wanted__equals_reference_to_the_bit),
         cmocka_unit_test(bce_logits__no_kernel__runs_as_reference),

@@ -107,6 +107,23 @@ static const struct gradient_case cases[] = {
     {"gradient__softmax__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[softmax s]\ninput = e\ngroups = 4\n[softmax t]\ninput = s\n"
      "[concat h]\ninput = s, t, e\n" OUT},
+    /* Of equal width, of one column, of numeric columns, and a tensor with itself. */
+    {"gradient__add__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = C1\n[fc w]\ninput = e\nunits = 1\n[fc a]\ninput = e\nunits = 3\nactivation = "
+     "tanh\n[add s]\ninput = a, w, dense, e, e\n[add t]\ninput = w, w\n[add u]\ninput = t, s\n[concat h]\ninput = s, "
+     "t, u\n" OUT},
+    {"gradient__mul__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = C1, C2\n[fc w]\ninput = e\nunits = 1\n[fc a]\ninput = e\nunits = "
+     "3\nactivation = "
+     "tanh\n[mul p]\ninput = a, dense\n[mul q]\ninput = w, e\n[mul r]\ninput = e, w\n[mul s]\ninput = e, e\n[mul "
+     "t]\ninput = w, w\n[concat h]\ninput = p, q, r, s, t, a\n" OUT},
+    /* Two layers over all inputs: one of full rank, one of low. */
+    {"gradient__cross__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = C1\n[concat x0]\ninput = e, dense\n[fc z1]\ninput = x0\nunits = 6\n[cross "
+     "c1]\ninput = x0, x0, z1\n[fc v2]\ninput = c1\nunits = 2\nbias = no\n[fc z2]\ninput = v2\nunits = 6\n[cross "
+     "h]\ninput = x0, c1, z2\n" OUT},
+    {"gradient__cross_of_one_tensor__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = C1\n[cross a]\ninput = dense, e, e\n[cross h]\ninput = a, a, a\n" OUT},
     {"gradient__busy__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[busy b]\ninput = e\nrounds = 3\n[busy c]\ninput = b\nrounds = 0\n"
      "[concat h]\ninput = b, c, e\n" OUT},

@@ -276,6 +276,36 @@ static void softmax_shape__groups__divide_the_columns(void **state)
     shape_of(OP_ID_softmax, &attr, sizeof attr, COLS(10), "found 11");
 }
 
+static void add_and_mul_shape__widths__are_equal_or_one(void **state)
+{
+    (void)state;
+    static const op_id ops[] = {OP_ID_add, OP_ID_mul};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(shape_of(ops[i], "", 0, COLS(7, 7), NULL).output_cols, 7);
+        assert_int_equal(shape_of(ops[i], "", 0, COLS(7, 1), NULL).output_cols, 7);
+        assert_int_equal(shape_of(ops[i], "", 0, COLS(1, 7), NULL).output_cols, 7);
+        assert_int_equal(shape_of(ops[i], "", 0, COLS(1, 1), NULL).output_cols, 1);
+        shape_of(ops[i], "", 0, COLS(7, 8), "of 8 columns, as input 2 has, or of 1; input 1 has 7");
+        shape_of(ops[i], "", 0, COLS(7, 0), "input 2");
+        shape_of(ops[i], "", 0, COLS(7), "found 1");
+        shape_of(ops[i], "", 0, NULL, 0, "found 0");
+    }
+    assert_int_equal(shape_of(OP_ID_add, "", 0, COLS(1, 9, 1, 9), NULL).output_cols, 9);
+    shape_of(OP_ID_add, "", 0, COLS(9, 9, 1, 3), "input 4 has 3");
+    shape_of(OP_ID_mul, "", 0, COLS(9, 9, 9), "two inputs, found 3");
+}
+
+static void cross_shape__three_equal_widths__are_kept(void **state)
+{
+    (void)state;
+    assert_int_equal(shape_of(OP_ID_cross, "", 0, COLS(7, 7, 7), NULL).output_cols, 7);
+    shape_of(OP_ID_cross, "", 0, COLS(7, 7), "three inputs");
+    shape_of(OP_ID_cross, "", 0, COLS(7, 7, 7, 7), "three inputs");
+    shape_of(OP_ID_cross, "", 0, COLS(7, 1, 7), "of 7 columns, as the first has; input 2 has 1");
+    shape_of(OP_ID_cross, "", 0, COLS(7, 7, 8), "input 3 has 8");
+    shape_of(OP_ID_cross, "", 0, COLS(7, 0, 7), "input 2");
+}
+
 static void busy_shape__rounds__are_its_cost_and_bounded(void **state)
 {
     (void)state;
@@ -604,6 +634,32 @@ static void softmax_forward__known_odds__known_shares(void **state)
     assert_true(isnan(out[1][3]) && isnan(out[1][4]) && isnan(out[1][5]));
 }
 
+/* Inputs {1, 2}, {3}, {5, 7} of two examples, the second ten times the first. */
+static void combining_forward__known_inputs__known_outputs(void **state)
+{
+    (void)state;
+    float wide[] = {1, 2, 10, 20}, narrow[] = {3, 30}, other[] = {5, 7, 50, 70}, out[4];
+    const struct view views[] = {{wide, 2, 2, 2}, {narrow, 2, 1, 1}, {other, 2, 2, 2}};
+    static const struct {
+        op_id op;
+        uint32_t count, in[3];
+        float out[4];
+    } cases[] = {
+        {OP_ID_add, 3, {0, 1, 2}, {9, 12, 90, 120}},     {OP_ID_add, 2, {1, 2}, {8, 10, 80, 100}},
+        {OP_ID_mul, 2, {0, 2}, {5, 14, 500, 1400}},      {OP_ID_mul, 2, {1, 2}, {15, 21, 1500, 2100}},
+        {OP_ID_mul, 2, {0, 0}, {1, 4, 100, 400}},        {OP_ID_cross, 3, {0, 2, 2}, {10, 21, 550, 1470}},
+        {OP_ID_cross, 3, {2, 0, 0}, {6, 16, 510, 1420}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct single x;
+        single_open(&x, cases[i].op, "", 0, cases[i].count);
+        for (uint32_t k = 0; k < cases[i].count; k++) x.views[k] = views[cases[i].in[k]];
+        x.views[cases[i].count] = (struct view){out, 2, 2, 2};
+        single_run(&x);
+        assert_memory_equal(out, cases[i].out, sizeof out);
+    }
+}
+
 /* Copies, also what is not a number. */
 static void busy_forward__any_rounds__copies(void **state)
 {
@@ -666,6 +722,9 @@ int main(void)
         cmocka_unit_test(data_norm_forward__always__uses_the_stored_statistics),
         cmocka_unit_test(softmax_shape__groups__divide_the_columns),
         cmocka_unit_test(softmax_forward__known_odds__known_shares),
+        cmocka_unit_test(add_and_mul_shape__widths__are_equal_or_one),
+        cmocka_unit_test(cross_shape__three_equal_widths__are_kept),
+        cmocka_unit_test(combining_forward__known_inputs__known_outputs),
         cmocka_unit_test(busy_shape__rounds__are_its_cost_and_bounded),
         cmocka_unit_test(batch_norm_forward__training__by_hand),
         cmocka_unit_test(batch_norm_forward__evaluation__uses_the_stored_statistics),

@@ -10,7 +10,8 @@
 #define KERNELS(PASS)                                                                                                  \
     {                                                                                                                  \
         PASS(embed_bag), PASS(concat), PASS(fc), PASS(relu), PASS(leaky_relu), PASS(sigmoid), PASS(tanh),              \
-            PASS(softsign), PASS(dropout), PASS(batch_norm), PASS(data_norm), PASS(softmax), PASS(busy)                \
+            PASS(softsign), PASS(dropout), PASS(batch_norm), PASS(data_norm), PASS(softmax), PASS(add), PASS(mul),     \
+            PASS(cross), PASS(busy)                                                                                    \
     }
 
 const struct cpu_kernels KERNEL(cpu_kernels) = {
