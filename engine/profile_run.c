@@ -15,6 +15,7 @@
 #include "engine/cpu/device.h"
 #include "engine/feed.h"
 #include "engine/gen_criteo.h"
+#include "engine/gen_graph.h"
 #include "engine/pipe/thread.h"
 #include "engine/profile_fit.h"
 #include "engine/schema.h"
@@ -152,7 +153,17 @@ static double waited_seconds(void)
 
 /* --- data ------------------------------------------------------------------------------------- */
 
-static status rows_write(int fd, uint32_t count)
+static status text_write(int fd, const char *text, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t wrote = write(fd, text + done, bytes - done);
+        if (wrote < 0 && errno != EINTR) FAIL(IO, "generated data: %s; give --data FILE", strerror(errno));
+        if (wrote > 0) done += (size_t)wrote;
+    }
+    return ST_OK;
+}
+
+static status criteo_write(int fd, uint32_t count)
 {
     struct gen_criteo *gen;
     struct gen_criteo_truth truth;
@@ -160,29 +171,42 @@ static status rows_write(int fd, uint32_t count)
     TRY(gen_criteo_open(&gen, &(struct gen_criteo_options){.seed = 1, .vocab = 100000, .zipf = 1.05}));
     status st = ST_OK;
     for (uint32_t row = 0; row < count && st == ST_OK;) {
-        size_t bytes = 0, done = 0;
+        size_t bytes = 0;
         for (uint32_t i = 0; i < 64; i++) bytes += gen_criteo_row(gen, row++, lines + bytes, &truth);
-        while (done < bytes && st == ST_OK) {
-            ssize_t wrote = write(fd, lines + done, bytes - done);
-            if (wrote < 0 && errno != EINTR)
-                st = status_fail(ST_IO, __FILE__, __LINE__, "generated data: %s; give --data FILE", strerror(errno));
-            if (wrote > 0) done += (size_t)wrote;
-        }
+        st = text_write(fd, lines, bytes);
     }
     gen_criteo_close(gen);
     return st;
 }
 
-/* Generated click data in memory, under a path that the reader can open. */
+static status graph_write_rows(struct run *r, int fd, uint32_t count)
+{
+    struct gen_graph *gen;
+    struct gen_criteo_truth truth;
+    const struct gen_graph_options options = {&r->schema.reader, (enum reader_format)r->o->settings->data_format, 1,
+                                              100000, 1.05};
+    TRY(gen_graph_open(&gen, &options));
+    char *line = malloc(gen_graph_line_bytes_max(gen));
+    status st = line ? text_write(fd, line, gen_graph_header(gen, line)) : ST_MEMORY;
+    for (uint32_t row = 0; row < count && st == ST_OK; row++)
+        st = text_write(fd, line, gen_graph_row(gen, row, line, &truth));
+    if (line == NULL) st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for generated data");
+    free(line);
+    gen_graph_close(gen);
+    return st;
+}
+
+/* Generated data in memory, under a path that the reader can open. */
 static status data_generate(struct run *r)
 {
-    CHECK(r->o->settings->data_format == DATA_CRITEO); /* there is no other format yet */
     r->generated_fd = memfd_create("heterps-profile", MFD_CLOEXEC);
     if (r->generated_fd < 0) FAIL(SYSTEM, "no memory for generated data: %s; give --data FILE", strerror(errno));
     snprintf(r->generated_path, sizeof r->generated_path, "/proc/self/fd/%d", r->generated_fd);
     double rows = r->o->seconds * GENERATED_ROWS_MAX;
     if (rows < GENERATED_ROWS_MIN) rows = GENERATED_ROWS_MIN;
-    return rows_write(r->generated_fd, rows < GENERATED_ROWS_MAX ? (uint32_t)rows : GENERATED_ROWS_MAX);
+    uint32_t count = rows < GENERATED_ROWS_MAX ? (uint32_t)rows : GENERATED_ROWS_MAX;
+    return r->o->settings->data_format == DATA_CRITEO ? criteo_write(r->generated_fd, count)
+                                                      : graph_write_rows(r, r->generated_fd, count);
 }
 
 static status data_open(struct run *r)
@@ -190,11 +214,11 @@ static status data_open(struct run *r)
     const struct graph *g = r->graph;
     const struct settings *s = r->o->settings;
     const char *paths = r->o->data;
+    TRY(schema_open(&r->schema, g, s));
     if (paths == NULL) {
         TRY(data_generate(r));
         paths = r->generated_path;
     }
-    TRY(schema_open(&r->schema, g, s));
     TRY(reader_open(&r->reader, &(struct reader_options){.format = (enum reader_format)s->data_format,
                                                          .paths = paths,
                                                          .schema = r->schema.reader,

@@ -1,4 +1,5 @@
-/* heterps-run gen criteo: writes generated click data and says how well its labels can be predicted at best. */
+/* heterps-run gen: writes generated data, in the Criteo format or in whatever format a graph reads, and says how well its labels can be
+ * predicted at best. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -11,13 +12,16 @@
 #include "engine/base/memory.h"
 #include "engine/cmd/command.h"
 #include "engine/gen_criteo.h"
+#include "engine/gen_graph.h"
 #include "engine/metrics.h"
+#include "engine/session.h"
 
 struct gen_options {
     uint64_t rows, skip, seed;
     uint32_t vocab;
     double zipf;
     const char *output;
+    struct flag_list set;
 };
 
 #define OFFSET(member) offsetof(struct gen_options, member)
@@ -30,6 +34,8 @@ static const struct flag gen_flags[] = {
     {"--seed", FLAG_U64, "S", "the planted model and the rows (default 1)", OFFSET(seed), 0, 1e18, false},
     {"--vocab", FLAG_U32, "V", "values of a field (default 1000)", OFFSET(vocab), 1, GEN_CRITEO_VOCAB_MAX, false},
     {"--zipf", FLAG_F64, "A", "the k-th most frequent value has weight k^-A (default 1.05)", OFFSET(zipf), 0, 10,
+     false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "change a setting of the graph; may be repeated", OFFSET(set), 0, 0,
      false},
     {"-o", FLAG_TEXT, "FILE", "where to write; - is standard output", OFFSET(output), 0, 0, true},
 };
@@ -56,17 +62,56 @@ static status truth_flush(struct truth *truth)
     return ST_OK;
 }
 
-static status rows_write(const struct gen_options *options, const struct gen_criteo *gen, struct file_writer *output,
+/* Either generator. */
+struct generator {
+    struct gen_criteo *criteo;
+    struct gen_graph *graph;
+    struct graph opened; /* what the second is for */
+    struct ini ini;
+    struct settings settings;
+    struct schema schema;
+    size_t line_bytes_max;
+};
+
+static status generator_open(struct generator *g, const char *format, const struct gen_options *o)
+{
+    g->line_bytes_max = GEN_CRITEO_LINE_BYTES_MAX;
+    const struct gen_criteo_options criteo = {o->seed, o->vocab, o->zipf};
+    if (strcmp(format, "criteo") == 0) return gen_criteo_open(&g->criteo, &criteo);
+    TRY(session_graph_open(&g->opened, format, o->set.item, o->set.count));
+    TRY(ini_parse(&g->ini, format, g->opened.text, g->opened.text_bytes));
+    TRY(settings_read(&g->ini, &g->settings));
+    if (g->settings.data_format == DATA_CRITEO) return gen_criteo_open(&g->criteo, &criteo);
+    TRY(schema_open(&g->schema, &g->opened, &g->settings));
+    const struct gen_graph_options graph = {&g->schema.reader, (enum reader_format)g->settings.data_format, o->seed,
+                                            o->vocab, o->zipf};
+    TRY(gen_graph_open(&g->graph, &graph));
+    g->line_bytes_max = gen_graph_line_bytes_max(g->graph);
+    return ST_OK;
+}
+
+static void generator_close(struct generator *g)
+{
+    if (g->criteo) gen_criteo_close(g->criteo);
+    gen_graph_close(g->graph);
+    schema_close(&g->schema);
+    ini_free(&g->ini);
+    graph_close(&g->opened);
+}
+
+static status rows_write(const struct gen_options *options, struct generator *gen, struct file_writer *output,
                          struct truth *truth, char *buffer)
 {
-    size_t used = 0;
+    size_t used = gen->graph ? gen_graph_header(gen->graph, buffer) : 0;
     for (uint64_t i = 0; i < options->rows; i++) {
         struct gen_criteo_truth row;
-        used += gen_criteo_row(gen, options->skip + i, buffer + used, &row);
-        if (used > BUFFER_BYTES - GEN_CRITEO_LINE_BYTES_MAX || i + 1 == options->rows) {
+        used += gen->criteo ? gen_criteo_row(gen->criteo, options->skip + i, buffer + used, &row)
+                            : gen_graph_row(gen->graph, options->skip + i, buffer + used, &row);
+        if (used > BUFFER_BYTES || i + 1 == options->rows) {
             TRY(file_writer_put(output, buffer, used));
             used = 0;
         }
+        if (isnan(row.label)) continue;
         truth->positive_count += row.label > 0.5f;
         if (truth->measured_count < MEASURED_ROWS_MAX) {
             truth->logit[truth->count] = row.logit;
@@ -82,6 +127,10 @@ static status truth_report(struct truth *truth, const struct gen_options *option
     uint64_t measured = truth->measured_count;
     struct metrics_result best;
     TRY(metrics_finish(&truth->metrics, &best));
+    if (measured == 0) {
+        log_info("%" PRIu64 " rows, %" PRIu64 " bytes", options->rows, written_bytes);
+        return ST_OK;
+    }
     double ctr = (double)truth->positive_count / (double)options->rows;
     char scope[64] = "";
     if (measured < options->rows) snprintf(scope, sizeof scope, " (of the first %" PRIu64 " rows)", measured);
@@ -101,44 +150,47 @@ static status truth_report(struct truth *truth, const struct gen_options *option
 static status gen_run(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options_)
 {
     const struct gen_options *options = options_;
-    if (strcmp(positionals[0], "criteo") != 0)
-        FAIL(USAGE, "gen: unknown format '%s'; there is: criteo", positionals[0]);
     if (strcmp(options->output, "-") == 0 && log_format() == LOG_JSON)
         FAIL(USAGE, "gen: --log json and -o - both write to standard output");
     if (options->output[0] == '\0') FAIL(USAGE, "gen: -o needs the name of a file");
 
-    struct gen_criteo *gen = NULL;
+    struct generator gen = {0};
     struct file_writer output = {0};
     void *buffer = NULL, *truth_block = NULL;
+    size_t buffer_bytes = 0;
     status st;
-    struct gen_criteo_options gen_options = {options->seed, options->vocab, options->zipf};
-    TRY_GOTO(memory_take("generator", BUFFER_BYTES, &buffer), done);
+    TRY_GOTO(generator_open(&gen, positionals[0], options), done);
+    buffer_bytes = BUFFER_BYTES + gen.line_bytes_max;
+    TRY_GOTO(memory_take("generator", buffer_bytes, &buffer), done);
     TRY_GOTO(memory_take("generator", sizeof(struct truth), &truth_block), done);
     struct truth *truth = truth_block;
-    TRY_GOTO(gen_criteo_open(&gen, &gen_options), done);
     TRY_GOTO(file_writer_open(&output, options->output), done);
-    TRY_GOTO(rows_write(options, gen, &output, truth, buffer), done);
+    TRY_GOTO(rows_write(options, &gen, &output, truth, buffer), done);
     uint64_t written_bytes = output.written_bytes;
     TRY_GOTO(file_writer_commit(&output), done);
     st = truth_report(truth, options, written_bytes);
 done:
     file_writer_abort(&output);
     if (truth_block) metrics_free(&((struct truth *)truth_block)->metrics);
-    if (gen) gen_criteo_close(gen);
+    generator_close(&gen);
     memory_give("generator", truth_block, sizeof(struct truth));
-    memory_give("generator", buffer, BUFFER_BYTES);
+    memory_give("generator", buffer, buffer_bytes);
     return st;
 }
 
 const struct command command_gen = {
     .name = "gen",
-    .positionals = "FORMAT",
-    .summary = "write generated click data whose best possible AUC is known",
-    .help = "FORMAT is criteo: label, 13 integers, 26 categorical values of 8 hexadecimal digits, separated by tabs.\n"
-            "Row i depends on --seed, --vocab, --zipf and i only. A training set and a test set of one planted model:\n"
-            "    heterps-run gen criteo --rows 2000000 -o train.tsv\n"
-            "    heterps-run gen criteo --rows 100000 --skip 2000000 -o test.tsv\n"
-            "At the end it prints the AUC and log loss of the true probabilities, which no model can beat but by luck.",
+    .positionals = "WHAT",
+    .summary = "write generated data whose best possible AUC is known",
+    .help =
+        "WHAT is criteo: label, 13 integers, 26 categorical values of 8 hexadecimal digits, separated by tabs; or a\n"
+        "compiled graph: then it is data in the format and with the columns that the graph reads.\n"
+        "Row i depends on --seed, --vocab, --zipf, the graph's columns and i only. A training set and a test set of "
+        "one planted model:\n"
+        "    heterps-run gen criteo --rows 2000000 -o train.tsv\n"
+        "    heterps-run gen criteo --rows 100000 --skip 2000000 -o test.tsv\n"
+        "    heterps-run gen din.bin --rows 100000 -o train.csv\n"
+        "At the end it prints the AUC and log loss of the true probabilities, which no model can beat but by luck.",
     .flags = gen_flags,
     .flag_count = sizeof gen_flags / sizeof gen_flags[0],
     .options_bytes = sizeof(struct gen_options),

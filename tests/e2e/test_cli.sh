@@ -57,8 +57,8 @@ for verb in eval predict export; do
     fails 2 'expected GRAPH' "$verb without a graph" "$h" $verb --model model $data $out
 done
 fails 2 'expected GRAPH' 'inspect without a graph' "$h" inspect
-fails 2 'expected FORMAT' 'gen without a format' "$h" gen --rows 1 -o x
-fails 2 "unknown format 'csv'" 'gen of another format' "$h" gen csv --rows 1 -o x
+fails 2 'expected WHAT' 'gen without a format' "$h" gen --rows 1 -o x
+fails 1 'csv: No such file' 'gen of no graph' "$h" gen csv --rows 1 -o x
 
 # ---- flags ----
 for verb in compile train eval predict export inspect gen; do
