@@ -115,20 +115,34 @@ static status pipeline_open_for(struct session *s, const struct session_options 
     return pipeline_open(&s->pipeline, &s->pipeline_options);
 }
 
+/* What both ways of opening do; on failure the caller closes. */
+static status model_part_open(struct session *s, const struct session_options *o)
+{
+    s->graph_path = o->graph_path;
+    TRY(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count));
+    TRY(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes));
+    TRY(settings_read(&s->ini, &s->settings));
+    return model_open(&s->model, &s->graph, s->settings.store_ram);
+}
+
+status session_model_open(struct session *s, const struct session_options *o)
+{
+    memset(s, 0, sizeof *s);
+    status st = model_part_open(s, o);
+    if (st != ST_OK) session_close(s);
+    return st;
+}
+
 status session_open(struct session *s, const struct session_options *o)
 {
     memset(s, 0, sizeof *s);
     cores_allowed(&s->cores);
-    s->graph_path = o->graph_path;
     s->threads = o->threads ? o->threads : s->cores.count;
     memory_note("program", 0);                      /* the first part of the plan; how much it is, is known below */
     memory_note("threads", 2 * THREAD_STACK_BYTES); /* reading, for training and for evaluation */
     status st;
-    TRY_GOTO(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count), failed);
-    TRY_GOTO(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes), failed);
-    TRY_GOTO(settings_read(&s->ini, &s->settings), failed);
+    TRY_GOTO(model_part_open(s, o), failed);
     TRY_GOTO(schema_open(&s->schema, &s->graph, &s->settings), failed);
-    TRY_GOTO(model_open(&s->model, &s->graph, s->settings.store_ram), failed);
     TRY_GOTO(pipeline_open_for(s, o), failed);
     const struct device *device = pipeline_device(s->pipeline);
     log_detail("device   %s: %s, %u of %u processors", device->vt->name, isa_names[cpu_device_isa(device)], s->threads,

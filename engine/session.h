@@ -50,7 +50,9 @@ struct session {
 /* Opens a graph file; with assignments it is compiled anew from its text. */
 MUST_USE status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count);
 
-/* Opens graph, settings, model memory (empty), plan and pipeline. */
+/* Opens graph, settings and model memory (empty), and nothing that computes: of the options graph_path and set are looked at. */
+MUST_USE status session_model_open(struct session *session, const struct session_options *options);
+/* The same, then plan and pipeline. */
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
 

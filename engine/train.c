@@ -366,7 +366,7 @@ static status model_fill(struct trainer *t)
         TRY(model_resume(model, t->options->resume));
     else
         model_init(model);
-    if (t->options->init) TRY(warm_start(model, t->options->init));
+    if (t->options->init) TRY(warm_start(model, &(struct warm_start_options){.path = t->options->init}));
     for (uint32_t i = 0; i < t->graph->table_count; i++) t->row_count[i] = store_row_count(model->store, i);
     t->examples_reported = model->progress.examples;
     return ST_OK;

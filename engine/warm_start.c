@@ -1,6 +1,6 @@
-/* Starts a model from the values of another (engine/warm_start.h). Called at most once a start, on files of any origin:
+/* Starts a model from values made elsewhere (engine/warm_start.h). Called at most once a start, on files of any origin:
  *
- *     open, verify ──▶ match by name and shape ──▶ room for the rows? ──▶ copy ──▶ say what came of it
+ *     open, verify ──▶ match by name, type and shape ──▶ room for the rows? all finite? ──▶ copy ──▶ say what came of it
  *
  * Nothing is copied before the last file has been looked at. */
 #include "engine/warm_start.h"
@@ -12,61 +12,181 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cfg/ini.h"
 #include "engine/base/log.h"
 #include "engine/model_saved.h"
 #include "engine/session.h"
+#include "engine/tensor_source.h"
+#include "io/reader.h"
 
-#define KEYS_NAME    "keys"
-#define VECTORS_NAME "vectors"
-#define KEY_BYTES    sizeof(uint64_t)
+#define KEY_BYTES sizeof(uint64_t)
 /* Rows between two forgettings of what they were copied from: it is no part of the memory plan. */
 #define FORGET_ROWS 16384
 /* Names that a line lists before it only counts. */
-#define NAMES_MAX 12
+#define NAMES_MAX 8
+/* Names come from files: a message shows this much of one. */
+#define NAME_SHOWN ".100s"
 
-/* Rows for a table of the graph: of a saved model (`rows`) or of an exported file (`keys` and `vectors`). */
+/* What became of a parameter. */
+enum fit { FIT_ABSENT, FIT_TAKEN, FIT_TYPE, FIT_SHAPE };
+struct source_param {
+    enum fit fit;
+    bool is_transposed; /* PATH has it so, --transpose says */
+    struct source_tensor *tensor;
+};
+
+/* Rows for a table of the graph: of a saved model (`rows`) or of tensors (`vectors`, and `keys` or `words`). */
 struct source_table {
     bool is_there, is_taken;
     uint32_t dim;
     uint64_t row_count;
-    const struct file_map *map;
-    const struct row_file *rows;
     uint32_t floats; /* of a row that are copied: its span, or its vector */
-    const uint8_t *keys, *vectors;
-    struct file_map own_map;
-    struct safetensors own_file;
-    char *path;
+    const struct row_file *rows;
+    const struct file_map *map;
+    const struct source_tensor *keys, *words, *vectors;
+    uint64_t seed; /* of the words' keys */
 };
 
 struct warm_start {
     struct model *model;
-    const char *path;
-    struct model_saved saved;                /* of a model's directory                       */
-    struct file_map dense_map;               /* of an exported directory, or the file itself */
-    struct safetensors dense_file;           /* likewise                                     */
-    const struct safetensors *dense;         /* whichever it is, or NULL                    */
-    struct model_arrays arrays;              /* of the model                                 */
-    const struct safetensors_tensor **taken; /* [arrays.count]: NULL where nothing fits */
-    uint32_t taken_count;
+    const struct warm_start_options *o;
+    bool is_saved;            /* PATH is a model's directory                  */
+    struct model_saved saved; /* then                                         */
+    struct name_map map;
+    struct tensor_source tensors;
+    struct model_arrays arrays;  /* of the model         */
+    const char **names;          /* what the graph has names for, NULL at the end: arrays first, then TABLE.keys, … */
+    struct source_param *params; /* [arrays.count]       */
     struct source_table *tables; /* [table_count] of the graph */
+    uint32_t taken_count;
 };
+
+static const char *const table_parts[] = {"keys", "words", "vectors"};
+enum { PART_KEYS, PART_WORDS, PART_VECTORS, PART_COUNT };
 
 static void warm_start_close(struct warm_start *w)
 {
-    for (uint32_t t = 0; w->tables != NULL && t < w->model->graph->table_count; t++) {
-        safetensors_close(&w->tables[t].own_file);
-        file_map_close(&w->tables[t].own_map);
-        free(w->tables[t].path);
-    }
+    uint32_t table_count = w->model->graph->table_count;
+    for (uint32_t i = 0; w->names != NULL && i < PART_COUNT * table_count; i++)
+        free((char *)(uintptr_t)w->names[w->arrays.count + i]);
+    free(w->names);
     free(w->tables);
-    free(w->taken);
+    free(w->params);
     model_arrays_free(&w->arrays);
-    safetensors_close(&w->dense_file);
-    file_map_close(&w->dense_map);
+    tensor_source_close(&w->tensors);
+    name_map_free(&w->map);
     model_saved_close(&w->saved);
 }
 
-/* --- a model's directory ---------------------------------------------------------------------- */
+/* --- what the graph has ----------------------------------------------------------------------- */
+
+static status parts_list(struct warm_start *w)
+{
+    const struct graph *g = w->model->graph;
+    TRY(model_arrays_list(&w->arrays, w->model, false));
+    const uint32_t count = w->arrays.count;
+    w->params = calloc((size_t)count + 1, sizeof *w->params);
+    w->tables = calloc((size_t)g->table_count + 1, sizeof *w->tables);
+    w->names = calloc((size_t)count + PART_COUNT * (size_t)g->table_count + 1, sizeof *w->names);
+    if (w->params == NULL || w->tables == NULL || w->names == NULL)
+        FAIL(MEMORY, "%s: no memory to compare it with the model", w->o->path);
+    for (uint32_t i = 0; i < count; i++) w->names[i] = w->arrays.items[i].name;
+    for (uint32_t i = 0; i < PART_COUNT * g->table_count; i++) {
+        char *name;
+        const char *table = graph_string(g, g->tables[i / PART_COUNT].name);
+        CHECK(asprintf(&name, "%s.%s", table, table_parts[i % PART_COUNT]) >= 0);
+        w->names[count + i] = name;
+    }
+    return ST_OK;
+}
+
+/* "; did you mean h1.weight?" into text, or nothing. */
+static const char *near_text(char *text, size_t bytes, const char *name, const char *const *names)
+{
+    const char *near = strlen(name) < INI_NAME_BYTES_MAX ? ini_nearest(name, names) : NULL;
+    snprintf(text, bytes, near ? "; did you mean %" NAME_SHOWN "?" : "", near);
+    return text;
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+/* The weights of fc. Parameters are listed in the order of the graph's tensors. */
+static void transpose_all(struct warm_start *w)
+{
+    const struct graph *g = w->model->graph;
+    for (uint32_t n = 0; n < g->forward_count; n++) {
+        const struct graph_node *node = &g->nodes[n];
+        if (node->op != OP_ID_fc) continue;
+        const uint32_t weight = g->args[node->arg_begin + node->input_count];
+        uint32_t index = 0;
+        for (uint32_t t = 0; t < weight; t++) index += g->tensors[t].kind == TENSOR_PARAM;
+        w->params[index].is_transposed = true;
+    }
+}
+
+static status transpose_read(struct warm_start *w)
+{
+    const char *names = w->o->transpose;
+    if (names == NULL) return ST_OK;
+    if (strcmp(names, "all") == 0) {
+        transpose_all(w);
+        return ST_OK;
+    }
+    while (*names) {
+        char name[256], near[128];
+        size_t bytes = strcspn(names, ",");
+        snprintf(name, sizeof name, "%.*s", bytes < sizeof name ? (int)bytes : (int)sizeof name - 1, names);
+        uint32_t i = 0;
+        while (i < w->arrays.count && strcmp(w->arrays.items[i].name, name) != 0) i++;
+        if (i == w->arrays.count)
+            FAIL(USAGE, "--transpose: the graph has no parameter \"%" NAME_SHOWN "\"%s", name,
+                 near_text(near, sizeof near, name, w->names));
+        w->params[i].is_transposed = true;
+        names += bytes + (names[bytes] == ',');
+    }
+    return ST_OK;
+}
+
+static status map_read(struct warm_start *w)
+{
+    struct file_map text;
+    if (w->o->map == NULL) return ST_OK;
+    TRY(file_map_open(&text, w->o->map));
+    status st = name_map_parse(&w->map, w->o->map, (const char *)text.data, text.bytes);
+    file_map_close(&text);
+    TRY(st);
+    for (uint32_t i = 0; i < w->map.count; i++) {
+        const struct name_pair *p = &w->map.pairs[i];
+        char near[128];
+        const char *const *name = w->names;
+        while (*name != NULL && strcmp(*name, p->ours) != 0) name++;
+        if (*name == NULL)
+            FAIL(INVALID, "%s:%u: the graph has no \"%" NAME_SHOWN "\"%s", w->o->map, p->line, p->ours,
+                 near_text(near, sizeof near, p->ours, w->names));
+    }
+    return ST_OK;
+}
+
+static bool is_named(const struct warm_start *w, const char *field)
+{
+    for (uint32_t i = 0; i < w->o->field_count; i++)
+        if (strcmp(w->o->field[i], field) == 0) return true;
+    return w->o->field_count == 0;
+}
+
+static status fields_check(const struct warm_start *w)
+{
+    const struct graph *g = w->model->graph;
+    for (uint32_t i = 0; i < w->o->field_count; i++) {
+        uint32_t f = 0;
+        while (f < g->field_count && strcmp(graph_string(g, g->fields[f].name), w->o->field[i]) != 0) f++;
+        if (f == g->field_count)
+            FAIL(USAGE, "--field: the graph has no sparse field \"%" NAME_SHOWN "\"", w->o->field[i]);
+    }
+    return ST_OK;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static void saved_table_match(struct warm_start *w, uint32_t table)
 {
@@ -92,38 +212,15 @@ static void saved_table_match(struct warm_start *w, uint32_t table)
 
 static status saved_open(struct warm_start *w)
 {
-    TRY(model_saved_open(&w->saved, w->path));
+    if (w->o->is_import)
+        FAIL(INVALID,
+             "%s: a saved model, not tensors made elsewhere; it is used as it is (--model), goes on by --resume, and "
+             "starts another by --init",
+             w->o->path);
+    TRY(model_saved_open(&w->saved, w->o->path));
     TRY(model_saved_verify(&w->saved));
-    w->dense = &w->saved.dense;
+    TRY(tensor_source_wrap(&w->tensors, w->saved.dense_path, &w->saved.dense_map, &w->saved.dense));
     for (uint32_t t = 0; t < w->model->graph->table_count; t++) saved_table_match(w, t);
-    return ST_OK;
-}
-
-/* --- files of named arrays -------------------------------------------------------------------- */
-
-static status file_open(const char *path, struct file_map *map, struct safetensors *file)
-{
-    TRY(file_map_open(map, path));
-    return safetensors_open(file, path, map->data, map->bytes);
-}
-
-static status exported_table_open(struct source_table *source, uint32_t dim)
-{
-    TRY(file_open(source->path, &source->own_map, &source->own_file));
-    const struct safetensors_tensor *keys = safetensors_find(&source->own_file, KEYS_NAME),
-                                    *vectors = safetensors_find(&source->own_file, VECTORS_NAME);
-    if (keys == NULL || vectors == NULL || keys->type != SAFETENSORS_U64 || keys->rank != 1 ||
-        vectors->type != SAFETENSORS_F32 || vectors->rank != 2 || vectors->shape[0] != keys->shape[0] ||
-        vectors->shape[1] > UINT32_MAX)
-        FAIL(INVALID, "%s: expected \"" KEYS_NAME "\" U64 [rows] and \"" VECTORS_NAME "\" F32 [rows, dim]",
-             source->path);
-    source->is_there = true;
-    source->dim = (uint32_t)vectors->shape[1];
-    source->row_count = keys->shape[0];
-    source->keys = keys->data;
-    source->vectors = vectors->data;
-    source->map = &source->own_map;
-    source->floats = dim;
     return ST_OK;
 }
 
@@ -133,107 +230,245 @@ static bool is_there(const char *path)
     return stat(path, &ignored) == 0;
 }
 
-static status exported_open(struct warm_start *w)
-{
-    const struct graph *g = w->model->graph;
-    char *dense_name = model_export_name(g, GRAPH_NONE), *dense_path = file_path_join(w->path, dense_name);
-    bool is_any = is_there(dense_path);
-    status st = is_any ? file_open(dense_path, &w->dense_map, &w->dense_file) : ST_OK;
-    if (st == ST_OK && is_any) w->dense = &w->dense_file;
-    for (uint32_t t = 0; t < g->table_count && st == ST_OK; t++) {
-        char *name = model_export_name(g, t);
-        w->tables[t].path = file_path_join(w->path, name);
-        free(name);
-        if (!is_there(w->tables[t].path)) continue;
-        is_any = true;
-        st = exported_table_open(&w->tables[t], g->tables[t].dim);
-    }
-    if (st == ST_OK && !is_any)
-        st =
-            status_fail(ST_INVALID, __FILE__, __LINE__, "%s: holds neither a saved model (%s) nor an exported one (%s)",
-                        w->path, MANIFEST_NAME, dense_name);
-    free(dense_path);
-    free(dense_name);
-    return st;
-}
-
 static status source_open(struct warm_start *w)
 {
     struct stat stat_of_path;
-    size_t bytes = strlen(w->path);
-    bool is_directory = stat(w->path, &stat_of_path) == 0 && S_ISDIR(stat_of_path.st_mode);
-    bool is_manifest = bytes > 5 && strcmp(w->path + bytes - 5, ".json") == 0;
-    char *manifest_path = file_path_join(w->path, MANIFEST_NAME);
-    bool is_saved = is_directory ? is_there(manifest_path) : is_manifest;
+    const char *path = w->o->path;
+    size_t bytes = strlen(path);
+    bool is_directory = stat(path, &stat_of_path) == 0 && S_ISDIR(stat_of_path.st_mode);
+    char *manifest_path = file_path_join(path, MANIFEST_NAME);
+    w->is_saved = is_directory ? is_there(manifest_path) : bytes > 5 && strcmp(path + bytes - 5, ".json") == 0;
     free(manifest_path);
-    if (is_saved) return saved_open(w);
-    if (is_directory) return exported_open(w);
-    TRY(file_open(w->path, &w->dense_map, &w->dense_file));
-    w->dense = &w->dense_file;
-    return ST_OK;
+    if (w->is_saved) return saved_open(w);
+    TRY(tensor_source_open(&w->tensors, path));
+    return w->o->map ? tensor_source_rename(&w->tensors, w->o->map, &w->map) : ST_OK;
 }
 
 /* --- what fits -------------------------------------------------------------------------------- */
 
-static const struct safetensors_tensor *tensor_of(const struct warm_start *w, const struct model_array *a)
+static struct source_tensor *tensor_named(const struct warm_start *w, const char *name)
 {
-    return w->dense ? safetensors_find(w->dense, a->name) : NULL;
+    struct source_tensor *t = tensor_source_find(&w->tensors, name);
+    if (t != NULL) t->is_used = true;
+    return t;
 }
 
-static bool fits(const struct safetensors_tensor *t, const struct model_array *a)
+static enum fit param_fit(const struct source_param *p, const struct model_array *a)
 {
-    if (t->type != SAFETENSORS_F32) return false;
-    if (t->rank == 2) return t->shape[0] == a->rows && t->shape[1] == a->cols;
-    return t->rank == 1 && a->rows == 1 && t->shape[0] == a->cols;
+    const struct safetensors_tensor *t = &p->tensor->npy.array;
+    const uint32_t rows = p->is_transposed ? a->cols : a->rows, cols = p->is_transposed ? a->rows : a->cols;
+    if (!source_tensor_is_float(p->tensor)) return FIT_TYPE;
+    bool is_same = t->rank == 2 && t->shape[0] == rows && t->shape[1] == cols;
+    bool is_same_row = t->rank == 1 && !p->is_transposed && rows == 1 && t->shape[0] == cols;
+    return is_same || is_same_row ? FIT_TAKEN : FIT_SHAPE;
+}
+
+static const char *type_text(const struct source_tensor *t)
+{
+    return t->is_words ? "text" : safetensors_type_name(t->npy.array.type);
+}
+
+/* An import that does not fit. */
+static status param_refuse(const struct warm_start *w, uint32_t index)
+{
+    const struct model_array *a = &w->arrays.items[index];
+    const struct source_param *p = &w->params[index];
+    const struct safetensors_tensor *t = &p->tensor->npy.array;
+    const char *path = source_tensor_path(&w->tensors, p->tensor), *theirs = p->tensor->theirs;
+    char shape[SHAPE_TEXT_BYTES];
+    source_tensor_shape(p->tensor, shape);
+    if (p->fit == FIT_TYPE)
+        FAIL(INVALID, "%s: %" NAME_SHOWN ": expected elements of type F32, F64, F16 or BF16, found %s", path, theirs,
+             type_text(p->tensor));
+    if (p->is_transposed)
+        FAIL(MISMATCH, "%s: %" NAME_SHOWN ": expected %ux%u, which --transpose makes the graph's %ux%u, found %s", path,
+             theirs, a->cols, a->rows, a->rows, a->cols, shape);
+    bool is_turned = t->rank == 2 && t->shape[0] == a->cols && t->shape[1] == a->rows;
+    FAIL(MISMATCH, "%s: %" NAME_SHOWN ": expected %ux%u, as the graph has it, found %s%s%" NAME_SHOWN, path, theirs,
+         a->rows, a->cols, shape,
+         is_turned ? "; if its rows are the outputs, as PyTorch has them, give --transpose " : "",
+         is_turned ? a->name : "");
+}
+
+static status params_match(struct warm_start *w)
+{
+    for (uint32_t i = 0; i < w->arrays.count; i++) {
+        struct source_param *p = &w->params[i];
+        p->tensor = tensor_named(w, w->arrays.items[i].name);
+        if (p->tensor != NULL) p->fit = param_fit(p, &w->arrays.items[i]);
+        if (w->o->is_import && p->fit != FIT_ABSENT && p->fit != FIT_TAKEN) return param_refuse(w, i);
+        w->taken_count += p->fit == FIT_TAKEN;
+    }
+    return ST_OK;
+}
+
+static status words_seed(const struct warm_start *w, uint32_t table, uint64_t *seed)
+{
+    const struct graph *g = w->model->graph;
+    const char *name = graph_string(g, g->tables[table].name);
+    uint8_t *serves = calloc((size_t)g->field_count + 1, 1);
+    if (serves == NULL) FAIL(MEMORY, "no memory to list the fields of table %s", name);
+    graph_table_serves(g, table, serves);
+    const struct graph_field *first = NULL, *other = NULL;
+    for (uint32_t f = 0; f < g->field_count; f++) {
+        const struct graph_field *field = &g->fields[f];
+        if (!serves[f] || !is_named(w, graph_string(g, field->name))) continue;
+        if (first == NULL) first = field;
+        if (field->seed != first->seed) other = field;
+    }
+    free(serves);
+    if (first == NULL)
+        FAIL(USAGE, "--field: table %s looks up none of the fields that it names, but has words to be hashed", name);
+    if (other != NULL)
+        FAIL(USAGE,
+             "table %s: its words would be other keys for field %s than for field %s; say by --field of which field "
+             "they "
+             "are (heterps-run import)",
+             name, graph_string(g, first->name), graph_string(g, other->name));
+    *seed = first->seed;
+    return ST_OK;
+}
+
+/* Whether keys (or words) and vectors are there, in types and shapes that make rows of some dim. */
+static bool is_table(const struct source_table *s)
+{
+    if (s->vectors == NULL || (s->keys == NULL) == (s->words == NULL)) return false;
+    const struct safetensors_tensor *vectors = &s->vectors->npy.array;
+    const struct safetensors_tensor *keys = s->keys ? &s->keys->npy.array : &s->words->npy.array;
+    bool has_keys = s->keys ? !s->keys->is_words && (keys->type == SAFETENSORS_U64 || keys->type == SAFETENSORS_I64)
+                            : s->words->is_words;
+    return has_keys && source_tensor_is_float(s->vectors) && keys->rank == 1 && vectors->rank == 2 &&
+           vectors->shape[0] == keys->shape[0] && vectors->shape[1] <= UINT32_MAX;
+}
+
+static status table_refuse(const struct warm_start *w, const struct source_table *s, const char *name)
+{
+    char text[3][SHAPE_TEXT_BYTES + 32], shape[SHAPE_TEXT_BYTES];
+    const struct source_tensor *const parts[PART_COUNT] = {s->keys, s->words, s->vectors};
+    for (uint32_t i = 0; i < PART_COUNT; i++)
+        snprintf(text[i], sizeof text[i], "%s%s%s", parts[i] ? type_text(parts[i]) : "none", parts[i] ? " " : "",
+                 parts[i] ? source_tensor_shape(parts[i], shape) : "");
+    FAIL(INVALID,
+         "%s: table %s: expected %s.vectors F32, F64, F16 or BF16 [rows, dim], and either %s.keys U64 or I64 [rows] or "
+         "%s.words.txt of so many lines; found vectors %s, keys %s, words %s",
+         w->o->path, name, name, name, name, text[PART_VECTORS], text[PART_KEYS], text[PART_WORDS]);
+}
+
+static status table_match(struct warm_start *w, uint32_t table)
+{
+    const struct graph *g = w->model->graph;
+    const char *name = graph_string(g, g->tables[table].name);
+    const char *const *names = &w->names[w->arrays.count + PART_COUNT * table];
+    struct source_table *s = &w->tables[table];
+    s->keys = tensor_named(w, names[PART_KEYS]);
+    s->words = tensor_named(w, names[PART_WORDS]);
+    s->vectors = tensor_named(w, names[PART_VECTORS]);
+    if (s->keys == NULL && s->words == NULL && s->vectors == NULL) return ST_OK;
+    if (!is_table(s)) return table_refuse(w, s, name);
+    s->is_there = true;
+    s->row_count = s->vectors->npy.array.shape[0];
+    s->dim = (uint32_t)s->vectors->npy.array.shape[1];
+    s->floats = g->tables[table].dim;
+    if (w->o->is_import && s->dim != s->floats)
+        FAIL(MISMATCH, "%s: table %s: expected vectors of %u numbers, as the graph has them, found %u", w->o->path,
+             name, s->floats, s->dim);
+    return s->words ? words_seed(w, table, &s->seed) : ST_OK;
 }
 
 static status match(struct warm_start *w)
 {
     const struct graph *g = w->model->graph;
-    for (uint32_t i = 0; i < w->arrays.count; i++) {
-        const struct safetensors_tensor *t = tensor_of(w, &w->arrays.items[i]);
-        if (t == NULL || !fits(t, &w->arrays.items[i])) continue;
-        w->taken[i] = t;
-        w->taken_count++;
-    }
+    TRY(params_match(w));
     for (uint32_t t = 0; t < g->table_count; t++) {
         struct source_table *source = &w->tables[t];
+        if (!w->is_saved) TRY(table_match(w, t));
         source->is_taken = source->is_there && source->dim == g->tables[t].dim;
         uint64_t row_max = store_row_max(w->model->store, t);
         if (source->is_taken && source->row_count > row_max)
             FAIL(FULL, "%s: %" PRIu64 " rows of table %s, where its budget has room for %" PRIu64 "; raise store.ram",
-                 w->path, source->row_count, graph_string(g, g->tables[t].name), row_max);
+                 w->o->path, source->row_count, graph_string(g, g->tables[t].name), row_max);
+    }
+    return ST_OK;
+}
+
+/* What training has saved is as it was; what comes from elsewhere is looked at. */
+static status finite_check(const struct warm_start *w)
+{
+    for (uint32_t i = 0; i < w->arrays.count; i++)
+        if (w->params[i].fit == FIT_TAKEN) TRY(source_tensor_finite(&w->tensors, w->params[i].tensor));
+    for (uint32_t t = 0; t < w->model->graph->table_count; t++) {
+        if (!w->tables[t].is_taken) continue;
+        TRY(source_tensor_finite(&w->tensors, w->tables[t].vectors));
+        source_tensor_forget(&w->tensors, w->tables[t].vectors);
     }
     return ST_OK;
 }
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
+/* The key of the next row: `words` goes on to the next line. */
+static uint64_t row_key(const struct source_table *s, uint64_t row, const char **words)
+{
+    uint64_t key;
+    if (s->rows != NULL) return row_file_key(s->rows, row);
+    if (s->keys != NULL) {
+        memcpy(&key, s->keys->npy.array.data + row * KEY_BYTES, KEY_BYTES);
+        return key;
+    }
+    const char *begin = *words, *end = (const char *)s->words->npy.array.data + s->words->npy.array.bytes;
+    const char *stop = memchr(begin, '\n', (size_t)(end - begin));
+    if (stop == NULL) stop = end;
+    *words = stop + (stop < end);
+    return reader_key(s->seed, begin, (size_t)(stop - begin) - (stop > begin && stop[-1] == '\r'));
+}
+
+static void row_values(const struct source_table *s, uint64_t row, float *span)
+{
+    if (s->rows != NULL) {
+        row_file_read(s->rows, row, span, s->floats);
+        return;
+    }
+    const uint64_t step = s->vectors->npy.is_fortran ? s->row_count : 1;
+    const uint64_t first = s->vectors->npy.is_fortran ? row : row * s->dim;
+    for (uint32_t d = 0; d < s->dim; d++) span[d] = source_tensor_float(s->vectors, first + d * step);
+}
+
+static void rows_forget(const struct warm_start *w, const struct source_table *s)
+{
+    if (s->map != NULL) file_map_forget(s->map);
+    if (s->keys != NULL) source_tensor_forget(&w->tensors, s->keys);
+    if (s->words != NULL) source_tensor_forget(&w->tensors, s->words);
+    if (s->vectors != NULL) source_tensor_forget(&w->tensors, s->vectors);
+}
+
 static status rows_copy(struct warm_start *w, uint32_t table)
 {
     const struct source_table *source = &w->tables[table];
-    const size_t vector_bytes = source->dim * sizeof(float);
+    const char *words = source->words ? (const char *)source->words->npy.array.data : NULL;
     for (uint64_t row = 0; row < source->row_count; row++) {
         float *span;
-        uint64_t key;
-        if (source->rows != NULL)
-            key = row_file_key(source->rows, row);
-        else
-            memcpy(&key, source->keys + row * KEY_BYTES, KEY_BYTES);
+        const uint64_t key = row_key(source, row, &words);
         status st = store_insert(w->model->store, table, key, &span);
         if (st == ST_INVALID)
-            FAIL(INVALID, "%s: row %" PRIu64 " of table %s has the key %016" PRIx64 " of an earlier row", w->path, row,
-                 graph_string(w->model->graph, w->model->graph->tables[table].name), key);
+            FAIL(INVALID, "%s: row %" PRIu64 " of table %s has the key %016" PRIx64 " of an earlier row", w->o->path,
+                 row, graph_string(w->model->graph, w->model->graph->tables[table].name), key);
         TRY(st);
         if (source->floats == source->dim) model_row_init(w->model, table, key, span);
-        if (source->rows != NULL)
-            row_file_read(source->rows, row, span, source->floats);
-        else
-            memcpy(span, source->vectors + row * vector_bytes, vector_bytes);
-        if (row % FORGET_ROWS == FORGET_ROWS - 1) file_map_forget(source->map);
+        row_values(source, row, span);
+        if (row % FORGET_ROWS == FORGET_ROWS - 1) rows_forget(w, source);
     }
-    file_map_forget(source->map);
+    rows_forget(w, source);
     return ST_OK;
+}
+
+/* A row-major tensor that comes transposed is a column-major one of the graph's shape, and the other way round. */
+static void param_copy(const struct model_array *a, const struct source_param *p)
+{
+    const bool by_columns = p->tensor->npy.is_fortran != p->is_transposed;
+    for (uint64_t row = 0; row < a->rows; row++)
+        for (uint64_t col = 0; col < a->cols; col++)
+            a->data[row * a->stride + col] =
+                source_tensor_float(p->tensor, by_columns ? col * a->rows + row : row * a->cols + col);
 }
 
 static status copy(struct warm_start *w)
@@ -241,7 +476,7 @@ static status copy(struct warm_start *w)
     for (uint32_t t = 0; t < w->model->graph->table_count; t++)
         if (w->tables[t].is_taken) TRY(rows_copy(w, t));
     for (uint32_t i = 0; i < w->arrays.count; i++)
-        if (w->taken[i] != NULL) model_array_set(&w->arrays.items[i], w->taken[i]->data);
+        if (w->params[i].fit == FIT_TAKEN) param_copy(&w->arrays.items[i], &w->params[i]);
     return ST_OK;
 }
 
@@ -271,88 +506,131 @@ static void names_end(struct names *names)
         snprintf(names->text + end, sizeof names->text - end, " and %u more", names->count - NAMES_MAX);
 }
 
-static void shape_text(char *text, size_t bytes, const struct safetensors_tensor *t)
-{
-    size_t end = (size_t)snprintf(text, bytes, "%s", t->rank == 0 ? "a number" : "");
-    for (uint32_t i = 0; i < t->rank && end < bytes; i++)
-        end += (size_t)snprintf(text + end, bytes - end, "%s%" PRIu64, i ? "x" : "", t->shape[i]);
-}
-
 /* What keeps its initial values, and why. */
 static void untaken_list(const struct warm_start *w, struct names *names)
 {
     const struct graph *g = w->model->graph;
+    *names = (struct names){.count = 0};
     for (uint32_t i = 0; i < w->arrays.count; i++) {
         const struct model_array *a = &w->arrays.items[i];
-        const struct safetensors_tensor *t = tensor_of(w, a);
-        char shape[100];
-        if (w->taken[i] != NULL) continue;
-        if (t == NULL) {
-            names_add(names, "%.100s (absent)", a->name);
-        } else if (t->type != SAFETENSORS_F32) {
-            names_add(names, "%.100s (%s there, not F32)", a->name, safetensors_type_name(t->type));
-        } else {
-            shape_text(shape, sizeof shape, t);
-            names_add(names, "%.100s (%s there, %ux%u here)", a->name, shape, a->rows, a->cols);
-        }
+        const struct source_param *p = &w->params[i];
+        char shape[SHAPE_TEXT_BYTES];
+        if (p->fit == FIT_ABSENT) names_add(names, "%" NAME_SHOWN " (absent)", a->name);
+        if (p->fit == FIT_TYPE) names_add(names, "%" NAME_SHOWN " (%s there, not F32)", a->name, type_text(p->tensor));
+        if (p->fit == FIT_SHAPE)
+            names_add(names, "%" NAME_SHOWN " (%s there, %ux%u here)", a->name, source_tensor_shape(p->tensor, shape),
+                      a->rows, a->cols);
     }
     for (uint32_t t = 0; t < g->table_count; t++) {
         const char *name = graph_string(g, g->tables[t].name);
         if (w->tables[t].is_taken) continue;
         if (w->tables[t].is_there)
-            names_add(names, "table %.100s (dim %u there, %u here)", name, w->tables[t].dim, g->tables[t].dim);
+            names_add(names, "table %" NAME_SHOWN " (dim %u there, %u here)", name, w->tables[t].dim, g->tables[t].dim);
         else
-            names_add(names, "table %.100s (absent)", name);
+            names_add(names, "table %" NAME_SHOWN " (absent)", name);
     }
+    names_end(names);
 }
 
-static void tell(const struct warm_start *w)
+/* A saved model's optimizer state is not looked for by name: NAME.state0, …. */
+static bool is_state(const struct warm_start *w, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return w->is_saved && dot != NULL && strncmp(dot, ".state", 6) == 0;
+}
+
+static bool graph_has_table(const struct graph *g, const char *name)
+{
+    for (uint32_t t = 0; t < g->table_count; t++)
+        if (strcmp(graph_string(g, g->tables[t].name), name) == 0) return true;
+    return false;
+}
+
+/* What PATH has and the graph has not. */
+static void unused_list(const struct warm_start *w, struct names *names)
+{
+    *names = (struct names){.count = 0};
+    for (uint32_t i = 0; i < w->tensors.tensor_count; i++) {
+        const struct source_tensor *t = &w->tensors.tensors[i];
+        if (!t->is_used && !is_state(w, t->name)) names_add(names, "%" NAME_SHOWN, t->theirs);
+    }
+    for (uint32_t t = 0; w->is_saved && t < w->saved.manifest.table_count; t++) {
+        const char *name = w->saved.manifest.tables[t].name;
+        if (!graph_has_table(w->model->graph, name)) names_add(names, "table %" NAME_SHOWN, name);
+    }
+    names_end(names);
+}
+
+/* How many tensors of which type were converted. */
+static void converted_list(const struct warm_start *w, struct names *names)
+{
+    uint32_t counts[SAFETENSORS_TYPE_COUNT] = {0};
+    *names = (struct names){.count = 0};
+    for (uint32_t i = 0; i < w->arrays.count; i++)
+        if (w->params[i].fit == FIT_TAKEN) counts[w->params[i].tensor->npy.array.type]++;
+    for (uint32_t t = 0; t < w->model->graph->table_count; t++)
+        if (w->tables[t].is_taken && w->tables[t].vectors) counts[w->tables[t].vectors->npy.array.type]++;
+    for (enum safetensors_type type = 0; type < SAFETENSORS_TYPE_COUNT; type++)
+        if (counts[type] && type != SAFETENSORS_F32)
+            names_add(names, "%u of %s", counts[type], safetensors_type_name(type));
+}
+
+static void tell(const struct warm_start *w, const struct names *untaken, const struct names *unused)
 {
     const struct graph *g = w->model->graph;
-    struct names rows = {.count = 0}, untaken = {.count = 0};
+    struct names rows = {.count = 0}, converted;
     for (uint32_t t = 0; t < g->table_count; t++) {
         const struct source_table *source = &w->tables[t];
         char count[27];
         if (!source->is_taken) continue;
         bool has_state = source->floats == g->tables[t].span_floats;
-        names_add(&rows, "%s rows of %.100s%s", session_count_text(count, source->row_count),
+        names_add(&rows, "%s rows of %" NAME_SHOWN "%s", session_count_text(count, source->row_count),
                   graph_string(g, g->tables[t].name), has_state ? "" : " (their vectors only)");
     }
     names_end(&rows);
-    untaken_list(w, &untaken);
-    names_end(&untaken);
-    log_info("init     from %s: %u of %u tensors%s%s%s%s", w->path, w->taken_count, w->arrays.count,
-             rows.count ? ", " : "", rows.text, untaken.count ? "; initial values: " : "", untaken.text);
+    converted_list(w, &converted);
+    log_info("%s from %s: %u of %u tensors%s%s%s%s%s%s%s", w->o->is_import ? "import  " : "init    ", w->o->path,
+             w->taken_count, w->arrays.count, rows.count ? ", " : "", rows.text, converted.count ? "; " : "",
+             converted.text, converted.count ? " converted to F32" : "", untaken->count ? "; initial values: " : "",
+             untaken->text);
+    if (unused->count) log_info("         not in the graph: %s", unused->text);
 }
 
-static status nothing_fits(const struct warm_start *w)
+static status judge(const struct warm_start *w, const struct names *untaken, const struct names *unused)
 {
-    struct names untaken = {.count = 0};
-    untaken_list(w, &untaken);
-    names_end(&untaken);
-    FAIL(INVALID, "%s: nothing in it has the name and shape of a part of this model: %s", w->path, untaken.text);
+    bool is_any = w->taken_count != 0;
+    for (uint32_t t = 0; t < w->model->graph->table_count; t++) is_any = is_any || w->tables[t].is_taken;
+    if (!is_any)
+        FAIL(INVALID, "%s: nothing in it has the name and shape of a part of this model: %s", w->o->path,
+             untaken->text);
+    if (w->o->strict && untaken->count + unused->count != 0)
+        FAIL(MISMATCH, "%s: --strict: %s%s%s%s%s", w->o->path, untaken->count ? "the graph has besides: " : "",
+             untaken->text, untaken->count && unused->count ? "; " : "", unused->count ? "the graph has not: " : "",
+             unused->text);
+    return ST_OK;
 }
 
 static status warm_start_run(struct warm_start *w)
 {
-    const uint32_t table_count = w->model->graph->table_count;
-    TRY(model_arrays_list(&w->arrays, w->model, false));
-    w->taken = calloc((size_t)w->arrays.count + 1, sizeof *w->taken);
-    w->tables = calloc((size_t)table_count + 1, sizeof *w->tables);
-    if (w->taken == NULL || w->tables == NULL) FAIL(MEMORY, "%s: no memory to compare it with the model", w->path);
+    struct names untaken, unused;
+    TRY(parts_list(w));
+    TRY(transpose_read(w));
+    TRY(fields_check(w));
+    TRY(map_read(w));
     TRY(source_open(w));
     TRY(match(w));
-    bool is_any = w->taken_count != 0;
-    for (uint32_t t = 0; t < table_count; t++) is_any = is_any || w->tables[t].is_taken;
-    if (!is_any) return nothing_fits(w);
+    untaken_list(w, &untaken);
+    unused_list(w, &unused);
+    TRY(judge(w, &untaken, &unused));
+    if (!w->is_saved) TRY(finite_check(w));
     TRY(copy(w));
-    tell(w);
+    tell(w, &untaken, &unused);
     return ST_OK;
 }
 
-status warm_start(struct model *model, const char *path)
+status warm_start(struct model *model, const struct warm_start_options *options)
 {
-    struct warm_start w = {.model = model, .path = path};
+    struct warm_start w = {.model = model, .o = options};
     for (uint32_t t = 0; t < model->graph->table_count; t++) CHECK(store_row_count(model->store, t) == 0);
     status st = warm_start_run(&w);
     warm_start_close(&w);

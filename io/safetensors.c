@@ -24,8 +24,7 @@ const char *safetensors_type_name(enum safetensors_type type) { return types[typ
 /* Names come from files: a message shows this much of one. */
 #define NAME_SHOWN ".120s"
 
-/* Bytes of an array; false if they do not fit into 63 bits (JSON's integers). */
-static bool tensor_bytes(const struct safetensors_tensor *t, uint64_t *bytes)
+bool safetensors_tensor_bytes(const struct safetensors_tensor *t, uint64_t *bytes)
 {
     *bytes = types[t->type].bytes;
     for (uint32_t i = 0; i < t->rank; i++)
@@ -39,7 +38,7 @@ static status header_add(json_t *header, const char *path, const struct safetens
 {
     uint64_t bytes;
     CHECK((unsigned)t->type < SAFETENSORS_TYPE_COUNT && t->rank <= SAFETENSORS_RANK_MAX);
-    if (!tensor_bytes(t, &bytes) || bytes > INT64_MAX - *offset)
+    if (!safetensors_tensor_bytes(t, &bytes) || bytes > INT64_MAX - *offset)
         FAIL(INVALID, "%s: tensor \"%" NAME_SHOWN "\" is larger than a file can be", path, t->name);
     if (json_object_get(header, t->name) != NULL)
         FAIL(INVALID, "%s: two tensors would be named \"%" NAME_SHOWN "\"", path, t->name);
@@ -136,7 +135,7 @@ static status tensor_read(struct safetensors_tensor *t, const char *path, const 
         FAIL(INVALID,
              "%s: tensor \"%" NAME_SHOWN "\": its data_offsets do not lie within the %" PRIu64 " bytes of data", path,
              name, bytes);
-    if (!tensor_bytes(t, &t->bytes) || t->bytes != end - begin)
+    if (!safetensors_tensor_bytes(t, &t->bytes) || t->bytes != end - begin)
         FAIL(INVALID,
              "%s: tensor \"%" NAME_SHOWN "\": its shape does not have the %" PRIu64 " bytes of its data_offsets", path,
              name, end - begin);

@@ -43,6 +43,8 @@ struct safetensors_tensor {
     const uint8_t *data; /* in the file's bytes; aligned to nothing */
     uint64_t bytes;
 };
+/* Bytes of an array, by its type and shape; false if they do not fit into 63 bits (JSON's integers). */
+bool safetensors_tensor_bytes(const struct safetensors_tensor *tensor, uint64_t *bytes);
 
 /* Writes the header of a file with these arrays: name, type, rank and shape are read. The caller then puts their
  * data in the same order, without padding, until writer->written_bytes is *file_bytes, and commits. INVALID: a name

@@ -31,30 +31,14 @@ static status export(struct model *model, const struct export_options *o)
     return ST_OK;
 }
 
-/* The tables' budget is the graph's own, as in training. */
-static status budget_read(const struct graph *graph, const char *path, uint64_t *ram_bytes)
-{
-    struct ini ini;
-    struct settings settings;
-    TRY(ini_parse(&ini, path, graph->text, graph->text_bytes));
-    status st = settings_read(&ini, &settings);
-    if (st == ST_OK) *ram_bytes = settings.store_ram;
-    ini_free(&ini);
-    return st;
-}
-
 static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct export_options *o = options_pointer;
-    struct graph graph;
-    struct model model = {0};
-    uint64_t ram_bytes = 0;
-    TRY(session_graph_open(&graph, positionals[0], o->set.item, o->set.count));
-    status st = budget_read(&graph, positionals[0], &ram_bytes);
-    if (st == ST_OK) st = model_open(&model, &graph, ram_bytes);
-    if (st == ST_OK) st = export(&model, o);
-    model_close(&model);
-    graph_close(&graph);
+    struct session session;
+    TRY(session_model_open(&session, &(struct session_options){
+                                         .graph_path = positionals[0], .set = o->set.item, .set_count = o->set.count}));
+    status st = export(&session.model, o);
+    session_close(&session);
     return st;
 }
 

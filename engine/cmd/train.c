@@ -33,7 +33,9 @@ static const struct flag flags[] = {
      "go on from a saved model, and save there unless --out says otherwise; DIR/manifest.STEP.json: from an older save",
      offsetof(struct run_options, resume), 0, 0, false},
     {"--init", FLAG_TEXT, "PATH",
-     "take first values from another model's directory, an exported one or a .safetensors file, by name and shape",
+     "take first values, by name and shape, from another model's directory, an exported one, a directory of .npy "
+     "files, or a "
+     ".safetensors file",
      offsetof(struct run_options, init), 0, 0, false},
     {"--plan", FLAG_TEXT, "FILE", "stages, and cores for each (plan.json); default: one stage on all cores",
      offsetof(struct run_options, plan), 0, 0, false},

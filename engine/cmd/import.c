@@ -1,0 +1,77 @@
+/* heterps-run import: a model's directory from tensors made elsewhere; the reverse of export. */
+#include "engine/base/log.h"
+#include "engine/cmd/command.h"
+#include "engine/session.h"
+#include "engine/warm_start.h"
+
+struct import_options {
+    const char *output, *transpose, *map;
+    bool strict;
+    struct flag_list field, set;
+};
+static const struct flag flags[] = {
+    {"--out", FLAG_TEXT, "DIR", "the model's directory, made if absent; what training would, this replaces there",
+     offsetof(struct import_options, output), 0, 0, true},
+    {"--transpose", FLAG_TEXT, "NAME[,NAME...]",
+     "weights that PATH has as [outputs, inputs], like PyTorch's Linear; all: the weights of every fc",
+     offsetof(struct import_options, transpose), 0, 0, false},
+    {"--map", FLAG_TEXT, "FILE", "what PATH calls the graph's tensors: lines \"theirs = ours\", comments from # on",
+     offsetof(struct import_options, map), 0, 0, false},
+    {"--field", FLAG_LIST, "FIELD",
+     "of which field the texts of TABLE.words.txt are; once for each table, if several need it",
+     offsetof(struct import_options, field), 0, 0, false},
+    {"--strict", FLAG_SWITCH, NULL, "fail if the graph and PATH do not have the same tensors",
+     offsetof(struct import_options, strict), 0, 0, false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
+     offsetof(struct import_options, set), 0, 0, false},
+};
+
+static status import(struct session *s, const char *path, const struct import_options *o)
+{
+    const struct warm_start_options options = {.path = path,
+                                               .is_import = true,
+                                               .strict = o->strict,
+                                               .transpose = o->transpose,
+                                               .map = o->map,
+                                               .field = o->field.item,
+                                               .field_count = o->field.count};
+    const struct model_save_options save = {.path = o->output, .keep = s->settings.checkpoint_keep};
+    uint64_t bytes;
+    char text[16];
+    TRY(session_memory_check(s));
+    model_init(&s->model);
+    TRY(warm_start(&s->model, &options));
+    TRY(model_save(&s->model, &save, &bytes));
+    log_info("saved    %s at step 0 (%s)", o->output, cfg_bytes_text(text, sizeof text, bytes));
+    return ST_OK;
+}
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    const struct import_options *o = options_pointer;
+    struct session session;
+    TRY(session_model_open(&session, &(struct session_options){
+                                         .graph_path = positionals[0], .set = o->set.item, .set_count = o->set.count}));
+    status st = import(&session, positionals[1], o);
+    session_close(&session);
+    return st;
+}
+
+const struct command command_import = {
+    .name = "import",
+    .positionals = "GRAPH PATH",
+    .summary = "make a model's directory of tensors made elsewhere: the reverse of export",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct import_options),
+    .run = run,
+    .help =
+        "PATH is a .safetensors file, or a directory of them (as export writes), of .npy files, or of both. By name:\n"
+        "  h1.weight      a parameter, [inputs, outputs]: of h1.weight.npy, or a tensor of a .safetensors file\n"
+        "  emb.vectors    of table emb [rows, dim]: emb.vectors.npy, or \"vectors\" of emb.safetensors; and their "
+        "keys:\n"
+        "  emb.keys       the 64-bit keys as they are: emb.keys.npy, or \"keys\" of emb.safetensors\n"
+        "  emb.words      or texts, one a line of emb.words.txt, which are hashed as the data's are\n"
+        "F32, or F64, F16 and BF16, which are converted. What is there must fit; what is not there keeps its initial "
+        "value, and is listed.\n"
+        "Optimizer state is the initial one, the step 0: --resume continues from it, --model serves it."};
