@@ -526,7 +526,7 @@ static void warm_start__square_weight__is_transposed_if_it_is_said(void **state)
     static const char text[] = "[model]\nname = square\n[data]\ndense = I1..I3\n[concat x]\ninput = dense\n"
                                "[fc h1]\ninput = x\nunits = 3\n[fc y]\ninput = h1\nunits = 1\n"
                                "[loss bce]\ninput = y\nlabel = label\n";
-    assert_ok(graph_compile(&graph, "square.cfg", text, sizeof text - 1, NULL, 0));
+    assert_ok(graph_compile(&graph, "square.cfg", text, sizeof text - 1, NULL, 0, NULL));
     folder_make("square");
     for (int is_transposed = 0; is_transposed < 2; is_transposed++) {
         weight_make(fixture_path("square/h1.weight.npy"), 3, 3, is_transposed, false);
@@ -562,7 +562,8 @@ static void warm_start__rows_of_npy_files__keys_as_they_are_or_of_words(void **s
     /* side.car is looked up by C3 alone. */
     static const char *const words[4] = {"red", "dark green", "", "blue"};
     for (uint64_t row = 0; row < 4; row++) {
-        assert_int_equal(store_key(model.store, 1, row), reader_key(2, words[row], strlen(words[row])));
+        assert_int_equal(store_key(model.store, 1, row),
+                         reader_key(fixture_graph.fields[2].seed, words[row], strlen(words[row])));
         const float *span = store_span(model.store, 1, row);
         for (uint32_t d = 0; d < 3; d++) assert_true(span[d] == (float)((const double *)vectors)[d * 4 + row]);
     }
@@ -586,8 +587,8 @@ static void warm_start__rows_of_npy_files__keys_as_they_are_or_of_words(void **s
     options.field = c2, options.field_count = 2;
     fixture_model(&model, 0, 0);
     assert_ok(told_with(&model, &options));
-    assert_int_equal(store_key(model.store, 0, 2), reader_key(1, "c", 1));
-    assert_int_equal(store_key(model.store, 1, 0), reader_key(2, "red", 3));
+    assert_int_equal(store_key(model.store, 0, 2), reader_key(fixture_graph.fields[1].seed, "c", 1));
+    assert_int_equal(store_key(model.store, 1, 0), reader_key(fixture_graph.fields[2].seed, "red", 3));
     model_close(&model);
     fixture_write(fixture_path("rows/emb.words.txt"), "a\nb\n", 4);
     assert_refused(&options, ST_INVALID, "found vectors F32 3x4, keys none, words text 2");
