@@ -97,6 +97,17 @@ enum { DATA_NORM_SIZE, DATA_NORM_SUM, DATA_NORM_SQUARE_SUM, DATA_NORM_PARAMS };
 struct softmax_attr {
     uint32_t groups;
 };
+struct slice_attr {
+    uint32_t begin, end; /* columns; end 0: behind the last */
+};
+/* The columns that a slice of an input of `cols` takes. */
+static inline uint32_t slice_end(struct slice_attr attr, uint32_t cols) { return attr.end == 0 ? cols : attr.end; }
+struct reshape_attr {
+    uint32_t rows, is_transposed;
+};
+struct sum_pool_attr {
+    uint32_t dim, rows;
+};
 struct busy_attr {
     uint32_t rounds;
     uint32_t units; /* outputs; 0: as many as inputs */

@@ -591,6 +591,29 @@ static void add_mul_cross__odd_widths__equal_reference(void **state)
     }
 }
 
+static void slice_reshape_sum_pool__odd_shapes__equal_reference_to_the_bit(void **state)
+{
+    (void)state;
+    static const uint32_t counts[][2] = {{1, 1}, {1, 7}, {3, 1}, {2, 16}, {5, 31}, {17, 6}, {20, 33}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        uint32_t rows = counts[i][0], width = counts[i][1], cols = rows * width;
+        for (uint32_t is_transposed = 0; is_transposed < 2; is_transposed++)
+            many_check((struct many_params){OP_ID_reshape, &(struct reshape_attr){rows, is_transposed},
+                                            sizeof(struct reshape_attr), .input_count = 1, .cols = {cols, cols}},
+                       EXACT);
+        for (uint32_t groups = 1; groups < 4; groups += 2)
+            many_check((struct many_params){OP_ID_sum_pool, &(struct sum_pool_attr){width, rows},
+                                            sizeof(struct sum_pool_attr), .input_count = 1,
+                                            .cols = {groups * cols, groups * width}},
+                       EXACT);
+        for (uint32_t begin = 0; begin <= width; begin += width)
+            many_check((struct many_params){OP_ID_slice, &(struct slice_attr){begin, begin + cols},
+                                            sizeof(struct slice_attr), .input_count = 1,
+                                            .cols = {begin + cols + 2 * begin, cols}},
+                       EXACT);
+    }
+}
+
 struct values_params {
     op_id op;
     const float *value;
@@ -917,6 +940,7 @@ int main(void)
         cmocka_unit_test(softmax__odd_parts__equals_reference),
         cmocka_unit_test(softmax__extreme_numbers__are_as_in_the_reference),
         cmocka_unit_test(add_mul_cross__odd_widths__equal_reference),
+        cmocka_unit_test(slice_reshape_sum_pool__odd_shapes__equal_reference_to_the_bit),
         cmocka_unit_test(activations__whole_range__within_six_roundings),
         cmocka_unit_test(concat__some_gradients_wanted__equals_reference_to_the_bit),
         cmocka_unit_test(bce_logits__no_kernel__runs_as_reference),

@@ -37,6 +37,11 @@ static const char *const models[] = {
     "m\nrounds = 2\n"
     "[fc h]\ninput = b\nunits = 3\n[batch_norm o]\ninput = h\n[relu r]\ninput = o\n[fc z]\ninput = r\nunits = 1\n"
     "[loss bce]\ninput = z\n",
+    DATA "[table a]\ndim = 2\n[data_norm n]\ninput = dense\n[embedding e]\ntable = a\ninput = sparse\npool = none\n"
+         "[sum_pool p]\ninput = e\ndim = 2\nrows = 6\n[cross c]\ninput = n, n, p\n[softmax s]\ninput = e\ngroups = "
+         "3\n[reshape r]\ninput = s\nrows = 6\ntranspose = yes\n[slice k]\ninput = r\nbegin = 4\nend = 6\n[mul "
+         "m]\ninput = c, k\n[slice o]\ninput = e\nend = 1\n[softsign t]\ninput = o\n[add h]\ninput = m, t, k, k\n"
+         "[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\n",
 };
 #define MODEL_COUNT (sizeof models / sizeof *models)
 

@@ -124,6 +124,19 @@ static const struct gradient_case cases[] = {
      "h]\ninput = x0, c1, z2\n" OUT},
     {"gradient__cross_of_one_tensor__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = C1\n[cross a]\ninput = dense, e, e\n[cross h]\ninput = a, a, a\n" OUT},
+    /* Parts that overlap, that leave columns out, and of a tensor that others read before and behind. */
+    {"gradient__slice__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[slice a]\ninput = e\nend = 5\n[slice b]\ninput = e\nbegin = 3\nend "
+     "= "
+     "10\n[slice c]\ninput = b\nbegin = 6\n[slice d]\ninput = dense\nbegin = 1\n[concat h]\ninput = a, c, d\n" OUT},
+    {"gradient__reshape__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[reshape a]\ninput = e\nrows = 4\ntranspose = yes\n[reshape "
+     "b]\ninput = "
+     "e\nrows = 3\n[reshape c]\ninput = a\nrows = 12\ntranspose = yes\n[concat h]\ninput = c, b, a, e\n" OUT},
+    /* Behind an embedding without pooling, where it is pool = sum; then halves of what that gives. */
+    {"gradient__sum_pool__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\npool = none\n[sum_pool a]\ninput = e\ndim = 3\nrows = 3\n[sum_pool "
+     "b]\ninput = a\ndim = 6\nrows = 2\n[sum_pool c]\ninput = a\ndim = 2\nrows = 1\n[concat h]\ninput = a, b, c\n" OUT},
     {"gradient__busy__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[busy b]\ninput = e\nrounds = 3\n[busy c]\ninput = b\nrounds = 0\n"
      "[concat h]\ninput = b, c, e\n" OUT},

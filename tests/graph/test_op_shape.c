@@ -306,6 +306,56 @@ static void cross_shape__three_equal_widths__are_kept(void **state)
     shape_of(OP_ID_cross, "", 0, COLS(7, 0, 7), "input 2");
 }
 
+static void slice_shape__columns__are_within_the_input(void **state)
+{
+    (void)state;
+    static const struct {
+        struct slice_attr attr;
+        uint32_t cols;
+        const char *says;
+    } cases[] = {{{0, 0}, 10, NULL},
+                 {{3, 0}, 7, NULL},
+                 {{3, 4}, 1, NULL},
+                 {{9, 10}, 1, NULL},
+                 {{0, 11}, 0, "<= 10, the input's columns, found 0 and 11"},
+                 {{4, 4}, 0, "begin < end"},
+                 {{5, 4}, 0, "begin < end"},
+                 {{10, 0}, 0, "found 10 and 10 (end = 0: the last)"},
+                 {{UINT32_MAX, UINT32_MAX}, 0, "begin < end"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct op_shape s = shape_of(OP_ID_slice, &cases[i].attr, sizeof cases[i].attr, COLS(10), cases[i].says);
+        if (cases[i].says == NULL) assert_int_equal(s.output_cols, cases[i].cols);
+    }
+    shape_of(OP_ID_slice, &cases[0].attr, sizeof cases[0].attr, COLS(0), "one input");
+    shape_of(OP_ID_slice, &cases[0].attr, sizeof cases[0].attr, COLS(10, 10), "one input");
+}
+
+static void reshape_shape__rows__divide_the_columns(void **state)
+{
+    (void)state;
+    struct reshape_attr attr = {.rows = 4, .is_transposed = 1};
+    assert_int_equal(shape_of(OP_ID_reshape, &attr, sizeof attr, COLS(12), NULL).output_cols, 12);
+    shape_of(OP_ID_reshape, &attr, sizeof attr, COLS(10), "divide the input's 10 columns, found 4");
+    shape_of(OP_ID_reshape, &attr, sizeof attr, COLS(0), "one input");
+    attr.rows = 0;
+    shape_of(OP_ID_reshape, &attr, sizeof attr, COLS(10), "found 0");
+    attr = (struct reshape_attr){.rows = 5, .is_transposed = 2};
+    shape_of(OP_ID_reshape, &attr, sizeof attr, COLS(10), "transpose to be 0 or 1, found 2");
+}
+
+static void sum_pool_shape__group__divides_the_columns(void **state)
+{
+    (void)state;
+    struct sum_pool_attr attr = {.dim = 4, .rows = 3};
+    assert_int_equal(shape_of(OP_ID_sum_pool, &attr, sizeof attr, COLS(24), NULL).output_cols, 8);
+    assert_int_equal(shape_of(OP_ID_sum_pool, &attr, sizeof attr, COLS(12), NULL).output_cols, 4);
+    shape_of(OP_ID_sum_pool, &attr, sizeof attr, COLS(20), "divide the input's 20 columns, found 4 and 3");
+    shape_of(OP_ID_sum_pool, &attr, sizeof attr, COLS(0), "one input");
+    static const struct sum_pool_attr bad[] = {{0, 3}, {4, 0}, {65536, 65536}, {UINT32_MAX, UINT32_MAX}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        shape_of(OP_ID_sum_pool, &bad[i], sizeof bad[i], COLS(24), "dim times rows");
+}
+
 static void busy_shape__rounds__are_its_cost_and_bounded(void **state)
 {
     (void)state;
@@ -660,6 +710,38 @@ static void combining_forward__known_inputs__known_outputs(void **state)
     }
 }
 
+/* Columns 0 to 5 of one example, and ten more of another. */
+static void moving_forward__known_columns__known_places(void **state)
+{
+    (void)state;
+    float in[] = {0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15}, out[12];
+    static const struct slice_attr middle = {2, 5}, all = {0, 0};
+    static const struct reshape_attr two = {2, 1}, three = {3, 1}, same = {2, 0};
+    static const struct sum_pool_attr pairs = {1, 2}, thirds = {2, 3};
+    static const struct {
+        op_id op;
+        const void *attr;
+        uint32_t cols;
+        float out[12];
+    } cases[] = {
+        {OP_ID_slice, &middle, 3, {2, 3, 4, 12, 13, 14}},
+        {OP_ID_slice, &all, 6, {0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15}},
+        {OP_ID_reshape, &two, 6, {0, 3, 1, 4, 2, 5, 10, 13, 11, 14, 12, 15}},
+        {OP_ID_reshape, &three, 6, {0, 2, 4, 1, 3, 5, 10, 12, 14, 11, 13, 15}},
+        {OP_ID_reshape, &same, 6, {0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15}},
+        {OP_ID_sum_pool, &pairs, 3, {1, 5, 9, 21, 25, 29}},
+        {OP_ID_sum_pool, &thirds, 2, {6, 9, 36, 39}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct single x;
+        single_open(&x, cases[i].op, cases[i].attr, 8, 1);
+        x.views[0] = (struct view){in, 2, 6, 6};
+        x.views[1] = (struct view){out, 2, cases[i].cols, cases[i].cols};
+        single_run(&x);
+        assert_memory_equal(out, cases[i].out, 2 * cases[i].cols * sizeof *out);
+    }
+}
+
 /* Copies, also what is not a number. */
 static void busy_forward__any_rounds__copies(void **state)
 {
@@ -725,6 +807,10 @@ int main(void)
         cmocka_unit_test(add_and_mul_shape__widths__are_equal_or_one),
         cmocka_unit_test(cross_shape__three_equal_widths__are_kept),
         cmocka_unit_test(combining_forward__known_inputs__known_outputs),
+        cmocka_unit_test(slice_shape__columns__are_within_the_input),
+        cmocka_unit_test(reshape_shape__rows__divide_the_columns),
+        cmocka_unit_test(sum_pool_shape__group__divides_the_columns),
+        cmocka_unit_test(moving_forward__known_columns__known_places),
         cmocka_unit_test(busy_shape__rounds__are_its_cost_and_bounded),
         cmocka_unit_test(batch_norm_forward__training__by_hand),
         cmocka_unit_test(batch_norm_forward__evaluation__uses_the_stored_statistics),

@@ -11,7 +11,7 @@
     {                                                                                                                  \
         PASS(embed_bag), PASS(concat), PASS(fc), PASS(relu), PASS(leaky_relu), PASS(sigmoid), PASS(tanh),              \
             PASS(softsign), PASS(dropout), PASS(batch_norm), PASS(data_norm), PASS(softmax), PASS(add), PASS(mul),     \
-            PASS(cross), PASS(busy)                                                                                    \
+            PASS(cross), PASS(slice), PASS(reshape), PASS(sum_pool), PASS(busy)                                        \
     }
 
 const struct cpu_kernels KERNEL(cpu_kernels) = {
