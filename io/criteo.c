@@ -12,13 +12,9 @@
  * are converted eight digits at a time; nothing is copied. */
 #include "io/reader_internal.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "engine/base/fmath.h"
 
@@ -98,22 +94,6 @@ static status criteo_place(void **state, struct arena *arena, const struct reade
     return ST_OK;
 }
 
-/* Bit i: byte i of the 64 bytes is a tab. */
-static inline uint64_t tab_mask(const char *text)
-{
-    uint64_t mask = 0;
-#ifdef __SSE2__
-    const __m128i tab = _mm_set1_epi8('\t');
-    for (int i = 0; i < 4; i++) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(text + 16 * i));
-        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, tab)) << (16 * i);
-    }
-#else
-    for (int i = 0; i < 64; i++) mask |= (uint64_t)(text[i] == '\t') << i;
-#endif
-    return mask;
-}
-
 /* Where columns begin; a block of 64 tabs beyond the last column that is looked at still fits. */
 #define BEGIN_COUNT (COLUMN_COUNT + 1 + 64)
 
@@ -124,7 +104,7 @@ static uint32_t columns_find(const char *line, uint32_t bytes, uint32_t begin[BE
     uint32_t count = 0, stored = 0;
     begin[0] = 0;
     for (uint32_t at = 0; at < bytes; at += 64) {
-        uint64_t mask = tab_mask(line + at);
+        uint64_t mask = reader_mask(line + at, '\t');
         if (bytes - at < 64) mask &= ((uint64_t)1 << (bytes - at)) - 1;
         if (__builtin_expect(stored > COLUMN_COUNT, 0)) /* too many columns: from here on they are only counted */
             for (; mask; mask &= mask - 1) count++;
@@ -194,32 +174,13 @@ static inline float integer_transform(const struct criteo *c, bool is_negative, 
     return is_negative ? 0 - value : value; /* never -0 */
 }
 
-/* Writes the reason, if somebody wants it. Always FOUND_BAD, so that a parser can return it. */
-static enum reader_found bad(char *why, const char *format, ...) PRINTF_LIKE(2, 3);
-static enum reader_found bad(char *why, const char *format, ...)
-{
-    if (!why) return FOUND_BAD;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, READER_WHY_BYTES, format, arguments);
-    va_end(arguments);
-    return FOUND_BAD;
-}
-
-static enum reader_found bad_column(char *why, uint32_t column, const char *name, const char *expected,
-                                    const char *text, uint32_t bytes)
-{
-    char quote[READER_QUOTE_BYTES];
-    return bad(why, "column %u (%s): expected %s, found %s", column, name, expected, reader_quote(quote, text, bytes));
-}
-
 static enum reader_found bad_integer(char *why, uint32_t column, uint32_t integer, enum integer_result result,
                                      const char *text, uint32_t bytes)
 {
     char name[16];
     snprintf(name, sizeof name, "I%u", integer);
     const char *expected = result == INTEGER_TOO_WIDE ? "an integer of at most 64 bits" : "an integer";
-    return bad_column(why, column, name, expected, text, bytes);
+    return reader_bad_column(why, column, name, expected, text, bytes);
 }
 
 static enum reader_found criteo_parse(void *state, const char *line, size_t bytes, struct reader_example *example,
@@ -230,8 +191,8 @@ static enum reader_found criteo_parse(void *state, const char *line, size_t byte
     uint32_t column_count = columns_find(line, (uint32_t)bytes, found + 1);
     bool has_label = column_count == COLUMN_COUNT;
     if (!has_label && !(c->label_optional && column_count == COLUMN_COUNT - 1))
-        return bad(why, "expected %s columns separated by tabs, found %u", c->label_optional ? "40 or 39" : "40",
-                   column_count);
+        return reader_bad(why, "expected %s columns separated by tabs, found %u", c->label_optional ? "40 or 39" : "40",
+                          column_count);
 
     /* begin[i] is where I(i) begins, whether the label's column is there or not. */
     const uint32_t *begin = has_label ? found + 1 : found;
@@ -242,7 +203,7 @@ static enum reader_found criteo_parse(void *state, const char *line, size_t byte
     else if (c->label_optional && label_bytes == 0)
         label = 0;
     else
-        return bad_column(why, 1, "label", "0 or 1", line, label_bytes);
+        return reader_bad_column(why, 1, "label", "0 or 1", line, label_bytes);
 
     if (c->label_count) *example->label = label;
 

@@ -10,6 +10,7 @@
 #include "io/reader_internal.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,8 @@
 #define HELD_OUT_SEED UINT64_C(0x68656c646f7574)
 
 static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
-    [READER_CRITEO] = &reader_criteo,
+    [READER_CRITEO] = &reader_criteo, [READER_CSV] = &reader_csv,     [READER_LIBSVM] = &reader_libsvm,
+    [READER_LIBFFM] = &reader_libffm, [READER_LIBFM] = &reader_libfm,
 };
 
 struct reader {
@@ -77,6 +79,25 @@ const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t 
     if (cut < bytes) at = stpcpy(at, "...");
     strcpy(at, "\"");
     return out;
+}
+
+enum reader_found reader_bad(char *why, const char *format, ...)
+{
+    if (!why) return FOUND_BAD;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, READER_WHY_BYTES, format, arguments);
+    va_end(arguments);
+    return FOUND_BAD;
+}
+
+enum reader_found reader_bad_column(char *why, uint32_t column, const char *name, const char *expected,
+                                    const char *text, size_t bytes)
+{
+    char quote[READER_QUOTE_BYTES];
+    if (!why) return FOUND_BAD;
+    return reader_bad(why, "column %u (%.60s): expected %s, found %s", column, name, expected,
+                      reader_quote(quote, text, bytes));
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -176,11 +197,26 @@ static bool line_counts(const struct reader *reader, const char *line, size_t by
     return is_held_out == (reader->lines == READER_HELD_OUT);
 }
 
+/* A file's first line goes to formats that have headers. */
+static status header_take(struct reader *reader, const char *line, size_t bytes, bool *is_header)
+{
+    *is_header = false;
+    if (!reader->format->header || reader->format->header(reader->format_state, line, bytes, is_header) == ST_OK)
+        return ST_OK;
+    char why[4096];
+    snprintf(why, sizeof why, "%s", status_message());
+    return line_fail(reader, 1, why);
+}
+
 /* The next line that counts; *over: there is none. */
 static status line_take(struct reader *reader, bool *over)
 {
-    do TRY(line_next(reader, &reader->line, &reader->line_bytes, over));
-    while (!*over && !line_counts(reader, reader->line, reader->line_bytes));
+    bool is_header;
+    do {
+        TRY(line_next(reader, &reader->line, &reader->line_bytes, over));
+        is_header = false;
+        if (!*over && reader->line_number == 1) TRY(header_take(reader, reader->line, reader->line_bytes, &is_header));
+    } while (!*over && (is_header || !line_counts(reader, reader->line, reader->line_bytes)));
     return ST_OK;
 }
 
@@ -300,7 +336,10 @@ static uint64_t examples_estimate(const struct reader *reader)
     for (const char *at = reader->buffer; (at = memchr(at, '\n', (size_t)(reader->buffer + reader->end - at))) != NULL;
          at++)
         line_count++;
-    return taken_bytes ? (uint64_t)((double)line_count / (double)taken_bytes * (double)source->size_bytes) + 1 : 0;
+    double held_out = (double)reader->held_out * 0x1p-64;
+    double part = reader->lines == READER_ALL ? 1 : reader->lines == READER_TRAIN ? 1 - held_out : held_out;
+    return taken_bytes ? (uint64_t)((double)line_count / (double)taken_bytes * (double)source->size_bytes * part) + 1
+                       : 0;
 }
 
 /* Reads the first block, and tries its first line if that is whole, so that a wrong file shows before anything long
@@ -311,9 +350,12 @@ static status first_line_check(struct reader *reader)
     size_t bytes;
     TRY(buffer_refill(reader, &bytes));
     const char *stop = bytes ? memchr(reader->buffer, '\n', reader->end) : NULL;
-    if (!stop || reader->bad_skip) return ST_OK;
+    if (!stop) return ST_OK;
     size_t line_bytes = (size_t)(stop - reader->buffer);
     if (line_bytes && stop[-1] == '\r') line_bytes--;
+    bool is_header;
+    TRY(header_take(reader, line_bytes > READER_LINE_BYTES_MAX ? NULL : reader->buffer, line_bytes, &is_header));
+    if (is_header || reader->bad_skip) return ST_OK;
     struct reader_example example = reader->spare;
     bool is_bad = line_counts(reader, reader->buffer, line_bytes) &&
                   line_parse(reader, reader->buffer, line_bytes, &example, why) == FOUND_BAD;

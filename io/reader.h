@@ -85,7 +85,7 @@ struct reader_options {
     struct reader_schema schema;
     enum reader_part lines; /* of held_out: the part that is held out, 0 .. 1                               */
     float held_out;
-    bool label_optional; /* predict: a line may lack the label column, or leave it empty               */
+    bool label_optional; /* predict: a line may lack the label column, or leave it empty; weight and group likewise */
     bool bad_skip;       /* skip and count malformed lines, else they are INVALID                      */
     bool bad_keep;       /* with bad_skip: a bad line gives an empty example with is_bad set           */
     uint32_t shuffle;    /* window; 0 or 1: file order                                                 */

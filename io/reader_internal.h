@@ -6,6 +6,9 @@
 /* Inlined, a key of 8 bytes costs a few multiplications instead of a call. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "io/reader.h"
 #include "io/shuffle.h"
@@ -29,8 +32,11 @@ struct reader_format_functions {
     size_t (*bytes)(const struct reader_options *options);
     /* Sets up *state, keeping of options only what the schema points to. INVALID if the schema asks for what the format lacks. */
     status (*place)(void **state, struct arena *arena, const struct reader_options *options);
-    /* A pass begins (NULL: nothing to do), and each file of it. */
+    /* A file of a pass begins; NULL: nothing to do. */
     void (*file_begin)(void *state);
+    /* NULL, or called with the first line of each file (NULL: it is too long), before parse: *is_header says whether it was no example. INVALID, with a
+     * sentence without place, if the file is not what the schema asks for: bad lines may be skipped, such files not. */
+    status (*header)(void *state, const char *line, size_t bytes, bool *is_header);
     /* Writes a line's example: all but is_bad, which is false. After FOUND_BAD it is undefined, and the reason is
      * in `why` (READER_WHY_BYTES) if that is not NULL: "column 3 (I2): expected an integer, found \"abc\"". Empty lines come too
      * if takes_empty. */
@@ -41,11 +47,33 @@ struct reader_format_functions {
                     status (*word)(void *to, const char *text, size_t bytes), void *to);
 };
 
-extern const struct reader_format_functions reader_criteo;
+extern const struct reader_format_functions reader_criteo, reader_csv, reader_libsvm, reader_libffm, reader_libfm;
 
 /* The text in quotation marks, cut to 40 bytes, everything but printable ASCII escaped; "nothing" if it is empty. */
 #define READER_QUOTE_BYTES (2 + 40 * 4 + 4)
 const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t bytes);
+
+/* Writes the reason, if somebody wants it. Always FOUND_BAD, so that a parser can return it. */
+enum reader_found reader_bad(char *why, const char *format, ...) PRINTF_LIKE(2, 3);
+/* "column 3 (I2): expected EXPECTED, found "abc"" */
+enum reader_found reader_bad_column(char *why, uint32_t column, const char *name, const char *expected,
+                                    const char *text, size_t bytes);
+
+/* Bit i: byte i of the 64 bytes is c. */
+static inline uint64_t reader_mask(const char *text, char c)
+{
+    uint64_t mask = 0;
+#ifdef __SSE2__
+    const __m128i wanted = _mm_set1_epi8(c);
+    for (int i = 0; i < 4; i++) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(text + 16 * i));
+        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, wanted)) << (16 * i);
+    }
+#else
+    for (int i = 0; i < 64; i++) mask |= (uint64_t)(text[i] == c) << i;
+#endif
+    return mask;
+}
 
 static inline uint64_t reader_key_inline(uint64_t seed, const char *text, size_t bytes)
 {
