@@ -9,6 +9,7 @@
 
 #include "engine/base/fmath.h"
 #include "engine/base/random.h"
+#include "io/label_map.h"
 
 #define CLASSES       8u
 #define TEXT_MAX      24u /* bytes of a value without vocabulary, a number, a separator        */
@@ -34,6 +35,8 @@ struct gen_graph {
     size_t line_bytes_max;
     double scale, bias;
     uint32_t *values; /* [the greatest ids_max]: of the field at hand */
+    struct arena arena;
+    struct label_map labels;
 };
 
 /* The numbers of one row, drawn one after another. */
@@ -151,16 +154,10 @@ static char *number_put(struct draw *d, uint32_t column, double *z, char *at)
 /* A label's text for 0 and 1: as data.label_map has them, or the number. */
 static char *label_put(const struct gen_graph *g, bool is_one, char *at)
 {
-    for (const char *item = g->o.schema->label_map; *item;) {
-        size_t bytes = strcspn(item, ",");
-        const char *equals = memchr(item, '=', bytes);
-        size_t text_bytes = equals ? (size_t)(equals - item) : 0;
-        if (equals && strtod(equals + 1, NULL) == (is_one ? 1 : 0) && text_bytes < TEXT_MAX && *item != '*')
-            return mempcpy(at, item, text_bytes);
-        item += bytes + (item[bytes] == ',');
-        item += strspn(item, " ");
-    }
-    return stpcpy(at, is_one ? "1" : *g->o.schema->label_map ? "other" : "0");
+    float wanted = is_one ? 1 : 0;
+    for (uint32_t i = 0; i < g->labels.count; i++)
+        if (g->labels.entry[i].value == wanted) return mempcpy(at, g->labels.entry[i].text, g->labels.entry[i].bytes);
+    return stpcpy(at, g->labels.has_others && g->labels.others == wanted ? "other" : is_one ? "1" : "0");
 }
 
 /* --- rows of each format ------------------------------------------------------------------------ */
@@ -377,6 +374,12 @@ status gen_graph_open(struct gen_graph **out, const struct gen_graph_options *op
         gen_graph_close(g);
         FAIL(MEMORY, "no memory for a generator");
     }
+    status st = arena_open(&g->arena, "generator", label_map_bytes(options->schema->label_map));
+    if (st == ST_OK) st = label_map_place(&g->labels, &g->arena, options->schema->label_map);
+    if (st != ST_OK) {
+        gen_graph_close(g);
+        return st;
+    }
     g->scale = fmath_exp(0.5 * fmath_log(26.0 / (g->field_count > 26 ? g->field_count : 26)));
     g->bias = -1;
     *out = g;
@@ -388,6 +391,7 @@ void gen_graph_close(struct gen_graph *g)
     if (g == NULL) return;
     free(g->fields);
     free(g->values);
+    arena_close(&g->arena);
     free(g);
 }
 
