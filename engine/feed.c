@@ -1,4 +1,4 @@
-/* The feed's thread, and the numbering of a step's rows.
+/* The feed's thread.
  *
  * Three rings of numbers, each with a cell for every number there is, so a push always finds room:
  *
@@ -16,16 +16,6 @@
 #include "engine/pipe/cores.h"
 #include "engine/pipe/thread.h"
 #include "engine/trace.h"
-
-/* Numbers the distinct rows of one step in one table: row number of the store -> number within the step. Open
- * addressing over stamped cells, so that a new step needs no clearing. */
-struct row_numbers {
-    struct row_cell {
-        uint32_t stamp, row, step_row;
-    } * cells;
-    uint32_t cell_mask;
-    uint32_t stamp; /* of the current step; 0 is never used */
-};
 
 #define NUMBER_NONE UINT32_MAX
 /* Examples that a resumed run drops between two looks at whether it should stop. */
@@ -85,13 +75,6 @@ struct feed {
 static uint32_t step_rows_max(const struct graph *g, uint32_t table)
 {
     return g->header->batch * g->tables[table].key_count_max;
-}
-
-static uint32_t cell_count_of(uint32_t rows_max)
-{
-    uint32_t cells = 16;
-    while (cells < 2 * (uint64_t)rows_max && cells < (1u << 31)) cells *= 2;
-    return cells;
 }
 
 /* Blocks of rows: a run of slots covers at most (slots - 1) / micros + 2 steps, and the consumer may still be at the update of
@@ -155,15 +138,11 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     struct step_rows *steps;
     LAYOUT_TAKE(l, steps, (size_t)steps_ahead * g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
-        uint32_t rows_max = step_rows_max(g, t), cells = cell_count_of(rows_max);
-        struct row_cell *row_cells;
-        LAYOUT_TAKE(l, row_cells, cells);
-        if (l->arena) numbers[t] = (struct row_numbers){row_cells, cells - 1, 0};
-        for (uint32_t s = 0; s < steps_ahead; s++) {
-            float **span;
-            LAYOUT_TAKE(l, span, rows_max);
-            if (l->arena) steps[s * g->table_count + t].span = span;
-        }
+        uint32_t rows_max = step_rows_max(g, t);
+        bool reads_shows = optimizer_reads_shows(&g->optimizers[g->tables[t].optimizer]);
+        row_numbers_layout(l->arena ? &numbers[t] : NULL, l, rows_max);
+        for (uint32_t s = 0; s < steps_ahead; s++)
+            step_rows_layout(l->arena ? &steps[s * g->table_count + t] : NULL, l, rows_max, reads_shows);
     }
     if (!l->arena) return;
     feed->numbers = numbers;
@@ -295,32 +274,7 @@ static struct step_rows *block_of(const struct feed *feed, uint32_t block)
 
 static void step_begin(struct feed *feed, struct step_rows *rows)
 {
-    for (uint32_t t = 0; t < feed->graph->table_count; t++) {
-        rows[t].row_count = 0;
-        struct row_numbers *n = &feed->numbers[t];
-        if (++n->stamp == 0) { /* the stamps have run out: old ones must not be taken for new */
-            memset(n->cells, 0, ((size_t)n->cell_mask + 1) * sizeof *n->cells);
-            n->stamp = 1;
-        }
-    }
-}
-
-/* Gives every unique of the ticket its number within the step. */
-static void step_number(struct feed *feed, struct ticket *ticket, struct step_rows *rows)
-{
-    for (uint32_t t = 0; t < ticket->table_count; t++) {
-        struct ticket_table *table = &ticket->table[t];
-        struct row_numbers *n = &feed->numbers[t];
-        for (uint32_t u = 0; u < table->unique_count; u++) {
-            uint32_t row = table->row[u], at = (row * 2654435769u) & n->cell_mask;
-            while (n->cells[at].stamp == n->stamp && n->cells[at].row != row) at = (at + 1) & n->cell_mask;
-            if (n->cells[at].stamp != n->stamp) {
-                n->cells[at] = (struct row_cell){n->stamp, row, rows[t].row_count};
-                rows[t].span[rows[t].row_count++] = table->span[u];
-            }
-            table->step_row[u] = n->cells[at].step_row;
-        }
-    }
+    for (uint32_t t = 0; t < feed->graph->table_count; t++) step_rows_begin(&feed->numbers[t], &rows[t]);
 }
 
 /* --- the thread: reading ------------------------------------------------------------------------ */
@@ -391,7 +345,8 @@ static status slot_prepare(struct feed *feed, const struct place *at, struct slo
     if (feed->training) {
         slot->step_block = at->step_block;
         slot->step_rows = block_of(feed, at->step_block);
-        step_number(feed, &slot->ticket, slot->step_rows);
+        for (uint32_t t = 0; t < slot->ticket.table_count; t++)
+            step_rows_add(&feed->numbers[t], &slot->step_rows[t], &slot->ticket.table[t]);
     }
     for (uint32_t t = 0; t < feed->graph->tensor_count; t++)
         if (feed->graph->tensors[t].rows == 0) slot->tensor[t].rows = m->example_count;

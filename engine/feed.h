@@ -15,6 +15,7 @@
 #include "engine/model.h"
 #include "engine/pipe/bell.h"
 #include "engine/pipe/ring.h"
+#include "engine/step_rows.h"
 #include "graph/op.h"
 #include "io/reader.h"
 #include "io/store.h"
@@ -31,12 +32,6 @@ struct slot {
      * read with that one only. */
     struct step_rows *step_rows;
     uint32_t step_block; /* the feed's: which step_rows these are */
-};
-
-/* The rows that a step touches in one table, in order of first occurrence. */
-struct step_rows {
-    uint32_t row_count;
-    float **span; /* [row_count] */
 };
 
 struct feed_options {

@@ -96,10 +96,12 @@ void model_row_init(void *context, uint32_t table, uint64_t key, float *span)
     const struct graph_optimizer *o = &g->optimizers[t->optimizer];
     random_fill(span, t->dim, t->init, t->init_scale, random_stream(g->header->seed, RANDOM_ROW, table), key);
     float *state = span + t->dim;
-    for (uint32_t s = 0; s < optimizer_table[o->kind].state_count; s++) {
-        float first = optimizer_table[o->kind].state_init(o, s);
+    const struct optimizer *rule = &optimizer_table[o->kind];
+    for (uint32_t s = 0; s < rule->state_count; s++) {
+        float first = rule->state_init(o, s);
         for (uint32_t k = 0; k < t->dim; k++) *state++ = first;
     }
+    for (uint32_t s = 0; s < rule->row_state_count; s++) *state++ = rule->state_init(o, rule->state_count + s);
     /* The counter of updates, if there is one, starts at the zero that is there. */
 }
 

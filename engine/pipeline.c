@@ -188,6 +188,22 @@ static void part_of(uint64_t count, uint32_t part, uint32_t parts, uint64_t unit
     if (*end > count) *end = count;
 }
 
+status stage_sum_run(struct worker *w, const struct stage *stage, const struct stage_update *u)
+{
+    struct pipeline *p = w->pipeline;
+    uint64_t begin, end;
+    part_of(stage->block_count, u->part, u->parts, 1, &begin, &end);
+    if (begin == end) return ST_OK;
+    uint64_t first = stage->block_begin + begin;
+    struct param_sums sums = {.grad = u->param_grad,
+                              .lanes = u->lanes,
+                              .block_count = (uint32_t)(end - begin),
+                              .block = p->blocks + first,
+                              .squares = p->squares + (uint64_t)stage->pipeline_index * p->block_count + first,
+                              .t = u->t};
+    return w->device->vt->sum_params(w->device, &sums);
+}
+
 status stage_update_run(struct worker *w, const struct stage *stage, const struct stage_update *u)
 {
     struct pipeline *p = w->pipeline;
@@ -200,15 +216,18 @@ status stage_update_run(struct worker *w, const struct stage *stage, const struc
         part_of(run->count, u->part, u->parts, 16, &begin, &end); /* 16 floats: a cache line */
         if (begin == end) continue;
         uint64_t at = run->offset + begin;
-        for (uint32_t lane = 0; lane < u->lanes; lane++) w->grad[lane] = u->param_grad[lane] + at;
+        bool is_clipped = g->optimizers[of->optimizer].clip_norm > 0; /* then the first lane has the sums */
+        uint32_t lanes = is_clipped ? 1 : u->lanes;
+        for (uint32_t lane = 0; lane < lanes; lane++) w->grad[lane] = u->param_grad[lane] + at;
         struct param_update update = {.optimizer = &g->optimizers[of->optimizer],
                                       .weight = u->param + at,
                                       .state = u->state + p->model->state_offset[run->update] + (at - of->param_offset),
                                       .state_stride = of->param_count,
                                       .grad = w->grad,
-                                      .lanes = u->lanes,
+                                      .lanes = lanes,
                                       .count = end - begin,
-                                      .scale = scale,
+                                      .scale = is_clipped ? u->clip_scale : scale,
+                                      .rate = optimizer_rate(g, &g->optimizers[of->optimizer], u->t),
                                       .t = u->t};
         TRY(w->device->vt->update_params(w->device, &update));
     }
@@ -227,7 +246,9 @@ status stage_update_run(struct worker *w, const struct stage *stage, const struc
                                       .lanes = u->lanes,
                                       .use_count = p->use_count[t],
                                       .scale = scale,
+                                      .rate = optimizer_rate(g, &g->optimizers[g->tables[t].optimizer], u->t),
                                       .t = u->t};
+        if (u->rows[t].occurrence_count) update.occurrence_count = u->rows[t].occurrence_count + begin;
         TRY(w->device->vt->update_rows(w->device, &update));
     }
     return ST_OK;
@@ -350,6 +371,7 @@ static void task_run(struct worker *w)
     } kinds[] = {
         [TASK_FORWARD] = {WORK_FORWARD, TRACE_FORWARD},
         [TASK_BACKWARD] = {WORK_BACKWARD, TRACE_BACKWARD},
+        [TASK_SUM] = {WORK_UPDATE, TRACE_UPDATE},
         [TASK_UPDATE] = {WORK_UPDATE, TRACE_UPDATE},
     };
     struct pipeline *p = w->pipeline;
@@ -363,6 +385,7 @@ static void task_run(struct worker *w)
     switch (t.kind) {
     case TASK_FORWARD: st = forward_task(w, t.stage, t.slot); break;
     case TASK_BACKWARD: st = backward_task(w, t.stage, t.slot); break;
+    case TASK_SUM: st = bsp_sum_run(w, t.stage, t.part); break;
     case TASK_UPDATE: st = bsp_update_run(w, t.stage, t.part); break;
     default: CHECK(false);
     }
@@ -383,7 +406,7 @@ static void task_run(struct worker *w)
     if (t.kind == TASK_FORWARD) forward_done(w, t.stage, t.slot);
     if (t.kind == TASK_BACKWARD) backward_done(w, t.stage, t.slot);
     if (t.seat && claim_give(&t.seat->claim)) stage_bell_ring(t.stage);
-    if (t.kind != TASK_UPDATE) turn_give(p, t.stage);
+    if (t.slot) turn_give(p, t.stage);
 }
 
 /* --- the gate --------------------------------------------------------------------------------- */
@@ -490,16 +513,16 @@ static struct stage *stage_at(const struct worker *w, uint32_t i)
     return w->stages[i - i % count + (i + w->pipeline_next) % count];
 }
 
-/* The most downstream task that is ready: update, then backward, then forward. */
+/* The most downstream task that is ready: sum or update, then backward, then forward. */
 static bool task_take(struct worker *w)
 {
     struct pipeline *p = w->pipeline;
     for (uint32_t i = 0; i < w->stage_count; i++) {
         struct stage *stage = stage_at(w, i);
-        struct task update = {.kind = TASK_UPDATE, .stage = stage};
         if (p->job == JOB_TRAIN) {
-            if (p->sync == SYNC_BSP && bsp_update_take(stage, &update.part)) {
-                w->task = update;
+            struct task part;
+            if (p->sync == SYNC_BSP && bsp_part_take(p, stage, &part)) {
+                w->task = part;
                 return true;
             }
             if (backward_take(w, stage)) return true;

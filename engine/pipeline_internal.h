@@ -26,6 +26,12 @@ struct seat {
     struct claim claim;
 };
 
+/* Work that is cut in parts: each worker that comes takes the next. */
+struct parts {
+    _Alignas(64) _Atomic uint32_t shared_next; /* >= the number of parts: none to take */
+    _Atomic uint32_t shared_left;              /* that are not done                     */
+};
+
 /* A run of parameters that one dense update of the graph changes. */
 struct param_run {
     uint32_t update;
@@ -51,11 +57,11 @@ struct stage {
     bool looks_up, is_sim;
     const struct resource_slow *slow; /* on cpu and slowed, or NULL                                          */
     struct claim *turn; /* wsp, asp: one task at a time; pipelines share those of stages that look up          */
-    /* bsp: backward passes of the step that are still to come; then the parts of its update */
+    uint32_t block_begin, block_count; /* of the pipeline's blocks: its own parameters                       */
+    uint32_t part_count;               /* of sum and update                                                  */
+    /* bsp: backward passes of the step that are still to come; then, if the norm is bounded, the sums of gradients; then the update */
     _Alignas(64) _Atomic uint32_t shared_backward_left;
-    _Alignas(64) _Atomic uint32_t shared_update_next; /* >= update_parts: none to take                         */
-    _Atomic uint32_t shared_update_left;
-    uint32_t update_parts;
+    struct parts sum, update;
 };
 
 /* A worker's own counts, of one stage. */
@@ -64,13 +70,13 @@ struct stage_times {
     uint64_t forward_pushes, forward_depth_sum, backward_pushes, backward_depth_sum; /* into this stage         */
 };
 
-enum task_kind { TASK_NONE, TASK_FORWARD, TASK_BACKWARD, TASK_UPDATE, TASK_QUIT };
+enum task_kind { TASK_NONE, TASK_FORWARD, TASK_BACKWARD, TASK_SUM, TASK_UPDATE, TASK_QUIT };
 struct task {
     enum task_kind kind;
     struct stage *stage;
     struct slot *slot; /* forward, backward                                                                     */
     struct seat *seat; /* backward                                                                              */
-    uint32_t part;     /* update                                                                                */
+    uint32_t part;     /* sum, update                                                                           */
 };
 
 struct worker {
@@ -157,6 +163,12 @@ struct pipeline {
     float **update_grad; /* the same pointers, table by table: [lane, use]                                      */
     uint32_t *update_grad_begin; /* [table_count]                                                               */
     uint32_t *use_count;         /* [table_count]                                                               */
+    /* bounding the norm of the dense gradients (engine/clip.h); NULL and nothing where it is not */
+    const struct graph_optimizer *clipped;
+    struct param_block *blocks;
+    uint32_t block_count;
+    double *squares;  /* [pipeline_count, block_count] */
+    float clip_scale; /* bsp: of the step whose updates run */
     /* the job */
     enum job_kind job;
     struct feed *feed;
@@ -192,6 +204,7 @@ struct pipeline {
     _Alignas(64) _Atomic uint32_t shared_in_flight;   /* slots admitted and not given back                        */
     _Alignas(64) _Atomic uint64_t shared_open_step;   /* bsp: whose slots the gate admits                         */
     _Alignas(64) _Atomic uint32_t shared_stages_left; /* bsp: that have not yet updated                         */
+    _Alignas(64) _Atomic uint32_t shared_sums_left;   /* bsp: stages that have not yet summed their gradients   */
     struct stage_figures *figures;
 };
 
@@ -217,9 +230,12 @@ struct stage_update {
     const struct step_rows *rows; /* [table_count]                                                              */
     uint32_t example_count;       /* of the step                                                                   */
     uint64_t t;                   /* updates including this one                                                    */
+    float clip_scale;             /* of updates whose norm is bounded: their sums are in the first lane            */
     uint32_t part, parts;
 };
 MUST_USE status stage_update_run(struct worker *w, const struct stage *stage, const struct stage_update *update);
+/* Adds the lanes of part `part` of `parts` of the stage's blocks up into the first one, and fills their squares. */
+MUST_USE status stage_sum_run(struct worker *w, const struct stage *stage, const struct stage_update *update);
 
 /* --- engine/sync/bsp.c ------------------------------------------------------------------------ */
 
@@ -229,7 +245,9 @@ void bsp_begin(struct pipeline *p);
 bool bsp_admit(struct pipeline *p, struct slot *slot);
 /* After a backward pass of the slot at the stage: opens the stage's update when it was the step's last one. */
 void bsp_backward_done(struct pipeline *p, struct stage *stage, struct slot *slot);
-bool bsp_update_take(struct stage *stage, uint32_t *part);
+/* Takes a part of what the stage has to sum or to update: fills the task. */
+bool bsp_part_take(struct pipeline *p, struct stage *stage, struct task *task);
+MUST_USE status bsp_sum_run(struct worker *w, struct stage *stage, uint32_t part);
 MUST_USE status bsp_update_run(struct worker *w, struct stage *stage, uint32_t part);
 
 /* --- engine/sync/wsp.c ------------------------------------------------------------------------ */

@@ -6,6 +6,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/steady.h"
+#include "engine/clip.h"
 #include "engine/cpu/device.h"
 #include "engine/pipe/thread.h"
 #include "engine/pipeline_internal.h"
@@ -114,12 +115,20 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         if (p->sync != SYNC_BSP) LAYOUT_TAKE(l, s.turn, 1);
         if (!l->arena) continue;
         dense_runs(g, &s, s.runs);
+        s.block_begin = clip_blocks_list(g, 0, s.forward_begin, NULL);
+        s.block_count = clip_blocks_list(g, s.forward_begin, s.forward_end, NULL);
         for (uint32_t t = 0; t < g->table_count; t++)
             if (owns_table(g, &s, t)) s.tables[s.table_count++] = t;
         /* The gate is one for all pipelines. */
         s.bell = s.is_first || (p->placement.is_shared && !s.is_sim) ? p->gate_bell : &p->bells[i];
         if (s.looks_up && s.turn) s.turn = p->stages[s.index].turn ? p->stages[s.index].turn : s.turn;
         p->stages[i] = s;
+    }
+    if (p->training && p->clipped) {
+        p->block_count = clip_blocks_list(g, 0, g->forward_count, NULL);
+        LAYOUT_TAKE(l, p->blocks, p->block_count);
+        LAYOUT_TAKE(l, p->squares, (size_t)p->pipeline_count * p->block_count);
+        if (l->arena) (void)clip_blocks_list(g, 0, g->forward_count, p->blocks);
     }
     LAYOUT_TAKE(l, p->workers, p->worker_count);
     uint32_t grad_max = p->lanes;
@@ -155,7 +164,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     }
     for (uint32_t i = 0; i < pair_count && l->arena; i++) {
         struct stage *s = &p->stages[i];
-        s->update_parts = s->worker_count;
+        s->part_count = s->worker_count;
         s->next = s->is_last ? NULL : s + 1;
         s->before = s->is_first ? NULL : s - 1;
     }
@@ -310,6 +319,7 @@ status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
     p->model = o->model;
     p->plan = o->plan;
     p->training = o->training;
+    p->clipped = clip_optimizer(o->graph);
     p->sync = o->training ? o->sync : SYNC_BSP;
     p->clock_distance = o->clock_distance;
     p->gate_bell = o->feed_bell;

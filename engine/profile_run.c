@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/clip.h"
 #include "engine/cpu/device.h"
 #include "engine/feed.h"
 #include "engine/gen_criteo.h"
@@ -49,16 +50,8 @@ struct layer_update {
     uint32_t layer;
     uint32_t update; /* of parameters, or GRAPH_NONE */
     uint64_t offset, count;
+    uint32_t block_begin, block_count; /* where the norm is bounded: of these parameters */
     uint32_t table;
-};
-
-/* Numbers the distinct rows of one step in one table: row number of the store -> number within the step. Open addressing over
- * stamped cells, so that a new step needs no clearing. */
-struct row_numbers {
-    struct row_cell {
-        uint32_t stamp, row, step_row;
-    } * cells;
-    uint32_t cell_mask, stamp;
 };
 
 struct run {
@@ -78,6 +71,8 @@ struct run {
     struct segment *segments;
     uint32_t segment_count;
     struct layer_update *updates;
+    struct param_block *blocks; /* of all parameters whose norm is bounded (engine/clip.h) */
+    double *squares;            /* of a layer's blocks                                     */
     uint32_t update_count;
     uint32_t *lookups; /* [lookup_count]: scratch */
     struct schema schema;
@@ -246,25 +241,9 @@ static status batch_read(struct run *r, struct micro_batch *m, uint32_t examples
     }
 }
 
-static void rows_number(struct row_numbers *n, struct ticket_table *table, struct step_rows *rows)
-{
-    for (uint32_t u = 0; u < table->unique_count; u++) {
-        uint32_t row = table->row[u], at = (row * 2654435769u) & n->cell_mask;
-        while (n->cells[at].stamp == n->stamp && n->cells[at].row != row) at = (at + 1) & n->cell_mask;
-        if (n->cells[at].stamp != n->stamp) {
-            n->cells[at] = (struct row_cell){n->stamp, row, rows->row_count};
-            rows->span[rows->row_count++] = table->span[u];
-        }
-        table->step_row[u] = n->cells[at].step_row;
-    }
-}
-
 static void step_begin(struct run *r)
 {
-    for (uint32_t t = 0; t < r->graph->table_count; t++) {
-        r->rows[t].row_count = 0;
-        r->numbers[t].stamp++; /* a profile has far fewer steps than there are stamps */
-    }
+    for (uint32_t t = 0; t < r->graph->table_count; t++) step_rows_begin(&r->numbers[t], &r->rows[t]);
 }
 
 /* The slot becomes micro-batch `index` of the step. */
@@ -278,7 +257,7 @@ static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32
     }
     TRY(batch_read(r, &slot->batch, examples));
     TRY(store_prepare(r->model.store, &slot->batch, STORE_CREATE, &slot->ticket));
-    for (uint32_t t = 0; t < g->table_count; t++) rows_number(&r->numbers[t], &slot->ticket.table[t], &r->rows[t]);
+    for (uint32_t t = 0; t < g->table_count; t++) step_rows_add(&r->numbers[t], &r->rows[t], &slot->ticket.table[t]);
     for (uint32_t t = 0; t < g->tensor_count; t++)
         if (g->tensors[t].rows == 0) slot->tensor[t].rows = examples;
     slot->batch.step = r->step;
@@ -345,16 +324,28 @@ static status params_update(struct run *r, struct device *device, const struct l
 {
     const struct graph *g = r->graph;
     const struct graph_update *of = &g->updates[u->update];
-    for (uint32_t lane = 0; lane < r->shape.lanes; lane++) r->scratch[lane] = r->param_grad[lane] + u->offset;
+    uint32_t lanes = r->shape.lanes;
+    if (g->optimizers[of->optimizer].clip_norm > 0) { /* the norm itself belongs to no layer, and costs nothing */
+        struct param_sums sums = {.grad = r->param_grad,
+                                  .lanes = lanes,
+                                  .block_count = u->block_count,
+                                  .block = r->blocks + u->block_begin,
+                                  .squares = r->squares,
+                                  .t = r->step + 1};
+        TRY(device->vt->sum_params(device, &sums));
+        lanes = 1;
+    }
+    for (uint32_t lane = 0; lane < lanes; lane++) r->scratch[lane] = r->param_grad[lane] + u->offset;
     struct param_update update = {.optimizer = &g->optimizers[of->optimizer],
                                   .weight = r->model.param + u->offset,
                                   .state = r->model.state + r->model.state_offset[u->update] +
                                            (u->offset - of->param_offset),
                                   .state_stride = of->param_count,
                                   .grad = r->scratch,
-                                  .lanes = r->shape.lanes,
+                                  .lanes = lanes,
                                   .count = u->count,
                                   .scale = scale,
+                                  .rate = optimizer_rate(g, &g->optimizers[of->optimizer], r->step + 1),
                                   .t = r->step + 1};
     return device->vt->update_params(device, &update);
 }
@@ -373,7 +364,9 @@ static status rows_update(struct run *r, struct device *device, uint32_t table, 
                                   .grad = r->scratch,
                                   .lanes = r->shape.lanes,
                                   .use_count = uses,
+                                  .occurrence_count = r->rows[table].occurrence_count,
                                   .scale = scale,
+                                  .rate = optimizer_rate(g, &g->optimizers[g->tables[table].optimizer], r->step + 1),
                                   .t = r->step + 1};
     return device->vt->update_rows(device, &update);
 }
@@ -594,19 +587,18 @@ static void run_layout(struct layout *l, struct run *r)
     LAYOUT_TAKE(l, r->rows, g->table_count);
     LAYOUT_TAKE(l, r->numbers, g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
-        uint64_t cell_count = 16;
-        while (cell_count < 2 * step_rows_max(r, t)) cell_count *= 2;
-        struct row_cell *row_cells;
-        float **span;
-        LAYOUT_TAKE(l, row_cells, cell_count);
-        LAYOUT_TAKE(l, span, step_rows_max(r, t));
-        if (!l->arena) continue;
-        r->numbers[t] = (struct row_numbers){.cells = row_cells, .cell_mask = (uint32_t)cell_count - 1};
-        r->rows[t].span = span;
+        uint32_t rows_max = (uint32_t)step_rows_max(r, t);
+        bool reads_shows = optimizer_reads_shows(&g->optimizers[g->tables[t].optimizer]);
+        row_numbers_layout(l->arena ? &r->numbers[t] : NULL, l, rows_max);
+        step_rows_layout(l->arena ? &r->rows[t] : NULL, l, rows_max, reads_shows);
     }
     gradients_layout(l, r);
     LAYOUT_TAKE(l, r->segments, g->node_count);
     LAYOUT_TAKE(l, r->updates, (size_t)g->layer_count * g->update_count + g->table_count);
+    uint32_t block_count = clip_blocks_list(g, 0, g->forward_count, NULL);
+    LAYOUT_TAKE(l, r->blocks, block_count);
+    LAYOUT_TAKE(l, r->squares, block_count);
+    if (l->arena) (void)clip_blocks_list(g, 0, g->forward_count, r->blocks);
     LAYOUT_TAKE(l, r->devices, config_count);
     LAYOUT_TAKE(l, r->steps, config_count);
     LAYOUT_TAKE(l, r->pass, kind_layers * PASSES_MAX);
@@ -645,6 +637,8 @@ static void updates_list(struct run *r)
             struct layer_update update = {.layer = r->segments[s].layer, .update = u};
             if (g->updates[u].table != GRAPH_NONE) continue;
             graph_params_of_nodes(g, begin, end, u, &update.offset, &update.count);
+            update.block_begin = clip_blocks_list(g, 0, begin, NULL);
+            update.block_count = clip_blocks_list(g, begin, end, NULL);
             if (update.count > 0) r->updates[r->update_count++] = update;
         }
         for (uint32_t t = 0; t < g->table_count; t++) {

@@ -4,6 +4,7 @@
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
 #include "graph/init.h"
+#include "graph/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,15 +112,19 @@ static status unknown_name(struct compiler *c, const struct ini_section *section
 
 /* --- tables and optimizers -------------------------------------------------------------------- */
 
-static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, float l2,
-                            uint32_t *index)
+/* `values` are l1, l2, clip_value and clip_norm of its section, for what it updates. */
+static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text,
+                            struct graph_optimizer values, uint32_t *index)
 {
     struct graph_optimizer *o = list_add(&c->optimizers);
     if (o == NULL) return ST_MEMORY;
     if (optimizer_parse(text, o) != ST_OK)
         return ini_fail(&c->ini, section, section ? ini_entry_find(section, "optimizer") : NULL, "%s",
                         status_message());
-    o->l2 = l2;
+    o->l1 = values.l1;
+    o->l2 = values.l2;
+    o->clip_value = values.clip_value;
+    o->clip_norm = values.clip_norm;
     *index = c->optimizers.count - 1;
     return ST_OK;
 }
@@ -127,8 +132,19 @@ static status optimizer_add(struct compiler *c, const struct ini_section *sectio
 static status tables_parse(struct compiler *c)
 {
     const struct ini_section *train = ini_find(&c->ini, "train", "");
-    uint32_t index;
-    TRY(optimizer_add(c, train, c->settings.train_optimizer, c->settings.train_l2, &index));
+    const struct settings *s = &c->settings;
+    uint32_t index = 0;
+    struct graph_optimizer dense = {
+        .l1 = s->train_l1, .l2 = s->train_l2, .clip_value = s->train_clip_value, .clip_norm = s->train_clip_norm};
+    TRY(optimizer_add(c, train, s->train_optimizer, dense, &index));
+    if (optimizer_is_for_rows(LIST_AT(c->optimizers, struct graph_optimizer, index)))
+        return ini_fail(
+            &c->ini, train, train ? ini_entry_find(train, "optimizer") : NULL,
+            "expected a rule for parameters, found \"%s\", which works on rows of tables only; write it into "
+            "[table NAME], and another here",
+            s->train_optimizer);
+    if (schedule_parse(s->train_schedule, &c->header.schedule) != ST_OK)
+        return ini_fail(&c->ini, train, train ? ini_entry_find(train, "schedule") : NULL, "%s", status_message());
     for (uint32_t i = 0; i < c->ini.section_count; i++) {
         const struct ini_section *section = &c->ini.sections[i];
         if (strcmp(section->kind, "table") != 0) continue;
@@ -143,9 +159,10 @@ static status tables_parse(struct compiler *c)
         if (init_parse(settings.init, &init, &init_scale) != ST_OK)
             return ini_fail(&c->ini, section, ini_entry_find(section, "init"), "%s", status_message());
         uint32_t optimizer = 0;
+        struct graph_optimizer rows = {
+            .l1 = settings.l1, .l2 = settings.l2, .clip_value = settings.clip_value, .clip_norm = settings.clip_norm};
         TRY(optimizer_add(c, *settings.optimizer ? section : train,
-                          *settings.optimizer ? settings.optimizer : c->settings.train_optimizer, settings.l2,
-                          &optimizer));
+                          *settings.optimizer ? settings.optimizer : s->train_optimizer, rows, &optimizer));
         uint32_t name;
         TRY(compiler_string_add(c, section->name, &name));
         struct graph_table *table = list_add(&c->tables);

@@ -16,7 +16,9 @@ struct table_update {
     float *const *span; /* [row]                                                                */
     float *const *grad; /* [lane * use_count + use]: [row, dim] sums; zeroed by the update        */
     uint32_t lanes, use_count;
+    const uint32_t *occurrence_count; /* [row]: how often the step has it; NULL, unless the rule reads shows */
     float scale;
+    float rate; /* the learning rate of the step                                                 */
     uint64_t t; /* number of the step, from 1                                                    */
 };
 /* The same for a run of parameters, lanes added alike: all that one update of the graph changes, or any part of it. */
@@ -29,7 +31,19 @@ struct param_update {
     uint32_t lanes;
     size_t count;
     float scale;
+    float rate; /* the learning rate of the step                                                  */
     uint64_t t; /* number of the step, from 1                                                     */
+};
+/* Before an update whose norm is bounded: the sums of lanes alone, and the squares of their elements. */
+struct param_block {
+    uint64_t offset, count; /* floats */
+};
+struct param_sums {
+    float *const *grad; /* [lane]: whole arrays; the sums end in the first lane's, the others are zeroed */
+    uint32_t lanes, block_count;
+    const struct param_block *block;
+    double *squares; /* [block_count]: of the sums, in the order of optimizer_squares()         */
+    uint64_t t;
 };
 
 struct device_vt {
@@ -40,6 +54,7 @@ struct device_vt {
     status (*submit)(struct device *, const struct op_context *, const struct graph_node *nodes, uint32_t count);
     status (*update_rows)(struct device *, const struct table_update *);
     status (*update_params)(struct device *, const struct param_update *);
+    status (*sum_params)(struct device *, const struct param_sums *);
     void (*close)(struct device *);
 };
 struct device {

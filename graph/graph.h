@@ -24,7 +24,7 @@
 #include "engine/base/status.h"
 
 #define GRAPH_MAGIC      "HPSGRAPH"
-#define GRAPH_VERSION    4u
+#define GRAPH_VERSION    5u
 #define GRAPH_NONE       UINT32_MAX
 #define GRAPH_COUNT_MAX  (1u << 24) /* records of a kind */
 #define GRAPH_TABLES_MAX 256u
@@ -42,6 +42,13 @@ typedef enum {
 #undef OPTIMIZER
     OPTIMIZER_ID_COUNT
 } optimizer_id;
+
+typedef enum {
+#define SCHEDULE(id, ...) SCHEDULE_ID_##id,
+#include "graph/schedules.def"
+#undef SCHEDULE
+    SCHEDULE_ID_COUNT
+} schedule_id;
 
 enum tensor_kind {
     TENSOR_FIELD,
@@ -152,9 +159,16 @@ struct graph_table {
 struct graph_optimizer {
     uint32_t kind; /* optimizer_id */
     float learning_rate;
-    float l2;
+    float l1, l2;
+    float clip_value, clip_norm;        /* 0: off                                         */
     float param[OPTIMIZER_PARAM_COUNT]; /* meaning: the optimizer's key table             */
+};
+
+#define SCHEDULE_PARAM_COUNT 3
+struct graph_schedule {
+    uint32_t kind; /* schedule_id */
     uint32_t reserved;
+    double param[SCHEDULE_PARAM_COUNT]; /* meaning: the schedule's key table              */
 };
 
 /* One update a step: of a run of parameters, or of the rows of a table that the step touched. First come those of
@@ -207,6 +221,7 @@ struct graph_header {
     uint64_t slot_bytes;      /* of a slot's activations, for `micro` examples                */
     uint64_t slot_eval_bytes; /* the same when only forward nodes run                         */
     uint64_t seed;
+    struct graph_schedule schedule; /* of every learning rate                                 */
 };
 
 struct graph {

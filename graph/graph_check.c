@@ -16,6 +16,7 @@
 #include "graph/life.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"
+#include "graph/schedule.h"
 
 #define FLOATS_MAX ((uint64_t)1 << 38) /* of parameters, of a slot: 1 TiB */
 #define FLOPS_MAX  ((uint64_t)1 << 60)
@@ -119,6 +120,8 @@ static status batch_check(const struct check *c)
     if ((uint64_t)h->micro * h->dense_stride > FLOATS_MAX)
         return bad(c, &h->dense_stride, "expected fewer numbers in a micro-batch, found a stride of %u",
                    h->dense_stride);
+    if (schedule_validate(&h->schedule) != ST_OK) return bad(c, &h->schedule, "%s", status_message());
+    TRY(zero(c, &h->schedule.reserved));
     TRY(within64(c, &h->param_floats, FLOATS_MAX, "parameters"));
     TRY(within64(c, &h->state_floats, FLOATS_MAX * OPTIMIZER_PARAM_COUNT, "optimizer state"));
     TRY(within64(c, &h->slot_bytes, FLOATS_MAX * sizeof(float), "bytes of a slot"));
@@ -227,10 +230,8 @@ static status init_check(const struct check *c, const void *record, uint32_t ini
 static status tables_check(const struct check *c)
 {
     const struct graph *g = c->g;
-    for (uint32_t i = 0; i < g->optimizer_count; i++) {
+    for (uint32_t i = 0; i < g->optimizer_count; i++)
         if (optimizer_validate(&g->optimizers[i]) != ST_OK) return bad(c, &g->optimizers[i], "%s", status_message());
-        TRY(zero(c, &g->optimizers[i].reserved));
-    }
     for (uint32_t i = 0; i < g->table_count; i++) {
         const struct graph_table *t = &g->tables[i];
         TRY(name_check(c, &t->name));
@@ -264,6 +265,9 @@ static status updates_check(const struct check *c)
                            PARAM_UPDATES_MAX, i);
             if (i > 0 && !optimizer_table[g->optimizers[u->optimizer].kind].is_internal)
                 return bad(c, &u->optimizer, "expected a rule of statistics behind the first update, found %s",
+                           optimizer_table[g->optimizers[u->optimizer].kind].name);
+            if (optimizer_is_for_rows(&g->optimizers[u->optimizer]))
+                return bad(c, &u->optimizer, "expected a rule for parameters, found %s, which is for tables only",
                            optimizer_table[g->optimizers[u->optimizer].kind].name);
             if (u->param_offset != param_floats)
                 return bad(c, &u->param_offset, "expected parameters from %" PRIu64 " on, found %" PRIu64, param_floats,

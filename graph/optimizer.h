@@ -4,58 +4,94 @@
 #define HETERPS_GRAPH_OPTIMIZER_H
 
 #include "graph/graph.h"
+#include "graph/keyed.h"
 
 /* Updates weight[0..count) in place.
- *   state   [state_count, count]: first all first-state floats, then all second
- *   grad    sums over examples; the mean gradient is grad * scale (scale = 1 / examples of the step)
+ *   state   [state_count, count]: first all first-state floats, then all second; then [row_state_count]
+ *   grad    sums over examples; the mean gradient is grad * scale (scale = 1 / examples of the step; for a rule that reads shows
+ *           1 / occurrences of the row)
+ *   rate    the learning rate of this step: optimizer_rate
  *   t       updates of these weights including this one, from 1 (Adam's bias correction); for rows of a table under a
  *           rule that does not count them, the number of the step
- * Order: g = grad * scale + l2 * weight, then the rule; each operation rounded to float32, no contraction except by
- * explicit fma. */
+ * Order: g = optimizer_gradient, then the rule; each operation rounded to float32, no contraction except by explicit fma. */
 typedef void optimizer_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
-                              size_t count, float scale, uint64_t t);
+                              size_t count, float scale, float rate, uint64_t t);
 
 /* Whether data-parallel pipelines may add up what each has changed: optimizers.def. */
 enum optimizer_across { ACROSS_ADD, ACROSS_NEVER, ACROSS_OWN };
 
-struct optimizer_param {
-    const char *name; /* key after the learning rate                                                    */
-    float fallback, min, max;
-};
 struct optimizer {
     const char *name, *source;
-    uint32_t state_count; /* floats a weight                                                             */
-    uint32_t counts;      /* 1: a row has a counter of its own updates, which is its t                   */
-    bool is_internal;     /* the compiler's own: no text names it                                        */
+    uint32_t state_count;     /* floats a weight                                                         */
+    uint32_t row_state_count; /* floats a row                                                            */
+    uint32_t counts;          /* 1: a row has a counter of its own updates, which is its t               */
+    bool reads_shows;         /* its scale is 1 / occurrences of the row in the step                     */
+    bool is_internal;         /* the compiler's own: no text names it                                    */
     enum optimizer_across across;
-    const struct optimizer_param *params; /* their values are graph_optimizer.param[i]; ends with name == NULL, at most
-                                             OPTIMIZER_PARAM_COUNT                                       */
-    float (*state_init)(const struct graph_optimizer *o, uint32_t state); /* first value of a state float  */
-    optimizer_update *update; /* plain reference                                                       */
+    const struct keyed_param *params; /* their values are graph_optimizer.param[i]; ends with name == NULL, at most
+                                         OPTIMIZER_PARAM_COUNT                                           */
+    float (*state_init)(const struct graph_optimizer *o,
+                        uint32_t state); /* first value of a state float, those of a row counted behind
+                                                                             those of a weight           */
+    optimizer_update *update;            /* plain reference                                                       */
 };
 extern const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT];
 
-/* A row's span: vector [dim], state [state_count * dim], one counter of updates (uint32_t in a float's place) if the
+/* A row's span: vector [dim], state [state_count * dim], [row_state_count], one counter of updates (uint32_t in a float's place) if the
  * optimizer counts (Adam). */
 uint32_t optimizer_span_floats(const struct graph_optimizer *o, uint32_t dim);
 bool optimizer_counts(const struct graph_optimizer *o);
+bool optimizer_reads_shows(const struct graph_optimizer *o);
+/* Whether parameters cannot be trained by it. */
+bool optimizer_is_for_rows(const struct graph_optimizer *o);
+/* The learning rate at step t, from 1: with the schedule's factor. */
+float optimizer_rate(const struct graph *g, const struct graph_optimizer *o, uint64_t t);
 
-/* The gradient that a rule sees. */
+/* The gradient that a rule sees: the mean, each element cut to [-clip_value, clip_value]; then the terms of l2 and l1, whose subgradient
+ * at 0 is 0. */
 static inline float optimizer_gradient(const struct graph_optimizer *o, float weight, float grad, float scale)
 {
-    return grad * scale + o->l2 * weight;
+    float g = grad * scale, clip = o->clip_value;
+    if (clip > 0) g = g > clip ? clip : g < -clip ? -clip : g;
+    g += o->l2 * weight;
+    if (o->l1 > 0) g += weight > 0 ? o->l1 : weight < 0 ? -o->l1 : 0;
+    return g;
 }
+/* Sums of squares: element i is added to part i % OPTIMIZER_SQUARES, in double, and the parts along a tree, so that vectors of any width give
+ * the same bits. */
+#define OPTIMIZER_SQUARES 16
+static inline double optimizer_squares_total(double part[OPTIMIZER_SQUARES])
+{
+    for (int width = OPTIMIZER_SQUARES / 2; width > 0; width /= 2)
+        for (int i = 0; i < width; i++) part[i] += part[i + width];
+    return part[0];
+}
+static inline double optimizer_squares(const float *x, size_t count)
+{
+    double part[OPTIMIZER_SQUARES] = {0};
+    size_t whole = count - count % OPTIMIZER_SQUARES;
+    for (size_t i = 0; i < whole; i += OPTIMIZER_SQUARES)
+        for (size_t k = 0; k < OPTIMIZER_SQUARES; k++) part[k] += (double)x[i + k] * (double)x[i + k];
+    for (size_t i = whole; i < count; i++) part[i - whole] += (double)x[i] * (double)x[i];
+    return optimizer_squares_total(part);
+}
+/* What scales a mean gradient of a norm of at most clip_norm: grad * scale, whose sum of squares is `squares` before it is scaled. As
+ * clip_grad_norm_ of PyTorch, without the 1e-6 that it adds to the norm. */
+float optimizer_clip_scale(float scale, double squares, float clip_norm);
+
 /* base^t by repeated squaring, in double: the same bits on every machine. */
 double optimizer_power(double base, uint64_t t);
-/* The learning rate of sgd at update t: lr t^-power. */
-float optimizer_sgd_rate(const struct graph_optimizer *o, uint64_t t);
+/* Of sgd at update t: rate t^-power. */
+float optimizer_sgd_rate(const struct graph_optimizer *o, float rate, uint64_t t);
 /* The rules of statistics as optimizers: w = momentum w + (1 - momentum) grad scale, and w = decay w + grad. */
 struct graph_optimizer optimizer_moving_average(float momentum);
 struct graph_optimizer optimizer_accumulate(float decay);
 #define MOMENTUM_MAX      0.999999f
 
 #define LEARNING_RATE_MAX 1e6f
-/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out; l2 is 0, parameters that are not
+#define PENALTY_MAX       1e6f  /* of l1 and l2            */
+#define CLIP_MAX          1e30f /* of clip_value, clip_norm */
+/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out; l1, l2 and clips are 0, parameters that are not
  * named have their defaults. Any other text (an internal rule's name too) is INVALID, with a sentence without place (expected, found, the nearest
  * name): the caller adds file and line. */
 MUST_USE status optimizer_parse(const char *text, struct graph_optimizer *out);

@@ -1,16 +1,15 @@
 /* The sum of a statistic over all examples, the older ones forgotten little by little: w = decay w + g, g being the step's sum
- * over examples of what the backward passes added up (graph/op_data_norm.c). No gradient, so no l2 and no learning rate. */
+ * over examples of what the backward passes added up (graph/op_data_norm.c). No gradient, so no penalty, no clip and no learning rate. */
 #include "graph/optimizer_rules.h"
 
-enum { DECAY };
-const struct optimizer_param optimizer_accumulate_params[] = {
-    [DECAY] = {"decay", 0.9999999f, 0, 1},
+const struct keyed_param optimizer_accumulate_params[] = {
+    [ACCUMULATE_DECAY] = {"decay", 0.9999999, 0, 1, false},
     {0},
 };
 
 struct graph_optimizer optimizer_accumulate(float decay)
 {
-    return (struct graph_optimizer){.kind = OPTIMIZER_ID_accumulate, .param = {[DECAY] = decay}};
+    return (struct graph_optimizer){.kind = OPTIMIZER_ID_accumulate, .param = {[ACCUMULATE_DECAY] = decay}};
 }
 
 float optimizer_accumulate_state_init(const struct graph_optimizer *o, uint32_t state)
@@ -20,9 +19,9 @@ float optimizer_accumulate_state_init(const struct graph_optimizer *o, uint32_t 
 }
 
 void optimizer_accumulate_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
-                                 size_t count, float scale, uint64_t t)
+                                 size_t count, float scale, float rate, uint64_t t)
 {
-    (void)state, (void)scale, (void)t;
-    float decay = o->param[DECAY];
+    (void)state, (void)scale, (void)rate, (void)t;
+    float decay = o->param[ACCUMULATE_DECAY];
     for (size_t i = 0; i < count; i++) weight[i] = decay * weight[i] + grad[i];
 }

@@ -4,26 +4,25 @@
 
 #include <math.h>
 
-enum { EPS, INITIAL_ACCUMULATOR };
-const struct optimizer_param optimizer_adagrad_params[] = {
-    [EPS] = {"eps", 1e-10f, 1e-20f, 1},
-    [INITIAL_ACCUMULATOR] = {"initial_accumulator", 0, 0, 1e6f},
+const struct keyed_param optimizer_adagrad_params[] = {
+    [ADAGRAD_EPS] = {"eps", 1e-10, 1e-20, 1, false},
+    [ADAGRAD_INITIAL_ACCUMULATOR] = {"initial_accumulator", 0, 0, 1e6, false},
     {0},
 };
 
 float optimizer_adagrad_state_init(const struct graph_optimizer *o, uint32_t state)
 {
     (void)state;
-    return o->param[INITIAL_ACCUMULATOR];
+    return o->param[ADAGRAD_INITIAL_ACCUMULATOR];
 }
 
 void optimizer_adagrad_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
-                              size_t count, float scale, uint64_t t)
+                              size_t count, float scale, float rate, uint64_t t)
 {
     (void)t;
     for (size_t i = 0; i < count; i++) {
         float g = optimizer_gradient(o, weight[i], grad[i], scale);
         state[i] += g * g;
-        weight[i] -= o->learning_rate * g / (sqrtf(state[i]) + o->param[EPS]);
+        weight[i] -= rate * g / (sqrtf(state[i]) + o->param[ADAGRAD_EPS]);
     }
 }

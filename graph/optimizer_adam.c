@@ -10,11 +10,10 @@
 
 #include <math.h>
 
-enum { BETA1, BETA2, EPS };
-const struct optimizer_param optimizer_adam_params[] = {
-    [BETA1] = {"beta1", 0.9f, 0, 0.999999f},
-    [BETA2] = {"beta2", 0.999f, 0, 0.999999f},
-    [EPS] = {"eps", 1e-8f, 1e-20f, 1},
+const struct keyed_param optimizer_adam_params[] = {
+    [ADAM_BETA1] = {"beta1", 0.9, 0, 0.999999, false},
+    [ADAM_BETA2] = {"beta2", 0.999, 0, 0.999999, false},
+    [ADAM_EPS] = {"eps", 1e-8, 1e-20, 1, false},
     {0},
 };
 
@@ -24,17 +23,18 @@ float optimizer_adam_state_init(const struct graph_optimizer *o, uint32_t state)
     return 0;
 }
 
+float optimizer_adam_correction(float beta, uint64_t t) { return (float)(1 / (1 - optimizer_power((double)beta, t))); }
+
 void optimizer_adam_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
-                           size_t count, float scale, uint64_t t)
+                           size_t count, float scale, float rate, uint64_t t)
 {
-    float beta1 = o->param[BETA1], beta2 = o->param[BETA2], eps = o->param[EPS];
-    float m_correction = (float)(1 / (1 - optimizer_power((double)beta1, t)));
-    float v_correction = (float)(1 / (1 - optimizer_power((double)beta2, t)));
+    float beta1 = o->param[ADAM_BETA1], beta2 = o->param[ADAM_BETA2], eps = o->param[ADAM_EPS];
+    float m_correction = optimizer_adam_correction(beta1, t), v_correction = optimizer_adam_correction(beta2, t);
     float *m = state, *v = state + count;
     for (size_t i = 0; i < count; i++) {
         float g = optimizer_gradient(o, weight[i], grad[i], scale);
         m[i] = beta1 * m[i] + (1 - beta1) * g;
         v[i] = beta2 * v[i] + (1 - beta2) * (g * g);
-        weight[i] -= o->learning_rate * (m[i] * m_correction) / (sqrtf(v[i] * v_correction) + eps);
+        weight[i] -= rate * (m[i] * m_correction) / (sqrtf(v[i] * v_correction) + eps);
     }
 }

@@ -1,16 +1,15 @@
 /* The moving average of a statistic: w = momentum w + (1 - momentum) g, g being the step's mean over examples of what the
- * backward passes added up (graph/op_batch_norm.c). No gradient, so no l2 and no learning rate. */
+ * backward passes added up (graph/op_batch_norm.c). No gradient, so no penalty, no clip and no learning rate. */
 #include "graph/optimizer_rules.h"
 
-enum { MOMENTUM };
-const struct optimizer_param optimizer_moving_average_params[] = {
-    [MOMENTUM] = {"momentum", 0.9f, 0, MOMENTUM_MAX},
+const struct keyed_param optimizer_moving_average_params[] = {
+    [AVERAGE_MOMENTUM] = {"momentum", 0.9, 0, (double)MOMENTUM_MAX, false},
     {0},
 };
 
 struct graph_optimizer optimizer_moving_average(float momentum)
 {
-    return (struct graph_optimizer){.kind = OPTIMIZER_ID_moving_average, .param = {[MOMENTUM] = momentum}};
+    return (struct graph_optimizer){.kind = OPTIMIZER_ID_moving_average, .param = {[AVERAGE_MOMENTUM] = momentum}};
 }
 
 float optimizer_moving_average_state_init(const struct graph_optimizer *o, uint32_t state)
@@ -20,9 +19,9 @@ float optimizer_moving_average_state_init(const struct graph_optimizer *o, uint3
 }
 
 void optimizer_moving_average_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
-                                     size_t count, float scale, uint64_t t)
+                                     size_t count, float scale, float rate, uint64_t t)
 {
-    (void)state, (void)t;
-    float momentum = o->param[MOMENTUM];
+    (void)state, (void)rate, (void)t;
+    float momentum = o->param[AVERAGE_MOMENTUM];
     for (size_t i = 0; i < count; i++) weight[i] = momentum * weight[i] + (1 - momentum) * (grad[i] * scale);
 }

@@ -5,10 +5,25 @@
 #include "graph/optimizer.h"
 
 #define OPTIMIZER(id, ...)                                                                                             \
-    extern const struct optimizer_param optimizer_##id##_params[];                                                     \
+    extern const struct keyed_param optimizer_##id##_params[];                                                         \
     float optimizer_##id##_state_init(const struct graph_optimizer *o, uint32_t state);                                \
     optimizer_update optimizer_##id##_update;
 #include "graph/optimizers.def"
 #undef OPTIMIZER
+
+/* Indices of the rules' keys, for their kernels too. */
+enum { SGD_POWER };
+enum { ADAGRAD_EPS, ADAGRAD_INITIAL_ACCUMULATOR };
+enum { ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAMW_DECAY }; /* the first three of both */
+enum { AVERAGE_MOMENTUM };
+enum { ACCUMULATE_DECAY };
+enum { MOMENTUM_BETA, MOMENTUM_NESTEROV };
+enum { FTRL_BETA, FTRL_L1, FTRL_L2 };
+enum { ROW_INITIAL_G2SUM, ROW_BOUND };
+
+/* Adam's corrections of its moments at update t: 1 / (1 - beta^t), in double, rounded once. */
+float optimizer_adam_correction(float beta, uint64_t t);
+/* Of a row of adagrad_row, with what it has accumulated. */
+float optimizer_adagrad_row_rate(const struct graph_optimizer *o, float rate, float g2sum);
 
 #endif

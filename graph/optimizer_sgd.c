@@ -3,9 +3,8 @@
 #include "engine/base/fmath.h"
 #include "graph/optimizer_rules.h"
 
-enum { POWER };
-const struct optimizer_param optimizer_sgd_params[] = {
-    [POWER] = {"power", 0, 0, 10},
+const struct keyed_param optimizer_sgd_params[] = {
+    [SGD_POWER] = {"power", 0, 0, 10, false},
     {0},
 };
 
@@ -15,16 +14,16 @@ float optimizer_sgd_state_init(const struct graph_optimizer *o, uint32_t state)
     return 0;
 }
 
-float optimizer_sgd_rate(const struct graph_optimizer *o, uint64_t t)
+float optimizer_sgd_rate(const struct graph_optimizer *o, float rate, uint64_t t)
 {
-    if (o->param[POWER] == 0) return o->learning_rate;
-    return (float)((double)o->learning_rate * fmath_exp(-(double)o->param[POWER] * fmath_log((double)t)));
+    if (o->param[SGD_POWER] == 0) return rate;
+    return (float)((double)rate * fmath_exp(-(double)o->param[SGD_POWER] * fmath_log((double)t)));
 }
 
 void optimizer_sgd_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad, size_t count,
-                          float scale, uint64_t t)
+                          float scale, float rate, uint64_t t)
 {
     (void)state;
-    float rate = optimizer_sgd_rate(o, t);
+    rate = optimizer_sgd_rate(o, rate, t);
     for (size_t i = 0; i < count; i++) weight[i] -= rate * optimizer_gradient(o, weight[i], grad[i], scale);
 }

@@ -11,6 +11,7 @@
 #include "engine/session.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"
+#include "graph/schedule.h"
 
 struct inspect_options {
     bool dot;
@@ -183,7 +184,13 @@ static void optimizer_words(const struct graph_optimizer *o, char *text, size_t 
                                  : snprintf(text, bytes, "%s %g", rule->name, (double)o->learning_rate);
     for (uint32_t i = 0; rule->params[i].name && used < (int)bytes; i++)
         used += snprintf(text + used, bytes - (size_t)used, " %s=%g", rule->params[i].name, (double)o->param[i]);
-    if (o->l2 > 0 && used < (int)bytes) snprintf(text + used, bytes - (size_t)used, " l2=%g", (double)o->l2);
+    const struct {
+        const char *name;
+        float value;
+    } more[] = {{"l1", o->l1}, {"l2", o->l2}, {"clip_value", o->clip_value}, {"clip_norm", o->clip_norm}};
+    for (size_t i = 0; i < sizeof more / sizeof *more && used < (int)bytes; i++)
+        if (more[i].value > 0)
+            used += snprintf(text + used, bytes - (size_t)used, " %s=%g", more[i].name, (double)more[i].value);
 }
 
 /* --- the parts of the text -------------------------------------------------------------------- */
@@ -201,6 +208,11 @@ static void head_print(const struct graph *g)
            h->dense_count == 1 ? "" : "s", g->field_count, g->field_count == 1 ? "" : "s",
            session_count_text(keys, h->key_count_max), h->key_count_max == 1 ? "" : "s");
     printf("  seed   %" PRIu64 "\n", h->seed);
+    const struct schedule *schedule = &schedule_table[h->schedule.kind];
+    printf("  rates  times the schedule %s", schedule->name);
+    for (uint32_t i = 0; schedule->params[i].name; i++)
+        printf(" %s=%.15g", schedule->params[i].name, h->schedule.param[i]);
+    printf("\n");
 }
 
 /* "embedding, concat": a layer's ops, the first few of them by name; *last is the last one's node. malloc'd: yours. */

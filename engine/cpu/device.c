@@ -134,6 +134,15 @@ static status cpu_update_params(struct device *device, const struct param_update
     return ST_OK;
 }
 
+static status cpu_sum_params(struct device *device, const struct param_sums *sums)
+{
+    const struct cpu_device *d = (const struct cpu_device *)device;
+    uint64_t begin_ns = d->slow ? clock_thread_ns() : 0;
+    d->kernels->sum_params(&d->work, sums);
+    if (d->slow) slow_spin(slow_factor(d, OP_ID_fc, sums->t - 1), begin_ns);
+    return ST_OK;
+}
+
 static void cpu_close(struct device *device)
 {
     struct cpu_device *d = (struct cpu_device *)device;
@@ -148,6 +157,7 @@ static const struct device_vt cpu_vt = {
     .submit = cpu_submit,
     .update_rows = cpu_update_rows,
     .update_params = cpu_update_params,
+    .sum_params = cpu_sum_params,
     .close = cpu_close,
 };
 

@@ -24,6 +24,7 @@ struct cpu_kernels {
     cpu_kernel *forward[OP_ID_COUNT], *backward[OP_ID_COUNT]; /* NULL: the reference */
     void (*update_rows)(const struct cpu_work *, const struct table_update *);
     void (*update_params)(const struct cpu_work *, const struct param_update *);
+    void (*sum_params)(const struct cpu_work *, const struct param_sums *);
 };
 extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512;
 

@@ -142,6 +142,13 @@ static status sim_update_params(struct device *device, const struct param_update
     return ST_OK;
 }
 
+static status sim_sum_params(struct device *device, const struct param_sums *sums)
+{
+    (void)device;
+    memset(sums->squares, 0, sums->block_count * sizeof *sums->squares);
+    return ST_OK;
+}
+
 static void sim_close(struct device *device)
 {
     struct sim_device *d = (struct sim_device *)device;
@@ -155,6 +162,7 @@ static const struct device_vt sim_vt = {
     .submit = sim_submit,
     .update_rows = sim_update_rows,
     .update_params = sim_update_params,
+    .sum_params = sim_sum_params,
     .close = sim_close,
 };
 

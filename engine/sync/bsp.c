@@ -2,22 +2,29 @@
  *
  * A stage's update begins when its last backward pass of the step is done, while stages before it still work; the step closes when
  * the last stage has updated, and only then is the next one admitted. No stage loses by waiting for all: the next step enters at
- * the first stage, which is the last to begin its update. */
+ * the first stage, which is the last to begin its update.
+ *
+ * Where the norm of the dense gradients is bounded (engine/clip.h), a stage whose backward passes are done sums its gradients and their squares
+ * instead, and all updates begin when the last stage has summed. */
 #include "engine/pipeline_internal.h"
 
 #include <stddef.h>
 
-/* No part of an update to take. Far below the greatest number: a worker that is late adds one to it. */
-#define UPDATE_NONE (UINT32_MAX / 2)
+#include "engine/clip.h"
+
+/* No part to take. Far below the greatest number: a worker that is late adds one to it. */
+#define PARTS_NONE (UINT32_MAX / 2)
 
 /* Makes the stages ready for a step of a full batch. */
 static void step_open(struct pipeline *p, uint64_t step)
 {
     for (uint32_t s = 0; s < p->stage_count; s++) {
-        /* Relaxed, both: published with the step below. */
+        /* Relaxed, all: published with the step below. */
         atomic_store_explicit(&p->stages[s].shared_backward_left, p->micro_count, memory_order_relaxed);
-        atomic_store_explicit(&p->stages[s].shared_update_next, UPDATE_NONE, memory_order_relaxed);
+        atomic_store_explicit(&p->stages[s].sum.shared_next, PARTS_NONE, memory_order_relaxed);
+        atomic_store_explicit(&p->stages[s].update.shared_next, PARTS_NONE, memory_order_relaxed);
     }
+    atomic_store_explicit(&p->shared_sums_left, p->stage_count, memory_order_relaxed);
     atomic_store_explicit(&p->shared_stages_left, p->stage_count, memory_order_relaxed);
     p->open = (struct open_step){.step = step};
     /* Release pairs with the acquire in bsp_admit(): parameters, counts and the cleared gradients of the closed step. */
@@ -51,26 +58,47 @@ bool bsp_admit(struct pipeline *p, struct slot *slot)
     return true;
 }
 
+/* Lets workers take the parts. */
+static void parts_open(struct parts *parts, uint32_t count)
+{
+    /* Relaxed: published by the release of shared_next. */
+    atomic_store_explicit(&parts->shared_left, count, memory_order_relaxed);
+    atomic_store_explicit(&parts->shared_next, 0, memory_order_release);
+}
+
+static bool part_take(struct parts *parts, uint32_t count, uint32_t *part)
+{
+    /* Acquire pairs with the release above: gradients and the open step are visible. */
+    if (atomic_load_explicit(&parts->shared_next, memory_order_acquire) >= count) return false;
+    *part = atomic_fetch_add_explicit(&parts->shared_next, 1, memory_order_acquire);
+    return *part < count;
+}
+
+/* Whether it was the last one. */
+static bool part_done(struct parts *parts)
+{
+    /* Acquire and release: the last part sees all parts. */
+    return atomic_fetch_sub_explicit(&parts->shared_left, 1, memory_order_acq_rel) == 1;
+}
+
 void bsp_backward_done(struct pipeline *p, struct stage *stage, struct slot *slot)
 {
     bool is_last = slot->batch.is_last; /* read before the step can close and the slot be given back */
     /* Acquire and release: the last one sees the gradients of all. */
     uint32_t left = atomic_fetch_sub_explicit(&stage->shared_backward_left, 1, memory_order_acq_rel) - 1;
     if (left == 0) {
-        /* Relaxed: published by the release of update_next. */
-        atomic_store_explicit(&stage->shared_update_left, stage->update_parts, memory_order_relaxed);
-        atomic_store_explicit(&stage->shared_update_next, 0, memory_order_release);
-        if (stage->update_parts > 1) stage_bell_ring(stage);
+        parts_open(p->clipped ? &stage->sum : &stage->update, stage->part_count);
+        if (stage->part_count > 1) stage_bell_ring(stage);
     }
     if (stage->is_first && !is_last) slot_give(p, slot);
 }
 
-bool bsp_update_take(struct stage *stage, uint32_t *part)
+bool bsp_part_take(struct pipeline *p, struct stage *stage, struct task *task)
 {
-    /* Acquire pairs with the release above: gradients and the open step are visible. */
-    if (atomic_load_explicit(&stage->shared_update_next, memory_order_acquire) >= stage->update_parts) return false;
-    *part = atomic_fetch_add_explicit(&stage->shared_update_next, 1, memory_order_acquire);
-    return *part < stage->update_parts;
+    *task = (struct task){.kind = TASK_UPDATE, .stage = stage};
+    if (part_take(&stage->update, stage->part_count, &task->part)) return true;
+    task->kind = TASK_SUM;
+    return p->clipped && part_take(&stage->sum, stage->part_count, &task->part);
 }
 
 /* The last stage has updated: tells the step, and opens the next one. */
@@ -89,21 +117,41 @@ static void step_close(struct pipeline *p)
     stage_bell_ring(&p->stages[0]);
 }
 
+static struct stage_update update_of(const struct pipeline *p, const struct stage *stage, uint32_t part)
+{
+    return (struct stage_update){.param = p->model->param,
+                                 .state = p->model->state,
+                                 .param_grad = p->param_grad,
+                                 .lanes = p->lanes,
+                                 .rows = p->open.rows,
+                                 .example_count = p->open.example_count,
+                                 .t = p->open.step + 1,
+                                 .clip_scale = p->clip_scale,
+                                 .part = part,
+                                 .parts = stage->part_count};
+}
+
+status bsp_sum_run(struct worker *w, struct stage *stage, uint32_t part)
+{
+    struct pipeline *p = w->pipeline;
+    struct stage_update update = update_of(p, stage, part);
+    TRY(stage_sum_run(w, stage, &update));
+    /* Acquire and release: the last stage sees the squares of all. */
+    if (!part_done(&stage->sum) || atomic_fetch_sub_explicit(&p->shared_sums_left, 1, memory_order_acq_rel) != 1)
+        return ST_OK;
+    p->clip_scale = clip_scale(p->clipped, 1.0f / (float)p->open.example_count, p->squares, p->block_count);
+    for (uint32_t s = 0; s < p->stage_count; s++) parts_open(&p->stages[s].update, p->stages[s].part_count);
+    pipeline_bells_ring(p);
+    return ST_OK;
+}
+
 status bsp_update_run(struct worker *w, struct stage *stage, uint32_t part)
 {
     struct pipeline *p = w->pipeline;
-    struct stage_update update = {.param = p->model->param,
-                                  .state = p->model->state,
-                                  .param_grad = p->param_grad,
-                                  .lanes = p->lanes,
-                                  .rows = p->open.rows,
-                                  .example_count = p->open.example_count,
-                                  .t = p->open.step + 1,
-                                  .part = part,
-                                  .parts = stage->update_parts};
+    struct stage_update update = update_of(p, stage, part);
     TRY(stage_update_run(w, stage, &update));
-    /* Acquire and release, both: the last part sees all parts, the last stage all stages. */
-    if (atomic_fetch_sub_explicit(&stage->shared_update_left, 1, memory_order_acq_rel) != 1) return ST_OK;
+    /* Acquire and release: the last stage sees all stages. */
+    if (!part_done(&stage->update)) return ST_OK;
     if (atomic_fetch_sub_explicit(&p->shared_stages_left, 1, memory_order_acq_rel) == 1) step_close(p);
     return ST_OK;
 }

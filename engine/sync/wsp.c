@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/clip.h"
 #include "engine/pipeline_internal.h"
 #include "graph/optimizer.h"
 
@@ -184,6 +185,17 @@ static status optimizers_check(const struct pipeline *p)
     return ST_OK;
 }
 
+/* The norm of all dense gradients of a minibatch is known only where one stage has them all. */
+static status clip_check(const struct pipeline *p)
+{
+    if (p->clipped == NULL || p->stage_count == 1) return ST_OK;
+    FAIL(INVALID,
+         "train.clip_norm = %g bounds the norm of all dense gradients together, but under %s the plan's %u stages "
+         "update "
+         "at different times; use train.sync = bsp, a plan of one stage, or train.clip_value",
+         (double)p->clipped->clip_norm, cfg_syncs[p->sync], p->stage_count);
+}
+
 /* A table's rows are read and updated under the turn of the stage that looks them up: of one stage. */
 static status tables_check(const struct pipeline *p)
 {
@@ -210,6 +222,7 @@ static status tables_check(const struct pipeline *p)
 status wsp_open(struct pipeline *p)
 {
     TRY(optimizers_check(p));
+    TRY(clip_check(p));
     TRY(tables_check(p));
     struct wsp sum, *wsp = aligned_alloc(_Alignof(struct wsp), sizeof *wsp);
     if (wsp == NULL) FAIL(MEMORY, "no memory for %u pipelines", p->pipeline_count);
@@ -417,6 +430,11 @@ status wsp_backward_done(struct worker *w, struct stage *stage, struct slot *slo
                                   .example_count = slot->batch.step_example_count,
                                   .t = slot->batch.step + 1,
                                   .parts = 1};
+    if (slot->batch.step_example_count && p->clipped) { /* the stage is the only one of its pipeline */
+        TRY(stage_sum_run(w, stage, &update));
+        update.clip_scale = clip_scale(p->clipped, 1.0f / (float)update.example_count,
+                                       p->squares + (size_t)stage->pipeline_index * p->block_count, p->block_count);
+    }
     if (slot->batch.step_example_count) TRY(stage_update_run(w, stage, &update));
     s->applied++;
     if (p->pipeline_count == 1 || s->applied % p->wsp->wave != 0) return ST_OK;

@@ -451,6 +451,7 @@ static void bare_update(struct variant *v, const struct slot *last)
                                       .lanes = lanes,
                                       .count = of->param_count,
                                       .scale = scale,
+                                      .rate = optimizer_rate(g, &g->optimizers[of->optimizer], last->batch.step + 1),
                                       .t = last->batch.step + 1};
         must(v->device->vt->update_params(v->device, &update));
     }
@@ -459,15 +460,18 @@ static void bare_update(struct variant *v, const struct slot *last)
         for (uint32_t lane = 0; lane < lanes; lane++)
             for (uint32_t use = 0; use < uses; use++)
                 v->scratch[lane * uses + use] = v->table_grad[lane * g->lookup_count + lookups[use]];
-        struct table_update update = {.table = &g->tables[t],
-                                      .optimizer = &g->optimizers[g->tables[t].optimizer],
-                                      .row_count = last->step_rows[t].row_count,
-                                      .span = last->step_rows[t].span,
-                                      .grad = v->scratch,
-                                      .lanes = lanes,
-                                      .use_count = uses,
-                                      .scale = scale,
-                                      .t = last->batch.step + 1};
+        struct table_update update = {
+            .table = &g->tables[t],
+            .optimizer = &g->optimizers[g->tables[t].optimizer],
+            .row_count = last->step_rows[t].row_count,
+            .span = last->step_rows[t].span,
+            .grad = v->scratch,
+            .lanes = lanes,
+            .use_count = uses,
+            .occurrence_count = last->step_rows[t].occurrence_count,
+            .scale = scale,
+            .rate = optimizer_rate(g, &g->optimizers[g->tables[t].optimizer], last->batch.step + 1),
+            .t = last->batch.step + 1};
         must(v->device->vt->update_rows(v->device, &update));
     }
 }

@@ -130,12 +130,40 @@ static void bsp__four_lanes__same_bytes_whatever_the_plan(void **state)
     }
 }
 
+/* All stages' gradients together make the norm: its order of additions is no plan's. Far below the norms that come, so that every step is
+ * scaled. */
+static void bsp__norm_bounded__same_bytes_whatever_the_plan(void **state)
+{
+    (void)state;
+    static const char *const sets[][8] = {
+        {"train.clip_norm=0.01", "train.optimizer=momentum 0.2", "emb.clip_norm=0.001",
+         "train.schedule=cosine steps=20 warmup=5", "side.optimizer=adagrad_row 0.05", NULL},
+        {"train.clip_norm=0.02", "train.lanes=4", "train.optimizer=adamw 0.01", "emb.optimizer=ftrl 0.1 l1=1e-5", NULL},
+        {"train.clip_norm=0", "train.lanes=4", "train.optimizer=adamw 0.01", "emb.optimizer=ftrl 0.1 l1=1e-5", NULL},
+    };
+    uint64_t random = 6;
+    struct outcome expected[3];
+    for (size_t k = 0; k < 3; k++) {
+        expected[k] = run_whole(sets[k], &alone);
+        for (size_t i = 0; i < SETUP_COUNT; i++)
+            for (uint32_t run = 0; run < SCALED(3u, 1u); run++) {
+                struct setup setup = setup_random(i, &random);
+                assert_same_outcome(expected[k], run_whole(sets[k], &setup), setup.plan, run);
+            }
+    }
+    assert_true(expected[1].model != expected[2].model);
+}
+
 /* Where nothing is random, equal bytes would mean nothing. */
 static void bsp__another_recipe__other_bytes(void **state)
 {
     (void)state;
-    static const char *const recipes[] = {"train.seed=2", "data.shuffle=0", "data.shuffle=101", "train.lanes=1",
-                                          "d1.rate=0.31", "train.micro=16", "n1.momentum=0.8",  "side.l2=0.002"};
+    static const char *const recipes[] = {
+        "train.seed=2",       "data.shuffle=0",       "data.shuffle=101",
+        "train.lanes=1",      "d1.rate=0.31",         "train.micro=16",
+        "n1.momentum=0.8",    "side.l2=0.002",        "side.l1=0.001",
+        "train.l1=0.001",     "side.clip_value=1e-4", "train.clip_value=1e-4",
+        "emb.clip_norm=1e-4", "train.clip_norm=1e-4", "train.schedule=constant warmup=10"};
     struct outcome expected = run_whole(NULL, &alone);
     for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
         const char *const set[] = {recipes[i], NULL};
@@ -296,11 +324,17 @@ static status fault_update_params(struct device *d, const struct param_update *u
     TRY(fault_call(CALL_UPDATE, update->t - 1));
     return fault.inner->update_params(d, update);
 }
+static status fault_sum_params(struct device *d, const struct param_sums *sums)
+{
+    TRY(fault_call(CALL_UPDATE, sums->t - 1));
+    return fault.inner->sum_params(d, sums);
+}
 static void fault_close(struct device *d) { fault.inner->close(d); }
 static const struct device_vt fault_vt = {.name = "fault",
                                           .submit = fault_submit,
                                           .update_rows = fault_update_rows,
                                           .update_params = fault_update_params,
+                                          .sum_params = fault_sum_params,
                                           .close = fault_close};
 
 static void fault_plant(struct training *t, enum call call, int64_t n)
@@ -696,6 +730,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bsp__any_plan_slots_and_timing__same_bytes),
         cmocka_unit_test(bsp__four_lanes__same_bytes_whatever_the_plan),
+        cmocka_unit_test(bsp__norm_bounded__same_bytes_whatever_the_plan),
         cmocka_unit_test(bsp__another_recipe__other_bytes),
         cmocka_unit_test(bsp__stopped_at_any_step_resumed_under_another_plan__same_bytes),
         cmocka_unit_test(bsp__stopped_after_every_step__same_bytes),

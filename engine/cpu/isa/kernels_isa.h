@@ -26,5 +26,6 @@ cpu_kernel KERNEL(sum_pool_forward_f32), KERNEL(sum_pool_backward_f32);
 cpu_kernel KERNEL(busy_forward_f32), KERNEL(busy_backward_f32);
 void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_update *update);
 void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_update *update);
+void KERNEL(params_sum_f32)(const struct cpu_work *work, const struct param_sums *sums);
 
 #endif

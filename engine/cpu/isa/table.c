@@ -20,4 +20,5 @@ const struct cpu_kernels KERNEL(cpu_kernels) = {
     .backward = KERNELS(BACKWARD),
     .update_rows = KERNEL(rows_update_f32),
     .update_params = KERNEL(params_update_f32),
+    .sum_params = KERNEL(params_sum_f32),
 };

@@ -1,25 +1,24 @@
-/* Once a step: adds up the gradients of lanes and of a table's uses, applies the optimizer's rule and clears the sums, all in one visit of the memory. Bound by
- * memory, rows of a table by its latency. The rules are those of graph/optimizer_*.c, operation by operation: the same bits.
+/* Once a step: adds up the gradients of lanes and of a table's uses, applies the optimizer's rule and clears the sums, all in one visit of the memory; where a
+ * norm is bounded, in one more for the sums and their squares. Bound by memory, rows of a table by its latency. The rules are those of graph/optimizer_*.c, operation by operation: the same bits.
  *
  * Uses are added in order, then lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd last one passing
  * through. */
 #include "engine/cpu/isa/kernels_isa.h"
 
-#include "graph/optimizer.h"
+#include "graph/optimizer_rules.h"
 
 #define PIECE_ROWS   128u
 #define PIECE_FLOATS 4096u
 #define ROWS_AHEAD   8u
 #define LANE_LEVELS  32u
 
-/* One weight vector's worth of a rule, and what is the same for all of them. */
+/* What is the same for all weights of a run. */
 struct rule {
     const struct graph_optimizer *o;
     float scale;
     float rate;                       /* sgd: of this t */
     float m_correction, v_correction; /* Adam: of this t */
 };
-enum { ADAGRAD_EPS = 0, ADAM_BETA1 = 0, ADAM_BETA2, ADAM_EPS, AVERAGE_MOMENTUM = 0, ACCUMULATE_DECAY = 0 };
 
 /* The gradients of a run: [lane * use_count + use]. */
 struct sums {
@@ -27,34 +26,102 @@ struct sums {
     uint32_t lanes, use_count;
 };
 
+/* `rule` with the rate of the step becomes that of update t. */
 static void rule_count(struct rule *rule, uint64_t t)
 {
-    if (rule->o->kind == OPTIMIZER_ID_sgd) rule->rate = optimizer_sgd_rate(rule->o, t);
-    if (rule->o->kind != OPTIMIZER_ID_adam) return;
-    rule->m_correction = (float)(1 / (1 - optimizer_power((double)rule->o->param[ADAM_BETA1], t)));
-    rule->v_correction = (float)(1 / (1 - optimizer_power((double)rule->o->param[ADAM_BETA2], t)));
+    const struct graph_optimizer *o = rule->o;
+    if (o->kind == OPTIMIZER_ID_sgd) rule->rate = optimizer_sgd_rate(o, rule->rate, t);
+    if (o->kind != OPTIMIZER_ID_adam && o->kind != OPTIMIZER_ID_adamw) return;
+    rule->m_correction = optimizer_adam_correction(o->param[ADAM_BETA1], t);
+    rule->v_correction = optimizer_adam_correction(o->param[ADAM_BETA2], t);
 }
 
-ALWAYS_INLINE vf rule_apply(const struct rule *rule, vf weight, vf state[2], vf grad)
+/* --- the rules: the new weight, and its states in place ----------------------------------------- */
+
+/* optimizer_gradient() */
+ALWAYS_INLINE vf gradient(const struct rule *rule, vf weight, vf grad)
 {
     const struct graph_optimizer *o = rule->o;
-    if (o->kind == OPTIMIZER_ID_moving_average) {
-        float momentum = o->param[AVERAGE_MOMENTUM];
-        return momentum * weight + (1 - momentum) * (grad * rule->scale);
+    vf g = grad * rule->scale;
+    if (o->clip_value > 0) {
+        vf clip = vf_splat(o->clip_value);
+        g = vf_select(g > clip, clip, vf_select(g < -clip, -clip, g));
     }
-    if (o->kind == OPTIMIZER_ID_accumulate) return o->param[ACCUMULATE_DECAY] * weight + grad;
-    vf g = grad * rule->scale + o->l2 * weight;
-    if (o->kind == OPTIMIZER_ID_sgd) return weight - rule->rate * g;
-    if (o->kind == OPTIMIZER_ID_adagrad) {
-        state[0] += g * g;
-        return weight - o->learning_rate * g / (vf_sqrt(state[0]) + o->param[ADAGRAD_EPS]);
-    }
-    float beta1 = o->param[ADAM_BETA1], beta2 = o->param[ADAM_BETA2];
+    g += o->l2 * weight;
+    if (o->l1 > 0)
+        g += vf_select(weight > (vf){0}, vf_splat(o->l1), vf_select(weight < (vf){0}, vf_splat(-o->l1), (vf){0}));
+    return g;
+}
+
+typedef vf rule_apply(const struct rule *rule, vf weight, vf state[2], vf grad);
+
+ALWAYS_INLINE vf apply_sgd(const struct rule *rule, vf weight, vf state[2], vf grad)
+{
+    (void)state;
+    return weight - rule->rate * gradient(rule, weight, grad);
+}
+
+ALWAYS_INLINE vf apply_adagrad(const struct rule *rule, vf weight, vf state[2], vf grad)
+{
+    vf g = gradient(rule, weight, grad);
+    state[0] += g * g;
+    return weight - rule->rate * g / (vf_sqrt(state[0]) + rule->o->param[ADAGRAD_EPS]);
+}
+
+ALWAYS_INLINE void moments(const struct rule *rule, vf g, vf state[2])
+{
+    float beta1 = rule->o->param[ADAM_BETA1], beta2 = rule->o->param[ADAM_BETA2];
     state[0] = beta1 * state[0] + (1 - beta1) * g;
     state[1] = beta2 * state[1] + (1 - beta2) * (g * g);
-    return weight - o->learning_rate * (state[0] * rule->m_correction) /
-                        (vf_sqrt(state[1] * rule->v_correction) + o->param[ADAM_EPS]);
 }
+ALWAYS_INLINE vf apply_adam(const struct rule *rule, vf weight, vf state[2], vf grad)
+{
+    moments(rule, gradient(rule, weight, grad), state);
+    return weight - rule->rate * (state[0] * rule->m_correction) /
+                        (vf_sqrt(state[1] * rule->v_correction) + rule->o->param[ADAM_EPS]);
+}
+ALWAYS_INLINE vf apply_adamw(const struct rule *rule, vf weight, vf state[2], vf grad)
+{
+    moments(rule, gradient(rule, weight, grad), state);
+    vf step = (state[0] * rule->m_correction) / (vf_sqrt(state[1] * rule->v_correction) + rule->o->param[ADAM_EPS]);
+    return weight - rule->rate * (step + rule->o->param[ADAMW_DECAY] * weight);
+}
+
+ALWAYS_INLINE vf apply_moving_average(const struct rule *rule, vf weight, vf state[2], vf grad)
+{
+    (void)state;
+    float momentum = rule->o->param[AVERAGE_MOMENTUM];
+    return momentum * weight + (1 - momentum) * (grad * rule->scale);
+}
+
+ALWAYS_INLINE vf apply_accumulate(const struct rule *rule, vf weight, vf state[2], vf grad)
+{
+    (void)state;
+    return rule->o->param[ACCUMULATE_DECAY] * weight + grad;
+}
+
+ALWAYS_INLINE vf apply_momentum(const struct rule *rule, vf weight, vf state[2], vf grad)
+{
+    float beta = rule->o->param[MOMENTUM_BETA];
+    vf g = gradient(rule, weight, grad);
+    state[0] = beta * state[0] + g;
+    return weight - rule->rate * (rule->o->param[MOMENTUM_NESTEROV] != 0 ? g + beta * state[0] : state[0]);
+}
+
+ALWAYS_INLINE vf apply_ftrl(const struct rule *rule, vf weight, vf state[2], vf grad)
+{
+    const vf none = {0}, l1 = vf_splat(rule->o->param[FTRL_L1]);
+    if (rule->rate == 0) return weight;
+    vf g = gradient(rule, weight, grad);
+    state[1] += g * g;
+    vf q = (rule->o->param[FTRL_BETA] + vf_sqrt(state[1])) / rule->rate + rule->o->param[FTRL_L2];
+    vf before = vf_select(weight == none, state[0], -(weight * q) - vf_select(weight > none, l1, -l1));
+    vf z = state[0] = before + g;
+    vf over = vf_select(z < none, -z, z) - l1;
+    return vf_select(over <= none, none, vf_select(z < none, over, -over) / q);
+}
+
+/* --- sums -------------------------------------------------------------------------------------- */
 
 /* Adds floats [at, at + left) of all uses and clears them. */
 ALWAYS_INLINE vf uses_take(float *const *grad, uint32_t use_count, size_t at, size_t left)
@@ -85,70 +152,149 @@ ALWAYS_INLINE vf lanes_take(const struct sums *sums, size_t at, size_t left)
     return sum;
 }
 
-/* Updates weight[0..count), whose states lie `state_stride` apart, from the sums' floats from `at` on. */
-static void run_update(const struct rule *rule, float *weight, float *state, size_t state_stride,
-                       const struct sums *sums, size_t at, size_t count)
+/* Adds floats [at, at + count) up into the first lane's first use; the others are cleared. Returns their sum of squares. */
+static double sums_collapse(const struct sums *sums, size_t at, size_t count)
 {
-    uint32_t state_count = optimizer_table[rule->o->kind].state_count;
+    for (size_t i = 0; i < count && sums->lanes * sums->use_count > 1; i += VF) {
+        vf sum = lanes_take(sums, at + i, count - i);
+        vf_store_upto(sums->grad[0] + at + i, sum, count - i);
+    }
+    return optimizer_squares(sums->grad[0] + at, count);
+}
+
+/* --- runs -------------------------------------------------------------------------------------- */
+
+/* Updates weight[0..count), whose states lie `state_stride` apart, from the sums' floats from `at` on. */
+typedef void run_update(const struct rule *rule, float *weight, float *state, size_t state_stride,
+                        const struct sums *sums, size_t at, size_t count);
+
+ALWAYS_INLINE void run_each(const struct rule *rule, float *weight, float *state, size_t state_stride,
+                            const struct sums *sums, size_t at, size_t count, rule_apply *apply, uint32_t state_count)
+{
     for (size_t i = 0; i < count; i += VF) {
         size_t left = count - i;
         vf s[2] = {{0}, {0}};
         for (uint32_t j = 0; j < state_count; j++) s[j] = vf_load_upto(state + j * state_stride + i, left);
         vf sum = lanes_take(sums, at + i, left);
-        vf w = rule_apply(rule, vf_load_upto(weight + i, left), s, sum);
+        vf w = apply(rule, vf_load_upto(weight + i, left), s, sum);
         vf_store_upto(weight + i, w, left);
         for (uint32_t j = 0; j < state_count; j++) vf_store_upto(state + j * state_stride + i, s[j], left);
     }
 }
 
+/* A row, whose state is one float. Its gradients, as the rule sees them, lie for a while in place of the sums. */
+static void run_adagrad_row(const struct rule *rule, float *weight, float *state, size_t state_stride,
+                            const struct sums *sums, size_t at, size_t count)
+{
+    (void)state_stride;
+    vf rate = vf_splat(optimizer_adagrad_row_rate(rule->o, rule->rate, *state)),
+       bound = vf_splat(rule->o->param[ROW_BOUND]);
+    float *grad = sums->grad[0] + at;
+    for (size_t i = 0; i < count; i += VF) {
+        size_t left = count - i;
+        vf w = vf_load_upto(weight + i, left), g = gradient(rule, w, lanes_take(sums, at + i, left));
+        w -= rate * g;
+        vf_store_upto(weight + i, vf_select(w > bound, bound, vf_select(w < -bound, -bound, w)), left);
+        vf_store_upto(grad + i, g, left);
+    }
+    *state += (float)(optimizer_squares(grad, count) / (double)count);
+    memset(grad, 0, count * sizeof *grad);
+}
+
+/* Of a rule without state a row, the loop with its own apply_; of one with, run_ is written above. */
+#define RUN_0(id, state_count)                                                                                         \
+    static void run_##id(const struct rule *rule, float *weight, float *state, size_t state_stride,                    \
+                         const struct sums *sums, size_t at, size_t count)                                             \
+    {                                                                                                                  \
+        run_each(rule, weight, state, state_stride, sums, at, count, apply_##id, state_count);                         \
+    }
+#define RUN_1(id, state_count)
+#define OPTIMIZER(id, state_count, row_state_count, ...) RUN_##row_state_count(id, state_count)
+#include "graph/optimizers.def"
+#undef OPTIMIZER
+
+static run_update *const runs[OPTIMIZER_ID_COUNT] = {
+#define OPTIMIZER(id, ...) [OPTIMIZER_ID_##id] = run_##id,
+#include "graph/optimizers.def"
+#undef OPTIMIZER
+};
+
+/* --- the device's updates ------------------------------------------------------------------------ */
+
 static void params_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
     const struct param_update *u = context;
-    struct rule rule = {.o = u->optimizer, .scale = u->scale};
+    struct rule rule = {.o = u->optimizer, .scale = u->scale, .rate = u->rate};
     struct sums sums = {u->grad, u->lanes, 1};
     rule_count(&rule, u->t);
     size_t begin = (size_t)piece * PIECE_FLOATS,
            count = u->count - begin < PIECE_FLOATS ? u->count - begin : PIECE_FLOATS;
-    run_update(&rule, u->weight + begin, u->state + begin, u->state_stride, &sums, begin, count);
+    runs[u->optimizer->kind](&rule, u->weight + begin, u->state + begin, u->state_stride, &sums, begin, count);
+}
+
+static void row_update(const struct table_update *u, struct rule rule, struct sums sums, uint32_t r)
+{
+    const struct graph_optimizer *o = u->optimizer;
+    float *span = u->span[r];
+    uint32_t dim = u->table->dim, span_floats = u->table->span_floats;
+    size_t at = (size_t)r * dim;
+    if (u->occurrence_count) rule.scale = 1.0f / (float)u->occurrence_count[r];
+    if (o->clip_norm > 0) {
+        rule.scale = optimizer_clip_scale(rule.scale, sums_collapse(&sums, at, dim), o->clip_norm);
+        sums.lanes = sums.use_count = 1;
+    }
+    if (optimizer_counts(o)) {
+        uint32_t t;
+        memcpy(&t, span + span_floats - 1, sizeof t);
+        t += t != UINT32_MAX; /* a correction of 1 either way */
+        memcpy(span + span_floats - 1, &t, sizeof t);
+        rule_count(&rule, t);
+    }
+    runs[o->kind](&rule, span, span + dim, dim, &sums, at, dim);
 }
 
 static void rows_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
     const struct table_update *u = context;
-    struct rule rule = {.o = u->optimizer, .scale = u->scale};
+    struct rule rule = {.o = u->optimizer, .scale = u->scale, .rate = u->rate};
     struct sums sums = {u->grad, u->lanes, u->use_count};
-    bool counts = optimizer_counts(u->optimizer);
-    if (!counts) rule_count(&rule, u->t);
-    uint32_t dim = u->table->dim, span_floats = u->table->span_floats;
+    if (!optimizer_counts(u->optimizer)) rule_count(&rule, u->t);
     uint32_t begin = piece * PIECE_ROWS, end = begin + PIECE_ROWS < u->row_count ? begin + PIECE_ROWS : u->row_count;
     for (uint32_t r = begin; r < end; r++) {
         if (r + ROWS_AHEAD < end)
-            for (uint32_t i = 0; i < span_floats; i += CACHE_LINE_BYTES / sizeof(float))
+            for (uint32_t i = 0; i < u->table->span_floats; i += CACHE_LINE_BYTES / sizeof(float))
                 prefetch_write(u->span[r + ROWS_AHEAD] + i);
-        float *span = u->span[r];
-        if (counts) {
-            uint32_t t;
-            memcpy(&t, span + span_floats - 1, sizeof t);
-            t += t != UINT32_MAX; /* a correction of 1 either way */
-            memcpy(span + span_floats - 1, &t, sizeof t);
-            rule_count(&rule, t);
-        }
-        run_update(&rule, span, span + dim, dim, &sums, (size_t)r * dim, dim);
+        row_update(u, rule, sums, r);
     }
+}
+
+static void sums_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct param_sums *u = context;
+    struct sums sums = {u->grad, u->lanes, 1};
+    u->squares[piece] = sums_collapse(&sums, u->block[piece].offset, u->block[piece].count);
 }
 
 void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_update *update)
 {
     struct param_update u = *update;
-    CHECK(u.lanes > 0 && u.state_stride >= u.count);
+    CHECK(u.lanes > 0 && u.state_stride >= u.count && !optimizer_is_for_rows(u.optimizer));
     team_run(work->team, params_piece, &u, (uint32_t)((u.count + PIECE_FLOATS - 1) / PIECE_FLOATS));
 }
 
 void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_update *update)
 {
     struct table_update u = *update;
-    CHECK(u.lanes > 0 && u.use_count > 0);
+    CHECK(u.lanes > 0 && u.use_count > 0 && (u.occurrence_count || !optimizer_reads_shows(u.optimizer)));
     team_run(work->team, rows_piece, &u, (u.row_count + PIECE_ROWS - 1) / PIECE_ROWS);
+}
+
+void KERNEL(params_sum_f32)(const struct cpu_work *work, const struct param_sums *sums)
+{
+    struct param_sums u = *sums;
+    CHECK(u.lanes > 0);
+    team_run(work->team, sums_piece, &u, u.block_count);
 }

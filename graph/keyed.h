@@ -1,0 +1,28 @@
+/* Texts that name something and set its keys, like "adam 0.001 beta1=0.9" or "step every=10000 factor=0.5": what optimizers and
+ * schedules share of reading them. */
+#ifndef HETERPS_GRAPH_KEYED_H
+#define HETERPS_GRAPH_KEYED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+struct keyed_param {
+    const char *name;
+    double fallback, min, max;
+    bool is_whole; /* its values are whole numbers */
+};
+#define KEYED_PARAM_MAX 6
+
+/* Reads every word of `text` as KEY=VALUE into value[], which begins with the defaults. `params` ends with name == NULL. `of` is the thing
+ * ("sgd"), `after` what the words follow ("sgd's learning rate"). INVALID with a sentence without place: expected, found, the nearest
+ * key. */
+MUST_USE status keyed_read(const char *text, const char *of, const char *after, const struct keyed_param *params,
+                           double value[KEYED_PARAM_MAX]);
+/* INVALID, as keyed_read, unless the value is within what keyed_read gives for the key. */
+MUST_USE status keyed_validate(const struct keyed_param *param, double value);
+/* INVALID: no name of `names`, which ends with NULL, is `word`; says which is near. `what`: "an optimizer". */
+MUST_USE status keyed_unknown(const char *what, const char *word, const char *const *names);
+
+#endif

@@ -1,0 +1,44 @@
+/* FTRL-Proximal, a learning rate a coordinate: Algorithm 1 of McMahan et al., KDD 2013, alpha being the learning rate:
+ *
+ *   n += g^2      sigma = (sqrt(n) - sqrt(n before)) / alpha      z += g - sigma w
+ *   w = 0 where |z| <= l1, else -(z - sign(z) l1) / Q             Q = (beta + sqrt(n)) / alpha + l2
+ *
+ * Here w is kept, and z + g - sigma w is found from it: where w is not 0, the line above gives z = -w Q - sign(w) l1 with the Q before, and
+ * the change of Q takes sigma w off again, so z = -w Q - sign(w) l1 + g with the new Q; where w is 0, z + g. With a constant alpha and weights that
+ * begin at 0 this is Algorithm 1. It departs from it for the better in two cases: weights that begin elsewhere are pulled to where they
+ * began instead of to 0, and when a schedule changes alpha, w moves by its gradient only (z / Q with another Q would shrink every
+ * weight with the rate). A rate of 0 changes nothing. State: z, n. l1 and l2 are those of the rule; they do not change g. */
+#include "graph/optimizer_rules.h"
+
+#include <math.h>
+
+const struct keyed_param optimizer_ftrl_params[] = {
+    [FTRL_BETA] = {"beta", 1, 1e-10, 1e6, false},
+    [FTRL_L1] = {"l1", 0, 0, 1e6, false},
+    [FTRL_L2] = {"l2", 0, 0, 1e6, false},
+    {0},
+};
+
+float optimizer_ftrl_state_init(const struct graph_optimizer *o, uint32_t state)
+{
+    (void)o, (void)state;
+    return 0;
+}
+
+void optimizer_ftrl_update(const struct graph_optimizer *o, float *weight, float *state, const float *grad,
+                           size_t count, float scale, float rate, uint64_t t)
+{
+    (void)t;
+    float beta = o->param[FTRL_BETA], l1 = o->param[FTRL_L1], l2 = o->param[FTRL_L2];
+    float *z = state, *n = state + count;
+    if (rate == 0) return;
+    for (size_t i = 0; i < count; i++) {
+        float w = weight[i], g = optimizer_gradient(o, w, grad[i], scale);
+        n[i] += g * g;
+        float q = (beta + sqrtf(n[i])) / rate + l2;
+        float before = w == 0 ? z[i] : -(w * q) - (w > 0 ? l1 : -l1);
+        z[i] = before + g;
+        float over = (z[i] < 0 ? -z[i] : z[i]) - l1; /* of |z| over the threshold */
+        weight[i] = over <= 0 ? 0 : (z[i] < 0 ? over : -over) / q;
+    }
+}
