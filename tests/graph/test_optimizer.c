@@ -81,7 +81,7 @@ static void accumulate_update__one_step__by_hand(void **state)
     struct graph_optimizer o = optimizer_accumulate(0.75f);
     assert_int_equal(optimizer_validate(&o), ST_OK);
     float weight = 2, grad = 8;
-    optimizer_table[o.kind].update(&o, &weight, NULL, &grad, 1, 0.5f, 1);
+    update(&o, &weight, NULL, &grad, 1, 0.5f, 1);
     assert_true(weight == 9.5f);
     o.learning_rate = 0.1f;
     assert_int_equal(optimizer_validate(&o), ST_INVALID);
