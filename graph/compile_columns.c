@@ -23,34 +23,73 @@ struct format_names {
 };
 #define NO_COLUMNS                                                                                                     \
     {                                                                                                                  \
-        .text = "which has none"                                                                                       \
+        .text = "none"                                                                                                 \
+    }
+#define ANY_COLUMNS                                                                                                    \
+    {                                                                                                                  \
+        .is_any = true, .text = "any"                                                                                  \
     }
 static const struct format {
     struct format_names dense, sparse, label;
     bool has_value;
     const char *key_space; /* all its fields have the keys of this name; NULL: each its own          */
+    const char *line;      /* what a line is, for the reference                                     */
 } formats[DATA_FORMAT_COUNT] = {
-    [DATA_CRITEO] =
-        {{"I", 1, 13, {0}, false, "I1..I13"}, {"C", 1, 26, {0}, false, "C1..C26"}, {.is_any = true}, false, NULL},
-    [DATA_CSV] = {{.is_any = true}, {.is_any = true}, {.is_any = true}, false, NULL},
-    [DATA_LIBSVM] = {NO_COLUMNS, {NULL, 0, 0, {"features"}, false, "features"}, {.is_any = true}, true, "features"},
+    [DATA_CRITEO] = {{"I", 1, 13, {0}, false, "I1..I13"},
+                     {"C", 1, 26, {0}, false, "C1..C26"},
+                     {.is_any = true, .text = "one"},
+                     false,
+                     NULL,
+                     "label, 13 integers, 26 texts, separated by tabs; any of them may be empty"},
+    [DATA_CSV] = {ANY_COLUMNS, ANY_COLUMNS, ANY_COLUMNS, false, NULL,
+                  "values between data.separator, named by the first line or by data.columns; lists of keys, quotes, "
+                  "weights and "
+                  "groups"},
+    [DATA_LIBSVM] = {NO_COLUMNS,
+                     {NULL, 0, 0, {"features"}, false, "features"},
+                     {.is_any = true, .text = "one"},
+                     true,
+                     "features",
+                     "label id:value id:value …"},
     [DATA_LIBFFM] = {NO_COLUMNS,
                      {"F", 0, 65535, {0}, false, "F0..F65535, by the number of the field"},
-                     {.is_any = true},
+                     {.is_any = true, .text = "one"},
                      true,
-                     "features"},
+                     "features",
+                     "label field:id:value …"},
     [DATA_LIBFM] = {NO_COLUMNS,
                     {"F", 1, 65535, {"features"}, false, "features, or F1..F65535 by the place in the line"},
-                    {.is_any = true},
+                    {.is_any = true, .text = "one"},
                     true,
-                    "features"},
-    [DATA_PAIRS] = {NO_COLUMNS, {NULL, 0, 0, {"user", "item"}, false, "user, item"}, NO_COLUMNS, false, NULL},
+                    "features",
+                    "label id:value id:value …"},
+    [DATA_PAIRS] = {NO_COLUMNS,
+                    {NULL, 0, 0, {"user", "item"}, false, "user, item"},
+                    NO_COLUMNS,
+                    false,
+                    NULL,
+                    "user item item …: an example each pair"},
     [DATA_TOKENS] = {NO_COLUMNS,
                      {NULL, 0, 0, {"context", "next"}, false, "context, next"},
                      {NULL, 0, 0, {"next"}, false, "next"},
                      false,
-                     "next"},
+                     "next",
+                     "words separated by blanks: an example each word, with those before it"},
 };
+
+void formats_print(FILE *out, bool as_markdown)
+{
+    fprintf(
+        out,
+        as_markdown
+            ? "### Formats\n\n| `data.format` | a line | numeric columns | fields | labels |\n|---|---|---|---|---|\n"
+            : "\nFormats: a line; numeric columns; fields; labels\n");
+    for (uint32_t i = 0; i < DATA_FORMAT_COUNT; i++) {
+        const struct format *f = &formats[i];
+        fprintf(out, as_markdown ? "| `%s` | %s | %s | %s | %s |\n" : "  %-8s %s; %s; %s; %s\n", cfg_data_formats[i],
+                f->line, f->dense.text, f->sparse.text, f->label.text);
+    }
+}
 
 static bool names_have(const struct format_names *f, const char *name)
 {
@@ -124,7 +163,7 @@ static status column_add(struct compiler *c, const struct ini_section *section, 
     const struct column_list *list = context;
     if (!names_have(list->names, name)) {
         const char *format = cfg_data_formats[c->settings.data_format];
-        return ini_fail(&c->ini, section, entry, "expected a column of the %s format, %s, found \"%s\"", format,
+        return ini_fail(&c->ini, section, entry, "expected a column of the %s format (%s), found \"%s\"", format,
                         list->names->text, name);
     }
     for (uint32_t i = 0; i < list->list->count; i++)
@@ -149,7 +188,7 @@ static status candidates_add(struct compiler *c, const struct ini_section *secti
     const struct format *format = &formats[c->settings.data_format];
     const struct ini_entry *of = ini_entry_find(section, "of");
     if (!names_have(&format->sparse, settings.of))
-        return ini_fail(&c->ini, section, of, "expected a column of the %s format, %s, found \"%s\"",
+        return ini_fail(&c->ini, section, of, "expected a column of the %s format (%s), found \"%s\"",
                         cfg_data_formats[c->settings.data_format], format->sparse.text, settings.of);
     struct graph_field field = {.scale = 1};
     TRY(column_settle(c, settings.of, TENSOR_FIELD, &field));

@@ -62,6 +62,9 @@ static inline uint32_t compiler_output(struct compiler *c, const struct graph_no
 #define OP_COMMON_KEYS_MAX 4
 uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_MAX]);
 
+/* compile_columns.c: a line a format, for the reference. */
+void formats_print(FILE *out, bool as_markdown);
+
 /* compile_names.c: letters, digits, _ - . where the last two do not come first. */
 bool is_name(const char *text);
 /* Splits the number off the end of a name: "C12" gives 1 and 12. False without one, or with a leading zero. */

@@ -46,7 +46,8 @@ void reference_print(FILE *out, bool as_markdown)
         snprintf(section, sizeof section, *op->kind ? "%s NAME, kind %s" : "%s NAME", op->section, op->kind);
         keys_print(out, as_markdown, section, all, key_count);
     }
-    fprintf(out, as_markdown ? "### Optimizers\n\nA name, a learning rate, further keys, as in `adam 0.001 "
+    formats_print(out, as_markdown);
+    fprintf(out, as_markdown ? "\n### Optimizers\n\nA name, a learning rate, further keys, as in `adam 0.001 "
                                "beta1=0.9`\n\n| name | keys and defaults | source |\n|---|---|---|\n"
                              : "\nOptimizers: a name, a learning rate, further keys, as in `adam 0.001 beta1=0.9`\n");
     for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++)
