@@ -78,6 +78,12 @@ struct fc_attr {
     uint8_t reserved[3];
     uint32_t groups; /* runs of equally many inputs that go through the same weights, each to `units` outputs */
 };
+enum match_similarity { MATCH_DOT, MATCH_COSINE };
+struct match_attr {
+    uint32_t similarity;
+    uint32_t has_bias; /* 0 or 1; of dot */
+    float scale, eps;
+};
 struct leaky_relu_attr {
     float slope;
 };

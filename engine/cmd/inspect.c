@@ -141,6 +141,11 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
         struct softmax_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
         snprintf(text, bytes, "softmax of %u part%s", attr.groups, attr.groups == 1 ? "" : "s");
+    } else if (n->op == OP_ID_match) {
+        struct match_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "match, %s%s, scale %g", attr.similarity == MATCH_COSINE ? "cosine" : "dot",
+                 attr.has_bias ? " + bias" : "", (double)attr.scale);
     } else if (n->op == OP_ID_busy) {
         struct busy_attr attr;
         memcpy(&attr, n->attr, sizeof attr);

@@ -614,6 +614,55 @@ static void slice_reshape_sum_pool__odd_shapes__equal_reference_to_the_bit(void 
     }
 }
 
+struct match_params {
+    uint32_t B, D, n, gap;
+    struct match_attr attr;
+    bool adds, wants_dq, wants_dc, is_one; /* is_one: q is c, too */
+};
+static void match_build(struct fixture *f, const void *params)
+{
+    const struct match_params *p = params;
+    struct hand_graph *h = &f->h;
+    uint32_t adds[2] = {p->adds, p->adds || p->is_one}, cols = p->n * (p->D + p->attr.has_bias);
+    hand_open(h, p->B, p->B + p->D);
+    uint32_t q =
+        p->wants_dq ? hand_tensor_grad(h, p->B, p->D, p->D + p->gap) : hand_tensor(h, p->B, p->D, p->D + p->gap);
+    uint32_t c = q;
+    if (!p->is_one)
+        c = p->wants_dc ? hand_tensor_grad(h, p->B, cols, cols + p->gap) : hand_tensor(h, p->B, cols, cols + p->gap);
+    uint32_t out = hand_tensor_grad(h, p->B, p->n, p->n + p->gap);
+    struct hand_tensors saved = {0};
+    if (p->attr.similarity == MATCH_COSINE)
+        saved = (struct hand_tensors){
+            2, {hand_tensor(h, p->B, p->n + 1, p->n + 1 + p->gap), hand_tensor(h, p->B, p->n, p->n)}};
+    hand_node(h, OP_ID_match, (struct hand_tensors){2, {q, c}}, (struct hand_tensors){0}, out, saved, &p->attr,
+              sizeof p->attr, adds);
+}
+
+static void match__odd_shapes__equals_reference(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][3] = {{1, 1, 1},  {3, 4, 2},   {2, 16, 5},   {5, 17, 17}, {2, 64, 33},
+                                         {3, 70, 3}, {1, 256, 9}, {40, 33, 20}, {2, 129, 1}};
+    char what[96];
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (uint32_t flags = 0; flags < 24; flags++) {
+            struct match_params p = {
+                shapes[i][0],
+                shapes[i][1],
+                shapes[i][2],
+                i % 3,
+                {.similarity = flags / 8 == 2, .has_bias = flags / 8 == 1, .scale = 1.5f, .eps = 0.01f},
+                .adds = flags & 1,
+                .wants_dq = (flags & 6) != 2,
+                .wants_dc = (flags & 6) != 4,
+                .is_one = (flags & 6) == 6 && flags / 8 != 1};
+            if (p.is_one) p.n = 1;
+            snprintf(what, sizeof what, "match B %u D %u n %u flags %u", p.B, p.D, p.n, flags);
+            case_check(what, match_build, &p, PRODUCT_TOLERANCE);
+        }
+}
+
 struct values_params {
     op_id op;
     const float *value;
@@ -1001,6 +1050,7 @@ int main(void)
         cmocka_unit_test(softmax__extreme_numbers__are_as_in_the_reference),
         cmocka_unit_test(add_mul_cross__odd_widths__equal_reference),
         cmocka_unit_test(slice_reshape_sum_pool__odd_shapes__equal_reference_to_the_bit),
+        cmocka_unit_test(match__odd_shapes__equals_reference),
         cmocka_unit_test(activations__whole_range__within_six_roundings),
         cmocka_unit_test(concat__some_gradients_wanted__equals_reference_to_the_bit),
         cmocka_unit_test(bce_logits__no_kernel__runs_as_reference),

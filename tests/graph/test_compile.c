@@ -124,6 +124,10 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {"[train]\nclip_norm = -1\n" MODEL, NULL, "m.cfg:2: [train] clip_norm"},
         {HEAD LOOKUP "[batch_norm h]\ninput = e\nmomentum = 1\n" TAIL, NULL, "m.cfg:11: [batch_norm h] momentum"},
         {HEAD "[batch_norm h]\ninput = sparse\n" TAIL, NULL, "embedding"},
+        {HEAD LOOKUP
+         "[fc q]\ninput = dense\nunits = 4\n[match h]\ninput = q, e\nsimilarity = cosine\nbias = yes\n" TAIL,
+         NULL, "m.cfg:15: [match h] bias: expected bias = no with similarity = cosine"},
+        {HEAD LOOKUP "[match h]\ninput = dense, e\n" TAIL, NULL, "vectors of 3 columns"},
         {HEAD LOOKUP "[busy h]\ninput = e\nrounds = 100000001\n" TAIL, NULL, "m.cfg:11: [busy h] rounds"},
         {MODEL, "train.micro=300", "multiple"},
         {MODEL, "h.unit=3", "--set"},

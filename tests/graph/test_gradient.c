@@ -137,6 +137,20 @@ static const struct gradient_case cases[] = {
     {"gradient__sum_pool__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\npool = none\n[sum_pool a]\ninput = e\ndim = 3\nrows = 3\n[sum_pool "
      "b]\ninput = a\ndim = 6\nrows = 2\n[sum_pool c]\ninput = a\ndim = 2\nrows = 1\n[concat h]\ninput = a, b, c\n" OUT},
+    {"gradient__match_dot__equals_central_difference",
+     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc q]\ninput = dense\nunits = 3\n[match h]\ninput = q, "
+                "e\nscale = 2.5\n" OUT},
+    {"gradient__match_bias__equals_central_difference",
+     DATA TABLE "[embedding e]\ntable = emb\ninput = C1\n[fc q]\ninput = dense\nunits = 2\n[fc c]\ninput = e\nunits = "
+                "12\n[match h]\ninput = q, c\nbias = yes\n" OUT},
+    {"gradient__match_cosine__equals_central_difference",
+     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc q]\ninput = dense\nunits = 3\n[match h]\ninput = q, "
+                "e\nsimilarity = cosine\nscale = 3\neps = 0.01\n" OUT},
+    /* One tensor as both inputs, and the numeric columns as one. */
+    {"gradient__match_of_itself__equals_central_difference",
+     DATA "[fc a]\ninput = dense\nunits = 6\nactivation = tanh\n[match d]\ninput = a, a\n[match k]\ninput = a, "
+          "a\nsimilarity = cosine\neps = 0.5\n[match l]\ninput = dense, a\nsimilarity = cosine\n[concat h]\ninput = d, "
+          "k, l, a\n" OUT},
     {"gradient__busy__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[busy b]\ninput = e\nrounds = 3\n[busy c]\ninput = b\nrounds = 0\n"
      "[concat h]\ninput = b, c, e\n" OUT},

@@ -375,6 +375,46 @@ static void busy_shape__rounds__are_its_cost_and_bounded(void **state)
     shape_of(OP_ID_busy, &attr, sizeof attr, COLS(0), "one input");
 }
 
+static void match_shape__vectors__are_counted(void **state)
+{
+    (void)state;
+    struct match_attr attr = {.similarity = MATCH_DOT, .scale = 1, .eps = 1e-12f};
+    struct op_shape s = shape_of(OP_ID_match, &attr, sizeof attr, COLS(4, 12), NULL);
+    assert_int_equal(s.output_cols, 3);
+    assert_int_equal(s.param_count, 0);
+    assert_int_equal(s.saved_count, 0);
+    assert_int_equal(s.flops_forward, 2 * 12 + 3);
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(4, 13), "vectors of 4 columns, as many as");
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(4, 3), "vectors of 4 columns");
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(4), "found 1 inputs");
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(4, 4, 4), "found 3 inputs");
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(0, 4), "not sparse fields");
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(4, 0), "not sparse fields");
+    attr.has_bias = 1;
+    assert_int_equal(shape_of(OP_ID_match, &attr, sizeof attr, COLS(3, 12), NULL).output_cols, 3);
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(4, 12), "vectors of 5 columns, one more than");
+    attr.has_bias = 2;
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(3, 12), "bias");
+    attr.similarity = MATCH_COSINE;
+    attr.has_bias = 1;
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(3, 12), "bias");
+    attr.has_bias = 0;
+    s = shape_of(OP_ID_match, &attr, sizeof attr, COLS(4, 12), NULL);
+    assert_int_equal(s.saved_count, 2);
+    assert_int_equal(s.saved[0].cols, 4);
+    assert_int_equal(s.saved[1].cols, 3);
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(1, OP_COLS_MAX), "fewer");
+    attr.similarity = 2;
+    shape_of(OP_ID_match, &attr, sizeof attr, COLS(4, 12), "similarity");
+    static const float bad[] = {0, -1, NAN, INFINITY};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        attr = (struct match_attr){.scale = bad[i], .eps = 1e-12f};
+        shape_of(OP_ID_match, &attr, sizeof attr, COLS(4, 12), "scale");
+        attr = (struct match_attr){.scale = 1, .eps = bad[i]};
+        shape_of(OP_ID_match, &attr, sizeof attr, COLS(4, 12), "eps");
+    }
+}
+
 /* --- forward passes with known results -------------------------------------------------------- */
 
 /* A graph of one node, whose input is tensor 0 (and 1) and whose output is the last; every tensor [2, 4] or what the
@@ -742,6 +782,35 @@ static void moving_forward__known_columns__known_places(void **state)
     }
 }
 
+/* q = (3, 4) against (3, 4), (-4, 3) and (0, 0). */
+static void match_forward__by_hand(void **state)
+{
+    (void)state;
+    float q[] = {3, 4}, c[] = {3, 4, -4, 3, 0, 0}, biased[] = {3, 4, 0.5f, -4, 3, -1}, out[3], norm[4], similarity[3];
+    struct single x;
+    struct match_attr attr = {.similarity = MATCH_DOT, .scale = 2, .eps = 1e-12f};
+    single_open(&x, OP_ID_match, &attr, sizeof attr, 2);
+    x.views[0] = (struct view){q, 1, 2, 2};
+    x.views[1] = (struct view){c, 1, 6, 6};
+    x.views[2] = (struct view){out, 1, 3, 3};
+    x.views[3] = (struct view){norm, 1, 4, 4};
+    x.views[4] = (struct view){similarity, 1, 3, 3};
+    single_run(&x);
+    assert_true(out[0] == 50 && out[1] == 0 && out[2] == 0);
+    attr.similarity = MATCH_COSINE;
+    memcpy(x.node.attr, &attr, sizeof attr);
+    single_run(&x);
+    near_to("itself", (double)out[0], 2, 1e-6);
+    near_to("at right angles", (double)out[1], 0, 1e-6);
+    assert_true(out[2] == 0 && similarity[2] == 0 && isfinite(norm[3]));
+    attr = (struct match_attr){.similarity = MATCH_DOT, .has_bias = 1, .scale = 2, .eps = 1e-12f};
+    memcpy(x.node.attr, &attr, sizeof attr);
+    x.views[1].data = biased;
+    x.views[2].cols = 2;
+    single_run(&x);
+    assert_true(out[0] == 50.5f && out[1] == -1);
+}
+
 /* Copies, also what is not a number. */
 static void busy_forward__any_rounds__copies(void **state)
 {
@@ -811,6 +880,8 @@ int main(void)
         cmocka_unit_test(reshape_shape__rows__divide_the_columns),
         cmocka_unit_test(sum_pool_shape__group__divides_the_columns),
         cmocka_unit_test(moving_forward__known_columns__known_places),
+        cmocka_unit_test(match_shape__vectors__are_counted),
+        cmocka_unit_test(match_forward__by_hand),
         cmocka_unit_test(busy_shape__rounds__are_its_cost_and_bounded),
         cmocka_unit_test(batch_norm_forward__training__by_hand),
         cmocka_unit_test(batch_norm_forward__evaluation__uses_the_stored_statistics),

@@ -9,7 +9,9 @@
 #define BACKWARD(op)     [OP_ID_##op] = KERNEL(op##_backward_f32)
 #define KERNELS(PASS)                                                                                                  \
     {                                                                                                                  \
-        PASS(embed_bag), PASS(concat), PASS(fc), PASS(relu), PASS(leaky_relu), PASS(sigmoid), PASS(tanh),              \
+        /* vectors of an example with each other */                                                                    \
+        PASS(match), /* the others */                                                                                  \
+            PASS(embed_bag), PASS(concat), PASS(fc), PASS(relu), PASS(leaky_relu), PASS(sigmoid), PASS(tanh),          \
             PASS(softsign), PASS(dropout), PASS(batch_norm), PASS(data_norm), PASS(softmax), PASS(add), PASS(mul),     \
             PASS(cross), PASS(slice), PASS(reshape), PASS(sum_pool), PASS(busy)                                        \
     }

@@ -37,7 +37,16 @@ typedef float vf_memory __attribute__((vector_size(4 * VF), aligned(4), may_alia
 ALWAYS_INLINE vf vf_load(const float *p) { return *(const vf_memory *)p; }
 ALWAYS_INLINE void vf_store(float *p, vf v) { *(vf_memory *)p = v; }
 ALWAYS_INLINE vf vf_splat(float x) { return x - (vf){0}; } /* x - 0 is x, the sign of zero included */
-/* The first n < VF floats; the rest of the vector is zero and stays unwritten. */
+/* The first n < VF floats; the rest of the vector is zero and stays unwritten. With masks where there are any, but not under
+ * AddressSanitizer, which does not see what a mask reads. */
+#if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
+ALWAYS_INLINE vf vf_load_n(const float *p, size_t n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
+ALWAYS_INLINE void vf_store_n(float *p, vf v, size_t n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v); }
+#elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
+ALWAYS_INLINE vi vf_mask_n(size_t n) { return (vi){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n; }
+ALWAYS_INLINE vf vf_load_n(const float *p, size_t n) { return _mm256_maskload_ps(p, (__m256i)vf_mask_n(n)); }
+ALWAYS_INLINE void vf_store_n(float *p, vf v, size_t n) { _mm256_maskstore_ps(p, (__m256i)vf_mask_n(n), v); }
+#else
 ALWAYS_INLINE vf vf_load_n(const float *p, size_t n)
 {
     vf v = {0};
@@ -45,6 +54,7 @@ ALWAYS_INLINE vf vf_load_n(const float *p, size_t n)
     return v;
 }
 ALWAYS_INLINE void vf_store_n(float *p, vf v, size_t n) { memcpy(p, &v, n * sizeof *p); }
+#endif
 /* The same for whatever is left of a row: loops step by VF and call these, so body and tail are one text. */
 ALWAYS_INLINE vf vf_load_upto(const float *p, size_t left) { return left >= VF ? vf_load(p) : vf_load_n(p, left); }
 ALWAYS_INLINE void vf_store_upto(float *p, vf v, size_t left)
@@ -91,6 +101,38 @@ ALWAYS_INLINE float vf_sum(vf v)
     for (int width = VF / 2; width > 0; width /= 2)
         for (int i = 0; i < width; i++) lane[i] += lane[i + width];
     return lane[0];
+}
+
+/* Lane i is vf_sum(v[i]), to the bit: the same tree for VF vectors at once. A step of width w adds the halves of two vectors;
+ * the lanes whose number has bit w are then the second one's. */
+#define VF_FOLD(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+ALWAYS_INLINE vf vf_sums(const vf v[VF])
+{
+    vf half[VF / 2];
+#if VF == 16
+    for (int i = 0; i < 8; i++)
+        half[i] = VF_FOLD(v[i], v[i + 8], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+                  VF_FOLD(v[i], v[i + 8], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    for (int i = 0; i < 4; i++)
+        half[i] = VF_FOLD(half[i], half[i + 4], 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
+                  VF_FOLD(half[i], half[i + 4], 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
+    for (int i = 0; i < 2; i++)
+        half[i] = VF_FOLD(half[i], half[i + 2], 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
+                  VF_FOLD(half[i], half[i + 2], 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+    return VF_FOLD(half[0], half[1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30) +
+           VF_FOLD(half[0], half[1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
+#elif VF == 8
+    for (int i = 0; i < 4; i++)
+        half[i] =
+            VF_FOLD(v[i], v[i + 4], 0, 1, 2, 3, 8, 9, 10, 11) + VF_FOLD(v[i], v[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    for (int i = 0; i < 2; i++)
+        half[i] = VF_FOLD(half[i], half[i + 2], 0, 1, 8, 9, 4, 5, 12, 13) +
+                  VF_FOLD(half[i], half[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    return VF_FOLD(half[0], half[1], 0, 8, 2, 10, 4, 12, 6, 14) + VF_FOLD(half[0], half[1], 1, 9, 3, 11, 5, 13, 7, 15);
+#else
+    for (int i = 0; i < 2; i++) half[i] = VF_FOLD(v[i], v[i + 2], 0, 1, 4, 5) + VF_FOLD(v[i], v[i + 2], 2, 3, 6, 7);
+    return VF_FOLD(half[0], half[1], 0, 4, 2, 6) + VF_FOLD(half[0], half[1], 1, 5, 3, 7);
+#endif
 }
 
 ALWAYS_INLINE void prefetch_read(const void *p) { __builtin_prefetch(p, 0, 3); }
