@@ -209,6 +209,13 @@ void model_arrays_free(struct model_arrays *arrays)
     *arrays = (struct model_arrays){0};
 }
 
+status model_array_put(const struct model_array *a, struct file_writer *writer)
+{
+    for (uint32_t row = 0; row < a->rows; row++)
+        TRY(file_writer_put(writer, a->data + (size_t)row * a->stride, a->cols * sizeof(float)));
+    return ST_OK;
+}
+
 static status arrays_put(const struct model_arrays *arrays, struct file_writer *writer,
                          struct safetensors_tensor *tensors)
 {
@@ -219,11 +226,7 @@ static status arrays_put(const struct model_arrays *arrays, struct file_writer *
             .name = a->name, .type = SAFETENSORS_F32, .rank = 2, .shape = {a->rows, a->cols}};
     }
     TRY(safetensors_header_put(writer, tensors, arrays->count, &file_bytes));
-    for (uint32_t i = 0; i < arrays->count; i++) {
-        const struct model_array *a = &arrays->items[i];
-        for (uint32_t row = 0; row < a->rows; row++)
-            TRY(file_writer_put(writer, a->data + (size_t)row * a->stride, a->cols * sizeof(float)));
-    }
+    for (uint32_t i = 0; i < arrays->count; i++) TRY(model_array_put(&arrays->items[i], writer));
     CHECK(writer->written_bytes == file_bytes);
     return ST_OK;
 }

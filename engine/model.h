@@ -52,7 +52,9 @@ MUST_USE status model_arrays_list(struct model_arrays *arrays, const struct mode
 void model_arrays_free(struct model_arrays *arrays);
 /* Copies an array's values in, from rows * cols floats row after row, aligned to nothing. */
 void model_array_set(const struct model_array *array, const uint8_t *data);
-/* Puts them as a safetensors file into an open writer; the caller commits. */
+/* Puts an array's values, row after row, into an open writer. */
+MUST_USE status model_array_put(const struct model_array *array, struct file_writer *writer);
+/* Puts all as a safetensors file into an open writer; the caller commits. */
 MUST_USE status model_arrays_put(const struct model_arrays *arrays, struct file_writer *writer);
 
 /* Says early whether model_save can use the directory `path`, and claims it for this process until it exits: makes
@@ -100,13 +102,17 @@ MUST_USE status model_resume(struct model *model, const char *path);
 /* Says early, before any memory is filled, what of that the recipe refuses; and what model_dir_find does. */
 MUST_USE status model_resume_check(const struct graph *graph, const char *path);
 
-/* Writes dense.safetensors (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with
- * "keys" U64 [n] and "vectors" F32 [n, dim], rows sorted by key, into directory `path` (made if absent; not a
- * model's directory). What the files hold depends on the model's values only. *bytes (or NULL) becomes their size. A
- * table called "dense" goes to "%64ense.safetensors". */
-MUST_USE status model_export(const struct model *model, const char *path, uint64_t *bytes);
-/* The name of the exported file of a table, or with GRAPH_NONE of the dense part. malloc'd: yours. */
-char *model_export_name(const struct graph *graph, uint32_t table);
+enum model_export_format { MODEL_EXPORT_SAFETENSORS, MODEL_EXPORT_NPY };
+struct model_exported {
+    uint32_t files;
+    uint64_t bytes;
+};
+/* Writes the values into directory `path` (made if absent; not a model's directory), where warm_start finds them: dense.safetensors
+ * (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with "keys" U64 [n] and "vectors" F32 [n, dim], rows
+ * sorted by key; or the same as NAME.npy, TABLE.keys.npy and TABLE.vectors.npy. What the files hold depends on the model's values only.
+ * *exported (or NULL) becomes what was written. A table called "dense" goes to "%64ense.safetensors". */
+MUST_USE status model_export(const struct model *model, const char *path, enum model_export_format format,
+                             struct model_exported *exported);
 /* "STEM" made safe as a part of a file's name: bytes other than letters, digits, '_', '.', '-' become %XX. malloc'd:
  * yours. */
 char *model_file_stem(const char *table);

@@ -1,8 +1,10 @@
 /* Writes a model's values for other tools: no optimizer state, no progress, and no trace of the order in which rows were
- * created, so that two runs with equal values export equal bytes.
+ * created, so that two runs with equal values export equal bytes. A file is a name and a way to put its bytes:
  *
- *   dense.safetensors     h1.weight [429, 512], h1.bias [1, 512], …
- *   TABLE.safetensors     keys U64 [n], ascending | vectors F32 [n, dim], vector i of key i                               */
+ *   safetensors: dense.safetensors     h1.weight [429, 512], h1.bias [1, 512], …
+ *                TABLE.safetensors     keys U64 [n], ascending | vectors F32 [n, dim], vector i of key i
+ *   npy:         h1.weight.npy, …      one array each
+ *                TABLE.keys.npy, TABLE.vectors.npy */
 #include "engine/model.h"
 
 #include <inttypes.h>
@@ -12,13 +14,52 @@
 #include <sys/stat.h>
 
 #include "engine/manifest.h"
-#include "io/safetensors.h"
+#include "io/npy.h"
 
 #define DENSE_NAME "dense"
 #define PART_ORDER "order of rows"
 
+struct exporter {
+    const struct model *model;
+    const char *directory;
+    enum model_export_format format;
+    struct model_exported done;
+};
+
+typedef status content_put(struct file_writer *writer, const void *content);
+
+/* Writes STEM.END; stem is as model_file_stem gives it. */
+static status file_export(struct exporter *e, const char *stem, const char *end, content_put *put, const void *content)
+{
+    char *name;
+    CHECK(asprintf(&name, "%s.%s", stem, end) >= 0);
+    char *path = file_path_join(e->directory, name);
+    struct file_writer writer = {0};
+    status st = file_writer_open(&writer, path);
+    if (st == ST_OK) st = put(&writer, content);
+    uint64_t file_bytes = writer.written_bytes;
+    if (st == ST_OK) st = file_writer_commit(&writer);
+    if (st == ST_OK) {
+        e->done.files++;
+        e->done.bytes += file_bytes;
+    } else {
+        file_writer_abort(&writer);
+    }
+    free(path);
+    free(name);
+    return st;
+}
+
+/* --- tables ----------------------------------------------------------------------------------- */
+
 struct keyed_row {
     uint64_t key, row;
+};
+struct table_content {
+    struct store *store;
+    uint32_t table, dim;
+    const struct keyed_row *rows; /* by key */
+    uint64_t row_count;
 };
 
 static int keyed_row_compare(const void *a, const void *b)
@@ -27,84 +68,138 @@ static int keyed_row_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static status table_put(struct file_writer *writer, struct store *store, uint32_t table, uint32_t dim,
-                        struct keyed_row *rows, uint64_t row_count)
+static struct safetensors_tensor keys_tensor(const struct table_content *t)
 {
-    for (uint64_t i = 0; i < row_count; i++) rows[i] = (struct keyed_row){store_key(store, table, i), i};
-    qsort(rows, row_count, sizeof *rows, keyed_row_compare);
-    const struct safetensors_tensor tensors[] = {
-        {.name = "keys", .type = SAFETENSORS_U64, .rank = 1, .shape = {row_count}},
-        {.name = "vectors", .type = SAFETENSORS_F32, .rank = 2, .shape = {row_count, dim}},
-    };
+    return (struct safetensors_tensor){.name = "keys", .type = SAFETENSORS_U64, .rank = 1, .shape = {t->row_count}};
+}
+
+static struct safetensors_tensor vectors_tensor(const struct table_content *t)
+{
+    return (struct safetensors_tensor){
+        .name = "vectors", .type = SAFETENSORS_F32, .rank = 2, .shape = {t->row_count, t->dim}};
+}
+
+static status keys_put(struct file_writer *writer, const struct table_content *t)
+{
+    for (uint64_t i = 0; i < t->row_count; i++) TRY(file_writer_put(writer, &t->rows[i].key, sizeof t->rows[i].key));
+    return ST_OK;
+}
+
+static status vectors_put(struct file_writer *writer, const struct table_content *t)
+{
+    for (uint64_t i = 0; i < t->row_count; i++)
+        TRY(file_writer_put(writer, store_span(t->store, t->table, t->rows[i].row), t->dim * sizeof(float)));
+    return ST_OK;
+}
+
+static status table_put(struct file_writer *writer, const void *content)
+{
+    const struct safetensors_tensor tensors[] = {keys_tensor(content), vectors_tensor(content)};
     uint64_t file_bytes;
     TRY(safetensors_header_put(writer, tensors, 2, &file_bytes));
-    for (uint64_t i = 0; i < row_count; i++) TRY(file_writer_put(writer, &rows[i].key, sizeof rows[i].key));
-    for (uint64_t i = 0; i < row_count; i++)
-        TRY(file_writer_put(writer, store_span(store, table, rows[i].row), dim * sizeof(float)));
+    TRY(keys_put(writer, content));
+    TRY(vectors_put(writer, content));
     CHECK(writer->written_bytes == file_bytes);
     return ST_OK;
 }
 
-static status table_export(struct file_writer *writer, const struct model *model, uint32_t table)
+static status keys_npy_put(struct file_writer *writer, const void *content)
 {
-    uint64_t row_count = store_row_count(model->store, table);
-    void *rows;
-    TRY(memory_take(PART_ORDER, row_count * sizeof(struct keyed_row), &rows));
-    status st = table_put(writer, model->store, table, model->graph->tables[table].dim, rows, row_count);
-    memory_give(PART_ORDER, rows, row_count * sizeof(struct keyed_row));
+    const struct safetensors_tensor tensor = keys_tensor(content);
+    uint64_t file_bytes;
+    TRY(npy_header_put(writer, &tensor, &file_bytes));
+    TRY(keys_put(writer, content));
+    CHECK(writer->written_bytes == file_bytes);
+    return ST_OK;
+}
+
+static status vectors_npy_put(struct file_writer *writer, const void *content)
+{
+    const struct safetensors_tensor tensor = vectors_tensor(content);
+    uint64_t file_bytes;
+    TRY(npy_header_put(writer, &tensor, &file_bytes));
+    TRY(vectors_put(writer, content));
+    CHECK(writer->written_bytes == file_bytes);
+    return ST_OK;
+}
+
+static status table_files(struct exporter *e, const char *stem, const struct table_content *t)
+{
+    if (e->format == MODEL_EXPORT_NPY) {
+        TRY(file_export(e, stem, "keys.npy", keys_npy_put, t));
+        return file_export(e, stem, "vectors.npy", vectors_npy_put, t);
+    }
+    /* Of a table called as the dense part is: the first letter as a code, so that there are two files. */
+    if (strcmp(stem, DENSE_NAME) == 0) return file_export(e, "%64ense", "safetensors", table_put, t);
+    return file_export(e, stem, "safetensors", table_put, t);
+}
+
+static status table_export(struct exporter *e, uint32_t table)
+{
+    const struct graph_table *t = &e->model->graph->tables[table];
+    struct store *store = e->model->store;
+    const uint64_t row_count = store_row_count(store, table);
+    void *block;
+    TRY(memory_take(PART_ORDER, row_count * sizeof(struct keyed_row), &block));
+    struct keyed_row *rows = block;
+    for (uint64_t i = 0; i < row_count; i++) rows[i] = (struct keyed_row){store_key(store, table, i), i};
+    qsort(rows, row_count, sizeof *rows, keyed_row_compare);
+    const struct table_content content = {store, table, t->dim, rows, row_count};
+    char *stem = model_file_stem(graph_string(e->model->graph, t->name));
+    status st = table_files(e, stem, &content);
+    free(stem);
+    memory_give(PART_ORDER, block, row_count * sizeof *rows);
     return st;
 }
 
-static status dense_export(struct file_writer *writer, const struct model *model)
+/* --- parameters ------------------------------------------------------------------------------- */
+
+static status dense_put(struct file_writer *writer, const void *content) { return model_arrays_put(content, writer); }
+
+static status array_npy_put(struct file_writer *writer, const void *content)
+{
+    const struct model_array *a = content;
+    const struct safetensors_tensor tensor = {.type = SAFETENSORS_F32, .rank = 2, .shape = {a->rows, a->cols}};
+    uint64_t file_bytes;
+    TRY(npy_header_put(writer, &tensor, &file_bytes));
+    TRY(model_array_put(a, writer));
+    CHECK(writer->written_bytes == file_bytes);
+    return ST_OK;
+}
+
+static status arrays_npy_export(struct exporter *e, const struct model_arrays *arrays)
+{
+    for (uint32_t i = 0; i < arrays->count; i++) {
+        char *stem = model_file_stem(arrays->items[i].name);
+        status st = file_export(e, stem, "npy", array_npy_put, &arrays->items[i]);
+        free(stem);
+        TRY(st);
+    }
+    return ST_OK;
+}
+
+static status dense_export(struct exporter *e)
 {
     struct model_arrays arrays;
-    TRY(model_arrays_list(&arrays, model, false));
-    status st = model_arrays_put(&arrays, writer);
+    TRY(model_arrays_list(&arrays, e->model, false));
+    status st = e->format == MODEL_EXPORT_NPY ? arrays_npy_export(e, &arrays)
+                                              : file_export(e, DENSE_NAME, "safetensors", dense_put, &arrays);
     model_arrays_free(&arrays);
     return st;
 }
 
-char *model_export_name(const struct graph *graph, uint32_t table)
+status model_export(const struct model *model, const char *path, enum model_export_format format,
+                    struct model_exported *exported)
 {
-    char *stem =
-        table == GRAPH_NONE ? strdup(DENSE_NAME) : model_file_stem(graph_string(graph, graph->tables[table].name));
-    char *name = NULL;
-    bool collides = table != GRAPH_NONE && stem != NULL && strcmp(stem, DENSE_NAME) == 0;
-    CHECK(stem != NULL && asprintf(&name, collides ? "%%64%s.safetensors" : "%s.safetensors", stem + collides) >= 0);
-    free(stem);
-    return name;
-}
-
-/* Writes the dense file (table GRAPH_NONE) or a table's, and adds to *bytes. */
-static status export_file(const struct model *model, const char *directory, uint32_t table, uint64_t *bytes)
-{
-    char *name = model_export_name(model->graph, table);
-    char *path = file_path_join(directory, name);
-    struct file_writer writer = {0};
-    status st = file_writer_open(&writer, path);
-    if (st == ST_OK) st = table == GRAPH_NONE ? dense_export(&writer, model) : table_export(&writer, model, table);
-    uint64_t file_bytes = writer.written_bytes;
-    if (st == ST_OK) st = file_writer_commit(&writer);
-    if (st == ST_OK)
-        *bytes += file_bytes;
-    else
-        file_writer_abort(&writer);
-    free(path);
-    free(name);
-    return st;
-}
-
-status model_export(const struct model *model, const char *path, uint64_t *bytes)
-{
-    uint64_t written_bytes = 0;
+    struct exporter e = {.model = model, .directory = path, .format = format};
     struct stat ignored;
     TRY(file_directory_make(path));
     char *manifest_path = file_path_join(path, MANIFEST_NAME);
     bool is_model = stat(manifest_path, &ignored) == 0;
     free(manifest_path);
     if (is_model) FAIL(INVALID, "%s: the directory of a saved model; give another to export to", path);
-    TRY(export_file(model, path, GRAPH_NONE, &written_bytes));
-    for (uint32_t t = 0; t < model->graph->table_count; t++) TRY(export_file(model, path, t, &written_bytes));
-    if (bytes != NULL) *bytes = written_bytes;
+    TRY(dense_export(&e));
+    for (uint32_t t = 0; t < model->graph->table_count; t++) TRY(table_export(&e, t));
+    if (exported != NULL) *exported = e.done;
     return ST_OK;
 }

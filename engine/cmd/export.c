@@ -1,12 +1,12 @@
-/* heterps-run export: a saved model's values as safetensors files, for other tools. */
-#include <inttypes.h>
+/* heterps-run export: a saved model's values as safetensors or .npy files, for other tools. */
+#include <string.h>
 
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/session.h"
 
 struct export_options {
-    const char *model, *output;
+    const char *model, *output, *format;
     struct flag_list set;
 };
 static const struct flag flags[] = {
@@ -14,20 +14,25 @@ static const struct flag flags[] = {
      offsetof(struct export_options, model), 0, 0, true},
     {"-o", FLAG_TEXT, "DIR", "where to write: a directory, made if absent", offsetof(struct export_options, output), 0,
      0, true},
+    {"--format", FLAG_TEXT, "NAME", "safetensors (default) or npy: a file of NumPy's an array",
+     offsetof(struct export_options, format), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
      offsetof(struct export_options, set), 0, 0, false},
 };
 
 static status export(struct model *model, const struct export_options *o)
 {
+    bool is_npy = o->format != NULL && strcmp(o->format, "npy") == 0;
+    if (o->format != NULL && !is_npy && strcmp(o->format, "safetensors") != 0)
+        FAIL(USAGE, "--format: expected safetensors or npy, found \"%s\"", o->format);
+    struct model_exported done;
     TRY(model_load(model, o->model));
-    uint64_t bytes, row_count = 0;
-    TRY(model_export(model, o->output, &bytes));
-    uint32_t table_count = model->graph->table_count;
-    for (uint32_t t = 0; t < table_count; t++) row_count += store_row_count(model->store, t);
+    TRY(model_export(model, o->output, is_npy ? MODEL_EXPORT_NPY : MODEL_EXPORT_SAFETENSORS, &done));
+    uint64_t row_count = 0;
+    for (uint32_t t = 0; t < model->graph->table_count; t++) row_count += store_row_count(model->store, t);
     char bytes_text[16], rows_text[27];
-    log_info("%s: %u files, %s rows, %s", o->output, table_count + 1, session_count_text(rows_text, row_count),
-             cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
+    log_info("%s: %u files, %s rows, %s", o->output, done.files, session_count_text(rows_text, row_count),
+             cfg_bytes_text(bytes_text, sizeof bytes_text, done.bytes));
     return ST_OK;
 }
 
@@ -42,13 +47,16 @@ static status run(const char *const *positionals, const void *options_pointer)
     return st;
 }
 
-const struct command command_export = {.name = "export",
-                                       .positionals = "GRAPH",
-                                       .summary = "write a saved model's values as safetensors files",
-                                       .flags = flags,
-                                       .flag_count = sizeof flags / sizeof *flags,
-                                       .options_bytes = sizeof(struct export_options),
-                                       .run = run,
-                                       .help = "Writes dense.safetensors (the parameters by name) and, for each table, "
-                                               "TABLE.safetensors: \"keys\" (U64, ascending) and\n"
-                                               "\"vectors\" (F32, one a key). Equal values give equal bytes."};
+const struct command command_export = {
+    .name = "export",
+    .positionals = "GRAPH",
+    .summary = "write a saved model's values as safetensors or .npy files",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct export_options),
+    .run = run,
+    .help = "Writes dense.safetensors (the parameters by name) and, for each table, "
+            "TABLE.safetensors: \"keys\" (U64, ascending) and\n"
+            "\"vectors\" (F32, one a key); with --format npy NAME.npy of each parameter, "
+            "TABLE.keys.npy and TABLE.vectors.npy. Equal values give equal bytes.\n"
+            "`heterps-run import` reads both."};

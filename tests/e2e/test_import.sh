@@ -62,6 +62,12 @@ round_trip() {
     imported "$folder/exported" --strict && grep -Eq "^import   from $folder/exported: 4 of 4 tensors, [0-9,]+ rows of emb" "$folder/err" && predicts_the_same &&
         exported "$graph" "$folder/to" again && diff -r "$folder/again.values" "$folder/exported"
 }
+round_trip_npy() {
+    rm -rf "$folder/arrays" "$folder/arrays.again"
+    heterps export "$graph" --model "$folder/from" -o "$folder/arrays" --format npy && imported "$folder/arrays" --strict && predicts_the_same &&
+        heterps export "$graph" --model "$folder/to" -o "$folder/arrays.again" --format npy && diff -r "$folder/arrays" "$folder/arrays.again" &&
+        exported "$graph" "$folder/to" again && diff -r "$folder/again.values" "$folder/exported" && [ "$(ls "$folder/arrays" | tr '\n' ' ')" = "emb.keys.npy emb.vectors.npy h1.bias.npy h1.weight.npy y.bias.npy y.weight.npy " ]
+}
 # Step 0 and fresh state: continuing is the same as starting from there.
 continues() {
     imported "$folder/exported" && heterps "$graph" --data "$data" --resume "$folder/to" && heterps "$graph" --data "$data" --init "$folder/exported" --out "$folder/init" &&
@@ -113,6 +119,8 @@ other_model() {
         fails_so 1 'to: holds a model of another graph' import "$folder/wide.bin" "$folder/words" --field C1 --out "$folder/to" -q && diff -r "$folder/from" "$folder/to"
 }
 check 'an export: the same model' round_trip
+check 'an export as .npy files: the same model' round_trip_npy
+check 'a format that there is not' fails_so 2 '--format: expected safetensors or npy, found "csv"' export "$graph" --model "$folder/from" -o "$folder/csv" --format csv -q
 check 'what was imported goes on like what was begun with --init' continues
 check 'a folder of .npy files: the same model; --init takes it too' npy_files
 check 'other names, weights the other way round, doubles' torch_taken

@@ -247,7 +247,7 @@ static void exported(const char *path, uint64_t seed, uint64_t row_count)
 {
     struct model model;
     fixture_model(&model, seed, row_count);
-    assert_ok(model_export(&model, path, NULL));
+    assert_ok(model_export(&model, path, MODEL_EXPORT_SAFETENSORS, NULL));
     model_close(&model);
 }
 
