@@ -95,12 +95,13 @@ static void mul_backward_piece(void *context, uint32_t piece, void *scratch)
     (void)scratch;
     const struct combine_call *call = context;
     uint32_t cols = call->out.cols, end = piece_end(piece, call->out.rows);
-    for (uint32_t k = 0; k < 2; k++) {
-        struct view din = op_din(call->c, call->n, k), other = op_in(call->c, call->n, 1 - k);
-        bool adds = op_din_adds(call->c, call->n, k);
-        for (uint32_t b = piece * PIECE_ROWS; b < end && din.data != NULL; b++)
-            row_backward(din, b, adds, row_of(call->out, b), cols, row_of(other, b), other.cols != cols);
-    }
+    for (uint32_t b = piece * PIECE_ROWS; b < end; b++)
+        for (uint32_t k = 0; k < 2; k++) {
+            struct view din = op_din(call->c, call->n, k), other = op_in(call->c, call->n, 1 - k);
+            if (din.data != NULL)
+                row_backward(din, b, op_din_adds(call->c, call->n, k), row_of(call->out, b), cols, row_of(other, b),
+                             other.cols != cols);
+        }
 }
 
 /* --- cross ------------------------------------------------------------------------------------ */
@@ -126,12 +127,13 @@ static void cross_backward_piece(void *context, uint32_t piece, void *scratch)
     (void)scratch;
     const struct combine_call *call = context;
     uint32_t cols = call->out.cols, end = piece_end(piece, call->out.rows);
-    for (uint32_t k = 0; k < INPUTS; k++) {
-        struct view din = op_din(call->c, call->n, k), factor = op_in(call->c, call->n, k == X0 ? Z : X0);
-        bool adds = op_din_adds(call->c, call->n, k);
-        for (uint32_t b = piece * PIECE_ROWS; b < end && din.data != NULL; b++)
-            row_backward(din, b, adds, row_of(call->out, b), cols, k == X ? NULL : row_of(factor, b), false);
-    }
+    for (uint32_t b = piece * PIECE_ROWS; b < end; b++)
+        for (uint32_t k = 0; k < INPUTS; k++) {
+            struct view din = op_din(call->c, call->n, k), factor = op_in(call->c, call->n, k == X0 ? Z : X0);
+            if (din.data != NULL)
+                row_backward(din, b, op_din_adds(call->c, call->n, k), row_of(call->out, b), cols,
+                             k == X ? NULL : row_of(factor, b), false);
+        }
 }
 
 #define COMBINE(name)                                                                                                  \

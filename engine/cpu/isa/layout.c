@@ -65,21 +65,41 @@ void KERNEL(slice_backward_f32)(const struct cpu_work *work, const struct op_con
 
 /* --- reshape ---------------------------------------------------------------------------------- */
 
-/* Whole blocks stay in the cache on both sides, however far apart rows and columns are. */
-#define BLOCK 16u
+typedef float v4 __attribute__((vector_size(16)));
+typedef float v4_memory __attribute__((vector_size(16), aligned(4), may_alias));
+#define BLOCK 4u
 
-/* to[k rows + r] (+)= from[r width + k] */
+/* A block of 4 by 4: to[k rows + r] (+)= from[r width + k]. */
+ALWAYS_INLINE void block_transpose(float *to, const float *from, uint32_t rows, uint32_t width, bool adds)
+{
+    typedef int32_t order __attribute__((vector_size(16)));
+    const order low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
+    v4 row[BLOCK];
+    for (uint32_t r = 0; r < BLOCK; r++) row[r] = *(const v4_memory *)(from + r * width);
+    v4 low01 = __builtin_shuffle(row[0], row[1], low), low23 = __builtin_shuffle(row[2], row[3], low);
+    v4 high01 = __builtin_shuffle(row[0], row[1], high), high23 = __builtin_shuffle(row[2], row[3], high);
+    const v4 column[BLOCK] = {__builtin_shuffle(low01, low23, first), __builtin_shuffle(low01, low23, second),
+                              __builtin_shuffle(high01, high23, first), __builtin_shuffle(high01, high23, second)};
+    for (uint32_t k = 0; k < BLOCK; k++) {
+        v4_memory *place = (v4_memory *)(to + k * rows);
+        if (adds)
+            *place += column[k];
+        else
+            *place = column[k];
+    }
+}
+
+/* to[k rows + r] (+)= from[r width + k], block by block, then what is left at the right and below. */
 static void row_transpose(float *to, const float *from, uint32_t rows, uint32_t width, bool adds)
 {
-    for (uint32_t r_begin = 0; r_begin < rows; r_begin += BLOCK)
-        for (uint32_t k_begin = 0; k_begin < width; k_begin += BLOCK) {
-            uint32_t r_end = rows - r_begin < BLOCK ? rows : r_begin + BLOCK;
-            uint32_t k_end = width - k_begin < BLOCK ? width : k_begin + BLOCK;
-            for (uint32_t k = k_begin; k < k_end; k++)
-                for (uint32_t r = r_begin; r < r_end; r++) {
-                    float v = from[r * width + k];
-                    to[k * rows + r] = adds ? to[k * rows + r] + v : v;
-                }
+    uint32_t rows_whole = rows - rows % BLOCK, width_whole = width - width % BLOCK;
+    for (uint32_t k = 0; k < width_whole; k += BLOCK)
+        for (uint32_t r = 0; r < rows_whole; r += BLOCK)
+            block_transpose(to + k * rows + r, from + r * width + k, rows, width, adds);
+    for (uint32_t k = 0; k < width; k++)
+        for (uint32_t r = k < width_whole ? rows_whole : 0; r < rows; r++) {
+            float v = from[r * width + k];
+            to[k * rows + r] = adds ? to[k * rows + r] + v : v;
         }
 }
 

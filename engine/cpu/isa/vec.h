@@ -1,5 +1,5 @@
-/* Vectors of floats for the kernels, one text for every instruction set: GNU vector extensions, and intrinsics for the three
- * things that those cannot say (fused multiply-add, square root, prefetch).
+/* Vectors of floats for the kernels, one text for every instruction set: GNU vector extensions, and intrinsics for what those cannot
+ * say, or not well (fused multiply-add, square root, prefetch, a part of a vector, the sum of its lanes).
  *
  *   VF    floats a vector: 4 (base), 8 (avx2), 16 (avx512)
  *   vf    a vector; vi, vu: the same number of 32-bit integers
@@ -93,14 +93,21 @@ ALWAYS_INLINE vf vf_select(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (
 
 ALWAYS_INLINE vf vf_abs(vf a) { return (vf)((vi)a & INT32_MAX); }
 
-/* Sum of all lanes along a binary tree. */
+/* Sum of all lanes along a binary tree: lane i and the one half of what is left behind it. */
 ALWAYS_INLINE float vf_sum(vf v)
 {
-    float lane[VF];
-    memcpy(lane, &v, sizeof lane);
-    for (int width = VF / 2; width > 0; width /= 2)
-        for (int i = 0; i < width; i++) lane[i] += lane[i + width];
-    return lane[0];
+#if defined(__AVX512F__)
+    __m256 eight = _mm512_castps512_ps256(v) + _mm512_extractf32x8_ps(v, 1);
+#elif defined(__AVX2__)
+    __m256 eight = v;
+#endif
+#if defined(__AVX2__)
+    __m128 four = _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
+#else
+    __m128 four = v;
+#endif
+    __m128 two = four + _mm_movehl_ps(four, four);
+    return two[0] + two[1];
 }
 
 /* Lane i is vf_sum(v[i]), to the bit: the same tree for VF vectors at once. A step of width w adds the halves of two vectors;
