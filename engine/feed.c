@@ -59,7 +59,8 @@ struct feed {
     status result;
     char message[4096];
     /* seen by all */
-    _Atomic uint64_t shared_bytes, shared_bad, shared_cut, shared_read_ns, shared_prepare_ns, shared_wait_ns;
+    _Atomic uint64_t shared_bytes, shared_bad, shared_cut, shared_unknown, shared_read_ns, shared_prepare_ns,
+        shared_wait_ns;
     _Atomic bool shared_is_done;        /* the thread has ended                                       */
     _Atomic bool shared_is_interrupted; /* it should end                                              */
     _Atomic uint32_t shared_phase;
@@ -286,6 +287,7 @@ static void counts_publish(struct feed *feed)
     atomic_store_explicit(&feed->shared_bytes, counts.byte_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_bad, counts.bad_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_cut, counts.cut_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_unknown, counts.unknown_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_read_ns, feed->read_ns, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_prepare_ns, feed->prepare_ns, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_wait_ns, feed->wait_ns, memory_order_relaxed);
@@ -487,6 +489,7 @@ struct feed_counts feed_counts(const struct feed *feed)
         .size_bytes = reader_size_bytes(feed->reader),
         .bad_count = atomic_load_explicit(&feed->shared_bad, memory_order_relaxed),
         .cut_count = atomic_load_explicit(&feed->shared_cut, memory_order_relaxed),
+        .unknown_count = atomic_load_explicit(&feed->shared_unknown, memory_order_relaxed),
         .read_ns = atomic_load_explicit(&feed->shared_read_ns, memory_order_relaxed),
         .prepare_ns = atomic_load_explicit(&feed->shared_prepare_ns, memory_order_relaxed),
         .wait_ns = atomic_load_explicit(&feed->shared_wait_ns, memory_order_relaxed),

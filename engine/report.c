@@ -205,6 +205,9 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
         log_warning("%" PRIu64 " malformed lines of the training data were skipped", counts.bad_count);
     if (counts.cut_count)
         log_warning("%" PRIu64 " lists of keys were longer than data.ids_max and were cut", counts.cut_count);
+    if (counts.unknown_count)
+        log_warning("%" PRIu64 " examples whose label or target is no word of its vocabulary were left out",
+                    counts.unknown_count);
     log_event_begin("done");
     log_event_f64("seconds", seconds);
     log_event_u64("step", p->step);

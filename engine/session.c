@@ -205,10 +205,12 @@ status session_replan(struct session *s, bool *is_changed)
     return *is_changed ? pipeline_change(s, &plan, is_changed) : ST_OK;
 }
 
-char *session_paths(const struct session *s, const char *value)
+char *session_paths(const struct session *s, const char *value) { return session_paths_beside(s->graph_path, value); }
+
+char *session_paths_beside(const char *file, const char *value)
 {
-    const char *slash = strrchr(s->graph_path, '/');
-    size_t folder_bytes = slash ? (size_t)(slash - s->graph_path) + 1 : 0;
+    const char *slash = strrchr(file, '/');
+    size_t folder_bytes = slash ? (size_t)(slash - file) + 1 : 0;
     size_t count = 1;
     for (const char *p = value; *p; p++) count += *p == ',';
     char *paths = malloc(strlen(value) + count * folder_bytes + 1), *end = paths;
@@ -216,7 +218,7 @@ char *session_paths(const struct session *s, const char *value)
     while (*value) {
         size_t bytes = strcspn(value, ",");
         bool is_relative = value[0] != '/' && !(bytes == 1 && value[0] == '-');
-        if (is_relative) end = mempcpy(end, s->graph_path, folder_bytes);
+        if (is_relative) end = mempcpy(end, file, folder_bytes);
         bytes += value[bytes] == ',';
         end = mempcpy(end, value, bytes);
         value += bytes;

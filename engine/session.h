@@ -63,6 +63,8 @@ MUST_USE status session_replan(struct session *session, bool *is_changed);
 /* The paths of `value` ("a.tsv,b.tsv" as in [data]), each taken relative to the graph file's folder. malloc'd:
  * yours. */
 char *session_paths(const struct session *session, const char *value);
+/* Likewise, relative to the folder of any file. */
+char *session_paths_beside(const char *file, const char *value);
 
 /* What a feed of this session's graph reads: everything but the paths and what training or predicting adds. */
 struct feed_options session_feed_options(struct session *session, const char *paths);

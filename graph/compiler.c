@@ -8,7 +8,8 @@ void *list_add(struct list *list)
 {
     if (list->count == list->max) {
         uint32_t max = list->max ? 2 * list->max : 64;
-        void *items = list->count >= GRAPH_COUNT_MAX ? NULL : realloc(list->items, max * list->item_bytes);
+        uint32_t count_max = list->item_bytes == 1 ? GRAPH_STRINGS_BYTES_MAX : GRAPH_COUNT_MAX;
+        void *items = list->count >= count_max ? NULL : realloc(list->items, max * list->item_bytes);
         if (items == NULL) {
             (void)status_fail(ST_MEMORY, __FILE__, __LINE__,
                               "the model needs more than %u records of one kind, or more memory than there is",

@@ -23,11 +23,12 @@
 #include "engine/base/batch.h"
 #include "engine/base/status.h"
 
-#define GRAPH_MAGIC      "HPSGRAPH"
-#define GRAPH_VERSION    5u
-#define GRAPH_NONE       UINT32_MAX
-#define GRAPH_COUNT_MAX  (1u << 24) /* records of a kind */
-#define GRAPH_TABLES_MAX 256u
+#define GRAPH_MAGIC             "HPSGRAPH"
+#define GRAPH_VERSION           5u
+#define GRAPH_NONE              UINT32_MAX
+#define GRAPH_COUNT_MAX         (1u << 24) /* records of a kind */
+#define GRAPH_STRINGS_BYTES_MAX (1u << 30)
+#define GRAPH_TABLES_MAX        256u
 
 typedef enum {
 #define OP(id, ...) OP_ID_##id,

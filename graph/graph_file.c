@@ -42,7 +42,7 @@ static const struct {
     uint32_t count_max;
 } sections[SECTION_COUNT] = {
     [SECTION_TEXT] = {"text", 1, GRAPH_COUNT_MAX},
-    [SECTION_STRINGS] = {"strings", 1, GRAPH_COUNT_MAX},
+    [SECTION_STRINGS] = {"strings", 1, GRAPH_STRINGS_BYTES_MAX},
     [SECTION_TENSORS] = {"tensors", sizeof(struct graph_tensor), 1u << 20},
     [SECTION_ARGS] = {"args", sizeof(uint32_t), GRAPH_COUNT_MAX},
     [SECTION_NODES] = {"nodes", sizeof(struct graph_node), 1u << 16},

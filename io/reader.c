@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/candidates.h"
 #include "io/source.h"
+#include "io/word_table.h"
 
 /* Stays in the second-level cache between read(2) and the parser. */
 #define BLOCK_BYTES  ((size_t)256 << 10)
@@ -24,7 +26,8 @@
 
 static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
     [READER_CRITEO] = &reader_criteo, [READER_CSV] = &reader_csv,     [READER_LIBSVM] = &reader_libsvm,
-    [READER_LIBFFM] = &reader_libffm, [READER_LIBFM] = &reader_libfm,
+    [READER_LIBFFM] = &reader_libffm, [READER_LIBFM] = &reader_libfm, [READER_PAIRS] = &reader_pairs,
+    [READER_TOKENS] = &reader_tokens,
 };
 
 struct reader {
@@ -35,12 +38,14 @@ struct reader {
     struct example_shape shape;
     bool bad_skip, bad_keep, is_shuffled;
     uint64_t seed, example_estimate;
-    struct reader_example spare; /* where a dropped example goes; lends key_end to the others */
+    struct reader_example spare;   /* where a dropped example goes; lends key_end to the others */
+    struct candidates *candidates; /* NULL: no field has any                                    */
     enum reader_part lines;
     uint64_t held_out; /* lines whose hash is below are held out */
     /* of the pass */
     bool is_started, is_untouched; /* is_untouched: nothing has been taken since the first path was opened */
     bool is_over;                  /* the files are, that is; the shuffle window may hold more     */
+    uint64_t example_number;       /* how many it has given                                         */
     struct shuffle shuffle;
     struct source source;
     char *buffer; /* [BUFFER_BYTES + READER_SLACK_BYTES] */
@@ -269,6 +274,20 @@ static status pass_example_next(struct reader *reader, struct reader_example *ex
     return ST_OK;
 }
 
+/* Copies an example that lies in the window to where it belongs. */
+static void example_copy(struct example_shape shape, struct reader_example *to, const struct reader_example *from)
+{
+    uint32_t key_count = shape.field_count ? from->key_end[shape.field_count - 1] : 0;
+    memcpy(to->label, from->label, sizeof(float) * shape.label_count);
+    memcpy(to->dense, from->dense, sizeof(float) * shape.dense_count);
+    memcpy(to->key, from->key, sizeof(uint64_t) * key_count);
+    if (to->value) memcpy(to->value, from->value, sizeof(float) * key_count);
+    memcpy(to->key_end, from->key_end, sizeof(uint32_t) * shape.field_count);
+    to->is_bad = from->is_bad;
+    to->weight = from->weight;
+    to->group = from->group;
+}
+
 /* Takes the example, whose dense columns and keys lie in their places already, into the batch. */
 static void micro_batch_append(struct micro_batch *m, uint32_t field_count, const struct reader_example *example)
 {
@@ -295,21 +314,20 @@ status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit,
     struct example_shape shape = reader->shape;
     *end = false;
     while (m->example_count < limit) {
-        float *dense = m->dense + (size_t)m->example_count * shape.dense_stride;
-        float *label = m->label + (size_t)m->example_count * shape.label_count;
-        uint64_t *key = m->key + m->key_count;
-        float *value = m->value ? m->value + m->key_count : NULL;
-        struct reader_example example = {
-            .label = label, .dense = dense, .key = key, .value = value, .key_end = reader->spare.key_end};
+        struct reader_example place = {.label = m->label + (size_t)m->example_count * shape.label_count,
+                                       .dense = m->dense + (size_t)m->example_count * shape.dense_stride,
+                                       .key = m->key + m->key_count,
+                                       .value = m->value ? m->value + m->key_count : NULL,
+                                       .key_end = reader->spare.key_end};
+        struct reader_example example = place;
         TRY(pass_example_next(reader, &example, end));
         if (*end) return ST_OK;
-        if (example.dense != dense) {
-            uint32_t key_count = shape.field_count ? example.key_end[shape.field_count - 1] : 0;
-            memcpy(label, example.label, sizeof(float) * shape.label_count);
-            memcpy(dense, example.dense, sizeof(float) * shape.dense_count);
-            memcpy(key, example.key, sizeof(uint64_t) * key_count);
-            if (value) memcpy(value, example.value, sizeof(float) * key_count);
+        if (example.dense != place.dense || example.key != place.key) {
+            example_copy(shape, &place, &example);
+            example = place;
         }
+        if (reader->candidates) candidates_draw(reader->candidates, reader->example_number, &example);
+        reader->example_number++;
         micro_batch_append(m, shape.field_count, &example);
     }
     return ST_OK;
@@ -322,24 +340,29 @@ status reader_skip(struct reader *reader, uint64_t count, bool *end)
     for (; count && !*end; count--) {
         struct reader_example example = reader->spare;
         TRY(pass_example_next(reader, &example, end));
+        reader->example_number++;
     }
     return ST_OK;
 }
 
 /* --- opening and passes ----------------------------------------------------------------------- */
 
-/* From the lines of the first block and the stored bytes that it took. */
+static uint64_t lines_count(const char *text, size_t bytes)
+{
+    uint64_t count = 1;
+    for (const char *at = text; (at = memchr(at, '\n', (size_t)(text + bytes - at))) != NULL; at++) count++;
+    return count;
+}
+
+/* From what the first block holds and the stored bytes that it took. */
 static uint64_t examples_estimate(const struct reader *reader)
 {
     const struct source *source = &reader->source;
-    uint64_t taken_bytes = source->byte_count - (source->raw_end - source->raw_begin), line_count = 1;
-    for (const char *at = reader->buffer; (at = memchr(at, '\n', (size_t)(reader->buffer + reader->end - at))) != NULL;
-         at++)
-        line_count++;
+    uint64_t taken_bytes = source->byte_count - (source->raw_end - source->raw_begin);
+    uint64_t count = (reader->format->examples ? reader->format->examples : lines_count)(reader->buffer, reader->end);
     double held_out = (double)reader->held_out * 0x1p-64;
     double part = reader->lines == READER_ALL ? 1 : reader->lines == READER_TRAIN ? 1 - held_out : held_out;
-    return taken_bytes ? (uint64_t)((double)line_count / (double)taken_bytes * (double)source->size_bytes * part) + 1
-                       : 0;
+    return taken_bytes ? (uint64_t)((double)count / (double)taken_bytes * (double)source->size_bytes * part) + 1 : 0;
 }
 
 /* Reads the first block, and tries its first line if that is whole, so that a wrong file shows before anything long
@@ -363,6 +386,15 @@ static status first_line_check(struct reader *reader)
     return is_bad ? line_fail(reader, 1, why) : ST_OK;
 }
 
+/* An example before its candidates are drawn. */
+static struct example_shape parsed_shape(const struct reader_schema *schema)
+{
+    struct example_shape shape = schema->example;
+    for (uint32_t f = 0; schema->field && f < shape.field_count; f++)
+        shape.key_count_max -= schema->field[f].negative_count;
+    return shape;
+}
+
 status reader_open(struct reader **reader, const struct reader_options *options)
 {
     CHECK((unsigned)options->format < READER_FORMAT_COUNT);
@@ -370,6 +402,7 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     if (format == NULL) FAIL(INVALID, "no reader of format %d", (int)options->format);
     struct example_shape shape = options->schema.example;
     bool is_shuffled = options->shuffle > 1;
+    struct example_shape parsed = parsed_shape(&options->schema);
 
     size_t bytes = arena_bytes(sizeof **reader);
     bytes += source_bytes(options->paths);
@@ -380,7 +413,8 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     bytes += arena_bytes(sizeof(float) * shape.key_count_max);
     bytes += arena_bytes(sizeof(uint64_t) * shape.key_count_max); /* its keys          */
     bytes += arena_bytes(sizeof(uint32_t) * shape.field_count);   /* and their ends    */
-    if (is_shuffled) bytes += shuffle_bytes(shape, options->shuffle);
+    bytes += candidates_bytes(&options->schema);
+    if (is_shuffled) bytes += shuffle_bytes(parsed, options->shuffle);
 
     struct arena arena;
     TRY(arena_open(&arena, options->part, bytes));
@@ -399,10 +433,11 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     r->spare.key = arena_take(&arena, sizeof(uint64_t) * shape.key_count_max);
     r->spare.key_end = arena_take(&arena, sizeof(uint32_t) * shape.field_count);
     r->buffer = arena_take(&arena, BUFFER_BYTES + READER_SLACK_BYTES);
-    if (is_shuffled) shuffle_place(&r->shuffle, &arena, shape, options->shuffle);
+    if (is_shuffled) shuffle_place(&r->shuffle, &arena, parsed, options->shuffle);
     r->is_untouched = true;
 
     status st = format->place(&r->format_state, &arena, options);
+    if (st == ST_OK) st = candidates_place(&r->candidates, &arena, &options->schema, options->seed);
     if (st == ST_OK) {
         st = source_open(&r->source, &arena, options->paths);
         if (st == ST_OK) st = first_line_check(r);
@@ -438,7 +473,9 @@ status reader_start(struct reader *reader, uint64_t epoch)
     reader->line_number = 0;
     file_begin(reader);
     reader->is_started = true;
+    reader->example_number = 0;
     if (reader->is_shuffled) shuffle_start(&reader->shuffle, reader->seed, epoch);
+    if (reader->candidates) candidates_start(reader->candidates, epoch);
     return ST_OK;
 }
 
@@ -454,3 +491,47 @@ uint64_t reader_size_bytes(const struct reader *reader) { return reader->source.
 bool reader_is_stream(const struct reader *reader) { return reader->source.is_stream; }
 
 uint64_t reader_example_estimate(const struct reader *reader) { return reader->example_estimate; }
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+static status word_count_one(void *to, const char *text, size_t bytes)
+{
+    return word_table_add(to, text, bytes, READER_TEXTS_MAX);
+}
+
+/* Counts what is left of the pass. */
+static status words_count(struct reader *reader, struct word_table *table)
+{
+    for (;;) {
+        bool over;
+        TRY(line_take(reader, &over));
+        if (over) return ST_OK;
+        const char *line = reader->line;
+        if (line && (reader->line_bytes || reader->format->takes_empty))
+            TRY(reader->format->words(reader->format_state, line, reader->line_bytes, word_count_one, table));
+    }
+}
+
+status reader_words_count(const struct reader_options *options, const char *column, uint32_t ids_max,
+                          status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to)
+{
+    const struct reader_column field = {.name = column, .ids_max = ids_max, .vocabulary = READER_NONE};
+    struct reader_options alone = *options;
+    uint32_t key_count_max = ids_max > options->schema.window ? ids_max : options->schema.window;
+    alone.schema.example = (struct example_shape){.field_count = 1, .key_count_max = key_count_max};
+    alone.schema.field = &field;
+    alone.schema.vocabulary_count = 0;
+    struct reader *reader;
+    struct word_table table = {0};
+    TRY(reader_open(&reader, &alone));
+    status st = ST_OK;
+    if (!reader->format->words)
+        st = status_fail(ST_INVALID, __FILE__, __LINE__, "the %s format has no words to count", reader->format->name);
+    if (st == ST_OK) st = reader_start(reader, 0);
+    if (st == ST_OK) st = words_count(reader, &table);
+    reader_close(reader);
+    for (uint64_t i = 0; st == ST_OK && i < table.entry_count; i++)
+        st = word(to, table.text + table.entry[i].text_begin, table.entry[i].text_bytes, table.entry[i].count);
+    word_table_free(&table);
+    return st;
+}

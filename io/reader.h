@@ -130,8 +130,11 @@ bool reader_is_stream(const struct reader *reader);
 uint64_t reader_key(uint64_t seed, const char *text, size_t bytes);
 
 /* Counts the words of a column of the data: calls `word` for each distinct text of it, in the order of first occurrence, with
- * how often it occurs. Of the options format, paths and the schema's way of reading csv count. `column` as VOCABULARY_KEY(column) says. */
-MUST_USE status reader_words_count(const struct reader_options *options, const char *column,
+ * how often it occurs. Of the options format, paths and the schema's way of reading count; ids_max above 1 says that the column holds
+ * lists. `column` as VOCABULARY_KEY(column) says. INVALID: more than READER_TEXTS_MAX texts, a column that is none, and what
+ * reader_fill says of a line. */
+#define READER_TEXTS_MAX ((uint64_t)64 << 20)
+MUST_USE status reader_words_count(const struct reader_options *options, const char *column, uint32_t ids_max,
                                    status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to);
 
 #endif

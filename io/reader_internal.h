@@ -26,6 +26,9 @@ enum reader_found {
     FOUND_MORE     /* one of several: the next call, with the same line, gives the next */
 };
 
+/* Of a field of candidates parse() writes one key, the number of the target's word; io/candidates.c makes keys of it and of the
+ * words that it draws. Where the target is no word there is no example: the format goes on to the next, and counts it in the example's
+ * unknown_count. */
 struct reader_format_functions {
     const char *name;
     /* What place() takes from the arena. */
@@ -42,12 +45,16 @@ struct reader_format_functions {
      * if takes_empty. */
     enum reader_found (*parse)(void *state, const char *line, size_t bytes, struct reader_example *example, char *why);
     bool takes_empty;
-    /* Hands each text of a column in a line to `word`, for counting; NULL: the format has no words. */
+    /* Hands each text of the schema's only field in a line to `word`, as often as it occurs in examples; NULL: the format has no
+     * words. An empty line comes only if takes_empty, and a malformed one gives what it gives. */
     status (*words)(void *state, const char *line, size_t bytes,
                     status (*word)(void *to, const char *text, size_t bytes), void *to);
+    /* About how many examples these bytes hold, for estimates; NULL: one a line. */
+    uint64_t (*examples)(const char *text, size_t bytes);
 };
 
-extern const struct reader_format_functions reader_criteo, reader_csv, reader_libsvm, reader_libffm, reader_libfm;
+extern const struct reader_format_functions reader_criteo, reader_csv, reader_libsvm, reader_libffm, reader_libfm,
+    reader_pairs, reader_tokens;
 
 /* The text in quotation marks, cut to 40 bytes, everything but printable ASCII escaped; "nothing" if it is empty. */
 #define READER_QUOTE_BYTES (2 + 40 * 4 + 4)

@@ -10,12 +10,13 @@
 /* What a draw is for; two domains never share a value. The numbers are part of the file formats: a trained
  * model's unseen rows are recomputed from them. Append only. */
 enum random_domain {
-    RANDOM_PARAM = 1,   /* stream: parameter index;  item: element / 4                     */
-    RANDOM_ROW = 2,     /* stream: table index;      item: the key                         */
-    RANDOM_DROPOUT = 3, /* stream: node index;       item: step << 32 | example of the step */
-    RANDOM_SHUFFLE = 4, /* stream: epoch;            item: draw                            */
-    RANDOM_GEN = 5,     /* the data generator's own                                       */
-    RANDOM_SCHEDULE = 6, /* stream: which generator or search; item: its draw              */
+    RANDOM_PARAM = 1,      /* stream: parameter index;  item: element / 4                     */
+    RANDOM_ROW = 2,        /* stream: table index;      item: the key                         */
+    RANDOM_DROPOUT = 3,    /* stream: node index;       item: step << 32 | example of the step */
+    RANDOM_SHUFFLE = 4,    /* stream: epoch;            item: draw                            */
+    RANDOM_GEN = 5,        /* the data generator's own                                       */
+    RANDOM_SCHEDULE = 6,   /* stream: which generator or search; item: its draw              */
+    RANDOM_CANDIDATES = 7, /* stream: epoch; item: example of the pass; block: field << 16 | pair of draws */
 };
 
 struct random_stream {

@@ -6,6 +6,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
+#include "engine/compile_source.h"
 #include "engine/session.h"
 #include "graph/op.h"
 
@@ -25,7 +26,14 @@ static status run(const char *const *positionals, const void *options_pointer)
     struct file_map text;
     struct graph graph;
     TRY(file_map_open(&text, positionals[0]));
-    status st = graph_compile(&graph, positionals[0], (const char *)text.data, text.bytes, o->set.item, o->set.count, NULL);
+    struct compile_source files = {.path = positionals[0],
+                                   .text = (const char *)text.data,
+                                   .text_bytes = text.bytes,
+                                   .assignments = o->set.item,
+                                   .assignment_count = o->set.count};
+    const struct graph_source source = compile_source(&files);
+    status st = graph_compile(&graph, positionals[0], files.text, files.text_bytes, o->set.item, o->set.count, &source);
+    compile_source_close(&files);
     file_map_close(&text);
     TRY(st);
     st = graph_write(&graph, o->output);
