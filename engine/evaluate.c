@@ -30,9 +30,18 @@ status evaluate_run(struct session *s, struct feed *feed, forward_sink *sink, vo
     return pipeline_forward(s->pipeline, feed, sink, stop_tick, context);
 }
 
-static status measure_sink(void *context, const struct micro_batch *batch, const float *logit, uint32_t stride)
+struct measure {
+    const struct graph *graph;
+    struct metrics *metrics;
+};
+static status measure_sink(void *context, const struct slot *slot)
 {
-    return metrics_add(context, logit, stride, batch->label, batch->example_count);
+    const struct measure *m = context;
+    const struct graph *g = m->graph;
+    const struct graph_node *n = &g->nodes[graph_loss_next(g, 0)];
+    if (n->op != OP_ID_bce_logits) FAIL(INVALID, "expected a first loss of kind bce, found %s", op_table[n->op].kind);
+    struct view logit = slot->tensor[g->args[n->arg_begin]], label = slot->tensor[g->args[n->arg_begin + 1]];
+    return metrics_add(m->metrics, logit.data, logit.stride, label.data, slot->batch.example_count);
 }
 
 status evaluate_reserve(const struct feed *feed, struct metrics *metrics)
@@ -44,7 +53,8 @@ status evaluate_reserve(const struct feed *feed, struct metrics *metrics)
 status evaluate_measure(struct session *s, struct feed *feed, struct metrics *metrics, struct metrics_result *result)
 {
     uint64_t begin = clock_ns();
-    status st = evaluate_run(s, feed, measure_sink, metrics);
+    struct measure measure = {&s->graph, metrics};
+    status st = evaluate_run(s, feed, measure_sink, &measure);
     struct feed_counts counts = feed_counts(feed);
     if (st == ST_OK && metrics->example_count == 0)
         st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: no examples to evaluate%s", feed_paths(feed),

@@ -141,14 +141,32 @@ static bool is_finite_view(struct view v)
     return true;
 }
 
-/* Runs the forward list again, op by op, and describes the first whose output is not finite. `last`: the stage of the loss. */
-static status diverged(struct worker *w, const struct stage *last, const struct op_context *c)
+/* A loss is not finite because of a label, where its head says so. */
+static status label_check(const struct op_context *c, const struct graph_node *head)
+{
+    const struct graph *g = c->graph;
+    uint32_t b = op_label_find_bad(c, head);
+    if (b == GRAPH_NONE) return ST_OK;
+    struct view in = op_in(c, head, 0), label = op_in(c, head, 1);
+    FAIL(INVALID,
+         "step %" PRIu64
+         ", example %u of the step: label \"%s\" of [%s %s] is %g; expected the number of a class, 0 to %u, "
+         "as many as \"%s\" has columns",
+         c->batch->step, c->example_begin + b, graph_string(g, g->tensors[op_arg(c, head, 1)].name),
+         op_table[head->op].section, graph_string(g, head->name), (double)label.data[(size_t)b * label.stride],
+         in.cols - 1, graph_string(g, g->tensors[op_arg(c, head, 0)].name));
+}
+
+/* Runs the forward list again, op by op, and describes the first whose output is not finite. `stage`: that of the loss. */
+static status diverged(struct worker *w, const struct stage *stage, const struct op_context *c)
 {
     const struct graph *g = c->graph;
     const char *op = "loss", *kind = "";
+    for (uint32_t i = graph_head_next(g, stage->forward_begin); i < stage->forward_end; i = graph_head_next(g, i + 1))
+        TRY(label_check(c, &g->nodes[i]));
     /* Under wsp and asp other stages' rows are being updated, and only this stage's nodes may run. */
-    uint32_t begin = w->pipeline->sync == SYNC_BSP ? 0 : last->forward_begin;
-    for (uint32_t i = begin; i < g->forward_count; i++) {
+    uint32_t begin = w->pipeline->sync == SYNC_BSP ? 0 : stage->forward_begin;
+    for (uint32_t i = begin; i < stage->forward_end; i++) {
         TRY(device_submit(w->device, c, &g->nodes[i], 1));
         if (is_finite_view(op_out(c, &g->nodes[i]))) continue;
         op = graph_string(g, g->nodes[i].name);
@@ -161,21 +179,27 @@ static status diverged(struct worker *w, const struct stage *last, const struct 
          c->batch->step, kind, op);
 }
 
-static double loss_sum(const struct pipeline *p, const struct slot *slot)
+/* Of the losses among the forward nodes [begin, end): loss by loss, example by example. */
+static double loss_sum(const struct graph *g, const struct slot *slot, uint32_t begin, uint32_t end)
 {
-    const struct view loss = slot->tensor[p->graph->header->loss_tensor];
     double sum = 0;
-    for (uint32_t b = 0; b < slot->batch.example_count; b++) sum += loss.data[(size_t)b * loss.stride];
+    for (uint32_t i = graph_loss_next(g, begin); i < end; i = graph_loss_next(g, i + 1)) {
+        const struct graph_node *n = &g->nodes[i];
+        const struct view loss = slot->tensor[g->args[n->arg_begin + n->input_count + n->param_count]];
+        for (uint32_t b = 0; b < slot->batch.example_count; b++) sum += loss.data[(size_t)b * loss.stride];
+    }
     return sum;
 }
 
-/* The sum of the examples' losses; DIVERGED if it is not finite. */
-static status slot_loss(struct worker *w, const struct stage *last, struct slot *slot, double *sum)
+/* DIVERGED if a loss of this stage is not finite, INVALID if that is a label's fault. At the last stage *sum is the sum of all losses. */
+static status slot_loss(struct worker *w, const struct stage *stage, struct slot *slot, double *sum)
 {
-    *sum = loss_sum(w->pipeline, slot);
-    if (isfinite(*sum)) return ST_OK;
+    const struct graph *g = w->pipeline->graph;
+    double own = loss_sum(g, slot, stage->forward_begin, stage->forward_end);
+    if (stage->is_last) *sum = loss_sum(g, slot, 0, g->forward_count);
+    if (isfinite(own)) return ST_OK;
     struct op_context c = slot_context(w->pipeline, slot);
-    return diverged(w, last, &c);
+    return diverged(w, stage, &c);
 }
 
 /* Part `part` of `parts` of `count`, cut at multiples of `unit`. */
@@ -256,7 +280,7 @@ status stage_update_run(struct worker *w, const struct stage *stage, const struc
 
 static status loss_check(const struct pipeline *p, const struct slot *slot)
 {
-    if (isfinite(loss_sum(p, slot))) return ST_OK;
+    if (isfinite(loss_sum(p->graph, slot, 0, p->graph->forward_count))) return ST_OK;
     FAIL(DIVERGED, "step %" PRIu64 ": after its update the loss is not finite; a lower learning rate may help",
          slot->batch.step);
 }
@@ -280,10 +304,9 @@ static void prediction_tell(struct worker *w, struct slot *slot)
         check_tell(w, slot);
         return;
     }
-    struct view logit = slot->tensor[p->graph->header->logit_tensor];
     /* Relaxed: after a failure it does not matter how much is still told. */
     if (slot->batch.example_count && !atomic_load_explicit(&p->shared_failed, memory_order_relaxed)) {
-        status st = p->sink(p->sink_context, &slot->batch, logit.data, logit.stride);
+        status st = p->sink(p->sink_context, slot);
         if (st != ST_OK) pipeline_fail(p, st);
     }
     slot_give(p, slot);
@@ -296,7 +319,7 @@ static status forward_task(struct worker *w, struct stage *stage, struct slot *s
     if (p->stashes) wsp_forward_begin(p, stage, slot);
     struct op_context c = slot_context(p, slot);
     TRY(device_submit(w->device, &c, g->nodes + stage->forward_begin, stage->forward_end - stage->forward_begin));
-    if (p->job == JOB_TRAIN && stage->is_last)
+    if (p->job == JOB_TRAIN)
         TRY(slot_loss(w, stage, slot, &p->loss[p->sync == SYNC_BSP ? slot->batch.micro_index : slot->index]));
     return ST_OK;
 }

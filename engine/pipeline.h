@@ -99,9 +99,9 @@ MUST_USE status pipeline_check(struct pipeline *pipeline);
 /* For tests: every worker waits a random time, up to max_ns, before each task; 0: off. Between jobs. */
 void pipeline_delay_set(struct pipeline *pipeline, uint64_t seed, uint32_t max_ns);
 
-/* Called for every micro-batch in the order of the data, by a worker, one call at a time: logits [example_count], one every
- * `stride` floats. */
-typedef status forward_sink(void *context, const struct micro_batch *batch, const float *logit, uint32_t stride);
+/* Called for every micro-batch in the order of the data, by a worker, one call at a time: what the graph's heads have read and written
+ * (graph_head_next) is in the slot's tensors. */
+typedef status forward_sink(void *context, const struct slot *slot);
 /* Runs the forward pass over what a started look-up feed gives, to its end or to a stop (STOPPED if tick says so). */
 MUST_USE status pipeline_forward(struct pipeline *pipeline, struct feed *feed, forward_sink *sink,
                                  bool (*tick)(void *context), void *context);

@@ -1,5 +1,5 @@
 /* Differentiates the forward nodes: a gradient tensor for everything that a parameter or a row can move, and a
- * backward node for every node between those and the loss, in reverse order. A tensor with several consumers gets
+ * backward node for every node between those and a loss, in reverse order. What only metrics read has neither. A tensor with several consumers gets
  * its gradient from each: the first backward node to run writes it, the later ones add. */
 #include "graph/compiler.h"
 
@@ -33,18 +33,39 @@ static status node_fail(struct compiler *c, const struct graph_node *node, const
     return ini_fail(&c->ini, section, NULL, "%s", message);
 }
 
-static status loss_find(struct compiler *c, uint32_t *loss_node)
+static bool is_loss(const struct graph_node *n) { return (op_table[n->op].traits & OP_IS_LOSS) != 0; }
+
+/* Who reads a tensor, directly or not. */
+enum { READ_BY_HEAD = 1, READ_BY_LOSS = 2 };
+
+static status readers_find(struct compiler *c, uint8_t *readers)
 {
-    *loss_node = GRAPH_NONE;
-    for (uint32_t i = 0; i < c->forward_count; i++) {
-        const struct graph_node *node = compiler_node(c, i);
-        if (!(op_table[node->op].traits & OP_IS_LOSS)) continue;
-        if (*loss_node != GRAPH_NONE) return node_fail(c, node, "a second loss; expected one");
-        *loss_node = i;
-    }
-    if (*loss_node == GRAPH_NONE)
+    bool has_loss = false;
+    for (uint32_t i = 0; i < c->forward_count; i++) has_loss |= is_loss(compiler_node(c, i));
+    if (!has_loss)
         FAIL(INVALID, "%s: the model has no loss; expected a section like [loss bce] with input = NAME", c->ini.path);
+    for (uint32_t i = c->forward_count; i-- > 0;) {
+        const struct graph_node *node = compiler_node(c, i);
+        uint8_t by = readers[compiler_output(c, node)];
+        if (op_is_head(node->op)) {
+            if (by) return node_fail(c, node, "a section below reads this; losses and metrics are nobody's input");
+            by = is_loss(node) ? READ_BY_HEAD | READ_BY_LOSS : READ_BY_HEAD;
+        } else if (!by) {
+            return node_fail(c, node, "nothing that leads to the loss reads this; remove it, or make it an input");
+        } else if (!(by & READ_BY_LOSS) && (node->param_count || op_table[node->op].traits & OP_LOOKS_UP)) {
+            return node_fail(c, node, "only metrics read this, so nothing would train it; a loss must read it too");
+        }
+        for (uint32_t k = 0; k < node->input_count; k++) readers[compiler_args(c, node)[k]] |= by;
+    }
     return ST_OK;
+}
+
+/* A loss moves something. */
+static status loss_check(struct compiler *c, const struct graph_node *node)
+{
+    for (uint32_t k = 0; k < node->input_count; k++)
+        if (compiler_tensor(c, compiler_args(c, node)[k])->grad != GRAPH_NONE) return ST_OK;
+    return node_fail(c, node, "the loss depends on no parameter and no table: there is nothing to train");
 }
 
 static status update_add(struct compiler *c, uint32_t optimizer, uint32_t table)
@@ -94,28 +115,11 @@ static void lookups_number(struct compiler *c)
 
 status compile_backward(struct compiler *c)
 {
-    uint32_t loss_node;
-    TRY(loss_find(c, &loss_node));
     lookups_number(c);
-    struct graph_header *h = &c->header;
-    h->label_tensor = compiler_args(c, compiler_node(c, loss_node))[1];
-    h->logit_tensor = compiler_args(c, compiler_node(c, loss_node))[0];
-    h->loss_tensor = compiler_output(c, compiler_node(c, loss_node));
-
-    /* Which tensors the loss reads, directly or not. */
-    uint32_t tensor_count = c->tensors.count;
-    bool *is_read = calloc(tensor_count, 1);
-    if (is_read == NULL) FAIL(MEMORY, "no memory to compile the model");
-    is_read[h->loss_tensor] = true;
+    uint8_t *readers = calloc(c->tensors.count + 1, 1);
+    if (readers == NULL) FAIL(MEMORY, "no memory to compile the model");
     status st = ST_OK;
-    for (uint32_t i = c->forward_count; i-- > 0;) {
-        const struct graph_node *node = compiler_node(c, i);
-        if (!is_read[compiler_output(c, node)]) {
-            st = node_fail(c, node, "nothing that leads to the loss reads this; remove it, or make it an input");
-            goto done;
-        }
-        for (uint32_t k = 0; k < node->input_count; k++) is_read[compiler_args(c, node)[k]] = true;
-    }
+    TRY_GOTO(readers_find(c, readers), done);
 
     /* Which tensors parameters or rows can move, in forward order; they get a gradient. */
     for (uint32_t i = 0; i < c->forward_count; i++) {
@@ -129,14 +133,10 @@ status compile_backward(struct compiler *c)
             const struct graph_tensor *t = compiler_tensor(c, compiler_args(c, compiler_node(c, i))[k]);
             moves = moves || (t->kind == TENSOR_ACTIVATION && t->grad != GRAPH_NONE);
         }
-        if (moves && i != loss_node)
-            TRY_GOTO(gradient_add(c, compiler_output(c, compiler_node(c, i)), TENSOR_ACTIVATION), done);
-    }
-    if (compiler_tensor(c, h->logit_tensor)->kind != TENSOR_ACTIVATION ||
-        compiler_tensor(c, h->logit_tensor)->grad == GRAPH_NONE) {
-        st = node_fail(c, compiler_node(c, loss_node),
-                       "the loss depends on no parameter and no table: there is nothing to train");
-        goto done;
+        uint32_t output = compiler_output(c, compiler_node(c, i));
+        if (moves && readers[output] & READ_BY_LOSS) /* nobody reads a head's */
+            TRY_GOTO(gradient_add(c, output, TENSOR_ACTIVATION), done);
+        if (is_loss(compiler_node(c, i))) TRY_GOTO(loss_check(c, compiler_node(c, i)), done);
     }
 
     /* Backward nodes. is_written: this gradient is written by a node that runs earlier. */
@@ -146,7 +146,8 @@ status compile_backward(struct compiler *c)
         goto done;
     }
     for (uint32_t i = c->forward_count; i-- > 0 && st == ST_OK;) {
-        bool needed = i == loss_node || compiler_tensor(c, compiler_output(c, compiler_node(c, i)))->grad != GRAPH_NONE;
+        const struct graph_node *node = compiler_node(c, i);
+        bool needed = is_loss(node) || compiler_tensor(c, compiler_output(c, node))->grad != GRAPH_NONE;
         if (!needed) continue;
         if (list_add(&c->nodes) == NULL) {
             st = ST_MEMORY;
@@ -178,6 +179,6 @@ status compile_backward(struct compiler *c)
 
     st = updates_add(c);
 done:
-    free(is_read);
+    free(readers);
     return st;
 }

@@ -211,11 +211,12 @@ static void layers_measure(struct compiler *c)
 status compile_memory(struct compiler *c)
 {
     TRY(batch_resolve(c));
-    c->header.dense_stride = padded_stride(c->header.dense_count);
+    c->header.dense_stride = padded_stride(c->header.dense_stride); /* with log probabilities behind the columns */
     uint64_t slot_floats = 0;
     for (uint32_t i = 0; i < c->tensors.count; i++) {
         struct graph_tensor *t = compiler_tensor(c, i);
-        if (t->kind == TENSOR_ACTIVATION || t->kind == TENSOR_DENSE) t->stride = padded_stride(t->cols);
+        if (t->kind == TENSOR_ACTIVATION) t->stride = padded_stride(t->cols);
+        if (t->kind == TENSOR_DENSE) t->stride = c->header.dense_stride;
         if (t->kind == TENSOR_ACTIVATION) slot_floats += (uint64_t)t->stride * graph_activation_rows(&c->header, t);
     }
     if (slot_floats > (uint64_t)1 << 38)

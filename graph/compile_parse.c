@@ -30,6 +30,17 @@ static const struct cfg_key label_key = {"label",
                                          offsetof(struct common_keys, label),
                                          NULL};
 
+static const struct cfg_key scores_label_key = {
+    "label",
+    CFG_TEXT,
+    "",
+    0,
+    0,
+    "",
+    "the label's name, a number of a class or 0 and 1; empty: without one the first column of candidates is the target",
+    offsetof(struct common_keys, label),
+    NULL};
+
 static const struct cfg_key kind_key = {
     "kind", CFG_TEXT, "", 0, 0, "", "which op of this section", offsetof(struct common_keys, kind), NULL};
 
@@ -47,6 +58,7 @@ uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_
     uint32_t count = sizeof common_keys / sizeof *common_keys;
     memcpy(keys, common_keys, sizeof common_keys);
     if (op->inputs == OP_INPUTS_LOSS) keys[count++] = label_key;
+    if (op->inputs == OP_INPUTS_SCORES) keys[count++] = scores_label_key;
     if (*op->kind) {
         keys[count] = kind_key;
         keys[count++].fallback = op_of_kind(op->section, "")->kind;
@@ -351,6 +363,27 @@ static status label_add(struct compiler *c, const struct ini_section *section, c
     return arg_add(c, tensor);
 }
 
+static status input_count_check(struct compiler *c, const struct op *op, const struct ini_section *section,
+                                uint32_t count, bool has_label)
+{
+    static const struct {
+        uint32_t least, most;
+        const char *text;
+    } expected[] = {
+        [OP_INPUTS_ONE] = {1, 1, "one input"},
+        [OP_INPUTS_MANY] = {1, UINT32_MAX, "one or more inputs"},
+        [OP_INPUTS_FIELDS] = {1, UINT32_MAX, "one or more inputs"},
+        [OP_INPUTS_PAIR] = {2, 2, "two inputs"},
+        [OP_INPUTS_CANDIDATES] = {2, 2, "two inputs, logits and the log_q of [candidates]"},
+        [OP_INPUTS_LOSS] = {1, 1, "one input"},
+        [OP_INPUTS_SCORES] = {1, 2, "one or two inputs"},
+    };
+    enum op_inputs kind = op->inputs == OP_INPUTS_SCORES && has_label ? OP_INPUTS_LOSS : op->inputs;
+    if (count >= expected[kind].least && count <= expected[kind].most) return ST_OK;
+    return ini_fail(&c->ini, section, ini_entry_find(section, "input"), "expected %s, found %u", expected[kind].text,
+                    count);
+}
+
 static status op_parse_section(struct compiler *c, const struct op *op, const struct ini_section *section)
 {
     if (!is_name(section->name))
@@ -362,6 +395,7 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
     struct common_keys common;
     void *own = NULL;
     TRY(op_keys_read(c, op, section, &common, &own));
+    if (common.label == NULL) common.label = ""; /* no key of this op's */
     status st = ST_OK;
     uint32_t layer = 0, name;
     TRY_GOTO(layer_add(c, section, common.layer, &layer), done);
@@ -375,24 +409,22 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
                                 .name = name,
                                 .other = GRAPH_NONE,
                                 .arg_begin = c->args.count};
-    struct op_parse parse = {&c->ini, section, own, node->attr, table_find, table_dim, c};
+    struct op_parse parse = {&c->ini, section, own, node->attr, common.label, table_find, table_dim, c};
     TRY_GOTO(op->parse(&parse), done);
     const struct ini_entry *input = ini_entry_find(section, "input");
     TRY_GOTO(names_each(c, section, input, common.input, input_add, (void *)op), done);
-    if (op->inputs == OP_INPUTS_LOSS) {
+    TRY_GOTO(input_count_check(c, op, section, c->args.count - compiler_node(c, node_index)->arg_begin, *common.label),
+             done);
+    const uint32_t *inputs = compiler_args(c, compiler_node(c, node_index));
+    if (op->inputs == OP_INPUTS_CANDIDATES && compiler_tensor(c, inputs[1])->kind != TENSOR_DENSE)
+        TRY_GOTO(ini_fail(&c->ini, section, input,
+                          "expected the log_q of [candidates] as the second input, found \"%s\"",
+                          compiler_string(c, compiler_tensor(c, inputs[1])->name)),
+                 done);
+    if (op->inputs == OP_INPUTS_LOSS || (op->inputs == OP_INPUTS_SCORES && *common.label))
         TRY_GOTO(label_add(c, section, common.label), done);
-    }
-    uint32_t input_count = c->args.count - node->arg_begin;
-    uint32_t expected = op->inputs == OP_INPUTS_LOSS ? 2 : 1;
-    if (input_count == 0 ||
-        ((op->inputs == OP_INPUTS_ONE || op->inputs == OP_INPUTS_LOSS) && input_count != expected)) {
-        st = ini_fail(&c->ini, section, input, "expected %s, found %u",
-                      op->inputs == OP_INPUTS_MANY || op->inputs == OP_INPUTS_FIELDS ? "one or more inputs"
-                                                                                     : "one input",
-                      op->inputs == OP_INPUTS_LOSS ? input_count - 1 : input_count);
-        goto done;
-    }
-    compiler_node(c, node_index)->input_count = input_count;
+    node = compiler_node(c, node_index);
+    node->input_count = c->args.count - node->arg_begin;
     st = op_shape_add(c, op, section, node_index);
 done:
     free(own);

@@ -19,8 +19,8 @@ struct list {
 struct compiler {
     struct ini ini;
     struct settings settings;
-    struct list strings, tensors, args, nodes, layers, fields, denses, labels, tables, optimizers, updates, vocabularies,
-        words;
+    struct list strings, tensors, args, nodes, layers, fields, denses, labels, tables, optimizers, updates,
+        vocabularies, words;
     struct list statistics; /* graph_optimizer: the rule of each run of statistics; until compile_backward makes the
                                updates, a parameter's `update` is 0 if it is trained, else 1 + its run            */
     uint32_t forward_count;

@@ -213,10 +213,8 @@ struct graph_header {
     uint32_t name; /* of the model                                                */
     uint32_t batch, micro, lanes;
     uint32_t dense_count, dense_stride, key_count_max;
-    uint32_t weight, group; /* strings: names of the columns of examples' weights and groups; "": none */
-    uint32_t has_value;     /* 1: keys have values                                        */
-    uint32_t label_tensor, logit_tensor,
-        loss_tensor;          /* loss: [B, 1], an example's loss; logit: predictions before the sigmoid */
+    uint32_t weight, group;   /* strings: names of the columns of examples' weights and groups; "": none */
+    uint32_t has_value;       /* 1: keys have values                                        */
     uint64_t param_floats;    /* length of the parameters, padding included                   */
     uint64_t state_floats;    /* of the dense optimizer's state                               */
     uint64_t slot_bytes;      /* of a slot's activations, for `micro` examples                */

@@ -125,10 +125,7 @@ static status batch_check(const struct check *c)
     TRY(within64(c, &h->param_floats, FLOATS_MAX, "parameters"));
     TRY(within64(c, &h->state_floats, FLOATS_MAX * OPTIMIZER_PARAM_COUNT, "optimizer state"));
     TRY(within64(c, &h->slot_bytes, FLOATS_MAX * sizeof(float), "bytes of a slot"));
-    TRY(within64(c, &h->slot_eval_bytes, h->slot_bytes, "bytes of a slot in evaluation"));
-    TRY(below(c, &h->label_tensor, g->tensor_count, "the label's tensor"));
-    TRY(below(c, &h->logit_tensor, g->tensor_count, "the prediction's tensor"));
-    return below(c, &h->loss_tensor, g->tensor_count, "the loss's tensor");
+    return within64(c, &h->slot_eval_bytes, h->slot_bytes, "bytes of a slot in evaluation");
 }
 
 /* What a field or a label says of its vocabulary. */
@@ -382,8 +379,6 @@ static status tensors_check(const struct check *c)
     for (uint32_t i = 0; i < g->tensor_count; i++)
         if (g->tensors[i].kind == TENSOR_PARAM_GRAD && !(c->states[i] & IS_GRADIENT))
             return bad(c, &g->tensors[i], "expected the gradient of a parameter, found one of none");
-    if (g->tensors[g->header->label_tensor].kind != TENSOR_LABEL)
-        return bad(c, &g->header->label_tensor, "expected the label, found tensor %u", g->header->label_tensor);
     return ST_OK;
 }
 
@@ -408,12 +403,13 @@ static status node_check(const struct check *c, const struct graph_node *n)
     return ST_OK;
 }
 
-/* Whether a tensor may be input k of an op. */
-static bool input_fits(const struct check *c, const struct op *op, uint32_t k, uint32_t tensor)
+/* Whether a tensor may be input k of a node. */
+static bool input_fits(const struct check *c, const struct graph_node *n, uint32_t k, uint32_t tensor)
 {
     const struct graph_tensor *t = &c->g->tensors[tensor];
-    if (op->inputs == OP_INPUTS_FIELDS) return t->kind == TENSOR_FIELD;
-    if (op->inputs == OP_INPUTS_LOSS && k == 1) return t->kind == TENSOR_LABEL;
+    if (op_table[n->op].inputs == OP_INPUTS_FIELDS) return t->kind == TENSOR_FIELD;
+    if (op_table[n->op].inputs == OP_INPUTS_CANDIDATES && k == 1) return t->kind == TENSOR_DENSE;
+    if (op_input_is_label(n, k)) return t->kind == TENSOR_LABEL;
     return t->kind == TENSOR_DENSE ||
            (t->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 && t->rows == 0 && c->states[tensor] & IS_WRITTEN);
 }
@@ -507,7 +503,7 @@ static status forward_check(struct check *c, const struct graph_node *n)
     const uint32_t *args = &g->args[n->arg_begin], count = n->input_count + n->param_count + 1 + n->saved_count;
     for (uint32_t k = 0; k < count; k++) TRY(below(c, &args[k], g->tensor_count, "a tensor"));
     for (uint32_t k = 0; k < n->input_count; k++)
-        if (!input_fits(c, op, k, args[k]))
+        if (!input_fits(c, n, k, args[k]))
             return bad(c, &args[k], "expected an input of %s %s that is known here, found tensor %u", op->name,
                        graph_string(g, n->name), args[k]);
     TRY(shape_check(c, n));
@@ -542,10 +538,8 @@ static status backward_check(const struct check *c, const struct graph_node *n)
     if (n->input_count != forward->input_count || n->param_count != 0 || n->saved_count != 0)
         return bad(c, &n->input_count, "expected a flag for each of %u inputs, found %u, %u and %u arguments",
                    forward->input_count, n->input_count, n->param_count, n->saved_count);
-    if (op_table[n->op].traits & OP_IS_LOSS) {
-        if (g->tensors[inputs[0]].grad == GRAPH_NONE)
-            return bad(c, n, "expected a gradient of the prediction, found none");
-    } else {
+    if (op_table[n->op].traits & OP_IS_METRIC) return bad(c, n, "expected no backward node of a metric, found one");
+    if (!(op_table[n->op].traits & OP_IS_LOSS)) {
         if (g->tensors[output].grad == GRAPH_NONE || !(c->states[output] & IS_GRAD_WRITTEN))
             return bad(c, n, "expected a gradient of tensor %u that an earlier node has written, found none", output);
         TRY(gradient_place_check(c, output));
@@ -611,23 +605,15 @@ static status owners_check(const struct check *c)
 static status nodes_check(struct check *c)
 {
     const struct graph *g = c->g;
-    const struct graph_node *loss = NULL;
+    bool has_loss = false;
     TRY(order_check(c));
     for (uint32_t i = 0; i < g->forward_count; i++) {
         const struct graph_node *n = &g->nodes[i];
         TRY(forward_check(c, n));
-        if (!(op_table[n->op].traits & OP_IS_LOSS)) continue;
-        if (loss != NULL) return bad(c, n, "expected one loss, found a second");
-        loss = n;
+        has_loss |= (op_table[n->op].traits & OP_IS_LOSS) != 0;
     }
-    if (loss == NULL) return bad(c, g->nodes, "expected a loss, found none");
+    if (!has_loss) return bad(c, g->nodes, "expected a loss, found none");
     TRY(owners_check(c));
-    const uint32_t *args = &g->args[loss->arg_begin];
-    if (g->header->logit_tensor != args[0] || g->header->label_tensor != args[1] || g->header->loss_tensor != args[2])
-        return bad(c, &g->header->label_tensor, "expected label %u, prediction %u and loss %u, found %u, %u and %u",
-                   args[1], args[0], args[2], g->header->label_tensor, g->header->logit_tensor, g->header->loss_tensor);
-    if (g->tensors[args[0]].kind != TENSOR_ACTIVATION)
-        return bad(c, &args[0], "expected a prediction that is computed, found a column");
     for (uint32_t i = g->forward_count; i < g->node_count; i++) TRY(backward_check(c, &g->nodes[i]));
     return ST_OK;
 }

@@ -11,7 +11,7 @@ struct life {
 };
 
 /* Fills lives[tensor_count] from forward nodes and their backward nodes' places, of a graph whose indices hold: of its
- * header it reads logit_tensor and loss_tensor only, of its tensors `grad`. */
+ * tensors it reads `grad` only, of its header nothing. */
 void lives_measure(const struct graph *g, struct life *lives);
 
 /* Looks for an activation that lies on bytes which another uses during its life: *tensor, and *life; GRAPH_NONE if there is none.

@@ -39,9 +39,19 @@ enum op_traits {
     OP_READS_OUT = 4,     /* … its output's values                                                       */
     OP_IS_ACTIVATION = 8, /* elementwise; its gradient follows from its output                            */
     OP_IS_RANDOM = 16,
-    OP_IS_LOSS = 32,
+    OP_IS_LOSS = 32, /* a head: its output, [B, 1], is an example's loss times the head's weight and the example's */
+    OP_IS_METRIC =
+        64, /* a head without a backward pass: its output, [B, 1], is an example's value, averaged in evaluation */
 };
-enum op_inputs { OP_INPUTS_ONE, OP_INPUTS_MANY, OP_INPUTS_FIELDS, OP_INPUTS_LOSS /* prediction, label */ };
+enum op_inputs {
+    OP_INPUTS_ONE,
+    OP_INPUTS_MANY,
+    OP_INPUTS_FIELDS,
+    OP_INPUTS_PAIR,
+    OP_INPUTS_CANDIDATES, /* logits, then columns of the data: the log_q of [candidates]            */
+    OP_INPUTS_LOSS,       /* a prediction, then the label                                      */
+    OP_INPUTS_SCORES      /* one or two tensors, and no label; or one, and the label (metric_attr) */
+};
 
 /* The elementwise functions that fc can end with. */
 enum activation { ACT_NONE, ACT_RELU, ACT_LEAKY_RELU, ACT_SIGMOID, ACT_TANH, ACT_SOFTSIGN, ACT_COUNT };
@@ -114,6 +124,19 @@ struct reshape_attr {
 struct sum_pool_attr {
     uint32_t dim, rows;
 };
+/* Of every loss; each has the keys that concern it. */
+struct loss_attr {
+    float weight;      /* factor of the head                                                          */
+    float margin;      /* hinge                                                                       */
+    uint32_t corrects; /* nce: subtracts log(K q) from a logit                                        */
+};
+/* What losses over many columns save of an example, [B, LOSS_SAVED_COLS]: its loss without weights, the greatest logit and the sum
+ * of exp(logit - greatest). nce: the first of them. */
+enum { LOSS_SAVED_LOSS, LOSS_SAVED_GREATEST, LOSS_SAVED_SUM, LOSS_SAVED_COLS };
+struct metric_attr {
+    uint32_t k;         /* hit_rate, ndcg: ranks below it count                                          */
+    uint32_t has_label; /* the second input is the label                                                 */
+};
 struct busy_attr {
     uint32_t rounds;
     uint32_t units; /* outputs; 0: as many as inputs */
@@ -178,7 +201,8 @@ struct op_parse {
     const struct ini *ini;
     const struct ini_section *section;
     const void *keys;
-    uint8_t *attr; /* out: zeroed                                                                        */
+    uint8_t *attr;     /* out: zeroed                                                                        */
+    const char *label; /* as the section names it; "": it does not                                      */
     /* finds a [table NAME]; GRAPH_NONE if there is none */
     uint32_t (*table_find)(const struct op_parse *, const char *name);
     uint32_t (*table_dim)(const struct op_parse *, uint32_t table);
@@ -247,6 +271,28 @@ static inline struct view op_dout(const struct op_context *c, const struct graph
 {
     return op_grad(c, op_arg(c, n, n->input_count + n->param_count));
 }
+/* --- heads: the losses and the metrics ---------------------------------------------------------- */
+
+static inline bool op_is_head(uint32_t op) { return (op_table[op].traits & (OP_IS_LOSS | OP_IS_METRIC)) != 0; }
+/* The first head among the forward nodes from `node` on; forward_count: there is none. What a head reads and writes stays in the slot
+ * until the end of the forward pass. */
+static inline uint32_t graph_head_next(const struct graph *g, uint32_t node)
+{
+    while (node < g->forward_count && !op_is_head(g->nodes[node].op)) node++;
+    return node;
+}
+static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
+{
+    while (node < g->forward_count && !(op_table[g->nodes[node].op].traits & OP_IS_LOSS)) node++;
+    return node;
+}
+/* Whether input k of a forward node is a label. */
+bool op_input_is_label(const struct graph_node *n, uint32_t k);
+/* The first example whose label is no number of one of the head's classes, so that its loss is NaN; GRAPH_NONE: there is none. */
+uint32_t op_label_find_bad(const struct op_context *c, const struct graph_node *n);
+/* What an example of the micro-batch counts. */
+static inline float batch_weight(const struct micro_batch *m, uint32_t b) { return m->weight ? m->weight[b] : 1; }
+
 /* Whether input i's gradient is added to what stands there. */
 static inline bool op_din_adds(const struct op_context *c, const struct graph_node *n, uint32_t i)
 {

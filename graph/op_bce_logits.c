@@ -8,26 +8,20 @@
  *   loss  = max(z, 0) - z y + log1p(exp(-|z|))     every term is finite, and log1p keeps the digits of a small exp
  *   dloss/dz = p - y                               p through exp(-|z|) too, so it neither overflows nor loses digits
  *
- * Computed in double and rounded once. The gradient is that of the sum of the examples' losses; who wants the mean scales by
+ * Computed in double and, times the weights, rounded once. The gradient is that of the sum of the examples' losses; who wants the mean scales by
  * 1 / examples (the optimizer does). This op starts the backward pass, so it reads no dout. */
 #include "engine/base/fmath.h"
 #include "graph/op_rules.h"
 
-const struct op_keys op_bce_logits_keys = {NULL, 0, 0};
+static const struct cfg_key bce_logits_keys[] = {LOSS_WEIGHT_KEY};
+const struct op_keys op_bce_logits_keys = OP_KEYS(bce_logits_keys, struct loss_keys);
 
-status op_bce_logits_parse(const struct op_parse *p)
-{
-    (void)p;
-    return ST_OK;
-}
+status op_bce_logits_parse(const struct op_parse *p) { return loss_parse(p); }
 
 status op_bce_logits_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;
-    if (s->input_count != 2) FAIL(INVALID, "expected a prediction and a label, found %u inputs", s->input_count);
-    if (s->input_cols[0] != 1) FAIL(INVALID, "expected a prediction of 1 column, found %u", s->input_cols[0]);
-    if (s->input_cols[1] != 1) FAIL(INVALID, "expected a label of 1 column, found %u", s->input_cols[1]);
-    s->output_cols = 1;
+    TRY(loss_label_shape(s, 1));
     s->flops_forward = 20;
     s->flops_backward = 12;
     return ST_OK;
@@ -39,7 +33,7 @@ void op_bce_logits_forward(const struct op_context *c, const struct graph_node *
     for (uint32_t b = 0; b < out.rows; b++) {
         double z = (double)*view_row(logit, b), y = (double)*view_row(label, b);
         double above = z < 0 ? 0 : z, magnitude = z < 0 ? -z : z;
-        *view_row(out, b) = (float)(above - z * y + fmath_log1p(fmath_exp(-magnitude)));
+        *view_row(out, b) = (float)((double)loss_scale(c, n, b) * (above - z * y + fmath_log1p(fmath_exp(-magnitude))));
     }
 }
 
@@ -50,6 +44,6 @@ void op_bce_logits_backward(const struct op_context *c, const struct graph_node 
     bool adds = op_din_adds(c, n, 0);
     for (uint32_t b = 0; b < logit.rows; b++) {
         double z = (double)*view_row(logit, b), y = (double)*view_row(label, b);
-        grad_put(view_row(dlogit, b), (float)(fmath_sigmoid(z) - y), adds);
+        grad_put(view_row(dlogit, b), (float)((double)loss_scale(c, n, b) * (fmath_sigmoid(z) - y)), adds);
     }
 }

@@ -29,6 +29,57 @@ void elementwise_backward(const struct op_context *c, const struct graph_node *n
  * which stands for as many columns. `flops` operations an input and element in each pass. */
 status broadcast_shape(struct op_shape *s, uint32_t flops);
 
+/* --- losses (loss.c) -------------------------------------------------------------------------- */
+
+struct loss_keys {
+    float weight, margin;
+    bool correction;
+};
+/* The first line of every loss's keys. */
+#define LOSS_WEIGHT_KEY                                                                                                \
+    {                                                                                                                  \
+        "weight", CFG_F32, "1", 0, 1e6, "", "factor of this loss in the sum that is trained on",                       \
+            offsetof(struct loss_keys, weight), NULL                                                                   \
+    }
+/* The parse function of every loss: fills a loss_attr. */
+status loss_parse(const struct op_parse *p);
+struct loss_attr loss_attr_of(const uint8_t *attr);
+/* A prediction of `cols` columns (0: any number) and a label of one. */
+status loss_label_shape(struct op_shape *s, uint32_t cols);
+/* Logits of a target and K candidates, and as many log_q. */
+status loss_candidates_shape(struct op_shape *s);
+/* INVALID unless attr holds what loss_parse can have written. */
+status loss_attr_check(const uint8_t *attr);
+/* What an example's loss is multiplied by: the head's weight times the example's. */
+float loss_scale(const struct op_context *c, const struct graph_node *n, uint32_t b);
+/* The class that a label names, a whole number below `classes`; GRAPH_NONE: it names none. */
+static inline uint32_t label_class(float label, uint32_t classes)
+{
+    if (!(label >= 0 && label < (float)classes)) return GRAPH_NONE;
+    uint32_t class = (uint32_t)label;
+    return (float)class == label ? class : GRAPH_NONE;
+}
+/* Whether column j of a row of log probabilities is an accidental hit, which counts as absent: drawn although it is the target, which the
+ * reader says by a positive number there. */
+static inline bool log_q_is_hit(const float *log_q, uint32_t j) { return j > 0 && log_q[j] > 0; }
+
+/* --- metrics (metric.c) ----------------------------------------------------------------------- */
+
+struct metric_keys {
+    uint32_t k;
+};
+#define METRIC_K_KEY                                                                                                   \
+    {                                                                                                                  \
+        "k", CFG_U32, "10", 1, OP_COLS_MAX, "", "a target of rank 0 to k - 1 counts", offsetof(struct metric_keys, k), \
+            NULL                                                                                                       \
+    }
+status metric_parse(const struct op_parse *p);
+/* cols_min: of the scores; with 1 a score can stand by itself, or two against each other. */
+status metric_shape(struct op_shape *s, uint32_t cols_min);
+/* Fills the output by `value` from how many scores are above the target's and how many others equal it. */
+void metric_forward(const struct op_context *c, const struct graph_node *n,
+                    float (*value)(const struct metric_attr *attr, uint32_t above, uint32_t equal));
+
 /* A row of a view. */
 static inline float *view_row(struct view v, uint32_t row) { return v.data + (size_t)row * v.stride; }
 /* Element i of a row of an input that may be of one column. */

@@ -401,7 +401,7 @@ static void dot_node(const struct graph *g, uint32_t i)
         char count[27];
         printf("\\n%s parameters", session_count_text(count, node_param_count(g, n)));
     }
-    printf("\"%s];\n", op_table[n->op].traits & OP_IS_LOSS ? ", shape=doubleoctagon" : "");
+    printf("\"%s];\n", op_is_head(n->op) ? ", shape=doubleoctagon" : "");
 }
 
 /* Columns and tables that node i reads; sparse fields of one op are one box. */

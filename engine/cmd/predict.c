@@ -30,14 +30,22 @@ static const struct flag flags[] = {
      offsetof(struct predict_options, set), 0, 0, false},
 };
 
-static status sink(void *context, const struct micro_batch *m, const float *logit, uint32_t stride)
+struct predictions {
+    const struct graph *graph;
+    struct file_writer *writer;
+};
+static status sink(void *context, const struct slot *slot)
 {
-    struct file_writer *writer = context;
+    const struct predictions *p = context;
+    struct file_writer *writer = p->writer;
+    const struct micro_batch *m = &slot->batch;
+    const struct graph_node *n = &p->graph->nodes[graph_loss_next(p->graph, 0)];
+    struct view logit = slot->tensor[p->graph->args[n->arg_begin]];
     for (uint32_t b = 0; b < m->example_count; b++) {
         char line[40];
-        int bytes = m->is_bad[b]
-                        ? snprintf(line, sizeof line, "nan\n")
-                        : snprintf(line, sizeof line, "%.9g\n", fmath_sigmoid((double)logit[(size_t)b * stride]));
+        int bytes = m->is_bad[b] ? snprintf(line, sizeof line, "nan\n")
+                                 : snprintf(line, sizeof line, "%.9g\n",
+                                            fmath_sigmoid((double)logit.data[(size_t)b * logit.stride]));
         TRY(file_writer_put(writer, line, (size_t)bytes));
     }
     return ST_OK;
@@ -55,7 +63,7 @@ static status predict(struct session *s, const struct predict_options *o)
     if (st == ST_OK) st = model_load(&s->model, o->model);
     stop_listen(feed_wake, feed);
     if (st == ST_OK) st = file_writer_open(&writer, output);
-    if (st == ST_OK) st = evaluate_run(s, feed, sink, &writer);
+    if (st == ST_OK) st = evaluate_run(s, feed, sink, &(struct predictions){&s->graph, &writer});
     if (st == ST_OK) st = file_writer_commit(&writer);
     stop_listen(NULL, NULL);
     file_writer_abort(&writer);

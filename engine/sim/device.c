@@ -184,6 +184,24 @@ static void crossing_fill(struct crossing *crossing, const struct graph *g, cons
     }
 }
 
+/* Adds to an ascending list what the stage's heads read and write, for the engine reads that when the forward pass is done. */
+static void heads_add(const struct graph *g, const struct plan_stage *stage, uint32_t *tensors, uint32_t *count)
+{
+    for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) {
+        const struct graph_node *n = &g->nodes[i];
+        if (n->layer < stage->first_layer || n->layer > stage->last_layer) continue;
+        for (uint32_t k = 0; k < n->input_count + n->param_count + n->output_count + n->saved_count; k++) {
+            uint32_t tensor = g->args[n->arg_begin + k], at = *count;
+            if (g->tensors[tensor].kind != TENSOR_ACTIVATION) continue;
+            while (at > 0 && tensors[at - 1] > tensor) at--;
+            if (at > 0 && tensors[at - 1] == tensor) continue;
+            memmove(tensors + at + 1, tensors + at, (*count - at) * sizeof *tensors);
+            tensors[at] = tensor;
+            ++*count;
+        }
+    }
+}
+
 /* What the stage takes and gives in each pass, into lists of room for every tensor. */
 static void crossings_find(struct sim_device *d, const struct graph *g, const struct plan_stage *stage,
                            uint32_t *const lists[8])
@@ -192,6 +210,7 @@ static void crossings_find(struct sim_device *d, const struct graph *g, const st
     if (stage->first_layer > 0)
         (void)graph_cut(g, stage->first_layer - 1, lists[0], &front_forward_count, lists[1], &front_backward_count);
     (void)graph_cut(g, stage->last_layer, lists[2], &behind_forward_count, lists[3], &behind_backward_count);
+    heads_add(g, stage, lists[2], &behind_forward_count);
     d->take_forward.tensors = lists[4];
     d->take_backward.tensors = lists[5];
     d->give_forward.tensors = lists[6];
@@ -200,12 +219,6 @@ static void crossings_find(struct sim_device *d, const struct graph *g, const st
     crossing_fill(&d->take_backward, g, lists[3], behind_backward_count, NULL, 0);
     crossing_fill(&d->give_forward, g, lists[2], behind_forward_count, lists[0], front_forward_count);
     crossing_fill(&d->give_backward, g, lists[1], front_backward_count, lists[3], behind_backward_count);
-    if (stage->last_layer + 1 < g->layer_count) return;
-    /* The last stage gives the prediction and the loss to whoever reads them. */
-    const uint32_t results[] = {g->header->logit_tensor, g->header->loss_tensor};
-    bool is_logit_taken = false; /* where only the loss is in this stage, the prediction came from the one before */
-    for (uint32_t i = 0; i < front_forward_count; i++) is_logit_taken |= lists[0][i] == results[0];
-    crossing_fill(&d->give_forward, g, results + is_logit_taken, 2 - is_logit_taken, NULL, 0);
 }
 
 static void crossing_layout(struct crossing *crossing, struct layout *l)

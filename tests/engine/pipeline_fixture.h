@@ -314,12 +314,19 @@ FIXTURE static uint64_t training_hash(const struct training *t)
     return result;
 }
 
-/* Runs the forward pass over the data, and hashes the predictions in the order in which they are told. */
-FIXTURE static status training_predicted(void *context, const struct micro_batch *batch, const float *logit,
-                                         uint32_t stride)
+/* Runs the forward pass over the data, and hashes what the heads read in the order in which it is told. */
+struct predicted {
+    const struct graph *graph;
+    XXH3_state_t *hash;
+};
+FIXTURE static status training_predicted(void *context, const struct slot *slot)
 {
-    for (uint32_t b = 0; b < batch->example_count; b++)
-        XXH3_64bits_update(context, logit + (size_t)b * stride, sizeof *logit);
+    const struct predicted *p = context;
+    for (uint32_t i = graph_head_next(p->graph, 0); i < p->graph->forward_count; i = graph_head_next(p->graph, i + 1))
+        for (uint32_t b = 0; b < slot->batch.example_count; b++) {
+            struct view in = slot->tensor[p->graph->args[p->graph->nodes[i].arg_begin]];
+            XXH3_64bits_update(p->hash, in.data + (size_t)b * in.stride, in.cols * sizeof *in.data);
+        }
     return ST_OK;
 }
 FIXTURE static uint64_t training_predict(struct training *t, const char *data)
@@ -336,7 +343,8 @@ FIXTURE static uint64_t training_predict(struct training *t, const char *data)
     assert_ok(feed_start(feed, NULL));
     XXH3_state_t *hash = XXH3_createState();
     XXH3_64bits_reset(hash);
-    assert_ok(pipeline_forward(t->pipeline, feed, training_predicted, NULL, hash));
+    struct predicted predicted = {&t->graph, hash};
+    assert_ok(pipeline_forward(t->pipeline, feed, training_predicted, NULL, &predicted));
     uint64_t result = XXH3_64bits_digest(hash);
     XXH3_freeState(hash);
     feed_close(feed);

@@ -224,12 +224,14 @@ static inline void rig_backward(struct rig *r)
         op_table[r->g->nodes[i].op].backward(&r->context, &r->g->nodes[r->g->nodes[i].other]);
 }
 
-/* The sum of the examples' losses. */
+/* The sum of all losses of all examples. */
 static inline double rig_loss(const struct rig *r)
 {
-    struct view loss = r->tensor[r->g->header->loss_tensor];
     double sum = 0;
-    for (uint32_t b = 0; b < loss.rows; b++) sum += (double)loss.data[(size_t)b * loss.stride];
+    for (uint32_t i = graph_loss_next(r->g, 0); i < r->g->forward_count; i = graph_loss_next(r->g, i + 1)) {
+        struct view loss = op_out(&r->context, &r->g->nodes[i]);
+        for (uint32_t b = 0; b < loss.rows; b++) sum += (double)loss.data[(size_t)b * loss.stride];
+    }
     return sum;
 }
 

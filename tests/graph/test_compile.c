@@ -52,7 +52,7 @@ static void compile__small_model__has_its_shapes(void **state)
     uint64_t params = 0;
     for (uint32_t i = 0; i < g.layer_count; i++) params += g.layers[i].param_count;
     assert_int_equal(params, (4 * 4 + 3) * 8 + 8 + 8 + 1);
-    assert_int_equal(g.tensors[g.header->logit_tensor].cols, 1);
+    assert_int_equal(g.tensors[g.args[g.nodes[graph_loss_next(&g, 0)].arg_begin]].cols, 1);
     graph_close(&g);
 }
 
@@ -96,6 +96,20 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {HEAD LOOKUP "[fc I]\ninput = e\nunits = 8\n"
                      "[fc h]\ninput = e\nunits = 8\n" TAIL,
          NULL, "nothing that leads to the loss"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n[fc m]\ninput = h\nunits = 2\n[metric a]\ninput = m\n" TAIL, NULL,
+         "[fc m]: only metrics read this"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n" TAIL "[metric a]\ninput = bce\nlabel = label\n", NULL,
+         "a section below reads this"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n" TAIL "[loss s]\nkind = squared\ninput = I1\n", NULL,
+         "[loss s]: the loss depends on no parameter"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 2\n[loss n]\nkind = nce\ninput = h, h\n" TAIL, NULL,
+         "expected the log_q of [candidates] as the second input, found \"h\""},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n[loss s]\nkind = softmax\ninput = h\nlabel = I1\n" TAIL, NULL,
+         "expected a label of [data], found \"I1\""},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n[loss s]\nkind = hinge\ninput = h\n" TAIL, NULL,
+         "expected two inputs, found 1"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n[loss s]\nkind = hing\ninput = h\n" TAIL, NULL,
+         "bce, softmax, squared, hinge, nce, sampled_softmax"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n", NULL, "no loss"},
         {HEAD "[fc h]\ninput = dense\nunits = 8\n" TAIL, NULL, "no [embedding] uses"},
         {"[data]\ndense = I1..I14\n", NULL, "I14"},

@@ -174,14 +174,21 @@ static void tensors_move(struct view *to, const struct view *from, const uint32_
                    from[tensors[i]].data + (size_t)b * from[tensors[i]].stride, to[tensors[i]].cols * sizeof(float));
 }
 
-/* What a pass leaves: the loss, the parameters' gradients, the rows' gradients; malloc'd. */
-static float *outcome(const struct rig *r, const struct view *tensor, size_t *floats)
+/* The examples' losses, which stay until the end of the forward pass. */
+static void loss_copy(float *loss, const struct graph *g, const struct view *tensor)
+{
+    const struct graph_node *n = &g->nodes[graph_loss_next(g, 0)];
+    memcpy(loss, tensor[g->args[n->arg_begin + n->input_count]].data, EXAMPLES * sizeof *loss);
+}
+
+/* What the passes leave: the loss, the parameters' gradients, the rows' gradients; malloc'd. */
+static float *outcome(const struct rig *r, const float *loss, size_t *floats)
 {
     const struct graph *g = r->g;
     uint32_t *lookups = rig_take(g->lookup_count * sizeof *lookups);
     float *all = rig_take((1u << 16) * sizeof *all);
     size_t used = 0;
-    for (uint32_t b = 0; b < EXAMPLES; b++) all[used++] = tensor[g->header->loss_tensor].data[b];
+    for (uint32_t b = 0; b < EXAMPLES; b++) all[used++] = loss[b];
     for (uint64_t i = 0; i < g->header->param_floats; i++) all[used++] = r->param_grad[i];
     for (uint32_t t = 0; t < g->table_count; t++) {
         uint32_t lookup_count = graph_table_lookups(g, t, lookups);
@@ -204,7 +211,9 @@ static bool same_on_two_slots(const struct graph *g, uint32_t layer, uint32_t bu
     assert_true(g->tensor_count <= 128);
     (void)graph_cut(g, layer, forward, &forward_count, backward, &backward_count);
     rig_open(&one, g, SEED, EXAMPLES);
+    float loss[2][EXAMPLES];
     rig_forward(&one);
+    loss_copy(loss[0], g, one.tensor);
     rig_backward(&one);
     rig_open(&two, g, SEED, EXAMPLES);
     second_open(&behind, &two);
@@ -212,12 +221,12 @@ static bool same_on_two_slots(const struct graph *g, uint32_t layer, uint32_t bu
     nodes_run(&two.context, PASS_FORWARD, layer, false);
     tensors_move(behind.tensor, two.tensor, forward, forward_count, but);
     nodes_run(&behind.context, PASS_FORWARD, layer, true);
+    loss_copy(loss[1], g, layer + 1 == g->layer_count ? two.tensor : behind.tensor);
     nodes_run(&behind.context, PASS_BACKWARD, layer, true);
     tensors_move(two.tensor, behind.tensor, backward, backward_count, but);
     nodes_run(&two.context, PASS_BACKWARD, layer, false);
     size_t floats, floats_two;
-    float *expected = outcome(&one, one.tensor, &floats),
-          *found = outcome(&two, layer + 1 == g->layer_count ? two.tensor : behind.tensor, &floats_two);
+    float *expected = outcome(&one, loss[0], &floats), *found = outcome(&two, loss[1], &floats_two);
     assert_int_equal(floats, floats_two);
     bool is_same = memcmp(expected, found, floats * sizeof *found) == 0;
     free(expected);

@@ -158,6 +158,32 @@ static const struct gradient_case cases[] = {
     {"gradient__busy_units__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[busy b]\ninput = e\nrounds = 0\nunits = 20\n[busy c]\ninput = "
      "b\nrounds = 1\nunits = 3\n[busy d]\ninput = c\nunits = 8\nrounds = 0\n[concat h]\ninput = b, c, d, e\n" OUT},
+    {"gradient__softmax_loss__equals_central_difference",
+     DATA "[fc h]\ninput = dense\nunits = 5\n[loss l]\nkind = softmax\ninput = h\nlabel = label\nweight = 0.7\n"},
+    {"gradient__squared__equals_central_difference",
+     DATA "[fc h]\ninput = dense\nunits = 1\n[loss l]\nkind = squared\ninput = h\nweight = 1.5\n"},
+    {"gradient__hinge__equals_central_difference",
+     DATA "[fc h]\ninput = dense\nunits = 1\n[fc i]\ninput = dense\nunits = 1\n[loss l]\nkind = hinge\nmargin = "
+          "0.3\ninput = h, i\n[loss m]\nkind = hinge\ninput = i, I2\nweight = 0.5\n"},
+    {"gradient__nce__equals_central_difference",
+     DATA "[fc h]\ninput = dense\nunits = 3\n[loss l]\nkind = nce\ninput = h, dense\n"},
+    {"gradient__nce_without_correction__equals_central_difference",
+     DATA "[fc h]\ninput = dense\nunits = 3\n[loss l]\nkind = nce\ninput = h, dense\ncorrection = no\n"},
+    {"gradient__sampled_softmax__equals_central_difference",
+     DATA "[fc h]\ninput = dense\nunits = 3\n[loss l]\nkind = sampled_softmax\ninput = h, dense\nweight = 2\n"},
+    /* Each adds to the gradients that the ones behind it have written; the first in a layer of its own before other ops;
+     * metrics beside them, one of what nothing else reads. */
+    {"gradient__all_heads__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[fc s]\ninput = e\nunits = 3\n[loss a]\nkind = softmax\ninput = "
+     "s\nweight = 0.3\n[loss b]\nkind = nce\ninput = s, dense\nweight = 0.2\n[loss c]\nkind = "
+     "sampled_softmax\ninput = s, dense\n[fc p]\ninput = s\nunits = 1\nactivation = tanh\n[fc q]\ninput = "
+     "e\nunits = 1\n[loss d]\nkind = squared\ninput = p\nweight = 3\n[loss f]\nkind = hinge\ninput = p, "
+     "q\n[loss g]\ninput = q\n[metric m]\ninput = s\nlabel = label\n[metric n]\nkind = hit_rate\ninput = s\nk = "
+     "1\n[softmax r]\ninput = s\n[metric o]\nkind = ndcg\ninput = r, dense\n[metric t]\ninput = p, q\n"},
+    {"gradient__weights_of_examples__equals_central_difference",
+     DATA "[fc s]\ninput = dense\nunits = 3\n[fc p]\ninput = dense\nunits = 1\n[loss a]\nkind = softmax\ninput = "
+          "s\n[loss b]\nkind = nce\ninput = s, dense\n[loss c]\nkind = sampled_softmax\ninput = s, dense\n[loss "
+          "d]\nkind = squared\ninput = p\n[loss f]\nkind = hinge\ninput = p, I1\n[loss g]\ninput = p\n"},
     {"gradient__deep_and_wide__equals_central_difference",
      DATA TABLE "[table w]\ndim = 1\n[embedding e]\ntable = emb\ninput = sparse\npool = mean\n[embedding wide]\ntable "
                 "= w\ninput = sparse\n"
@@ -241,6 +267,8 @@ static void gradient__case__equals_central_difference(void **state)
     graph_of(&g, test->text);
     for (uint32_t i = 0; i < g.forward_count; i++) op_is_seen[g.nodes[i].op] = true;
     rig_open(&r, &g, SEED, EXAMPLES);
+    float weight[EXAMPLES] = {0.5f, 2, 0, 1, 0.25f, 3};
+    if (strstr(test->name, "weights_of_examples")) r.m.weight = weight;
     rig_forward(&r);
     rig_backward(&r);
     for (uint32_t i = 0; i < g.tensor_count; i++) {
@@ -262,6 +290,7 @@ static void gradient__case__equals_central_difference(void **state)
                              row_gradient(&r, i, (size_t)t->step_row[u] * g.tables[i].dim + d));
         distance_assert(&sum, graph_string(&g, g.tables[i].name));
     }
+    if (r.m.weight == weight) r.m.weight = NULL;
     rig_close(&r);
     graph_close(&g);
 }

@@ -236,8 +236,11 @@ static void graph_open_memory__wrong_records__are_named(void **state)
     struct graph_node *nodes = (void *)(image + h->section[SECTION_NODES].offset);
     uint32_t *args = (void *)(image + h->section[SECTION_ARGS].offset);
     struct graph_table *tables = (void *)(image + h->section[SECTION_TABLES].offset);
-    uint32_t logit = h->logit_tensor, last = (uint32_t)h->section[SECTION_NODES].count - 1;
+    uint32_t last = (uint32_t)h->section[SECTION_NODES].count - 1;
     const struct graph_node *fc = nodes, *concat = nodes;
+    struct graph_node *loss = nodes;
+    while (loss->op != OP_ID_bce_logits) loss++;
+    uint32_t logit = args[loss->arg_begin];
     while (fc->op != OP_ID_fc) fc++;
     while (concat->op != OP_ID_concat) concat++;
     struct graph_node *norm = nodes;
@@ -294,7 +297,9 @@ static void graph_open_memory__wrong_records__are_named(void **state)
         {&h->micro, 3, "divisor of the batch", NULL},
         {&h->lanes, 3, "divisor of the 4 micro-batches", NULL},
         {&h->name, 1u << 20, "a name below", NULL},
-        {&h->logit_tensor, h->loss_tensor, "expected label", NULL},
+        {&args[loss->arg_begin + 1], logit, "an input of bce_logits bce", NULL},
+        {&args[loss->arg_begin + 2], logit, "expected a tensor that no other node writes", NULL},
+        {(uint32_t *)(void *)loss->attr, 0xff800000, "expected a weight of 0 to 1e6, found -inf", NULL},
         {&tensors[0].cols, 3, "a field below 3", NULL},
         {&tensors[logit].cols, 2, "a stride of 2", NULL},
         {&tensors[logit].grad, logit, "gradient of the tensor's kind", NULL},
@@ -350,7 +355,10 @@ static void graph_open_memory__overlapping_tensors__are_refused(void **state)
             if (grad != GRAPH_NONE) is_used[grad][n->other] = true;
         }
     }
-    is_used[h->logit_tensor][g.node_count - 1] = is_used[h->loss_tensor][g.node_count - 1] = true;
+    /* What the loss reads and writes is read when the forward pass is done. */
+    const struct graph_node *loss = &g.nodes[g.forward_count - 1];
+    assert_int_equal(loss->op, OP_ID_bce_logits);
+    for (uint32_t k = 0; k < 3; k++) is_used[g.args[loss->arg_begin + k]][g.forward_count - 1] = true;
     uint32_t refused = 0, accepted = 0;
     for (uint32_t a = 0; a < g.tensor_count; a++)
         for (uint32_t b = 0; b < g.tensor_count; b++) {

@@ -170,6 +170,40 @@ static void elementwise_shape__all__keep_the_columns(void **state)
     }
 }
 
+static void heads_shape__good_and_bad__is_as_they_say(void **state)
+{
+    (void)state;
+    struct loss_attr good = {.weight = 1}, negative = {.weight = -1}, margin = {.margin = NAN}, flag = {.corrects = 2};
+    struct op_shape s = shape_of(OP_ID_softmax_loss, &good, sizeof good, COLS(50000, 1), NULL);
+    assert_int_equal(s.output_cols, 1);
+    assert_int_equal(s.saved[0].cols, LOSS_SAVED_COLS);
+    assert_int_equal(shape_of(OP_ID_nce, &good, sizeof good, COLS(26, 26), NULL).saved[0].cols, 1);
+    shape_of(OP_ID_softmax_loss, &good, sizeof good, COLS(1, 1), "2 classes or more");
+    shape_of(OP_ID_softmax_loss, &good, sizeof good, COLS(3, 2), "label of 1");
+    shape_of(OP_ID_softmax_loss, &good, sizeof good, COLS(0, 1), "prediction of columns");
+    shape_of(OP_ID_softmax_loss, &negative, sizeof good, COLS(3, 1), "weight of 0 to");
+    shape_of(OP_ID_squared, &margin, sizeof good, COLS(1, 1), "margin of 0 to");
+    shape_of(OP_ID_squared, &good, sizeof good, COLS(2, 1), "prediction of 1");
+    shape_of(OP_ID_hinge, &good, sizeof good, COLS(1, 2), "scores of 1 column, found 2");
+    shape_of(OP_ID_hinge, &good, sizeof good, COLS(1), "two scores");
+    shape_of(OP_ID_nce, &flag, sizeof good, COLS(3, 3), "flag of 0 or 1");
+    shape_of(OP_ID_nce, &good, sizeof good, COLS(1, 1), "2 columns or more");
+    shape_of(OP_ID_sampled_softmax, &good, sizeof good, COLS(3, 4), "as many columns as logits, 3, found 4");
+    struct metric_attr by_label = {3, 1}, candidates = {3, 0}, none = {0, 0}, wrong = {1, 2};
+    shape_of(OP_ID_ndcg, &by_label, sizeof by_label, COLS(9, 1), NULL);
+    shape_of(OP_ID_ndcg, &candidates, sizeof by_label, COLS(9), NULL);
+    shape_of(OP_ID_ndcg, &candidates, sizeof by_label, COLS(9, 9), NULL);
+    shape_of(OP_ID_accuracy, &by_label, sizeof by_label, COLS(1, 1), NULL);
+    shape_of(OP_ID_accuracy, &candidates, sizeof by_label, COLS(1, 1), NULL);
+    shape_of(OP_ID_accuracy, &candidates, sizeof by_label, COLS(1), "2 columns or more, or two inputs");
+    shape_of(OP_ID_accuracy, &by_label, sizeof by_label, COLS(9), "scores and a label");
+    shape_of(OP_ID_hit_rate, &by_label, sizeof by_label, COLS(1, 1), "2 columns or more, found 1");
+    shape_of(OP_ID_hit_rate, &candidates, sizeof by_label, COLS(9, 8), "second input of 9 columns, found 8");
+    shape_of(OP_ID_hit_rate, &none, sizeof by_label, COLS(9), "k of 1 or more");
+    shape_of(OP_ID_hit_rate, &wrong, sizeof by_label, COLS(9), "a flag");
+    shape_of(OP_ID_hit_rate, &candidates, sizeof by_label, COLS(0), "expected scores");
+}
+
 static void bce_logits_shape__other_than_one_column__is_refused(void **state)
 {
     (void)state;
@@ -511,13 +545,135 @@ static void bce_logits_forward__extreme_logits__are_finite(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct single x;
         float z = cases[i].z, y = cases[i].y, out;
-        single_open(&x, OP_ID_bce_logits, "", 0, 2);
+        single_open(&x, OP_ID_bce_logits, &(struct loss_attr){.weight = 1}, sizeof(struct loss_attr), 2);
         x.views[0] = (struct view){&z, 1, 1, 1};
         x.views[1] = (struct view){&y, 1, 1, 1};
         x.views[2] = (struct view){&out, 1, 1, 1};
         single_run(&x);
         if (!(fabs((double)out - cases[i].loss) <= 1e-7 * fabs(cases[i].loss) + 1e-44))
             fail_msg("z = %g, y = %g: expected %.9g, found %.9g", (double)z, (double)y, cases[i].loss, (double)out);
+    }
+}
+
+/* Runs a head over one row of `cols` columns and a second input of `second_cols` (0: none), and returns its output. */
+static float head_value(op_id op, const void *attr, size_t attr_bytes, const float *x, uint32_t cols,
+                        const float *second, uint32_t second_cols)
+{
+    struct single s;
+    float out, saved[LOSS_SAVED_COLS];
+    single_open(&s, op, attr, attr_bytes, second_cols ? 2 : 1);
+    s.node.saved_count = 1;
+    s.views[0] = (struct view){(float *)(uintptr_t)x, 1, cols, cols};
+    s.views[1] = (struct view){(float *)(uintptr_t)second, 1, second_cols, second_cols};
+    s.views[second_cols ? 2 : 1] = (struct view){&out, 1, 1, 1};
+    s.views[second_cols ? 3 : 2] = (struct view){saved, 1, LOSS_SAVED_COLS, LOSS_SAVED_COLS};
+    single_run(&s);
+    return out;
+}
+
+/* Values by hand, in Python's floats. */
+static void losses_forward__known_inputs__known_outputs(void **state)
+{
+    (void)state;
+    static const struct {
+        op_id op;
+        struct loss_attr attr;
+        float x[3];
+        uint32_t cols;
+        float second[3];
+        uint32_t second_cols;
+        double loss;
+    } cases[] = {
+        {OP_ID_softmax_loss, {.weight = 1}, {1, 2, 3}, 3, {2}, 1, 0.4076059644443806},
+        {OP_ID_softmax_loss, {.weight = 2}, {1, 2, 3}, 3, {0}, 1, 2 * 2.4076059644443806},
+        {OP_ID_softmax_loss, {.weight = 1}, {1000, -1000, 0}, 3, {1}, 1, 2000},
+        {OP_ID_softmax_loss, {.weight = 1}, {1, 2, 3}, 3, {3}, 1, (double)NAN},
+        {OP_ID_softmax_loss, {.weight = 1}, {1, 2, 3}, 3, {1.5f}, 1, (double)NAN},
+        {OP_ID_softmax_loss, {.weight = 1}, {1, 2, 3}, 3, {-1}, 1, (double)NAN},
+        {OP_ID_softmax_loss, {.weight = 1}, {1, 2, 3}, 3, {NAN}, 1, (double)NAN},
+        {OP_ID_squared, {.weight = 3}, {1.5f}, 1, {-0.5f}, 1, 12},
+        {OP_ID_hinge, {.weight = 2, .margin = 0.5f}, {1}, 1, {0.75f}, 1, 0.5},
+        {OP_ID_hinge, {.weight = 2, .margin = 0.5f}, {1}, 1, {0.25f}, 1, 0},
+        /* -log sigmoid(1 - log(2 / 4)) - log(1 - sigmoid(2 - log(2 / 8))), the last a hit; log(1/4), log(1/8). */
+        {OP_ID_nce,
+         {.weight = 1, .corrects = 1},
+         {1, 2, 5},
+         3,
+         {-1.3862943611198906f, -2.0794415416798357f, 1e30f},
+         3,
+         3.588416032903649},
+        {OP_ID_nce,
+         {.weight = 1},
+         {1, 2, 5},
+         3,
+         {-1.3862943611198906f, -2.0794415416798357f, 1e30f},
+         3,
+         2.4401896985611957},
+        /* log(4 e + 8 e^2) - log(4 e). */
+        {OP_ID_sampled_softmax,
+         {.weight = 1},
+         {1, 2, 5},
+         3,
+         {-1.3862943611198906f, -2.0794415416798357f, 1e30f},
+         3,
+         1.8619948040582513},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float out = head_value(cases[i].op, &cases[i].attr, sizeof cases[i].attr, cases[i].x, cases[i].cols,
+                               cases[i].second, cases[i].second_cols);
+        if (isnan(cases[i].loss) ? isnan(out) : fabs((double)out - cases[i].loss) <= 2e-7 * fabs(cases[i].loss))
+            continue;
+        fail_msg("case %zu: expected %.9g, found %.9g", i, cases[i].loss, (double)out);
+    }
+}
+
+static void metrics_forward__known_inputs__known_outputs(void **state)
+{
+    (void)state;
+    static const float log3 = 0.6309297535714575f; /* 1 / log2(3) */
+    static const struct {
+        op_id op;
+        struct metric_attr attr;
+        float x[5];
+        uint32_t cols;
+        float second[5];
+        uint32_t second_cols;
+        float value;
+    } cases[] = {
+        /* Labels. */
+        {OP_ID_accuracy, {1, 1}, {1, 3, 2}, 3, {1}, 1, 1},
+        {OP_ID_accuracy, {1, 1}, {1, 3, 2}, 3, {2}, 1, 0},
+        {OP_ID_accuracy, {1, 1}, {3, 3, 2}, 3, {1}, 1, 0.5f},
+        {OP_ID_accuracy, {1, 1}, {3, NAN, 2}, 3, {0}, 1, 0},
+        {OP_ID_accuracy, {1, 1}, {1, 3, 2}, 3, {3}, 1, NAN},
+        {OP_ID_hit_rate, {2, 1}, {1, 3, 2}, 3, {2}, 1, 1},
+        {OP_ID_hit_rate, {2, 1}, {1, 3, 2}, 3, {0}, 1, 0},
+        /* Ranks 1 to 3 are shared: 2 on average. */
+        {OP_ID_hit_rate, {2, 1}, {9, 1, 1, 1, 0}, 5, {2}, 1, 0},
+        {OP_ID_hit_rate, {3, 1}, {9, 1, 1, 1, 0}, 5, {2}, 1, 1},
+        {OP_ID_ndcg, {3, 1}, {1, 3, 2}, 3, {1}, 1, 1},
+        {OP_ID_ndcg, {3, 1}, {1, 3, 2}, 3, {2}, 1, log3},
+        {OP_ID_ndcg, {1, 1}, {1, 3, 2}, 3, {2}, 1, 0},
+        /* One score: its sign. */
+        {OP_ID_accuracy, {1, 1}, {0.5f}, 1, {1}, 1, 1},
+        {OP_ID_accuracy, {1, 1}, {0.5f}, 1, {0}, 1, 0},
+        {OP_ID_accuracy, {1, 1}, {-2}, 1, {0}, 1, 1},
+        {OP_ID_accuracy, {1, 1}, {0}, 1, {1}, 1, 0.5f},
+        {OP_ID_accuracy, {1, 1}, {NAN}, 1, {1}, 1, 0},
+        /* Candidates, and with one that is a hit. */
+        {OP_ID_hit_rate, {1, 0}, {2, 3, 1}, 3, {0}, 0, 0},
+        {OP_ID_hit_rate, {1, 0}, {2, 3, 1}, 3, {-1, 1e30f, -1}, 3, 1},
+        {OP_ID_ndcg, {9, 0}, {2, 3, 1}, 3, {0}, 0, log3},
+        /* Two scores. */
+        {OP_ID_accuracy, {1, 0}, {2}, 1, {1}, 1, 1},
+        {OP_ID_accuracy, {1, 0}, {1}, 1, {2}, 1, 0},
+        {OP_ID_accuracy, {1, 0}, {1}, 1, {1}, 1, 0.5f},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        float out = head_value(cases[i].op, &cases[i].attr, sizeof cases[i].attr, cases[i].x, cases[i].cols,
+                               cases[i].second, cases[i].second_cols);
+        if (isnan(cases[i].value) ? isnan(out) : fabsf(out - cases[i].value) <= 1e-7f) continue;
+        fail_msg("case %zu: expected %.9g, found %.9g", i, (double)cases[i].value, (double)out);
     }
 }
 
@@ -863,6 +1019,9 @@ int main(void)
         cmocka_unit_test(bce_logits_shape__other_than_one_column__is_refused),
         cmocka_unit_test(activations_forward__known_inputs__known_outputs),
         cmocka_unit_test(tanh_forward__everywhere__is_within_an_ulp),
+        cmocka_unit_test(heads_shape__good_and_bad__is_as_they_say),
+        cmocka_unit_test(losses_forward__known_inputs__known_outputs),
+        cmocka_unit_test(metrics_forward__known_inputs__known_outputs),
         cmocka_unit_test(bce_logits_forward__extreme_logits__are_finite),
         cmocka_unit_test(dropout_forward__training__keeps_and_scales_the_right_share),
         cmocka_unit_test(embed_bag_forward__each_pool__by_hand),

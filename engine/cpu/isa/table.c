@@ -1,5 +1,5 @@
-/* The kernels of one instruction set in one table. An op that is not listed runs as its reference; so does
- * bce_logits, whose one column a micro-batch takes some 10 us. */
+/* The kernels of one instruction set in one table. An op that is not listed runs as its reference; so do losses
+ * of one column, which take some 10 us a micro-batch, and metrics, whose every column is read once. */
 #include "engine/cpu/isa/kernels_isa.h"
 
 #define STRING_EXPAND(x) #x
@@ -13,7 +13,8 @@
         PASS(match), /* the others */                                                                                  \
             PASS(embed_bag), PASS(concat), PASS(fc), PASS(relu), PASS(leaky_relu), PASS(sigmoid), PASS(tanh),          \
             PASS(softsign), PASS(dropout), PASS(batch_norm), PASS(data_norm), PASS(softmax), PASS(add), PASS(mul),     \
-            PASS(cross), PASS(slice), PASS(reshape), PASS(sum_pool), PASS(busy)                                        \
+            PASS(cross), PASS(slice), PASS(reshape), PASS(sum_pool), PASS(busy), PASS(softmax_loss),                   \
+            PASS(sampled_softmax), PASS(nce)                                                                           \
     }
 
 const struct cpu_kernels KERNEL(cpu_kernels) = {

@@ -1,0 +1,77 @@
+/* What losses share: the head's weight, the example's, shapes, labels that are numbers of classes. */
+#include <math.h>
+#include <string.h>
+
+#include "graph/op_rules.h"
+
+status loss_parse(const struct op_parse *p)
+{
+    const struct loss_keys *keys = p->keys;
+    struct loss_attr attr = {.weight = keys->weight, .margin = keys->margin, .corrects = keys->correction};
+    memcpy(p->attr, &attr, sizeof attr);
+    return ST_OK;
+}
+
+struct loss_attr loss_attr_of(const uint8_t *bytes)
+{
+    struct loss_attr attr;
+    memcpy(&attr, bytes, sizeof attr);
+    return attr;
+}
+
+status loss_attr_check(const uint8_t *bytes)
+{
+    struct loss_attr attr = loss_attr_of(bytes);
+    if (!(attr.weight >= 0 && attr.weight <= 1e6f))
+        FAIL(INVALID, "expected a weight of 0 to 1e6, found %g", (double)attr.weight);
+    if (!(attr.margin >= 0 && attr.margin <= 1e6f))
+        FAIL(INVALID, "expected a margin of 0 to 1e6, found %g", (double)attr.margin);
+    if (attr.corrects > 1) FAIL(INVALID, "expected a flag of 0 or 1, found %u", attr.corrects);
+    return ST_OK;
+}
+
+status loss_label_shape(struct op_shape *s, uint32_t cols)
+{
+    if (s->input_count != 2) FAIL(INVALID, "expected a prediction and a label, found %u inputs", s->input_count);
+    if (s->input_cols[0] == 0 || (cols != 0 && s->input_cols[0] != cols))
+        FAIL(INVALID, "expected a prediction of %s, found %u", cols == 1 ? "1 column" : "columns", s->input_cols[0]);
+    if (s->input_cols[1] != 1) FAIL(INVALID, "expected a label of 1 column, found %u", s->input_cols[1]);
+    s->output_cols = 1;
+    return loss_attr_check(s->attr);
+}
+
+status loss_candidates_shape(struct op_shape *s)
+{
+    if (s->input_count != 2)
+        FAIL(INVALID, "expected logits and their log probabilities, found %u inputs", s->input_count);
+    if (s->input_cols[0] < 2)
+        FAIL(INVALID, "expected logits of 2 columns or more, the target's first, found %u", s->input_cols[0]);
+    if (s->input_cols[1] != s->input_cols[0])
+        FAIL(INVALID, "expected log probabilities of as many columns as logits, %u, found %u", s->input_cols[0],
+             s->input_cols[1]);
+    s->output_cols = 1;
+    return loss_attr_check(s->attr);
+}
+
+float loss_scale(const struct op_context *c, const struct graph_node *n, uint32_t b)
+{
+    return loss_attr_of(n->attr).weight * batch_weight(c->batch, b);
+}
+
+bool op_input_is_label(const struct graph_node *n, uint32_t k)
+{
+    struct metric_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    enum op_inputs inputs = op_table[n->op].inputs;
+    return k == 1 && (inputs == OP_INPUTS_LOSS || (inputs == OP_INPUTS_SCORES && attr.has_label));
+}
+
+uint32_t op_label_find_bad(const struct op_context *c, const struct graph_node *n)
+{
+    if (n->input_count < 2 || !op_input_is_label(n, 1)) return GRAPH_NONE;
+    struct view in = op_in(c, n, 0), label = op_in(c, n, 1);
+    if (n->op != OP_ID_softmax_loss && !(op_table[n->op].inputs == OP_INPUTS_SCORES && in.cols > 1)) return GRAPH_NONE;
+    for (uint32_t b = 0; b < label.rows; b++)
+        if (label_class(*view_row(label, b), in.cols) == GRAPH_NONE) return b;
+    return GRAPH_NONE;
+}
