@@ -20,7 +20,7 @@ uint32_t clip_blocks_list(const struct graph *g, uint32_t node_begin, uint32_t n
         for (uint32_t k = 0; k < node->param_count; k++) {
             const struct graph_tensor *t = &g->tensors[g->args[node->arg_begin + node->input_count + k]];
             uint64_t floats = (uint64_t)t->rows * t->cols;
-            for (uint64_t at = 0; at < floats && t->update == 0; at += BLOCK_FLOATS, count++)
+            for (uint64_t at = 0; at < floats && t->update == 0 && !t->is_alias; at += BLOCK_FLOATS, count++)
                 if (blocks)
                     blocks[count] = (struct param_block){
                         t->offset + at, floats - at < BLOCK_FLOATS ? floats - at : (uint64_t)BLOCK_FLOATS};

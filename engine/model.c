@@ -75,7 +75,8 @@ void model_init(struct model *model)
     const struct graph *g = model->graph;
     uint32_t param_index = 0;
     for (uint32_t i = 0; i < g->tensor_count; i++)
-        if (g->tensors[i].kind == TENSOR_PARAM) param_init(model, &g->tensors[i], param_index++);
+        if (g->tensors[i].kind == TENSOR_PARAM && !g->tensors[i].is_alias)
+            param_init(model, &g->tensors[i], param_index++);
     for (uint32_t i = 0; i < g->update_count; i++) {
         const struct graph_update *u = &g->updates[i];
         if (u->table != GRAPH_NONE) continue;
@@ -197,7 +198,8 @@ status model_arrays_list(struct model_arrays *arrays, const struct model *model,
     status st = ST_OK;
     *arrays = (struct model_arrays){0};
     for (uint32_t i = 0; i < g->tensor_count && st == ST_OK; i++)
-        if (g->tensors[i].kind == TENSOR_PARAM) st = arrays_add(arrays, model, &g->tensors[i], with_state);
+        if (g->tensors[i].kind == TENSOR_PARAM && !g->tensors[i].is_alias)
+            st = arrays_add(arrays, model, &g->tensors[i], with_state);
     if (st != ST_OK) model_arrays_free(arrays);
     return st;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/alias.h"
 #include "engine/base/clock.h"
 #include "engine/base/steady.h"
 #include "engine/cpu/device.h"
@@ -219,6 +220,9 @@ status stage_sum_run(struct worker *w, const struct stage *stage, const struct s
     part_of(stage->block_count, u->part, u->parts, 1, &begin, &end);
     if (begin == end) return ST_OK;
     uint64_t first = stage->block_begin + begin;
+    const struct param_block *last = &p->blocks[stage->block_begin + end - 1];
+    aliases_fold(p->aliases, p->alias_count, u->param_grad, u->lanes, p->blocks[first].offset,
+                 last->offset + last->count);
     struct param_sums sums = {.grad = u->param_grad,
                               .lanes = u->lanes,
                               .block_count = (uint32_t)(end - begin),
@@ -241,6 +245,7 @@ status stage_update_run(struct worker *w, const struct stage *stage, const struc
         if (begin == end) continue;
         uint64_t at = run->offset + begin;
         bool is_clipped = g->optimizers[of->optimizer].clip_norm > 0; /* then the first lane has the sums */
+        if (!is_clipped) aliases_fold(p->aliases, p->alias_count, u->param_grad, u->lanes, at, run->offset + end);
         uint32_t lanes = is_clipped ? 1 : u->lanes;
         for (uint32_t lane = 0; lane < lanes; lane++) w->grad[lane] = u->param_grad[lane] + at;
         struct param_update update = {.optimizer = &g->optimizers[of->optimizer],

@@ -158,7 +158,7 @@ struct pipeline {
     struct bell *gate_bell; /* of the pool and of all first stages: the first of these, or the options'        */
     /* sums of gradients, zero between updates. bsp: a lane each; wsp, asp: a pipeline each, tables shared */
     struct arena gradients;
-    float **param_grad;  /* [lanes or pipelines] of [param_floats]                                              */
+    float **param_grad;  /* [lanes or pipelines] of [grad_floats]                                               */
     float **table_grad;  /* [lanes or 1, lookup_count] of [step rows, dim]                                      */
     float **update_grad; /* the same pointers, table by table: [lane, use]                                      */
     uint32_t *update_grad_begin; /* [table_count]                                                               */
@@ -167,8 +167,10 @@ struct pipeline {
     const struct graph_optimizer *clipped;
     struct param_block *blocks;
     uint32_t block_count;
-    double *squares;  /* [pipeline_count, block_count] */
-    float clip_scale; /* bsp: of the step whose updates run */
+    double *squares;             /* [pipeline_count, block_count] */
+    float clip_scale;            /* bsp: of the step whose updates run */
+    struct graph_alias *aliases; /* of all parameters                                                           */
+    uint32_t alias_count;
     /* the job */
     enum job_kind job;
     struct feed *feed;

@@ -195,11 +195,14 @@ static void gradients_layout(struct pipeline *p, struct layout *l)
     LAYOUT_TAKE(l, p->update_grad, (size_t)sparse_count * g->lookup_count);
     LAYOUT_TAKE(l, p->update_grad_begin, g->table_count);
     LAYOUT_TAKE(l, p->use_count, g->table_count);
+    p->alias_count = graph_aliases(g, 0, g->header->param_floats, NULL);
+    LAYOUT_TAKE(l, p->aliases, p->alias_count);
+    if (l->arena) (void)graph_aliases(g, 0, g->header->param_floats, p->aliases);
     uint32_t *lookups;
     LAYOUT_TAKE(l, lookups, g->lookup_count);
     for (uint32_t i = 0; i < dense_count; i++) {
         float *grad;
-        LAYOUT_TAKE(l, grad, g->header->param_floats);
+        LAYOUT_TAKE(l, grad, g->header->grad_floats);
         if (l->arena) p->param_grad[i] = grad;
     }
     for (uint32_t t = 0; t < g->table_count; t++) {

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/alias.h"
 #include "engine/base/clock.h"
 #include "engine/clip.h"
 #include "engine/cpu/device.h"
@@ -75,6 +76,8 @@ struct run {
     double *squares;            /* of a layer's blocks                                     */
     uint32_t update_count;
     uint32_t *lookups; /* [lookup_count]: scratch */
+    struct graph_alias *aliases;
+    uint32_t alias_count;
     struct schema schema;
     uint32_t micros_max;           /* micro-batches of a step that the sums have room for */
     float **param_grad;            /* [lanes]               */
@@ -324,6 +327,7 @@ static status params_update(struct run *r, struct device *device, const struct l
 {
     const struct graph *g = r->graph;
     const struct graph_update *of = &g->updates[u->update];
+    aliases_fold(r->aliases, r->alias_count, r->param_grad, r->shape.lanes, u->offset, u->offset + u->count);
     uint32_t lanes = r->shape.lanes;
     if (g->optimizers[of->optimizer].clip_norm > 0) { /* the norm itself belongs to no layer, and costs nothing */
         struct param_sums sums = {.grad = r->param_grad,
@@ -558,9 +562,12 @@ static void gradients_layout(struct layout *l, struct run *r)
     LAYOUT_TAKE(l, r->param_grad, r->shape.lanes);
     LAYOUT_TAKE(l, r->table_grad, (size_t)r->shape.lanes * g->lookup_count);
     LAYOUT_TAKE(l, r->scratch, (size_t)r->shape.lanes * (g->lookup_count + 1));
+    r->alias_count = graph_aliases(g, 0, g->header->param_floats, NULL);
+    LAYOUT_TAKE(l, r->aliases, r->alias_count);
+    if (l->arena) (void)graph_aliases(g, 0, g->header->param_floats, r->aliases);
     for (uint32_t lane = 0; lane < r->shape.lanes; lane++) {
         float *grad;
-        LAYOUT_TAKE(l, grad, g->header->param_floats);
+        LAYOUT_TAKE(l, grad, g->header->grad_floats);
         if (l->arena) r->param_grad[lane] = grad;
     }
     for (uint32_t t = 0; t < g->table_count; t++) {

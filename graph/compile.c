@@ -51,6 +51,7 @@ static uint64_t model_hash(struct compiler *c)
         HASH_TEXT(t->name);
         HASH(t->rows);
         HASH(t->cols);
+        if (t->is_alias) HASH_TEXT(compiler_tensor(c, (uint32_t)t->offset)->name); /* whose it is: compiler.h */
     }
     for (uint32_t i = 0; i < c->forward_count; i++) {
         const struct graph_node *n = compiler_node(c, i);

@@ -72,6 +72,20 @@ static void activations_place(struct compiler *c, struct life *lives, struct pla
     }
 }
 
+/* Aliases have their owner's place, and their gradients places behind those of all parameters, in the order of their nodes. */
+static void aliases_place(struct compiler *c)
+{
+    uint64_t offset = c->header.param_floats;
+    for (uint32_t i = 0; i < c->tensors.count; i++) {
+        struct graph_tensor *t = compiler_tensor(c, i);
+        if (t->kind != TENSOR_PARAM || !t->is_alias) continue;
+        t->offset = compiler_tensor(c, (uint32_t)t->offset)->offset; /* until here it was the owner's number */
+        compiler_tensor(c, t->grad)->offset = offset;
+        offset += graph_param_floats(t);
+    }
+    c->header.grad_floats = offset;
+}
+
 /* Update by update, each with its parameters in the order of their nodes, which is that of the tensors. */
 static void params_place(struct compiler *c)
 {
@@ -82,7 +96,7 @@ static void params_place(struct compiler *c)
         u->param_offset = offset;
         for (uint32_t i = 0; i < c->tensors.count; i++) {
             struct graph_tensor *t = compiler_tensor(c, i);
-            if (t->kind != TENSOR_PARAM || t->update != k) continue;
+            if (t->kind != TENSOR_PARAM || t->update != k || t->is_alias) continue;
             t->offset = offset;
             if (t->grad != GRAPH_NONE) compiler_tensor(c, t->grad)->offset = offset;
             offset += graph_param_floats(t);
@@ -93,6 +107,7 @@ static void params_place(struct compiler *c)
             optimizer_table[LIST_AT(c->optimizers, struct graph_optimizer, u->optimizer)->kind].state_count;
     }
     c->header.param_floats = offset;
+    aliases_place(c);
 }
 
 /* Under wsp and asp every minibatch updates what the next one reads, so there is nothing to add up: a step is one

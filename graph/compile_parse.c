@@ -298,6 +298,32 @@ static status statistic_add(struct compiler *c, const struct ini_section *sectio
     return ST_OK;
 }
 
+/* The node whose parameters this one uses by its key `share`; NONE: it has its own. */
+static status owner_find(struct compiler *c, const struct op *op, const struct ini_section *section,
+                         uint32_t node_index, const struct op_shape *shape, uint32_t *owner)
+{
+    const struct ini_entry *entry = ini_entry_find(section, "share");
+    *owner = GRAPH_NONE;
+    if (entry == NULL || !*entry->value) return ST_OK;
+    for (uint32_t i = 0; i < node_index; i++)
+        if (strcmp(compiler_string(c, compiler_node(c, i)->name), entry->value) == 0) *owner = i;
+    if (*owner == GRAPH_NONE || &op_table[compiler_node(c, *owner)->op] != op)
+        return ini_fail(&c->ini, section, entry, "expected the name of an [%s] above, found \"%s\"", op->section,
+                        entry->value);
+    const struct graph_node *node = compiler_node(c, *owner);
+    if (node->param_count != shape->param_count)
+        return ini_fail(&c->ini, section, entry, "expected %u parameters as [%s %s] has, found %u", node->param_count,
+                        op->section, entry->value, shape->param_count);
+    for (uint32_t i = 0; i < shape->param_count; i++) {
+        const struct graph_tensor *t = compiler_tensor(c, compiler_args(c, node)[node->input_count + i]);
+        if (t->rows != shape->param[i].rows || t->cols != shape->param[i].cols)
+            return ini_fail(&c->ini, section, entry, "expected a %s of %u by %u as [%s %s] has, found %u by %u",
+                            shape->param[i].name, t->rows, t->cols, op->section, entry->value, shape->param[i].rows,
+                            shape->param[i].cols);
+    }
+    return ST_OK;
+}
+
 /* The op's shape rule, then its parameters, output and saved tensors. */
 static status op_shape_add(struct compiler *c, const struct op *op, const struct ini_section *section,
                            uint32_t node_index)
@@ -313,7 +339,8 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
     free(cols);
     if (st != ST_OK) return ini_fail(&c->ini, section, NULL, "%s", status_message());
 
-    uint32_t index;
+    uint32_t index, owner;
+    TRY(owner_find(c, op, section, node_index, &shape, &owner));
     for (uint32_t i = 0; i < shape.param_count; i++) {
         char name[2 * INI_NAME_BYTES_MAX + 2];
         snprintf(name, sizeof name, "%s.%s", section->name, shape.param[i].name);
@@ -325,6 +352,12 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
         t->init = shape.param[i].init;
         t->init_scale = shape.param[i].init_scale;
         if (shape.param[i].is_statistic) TRY(statistic_add(c, section, t, &shape.param[i].rule));
+        if (owner != GRAPH_NONE) {
+            CHECK(!shape.param[i].is_statistic);
+            uint32_t of = compiler_args(c, compiler_node(c, owner))[compiler_node(c, owner)->input_count + i];
+            t->is_alias = 1;
+            t->offset = compiler_tensor(c, of)->is_alias ? compiler_tensor(c, of)->offset : of;
+        }
         TRY(arg_add(c, index));
     }
     TRY(compiler_tensor_add(c, section->name, TENSOR_ACTIVATION, shape.output_cols, &index));
@@ -344,7 +377,7 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
     struct graph_layer *layer = LIST_AT(c->layers, struct graph_layer, node->layer);
     layer->flops_forward += shape.flops_forward;
     layer->flops_backward += shape.flops_backward;
-    for (uint32_t i = 0; i < shape.param_count; i++)
+    for (uint32_t i = 0; i < shape.param_count && owner == GRAPH_NONE; i++)
         layer->param_count += (uint64_t)shape.param[i].rows * shape.param[i].cols;
     return ST_OK;
 }

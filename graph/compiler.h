@@ -22,7 +22,8 @@ struct compiler {
     struct list strings, tensors, args, nodes, layers, fields, denses, labels, tables, optimizers, updates,
         vocabularies, words;
     struct list statistics; /* graph_optimizer: the rule of each run of statistics; until compile_backward makes the
-                               updates, a parameter's `update` is 0 if it is trained, else 1 + its run            */
+                               updates, a parameter's `update` is 0 if it is trained, else 1 + its run; until
+                               compile_memory places it, an alias's `offset` is the number of its owner's tensor  */
     uint32_t forward_count;
     struct graph_header header; /* batch, counts and totals as they become known */
 };

@@ -1,4 +1,5 @@
 /* Questions about a graph, whether it was just compiled or read from a file. */
+#include "graph/graph_internal.h"
 #include "graph/op.h"
 
 #include <string.h>
@@ -61,7 +62,7 @@ static uint64_t params_begin(const struct graph *g, uint32_t node, uint32_t upda
         const struct graph_node *n = &g->nodes[i];
         for (uint32_t k = 0; k < n->param_count; k++) {
             const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + n->input_count + k]];
-            if (t->update == update) return t->offset;
+            if (t->update == update && !t->is_alias) return t->offset;
         }
     }
     return g->updates[update].param_offset + g->updates[update].param_count;
@@ -73,4 +74,35 @@ void graph_params_of_nodes(const struct graph *g, uint32_t node_begin, uint32_t 
     CHECK(node_begin <= node_end && update < g->update_count && g->updates[update].table == GRAPH_NONE);
     *offset = params_begin(g, node_begin, update);
     *count = params_begin(g, node_end, update) - *offset;
+}
+
+/* The node of the parameter that is no alias and lies at an offset. */
+static uint32_t owner_node(const struct graph *g, uint64_t offset)
+{
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        for (uint32_t k = 0; k < n->param_count; k++) {
+            const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + n->input_count + k]];
+            if (t->offset == offset && !t->is_alias) return i;
+        }
+    }
+    CHECK(false); /* the graph's validation has found one */
+    return GRAPH_NONE;
+}
+
+uint32_t graph_aliases(const struct graph *g, uint64_t offset, uint64_t count, struct graph_alias *aliases)
+{
+    uint32_t alias_count = 0;
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        for (uint32_t k = 0; k < n->param_count; k++) {
+            const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + n->input_count + k]];
+            if (!t->is_alias || t->grad == GRAPH_NONE || t->offset < offset || t->offset >= offset + count) continue;
+            if (aliases != NULL)
+                aliases[alias_count] = (struct graph_alias){t->offset, graph_param_floats(t),
+                                                            g->tensors[t->grad].offset, i, owner_node(g, t->offset)};
+            alias_count++;
+        }
+    }
+    return alias_count;
 }

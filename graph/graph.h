@@ -13,7 +13,10 @@
  *   ACTIVATION    the slot's arena                 [B, cols]        bytes / micro-batch  also gradients and what ops save
  *                                                  or [1, cols]                          of the micro-batch as a whole
  *   PARAM         the run's parameters             [rows, cols]     floats
- *   PARAM_GRAD    a lane's gradients               as its PARAM     floats, as its PARAM  */
+ *   PARAM_GRAD    a lane's gradients               as its PARAM     floats, as its PARAM; of an alias behind all of those
+ *
+ * A PARAM is an alias if its node uses the parameter of a node before it: the same numbers, but a gradient of its own, because the two
+ * nodes may lie in stages that run at the same time. The update adds it to the owner's, in the order of nodes. */
 #ifndef HETERPS_GRAPH_GRAPH_H
 #define HETERPS_GRAPH_GRAPH_H
 
@@ -67,11 +70,11 @@ struct graph_tensor {
     uint32_t name; /* string                                                             */
     uint8_t kind;
     uint8_t type;
-    uint8_t init; /* PARAM: enum random_init, or TENSOR_INIT_CONSTANT                    */
-    uint8_t reserved;
-    uint32_t rows;   /* PARAM: rows; ACTIVATION: 1, or 0; 0: one row an example              */
-    uint32_t cols;   /* FIELD: index of the field                                           */
-    uint32_t stride; /* floats from row to row, >= cols                                     */
+    uint8_t init;     /* PARAM: enum random_init, or TENSOR_INIT_CONSTANT                    */
+    uint8_t is_alias; /* PARAM and its gradient: 1 if it has the numbers of a parameter before it   */
+    uint32_t rows;    /* PARAM: rows; ACTIVATION: 1, or 0; 0: one row an example              */
+    uint32_t cols;    /* FIELD: index of the field                                           */
+    uint32_t stride;  /* floats from row to row, >= cols                                     */
     float init_scale;
     uint64_t offset; /* see the table above                                                 */
     uint32_t grad;   /* its gradient's tensor, or NONE                                      */
@@ -216,6 +219,7 @@ struct graph_header {
     uint32_t weight, group;   /* strings: names of the columns of examples' weights and groups; "": none */
     uint32_t has_value;       /* 1: keys have values                                        */
     uint64_t param_floats;    /* length of the parameters, padding included                   */
+    uint64_t grad_floats;     /* of a lane's gradients of them, those of aliases behind the others */
     uint64_t state_floats;    /* of the dense optimizer's state                               */
     uint64_t slot_bytes;      /* of a slot's activations, for `micro` examples                */
     uint64_t slot_eval_bytes; /* the same when only forward nodes run                         */
@@ -267,9 +271,19 @@ uint32_t graph_table_lookups(const struct graph *g, uint32_t table, uint32_t *lo
 /* The first forward node that looks the table up. */
 uint32_t graph_table_first_node(const struct graph *g, uint32_t table);
 /* The run of floats of a parameters' update that the forward nodes [node_begin, node_end) own, padding included; *count
- * 0: none. The runs of neighbouring ranges of nodes lie side by side, and those of all nodes are the update's. */
+ * 0: none; aliases belong to their owner's node. The runs of neighbouring ranges of nodes lie side by side, and those of all nodes are
+ * the update's. */
 void graph_params_of_nodes(const struct graph *g, uint32_t node_begin, uint32_t node_end, uint32_t update,
                            uint64_t *offset, uint64_t *count);
+/* An alias: `node` uses the `count` floats of parameters from `offset` on, which are those of node `owner`; its gradient lies from
+ * `grad` on. */
+struct graph_alias {
+    uint64_t offset, count, grad;
+    uint32_t node, owner;
+};
+/* The aliases of parameters that lie within floats [offset, offset + count), in the order of their nodes: fills aliases[0 ..
+ * returned - 1]; NULL: only counts. */
+uint32_t graph_aliases(const struct graph *g, uint64_t offset, uint64_t count, struct graph_alias *aliases);
 /* Rows of an activation for which a slot has room, its bytes, and where it ends in the slot. */
 static inline uint32_t graph_activation_rows(const struct graph_header *h, const struct graph_tensor *t)
 {

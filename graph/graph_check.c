@@ -32,9 +32,12 @@ struct check {
     const struct graph *g;
     const char *path;
     const uint8_t *image;
-    uint8_t *states;       /* [tensor_count]: enum tensor_state */
-    uint32_t *input_cols;  /* [2 * arg_count + 1]: scratch of a node, its inputs' columns and then keys */
-    uint64_t *param_end;   /* [update_count + 1]: of each run of parameters, up to where nodes have claimed it */
+    uint8_t *states;      /* [tensor_count]: enum tensor_state */
+    uint32_t *input_cols; /* [2 * arg_count + 1]: scratch of a node, its inputs' columns and then keys */
+    uint64_t *param_end;  /* [update_count + 1]: of each run of parameters, up to where nodes have claimed it */
+    uint32_t *owners;     /* [tensor_count]: the trained parameters that nodes have claimed, so by offset     */
+    uint32_t owner_count;
+    uint64_t alias_end;    /* up to where gradients of aliases have been claimed */
     uint32_t lookup_count; /* of the nodes so far */
 };
 
@@ -123,6 +126,7 @@ static status batch_check(const struct check *c)
     if (schedule_validate(&h->schedule) != ST_OK) return bad(c, &h->schedule, "%s", status_message());
     TRY(zero(c, &h->schedule.reserved));
     TRY(within64(c, &h->param_floats, FLOATS_MAX, "parameters"));
+    TRY(within64(c, &h->grad_floats, FLOATS_MAX, "gradients"));
     TRY(within64(c, &h->state_floats, FLOATS_MAX * OPTIMIZER_PARAM_COUNT, "optimizer state"));
     TRY(within64(c, &h->slot_bytes, FLOATS_MAX * sizeof(float), "bytes of a slot"));
     return within64(c, &h->slot_eval_bytes, h->slot_bytes, "bytes of a slot in evaluation");
@@ -306,11 +310,12 @@ static status param_check(const struct check *c, const struct graph_tensor *t)
                    t->cols);
     if (t->stride != t->cols)
         return bad(c, &t->stride, "expected rows of %u without a gap, found a stride of %u", t->cols, t->stride);
-    TRY(within64(c, &t->offset, c->g->header->param_floats, "an offset"));
+    TRY(within64(c, &t->offset, c->g->header->grad_floats, "an offset"));
     TRY(below(c, &t->update, c->g->update_count, "an update"));
     const struct graph_update *u = &c->g->updates[t->update];
     if (u->table != GRAPH_NONE)
         return bad(c, &t->update, "expected an update of parameters, found update %u of a table", t->update);
+    if (t->kind == TENSOR_PARAM_GRAD && t->is_alias) return ST_OK; /* where: alias_own */
     if (t->offset < u->param_offset || t->offset + graph_param_floats(t) > u->param_offset + u->param_count)
         return bad(c, &t->offset,
                    "expected a parameter within the %" PRIu64 " floats from %" PRIu64
@@ -330,8 +335,10 @@ static status tensor_check(const struct check *c, const struct graph_tensor *t)
         return bad(c, &t->type, "expected integers in activations only, found them in kind %u", t->kind);
     bool is_constant = t->kind == TENSOR_PARAM && t->init == TENSOR_INIT_CONSTANT;
     TRY(init_check(c, &t->init, is_constant ? INIT_ZEROS : t->init, t->init_scale));
-    if (t->reserved != 0) return bad(c, &t->reserved, "expected zeros in reserved places, found %u", t->reserved);
     bool is_param = t->kind == TENSOR_PARAM || t->kind == TENSOR_PARAM_GRAD;
+    if (t->is_alias > is_param)
+        return bad(c, &t->is_alias, "expected an alias of a parameter to be marked with 1, found %u in kind %u",
+                   t->is_alias, t->kind);
     if (!is_param) TRY(within(c, &t->update, 0, 0, "an update of what is no parameter"));
     if (t->kind == TENSOR_FIELD) return below(c, &t->cols, g->field_count, "a field");
     TRY(within(c, &t->cols, 1, OP_COLS_MAX, "columns"));
@@ -359,10 +366,10 @@ static status grad_check(const struct check *c, const struct graph_tensor *t)
     if (t->grad == GRAPH_NONE) return ST_OK;
     TRY(below(c, &t->grad, c->g->tensor_count, "a gradient"));
     const struct graph_tensor *d = &c->g->tensors[t->grad];
-    bool fits =
-        (t->kind == TENSOR_PARAM && d->kind == TENSOR_PARAM_GRAD && d->offset == t->offset && d->update == t->update) ||
-        (t->kind == TENSOR_ACTIVATION && d->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 &&
-         d->type == TENSOR_F32);
+    bool fits = (t->kind == TENSOR_PARAM && d->kind == TENSOR_PARAM_GRAD && d->is_alias == t->is_alias &&
+                 (t->is_alias || d->offset == t->offset) && d->update == t->update) ||
+                (t->kind == TENSOR_ACTIVATION && d->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 &&
+                 d->type == TENSOR_F32);
     if (!fits || d->rows != t->rows || d->cols != t->cols || d->grad != GRAPH_NONE || d == t)
         return bad(c, &t->grad, "expected a gradient of the tensor's kind and shape, found tensor %u", t->grad);
     if (c->states[t->grad] & IS_GRADIENT)
@@ -431,12 +438,46 @@ static status output_check(const struct check *c, const uint32_t *arg, uint32_t 
     return ST_OK;
 }
 
+/* An alias has place and shape of a trained parameter that an earlier node has claimed, and its gradient comes right behind that of the
+ * alias before it, behind those of all parameters: so no two gradients overlap. */
+static status alias_own(struct check *c, const uint32_t *arg)
+{
+    const struct graph *g = c->g;
+    const struct graph_tensor *t = &g->tensors[*arg];
+    uint32_t begin = 0, end = c->owner_count;
+    while (begin < end) {
+        uint32_t middle = begin + (end - begin) / 2;
+        if (g->tensors[c->owners[middle]].offset < t->offset)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    const struct graph_tensor *owner = begin < c->owner_count ? &g->tensors[c->owners[begin]] : NULL;
+    if (owner == NULL || owner->offset != t->offset || owner->rows != t->rows || owner->cols != t->cols ||
+        owner->update != t->update)
+        return bad(c, t,
+                   "expected an alias of a trained parameter of an earlier node, %u by %u from %" PRIu64
+                   " on, found none there",
+                   t->rows, t->cols, t->offset);
+    if (c->states[*arg] & IS_OWNED) return bad(c, arg, "expected an alias of one node, found %u a second time", *arg);
+    c->states[*arg] |= IS_OWNED;
+    if (t->grad == GRAPH_NONE) return ST_OK;
+    const struct graph_tensor *d = &g->tensors[t->grad];
+    if (d->offset != c->alias_end)
+        return bad(c, &d->offset, "expected the gradient of an alias from %" PRIu64 " on, found it from %" PRIu64 " on",
+                   c->alias_end, d->offset);
+    c->alias_end += graph_param_floats(d);
+    return ST_OK;
+}
+
 /* A parameter comes right behind the one before it in its update, so it belongs to this node alone, and the nodes of a stage own
  * one stretch; the update is one that fits it. */
 /* rule: of a statistic; NULL: the parameter is trained. */
-static status param_own(const struct check *c, const uint32_t *arg, const struct graph_optimizer *rule)
+static status param_own(struct check *c, const uint32_t *arg, const struct graph_optimizer *rule)
 {
     const struct graph_tensor *t = &c->g->tensors[*arg];
+    if (t->is_alias && rule == NULL) return alias_own(c, arg);
+    if (t->is_alias) return bad(c, &t->is_alias, "expected a statistic of the node's own, found an alias");
     if (t->offset != c->param_end[t->update])
         return bad(c, &t->offset,
                    "expected parameters in the order of their nodes and without gaps, this one from %" PRIu64
@@ -444,6 +485,7 @@ static status param_own(const struct check *c, const uint32_t *arg, const struct
                    c->param_end[t->update], t->offset);
     c->param_end[t->update] += graph_param_floats(t);
     c->states[*arg] |= IS_OWNED;
+    if (rule == NULL) c->owners[c->owner_count++] = *arg;
     const struct graph_optimizer *o = &c->g->optimizers[c->g->updates[t->update].optimizer];
     if (rule == NULL ? optimizer_table[o->kind].is_internal : rule->kind != o->kind)
         return bad(c, &t->update, "expected %s for this parameter, found %s",
@@ -456,7 +498,7 @@ static status param_own(const struct check *c, const uint32_t *arg, const struct
 }
 
 /* The node's tensors against what the op's shape rule says. */
-static status shape_check(const struct check *c, const struct graph_node *n)
+static status shape_check(struct check *c, const struct graph_node *n)
 {
     const struct graph *g = c->g;
     const uint32_t *args = &g->args[n->arg_begin], *params = args + n->input_count, *output = params + n->param_count,
@@ -588,7 +630,7 @@ static status order_check(const struct check *c)
     return ST_OK;
 }
 
-/* Nodes have claimed every parameter, and every float of an update. */
+/* Nodes have claimed every parameter, every float of an update, and every float of the gradients. */
 static status owners_check(const struct check *c)
 {
     const struct graph *g = c->g;
@@ -599,6 +641,9 @@ static status owners_check(const struct check *c)
         if (c->param_end[i] != g->updates[i].param_offset + g->updates[i].param_count)
             return bad(c, &g->updates[i].param_count, "expected an update of %" PRIu64 " floats, found %" PRIu64,
                        c->param_end[i] - g->updates[i].param_offset, g->updates[i].param_count);
+    if (c->alias_end != g->header->grad_floats)
+        return bad(c, &g->header->grad_floats, "expected %" PRIu64 " floats of gradients, found %" PRIu64, c->alias_end,
+                   g->header->grad_floats);
     return ST_OK;
 }
 
@@ -607,6 +652,7 @@ static status nodes_check(struct check *c)
     const struct graph *g = c->g;
     bool has_loss = false;
     TRY(order_check(c));
+    c->alias_end = g->header->param_floats;
     for (uint32_t i = 0; i < g->forward_count; i++) {
         const struct graph_node *n = &g->nodes[i];
         TRY(forward_check(c, n));
@@ -694,12 +740,14 @@ status graph_check(const struct graph *graph, const char *path, const uint8_t *i
     c.states = calloc((size_t)graph->tensor_count + 1, 1);
     c.input_cols = calloc(2 * (size_t)graph->arg_count + 1, sizeof *c.input_cols);
     c.param_end = calloc((size_t)graph->update_count + 1, sizeof *c.param_end);
+    c.owners = calloc((size_t)graph->tensor_count + 1, sizeof *c.owners);
     status st = ST_OK;
-    if (c.states == NULL || c.input_cols == NULL || c.param_end == NULL)
+    if (c.states == NULL || c.input_cols == NULL || c.param_end == NULL || c.owners == NULL)
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s: no memory to check the graph", path);
     if (st == ST_OK) st = all_check(&c);
     free(c.states);
     free(c.input_cols);
     free(c.param_end);
+    free(c.owners);
     return st;
 }

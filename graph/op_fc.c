@@ -17,7 +17,7 @@ struct fc_keys {
     uint32_t units, groups, activation;
     float slope;
     bool bias;
-    const char *init;
+    const char *init, *share;
 };
 static const struct cfg_key fc_keys[] = {
     {"units", CFG_U32, NULL, 1, OP_COLS_MAX, "", "number of outputs", offsetof(struct fc_keys, units), NULL},
@@ -35,6 +35,11 @@ static const struct cfg_key fc_keys[] = {
      "first weights: glorot (uniform, half width sqrt(6 / (inputs + outputs))), uniform HALF_WIDTH, normal DEVIATION, "
      "zeros",
      offsetof(struct fc_keys, init), NULL},
+    {"share", CFG_TEXT, "", 0, 0, "",
+     "name of an fc above, with as many inputs (of a group) and units, whose weight and bias this one uses: they are "
+     "one "
+     "parameter, moved by both",
+     offsetof(struct fc_keys, share), NULL},
 };
 const struct op_keys op_fc_keys = OP_KEYS(fc_keys, struct fc_keys);
 
@@ -54,6 +59,9 @@ status op_fc_parse(const struct op_parse *p)
                            .has_bias = keys->bias,
                            .activation = (uint8_t)keys->activation,
                            .init = FC_INIT_GLOROT};
+    if (*keys->share && ini_entry_find(p->section, "init"))
+        return ini_fail(p->ini, p->section, ini_entry_find(p->section, "init"),
+                        "expected no init beside share = %s, which has one", keys->share);
     if (strcmp(keys->init, "glorot") != 0 && strcmp(keys->init, "glorot uniform") != 0) {
         enum random_init init;
         if (init_parse(keys->init, &init, &attr.init_scale) != ST_OK)

@@ -105,7 +105,7 @@ static uint64_t node_param_count(const struct graph *g, const struct graph_node 
     uint64_t count = 0;
     for (uint32_t k = 0; k < n->param_count; k++) {
         const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + n->input_count + k]];
-        count += (uint64_t)t->rows * t->cols;
+        if (!t->is_alias) count += (uint64_t)t->rows * t->cols;
     }
     return count;
 }
@@ -327,6 +327,14 @@ static void ops_print(const struct graph *g)
     grid_print(&grid);
 }
 
+/* The parameter whose numbers an alias has. */
+static const struct graph_tensor *owner_of(const struct graph *g, const struct graph_tensor *alias)
+{
+    const struct graph_tensor *t = g->tensors;
+    while (t->kind != TENSOR_PARAM || t->is_alias || t->offset != alias->offset) t++;
+    return t;
+}
+
 static void params_print(const struct graph *g)
 {
     if (g->header->param_floats == 0) return;
@@ -339,6 +347,10 @@ static void params_print(const struct graph *g)
         cell(&grid, "%s", name_of(g, t->name));
         cell(&grid, "[%u, %u]", t->rows, t->cols);
         cell_count(&grid, t->offset);
+        if (t->is_alias) {
+            cell(&grid, "those of %s", name_of(g, owner_of(g, t)->name)), cell(&grid, "%s", "");
+            continue;
+        }
         if (t->init == TENSOR_INIT_CONSTANT)
             cell(&grid, "%.9g", (double)t->init_scale);
         else if (t->init == INIT_ZEROS)
@@ -367,7 +379,7 @@ static void memory_print(const struct graph *g)
         cell(&grid, "activations and gradients of %u examples; without sharing %s", h->micro, apart_text);
     cell(&grid, "a slot, evaluation"), cell_bytes(&grid, h->slot_eval_bytes), cell(&grid, "activations only");
     cell(&grid, "parameters"), cell_bytes(&grid, h->param_floats * sizeof(float)), cell(&grid, "shared by all slots");
-    cell(&grid, "gradients"), cell_bytes(&grid, h->param_floats * sizeof(float) * h->lanes),
+    cell(&grid, "gradients"), cell_bytes(&grid, h->grad_floats * sizeof(float) * h->lanes),
         cell(&grid, "%u lane%s", h->lanes, h->lanes == 1 ? "" : "s");
     for (uint32_t i = 0; i < g->update_count; i++)
         if (g->updates[i].table == GRAPH_NONE &&

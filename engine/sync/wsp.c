@@ -219,11 +219,36 @@ static status tables_check(const struct pipeline *p)
     return ST_OK;
 }
 
+static uint32_t stage_of_node(const struct pipeline *p, uint32_t node)
+{
+    uint32_t s = 0;
+    while (node >= p->stages[s].forward_end) s++;
+    return s;
+}
+
+/* So are shared parameters: an update follows each of a stage's backward passes. */
+static status aliases_check(const struct pipeline *p)
+{
+    const struct graph *g = p->graph;
+    for (uint32_t a = 0; a < p->alias_count; a++) {
+        const struct graph_alias *alias = &p->aliases[a];
+        uint32_t user = stage_of_node(p, alias->node), owner = stage_of_node(p, alias->owner);
+        if (user != owner)
+            FAIL(INVALID,
+                 "%s of stage %u of the plan uses the parameters of %s of stage %u; under %s layers that share "
+                 "parameters lie in one stage (under bsp they need not)",
+                 graph_string(g, g->nodes[alias->node].name), user, graph_string(g, g->nodes[alias->owner].name), owner,
+                 cfg_syncs[p->sync]);
+    }
+    return ST_OK;
+}
+
 status wsp_open(struct pipeline *p)
 {
     TRY(optimizers_check(p));
     TRY(clip_check(p));
     TRY(tables_check(p));
+    TRY(aliases_check(p));
     struct wsp sum, *wsp = aligned_alloc(_Alignof(struct wsp), sizeof *wsp);
     if (wsp == NULL) FAIL(MEMORY, "no memory for %u pipelines", p->pipeline_count);
     memset(wsp, 0, sizeof *wsp);

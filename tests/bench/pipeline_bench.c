@@ -396,7 +396,7 @@ static void bare_variant(struct variant *v, const char *name, struct data *d, ui
     uint32_t lanes = g->header->lanes, grad_count = lanes * (g->lookup_count + 1u);
     *v = (struct variant){.name = name, .data = d, .steps = turn_steps(steps), .feed = feed};
     must(cpu_device_open(&v->device, g, core_count, cores.is_whole ? cores.processor : NULL, NULL));
-    size_t param_bytes = arena_bytes(g->header->param_floats * sizeof(float)), bytes = lanes * param_bytes;
+    size_t param_bytes = arena_bytes(g->header->grad_floats * sizeof(float)), bytes = lanes * param_bytes;
     bytes += 3 * arena_bytes(grad_count * sizeof(float *));
     for (uint32_t t = 0; t < g->table_count; t++) {
         size_t rows = (size_t)g->header->batch * g->tables[t].key_count_max;

@@ -183,6 +183,19 @@ variant 'dropout' dropout.cfg
 check 'dropout does something' sh -c '! diff -r variant plain'
 same 'dropout, two files, again' variant --data a.tsv,b.tsv
 
+# ---- one weight of several layers ----
+# h2, h3 and h4 have one weight and bias: in the export once, as the rest of the same bytes under any threads and plan.
+sed -e 's/^units = 32$/units = 64/' -e 's/^input = h2$/input = h4/' -e 's/^\[fc y\].*/[fc h3]\ninput = h2\nunits = 64\nshare = h2\nactivation = tanh\n\n[fc h4]\ninput = h3\nunits = 64\nshare = h2\n\n&/' "$samples/ctrdnn1.cfg" >shared.cfg
+variant 'a shared weight, two lanes' shared.cfg --set train.lanes=2 --set train.micro=16
+python3 "$root/tests/e2e/make_plan.py" shared.json '0-3:1:1 4-4:1:1 5-7:1:1'
+same 'a shared weight, its uses in three stages' variant --data train.tsv --plan shared.json --share
+check 'the weight is exported once' python3 -c "
+import json, struct
+data = open('variant/dense.safetensors', 'rb').read()
+names = set(json.loads(data[8:8 + struct.unpack('<Q', data[:8])[0]])) - {'__metadata__'}
+assert names == {f'{fc}.{part}' for fc in ('h1', 'h2', 'y') for part in ('weight', 'bias')}, names"
+check 'inspect counts it once, and names it where it is used again' sh -c "'$h' inspect g.bin >out && grep -q '^h3.weight .*those of h2.weight' out && grep -q '^h4 .*\[B, 64\] *0' out"
+
 # ---- stop and go on ----
 # resumed DESCRIPTION STEP ARGUMENT...: straight through, and stopped after STEP and resumed: the same bytes.
 resumed() {
@@ -197,6 +210,8 @@ resumed() {
     fi
 }
 resumed 'dropout, a third of the way' $((steps / 3))
+"$h" compile shared.cfg -o g.bin -q --set train.lanes=2 --set train.micro=16 --set 'train.optimizer=adam 0.001'
+resumed 'a shared weight, half of the way' $((steps / 2)) --plan shared.json --share
 "$h" compile "$samples/ctrdnn1.cfg" -o g.bin -q
 resumed 'after the first step' 1
 resumed 'one step before the end' $((steps - 1))

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* Everything that could depend on timing: two look-ups of one table in layers far apart, dropout, batch normalisation, data
+/* Everything that could depend on timing: two look-ups of one table and three uses of one weight in layers far apart, dropout, batch normalisation, data
  * normalisation of numeric columns and of what has a gradient, means, rules with and without counters. Layers: 0 e, 1 w, 2 x, 3 h1, 4 n1, 5 d1, 6 e2, 7 x2, 8 h2, 9 y, 10 bce. */
 static const char model_text[] = "[model]\nname = all\n"
                                  "[data]\ndense = I1..I3\nsparse = C1..C6\nshuffle = 100\n"
@@ -22,13 +22,16 @@ static const char model_text[] = "[model]\nname = all\n"
                                  "[data_norm i]\ninput = dense\nlayer = x\n"
                                  "[concat x]\ninput = e, w, i\n"
                                  "[fc h1]\ninput = x\nunits = 12\nactivation = relu\n"
+                                 "[fc s1]\ninput = h1\nunits = 5\nactivation = tanh\nlayer = h1\n"
                                  "[batch_norm n1]\ninput = h1\n"
                                  "[dropout d1]\ninput = n1\nrate = 0.3\n"
                                  "[embedding e2]\ntable = emb\ninput = C4, C5\npool = mean\n"
                                  "[data_norm n2]\ninput = e2\ndecay = 0.99\nlayer = x2\n"
-                                 "[concat x2]\ninput = d1, n2\n"
-                                 "[fc h2]\ninput = x2\nunits = 8\nactivation = tanh\n"
-                                 "[fc y]\ninput = h2\nunits = 1\n"
+                                 "[fc s2]\ninput = d1\nunits = 5\nshare = s1\nlayer = x2\n"
+                                 "[concat x2]\ninput = d1, n2, s1, s2\n"
+                                 "[fc h2]\ninput = x2\nunits = 12\nactivation = tanh\n"
+                                 "[fc s3]\ninput = h2\nunits = 5\nshare = s1\nlayer = h2\n"
+                                 "[fc y]\ninput = s3\nunits = 1\n"
                                  "[loss bce]\ninput = y\n"
                                  "[train]\nbatch = 32\nmicro = 8\nlanes = 2\nepochs = 2\noptimizer = adam 0.01\n"
                                  "[store]\nram = 1MiB\n";
@@ -421,8 +424,8 @@ static void wsp__device_fails__stops_with_its_message_fault(void **state)
                                       "train.optimizer=sgd 0.1",
                                       "side.optimizer=adam 0.01",
                                       NULL};
-    static const struct setup of[] = {{.plan = "0-6:1:1 7-8:1:1 9-10:1:1", .threads = 6},
-                                      {.plan = "0-6:1:1 7-8:1:1 9-10:1:1", .threads = 2, .share = true},
+    static const struct setup of[] = {{.plan = "0-8:1:1 9-9:1:1 10-10:1:1", .threads = 6},
+                                      {.plan = "0-8:1:1 9-9:1:1 10-10:1:1", .threads = 2, .share = true},
                                       {.threads = 1}};
     uint64_t random = 8;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
@@ -636,8 +639,8 @@ static void wsp__reopened_under_other_plans__goes_on(void **state)
                                       "train.epochs=4",
                                       NULL};
     static const struct setup plans[] = {{.plan = "0-10:1:1", .threads = 2},
-                                         {.plan = "0-6:1:1 7-10:1:1", .threads = 4},
-                                         {.plan = "0-6:1:1 7-8:1:1 9-10:1:1", .threads = 2, .share = true},
+                                         {.plan = "0-8:1:1 9-10:1:1", .threads = 4},
+                                         {.plan = "0-8:1:1 9-9:1:1 10-10:1:1", .threads = 2, .share = true},
                                          {.plan = "0-8:2:1 9-10:1:1", .threads = 6}};
     size_t planned_bytes = memory_planned_bytes();
     struct bell bell = {0};

@@ -493,6 +493,20 @@ static void wsp__what_cannot_be_right__is_refused(void **state)
     assert_ok(training_open(&t, twice, a.set, data_path, &apart));
     training_close(&t);
 
+    static const char shared[] =
+        "[data]\ndense = I1..I3\n[fc h]\ninput = dense\nunits = 3\n[fc i]\ninput = h\nunits = 3\n"
+        "share = h\n[fc y]\ninput = i\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 4\n";
+    static const struct setup cut = {.plan = "0-0:1:1 1-3:1:1", .threads = 2},
+                              whole = {.plan = "0-1:1:1 2-3:1:1", .threads = 2};
+    assign(&a, "wsp", 1, 0);
+    assert_int_equal(training_open(&t, shared, a.set, data_path, &cut), ST_INVALID);
+    assert_message("i of stage 1 of the plan uses the parameters of h of stage 0; under wsp");
+    assert_ok(training_open(&t, shared, a.set, data_path, &whole));
+    training_close(&t);
+    assign(&a, "bsp", 1, 0);
+    assert_ok(training_open(&t, shared, a.set, data_path, &cut));
+    training_close(&t);
+
     assign(&a, "bsp", 2, 0);
     assert_int_equal(training_open(&t, model_text, a.set, data_path, &stages), ST_INVALID);
     assert_message("train.pipelines = 2 needs train.sync = wsp or asp");

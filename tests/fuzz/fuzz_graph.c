@@ -42,6 +42,9 @@ static const char *const models[] = {
          "3\n[reshape r]\ninput = s\nrows = 6\ntranspose = yes\n[slice k]\ninput = r\nbegin = 4\nend = 6\n[mul "
          "m]\ninput = c, k\n[slice o]\ninput = e\nend = 1\n[softsign t]\ninput = o\n[add h]\ninput = m, t, k, k\n"
          "[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\n",
+    DATA
+    "[fc a]\ninput = dense\nunits = 2\nactivation = tanh\n[fc b]\ninput = a\nunits = 2\nshare = a\n[batch_norm n]\n"
+    "input = b\n[fc c]\ninput = n\nunits = 2\nshare = b\n[fc z]\ninput = c\nunits = 1\n[loss bce]\ninput = z\n",
 };
 #define MODEL_COUNT (sizeof models / sizeof *models)
 

@@ -51,7 +51,7 @@ static inline void *rig_take(size_t bytes)
 static inline bool rig_fits(const struct graph *g, uint32_t example_count)
 {
     const struct graph_header *h = g->header;
-    if (h->slot_bytes > RIG_BYTES_MAX || h->param_floats * sizeof(float) > RIG_BYTES_MAX) return false;
+    if (h->slot_bytes > RIG_BYTES_MAX || h->grad_floats * sizeof(float) > RIG_BYTES_MAX) return false;
     if ((uint64_t)h->micro * h->dense_stride * sizeof(float) > RIG_BYTES_MAX) return false;
     for (uint32_t i = 0; i < g->table_count; i++) {
         uint64_t keys = (uint64_t)g->tables[i].key_count_max * example_count;
@@ -168,7 +168,7 @@ static inline void rig_open(struct rig *r, const struct graph *g, uint64_t seed,
     *r = (struct rig){.g = g, .random_state = seed};
     CHECK(example_count <= g->header->micro && rig_fits(g, example_count));
     r->param = rig_take(g->header->param_floats * sizeof *r->param);
-    r->param_grad = rig_take(g->header->param_floats * sizeof *r->param_grad);
+    r->param_grad = rig_take(g->header->grad_floats * sizeof *r->param_grad);
     for (uint64_t i = 0; i < g->header->param_floats; i++) r->param[i] = rig_value(r, 0.7f);
     /* What starts at a constant, variances among it, is around 1, and so positive. */
     for (uint32_t i = 0; i < g->tensor_count; i++) {

@@ -18,6 +18,12 @@
 #define TAIL   "[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\nlabel = label\n"
 #define MODEL  HEAD LOOKUP "[concat x]\ninput = e, dense\n[fc h]\ninput = x\nunits = 8\nactivation = relu\n" TAIL
 
+/* Two fcs of one weight and bias. */
+#define MODEL_SHARED                                                                                                   \
+    HEAD LOOKUP                                                                                                        \
+        "[concat x]\ninput = e, dense\n[fc k]\ninput = x\nunits = 8\n[fc h]\ninput = x\nunits = 8\nshare = k\n"        \
+        "[concat j]\ninput = k, h\n[fc y]\ninput = j\nunits = 1\n[loss bce]\ninput = y\n"
+
 static status compile_set(struct graph *g, const char *text, const char *set)
 {
     return graph_compile(g, "m.cfg", text, strlen(text), &set, set ? 1 : 0, NULL);
@@ -143,6 +149,15 @@ static void compile__wrong_text__says_where_and_what(void **state)
          NULL, "m.cfg:15: [match h] bias: expected bias = no with similarity = cosine"},
         {HEAD LOOKUP "[match h]\ninput = dense, e\n" TAIL, NULL, "vectors of 3 columns"},
         {HEAD LOOKUP "[busy h]\ninput = e\nrounds = 100000001\n" TAIL, NULL, "m.cfg:11: [busy h] rounds"},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\nshare = y\n" TAIL, NULL,
+         "m.cfg:12: [fc h] share: expected the name of an [fc] above, found \"y\""},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\nshare = h\n" TAIL, NULL, "found \"h\""},
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\nshare = e\n" TAIL, NULL, "found \"e\""},
+        {MODEL, "y.share=h", "expected a weight of 19 by 8 as [fc h] has, found 8 by 1"},
+        {MODEL_SHARED, "h.units=7", "expected a weight of 19 by 8 as [fc k] has, found 19 by 7"},
+        {MODEL_SHARED, "h.bias=no", "expected 2 parameters as [fc k] has, found 1"},
+        {MODEL_SHARED, "h.init=zeros", "expected no init beside share = k"},
+        {MODEL_SHARED, "h.activation=tanh", NULL},
         {MODEL, "train.micro=300", "multiple"},
         {MODEL, "h.unit=3", "--set"},
         {MODEL, "nosuch.key=3", "--set"},
@@ -338,6 +353,42 @@ static void updates__batch_norm_and_data_norm__are_apart(void **state)
     graph_close(&g);
 }
 
+/* The second node's parameters are the first's; only their gradients have places of their own, behind all others. */
+static void params__shared__have_one_place_and_two_gradients(void **state)
+{
+    (void)state;
+    struct graph g = compiled(MODEL_SHARED, NULL), apart = compiled(MODEL_SHARED, "h.share=");
+    uint64_t weight_floats = 19 * 8 + 8, bias_floats = 16; /* each to a multiple of 16 */
+    assert_int_equal(tensor_of(&g, "h.weight")->offset, tensor_of(&g, "k.weight")->offset);
+    assert_int_equal(tensor_of(&g, "h.bias")->offset, tensor_of(&g, "k.bias")->offset);
+    assert_int_equal(tensor_of(&g, "d.k.weight")->offset, tensor_of(&g, "k.weight")->offset);
+    assert_int_equal(tensor_of(&g, "d.h.weight")->offset, g.header->param_floats);
+    assert_int_equal(tensor_of(&g, "d.h.bias")->offset, g.header->param_floats + weight_floats);
+    assert_int_equal(g.header->grad_floats, g.header->param_floats + weight_floats + bias_floats);
+    assert_int_equal(apart.header->param_floats, g.header->grad_floats);
+    assert_int_equal(apart.header->grad_floats, g.header->grad_floats);
+    assert_int_equal(apart.header->state_floats - g.header->state_floats, weight_floats + bias_floats);
+    for (uint32_t i = 0; i < g.layer_count; i++)
+        assert_int_equal(g.layers[i].param_count, i == 3 ? 0 : apart.layers[i].param_count);
+    struct graph_alias aliases[2];
+    assert_int_equal(graph_aliases(&g, 0, g.header->param_floats, NULL), 2);
+    assert_int_equal(graph_aliases(&g, 0, g.header->param_floats, aliases), 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(aliases[i].owner, 2);
+        assert_int_equal(aliases[i].node, 3);
+    }
+    assert_int_equal(aliases[0].count, weight_floats);
+    assert_int_equal(aliases[1].grad, tensor_of(&g, "d.h.bias")->offset);
+    assert_int_equal(graph_aliases(&g, tensor_of(&g, "y.weight")->offset, 16, NULL), 0);
+    assert_true(g.header->model_hash != apart.header->model_hash);
+    graph_close(&apart);
+    graph_close(&g);
+    /* Of whom it is belongs to the model as well. */
+    static const char three[] = HEAD LOOKUP "[fc a]\ninput = e\nunits = 2\n[fc b]\ninput = e\nunits = 2\n[fc c]\n"
+                                            "input = e\nunits = 2\nshare = a\n[concat h]\ninput = a, b, c\n" TAIL;
+    assert_true(hash_of(three, NULL) != hash_of(three, "c.share=b"));
+}
+
 static bool node_owns(const struct graph *g, uint32_t begin, uint32_t end, const struct graph_tensor *t)
 {
     for (uint32_t i = begin; i < end; i++)
@@ -351,7 +402,7 @@ static void params_of_nodes__any_cut__tiles_every_update(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        NORMS, MODEL,
+        NORMS, MODEL, MODEL_SHARED,
         HEAD "[embedding h]\ntable = emb\ninput = sparse\n[fc q]\ninput = h\nunits = 1\n[loss bce]\ninput = q\n"};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         struct graph g = compiled(texts[k], NULL);
@@ -367,7 +418,7 @@ static void params_of_nodes__any_cut__tiles_every_update(void **state)
                         assert_int_equal(offset, at);
                         for (uint32_t i = 0; i < g.tensor_count; i++) {
                             const struct graph_tensor *t = &g.tensors[i];
-                            if (t->kind != TENSOR_PARAM || t->update != u) continue;
+                            if (t->kind != TENSOR_PARAM || t->update != u || t->is_alias) continue;
                             bool is_in =
                                 t->offset >= offset && t->offset + (uint64_t)t->rows * t->cols <= offset + count;
                             assert_int_equal(is_in, node_owns(&g, cut[stage], cut[stage + 1], t));
@@ -467,6 +518,7 @@ int main(void)
         cmocka_unit_test(fuse__batch_norm_between__is_left_alone),
         cmocka_unit_test(updates__batch_norm_and_data_norm__are_apart),
         cmocka_unit_test(updates__batch_norms__are_runs_behind_what_is_trained),
+        cmocka_unit_test(params__shared__have_one_place_and_two_gradients),
         cmocka_unit_test(params_of_nodes__any_cut__tiles_every_update),
         cmocka_unit_test(updates__lookups_only__have_no_parameters),
         cmocka_unit_test(lookups__one_table_in_two_layers__are_numbered_in_order),

@@ -54,6 +54,12 @@ static const struct gradient_case cases[] = {
      DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 5\ngroups = 4\nactivation = "
                 "tanh\n[fc b]\ninput = a\nunits = 2\ngroups = 4\nactivation = tanh\n[fc h]\ninput = b\nunits = "
                 "1\ngroups = 4\nbias = no\n" OUT},
+    /* By one of the same input, by the one behind it, which takes over its slope, and by a group of it: four uses. */
+    {"gradient__fc_share__adds", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[fc i]\ninput = e\nunits = 4\nactivation = sigmoid\n"
+     "[fc a]\ninput = i\nunits = 4\nactivation = tanh\n[fc b]\ninput = a\nunits = 4\nshare = a\n"
+     "activation = softsign\n[fc c]\ninput = i\nunits = 4\nshare = b\n[concat g]\ninput = b, e, c\n"
+     "[fc d]\ninput = g\nunits = 4\ngroups = 5\nshare = a\nactivation = tanh\n[concat h]\ninput = d, c\n" OUT},
     {"gradient__relu_fused__equals_central_difference", FUSED("relu")},
     {"gradient__leaky_relu_fused__equals_central_difference", FUSED("leaky_relu\nslope = 0.2")},
     {"gradient__sigmoid_fused__equals_central_difference", FUSED("sigmoid")},
@@ -259,6 +265,17 @@ static float row_gradient(const struct rig *r, uint32_t table, size_t at)
     return sum;
 }
 
+/* A parameter's gradient: the sum of what all its uses have added up. */
+static float param_gradient(const struct rig *r, const struct graph_tensor *t, uint64_t at)
+{
+    struct graph_alias aliases[4];
+    assert_true(graph_aliases(r->g, t->offset, 1, NULL) <= 4);
+    uint32_t count = graph_aliases(r->g, t->offset, 1, aliases);
+    float sum = r->param_grad[r->g->tensors[t->grad].offset + at];
+    for (uint32_t i = 0; i < count; i++) sum += r->param_grad[aliases[i].grad + at];
+    return sum;
+}
+
 static void gradient__case__equals_central_difference(void **state)
 {
     const struct gradient_case *test = *state;
@@ -275,10 +292,10 @@ static void gradient__case__equals_central_difference(void **state)
         const struct graph_tensor *t = &g.tensors[i];
         if (t->kind != TENSOR_PARAM) continue;
         assert_int_not_equal(t->grad, GRAPH_NONE);
-        if (is_statistic(&g, t)) continue; /* what its backward pass adds is no gradient */
+        if (t->is_alias || is_statistic(&g, t)) continue; /* what a statistic's backward pass adds is no gradient */
         struct distance sum = {0};
         for (uint64_t k = 0; k < (uint64_t)t->rows * t->cols; k++)
-            distance_add(&r, &sum, &r.param[t->offset + k], r.param_grad[t->offset + k]);
+            distance_add(&r, &sum, &r.param[t->offset + k], param_gradient(&r, t, k));
         distance_assert(&sum, graph_string(&g, t->name));
     }
     for (uint32_t i = 0; i < g.table_count; i++) {

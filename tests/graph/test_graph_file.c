@@ -15,7 +15,9 @@ static const char text[] =
     "[model]\nname = small\n[data]\ndense = I1..I2\nsparse = C1..C3\nids_max = 2\n"
     "[table emb]\ndim = 2\noptimizer = adam 0.1\n[embedding e]\ntable = emb\ninput = C1, C3\npool = max\n"
     "[embedding f]\ntable = emb\ninput = C2\npool = mean\n[concat x]\ninput = e, f, dense\n[dropout d]\ninput = x\n"
-    "[fc h]\ninput = d\nunits = 3\nactivation = relu\n[batch_norm n]\ninput = h\n[fc z]\ninput = n\nunits = 1\n"
+    "[fc h]\ninput = d\nunits = 3\nactivation = relu\n[fc k]\ninput = d\nunits = 3\nshare = h\n[concat j]\ninput = h, "
+    "k\n"
+    "[batch_norm n]\ninput = j\n[fc z]\ninput = n\nunits = 1\n"
     "[loss bce]\ninput = z\n[train]\nbatch = 8\nmicro = 2\nlanes = 2\noptimizer = sgd 0.1\n";
 
 static void graph_of(struct graph *g)
@@ -246,17 +248,21 @@ static void graph_open_memory__wrong_records__are_named(void **state)
     struct graph_node *norm = nodes;
     while (norm->op != OP_ID_batch_norm) norm++;
     struct graph_tensor *weight = &tensors[args[fc->arg_begin + 1]], *bias = &tensors[args[fc->arg_begin + 2]],
+                        *alias = &tensors[args[fc[1].arg_begin + 1]], *alias_bias = &tensors[args[fc[1].arg_begin + 2]],
                         *joined = &tensors[args[concat->arg_begin + concat->input_count]],
                         *mean = &tensors[args[norm->arg_begin + 1 + BATCH_NORM_MEAN]],
                         *variance = &tensors[args[norm->arg_begin + 1 + BATCH_NORM_VARIANCE]],
                         *saved_mean = &tensors[args[norm->arg_begin + norm->input_count + norm->param_count + 1]];
+    const struct graph_node *last_fc = norm;
+    while (last_fc->op != OP_ID_fc) last_fc++;
+    const struct graph_tensor *z_weight = &tensors[args[last_fc->arg_begin + 1]];
     struct graph_optimizer *optimizers = (void *)(image + h->section[SECTION_OPTIMIZERS].offset);
     struct graph_update *updates = (void *)(image + h->section[SECTION_UPDATES].offset);
     uint32_t *lookup_of_f = (void *)(nodes[1].attr + offsetof(struct embed_bag_attr, lookup));
     uint32_t average = updates[mean->update].optimizer, ones_hundredth, tenth;
     memcpy(&ones_hundredth, &(float){0.01f}, 4);
     memcpy(&tenth, &(float){0.1f}, 4);
-    /* A statistic is 3 floats, so this swaps the two. */
+    /* A statistic is 6 floats, so this swaps the two. */
     assert_int_equal(variance->offset, mean->offset + 16);
     assert_int_equal(nodes[1].op, OP_ID_embed_bag);
     const struct {
@@ -288,6 +294,20 @@ static void graph_open_memory__wrong_records__are_named(void **state)
         {(uint32_t *)(void *)(norm->attr + offsetof(struct batch_norm_attr, momentum)), tenth, "momentum of 0.1", NULL},
         {(uint32_t *)&optimizers[average].learning_rate, ones_hundredth, "without learning rate", NULL},
         {&tables[0].optimizer, average, "an optimizer that trains", NULL},
+        {(uint32_t *)&alias->offset, (uint32_t)bias->offset, "alias of a trained parameter of an earlier node, 8 by 3",
+         NULL},
+        {(uint32_t *)&alias->offset, (uint32_t)z_weight->offset, "alias of a trained parameter of an earlier node",
+         NULL},
+        {(uint32_t *)&alias->offset, (uint32_t)h->param_floats - 16, "of its update", NULL},
+        {&args[fc[1].arg_begin + 1], args[fc->arg_begin + 1], "in the order of their nodes", NULL},
+        {&args[fc->arg_begin + 1], args[fc[1].arg_begin + 1], "alias of a trained parameter of an earlier node", NULL},
+        {&args[fc[1].arg_begin + 2], args[fc[1].arg_begin + 1], "a parameter of 1 by 3", NULL},
+        {(uint32_t *)&tensors[alias->grad].offset, (uint32_t)weight->offset, "expected the gradient of an alias from",
+         NULL},
+        {(uint32_t *)&tensors[alias_bias->grad].offset, (uint32_t)tensors[alias->grad].offset,
+         "expected the gradient of an alias from", NULL},
+        {(uint32_t *)&h->grad_floats, (uint32_t)h->grad_floats + 16, "floats of gradients, found", NULL},
+        {(uint32_t *)&h->grad_floats, (uint32_t)h->param_floats, "an offset of at most", NULL},
         {lookup_of_f, 0, "expected lookup 1, found 0", NULL},
         {lookup_of_f, 2, "expected lookup 1, found 2", NULL},
         {&saved_mean->rows, 0, "in 1 rows", NULL},
