@@ -194,7 +194,7 @@ import json, struct
 data = open('variant/dense.safetensors', 'rb').read()
 names = set(json.loads(data[8:8 + struct.unpack('<Q', data[:8])[0]])) - {'__metadata__'}
 assert names == {f'{fc}.{part}' for fc in ('h1', 'h2', 'y') for part in ('weight', 'bias')}, names"
-check 'inspect counts it once, and names it where it is used again' sh -c "'$h' inspect g.bin >out && grep -q 'h3.weight .*those of h2.weight' out && grep -q 'h4 .*B, 64. *0$' out"
+check 'inspect counts it once, and names it where it is used again' sh -c "'$h' inspect g.bin >out && grep -q 'h3.weight .*those of h2.weight' out && grep -q 'h4 .*B, 64. *0 ' out"
 
 # ---- stop and go on ----
 # resumed DESCRIPTION STEP ARGUMENT...: straight through, and stopped after STEP and resumed: the same bytes.
