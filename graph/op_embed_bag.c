@@ -9,6 +9,8 @@
  *   max    y[d] = max over rows         drow[d] += dy[d] for the first row that has the maximum; its position is saved
  *   none   y_i = row of the i-th key    drow += dy_i
  *
+ * Where keys have values, a key's row is its value times the row, in all of these, and drow is multiplied by it.
+ *
  * Backward goes by unique key, and within one by occurrence in example order, so the sum of a row has one order. Each op adds to
  * sums of its own (attr.lookup): two over one table may lie in stages that run at the same time. */
 #include "graph/op_rules.h"
@@ -93,11 +95,17 @@ static uint32_t width_of(const struct op_context *c, const struct graph_node *n,
     return attr->pool == POOL_NONE ? c->graph->fields[field_of(c, n, s)].ids_max * attr->dim : attr->dim;
 }
 
-static void pool_max(float *out, uint32_t *argmax, const float *row, uint32_t position, uint32_t dim)
+static float value_of(const struct micro_batch *m, uint32_t position)
+{
+    return m->value != NULL ? m->value[position] : 1;
+}
+
+static void pool_max(float *out, uint32_t *argmax, const float *row, float value, uint32_t position, uint32_t dim)
 {
     for (uint32_t d = 0; d < dim; d++) {
-        if (argmax[d] != ROW_NONE && !(row[d] > out[d])) continue;
-        out[d] = row[d];
+        float x = row[d] * value;
+        if (argmax[d] != ROW_NONE && !(x > out[d])) continue;
+        out[d] = x;
         argmax[d] = position;
     }
 }
@@ -124,10 +132,11 @@ void op_embed_bag_forward(const struct op_context *c, const struct graph_node *n
             for (uint32_t position = begin; position < end; position++) {
                 const float *row = t->span[t->unique_of[position]];
                 float *to = attr.pool == POOL_NONE ? out_bs + (size_t)(position - begin) * attr.dim : out_bs;
+                float value = value_of(m, position);
                 if (argmax_bs)
-                    pool_max(to, argmax_bs, row, position, attr.dim);
+                    pool_max(to, argmax_bs, row, value, position, attr.dim);
                 else
-                    for (uint32_t d = 0; d < attr.dim; d++) to[d] += row[d];
+                    for (uint32_t d = 0; d < attr.dim; d++) to[d] += row[d] * value;
             }
             if (attr.pool == POOL_MEAN && end > begin) {
                 float share = 1.0f / (float)(end - begin);
@@ -145,15 +154,16 @@ static void occurrence_add(const struct op_context *c, const struct graph_node *
     const struct micro_batch *m = c->batch;
     uint32_t home = m->key_home[position], b = home / c->graph->field_count;
     const float *dout_bs = view_row(op_dout(c, n), b) + col;
+    float factor = value_of(m, position);
     if (attr->pool == POOL_MAX) {
         const uint32_t *argmax_bs = (const uint32_t *)(const void *)view_row(op_saved(c, n, 0), b) + col;
         for (uint32_t d = 0; d < attr->dim; d++)
-            if (argmax_bs[d] == position) drow[d] += dout_bs[d];
+            if (argmax_bs[d] == position) drow[d] += dout_bs[d] * factor;
         return;
     }
     if (attr->pool == POOL_NONE) dout_bs += (size_t)(position - m->key_begin[home]) * attr->dim;
-    float share = attr->pool == POOL_MEAN ? 1.0f / (float)(m->key_begin[home + 1] - m->key_begin[home]) : 1;
-    for (uint32_t d = 0; d < attr->dim; d++) drow[d] += dout_bs[d] * share;
+    if (attr->pool == POOL_MEAN) factor *= 1.0f / (float)(m->key_begin[home + 1] - m->key_begin[home]);
+    for (uint32_t d = 0; d < attr->dim; d++) drow[d] += dout_bs[d] * factor;
 }
 
 void op_embed_bag_backward(const struct op_context *c, const struct graph_node *n)

@@ -44,7 +44,7 @@ static void fixture_close(struct fixture *f)
         free(tt->unique_of), free(tt->span), free(tt->occurrence_begin), free(tt->occurrence), free(tt->step_row);
         free(f->table_grad[t]);
     }
-    free(f->h.batch.key_begin), free(f->h.batch.key_home), free(f->h.batch.key), free(f->row);
+    free(f->h.batch.key_begin), free(f->h.batch.key_home), free(f->h.batch.key), free(f->h.batch.value), free(f->row);
     free(f);
 }
 
@@ -235,7 +235,7 @@ static void fc__groups__equal_reference_for_every_team(void **state)
 struct bag_params {
     uint32_t B, dim, gap, keys_max, vocabulary;
     enum pool pool;
-    bool repeats_field;
+    bool repeats_field, has_value;
 };
 
 /* Fields 0, 2 and 3 are looked up in table 1 by the op, field 4 in table 1 by somebody else, field 1 in table 0. */
@@ -256,10 +256,12 @@ static void bag_build(struct fixture *f, const void *params)
     m->key_begin = calloc(homes + 1, sizeof *m->key_begin);
     m->key_home = calloc(positions_max, sizeof *m->key_home);
     m->key = calloc(positions_max, sizeof *m->key);
+    if (p->has_value) m->value = calloc(positions_max, sizeof *m->value);
     for (uint32_t home = 0; home < homes; home++) {
         uint32_t count = (uint32_t)((hand_random(h) + 1) * 0.5f * (float)(p->keys_max + 1));
         for (uint32_t i = 0; i < count && i < p->keys_max; i++) {
             m->key[m->key_count] = (uint64_t)((hand_random(h) + 1) * 0.5f * (float)p->vocabulary);
+            if (m->value) m->value[m->key_count] = p->pool == POOL_MAX ? rintf(2 * hand_random(h)) : hand_random(h);
             m->key_home[m->key_count++] = home;
         }
         m->key_begin[home + 1] = m->key_count;
@@ -324,13 +326,15 @@ static void embed_bag__any_pool_and_dim__equals_reference_to_the_bit(void **stat
                 struct bag_params p = {B, dims[d], B % 4, 3, 40, (enum pool)pool, .repeats_field = dims[d] == 8};
                 snprintf(what, sizeof what, "embed_bag pool %u dim %u B %u", pool, dims[d], B);
                 case_check(what, bag_build, &p, EXACT);
+                p.has_value = true;
+                case_check("embed_bag of keys with values", bag_build, &p, EXACT);
             }
 }
 
 static void embed_bag__no_keys__is_zero(void **state)
 {
     (void)state;
-    struct bag_params p = {7, 5, 0, 0, 1, POOL_SUM, false};
+    struct bag_params p = {7, 5, 0, 0, 1, POOL_SUM, false, false};
     struct fixture *f = fixture_open(bag_build, &p);
     struct device *device;
     assert_int_equal(cpu_device_open(&device, &f->h.graph, 2, NULL, NULL), ST_OK);

@@ -17,8 +17,12 @@
 #define DATA                                                                                                           \
     "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 6\nmicro = 6\noptimizer = sgd 0.1\nseed "  \
     "= 5\n"
-#define TABLE      "[table emb]\ndim = 3\n"
-#define OUT        "[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\nlabel = label\n"
+#define TABLE "[table emb]\ndim = 3\n"
+#define OUT   "[fc z]\ninput = h\nunits = 1\n[loss bce]\ninput = z\nlabel = label\n"
+/* Keys with values. */
+#define VALUES(pool)                                                                                                   \
+    "[data]\nformat = libffm\nsparse = F0..F3\nids_max = 3\n[train]\nbatch = 6\nmicro = 6\noptimizer = sgd 0.1\nseed " \
+    "= 5\n" TABLE "[embedding h]\ntable = emb\ninput = sparse\npool = " pool "\n" OUT
 #define POOL(pool) DATA TABLE "[embedding h]\ntable = emb\ninput = sparse\npool = " pool "\n" OUT
 /* An activation as the end of an fc; as an op that cannot be fused, because it follows a concat; twice in a row, so
  * that the second fc multiplies by the first one's slope. */
@@ -41,6 +45,10 @@ static const struct gradient_case cases[] = {
     {"gradient__pool_sum__equals_central_difference", POOL("sum")},
     {"gradient__pool_mean__equals_central_difference", POOL("mean")},
     {"gradient__pool_max__equals_central_difference", POOL("max")},
+    {"gradient__pool_sum_of_values__equals_central_difference", VALUES("sum")},
+    {"gradient__pool_mean_of_values__equals_central_difference", VALUES("mean")},
+    {"gradient__pool_max_of_values__equals_central_difference", VALUES("max")},
+    {"gradient__pool_none_of_values__equals_central_difference", VALUES("none")},
     {"gradient__pool_none__equals_central_difference", POOL("none")},
     /* A field named twice, and its rows by another op too. */
     {"gradient__pool_none_beside_sum__equals_central_difference",

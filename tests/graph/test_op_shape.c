@@ -746,6 +746,12 @@ static void embed_bag_forward__each_pool__by_hand(void **state)
         for (int i = 0; i < 20 && pool == POOL_NONE; i++) assert_true(out[i / 10 * 12 + i % 10] == expected_rows[i]);
         for (int i = 0; i < 8 && pool != POOL_NONE; i++) assert_true(out[i / 4 * 6 + i % 4] == expected[pool][i]);
         if (pool == POOL_MAX) assert_memory_equal(argmax, expected_argmax, sizeof argmax);
+        if (pool != POOL_SUM) continue;
+        static float value[] = {2, 1, 3, 1, -1};
+        static const float expected_values[8] = {5, -8, 0, 0, 3, -6, 0, -6};
+        x.batch.value = value;
+        single_run(&x);
+        for (int i = 0; i < 8; i++) assert_true(out[i / 4 * 6 + i % 4] == expected_values[i]);
     }
 }
 

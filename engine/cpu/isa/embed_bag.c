@@ -54,7 +54,7 @@ static void example_prefetch(const struct bag_call *call, uint32_t b)
     }
 }
 
-static void bag_sum(const struct bag_call *call, float *out, uint32_t begin, uint32_t end)
+ALWAYS_INLINE void bag_sum(const struct bag_call *call, const float *value, float *out, uint32_t begin, uint32_t end)
 {
     uint32_t dim = call->attr.dim;
     const uint32_t *unique_of = call->ticket->unique_of;
@@ -63,40 +63,64 @@ static void bag_sum(const struct bag_call *call, float *out, uint32_t begin, uin
     float share = is_mean ? 1.0f / (float)(end - begin) : 1;
     for (uint32_t d = 0; d < dim; d += VF) {
         vf sum = {0};
-        for (uint32_t position = begin; position < end; position++)
-            sum += vf_load_upto(span[unique_of[position]] + d, dim - d);
+        for (uint32_t position = begin; position < end; position++) {
+            vf row = vf_load_upto(span[unique_of[position]] + d, dim - d);
+            sum += value != NULL ? row * value[position] : row;
+        }
         if (is_mean) sum *= share;
         vf_store_upto(out + d, sum, dim - d);
     }
 }
 
-static void bag_max(const struct bag_call *call, float *out, uint32_t *argmax, uint32_t begin, uint32_t end)
+ALWAYS_INLINE void bag_max(const struct bag_call *call, const float *value, float *out, uint32_t *argmax,
+                           uint32_t begin, uint32_t end)
 {
     uint32_t dim = call->attr.dim;
     const float *first = begin < end ? call->ticket->span[call->ticket->unique_of[begin]] : NULL;
     for (uint32_t d = 0; d < dim; d++) {
-        out[d] = first != NULL ? first[d] : 0;
+        out[d] = first == NULL ? 0 : value != NULL ? first[d] * value[begin] : first[d];
         argmax[d] = first != NULL ? begin : ROW_NONE;
     }
     for (uint32_t position = begin + 1; position < end; position++) {
         const float *row = call->ticket->span[call->ticket->unique_of[position]];
         for (uint32_t d = 0; d < dim; d++) {
-            argmax[d] = row[d] > out[d] ? position : argmax[d];
-            out[d] = row[d] > out[d] ? row[d] : out[d];
+            float x = value != NULL ? row[d] * value[position] : row[d];
+            argmax[d] = x > out[d] ? position : argmax[d];
+            out[d] = x > out[d] ? x : out[d];
         }
     }
 }
 
 /* Without pooling: row after row, then zeros up to the width. */
-static void bag_rows(const struct bag_call *call, float *out, uint32_t width, uint32_t begin, uint32_t end)
+ALWAYS_INLINE void bag_rows(const struct bag_call *call, const float *value, float *out, uint32_t width, uint32_t begin,
+                            uint32_t end)
 {
     uint32_t dim = call->attr.dim;
     CHECK((uint64_t)(end - begin) * dim <= width);
     for (uint32_t position = begin; position < end; position++, out += dim) {
         const float *row = call->ticket->span[call->ticket->unique_of[position]];
-        for (uint32_t d = 0; d < dim; d += VF) vf_store_upto(out + d, vf_load_upto(row + d, dim - d), dim - d);
+        for (uint32_t d = 0; d < dim; d += VF) {
+            vf x = vf_load_upto(row + d, dim - d);
+            vf_store_upto(out + d, value != NULL ? x * value[position] : x, dim - d);
+        }
     }
     memset(out, 0, (width - (end - begin) * dim) * sizeof *out);
+}
+
+/* One field of one example: `out` and `argmax` are where its columns begin; returns how many these are. */
+ALWAYS_INLINE uint32_t bag_pool(const struct bag_call *call, const float *value, uint32_t s, float *out,
+                                uint32_t *argmax, uint32_t begin, uint32_t end)
+{
+    if (argmax != NULL) {
+        bag_max(call, value, out, argmax, begin, end);
+    } else if (call->attr.pool == POOL_NONE) {
+        uint32_t width = call->c->graph->fields[field_of(call, s)].ids_max * call->attr.dim;
+        bag_rows(call, value, out, width, begin, end);
+        return width;
+    } else {
+        bag_sum(call, value, out, begin, end);
+    }
+    return call->attr.dim;
 }
 
 static void forward_piece(void *context, uint32_t piece, void *scratch)
@@ -104,6 +128,7 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
     (void)scratch;
     const struct bag_call *call = context;
     const uint32_t *key_begin = call->c->batch->key_begin;
+    const float *value = call->c->batch->value;
     uint32_t begin = piece * FORWARD_EXAMPLES, rows = call->out.rows;
     uint32_t end = begin + FORWARD_EXAMPLES < rows ? begin + FORWARD_EXAMPLES : rows;
     for (uint32_t b = begin; b < end && b < begin + EXAMPLES_AHEAD; b++) example_prefetch(call, b);
@@ -113,17 +138,13 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
         uint32_t *argmax_b = NULL;
         if (call->saved.data != NULL)
             argmax_b = (uint32_t *)(void *)(call->saved.data + (size_t)b * call->saved.stride);
-        uint32_t width = call->attr.dim;
-        for (uint32_t s = 0, col = 0; s < call->n->input_count; s++, col += width) {
-            uint32_t home = home_of(call, b, s);
-            if (argmax_b != NULL) {
-                bag_max(call, out_b + col, argmax_b + col, key_begin[home], key_begin[home + 1]);
-            } else if (call->attr.pool == POOL_NONE) {
-                width = call->c->graph->fields[field_of(call, s)].ids_max * call->attr.dim;
-                bag_rows(call, out_b + col, width, key_begin[home], key_begin[home + 1]);
-            } else {
-                bag_sum(call, out_b + col, key_begin[home], key_begin[home + 1]);
-            }
+        for (uint32_t s = 0, col = 0; s < call->n->input_count; s++) {
+            uint32_t home = home_of(call, b, s), *argmax = argmax_b != NULL ? argmax_b + col : NULL;
+            /* Two instances: keys without values pay nothing for those with. */
+            if (value == NULL)
+                col += bag_pool(call, NULL, s, out_b + col, argmax, key_begin[home], key_begin[home + 1]);
+            else
+                col += bag_pool(call, value, s, out_b + col, argmax, key_begin[home], key_begin[home + 1]);
         }
     }
 }
@@ -143,17 +164,18 @@ static void occurrence_add(const struct bag_call *call, float *drow, uint32_t po
     uint32_t home = m->key_home[position], b = home / field_count, col = call->column_of_field[home % field_count];
     if (col == GRAPH_NONE) return;
     const float *dout = call->out.data + (size_t)b * call->out.stride + col;
+    float factor = m->value != NULL ? m->value[position] : 1;
     if (call->saved.data != NULL) {
         const uint32_t *argmax =
             (const uint32_t *)(const void *)(call->saved.data + (size_t)b * call->saved.stride) + col;
         for (uint32_t d = 0; d < dim; d++)
-            if (argmax[d] == position) drow[d] += dout[d];
+            if (argmax[d] == position) drow[d] += dout[d] * factor;
         return;
     }
     if (call->attr.pool == POOL_NONE) dout += (size_t)(position - m->key_begin[home]) * dim;
-    float share = call->attr.pool == POOL_MEAN ? 1.0f / (float)(m->key_begin[home + 1] - m->key_begin[home]) : 1;
+    if (call->attr.pool == POOL_MEAN) factor *= 1.0f / (float)(m->key_begin[home + 1] - m->key_begin[home]);
     for (uint32_t d = 0; d < dim; d += VF)
-        vf_store_upto(drow + d, vf_load_upto(drow + d, dim - d) + vf_load_upto(dout + d, dim - d) * share, dim - d);
+        vf_store_upto(drow + d, vf_load_upto(drow + d, dim - d) + vf_load_upto(dout + d, dim - d) * factor, dim - d);
 }
 
 static void backward_piece(void *context, uint32_t piece, void *scratch)
