@@ -131,6 +131,10 @@ static const struct gradient_case cases[] = {
      "3\nactivation = "
      "tanh\n[mul p]\ninput = a, dense\n[mul q]\ninput = w, e\n[mul r]\ninput = e, w\n[mul s]\ninput = e, e\n[mul "
      "t]\ninput = w, w\n[concat h]\ninput = p, q, r, s, t, a\n" OUT},
+    /* Of tensors that nobody else reads. */
+    {"gradient__mul_of_slices__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[slice a]\ninput = e\nend = 6\n[slice b]\ninput = e\nbegin = 6\n[mul "
+     "h]\ninput = a, b\n" OUT},
     /* Two layers over all inputs: one of full rank, one of low. */
     {"gradient__cross__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = C1\n[concat x0]\ninput = e, dense\n[fc z1]\ninput = x0\nunits = 6\n[cross "
@@ -417,15 +421,16 @@ static void batch_norm_backward__statistics__are_sums_over_examples(void **state
     graph_close(&g);
 }
 
-/* What the statistics' update sees of two micro-batches of 2 and 6 examples. */
+/* What the statistics' update sees of two micro-batches of 2 and 6 examples; behind a slice of all columns, whose output nobody
+ * else reads. */
 static void data_norm_backward__statistics__are_sums_over_examples(void **state)
 {
     (void)state;
-    static const char text[] = DATA "[data_norm h]\ninput = dense\neps = 0.5\n" OUT;
+    static const char text[] = DATA "[slice x]\ninput = dense\n[data_norm h]\ninput = x\neps = 0.5\n" OUT;
     struct graph g;
     graph_of(&g, text);
-    assert_int_equal(g.nodes[0].op, OP_ID_data_norm);
-    const uint32_t *param = &g.args[g.nodes[0].arg_begin + 1];
+    assert_int_equal(g.nodes[1].op, OP_ID_data_norm);
+    const uint32_t *param = &g.args[g.nodes[1].arg_begin + 1];
     for (uint32_t examples = 2; examples <= 6; examples += 4) {
         struct rig r;
         rig_open(&r, &g, SEED + examples, examples);
