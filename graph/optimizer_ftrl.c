@@ -7,7 +7,7 @@
  * the change of Q takes sigma w off again, so z = -w Q - sign(w) l1 + g with the new Q; where w is 0, z + g. With a constant alpha and weights that
  * begin at 0 this is Algorithm 1. It departs from it for the better in two cases: weights that begin elsewhere are pulled to where they
  * began instead of to 0, and when a schedule changes alpha, w moves by its gradient only (z / Q with another Q would shrink every
- * weight with the rate). A rate of 0 changes nothing. State: z, n. l1 and l2 are those of the rule; they do not change g. */
+ * weight with the rate). A rate under FTRL_RATE_MIN, where Q could overflow, changes nothing. State: z, n. l1 and l2 are those of the rule; they do not change g. */
 #include "graph/optimizer_rules.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ void optimizer_ftrl_update(const struct graph_optimizer *o, float *weight, float
     (void)t;
     float beta = o->param[FTRL_BETA], l1 = o->param[FTRL_L1], l2 = o->param[FTRL_L2];
     float *z = state, *n = state + count;
-    if (rate == 0) return;
+    if (rate < FTRL_RATE_MIN) return;
     for (size_t i = 0; i < count; i++) {
         float w = weight[i], g = optimizer_gradient(o, w, grad[i], scale);
         n[i] += g * g;

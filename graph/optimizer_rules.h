@@ -19,6 +19,7 @@ enum { AVERAGE_MOMENTUM };
 enum { ACCUMULATE_DECAY };
 enum { MOMENTUM_BETA, MOMENTUM_NESTEROV };
 enum { FTRL_BETA, FTRL_L1, FTRL_L2 };
+#define FTRL_RATE_MIN 1e-20f
 enum { ROW_INITIAL_G2SUM, ROW_BOUND };
 
 /* Adam's corrections of its moments at update t: 1 / (1 - beta^t), in double, rounded once. */

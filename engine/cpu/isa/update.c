@@ -111,7 +111,7 @@ ALWAYS_INLINE vf apply_momentum(const struct rule *rule, vf weight, vf state[2],
 ALWAYS_INLINE vf apply_ftrl(const struct rule *rule, vf weight, vf state[2], vf grad)
 {
     const vf none = {0}, l1 = vf_splat(rule->o->param[FTRL_L1]);
-    if (rule->rate == 0) return weight;
+    if (rule->rate < FTRL_RATE_MIN) return weight;
     vf g = gradient(rule, weight, grad);
     state[1] += g * g;
     vf q = (rule->o->param[FTRL_BETA] + vf_sqrt(state[1])) / rule->rate + rule->o->param[FTRL_L2];
