@@ -80,11 +80,19 @@ static void model_resume__same_settings__says_nothing(void **state)
 static void model_resume__another_recipe__one_warning_a_key(void **state)
 {
     (void)state;
-    const char *set[] = {"train.batch=16",      "train.optimizer=adam 0.02 beta1=0.8", "emb.l2=0.25",
-                         "data.bad_lines=skip", "side.car.optimizer=adagrad 0.3",      "train.lanes=2",
-                         "data.label=label"};
+    const char *set[] = {"train.batch=16",
+                         "train.optimizer=adam 0.02 beta1=0.8",
+                         "emb.l2=0.25",
+                         "data.bad_lines=skip",
+                         "side.car.optimizer=adagrad 0.3",
+                         "train.lanes=2",
+                         "data.label=label",
+                         "train.schedule=linear steps=9",
+                         "train.clip_norm=2",
+                         "emb.clip_value=3",
+                         "train.l1=0.5"};
     save_of(fixture_path("recipe"), NULL, 0, 40);
-    assert_ok(resume_with(fixture_path("recipe"), set, 7));
+    assert_ok(resume_with(fixture_path("recipe"), set, sizeof set / sizeof *set));
     static const char *const lines[] = {
         "warning: train.batch: 8 when it was saved, 16 now",
         "warning: train.optimizer: adam 0.01 when it was saved, adam 0.02 beta1=0.8 now",
@@ -92,10 +100,14 @@ static void model_resume__another_recipe__one_warning_a_key(void **state)
         "warning: data.bad_lines: error when it was saved, skip now",
         "warning: side.car.optimizer: adagrad 0.1 initial_accumulator=0.5 when it was saved, adagrad 0.3 now",
         "warning: train.lanes: 1 when it was saved, 2 now",
+        "warning: train.schedule: constant when it was saved, linear steps=9 now",
+        "warning: train.clip_norm: 0 when it was saved, 2 now",
+        "warning: emb.clip_value: 0 when it was saved, 3 now",
+        "warning: train.l1: 0 when it was saved, 0.5 now",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (count_of(told, lines[i]) != 1) fail_msg("\"%s\" is not in:\n%s", lines[i], told);
-    assert_int_equal(count_of(told, "\n"), 6);
+    assert_int_equal(count_of(told, "\n"), 10);
     const char *sync = "train.sync=wsp"; /* which has no lanes */
     assert_ok(resume_with(fixture_path("recipe"), &sync, 1));
     assert_int_equal(count_of(told, "warning: train.sync: bsp when it was saved, wsp now"), 1);

@@ -183,8 +183,8 @@ ALWAYS_INLINE void run_each(const struct rule *rule, float *weight, float *state
 }
 
 /* A row, whose state is one float. Its gradients, as the rule sees them, lie for a while in place of the sums. */
-static void run_adagrad_row(const struct rule *rule, float *weight, float *state, size_t state_stride,
-                            const struct sums *sums, size_t at, size_t count)
+ALWAYS_INLINE void run_adagrad_row(const struct rule *rule, float *weight, float *state, size_t state_stride,
+                                   const struct sums *sums, size_t at, size_t count)
 {
     (void)state_stride;
     vf rate = vf_splat(optimizer_adagrad_row_rate(rule->o, rule->rate, *state)),
@@ -201,74 +201,81 @@ static void run_adagrad_row(const struct rule *rule, float *weight, float *state
     memset(grad, 0, count * sizeof *grad);
 }
 
-/* Of a rule without state a row, the loop with its own apply_; of one with, run_ is written above. */
-#define RUN_0(id, state_count)                                                                                         \
-    static void run_##id(const struct rule *rule, float *weight, float *state, size_t state_stride,                    \
-                         const struct sums *sums, size_t at, size_t count)                                             \
-    {                                                                                                                  \
-        run_each(rule, weight, state, state_stride, sums, at, count, apply_##id, state_count);                         \
-    }
-#define RUN_1(id, state_count)
-#define OPTIMIZER(id, state_count, row_state_count, ...) RUN_##row_state_count(id, state_count)
-#include "graph/optimizers.def"
-#undef OPTIMIZER
+/* --- pieces -------------------------------------------------------------------------------------- */
 
-static run_update *const runs[OPTIMIZER_ID_COUNT] = {
-#define OPTIMIZER(id, ...) [OPTIMIZER_ID_##id] = run_##id,
-#include "graph/optimizers.def"
-#undef OPTIMIZER
-};
-
-/* --- the device's updates ------------------------------------------------------------------------ */
-
-static void params_piece(void *context, uint32_t piece, void *scratch)
+ALWAYS_INLINE void params_each(const struct param_update *u, uint32_t piece, run_update *run)
 {
-    (void)scratch;
-    const struct param_update *u = context;
     struct rule rule = {.o = u->optimizer, .scale = u->scale, .rate = u->rate};
     struct sums sums = {u->grad, u->lanes, 1};
     rule_count(&rule, u->t);
     size_t begin = (size_t)piece * PIECE_FLOATS,
            count = u->count - begin < PIECE_FLOATS ? u->count - begin : PIECE_FLOATS;
-    runs[u->optimizer->kind](&rule, u->weight + begin, u->state + begin, u->state_stride, &sums, begin, count);
+    run(&rule, u->weight + begin, u->state + begin, u->state_stride, &sums, begin, count);
 }
 
-static void row_update(const struct table_update *u, struct rule rule, struct sums sums, uint32_t r)
+ALWAYS_INLINE void rows_each(const struct table_update *u, uint32_t piece, run_update *run, bool counts)
 {
     const struct graph_optimizer *o = u->optimizer;
-    float *span = u->span[r];
-    uint32_t dim = u->table->dim, span_floats = u->table->span_floats;
-    size_t at = (size_t)r * dim;
-    if (u->occurrence_count) rule.scale = 1.0f / (float)u->occurrence_count[r];
-    if (o->clip_norm > 0) {
-        rule.scale = optimizer_clip_scale(rule.scale, sums_collapse(&sums, at, dim), o->clip_norm);
-        sums.lanes = sums.use_count = 1;
-    }
-    if (optimizer_counts(o)) {
-        uint32_t t;
-        memcpy(&t, span + span_floats - 1, sizeof t);
-        t += t != UINT32_MAX; /* a correction of 1 either way */
-        memcpy(span + span_floats - 1, &t, sizeof t);
-        rule_count(&rule, t);
-    }
-    runs[o->kind](&rule, span, span + dim, dim, &sums, at, dim);
-}
-
-static void rows_piece(void *context, uint32_t piece, void *scratch)
-{
-    (void)scratch;
-    const struct table_update *u = context;
-    struct rule rule = {.o = u->optimizer, .scale = u->scale, .rate = u->rate};
+    struct rule rule = {.o = o, .scale = u->scale, .rate = u->rate};
     struct sums sums = {u->grad, u->lanes, u->use_count};
-    if (!optimizer_counts(u->optimizer)) rule_count(&rule, u->t);
+    if (!counts) rule_count(&rule, u->t);
+    uint32_t dim = u->table->dim, span_floats = u->table->span_floats;
     uint32_t begin = piece * PIECE_ROWS, end = begin + PIECE_ROWS < u->row_count ? begin + PIECE_ROWS : u->row_count;
     for (uint32_t r = begin; r < end; r++) {
         if (r + ROWS_AHEAD < end)
-            for (uint32_t i = 0; i < u->table->span_floats; i += CACHE_LINE_BYTES / sizeof(float))
+            for (uint32_t i = 0; i < span_floats; i += CACHE_LINE_BYTES / sizeof(float))
                 prefetch_write(u->span[r + ROWS_AHEAD] + i);
-        row_update(u, rule, sums, r);
+        float *span = u->span[r];
+        size_t at = (size_t)r * dim;
+        if (counts) {
+            uint32_t t;
+            memcpy(&t, span + span_floats - 1, sizeof t);
+            t += t != UINT32_MAX; /* a correction of 1 either way */
+            memcpy(span + span_floats - 1, &t, sizeof t);
+            rule_count(&rule, t);
+        }
+        if (u->occurrence_count) rule.scale = 1.0f / (float)u->occurrence_count[r];
+        if (o->clip_norm > 0) {
+            float scale = rule.scale;
+            rule.scale = optimizer_clip_scale(scale, sums_collapse(&sums, at, dim), o->clip_norm);
+            run(&rule, span, span + dim, dim, &(struct sums){u->grad, 1, 1}, at, dim);
+            rule.scale = scale;
+        } else {
+            run(&rule, span, span + dim, dim, &sums, at, dim);
+        }
     }
 }
+
+/* Of each rule its own: run_ (of a rule without state a row the loop with its apply_; the others are written above), and the pieces that
+ * threads take. */
+#define RUN_0(id, state_count)                                                                                         \
+    ALWAYS_INLINE void run_##id(const struct rule *rule, float *weight, float *state, size_t state_stride,             \
+                                const struct sums *sums, size_t at, size_t count)                                      \
+    {                                                                                                                  \
+        run_each(rule, weight, state, state_stride, sums, at, count, apply_##id, state_count);                         \
+    }
+#define RUN_1(id, state_count)
+#define OPTIMIZER(id, state_count, row_state_count, counts, ...)                                                       \
+    RUN_##row_state_count(id, state_count) static void params_##id(void *context, uint32_t piece, void *scratch)       \
+    {                                                                                                                  \
+        (void)scratch;                                                                                                 \
+        params_each(context, piece, run_##id);                                                                         \
+    }                                                                                                                  \
+    static void rows_##id(void *context, uint32_t piece, void *scratch)                                                \
+    {                                                                                                                  \
+        (void)scratch;                                                                                                 \
+        rows_each(context, piece, run_##id, counts);                                                                   \
+    }
+#include "graph/optimizers.def"
+#undef OPTIMIZER
+
+static const struct {
+    team_work *params, *rows;
+} pieces[OPTIMIZER_ID_COUNT] = {
+#define OPTIMIZER(id, ...) [OPTIMIZER_ID_##id] = {params_##id, rows_##id},
+#include "graph/optimizers.def"
+#undef OPTIMIZER
+};
 
 static void sums_piece(void *context, uint32_t piece, void *scratch)
 {
@@ -282,14 +289,14 @@ void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_u
 {
     struct param_update u = *update;
     CHECK(u.lanes > 0 && u.state_stride >= u.count && !optimizer_is_for_rows(u.optimizer));
-    team_run(work->team, params_piece, &u, (uint32_t)((u.count + PIECE_FLOATS - 1) / PIECE_FLOATS));
+    team_run(work->team, pieces[u.optimizer->kind].params, &u, (uint32_t)((u.count + PIECE_FLOATS - 1) / PIECE_FLOATS));
 }
 
 void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_update *update)
 {
     struct table_update u = *update;
     CHECK(u.lanes > 0 && u.use_count > 0 && (u.occurrence_count || !optimizer_reads_shows(u.optimizer)));
-    team_run(work->team, rows_piece, &u, (u.row_count + PIECE_ROWS - 1) / PIECE_ROWS);
+    team_run(work->team, pieces[u.optimizer->kind].rows, &u, (u.row_count + PIECE_ROWS - 1) / PIECE_ROWS);
 }
 
 void KERNEL(params_sum_f32)(const struct cpu_work *work, const struct param_sums *sums)
