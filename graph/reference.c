@@ -1,6 +1,8 @@
 /* Prints the reference of model texts. */
 #include "graph/reference.h"
 
+#include <string.h>
+
 #include "graph/compiler.h"
 #include "graph/schedule.h"
 
@@ -24,6 +26,49 @@ static void named_print(FILE *out, bool as_markdown, const char *name, const str
     fprintf(out, as_markdown ? " | %s |\n" : "  (%s)\n", source);
 }
 
+/* What an op takes, in the order of enum op_inputs. */
+static const char *const inputs_names[] = {
+    [OP_INPUTS_ONE] = "one input",
+    [OP_INPUTS_MANY] = "one input or more",
+    [OP_INPUTS_FIELDS] = "sparse fields",
+    [OP_INPUTS_PAIR] = "two inputs",
+    [OP_INPUTS_CANDIDATES] = "logits, log_q of candidates",
+    [OP_INPUTS_LOSS] = "a prediction; a label",
+    [OP_INPUTS_SCORES] = "scores; perhaps a label",
+};
+
+/* Every op in a line, then the keys: those that all have, those of sections with kinds, and each one's own. */
+static void ops_print(FILE *out, bool as_markdown)
+{
+    struct cfg_key keys[OP_COMMON_KEYS_MAX];
+    fprintf(out, as_markdown ? "### Ops\n\n| section | takes | computes, or where it comes from |\n|---|---|---|\n"
+                             : "\nOps: section; what it takes; what it computes, or where it comes from\n");
+    for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
+        const struct op *op = &op_table[i];
+        char section[64];
+        snprintf(section, sizeof section, *op->kind ? "[%s] kind = %s" : "[%s]", op->section, op->kind);
+        fprintf(out, as_markdown ? "| `%s` | %s | %s |\n" : "  %-32s %s; %s\n", section, inputs_names[op->inputs],
+                op->source);
+    }
+    if (as_markdown) fputc('\n', out);
+    keys_print(out, as_markdown, "any op", keys, op_common_keys(&op_table[0], keys));
+    const char *section = "";
+    for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
+        const struct op *op = &op_table[i];
+        char title[64];
+        if (*op->kind && strcmp(op->section, section) != 0) {
+            section = op->section;
+            uint32_t count = op_common_keys(op, keys), shared = op_common_keys(&op_table[0], keys);
+            op_common_keys(op, keys);
+            snprintf(title, sizeof title, "any %s", section);
+            keys_print(out, as_markdown, title, keys + shared, count - shared);
+        }
+        if (op->keys->count == 0) continue;
+        snprintf(title, sizeof title, *op->kind ? "%s NAME, kind %s" : "%s NAME", op->section, op->kind);
+        keys_print(out, as_markdown, title, op->keys->items, op->keys->count);
+    }
+}
+
 void reference_print(FILE *out, bool as_markdown)
 {
     size_t count;
@@ -37,15 +82,7 @@ void reference_print(FILE *out, bool as_markdown)
         snprintf(section, sizeof section, "%s NAME", *kind);
         keys_print(out, as_markdown, section, keys, count);
     }
-    for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
-        const struct op *op = &op_table[i];
-        char section[64];
-        struct cfg_key all[OP_COMMON_KEYS_MAX + OP_KEYS_MAX];
-        uint32_t key_count = op_common_keys(op, all);
-        for (uint32_t k = 0; k < op->keys->count; k++) all[key_count++] = op->keys->items[k];
-        snprintf(section, sizeof section, *op->kind ? "%s NAME, kind %s" : "%s NAME", op->section, op->kind);
-        keys_print(out, as_markdown, section, all, key_count);
-    }
+    ops_print(out, as_markdown);
     formats_print(out, as_markdown);
     fprintf(out, as_markdown ? "\n### Optimizers\n\nA name, a learning rate, further keys, as in `adam 0.001 "
                                "beta1=0.9`\n\n| name | keys and defaults | source |\n|---|---|---|\n"
