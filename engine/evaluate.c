@@ -2,20 +2,52 @@
 #include "engine/evaluate.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/stop.h"
 
-status evaluate_open(struct session *s, const char *paths, bool label_optional, bool bad_keep, struct feed **feed)
+status evaluate_open(struct session *s, const char *paths, enum reader_part lines, bool label_optional, bool bad_keep,
+                     struct feed **feed)
 {
     struct feed_options options = session_feed_options(s, paths);
+    options.reader.lines = lines;
     options.reader.label_optional = label_optional;
     options.reader.bad_keep = bad_keep;
     TRY(feed_open(feed, &options));
     feed_bell_set(*feed, pipeline_feed_bell(s->pipeline));
     return ST_OK;
+}
+
+/* What the next path of the list is; false at its end. *is_file: it can be opened by others too. */
+static bool path_next(const char **paths, struct stat *file, bool *is_file)
+{
+    char path[PATH_MAX];
+    if (**paths == 0) return false;
+    size_t bytes = strcspn(*paths, ",");
+    *is_file = false;
+    if (bytes < sizeof path) {
+        memcpy(path, *paths, bytes);
+        path[bytes] = 0;
+        *is_file = stat(path, file) == 0 && S_ISREG(file->st_mode);
+    }
+    *paths += bytes + ((*paths)[bytes] == ',');
+    return true;
+}
+
+enum reader_part evaluate_lines(const struct session *s, const char *paths, const char *data)
+{
+    struct stat file, other;
+    bool is_file, is_other;
+    if (s->settings.data_eval_fraction == 0) return READER_ALL;
+    while (path_next(&paths, &file, &is_file))
+        for (const char *at = data; is_file && path_next(&at, &other, &is_other);)
+            if (is_other && file.st_dev == other.st_dev && file.st_ino == other.st_ino) return READER_HELD_OUT;
+    return READER_ALL;
 }
 
 static bool stop_tick(void *context)

@@ -5,9 +5,13 @@
 #include "engine/metrics.h"
 #include "engine/session.h"
 
-/* Opens a feed for it (so that a wrong path fails early); the feed serves one evaluation. */
-MUST_USE status evaluate_open(struct session *session, const char *paths, bool label_optional, bool bad_keep,
-                              struct feed **feed);
+/* Opens a feed for it (so that a wrong path fails early); the feed serves one evaluation. READER_HELD_OUT: only of the lines that
+ * data.eval_fraction holds out. */
+MUST_USE status evaluate_open(struct session *session, const char *paths, enum reader_part lines, bool label_optional,
+                              bool bad_keep, struct feed **feed);
+/* Which lines evaluation of these paths reads after training on the paths `data`: those that training left out, where a file is
+ * the same. */
+enum reader_part evaluate_lines(const struct session *session, const char *paths, const char *data);
 /* Starts the feed and runs it to its end, or to a signal: STOPPED. Closes nothing. */
 MUST_USE status evaluate_run(struct session *session, struct feed *feed, forward_sink *sink, void *context);
 

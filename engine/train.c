@@ -31,6 +31,8 @@ struct trainer {
     const struct train_options *options;
     const struct graph *graph;
     struct feed *feed, *eval_feed;
+    const char *eval; /* what is evaluated, and which lines of it; NULL: nothing */
+    enum reader_part eval_lines;
     struct arena arena;
     uint64_t *row_count; /* [table_count]: rows that exist after the last step, whatever is read ahead */
     double loss_sum;     /* of all examples of this run; written where steps end */
@@ -182,10 +184,10 @@ static status save_and_fail(struct trainer *t, status failure)
 
 static status evaluate(struct trainer *t)
 {
-    if (t->options->eval == NULL || t->eval_step == t->session->model.progress.step) return ST_OK;
+    if (t->eval == NULL || t->eval_step == t->session->model.progress.step) return ST_OK;
     t->eval_step = t->session->model.progress.step;
     uint64_t begin = clock_ns();
-    if (t->eval_feed == NULL) TRY(evaluate_open(t->session, t->options->eval, false, false, &t->eval_feed));
+    if (t->eval_feed == NULL) TRY(evaluate_open(t->session, t->eval, t->eval_lines, false, false, &t->eval_feed));
     struct metrics_result result;
     stop_listen(feed_wake, t->eval_feed);
     status st = evaluate_measure(t->session, t->eval_feed, &t->metrics, &result);
@@ -313,7 +315,13 @@ static status streams_check(const struct trainer *t)
     if (t->eval_feed && feed_is_stream(t->eval_feed) && s->eval_every)
         FAIL(INVALID,
              "%s is a stream and can be read once, but eval.every = %" PRIu64 "; give a file, or --set eval.every=0",
-             t->options->eval, s->eval_every);
+             t->eval, s->eval_every);
+    if (t->eval == t->options->data && feed_is_stream(t->feed) && !t->options->dry_run)
+        FAIL(INVALID,
+             "%s is a stream and can be read once, but data.eval_fraction = %g holds lines of it out for evaluation; "
+             "give "
+             "a file, --eval FILE, or --set data.eval_fraction=0",
+             t->options->data, (double)s->data_eval_fraction);
     return ST_OK;
 }
 
@@ -324,7 +332,7 @@ static void settings_check(const struct trainer *t)
     struct batch_shape shape = graph_batch(t->graph);
     if (s->checkpoint_every && t->options->out == NULL)
         log_warning("checkpoint.every = %" PRIu64 " saves nothing without --out DIR", s->checkpoint_every);
-    if (s->eval_every && t->options->eval == NULL)
+    if (s->eval_every && t->eval == NULL)
         log_warning("eval.every = %" PRIu64 " measures nothing without --eval FILE", s->eval_every);
     if (s->train_micro == 0 && shape.micro < 32 && shape.micro < shape.batch / shape.lanes)
         log_warning(
@@ -342,6 +350,11 @@ static status memory_plan(struct trainer *t)
     feed.epochs = s->settings.train_epochs;
     feed.steps_max = s->settings.train_steps_max;
     feed.reader.shuffle = s->settings.data_shuffle;
+    feed.reader.lines = s->settings.data_eval_fraction > 0 ? READER_TRAIN : READER_ALL;
+    t->eval = t->options->eval;
+    if (t->eval == NULL && s->settings.data_eval_fraction > 0) t->eval = t->options->data;
+    if (t->eval)
+        t->eval_lines = t->eval == t->options->data ? READER_HELD_OUT : evaluate_lines(s, t->eval, t->options->data);
     if (t->options->eval && names_stdin(t->options->data) && names_stdin(t->options->eval))
         FAIL(USAGE, "--data and --eval both read standard input; give one of them a file");
     size_t row_bytes = t->graph->table_count * sizeof *t->row_count;
@@ -349,8 +362,8 @@ static status memory_plan(struct trainer *t)
     t->row_count = arena_take(&t->arena, row_bytes);
     TRY(feed_open(&t->feed, &feed));
     feed_bell_set(t->feed, pipeline_feed_bell(s->pipeline));
-    if (t->options->eval) {
-        TRY(evaluate_open(s, t->options->eval, false, false, &t->eval_feed));
+    if (t->eval) {
+        TRY(evaluate_open(s, t->eval, t->eval_lines, false, false, &t->eval_feed));
         TRY(evaluate_reserve(t->eval_feed, &t->metrics));
     }
     TRY(streams_check(t));

@@ -7,7 +7,7 @@
 
 struct train_options {
     const char *data;           /* paths separated by commas                                    */
-    const char *eval;           /* NULL: none                                                   */
+    const char *eval;           /* NULL: the lines of data that data.eval_fraction holds out, or none */
     const char *out;            /* directory to save into, NULL: none                           */
     const char *resume;         /* directory of a saved model to go on from, NULL: from initial values */
     const char *init;           /* what to take first values from (warm_start.h), NULL: none    */

@@ -546,7 +546,7 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
             found = keys_of_list(c, field, s, &example->key[key_count]);
         if (__builtin_expect(found > field->ids_max, 0)) {
             char expected[64];
-            snprintf(expected, sizeof expected, "at most %u keys, which are %u", field->ids_max, found);
+            snprintf(expected, sizeof expected, "at most %u keys, not %u", field->ids_max, found);
             if (c->ids_over_is_error) return bad_value(c, why, c->dense_count + f, column, expected);
             found = field->ids_max;
             example->cut_count++;

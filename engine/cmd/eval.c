@@ -6,6 +6,7 @@
 struct eval_options {
     const char *model, *data, *isa;
     uint32_t threads;
+    bool held_out;
     struct flag_list set;
 };
 static const struct flag flags[] = {
@@ -13,6 +14,8 @@ static const struct flag flags[] = {
      offsetof(struct eval_options, model), 0, 0, true},
     {"--data", FLAG_TEXT, "FILE", "labelled data: files separated by commas, .gz or not; - is standard input",
      offsetof(struct eval_options, data), 0, 0, true},
+    {"--held-out", FLAG_SWITCH, NULL, "only of the lines that data.eval_fraction holds out of training",
+     offsetof(struct eval_options, held_out), 0, 0, false},
     {"--threads", FLAG_U32, "N", "computing threads; never changes the result", offsetof(struct eval_options, threads),
      1, 1024, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here",
@@ -24,7 +27,9 @@ static const struct flag flags[] = {
 static status eval(struct session *s, const struct eval_options *o)
 {
     struct feed *feed = NULL;
-    TRY(evaluate_open(s, o->data, false, false, &feed));
+    if (o->held_out && s->settings.data_eval_fraction == 0)
+        FAIL(USAGE, "--held-out: no line is held out, for data.eval_fraction is 0; leave one or set the other");
+    TRY(evaluate_open(s, o->data, o->held_out ? READER_HELD_OUT : READER_ALL, false, false, &feed));
     status st = session_memory_check(s);
     if (st == ST_OK) st = model_load(&s->model, o->model);
     struct metrics metrics = {0};

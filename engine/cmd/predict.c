@@ -58,7 +58,7 @@ static status predict(struct session *s, const struct predict_options *o)
         FAIL(USAGE, "predict: --log json and the predictions both write to standard output; give -o FILE");
     struct feed *feed = NULL;
     struct file_writer writer = {0};
-    TRY(evaluate_open(s, o->data, true, true, &feed));
+    TRY(evaluate_open(s, o->data, READER_ALL, true, true, &feed));
     status st = session_memory_check(s);
     if (st == ST_OK) st = model_load(&s->model, o->model);
     stop_listen(feed_wake, feed);

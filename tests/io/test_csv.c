@@ -177,7 +177,7 @@ static void csv_parse__longer_lists__are_cut_and_counted_or_bad(void **state)
     assert_int_equal(r.counts.cut_count, 2);
     test_read_close(&r);
     options.schema.ids_over_is_error = true;
-    test_read_fails(options, text, "data:2: column 4 (tags): expected at most 3 keys, which are 4, found \"a|b|c|d\"");
+    test_read_fails(options, text, "data:2: column 4 (tags): expected at most 3 keys, not 4, found \"a|b|c|d\"");
 }
 
 static const char *const words_text[] = {"cat", "dog", "<unk>"};
