@@ -94,6 +94,10 @@ struct match_attr {
     uint32_t has_bias; /* 0 or 1; of dot */
     float scale, eps;
 };
+struct fm_attr {
+    uint32_t dim;
+    uint32_t is_reduced; /* 0 or 1 */
+};
 struct leaky_relu_attr {
     float slope;
 };

@@ -141,6 +141,10 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
         struct softmax_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
         snprintf(text, bytes, "softmax of %u part%s", attr.groups, attr.groups == 1 ? "" : "s");
+    } else if (n->op == OP_ID_fm) {
+        struct fm_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "fm, dim %u%s", attr.dim, attr.is_reduced ? "" : ", not reduced");
     } else if (n->op == OP_ID_match) {
         struct match_attr attr;
         memcpy(&attr, n->attr, sizeof attr);

@@ -619,6 +619,36 @@ static void slice_reshape_sum_pool__odd_shapes__equal_reference_to_the_bit(void 
     }
 }
 
+struct fm_params {
+    uint32_t B, S, dim, gap;
+    bool is_reduced, adds;
+};
+static void fm_build(struct fixture *f, const void *params)
+{
+    const struct fm_params *p = params;
+    struct hand_graph *h = &f->h;
+    uint32_t adds[1] = {p->adds}, cols = p->S * p->dim, out_cols = p->is_reduced ? 1 : p->dim;
+    hand_open(h, p->B, p->B + cols);
+    uint32_t e = hand_tensor_grad(h, p->B, cols, cols + p->gap),
+             out = hand_tensor_grad(h, p->B, out_cols, out_cols + p->gap);
+    struct fm_attr attr = {.dim = p->dim, .is_reduced = p->is_reduced};
+    hand_node(h, OP_ID_fm, (struct hand_tensors){1, {e}}, (struct hand_tensors){0}, out, (struct hand_tensors){0},
+              &attr, sizeof attr, adds);
+}
+
+static void fm__odd_shapes__equals_reference(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {1, 3, 8, 16, 17, 33, 64, 70, 130}, vectors[] = {1, 2, 27};
+    char what[96];
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++)
+        for (uint32_t flags = 0; flags < 4; flags++) {
+            struct fm_params p = {i % 2 ? 3 : 300, vectors[(i + flags) % 3], dims[i], i % 3, flags & 1, flags >> 1};
+            snprintf(what, sizeof what, "fm B %u S %u dim %u flags %u", p.B, p.S, p.dim, flags);
+            case_check(what, fm_build, &p, PRODUCT_TOLERANCE);
+        }
+}
+
 struct match_params {
     uint32_t B, D, n, gap;
     struct match_attr attr;
@@ -1100,6 +1130,7 @@ int main(void)
         cmocka_unit_test(softmax__extreme_numbers__are_as_in_the_reference),
         cmocka_unit_test(add_mul_cross__odd_widths__equal_reference),
         cmocka_unit_test(slice_reshape_sum_pool__odd_shapes__equal_reference_to_the_bit),
+        cmocka_unit_test(fm__odd_shapes__equals_reference),
         cmocka_unit_test(match__odd_shapes__equals_reference),
         cmocka_unit_test(activations__whole_range__within_six_roundings),
         cmocka_unit_test(concat__some_gradients_wanted__equals_reference_to_the_bit),

@@ -155,6 +155,9 @@ static const struct gradient_case cases[] = {
     {"gradient__sum_pool__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\npool = none\n[sum_pool a]\ninput = e\ndim = 3\nrows = 3\n[sum_pool "
      "b]\ninput = a\ndim = 6\nrows = 2\n[sum_pool c]\ninput = a\ndim = 2\nrows = 1\n[concat h]\ninput = a, b, c\n" OUT},
+    {"gradient__fm__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[fm f]\ninput = e\ndim = 3\n[fm g]\ninput = e\ndim = 2\nreduce = "
+     "no\n[fm i]\ninput = dense\ndim = 1\n[concat h]\ninput = f, g, i\n" OUT},
     {"gradient__match_dot__equals_central_difference",
      DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc q]\ninput = dense\nunits = 3\n[match h]\ninput = q, "
                 "e\nscale = 2.5\n" OUT},

@@ -409,6 +409,27 @@ static void busy_shape__rounds__are_its_cost_and_bounded(void **state)
     shape_of(OP_ID_busy, &attr, sizeof attr, COLS(0), "one input");
 }
 
+static void fm_shape__dim__divides_the_columns(void **state)
+{
+    (void)state;
+    struct fm_attr attr = {.dim = 4, .is_reduced = 1};
+    struct op_shape s = shape_of(OP_ID_fm, &attr, sizeof attr, COLS(12), NULL);
+    assert_int_equal(s.output_cols, 1);
+    assert_int_equal(s.param_count, 0);
+    assert_int_equal(s.saved_count, 0);
+    assert_int_equal(s.flops_forward, 3 * 12 + 4 * 4);
+    attr.is_reduced = 0;
+    assert_int_equal(shape_of(OP_ID_fm, &attr, sizeof attr, COLS(12), NULL).output_cols, 4);
+    shape_of(OP_ID_fm, &attr, sizeof attr, COLS(13), "divides the 13 columns");
+    shape_of(OP_ID_fm, &attr, sizeof attr, COLS(3), "divides the 3 columns");
+    shape_of(OP_ID_fm, &attr, sizeof attr, COLS(0), "one input");
+    shape_of(OP_ID_fm, &attr, sizeof attr, COLS(4, 4), "one input");
+    attr.is_reduced = 2;
+    shape_of(OP_ID_fm, &attr, sizeof attr, COLS(12), "flag");
+    attr = (struct fm_attr){.dim = 0};
+    shape_of(OP_ID_fm, &attr, sizeof attr, COLS(12), "dim");
+}
+
 static void match_shape__vectors__are_counted(void **state)
 {
     (void)state;
@@ -944,6 +965,29 @@ static void moving_forward__known_columns__known_places(void **state)
     }
 }
 
+/* (1, 2), (3, -1), (2, 5): products of the first numbers 3 + 2 + 6, of the second -2 + 10 - 5. */
+static void fm_forward__three_vectors__by_hand(void **state)
+{
+    (void)state;
+    float e[] = {1, 2, 3, -1, 2, 5}, out[2];
+    struct single x;
+    struct fm_attr attr = {.dim = 2, .is_reduced = 0};
+    single_open(&x, OP_ID_fm, &attr, sizeof attr, 1);
+    x.views[0] = (struct view){e, 1, 6, 6};
+    x.views[1] = (struct view){out, 1, 2, 2};
+    single_run(&x);
+    assert_true(out[0] == 11 && out[1] == 3);
+    attr.is_reduced = 1;
+    memcpy(x.node.attr, &attr, sizeof attr);
+    x.views[1].cols = 1;
+    single_run(&x);
+    assert_true(out[0] == 14);
+    /* One vector has no pair. */
+    x.views[0].cols = 2;
+    single_run(&x);
+    assert_true(out[0] == 0);
+}
+
 /* q = (3, 4) against (3, 4), (-4, 3) and (0, 0). */
 static void match_forward__by_hand(void **state)
 {
@@ -1045,6 +1089,8 @@ int main(void)
         cmocka_unit_test(reshape_shape__rows__divide_the_columns),
         cmocka_unit_test(sum_pool_shape__group__divides_the_columns),
         cmocka_unit_test(moving_forward__known_columns__known_places),
+        cmocka_unit_test(fm_shape__dim__divides_the_columns),
+        cmocka_unit_test(fm_forward__three_vectors__by_hand),
         cmocka_unit_test(match_shape__vectors__are_counted),
         cmocka_unit_test(match_forward__by_hand),
         cmocka_unit_test(busy_shape__rounds__are_its_cost_and_bounded),
