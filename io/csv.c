@@ -4,6 +4,7 @@
  *     39, "State-gov", <=50K                 in quotation marks it may hold separators, and "" for one of them, but no line end
  *     ?, a|b|c, >50K                         nothing, or missing_text: absent; a list where the field's ids_max is above 1
  *
+ * An example whose target of candidates or whose label is no word is left out and counted; where labels are optional it is kept.
  * Columns are found by name, file by file; those that the schema does not name are split off and not looked at.
  *
  * Workload: a line of about 250 bytes, a microsecond. Separators are found 64 bytes at a time and nothing is copied, but in lines
@@ -18,7 +19,7 @@
 #include "engine/base/nearest.h"
 #include "io/decimal.h"
 #include "io/label_map.h"
-#include "io/vocabulary.h"
+#include "io/text_field.h"
 
 #define COLUMNS_MAX 65536u
 /* Where columns begin; a block of 64 separators beyond the last that is kept still fits. */
@@ -42,7 +43,7 @@ struct csv {
     uint32_t *column;     /* beside name: its number in the file, or ABSENT                          */
     uint32_t *unlabelled; /* the same where a line lacks the labels' columns                             */
     uint32_t column_count, weight, group; /* the last two are indices of name, or ABSENT              */
-    struct vocabulary *vocabulary;
+    struct text_fields texts;
     struct label_map label_map;
     uint64_t *missing_key; /* [field_count] */
     bool has_header, has_quotes, log1p, missing_is_key, ids_over_is_error, label_optional;
@@ -281,17 +282,8 @@ static void csv_layout(struct csv *c, struct layout *l, const struct reader_sche
     LAYOUT_TAKE(l, c->column, count);
     LAYOUT_TAKE(l, c->unlabelled, count);
     LAYOUT_TAKE(l, c->missing_key, s->example.field_count);
-    LAYOUT_TAKE(l, c->vocabulary, s->vocabulary_count);
     LAYOUT_TAKE(l, c->begin, BEGIN_COUNT);
     LAYOUT_TAKE(l, c->copy, READER_LINE_BYTES_MAX + 1);
-}
-
-static bool is_used(const struct reader_schema *s, uint32_t vocabulary)
-{
-    bool is = false;
-    for (uint32_t i = 0; i < s->example.field_count && s->field; i++) is |= s->field[i].vocabulary == vocabulary;
-    for (uint32_t i = 0; i < s->example.label_count && s->label; i++) is |= s->label[i].vocabulary == vocabulary;
-    return is;
 }
 
 static size_t csv_bytes(const struct reader_options *options)
@@ -300,9 +292,9 @@ static size_t csv_bytes(const struct reader_options *options)
     struct csv unused;
     struct layout sum = {.bytes = arena_bytes(sizeof(struct csv)) + label_map_bytes(s->label_map)};
     csv_layout(&unused, &sum, s);
-    for (uint32_t v = 0; v < s->vocabulary_count; v++)
-        if (is_used(s, v)) sum.bytes += vocabulary_bytes(&s->vocabulary[v]);
-    return sum.bytes;
+    /* Without the columns' names opening fails before this is asked for. */
+    bool has_names = (s->field || !s->example.field_count) && (s->label || !s->example.label_count);
+    return sum.bytes + (has_names ? text_fields_bytes(s) : 0);
 }
 
 /* PREFIX M .. PREFIX N, as in I1..I13: how many names that is, or 0: it is none. */
@@ -398,12 +390,9 @@ static status csv_place(void **state, struct arena *arena, const struct reader_o
     c->ids_over_is_error = s->ids_over_is_error;
     c->label_optional = options->label_optional;
     TRY(label_map_place(&c->label_map, arena, s->label_map));
-    for (uint32_t v = 0; v < s->vocabulary_count; v++)
-        if (is_used(s, v)) vocabulary_place(&c->vocabulary[v], arena, &s->vocabulary[v]);
     TRY(names_place(c, s));
+    TRY(text_fields_place(&c->texts, arena, s, false));
     for (uint32_t f = 0; f < c->field_count; f++) {
-        if (c->field[f].negative_count)
-            FAIL(INVALID, "csv draws no candidates; the graph wants them of %s", c->field[f].name);
         c->missing_key[f] = reader_key(c->field[f].seed, "", 0);
     }
     for (uint32_t i = 0; i < LOG1P_COUNT; i++) c->log1p_of[i] = (float)fmath_log1p(i);
@@ -441,20 +430,9 @@ static inline bool dense_parse(const struct csv *c, uint32_t i, struct csv_span 
 }
 
 /* False: the text has no key, as an absent one. */
-static inline bool key_find(const struct csv *c, const struct reader_column *f, struct csv_span s, uint64_t *key)
+static inline bool key_find(const struct csv *c, uint32_t field, struct csv_span s, uint64_t *key)
 {
-    if (is_missing(c, s)) return false;
-    if (f->vocabulary != READER_NONE) {
-        const struct vocabulary *v = &c->vocabulary[f->vocabulary];
-        uint32_t word = vocabulary_find(v, s.text, s.bytes);
-        if (word == READER_NONE) return false;
-        if (word == v->words.unknown) {
-            const char *unknown = v->words.text[word];
-            s = (struct csv_span){unknown, (uint32_t)strlen(unknown)};
-        }
-    }
-    *key = reader_key_inline(f->seed, s.text, s.bytes);
-    return true;
+    return !is_missing(c, s) && text_field_find(&c->texts.field[field], s.text, s.bytes, key);
 }
 
 /* Takes the next item of a list; *at is NULL behind the last. */
@@ -469,14 +447,14 @@ static inline struct csv_span item_next(const struct csv *c, const char **at, co
 }
 
 /* The keys of a list, up to the field's ids_max; returns how many it has, be that more. */
-static uint32_t keys_of_list(const struct csv *c, const struct reader_column *f, struct csv_span list, uint64_t *key)
+static uint32_t keys_of_list(const struct csv *c, uint32_t field, struct csv_span list, uint64_t *key)
 {
     uint32_t count = 0;
     uint64_t found;
     const char *at = is_missing(c, list) ? NULL : list.text;
     while (at) {
-        if (!key_find(c, f, item_next(c, &at, list.text + list.bytes), &found)) continue;
-        if (count < f->ids_max) key[count] = found;
+        if (!key_find(c, field, item_next(c, &at, list.text + list.bytes), &found)) continue;
+        if (count < c->field[field].ids_max) key[count] = found;
         count++;
     }
     return count;
@@ -493,7 +471,8 @@ static enum reader_found bad_value(const struct csv *c, char *why, uint32_t want
 static enum reader_found label_parse(const struct csv *c, uint32_t i, const uint32_t *column,
                                      struct reader_example *example, char *why)
 {
-    uint32_t wanted = c->dense_count + c->field_count + i, vocabulary = c->label[i].vocabulary;
+    uint32_t wanted = c->dense_count + c->field_count + i;
+    const struct text_field *label = &c->texts.label[i];
     struct csv_span s = span_of(c, column[wanted]);
     bool is_absent = is_missing(c, s);
     if (is_absent) s.bytes = 0;
@@ -501,15 +480,16 @@ static enum reader_found label_parse(const struct csv *c, uint32_t i, const uint
         example->label[i] = 0;
         return FOUND_EXAMPLE;
     }
-    if (vocabulary == READER_NONE) {
+    if (!label->vocabulary) {
         char expected[LABEL_MAP_EXPECTED_BYTES];
         if (label_map_find(&c->label_map, s.text, s.bytes, &example->label[i])) return FOUND_EXAMPLE;
         return bad_value(c, why, wanted, column, label_map_expected(&c->label_map, expected));
     }
     if (is_absent) return bad_value(c, why, wanted, column, "a word");
-    uint32_t word = vocabulary_find(&c->vocabulary[vocabulary], s.text, s.bytes);
-    example->label[i] = word == READER_NONE ? 0 : (float)word;
-    if (word != READER_NONE || c->label_optional) return FOUND_EXAMPLE;
+    uint64_t word = 0;
+    bool is_word = text_field_find(label, s.text, s.bytes, &word);
+    example->label[i] = (float)word;
+    if (is_word || c->label_optional) return FOUND_EXAMPLE;
     example->unknown_count++;
     return FOUND_NONE;
 }
@@ -540,10 +520,10 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
         const struct reader_column *field = &c->field[f];
         struct csv_span s = span_of(c, field_column[f]);
         uint32_t found;
-        if (field->ids_max == 1)
-            found = key_find(c, field, s, &example->key[key_count]);
+        if (field->ids_max == 1 || field->negative_count)
+            found = key_find(c, f, s, &example->key[key_count]);
         else
-            found = keys_of_list(c, field, s, &example->key[key_count]);
+            found = keys_of_list(c, f, s, &example->key[key_count]);
         if (__builtin_expect(found > field->ids_max, 0)) {
             char expected[64];
             snprintf(expected, sizeof expected, "at most %u keys, not %u", field->ids_max, found);
@@ -551,7 +531,11 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
             found = field->ids_max;
             example->cut_count++;
         }
-        if (found == 0 && c->missing_is_key) {
+        if (found == 0 && field->negative_count && !c->label_optional) {
+            example->unknown_count++;
+            return FOUND_NONE;
+        }
+        if (found == 0 && c->missing_is_key && !field->negative_count) {
             example->key[key_count] = c->missing_key[f];
             found = 1;
         }

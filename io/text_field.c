@@ -22,12 +22,12 @@ size_t text_fields_bytes(const struct reader_schema *s)
     return bytes;
 }
 
-static status field_place(struct text_field *f, const struct reader_column *column, bool is_label,
+static status field_place(struct text_field *f, const struct reader_column *column, bool is_label, bool needs_words,
                           uint32_t vocabulary_count, const struct vocabulary *vocabulary)
 {
     *f = (struct text_field){.seed = column->seed, .is_number = is_label || column->negative_count};
     if (column->vocabulary < vocabulary_count) f->vocabulary = &vocabulary[column->vocabulary];
-    if (f->is_number && !f->vocabulary)
+    if (needs_words && !f->vocabulary)
         FAIL(INVALID, "%s %s needs a vocabulary: give [column %s] a line vocabulary = NAME",
              is_label ? "the label" : "a field of candidates of", column->name, column->name);
     if (f->vocabulary && f->vocabulary->words.unknown != READER_NONE) {
@@ -37,7 +37,8 @@ static status field_place(struct text_field *f, const struct reader_column *colu
     return ST_OK;
 }
 
-status text_fields_place(struct text_fields *fields, struct arena *arena, const struct reader_schema *s)
+status text_fields_place(struct text_fields *fields, struct arena *arena, const struct reader_schema *s,
+                         bool labels_are_words)
 {
     struct vocabulary *vocabulary = arena_take(arena, sizeof *vocabulary * s->vocabulary_count);
     for (uint32_t v = 0; v < s->vocabulary_count; v++)
@@ -45,9 +46,10 @@ status text_fields_place(struct text_fields *fields, struct arena *arena, const 
     fields->field = arena_take(arena, sizeof *fields->field * s->example.field_count);
     fields->label = arena_take(arena, sizeof *fields->label * s->example.label_count);
     for (uint32_t f = 0; f < s->example.field_count; f++)
-        TRY(field_place(&fields->field[f], &s->field[f], false, s->vocabulary_count, vocabulary));
+        TRY(field_place(&fields->field[f], &s->field[f], false, s->field[f].negative_count, s->vocabulary_count,
+                        vocabulary));
     for (uint32_t l = 0; l < s->example.label_count; l++)
-        TRY(field_place(&fields->label[l], &s->label[l], true, s->vocabulary_count, vocabulary));
+        TRY(field_place(&fields->label[l], &s->label[l], true, labels_are_words, s->vocabulary_count, vocabulary));
     return ST_OK;
 }
 

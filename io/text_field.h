@@ -1,5 +1,5 @@
 /* What fields and labels of texts have in common, whatever the format: a text's key, or its word's number, by the vocabulary that
- * the column may have. For formats whose values are nothing but texts. */
+ * the column may have. */
 #ifndef HETERPS_IO_TEXT_FIELD_H
 #define HETERPS_IO_TEXT_FIELD_H
 
@@ -18,8 +18,9 @@ struct text_fields {
 };
 
 size_t text_fields_bytes(const struct reader_schema *schema);
-/* INVALID: a label, or candidates, without a vocabulary. */
-MUST_USE status text_fields_place(struct text_fields *fields, struct arena *arena, const struct reader_schema *schema);
+/* INVALID: candidates without a vocabulary; labels too, where the format has no numbers for them. */
+MUST_USE status text_fields_place(struct text_fields *fields, struct arena *arena, const struct reader_schema *schema,
+                                  bool labels_are_words);
 
 /* The text's key, or of candidates and labels its word's number; false: it is no word. */
 static inline bool text_field_find(const struct text_field *f, const char *text, size_t bytes, uint64_t *key)

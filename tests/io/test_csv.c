@@ -202,6 +202,43 @@ static void csv_parse__words__are_the_only_keys(void **state)
     test_read_close(&r);
 }
 
+static void csv_parse__candidates__begin_with_the_columns_word(void **state)
+{
+    (void)state;
+    struct test_read r;
+    struct reader_options options = csv_options();
+    const struct reader_column targets[] = {{.name = "tags", .seed = 8, .ids_max = 3, .vocabulary = READER_NONE},
+                                            {.name = "work",
+                                             .seed = 7,
+                                             .ids_max = 3,
+                                             .vocabulary = 0,
+                                             .negative_count = 2,
+                                             .sampler = READER_UNIFORM,
+                                             .log_q = 2}};
+    options.schema.field = targets;
+    options.schema.vocabulary = words;
+    options.schema.vocabulary_count = 2;
+    options.schema.example.dense_stride = 5;
+    options.schema.example.key_count_max = 6;
+    options.schema.missing_is_key = true;
+    const char *text = "age,hours,work,tags,label\n1,1,dog,a|b,1\n2,1,cow,a,1\n3,1,,a,1\n4,1,cat,,1\n";
+    assert_ok(test_read(&r, options, text));
+    assert_int_equal(r.m.example_count, 2);
+    assert_int_equal(r.counts.unknown_count, 2);
+    test_keys(&r, 0, 0, 8, "a|b");
+    assert_int_equal(r.m.key_begin[2] - r.m.key_begin[1], 3);
+    assert_int_equal(r.m.key[r.m.key_begin[1]], reader_key(7, "dog", 3));
+    assert_int_equal(r.m.key[r.m.key_begin[3]], reader_key(7, "cat", 3));
+    assert_true(r.m.dense[2] < 0 && r.m.dense[5] == 4);
+    test_read_close(&r);
+    /* To predict, an example without a target keeps its place. */
+    options.label_optional = true;
+    assert_ok(test_read(&r, options, text));
+    assert_int_equal(r.m.example_count, 4);
+    test_keys(&r, 1, 1, 7, "");
+    test_read_close(&r);
+}
+
 static void csv_parse__labels__are_numbers_texts_or_words(void **state)
 {
     (void)state;
@@ -431,6 +468,7 @@ int main(void)
         cmocka_unit_test(csv_parse__empty_field__has_no_key_or_its_own),
         cmocka_unit_test(csv_parse__longer_lists__are_cut_and_counted_or_bad),
         cmocka_unit_test(csv_parse__words__are_the_only_keys),
+        cmocka_unit_test(csv_parse__candidates__begin_with_the_columns_word),
         cmocka_unit_test(csv_parse__labels__are_numbers_texts_or_words),
         cmocka_unit_test(csv_parse__weight_and_group__come_from_their_columns),
         cmocka_unit_test(csv_parse__no_label__is_read_where_it_is_optional),
