@@ -196,6 +196,32 @@ names = set(json.loads(data[8:8 + struct.unpack('<Q', data[:8])[0]])) - {'__meta
 assert names == {f'{fc}.{part}' for fc in ('h1', 'h2', 'y') for part in ('weight', 'bias')}, names"
 check 'inspect counts it once, and names it where it is used again' sh -c "'$h' inspect g.bin >out && grep -q 'h3.weight .*those of h2.weight' out && grep -q 'h4 .*B, 64. *0 ' out"
 
+# Two fcs that share are one whose groups go through the same weights: up to rounding, also where the norm of all gradients is bounded.
+halves() { # NAME LAYERS
+    { sed '/^\[embedding e\]/,$d' "$samples/ctrdnn1.cfg"; printf '[embedding e1]\ntable = emb\ninput = C1..C13\n[embedding e2]\ntable = emb\ninput = C14..C26\n'; printf "$2"
+      printf '[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 128\nsteps_max = 10\noptimizer = momentum 0.5\nclip_norm = 0.05\n'; } >"$1.cfg"
+    "$h" compile "$1.cfg" -o g.bin -q && bytes "$1" --data train.tsv
+}
+check 'two layers that share' halves two '[fc a]\ninput = e1\nunits = 16\nactivation = tanh\n[fc b]\ninput = e2\nunits = 16\nactivation = tanh\nshare = a\n[concat h]\ninput = a, b\n'
+check 'one layer of two groups' halves groups '[concat x]\ninput = e1, e2\n[fc a]\ninput = x\nunits = 16\ngroups = 2\nactivation = tanh\n[concat h]\ninput = a\n'
+cat >same_values.py <<'PYTHON'
+import json, math, struct
+def tensors(path):
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    begins = {name: 8 + size + t["data_offsets"][0] for name, t in header.items()}
+    return {name: struct.unpack_from("<%df" % math.prod(t["shape"]), data, begins[name]) for name, t in header.items() if t["dtype"] == "F32"}
+for file in "dense", "emb":
+    two, groups = tensors(f"two/{file}.safetensors"), tensors(f"groups/{file}.safetensors")
+    assert two.keys() == groups.keys(), (two.keys(), groups.keys())
+    for name in two:
+        error, norm = math.dist(two[name], groups[name]), math.hypot(*two[name])
+        assert error <= 1e-6 * norm, (name, error, norm)
+PYTHON
+check 'both come to the same' python3 same_values.py
+
 # ---- stop and go on ----
 # resumed DESCRIPTION STEP ARGUMENT...: straight through, and stopped after STEP and resumed: the same bytes.
 resumed() {
