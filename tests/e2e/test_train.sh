@@ -178,12 +178,6 @@ for name, expected in ("n.size", count), ("n.sum", total), ("n.square_sum", squa
     for found, wanted in zip(floats(name), expected): assert abs(found - wanted) < 1e-4 * abs(wanted) + 1e-3, (name, found, wanted)
 PYTHON
 check 'the statistics are sums over all examples' python3 data_norm.py
-sed -e 's/^input = h1$/input = d1/' -e 's/^\[fc h2\]/[dropout d1]\ninput = h1\nrate = 0.3\n\n[fc h2]/' "$samples/ctrdnn1.cfg" | sed '/^\[dropout d1\]/,/^rate/s/input = d1/input = h1/' >dropout.cfg
-variant 'dropout' dropout.cfg
-check 'dropout does something' sh -c '! diff -r variant plain'
-same 'dropout, two files, again' variant --data a.tsv,b.tsv
-
-# ---- one weight of several layers ----
 # h2, h3 and h4 have one weight and bias: in the export once, as the rest of the same bytes under any threads and plan.
 sed -e 's/^units = 32$/units = 64/' -e 's/^input = h2$/input = h4/' -e 's/^\[fc y\].*/[fc h3]\ninput = h2\nunits = 64\nshare = h2\nactivation = tanh\n\n[fc h4]\ninput = h3\nunits = 64\nshare = h2\n\n&/' "$samples/ctrdnn1.cfg" >shared.cfg
 variant 'a shared weight, two lanes' shared.cfg --set train.lanes=2 --set train.micro=16
@@ -221,6 +215,11 @@ for file in "dense", "emb":
         assert error <= 1e-6 * norm, (name, error, norm)
 PYTHON
 check 'both come to the same' python3 same_values.py
+
+sed -e 's/^input = h1$/input = d1/' -e 's/^\[fc h2\]/[dropout d1]\ninput = h1\nrate = 0.3\n\n[fc h2]/' "$samples/ctrdnn1.cfg" | sed '/^\[dropout d1\]/,/^rate/s/input = d1/input = h1/' >dropout.cfg
+variant 'dropout' dropout.cfg
+check 'dropout does something' sh -c '! diff -r variant plain'
+same 'dropout, two files, again' variant --data a.tsv,b.tsv
 
 # ---- stop and go on ----
 # resumed DESCRIPTION STEP ARGUMENT...: straight through, and stopped after STEP and resumed: the same bytes.
