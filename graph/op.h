@@ -98,6 +98,15 @@ struct fm_attr {
     uint32_t dim;
     uint32_t is_reduced; /* 0 or 1 */
 };
+struct interact_attr {
+    uint32_t dim;
+    uint32_t has_self; /* 0 or 1 */
+};
+/* The output of pair (i, j), i > j or with self i >= j. */
+static inline uint32_t interact_pair(struct interact_attr attr, uint32_t i, uint32_t j)
+{
+    return (uint32_t)((uint64_t)i * (i + 2 * attr.has_self - 1) / 2) + j;
+}
 struct leaky_relu_attr {
     float slope;
 };

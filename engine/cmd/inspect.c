@@ -145,6 +145,10 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
         struct fm_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
         snprintf(text, bytes, "fm, dim %u%s", attr.dim, attr.is_reduced ? "" : ", not reduced");
+    } else if (n->op == OP_ID_interact) {
+        struct interact_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "interact, dim %u%s", attr.dim, attr.has_self ? " + self" : "");
     } else if (n->op == OP_ID_match) {
         struct match_attr attr;
         memcpy(&attr, n->attr, sizeof attr);

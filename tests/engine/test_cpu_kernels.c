@@ -649,6 +649,50 @@ static void fm__odd_shapes__equals_reference(void **state)
         }
 }
 
+struct interact_params {
+    uint32_t B, dim, gap, vectors[4]; /* vectors: of each input; 0: no such input */
+    bool has_self, adds, wants_first, repeats;
+};
+static void interact_build(struct fixture *f, const void *params)
+{
+    const struct interact_params *p = params;
+    struct hand_graph *h = &f->h;
+    struct interact_attr attr = {.dim = p->dim, .has_self = p->has_self};
+    struct hand_tensors in = {0};
+    uint32_t adds[5] = {p->adds, 0, p->adds, 0, 1}, S = 0;
+    hand_open(h, p->B, p->B + p->dim);
+    for (uint32_t i = 0; i < 4 && p->vectors[i] > 0; i++) {
+        uint32_t cols = p->vectors[i] * p->dim;
+        in.t[in.count++] = i > 0 || p->wants_first ? hand_tensor_grad(h, p->B, cols, cols + p->gap)
+                                                   : hand_tensor(h, p->B, cols, cols + p->gap);
+        S += p->vectors[i];
+    }
+    if (p->repeats) {
+        adds[in.count] = 1;
+        in.t[in.count++] = in.t[0];
+        S += p->vectors[0];
+    }
+    uint32_t pairs = S * (S - 1) / 2 + (p->has_self ? S : 0);
+    uint32_t out = hand_tensor_grad(h, p->B, pairs, pairs + p->gap);
+    hand_node(h, OP_ID_interact, in, (struct hand_tensors){0}, out, (struct hand_tensors){0}, &attr, sizeof attr, adds);
+}
+
+static void interact__odd_shapes__equals_reference(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {1, 3, 8, 16, 17, 31, 32, 33, 64, 70},
+                          vectors[][4] = {{2}, {1, 1}, {1, 2, 1, 1}, {26, 1}, {1, 5, 3, 2}, {9, 7, 15}};
+    char what[96];
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++)
+        for (uint32_t flags = 0; flags < 16; flags++) {
+            const uint32_t *v = vectors[(i + flags) % 6];
+            struct interact_params p = {i % 3 ? 3 : 40, dims[i],          i % 2,    {v[0], v[1], v[2], v[3]}, flags & 1,
+                                        flags & 2,      (flags & 4) == 0, flags & 8};
+            snprintf(what, sizeof what, "interact B %u dim %u vectors %u %u flags %u", p.B, p.dim, v[0], v[1], flags);
+            case_check(what, interact_build, &p, PRODUCT_TOLERANCE);
+        }
+}
+
 struct match_params {
     uint32_t B, D, n, gap;
     struct match_attr attr;
@@ -1131,6 +1175,7 @@ int main(void)
         cmocka_unit_test(add_mul_cross__odd_widths__equal_reference),
         cmocka_unit_test(slice_reshape_sum_pool__odd_shapes__equal_reference_to_the_bit),
         cmocka_unit_test(fm__odd_shapes__equals_reference),
+        cmocka_unit_test(interact__odd_shapes__equals_reference),
         cmocka_unit_test(match__odd_shapes__equals_reference),
         cmocka_unit_test(activations__whole_range__within_six_roundings),
         cmocka_unit_test(concat__some_gradients_wanted__equals_reference_to_the_bit),

@@ -158,6 +158,11 @@ static const struct gradient_case cases[] = {
     {"gradient__fm__equals_central_difference", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[fm f]\ninput = e\ndim = 3\n[fm g]\ninput = e\ndim = 2\nreduce = "
      "no\n[fm i]\ninput = dense\ndim = 1\n[concat h]\ninput = f, g, i\n" OUT},
+    /* Of unequal inputs, of one of them twice, and of the numeric columns. */
+    {"gradient__interact__equals_central_difference", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 3\nactivation = tanh\n[interact "
+     "i]\ninput = a, e, dense\ndim = 3\n[interact k]\ninput = a, a, e, a\ndim = 3\nself = yes\n[interact "
+     "l]\ninput = a\ndim = 1\n[concat h]\ninput = i, k, l\n" OUT},
     {"gradient__match_dot__equals_central_difference",
      DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc q]\ninput = dense\nunits = 3\n[match h]\ninput = q, "
                 "e\nscale = 2.5\n" OUT},

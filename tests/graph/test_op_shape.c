@@ -430,6 +430,35 @@ static void fm_shape__dim__divides_the_columns(void **state)
     shape_of(OP_ID_fm, &attr, sizeof attr, COLS(12), "dim");
 }
 
+static void interact_shape__vectors__are_paired(void **state)
+{
+    (void)state;
+    struct interact_attr attr = {.dim = 4};
+    struct op_shape s = shape_of(OP_ID_interact, &attr, sizeof attr, COLS(12, 4, 8), NULL);
+    assert_int_equal(s.output_cols, 15);
+    assert_int_equal(s.param_count, 0);
+    assert_int_equal(s.flops_forward, 2 * 15 * 4);
+    assert_int_equal(s.flops_backward, 4 * 15 * 4);
+    shape_of(OP_ID_interact, &attr, sizeof attr, COLS(4), "two or more vectors of 4 columns");
+    shape_of(OP_ID_interact, &attr, sizeof attr, COLS(4, 6), "input 2 of 6 columns");
+    shape_of(OP_ID_interact, &attr, sizeof attr, COLS(2, 2), "input 1 of 2 columns");
+    shape_of(OP_ID_interact, &attr, sizeof attr, COLS(4, 0), "input 2 is one");
+    shape_of(OP_ID_interact, &attr, sizeof attr, NULL, 0, "found 0 vectors");
+    shape_of(OP_ID_interact, &attr, sizeof attr, COLS(OP_COLS_MAX, OP_COLS_MAX), "columns in all");
+    attr.dim = 1;
+    assert_int_equal(shape_of(OP_ID_interact, &attr, sizeof attr, COLS(5793), NULL).output_cols, 5793 * 5792 / 2);
+    shape_of(OP_ID_interact, &attr, sizeof attr, COLS(5794), "pairs");
+    shape_of(OP_ID_interact, &attr, sizeof attr, COLS(OP_COLS_MAX), "pairs");
+    attr.has_self = 1;
+    shape_of(OP_ID_interact, &attr, sizeof attr, COLS(5793), "pairs");
+    assert_int_equal(shape_of(OP_ID_interact, &attr, sizeof attr, COLS(1), NULL).output_cols, 1);
+    assert_int_equal(shape_of(OP_ID_interact, &attr, sizeof attr, COLS(3, 2), NULL).output_cols, 15);
+    attr.has_self = 2;
+    shape_of(OP_ID_interact, &attr, sizeof attr, COLS(3, 2), "flag");
+    attr = (struct interact_attr){.dim = 0};
+    shape_of(OP_ID_interact, &attr, sizeof attr, COLS(3, 2), "dim");
+}
+
 static void match_shape__vectors__are_counted(void **state)
 {
     (void)state;
@@ -988,6 +1017,27 @@ static void fm_forward__three_vectors__by_hand(void **state)
     assert_true(out[0] == 0);
 }
 
+/* (1, 2) of one input, (3, -1) and (2, 5) of another. */
+static void interact_forward__three_vectors__by_hand(void **state)
+{
+    (void)state;
+    float first[] = {1, 2}, second[] = {3, -1, 2, 5}, out[6];
+    struct single x;
+    struct interact_attr attr = {.dim = 2};
+    static const float expected[] = {1, 12, 1}, with_self[] = {5, 1, 10, 12, 1, 29};
+    single_open(&x, OP_ID_interact, &attr, sizeof attr, 2);
+    x.views[0] = (struct view){first, 1, 2, 2};
+    x.views[1] = (struct view){second, 1, 4, 4};
+    x.views[2] = (struct view){out, 1, 3, 3};
+    single_run(&x);
+    assert_memory_equal(out, expected, sizeof expected);
+    attr.has_self = 1;
+    memcpy(x.node.attr, &attr, sizeof attr);
+    x.views[2].cols = 6;
+    single_run(&x);
+    assert_memory_equal(out, with_self, sizeof with_self);
+}
+
 /* q = (3, 4) against (3, 4), (-4, 3) and (0, 0). */
 static void match_forward__by_hand(void **state)
 {
@@ -1091,6 +1141,8 @@ int main(void)
         cmocka_unit_test(moving_forward__known_columns__known_places),
         cmocka_unit_test(fm_shape__dim__divides_the_columns),
         cmocka_unit_test(fm_forward__three_vectors__by_hand),
+        cmocka_unit_test(interact_shape__vectors__are_paired),
+        cmocka_unit_test(interact_forward__three_vectors__by_hand),
         cmocka_unit_test(match_shape__vectors__are_counted),
         cmocka_unit_test(match_forward__by_hand),
         cmocka_unit_test(busy_shape__rounds__are_its_cost_and_bounded),

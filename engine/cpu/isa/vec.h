@@ -110,35 +110,37 @@ ALWAYS_INLINE float vf_sum(vf v)
     return two[0] + two[1];
 }
 
-/* Lane i is vf_sum(v[i]), to the bit: the same tree for VF vectors at once. A step of width w adds the halves of two vectors;
- * the lanes whose number has bit w are then the second one's. */
-#define VF_FOLD(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+/* Lane i is vf_sum(v[i]), to the bit: the same tree for VF vectors at once. A step of width w adds the halves of two vectors
+ * a and b: lanes whose number lacks bit w get a[i] + a[i + w], the others b[i - w] + b[i]. */
+#define VF_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 ALWAYS_INLINE vf vf_sums(const vf v[VF])
 {
     vf half[VF / 2];
 #if VF == 16
     for (int i = 0; i < 8; i++)
-        half[i] = VF_FOLD(v[i], v[i + 8], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-                  VF_FOLD(v[i], v[i + 8], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+        half[i] = VF_SHUFFLE(v[i], v[i + 8], 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31) +
+                  VF_SHUFFLE(v[i], v[i + 8], 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23);
     for (int i = 0; i < 4; i++)
-        half[i] = VF_FOLD(half[i], half[i + 4], 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27) +
-                  VF_FOLD(half[i], half[i + 4], 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
+        half[i] = VF_SHUFFLE(half[i], half[i + 4], 0, 1, 2, 3, 20, 21, 22, 23, 8, 9, 10, 11, 28, 29, 30, 31) +
+                  VF_SHUFFLE(half[i], half[i + 4], 4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
     for (int i = 0; i < 2; i++)
-        half[i] = VF_FOLD(half[i], half[i + 2], 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
-                  VF_FOLD(half[i], half[i + 2], 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
-    return VF_FOLD(half[0], half[1], 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30) +
-           VF_FOLD(half[0], half[1], 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
+        half[i] = VF_SHUFFLE(half[i], half[i + 2], 0, 1, 18, 19, 4, 5, 22, 23, 8, 9, 26, 27, 12, 13, 30, 31) +
+                  VF_SHUFFLE(half[i], half[i + 2], 2, 3, 16, 17, 6, 7, 20, 21, 10, 11, 24, 25, 14, 15, 28, 29);
+    return VF_SHUFFLE(half[0], half[1], 0, 17, 2, 19, 4, 21, 6, 23, 8, 25, 10, 27, 12, 29, 14, 31) +
+           VF_SHUFFLE(half[0], half[1], 1, 16, 3, 18, 5, 20, 7, 22, 9, 24, 11, 26, 13, 28, 15, 30);
 #elif VF == 8
     for (int i = 0; i < 4; i++)
-        half[i] =
-            VF_FOLD(v[i], v[i + 4], 0, 1, 2, 3, 8, 9, 10, 11) + VF_FOLD(v[i], v[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        half[i] = VF_SHUFFLE(v[i], v[i + 4], 0, 1, 2, 3, 12, 13, 14, 15) +
+                  VF_SHUFFLE(v[i], v[i + 4], 4, 5, 6, 7, 8, 9, 10, 11);
     for (int i = 0; i < 2; i++)
-        half[i] = VF_FOLD(half[i], half[i + 2], 0, 1, 8, 9, 4, 5, 12, 13) +
-                  VF_FOLD(half[i], half[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-    return VF_FOLD(half[0], half[1], 0, 8, 2, 10, 4, 12, 6, 14) + VF_FOLD(half[0], half[1], 1, 9, 3, 11, 5, 13, 7, 15);
+        half[i] = VF_SHUFFLE(half[i], half[i + 2], 0, 1, 10, 11, 4, 5, 14, 15) +
+                  VF_SHUFFLE(half[i], half[i + 2], 2, 3, 8, 9, 6, 7, 12, 13);
+    return VF_SHUFFLE(half[0], half[1], 0, 9, 2, 11, 4, 13, 6, 15) +
+           VF_SHUFFLE(half[0], half[1], 1, 8, 3, 10, 5, 12, 7, 14);
 #else
-    for (int i = 0; i < 2; i++) half[i] = VF_FOLD(v[i], v[i + 2], 0, 1, 4, 5) + VF_FOLD(v[i], v[i + 2], 2, 3, 6, 7);
-    return VF_FOLD(half[0], half[1], 0, 4, 2, 6) + VF_FOLD(half[0], half[1], 1, 5, 3, 7);
+    for (int i = 0; i < 2; i++)
+        half[i] = VF_SHUFFLE(v[i], v[i + 2], 0, 1, 6, 7) + VF_SHUFFLE(v[i], v[i + 2], 2, 3, 4, 5);
+    return VF_SHUFFLE(half[0], half[1], 0, 5, 2, 7) + VF_SHUFFLE(half[0], half[1], 1, 4, 3, 6);
 #endif
 }
 
