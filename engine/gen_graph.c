@@ -9,10 +9,12 @@
 
 #include "engine/base/fmath.h"
 #include "engine/base/random.h"
+#include "io/column_names.h"
 #include "io/label_map.h"
 
 #define CLASSES       8u
-#define TEXT_MAX      24u /* bytes of a value without vocabulary, a number, a separator        */
+#define TEXT_MAX      24u /* bytes of a value without vocabulary, a number, a group            */
+#define FEATURE_MAX   12u /* bytes of a feature around its id: field, colons, value            */
 #define PAIRS_MAX     20u /* items of a user                                                  */
 #define TOKENS_MAX    30u /* words of a line                                                  */
 #define ROW_STREAM    UINT64_C(16)
@@ -27,12 +29,25 @@ struct gen_field {
     uint32_t space_size;                        /* fields that share it                                          */
 };
 
+/* A column of csv that the graph names, and its text in the row at hand. */
+struct gen_column {
+    const char *name;
+    char *text;
+    size_t bytes;
+};
+#define UNNAMED UINT32_MAX
+
 struct gen_graph {
     struct gen_graph_options o;
     struct random_stream rows, effects;
     struct gen_field *fields; /* [field_count] */
     uint32_t field_count;
-    size_t line_bytes_max;
+    /* csv: labels, weight, group, numeric columns, fields */
+    struct gen_column *columns; /* [column_count] */
+    uint32_t column_count;
+    uint32_t *order; /* [order_count]: the columns in a line, by number, or UNNAMED */
+    size_t order_count, order_max;
+    size_t label_bytes_max, row_bytes_max, line_bytes_max; /* row: of the texts of a row alone */
     double scale, bias;
     uint32_t *values; /* [the greatest ids_max]: of the field at hand */
     struct arena arena;
@@ -162,64 +177,105 @@ static char *label_put(const struct gen_graph *g, bool is_one, char *at)
 
 /* --- rows of each format ------------------------------------------------------------------------ */
 
-static size_t csv_row(struct gen_graph *g, struct draw *d, char *line, struct gen_criteo_truth *truth)
+/* Writes a value of csv, in quotation marks if it would be read as something else without them. */
+static char *quoted_put(const struct reader_schema *s, const char *text, size_t bytes, char *at)
+{
+    bool is_plain = bytes == 0 || (text[0] != ' ' && text[bytes - 1] != ' ' && !memchr(text, s->separator, bytes) &&
+                                   !memchr(text, '"', bytes));
+    if (is_plain || !s->has_quotes) return mempcpy(at, text, bytes);
+    *at++ = '"';
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '"') *at++ = '"';
+        *at++ = text[i];
+    }
+    *at++ = '"';
+    return at;
+}
+
+/* Ends the text of a column, which began where the one before ended. */
+static char *column_end(struct gen_graph *g, uint32_t *column, char *begin, char *end)
+{
+    g->columns[*column].text = begin;
+    g->columns[(*column)++].bytes = (size_t)(end - begin);
+    return end;
+}
+
+/* The texts of the columns behind the labels, in their order, from `at` on. The labels' follow, which depend on them. */
+static void columns_draw(struct gen_graph *g, struct draw *d, char *at, struct gen_criteo_truth *truth)
 {
     const struct reader_schema *s = g->o.schema;
     const struct example_shape shape = s->example;
     double z;
     struct row_plan plan = row_plan(g, d, &z);
-    /* The label, which is known last, comes first: the rest is written behind its room. */
-    char *rest = line + g->line_bytes_max / 2, *at = rest;
-    if (shape.has_weight) at += sprintf(at, "%c%.2f", s->separator, 0.5 + draw_unit(d));
-    if (shape.has_group) at += sprintf(at, "%cg%" PRIu64, s->separator, d->item / 10);
-    for (uint32_t i = 0; i < shape.dense_count; i++) {
-        *at++ = s->separator;
-        at = number_put(d, i, &z, at);
-    }
+    uint32_t column = shape.label_count;
+    if (shape.has_weight) at = column_end(g, &column, at, at + sprintf(at, "%.2f", 0.5 + draw_unit(d)));
+    if (shape.has_group) at = column_end(g, &column, at, at + sprintf(at, "g%" PRIu64, d->item / 10));
+    for (uint32_t i = 0; i < shape.dense_count; i++) at = column_end(g, &column, at, number_put(d, i, &z, at));
     for (uint32_t i = 0; i < g->field_count; i++) {
         const struct gen_field *f = &g->fields[i];
         uint32_t ids_max = f->column->negative_count ? 1 : f->column->ids_max;
         uint32_t count = field_draw(g, d, f, class_of(f, plan.classes, plan.is_match), ids_max, &z);
+        char *begin = at;
         for (uint32_t k = 0; k < count; k++) {
-            *at++ = k ? s->list_separator : s->separator;
+            if (k) *at++ = s->list_separator;
             at = value_put(f, g->values[k], at);
         }
+        column_end(g, &column, begin, at);
     }
-    char *label = line;
     truth->logit = (float)z;
     truth->label = NAN;
+    column = 0;
     for (uint32_t i = 0; i < shape.label_count; i++) {
         bool is_one = draw_unit(d) < fmath_sigmoid(z);
-        if (i) *label++ = s->separator;
         if (s->label[i].vocabulary != READER_NONE) {
             const struct reader_vocabulary *v = &s->vocabulary[s->label[i].vocabulary];
-            label = stpcpy(label, v->text[draw_rank(g, d, v->word_count) - 1]);
+            at = column_end(g, &column, at, stpcpy(at, v->text[draw_rank(g, d, v->word_count) - 1]));
             continue;
         }
-        label = label_put(g, is_one, label);
+        at = column_end(g, &column, at, label_put(g, is_one, at));
         if (i == 0) truth->label = is_one;
     }
-    /* Without labels the line begins with the first column, not with a separator. */
-    if (shape.label_count == 0) rest++;
-    memmove(label, rest, (size_t)(at - rest));
-    label += at - rest;
-    *label++ = '\n';
-    return (size_t)(label - line);
+}
+
+static size_t csv_row(struct gen_graph *g, struct draw *d, char *line, struct gen_criteo_truth *truth)
+{
+    const struct reader_schema *s = g->o.schema;
+    char *at = line;
+    columns_draw(g, d, line + g->line_bytes_max - g->row_bytes_max, truth);
+    for (size_t i = 0; i < g->order_count; i++) {
+        if (i) *at++ = s->separator;
+        if (g->order[i] == UNNAMED) continue;
+        const struct gen_column *column = &g->columns[g->order[i]];
+        at = quoted_put(s, column->text, column->bytes, at);
+    }
+    *at++ = '\n';
+    return (size_t)(at - line);
+}
+
+/* n of field Fn; 0: of features. */
+static uint32_t number_of(const struct gen_field *f)
+{
+    return f->column->name[0] == 'F' ? (uint32_t)strtoul(f->column->name + 1, NULL, 10) : 0;
 }
 
 static size_t ids_row(struct gen_graph *g, struct draw *d, char *line, struct gen_criteo_truth *truth)
 {
     double z;
     struct row_plan plan = row_plan(g, d, &z);
-    char *at = line + TEXT_MAX, *begin = at;
+    char *at = line + g->label_bytes_max, *begin = at;
+    if (g->o.schema->example.has_group) at += sprintf(at, " qid:%" PRIu64, d->item / 10);
+    uint32_t place = 0;
     for (uint32_t i = 0; i < g->field_count; i++) {
         const struct gen_field *f = &g->fields[i];
+        /* Fields of libfm are places in the line, from 1 on: those that the graph does not name are filled. */
+        bool is_place = g->o.format == READER_LIBFM && number_of(f) > 0;
+        for (; is_place && place + 1 < number_of(f); place++) at = stpcpy(at, " 0:0");
+        place += is_place;
         /* All ids are of one key space; each field has its own range of them. */
         struct gen_field own = *f;
         own.space = i, own.space_size = 1;
-        uint32_t ids_max =
-            g->o.format == READER_LIBFM && strcmp(f->column->name, "features") != 0 ? 1 : f->column->ids_max;
-        uint32_t count = field_draw(g, d, &own, class_of(f, plan.classes, plan.is_match), ids_max, &z);
+        uint32_t count =
+            field_draw(g, d, &own, class_of(f, plan.classes, plan.is_match), is_place ? 1 : f->column->ids_max, &z);
         for (uint32_t k = 0; k < count; k++) {
             *at++ = ' ';
             if (g->o.format == READER_LIBFFM) at += sprintf(at, "%s:", f->column->name + 1);
@@ -291,16 +347,13 @@ size_t gen_graph_row(struct gen_graph *g, uint64_t row, char *line, struct gen_c
 size_t gen_graph_header(const struct gen_graph *g, char *line)
 {
     const struct reader_schema *s = g->o.schema;
-    if (g->o.format != READER_CSV || !s->has_header) return 0;
     char *at = line;
-#define NAME_PUT(name) at += sprintf(at, "%s%c", name, s->separator)
-    for (uint32_t i = 0; i < s->example.label_count; i++) NAME_PUT(s->label[i].name);
-    if (s->example.has_weight) NAME_PUT(s->weight);
-    if (s->example.has_group) NAME_PUT(s->group);
-    for (uint32_t i = 0; i < s->example.dense_count; i++) NAME_PUT(s->dense[i].name);
-    for (uint32_t i = 0; i < g->field_count; i++) NAME_PUT(g->fields[i].column->name);
-#undef NAME_PUT
-    at[-1] = '\n';
+    if (g->o.format != READER_CSV || !s->has_header) return 0;
+    for (size_t i = 0; i < g->order_count; i++) {
+        if (i) *at++ = s->separator;
+        at = stpcpy(at, g->columns[g->order[i]].name);
+    }
+    *at++ = '\n';
     return (size_t)(at - line);
 }
 
@@ -335,53 +388,147 @@ static void fields_list(struct gen_graph *g)
     }
 }
 
-/* Half of it is room for the label, the other for the rest (csv_row). */
-static size_t line_bytes_of(const struct gen_graph *g, uint32_t *ids_max)
+/* libfm: by their places in the line, which come before the features that are of none. */
+static int place_order(const void *a_pointer, const void *b_pointer)
+{
+    uint32_t a = number_of(a_pointer), b = number_of(b_pointer);
+    return a == b ? 0 : (a - 1 < b - 1 ? -1 : 1); /* 0 is the last */
+}
+
+static status columns_list(struct gen_graph *g)
 {
     const struct reader_schema *s = g->o.schema;
-    size_t bytes = TEXT_MAX * ((size_t)s->example.dense_count + 4), names = 1024;
+    const struct example_shape shape = s->example;
+    size_t most = (size_t)shape.label_count + 2 + shape.dense_count + g->field_count;
+    struct gen_column *columns = g->columns = calloc(most, sizeof *columns);
+    if (columns == NULL) FAIL(MEMORY, "no memory for a generator of %zu columns", most);
+    for (uint32_t i = 0; i < shape.label_count; i++) columns[g->column_count++].name = s->label[i].name;
+    if (shape.has_weight) columns[g->column_count++].name = s->weight;
+    if (shape.has_group) columns[g->column_count++].name = s->group;
+    for (uint32_t i = 0; i < shape.dense_count; i++) columns[g->column_count++].name = s->dense[i].name;
+    for (uint32_t i = 0; i < g->field_count; i++) columns[g->column_count++].name = g->fields[i].column->name;
+    return ST_OK;
+}
+
+/* Where the graph uses a column twice, as a field and as a group, say: which text it has. */
+static uint32_t column_of(const struct gen_graph *g, const char *name)
+{
+    const struct example_shape shape = g->o.schema->example;
+    uint32_t group = shape.has_group ? shape.label_count + shape.has_weight : UNNAMED, found = UNNAMED;
+    for (uint32_t i = 0; i < g->column_count; i++)
+        if (strcmp(g->columns[i].name, name) == 0 && (found == UNNAMED || found == group)) found = i;
+    return found;
+}
+
+/* A further column of a line. */
+static status order_add(void *to, const char *name, size_t bytes)
+{
+    (void)bytes;
+    struct gen_graph *g = to;
+    if (g->order_count == g->order_max) {
+        size_t max = g->order_max ? 2 * g->order_max : 64;
+        uint32_t *grown = realloc(g->order, max * sizeof *grown);
+        if (grown == NULL) FAIL(MEMORY, "no memory for more than %zu columns", g->order_max);
+        g->order = grown;
+        g->order_max = max;
+    }
+    g->order[g->order_count++] = column_of(g, name);
+    return ST_OK;
+}
+
+static status order_make(struct gen_graph *g)
+{
+    const struct reader_schema *s = g->o.schema;
+    if (s->has_header) {
+        for (uint32_t i = 0; i < g->column_count; i++)
+            if (column_of(g, g->columns[i].name) == i) TRY(order_add(g, g->columns[i].name, 0));
+        return ST_OK;
+    }
+    if (!*s->columns) FAIL(INVALID, "data.header = no needs the names of all columns, in order: give data.columns");
+    TRY(column_names_each(s->columns, order_add, g));
+    for (uint32_t i = 0; i < g->column_count; i++) {
+        uint32_t column = column_of(g, g->columns[i].name);
+        size_t at = 0;
+        while (at < g->order_count && g->order[at] != column) at++;
+        if (at == g->order_count) FAIL(INVALID, "data.columns lacks the column \"%s\"", g->columns[i].name);
+    }
+    return ST_OK;
+}
+
+/* Of the texts of a row, with what separates them within a column. */
+static size_t row_bytes_of(const struct gen_graph *g, uint32_t *ids_max)
+{
+    const struct reader_schema *s = g->o.schema;
+    size_t bytes = TEXT_MAX * ((size_t)s->example.dense_count + 4) + g->label_bytes_max;
     for (uint32_t i = 0; i < s->example.label_count; i++) {
         uint32_t v = s->label[i].vocabulary;
-        bytes += vocabulary_bytes_max(v == READER_NONE ? NULL : &s->vocabulary[v]);
-        names += strlen(s->label[i].name) + 1;
+        bytes += g->label_bytes_max + vocabulary_bytes_max(v == READER_NONE ? NULL : &s->vocabulary[v]);
     }
-    for (uint32_t i = 0; i < s->example.dense_count; i++) names += strlen(s->dense[i].name) + 1;
     for (uint32_t i = 0; i < g->field_count; i++) {
-        const struct reader_column *c = g->fields[i].column;
-        uint32_t most = c->ids_max > PAIRS_MAX + TOKENS_MAX ? c->ids_max : PAIRS_MAX + TOKENS_MAX;
-        bytes += (size_t)most * (vocabulary_bytes_max(g->fields[i].vocabulary) + strlen(c->name));
-        names += strlen(c->name) + 1;
-        if (c->ids_max > *ids_max) *ids_max = c->ids_max;
+        const struct gen_field *f = &g->fields[i];
+        uint32_t most = f->column->ids_max;
+        if (g->o.format == READER_PAIRS) most = PAIRS_MAX + 1;
+        if (g->o.format == READER_TOKENS) most = TOKENS_MAX;
+        bytes += (size_t)most * (vocabulary_bytes_max(f->vocabulary) + FEATURE_MAX);
+        if (f->column->ids_max > *ids_max) *ids_max = f->column->ids_max;
     }
-    return 2 * (bytes > names ? bytes : names) + strlen(s->label_map) + 2 * TEXT_MAX;
+    /* Without fields, of any. */
+    if (g->field_count == 0) bytes += (size_t)(PAIRS_MAX + TOKENS_MAX) * TEXT_MAX;
+    if (g->o.format == READER_LIBFM)
+        for (uint32_t i = 0; i < g->field_count; i++) bytes += 4 * (size_t)number_of(&g->fields[i]);
+    return bytes;
+}
+
+static size_t header_bytes_of(const struct gen_graph *g)
+{
+    size_t bytes = 1;
+    for (uint32_t i = 0; i < g->column_count; i++) bytes += strlen(g->columns[i].name) + 1;
+    return bytes;
+}
+
+static status place(struct gen_graph *g)
+{
+    const struct reader_schema *s = g->o.schema;
+    uint32_t ids_max = 1;
+    g->rows = random_stream(g->o.seed, RANDOM_GEN, ROW_STREAM);
+    g->effects = random_stream(g->o.seed, RANDOM_GEN, EFFECT_STREAM);
+    g->fields = calloc((size_t)s->example.field_count + 1, sizeof *g->fields);
+    if (g->fields == NULL) FAIL(MEMORY, "no memory for a generator of %u fields", s->example.field_count);
+    fields_list(g);
+    if (g->o.format == READER_LIBFM) qsort(g->fields, g->field_count, sizeof *g->fields, place_order);
+    if (g->o.format == READER_CSV) {
+        TRY(columns_list(g));
+        TRY(order_make(g));
+    }
+    g->label_bytes_max = TEXT_MAX + strlen(s->label_map);
+    g->row_bytes_max = row_bytes_of(g, &ids_max);
+    /* A value in quotation marks has two of them, and at most two for each of its own; a row's texts lie behind it. */
+    size_t header_bytes = header_bytes_of(g), quoted_bytes = 2 * g->row_bytes_max + 3 * g->order_count + 1;
+    g->line_bytes_max = g->row_bytes_max + (quoted_bytes > header_bytes ? quoted_bytes : header_bytes);
+    if (g->row_bytes_max > READER_LINE_BYTES_MAX)
+        FAIL(INVALID, "a row could have %zu bytes; a reader takes lines of at most %zu", g->row_bytes_max,
+             READER_LINE_BYTES_MAX);
+    g->values = calloc(ids_max, sizeof *g->values);
+    if (g->values == NULL) FAIL(MEMORY, "no memory for lists of %u keys", ids_max);
+    TRY(arena_open(&g->arena, "generator", label_map_bytes(s->label_map)));
+    TRY(label_map_place(&g->labels, &g->arena, s->label_map));
+    g->scale = fmath_exp(0.5 * fmath_log(26.0 / (g->field_count > 26 ? g->field_count : 26)));
+    g->bias = -1;
+    return ST_OK;
 }
 
 status gen_graph_open(struct gen_graph **out, const struct gen_graph_options *options)
 {
     CHECK(options->format != READER_CRITEO);
-    struct gen_graph *g = calloc(1, sizeof *g);
-    uint32_t ids_max = 1;
     *out = NULL;
+    struct gen_graph *g = calloc(1, sizeof *g);
     if (g == NULL) FAIL(MEMORY, "no memory for a generator");
     g->o = *options;
-    g->rows = random_stream(options->seed, RANDOM_GEN, ROW_STREAM);
-    g->effects = random_stream(options->seed, RANDOM_GEN, EFFECT_STREAM);
-    g->fields = calloc(options->schema->example.field_count + 1, sizeof *g->fields);
-    if (g->fields) fields_list(g);
-    g->line_bytes_max = g->fields ? line_bytes_of(g, &ids_max) : 0;
-    g->values = calloc(ids_max, sizeof *g->values);
-    if (g->fields == NULL || g->values == NULL) {
-        gen_graph_close(g);
-        FAIL(MEMORY, "no memory for a generator");
-    }
-    status st = arena_open(&g->arena, "generator", label_map_bytes(options->schema->label_map));
-    if (st == ST_OK) st = label_map_place(&g->labels, &g->arena, options->schema->label_map);
+    status st = place(g);
     if (st != ST_OK) {
         gen_graph_close(g);
         return st;
     }
-    g->scale = fmath_exp(0.5 * fmath_log(26.0 / (g->field_count > 26 ? g->field_count : 26)));
-    g->bias = -1;
     *out = g;
     return ST_OK;
 }
@@ -390,6 +537,8 @@ void gen_graph_close(struct gen_graph *g)
 {
     if (g == NULL) return;
     free(g->fields);
+    free(g->columns);
+    free(g->order);
     free(g->values);
     arena_close(&g->arena);
     free(g);

@@ -13,7 +13,8 @@
  *       of one class, and those of the second field of the same one (m = 1/2) or of others (m = -1/2), by even chance
  *   no label             fields that share keys: the second is of the first one's class, further ones are of others: what a matching model
  *                        has to tell apart
- *   columns              labels, weight, group, numeric columns, fields, in this order; a csv without header has to name them so
+ *   columns              labels, weight, group, numeric columns, fields, in this order, or that of data.columns, where columns that the
+ *                        graph does not use are empty; in quotation marks if need be. Of libfm fields are places in the line
  *   a label that is a word, pairs, tokens: a user's items, and a word's successor, are of one class nine times in ten */
 #ifndef HETERPS_ENGINE_GEN_GRAPH_H
 #define HETERPS_ENGINE_GEN_GRAPH_H

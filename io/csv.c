@@ -17,6 +17,7 @@
 
 #include "engine/base/fmath.h"
 #include "engine/base/nearest.h"
+#include "io/column_names.h"
 #include "io/decimal.h"
 #include "io/label_map.h"
 #include "io/text_field.h"
@@ -118,7 +119,7 @@ static uint32_t columns_copy(struct csv *c, const char *line, uint32_t bytes, ui
     for (;; at++, to++) {
         if (count <= limit) c->begin[count] = (uint32_t)(to - c->copy);
         count++;
-        at = spaces_skip(at, end);
+        if (c->separator != ' ') at = spaces_skip(at, end);
         const char *first = at;
         if (at < end && *at == '"') {
             at = quoted_copy(at, end, &to);
@@ -127,7 +128,7 @@ static uint32_t columns_copy(struct csv *c, const char *line, uint32_t bytes, ui
                                   "it to end on its line, for a value holds no line end", first, (size_t)(end - first));
                 return 0;
             }
-            at = spaces_skip(at, end);
+            if (c->separator != ' ') at = spaces_skip(at, end);
             if (at < end && *at != c->separator) {
                 reader_bad_column(why, count, "text in quotation marks", "a separator behind it", at,
                                   (size_t)(end - at));
@@ -259,8 +260,6 @@ static status csv_header(void *state, const char *line, size_t bytes, bool *is_h
     c->file_columns = 0;
     c->file_columns_unlabelled = ABSENT;
     if (!line) FAIL(INVALID, "the line of the columns' names is longer than %zu bytes", READER_LINE_BYTES_MAX);
-    /* A mark of UTF-8, which some programs write at the front. */
-    if (bytes >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0) line += 3, bytes -= 3;
     uint32_t count = columns_split(c, line, (uint32_t)bytes, COLUMNS_MAX, why);
     if (count == 0) FAIL(INVALID, "the columns' names: %s", why);
     if (count > COLUMNS_MAX) FAIL(INVALID, "expected names of at most %u columns, found %u", COLUMNS_MAX, count);
@@ -297,57 +296,32 @@ static size_t csv_bytes(const struct reader_options *options)
     return sum.bytes + (has_names ? text_fields_bytes(s) : 0);
 }
 
-/* PREFIX M .. PREFIX N, as in I1..I13: how many names that is, or 0: it is none. */
-static uint32_t range_find(const char *text, size_t bytes, size_t *prefix_bytes, uint32_t *first)
+/* A name of data.columns on its way to c->copy, where those of a file's first line would be. */
+struct columns_place {
+    struct csv *c;
+    char *to;
+    uint32_t count;
+};
+static status column_place(void *context, const char *text, size_t bytes)
 {
-    const char *dots = memmem(text, bytes, "..", 2);
-    if (!dots) return 0;
-    size_t left = (size_t)(dots - text), right = bytes - left - 2, prefix = left;
-    uint32_t number[2] = {0};
-    while (prefix && text[prefix - 1] >= '0' && text[prefix - 1] <= '9') prefix--;
-    if (right <= prefix || left == prefix || memcmp(text, dots + 2, prefix) != 0) return 0;
-    for (int side = 0; side < 2; side++) {
-        const char *at = (side ? dots + 2 : text) + prefix, *end = side ? text + bytes : dots;
-        if (end - at > 5) return 0;
-        for (; at < end; at++) {
-            if (*at < '0' || *at > '9') return 0;
-            number[side] = number[side] * 10 + (uint32_t)(*at - '0');
-        }
-    }
-    *prefix_bytes = prefix;
-    *first = number[0];
-    return number[1] < number[0] ? 0 : number[1] - number[0] + 1;
+    struct columns_place *p = context;
+    if (p->count == COLUMNS_MAX || bytes + 1 > (size_t)(p->c->copy + READER_LINE_BYTES_MAX - p->to))
+        FAIL(INVALID, "data.columns: expected at most %u names of %zu bytes in all", COLUMNS_MAX,
+             READER_LINE_BYTES_MAX);
+    p->c->begin[p->count++] = (uint32_t)(p->to - p->c->copy);
+    p->to = mempcpy(p->to, text, bytes + 1);
+    return ST_OK;
 }
 
-/* The names of data.columns, laid out as those of a file's first line. */
 static status columns_place(struct csv *c, const char *names)
 {
-    uint32_t count = 0;
-    char *to = c->copy, *limit = to + READER_LINE_BYTES_MAX;
+    struct columns_place place = {.c = c, .to = c->copy};
     if (!*names) FAIL(INVALID, "data.header = no needs the names of all columns, in order: give data.columns");
-    for (const char *at = names;; at++) {
-        const char *end = at + strcspn(at, ","), *first = spaces_skip(at, end), *last = end;
-        while (last > first && last[-1] == ' ') last--;
-        size_t bytes = (size_t)(last - first), prefix_bytes = bytes;
-        uint32_t number = 0, range = range_find(first, bytes, &prefix_bytes, &number);
-        if (bytes == 0)
-            FAIL(INVALID, "data.columns: expected names separated by commas, found nothing for column %u", count + 1);
-        for (uint32_t i = 0; i < (range ? range : 1); i++) {
-            if (count == COLUMNS_MAX || bytes + 16 > (size_t)(limit - to))
-                FAIL(INVALID, "data.columns: expected at most %u names of %zu bytes in all", COLUMNS_MAX,
-                     READER_LINE_BYTES_MAX);
-            c->begin[count++] = (uint32_t)(to - c->copy);
-            to = mempcpy(to, first, prefix_bytes);
-            if (range) to += sprintf(to, "%u", number + i);
-            to++;
-        }
-        at = end;
-        if (!*at) break;
-    }
-    c->begin[count] = (uint32_t)(to - c->copy);
+    TRY(column_names_each(names, column_place, &place));
+    c->begin[place.count] = (uint32_t)(place.to - c->copy);
     c->base = c->copy;
     c->is_trimmed = true;
-    return names_resolve(c, count, "data.columns");
+    return names_resolve(c, place.count, "data.columns");
 }
 
 static status names_place(struct csv *c, const struct reader_schema *s)

@@ -126,6 +126,14 @@ static void file_begin(struct reader *reader)
     if (reader->format->file_begin) reader->format->file_begin(reader->format_state);
 }
 
+/* Passes over a byte order mark of UTF-8, which some programs write at the front of a file. */
+static void mark_skip(const char **line, size_t *bytes)
+{
+    if (*bytes < 3 || memcmp(*line, "\xef\xbb\xbf", 3) != 0) return;
+    *line += 3;
+    *bytes -= 3;
+}
+
 /* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
  * long. *over: there is none, the files have ended. */
 static status line_next(struct reader *reader, const char **line, size_t *bytes, bool *over)
@@ -161,7 +169,7 @@ static status line_next(struct reader *reader, const char **line, size_t *bytes,
         else if (*bytes && (*line)[*bytes - 1] == '\r')
             --*bytes;
         reader->is_discarding = false;
-        reader->line_number++;
+        if (++reader->line_number == 1 && *line) mark_skip(line, bytes);
         reader->counts.line_count++;
         return ST_OK;
     }
@@ -374,14 +382,19 @@ static status first_line_check(struct reader *reader)
     TRY(buffer_refill(reader, &bytes));
     const char *stop = bytes ? memchr(reader->buffer, '\n', reader->end) : NULL;
     if (!stop) return ST_OK;
-    size_t line_bytes = (size_t)(stop - reader->buffer);
+    const char *line = reader->buffer;
+    size_t line_bytes = (size_t)(stop - line);
     if (line_bytes && stop[-1] == '\r') line_bytes--;
+    if (line_bytes > READER_LINE_BYTES_MAX)
+        line = NULL;
+    else
+        mark_skip(&line, &line_bytes);
     bool is_header;
-    TRY(header_take(reader, line_bytes > READER_LINE_BYTES_MAX ? NULL : reader->buffer, line_bytes, &is_header));
+    TRY(header_take(reader, line, line_bytes, &is_header));
     if (is_header || reader->bad_skip) return ST_OK;
     struct reader_example example = reader->spare;
-    bool is_bad = line_counts(reader, reader->buffer, line_bytes) &&
-                  line_parse(reader, reader->buffer, line_bytes, &example, why) == FOUND_BAD;
+    bool is_bad =
+        line_counts(reader, line, line_bytes) && line_parse(reader, line, line_bytes, &example, why) == FOUND_BAD;
     file_begin(reader); /* the line will come again */
     return is_bad ? line_fail(reader, 1, why) : ST_OK;
 }

@@ -110,6 +110,12 @@ static void csv_open__names__come_from_data_columns(void **state)
     test_keys(&r, 0, 0, 7, "a, b");
     test_keys(&r, 0, 1, 8, "c");
     test_read_close(&r);
+    /* A byte order mark is no part of the first value. */
+    options.schema.columns = "work, label, I1..I12 ,tags";
+    assert_ok(test_read(&r, options, "\xef\xbb\xbfw\t1\t1\t2\t3\t4\t5\t6\t7\t8\t9\t10\t11\t12\tc\n"));
+    test_keys(&r, 0, 0, 7, "w");
+    test_read_close(&r);
+    options.schema.columns = "label, I1..I12 ,work,tags";
     test_read_fails(options, "1\t2\n", "data:1: expected 15 columns, found 2");
     options.schema.columns = "label, I1..I9, I12..I11, work, tags";
     test_read_fails(options, "1\n",
@@ -121,6 +127,23 @@ static void csv_open__names__come_from_data_columns(void **state)
     options.schema.has_header = true;
     options.schema.columns = "a";
     test_read_fails(options, "1\n", "both name the columns");
+}
+
+static void csv_parse__space_between_columns__leaves_them_what_they_are(void **state)
+{
+    (void)state;
+    struct test_read r;
+    struct reader_options options = csv_options();
+    options.schema.separator = ' ';
+    assert_ok(test_read(&r, options, "age hours work tags label\n1 2  a|b 1\n1 2 \"c d\"  1\n 2 \"\" \"e f\" 0\n"));
+    assert_int_equal(r.m.example_count, 3);
+    test_keys(&r, 0, 0, 7, "");
+    test_keys(&r, 0, 1, 8, "a|b");
+    test_keys(&r, 1, 0, 7, "c d");
+    test_keys(&r, 1, 1, 8, "");
+    test_keys(&r, 2, 0, 7, "");
+    test_keys(&r, 2, 1, 8, "e f");
+    test_read_close(&r);
 }
 
 static void csv_parse__numbers__are_transformed(void **state)
@@ -464,6 +487,7 @@ int main(void)
         cmocka_unit_test(csv_parse__files_with_other_orders__are_read_each_by_its_header),
         cmocka_unit_test(csv_header__lacks_a_column__fails_even_where_bad_lines_are_skipped),
         cmocka_unit_test(csv_open__names__come_from_data_columns),
+        cmocka_unit_test(csv_parse__space_between_columns__leaves_them_what_they_are),
         cmocka_unit_test(csv_parse__numbers__are_transformed),
         cmocka_unit_test(csv_parse__empty_field__has_no_key_or_its_own),
         cmocka_unit_test(csv_parse__longer_lists__are_cut_and_counted_or_bad),

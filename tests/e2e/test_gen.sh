@@ -1,0 +1,105 @@
+#!/bin/sh
+# `gen GRAPH` writes what the graph reads: columns in the order of data.columns, values in quotation marks where they need them, groups,
+# fields by their place; each file trains, and is the same again.
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 1
+h=$HETERPS
+
+# model NAME DATA-LINES INPUTS [DENSE]
+model() {
+    cat >"$1.cfg" <<CFG
+[data]
+$2
+[table emb]
+dim = 2
+[embedding e]
+table = emb
+input = $3
+[concat x]
+input = e${4:+, $4}
+[fc o]
+input = x
+units = 1
+[loss bce]
+input = o
+[train]
+batch = 10
+[store]
+ram = 16MiB
+CFG
+    check "$1 compiles" "$h" compile "$1.cfg" -o "$1.bin" -q
+}
+# rounds NAME: generates and reads all of it
+rounds() {
+    check "$1: gen" "$h" gen "$1.bin" --rows 200 -o "$1.txt" -q
+    check "$1: what gen wrote trains" "$h" "$1.bin" --data "$1.txt" --log json
+    check "$1: all lines are read" test "$(event_field .out done samples) $(event_field .out done bad_lines)" = '200 0'
+    "$h" gen "$1.bin" --rows 100 -o "$1.first" -q
+    "$h" gen "$1.bin" --rows 100 --skip 100 -o - -q | sed "${2:-}" | cat "$1.first" - >"$1.parts"
+    check "$1: rows depend on their number alone" cmp "$1.txt" "$1.parts"
+}
+
+model bare 'format = csv
+header = no
+columns = id, tags, number, label, user, w
+dense = number
+sparse = user, tags
+weight = w
+group = user
+ids_max = 3' 'user, tags' dense
+rounds bare
+check 'bare: each column is where data.columns has it' python3 -c '
+for line in open("bare.txt"):
+    id, tags, number, label, user, w = line.rstrip("\n").split(",")
+    assert id == "" and 1 <= len(tags.split("|")) <= 3 and label in "01" and 0.5 <= float(w) <= 1.5 and user.split("|"), line
+    assert number == "" or int(number) >= 0, line'
+sed 's/, number,/, other,/' bare.cfg >lacking.cfg
+"$h" compile lacking.cfg -o lacking.bin -q
+fails 1 'data.columns lacks the column "number"' 'a column that data.columns lacks' "$h" gen lacking.bin --rows 10 -o lacking.txt
+
+model header 'format = csv
+dense = number
+sparse = user, tags
+weight = w
+group = user' 'user, tags' dense
+rounds header 1d
+check 'header: names each column once' test "$(head -1 header.txt)" = label,w,number,user,tags
+
+printf 'label,a,b\n1,"x, ""y""",u\n0," z",v\n1,"a|b",u\n' >words.csv
+model words 'format = csv
+sparse = a, b
+label_map = "yes, sir"=1, *=0
+[vocabulary words]
+path = words.csv
+column = a
+[column a]
+vocabulary = words' 'a, b'
+rounds words 1d
+check 'words: are those of the vocabulary' python3 -c '
+import csv
+rows = list(csv.reader(open("words.txt")))[1:]
+assert {row[1] for row in rows} == {"x, \"y\"", " z", "a|b"}, rows[:5]
+assert {row[0] for row in rows} == {"yes, sir", "other"}, rows[:5]'
+
+model spaces 'format = csv
+separator = space
+sparse = a, b
+dense = n
+label_map = "yes, sir, and with pleasure whenever you ask"=1, *=0' 'a, b' n
+rounds spaces 1d
+
+model libsvm 'format = libsvm
+sparse = features
+ids_max = 4
+group = qid
+label_map = yes_sir_and_with_pleasure_whenever_you_ask=1, *=0' features
+rounds libsvm
+check 'libsvm: groups follow the labels' test "$(grep -cE '^(yes_sir_and_with_pleasure_whenever_you_ask|other) qid:[0-9]+ [0-9]+:1' libsvm.txt)" = 200
+
+model libfm 'format = libfm
+sparse = features, F4, F2
+ids_max = 5' 'features, F4, F2'
+rounds libfm
+check 'libfm: fields are in their places' test "$(grep -cE '^[01] 0:0 [1-9][0-9]*:1 0:0 [1-9][0-9]*:1( [0-9]+:1)+$' libfm.txt)" = 200
+
+finish
