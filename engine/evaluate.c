@@ -62,54 +62,69 @@ status evaluate_run(struct session *s, struct feed *feed, forward_sink *sink, vo
     return pipeline_forward(s->pipeline, feed, sink, stop_tick, context);
 }
 
-struct measure {
-    const struct graph *graph;
-    struct metrics *metrics;
-};
-static status measure_sink(void *context, const struct slot *slot)
-{
-    const struct measure *m = context;
-    const struct graph *g = m->graph;
-    const struct graph_node *n = &g->nodes[graph_loss_next(g, 0)];
-    if (n->op != OP_ID_bce_logits) FAIL(INVALID, "expected a first loss of kind bce, found %s", op_table[n->op].kind);
-    struct view logit = slot->tensor[g->args[n->arg_begin]], label = slot->tensor[g->args[n->arg_begin + 1]];
-    return metrics_add(m->metrics, logit.data, logit.stride, label.data, slot->batch.example_count);
-}
+static status measure_sink(void *context, const struct slot *slot) { return heads_add(context, slot); }
 
-status evaluate_reserve(const struct feed *feed, struct metrics *metrics)
+status evaluate_reserve(const struct feed *feed, struct heads *heads)
 {
     uint64_t estimate = feed_example_estimate(feed);
-    return metrics_reserve(metrics, estimate + estimate / 10);
+    return heads_reserve(heads, estimate + estimate / 10);
 }
 
-status evaluate_measure(struct session *s, struct feed *feed, struct metrics *metrics, struct metrics_result *result)
+/* "AUC 0.76739, log loss 0.46335"; into buffer, which is returned. */
+static char *figures_text(const struct head *head, char *buffer, size_t bytes)
+{
+    for (uint32_t k = 0, end = 0; k < head->figure_count && end < bytes; k++)
+        end += (uint32_t)snprintf(buffer + end, bytes - end, "%s%s %.*f", k ? ", " : "", head->figures[k].text,
+                                  head->figures[k].digits, head->values[k]);
+    return buffer;
+}
+
+static void figures_event(const struct head *head)
+{
+    for (uint32_t k = 0; k < head->figure_count; k++) log_event_f64(head->figures[k].key, head->values[k]);
+}
+
+static void result_tell(const struct session *s, const struct heads *heads, uint64_t example_count, uint64_t bad_count,
+                        double seconds)
+{
+    uint64_t step = s->model.progress.step;
+    char count[27], text[512];
+    session_count_text(count, example_count);
+    for (uint32_t i = 0; i < heads->count; i++) {
+        const struct head *head = &heads->items[i];
+        log_info("eval     step %" PRIu64 "%s%s: %s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
+                 heads->count > 1 ? head->name : "", figures_text(head, text, sizeof text), count, seconds);
+    }
+    if (bad_count) log_warning("%" PRIu64 " malformed lines of the evaluation data were skipped", bad_count);
+    log_event_begin("eval");
+    log_event_u64("step", step);
+    figures_event(heads_main(heads));
+    log_event_u64("samples", example_count);
+    log_event_u64("bad_lines", bad_count);
+    log_event_f64("seconds", seconds);
+    log_event_open_array("heads");
+    for (uint32_t i = 0; i < heads->count; i++) {
+        log_event_open(NULL);
+        log_event_text("name", heads->items[i].name);
+        log_event_text("section", heads->items[i].section);
+        log_event_text("kind", heads->items[i].kind);
+        figures_event(&heads->items[i]);
+        log_event_close();
+    }
+    log_event_close_array();
+    log_event_end();
+}
+
+status evaluate_measure(struct session *s, struct feed *feed, struct heads *heads)
 {
     uint64_t begin = clock_ns();
-    struct measure measure = {&s->graph, metrics};
-    status st = evaluate_run(s, feed, measure_sink, &measure);
+    TRY(evaluate_run(s, feed, measure_sink, heads));
     struct feed_counts counts = feed_counts(feed);
-    if (st == ST_OK && metrics->example_count == 0)
-        st = status_fail(ST_INVALID, __FILE__, __LINE__, "%s: no examples to evaluate%s", feed_paths(feed),
-                         counts.bad_count ? ": every line is malformed" : "");
-    if (st == ST_OK) st = metrics_finish(metrics, result);
-    TRY(st);
-    double seconds = (double)(clock_ns() - begin) * 1e-9;
-    char count[27];
-    log_info("eval     step %" PRIu64
-             ": AUC %.5f, log loss %.5f, normalised entropy %.4f, calibration %.4f (%s examples, %.1f s)",
-             s->model.progress.step, result->auc, result->logloss, result->ne, result->calibration,
-             session_count_text(count, result->example_count), seconds);
-    if (counts.bad_count)
-        log_warning("%" PRIu64 " malformed lines of the evaluation data were skipped", counts.bad_count);
-    log_event_begin("eval");
-    log_event_u64("step", s->model.progress.step);
-    log_event_f64("auc", result->auc);
-    log_event_f64("logloss", result->logloss);
-    log_event_f64("ne", result->ne);
-    log_event_f64("calibration", result->calibration);
-    log_event_u64("samples", result->example_count);
-    log_event_u64("bad_lines", counts.bad_count);
-    log_event_f64("seconds", seconds);
-    log_event_end();
+    uint64_t example_count = heads->items[0].example_count;
+    if (example_count == 0)
+        FAIL(INVALID, "%s: no examples to evaluate%s", feed_paths(feed),
+             counts.bad_count ? ": every line is malformed" : "");
+    TRY(heads_finish(heads));
+    result_tell(s, heads, example_count, counts.bad_count, (double)(clock_ns() - begin) * 1e-9);
     return ST_OK;
 }

@@ -1,8 +1,8 @@
-/* Runs the forward pass over a data set with the model as it is, and measures, or hands out, the predictions. */
+/* Runs the forward pass over a data set with the model as it is, and measures, or hands out, what its heads say. */
 #ifndef HETERPS_ENGINE_EVALUATE_H
 #define HETERPS_ENGINE_EVALUATE_H
 
-#include "engine/metrics.h"
+#include "engine/heads.h"
 #include "engine/session.h"
 
 /* Opens a feed for it (so that a wrong path fails early); the feed serves one evaluation. READER_HELD_OUT: only of the lines that
@@ -16,10 +16,9 @@ enum reader_part evaluate_lines(const struct session *session, const char *paths
 MUST_USE status evaluate_run(struct session *session, struct feed *feed, forward_sink *sink, void *context);
 
 /* Takes room for the feed's examples ahead of time, with a tenth to spare, so that it is part of the plan. */
-MUST_USE status evaluate_reserve(const struct feed *feed, struct metrics *metrics);
-/* evaluate_run into empty metrics (which are empty again afterwards), and the result logged as text and as event
- * `eval`. INVALID if there is no example. */
-MUST_USE status evaluate_measure(struct session *session, struct feed *feed, struct metrics *metrics,
-                                 struct metrics_result *result);
+MUST_USE status evaluate_reserve(const struct feed *feed, struct heads *heads);
+/* evaluate_run into the heads of the session's graph, and the result logged: as text, a line for each head, and as event `eval`, which
+ * has the figures of the first loss by themselves and those of all heads in `heads`. INVALID if there is no example. */
+MUST_USE status evaluate_measure(struct session *session, struct feed *feed, struct heads *heads);
 
 #endif

@@ -54,6 +54,13 @@ void manifest_free(struct manifest *manifest)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
+static json_t *best_json(const struct best *b)
+{
+    return json_pack("{s:s, s:f, s:I, s:I, s:I}", "figure", b->figure, "value", b->value, "step", (json_int_t)b->step,
+                     "evaluated_step", (json_int_t)b->evaluated_step, "evaluations_since",
+                     (json_int_t)b->evaluations_since);
+}
+
 /* NULL for want of memory, or if a name is not UTF-8. */
 static json_t *manifest_json(const struct manifest *m)
 {
@@ -85,14 +92,15 @@ static json_t *manifest_json(const struct manifest *m)
     if (model == NULL) model = json_string("");
     bool is_text = m->text != NULL && memchr(m->text, 0, m->text_bytes) == NULL;
     json_t *text = is_text ? json_stringn(m->text, m->text_bytes) : NULL;
-    return json_pack("{s:s, s:i, s:s, s:o, s:s, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:o, s:{s:s, s:I, s:s}, s:o, s:o*}",
-                     "format", FORMAT, "version", MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model,
-                     "model_hash", model_hash, "save", (json_int_t)m->save, "progress", "step",
-                     (json_int_t)m->progress.step, "epoch", (json_int_t)m->progress.epoch, "epoch_examples",
-                     (json_int_t)m->progress.epoch_examples, "examples", (json_int_t)m->progress.examples,
-                     "pass_examples", (json_int_t)m->progress.pass_examples, "tables", tables, "dense", "file",
-                     m->dense.name, "bytes", (json_int_t)m->dense.bytes, "xxh3", hash, "tensors", tensors, "text",
-                     text);
+    json_t *best = m->best.figure[0] == 0 ? NULL : best_json(&m->best);
+    return json_pack(
+        "{s:s, s:i, s:s, s:o, s:s, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:o*, s:o, s:{s:s, s:I, s:s}, s:o, s:o*}",
+        "format", FORMAT, "version", MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model, "model_hash",
+        model_hash, "save", (json_int_t)m->save, "progress", "step", (json_int_t)m->progress.step, "epoch",
+        (json_int_t)m->progress.epoch, "epoch_examples", (json_int_t)m->progress.epoch_examples, "examples",
+        (json_int_t)m->progress.examples, "pass_examples", (json_int_t)m->progress.pass_examples, "best", best,
+        "tables", tables, "dense", "file", m->dense.name, "bytes", (json_int_t)m->dense.bytes, "xxh3", hash, "tensors",
+        tensors, "text", text);
 }
 
 status manifest_put(const struct manifest *manifest, struct file_writer *writer)
@@ -176,12 +184,28 @@ static status tensor_read(struct manifest_tensor *t, const char *path, json_t *j
     return ST_OK;
 }
 
+static status best_read(struct best *b, const char *path, json_t *json)
+{
+    json_error_t error;
+    json_int_t step, evaluated_step, evaluations_since;
+    const char *figure;
+    if (json == NULL) return ST_OK;
+    if (json_unpack_ex(json, &error, 0, "{s:s, s:F, s:I, s:I, s:I}", "figure", &figure, "value", &b->value, "step",
+                       &step, "evaluated_step", &evaluated_step, "evaluations_since", &evaluations_since) != 0)
+        FAIL(INVALID, "%s: \"best\": %s", path, error.text);
+    if (!natural(step, COUNT_MAX, &b->step) || !natural(evaluated_step, COUNT_MAX, &b->evaluated_step) ||
+        !natural(evaluations_since, COUNT_MAX, &b->evaluations_since) || strlen(figure) >= sizeof b->figure)
+        FAIL(INVALID, "%s: \"best\": a number or a name cannot be", path);
+    snprintf(b->figure, sizeof b->figure, "%s", figure);
+    return ST_OK;
+}
+
 static status members_read(struct manifest *m, const char *path, json_t *json)
 {
     json_error_t error;
     const char *format, *model_hash, *dense, *dense_hash;
     json_int_t version, step, epoch, epoch_examples, examples, dense_bytes, save = 0, pass_examples = 0;
-    json_t *tables, *tensors, *text = NULL;
+    json_t *tables, *tensors, *text = NULL, *best = NULL;
     if (json_unpack_ex(json, &error, 0, "{s:s, s:I}", "format", &format, "version", &version) != 0 ||
         strcmp(format, FORMAT) != 0)
         FAIL(INVALID, "%s: its \"format\" is not \"%s\"", path, FORMAT);
@@ -189,12 +213,13 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
         FAIL(INVALID, "%s: version %" JSON_INTEGER_FORMAT ", where this program reads 1 to %d", path, version,
              MANIFEST_VERSION);
     if (json_unpack_ex(json, &error, 0,
-                       "{s:s, s:s, s?I, s:{s:I, s:I, s:I, s:I, s?I}, s:o, s:{s:s, s:I, s:s}, s:o, s?o}", "model",
+                       "{s:s, s:s, s?I, s:{s:I, s:I, s:I, s:I, s?I}, s?o, s:o, s:{s:s, s:I, s:s}, s:o, s?o}", "model",
                        &m->model, "model_hash", &model_hash, "save", &save, "progress", "step", &step, "epoch", &epoch,
                        "epoch_examples", &epoch_examples, "examples", &examples, "pass_examples", &pass_examples,
-                       "tables", &tables, "dense", "file", &dense, "bytes", &dense_bytes, "xxh3", &dense_hash,
-                       "tensors", &tensors, "text", &text) != 0)
+                       "best", &best, "tables", &tables, "dense", "file", &dense, "bytes", &dense_bytes, "xxh3",
+                       &dense_hash, "tensors", &tensors, "text", &text) != 0)
         FAIL(INVALID, "%s: %s", path, error.text);
+    TRY(best_read(&m->best, path, best));
     if (text != NULL && !json_is_string(text)) FAIL(INVALID, "%s: \"text\" is not a text", path);
     m->text = text ? json_string_value(text) : NULL;
     m->text_bytes = text ? json_string_length(text) : 0;

@@ -4,6 +4,7 @@
  *       "format": "heterps-model", "version": 2, "heterps": VERSION, "model": NAME, "model_hash": HEX,
  *       "save": NUMBER,                                                                       1 more than any older save's
  *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples"},
+ *       "best": {"figure", "value", "step", "evaluated_step", "evaluations_since"},           absent without early stopping
  *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "file", "bytes", "xxh3"}, …],   in the graph's order
  *       "dense": {"file", "bytes", "xxh3"},
  *       "tensors": [{"name", "shape": [rows, cols]}, …],                                      in the order of the dense file
@@ -50,6 +51,7 @@ struct manifest {
     uint64_t
         save; /* orders the saves of a directory by age, whatever their steps; 0: older than any that has a number */
     struct progress progress;
+    struct best best;
     struct manifest_file dense;
     struct manifest_table *tables;
     struct manifest_tensor *tensors;

@@ -7,7 +7,7 @@
  *
  * Scores are sorted as integers of the same order, by a radix sort in place (McIlroy, Bostic, McIlroy, "Engineering Radix Sort",
  * Computing Systems 6(1), 1993: the American flag sort), 8 bits a level. Equal scores may end in any order, which no
- * sum above can see, so five bytes an example are all that an evaluation needs. */
+ * sum above can see, so five bytes an example are all that an evaluation needs; weights and groups take records (metrics_record.c). */
 #include "engine/metrics.h"
 
 #include <math.h>
@@ -25,66 +25,89 @@ static const char part[] = "evaluation";
 #define RADIX_BITS    8
 #define RADIX_SIZE    (1u << RADIX_BITS)
 
+/* The three arrays of which a collection has two, or one. */
+static status arrays_take(struct metrics *m, uint64_t count)
+{
+    bool has_records = m->has_weight || m->has_group;
+    void *taken;
+    if (count > SIZE_MAX / sizeof *m->record)
+        FAIL(MEMORY, "no memory for the scores of %llu examples", (unsigned long long)count);
+    if (has_records) {
+        TRY(memory_take(part, count * sizeof *m->record, &taken));
+        m->record = taken;
+    } else {
+        TRY(memory_take(part, count * sizeof *m->logit, &taken));
+        m->logit = taken;
+        status st = memory_take(part, count * sizeof *m->label, &taken);
+        if (st != ST_OK) {
+            memory_give(part, m->logit, count * sizeof *m->logit);
+            return st;
+        }
+        m->label = taken;
+    }
+    m->example_max = count;
+    return ST_OK;
+}
+
+static void arrays_give(const struct metrics *m)
+{
+    memory_give(part, m->logit, m->example_max * sizeof *m->logit);
+    memory_give(part, m->label, m->example_max * sizeof *m->label);
+    memory_give(part, m->record, m->example_max * sizeof *m->record);
+}
+
 void metrics_free(struct metrics *metrics)
 {
-    memory_give(part, metrics->logit, metrics->example_max * sizeof *metrics->logit);
-    memory_give(part, metrics->label, metrics->example_max * sizeof *metrics->label);
+    arrays_give(metrics);
     *metrics = (struct metrics){0};
 }
 
 status metrics_reserve(struct metrics *metrics, uint64_t example_count)
 {
     if (example_count <= metrics->example_max) return ST_OK;
-    if (example_count > SIZE_MAX / sizeof(float))
-        FAIL(MEMORY, "no memory for the scores of %llu examples", (unsigned long long)example_count);
-    void *logit, *label;
-    TRY(memory_take(part, example_count * sizeof *metrics->logit, &logit));
-    status st = memory_take(part, example_count * sizeof *metrics->label, &label);
-    if (st != ST_OK) {
-        memory_give(part, logit, example_count * sizeof *metrics->logit);
-        return st;
+    const struct metrics old = *metrics;
+    struct metrics new = old;
+    TRY(arrays_take(&new, example_count));
+    if (old.example_count && old.record) {
+        memcpy(new.record, old.record, old.example_count * sizeof *old.record);
+    } else if (old.example_count) {
+        memcpy(new.logit, old.logit, old.example_count * sizeof *old.logit);
+        memcpy(new.label, old.label, old.example_count * sizeof *old.label);
     }
-    if (metrics->example_count) {
-        memcpy(logit, metrics->logit, metrics->example_count * sizeof *metrics->logit);
-        memcpy(label, metrics->label, metrics->example_count * sizeof *metrics->label);
-    }
-    memory_give(part, metrics->logit, metrics->example_max * sizeof *metrics->logit);
-    memory_give(part, metrics->label, metrics->example_max * sizeof *metrics->label);
-    metrics->logit = logit;
-    metrics->label = label;
-    metrics->example_max = example_count;
+    arrays_give(&old);
+    *metrics = new;
     return ST_OK;
 }
 
-status metrics_add(struct metrics *metrics, const float *logit, size_t logit_stride, const float *label, uint32_t count)
+status metrics_add(struct metrics *metrics, const struct metrics_examples *e)
 {
-    uint64_t needed = metrics->example_count + count;
+    bool has_records = metrics->has_weight || metrics->has_group;
+    uint64_t needed = metrics->example_count + e->count;
     if (needed > metrics->example_max) {
         uint64_t room = metrics->example_max ? 2 * metrics->example_max : EXAMPLES_FIRST;
         TRY(metrics_reserve(metrics, room > needed ? room : needed));
     }
-    for (uint32_t i = 0; i < count; i++) {
-        double x = logit[i * logit_stride];
-        bool is_positive = label[i] > 0.5f;
+    for (uint32_t i = 0; i < e->count; i++) {
+        float logit = e->logit[i * e->logit_stride];
+        if (e->minus) logit -= e->minus[i * e->logit_stride];
+        double x = (double)logit, weight = metrics->has_weight ? (double)e->weight[i] : 1;
+        bool is_positive = e->label[i * e->label_stride] > 0.5f;
         /* -log of the probability given to what happened: log(1 + e^z), z the logit against it. */
         double z = is_positive ? -x : x;
-        metrics->loss_sum += (z > 0 ? z : 0) + fmath_log1p(fmath_exp(-fabs(z)));
-        metrics->prediction_sum += fmath_sigmoid(x);
-        metrics->positive_count += is_positive;
-        metrics->logit[metrics->example_count] = logit[i * logit_stride];
-        metrics->label[metrics->example_count] = is_positive;
-        metrics->example_count++;
+        metrics->loss_sum += weight * ((z > 0 ? z : 0) + fmath_log1p(fmath_exp(-fabs(z))));
+        metrics->prediction_sum += weight * fmath_sigmoid(x);
+        metrics->positive_sum += is_positive ? weight : 0;
+        metrics->weight_sum += weight;
+        uint64_t at = metrics->example_count++;
+        if (has_records) {
+            metrics->record[at] = (struct metrics_record){metrics->has_group ? e->group[i] : 0, metrics_key(logit),
+                                                          is_positive ? (float)weight : -(float)weight};
+        } else {
+            metrics->logit[at] = logit;
+            metrics->label[at] = is_positive;
+        }
     }
     return ST_OK;
-}
-
-/* An integer that orders as the number does; both zeros are one. */
-static uint32_t key_of_score(float score)
-{
-    uint32_t bits;
-    score += 0.0f; /* -0 + 0 is +0 */
-    memcpy(&bits, &score, sizeof bits);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
 static void insertion_sort(uint32_t *key, uint8_t *label, size_t count)
@@ -164,27 +187,40 @@ static double auc_of_sorted(const uint32_t *key, const uint8_t *label, uint64_t 
     return (double)half_pairs / (2.0 * (double)positives_before * (double)negatives_before);
 }
 
+static double auc_of(struct metrics *metrics)
+{
+    uint64_t n = metrics->example_count;
+    if (metrics->record) return metrics_records_auc(metrics->record, n);
+    /* The keys take the scores' place. */
+    uint32_t *key = (uint32_t *)(void *)metrics->logit;
+    for (uint64_t i = 0; i < n; i++) {
+        float score;
+        memcpy(&score, &key[i], sizeof score);
+        key[i] = metrics_key(score);
+    }
+    flag_sort(key, metrics->label, n, 32 - RADIX_BITS);
+    return auc_of_sorted(key, metrics->label, n);
+}
+
 status metrics_finish(struct metrics *metrics, struct metrics_result *result)
 {
-    uint64_t n = metrics->example_count, positives = metrics->positive_count;
-    *result = (struct metrics_result){.example_count = n, .auc = NAN, .logloss = NAN, .ne = NAN, .calibration = NAN};
-    if (n) result->logloss = metrics->loss_sum / (double)n;
-    if (positives) result->calibration = metrics->prediction_sum / (double)positives;
+    double n = metrics->weight_sum, positives = metrics->positive_sum;
+    *result = (struct metrics_result){.example_count = metrics->example_count,
+                                      .auc = NAN,
+                                      .group_auc = NAN,
+                                      .logloss = NAN,
+                                      .ne = NAN,
+                                      .calibration = NAN};
+    if (n > 0) result->logloss = metrics->loss_sum / n;
+    if (positives > 0) result->calibration = metrics->prediction_sum / positives;
     /* A score that is not a number has no place in an order; it shows in the loss. */
-    if (positives && positives < n && !isnan(metrics->loss_sum)) {
-        double ctr = (double)positives / (double)n;
+    if (positives > 0 && positives < n && !isnan(metrics->loss_sum)) {
+        double ctr = positives / n;
         result->ne = result->logloss / -(ctr * fmath_log(ctr) + (1 - ctr) * fmath_log(1 - ctr));
-        /* The keys take the scores' place. */
-        uint32_t *key = (uint32_t *)(void *)metrics->logit;
-        for (uint64_t i = 0; i < n; i++) {
-            float score;
-            memcpy(&score, &key[i], sizeof score);
-            key[i] = key_of_score(score);
-        }
-        flag_sort(key, metrics->label, n, 32 - RADIX_BITS);
-        result->auc = auc_of_sorted(key, metrics->label, n);
+        if (metrics->has_group) result->group_auc = metrics_records_group_auc(metrics->record, metrics->example_count);
+        result->auc = auc_of(metrics);
     }
-    metrics->example_count = metrics->positive_count = 0;
-    metrics->loss_sum = metrics->prediction_sum = 0;
+    metrics->example_count = 0;
+    metrics->weight_sum = metrics->positive_sum = metrics->loss_sum = metrics->prediction_sum = 0;
     return ST_OK;
 }

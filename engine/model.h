@@ -18,6 +18,14 @@ struct progress {
     uint64_t pass_examples;  /* of a whole pass; 0 while none has ended                                 */
 };
 
+/* Early stopping (engine/early_stop.h), as far as it has come. */
+struct best {
+    char figure[136]; /* HEAD.FIGURE that decides; "": nothing has been evaluated for it                 */
+    double value;     /* the best so far                                                                 */
+    uint64_t step;    /* that had it                                                                     */
+    uint64_t evaluated_step, evaluations_since; /* the last evaluation; how many since the best          */
+};
+
 struct model {
     const struct graph *graph;
     float *param;           /* [header->param_floats]                                                           */
@@ -25,6 +33,7 @@ struct model {
     uint64_t *state_offset; /* [update_count]                                                         */
     struct store *store;
     struct progress progress;
+    struct best best;
 };
 
 /* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. `ram_bytes`: the tables' budget. Keeps
@@ -63,6 +72,7 @@ MUST_USE status model_arrays_put(const struct model_arrays *arrays, struct file_
  * lock on DIR/lock). May be called again. */
 MUST_USE status model_dir_check(const struct graph *graph, const char *path);
 
+#define MODEL_BEST_NAME "best"
 struct model_save_options {
     const char *path;          /* the directory; model_dir_check comes first                                    */
     const uint64_t *row_count; /* [table_count]: rows to save of each table (those that exist at this step whatever
@@ -75,6 +85,7 @@ struct model_save_options {
  *     dense.STEP.safetensors      parameters by name, optimizer state as NAME.state0, …
  *     TABLE.STEP.rows             key and span of each row, in the order of creation (io/row_file.h)
  *     lock                        empty; claims the directory
+ *     best                        where early stopping keeps the best model: a directory of the same kind
  * A second save of the same step has STEP-1 for STEP, then STEP-2, …: no file is changed after a manifest has named it. Nothing
  * that is unchanged is written twice: the manifest that was the newest gets its second name by a link.
  *

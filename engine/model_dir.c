@@ -187,7 +187,8 @@ static status leftovers_check(const char *path)
         const char *name = entry->d_name;
         enum name_kind kind = name_kind_of(name, strlen(name));
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-            (is_ours && (kind == NAME_DATA || kind == NAME_TEMPORARY || strcmp(name, LOCK_NAME) == 0)))
+            (is_ours && (kind == NAME_DATA || kind == NAME_TEMPORARY || strcmp(name, LOCK_NAME) == 0 ||
+                         strcmp(name, MODEL_BEST_NAME) == 0)))
             continue;
         snprintf(foreign, sizeof foreign, "%s", name);
     }
@@ -473,6 +474,7 @@ static status save_describe(struct save *s, const uint64_t *row_count)
     m->model = graph_string(g, g->header->name);
     m->model_hash = g->header->model_hash;
     m->progress = s->model->progress;
+    m->best = s->model->best;
     m->text = g->text;
     m->text_bytes = g->text_bytes;
     m->save = 1;

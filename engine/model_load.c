@@ -127,6 +127,7 @@ static status load_copy(const struct load *l, struct model *model)
     for (uint32_t t = 0; t < l->saved.manifest.table_count; t++) TRY(rows_copy(l, model, t));
     for (uint32_t i = 0; i < l->arrays.count; i++) model_array_set(&l->arrays.items[i], l->saved.dense.tensors[i].data);
     model->progress = l->saved.manifest.progress;
+    model->best = l->saved.manifest.best;
     return ST_OK;
 }
 

@@ -142,29 +142,15 @@ static bool is_finite_view(struct view v)
     return true;
 }
 
-/* A loss is not finite because of a label, where its head says so. */
-static status label_check(const struct op_context *c, const struct graph_node *head)
-{
-    const struct graph *g = c->graph;
-    uint32_t b = op_label_find_bad(c, head);
-    if (b == GRAPH_NONE) return ST_OK;
-    struct view in = op_in(c, head, 0), label = op_in(c, head, 1);
-    FAIL(INVALID,
-         "step %" PRIu64
-         ", example %u of the step: label \"%s\" of [%s %s] is %g; expected the number of a class, 0 to %u, "
-         "as many as \"%s\" has columns",
-         c->batch->step, c->example_begin + b, graph_string(g, g->tensors[op_arg(c, head, 1)].name),
-         op_table[head->op].section, graph_string(g, head->name), (double)label.data[(size_t)b * label.stride],
-         in.cols - 1, graph_string(g, g->tensors[op_arg(c, head, 0)].name));
-}
-
 /* Runs the forward list again, op by op, and describes the first whose output is not finite. `stage`: that of the loss. */
 static status diverged(struct worker *w, const struct stage *stage, const struct op_context *c)
 {
     const struct graph *g = c->graph;
     const char *op = "loss", *kind = "";
+    char where[64];
+    snprintf(where, sizeof where, "step %" PRIu64 ", example", c->batch->step);
     for (uint32_t i = graph_head_next(g, stage->forward_begin); i < stage->forward_end; i = graph_head_next(g, i + 1))
-        TRY(label_check(c, &g->nodes[i]));
+        TRY(op_labels_check(c, &g->nodes[i], where, c->example_begin));
     /* Under wsp and asp other stages' rows are being updated, and only this stage's nodes may run. */
     uint32_t begin = w->pipeline->sync == SYNC_BSP ? 0 : stage->forward_begin;
     for (uint32_t i = begin; i < stage->forward_end; i++) {
@@ -457,7 +443,9 @@ static bool gate_is_closed(const struct pipeline *p)
     /* Relaxed: a stop may be seen a step later. */
     bool is_stop = atomic_load_explicit(&p->shared_stop, memory_order_relaxed);
     if (p->job == JOB_FORWARD) return is_stop;
-    return p->gate.is_between_steps && (is_stop || p->gate.step_next >= p->step_until);
+    const struct slot *held = p->gate.held;
+    bool is_pass_over = held && p->epoch_until && held->batch.epoch >= p->epoch_until;
+    return p->gate.is_between_steps && (is_stop || is_pass_over || p->gate.step_next >= p->step_until);
 }
 
 /* Lets in what may go in, and ends the job when nothing more will. */
@@ -468,7 +456,10 @@ static void gate_run(struct worker *w)
     if (!claim_try(&gate->claim)) return;
     bool is_closed;
     while (!(is_closed = gate_is_closed(p))) {
-        if (gate->held == NULL && !gate->is_ended) gate->is_ended = feed_try_next(p->feed, &gate->held) == FEED_END;
+        if (gate->held == NULL && !gate->is_ended) {
+            gate->is_ended = feed_try_next(p->feed, &gate->held) == FEED_END;
+            if ((is_closed = gate_is_closed(p))) break;
+        }
         if (gate->held == NULL || !gate_prepare(p, gate->held)) break;
         struct slot *slot = gate->held;
         gate->held = NULL;
@@ -659,6 +650,7 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     CHECK(p->feed_trained == NULL || p->feed_trained == job->feed); /* slots of it are held and kept */
     p->feed = p->feed_trained = job->feed;
     p->step_until = job->step_until;
+    p->epoch_until = job->epoch_until;
     p->gate.held = p->train_held;
     p->gate.is_ended = false;
     p->gate.is_between_steps = true;

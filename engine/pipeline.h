@@ -79,15 +79,16 @@ struct step_done {
 };
 
 struct train_job {
-    struct feed *feed;   /* started */
-    uint64_t step_until; /* steps below it are run; the others are left for the next job              */
+    struct feed *feed;    /* started */
+    uint64_t step_until;  /* steps below it are run; the others are left for the next job              */
+    uint64_t epoch_until; /* likewise passes; 0: no bound                                              */
     /* Called by a worker after every step, one call at a time; may not allocate or wait. */
     void (*step_done)(void *context, const struct step_done *done);
     /* Called by the calling thread a few times a second; returns whether the job should stop after the current step. */
     bool (*tick)(void *context);
     void *context;
 };
-/* Runs steps until step_until, the end of the data, or a stop; the parameters are then those of the last finished step, and all
+/* Runs steps until step_until or epoch_until, the end of the data, or a stop; the parameters are then those of the last finished step, and all
  * threads are idle. *is_end: the feed has ended, feed_result says how; the next job of a pipeline takes the same feed. DIVERGED: a
  * loss is not finite; the message names step and op. What a device failed with. After a failure some stages may have updated for a
  * step that others have not finished: only closing is possible. */

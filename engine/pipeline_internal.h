@@ -174,7 +174,7 @@ struct pipeline {
     /* the job */
     enum job_kind job;
     struct feed *feed;
-    uint64_t step_until;
+    uint64_t step_until, epoch_until;
     const struct train_job *train;
     forward_sink *sink;
     void *sink_context;

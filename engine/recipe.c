@@ -35,6 +35,8 @@ static const struct {
     {"table", "init", CLASS_MODEL},
     {"train", "epochs", CLASS_LENGTH},
     {"train", "steps_max", CLASS_LENGTH},
+    {"train", "stop", CLASS_LENGTH},
+    {"train", "patience", CLASS_LENGTH},
     {"train", "seed", CLASS_MODEL},
     {"train", "in_flight", CLASS_RUNNING},
     {"train", "pipelines", CLASS_RUNNING},

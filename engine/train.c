@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/early_stop.h"
 #include "engine/evaluate.h"
 #include "engine/report.h"
 #include "engine/stop.h"
@@ -40,7 +41,10 @@ struct trainer {
     /* at the last report */
     double loss_reported;
     uint64_t examples_reported;
-    struct metrics metrics; /* of evaluations: empty between them                          */
+    struct heads heads; /* of evaluations: empty between them                              */
+    struct early_stop stop;
+    char *best_path;      /* OUT/best; NULL: nothing is kept                                 */
+    uint64_t epoch_until; /* the pass at whose end is an evaluation, 0: none                 */
     struct report report;
     /* at the last look at the plan */
     uint64_t look_ns, look_step, look_examples;
@@ -182,42 +186,90 @@ static status save_and_fail(struct trainer *t, status failure)
     return st;
 }
 
+/* The model is the best so far. */
+static status best_save(struct trainer *t)
+{
+    const struct model *model = &t->session->model;
+    char text[64];
+    if (t->best_path == NULL) return ST_OK;
+    status st = model_check(t);
+    if (st != ST_OK) return fail_unsaved(t, st);
+    TRY(model_save(model, &(struct model_save_options){.path = t->best_path, .row_count = t->row_count, .keep = 1},
+                   NULL));
+    log_info("best     step %" PRIu64 ": %s, saved as %s", model->best.step,
+             early_stop_text(&t->stop, text, sizeof text), t->best_path);
+    return ST_OK;
+}
+
+/* What an evaluation says: whether the model is still one, and whether training should go on. */
+static status evaluation_judge(struct trainer *t)
+{
+    for (uint32_t i = 0; i < t->heads.count; i++) {
+        const struct head *head = &t->heads.items[i];
+        uint32_t k = head_main_figure(head);
+        if (!head->figures[k].is_loss || isfinite(head->values[k])) continue;
+        return fail_unsaved(
+            t, status_fail(ST_DIVERGED, __FILE__, __LINE__,
+                           "step %" PRIu64
+                           ": the evaluation's %s of [%s %s] is not finite; a lower learning rate may help",
+                           t->eval_step, head->figures[k].text, head->section, head->name));
+    }
+    bool is_better = false;
+    if (t->stop.head) TRY(early_stop_take(&t->stop, t->eval_step, &is_better));
+    return is_better ? best_save(t) : ST_OK;
+}
+
 static status evaluate(struct trainer *t)
 {
     if (t->eval == NULL || t->eval_step == t->session->model.progress.step) return ST_OK;
     t->eval_step = t->session->model.progress.step;
     uint64_t begin = clock_ns();
     if (t->eval_feed == NULL) TRY(evaluate_open(t->session, t->eval, t->eval_lines, false, false, &t->eval_feed));
-    struct metrics_result result;
     stop_listen(feed_wake, t->eval_feed);
-    status st = evaluate_measure(t->session, t->eval_feed, &t->metrics, &result);
+    status st = evaluate_measure(t->session, t->eval_feed, &t->heads);
     stop_listen(feed_wake, t->feed);
     feed_close(t->eval_feed);
     t->eval_feed = NULL;
     trace_span(TRACE_EVAL, "eval", begin, clock_ns(), t->eval_step, 0);
     trace_tell();
+    if (st == ST_OK) st = evaluation_judge(t);
     report_pause(&t->report, clock_ns() - begin);
-    if (st == ST_OK && !isfinite(result.logloss))
-        return fail_unsaved(t, status_fail(ST_DIVERGED, __FILE__, __LINE__,
-                                           "step %" PRIu64
-                                           ": the evaluation's log loss is not finite; a lower learning rate may help",
-                                           t->eval_step));
     return st == ST_STOPPED ? ST_OK : st; /* the caller sees the signal too, and saves first */
 }
 
 /* The first step after `step` that is a multiple of `every`; never if that is 0. */
 static uint64_t next_multiple(uint64_t step, uint64_t every) { return every ? (step / every + 1) * every : UINT64_MAX; }
 
+static status evaluate_due(struct trainer *t)
+{
+    status st = evaluate(t);
+    return st == ST_OK || st == ST_DIVERGED ? st : save_and_fail(t, st);
+}
+
 static status due(struct trainer *t)
 {
     const struct settings *settings = &t->session->settings;
     uint64_t step = t->session->model.progress.step;
     if (settings->checkpoint_every && step % settings->checkpoint_every == 0) TRY(save(t, false));
-    if (settings->eval_every && step % settings->eval_every == 0) {
-        status st = evaluate(t);
-        if (st != ST_OK) return st == ST_DIVERGED ? st : save_and_fail(t, st);
-    }
+    if (settings->eval_every && step % settings->eval_every == 0) TRY(evaluate_due(t));
     return ST_OK;
+}
+
+/* An evaluation that was due where a save ended decides about stopping; the run that made the save may not have come to it. */
+static status due_at_resume(struct trainer *t)
+{
+    uint64_t step = t->session->model.progress.step, every = t->session->settings.eval_every;
+    bool is_due = t->stop.head && step && every && step % every == 0 && t->session->model.best.evaluated_step != step;
+    return is_due ? evaluate_due(t) : ST_OK;
+}
+
+/* A pass is over, and others follow. */
+static status pass_due(struct trainer *t)
+{
+    struct progress *p = &t->session->model.progress;
+    p->pass_examples = p->epoch_examples;
+    t->epoch_until++;
+    return t->session->model.best.evaluated_step == p->step ? ST_OK : evaluate_due(t);
 }
 
 static void look_begin(struct trainer *t)
@@ -269,13 +321,19 @@ static status loop(struct trainer *t)
     stop_listen(feed_wake, t->feed);
     t->look_every = LOOK_EVERY_FIRST;
     look_begin(t);
-    for (bool is_end = false; !is_end && !stop_requested();) {
+    if (t->stop.head && settings->eval_every == 0) t->epoch_until = from.epoch + 1;
+    TRY(due_at_resume(t));
+    for (bool is_end = false; !is_end && !stop_requested() && !early_stop_is_over(&t->stop);) {
         uint64_t step = progress->step, save_step = next_multiple(step, settings->checkpoint_every),
                  eval_step = next_multiple(step, settings->eval_every),
                  until = save_step < eval_step ? save_step : eval_step;
         if (t->session->replanner && t->look_step + t->look_every < until) until = t->look_step + t->look_every;
-        struct train_job job = {
-            .feed = t->feed, .step_until = until, .step_done = step_done, .tick = tick, .context = t};
+        struct train_job job = {.feed = t->feed,
+                                .step_until = until,
+                                .epoch_until = t->epoch_until,
+                                .step_done = step_done,
+                                .tick = tick,
+                                .context = t};
         status st = pipeline_train(t->session->pipeline, &job, &is_end);
         if (st != ST_OK) return fail_unsaved(t, st);
         if (is_end) st = feed_result(t->feed);
@@ -288,6 +346,8 @@ static status loop(struct trainer *t)
         TRY(st);
         if (is_end) pass_note(t);
         if (progress->step > step) TRY(due(t));
+        bool is_pass_over = t->epoch_until && !is_end && !stop_requested() && progress->step < until;
+        if (is_pass_over) TRY(pass_due(t));
         if (!is_end && !stop_requested()) TRY(plan_look(t));
     }
     return ST_OK;
@@ -312,15 +372,15 @@ static status streams_check(const struct trainer *t)
              "%s is a stream and can be read once, but train.epochs = %" PRIu64
              "; give a file, or --set train.epochs=1",
              t->options->data, (uint64_t)s->train_epochs);
-    if (t->eval_feed && feed_is_stream(t->eval_feed) && s->eval_every)
+    if (t->eval_feed && feed_is_stream(t->eval_feed) && (s->eval_every || t->stop.head))
         FAIL(INVALID,
-             "%s is a stream and can be read once, but eval.every = %" PRIu64 "; give a file, or --set eval.every=0",
-             t->eval, s->eval_every);
+             "%s is a stream and can be read once, but eval.every = %" PRIu64
+             ", train.stop = %s; give a file, or --set eval.every=0 --set train.stop=none",
+             t->eval, s->eval_every, s->train_stop);
     if (t->eval == t->options->data && feed_is_stream(t->feed) && !t->options->dry_run)
         FAIL(INVALID,
              "%s is a stream and can be read once, but data.eval_fraction = %g holds lines of it out for evaluation; "
-             "give "
-             "a file, --eval FILE, or --set data.eval_fraction=0",
+             "give a file, --eval FILE, or --set data.eval_fraction=0",
              t->options->data, (double)s->data_eval_fraction);
     return ST_OK;
 }
@@ -357,6 +417,11 @@ static status memory_plan(struct trainer *t)
         t->eval_lines = t->eval == t->options->data ? READER_HELD_OUT : evaluate_lines(s, t->eval, t->options->data);
     if (t->options->eval && names_stdin(t->options->data) && names_stdin(t->options->eval))
         FAIL(USAGE, "--data and --eval both read standard input; give one of them a file");
+    TRY(heads_open(&t->heads, t->graph));
+    TRY(early_stop_open(&t->stop, &t->heads, s->settings.train_stop, s->settings.train_patience, &s->model.best));
+    if (t->stop.head && t->eval == NULL && !t->options->dry_run)
+        FAIL(INVALID, "train.stop = %s needs evaluation data; give --eval FILE, data.eval or data.eval_fraction",
+             s->settings.train_stop);
     size_t row_bytes = t->graph->table_count * sizeof *t->row_count;
     TRY(arena_open(&t->arena, "pipeline", arena_bytes(row_bytes)));
     t->row_count = arena_take(&t->arena, row_bytes);
@@ -364,7 +429,7 @@ static status memory_plan(struct trainer *t)
     feed_bell_set(t->feed, pipeline_feed_bell(s->pipeline));
     if (t->eval) {
         TRY(evaluate_open(s, t->eval, t->eval_lines, false, false, &t->eval_feed));
-        TRY(evaluate_reserve(t->eval_feed, &t->metrics));
+        TRY(evaluate_reserve(t->eval_feed, &t->heads));
     }
     TRY(streams_check(t));
     settings_check(t);
@@ -385,11 +450,41 @@ static status model_fill(struct trainer *t)
     return ST_OK;
 }
 
+/* Where the best model is kept: claimed before the work begins. */
+static status best_open(struct trainer *t)
+{
+    if (t->stop.head == NULL || t->options->out == NULL) return ST_OK;
+    t->best_path = file_path_join(t->options->out, MODEL_BEST_NAME);
+    return model_dir_check(t->graph, t->best_path);
+}
+
+static void best_tell(const struct trainer *t)
+{
+    const struct best *best = &t->session->model.best;
+    char text[64];
+    if (t->stop.head == NULL || best->figure[0] == 0) return;
+    early_stop_text(&t->stop, text, sizeof text);
+    if (early_stop_is_over(&t->stop))
+        log_info("stop     step %" PRIu64 ": no better than %s of step %" PRIu64 " in %" PRIu64 " evaluations",
+                 t->session->model.progress.step, text, best->step, best->evaluations_since);
+    log_info("best     step %" PRIu64 ": %s%s%s", best->step, text, t->best_path ? " in " : "",
+             t->best_path ? t->best_path : "");
+    log_event_begin("best");
+    log_event_u64("step", best->step);
+    log_event_text("figure", best->figure);
+    log_event_f64("value", best->value);
+    log_event_u64("evaluations_since", best->evaluations_since);
+    log_event_u64("stopped", early_stop_is_over(&t->stop));
+    if (t->best_path) log_event_text("path", t->best_path);
+    log_event_end();
+}
+
 static status train(struct trainer *t)
 {
     struct session *s = t->session;
     TRY(memory_plan(t));
     if (t->options->dry_run) return ST_OK;
+    TRY(best_open(t));
     TRY(model_fill(t));
     const uint64_t first_step = s->model.progress.step, first_pass_examples = s->model.progress.pass_examples;
     report_start(&t->report, s);
@@ -399,6 +494,12 @@ static status train(struct trainer *t)
              feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
     if (s->model.progress.step > first_step) progress_tell(t);
     report_done(&t->report, &s->model.progress, t->row_count, feed_counts(t->feed));
+    if (s->model.progress.step == first_step && first_step && early_stop_is_over(&t->stop)) {
+        log_warning("nothing to train: the model has stopped early, and train.patience = %u",
+                    s->settings.train_patience);
+        best_tell(t);
+        return evaluate(t);
+    }
     if (s->model.progress.step == first_step && first_step && !stop_requested()) {
         log_warning("nothing to train: the model has finished %" PRIu64
                     " passes, and train.epochs = %u, train.steps_max = %" PRIu64,
@@ -408,6 +509,7 @@ static status train(struct trainer *t)
     }
     TRY(save(t, false));
     if (!stop_requested()) TRY(evaluate(t));
+    if (!stop_requested()) best_tell(t);
     if (!stop_requested()) return ST_OK;
     if (t->options->out)
         FAIL(STOPPED, "stopped after step %" PRIu64 "; the model is saved; go on with: %s", s->model.progress.step,
@@ -428,7 +530,8 @@ status train_run(struct session *session, const struct train_options *options)
     trace_tell(); /* while the names in it are there */
     feed_close(t.eval_feed);
     feed_close(t.feed);
-    metrics_free(&t.metrics);
+    heads_close(&t.heads);
+    free(t.best_path);
     arena_close(&t.arena);
     return st;
 }

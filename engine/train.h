@@ -2,7 +2,6 @@
 #ifndef HETERPS_ENGINE_TRAIN_H
 #define HETERPS_ENGINE_TRAIN_H
 
-#include "engine/metrics.h"
 #include "engine/session.h"
 
 struct train_options {

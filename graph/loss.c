@@ -1,5 +1,5 @@
 /* What losses share: the head's weight, the example's, shapes, labels that are numbers of classes. */
-#include <math.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "graph/op_rules.h"
@@ -66,12 +66,21 @@ bool op_input_is_label(const struct graph_node *n, uint32_t k)
     return k == 1 && (inputs == OP_INPUTS_LOSS || (inputs == OP_INPUTS_SCORES && attr.has_label));
 }
 
-uint32_t op_label_find_bad(const struct op_context *c, const struct graph_node *n)
+status op_labels_check(const struct op_context *c, const struct graph_node *n, const char *where,
+                       uint64_t example_begin)
 {
-    if (n->input_count < 2 || !op_input_is_label(n, 1)) return GRAPH_NONE;
+    const struct graph *g = c->graph;
+    if (n->input_count < 2 || !op_input_is_label(n, 1)) return ST_OK;
     struct view in = op_in(c, n, 0), label = op_in(c, n, 1);
-    if (n->op != OP_ID_softmax_loss && !(op_table[n->op].inputs == OP_INPUTS_SCORES && in.cols > 1)) return GRAPH_NONE;
+    if (n->op != OP_ID_softmax_loss && !(op_table[n->op].inputs == OP_INPUTS_SCORES && in.cols > 1)) return ST_OK;
     for (uint32_t b = 0; b < label.rows; b++)
-        if (label_class(*view_row(label, b), in.cols) == GRAPH_NONE) return b;
-    return GRAPH_NONE;
+        if (label_class(*view_row(label, b), in.cols) == GRAPH_NONE)
+            FAIL(INVALID,
+                 "%s %" PRIu64
+                 ": label \"%s\" of [%s %s] is %g; expected the number of a class, 0 to %u, since \"%s\" has %u "
+                 "columns",
+                 where, example_begin + b, graph_string(g, g->tensors[op_arg(c, n, 1)].name), op_table[n->op].section,
+                 graph_string(g, n->name), (double)*view_row(label, b), in.cols - 1,
+                 graph_string(g, g->tensors[op_arg(c, n, 0)].name), in.cols);
+    return ST_OK;
 }

@@ -301,8 +301,9 @@ static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
 }
 /* Whether input k of a forward node is a label. */
 bool op_input_is_label(const struct graph_node *n, uint32_t k);
-/* The first example whose label is no number of one of the head's classes, so that its loss is NaN; GRAPH_NONE: there is none. */
-uint32_t op_label_find_bad(const struct op_context *c, const struct graph_node *n);
+/* INVALID where a label is no number of one of the head's classes, so that its loss is NaN: "WHERE example_begin + b: label …". */
+MUST_USE status op_labels_check(const struct op_context *c, const struct graph_node *n, const char *where,
+                                uint64_t example_begin);
 /* What an example of the micro-batch counts. */
 static inline float batch_weight(const struct micro_batch *m, uint32_t b) { return m->weight ? m->weight[b] : 1; }
 

@@ -32,12 +32,12 @@ static status eval(struct session *s, const struct eval_options *o)
     TRY(evaluate_open(s, o->data, o->held_out ? READER_HELD_OUT : READER_ALL, false, false, &feed));
     status st = session_memory_check(s);
     if (st == ST_OK) st = model_load(&s->model, o->model);
-    struct metrics metrics = {0};
-    struct metrics_result result;
+    struct heads heads = {0};
+    if (st == ST_OK) st = heads_open(&heads, &s->graph);
     stop_listen(feed_wake, feed);
-    if (st == ST_OK) st = evaluate_measure(s, feed, &metrics, &result);
+    if (st == ST_OK) st = evaluate_measure(s, feed, &heads);
     stop_listen(NULL, NULL);
-    metrics_free(&metrics);
+    heads_close(&heads);
     feed_close(feed);
     return st;
 }
@@ -56,10 +56,11 @@ static status run(const char *const *positionals, const void *options_pointer)
     return st;
 }
 
-const struct command command_eval = {.name = "eval",
-                                     .positionals = "GRAPH",
-                                     .summary = "measure a saved model: AUC, log loss, normalised entropy, calibration",
-                                     .flags = flags,
-                                     .flag_count = sizeof flags / sizeof *flags,
-                                     .options_bytes = sizeof(struct eval_options),
-                                     .run = run};
+const struct command command_eval = {
+    .name = "eval",
+    .positionals = "GRAPH",
+    .summary = "measure a saved model: every loss by its kind (AUC, log loss, …), every metric",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct eval_options),
+    .run = run};

@@ -56,7 +56,11 @@ struct truth {
 
 static status truth_flush(struct truth *truth)
 {
-    TRY(metrics_add(&truth->metrics, truth->logit, 1, truth->label, truth->count));
+    TRY(metrics_add(&truth->metrics, &(struct metrics_examples){.logit = truth->logit,
+                                                                .label = truth->label,
+                                                                .logit_stride = 1,
+                                                                .label_stride = 1,
+                                                                .count = truth->count}));
     truth->measured_count += truth->count;
     truth->count = 0;
     return ST_OK;

@@ -1,4 +1,5 @@
-/* heterps-run predict: one probability a line, in the order of the input. */
+/* heterps-run predict: a line an example, in the order of the input, with a column for each loss. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 struct predict_options {
     const char *model, *data, *output, *isa;
     uint32_t threads;
+    bool header;
     struct flag_list set;
 };
 static const struct flag flags[] = {
@@ -22,6 +24,8 @@ static const struct flag flags[] = {
      offsetof(struct predict_options, data), 0, 0, true},
     {"-o", FLAG_TEXT, "FILE", "where to write; default, and -: standard output",
      offsetof(struct predict_options, output), 0, 0, false},
+    {"--header", FLAG_SWITCH, NULL, "begin with a line that names the columns: the losses",
+     offsetof(struct predict_options, header), 0, 0, false},
     {"--threads", FLAG_U32, "N", "computing threads; never changes the result",
      offsetof(struct predict_options, threads), 1, 1024, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here",
@@ -34,21 +38,59 @@ struct predictions {
     const struct graph *graph;
     struct file_writer *writer;
 };
+
+static status number_put(struct file_writer *writer, const char *before, double value)
+{
+    char text[40];
+    return file_writer_put(writer, text, (size_t)snprintf(text, sizeof text, "%s%.9g", before, value));
+}
+
+/* What a loss predicts of example b: numbers with spaces between them. */
+static status loss_put(struct file_writer *writer, const struct op_context *c, const struct graph_node *n, uint32_t b,
+                       const char *before)
+{
+    struct view in = op_in(c, n, 0);
+    const float *x = in.data + (size_t)b * in.stride;
+    if (n->op == OP_ID_bce_logits) return number_put(writer, before, fmath_sigmoid((double)x[0]));
+    if (n->op != OP_ID_softmax_loss) return number_put(writer, before, (double)x[0]);
+    if (in.cols == 2) return number_put(writer, before, fmath_sigmoid((double)x[1] - (double)x[0]));
+    double greatest = (double)x[0], sum = 0;
+    for (uint32_t j = 1; j < in.cols; j++) greatest = (double)x[j] > greatest ? (double)x[j] : greatest;
+    for (uint32_t j = 0; j < in.cols; j++) sum += fmath_exp((double)x[j] - greatest);
+    for (uint32_t j = 0; j < in.cols; j++)
+        TRY(number_put(writer, j ? " " : before, fmath_exp((double)x[j] - greatest) / sum));
+    return ST_OK;
+}
+
 static status sink(void *context, const struct slot *slot)
 {
     const struct predictions *p = context;
-    struct file_writer *writer = p->writer;
-    const struct micro_batch *m = &slot->batch;
-    const struct graph_node *n = &p->graph->nodes[graph_loss_next(p->graph, 0)];
-    struct view logit = slot->tensor[p->graph->args[n->arg_begin]];
-    for (uint32_t b = 0; b < m->example_count; b++) {
-        char line[40];
-        int bytes = m->is_bad[b] ? snprintf(line, sizeof line, "nan\n")
-                                 : snprintf(line, sizeof line, "%.9g\n",
-                                            fmath_sigmoid((double)logit.data[(size_t)b * logit.stride]));
-        TRY(file_writer_put(writer, line, (size_t)bytes));
+    const struct graph *g = p->graph;
+    const struct op_context c = {.graph = g, .tensor = slot->tensor, .batch = &slot->batch};
+    for (uint32_t b = 0; b < slot->batch.example_count; b++) {
+        const char *before = "";
+        for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1), before = "\t") {
+            if (slot->batch.is_bad[b])
+                TRY(number_put(p->writer, before, (double)NAN));
+            else
+                TRY(loss_put(p->writer, &c, &g->nodes[i], b, before));
+        }
+        TRY(file_writer_put(p->writer, "\n", 1));
     }
     return ST_OK;
+}
+
+/* The names of the losses. */
+static status header_put(const struct predictions *p)
+{
+    const struct graph *g = p->graph;
+    const char *before = "";
+    for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1), before = "\t") {
+        const char *name = graph_string(g, g->nodes[i].name);
+        TRY(file_writer_put(p->writer, before, strlen(before)));
+        TRY(file_writer_put(p->writer, name, strlen(name)));
+    }
+    return file_writer_put(p->writer, "\n", 1);
 }
 
 static status predict(struct session *s, const struct predict_options *o)
@@ -63,7 +105,9 @@ static status predict(struct session *s, const struct predict_options *o)
     if (st == ST_OK) st = model_load(&s->model, o->model);
     stop_listen(feed_wake, feed);
     if (st == ST_OK) st = file_writer_open(&writer, output);
-    if (st == ST_OK) st = evaluate_run(s, feed, sink, &(struct predictions){&s->graph, &writer});
+    struct predictions predictions = {&s->graph, &writer};
+    if (st == ST_OK && o->header) st = header_put(&predictions);
+    if (st == ST_OK) st = evaluate_run(s, feed, sink, &predictions);
     if (st == ST_OK) st = file_writer_commit(&writer);
     stop_listen(NULL, NULL);
     file_writer_abort(&writer);
@@ -91,9 +135,14 @@ static status run(const char *const *positionals, const void *options_pointer)
 const struct command command_predict = {
     .name = "predict",
     .positionals = "GRAPH",
-    .summary = "predict with a saved model: one probability a line",
+    .summary = "predict with a saved model: a line an example, a column a loss",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct predict_options),
     .run = run,
-    .help = "With --set data.bad_lines=skip a malformed line gives `nan`, so that lines still align."};
+    .help = "A loss of kind bce gives the probability of label 1, softmax that of class 1 of two classes, or of every "
+            "class with spaces\n"
+            "between them, squared its value, hinge the score of its first input, nce and sampled_softmax the logit of "
+            "the target.\n"
+            "Several losses are columns in the order of the model, with tabs between them.\n\n"
+            "With --set data.bad_lines=skip a malformed line gives `nan`, so that lines still align."};

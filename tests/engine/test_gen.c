@@ -248,11 +248,14 @@ static void labels__many_rows__follow_the_claimed_probabilities(void **state)
         for (uint64_t row = 0; row < ROWS; row++) {
             struct line line;
             line_make(&line, gen, row);
-            assert_int_equal(metrics_add(&metrics, &line.truth.logit, 1, &line.truth.label, 1), ST_OK);
+            assert_int_equal(metrics_add(&metrics, &(struct metrics_examples){.logit = &line.truth.logit,
+                                                                              .label = &line.truth.label,
+                                                                              .count = 1}),
+                             ST_OK);
             double p = 1 / (1 + exp(-(double)line.truth.logit));
             variance += p * (1 - p);
         }
-        double positives = (double)metrics.positive_count;
+        double positives = metrics.positive_sum;
         assert_int_equal(metrics_finish(&metrics, &result), ST_OK);
         metrics_free(&metrics);
         /* The sum of independent labels is within five deviations of the sum of their probabilities. */

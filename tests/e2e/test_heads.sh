@@ -1,0 +1,293 @@
+#!/bin/sh
+# Models of several losses and metrics: the same bytes whatever the plan, weights of examples, figures against their definitions, predictions,
+# labels that cannot be, and early stopping.
+. "$(dirname "$0")/lib.sh"
+. tests/e2e/process.sh
+
+# Criteo rows as csv: two labels, a number of classes, a rating, whole weights, a group. twice.csv has each line as often as its weight says.
+heterps gen criteo --rows 4000 --seed 5 --vocab 30 -o "$folder/rows.tsv" || { echo "not ok 1 - fixture"; exit 1; }
+python3 - "$folder" <<'PYTHON'
+import sys
+folder = sys.argv[1]
+names = ["clicked", "bought", "class", "rating", "w", "user"] + ["I%d" % i for i in range(1, 14)] + ["C%d" % i for i in range(1, 27)]
+files = {n: open("%s/%s.csv" % (folder, n), "w") for n in ("train", "test", "twice_train", "twice_test", "wrong")}
+for f in files.values(): print(",".join(names), file=f)
+for i, line in enumerate(open(folder + "/rows.tsv")):
+    f = line.rstrip("\n").split("\t")
+    h = int(f[14] or "0", 16)
+    click = f[0]
+    buy = "1" if click == "1" and h % 3 else "0"
+    kind = (h % 4 + int(click)) % 5
+    w = 1 + i % 3
+    row = [click, buy, str(kind), "%.3f" % (int(click) * 2 + (h % 7) / 7), str(w), "u%d" % (h * 7919 % 211)] + f[1:]
+    part = "train" if i < 3000 else "test"
+    print(",".join(row), file=files[part])
+    for k in range(w): print(",".join(row), file=files["twice_" + part])
+    row[2] = "5" if i == 700 else row[2]
+    if i < 1000: print(",".join(row), file=files["wrong"])
+PYTHON
+cat >"$folder/data.cfg" <<'CFG'
+[data]
+format = csv
+dense = I1..I13
+sparse = C1..C26
+[table emb]
+dim = 4
+[embedding e]
+table = emb
+input = sparse
+[concat x]
+input = e, dense
+[fc h1]
+input = x
+units = 16
+activation = relu
+[train]
+batch = 256
+micro = 64
+optimizer = adagrad 0.02
+[store]
+ram = 16MiB
+CFG
+model() { # NAME, the heads from standard input
+    cat "$folder/data.cfg" - >"$folder/$1.cfg"
+    name=$1
+    shift
+    heterps compile "$folder/$name.cfg" -o "$folder/$name.bin" "$@" || { check "$name compiles" false; finish; }
+}
+# The losses lie in stages before the last one, which has metrics only.
+model many --set data.label=clicked,bought,class,rating --set data.weight=w --set data.group=user <<'CFG'
+[fc y]
+input = h1
+units = 1
+[loss click]
+input = y
+label = clicked
+[fc z]
+input = h1
+units = 1
+[loss buy]
+input = z
+label = bought
+weight = 0.5
+[fc r]
+input = h1
+units = 1
+[loss rate]
+kind = squared
+input = r
+label = rating
+weight = 0.2
+[loss pair]
+kind = hinge
+input = y, z
+weight = 0.1
+[fc c]
+input = h1
+units = 5
+[loss kind]
+kind = softmax
+input = c
+label = class
+[metric hits]
+kind = hit_rate
+k = 2
+input = c
+label = class
+[metric gain]
+kind = ndcg
+k = 3
+input = c
+label = class
+[metric right]
+input = y
+label = clicked
+CFG
+train="$folder/train.csv" test="$folder/test.csv"
+
+# --- the same bytes -------------------------------------------------------------------------------------------------------------
+
+# Layers 0 to 14: e x h1 y click z buy r rate pair c kind hits gain right.
+python3 tests/e2e/make_plan.py "$folder/two.json" '0-4:1:1 5-14:1:1'
+python3 tests/e2e/make_plan.py "$folder/four.json" '0-5:1:1 6-9:1:1 10-11:1:1 12-14:1:1'
+check 'several heads train' heterps "$folder/many.bin" --data "$train" --out "$folder/one.model" --threads 1
+exported "$folder/many.bin" "$folder/one.model" one
+same_under() { # ARGUMENT...: the same values
+    rm -rf "$folder/other.model"
+    heterps "$folder/many.bin" --data "$train" --out "$folder/other.model" "$@" && exported "$folder/many.bin" "$folder/other.model" other && same_bytes one other
+}
+check 'three threads give the same bytes' same_under --threads 3
+check 'two stages give the same bytes' same_under --plan "$folder/two.json" --share
+check 'four stages, the last of metrics only, give the same bytes' same_under --plan "$folder/four.json" --share --set train.in_flight=3
+check 'wsp trains losses of every stage' heterps "$folder/many.bin" --data "$train" --plan "$folder/four.json" --share --set train.sync=wsp --set train.micro=0 --set train.batch=64
+
+# --- figures --------------------------------------------------------------------------------------------------------------------
+
+"$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$test" --log json >"$folder/eval.log" </dev/null
+"$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/twice_test.csv" --set data.weight= --log json >"$folder/twice.log" </dev/null
+heterps predict "$folder/many.bin" --model "$folder/one.model" --data "$test" --header -o "$folder/predicted.txt"
+figures() {
+    python3 - "$folder" <<'PYTHON'
+import csv, json, math, sys
+folder = sys.argv[1]
+events = lambda name: [e for e in map(json.loads, open("%s/%s" % (folder, name))) if e["event"] == "eval"][-1]
+event = events("eval.log")
+heads = {h["name"]: h for h in event["heads"]}
+rows = list(csv.DictReader(open(folder + "/test.csv")))
+lines = open(folder + "/predicted.txt").read().split("\n")
+assert lines.pop() == "" and lines.pop(0) == "click\tbuy\trate\tpair\tkind", "header"
+out = [l.split("\t") for l in lines]
+assert len(out) == len(rows)
+weight = [float(r["w"]) for r in rows]
+total = sum(weight)
+mean = lambda values: sum(w * v for w, v in zip(weight, values)) / total
+def auc(items):
+    wins = pairs = 0
+    for p, y, w in items:
+        for q, z, v in items:
+            if y > z: pairs += w * v; wins += w * v * ((p > q) + 0.5 * (p == q))
+    return wins / pairs if pairs else None
+def near(found, expected, what, tolerance=2e-6):
+    assert abs(found - expected) <= tolerance * max(1, abs(expected)), "%s: %r, expected %r" % (what, found, expected)
+for k, (name, label) in enumerate((("click", "clicked"), ("buy", "bought"))):
+    p, y = [float(o[k]) for o in out], [int(r[label]) for r in rows]
+    near(heads[name]["logloss"], mean([-math.log(a if b else 1 - a) for a, b in zip(p, y)]), name + " log loss")
+    near(heads[name]["auc"], auc(list(zip(p, y, weight))), name + " AUC")
+    near(heads[name]["calibration"], mean(p) / mean(y), name + " calibration")
+    groups = {}
+    for r, item in zip(rows, zip(p, y, weight)): groups.setdefault(r["user"], []).append(item)
+    both = [(auc(g), sum(w for _, _, w in g)) for g in groups.values()]
+    both = [(a, w) for a, w in both if a is not None]
+    near(heads[name]["group_auc"], sum(a * w for a, w in both) / sum(w for _, w in both), name + " group AUC")
+error = [float(o[2]) - float(r["rating"]) for o, r in zip(out, rows)]
+near(heads["rate"]["rmse"], math.sqrt(mean([e * e for e in error])), "RMSE")
+near(heads["rate"]["mae"], mean([abs(e) for e in error]), "MAE")
+logit = lambda p: math.log(p / (1 - p))
+pairs = [(float(o[3]), logit(float(o[1]))) for o in out]
+near(heads["pair"]["loss"], mean([max(0, 0.1 - a + b) for a, b in pairs]), "hinge", 1e-5)
+near(heads["pair"]["accuracy"], mean([a > b for a, b in pairs]), "accuracy of pairs")
+p = [[float(x) for x in o[4].split(" ")] for o in out]
+t = [int(r["class"]) for r in rows]
+rank = [sum(x > q[c] for x in q) for q, c in zip(p, t)]
+assert all(abs(sum(q) - 1) < 1e-6 for q in p)
+near(heads["kind"]["logloss"], mean([-math.log(q[c]) for q, c in zip(p, t)]), "softmax")
+near(heads["kind"]["perplexity"], math.exp(heads["kind"]["logloss"]), "perplexity")
+near(heads["kind"]["accuracy"], mean([r == 0 for r in rank]), "accuracy")
+near(heads["hits"]["hit_rate"], mean([r < 2 for r in rank]), "hit rate")
+near(heads["gain"]["ndcg"], mean([1 / math.log2(2 + r) if r < 3 else 0 for r in rank]), "NDCG")
+near(heads["right"]["accuracy"], mean([(float(o[0]) > 0.5) == (r["clicked"] == "1") for o, r in zip(out, rows)]), "accuracy of a sign")
+for name in ("auc", "logloss", "ne", "calibration", "group_auc"): assert event[name] == heads["click"][name], name
+twice = events("twice.log")
+for h in twice["heads"]:
+    for key, value in h.items():
+        if isinstance(value, float): near(heads[h["name"]][key], value, "twice: %s %s" % (h["name"], key), 1e-9)
+PYTHON
+}
+check 'every figure is its definition, and a weight is so many lines' figures
+
+# One step of plain gradients: the divisor is the number of lines, so the line that is there twice needs a greater step.
+printf '[fc y]\ninput = h1\nunits = 1\n[loss click]\ninput = y\nlabel = clicked\n' | model one_step --set data.label=clicked --set train.batch=8192 --set train.optimizer='sgd 0.5'
+one_step() { # NAME DATA RATE ARGUMENT...
+    step=$1 data=$2 rate=$3
+    shift 3
+    heterps "$folder/one_step.bin" --data "$data" --out "$folder/$step.model" --set train.batch=8192 --set train.micro=64 --set train.optimizer="sgd $rate" "$@" &&
+        heterps export "$folder/one_step.bin" --model "$folder/$step.model" --format npy -o "$folder/$step.npy" "$@"
+}
+weights_are_lines() {
+    rates=$(python3 -c 'import sys; n, m = (sum(1 for _ in open(f)) - 1 for f in sys.argv[1:]); print("%.9g" % (0.5 * m / n))' "$train" "$folder/twice_train.csv")
+    one_step weighted "$train" 0.5 --set data.weight=w && one_step lines "$folder/twice_train.csv" "$rates" &&
+        python3 - "$folder" <<'PYTHON'
+import array, sys, os
+folder = sys.argv[1]
+moved = 0
+for name in sorted(os.listdir(folder + "/weighted.npy")):
+    if "keys" in name: continue
+    read = lambda side: array.array("f", open("%s/%s.npy/%s" % (folder, side, name), "rb").read()[128:])
+    a, b = read("weighted"), read("lines")
+    moved = max([moved] + [abs(x) for x in a])
+    far = max(abs(x - y) for x, y in zip(a, b))
+    assert len(a) == len(b) and far < 2e-6, "%s differs by %g" % (name, far)
+assert moved > 0.01
+PYTHON
+}
+# The step of the second run is the greater because its divisor is: rate / n = rate' / m.
+check 'a weight of 2 is a gradient of two lines' weights_are_lines
+
+# --- a softmax of two classes is bce ----------------------------------------------------------------------------------------------
+
+printf '[fc y]\ninput = h1\nunits = 1\n[loss click]\ninput = y\nlabel = clicked\n' | model one_loss --set data.label=clicked --set train.optimizer='adagrad 0.1'
+heterps gen criteo --rows 60000 --seed 5 --vocab 200 -o "$folder/many.tsv" && heterps gen criteo --rows 10000 --skip 60000 --seed 5 --vocab 200 -o "$folder/many_test.tsv"
+printf '[fc y]\ninput = h1\nunits = 2\n[loss click]\nkind = softmax\ninput = y\nlabel = clicked\n' | model two_classes --set data.label=clicked
+auc_of() { # MODEL
+    heterps "$folder/$1.bin" --data "$folder/many.tsv" --eval "$folder/many_test.tsv" --log json --set data.format=criteo --set train.optimizer='adagrad 0.05' >"$folder/log" &&
+        event_field "$folder/log" eval auc
+}
+same_quality() {
+    bce=$(auc_of one_loss) softmax=$(auc_of two_classes)
+    python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert abs(a - b) < 0.01 and a > 0.72, (a, b)' "$bce" "$softmax"
+}
+check 'a softmax of two classes is as good as bce' same_quality
+
+# --- labels that cannot be --------------------------------------------------------------------------------------------------------
+
+fails 1 'step 2, example 188: label "class" of \[loss kind\] is 5; expected the number of a class, 0 to 4' 'training stops at a label that is no class' \
+    "$HETERPS" "$folder/many.bin" --data "$folder/wrong.csv" -q
+fails 1 'evaluation, example 700: label "class" of \[loss kind\] is 5' 'evaluation stops at a label that is no class' \
+    "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/wrong.csv" -q
+check 'prediction does not ask for labels' heterps predict "$folder/many.bin" --model "$folder/one.model" --data "$folder/wrong.csv" -o "$folder/wrong.txt"
+
+# --- early stopping ---------------------------------------------------------------------------------------------------------------
+
+stopping() { # OUT ARGUMENT...
+    out=$1
+    shift
+    heterps "$folder/one_loss.bin" --data "$train" --eval "$test" ${out:+--out "$out"} \
+        --set train.epochs=20 --set train.stop=auc --log json "$@" >"$folder/log"
+}
+stops() { # WHERE EVERY
+    rm -rf "$folder/early"
+    stopping "$1" --set eval.every="$2" --set train.patience=3 || return 1
+    python3 - "$folder/log" "$2" <<'PYTHON'
+import json, sys
+events = [json.loads(l) for l in open(sys.argv[1])]
+every = int(sys.argv[2]) or 12
+aucs = [(e["auc"], e["step"]) for e in events if e["event"] == "eval"]
+best = [e for e in events if e["event"] == "best"][-1]
+value, step = max(aucs, key=lambda a: (a[0], -a[1]))
+assert best["value"] == value and best["step"] == step and best["stopped"] == 1 and best["figure"] == "click.auc", best
+assert [s for _, s in aucs] == [every * (i + 1) for i in range(len(aucs))], aucs
+assert aucs[-1][1] == step + 3 * every < 240, "stopped at %d" % aucs[-1][1]
+PYTHON
+}
+best_is_kept() {
+    value=$(event_field "$folder/log" best value)
+    heterps eval "$folder/one_loss.bin" --model "$folder/early/best" --data "$test" --log json >"$folder/best.log" &&
+        [ "$(event_field "$folder/best.log" eval auc)" = "$value" ] && [ "$(event_field "$folder/best.log" eval step)" = "$(event_field "$folder/log" best step)" ]
+}
+check 'training stops early, by steps' stops "$folder/early" 5
+check 'the best model is kept' best_is_kept
+check 'training stops early, by passes' stops "$folder/early" 0
+check 'the best model of passes is kept' best_is_kept
+check 'without --out it only stops' stops '' 5
+resumed() { # EVERY STOP...: in pieces, to the same end and the same best
+    every=$1
+    shift
+    rm -rf "$folder/early" "$folder/pieces"
+    stopping "$folder/early" --set eval.every=$every --set train.patience=2 || return 1
+    expected="$(event_field "$folder/log" best step) $(event_field "$folder/log" done step)"
+    for stop in "$@" 0; do
+        [ -d "$folder/pieces" ] && from="--resume $folder/pieces" || from=
+        stopping "$folder/pieces" $from --set eval.every=$every --set train.patience=2 --set train.steps_max=$stop || return 1
+    done
+    [ "$expected" = "$(event_field "$folder/log" best step) $(event_field "$folder/log" done step)" ] || { echo "expected $expected"; cat "$folder/log"; return 1; }
+    exported "$folder/one_loss.bin" "$folder/early/best" early && exported "$folder/one_loss.bin" "$folder/pieces/best" pieces && same_bytes early pieces
+}
+check 'resumed between evaluations it stops alike' resumed 5 3 7 11
+check 'resumed at evaluations it stops alike' resumed 5 5 10
+check 'resumed within and after passes it stops alike' resumed 0 7 12 20
+fails 1 'train.stop: expected none, or .*: auc, logloss, ne; found "rmse"' 'a figure that is not there is refused' \
+    "$HETERPS" "$folder/one_loss.bin" --data "$train" --eval "$test" --set train.stop=rmse -q
+fails 1 'train.stop = auc needs evaluation data' 'early stopping needs evaluation data' "$HETERPS" "$folder/one_loss.bin" --data "$train" --set train.stop=auc -q
+check 'it may look at any head' heterps "$folder/many.bin" --data "$train" --eval "$test" --set train.stop=gain --set train.patience=1
+check 'it may look at any figure' heterps "$folder/many.bin" --data "$train" --eval "$test" --set train.stop=rate.mae
+finish
