@@ -51,7 +51,8 @@ text ':[0-9]+: .*sparse fields' 'an embedding of numbers' "$data" '[table emb]' 
 text ':7: .*nothing that leads to the loss' 'an op that leads nowhere' "$data" "$fc" '[fc z]' 'input = dense' 'units = 1' "$loss"
 text ':4: .*taken' 'a name that is taken' "$data" '[fc dense]' 'input = dense' 'units = 1'
 text ':[0-9]+: .*1 column, found 2' 'a prediction of two columns' "$data" '[fc y]' 'input = dense' 'units = 2' "$loss"
-text ':[0-9]+: .*second loss' 'two losses' "$data" "$fc" "$loss" '[loss l]' 'input = y'
+text ':[0-9]+: .*expected two inputs, found 1' 'a loss of pairs with one input' "$data" "$fc" "$loss" '[loss l]' 'kind = hinge' 'input = y'
+text ':[0-9]+: .*a section below reads this' 'a loss that is an input' "$data" "$fc" "$loss" '[metric m]' 'input = bce, y'
 text ':[0-9]+: .*not a multiple' 'a batch that lanes do not divide' "$data" "$fc" "$loss" '[train]' 'batch = 10' 'lanes = 3'
 text ':[0-9]+: .*not a multiple' 'a batch that micro does not divide' "$data" "$fc" "$loss" '[train]' 'batch = 10' 'micro = 3'
 text ':[0-9]+: .*adagrad' 'an optimizer that is none' "$data" "$fc" "$loss" '[train]' 'optimizer = adagard 0.1'
