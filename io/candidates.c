@@ -219,3 +219,23 @@ void candidates_draw(const struct candidates *c, uint64_t number, struct reader_
         for (uint32_t n = 0; e->value && n <= field->negative_count; n++) e->value[begin + grown + n] = 1;
     }
 }
+
+/* --- all words -------------------------------------------------------------------------------- */
+
+uint64_t candidates_list_count(const struct candidates *c, uint32_t field)
+{
+    if (!c || field >= c->field_count || c->field[field].negative_count == 0) return 0;
+    uint64_t each = 1 + (uint64_t)c->field[field].negative_count;
+    return (c->field[field].sampler.word_count + each - 1) / each;
+}
+
+void candidates_list(const struct candidates *c, uint32_t field, uint64_t number, struct reader_example *e)
+{
+    const struct field *f = &c->field[field];
+    uint64_t each = 1 + (uint64_t)f->negative_count, begin = number * each;
+    CHECK(begin < f->sampler.word_count);
+    uint32_t count = (uint32_t)(f->sampler.word_count - begin < each ? f->sampler.word_count - begin : each);
+    memcpy(e->key, f->key + begin, sizeof *e->key * count);
+    for (uint32_t n = 0; e->value && n < count; n++) e->value[n] = 1;
+    for (uint32_t i = field; i < c->field_count; i++) e->key_end[i] = count;
+}

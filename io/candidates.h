@@ -28,6 +28,13 @@ void candidates_start(struct candidates *candidates, uint64_t epoch);
  * and fills in those that are drawn and their log_q. An example without a target (a bad line that is kept) stays without. */
 void candidates_draw(const struct candidates *candidates, uint64_t number, struct reader_example *example);
 
+/* How many examples list all words that a field of candidates draws from; 0: it is none. */
+uint64_t candidates_list_count(const struct candidates *candidates, uint32_t field);
+/* Makes an empty example (no keys, numbers all 0) the `number`-th that lists them: as many keys as the field holds, in the order of the
+ * words, fewer in the last. */
+void candidates_list(const struct candidates *candidates, uint32_t field, uint64_t number,
+                     struct reader_example *example);
+
 /* The sampler by itself: words 0 .. word_count - 1. `bits` is 64 random bits. */
 struct sampler_words {
     enum reader_sampler kind;

@@ -40,6 +40,9 @@ struct reader {
     uint64_t seed, example_estimate;
     struct reader_example spare;   /* where a dropped example goes; lends key_end to the others */
     struct candidates *candidates; /* NULL: no field has any                                    */
+    bool lists_words;              /* and there are no files */
+    uint32_t words_field;
+    uint64_t list_count; /* examples of the list */
     enum reader_part lines;
     uint64_t held_out; /* lines whose hash is below are held out */
     /* of the pass */
@@ -268,9 +271,25 @@ static status file_example_next(struct reader *reader, struct reader_example *ex
 
 /* --- examples, in the order of the pass ------------------------------------------------------- */
 
+/* The next of the examples that list words. */
+static void list_example_next(struct reader *reader, struct reader_example *example, bool *over)
+{
+    *over = reader->example_number == reader->list_count;
+    if (*over) return;
+    example->is_bad = false;
+    example->weight = 1;
+    example->group = 0;
+    example_empty(reader, example);
+    candidates_list(reader->candidates, reader->words_field, reader->example_number, example);
+}
+
 /* *example says where a copy is wanted, and is redirected where the window holds the example already. */
 static status pass_example_next(struct reader *reader, struct reader_example *example, bool *over)
 {
+    if (reader->lists_words) {
+        list_example_next(reader, example, over);
+        return ST_OK;
+    }
     if (!reader->is_shuffled) return file_example_next(reader, example, over);
     struct reader_example room;
     while (!reader->is_over && shuffle_room(&reader->shuffle, &room)) {
@@ -334,7 +353,8 @@ status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit,
             example_copy(shape, &place, &example);
             example = place;
         }
-        if (reader->candidates) candidates_draw(reader->candidates, reader->example_number, &example);
+        if (reader->candidates && !reader->lists_words)
+            candidates_draw(reader->candidates, reader->example_number, &example);
         reader->example_number++;
         micro_batch_append(m, shape.field_count, &example);
     }
@@ -399,6 +419,24 @@ static status first_line_check(struct reader *reader)
     return is_bad ? line_fail(reader, 1, why) : ST_OK;
 }
 
+static status files_open(struct reader *r, struct arena *arena, const char *paths)
+{
+    status st = source_open(&r->source, arena, paths);
+    if (st == ST_OK) st = first_line_check(r);
+    if (st == ST_OK) r->example_estimate = examples_estimate(r);
+    if (st != ST_OK) source_close(&r->source);
+    return st;
+}
+
+static status list_open(struct reader *r, uint32_t field)
+{
+    r->lists_words = true;
+    r->words_field = field;
+    r->example_estimate = r->list_count = candidates_list_count(r->candidates, field);
+    if (r->list_count == 0) FAIL(INVALID, "field %u has no candidates to list", field);
+    return ST_OK;
+}
+
 /* An example before its candidates are drawn. */
 static struct example_shape parsed_shape(const struct reader_schema *schema)
 {
@@ -418,7 +456,7 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     struct example_shape parsed = parsed_shape(&options->schema);
 
     size_t bytes = arena_bytes(sizeof **reader);
-    bytes += source_bytes(options->paths);
+    if (!options->lists_words) bytes += source_bytes(options->paths);
     bytes += arena_bytes(BUFFER_BYTES + READER_SLACK_BYTES);
     bytes += format->bytes(options);
     bytes += arena_bytes(sizeof(float) * shape.dense_count); /* the spare example */
@@ -451,12 +489,8 @@ status reader_open(struct reader **reader, const struct reader_options *options)
 
     status st = format->place(&r->format_state, &arena, options);
     if (st == ST_OK) st = candidates_place(&r->candidates, &arena, &options->schema, options->seed);
-    if (st == ST_OK) {
-        st = source_open(&r->source, &arena, options->paths);
-        if (st == ST_OK) st = first_line_check(r);
-        if (st == ST_OK) r->example_estimate = examples_estimate(r);
-        if (st != ST_OK) source_close(&r->source);
-    }
+    if (st == ST_OK)
+        st = options->lists_words ? list_open(r, options->words_field) : files_open(r, &arena, options->paths);
     if (st != ST_OK) {
         arena_close(&arena);
         return st;
@@ -469,13 +503,18 @@ status reader_open(struct reader **reader, const struct reader_options *options)
 void reader_close(struct reader *reader)
 {
     if (!reader) return;
-    source_close(&reader->source);
+    if (!reader->lists_words) source_close(&reader->source);
     struct arena arena = reader->arena; /* the reader itself lies in it */
     arena_close(&arena);
 }
 
 status reader_start(struct reader *reader, uint64_t epoch)
 {
+    if (reader->lists_words) {
+        reader->example_number = 0;
+        reader->is_started = true;
+        return ST_OK;
+    }
     bool is_first = reader->is_untouched && (!reader->source.is_stream || (epoch == 0 && !reader->is_started));
     if (!is_first) {
         TRY(source_restart(&reader->source));

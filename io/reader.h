@@ -89,6 +89,10 @@ struct reader_options {
     bool bad_skip;       /* skip and count malformed lines, else they are INVALID                      */
     bool bad_keep;       /* with bad_skip: a bad line gives an empty example with is_bad set           */
     uint32_t shuffle;    /* window; 0 or 1: file order                                                 */
+    /* No files: examples whose field of candidates `words_field` lists all words of its vocabulary by their numbers, as many an example
+     * as it holds, and which have nothing else. For ranking (engine/rank.h). */
+    bool lists_words;
+    uint32_t words_field;
     uint64_t seed;
     const char *part; /* memory part to count under, e.g. "reader"                                  */
 };

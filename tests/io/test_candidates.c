@@ -217,6 +217,30 @@ static void reader_skip__candidates__are_drawn_as_without_it(void **state)
     text_batch_close(&rest);
 }
 
+static void reader_fill__list_of_words__has_each_once(void **state)
+{
+    (void)state;
+    struct reader_column field[4];
+    struct reader_options options = options_make(field);
+    options.paths = NULL;
+    options.lists_words = true;
+    options.words_field = 3; /* three candidates: words 0, 1, 2, then 3 */
+    struct text_batch b;
+    text_batch_open(&b, options.schema.example);
+    for (uint64_t skip = 0; skip < 2; skip++) {
+        text_pass(&options, 0, skip, &b);
+        assert_int_equal(b.m.example_count, 2 - skip);
+        for (uint32_t e = 0; e < 2 - skip; e++) {
+            for (uint32_t f = 0; f < 3; f++) assert_int_equal(b.m.key_begin[4 * e + f + 1], b.m.key_begin[4 * e]);
+            text_keys_check(&b.m, e, 4, 3, 3, e + skip ? "d" : "b a c");
+        }
+    }
+    struct reader *reader;
+    options.words_field = 2;
+    assert_fails(INVALID, "no candidates to list", reader_open(&reader, &options));
+    text_batch_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +248,7 @@ int main(void)
         cmocka_unit_test(sampler_draw__extreme_bits__stay_within_the_words),
         cmocka_unit_test(reader_fill__candidates__are_target_and_drawn_words_with_log_q),
         cmocka_unit_test(reader_skip__candidates__are_drawn_as_without_it),
+        cmocka_unit_test(reader_fill__list_of_words__has_each_once),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove);
 }
