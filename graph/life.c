@@ -38,11 +38,14 @@ void lives_measure(const struct graph *g, struct life *lives)
         grad_use(g, lives, *output, n->other);
         for (uint32_t k = 0; k < n->saved_count; k++) life_use(lives, saved[k], n->other);
     }
-    /* The engine reads what heads read and write when the forward pass is done. */
+    /* The engine reads what heads read and write when the forward pass is done, and what a ranked match reads. */
     for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) {
         const struct graph_node *n = &g->nodes[i];
         uint32_t count = n->input_count + n->param_count + n->output_count + n->saved_count;
         for (uint32_t k = 0; k < count; k++) life_use(lives, g->args[n->arg_begin + k], g->forward_count - 1);
+        uint32_t match = graph_match_of(g, i);
+        for (uint32_t k = 0; match != GRAPH_NONE && k < g->nodes[match].input_count; k++)
+            life_use(lives, g->args[g->nodes[match].arg_begin + k], g->forward_count - 1);
     }
 }
 

@@ -58,6 +58,18 @@ float loss_scale(const struct op_context *c, const struct graph_node *n, uint32_
     return loss_attr_of(n->attr).weight * batch_weight(c->batch, b);
 }
 
+uint32_t graph_match_of(const struct graph *g, uint32_t head)
+{
+    const struct graph_node *n = &g->nodes[head];
+    if (!(op_table[n->op].traits & OP_IS_LOSS) || op_table[n->op].inputs != OP_INPUTS_CANDIDATES) return GRAPH_NONE;
+    for (uint32_t i = 0; i < head; i++) {
+        const struct graph_node *match = &g->nodes[i];
+        uint32_t out = g->args[match->arg_begin + match->input_count + match->param_count];
+        if (match->op == OP_ID_match && out == g->args[n->arg_begin]) return i;
+    }
+    return GRAPH_NONE;
+}
+
 bool op_input_is_label(const struct graph_node *n, uint32_t k)
 {
     struct metric_attr attr;

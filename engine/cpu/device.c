@@ -10,8 +10,8 @@
 #include "engine/trace.h"
 
 const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", NULL};
-static const struct cpu_kernels *const kernels_of[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2,
-                                                                &cpu_kernels_avx512};
+static const struct cpu_kernels *const kernels_by_isa[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2,
+                                                                    &cpu_kernels_avx512};
 
 struct cpu_device {
     struct device device; /* first: a struct device * is a struct cpu_device * */
@@ -228,7 +228,7 @@ status cpu_device_open(struct device **out, const struct graph *graph, uint32_t 
     if (d == NULL) FAIL(MEMORY, "cannot describe the cpu device");
     d->device.vt = &cpu_vt;
     d->isa = chosen;
-    d->kernels = kernels_of[chosen];
+    d->kernels = kernels_by_isa[chosen];
     d->work.graph = graph;
     TRY_GOTO(memory_plan(d, graph), fail);
     TRY_GOTO(team_open(&d->work.team, threads, CPU_SCRATCH_BYTES, processors), fail);
@@ -238,6 +238,8 @@ fail:
     cpu_close(&d->device);
     return st;
 }
+
+const struct cpu_kernels *cpu_kernels_of(const struct device *device) { return kernels_by_isa[cpu_device_isa(device)]; }
 
 void cpu_device_slow_set(struct device *device, const struct resource_slow *slow)
 {

@@ -25,7 +25,21 @@ struct cpu_kernels {
     void (*update_rows)(const struct cpu_work *, const struct table_update *);
     void (*update_params)(const struct cpu_work *, const struct param_update *);
     void (*sum_params)(const struct cpu_work *, const struct param_sums *);
+    /* Ranking (engine/rank.h); no team. Words lie in panels of `panel_words`: word w's bias, then its numbers, are the panel's floats w %
+     * panel_words, panel_words + w % panel_words, … */
+    uint32_t panel_words;
+    /* scores[r][w] = bias + sum over d, in order, of query[r][d] * word[d], for all words of the panels. */
+    void (*score)(float *scores, size_t scores_stride, const float *query, size_t query_stride, uint32_t rows,
+                  const float *panels, uint32_t panel_count, uint32_t dim);
+    float (*greatest)(const float *x, size_t count);
+    /* Sum of exp(x - greatest), blocks of a thousand added in double. */
+    double (*exp_sum)(const float *x, size_t count, float greatest);
+    /* How many are above x0, and how many equal to it. */
+    void (*above_count)(const float *x, size_t count, float x0, uint64_t *above, uint64_t *equal);
+    /* The first index from `from` on whose x is above x0; count: there is none. */
+    size_t (*above_next)(const float *x, size_t from, size_t count, float x0);
 };
+const struct cpu_kernels *cpu_kernels_of(const struct device *device);
 extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512;
 
 /* A member's scratch: one packed panel and one strip of partial sums of a product (isa/fc.c), the widest of all

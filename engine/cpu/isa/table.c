@@ -24,4 +24,10 @@ const struct cpu_kernels KERNEL(cpu_kernels) = {
     .update_rows = KERNEL(rows_update_f32),
     .update_params = KERNEL(params_update_f32),
     .sum_params = KERNEL(params_sum_f32),
+    .panel_words = 2 * VF,
+    .score = KERNEL(rank_score_f32),
+    .greatest = KERNEL(rank_greatest_f32),
+    .exp_sum = KERNEL(rank_exp_sum_f32),
+    .above_count = KERNEL(rank_above_count_f32),
+    .above_next = KERNEL(rank_above_next_f32),
 };
