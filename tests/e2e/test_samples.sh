@@ -6,9 +6,9 @@ cd "$work" || exit 1
 h=$HETERPS
 samples=$root/samples
 
-# layers NAME N: the graph of the sample has N layers, by inspect.
+# layers NAME N: the graph of the sample has N layers, by the table of inspect, whose last line sums up.
 layers() {
-    found=$("$h" inspect "$1.bin" | sed -n 's/.*[ (]\([0-9]*\) layers.*/\1/p' | head -1)
+    found=$("$h" inspect "$1.bin" | awk '/^Layers:/ { getline; on = 1; next } on && !NF { exit } on { n++ } END { print n - 1 }')
     [ "$found" = "$2" ] || { echo "expected $2 layers, found $found"; return 1; }
 }
 
@@ -19,20 +19,20 @@ lines() {
 
 # sample NAME LAYERS EXAMPLES [--set …]: 3,000 rows to train on, 500 to test.
 sample() {
-    name=$1 expected=$2 predictions=$3
+    model=$1 expected=$2 predictions=$3
     shift 3
-    check "$name compiles" "$h" compile "$samples/$name.cfg" -o "$name.bin" "$@"
-    check "$name has $expected layers" layers "$name" "$expected"
-    if [ ! -e "$name.train" ]; then
-        check "$name: data is generated" "$h" gen "$name.bin" --rows 3000 --vocab 200 -o "$name.train"
-        "$h" gen "$name.bin" --rows 500 --skip 3000 --vocab 200 -o "$name.test" -q
+    check "$model compiles" "$h" compile "$samples/$model.cfg" -o "$model.bin" "$@"
+    check "$model has $expected layers" layers "$model" "$expected"
+    if [ ! -e "$model.train" ]; then
+        check "$model: data is generated" "$h" gen "$model.bin" --rows 3000 --vocab 200 -o "$model.train"
+        "$h" gen "$model.bin" --rows 500 --skip 3000 --vocab 200 -o "$model.test" -q
     fi
-    check "$name trains and evaluates" "$h" "$name.bin" --data "$name.train" --eval "$name.test" --out "$name.model" \
+    check "$model trains and evaluates" "$h" "$model.bin" --data "$model.train" --eval "$model.test" --out "$model.model" \
         --set train.epochs=1 --set train.batch=64 --set store.ram=256MiB
-    check "$name predicts" "$h" predict "$name.bin" --model "$name.model" --data "$name.test" -o "$name.predictions" \
+    check "$model predicts" "$h" predict "$model.bin" --model "$model.model" --data "$model.test" -o "$model.predictions" \
         --set store.ram=256MiB
-    check "$name: a prediction for each example" lines "$name.predictions" "$predictions"
-    check "$name is planned and profiled" "$h" plan-memory "$name.bin" --data "$name.train" --set store.ram=256MiB
+    check "$model: a prediction for each example" lines "$model.predictions" "$predictions"
+    check "$model is planned and profiled" "$h" plan-memory "$model.bin" --data "$model.train" --set store.ram=256MiB
 }
 
 for name in lr wide_deep deepfm dlrm ctrdnn7; do
