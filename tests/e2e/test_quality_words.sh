@@ -108,7 +108,7 @@ for name, some, rounds in (("test", pages[:held_out], 1), ("train", pages[held_o
     open(name + ".tsv", "w", encoding="utf-8").write("query\tpos_title\tneg_title\n" + "\n".join(rows) + "\n")
 PYTHON
 "$h" compile "$root/samples/matchnet.cfg" -o matchnet.bin -q &&
-    "$h" matchnet.bin --data train.tsv --eval test.tsv --log json --set store.ram=256MiB >matchnet.log ||
+    "$h" matchnet.bin --data train.tsv --eval test.tsv --log json --set store.ram=256MiB --set train.epochs=2 >matchnet.log ||
     { not_ok 'matchnet trains on real text'; finish; }
 accuracy=$(event_field matchnet.log eval accuracy)
 echo "# matchnet: $(wc -l <train.tsv) pairs to train on, pair accuracy on pages held out $accuracy (at least 0.70)"

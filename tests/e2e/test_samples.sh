@@ -61,10 +61,10 @@ awk 'BEGIN { srand(3); for (l = 0; l < 600; l++) { w = int(rand() * 50); s = "";
     for (i = 0; i < 12; i++) { s = s " w" w; w = rand() < 0.8 ? (w * 7 + 3) % 50 : int(rand() * 50) } print s } }' >text
 head -500 text >nce.train
 tail -100 text >nce.test
-sample nce 5 1300 --set words.path=nce.train
+sample nce 5 1296 --set "words.path=$work/nce.train"
 # Users of two tastes, items of two kinds.
 awk 'BEGIN { srand(4); for (u = 0; u < 400; u++) { s = "u" u; for (i = 0; i < 8; i++) s = s " i" 2 * int(rand() * 60) + (rand() < 0.9 ? u % 2 : 1 - u % 2); print s } }' >pairs
 cp pairs two_tower.train
 awk '{ print $1, $2, $3 }' pairs >two_tower.test
-sample two_tower 5 400 --set item.path=two_tower.train
+sample two_tower 5 400 --set "item.path=$work/two_tower.train"
 finish
