@@ -33,6 +33,15 @@ static uint64_t model_hash(struct compiler *c)
         HASH(f->scale);
     }
     for (uint32_t i = 0; i < c->words.count; i++) HASH_TEXT(LIST_AT(c->words, struct graph_word, i)->text);
+    for (uint32_t i = 0; i < c->vocabularies.count; i++) {
+        HASH(LIST_AT(c->vocabularies, struct graph_vocabulary, i)->word_count);
+        HASH(LIST_AT(c->vocabularies, struct graph_vocabulary, i)->unknown);
+    }
+    /* Whose words these are; of models without any the hash is what it was before there were vocabularies. */
+    for (uint32_t i = 0; i < c->fields.count && c->vocabularies.count; i++)
+        HASH(LIST_AT(c->fields, struct graph_field, i)->vocabulary);
+    for (uint32_t i = 0; i < c->labels.count && c->vocabularies.count; i++)
+        HASH(LIST_AT(c->labels, struct graph_field, i)->vocabulary);
     uint32_t rules[3] = {c->settings.data_format, c->settings.data_transform, c->settings.data_missing};
     HASH(rules);
     HASH(c->settings.data_missing_value);
@@ -56,6 +65,7 @@ static uint64_t model_hash(struct compiler *c)
     for (uint32_t i = 0; i < c->forward_count; i++) {
         const struct graph_node *n = compiler_node(c, i);
         const char *name = op_table[n->op].name;
+        if (op_table[n->op].traits & OP_IS_METRIC) continue; /* it measures a model, and is no part of it */
         XXH3_64bits_update(state, name, strlen(name) + 1);
         HASH(n->attr);
         for (uint32_t k = 0; k < n->input_count; k++) HASH_TEXT(compiler_tensor(c, compiler_args(c, n)[k])->name);

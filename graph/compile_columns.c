@@ -266,20 +266,54 @@ static status tensors_add(struct compiler *c, const struct ini_section *data)
     return ST_OK;
 }
 
-/* A [column NAME] that nothing uses is a mistyped name. */
+static bool is_field_column(const struct compiler *c, const char *name)
+{
+    for (uint32_t f = 0; f < c->fields.count; f++)
+        if (strcmp(compiler_string(c, LIST_AT(c->fields, struct graph_field, f)->column), name) == 0) return true;
+    return false;
+}
+
+static bool is_label_column(const struct compiler *c, const char *name)
+{
+    for (uint32_t l = 0; l < c->labels.count; l++)
+        if (strcmp(compiler_string(c, LIST_AT(c->labels, struct graph_field, l)->column), name) == 0) return true;
+    return false;
+}
+
+/* The column whose keys another one has is a field, and has keys of its own. */
+static status keys_of_check(struct compiler *c, const struct ini_section *section, const char *keys_of)
+{
+    const struct ini_entry *entry = ini_entry_find(section, "keys_of");
+    struct column_settings other;
+    const struct ini_section *other_section;
+    if (!*keys_of) return ST_OK;
+    if (!is_field_column(c, keys_of))
+        return ini_fail(&c->ini, section, entry,
+                        "expected a column that [data] names in sparse, or [candidates] in of, found \"%s\"", keys_of);
+    TRY(column_settings_find(c, keys_of, &other, &other_section));
+    if (*other.keys_of && strcmp(other.keys_of, keys_of) != 0)
+        return ini_fail(&c->ini, section, entry,
+                        "expected a column with keys of its own, found \"%s\", which has those of \"%s\"", keys_of,
+                        other.keys_of);
+    return ST_OK;
+}
+
+/* Each [column NAME] is used, and each of its keys: what nothing uses is mistyped. */
 static status columns_are_used(struct compiler *c)
 {
     for (uint32_t i = 0; i < c->ini.section_count; i++) {
+        struct column_settings settings;
         const struct ini_section *section = &c->ini.sections[i];
         if (strcmp(section->kind, "column") != 0) continue;
-        bool is_used = false;
-        for (uint32_t f = 0; f < c->fields.count && !is_used; f++)
-            is_used = strcmp(compiler_string(c, LIST_AT(c->fields, struct graph_field, f)->column), section->name) == 0;
-        for (uint32_t l = 0; l < c->labels.count && !is_used; l++)
-            is_used = strcmp(compiler_string(c, LIST_AT(c->labels, struct graph_field, l)->column), section->name) == 0;
-        if (!is_used)
+        bool is_field = is_field_column(c, section->name);
+        if (!is_field && !is_label_column(c, section->name))
             return ini_fail(&c->ini, section, NULL,
                             "expected a column that [data] names in sparse or label, or [candidates] in of");
+        TRY(settings_read_named(&c->ini, section, "column", &settings));
+        if (!is_field && (settings.ids_max || *settings.keys_of))
+            return ini_fail(&c->ini, section, ini_entry_find(section, settings.ids_max ? "ids_max" : "keys_of"),
+                            "the label \"%s\" has no keys; expected nothing but vocabulary", section->name);
+        TRY(keys_of_check(c, section, settings.keys_of));
     }
     return ST_OK;
 }
@@ -439,14 +473,28 @@ static status known_words(void *context, const struct vocabulary_settings *setti
     FAIL(INVALID, "the graph was compiled without this vocabulary; compile the model text again");
 }
 
+/* Whether the text that a graph was compiled from standardises its numeric columns. */
+static status known_standardises(const struct graph *g, bool *standardises)
+{
+    struct ini ini;
+    struct settings settings = {0};
+    TRY(ini_parse(&ini, "the graph's text", g->text, g->text_bytes));
+    status st = settings_read(&ini, &settings);
+    *standardises = settings.data_transform == TRANSFORM_STANDARD;
+    ini_free(&ini);
+    return st;
+}
+
 static status known_moments(void *context, const char *const *columns, uint32_t count, double *mean, double *deviation)
 {
     const struct graph *g = context;
+    bool standardises;
+    TRY(known_standardises(g, &standardises));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t known = 0;
         while (known < g->header->dense_count && strcmp(graph_string(g, g->denses[known].column), columns[i]) != 0)
             known++;
-        if (known == g->header->dense_count || (g->denses[known].mean == 0 && g->denses[known].scale == 1))
+        if (known == g->header->dense_count || !standardises)
             FAIL(INVALID,
                  "the column %s was not standardised when the graph was compiled; compile the model text again",
                  columns[i]);

@@ -150,6 +150,24 @@ static void session_graph_open__set_with_a_vocabulary__keeps_its_words(void **st
     graph_close(&g);
 }
 
+/* The same words say something else where they are another column's, or one of them stands for all others. */
+static void compile__whose_words_they_are__changes_the_model_hash(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {"words.unknown=", "words.unknown=a", "context.vocabulary=", "next.vocabulary="};
+    struct graph g, other;
+    file_put("text", "a b a b <unk> <unk>\n");
+    file_put("more", "");
+    must(compile_here(&g, LANGUAGE, NULL, 0));
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        must(compile_here(&other, LANGUAGE, &sets[i], 1));
+        assert_int_equal(other.word_count, g.word_count);
+        if (other.header->model_hash == g.header->model_hash) fail_msg("%s does not change the hash", sets[i]);
+        graph_close(&other);
+    }
+    graph_close(&g);
+}
+
 #define TABLE                                                                                                          \
     "[data]\nformat = csv\npath = table.csv\ndense = x, y\ntransform = standard\n"                                     \
     "[fc f]\ninput = dense\nunits = 1\n[loss bce]\ninput = f\nlabel = label\n"
@@ -169,6 +187,19 @@ static void moments__missing_values__do_not_count(void **state)
     assert_true(fabsf(again.denses[0].scale - g.denses[0].scale) < 1e-6f);
     graph_close(&again);
     graph_close(&g);
+    file_put("table.csv", "label,x,y\n1,-1,5\n0,1,5\n"); /* as if it were not standardised */
+    must(compile_here(&g, TABLE, NULL, 0));
+    assert_true(g.denses[0].mean == 0 && g.denses[0].scale == 1);
+    must(graph_write(&g, path_of("g.bin")));
+    graph_close(&g);
+    must(session_graph_open(&again, path_of("g.bin"), &batch, 1));
+    assert_true(again.denses[0].mean == 0 && again.denses[0].scale == 1);
+    graph_close(&again);
+    const char *plain = "data.transform=none", *standard = "data.transform=standard";
+    must(compile_here(&g, TABLE, &plain, 1));
+    must(graph_write(&g, path_of("g.bin")));
+    graph_close(&g);
+    assert_fails("was not standardised", session_graph_open(&again, path_of("g.bin"), &standard, 1));
     file_put("table.csv", "label,x,y\n1,,5\n");
     assert_fails("the column x has no value", compile_here(&g, TABLE, NULL, 0));
     const char *none = "data.path=";
@@ -181,6 +212,7 @@ int main(void)
         cmocka_unit_test(words__by_falling_count_then_bytes__rare_ones_left_out),
         cmocka_unit_test(words__what_cannot_be_counted__is_named_with_its_place),
         cmocka_unit_test(session_graph_open__set_with_a_vocabulary__keeps_its_words),
+        cmocka_unit_test(compile__whose_words_they_are__changes_the_model_hash),
         cmocka_unit_test(moments__missing_values__do_not_count),
     };
     return cmocka_run_group_tests(tests, folder_make, folder_remove);

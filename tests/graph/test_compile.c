@@ -117,6 +117,12 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n[loss s]\nkind = hing\ninput = h\n" TAIL, NULL,
          "bce, softmax, squared, hinge, nce, sampled_softmax"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n", NULL, "no loss"},
+        {HEAD "[column C1]\nkeys_of = C9\n" LOOKUP "[fc h]\ninput = e\nunits = 8\n" TAIL, NULL,
+         "[column C1] keys_of: expected a column that [data] names in sparse"},
+        {HEAD "[column C1]\nkeys_of = C2\n[column C2]\nkeys_of = C3\n" LOOKUP "[fc h]\ninput = e\nunits = 8\n" TAIL,
+         NULL, "\"C2\", which has those of \"C3\""},
+        {HEAD "[column label]\nids_max = 2\n" LOOKUP "[fc h]\ninput = e\nunits = 8\n" TAIL, NULL,
+         "[column label] ids_max: the label \"label\" has no keys"},
         {HEAD "[fc h]\ninput = dense\nunits = 8\n" TAIL, NULL, "no [embedding] uses"},
         {"[data]\ndense = I1..I14\n", NULL, "I14"},
         {"[data]\ndense = I3..I1\n", NULL, "range"},
@@ -225,6 +231,7 @@ static void compile__recipe__does_not_change_the_model_hash(void **state)
         if (hash_of(MODEL, same[i]) != hash) fail_msg("%s changes the hash", same[i]);
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (hash_of(MODEL, other[i]) == hash) fail_msg("%s does not change the hash", other[i]);
+    assert_true(hash_of(MODEL "[metric a]\ninput = y\nlabel = label\n", NULL) == hash);
 }
 
 static struct fc_attr fc_attr_of(const struct graph *g, const char *name)
