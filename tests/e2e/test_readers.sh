@@ -134,6 +134,25 @@ fails 1 'test.csv:[0-9]*: column 4 \(tags\): expected at most 2 keys, not 3, fou
     "$h" short.bin --data test.csv -q --set data.ids_over=error
 check 'csv: lists are cut' "$h" short.bin --data test.csv -q
 
+model words "$(echo "$csv" | sed 's/= none/= standard/')
+path = train.csv
+ids_max = 4
+[vocabulary as]
+column = a
+count_min = 20
+unknown = <unk>
+[vocabulary tag]
+column = tags
+[column a]
+vocabulary = as
+ids_max = 1
+[column tags]
+vocabulary = tag" 'a, b, tags' dense
+rounds words train.csv test.csv 100
+check 'csv: a vocabulary is counted in a column, and in lists' "$h" predict words.bin --model words.model --data other.csv -o same.predictions \
+    --set data.separator=semicolon --set data.list_separator=/ --set 'data.missing_text=?'
+check 'csv: words and standard numbers give the same predictions' cmp words.predictions same.predictions
+
 # --- libsvm, libffm, libfm ---------------------------------------------------------------------------
 
 model libsvm 'format = libsvm
