@@ -26,12 +26,22 @@ void compile_source_close(struct compile_source *s)
     s->is_open = false;
 }
 
-static status reader_options_make(const struct compile_source *s, const char *paths, struct reader_options *out)
+static const struct ini_entry *path_entry(const struct compile_source *s, const char *kind, const char *name)
 {
+    const struct ini_section *section = ini_find(&s->ini, kind, name);
+    const struct ini_entry *entry = section ? ini_entry_find(section, "path") : NULL;
+    return entry && *entry->value ? entry : NULL;
+}
+
+/* `paths` are of the entry: they lie beside the model text, but where --set gives them they are as the command line has them. */
+static status reader_options_make(const struct compile_source *s, const struct ini_entry *entry, const char *paths,
+                                  struct reader_options *out)
+{
+    bool is_set = entry && entry->line == 0;
     *out = (struct reader_options){.format = (enum reader_format)s->settings.data_format,
                                    .bad_skip = s->settings.data_bad_lines == BAD_LINES_SKIP,
                                    .part = "reader"};
-    out->paths = session_paths_beside(s->path, paths);
+    out->paths = is_set ? strdup(paths) : session_paths_beside(s->path, paths);
     if (out->paths == NULL) FAIL(MEMORY, "no memory for the paths %s", paths);
     return schema_format(&out->schema, &s->settings);
 }
@@ -112,7 +122,8 @@ static status source_words(void *context, const struct vocabulary_settings *sett
     struct column_settings column;
     TRY(settings_read_named(&s->ini, ini_find(&s->ini, "column", settings->column), "column", &column));
     struct reader_options options;
-    TRY(reader_options_make(s, settings->path, &options));
+    const struct ini_entry *path = path_entry(s, "vocabulary", name);
+    TRY(reader_options_make(s, path ? path : path_entry(s, "data", ""), settings->path, &options));
     struct word_list list = {.count_min = settings->count_min};
     status st = reader_words_count(&options, settings->column,
                                    column.ids_max ? column.ids_max : s->settings.data_ids_max, word_take, &list);
@@ -176,7 +187,7 @@ static status source_moments(void *context, const char *const *columns, uint32_t
     if (!*s->settings.data_path)
         FAIL(INVALID, "%s: [data] transform = standard measures data.path, and there is none", s->path);
     struct reader_options options;
-    TRY(reader_options_make(s, s->settings.data_path, &options));
+    TRY(reader_options_make(s, path_entry(s, "data", ""), s->settings.data_path, &options));
     struct reader_column *column = calloc(count, sizeof *column);
     struct moment *moment = calloc(count, sizeof *moment);
     status st =

@@ -8,7 +8,7 @@
 
 struct compile_source {
     /* set by the caller; kept until compile_source_close */
-    const char *path; /* of the model text: its data lie relative to its folder               */
+    const char *path; /* of the model text: paths that it names are relative to its folder, assigned ones not */
     const char *text;
     size_t text_bytes;
     const char *const *assignments; /* as of graph_compile */

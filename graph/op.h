@@ -304,7 +304,8 @@ static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
 uint32_t graph_match_of(const struct graph *g, uint32_t head);
 /* Whether input k of a forward node is a label. */
 bool op_input_is_label(const struct graph_node *n, uint32_t k);
-/* INVALID where a label is no number of one of the head's classes, so that its loss is NaN: "WHERE example_begin + b: label …". */
+/* INVALID where a label is no number of one of the head's classes, or of bce not 0 to 1, so that its loss is NaN:
+ * "WHERE example_begin + b: label …". */
 MUST_USE status op_labels_check(const struct op_context *c, const struct graph_node *n, const char *where,
                                 uint64_t example_begin);
 /* What an example of the micro-batch counts. */

@@ -8,8 +8,11 @@
  *   loss  = max(z, 0) - z y + log1p(exp(-|z|))     every term is finite, and log1p keeps the digits of a small exp
  *   dloss/dz = p - y                               p through exp(-|z|) too, so it neither overflows nor loses digits
  *
- * Computed in double and, times the weights, rounded once. The gradient is that of the sum of the examples' losses; who wants the mean scales by
+ * A label below 0 or above 1, such as the -1 of many files, has no such loss: it becomes NaN, and the engine stops with the example
+ * (op_labels_check). Computed in double and, times the weights, rounded once. The gradient is that of the sum of the examples' losses; who wants the mean scales by
  * 1 / examples (the optimizer does). This op starts the backward pass, so it reads no dout. */
+#include <math.h>
+
 #include "engine/base/fmath.h"
 #include "graph/op_rules.h"
 
@@ -33,7 +36,8 @@ void op_bce_logits_forward(const struct op_context *c, const struct graph_node *
     for (uint32_t b = 0; b < out.rows; b++) {
         double z = (double)*view_row(logit, b), y = (double)*view_row(label, b);
         double above = z < 0 ? 0 : z, magnitude = z < 0 ? -z : z;
-        *view_row(out, b) = (float)((double)loss_scale(c, n, b) * (above - z * y + fmath_log1p(fmath_exp(-magnitude))));
+        double loss = y >= 0 && y <= 1 ? above - z * y + fmath_log1p(fmath_exp(-magnitude)) : (double)NAN;
+        *view_row(out, b) = (float)((double)loss_scale(c, n, b) * loss);
     }
 }
 

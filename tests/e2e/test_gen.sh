@@ -81,6 +81,11 @@ rows = list(csv.reader(open("words.txt")))[1:]
 assert {row[1] for row in rows} == {"x, \"y\"", " z", "a|b"}, rows[:5]
 assert {row[0] for row in rows} == {"yes, sir", "other"}, rows[:5]'
 
+mkdir sub
+cp words.cfg sub
+fails 1 'sub/words.csv: No such file' 'words: a path in the text is beside the text' "$h" compile sub/words.cfg -o sub.bin -q
+check 'words: a path of --set is not' "$h" compile sub/words.cfg -o sub.bin --set words.path=words.csv -q
+
 model spaces 'format = csv
 separator = space
 sparse = a, b
