@@ -226,7 +226,8 @@ static status input_add(struct compiler *c, const struct ini_section *section, c
     if (tensor == GRAPH_NONE || compiler_tensor(c, tensor)->kind == TENSOR_PARAM)
         return unknown_name(c, section, entry, name);
     bool is_field = compiler_tensor(c, tensor)->kind == TENSOR_FIELD;
-    if (is_field != (op->inputs == OP_INPUTS_FIELDS))
+    uint32_t k = c->args.count - compiler_node(c, c->nodes.count - 1)->arg_begin;
+    if (is_field != op_input_is_field(op->inputs, k))
         return ini_fail(&c->ini, section, entry,
                         is_field ? "\"%s\" is a sparse field: it goes through an [embedding] first"
                                  : "expected sparse fields, but \"%s\" is not one",
@@ -407,6 +408,7 @@ static status input_count_check(struct compiler *c, const struct op *op, const s
         [OP_INPUTS_MANY] = {1, UINT32_MAX, "one or more inputs"},
         [OP_INPUTS_FIELDS] = {1, UINT32_MAX, "one or more inputs"},
         [OP_INPUTS_PAIR] = {2, 2, "two inputs"},
+        [OP_INPUTS_PAIR_FIELD] = {3, 3, "three inputs, the last a sparse field"},
         [OP_INPUTS_CANDIDATES] = {2, 2, "two inputs, logits and the log_q of [candidates]"},
         [OP_INPUTS_LOSS] = {1, 1, "one input"},
         [OP_INPUTS_SCORES] = {1, 2, "one or two inputs"},

@@ -414,7 +414,7 @@ static status node_check(const struct check *c, const struct graph_node *n)
 static bool input_fits(const struct check *c, const struct graph_node *n, uint32_t k, uint32_t tensor)
 {
     const struct graph_tensor *t = &c->g->tensors[tensor];
-    if (op_table[n->op].inputs == OP_INPUTS_FIELDS) return t->kind == TENSOR_FIELD;
+    if (op_input_is_field(op_table[n->op].inputs, k)) return t->kind == TENSOR_FIELD;
     if (op_table[n->op].inputs == OP_INPUTS_CANDIDATES && k == 1) return t->kind == TENSOR_DENSE;
     if (op_input_is_label(n, k)) return t->kind == TENSOR_LABEL;
     return t->kind == TENSOR_DENSE ||

@@ -48,10 +48,17 @@ enum op_inputs {
     OP_INPUTS_MANY,
     OP_INPUTS_FIELDS,
     OP_INPUTS_PAIR,
+    OP_INPUTS_PAIR_FIELD, /* two tensors, and a sparse field                                   */
     OP_INPUTS_CANDIDATES, /* logits, then columns of the data: the log_q of [candidates]            */
     OP_INPUTS_LOSS,       /* a prediction, then the label                                      */
     OP_INPUTS_SCORES      /* one or two tensors, and no label; or one, and the label (metric_attr) */
 };
+
+/* Whether input k is a sparse field. */
+static inline bool op_input_is_field(enum op_inputs inputs, uint32_t k)
+{
+    return inputs == OP_INPUTS_FIELDS || (inputs == OP_INPUTS_PAIR_FIELD && k == 2);
+}
 
 /* The elementwise functions that fc can end with. */
 enum activation { ACT_NONE, ACT_RELU, ACT_LEAKY_RELU, ACT_SIGMOID, ACT_TANH, ACT_SOFTSIGN, ACT_COUNT };
@@ -107,6 +114,9 @@ static inline uint32_t interact_pair(struct interact_attr attr, uint32_t i, uint
 {
     return (uint32_t)((uint64_t)i * (i + 2 * attr.has_self - 1) / 2) + j;
 }
+struct attention_pool_attr {
+    uint32_t is_softmax; /* 0 or 1 */
+};
 struct leaky_relu_attr {
     float slope;
 };
@@ -315,6 +325,15 @@ static inline float batch_weight(const struct micro_batch *m, uint32_t b) { retu
 static inline bool op_din_adds(const struct op_context *c, const struct graph_node *n, uint32_t i)
 {
     return c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
+}
+
+/* Keys that example b has in the field of an attention_pool, whose vectors are those of this many keys at most. */
+static inline uint32_t attention_key_count(const struct op_context *c, const struct graph_node *n, uint32_t b)
+{
+    uint32_t home = b * c->graph->field_count + c->graph->tensors[op_arg(c, n, 2)].cols, most = op_in(c, n, 0).cols;
+    uint32_t count = c->batch->key_begin[home + 1] - c->batch->key_begin[home];
+    CHECK(count <= most);
+    return count;
 }
 
 #endif

@@ -149,6 +149,10 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
         struct interact_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
         snprintf(text, bytes, "interact, dim %u%s", attr.dim, attr.has_self ? " + self" : "");
+    } else if (n->op == OP_ID_attention_pool) {
+        struct attention_pool_attr attr;
+        memcpy(&attr, n->attr, sizeof attr);
+        snprintf(text, bytes, "attention_pool%s", attr.is_softmax ? ", softmax" : "");
     } else if (n->op == OP_ID_match) {
         struct match_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
@@ -424,10 +428,15 @@ static void dot_node(const struct graph *g, uint32_t i)
     printf("\"%s];\n", op_is_head(n->op) ? ", shape=doubleoctagon" : "");
 }
 
-/* Columns and tables that node i reads; sparse fields of one op are one box. */
+/* Sparse fields and tables that node i reads; the fields of one op are one box. */
 static void dot_sources(const struct graph *g, uint32_t i)
 {
     const struct graph_node *n = &g->nodes[i];
+    if (op_table[n->op].inputs == OP_INPUTS_PAIR_FIELD) {
+        printf("  f%u [shape=ellipse, label=\"", i);
+        dot_text(tensor_name(g, g->args[n->arg_begin + 2]));
+        printf("\"];\n  f%u -> n%u;\n", i, i);
+    }
     if (op_table[n->op].inputs != OP_INPUTS_FIELDS) return;
     char *inputs = inputs_words(g, n);
     struct embed_bag_attr attr;

@@ -693,6 +693,70 @@ static void interact__odd_shapes__equals_reference(void **state)
         }
 }
 
+struct attention_params {
+    op_id op;
+    uint32_t B, T, D, gap;
+    bool is_softmax, adds, wants_first, wants_second, is_one; /* is_one: both inputs are one tensor */
+};
+static void attention_build(struct fixture *f, const void *params)
+{
+    const struct attention_params *p = params;
+    struct hand_graph *h = &f->h;
+    bool is_pool = p->op == OP_ID_attention_pool;
+    uint32_t adds[3] = {p->adds, p->adds || p->is_one, 0}, cols = p->T * p->D, first_cols = is_pool ? p->T : p->D;
+    hand_open(h, p->B, p->B + cols);
+    uint32_t first = p->wants_first ? hand_tensor_grad(h, p->B, first_cols, first_cols + p->gap)
+                                    : hand_tensor(h, p->B, first_cols, first_cols + p->gap);
+    uint32_t second = first;
+    if (!p->is_one)
+        second = p->wants_second ? hand_tensor_grad(h, p->B, cols, cols + p->gap)
+                                 : hand_tensor(h, p->B, cols, cols + p->gap);
+    struct hand_tensors in = {2, {first, second}}, saved = {0};
+    if (is_pool) {
+        /* Every number of keys, none and all among them. */
+        in.t[in.count++] = hand_field(h, 0);
+        h->graph.field_count = 1;
+        h->batch.key_begin = calloc(p->B + 1, sizeof *h->batch.key_begin);
+        for (uint32_t b = 0; b < p->B; b++)
+            h->batch.key_begin[b + 1] = h->batch.key_begin[b] + (p->T + 2 * b) % (p->T + 1);
+    }
+    uint32_t out_cols = is_pool ? p->D : 4 * cols, out = hand_tensor_grad(h, p->B, out_cols, out_cols + p->gap);
+    if (p->is_softmax) saved = (struct hand_tensors){1, {hand_tensor(h, p->B, p->T, p->T + p->gap)}};
+    struct attention_pool_attr attr = {.is_softmax = p->is_softmax};
+    hand_node(h, p->op, in, (struct hand_tensors){0}, out, saved, &attr, is_pool ? sizeof attr : 0, adds);
+}
+
+static void attention_check(op_id op, double tolerance)
+{
+    static const uint32_t shapes[][3] = {{1, 1, 1}, {9, 3, 4}, {40, 50, 16}, {3, 17, 33}, {5, 2, 70}, {30, 16, 8}};
+    char what[96];
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (uint32_t flags = 0; flags < 16; flags++) {
+            struct attention_params p = {op,
+                                         shapes[i][0],
+                                         shapes[i][1],
+                                         shapes[i][2],
+                                         i % 3,
+                                         .is_softmax = op == OP_ID_attention_pool && flags & 8,
+                                         .adds = flags & 1,
+                                         .wants_first = (flags & 6) != 2,
+                                         .wants_second = (flags & 6) != 4,
+                                         .is_one = (flags & 6) == 6};
+            if (p.is_one && op == OP_ID_attention_pairs) p.T = 1;
+            if (p.is_one && op == OP_ID_attention_pool) p.D = 1;
+            snprintf(what, sizeof what, "%s B %u T %u D %u flags %u", op_table[op].name, p.B, p.T, p.D, flags);
+            case_check(what, attention_build, &p, tolerance);
+        }
+}
+static void attention_pairs__odd_shapes__equals_reference_to_the_bit(void **state)
+{
+    (void)state, attention_check(OP_ID_attention_pairs, EXACT);
+}
+static void attention_pool__odd_shapes__equals_reference(void **state)
+{
+    (void)state, attention_check(OP_ID_attention_pool, PRODUCT_TOLERANCE);
+}
+
 struct match_params {
     uint32_t B, D, n, gap;
     struct match_attr attr;
@@ -1176,6 +1240,8 @@ int main(void)
         cmocka_unit_test(slice_reshape_sum_pool__odd_shapes__equal_reference_to_the_bit),
         cmocka_unit_test(fm__odd_shapes__equals_reference),
         cmocka_unit_test(interact__odd_shapes__equals_reference),
+        cmocka_unit_test(attention_pairs__odd_shapes__equals_reference_to_the_bit),
+        cmocka_unit_test(attention_pool__odd_shapes__equals_reference),
         cmocka_unit_test(match__odd_shapes__equals_reference),
         cmocka_unit_test(activations__whole_range__within_six_roundings),
         cmocka_unit_test(concat__some_gradients_wanted__equals_reference_to_the_bit),

@@ -38,6 +38,15 @@
                "\nslope = 0.2\n"                                                                                       \
                "[fc h]\ninput = a\nunits = 5\nactivation = " act "\nslope = 0.3\n" OUT
 
+/* The keys of C2 weighed against that of C1. */
+#define ATTENTION(normalise)                                                                                           \
+    DATA TABLE "[embedding q]\ntable = emb\ninput = C1\n[embedding h3]\ntable = emb\ninput = C2\npool = "              \
+               "none\n[attention_pairs "                                                                               \
+               "p]\ninput = q, h3\n[fc a1]\ninput = p\ngroups = 3\nunits = 4\nactivation = sigmoid\n[fc a2]\ninput = " \
+               "a1\ngroups = "                                                                                         \
+               "3\nunits = 1\n[attention_pool o]\ninput = a2, h3, C2\nnormalise = " normalise                          \
+               "\n[concat h]\ninput = o, q\n" OUT
+
 struct gradient_case {
     const char *name, *text;
 };
@@ -163,6 +172,13 @@ static const struct gradient_case cases[] = {
      "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 3\nactivation = tanh\n[interact "
      "i]\ninput = a, e, dense\ndim = 3\n[interact k]\ninput = a, a, e, a\ndim = 3\nself = yes\n[interact "
      "l]\ninput = a\ndim = 1\n[concat h]\ninput = i, k, l\n" OUT},
+    {"gradient__attention__equals_central_difference", ATTENTION("none")},
+    {"gradient__attention_softmax__equals_central_difference", ATTENTION("softmax")},
+    /* One tensor as both inputs, and numeric columns. */
+    {"gradient__attention_of_itself__equals_central_difference", DATA TABLE
+     "[fc a]\ninput = dense\nunits = 3\nactivation = tanh\n[attention_pairs p]\ninput = a, a\n[attention_pairs "
+     "r]\ninput = dense, a\n[attention_pool o]\ninput = a, a, C2\nnormalise = softmax\n[attention_pool k]\ninput "
+     "= dense, a, C3\n[embedding e]\ntable = emb\ninput = C2, C3\n[concat h]\ninput = p, r, o, k, e\n" OUT},
     {"gradient__match_dot__equals_central_difference",
      DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc q]\ninput = dense\nunits = 3\n[match h]\ninput = q, "
                 "e\nscale = 2.5\n" OUT},

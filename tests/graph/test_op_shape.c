@@ -459,6 +459,37 @@ static void interact_shape__vectors__are_paired(void **state)
     shape_of(OP_ID_interact, &attr, sizeof attr, COLS(3, 2), "dim");
 }
 
+static void attention_shape__vectors__are_counted(void **state)
+{
+    (void)state;
+    struct op_shape s = shape_of(OP_ID_attention_pairs, "", 0, COLS(4, 12), NULL);
+    assert_int_equal(s.output_cols, 48);
+    assert_int_equal(s.param_count + s.saved_count, 0);
+    assert_int_equal(s.flops_forward, 24);
+    shape_of(OP_ID_attention_pairs, "", 0, COLS(4, 13), "vectors of 4 columns");
+    shape_of(OP_ID_attention_pairs, "", 0, COLS(4, 0), "not sparse fields");
+    shape_of(OP_ID_attention_pairs, "", 0, COLS(4), "found 1 inputs");
+    shape_of(OP_ID_attention_pairs, "", 0, COLS(1, OP_COLS_MAX / 4 + 1), "at most 4194304 columns");
+    /* Input 3 is a field of three keys. */
+    struct attention_pool_attr attr = {0};
+    s = shape_of(OP_ID_attention_pool, &attr, sizeof attr, COLS(3, 12, 0), NULL);
+    assert_int_equal(s.output_cols, 4);
+    assert_int_equal(s.saved_count, 0);
+    assert_int_equal(s.flops_forward, 24);
+    attr.is_softmax = 1;
+    s = shape_of(OP_ID_attention_pool, &attr, sizeof attr, COLS(3, 12, 0), NULL);
+    assert_int_equal(s.saved_count, 1);
+    assert_int_equal(s.saved[0].cols, 3);
+    shape_of(OP_ID_attention_pool, &attr, sizeof attr, COLS(3, 13, 0), "3 vectors, as many as scores");
+    shape_of(OP_ID_attention_pool, &attr, sizeof attr, COLS(4, 12, 0), "ids_max = 3 keys, found 4");
+    shape_of(OP_ID_attention_pool, &attr, sizeof attr, COLS(3, 12, 3), "sparse field");
+    shape_of(OP_ID_attention_pool, &attr, sizeof attr, COLS(0, 12, 0), "sparse field");
+    shape_of(OP_ID_attention_pool, &attr, sizeof attr, COLS(3, 0, 0), "sparse field");
+    shape_of(OP_ID_attention_pool, &attr, sizeof attr, COLS(3, 12), "found 2 inputs");
+    attr.is_softmax = 2;
+    shape_of(OP_ID_attention_pool, &attr, sizeof attr, COLS(3, 12, 0), "flag");
+}
+
 static void match_shape__vectors__are_counted(void **state)
 {
     (void)state;
@@ -1038,6 +1069,49 @@ static void interact_forward__three_vectors__by_hand(void **state)
     assert_memory_equal(out, with_self, sizeof with_self);
 }
 
+static void attention_pairs_forward__by_hand(void **state)
+{
+    (void)state;
+    float q[] = {3, 4}, h[] = {1, 2, -5, 6}, out[16];
+    static const float expected[] = {1, 2, 3, 4, -2, -2, 3, 8, -5, 6, 3, 4, -8, 2, -15, 24};
+    struct single x;
+    single_open(&x, OP_ID_attention_pairs, "", 0, 2);
+    x.views[0] = (struct view){q, 1, 2, 2};
+    x.views[1] = (struct view){h, 1, 4, 4};
+    x.views[2] = (struct view){out, 1, 16, 16};
+    single_run(&x);
+    assert_memory_equal(out, expected, sizeof expected);
+}
+
+/* Examples with 2, 0 and 3 keys of 3; what stands behind them is not a number. */
+static void attention_pool_forward__some_keys__by_hand(void **state)
+{
+    (void)state;
+    float scores[] = {2, -1, NAN, NAN, NAN, NAN, 0, 0, 0}, h[] = {1, 5, NAN, NAN, NAN, NAN, 3, 6, 9}, out[3],
+          weights[9];
+    uint32_t key_begin[] = {0, 2, 2, 5};
+    struct attention_pool_attr attr = {0};
+    struct single x;
+    single_open(&x, OP_ID_attention_pool, &attr, sizeof attr, 3);
+    x.node.saved_count = 1;
+    x.graph.field_count = 1;
+    x.tensors[2].cols = 0;
+    x.batch.key_begin = key_begin;
+    x.views[0] = (struct view){scores, 3, 3, 3};
+    x.views[1] = (struct view){h, 3, 3, 3};
+    x.views[3] = (struct view){out, 3, 1, 1};
+    x.views[4] = (struct view){weights, 3, 3, 3};
+    single_run(&x);
+    assert_true(out[0] == -3 && out[1] == 0 && out[2] == 0);
+    attr.is_softmax = 1;
+    memcpy(x.node.attr, &attr, sizeof attr);
+    single_run(&x);
+    double w = 1 / (1 + exp(-3.0));
+    near_to("two keys", (double)out[0], w + (1 - w) * 5, 1e-6);
+    near_to("three equal scores", (double)out[2], 6, 1e-6);
+    assert_true(out[1] == 0 && weights[2] == 0 && weights[3] == 0);
+}
+
 /* q = (3, 4) against (3, 4), (-4, 3) and (0, 0). */
 static void match_forward__by_hand(void **state)
 {
@@ -1143,6 +1217,9 @@ int main(void)
         cmocka_unit_test(fm_forward__three_vectors__by_hand),
         cmocka_unit_test(interact_shape__vectors__are_paired),
         cmocka_unit_test(interact_forward__three_vectors__by_hand),
+        cmocka_unit_test(attention_shape__vectors__are_counted),
+        cmocka_unit_test(attention_pairs_forward__by_hand),
+        cmocka_unit_test(attention_pool_forward__some_keys__by_hand),
         cmocka_unit_test(match_shape__vectors__are_counted),
         cmocka_unit_test(match_forward__by_hand),
         cmocka_unit_test(busy_shape__rounds__are_its_cost_and_bounded),

@@ -9,6 +9,8 @@ cpu_kernel KERNEL(fc_forward_f32), KERNEL(fc_backward_f32);
 cpu_kernel KERNEL(match_forward_f32), KERNEL(match_backward_f32);
 cpu_kernel KERNEL(fm_forward_f32), KERNEL(fm_backward_f32);
 cpu_kernel KERNEL(interact_forward_f32), KERNEL(interact_backward_f32);
+cpu_kernel KERNEL(attention_pairs_forward_f32), KERNEL(attention_pairs_backward_f32);
+cpu_kernel KERNEL(attention_pool_forward_f32), KERNEL(attention_pool_backward_f32);
 cpu_kernel KERNEL(embed_bag_forward_f32), KERNEL(embed_bag_backward_f32);
 cpu_kernel KERNEL(concat_forward_f32), KERNEL(concat_backward_f32);
 cpu_kernel KERNEL(relu_forward_f32), KERNEL(relu_backward_f32);

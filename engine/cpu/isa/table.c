@@ -10,7 +10,7 @@
 #define KERNELS(PASS)                                                                                                  \
     {                                                                                                                  \
         /* vectors of an example with each other */                                                                    \
-        PASS(match), PASS(fm), PASS(interact), /* the others */                                                        \
+        PASS(match), PASS(fm), PASS(interact), PASS(attention_pairs), PASS(attention_pool), /* the others */           \
             PASS(embed_bag), PASS(concat), PASS(fc), PASS(relu), PASS(leaky_relu), PASS(sigmoid), PASS(tanh),          \
             PASS(softsign), PASS(dropout), PASS(batch_norm), PASS(data_norm), PASS(softmax), PASS(add), PASS(mul),     \
             PASS(cross), PASS(slice), PASS(reshape), PASS(sum_pool), PASS(busy), PASS(softmax_loss),                   \
