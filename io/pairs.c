@@ -4,7 +4,7 @@
  *
  * An example is a pair, with the columns user and item; its group is its user. A user without items gives none. A text that is no word of
  * its column's vocabulary has no key (or that of the unknown word), and where it is the target of candidates the pair is left out and
- * counted.
+ * counted. Where the target is optional (predict), such a pair stays, without a target, and a user without items is an example too.
  *
  * Workload: a pair of 6 bytes, 30 ns; the user's part of a line is looked up once. */
 #include "io/text_field.h"
@@ -18,11 +18,12 @@ struct pairs {
     bool *is_user; /* [field_count]: of the column user, else item */
     bool *has_key; /* [field_count], of the user's: the line's user has one */
     uint64_t *key; /* [field_count], of the user's */
-    bool missing_is_key, has_group;
+    bool missing_is_key, has_group, target_optional;
     uint64_t *missing_key; /* [field_count] */
     /* of the line; NULL: the next line begins */
     const char *at;
     uint64_t group;
+    bool has_items; /* some have been found */
 };
 
 static size_t pairs_bytes(const struct reader_options *options)
@@ -45,6 +46,7 @@ static status pairs_place(void **state, struct arena *arena, const struct reader
     p->field_count = shape.field_count;
     p->missing_is_key = schema->missing_is_key;
     p->has_group = shape.has_group;
+    p->target_optional = options->label_optional;
     p->is_user = arena_take(arena, sizeof *p->is_user * p->field_count);
     p->has_key = arena_take(arena, sizeof *p->has_key * p->field_count);
     p->key = arena_take(arena, sizeof *p->key * p->field_count);
@@ -71,16 +73,17 @@ static void user_begin(struct pairs *p, const char *text, size_t bytes)
         if (p->is_user[f]) p->has_key[f] = text_field_find(&p->texts.field[f], text, bytes, &p->key[f]);
 }
 
-/* False: its target is no word. */
+/* `item` NULL: there is none. False: its target is no word. */
 static bool pair_make(const struct pairs *p, const char *item, size_t item_bytes, struct reader_example *e)
 {
     uint32_t key_count = 0;
     for (uint32_t f = 0; f < p->field_count; f++) {
         const struct text_field *field = &p->texts.field[f];
         uint64_t key = p->key[f];
-        bool has_key = p->is_user[f] ? p->has_key[f] : text_field_find(field, item, item_bytes, &key);
-        if (!has_key && field->is_number) return false;
-        if (!has_key && p->missing_is_key) has_key = true, key = p->missing_key[f];
+        bool has_key = p->is_user[f] ? p->has_key[f] : item && text_field_find(field, item, item_bytes, &key);
+        if (!has_key && field->is_number && !p->target_optional) return false;
+        if (!has_key && !field->is_number && p->missing_is_key) has_key = true, key = p->missing_key[f];
+        if (has_key && e->value) e->value[key_count] = 1;
         if (has_key) e->key[key_count++] = key;
         e->key_end[f] = key_count;
     }
@@ -101,17 +104,17 @@ static enum reader_found pairs_parse(void *state, const char *line, size_t bytes
         }
         user_begin(p, text, text_bytes);
         p->at = at;
+        p->has_items = false;
     }
     while (text_word_next(&p->at, stop, &text, &text_bytes)) {
-        if (pair_make(p, text, text_bytes, e)) {
-            for (uint32_t n = 0; e->value && n < (p->field_count ? e->key_end[p->field_count - 1] : 0); n++)
-                e->value[n] = 1;
-            return FOUND_MORE;
-        }
+        p->has_items = true;
+        if (pair_make(p, text, text_bytes, e)) return FOUND_MORE;
         e->unknown_count++;
     }
     p->at = NULL;
-    return FOUND_NONE;
+    if (p->has_items || !p->target_optional) return FOUND_NONE;
+    pair_make(p, NULL, 0, e);
+    return FOUND_EXAMPLE;
 }
 
 static status pairs_words(void *state, const char *line, size_t bytes,

@@ -8,7 +8,8 @@
  *
  * An example is a token that has `window` tokens before it in its file: the field context has their keys in order, the field next its own;
  * the label next is the number of its word. Lines do not end a context, files do. A text that is no word of its column's vocabulary has no
- * key (or that of the unknown word), and where it is a label or the target of candidates the example is left out and counted.
+ * key (or that of the unknown word), and where it is a label or the target of candidates the example is left out and counted; where those
+ * are optional (predict) it stays, without a target, its label 0.
  *
  * Workload: a token of 5 bytes, 40 ns and 1 ns a word of the context. */
 #include "io/text_field.h"
@@ -22,7 +23,7 @@ struct tokens {
     struct text_fields texts;
     uint32_t field_count, window;
     uint32_t context; /* its field; field_count: none */
-    bool missing_is_key, has_label;
+    bool missing_is_key, has_label, target_optional;
     uint64_t *missing_key; /* [field_count] */
     /* The last `window` tokens of the file, the oldest at `oldest` once there are so many. */
     uint64_t *key; /* [window] */
@@ -57,6 +58,7 @@ static status tokens_place(void **state, struct arena *arena, const struct reade
     t->has_label = shape.label_count;
     t->window = schema->window;
     t->missing_is_key = schema->missing_is_key;
+    t->target_optional = options->label_optional;
     t->missing_key = arena_take(arena, sizeof *t->missing_key * shape.field_count);
     t->key = arena_take(arena, sizeof *t->key * t->window);
     t->has_key = arena_take(arena, sizeof *t->has_key * t->window);
@@ -123,13 +125,13 @@ static bool token_example(const struct tokens *t, const char *token, size_t byte
             }
         else if (text_field_find(field, token, bytes, &key))
             e->key[key_count++] = key;
-        else if (field->is_number)
+        else if (field->is_number && !t->target_optional)
             return false;
-        if (key_count == begin && t->missing_is_key) e->key[key_count++] = t->missing_key[f];
+        if (key_count == begin && t->missing_is_key && !field->is_number) e->key[key_count++] = t->missing_key[f];
         e->key_end[f] = key_count;
     }
-    uint64_t word;
-    if (t->has_label && !text_field_find(&t->texts.label[0], token, bytes, &word)) return false;
+    uint64_t word = 0;
+    if (t->has_label && !text_field_find(&t->texts.label[0], token, bytes, &word) && !t->target_optional) return false;
     if (t->has_label) e->label[0] = (float)word;
     for (uint32_t n = 0; e->value && n < key_count; n++) e->value[n] = 1;
     return true;

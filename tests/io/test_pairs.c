@@ -109,6 +109,16 @@ static void pairs_parse__target_that_is_no_word__is_left_out_and_counted(void **
         assert_int_equal(b.m.key_begin[2 * e + 2] - b.m.key_begin[2 * e + 1], 3);
         assert_int_equal(b.m.key[b.m.key_begin[2 * e + 1]], reader_key(ITEM_SEED, expected[e][1], 1));
     }
+    /* Without them users stay, and so do pairs without a target. */
+    options.label_optional = true;
+    options.paths = test_text("pairs", "u x a\nv\n");
+    counts = text_pass(&options, 0, 0, &b);
+    assert_int_equal(counts.unknown_count, 0);
+    assert_int_equal(b.m.example_count, 3);
+    for (uint32_t e = 0; e < 3; e++) {
+        text_keys_check(&b.m, e, 2, 0, USER_SEED, e < 2 ? "u" : "v");
+        assert_int_equal(b.m.key_begin[2 * e + 2] - b.m.key_begin[2 * e + 1], e == 1 ? 3 : 0);
+    }
     text_batch_close(&b);
 }
 

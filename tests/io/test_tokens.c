@@ -78,6 +78,14 @@ static void tokens_parse__vocabulary__gives_labels_and_leaves_out_what_is_no_wor
     for (int e = 0; e < 4; e++) assert_true(b.m.label[e] == label[e]);
     assert_int_equal(counts.unknown_count, 1);
 
+    options.label_optional = true;
+    text_pass(&options, 0, 0, &b);
+    assert_int_equal(b.m.example_count, 5);
+    text_keys_check(&b.m, 0, 2, 0, SEED, "a b");
+    text_keys_check(&b.m, 0, 2, 1, SEED, "");
+    assert_true(b.m.label[0] == 0);
+    options.label_optional = false;
+
     vocabulary.unknown = 3;
     counts = text_pass(&options, 0, 0, &b);
     static const char *const all[][2] = {
