@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/rank.h"
 #include "engine/stop.h"
 
 status evaluate_open(struct session *s, const char *paths, enum reader_part lines, bool label_optional, bool bad_keep,
@@ -64,8 +65,9 @@ status evaluate_run(struct session *s, struct feed *feed, forward_sink *sink, vo
 
 static status measure_sink(void *context, const struct slot *slot) { return heads_add(context, slot); }
 
-status evaluate_reserve(const struct feed *feed, struct heads *heads)
+status evaluate_reserve(struct session *s, const struct feed *feed, struct heads *heads)
 {
+    TRY(heads_rank(heads, s));
     uint64_t estimate = feed_example_estimate(feed);
     return heads_reserve(heads, estimate + estimate / 10);
 }
@@ -118,6 +120,8 @@ static void result_tell(const struct session *s, const struct heads *heads, uint
 status evaluate_measure(struct session *s, struct feed *feed, struct heads *heads)
 {
     uint64_t begin = clock_ns();
+    TRY(heads_rank(heads, s));
+    if (heads->rank) TRY(rank_begin(heads->rank));
     TRY(evaluate_run(s, feed, measure_sink, heads));
     struct feed_counts counts = feed_counts(feed);
     uint64_t example_count = heads->items[0].example_count;

@@ -15,8 +15,8 @@ enum reader_part evaluate_lines(const struct session *session, const char *paths
 /* Starts the feed and runs it to its end, or to a signal: STOPPED. Closes nothing. */
 MUST_USE status evaluate_run(struct session *session, struct feed *feed, forward_sink *sink, void *context);
 
-/* Takes room for the feed's examples ahead of time, with a tenth to spare, so that it is part of the plan. */
-MUST_USE status evaluate_reserve(const struct feed *feed, struct heads *heads);
+/* Takes room for the feed's examples ahead of time, with a tenth to spare, and for ranking, so that it is part of the plan. */
+MUST_USE status evaluate_reserve(struct session *session, const struct feed *feed, struct heads *heads);
 /* evaluate_run into the heads of the session's graph, and the result logged: as text, a line for each head, and as event `eval`, which
  * has the figures of the first loss by themselves and those of all heads in `heads`. INVALID if there is no example. */
 MUST_USE status evaluate_measure(struct session *session, struct feed *feed, struct heads *heads);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/fmath.h"
+#include "engine/rank.h"
 
 /* A slot as a head's node sees it. */
 struct seen {
@@ -116,9 +117,28 @@ static const struct head_kind kinds[OP_ID_COUNT] = {
     [OP_ID_ndcg] = {metric_add, means_finish, 1, {{"ndcg", "NDCG", 5, 1, false}}},
 };
 
+/* Of a loss whose words are ranked, with groups and without. */
+static const struct head_kind ranked_groups = {saved_loss_add,
+                                               means_finish,
+                                               4,
+                                               {{"loss", "loss of the drawn", 5, -1, true},
+                                                {"recall", "recall", 5, 1, false},
+                                                {"hit_rate", "hit rate", 5, 1, false},
+                                                {"ndcg", "NDCG", 5, 1, false}}};
+static const struct head_kind ranked_examples = {saved_loss_add,
+                                                 means_finish,
+                                                 5,
+                                                 {{"loss", "loss of the drawn", 5, -1, true},
+                                                  {"logloss", "log loss", 5, -1, true},
+                                                  {"perplexity", "perplexity", 2, -1, false},
+                                                  {"hit_rate_1", "hit rate@1", 5, 1, false},
+                                                  {"hit_rate_10", "@10", 5, 1, false}}};
+
 static const struct head_kind *kind_of(const struct graph *g, const struct graph_node *n)
 {
-    uint32_t cols = g->tensors[g->args[n->arg_begin]].cols;
+    uint32_t cols = g->tensors[g->args[n->arg_begin]].cols, ranked = rank_head(g);
+    if (ranked != GRAPH_NONE && n == &g->nodes[ranked])
+        return graph_example(g).has_group ? &ranked_groups : &ranked_examples;
     return n->op == OP_ID_bce_logits || (n->op == OP_ID_softmax_loss && cols == 2) ? &binary : &kinds[n->op];
 }
 
@@ -142,6 +162,7 @@ status heads_open(struct heads *heads, const struct graph *g)
                               .metrics = {.has_weight = example.has_weight, .has_group = example.has_group}};
         if (kind == &binary && !example.has_group) head->figure_count--; /* the last is of groups */
         CHECK(head->figure_count > 0);                                   /* every head has its line above */
+        if (i == rank_head(g)) heads->ranked = head;
     }
     return ST_OK;
 }
@@ -150,6 +171,7 @@ void heads_close(struct heads *heads)
 {
     for (uint32_t i = 0; i < heads->count && heads->items; i++) metrics_free(&heads->items[i].metrics);
     free(heads->items);
+    rank_close(heads->rank);
     *heads = (struct heads){0};
 }
 
@@ -188,10 +210,28 @@ static status head_add(const struct graph *g, struct head *head, const struct op
     return ST_OK;
 }
 
+status heads_rank(struct heads *heads, struct session *session)
+{
+    return heads->ranked && heads->rank == NULL ? rank_open(&heads->rank, session, NULL) : ST_OK;
+}
+
 status heads_add(struct heads *heads, const struct slot *slot)
 {
     const struct op_context c = {.graph = heads->graph, .tensor = slot->tensor, .batch = &slot->batch};
     for (uint32_t i = 0; i < heads->count; i++) TRY(head_add(heads->graph, &heads->items[i], &c));
+    return heads->rank ? rank_add(heads->rank, slot) : ST_OK;
+}
+
+static status ranked_finish(struct heads *heads)
+{
+    struct rank_result r;
+    TRY(rank_end(heads->rank, &r));
+    const double of_groups[] = {r.recall, r.hit_rate, r.ndcg},
+                 of_examples[] = {r.logloss, r.perplexity, r.hit_rate_1, r.hit_rate_10};
+    if (r.has_groups)
+        memcpy(heads->ranked->values + 1, of_groups, sizeof of_groups);
+    else
+        memcpy(heads->ranked->values + 1, of_examples, sizeof of_examples);
     return ST_OK;
 }
 
@@ -212,6 +252,7 @@ status heads_finish(struct heads *heads)
         head->example_count = 0;
         head->weight_sum = head->sums[0] = head->sums[1] = 0;
     }
+    if (heads->rank) TRY(ranked_finish(heads));
     return ST_OK;
 }
 

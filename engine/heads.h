@@ -4,7 +4,8 @@
  *   softmax                       log loss, perplexity, accuracy
  *   squared                       root of the mean squared error, mean absolute error
  *   hinge                         loss, accuracy: the share of pairs in the right order, ties half
- *   nce, sampled_softmax          the loss over what was drawn
+ *   nce, sampled_softmax          the loss over what was drawn; the first one behind a match over all words, too (engine/rank.h): recall,
+ *                                 hit rate and NDCG, or log loss, perplexity and hit rates
  *   metrics                       the mean
  *
  * A loss here is without the head's weight, so that it can be compared. Means are over examples, each as often as its weight says, where the
@@ -37,10 +38,13 @@ struct head {
     double values[HEAD_FIGURES_MAX];
 };
 
+struct session;
 struct heads {
     const struct graph *graph;
     struct head *items;
     uint32_t count;
+    struct head *ranked; /* of which all words are ranked, or NULL          */
+    struct rank *rank;   /* NULL: not yet                                  */
 };
 
 /* Keeps the graph. MEMORY. */
@@ -49,6 +53,9 @@ MUST_USE status heads_open(struct heads *heads, const struct graph *graph);
 void heads_close(struct heads *heads);
 /* Room for so many examples, that no later growth is needed. */
 MUST_USE status heads_reserve(struct heads *heads, uint64_t example_count);
+/* Makes ready for an evaluation: where words are ranked, opens the ranking unless that is done, which the session's pipeline then serves
+ * until heads_close. What rank_open says. */
+MUST_USE status heads_rank(struct heads *heads, struct session *session);
 /* Takes in a slot whose forward pass is done. INVALID: a label names no class. */
 MUST_USE status heads_add(struct heads *heads, const struct slot *slot);
 /* Sets the values, and empties the collection. */

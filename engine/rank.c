@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "engine/base/fmath.h"
-#include "engine/base/log.h"
 #include "engine/cpu/kernels.h"
 #include "engine/evaluate.h"
 #include "graph/op_rules.h"
@@ -380,8 +379,7 @@ status rank_add(struct rank *r, const struct slot *slot)
 status rank_end(struct rank *r, struct rank_result *result)
 {
     TRY(queries_finish(r));
-    *result =
-        (struct rank_result){.count = r->count, .top = r->session->settings.eval_top, .has_groups = r->has_groups};
+    *result = (struct rank_result){.count = r->count, .has_groups = r->has_groups};
     if (r->predictions) return ST_OK;
     if (r->count == 0)
         FAIL(INVALID, "no %s to rank words for",
@@ -397,63 +395,43 @@ status rank_end(struct rank *r, struct rank_result *result)
     return ST_OK;
 }
 
-char *rank_text(const struct rank_result *r, char *text, size_t bytes)
-{
-    char count[27];
-    session_count_text(count, r->count);
-    if (r->has_groups)
-        snprintf(text, bytes, "recall@%u %.5f, hit rate@%u %.5f, NDCG@%u %.5f over all words (%s groups)", r->top,
-                 r->recall, r->top, r->hit_rate, r->top, r->ndcg, count);
-    else
-        snprintf(text, bytes, "log loss %.5f, perplexity %.3f, hit rate@1 %.5f, @10 %.5f over all words (%s examples)",
-                 r->logloss, r->perplexity, r->hit_rate_1, r->hit_rate_10, count);
-    return text;
-}
-
-void rank_event(const struct rank_result *r)
-{
-    if (r->has_groups) {
-        log_event_f64("recall", r->recall);
-        log_event_f64("hit_rate", r->hit_rate);
-        log_event_f64("ndcg", r->ndcg);
-        log_event_u64("top", r->top);
-        log_event_u64("groups", r->count);
-    } else {
-        log_event_f64("logloss", r->logloss);
-        log_event_f64("perplexity", r->perplexity);
-        log_event_f64("hit_rate_1", r->hit_rate_1);
-        log_event_f64("hit_rate_10", r->hit_rate_10);
-    }
-}
-
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The first loss over candidates behind a match; false: there is none. */
-static bool model_find(struct rank *r)
+/* The field whose log_q the loss reads; GRAPH_NONE: those are other columns. */
+static uint32_t candidates_of(const struct graph *g, const struct graph_node *loss)
+{
+    const struct graph_tensor *log_q = &g->tensors[g->args[loss->arg_begin + 1]];
+    for (uint32_t f = 0; f < g->field_count; f++) {
+        const struct graph_field *field = &g->fields[f];
+        if (field->negative_count && field->vocabulary != GRAPH_NONE && log_q->kind == TENSOR_DENSE &&
+            log_q->offset == field->log_q && log_q->cols == 1 + field->negative_count)
+            return f;
+    }
+    return GRAPH_NONE;
+}
+
+uint32_t rank_head(const struct graph *g)
+{
+    for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1))
+        if (graph_match_of(g, i) != GRAPH_NONE && candidates_of(g, &g->nodes[i]) != GRAPH_NONE) return i;
+    return GRAPH_NONE;
+}
+
+/* What the ranking needs of that loss and its match. */
+static void model_take(struct rank *r, uint32_t head)
 {
     const struct graph *g = &r->session->graph;
-    for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1)) {
-        uint32_t match = graph_match_of(g, i);
-        if (match == GRAPH_NONE) continue;
-        const struct graph_node *m = &g->nodes[match];
-        const struct graph_tensor *log_q = &g->tensors[g->args[g->nodes[i].arg_begin + 1]];
-        for (uint32_t f = 0; f < g->field_count; f++) {
-            const struct graph_field *field = &g->fields[f];
-            if (field->negative_count == 0 || log_q->kind != TENSOR_DENSE || field->log_q != log_q->offset ||
-                field->vocabulary == GRAPH_NONE || log_q->cols != 1 + field->negative_count)
-                continue;
-            r->field = f;
-            r->candidate_count = log_q->cols;
-            r->query_tensor = g->args[m->arg_begin];
-            r->vectors_tensor = g->args[m->arg_begin + 1];
-            memcpy(&r->match, m->attr, sizeof r->match);
-            r->dim = g->tensors[r->query_tensor].cols;
-            r->vector = r->dim + r->match.has_bias;
-            r->words = &r->session->schema.vocabularies[field->vocabulary];
-            return true;
-        }
-    }
-    return false;
+    const struct graph_node *match = &g->nodes[graph_match_of(g, head)];
+    r->field = candidates_of(g, &g->nodes[head]);
+    r->field_count = g->field_count;
+    r->candidate_count = 1 + g->fields[r->field].negative_count;
+    r->query_tensor = g->args[match->arg_begin];
+    r->vectors_tensor = g->args[match->arg_begin + 1];
+    memcpy(&r->match, match->attr, sizeof r->match);
+    r->dim = g->tensors[r->query_tensor].cols;
+    r->vector = r->dim + r->match.has_bias;
+    r->words = &r->session->schema.vocabularies[g->fields[r->field].vocabulary];
+    r->has_groups = graph_example(g).has_group;
 }
 
 static void layout_make(struct layout *l, struct rank *r)
@@ -485,17 +463,14 @@ static status memory_open(struct rank *r)
 
 status rank_open(struct rank **out, struct session *s, struct file_writer *predictions)
 {
+    uint32_t head = rank_head(&s->graph);
     *out = NULL;
+    if (head == GRAPH_NONE) return ST_OK;
     struct rank *r = calloc(1, sizeof *r);
     if (r == NULL) FAIL(MEMORY, "no memory for a ranking");
     r->session = s;
     r->predictions = predictions;
-    if (!model_find(r)) {
-        free(r);
-        return ST_OK;
-    }
-    r->field_count = s->graph.field_count;
-    r->has_groups = graph_example(&s->graph).has_group;
+    model_take(r, head);
     r->kernels = cpu_kernels_of(pipeline_device(s->pipeline));
     status st;
     TRY_GOTO(memory_open(r), failed);

@@ -22,7 +22,9 @@
 
 struct rank;
 
-/* Opens the ranking by the graph's first loss over candidates; *rank is NULL if there is none behind a match. Keeps the session. With
+/* The first loss over candidates behind a match: a forward node, or GRAPH_NONE. */
+uint32_t rank_head(const struct graph *graph);
+/* Opens the ranking by that loss; *rank is NULL if there is none. Keeps the session. With
  * `predictions` nothing is measured, but a line is written for every example, or group: its eval.top best words, the best first,
  * separated by tabs; "nan" for a bad line. Reads the files of eval.exclude: what reader_fill and reader_open say of them. */
 MUST_USE status rank_open(struct rank **rank, struct session *session, struct file_writer *predictions);
@@ -35,16 +37,10 @@ MUST_USE status rank_add(struct rank *rank, const struct slot *slot);
 /* What has been added since rank_begin. INVALID: nothing that could be measured. */
 struct rank_result {
     uint64_t count; /* groups, or examples */
-    uint32_t top;
     bool has_groups;
     double recall, hit_rate, ndcg;                       /* with groups; at top */
     double logloss, perplexity, hit_rate_1, hit_rate_10; /* without             */
 };
 MUST_USE status rank_end(struct rank *rank, struct rank_result *result);
-
-/* "recall@20 0.12345, hit rate@20 …" into text, which is returned; and the fields recall, hit_rate, ndcg, or logloss, perplexity, … of the
- * event that is open. */
-char *rank_text(const struct rank_result *result, char *text, size_t bytes);
-void rank_event(const struct rank_result *result);
 
 #endif

@@ -429,7 +429,7 @@ static status memory_plan(struct trainer *t)
     feed_bell_set(t->feed, pipeline_feed_bell(s->pipeline));
     if (t->eval) {
         TRY(evaluate_open(s, t->eval, t->eval_lines, false, false, &t->eval_feed));
-        TRY(evaluate_reserve(t->eval_feed, &t->heads));
+        TRY(evaluate_reserve(s, t->eval_feed, &t->heads));
     }
     TRY(streams_check(t));
     settings_check(t);

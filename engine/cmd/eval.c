@@ -30,10 +30,11 @@ static status eval(struct session *s, const struct eval_options *o)
     if (o->held_out && s->settings.data_eval_fraction == 0)
         FAIL(USAGE, "--held-out: no line is held out, for data.eval_fraction is 0; leave one or set the other");
     TRY(evaluate_open(s, o->data, o->held_out ? READER_HELD_OUT : READER_ALL, false, false, &feed));
-    status st = session_memory_check(s);
-    if (st == ST_OK) st = model_load(&s->model, o->model);
     struct heads heads = {0};
-    if (st == ST_OK) st = heads_open(&heads, &s->graph);
+    status st = heads_open(&heads, &s->graph);
+    if (st == ST_OK) st = heads_rank(&heads, s);
+    if (st == ST_OK) st = session_memory_check(s);
+    if (st == ST_OK) st = model_load(&s->model, o->model);
     stop_listen(feed_wake, feed);
     if (st == ST_OK) st = evaluate_measure(s, feed, &heads);
     stop_listen(NULL, NULL);

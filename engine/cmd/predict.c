@@ -8,6 +8,7 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/evaluate.h"
+#include "engine/rank.h"
 #include "engine/stop.h"
 
 struct predict_options {
@@ -37,6 +38,7 @@ static const struct flag flags[] = {
 struct predictions {
     const struct graph *graph;
     struct file_writer *writer;
+    struct rank *rank; /* words are predicted, or NULL */
 };
 
 static status number_put(struct file_writer *writer, const char *before, double value)
@@ -66,6 +68,7 @@ static status sink(void *context, const struct slot *slot)
 {
     const struct predictions *p = context;
     const struct graph *g = p->graph;
+    if (p->rank) return rank_add(p->rank, slot);
     const struct op_context c = {.graph = g, .tensor = slot->tensor, .batch = &slot->batch};
     for (uint32_t b = 0; b < slot->batch.example_count; b++) {
         const char *before = "";
@@ -93,6 +96,24 @@ static status header_put(const struct predictions *p)
     return file_writer_put(p->writer, "\n", 1);
 }
 
+/* The best words of all, if the only loss is over candidates. */
+static status rank_open_alone(struct session *s, struct file_writer *writer, struct rank **rank)
+{
+    const struct graph *g = &s->graph;
+    uint32_t head = rank_head(g);
+    *rank = NULL;
+    bool is_alone = head == graph_loss_next(g, 0) && graph_loss_next(g, head + 1) == g->forward_count;
+    return is_alone ? rank_open(rank, s, writer) : ST_OK;
+}
+
+static status predictions_write(struct session *s, struct feed *feed, struct predictions *p)
+{
+    struct rank_result nothing;
+    if (p->rank) TRY(rank_begin(p->rank));
+    TRY(evaluate_run(s, feed, sink, p));
+    return p->rank ? rank_end(p->rank, &nothing) : ST_OK;
+}
+
 static status predict(struct session *s, const struct predict_options *o)
 {
     const char *output = o->output ? o->output : "-";
@@ -101,15 +122,17 @@ static status predict(struct session *s, const struct predict_options *o)
     struct feed *feed = NULL;
     struct file_writer writer = {0};
     TRY(evaluate_open(s, o->data, READER_ALL, true, true, &feed));
-    status st = session_memory_check(s);
+    struct predictions predictions = {&s->graph, &writer, NULL};
+    status st = rank_open_alone(s, &writer, &predictions.rank);
+    if (st == ST_OK) st = session_memory_check(s);
     if (st == ST_OK) st = model_load(&s->model, o->model);
     stop_listen(feed_wake, feed);
     if (st == ST_OK) st = file_writer_open(&writer, output);
-    struct predictions predictions = {&s->graph, &writer};
     if (st == ST_OK && o->header) st = header_put(&predictions);
-    if (st == ST_OK) st = evaluate_run(s, feed, sink, &predictions);
+    if (st == ST_OK) st = predictions_write(s, feed, &predictions);
     if (st == ST_OK) st = file_writer_commit(&writer);
     stop_listen(NULL, NULL);
+    rank_close(predictions.rank);
     file_writer_abort(&writer);
     struct feed_counts counts = feed_counts(feed);
     feed_close(feed);
@@ -142,7 +165,10 @@ const struct command command_predict = {
     .run = run,
     .help = "A loss of kind bce gives the probability of label 1, softmax that of class 1 of two classes, or of every "
             "class with spaces\n"
-            "between them, squared its value, hinge the score of its first input, nce and sampled_softmax the logit of "
-            "the target.\n"
+            "between them, squared its value, hinge the score of its first input, nce and sampled_softmax behind a "
+            "match, alone in\n"
+            "the model, the eval.top best words of the vocabulary with tabs between them, once for a user of pairs; "
+            "else the logit "
+            "of the target.\n"
             "Several losses are columns in the order of the model, with tabs between them.\n\n"
             "With --set data.bad_lines=skip a malformed line gives `nan`, so that lines still align."};
