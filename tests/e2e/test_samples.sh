@@ -45,7 +45,7 @@ sample deepfm 9 500
 sample dlrm 9 500
 sample dcnv2 14 500 --set emb.dim=8 --set b3.units=8 --set v1.units=16 --set v2.units=16 --set v3.units=16 \
     --set u1.units=216 --set u2.units=216 --set u3.units=216 --set t1.units=32 --set t2.units=32 --set t3.units=16
-sample din 17 500
+sample din 16 500
 sample adult 9 500
 sample frappe 10 500
 sample matchnet 16 500
