@@ -62,6 +62,7 @@ reference ctrdnn1 emb ''
 reference deepfm 'first emb' 'emb.dim=4 pairs.dim=4 h1.units=16 h2.units=8'
 reference dcnv2 emb 'emb.dim=4 b1.units=8 b2.units=6 b3.units=4 v1.units=5 v2.units=5 v3.units=5 u1.units=108 u2.units=108 u3.units=108
     t1.units=16 t2.units=12 t3.units=8 t4.units=6'
+reference din 'user item category' 'user.dim=3 item.dim=4 category.dim=4 a1.units=6 h1.units=10 h2.units=6'
 reference matchnet words 'words.dim=8 query_sum_pool.dim=8 pos_title_sum_pool.dim=8 neg_title_sum_pool.dim=8 query_fc.units=6
-    pos_title_fc.units=6 neg_title_fc.units=6'
+    pos_title_fc.units=6 neg_title_fc.units=6 hinge_loss.margin=0.5'
 finish

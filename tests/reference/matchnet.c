@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 enum { QUERY, POSITIVE, NEGATIVE, TEXTS };
-static const double margin = 0.1, eps = 1e-12;
+static const double margin = 0.5, eps = 1e-12;
 static struct table *words;
 static struct layer query, title;
 
