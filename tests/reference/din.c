@@ -3,7 +3,7 @@
  *
  *   u, i, c   rows of user, item, category        target = [ i | c ]        h_t = [ row of item t | row of category t ] of the history
  *   a_t = sigmoid([ h_t | target | h_t - target | h_t * target ] A1 + b1) A2 + b2
- *   interest = sum over t of a_t h_t              of as many places as the history has
+ *   interest = sum over t of a_t h_t              of as many places as the history has items; one without category has zeros
  *   y = three layers from [ u | target | interest ], max(…, 0) behind all but the last      loss = ln(1 + e^y) - label y */
 #include "reference.h"
 
@@ -29,18 +29,17 @@ static void find(void)
 static double learn(const struct example *example)
 {
     long user_dim = users->vectors.cols, item_dim = items->vectors.cols, dim = item_dim + categories->vectors.cols,
-         count = example->field[ITEMS].count;
-    /* as many as ids_max, and a category each */
-    if (count > PLACES || example->field[CATEGORIES].count != count) give_up("a history of another length", "din");
+         count = example->field[ITEMS].count, named = example->field[CATEGORIES].count;
+    if (count > PLACES || named > PLACES) give_up("a history longer than ids_max", "din");
     double *t[TOP + 1] = {scratch(top[0].inputs)}, *dx = scratch(top[0].inputs), dy;
     double *target = t[0] + user_dim, *interest = target + dim, *dtarget = dx + user_dim, *dinterest = dtarget + dim;
-    double *h[PLACES], *a[PLACES][ATTENTION + 1];
+    double *h[PLACES], *a[PLACES][ATTENTION + 1], *none = scratch(dim); /* without category */
     field_sum(users, example, USER, t[0]);
     field_sum(items, example, ITEM, target);
     field_sum(categories, example, CATEGORY, target + item_dim);
     for (long p = 0; p < count; p++) {
         const double *item = row_of(items, example->field[ITEMS].key[p]),
-                     *category = row_of(categories, example->field[CATEGORIES].key[p]);
+                     *category = p < named ? row_of(categories, example->field[CATEGORIES].key[p]) : none;
         h[p] = scratch(dim);
         a[p][0] = scratch(4 * dim);
         for (long d = 0; d < dim; d++) {
@@ -68,9 +67,10 @@ static double learn(const struct example *example)
             dtarget[d] += dpair[dim + d] - dpair[2 * dim + d] + dpair[3 * dim + d] * h[p][d];
         }
         double *ditem = row_gradient(items, example->field[ITEMS].key[p]),
-               *dcategory = row_gradient(categories, example->field[CATEGORIES].key[p]);
+               *dcategory = p < named ? row_gradient(categories, example->field[CATEGORIES].key[p]) : scratch(dim);
         for (long d = 0; d < dim; d++) *(d < item_dim ? &ditem[d] : &dcategory[d - item_dim]) += dh[d];
     }
+    for (long p = count; p < named; p++) (void)row_gradient(categories, example->field[CATEGORIES].key[p]); /* 0 */
     field_learn(users, example, USER, dx);
     field_learn(items, example, ITEM, dtarget);
     field_learn(categories, example, CATEGORY, dtarget + item_dim);
