@@ -1,14 +1,14 @@
 /* Noise-contrastive estimation (graph/op_nce.c). Bound by exp. Cut by examples.
  *
- * The logarithms of 1 + exp(-|z|) are added as one logarithm of their product a lane: each factor is at most 2, so BLOCK of them stay
- * below 2^64, and their roundings make an error below 1e-5 of a loss of that many terms. */
+ * The logarithms of 1 + exp(-|z|) are added as one logarithm of their product: each factor is at most 2, so BLOCK of them in a lane stay below
+ * 2^32, and all lanes in double below 2^512. The roundings of BLOCK factors make an error below 2e-6 in the logarithm of a lane. */
 #include "engine/base/fmath.h"
 #include "engine/cpu/isa/act.h"
 #include "engine/cpu/isa/kernels_isa.h"
 #include "engine/cpu/isa/rows.h"
 #include "graph/op_rules.h"
 
-#define BLOCK 64u /* factors of a lane */
+#define BLOCK 32u /* factors of a lane */
 
 struct nce_call {
     const struct op_context *c;
@@ -64,7 +64,9 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
             }
             loss += (double)vf_sum(sum);
             vf_store(lane, product);
-            for (int i = 0; i < VF; i++) loss += fmath_log((double)lane[i]);
+            double factor = 1;
+            for (int i = 0; i < VF; i++) factor *= (double)lane[i];
+            loss += fmath_log(factor);
         }
         *row_of(call->saved, b) = (float)loss;
         *row_of(call->out, b) = (float)((double)loss_scale(call->c, call->n, b) * loss);
