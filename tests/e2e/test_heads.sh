@@ -269,22 +269,23 @@ check 'the best model is kept' best_is_kept
 check 'training stops early, by passes' stops "$folder/early" 0
 check 'the best model of passes is kept' best_is_kept
 check 'without --out it only stops' stops '' 5
-resumed() { # EVERY STOP...: in pieces, to the same end and the same best
-    every=$1
-    shift
+resumed() { # EVERY SAVES STOP...: in pieces, to the same end and the same best; a save that is due with an evaluation comes before it
+    every=$1 saves=$2
+    shift 2
     rm -rf "$folder/early" "$folder/pieces"
     stopping "$folder/early" --set eval.every=$every --set train.patience=2 || return 1
     expected="$(event_field "$folder/log" best step) $(event_field "$folder/log" done step)"
     for stop in "$@" 0; do
         [ -d "$folder/pieces" ] && from="--resume $folder/pieces" || from=
-        stopping "$folder/pieces" $from --set eval.every=$every --set train.patience=2 --set train.steps_max=$stop || return 1
+        stopping "$folder/pieces" $from --set eval.every=$every --set train.patience=2 --set train.steps_max=$stop --set checkpoint.every=$saves || return 1
     done
     [ "$expected" = "$(event_field "$folder/log" best step) $(event_field "$folder/log" done step)" ] || { echo "expected $expected"; cat "$folder/log"; return 1; }
     exported "$folder/one_loss.bin" "$folder/early/best" early && exported "$folder/one_loss.bin" "$folder/pieces/best" pieces && same_bytes early pieces
 }
-check 'resumed between evaluations it stops alike' resumed 5 3 7 11
-check 'resumed at evaluations it stops alike' resumed 5 5 10
-check 'resumed within and after passes it stops alike' resumed 0 7 12 20
+check 'resumed between evaluations it stops alike' resumed 5 0 3 7 11
+check 'resumed behind evaluations it stops alike' resumed 5 0 5 10 15 20 25 30 35 40 45
+check 'resumed before evaluations it stops alike' resumed 5 5 5 10 15 20 25 30 35 40 45
+check 'resumed within and after passes it stops alike' resumed 0 0 7 12 20 24 30 36
 fails 1 'train.stop: expected none, or .*: auc, logloss, ne; found "rmse"' 'a figure that is not there is refused' \
     "$HETERPS" "$folder/one_loss.bin" --data "$train" --eval "$test" --set train.stop=rmse -q
 fails 1 'train.stop = auc needs evaluation data' 'early stopping needs evaluation data' "$HETERPS" "$folder/one_loss.bin" --data "$train" --set train.stop=auc -q
