@@ -74,6 +74,9 @@ static status criteo_place(void **state, struct arena *arena, const struct reade
     if (c->label_count > 1) FAIL(INVALID, "criteo has one label; the graph uses %u", c->label_count);
     if (schema->example.has_weight || schema->example.has_group)
         FAIL(INVALID, "criteo has no column of weights or groups");
+    if (schema->label_map && *schema->label_map)
+        FAIL(INVALID, "criteo's label is 0 or 1; data.label_map is for other formats, found \"%.40s\"",
+             schema->label_map);
     TRY(columns_place(c->dense_column, schema->dense, c->dense_count, 'I', INTEGER_COUNT, "integer"));
     TRY(columns_place(c->field_column, schema->field, c->field_count, 'C', CATEGORY_COUNT, "categorical"));
     for (uint32_t i = 0; i < c->dense_count; i++) {

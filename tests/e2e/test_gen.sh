@@ -93,6 +93,11 @@ dense = n
 label_map = "yes, sir, and with pleasure whenever you ask"=1, *=0' 'a, b' n
 rounds spaces 1d
 
+model criteo 'sparse = C1
+label_map = 0=1, 1=0' C1
+rows 10 criteo.txt
+fails 1 "criteo's label is 0 or 1; data.label_map" 'criteo: a label map is refused, for it would have no effect' "$h" criteo.bin --data criteo.txt -q
+
 model libsvm 'format = libsvm
 sparse = features
 ids_max = 4
