@@ -7,7 +7,8 @@
 status loss_parse(const struct op_parse *p)
 {
     const struct loss_keys *keys = p->keys;
-    struct loss_attr attr = {.weight = keys->weight, .margin = keys->margin, .corrects = keys->correction};
+    struct loss_attr attr = {
+        .weight = keys->weight, .margin = keys->margin, .log_z = keys->log_z, .corrects = keys->correction};
     memcpy(p->attr, &attr, sizeof attr);
     return ST_OK;
 }
@@ -26,6 +27,8 @@ status loss_attr_check(const uint8_t *bytes)
         FAIL(INVALID, "expected a weight of 0 to 1e6, found %g", (double)attr.weight);
     if (!(attr.margin >= 0 && attr.margin <= 1e6f))
         FAIL(INVALID, "expected a margin of 0 to 1e6, found %g", (double)attr.margin);
+    if (!(attr.log_z >= -100 && attr.log_z <= 100))
+        FAIL(INVALID, "expected a log_z of -100 to 100, found %g", (double)attr.log_z);
     if (attr.corrects > 1) FAIL(INVALID, "expected a flag of 0 or 1, found %u", attr.corrects);
     return ST_OK;
 }

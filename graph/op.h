@@ -151,6 +151,7 @@ struct sum_pool_attr {
 struct loss_attr {
     float weight;      /* factor of the head                                                          */
     float margin;      /* hinge                                                                       */
+    float log_z;       /* nce: logarithm of the normalising constant                                 */
     uint32_t corrects; /* nce: subtracts log(K q) from a logit                                        */
 };
 /* What losses over many columns save of an example, [B, LOSS_SAVED_COLS]: its loss without weights, the greatest logit and the sum

@@ -1,10 +1,11 @@
 /* Noise-contrastive estimation: is this the word of the data, or one of the K drawn? Inputs are logits s_0 of the target and s_1 .. s_K of
  * drawn candidates, and the logarithms of the probabilities q_j with which each would be drawn.
  *
- *   z_j = s_j - log(K q_j)          loss = -log sigmoid(z_0) - sum_j log (1 - sigmoid(z_j))          ds_j = sigmoid(z_j) - [j = 0]
+ *   z_j = s_j - log Z - log(K q_j)  loss = -log sigmoid(z_0) - sum_j log (1 - sigmoid(z_j))          ds_j = sigmoid(z_j) - [j = 0]
  *
  * Gutmann, Hyvarinen, "Noise-Contrastive Estimation of Unnormalized Statistical Models", JMLR 2012, eq. (8) with nu = K, where the model
- * is exp(s) without a normalising constant, as in Mnih, Teh, ICML 2012, section 3. correction = no leaves out log(K q): z = s, negative
+ * is exp(s) / Z with one constant Z for all contexts: 1 in Mnih, Teh, ICML 2012, section 3; a greater one begins nearer to the truth
+ * (Chen et al., ICASSP 2015, section 4). correction = no leaves out log(K q): z = s, negative
  * sampling (Mikolov et al., NIPS 2013, eq. (4)). A candidate that is the target by accident counts nothing.
  *
  * The gradient is that of the sum of the examples' losses; this op starts the backward pass, so it reads no dout. */
@@ -16,6 +17,11 @@ static const struct cfg_key nce_keys[] = {
     {"correction", CFG_BOOL, "yes", 0, 0, "",
      "whether the logarithm of K times its probability is subtracted from a logit; no: plain negative sampling",
      offsetof(struct loss_keys, correction), NULL},
+    {"log_z", CFG_F32, "0", -100, 100, "",
+     "logarithm of the constant that probabilities are taken to be exp(logit) over; about the logarithm of the number "
+     "of words, so that "
+     "logits near 0 are a fair beginning",
+     offsetof(struct loss_keys, log_z), NULL},
 };
 const struct op_keys op_nce_keys = OP_KEYS(nce_keys, struct loss_keys);
 
@@ -42,7 +48,7 @@ void op_nce_forward(const struct op_context *c, const struct graph_node *n)
 {
     struct view in = op_in(c, n, 0), log_q = op_in(c, n, 1), out = op_out(c, n), saved = op_saved(c, n, 0);
     bool corrects = loss_attr_of(n->attr).corrects;
-    double log_k = fmath_log((double)(in.cols - 1));
+    double log_k = fmath_log((double)(in.cols - 1)) + (double)loss_attr_of(n->attr).log_z;
     for (uint32_t b = 0; b < out.rows; b++) {
         const float *x = view_row(in, b), *q = view_row(log_q, b);
         double loss = 0;
@@ -60,7 +66,7 @@ void op_nce_backward(const struct op_context *c, const struct graph_node *n)
 {
     struct view in = op_in(c, n, 0), log_q = op_in(c, n, 1), din = op_din(c, n, 0);
     bool corrects = loss_attr_of(n->attr).corrects, adds = op_din_adds(c, n, 0);
-    double log_k = fmath_log((double)(in.cols - 1));
+    double log_k = fmath_log((double)(in.cols - 1)) + (double)loss_attr_of(n->attr).log_z;
     if (din.data == NULL) return;
     for (uint32_t b = 0; b < in.rows; b++) {
         const float *x = view_row(in, b), *q = view_row(log_q, b);

@@ -34,6 +34,7 @@ status broadcast_shape(struct op_shape *s, uint32_t flops);
 struct loss_keys {
     float weight, margin;
     bool correction;
+    float log_z;
 };
 /* The first line of every loss's keys. */
 #define LOSS_WEIGHT_KEY                                                                                                \

@@ -923,7 +923,7 @@ static void loss_build(struct fixture *f, const void *params)
     uint32_t out = hand_tensor(h, p->B, 1, 1);
     struct hand_tensors saved = {0};
     if (p->saved_cols) saved = (struct hand_tensors){1, {hand_tensor(h, p->B, p->saved_cols, p->saved_cols)}};
-    struct loss_attr attr = {.weight = 0.75f, .corrects = p->corrects};
+    struct loss_attr attr = {.weight = 0.75f, .log_z = 1.5f, .corrects = p->corrects};
     hand_node(h, p->op, (struct hand_tensors){2, {x, second}}, (struct hand_tensors){0}, out, saved, &attr, sizeof attr,
               (uint32_t[]){p->adds, 0});
 }

@@ -28,7 +28,7 @@ static struct nce_call call_of(const struct op_context *c, const struct graph_no
                              .out = op_out(c, n),
                              .saved = op_saved(c, n, 0),
                              .din = op_din(c, n, 0),
-                             .log_k = (float)fmath_log((double)(in.cols - 1)),
+                             .log_k = (float)(fmath_log((double)(in.cols - 1)) + (double)loss_attr_of(n->attr).log_z),
                              .corrects = loss_attr_of(n->attr).corrects,
                              .adds = op_din_adds(c, n, 0)};
 }
