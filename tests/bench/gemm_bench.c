@@ -1,90 +1,11 @@
 /* How near the products of a fully connected layer come to what the processor can do: the peak of multiply-adds is measured by a loop of
  * independent ones, in the same run and between the same repeats, for 1 and 2 threads.
  *
- *     gemm_bench [ISA]          GFLOP/s: median of 7 repeats, and its share of the peak
- *
- * One thread is measured by its processor time, so that what else the machine runs costs it caches but no time; two by the clock on the
- * wall: a member that waits shows. */
-#include <immintrin.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <time.h>
-
+ *     gemm_bench [ISA]          GFLOP/s: median of 7 repeats, and its share of the peak */
 #include "engine/cpu/device.h"
 #include "engine/pipe/cores.h"
+#include "tests/bench/peak.h"
 #include "tests/engine/hand_graph.h"
-
-#define REPEATS     7
-#define THREADS_MAX 2
-#define PEAK_ROUNDS 4000000L
-
-static volatile float peak_sink;
-
-static uint64_t now_ns(uint32_t threads)
-{
-    struct timespec now;
-    clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* Twelve (sixteen, eight) chains of multiply-adds: more than latency times throughput, so the units are always busy. */
-#define PEAK(name, isa, type, chains, splat, step)                                                                     \
-    __attribute__((target(isa))) static double name(uint32_t threads)                                                  \
-    {                                                                                                                  \
-        type sum[chains], m = splat(0.999f), a = splat(0.001f);                                                        \
-        for (int i = 0; i < (chains); i++) sum[i] = splat((float)i);                                                   \
-        uint64_t begin = now_ns(threads);                                                                              \
-        for (long round = 0; round < PEAK_ROUNDS; round++) {                                                           \
-            _Pragma("GCC unroll 16") for (int i = 0; i < (chains); i++) sum[i] = step(sum[i], m, a);                   \
-            __asm__ volatile("" : "+x"(m));                                                                            \
-        }                                                                                                              \
-        uint64_t end = now_ns(threads);                                                                                \
-        for (int i = 1; i < (chains); i++) sum[0] += sum[i];                                                           \
-        peak_sink = ((const float *)sum)[0];                                                                           \
-        return (double)PEAK_ROUNDS * (chains) * (double)(sizeof(type) / sizeof(float)) * 2 / (double)(end - begin);    \
-    }
-#define MULTIPLY_ADD(s, m, a) ((s) * (m) + (a))
-PEAK(peak_base, "sse2", __m128, 8, _mm_set1_ps, MULTIPLY_ADD)
-PEAK(peak_avx2, "avx2,fma", __m256, 12, _mm256_set1_ps, _mm256_fmadd_ps)
-PEAK(peak_avx512, "avx512f", __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps)
-static double (*const peak_of[ISA_COUNT])(uint32_t threads) = {peak_base, peak_avx2, peak_avx512};
-
-struct peak_thread {
-    pthread_t thread;
-    enum isa isa;
-    uint32_t threads;
-    double gflops;
-};
-static void *peak_main(void *argument)
-{
-    struct peak_thread *p = argument;
-    p->gflops = peak_of[p->isa](p->threads);
-    return NULL;
-}
-static double peak_measure(enum isa isa, uint32_t threads)
-{
-    struct peak_thread p[THREADS_MAX];
-    double sum = 0;
-    for (uint32_t i = 0; i < threads; i++) {
-        p[i] = (struct peak_thread){.isa = isa, .threads = threads};
-        if (i > 0) CHECK(pthread_create(&p[i].thread, NULL, peak_main, &p[i]) == 0);
-    }
-    peak_main(&p[0]);
-    for (uint32_t i = 1; i < threads; i++) pthread_join(p[i].thread, NULL);
-    for (uint32_t i = 0; i < threads; i++) sum += p[i].gflops;
-    return sum;
-}
-
-static int double_compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-static double median(double *values)
-{
-    qsort(values, REPEATS, sizeof *values, double_compare);
-    return values[REPEATS / 2];
-}
 
 struct layer {
     uint32_t B, K, N;
