@@ -100,10 +100,11 @@ static int word_order(const void *a_pointer, const void *b_pointer)
     return strcmp(a->text, b->text); /* by unsigned bytes; no text holds a zero */
 }
 
+/* `word_count` counts the unknown word, which the compiler adds where it does not occur. */
 static void words_tell(const struct word_list *list, const char *name, size_t word_count, uint64_t covered_count)
 {
     char words[27], texts[27], occurrences[27];
-    log_info("vocabulary %s: %s of %s distinct texts are words, %.2f%% of %s occurrences", name,
+    log_info("vocabulary %s: %s words of %s distinct texts, %.2f%% of %s occurrences", name,
              session_count_text(words, word_count), session_count_text(texts, list->text_count),
              list->occurrence_count ? 100 * (double)covered_count / (double)list->occurrence_count : 0.0,
              session_count_text(occurrences, list->occurrence_count));
@@ -130,11 +131,13 @@ static status source_words(void *context, const struct vocabulary_settings *sett
     if (st == ST_OK && list.word_count) qsort(list.word, list.word_count, sizeof *list.word, word_order);
     size_t word_count = list.word_count < settings->words_max ? list.word_count : settings->words_max;
     uint64_t covered_count = 0;
+    bool has_unknown = *settings->unknown == 0;
     for (size_t i = 0; i < word_count && st == ST_OK; i++) {
         st = word(to, list.word[i].text, list.word[i].bytes, list.word[i].count);
         covered_count += list.word[i].count;
+        has_unknown |= strcmp(list.word[i].text, settings->unknown) == 0;
     }
-    if (st == ST_OK) words_tell(&list, name, word_count, covered_count);
+    if (st == ST_OK) words_tell(&list, name, word_count + !has_unknown, covered_count);
     for (size_t i = 0; i < list.word_count; i++) free(list.word[i].text);
     free(list.word);
     free((void *)options.paths);
