@@ -84,6 +84,7 @@ static status image_write(struct compiler *c, uint8_t **image, size_t *image_byt
     memcpy(h->magic, GRAPH_MAGIC, sizeof h->magic);
     h->version = GRAPH_VERSION;
     h->header_bytes = sizeof *h;
+    h->numbering = graph_numbering();
     h->seed = c->settings.train_seed;
     struct list text = {.item_bytes = 1};
     size_t text_bytes;

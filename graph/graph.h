@@ -27,7 +27,7 @@
 #include "engine/base/status.h"
 
 #define GRAPH_MAGIC             "HPSGRAPH"
-#define GRAPH_VERSION           5u
+#define GRAPH_VERSION           6u
 #define GRAPH_NONE              UINT32_MAX
 #define GRAPH_COUNT_MAX         (1u << 24) /* records of a kind */
 #define GRAPH_STRINGS_BYTES_MAX (1u << 30)
@@ -210,6 +210,7 @@ struct graph_header {
     uint64_t file_bytes;
     uint64_t checksum;   /* xxh3-64 of the file with this field zero                            */
     uint64_t model_hash; /* of what a trained model depends on: parameters, tables, fields; not of the recipe  */
+    uint64_t numbering;  /* graph_numbering() of who compiled it                      */
     struct {
         uint64_t offset, count; /* bytes from the start; records (bytes for text and strings) */
     } section[SECTION_COUNT];

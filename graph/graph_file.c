@@ -2,7 +2,7 @@
  * 64 bytes; all integers little-endian. The layout is of one possible form only, so that two files with the same bytes in
  * their sections are the same file.
  *
- *   byte 0    magic "HPSGRAPH"              a file is valid if: magic and version are ours, it has file_bytes bytes,
+ *   byte 0    magic "HPSGRAPH"              a file is valid if: magic, version and numbering are ours, it has file_bytes bytes,
  *        8    version, header_bytes         xxh3-64 over all of it, the checksum taken as 0, is the checksum,
  *       16    file_bytes                    the sections are where the layout says, and every record passes graph_check.c
  *       24    checksum
@@ -24,6 +24,8 @@
 
 #include "engine/base/file.h"
 #include "graph/op.h"
+#include "graph/optimizer.h"
+#include "graph/schedule.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are used in place");
 _Static_assert(offsetof(struct graph_header, version) == 8 && offsetof(struct graph_header, file_bytes) == 16 &&
@@ -69,6 +71,18 @@ static uint64_t checksum_of(const uint8_t *image, size_t bytes)
     return XXH3_64bits_digest(&state);
 }
 
+uint64_t graph_numbering(void)
+{
+    XXH3_state_t state;
+    XXH3_64bits_reset(&state);
+#define NAME(text) XXH3_64bits_update(&state, text, strlen(text) + 1)
+    for (uint32_t i = 0; i < OP_ID_COUNT; i++) NAME(op_table[i].name);
+    for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++) NAME(optimizer_table[i].name);
+    for (uint32_t i = 0; i < SCHEDULE_ID_COUNT; i++) NAME(schedule_table[i].name);
+#undef NAME
+    return XXH3_64bits_digest(&state);
+}
+
 static status header_check(const char *path, const uint8_t *image, size_t bytes)
 {
     const struct graph_header *h = (const void *)image;
@@ -98,6 +112,12 @@ static status header_check(const char *path, const uint8_t *image, size_t bytes)
     if (h->checksum != checksum)
         FAIL(CORRUPT, "%s: byte 24: expected checksum %016" PRIx64 ", found %016" PRIx64 ": the file is damaged", path,
              h->checksum, checksum);
+    if (h->numbering != graph_numbering())
+        FAIL(
+            INVALID,
+            "%s: byte %zu: expected ops, optimizers and schedules to be numbered as here, found another numbering: the "
+            "graph was made by another heterps-run; compile its model text again",
+            path, offsetof(struct graph_header, numbering));
     return ST_OK;
 }
 

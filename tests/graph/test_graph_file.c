@@ -115,6 +115,15 @@ static void graph_open__other_files__say_what_they_are(void **state)
     assert_non_null(strstr(status_message(), "an older heterps-run"));
     assert_null(g.header);
     free(image);
+    image = image_of(&bytes);
+    image[offsetof(struct graph_header, numbering)] ^= 1;
+    memset(image + offsetof(struct graph_header, checksum), 0, 8);
+    uint64_t checksum = XXH3_64bits(image, bytes);
+    memcpy(image + offsetof(struct graph_header, checksum), &checksum, sizeof checksum);
+    bytes_write(path, image, bytes);
+    assert_int_equal(graph_open(&g, path), ST_INVALID);
+    assert_non_null(strstr(status_message(), "compile its model text again"));
+    free(image);
     unlink(path);
 }
 
