@@ -61,11 +61,13 @@ static uint64_t crossing_move(const struct crossing *crossing, const struct op_c
         size_t row_bytes = graph_cut_tensor_bytes(c->graph, t);
         const struct view *v = &c->tensor[t];
         bool is_field = c->graph->tensors[t].kind == TENSOR_FIELD;
+        /* Columns of the data pass a stage by: what it hands on is what it was given. */
+        bool is_made = is_given && c->graph->tensors[t].kind == TENSOR_ACTIVATION;
         uint32_t rows = is_field ? c->batch->example_count : v->rows;
         if (is_field) keys_copy(c, c->graph->tensors[t].cols, at);
         for (uint32_t b = 0; b < rows && !is_field; b++) {
             float *row = v->data + (size_t)b * v->stride;
-            if (is_given)
+            if (is_made)
                 memcpy(row, at + b * row_bytes, row_bytes);
             else
                 memcpy(at + b * row_bytes, row, row_bytes);
