@@ -12,7 +12,7 @@ enum resource_device { RESOURCE_CPU, RESOURCE_CUDA, RESOURCE_EMU, RESOURCE_SIM, 
 
 #define RESOURCE_TYPES_MAX  1024u
 #define RESOURCE_NAME_BYTES 127u
-#define RESOURCE_SLOW_BYTES 511u /* of resource_slow_text */
+#define RESOURCE_SLOW_BYTES 1023u /* of resource_slow_text */
 
 /* Figures of instances, clusters and plans: none is greater, and none that has to be above 0 is less, so that what is
  * computed of them stays finite and above 0. */
