@@ -175,6 +175,23 @@ static uint32_t dz_stride_of(const struct graph *graph)
     return ((units_max + 15) / 16 | 1) * 16;
 }
 
+/* Of a member. */
+static size_t scratch_bytes_of(const struct graph *graph)
+{
+    size_t most = CPU_SCRATCH_BYTES;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const struct graph_node *n = &graph->nodes[i];
+        struct interact_attr attr;
+        if (n->op != OP_ID_interact || n->pass != PASS_FORWARD) continue;
+        memcpy(&attr, n->attr, sizeof attr);
+        size_t cols = 0;
+        for (uint32_t k = 0; k < n->input_count; k++) cols += graph->tensors[graph->args[n->arg_begin + k]].cols;
+        size_t floats = (cols / attr.dim + INTERACT_ROWS_MORE) * interact_stride(attr.dim);
+        if (floats * sizeof(float) > most) most = floats * sizeof(float);
+    }
+    return most;
+}
+
 /* Fills map[field] for an embed_bag; false if a field is an input twice. */
 static bool columns_map(const struct graph *graph, const struct graph_node *n, uint32_t *map)
 {
@@ -231,7 +248,7 @@ status cpu_device_open(struct device **out, const struct graph *graph, uint32_t 
     d->kernels = kernels_by_isa[chosen];
     d->work.graph = graph;
     TRY_GOTO(memory_plan(d, graph), fail);
-    TRY_GOTO(team_open(&d->work.team, threads, CPU_SCRATCH_BYTES, processors), fail);
+    TRY_GOTO(team_open(&d->work.team, threads, scratch_bytes_of(graph), processors), fail);
     *out = &d->device;
     return ST_OK;
 fail:

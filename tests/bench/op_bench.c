@@ -1,7 +1,8 @@
 /* How near the ops on an example's vectors come to what the processor can do: multiply-adds against the peak of independent ones, and
  * bytes, each tensor that a pass reads or writes counted once, against a copy of as many bytes.
  *
- *     op_bench [ISA]            microseconds a micro-batch of 256, GFLOP/s, GB/s: medians of 7 repeats, and shares */
+ *     op_bench [ISA [OP]]       microseconds a micro-batch of 256, GFLOP/s, GB/s: medians of 7 repeats, and shares; OP: only cases whose
+ *                               name begins so */
 #include "engine/cpu/device.h"
 #include "engine/pipe/cores.h"
 #include "tests/bench/peak.h"
@@ -167,6 +168,7 @@ int main(int argc, char **argv)
     for (uint32_t threads = 1; threads <= THREADS_MAX; threads++)
         for (size_t i = 0; i < CASE_COUNT; i++) {
             static struct bench x;
+            if (argc > 2 && strncmp(cases[i].name, argv[2], strlen(argv[2])) != 0) continue;
             double peak[REPEATS], copy[2][REPEATS], ns[2][REPEATS];
             bench_open(&x, &cases[i], threads, name);
             for (int r = -1; r < REPEATS; r++) /* the first time only warms up */
