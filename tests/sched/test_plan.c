@@ -368,7 +368,7 @@ static void plan_parse__wrong_units__is_named(void **state)
     assert_refused("\"cuda:2\"", "\"sim\", \"slow\": \"fc 0\"",
                    ": types[1].slow: expected ops and factors from 1 to 1000, as in \"fc 4, embedding 2.5\" or \"all "
                    "3\", found \"fc 0\"");
-    assert_refused("\"cuda:2\"", "\"sim\", \"slow\": 4", ": types[1].slow: expected a text of 0 to 511 bytes, found 4");
+    assert_refused("\"cuda:2\"", "\"sim\", \"slow\": 4", ": types[1].slow: expected a text of 0 to 1023 bytes, found 4");
     assert_refused("\"cuda:2\"", "\"sim\", \"slow_from\": 0.5",
                    ": types[1].slow_from: expected a whole number from 0 to 9223372036854775807, found 0.5");
     assert_refused("\"service_cores\": 2", "\"time_scale\": 0", ": time_scale: expected a number above 0, found 0");
