@@ -34,7 +34,8 @@ struct feed {
     bool training;
     uint64_t epochs, steps_max;
     struct progress from;
-    struct reader *reader;
+    struct reader *reader; /* NULL: the replay */
+    const struct replay *replay;
     const char *paths; /* the caller's, who keeps them as long as the feed */
     struct arena arena;
     struct slot *slots;
@@ -171,7 +172,8 @@ status feed_open(struct feed **out, const struct feed_options *o)
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;
     feed->held_slot = feed->held_block = NUMBER_NONE;
-    feed->paths = o->reader.paths;
+    feed->replay = o->replay;
+    feed->paths = o->replay ? "memory" : o->reader.paths;
     feed->processors = o->processors;
     feed->processor_count = o->processor_count;
     feed->ready_bell = &feed->own_bell;
@@ -180,7 +182,7 @@ status feed_open(struct feed **out, const struct feed_options *o)
     if (st == ST_OK) {
         struct layout place = {.arena = &feed->arena};
         feed_layout(&place, o, feed);
-        st = reader_open(&feed->reader, &o->reader);
+        if (!o->replay) st = reader_open(&feed->reader, &o->reader);
     }
     if (st != ST_OK) {
         arena_close(&feed->arena);
@@ -282,7 +284,7 @@ static void step_begin(struct feed *feed, struct step_rows *rows)
 
 static void counts_publish(struct feed *feed)
 {
-    struct reader_counts counts = reader_counts(feed->reader);
+    struct reader_counts counts = feed->reader ? reader_counts(feed->reader) : (struct reader_counts){0};
     /* Relaxed: figures for people, ordered with nothing. */
     atomic_store_explicit(&feed->shared_bytes, counts.byte_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_bad, counts.bad_count, memory_order_relaxed);
@@ -296,8 +298,9 @@ static void counts_publish(struct feed *feed)
 /* Starts a pass and drops its first `skip` examples. */
 static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
 {
-    uint64_t begin_ns = clock_ns();
     at->is_end = false;
+    if (feed->replay) return ST_OK;
+    uint64_t begin_ns = clock_ns();
     reader_enter(feed);
     status st = reader_start(feed->reader, at->epoch);
     at->is_open = reader_leave(feed);
@@ -320,11 +323,16 @@ static status slot_read(struct feed *feed, struct place *at, uint32_t micro, str
 {
     uint64_t begin_ns = clock_ns();
     struct micro_batch *m = &slot->batch;
-    micro_batch_clear(m);
-    reader_enter(feed);
-    status st = reader_fill(feed->reader, m, feed->shape.micro, &at->is_end);
-    at->is_open = reader_leave(feed);
-    if (feed->is_left) return ST_OK;
+    status st = ST_OK;
+    if (feed->replay) {
+        replay_give(feed->replay, at->step, micro, m);
+    } else {
+        micro_batch_clear(m);
+        reader_enter(feed);
+        st = reader_fill(feed->reader, m, feed->shape.micro, &at->is_end);
+        at->is_open = reader_leave(feed);
+        if (feed->is_left) return ST_OK;
+    }
     at->step_examples += m->example_count;
     m->step = at->step;
     m->epoch = at->epoch;
@@ -486,7 +494,7 @@ struct feed_counts feed_counts(const struct feed *feed)
 {
     return (struct feed_counts){
         .byte_count = atomic_load_explicit(&feed->shared_bytes, memory_order_relaxed),
-        .size_bytes = reader_size_bytes(feed->reader),
+        .size_bytes = feed->reader ? reader_size_bytes(feed->reader) : 0,
         .bad_count = atomic_load_explicit(&feed->shared_bad, memory_order_relaxed),
         .cut_count = atomic_load_explicit(&feed->shared_cut, memory_order_relaxed),
         .unknown_count = atomic_load_explicit(&feed->shared_unknown, memory_order_relaxed),
@@ -498,9 +506,12 @@ struct feed_counts feed_counts(const struct feed *feed)
 
 const char *feed_paths(const struct feed *feed) { return feed->paths; }
 
-uint64_t feed_example_estimate(const struct feed *feed) { return reader_example_estimate(feed->reader); }
+uint64_t feed_example_estimate(const struct feed *feed)
+{
+    return feed->reader ? reader_example_estimate(feed->reader) : 0;
+}
 
-bool feed_is_stream(const struct feed *feed) { return reader_is_stream(feed->reader); }
+bool feed_is_stream(const struct feed *feed) { return feed->reader && reader_is_stream(feed->reader); }
 
 void feed_interrupt(void *feed_pointer)
 {
