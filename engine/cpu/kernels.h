@@ -48,7 +48,7 @@ extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_
 #define INTERACT_ROWS_MORE 3u
 static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PAD - 1) / INTERACT_PAD * INTERACT_PAD; }
 
-/* A member's scratch, unless an interact needs more: one packed panel and one strip of partial sums of a product (isa/fc.c), the widest of all
+/* A member's scratch, unless an interact needs more: one packed panel and one strip of partial sums of a product (isa/product.c), the widest of all
  * sets. */
 #define FC_BLOCK          128u /* terms of an element's sum between two visits to its partial sum                  */
 #define FC_ROWS_MAX       256u /* rows of a piece                                                                  */

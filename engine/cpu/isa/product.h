@@ -1,0 +1,57 @@
+/* A product of two matrices, cut into pieces for a team, with what happens to its sums on their way out.
+ *
+ *     result [rows, cols] = end(left [rows, terms]  right [terms, cols])          all row-major or transposed, any strides
+ *
+ * With groups, each is a strided part of the whole: rows of their own (row_groups), or more terms (term_groups). One of the two is 1.
+ *
+ * An element's terms are added in one order that depends on the sizes and on the instruction set alone: never on pieces, members or groups of
+ * rows. So the bytes are the same for any team.
+ *
+ * Both factors enter as float32. How they are packed, and the tile that multiplies what was packed, follow from `type`: what is specific to
+ * one type is a pair of packing functions and a tile (product.c); cutting, blocks, groups and ends are shared. */
+#ifndef HETERPS_ENGINE_CPU_ISA_PRODUCT_H
+#define HETERPS_ENGINE_CPU_ISA_PRODUCT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/cpu/isa/vec.h"
+#include "graph/op.h"
+
+/* What a packed factor's elements are. Sums are float32. */
+enum product_type { PRODUCT_F32 };
+
+/* What becomes of a finished sum s of row r and column c:
+ *     ACTIVATES   result = activation(s + bias[c])
+ *     SLOPES      result = s * activation'(output[r, c]), added to the result if `adds`
+ *     ADDS        result += s                                                                     */
+enum product_end { PRODUCT_ACTIVATES, PRODUCT_SLOPES, PRODUCT_ADDS };
+
+struct product {
+    enum product_type type;
+    enum product_end end;
+    uint32_t rows, cols, terms;       /* of a group                                                         */
+    uint32_t row_groups, term_groups; /* one of them is 1                                             */
+    const float *left;                /* element (r, t) at r * left_row + t * left_term: one of them is 1   */
+    size_t left_row, left_term, left_group;
+    const float *right;                        /* element (t, c) at t * right_term + c * right_col: one of them is 1 */
+    size_t right_term, right_col, right_group; /* right_group: from one group of terms to the next          */
+    float *result;
+    size_t result_row, result_group;
+    /* the end */
+    const float *bias;          /* ACTIVATES: [cols], or NULL                                         */
+    enum activation activation; /* ACTIVATES, SLOPES; ACT_NONE: none                                  */
+    float slope;                /* of leaky_relu                                                      */
+    const float *output;        /* SLOPES: what the activation gave                                   */
+    size_t output_row, output_group;
+    bool adds; /* SLOPES                                                                              */
+    /* set by product_cut() */
+    uint32_t panel_count, chunk_count, piece_rows, piece_groups, piece_count;
+};
+
+/* Cuts into piece_count pieces for a team of `members`. */
+void KERNEL(product_cut)(struct product *p, uint32_t members);
+/* Computes a piece. scratch: CPU_SCRATCH_BYTES, as team_work's. */
+void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch);
+
+#endif
