@@ -5,7 +5,7 @@
 #include "engine/cpu/device.h"
 #include "engine/pipe/cores.h"
 #include "tests/bench/peak.h"
-#include "tests/engine/hand_graph.h"
+#include "engine/bench/hand_graph.h"
 
 struct layer {
     uint32_t B, K, N;

@@ -6,7 +6,7 @@
 #include "engine/cpu/device.h"
 #include "engine/pipe/cores.h"
 #include "tests/bench/peak.h"
-#include "tests/engine/hand_graph.h"
+#include "engine/bench/hand_graph.h"
 
 #define EXAMPLES 256u
 

@@ -13,7 +13,7 @@
 
 #include "engine/cpu/device.h"
 #include "graph/optimizer.h"
-#include "tests/engine/hand_graph.h"
+#include "engine/bench/hand_graph.h"
 
 /* Largest accepted |a - b| / (1 + |b|) of a product: 429 roundings of 6e-8 on sums of some tens. */
 #define PRODUCT_TOLERANCE 5e-5

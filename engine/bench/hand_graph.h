@@ -2,8 +2,8 @@
  * kernels, which then need neither compiler nor reader. Every tensor is a block of its own, exactly as long as its
  * last row ends, so that AddressSanitizer sees a kernel that reads or writes past it; the floats between columns and
  * stride hold HAND_GAP and must keep it. */
-#ifndef HETERPS_TESTS_HAND_GRAPH_H
-#define HETERPS_TESTS_HAND_GRAPH_H
+#ifndef HETERPS_ENGINE_BENCH_HAND_GRAPH_H
+#define HETERPS_ENGINE_BENCH_HAND_GRAPH_H
 
 #include <stdlib.h>
 #include <string.h>
