@@ -11,7 +11,7 @@ cd "$(dirname "$0")"
 verb=${1:-release}
 CC=${CC:-gcc}
 packages='gcc libc6-dev libjansson-dev libxxhash-dev zlib1g-dev'
-test_packages='libcmocka-dev python3'
+test_packages='libcmocka-dev python3 qemu-user'
 
 # Installs what is missing of "$@": as root or by sudo; else says how, and ends with 2.
 need_packages() {
@@ -36,6 +36,7 @@ compile() {
     *.base.o) extra='-DISA=base' ;;
     *.avx2.o) extra='-DISA=avx2 -mavx2 -mfma' ;;
     *.avx512.o) extra='-DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512' ;;
+    *.avx512bf16.o) extra='-DISA=avx512bf16 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mprefer-vector-width=512' ;;
     esac
     echo "$CC $flags $extra -c $1 -o $2"
 }
@@ -53,7 +54,7 @@ build_objects() {
     : >"$out/todo"
     for source in "$@"; do
         case $source in
-        engine/cpu/isa/*) suffixes='.base.o .avx2.o .avx512.o' ;;
+        engine/cpu/isa/*) suffixes='.base.o .avx2.o .avx512.o .avx512bf16.o' ;;
         *) suffixes=.o ;;
         esac
         for suffix in $suffixes; do

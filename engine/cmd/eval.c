@@ -18,7 +18,7 @@ static const struct flag flags[] = {
      offsetof(struct eval_options, held_out), 0, 0, false},
     {"--threads", FLAG_U32, "N", "computing threads; never changes the result", offsetof(struct eval_options, threads),
      1, 1024, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here",
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here",
      offsetof(struct eval_options, isa), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
      offsetof(struct eval_options, set), 0, 0, false},

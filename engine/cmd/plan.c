@@ -60,7 +60,7 @@ static const struct flag flags[] = {
      offsetof(struct plan_flags, source.data), 0, 0, false},
     {"--no-cache", FLAG_SWITCH, NULL, "measure the graph anew", offsetof(struct plan_flags, source.no_cache), 0, 0,
      false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set to profile: base, avx2, avx512; default: the best here",
+    {"--isa", FLAG_TEXT, "NAME", "instruction set to profile: base, avx2, avx512, avx512bf16; default: the best here",
      offsetof(struct plan_flags, source.isa), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
      offsetof(struct plan_flags, set), 0, 0, false},

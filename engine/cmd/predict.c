@@ -29,7 +29,7 @@ static const struct flag flags[] = {
      offsetof(struct predict_options, header), 0, 0, false},
     {"--threads", FLAG_U32, "N", "computing threads; never changes the result",
      offsetof(struct predict_options, threads), 1, 1024, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here",
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here",
      offsetof(struct predict_options, isa), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
      offsetof(struct predict_options, set), 0, 0, false},

@@ -9,9 +9,9 @@
 #include "engine/pipe/futex.h"
 #include "engine/trace.h"
 
-const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", NULL};
+const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", "avx512bf16", NULL};
 static const struct cpu_kernels *const kernels_by_isa[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2,
-                                                                    &cpu_kernels_avx512};
+                                                                    &cpu_kernels_avx512, &cpu_kernels_avx512bf16};
 
 struct cpu_device {
     struct device device; /* first: a struct device * is a struct cpu_device * */
@@ -32,6 +32,7 @@ bool isa_runs_here(enum isa isa)
     case ISA_avx512:
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && isa_runs_here(ISA_avx2);
+    case ISA_avx512bf16: return __builtin_cpu_supports("avx512bf16") && isa_runs_here(ISA_avx512);
     default: return false;
     }
 }
@@ -56,7 +57,7 @@ static status isa_choose(const char *name, enum isa *out)
                  isa_names[isa_best()]);
         return ST_OK;
     }
-    FAIL(USAGE, "unknown instruction set '%s': base, avx2 or avx512", name);
+    FAIL(USAGE, "unknown instruction set '%s': base, avx2, avx512 or avx512bf16", name);
 }
 
 static bool cpu_runs(const struct device *device, op_id op)

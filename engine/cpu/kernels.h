@@ -40,7 +40,7 @@ struct cpu_kernels {
     size_t (*above_next)(const float *x, size_t from, size_t count, float x0);
 };
 const struct cpu_kernels *cpu_kernels_of(const struct device *device);
-extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512;
+extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512, cpu_kernels_avx512bf16;
 
 /* What interact (isa/interact.c) puts into a member's scratch: an example's vectors, a multiple of INTERACT_PAD floats apart, and room for
  * some more behind the last. */

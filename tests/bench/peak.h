@@ -47,7 +47,7 @@ static uint64_t now_ns(uint32_t threads)
 PEAK(peak_base, "sse2", __m128, 8, _mm_set1_ps, MULTIPLY_ADD)
 PEAK(peak_avx2, "avx2,fma", __m256, 12, _mm256_set1_ps, _mm256_fmadd_ps)
 PEAK(peak_avx512, "avx512f", __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps)
-static double (*const peak_of[ISA_COUNT])(uint32_t threads) = {peak_base, peak_avx2, peak_avx512};
+static double (*const peak_of[ISA_COUNT])(uint32_t threads) = {peak_base, peak_avx2, peak_avx512, peak_avx512};
 
 struct peak_thread {
     pthread_t thread;
