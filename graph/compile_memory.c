@@ -1,5 +1,5 @@
 /* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness (graph/life.h): they are
- * placed from the largest to the smallest, each at the lowest offset that is free during its life. */
+ * placed from the largest to the smallest, each at the lowest offset that is free during its life; inputs of a concat within its output. */
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
 #include "graph/life.h"
@@ -45,20 +45,41 @@ static uint64_t place_find(const struct placed *placed, uint32_t placed_count, c
     return offset;
 }
 
-static void activations_place(struct compiler *c, struct life *lives, struct placed *placed)
+/* What parts_find and lives_measure look at. */
+static struct graph graph_so_far(struct compiler *c)
 {
-    const struct graph g = {.header = &c->header,
-                            .tensors = c->tensors.items,
-                            .args = c->args.items,
-                            .nodes = c->nodes.items,
-                            .tensor_count = c->tensors.count,
-                            .node_count = c->nodes.count,
-                            .forward_count = c->forward_count};
+    return (struct graph){.header = &c->header,
+                          .tensors = c->tensors.items,
+                          .args = c->args.items,
+                          .nodes = c->nodes.items,
+                          .tensor_count = c->tensors.count,
+                          .node_count = c->nodes.count,
+                          .forward_count = c->forward_count};
+}
+
+/* Parts have their whole's stride: wholes come before their parts. */
+static void strides_set(struct compiler *c, const struct part *parts)
+{
+    for (uint32_t i = 0; i < c->tensors.count; i++) {
+        struct graph_tensor *t = compiler_tensor(c, i);
+        if (t->kind == TENSOR_DENSE) t->stride = c->header.dense_stride;
+        if (t->kind != TENSOR_ACTIVATION) continue;
+        uint32_t whole = i;
+        while (parts[whole].whole != GRAPH_NONE) whole = parts[whole].whole;
+        t->stride = padded_stride(compiler_tensor(c, whole)->cols);
+    }
+}
+
+static void activations_place(struct compiler *c, const struct part *parts, struct life *lives, struct placed *placed)
+{
+    const struct graph g = graph_so_far(c);
     lives_measure(&g, lives);
+    lives_join(&g, parts, lives);
     uint32_t count = 0;
     for (uint32_t i = 0; i < c->tensors.count; i++) {
         const struct graph_tensor *t = compiler_tensor(c, i);
         if (t->kind != TENSOR_ACTIVATION || lives[i].begin == GRAPH_NONE) continue; /* fused away */
+        if (parts[i].whole != GRAPH_NONE) continue;
         placed[count++] =
             (struct placed){.tensor = i, .life = lives[i], .bytes = arena_bytes(graph_activation_bytes(&c->header, t))};
     }
@@ -70,6 +91,45 @@ static void activations_place(struct compiler *c, struct life *lives, struct pla
         if (end > c->header.slot_bytes) c->header.slot_bytes = end;
         if (placed[i].life.begin < c->forward_count && end > c->header.slot_eval_bytes) c->header.slot_eval_bytes = end;
     }
+    for (uint32_t i = 0; i < c->tensors.count; i++) {
+        uint64_t col = 0;
+        uint32_t whole = i;
+        for (; parts[whole].whole != GRAPH_NONE; whole = parts[whole].whole) col += parts[whole].col;
+        if (whole != i) compiler_tensor(c, i)->offset = compiler_tensor(c, whole)->offset + col * sizeof(float);
+    }
+}
+
+/* Strides and places of activations. */
+static status activations_plan(struct compiler *c)
+{
+    status st = ST_OK;
+    struct part *parts = malloc(c->tensors.count * sizeof *parts);
+    struct life *lives = malloc(c->tensors.count * sizeof *lives);
+    struct placed *placed = malloc(c->tensors.count * sizeof *placed);
+    if (parts == NULL || lives == NULL || placed == NULL) {
+        st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory to compile the model");
+        goto done;
+    }
+    const struct graph g = graph_so_far(c);
+    parts_find(&g, parts);
+    strides_set(c, parts);
+    uint64_t slot_floats = 0;
+    for (uint32_t i = 0; i < c->tensors.count; i++) {
+        const struct graph_tensor *t = compiler_tensor(c, i);
+        if (t->kind == TENSOR_ACTIVATION) slot_floats += (uint64_t)t->stride * graph_activation_rows(&c->header, t);
+    }
+    if (slot_floats > (uint64_t)1 << 38) {
+        st = status_fail(ST_INVALID, __FILE__, __LINE__,
+                         "%s: a micro-batch of %u examples needs %" PRIu64 " floats of activations; lower train.micro",
+                         c->ini.path, c->header.micro, slot_floats);
+        goto done;
+    }
+    activations_place(c, parts, lives, placed);
+done:
+    free(parts);
+    free(lives);
+    free(placed);
+    return st;
 }
 
 /* Aliases have their owner's place, and their gradients places behind those of all parameters, in the order of their nodes. */
@@ -227,25 +287,9 @@ status compile_memory(struct compiler *c)
 {
     TRY(batch_resolve(c));
     c->header.dense_stride = padded_stride(c->header.dense_stride); /* with log probabilities behind the columns */
-    uint64_t slot_floats = 0;
-    for (uint32_t i = 0; i < c->tensors.count; i++) {
-        struct graph_tensor *t = compiler_tensor(c, i);
-        if (t->kind == TENSOR_ACTIVATION) t->stride = padded_stride(t->cols);
-        if (t->kind == TENSOR_DENSE) t->stride = c->header.dense_stride;
-        if (t->kind == TENSOR_ACTIVATION) slot_floats += (uint64_t)t->stride * graph_activation_rows(&c->header, t);
-    }
-    if (slot_floats > (uint64_t)1 << 38)
-        FAIL(INVALID, "%s: a micro-batch of %u examples needs %" PRIu64 " floats of activations; lower train.micro",
-             c->ini.path, c->header.micro, slot_floats);
     TRY(tables_measure(c));
     params_place(c);
-    struct life *lives = malloc(c->tensors.count * sizeof *lives);
-    struct placed *placed = malloc(c->tensors.count * sizeof *placed);
-    bool has_memory = lives != NULL && placed != NULL;
-    if (has_memory) activations_place(c, lives, placed);
-    free(lives);
-    free(placed);
-    if (!has_memory) FAIL(MEMORY, "no memory to compile the model");
+    TRY(activations_plan(c));
     layers_measure(c);
     return ST_OK;
 }

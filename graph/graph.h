@@ -285,14 +285,14 @@ struct graph_alias {
 /* The aliases of parameters that lie within floats [offset, offset + count), in the order of their nodes: fills aliases[0 ..
  * returned - 1]; NULL: only counts. */
 uint32_t graph_aliases(const struct graph *g, uint64_t offset, uint64_t count, struct graph_alias *aliases);
-/* Rows of an activation for which a slot has room, its bytes, and where it ends in the slot. */
+/* Rows of an activation for which a slot has room, its bytes from first to last number, and where it ends in the slot. */
 static inline uint32_t graph_activation_rows(const struct graph_header *h, const struct graph_tensor *t)
 {
     return t->rows ? t->rows : h->micro;
 }
 static inline uint64_t graph_activation_bytes(const struct graph_header *h, const struct graph_tensor *t)
 {
-    return (uint64_t)t->stride * graph_activation_rows(h, t) * sizeof(float);
+    return ((uint64_t)t->stride * (graph_activation_rows(h, t) - 1) + t->cols) * sizeof(float);
 }
 static inline uint64_t graph_activation_end(const struct graph_header *h, const struct graph_tensor *t)
 {

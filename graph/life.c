@@ -49,6 +49,66 @@ void lives_measure(const struct graph *g, struct life *lives)
     }
 }
 
+/* --- parts ------------------------------------------------------------------------------------- */
+
+static bool is_plain_concat(const struct graph_node *n)
+{
+    struct concat_attr attr;
+    if (n->op != OP_ID_concat) return false;
+    memcpy(&attr, n->attr, sizeof attr);
+    return attr.groups == 1;
+}
+
+static void part_set(const struct graph *g, struct part *parts, uint32_t tensor, uint32_t whole, uint32_t col)
+{
+    const struct graph_tensor *t = &g->tensors[tensor], *w = &g->tensors[whole];
+    bool fits = t->kind == TENSOR_ACTIVATION && w->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 &&
+                w->type == TENSOR_F32 && t->rows == w->rows && col % (CACHE_LINE_BYTES / sizeof(float)) == 0;
+    if (fits && tensor != whole && parts[tensor].whole == GRAPH_NONE) parts[tensor] = (struct part){whole, col};
+}
+
+void parts_find(const struct graph *g, struct part *parts)
+{
+    /* How often a tensor is an input; until the end, in place of the column. */
+    for (uint32_t i = 0; i < g->tensor_count; i++) parts[i] = (struct part){GRAPH_NONE, 0};
+    for (uint32_t i = 0; i < g->forward_count; i++)
+        for (uint32_t k = 0; k < g->nodes[i].input_count; k++) parts[g->args[g->nodes[i].arg_begin + k]].col++;
+    for (uint32_t i = g->forward_count; i-- > 0;) {
+        const struct graph_node *n = &g->nodes[i];
+        if (!is_plain_concat(n)) continue;
+        const uint32_t *inputs = &g->args[n->arg_begin], out = inputs[n->input_count + n->param_count];
+        uint32_t dout = g->tensors[out].grad;
+        for (uint32_t k = 0, col = 0; k < n->input_count; col += g->tensors[inputs[k++]].cols) {
+            uint32_t din = g->tensors[inputs[k]].grad;
+            bool is_alone = parts[inputs[k]].whole == GRAPH_NONE && parts[inputs[k]].col == 1;
+            part_set(g, parts, inputs[k], out, col);
+            if (is_alone && din != GRAPH_NONE && dout != GRAPH_NONE) part_set(g, parts, din, dout, col);
+        }
+    }
+}
+
+static void life_join(struct life *lives, const struct part *parts, uint32_t tensor, uint32_t whole)
+{
+    if (tensor == GRAPH_NONE || parts[tensor].whole != whole || lives[tensor].begin == GRAPH_NONE) return;
+    life_use(lives, whole, lives[tensor].begin);
+    life_use(lives, whole, lives[tensor].end);
+}
+
+void lives_join(const struct graph *g, const struct part *parts, struct life *lives)
+{
+    /* Forward, so that a part that is a whole itself has its own parts' lives before it hands them on. */
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        if (!is_plain_concat(n)) continue;
+        const uint32_t *inputs = &g->args[n->arg_begin], out = inputs[n->input_count + n->param_count];
+        for (uint32_t k = 0; k < n->input_count; k++) {
+            life_join(lives, parts, inputs[k], out);
+            if (g->tensors[out].grad != GRAPH_NONE)
+                life_join(lives, parts, g->tensors[inputs[k]].grad, g->tensors[out].grad);
+        }
+    }
+}
+
 /* --- whether places agree with lives ----------------------------------------------------------- */
 
 /* The activations that nodes use, in three orders, and a search tree for the ends of those that are alive: in an array, leaf i
@@ -56,6 +116,7 @@ void lives_measure(const struct graph *g, struct life *lives)
 struct places {
     const struct graph *g;
     struct life *lives;
+    struct part *parts;                      /* those that lie where a part does                                    */
     uint32_t *by_offset, *by_begin, *by_end; /* [count]: tensors                                */
     uint32_t *rank;                          /* [tensor_count]: a tensor's place in by_offset   */
     uint64_t *end_max;                       /* [2 * count]; 0: not alive                       */
@@ -123,6 +184,18 @@ static uint32_t collision_find(struct places *p)
     return GRAPH_NONE;
 }
 
+/* What could be a part and lies elsewhere is none. */
+static void parts_settle(struct places *p)
+{
+    parts_find(p->g, p->parts);
+    for (uint32_t i = 0; i < p->g->tensor_count; i++) {
+        if (p->parts[i].whole == GRAPH_NONE) continue;
+        const struct graph_tensor *t = &p->g->tensors[i], *whole = &p->g->tensors[p->parts[i].whole];
+        bool is_there = t->offset == whole->offset + p->parts[i].col * sizeof(float) && t->stride == whole->stride;
+        if (!is_there) p->parts[i].whole = GRAPH_NONE;
+    }
+}
+
 status life_collision_find(const struct graph *g, uint32_t *tensor, struct life *life)
 {
     status st = ST_OK;
@@ -130,20 +203,26 @@ status life_collision_find(const struct graph *g, uint32_t *tensor, struct life 
     struct life *lives = calloc(count + 1, sizeof *lives);
     uint32_t *orders = calloc(4 * count + 1, sizeof *orders);
     uint64_t *end_max = calloc(2 * count + 1, sizeof *end_max);
+    struct part *parts = calloc(count + 1, sizeof *parts);
     *tensor = GRAPH_NONE;
-    if (lives == NULL || orders == NULL || end_max == NULL) {
+    if (lives == NULL || orders == NULL || end_max == NULL || parts == NULL) {
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for the lives of %zu tensors", count);
     } else {
         struct places p = {.g = g,
                            .lives = lives,
+                           .parts = parts,
                            .by_offset = orders,
                            .by_begin = orders + count,
                            .by_end = orders + 2 * count,
                            .rank = orders + 3 * count,
                            .end_max = end_max};
         lives_measure(g, lives);
-        for (uint32_t i = 0; i < count; i++)
-            if (g->tensors[i].kind == TENSOR_ACTIVATION && lives[i].begin != GRAPH_NONE) p.by_offset[p.count++] = i;
+        parts_settle(&p);
+        lives_join(g, parts, lives);
+        for (uint32_t i = 0; i < count; i++) {
+            if (g->tensors[i].kind != TENSOR_ACTIVATION || lives[i].begin == GRAPH_NONE) continue;
+            if (parts[i].whole == GRAPH_NONE) p.by_offset[p.count++] = i;
+        }
         memcpy(p.by_begin, p.by_offset, p.count * sizeof *orders);
         memcpy(p.by_end, p.by_offset, p.count * sizeof *orders);
         qsort_r(p.by_offset, p.count, sizeof *orders, by_offset_compare, &p);
@@ -156,5 +235,6 @@ status life_collision_find(const struct graph *g, uint32_t *tensor, struct life 
     free(lives);
     free(orders);
     free(end_max);
+    free(parts);
     return st;
 }

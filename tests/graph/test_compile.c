@@ -495,10 +495,40 @@ static void memory__tensors_alive_together__do_not_overlap(void **state)
     for (int i = 0; i < 4; i++) {
         assert_non_null(found[i]);
         for (int k = 0; k < i; k++) {
-            uint64_t bytes_i = (uint64_t)found[i]->stride * g.header->micro * 4,
-                     bytes_k = (uint64_t)found[k]->stride * g.header->micro * 4;
+            uint64_t bytes_i = graph_activation_bytes(g.header, found[i]),
+                     bytes_k = graph_activation_bytes(g.header, found[k]);
             assert_true(found[i]->offset + bytes_i <= found[k]->offset ||
                         found[k]->offset + bytes_k <= found[i]->offset);
+        }
+    }
+    graph_close(&g);
+}
+
+/* Columns 0, 32 and 96 begin a cache line; 33 does not, and what another op reads besides gets a gradient of its own. */
+static void memory__inputs_of_a_concat__lie_within_its_output(void **state)
+{
+    (void)state;
+    struct graph g = compiled(
+        HEAD
+        "[embedding e]\ntable = emb\ninput = C1..C4\n[fc a]\ninput = e\nunits = 32\n[fc b]\ninput = a\nunits = 64\n"
+        "[concat ab]\ninput = a, b\n[fc c]\ninput = e\nunits = 1\n[fc d]\ninput = e\nunits = 16\n"
+        "[concat h]\ninput = ab, c, d\n" TAIL,
+        NULL);
+    const struct graph_tensor *h = tensor_of(&g, "h"), *dh = tensor_of(&g, "d.h");
+    static const struct {
+        const char *name;
+        uint32_t col; /* GRAPH_NONE: outside */
+    } cases[] = {{"ab", 0},   {"a", 0},    {"b", 32},   {"c", 96},           {"d", GRAPH_NONE},
+                 {"d.ab", 0}, {"d.b", 32}, {"d.c", 96}, {"d.a", GRAPH_NONE}, {"d.d", GRAPH_NONE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct graph_tensor *t = tensor_of(&g, cases[i].name),
+                                  *whole = strncmp(cases[i].name, "d.", 2) == 0 ? dh : h;
+        uint64_t begin = whole->offset, end = graph_activation_end(g.header, whole);
+        if (cases[i].col != GRAPH_NONE) {
+            assert_int_equal(t->offset, begin + cases[i].col * sizeof(float));
+            assert_int_equal(t->stride, whole->stride);
+        } else if (t->offset < end && begin < graph_activation_end(g.header, t)) {
+            fail_msg("%s lies within %s", cases[i].name, whole == h ? "h" : "d.h");
         }
     }
     graph_close(&g);
@@ -535,6 +565,7 @@ int main(void)
         cmocka_unit_test(updates__lookups_only__have_no_parameters),
         cmocka_unit_test(lookups__one_table_in_two_layers__are_numbered_in_order),
         cmocka_unit_test(memory__tensors_alive_together__do_not_overlap),
+        cmocka_unit_test(memory__inputs_of_a_concat__lie_within_its_output),
         cmocka_unit_test(memory__deep_net__needs_less_than_the_sum_of_its_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

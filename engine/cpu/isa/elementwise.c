@@ -95,6 +95,9 @@ static uint32_t concat_groups(const struct graph_node *n)
     return attr.groups;
 }
 
+/* An input that lies within the output already (graph/life.h), or its gradient within the output's. */
+static bool is_part(struct view part, struct view whole, uint32_t col) { return part.data == whole.data + col; }
+
 static void concat_forward_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
@@ -103,7 +106,7 @@ static void concat_forward_piece(void *context, uint32_t piece, void *scratch)
     for (uint32_t k = 0, col = 0; k < call->n->input_count; k++) {
         struct view in = op_in(call->c, call->n, k);
         uint32_t part = in.cols / groups, step = call->to.cols / groups;
-        for (uint32_t b = begin; b < end; b++)
+        for (uint32_t b = begin; b < end && !is_part(in, call->to, col); b++)
             for (uint32_t g = 0; g < groups; g++)
                 memcpy(row_of(call->to, b) + g * step + col, row_of(in, b) + g * part, part * sizeof(float));
         col += part;
@@ -119,7 +122,8 @@ static void concat_backward_piece(void *context, uint32_t piece, void *scratch)
         struct view din = op_din(call->c, call->n, k);
         uint32_t part = op_in(call->c, call->n, k).cols / groups, step = call->from.cols / groups;
         bool adds = op_din_adds(call->c, call->n, k);
-        for (uint32_t b = begin; b < end && din.data != NULL; b++) {
+        bool is_there = is_part(din, call->from, col);
+        for (uint32_t b = begin; b < end && din.data != NULL && !is_there; b++) {
             for (uint32_t g = 0; g < groups; g++) {
                 float *to = row_of(din, b) + g * part;
                 const float *from = row_of(call->from, b) + g * step + col;
