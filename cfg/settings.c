@@ -11,7 +11,7 @@ const char *const cfg_transforms[] = {
     [TRANSFORM_NONE] = "none", [TRANSFORM_LOG1P] = "log1p", [TRANSFORM_STANDARD] = "standard", NULL};
 const char *const cfg_missing[] = {[MISSING_NONE] = "none", [MISSING_KEY] = "key", NULL};
 const char *const cfg_bad_lines[] = {[BAD_LINES_ERROR] = "error", [BAD_LINES_SKIP] = "skip", NULL};
-const char *const cfg_precisions[] = {[PRECISION_F32] = "f32", NULL};
+const char *const cfg_precisions[] = {[PRECISION_F32] = "f32", [PRECISION_BF16] = "bf16", NULL};
 const char *const cfg_syncs[] = {[SYNC_BSP] = "bsp", [SYNC_WSP] = "wsp", [SYNC_ASP] = "asp", NULL};
 
 const char *const cfg_samplers[] = {"log_uniform", "empirical", "uniform", NULL};

@@ -10,7 +10,7 @@ enum { IDS_CUT, IDS_ERROR };
 enum { TRANSFORM_NONE, TRANSFORM_LOG1P, TRANSFORM_STANDARD };
 enum { MISSING_NONE, MISSING_KEY };
 enum { BAD_LINES_ERROR, BAD_LINES_SKIP };
-enum { PRECISION_F32 };
+enum { PRECISION_F32, PRECISION_BF16, PRECISION_COUNT };
 enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
 /* Names of choices; each ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h). */
 extern const char *const cfg_data_formats[],

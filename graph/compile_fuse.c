@@ -2,7 +2,9 @@
  *
  *   fc ─▶ z ─▶ relu ─▶ y          becomes   fc(activation = relu) ─▶ y         if nobody else reads z
  *   fc(act) ─▶ y ─▶ fc             the second fc's backward pass multiplies its din by act'(y), so that the first reads dz
- *                                  and not dy                                  if nobody else reads y                          */
+ *                                  and not dy                                  if nobody else reads y
+ *
+ * Then every fc of more than one unit is told the precision of its products, which is no part of the model either. */
 #include "graph/compiler.h"
 
 #include <string.h>
@@ -72,4 +74,12 @@ void compile_fuse(struct compiler *c)
         memcpy(behind->attr, &behind_attr, sizeof behind_attr);
     }
     c->forward_count = c->nodes.count;
+    for (uint32_t i = 0; i < c->nodes.count; i++) {
+        struct graph_node *fc = compiler_node(c, i);
+        struct fc_attr attr;
+        if (fc->op != OP_ID_fc) continue;
+        memcpy(&attr, fc->attr, sizeof attr);
+        if (attr.units > 1) attr.precision = (uint8_t)c->settings.train_precision;
+        memcpy(fc->attr, &attr, sizeof attr);
+    }
 }

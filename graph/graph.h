@@ -27,7 +27,7 @@
 #include "engine/base/status.h"
 
 #define GRAPH_MAGIC             "HPSGRAPH"
-#define GRAPH_VERSION           6u
+#define GRAPH_VERSION           7u
 #define GRAPH_NONE              UINT32_MAX
 #define GRAPH_COUNT_MAX         (1u << 24) /* records of a kind */
 #define GRAPH_STRINGS_BYTES_MAX (1u << 30)

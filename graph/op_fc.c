@@ -5,7 +5,17 @@
  *   dW += in^T dz      dbias += sum over b of dz      din = dz W^T   (times act' of in, where that spares the producer the work)
  *
  * An element of z is summed over k = 0, 1, …, then the bias is added; an element of din over n, and of a micro-batch's dW and
- * dbias over b within each group, group after group, before it is added to the lane's gradient. */
+ * dbias over b within each group, group after group, before it is added to the lane's gradient.
+ *
+ * With precision bf16 (train.precision) the factors of the three products, in, W and dz, are rounded to bfloat16 as they enter, to the
+ * nearest, of two to the even one. A product of two bfloat16 is exact in float32, in which all else is done: sums, bias, activation, slopes
+ * (of unrounded outputs), dbias (of unrounded dz). In memory everything stays float32: parameters, gradients, optimizer state, activations. So
+ * the gradient is that of a network with rounded factors whose rounding has slope 1. Terms are added in pairs, of each the odd one first:
+ * 1, 0, 3, 2, …, and a last one without partner by itself, as VDPBF16PS adds them (Intel SDM); so sums are the same bits on every instruction
+ * set, except where terms or sums are below 2^-126, which some take for 0.
+ * An fc of one unit is always float32: its products take no time, and it is mostly the logit. */
+#include "cfg/settings.h"
+#include "engine/base/bf16.h"
 #include "graph/init.h"
 #include "graph/op_rules.h"
 
@@ -87,6 +97,8 @@ status op_fc_shape(struct op_shape *s, const struct graph_table *tables, uint32_
         FAIL(INVALID, "expected slopes of 0 to 1, found %g and %g", (double)attr.slope, (double)attr.input_slope);
     if (attr.has_bias > 1 || attr.dout_is_dz > 1)
         FAIL(INVALID, "expected flags of 0 or 1, found %u and %u", attr.has_bias, attr.dout_is_dz);
+    if (attr.precision >= PRECISION_COUNT || (attr.units == 1 && attr.precision != PRECISION_F32))
+        FAIL(INVALID, "expected a precision of 0 (f32), or with more than one unit 1 (bf16), found %u", attr.precision);
     if (attr.init > FC_INIT_GLOROT || !(attr.init_scale >= 0 && attr.init_scale <= INIT_SCALE_MAX))
         FAIL(INVALID, "expected an init below %d and a scale of 0 to %g, found %u and %g", FC_INIT_GLOROT + 1,
              (double)INIT_SCALE_MAX, attr.init, (double)attr.init_scale);
@@ -118,6 +130,16 @@ status op_fc_shape(struct op_shape *s, const struct graph_table *tables, uint32_
     return ST_OK;
 }
 
+/* A factor as it enters a product, and the number of the term that is added as number t of `count`. */
+static float factor(const struct fc_attr *attr, float x)
+{
+    return attr->precision == PRECISION_BF16 ? bf16_round(x) : x;
+}
+static uint32_t term(const struct fc_attr *attr, uint32_t t, uint32_t count)
+{
+    return attr->precision == PRECISION_BF16 && (t ^ 1) < count ? t ^ 1 : t;
+}
+
 void op_fc_forward(const struct op_context *c, const struct graph_node *n)
 {
     struct fc_attr attr = attr_of(n->attr);
@@ -128,9 +150,11 @@ void op_fc_forward(const struct op_context *c, const struct graph_node *n)
             const float *in_bg = view_row(in, b) + (size_t)g * weight.rows;
             float *out_bg = view_row(out, b) + (size_t)g * weight.cols;
             for (uint32_t i = 0; i < weight.cols; i++) out_bg[i] = 0;
-            for (uint32_t k = 0; k < weight.rows; k++) {
+            for (uint32_t t = 0; t < weight.rows; t++) {
+                uint32_t k = term(&attr, t, weight.rows);
                 const float *weight_k = view_row(weight, k);
-                for (uint32_t i = 0; i < weight.cols; i++) out_bg[i] += in_bg[k] * weight_k[i];
+                for (uint32_t i = 0; i < weight.cols; i++)
+                    out_bg[i] += factor(&attr, in_bg[k]) * factor(&attr, weight_k[i]);
             }
             for (uint32_t i = 0; i < weight.cols; i++)
                 out_bg[i] = activation_apply((enum activation)attr.activation, attr.slope,
@@ -165,8 +189,11 @@ void op_fc_backward(const struct op_context *c, const struct graph_node *n)
         for (uint32_t i = 0; i < N; i++) {
             float sum = 0;
             for (uint32_t g = 0; g < attr.groups; g++)
-                for (uint32_t b = 0; b < out.rows; b++)
-                    sum += view_row(in, b)[g * K + k] * dz_at(&attr, out, dout, b, g * N + i);
+                for (uint32_t t = 0; t < out.rows; t++) {
+                    uint32_t b = term(&attr, t, out.rows);
+                    sum += factor(&attr, view_row(in, b)[g * K + k]) *
+                           factor(&attr, dz_at(&attr, out, dout, b, g * N + i));
+                }
             view_row(dweight, k)[i] += sum;
         }
     }
@@ -176,7 +203,10 @@ void op_fc_backward(const struct op_context *c, const struct graph_node *n)
         for (uint32_t j = 0; j < in.cols; j++) {
             uint32_t g = j / K, k = j % K;
             float sum = 0;
-            for (uint32_t i = 0; i < N; i++) sum += dz_at(&attr, out, dout, b, g * N + i) * view_row(weight, k)[i];
+            for (uint32_t t = 0; t < N; t++) {
+                uint32_t i = term(&attr, t, N);
+                sum += factor(&attr, dz_at(&attr, out, dout, b, g * N + i)) * factor(&attr, view_row(weight, k)[i]);
+            }
             sum *= activation_slope((enum activation)attr.input_activation, attr.input_slope, view_row(in, b)[j]);
             grad_put(&view_row(din, b)[j], sum, adds);
         }
