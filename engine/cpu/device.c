@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cfg/settings.h"
 #include "engine/base/memory.h"
 #include "engine/cpu/kernels.h"
 #include "engine/pipe/futex.h"
@@ -176,10 +177,32 @@ static uint32_t dz_stride_of(const struct graph *graph)
     return ((units_max + 15) / 16 | 1) * 16;
 }
 
-/* Of a member. */
-static size_t scratch_bytes_of(const struct graph *graph)
+static size_t even(size_t count) { return (count + 1) / 2 * 2; }
+
+/* Floats of the packed right factors of an fc's products in bfloat16, in the pass that needs more, whichever way they
+ * are packed; 0: the graph has none. */
+static size_t packed_floats_of(const struct graph *graph)
 {
-    size_t most = CPU_SCRATCH_BYTES;
+    size_t most = 0, micro = graph->header->micro;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const struct graph_node *n = &graph->nodes[i];
+        struct fc_attr attr;
+        if (n->op != OP_ID_fc || n->pass != PASS_FORWARD) continue;
+        memcpy(&attr, n->attr, sizeof attr);
+        if (attr.precision != PRECISION_BF16) continue;
+        size_t K = graph->tensors[graph->args[n->arg_begin]].cols / attr.groups, N = attr.units;
+        size_t panels_K = (K + FC_PANEL_MAX - 1) / FC_PANEL_MAX, panels_N = (N + FC_PANEL_MAX - 1) / FC_PANEL_MAX;
+        size_t forward = panels_N * even(K), backward = panels_N * attr.groups * even(micro) + panels_K * even(N);
+        if (forward * FC_PANEL_MAX > most) most = forward * FC_PANEL_MAX;
+        if (backward * FC_PANEL_MAX > most) most = backward * FC_PANEL_MAX;
+    }
+    return most;
+}
+
+/* Of a member. */
+static size_t scratch_bytes_of(const struct graph *graph, bool has_bf16)
+{
+    size_t most = has_bf16 ? BF16_SCRATCH_BYTES : CPU_SCRATCH_BYTES;
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const struct graph_node *n = &graph->nodes[i];
         struct interact_attr attr;
@@ -209,7 +232,7 @@ static bool columns_map(const struct graph *graph, const struct graph_node *n, u
     return true;
 }
 
-/* One block: dz, then the maps' list, then a map for each embed_bag. */
+/* One block: dz, then packed factors, then the maps' list, then a map for each embed_bag. */
 static status memory_plan(struct cpu_device *d, const struct graph *graph)
 {
     struct cpu_work *work = &d->work;
@@ -217,14 +240,18 @@ static status memory_plan(struct cpu_device *d, const struct graph *graph)
     for (uint32_t i = 0; i < graph->node_count; i++)
         bag_count += graph->nodes[i].op == OP_ID_embed_bag && graph->nodes[i].pass == PASS_FORWARD;
     work->dz_stride = dz_stride_of(graph);
+    work->packed_floats = packed_floats_of(graph);
+    if (work->packed_floats > 0) work->bf16_pairs = d->kernels->bf16_pairs_are_faster();
     size_t dz_bytes = arena_bytes((size_t)graph->header->micro * work->dz_stride * sizeof(float));
+    size_t packed_bytes = arena_bytes(work->packed_floats * sizeof(float));
     size_t list_bytes = arena_bytes(graph->node_count * sizeof(uint32_t *));
     size_t map_bytes = arena_bytes(graph->field_count * sizeof(uint32_t));
-    d->memory_bytes = dz_bytes + list_bytes + bag_count * map_bytes;
+    d->memory_bytes = dz_bytes + packed_bytes + list_bytes + bag_count * map_bytes;
     TRY(memory_take("kernel scratch", d->memory_bytes, &d->memory));
     uint8_t *place = d->memory;
     work->dz = (float *)place;
-    const uint32_t **list = (const uint32_t **)(place += dz_bytes);
+    work->packed = (float *)(place += dz_bytes);
+    const uint32_t **list = (const uint32_t **)(place += packed_bytes);
     work->column_of_field = list;
     place += list_bytes;
     for (uint32_t i = 0; i < graph->node_count; i++) {
@@ -249,7 +276,7 @@ status cpu_device_open(struct device **out, const struct graph *graph, uint32_t 
     d->kernels = kernels_by_isa[chosen];
     d->work.graph = graph;
     TRY_GOTO(memory_plan(d, graph), fail);
-    TRY_GOTO(team_open(&d->work.team, threads, scratch_bytes_of(graph), processors), fail);
+    TRY_GOTO(team_open(&d->work.team, threads, scratch_bytes_of(graph, d->work.packed_floats > 0), processors), fail);
     *out = &d->device;
     return ST_OK;
 fail:
@@ -262,6 +289,11 @@ const struct cpu_kernels *cpu_kernels_of(const struct device *device) { return k
 void cpu_device_slow_set(struct device *device, const struct resource_slow *slow)
 {
     ((struct cpu_device *)device)->slow = slow;
+}
+void cpu_device_bf16_pairs_set(struct device *device, bool is_pairs)
+{
+    struct cpu_device *d = (struct cpu_device *)device;
+    d->work.bf16_pairs = is_pairs && d->isa == ISA_avx512bf16;
 }
 enum isa cpu_device_isa(const struct device *device)
 {

@@ -36,6 +36,9 @@ MUST_USE status cpu_device_open(struct device **device, const struct graph *grap
 void cpu_device_slow_set(struct device *device, const struct resource_slow *slow);
 /* Of another device: the best that runs here. */
 enum isa cpu_device_isa(const struct device *device);
+/* Whether products in bfloat16 are multiplied by VDPBF16PS, where there is one: the device takes what it found faster when it was opened. For
+ * tests and measurements; the bytes are the same. */
+void cpu_device_bf16_pairs_set(struct device *device, bool is_pairs);
 /* The device's team, for tests that delay its members. */
 struct team *cpu_device_team(struct device *device);
 

@@ -12,6 +12,9 @@ struct cpu_work {
     const struct graph *graph;
     float *dz; /* [micro, dz_stride]: fc's gradient before its activation   */
     uint32_t dz_stride;
+    float *packed; /* [packed_floats]: the right factors of an fc's products in bfloat16, in one pass               */
+    size_t packed_floats;
+    bool bf16_pairs; /* how these are packed (isa/product_bf16.c)                                              */
     const uint32_t *const *column_of_field; /* [node][field]: where an embed_bag's output has a field, or NONE; NULL for
                                                other nodes, and where a field is an input twice             */
 };
@@ -25,6 +28,8 @@ struct cpu_kernels {
     void (*update_rows)(const struct cpu_work *, const struct table_update *);
     void (*update_params)(const struct cpu_work *, const struct param_update *);
     void (*sum_params)(const struct cpu_work *, const struct param_sums *);
+    /* Whether VDPBF16PS is there and multiplies faster here than fused multiply-adds of rounded factors: measures both, about 100 us. */
+    bool (*bf16_pairs_are_faster)(void);
     /* Ranking (engine/rank.h); no team. Words lie in panels of `panel_words`: word w's bias, then its numbers, are the panel's floats w %
      * panel_words, panel_words + w % panel_words, … */
     uint32_t panel_words;
@@ -54,5 +59,9 @@ static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PA
 #define FC_ROWS_MAX       256u /* rows of a piece                                                                  */
 #define FC_PANEL_MAX      32u  /* columns of a panel                                                               */
 #define CPU_SCRATCH_BYTES ((FC_BLOCK + FC_ROWS_MAX) * FC_PANEL_MAX * sizeof(float))
+
+/* The same of products in bfloat16 (isa/product_bf16.c): the rows of a piece, and its packed left factor and sums. */
+#define BF16_ROWS_MAX      252u
+#define BF16_SCRATCH_BYTES (1536u << 10)
 
 #endif

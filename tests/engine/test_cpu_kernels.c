@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "cfg/settings.h"
 #include "engine/cpu/device.h"
 #include "graph/optimizer.h"
 #include "engine/bench/hand_graph.h"
@@ -93,10 +94,13 @@ static void reference_run(struct fixture *f)
     op_table[n->op].backward(&f->h.context, n);
 }
 
+static bool bf16_is_pairs; /* which of the two ways products in bfloat16 take, where there are two */
+
 static void device_run(struct fixture *f, enum isa isa, uint32_t members, uint32_t delay_ns)
 {
     struct device *device;
     assert_int_equal(cpu_device_open(&device, &f->h.graph, members, NULL, isa_names[isa]), ST_OK);
+    cpu_device_bf16_pairs_set(device, bf16_is_pairs);
     team_delay_set(cpu_device_team(device), members, delay_ns);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[1], 1), ST_OK);
@@ -225,6 +229,67 @@ static void fc__groups__equal_reference_for_every_team(void **state)
                                         .adds = flags & 1,
                                         .wants_din = flags != 6,
                                         .wants_dweight = flags != 5});
+}
+
+/* Bytes, not only closeness: a product of two bfloat16 is exact, so nothing but the order of additions could differ, and it is one. Activations
+ * whose exponentials are approximated are left to the tests above. */
+static void fc__bf16__equals_reference_to_the_bit(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][4] = {/* B, K, N, groups */
+                                         {1, 1, 2, 1},     {1, 429, 3, 1},    {2, 3, 4, 1},      {5, 7, 9, 1},
+                                         {6, 16, 16, 1},   {7, 17, 15, 1},    {13, 33, 31, 1},   {100, 13, 64, 1},
+                                         {259, 31, 33, 1}, {29, 600, 18, 1},  {40, 20, 17, 9},   {5, 1, 2, 40},
+                                         {300, 7, 33, 3},  {15, 2051, 35, 1}, {2060, 5, 290, 1}, {1100, 6, 290, 2}};
+    for (int is_pairs = 0; is_pairs < 2; is_pairs++)
+        for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+            for (uint32_t flags = 0; flags < (i < 12 ? 4 : 1); flags++) {
+                struct fc_params p = {shapes[i][0],
+                                      shapes[i][1],
+                                      shapes[i][2],
+                                      flags & 1 ? 3 : 0,
+                                      {.groups = shapes[i][3],
+                                       .has_bias = flags & 1,
+                                       .activation = flags & 2 ? ACT_RELU : ACT_NONE,
+                                       .dout_is_dz = flags >> 1 & 1,
+                                       .input_activation = flags & 1 ? ACT_RELU : ACT_NONE,
+                                       .precision = PRECISION_BF16},
+                                      .adds = flags & 1,
+                                      .wants_din = flags != 2,
+                                      .wants_dweight = true};
+                char what[96];
+                snprintf(what, sizeof what, "fc in bf16, B %u K %u N %u groups %u flags %u pairs %d", p.B, p.K, p.N,
+                         p.attr.groups, flags, is_pairs);
+                bf16_is_pairs = is_pairs;
+                case_check(what, fc_build, &p, EXACT);
+            }
+}
+
+/* Products and sums on both sides of 2^-126, below which VDPBF16PS has zeros: the device may take either way, so it must not show. */
+static void fc_tiny_build(struct fixture *f, const void *params)
+{
+    fc_build(f, params);
+    for (uint32_t t = 0; t < f->h.graph.tensor_count; t++) {
+        struct view *v = &f->h.view[t];
+        for (size_t i = 0; v->data != NULL && i < (size_t)v->rows * v->stride; i++)
+            v->data[i] *= ldexpf(1, -50 - (int)(i * 7919 % 41));
+    }
+}
+
+static void fc__bf16_of_tiny_numbers__is_the_same_both_ways(void **state)
+{
+    (void)state;
+    if (!isa_runs_here(ISA_avx512bf16)) skip();
+    struct fc_params p = {
+        40, 37, 50, 0, {.precision = PRECISION_BF16}, .adds = false, .wants_din = true, .wants_dweight = true};
+    struct fixture *pairs = fixture_open(fc_tiny_build, &p), *single = fixture_open(fc_tiny_build, &p);
+    bf16_is_pairs = true;
+    device_run(pairs, ISA_avx512bf16, 1, 0);
+    bf16_is_pairs = false;
+    device_run(single, ISA_avx512bf16, 1, 0);
+    fixtures_compare("fc in bf16 of tiny numbers, both ways", pairs, single, EXACT);
+    fixture_close(pairs);
+    fixture_close(single);
 }
 
 /* --- embed_bag -------------------------------------------------------------------------------- */
@@ -1223,6 +1288,8 @@ int main(void)
         cmocka_unit_test(fc__odd_shapes__equal_reference_for_every_team),
         cmocka_unit_test(fc__every_fusion__equals_reference),
         cmocka_unit_test(fc__groups__equal_reference_for_every_team),
+        cmocka_unit_test(fc__bf16__equals_reference_to_the_bit),
+        cmocka_unit_test(fc__bf16_of_tiny_numbers__is_the_same_both_ways),
         cmocka_unit_test(embed_bag__any_pool_and_dim__equals_reference_to_the_bit),
         cmocka_unit_test(embed_bag__no_keys__is_zero),
         cmocka_unit_test(relu__odd_rows__equals_reference_to_the_bit),

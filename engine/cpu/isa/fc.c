@@ -7,6 +7,7 @@
  * Each is a product of isa/product.h. With groups, the first two have rows of their own, the third more terms. */
 #include "engine/cpu/isa/product.h"
 
+#include "cfg/settings.h"
 #include "engine/cpu/isa/act.h"
 #include "engine/cpu/isa/kernels_isa.h"
 
@@ -50,13 +51,29 @@ static void fc_piece(void *context, uint32_t piece, void *scratch)
     dbias_piece(call, piece);
 }
 
+static void fc_pack_piece(void *context, uint32_t piece, void *scratch)
+{
+    const struct fc_call *call = context;
+    uint32_t i = 0;
+    for (; piece >= call->product[i].pack_count; i++) piece -= call->product[i].pack_count;
+    KERNEL(product_pack)(&call->product[i], piece, scratch);
+}
+
 static void fc_run(const struct cpu_work *work, struct fc_call *call)
 {
-    uint32_t piece_count = call->dbias_pieces;
+    uint32_t piece_count = call->dbias_pieces, pack_count = 0;
+    size_t packed_floats = 0;
     for (uint32_t i = 0; i < call->product_count; i++) {
-        KERNEL(product_cut)(&call->product[i], team_member_count(work->team));
-        piece_count += call->product[i].piece_count;
+        struct product *p = &call->product[i];
+        p->is_pairs = work->bf16_pairs;
+        KERNEL(product_cut)(p, team_member_count(work->team));
+        p->packed = work->packed + packed_floats;
+        packed_floats += p->packed_floats;
+        pack_count += p->pack_count;
+        piece_count += p->piece_count;
     }
+    CHECK(packed_floats <= work->packed_floats);
+    if (pack_count > 0) team_run(work->team, fc_pack_piece, call, pack_count);
     team_run(work->team, fc_piece, call, piece_count);
 }
 
@@ -215,8 +232,10 @@ void KERNEL(fc_forward_f32)(const struct cpu_work *work, const struct op_context
         team_run(work->team, unit_forward_piece, &unit, (in.rows + UNIT_ROWS - 1) / UNIT_ROWS);
         return;
     }
+    enum product_type type = attr.precision == PRECISION_BF16 ? PRODUCT_BF16 : PRODUCT_F32;
     struct fc_call call = {.product_count = 1};
     call.product[0] = (struct product){
+        .type = type,
         .end = PRODUCT_ACTIVATES,
         .rows = in.rows,
         .cols = weight.cols,
@@ -267,6 +286,7 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
         unit_backward(work, &unit);
         return;
     }
+    enum product_type type = attr.precision == PRECISION_BF16 ? PRODUCT_BF16 : PRODUCT_F32;
     struct fc_call call = {.dz = dz,
                            .dbias = dbias,
                            .units = N,
@@ -274,6 +294,7 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
                            .dbias_pieces = dbias != NULL ? (N + BIAS_COLS - 1) / BIAS_COLS : 0};
     if (dweight.data != NULL)
         call.product[call.product_count++] = (struct product){
+            .type = type,
             .end = PRODUCT_ADDS,
             .rows = K,
             .cols = N,
@@ -293,6 +314,7 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
         };
     if (din.data != NULL)
         call.product[call.product_count++] = (struct product){
+            .type = type,
             .end = PRODUCT_SLOPES,
             .rows = in.rows,
             .cols = K,

@@ -21,6 +21,7 @@
  * a few percent to visits of the strip, blocks of 256 as much of dW to a first-level cache that is too full. */
 #include "engine/cpu/isa/product.h"
 
+#include "engine/cpu/isa/product_bf16.h"
 #include "engine/cpu/isa/tile.h"
 
 _Static_assert(PANEL <= FC_PANEL_MAX && CPU_SCRATCH_BYTES >= (FC_BLOCK + FC_ROWS_MAX) * PANEL * sizeof(float),
@@ -155,6 +156,13 @@ static struct product group_of(const struct product *p, uint32_t g)
     return group;
 }
 
+void KERNEL(product_finish)(const struct product *p, uint32_t group, const float *sums, uint32_t row_begin,
+                            uint32_t rows, uint32_t col)
+{
+    struct product of_group = group_of(p, group);
+    sums_finish(&of_group, sums, row_begin, rows, col, p->cols - col < PANEL ? p->cols - col : PANEL);
+}
+
 /* Adds the terms [begin, begin + terms) of rows [row_begin, row_begin + rows) to their sums in the strip. */
 static void block_multiply(const struct product *p, uint32_t row_begin, uint32_t rows, uint32_t col, uint32_t begin,
                            uint32_t terms, const float *panel, float *strip, bool is_first, bool is_last)
@@ -171,8 +179,17 @@ static void block_multiply(const struct product *p, uint32_t row_begin, uint32_t
     }
 }
 
+void KERNEL(product_pack)(const struct product *p, uint32_t piece, void *scratch)
+{
+    KERNEL(product_bf16_pack)(p, piece, scratch);
+}
+
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch)
 {
+    if (p->type == PRODUCT_BF16) {
+        KERNEL(product_bf16_piece)(p, piece, scratch);
+        return;
+    }
     /* Panels change fastest: members at work at the same time read the same rows of the left factor. */
     uint32_t col = piece % p->panel_count * PANEL, place = piece / p->panel_count;
     uint32_t row_begin = place % p->chunk_count * p->piece_rows, group_begin = place / p->chunk_count * p->piece_groups;
@@ -206,6 +223,10 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
 /* Cuts into pieces: as many rows, and groups of them, as fit, fewer where that leaves members without work. */
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
+    if (p->type == PRODUCT_BF16) {
+        KERNEL(product_bf16_cut)(p, members);
+        return;
+    }
     p->panel_count = (p->cols + PANEL - 1) / PANEL;
     uint32_t chunk_count = (p->rows + FC_ROWS_MAX - 1) / FC_ROWS_MAX;
     uint32_t wanted = members == 1 ? 1 : (4 * members + p->panel_count - 1) / p->panel_count;

@@ -19,7 +19,10 @@
 #include "graph/op.h"
 
 /* What a packed factor's elements are. Sums are float32. */
-enum product_type { PRODUCT_F32 };
+enum product_type {
+    PRODUCT_F32,
+    PRODUCT_BF16 /* product_bf16.c: the right factor is packed once, by pieces that come before */
+};
 
 /* What becomes of a finished sum s of row r and column c:
  *     ACTIVATES   result = activation(s + bias[c])
@@ -47,11 +50,21 @@ struct product {
     bool adds; /* SLOPES                                                                              */
     /* set by product_cut() */
     uint32_t panel_count, chunk_count, piece_rows, piece_groups, piece_count;
+    /* BF16 */
+    bool is_pairs; /* cpu_work.bf16_pairs                                                                 */
+    uint32_t piece_panels, panel_runs, pack_count; /* set by product_cut(); pack_count: else 0                    */
+    size_t packed_floats;
+    float *packed; /* [packed_floats], 64-byte aligned: set between product_cut() and product_pack()        */
 };
 
-/* Cuts into piece_count pieces for a team of `members`. */
+/* Cuts into piece_count pieces for a team of `members`, and what must be packed before into pack_count. */
 void KERNEL(product_cut)(struct product *p, uint32_t members);
-/* Computes a piece. scratch: CPU_SCRATCH_BYTES, as team_work's. */
+/* Packs a piece. All are done before the first product_piece(). scratch: as there. */
+void KERNEL(product_pack)(const struct product *p, uint32_t piece, void *scratch);
+/* Computes a piece. scratch: CPU_SCRATCH_BYTES, of BF16 BF16_SCRATCH_BYTES, as team_work's. */
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch);
+/* The end of finished sums [rows, 2 VF] of rows [row_begin, row_begin + rows) of a group of rows, and of the panel from column col on. */
+void KERNEL(product_finish)(const struct product *p, uint32_t group, const float *sums, uint32_t row_begin,
+                            uint32_t rows, uint32_t col);
 
 #endif

@@ -1,0 +1,412 @@
+/* Products of matrices in bfloat16, sums in float32: the right factor is packed once a product, then pieces multiply.
+ *
+ * Everything packed is made of words of 32 bits, a word a row (left) or column (right) and step, in one of two ways that give the same bits:
+ *
+ *     pairs    a step is two terms t, t + 1; a word is both of them as bfloat16; VDPBF16PS adds word times word to a sum, t + 1 first
+ *     single   a step is one term; a word is the term rounded to bfloat16, as a float32; terms come in the order t + 1, t, and a fused
+ *              multiply-add adds word times word, as exactly: the product of two bfloat16 has 16 bits
+ *
+ * An odd last term gets a zero for partner. Sums and terms below 2^-126 count as zeros in both, since VDPBF16PS knows no smaller ones; without
+ * fused multiply-add (base) this holds for products, too. Which way is taken is the device's choice (cpu_work.bf16_pairs): on some
+ * processors VDPBF16PS is four times slower than a fused multiply-add, on others as fast.
+ *
+ *     right   packed[panel][group of terms][step][PANEL]      shared: panels are packed by pieces of their own before
+ *     left    [block of STEPS][row][ROW_WORDS]     where terms lie side by side:  the rows of a piece, in its scratch
+ *             [tile][step][VF]                     where rows lie side by side
+ *
+ *     piece: rows x panels        for each superblock of SUPER_STEPS steps
+ *                                     pack the rows' part of the left factor (1 MiB, stays in L2)
+ *                                     for each panel
+ *                                         for each block of STEPS steps (32 KiB of the panel, stay in L1)
+ *                                             for each TILE of rows: TILE x PANEL sums in registers
+ *                                         if this was the last of its terms: the end of the panel's sums */
+#include "engine/cpu/isa/product_bf16.h"
+
+#include "engine/base/clock.h"
+#include "engine/cpu/isa/kernels_isa.h"
+
+/* TILE x PANEL sums fill the registers: 14 x 2 of 32, 6 x 2 and 4 x 2 of 16. */
+#if VF == 16
+#define TILE 14
+#elif VF == 8
+#define TILE 6
+#else
+#define TILE 4
+#endif
+#define PANEL       (2 * VF)
+#define LINE_FLOATS (CACHE_LINE_BYTES / sizeof(float))
+
+#define STEPS       256u
+#define SUPER_STEPS (4 * STEPS)
+#define ROW_WORDS   (STEPS + LINE_FLOATS) /* an odd number of lines, and room for a vector behind the last step */
+#define TILE_WORDS  ((SUPER_STEPS * VF) + LINE_FLOATS)
+#define ROWS_MAX    BF16_ROWS_MAX
+#define SUPER_PANELS_MAX                                                                                               \
+    8u /* panels of a piece whose terms fill several superblocks: sums of all of them wait in the scratch */
+
+#define LEFT_WORDS                                                                                                     \
+    (SUPER_STEPS / STEPS * ROWS_MAX * ROW_WORDS > ROWS_MAX / TILE * TILE_WORDS                                         \
+         ? SUPER_STEPS / STEPS * ROWS_MAX * ROW_WORDS                                                                  \
+         : ROWS_MAX / TILE * TILE_WORDS)
+_Static_assert(ROWS_MAX % TILE == 0 && TILE <= VF, "a tile's rows are a vector's lanes");
+_Static_assert(BF16_SCRATCH_BYTES >= (LEFT_WORDS + SUPER_PANELS_MAX * ROWS_MAX * PANEL) * sizeof(float), "scratch");
+
+/* Steps that `terms` take. */
+ALWAYS_INLINE uint32_t steps_of(uint32_t terms, const bool is_pairs)
+{
+    return is_pairs ? (terms + 1) / 2 : (terms + 1) / 2 * 2;
+}
+static uint32_t super_terms(bool is_pairs) { return is_pairs ? 2 * SUPER_STEPS : SUPER_STEPS; }
+
+/* bf16_round (engine/base/bf16.h), lane by lane. */
+ALWAYS_INLINE vf vf_bf16_round(vf x)
+{
+    vu bits = (vu)x, magnitude = bits & 0x7fffffff;
+    vu is_nan = (vu)((vi)magnitude > 0x7f800000), is_small = (vu)((vi)magnitude < 0x00800000);
+    vu rounded = bits + 0x7fff + (bits >> 16 & 1);
+    rounded = (is_nan & (bits | 1u << 22)) | (~is_nan & rounded);
+    rounded = (is_small & (bits ^ magnitude)) | (~is_small & rounded);
+    return (vf)(rounded & 0xffff0000);
+}
+
+#if VF == 16
+#define VF_SWAP_NEIGHBOURS(v) VF_SHUFFLE(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+#elif VF == 8
+#define VF_SWAP_NEIGHBOURS(v) VF_SHUFFLE(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
+#else
+#define VF_SWAP_NEIGHBOURS(v) VF_SHUFFLE(v, v, 1, 0, 3, 2)
+#endif
+
+/* What VDPBF16PS takes, where there is one. */
+#ifdef __AVX512BF16__
+#define HAS_PAIRS true
+/* Words of low (lanes 0 .. VF - 1) and high (VF ..) side by side: lane i has terms 2 i and 2 i + 1. */
+ALWAYS_INLINE vf vf_pairs_along(vf low, vf high) { return (vf)(__m512i)_mm512_cvtne2ps_pbh(high, low); }
+/* Lane i has lane i of `low` and that of `high`. */
+ALWAYS_INLINE vf vf_pairs_across(vf low, vf high)
+{
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                           21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return (vf)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+ALWAYS_INLINE vf vf_pairs_add(vf sum, vf left, vf right)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)(__m512i)left, (__m512bh)(__m512i)right);
+}
+ALWAYS_INLINE vf vf_word_splat(const float *word)
+{
+    int32_t bits;
+    memcpy(&bits, word, sizeof bits);
+    return (vf)_mm512_set1_epi32(bits);
+}
+#else
+#define HAS_PAIRS false
+ALWAYS_INLINE vf vf_pairs_along(vf low, vf high) { return low + high; }
+ALWAYS_INLINE vf vf_pairs_across(vf low, vf high) { return low + high; }
+ALWAYS_INLINE vf vf_pairs_add(vf sum, vf left, vf right) { return sum + left + right; }
+ALWAYS_INLINE vf vf_word_splat(const float *word) { return vf_splat(*word); }
+#endif
+
+ALWAYS_INLINE vf vf_load_or_zero(const float *p, size_t left) { return left == 0 ? (vf){0} : vf_load_upto(p, left); }
+
+/* Packs `terms` terms that lie side by side; writes up to a vector more than their steps. */
+ALWAYS_INLINE void pack_along(float *words, const float *from, uint32_t terms, const bool is_pairs)
+{
+    if (is_pairs) {
+        for (uint32_t t = 0; t < terms; t += 2 * VF, words += VF) {
+            vf low = vf_load_upto(from + t, terms - t);
+            vf high = vf_load_or_zero(from + t + VF, terms - t > VF ? terms - t - VF : 0);
+            vf_store(words, vf_pairs_along(low, high));
+        }
+    } else {
+        for (uint32_t t = 0; t < terms; t += VF, words += VF) {
+            vf rounded = vf_bf16_round(vf_load_upto(from + t, terms - t));
+            vf_store(words, VF_SWAP_NEIGHBOURS(rounded));
+        }
+    }
+}
+
+/* Packs terms t and t + 1 (absent: NULL) of `cols` <= VF columns that lie side by side into the words of one step or two. */
+ALWAYS_INLINE void pack_across(float *words, size_t step_words, const float *term, const float *next, size_t cols,
+                               const bool is_pairs)
+{
+    vf low = vf_load_or_zero(term, cols), high = next ? vf_load_or_zero(next, cols) : (vf){0};
+    if (is_pairs) {
+        vf_store(words, vf_pairs_across(low, high));
+    } else {
+        vf_store(words, vf_bf16_round(high));
+        vf_store(words + step_words, vf_bf16_round(low));
+    }
+}
+
+typedef float v4 __attribute__((vector_size(16)));
+typedef float v4_memory __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Moves four rows of `steps` words into four columns of a panel. */
+static void words_transpose(float *panel, const float *rows, size_t row_words, uint32_t steps)
+{
+    const float *r0 = rows, *r1 = r0 + row_words, *r2 = r1 + row_words, *r3 = r2 + row_words;
+    for (uint32_t s = 0; s < steps; s += 4) { /* rows have room behind their last step, the panel does not */
+        v4 a = *(const v4_memory *)(r0 + s), b = *(const v4_memory *)(r1 + s);
+        v4 d = *(const v4_memory *)(r2 + s), e = *(const v4_memory *)(r3 + s);
+        v4 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+        v4 de_low = __builtin_shufflevector(d, e, 0, 4, 1, 5), de_high = __builtin_shufflevector(d, e, 2, 6, 3, 7);
+        v4 out[4] = {__builtin_shufflevector(ab_low, de_low, 0, 1, 4, 5),
+                     __builtin_shufflevector(ab_low, de_low, 2, 3, 6, 7),
+                     __builtin_shufflevector(ab_high, de_high, 0, 1, 4, 5),
+                     __builtin_shufflevector(ab_high, de_high, 2, 3, 6, 7)};
+        for (uint32_t i = 0; i < 4 && s + i < steps; i++) *(v4_memory *)(panel + (s + i) * PANEL) = out[i];
+    }
+}
+
+/* --- the right factor ------------------------------------------------------------------------- */
+
+/* Terms that a piece of packing takes of a panel. */
+#define PACK_TERMS 1024u
+
+static size_t packed_panel_words(const struct product *p)
+{
+    return (size_t)p->term_groups * steps_of(p->terms, p->is_pairs) * PANEL;
+}
+
+ALWAYS_INLINE void right_pack(const struct product *p, uint32_t col, uint32_t group, uint32_t begin, uint32_t terms,
+                              float *rows, const bool is_pairs)
+{
+    const float *right = p->right + group * p->right_group + col * p->right_col + begin * p->right_term;
+    uint32_t cols = p->cols - col < PANEL ? p->cols - col : PANEL, steps = steps_of(terms, is_pairs);
+    float *panel = p->packed + col / PANEL * packed_panel_words(p) +
+                   ((size_t)group * steps_of(p->terms, is_pairs) + steps_of(begin, is_pairs)) * PANEL;
+    if (p->right_col == 1) {
+        for (uint32_t t = 0; t < terms; t += 2, right += 2 * p->right_term, panel += (is_pairs ? 1 : 2) * PANEL) {
+            const float *next = t + 1 < terms ? right + p->right_term : NULL;
+            pack_across(panel, PANEL, right, next, cols, is_pairs);
+            pack_across(panel + VF, PANEL, right + VF, next ? next + VF : NULL, cols > VF ? cols - VF : 0, is_pairs);
+        }
+        return;
+    }
+    const size_t row_words = PACK_TERMS + LINE_FLOATS;
+    for (uint32_t c = 0; c < PANEL; c += 4) {
+        for (uint32_t i = 0; i < 4; i++) {
+            if (c + i < cols)
+                pack_along(rows + i * row_words, right + (c + i) * p->right_col, terms, is_pairs);
+            else
+                memset(rows + i * row_words, 0, row_words * sizeof *rows);
+        }
+        words_transpose(panel + c, rows, row_words, steps);
+    }
+}
+_Static_assert(BF16_SCRATCH_BYTES >= 4 * (PACK_TERMS + LINE_FLOATS) * sizeof(float), "scratch");
+
+void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece, void *scratch)
+{
+    uint32_t col = piece % p->panel_count * PANEL, place = piece / p->panel_count;
+    uint32_t runs = (p->terms + PACK_TERMS - 1) / PACK_TERMS, begin = place % runs * PACK_TERMS;
+    uint32_t terms = p->terms - begin < PACK_TERMS ? p->terms - begin : PACK_TERMS;
+    if (HAS_PAIRS && p->is_pairs)
+        right_pack(p, col, place / runs, begin, terms, scratch, HAS_PAIRS);
+    else
+        right_pack(p, col, place / runs, begin, terms, scratch, false);
+}
+
+/* --- the left factor -------------------------------------------------------------------------- */
+
+/* Packs terms [begin, begin + terms) of `rows` rows from left on. */
+ALWAYS_INLINE void left_pack(const struct product *p, float *words, const float *left, uint32_t rows, uint32_t begin,
+                             uint32_t terms, const bool is_pairs)
+{
+    left += begin * p->left_term;
+    if (p->left_term == 1) {
+        uint32_t block_terms = is_pairs ? 2 * STEPS : STEPS;
+        for (uint32_t t = 0; t < terms; t += block_terms, words += ROWS_MAX * ROW_WORDS)
+            for (uint32_t r = 0; r < rows; r++) {
+                uint32_t count = terms - t < block_terms ? terms - t : block_terms;
+                pack_along(words + r * ROW_WORDS, left + r * p->left_row + t, count, is_pairs);
+            }
+        return;
+    }
+    for (uint32_t t = 0; t < terms; t += 2, left += 2 * p->left_term, words += (is_pairs ? 1 : 2) * VF)
+        for (uint32_t r = 0, tile = 0; r < rows; r += TILE, tile++)
+            pack_across(words + tile * TILE_WORDS, VF, left + r, t + 1 < terms ? left + p->left_term + r : NULL,
+                        rows - r < TILE ? rows - r : TILE, is_pairs);
+}
+
+/* --- tiles ------------------------------------------------------------------------------------ */
+
+/* sums [rows, PANEL] (+)= left [rows, steps] x panel [steps, PANEL]. All but left, panel, sums and steps are constants in an instance. */
+ALWAYS_INLINE void bf16_tile_multiply(const uint32_t rows, const float *left, const float *panel, uint32_t steps,
+                                      float *sums, const bool is_first, const bool is_along, const bool is_pairs)
+{
+    vf sum[TILE][2];
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < rows; r++) {
+        sum[r][0] = is_first ? (vf){0} : vf_load(sums + r * PANEL);
+        sum[r][1] = is_first ? (vf){0} : vf_load(sums + r * PANEL + VF);
+    }
+    for (uint32_t s = 0; s < steps; s++) {
+        vf right0 = vf_load(panel), right1 = vf_load(panel + VF);
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < rows; r++) {
+            const float *word = left + (is_along ? r * ROW_WORDS : r);
+            if (is_pairs) {
+                vf l = vf_word_splat(word);
+                sum[r][0] = vf_pairs_add(sum[r][0], l, right0);
+                sum[r][1] = vf_pairs_add(sum[r][1], l, right1);
+            } else {
+                vf l = vf_splat(*word);
+                sum[r][0] = vf_fma(l, right0, sum[r][0]);
+                sum[r][1] = vf_fma(l, right1, sum[r][1]);
+            }
+        }
+        left += is_along ? 1 : VF;
+        panel += PANEL;
+    }
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < rows; r++) {
+        vf_store(sums + r * PANEL, sum[r][0]);
+        vf_store(sums + r * PANEL + VF, sum[r][1]);
+    }
+}
+
+/* One instance a number of rows: the last tile of a piece is as high as what is left. */
+#define BF16_TILE_CASE(rows)                                                                                           \
+    case rows: bf16_tile_multiply(rows, left, panel, steps, sums, is_first, is_along, is_pairs); break;
+ALWAYS_INLINE void bf16_tile_dispatch(uint32_t rows, const float *left, const float *panel, uint32_t steps, float *sums,
+                                      const bool is_first, const bool is_along, const bool is_pairs)
+{
+    switch (rows) {
+        BF16_TILE_CASE(1)
+        BF16_TILE_CASE(2)
+        BF16_TILE_CASE(3)
+        BF16_TILE_CASE(4)
+#if TILE > 4
+        BF16_TILE_CASE(5)
+        BF16_TILE_CASE(6)
+#endif
+#if TILE > 6
+        BF16_TILE_CASE(7)
+        BF16_TILE_CASE(8)
+        BF16_TILE_CASE(9)
+        BF16_TILE_CASE(10)
+        BF16_TILE_CASE(11)
+        BF16_TILE_CASE(12)
+        BF16_TILE_CASE(13)
+        BF16_TILE_CASE(14)
+#endif
+    default: __builtin_unreachable();
+    }
+}
+
+typedef void bf16_tile(uint32_t rows, const float *left, const float *panel, uint32_t steps, float *sums,
+                       bool is_first);
+#define BF16_TILE(name, is_along, is_pairs)                                                                            \
+    static void name(uint32_t rows, const float *left, const float *panel, uint32_t steps, float *sums, bool is_first) \
+    {                                                                                                                  \
+        bf16_tile_dispatch(rows, left, panel, steps, sums, is_first, is_along, is_pairs);                              \
+    }
+BF16_TILE(tile_along_single, true, false)
+BF16_TILE(tile_across_single, false, false)
+BF16_TILE(tile_along_pairs, true, HAS_PAIRS)
+BF16_TILE(tile_across_pairs, false, HAS_PAIRS)
+static bf16_tile *const bf16_tiles[2][2] = {{tile_across_single, tile_across_pairs},
+                                            {tile_along_single, tile_along_pairs}};
+
+/* Between the two, numbers below 2^-126 are zeros, as operands and as results: MXCSR's DAZ and FTZ. */
+ALWAYS_INLINE uint32_t tiny_flush(void)
+{
+    uint32_t before = _mm_getcsr(), during = before | 0x8040;
+    __asm__ volatile("ldmxcsr %0" : : "m"(during) : "memory");
+    return before;
+}
+ALWAYS_INLINE void tiny_restore(uint32_t before) { __asm__ volatile("ldmxcsr %0" : : "m"(before) : "memory"); }
+
+/* Adds the steps of a superblock to the sums of rows x panel in the strip. */
+static void panel_multiply(const struct product *p, const float *left, uint32_t rows, const float *panel,
+                           uint32_t steps, float *strip, bool is_first)
+{
+    bool is_along = p->left_term == 1;
+    bf16_tile *tile = bf16_tiles[is_along][p->is_pairs];
+    uint32_t before = tiny_flush();
+    for (uint32_t begin = 0; begin < steps; begin += STEPS) {
+        uint32_t count = steps - begin < STEPS ? steps - begin : STEPS;
+        for (uint32_t r = 0; r < rows; r += TILE) {
+            const float *at = is_along ? left + (size_t)begin / STEPS * ROWS_MAX * ROW_WORDS + r * ROW_WORDS
+                                       : left + r / TILE * TILE_WORDS + begin * VF;
+            tile(rows - r < TILE ? rows - r : TILE, at, panel + (size_t)begin * PANEL, count, strip + r * PANEL,
+                 is_first && begin == 0);
+        }
+    }
+    tiny_restore(before);
+}
+
+void KERNEL(product_bf16_piece)(const struct product *p, uint32_t piece, void *scratch)
+{
+    uint32_t panel_begin = piece % p->panel_runs * p->piece_panels, place = piece / p->panel_runs;
+    uint32_t row_begin = place % p->chunk_count * p->piece_rows, row_group = place / p->chunk_count;
+    uint32_t rows = p->rows - row_begin < p->piece_rows ? p->rows - row_begin : p->piece_rows;
+    uint32_t panels = p->panel_count - panel_begin < p->piece_panels ? p->panel_count - panel_begin : p->piece_panels;
+    uint32_t step_max = super_terms(p->is_pairs), steps_all = steps_of(p->terms, p->is_pairs);
+    float *left = scratch, *strips = left + LEFT_WORDS;
+    for (uint32_t t = 0; t < p->term_groups; t++) {
+        for (uint32_t begin = 0; begin < p->terms; begin += step_max) {
+            uint32_t terms = p->terms - begin < step_max ? p->terms - begin : step_max;
+            bool is_first = t == 0 && begin == 0, is_last = t + 1 == p->term_groups && begin + terms == p->terms;
+            const float *from = p->left + (row_group + t) * p->left_group + row_begin * p->left_row;
+            if (HAS_PAIRS && p->is_pairs)
+                left_pack(p, left, from, rows, begin, terms, HAS_PAIRS);
+            else
+                left_pack(p, left, from, rows, begin, terms, false);
+            for (uint32_t i = 0; i < panels; i++) {
+                const float *panel = p->packed + (panel_begin + i) * packed_panel_words(p) +
+                                     ((size_t)t * steps_all + steps_of(begin, p->is_pairs)) * PANEL;
+                float *strip = is_first && is_last ? strips : strips + (size_t)i * ROWS_MAX * PANEL;
+                panel_multiply(p, left, rows, panel, steps_of(terms, p->is_pairs), strip, is_first);
+                if (is_last) KERNEL(product_finish)(p, row_group, strip, row_begin, rows, (panel_begin + i) * PANEL);
+            }
+        }
+    }
+}
+
+void KERNEL(product_bf16_cut)(struct product *p, uint32_t members)
+{
+    uint32_t supers = p->term_groups * ((p->terms + super_terms(p->is_pairs) - 1) / super_terms(p->is_pairs));
+    uint32_t wanted = members == 1 ? 1 : 8 * members;
+    p->panel_count = (p->cols + PANEL - 1) / PANEL;
+    /* Chunks of rows first, but of four tiles at least; then runs of panels, for each of which the left factor is packed again. */
+    uint32_t chunks = (p->rows + ROWS_MAX - 1) / ROWS_MAX, chunks_most = (p->rows + 4 * TILE - 1) / (4 * TILE);
+    uint32_t chunks_wanted = (wanted + p->row_groups - 1) / p->row_groups;
+    if (chunks < chunks_wanted) chunks = chunks_wanted < chunks_most ? chunks_wanted : chunks_most;
+    p->piece_rows = ((p->rows + chunks - 1) / chunks + TILE - 1) / TILE * TILE;
+    p->chunk_count = (p->rows + p->piece_rows - 1) / p->piece_rows;
+    uint32_t pieces = p->chunk_count * p->row_groups;
+    uint32_t runs = supers == 1 ? 1 : (p->panel_count + SUPER_PANELS_MAX - 1) / SUPER_PANELS_MAX;
+    uint32_t runs_wanted = (wanted + pieces - 1) / pieces;
+    if (runs < runs_wanted) runs = runs_wanted < p->panel_count ? runs_wanted : p->panel_count;
+    p->piece_panels = (p->panel_count + runs - 1) / runs;
+    p->panel_runs = (p->panel_count + p->piece_panels - 1) / p->piece_panels;
+    p->piece_count = pieces * p->panel_runs;
+    p->pack_count = p->panel_count * p->term_groups * ((p->terms + PACK_TERMS - 1) / PACK_TERMS);
+    p->packed_floats = p->panel_count * packed_panel_words(p);
+}
+
+/* --- which way is faster ---------------------------------------------------------------------- */
+
+/* Least time of some runs of a tile, in ns: what else the machine does only adds. */
+static uint64_t tile_ns(bf16_tile *tile, uint32_t steps, const float *left, const float *panel, float *sums)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < 8; i++) {
+        uint64_t begin = clock_ns();
+        for (uint32_t s = 0; s < steps; s += STEPS) tile(TILE, left, panel, STEPS, sums, true);
+        uint64_t ns = clock_ns() - begin;
+        if (ns < least) least = ns;
+    }
+    return least;
+}
+
+bool KERNEL(bf16_pairs_are_faster)(void)
+{
+    static const float left[TILE * ROW_WORDS], panel[STEPS * PANEL];
+    float sums[TILE * PANEL];
+    return HAS_PAIRS && tile_ns(tile_along_pairs, 4 * STEPS, left, panel, sums) <
+                            tile_ns(tile_along_single, 2 * 4 * STEPS, left, panel, sums);
+}
