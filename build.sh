@@ -33,6 +33,8 @@ need_packages() {
 compile() {
     extra=
     case $2 in
+    */io/isa/*.avx2.o) extra='-DISA=avx2 -mavx2 -mbmi -mbmi2' ;;
+    */io/isa/*.avx512.o) extra='-DISA=avx512 -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi2 -mavx512vpopcntdq -mprefer-vector-width=512' ;;
     *.base.o) extra='-DISA=base' ;;
     *.avx2.o) extra='-DISA=avx2 -mavx2 -mfma' ;;
     *.avx512.o) extra='-DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512' ;;
@@ -55,6 +57,7 @@ build_objects() {
     for source in "$@"; do
         case $source in
         engine/cpu/isa/*) suffixes='.base.o .avx2.o .avx512.o .avx512bf16.o' ;;
+        io/isa/*) suffixes='.base.o .avx2.o .avx512.o' ;;
         *) suffixes=.o ;;
         esac
         for suffix in $suffixes; do

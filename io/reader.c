@@ -35,6 +35,7 @@ struct reader {
     struct arena arena;
     const struct reader_format_functions *format;
     void *format_state;
+    const struct text_kernels *kernels;
     struct example_shape shape;
     bool bad_skip, bad_keep, is_shuffled;
     uint64_t seed, example_estimate;
@@ -50,6 +51,7 @@ struct reader {
     bool is_over;                  /* the files are, that is; the shuffle window may hold more     */
     uint64_t example_number;       /* how many it has given                                         */
     struct shuffle shuffle;
+    struct reader_example drawn; /* that the window has given last */
     struct source source;
     char *buffer; /* [BUFFER_BYTES + READER_SLACK_BYTES] */
     size_t begin, scan, end;
@@ -137,14 +139,24 @@ static void mark_skip(const char **line, size_t *bytes)
     *bytes -= 3;
 }
 
+/* The end of the line that is being cut, if the buffer holds it. Formats find columns on the way. */
+static char *line_end(struct reader *reader)
+{
+    char *from = reader->buffer + reader->scan;
+    size_t bytes = reader->end - reader->scan;
+    if (bytes == 0) return NULL;
+    if (!reader->format->line_find || reader->scan != reader->begin) return memchr(from, '\n', bytes);
+    size_t line_bytes = reader->format->line_find(reader->format_state, from, bytes);
+    return line_bytes < bytes ? from + line_bytes : NULL;
+}
+
 /* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
  * long. *over: there is none, the files have ended. */
 static status line_next(struct reader *reader, const char **line, size_t *bytes, bool *over)
 {
     *over = false;
     for (;;) {
-        char *from = reader->buffer + reader->scan;
-        char *stop = reader->scan < reader->end ? memchr(from, '\n', reader->end - reader->scan) : NULL;
+        char *stop = line_end(reader);
         bool is_whole = stop != NULL;
         if (!is_whole) {
             reader->scan = reader->end;
@@ -283,21 +295,24 @@ static void list_example_next(struct reader *reader, struct reader_example *exam
     candidates_list(reader->candidates, reader->words_field, reader->example_number, example);
 }
 
-/* *example says where a copy is wanted, and is redirected where the window holds the example already. */
-static status pass_example_next(struct reader *reader, struct reader_example *example, bool *over)
+/* *found is `place`, filled in, or an example that the window holds until the next call. */
+static status pass_example_next(struct reader *reader, struct reader_example *place,
+                                const struct reader_example **found, bool *over)
 {
+    *found = place;
     if (reader->lists_words) {
-        list_example_next(reader, example, over);
+        list_example_next(reader, place, over);
         return ST_OK;
     }
-    if (!reader->is_shuffled) return file_example_next(reader, example, over);
+    if (!reader->is_shuffled) return file_example_next(reader, place, over);
     struct reader_example room;
     while (!reader->is_over && shuffle_room(&reader->shuffle, &room)) {
         bool is_end;
         TRY(file_example_next(reader, &room, &is_end));
         if (!is_end) shuffle_keep(&reader->shuffle, &room);
     }
-    *over = !shuffle_draw(&reader->shuffle, example);
+    *over = !shuffle_draw(&reader->shuffle, &reader->drawn);
+    *found = &reader->drawn;
     return ST_OK;
 }
 
@@ -316,11 +331,15 @@ static void example_copy(struct example_shape shape, struct reader_example *to, 
 }
 
 /* Takes the example, whose dense columns and keys lie in their places already, into the batch. */
-static void micro_batch_append(struct micro_batch *m, uint32_t field_count, const struct reader_example *example)
+static void micro_batch_append(const struct text_kernels *kernels, struct micro_batch *m, uint32_t field_count,
+                               const struct reader_example *example)
 {
     uint32_t home = m->example_count * field_count, key_base = m->key_count, position = key_base;
     m->key_begin[home] = key_base;
-    for (uint32_t field = 0; field < field_count; field++) {
+    bool is_done = kernels->homes &&
+                   kernels->homes(m->key_begin + home, m->key_home, example->key_end, field_count, home, key_base);
+    if (is_done && field_count) position += example->key_end[field_count - 1];
+    for (uint32_t field = 0; !is_done && field < field_count; field++) {
         uint32_t stop = key_base + example->key_end[field];
         /* Most fields have one key; the home of none is overwritten by the next field's, for which there is room. */
         m->key_home[position] = home + field;
@@ -346,17 +365,14 @@ status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit,
                                        .key = m->key + m->key_count,
                                        .value = m->value ? m->value + m->key_count : NULL,
                                        .key_end = reader->spare.key_end};
-        struct reader_example example = place;
-        TRY(pass_example_next(reader, &example, end));
+        const struct reader_example *found;
+        TRY(pass_example_next(reader, &place, &found, end));
         if (*end) return ST_OK;
-        if (example.dense != place.dense || example.key != place.key) {
-            example_copy(shape, &place, &example);
-            example = place;
-        }
+        if (found != &place) example_copy(shape, &place, found);
         if (reader->candidates && !reader->lists_words)
-            candidates_draw(reader->candidates, reader->example_number, &example);
+            candidates_draw(reader->candidates, reader->example_number, &place);
         reader->example_number++;
-        micro_batch_append(m, shape.field_count, &example);
+        micro_batch_append(reader->kernels, m, shape.field_count, &place);
     }
     return ST_OK;
 }
@@ -366,8 +382,8 @@ status reader_skip(struct reader *reader, uint64_t count, bool *end)
     CHECK(reader->is_started);
     *end = false;
     for (; count && !*end; count--) {
-        struct reader_example example = reader->spare;
-        TRY(pass_example_next(reader, &example, end));
+        const struct reader_example *found;
+        TRY(pass_example_next(reader, &reader->spare, &found, end));
         reader->example_number++;
     }
     return ST_OK;
@@ -451,6 +467,8 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     CHECK((unsigned)options->format < READER_FORMAT_COUNT);
     const struct reader_format_functions *format = reader_format_table[options->format];
     if (format == NULL) FAIL(INVALID, "no reader of format %d", (int)options->format);
+    const struct text_kernels *kernels = text_kernels_of(options->isa);
+    if (kernels == NULL) FAIL(INVALID, "no parsers for the instruction set %s here", options->isa);
     struct example_shape shape = options->schema.example;
     bool is_shuffled = options->shuffle > 1;
     struct example_shape parsed = parsed_shape(&options->schema);
@@ -471,6 +489,7 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     TRY(arena_open(&arena, options->part, bytes));
     struct reader *r = arena_take(&arena, sizeof *r);
     r->format = format;
+    r->kernels = kernels;
     r->shape = shape;
     r->bad_skip = options->bad_skip;
     r->bad_keep = options->bad_keep;

@@ -95,6 +95,8 @@ struct reader_options {
     uint32_t words_field;
     uint64_t seed;
     const char *part; /* memory part to count under, e.g. "reader"                                  */
+    /* Of io/text_isa.h, by which tests compare them; NULL: the best here. What is read does not depend on it. */
+    const char *isa;
 };
 
 struct reader_counts {

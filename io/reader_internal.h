@@ -12,6 +12,7 @@
 
 #include "io/reader.h"
 #include "io/shuffle.h"
+#include "io/text_isa.h"
 
 /* How far past the end of a line a parser may read (and ignore what it finds). */
 #define READER_SLACK_BYTES 64
@@ -40,6 +41,9 @@ struct reader_format_functions {
     /* NULL, or called with the first line of each file (NULL: it is too long), before parse: *is_header says whether it was no example. INVALID, with a
      * sentence without place, if the file is not what the schema asks for: bad lines may be skipped, such files not. */
     status (*header)(void *state, const char *line, size_t bytes, bool *is_header);
+    /* NULL, or cuts a line off a text of `bytes` bytes in which it begins: returns its length without "\n", and `bytes` if it does not end
+     * there. What is noted on the way serves the next parse, if that is of this line. */
+    size_t (*line_find)(void *state, const char *text, size_t bytes);
     /* Writes a line's example: all but is_bad, which is false. After FOUND_BAD it is undefined, and the reason is
      * in `why` (READER_WHY_BYTES) if that is not NULL: "column 3 (I2): expected an integer, found \"abc\"". Empty lines come too
      * if takes_empty. */
@@ -80,6 +84,30 @@ static inline uint64_t reader_mask(const char *text, char c)
     for (int i = 0; i < 64; i++) mask |= (uint64_t)(text[i] == c) << i;
 #endif
     return mask;
+}
+
+/* Seeds of `count` fields, all 0 until they are set. */
+static inline size_t text_seeds_words(uint32_t count)
+{
+    return ((size_t)count + TEXT_SEEDS_PAD - 1) / TEXT_SEEDS_PAD * TEXT_SEEDS_PAD;
+}
+static inline size_t text_seeds_bytes(uint32_t count)
+{
+    return 3 * arena_bytes(sizeof(uint64_t) * text_seeds_words(count));
+}
+static inline void text_seeds_place(struct text_seeds *seeds, struct arena *arena, uint32_t count)
+{
+    seeds->seed = arena_take(arena, sizeof(uint64_t) * text_seeds_words(count));
+    seeds->flip_short = arena_take(arena, sizeof(uint64_t) * text_seeds_words(count));
+    seeds->flip_usual = arena_take(arena, sizeof(uint64_t) * text_seeds_words(count));
+}
+/* The flips are those of xxh3's short inputs: two words of its secret, and the seed. */
+static inline void text_seeds_set(struct text_seeds *seeds, uint32_t i, uint64_t seed)
+{
+    uint64_t twice = seed ^ (uint64_t)XXH_swap32((uint32_t)seed) << 32;
+    seeds->seed[i] = seed;
+    seeds->flip_short[i] = (uint64_t)(XXH_readLE32(XXH3_kSecret) ^ XXH_readLE32(XXH3_kSecret + 4)) + seed;
+    seeds->flip_usual[i] = (XXH_readLE64(XXH3_kSecret + 8) ^ XXH_readLE64(XXH3_kSecret + 16)) - twice;
 }
 
 static inline uint64_t reader_key_inline(uint64_t seed, const char *text, size_t bytes)

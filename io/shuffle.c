@@ -7,6 +7,7 @@
 
 /* A record, each part there only if the shape has it:
  *     head | label [label_count] | dense [dense_count] | key_end [field_count] | value [key_count_max] | (to 8 bytes) | key [key_count_max] */
+#define PREFETCH_BYTES 1024u /* of a record; the processor's own prefetch goes on from there */
 struct record_head {
     uint64_t group;
     float weight;
@@ -38,12 +39,20 @@ void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_
     shuffle->hole = window;
 }
 
+static uint64_t bits_of(const struct shuffle *shuffle, uint64_t draw)
+{
+    uint32_t bits[4];
+    random_block(shuffle->stream, draw, 0, bits);
+    return (uint64_t)bits[0] << 32 | bits[1];
+}
+
 void shuffle_start(struct shuffle *shuffle, uint64_t seed, uint64_t epoch)
 {
     shuffle->stream = random_stream(seed, RANDOM_SHUFFLE, epoch);
     shuffle->draw_count = 0;
     shuffle->held = 0;
     shuffle->hole = shuffle->window;
+    shuffle->next = bits_of(shuffle, 0);
 }
 
 static struct record_head *head_at(const struct shuffle *shuffle, uint32_t index)
@@ -84,6 +93,12 @@ void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example)
         shuffle->held++;
 }
 
+/* The product's high word is uniform up to held / 2^64. */
+static uint32_t record_of(const struct shuffle *shuffle, uint64_t bits)
+{
+    return (uint32_t)((unsigned __int128)bits * shuffle->held >> 64);
+}
+
 bool shuffle_draw(struct shuffle *shuffle, struct reader_example *example)
 {
     if (shuffle->hole < shuffle->window) {
@@ -94,11 +109,12 @@ bool shuffle_draw(struct shuffle *shuffle, struct reader_example *example)
         shuffle->hole = shuffle->window;
     }
     if (shuffle->held == 0) return false;
-    uint32_t bits[4];
-    random_block(shuffle->stream, shuffle->draw_count++, 0, bits);
-    /* The product's high word is uniform up to held / 2^64. */
-    uint64_t wide = (uint64_t)bits[0] << 32 | bits[1];
-    shuffle->hole = (uint32_t)((unsigned __int128)wide * shuffle->held >> 64);
+    shuffle->hole = record_of(shuffle, shuffle->next);
     example_at(shuffle, shuffle->hole, example);
+    /* A window lies in no near cache. As long as it stays full, the next draw is from as many. */
+    shuffle->next = bits_of(shuffle, ++shuffle->draw_count);
+    const uint8_t *ahead = shuffle->record + shuffle->record_bytes * record_of(shuffle, shuffle->next);
+    for (size_t at = 0; at < shuffle->record_bytes && at < PREFETCH_BYTES; at += CACHE_LINE_BYTES)
+        __builtin_prefetch(ahead + at, 1);
     return true;
 }
