@@ -1,5 +1,5 @@
 /* What the targets of readers share: two passes over a file in memory give the same micro-batches, which hold together, or fail at the
- * same places with a sentence. */
+ * same places with a sentence, whichever instruction set parses it. */
 #ifndef HETERPS_FUZZ_FORMAT_H
 #define HETERPS_FUZZ_FORMAT_H
 
@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "io/reader.h"
+#include "io/text_isa.h"
 
 #define FORMAT_MICRO 8u
 
@@ -110,6 +111,16 @@ static inline void format_check(const struct reader_options *options)
     must(twice.line_count == 2 * once.line_count && twice.bad_count == 2 * once.bad_count);
     must(twice.cut_count == 2 * once.cut_count && twice.byte_count == 2 * once.byte_count);
     reader_close(reader);
+    /* And so it is with the parsers of every instruction set. */
+    for (uint32_t i = 0; i < 2; i++) {
+        struct reader_options other = *options;
+        other.isa = i == 0 ? "base" : "avx2";
+        if (!text_kernels_of(other.isa)) continue;
+        must(reader_open(&reader, &other) == ST_OK);
+        must(format_pass(reader, &m, options) == first);
+        must(reader_counts(reader).bad_count == once.bad_count && reader_counts(reader).cut_count == once.cut_count);
+        reader_close(reader);
+    }
     arena_close(&arena);
 }
 

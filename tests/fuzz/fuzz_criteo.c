@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "io/reader.h"
+#include "io/text_isa.h"
 
 #define MICRO 8u
 
@@ -114,5 +115,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     must(reader_counts(reader).line_count == 2 * counts.line_count);
     must(reader_counts(reader).byte_count == 2 * counts.byte_count);
     reader_close(reader);
+    /* And so it is with the parsers of every instruction set. */
+    for (uint32_t i = 0; i < 2; i++) {
+        options.isa = i == 0 ? "base" : "avx2";
+        if (!text_kernels_of(options.isa)) continue;
+        must(reader_open(&reader, &options) == ST_OK);
+        must(pass_hash(reader, &m, options.schema.example, &options, &second_count) == first);
+        must(second_count == first_count && reader_counts(reader).bad_count == counts.bad_count);
+        reader_close(reader);
+    }
     return 0;
 }
