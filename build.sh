@@ -47,6 +47,7 @@ compile() {
 stale() {
     [ -e "$2" ] || return 0
     deps=$(sed -e 's/^[^:]*://' -e 's/\\$//' "${2%.o}.d")
+    case $1 in */samples.c) deps="$deps $(sed -n 's/.*\.incbin \\"\(.*\)\\".*/\1/p' "$1")" ;; esac # the compiler does not list these
     [ -n "$(find $deps "$out/flags" -newer "$2" -print -quit 2>/dev/null || echo gone)" ]
 }
 

@@ -3,21 +3,17 @@
 #include "engine/profile_run.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "engine/alias.h"
 #include "engine/base/clock.h"
 #include "engine/clip.h"
 #include "engine/cpu/device.h"
 #include "engine/feed.h"
-#include "engine/gen_criteo.h"
-#include "engine/gen_graph.h"
+#include "engine/gen_memory.h"
 #include "engine/pipe/thread.h"
 #include "engine/profile_fit.h"
 #include "engine/schema.h"
@@ -38,6 +34,7 @@
 /* Rows of generated data: about what measuring reads in its time, within bounds. */
 #define GENERATED_ROWS_MIN 2048u
 #define GENERATED_ROWS_MAX 32768u
+#define GENERATED_VOCAB    100000u
 /* Turns that measure reading where nothing else is asked for. */
 #define READING_TURNS 16u
 
@@ -62,8 +59,7 @@ struct run {
     struct profile_run_result *result;
     struct batch_shape shape;
     uint64_t begin_ns;
-    char generated_path[32]; /* "" if the data is the user's */
-    int generated_fd;
+    struct gen_memory generated; /* not opened if the data is the user's */
     struct model model;
     struct reader *reader;
     struct arena arena;
@@ -151,60 +147,17 @@ static double waited_seconds(void)
 
 /* --- data ------------------------------------------------------------------------------------- */
 
-static status text_write(int fd, const char *text, size_t bytes)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t wrote = write(fd, text + done, bytes - done);
-        if (wrote < 0 && errno != EINTR) FAIL(IO, "generated data: %s; give --data FILE", strerror(errno));
-        if (wrote > 0) done += (size_t)wrote;
-    }
-    return ST_OK;
-}
-
-static status criteo_write(int fd, uint32_t count)
-{
-    struct gen_criteo *gen;
-    struct gen_criteo_truth truth;
-    char lines[64 * GEN_CRITEO_LINE_BYTES_MAX];
-    TRY(gen_criteo_open(&gen, &(struct gen_criteo_options){.seed = 1, .vocab = 100000, .zipf = 1.05}));
-    status st = ST_OK;
-    for (uint32_t row = 0; row < count && st == ST_OK;) {
-        size_t bytes = 0;
-        for (uint32_t i = 0; i < 64; i++) bytes += gen_criteo_row(gen, row++, lines + bytes, &truth);
-        st = text_write(fd, lines, bytes);
-    }
-    gen_criteo_close(gen);
-    return st;
-}
-
-static status graph_write_rows(struct run *r, int fd, uint32_t count)
-{
-    struct gen_graph *gen;
-    struct gen_criteo_truth truth;
-    const struct gen_graph_options options = {&r->schema.reader, (enum reader_format)r->o->settings->data_format, 1,
-                                              100000, 1.05};
-    TRY(gen_graph_open(&gen, &options));
-    char *line = malloc(gen_graph_line_bytes_max(gen));
-    status st = line ? text_write(fd, line, gen_graph_header(gen, line)) : ST_MEMORY;
-    for (uint32_t row = 0; row < count && st == ST_OK; row++)
-        st = text_write(fd, line, gen_graph_row(gen, row, line, &truth));
-    if (line == NULL) st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for generated data");
-    free(line);
-    gen_graph_close(gen);
-    return st;
-}
-
-/* Generated data in memory, under a path that the reader can open. */
+/* As much of it as measuring reads in its time. */
 static status data_generate(struct run *r)
 {
-    r->generated_fd = memfd_create("heterps-profile", MFD_CLOEXEC);
-    if (r->generated_fd < 0) FAIL(SYSTEM, "no memory for generated data: %s; give --data FILE", strerror(errno));
-    snprintf(r->generated_path, sizeof r->generated_path, "/proc/self/fd/%d", r->generated_fd);
     double rows = r->o->seconds * GENERATED_ROWS_MAX;
     if (rows < GENERATED_ROWS_MIN) rows = GENERATED_ROWS_MIN;
-    uint32_t count = rows < GENERATED_ROWS_MAX ? (uint32_t)rows : GENERATED_ROWS_MAX;
-    return r->o->settings->data_format == DATA_CRITEO ? criteo_write(r->generated_fd, count)
-                                                      : graph_write_rows(r, r->generated_fd, count);
+    return gen_memory_open(
+        &r->generated,
+        &(struct gen_memory_options){.format = (enum reader_format)r->o->settings->data_format,
+                                     .schema = &r->schema.reader,
+                                     .row_count = rows < GENERATED_ROWS_MAX ? (uint32_t)rows : GENERATED_ROWS_MAX,
+                                     .vocab = GENERATED_VOCAB});
 }
 
 static status data_open(struct run *r)
@@ -215,7 +168,7 @@ static status data_open(struct run *r)
     TRY(schema_open(&r->schema, g, s));
     if (paths == NULL) {
         TRY(data_generate(r));
-        paths = r->generated_path;
+        paths = r->generated.path;
     }
     TRY(reader_open(&r->reader, &(struct reader_options){.format = (enum reader_format)s->data_format,
                                                          .paths = paths,
@@ -724,7 +677,7 @@ static void run_close(struct run *r)
     devices_close(r);
     if (r->reader) reader_close(r->reader);
     schema_close(&r->schema);
-    if (r->generated_fd >= 0) close(r->generated_fd);
+    gen_memory_close(&r->generated);
     free(r->lookups);
     arena_close(&r->arena);
     model_close(&r->model);
@@ -788,8 +741,7 @@ status profile_run(const struct profile_run_options *options, struct profile_run
                       .graph = options->graph,
                       .result = result,
                       .shape = graph_batch(options->graph),
-                      .begin_ns = clock_ns(),
-                      .generated_fd = -1};
+                      .begin_ns = clock_ns()};
     status st = run_open(r);
     if (st == ST_OK) st = run_thread(r);
     run_close(r);

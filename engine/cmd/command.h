@@ -34,9 +34,10 @@ struct flag {
 #define COMMAND_POSITIONALS_MAX 3
 struct command {
     const char *name;
-    const char *positionals; /* "GRAPH", "criteo", "[GRAPH]": space-separated; in brackets: may be left out, is NULL then */
-    const char *summary;     /* one line                               */
-    const char *help;        /* further paragraphs for --help, or NULL */
+    const char
+        *positionals;    /* "GRAPH", "criteo", "[GRAPH]": space-separated; in brackets: may be left out, is NULL then */
+    const char *summary; /* one line                               */
+    const char *help;    /* further paragraphs for --help, or NULL */
     const struct flag *flags;
     uint32_t flag_count;
     size_t options_bytes;
@@ -45,8 +46,9 @@ struct command {
     status (*run)(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options);
 };
 
-extern const struct command command_compile, command_train, command_plan_memory, command_eval, command_predict, command_export,
-    command_import, command_inspect, command_gen, command_profile, command_plan, command_pretrain, command_simulate;
+extern const struct command command_compile, command_train, command_plan_memory, command_eval, command_predict,
+    command_export, command_import, command_inspect, command_gen, command_profile, command_plan, command_pretrain,
+    command_simulate, command_bench;
 
 /* Parses argv (after the verb) and runs; returns the program's exit status. */
 int command_run(const struct command *command, int argument_count, char **arguments);

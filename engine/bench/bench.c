@@ -1,0 +1,223 @@
+/* Finds the subjects that are asked for, says what machine this is, and prints figures. */
+#include "engine/bench/bench.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cfg/key.h"
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+
+static const struct subject {
+    const char *name, *what, *limit;
+    status (*run)(const struct bench *b);
+} subjects[BENCH_SUBJECT_COUNT] = {
+#define SUBJECT(name, what, limit) {#name, what, limit, bench_##name},
+    BENCH_SUBJECTS(SUBJECT)
+#undef SUBJECT
+};
+const char *const bench_subject_names[BENCH_SUBJECT_COUNT + 1] = {
+#define SUBJECT(name, ...) #name,
+    BENCH_SUBJECTS(SUBJECT)
+#undef SUBJECT
+        NULL};
+
+/* --- output ------------------------------------------------------------------------------------ */
+
+void bench_line(const char *format, ...)
+{
+    va_list arguments;
+    if (log_format() == LOG_JSON) return;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+}
+
+char *bench_number(char *buffer, size_t bytes, double value)
+{
+    double size = value < 0 ? -value : value;
+    snprintf(buffer, bytes, "%.*f", size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3, value);
+    return buffer;
+}
+
+void bench_heading(const char *subject)
+{
+    for (size_t i = 0; i < BENCH_SUBJECT_COUNT; i++)
+        if (strcmp(subjects[i].name, subject) == 0)
+            bench_line("\n%s: %s; limit: %s", subject, subjects[i].what, subjects[i].limit);
+}
+
+void bench_columns(void)
+{
+    bench_line("  %-38s %7s %8s %19s %-10s %8s %6s", "", "threads", "median", "least - greatest", "unit", "limit",
+               "share");
+}
+
+double bench_share(const struct bench_figure *f)
+{
+    if (f->limit == NULL) return 0;
+    double ours = series_spread(f->ours).median, limit = series_spread(f->limit).median;
+    return f->less_is_better ? limit / ours : ours / limit;
+}
+
+static void figure_event(const struct bench_figure *f)
+{
+    struct spread ours = series_spread(f->ours);
+    log_event_begin("bench");
+    log_event_text("subject", f->subject);
+    log_event_text("name", f->name);
+    if (f->precision) log_event_text("precision", f->precision);
+    log_event_u64("threads", f->threads);
+    log_event_text("unit", f->unit);
+    for (size_t i = 0; i < sizeof f->detail / sizeof *f->detail && f->detail[i].name; i++)
+        log_event_f64(f->detail[i].name, f->detail[i].value);
+    log_event_f64("median", ours.median);
+    log_event_f64("least", ours.least);
+    log_event_f64("greatest", ours.greatest);
+    log_event_u64("repeats", f->ours->count);
+    if (f->limit) {
+        struct spread limit = series_spread(f->limit);
+        log_event_text("limit_name", f->limit_name);
+        log_event_f64("limit", limit.median);
+        log_event_f64("limit_least", limit.least);
+        log_event_f64("limit_greatest", limit.greatest);
+        log_event_f64("share", bench_share(f));
+    }
+    log_event_end();
+}
+
+void bench_tell(const struct bench_figure *f, bool is_line)
+{
+    figure_event(f);
+    if (!is_line) return;
+    char median[16], least[16], greatest[16], range[40], limit[16] = "", share[16] = "";
+    struct spread ours = series_spread(f->ours);
+    snprintf(range, sizeof range, "%s - %s", bench_number(least, sizeof least, ours.least),
+             bench_number(greatest, sizeof greatest, ours.greatest));
+    if (f->limit) {
+        bench_number(limit, sizeof limit, series_spread(f->limit).median);
+        snprintf(share, sizeof share, "%.2f", bench_share(f));
+    }
+    bench_line("  %-38s %7u %8s %19s %-10s %8s %6s", f->name, f->threads,
+               bench_number(median, sizeof median, ours.median), range, f->unit, limit, share);
+}
+
+/* --- the machine -------------------------------------------------------------------------------- */
+
+/* The value of the first line "KEY : value" of a text file of the kernel, or what `absent` says. */
+static void kernel_value(const char *path, const char *key, const char *absent, char *value, size_t bytes)
+{
+    char line[512];
+    size_t key_bytes = strlen(key);
+    snprintf(value, bytes, "%s", absent);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, key, key_bytes) != 0) continue;
+        char *at = line + key_bytes + strspn(line + key_bytes, "\t :");
+        at[strcspn(at, "\n")] = 0;
+        snprintf(value, bytes, "%.*s", (int)(bytes - 1), at);
+        break;
+    }
+    if (file) fclose(file);
+}
+
+/* "madvise" of "always [madvise] never". */
+static void huge_pages(char *value, size_t bytes)
+{
+    char line[128];
+    kernel_value("/sys/kernel/mm/transparent_hugepage/enabled", "", "none", line, sizeof line);
+    const char *begin = strchr(line, '['), *end = begin ? strchr(begin, ']') : NULL;
+    if (end)
+        snprintf(value, bytes, "%.*s", (int)(end - begin - 1), begin + 1);
+    else
+        snprintf(value, bytes, "%.*s", (int)(bytes - 1), line);
+}
+
+static uint64_t cache_bytes(int name)
+{
+    long bytes = sysconf(name);
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+static void machine_tell(const struct bench *b)
+{
+    char cpu[128], pages[32], l1[16], l2[16], l3[16], all[16], left[16];
+    const uint64_t caches[] = {cache_bytes(_SC_LEVEL1_DCACHE_SIZE), cache_bytes(_SC_LEVEL2_CACHE_SIZE),
+                               cache_bytes(_SC_LEVEL3_CACHE_SIZE)};
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
+             available = memory_available_bytes();
+    bool has_bf16 = limit_bf16_runs_here();
+    kernel_value("/proc/cpuinfo", "model name", "unknown processor", cpu, sizeof cpu);
+    huge_pages(pages, sizeof pages);
+    bench_line("machine  %s, %u core%s, %s%s", cpu, b->cores.count, b->cores.count == 1 ? "" : "s", b->isa_name,
+               has_bf16 ? ", bf16 instructions" : "");
+    bench_line("         L1d %s, L2 %s, L3 %s; memory %s, %s of it free; huge pages: %s",
+               cfg_bytes_text(l1, sizeof l1, caches[0]), cfg_bytes_text(l2, sizeof l2, caches[1]),
+               cfg_bytes_text(l3, sizeof l3, caches[2]), cfg_bytes_text(all, sizeof all, memory),
+               cfg_bytes_text(left, sizeof left, available), pages);
+    bench_line("         medians of %u repeats, each beside one of its limit; share: of the limit that is reached",
+               b->repeats);
+    log_event_begin("machine");
+    log_event_text("version", HETERPS_VERSION);
+    log_event_text("cpu", cpu);
+    log_event_u64("cores", b->cores.count);
+    log_event_text("isa", b->isa_name);
+    log_event_u64("has_bf16", has_bf16);
+    log_event_u64("l1d_bytes", caches[0]);
+    log_event_u64("l2_bytes", caches[1]);
+    log_event_u64("l3_bytes", caches[2]);
+    log_event_u64("memory_bytes", memory);
+    log_event_u64("memory_free_bytes", available);
+    log_event_text("huge_pages", pages);
+    log_event_end();
+}
+
+/* --- running ------------------------------------------------------------------------------------ */
+
+const int *bench_processors(const struct bench *b, uint32_t threads)
+{
+    return threads <= b->cores.count && b->cores.is_whole ? b->cores.processor : NULL;
+}
+
+static status isa_find(struct bench *b)
+{
+    b->isa = isa_best();
+    if (b->o->isa) {
+        int isa = 0;
+        while (isa < ISA_COUNT && strcmp(isa_names[isa], b->o->isa) != 0) isa++;
+        if (isa == ISA_COUNT) FAIL(USAGE, "--isa: expected base, avx2 or avx512, found \"%s\"", b->o->isa);
+        if (!isa_runs_here((enum isa)isa))
+            FAIL(USAGE, "--isa: %s does not run on this processor; the best here is %s", b->o->isa,
+                 isa_names[isa_best()]);
+        b->isa = (enum isa)isa;
+    }
+    b->isa_name = isa_names[b->isa];
+    return ST_OK;
+}
+
+status bench_run(const struct bench_options *o)
+{
+    struct bench b = {.o = o, .repeats = o->repeats ? o->repeats : BENCH_REPEATS};
+    bool is_all = strcmp(o->subject, "all") == 0;
+    size_t chosen = 0;
+    while (chosen < BENCH_SUBJECT_COUNT && strcmp(subjects[chosen].name, o->subject) != 0) chosen++;
+    if (!is_all && chosen == BENCH_SUBJECT_COUNT)
+        FAIL(USAGE, "bench: expected gemm, gather, update, lookup, parse, ring, train or all, found \"%s\"",
+             o->subject);
+    if (o->graph && chosen != BENCH_train)
+        FAIL(USAGE, "bench %s takes no graph, found \"%s\"; `bench train GRAPH` does", o->subject, o->graph);
+    if (o->set_count > 0 && !is_all && chosen != BENCH_train) FAIL(USAGE, "--set: only `bench train` has settings");
+    TRY(isa_find(&b));
+    cores_allowed(&b.cores);
+    b.thread_counts[b.thread_count_count++] = o->threads ? o->threads : 1;
+    if (o->threads == 0 && b.cores.count > 1) b.thread_counts[b.thread_count_count++] = b.cores.count;
+    machine_tell(&b);
+    for (size_t i = 0; i < BENCH_SUBJECT_COUNT; i++)
+        if (is_all || i == chosen) TRY(subjects[i].run(&b));
+    return ST_OK;
+}

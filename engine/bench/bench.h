@@ -1,0 +1,92 @@
+/* The benchmark of `heterps-run bench`: subjects, each a file here, that measure what the product does with one part of the machine beside
+ * what that part can do at most (limits.h), alternately, in one run.
+ *
+ *     cmd/bench.c ──▶ bench_run ──▶ machine line ──▶ subjects: gemm.c rows.c lookup.c parse.c ring.c train.c ──▶ bench_tell: a line, or an event
+ *
+ * What is printed goes to standard output as soon as it is known; so a benchmark that is stopped has shown what it has found. */
+#ifndef HETERPS_ENGINE_BENCH_BENCH_H
+#define HETERPS_ENGINE_BENCH_BENCH_H
+
+#include "engine/bench/limits.h"
+#include "engine/bench/watch.h"
+#include "engine/pipe/cores.h"
+
+/* In the order in which they run; X(name, what it measures, against which limit). */
+#define BENCH_SUBJECTS(X)                                                                                              \
+    X(gemm, "products of fully connected layers", "multiply-adds of independent chains")                               \
+    X(gather, "rows of a table, looked up and summed", "random rows read")                                             \
+    X(update, "rows of a table, updated by SGD", "random rows read and written")                                       \
+    X(lookup, "keys that become rows", "random rows of 64 B read")                                                     \
+    X(parse, "text that becomes micro-batches", "the file read and dropped")                                           \
+    X(ring, "numbers from thread to thread", "a plain ring")                                                           \
+    X(train, "training, micro-batches in memory", "multiply-adds of independent chains")
+
+enum bench_subject {
+#define SUBJECT(name, ...) BENCH_##name,
+    BENCH_SUBJECTS(SUBJECT)
+#undef SUBJECT
+        BENCH_SUBJECT_COUNT
+};
+extern const char *const bench_subject_names[BENCH_SUBJECT_COUNT + 1]; /* …, NULL */
+
+struct bench_options {
+    const char *subject;    /* a name, or "all"                                                       */
+    const char *graph;      /* train: a sample's name, a model text or a graph; NULL: the samples       */
+    const char *isa;        /* NULL: the best here                                                     */
+    uint32_t threads;       /* 0: one, and as many as there are processors                              */
+    uint32_t repeats;       /* 0: five                                                                 */
+    uint64_t bytes;         /* of the table that rows come from; 0: what is sensible                    */
+    uint32_t vocab;         /* values of a field in generated data                                     */
+    bool quick;             /* small sizes, short repeats: whether it works, and roughly how fast        */
+    const char *const *set; /* [set_count]: "section.key=value" for train                              */
+    uint32_t set_count;
+};
+#define BENCH_REPEATS   5u
+#define BENCH_BYTES_MAX (UINT64_C(8) << 30)
+
+struct bench {
+    const struct bench_options *o;
+    struct cores cores;
+    enum isa isa;
+    const char *isa_name;
+    uint32_t repeats;
+    uint32_t thread_counts[2], thread_count_count; /* each figure is measured for each of them */
+};
+
+/* Prints the machine's line and runs what is asked for. USAGE: an unknown subject, isa or graph; what subjects fail with. */
+MUST_USE status bench_run(const struct bench_options *options);
+
+/* The processors for so many threads, or NULL: pinning is not worth it. */
+const int *bench_processors(const struct bench *b, uint32_t threads);
+
+/* One figure and its limit. The table's line has name, threads, median, least, greatest, unit, the limit's median, and the share that the
+ * figure reaches of it: limit over figure where less is better. */
+struct bench_figure {
+    const char *subject, *name, *unit, *precision; /* precision: of products, else NULL */
+    uint32_t threads;
+    bool less_is_better;
+    const struct series *ours, *limit; /* limit: NULL, there is none */
+    const char *limit_name;
+    /* for programs: what the figure is of, in numbers */
+    struct {
+        const char *name;
+        double value;
+    } detail[10];
+};
+double bench_share(const struct bench_figure *figure);
+/* The figure as an event, under --json; then as a line of the table, if `is_line`. */
+void bench_tell(const struct bench_figure *figure, bool is_line);
+/* A subject's heading, and that of figures' columns: in the table only. */
+void bench_heading(const char *subject);
+void bench_columns(void);
+/* A line of the table; nothing under --json. Flushed. */
+void bench_line(const char *format, ...) PRINTF_LIKE(1, 2);
+/* "285.1", "77.2", "0.934": four digits or so, for columns. */
+char *bench_number(char *buffer, size_t bytes, double value);
+
+/* The subjects. */
+#define SUBJECT(name, ...) MUST_USE status bench_##name(const struct bench *b);
+BENCH_SUBJECTS(SUBJECT)
+#undef SUBJECT
+
+#endif

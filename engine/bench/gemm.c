@@ -1,0 +1,228 @@
+/* How near the products of a fully connected layer come to the peak of the processor's multiply-adds. The kernels are those of training, fed
+ * by a graph of one node: forward (with bias and relu), the gradient of the input (times the slope of a relu before it), the gradient of the
+ * weights (and of the bias), each beside a repeat of the peak's loop. */
+#include "engine/bench/bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/bench/hand_graph.h"
+#include "graph/device.h"
+
+/* Each figure is of at least so many flops. */
+#define FLOPS_MIN       1e9
+#define FLOPS_MIN_QUICK 1e8
+
+struct product {
+    uint32_t M, N, K; /* examples, units, inputs */
+};
+
+/* One pass of a layer; D_INPUT and D_WEIGHT are told apart by wanting only one of the gradients. STEP: all three, and the update. */
+enum pass { FORWARD, D_INPUT, D_WEIGHT, PASS_KINDS, STEP = PASS_KINDS };
+static const char *const pass_names[PASS_KINDS] = {"forward", "d input", "d weight"};
+
+struct layer {
+    struct hand_graph h;
+    struct device *device;
+    uint32_t weight, bias; /* tensors */
+    float *state[2];       /* Adagrad's */
+};
+
+static uint32_t stride_of(uint32_t cols) { return ((cols + 15) / 16 | 1) * 16; }
+
+static status layer_open(struct layer *l, const struct bench *b, struct product p, enum pass pass, uint32_t threads)
+{
+    struct hand_graph *h = &l->h;
+    struct fc_attr attr = {.units = p.N,
+                           .groups = 1,
+                           .has_bias = 1,
+                           .activation = ACT_RELU,
+                           .dout_is_dz = 1,
+                           .input_activation = ACT_RELU};
+    hand_open(h, p.M, 1);
+    uint32_t in = hand_tensor_grad(h, p.M, p.K, stride_of(p.K)), out = hand_tensor_grad(h, p.M, p.N, stride_of(p.N));
+    l->weight = hand_tensor_grad(h, p.K, p.N, p.N);
+    l->bias = hand_tensor_grad(h, 1, p.N, p.N);
+    if (pass == D_WEIGHT) h->tensor[in].grad = GRAPH_NONE;
+    if (pass == D_INPUT) h->tensor[l->weight].grad = h->tensor[l->bias].grad = GRAPH_NONE;
+    hand_node(h, OP_ID_fc, (struct hand_tensors){1, {in}}, (struct hand_tensors){2, {l->weight, l->bias}}, out,
+              (struct hand_tensors){0}, &attr, sizeof attr, NULL);
+    l->state[0] = calloc((size_t)p.K * p.N, sizeof(float));
+    l->state[1] = calloc(p.N, sizeof(float));
+    if (l->state[0] == NULL || l->state[1] == NULL)
+        FAIL(MEMORY, "bench gemm: no memory for a layer of %u x %u", p.K, p.N);
+    return cpu_device_open(&l->device, &h->graph, threads, bench_processors(b, threads), b->isa_name);
+}
+
+static void layer_close(struct layer *l)
+{
+    if (l->device) l->device->vt->close(l->device);
+    hand_close(&l->h);
+    free(l->state[0]), free(l->state[1]);
+}
+
+static void update(struct layer *l, uint32_t tensor, float *state)
+{
+    static const struct graph_optimizer adagrad = {
+        .kind = OPTIMIZER_ID_adagrad, .learning_rate = 0.01f, .param = {1e-10f}};
+    struct hand_graph *h = &l->h;
+    size_t count = (size_t)h->view[tensor].rows * h->view[tensor].cols;
+    float *grad = h->view[h->tensor[tensor].grad].data;
+    CHECK(l->device->vt->update_params(l->device, &(struct param_update){.optimizer = &adagrad,
+                                                                         .weight = h->view[tensor].data,
+                                                                         .state = state,
+                                                                         .state_stride = count,
+                                                                         .grad = &grad,
+                                                                         .lanes = 1,
+                                                                         .count = count,
+                                                                         .scale = 1e-3f,
+                                                                         .rate = 1e-6f,
+                                                                         .t = 1}) == ST_OK);
+}
+
+/* GFLOP/s. */
+static double layer_measure(struct layer *l, const struct bench *b, struct product p, enum pass pass, uint32_t threads)
+{
+    double flops = 2.0 * p.M * p.N * p.K * (pass == STEP ? 3 : 1), least = b->o->quick ? FLOPS_MIN_QUICK : FLOPS_MIN;
+    long rounds = (long)(least / flops) + 1;
+    uint64_t begin = watch_ns(threads);
+    for (long i = 0; i < rounds; i++) {
+        if (pass == FORWARD || pass == STEP) CHECK(device_submit(l->device, &l->h.context, &l->h.node[0], 1) == ST_OK);
+        if (pass != FORWARD) CHECK(device_submit(l->device, &l->h.context, &l->h.node[1], 1) == ST_OK);
+        if (pass != STEP) continue;
+        update(l, l->weight, l->state[0]);
+        update(l, l->bias, l->state[1]);
+    }
+    return flops * (double)rounds / (double)(watch_ns(threads) - begin);
+}
+
+/* Measures passes [begin, end) of a product, one beside the other, and the peak. */
+static status product_measure(const struct bench *b, struct product p, enum pass begin, enum pass end, uint32_t threads,
+                              struct series *ours, struct series *peak)
+{
+    static struct layer layers[PASS_KINDS + 1];
+    status st = ST_OK;
+    memset(layers, 0, sizeof layers);
+    for (enum pass pass = begin; pass < end && st == ST_OK; pass++) {
+        st = layer_open(&layers[pass], b, p, pass, threads);
+        ours[pass].count = 0;
+    }
+    peak->count = 0;
+    for (uint32_t r = 0; r <= b->repeats && st == ST_OK; r++) { /* the first time only warms up */
+        double top = limit_fma(b->isa, threads, bench_processors(b, threads));
+        if (r > 0) series_add(peak, top);
+        for (enum pass pass = begin; pass < end; pass++) {
+            double gflops = layer_measure(&layers[pass], b, p, pass, threads);
+            if (r > 0) series_add(&ours[pass], gflops);
+        }
+    }
+    for (enum pass pass = begin; pass < end; pass++) layer_close(&layers[pass]);
+    return st;
+}
+
+static struct bench_figure figure_of(const char *name, struct product p, uint32_t threads, const struct series *ours,
+                                     const struct series *peak)
+{
+    return (struct bench_figure){.subject = "gemm",
+                                 .name = name,
+                                 .unit = "GFLOP/s",
+                                 .precision = "f32",
+                                 .threads = threads,
+                                 .ours = ours,
+                                 .limit = peak,
+                                 .limit_name = "fma",
+                                 .detail = {{"M", p.M}, {"N", p.N}, {"K", p.K}}};
+}
+
+/* The shares of a grid of products, as a matrix: a line for each M and N, and in it the passes side by side. */
+struct grid {
+    uint32_t size[6];
+    uint32_t size_count;
+    uint32_t examples[2], examples_count;
+};
+
+static void grid_heading(const struct grid *g, uint32_t threads)
+{
+    char line[256], *at = line;
+    bench_line("  f32, %u thread%s: shares of the peak, by pass and K", threads, threads == 1 ? "" : "s");
+    at += sprintf(at, "  %4s %4s", "", "");
+    for (int pass = 0; pass < PASS_KINDS; pass++)
+        at += sprintf(at, "   %-*s", (int)(5 * g->size_count), pass_names[pass]);
+    bench_line("%s", line);
+    at = line + sprintf(line, "  %4s %4s", "M", "N");
+    for (int pass = 0; pass < PASS_KINDS; pass++) {
+        at += sprintf(at, "  ");
+        for (uint32_t k = 0; k < g->size_count; k++) at += sprintf(at, "%5u", g->size[k]);
+    }
+    bench_line("%s", line);
+}
+
+static status grid_line(const struct bench *b, const struct grid *g, uint32_t M, uint32_t N, uint32_t threads,
+                        struct series *shares, struct series *peaks)
+{
+    static struct series ours[PASS_KINDS], peak;
+    char line[256], cells[PASS_KINDS][64] = {{0}};
+    for (uint32_t k = 0; k < g->size_count; k++) {
+        struct product p = {M, N, g->size[k]};
+        TRY(product_measure(b, p, FORWARD, PASS_KINDS, threads, ours, &peak));
+        series_add(peaks, series_spread(&peak).median);
+        for (int pass = 0; pass < PASS_KINDS; pass++) {
+            struct bench_figure figure = figure_of(pass_names[pass], p, threads, &ours[pass], &peak);
+            bench_tell(&figure, false);
+            double share = bench_share(&figure);
+            size_t used = strlen(cells[pass]);
+            snprintf(cells[pass] + used, sizeof cells[pass] - used, "%5.2f", share);
+            series_add(&shares[pass], share);
+        }
+    }
+    snprintf(line, sizeof line, "  %4u %4u  %s  %s  %s", M, N, cells[FORWARD], cells[D_INPUT], cells[D_WEIGHT]);
+    bench_line("%s", line);
+    return ST_OK;
+}
+
+static status grid_measure(const struct bench *b, const struct grid *g, uint32_t threads)
+{
+    struct series shares[PASS_KINDS] = {{0}}, peaks = {0};
+    char line[256], number[16], *at = line;
+    grid_heading(g, threads);
+    for (uint32_t m = 0; m < g->examples_count; m++)
+        for (uint32_t n = 0; n < g->size_count; n++)
+            TRY(grid_line(b, g, g->examples[m], g->size[n], threads, shares, &peaks));
+    at += sprintf(at, "  peak %s GFLOP/s", bench_number(number, sizeof number, series_spread(&peaks).median));
+    for (int pass = 0; pass < PASS_KINDS; pass++) {
+        struct spread s = series_spread(&shares[pass]);
+        at += sprintf(at, "; %s %.2f, worst %.2f", pass_names[pass], s.median, s.least);
+    }
+    bench_line("%s", line);
+    return ST_OK;
+}
+
+/* A step of a layer: the three products, what is elementwise, Adagrad's update. */
+static status steps_measure(const struct bench *b, uint32_t threads)
+{
+    static const struct product layers[] = {
+        {512, 512, 429}, {512, 256, 512}, {512, 128, 256}, {512, 64, 221}, {512, 2048, 1677}};
+    static struct series ours[PASS_KINDS + 1], peak;
+    for (size_t i = 0; i < sizeof layers / sizeof *layers - (b->o->quick ? 2 : 0); i++) {
+        char name[64];
+        struct product p = layers[i];
+        TRY(product_measure(b, p, STEP, STEP + 1, threads, ours, &peak));
+        snprintf(name, sizeof name, "f32 step, M %u N %u K %u", p.M, p.N, p.K);
+        struct bench_figure figure = figure_of(name, p, threads, &ours[STEP], &peak);
+        bench_tell(&figure, true);
+    }
+    return ST_OK;
+}
+
+status bench_gemm(const struct bench *b)
+{
+    static const struct grid whole = {{64, 128, 256, 512, 1024, 2048}, 6, {512, 2048}, 2},
+                             quick = {{64, 256, 512}, 3, {512}, 1};
+    bench_heading("gemm");
+    bench_line("  M examples, N units, K inputs");
+    for (uint32_t t = 0; t < b->thread_count_count; t++)
+        TRY(grid_measure(b, b->o->quick ? &quick : &whole, b->thread_counts[t]));
+    bench_columns();
+    for (uint32_t t = 0; t < b->thread_count_count; t++) TRY(steps_measure(b, b->thread_counts[t]));
+    return ST_OK;
+}

@@ -1,0 +1,39 @@
+/* What the machine can do at most, to put beside a figure of ours that is measured in the same run: multiply-adds of independent chains,
+ * copies, random rows of a table far beyond the caches, numbers through a ring. Each by plain loops that do nothing else. */
+#ifndef HETERPS_ENGINE_BENCH_LIMITS_H
+#define HETERPS_ENGINE_BENCH_LIMITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/cpu/device.h"
+
+/* GFLOP/s of all threads together, a multiply-add being two; takes some milliseconds. */
+double limit_fma(enum isa isa, uint32_t threads, const int *processors);
+/* Of VDPBF16PS: products of bfloat16 pairs, summed in float32. 0: the processor has no such instruction. */
+double limit_bf16(uint32_t threads, const int *processors);
+bool limit_bf16_runs_here(void);
+
+/* GB/s, bytes read and written together, of threads that each copy a half of their share of `bytes` to the other half, back and forth. */
+double limit_copy(size_t bytes, uint32_t threads, const int *processors);
+
+/* Random rows of a table: each is read and summed, or has a constant subtracted. */
+struct limit_rows {
+    float *table;       /* 64-byte aligned                              */
+    uint64_t row_count; /* of row_bytes each, side by side              */
+    uint32_t row_bytes; /* 64 or 256                                    */
+    bool updates;
+    enum isa isa;
+    uint32_t ahead; /* rows between asking for one and using it; 0 at first: the best of some is found and kept */
+    uint64_t seed;  /* moves on, so that no call finds the rows of the one before                           */
+};
+/* Rows a second, of all threads; `rows`: how many each of them takes. */
+double limit_rows(struct limit_rows *limit, uint64_t rows, uint32_t threads, const int *processors);
+
+/* Two threads and a queue of 4096 cells that each looks at the other's end of only when it must: items a second one way; nanoseconds of
+ * one there and back through two such queues. */
+double limit_ring_items(uint64_t items, const int *processors);
+double limit_ring_turn_ns(uint64_t turns, const int *processors);
+
+#endif

@@ -1,0 +1,294 @@
+/* How fast whole models train with their micro-batches in memory (train.h): the samples that the program carries, or any graph or model text.
+ * Data is generated, in the format and with the columns that the model reads. The limit is that of the products' arithmetic, multiply-adds
+ * or VDPBF16PS by train.precision; what a figure misses of it is products below their peak, embeddings, updates and waiting. */
+#include "engine/bench/bench.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/bench/samples.h"
+#include "engine/bench/train.h"
+#include "engine/compile_source.h"
+#include "engine/gen_memory.h"
+
+#define SETS_MAX 264u
+/* Different examples that are given in turn, unless that were fewer steps than STEPS_MIN or more than STEPS_MAX. */
+#define EXAMPLES       262144u
+#define EXAMPLES_QUICK 2048u
+#define STEPS_MIN      4u
+#define STEPS_MAX      64u
+/* Of a sample, whose own batch is small so that little data trains it well. */
+#define SAMPLE_BATCH       "train.batch=2048"
+#define SAMPLE_BATCH_QUICK "train.batch=512"
+#define STORE_BYTES_MAX    (UINT64_C(8) << 30)
+#define SECONDS            1.0
+#define SECONDS_QUICK      0.05
+
+/* A model, as a graph file: the user's, or one in memory. */
+struct model_file {
+    const char *name; /* as it was asked for */
+    bool is_sample;
+    int fd; /* < 0: the user's */
+    char path[4096];
+    struct gen_memory data;
+    uint32_t steps, batch;
+};
+
+/* The assignments of a run: what suits a benchmark, then the user's, which win. */
+struct sets {
+    const char *item[SETS_MAX];
+    uint32_t count;
+    char store[64], precision[32];
+};
+
+static void sets_make(struct sets *s, const struct bench *b, bool is_sample, const char *precision)
+{
+    s->count = 0;
+    if (is_sample) {
+        uint64_t half = memory_available_bytes() / 2;
+        snprintf(s->store, sizeof s->store, "store.ram=%" PRIu64, half < STORE_BYTES_MAX ? half : STORE_BYTES_MAX);
+        s->item[s->count++] = s->store;
+        s->item[s->count++] = b->o->quick ? SAMPLE_BATCH_QUICK : SAMPLE_BATCH;
+    }
+    if (precision) {
+        snprintf(s->precision, sizeof s->precision, "train.precision=%s", precision);
+        s->item[s->count++] = s->precision;
+    }
+    for (uint32_t i = 0; i < b->o->set_count; i++) s->item[s->count++] = b->o->set[i];
+}
+
+/* --- the model and its data ---------------------------------------------------------------------- */
+
+/* Compiles a text into a graph file that is nowhere but in memory. */
+static status text_compile(struct model_file *m, const char *text, size_t bytes)
+{
+    struct compile_source files = {.path = m->name, .text = text, .text_bytes = bytes};
+    const struct graph_source source = compile_source(&files);
+    struct graph graph;
+    status st = graph_compile(&graph, m->name, text, bytes, NULL, 0, &source);
+    compile_source_close(&files);
+    TRY(st);
+    m->fd = memfd_create("heterps-graph", MFD_CLOEXEC);
+    snprintf(m->path, sizeof m->path, "/proc/self/fd/%d", m->fd);
+    const uint8_t *image = (const uint8_t *)graph.header;
+    for (size_t done = 0; st == ST_OK && done < graph.bytes;) {
+        ssize_t wrote = m->fd < 0 ? -1 : write(m->fd, image + done, graph.bytes - done);
+        if (wrote < 0 && (m->fd < 0 || errno != EINTR))
+            st = status_fail(ST_SYSTEM, __FILE__, __LINE__, "no memory for a graph: %s", strerror(errno));
+        if (wrote > 0) done += (size_t)wrote;
+    }
+    graph_close(&graph);
+    return st;
+}
+
+static status model_file_open(struct model_file *m, const char *name)
+{
+    const char *text = sample_text(name);
+    *m = (struct model_file){.name = name, .is_sample = text != NULL, .fd = -1};
+    if (text) return text_compile(m, text, strlen(text));
+    struct file_map map;
+    TRY(file_map_open(&map, name));
+    bool is_graph = map.bytes >= 8 && memcmp(map.data, GRAPH_MAGIC, 8) == 0;
+    status st = ST_OK;
+    if (is_graph)
+        snprintf(m->path, sizeof m->path, "%s", name);
+    else
+        st = text_compile(m, (const char *)map.data, map.bytes);
+    file_map_close(&map);
+    return st;
+}
+
+static void model_file_close(struct model_file *m)
+{
+    gen_memory_close(&m->data);
+    if (m->fd >= 0) close(m->fd);
+}
+
+/* Generates what the model reads. */
+static status data_generate(struct model_file *m, const struct bench *b, const struct graph *graph)
+{
+    struct ini ini = {0};
+    struct settings settings;
+    struct schema schema = {0};
+    uint32_t batch = graph->header->batch, steps = (b->o->quick ? EXAMPLES_QUICK : EXAMPLES) / batch;
+    m->batch = batch;
+    m->steps = steps < STEPS_MIN ? STEPS_MIN : steps > STEPS_MAX ? STEPS_MAX : steps;
+    status st = ini_parse(&ini, m->path, graph->text, graph->text_bytes);
+    if (st == ST_OK) st = settings_read(&ini, &settings);
+    if (st == ST_OK) st = schema_open(&schema, graph, &settings);
+    if (st == ST_OK)
+        st = gen_memory_open(&m->data, &(struct gen_memory_options){.format = (enum reader_format)settings.data_format,
+                                                                    .schema = &schema.reader,
+                                                                    .row_count = (uint64_t)m->steps * batch,
+                                                                    .vocab = b->o->vocab});
+    schema_close(&schema);
+    ini_free(&ini);
+    return st;
+}
+
+static status model_file_data(struct model_file *m, const struct bench *b)
+{
+    struct sets sets;
+    struct graph graph;
+    sets_make(&sets, b, m->is_sample, NULL);
+    TRY(session_graph_open(&graph, m->path, sets.item, sets.count));
+    status st = data_generate(m, b, &graph);
+    graph_close(&graph);
+    return st;
+}
+
+/* --- a run -------------------------------------------------------------------------------------- */
+
+/* Nanoseconds of all stages so far, and what their workers and reading had. */
+struct phases {
+    double work[WORK_COUNT], wall, rows;
+};
+
+static struct phases phases_of(const struct train_bench *t)
+{
+    struct pipeline_figures f;
+    struct phases p = {0};
+    uint32_t workers = 0;
+    pipeline_figures(t->session.pipeline, &f);
+    for (uint32_t s = 0; s < f.stage_count; s++) {
+        workers += f.stage[s].worker_count;
+        for (int w = 0; w < WORK_COUNT; w++) p.work[w] += (double)f.stage[s].busy_ns[w];
+    }
+    if (f.is_shared) workers = f.worker_count;
+    p.wall = (double)f.wall_ns * workers;
+    p.rows = (double)f.prepare_ns * workers;
+    return p;
+}
+
+static double limit_measure(const struct bench *b, bool is_bf16, uint32_t threads)
+{
+    const int *processors = bench_processors(b, threads);
+    return is_bf16 ? limit_bf16(threads, processors) : limit_fma(b->isa, threads, processors);
+}
+
+/* What one configuration comes to. */
+struct found {
+    struct series samples, limit; /* a second; limit: if all its operations ran at the peak */
+    double flops, peak;           /* an example; GFLOP/s: the latest                      */
+    struct phases phases;         /* shares of the repeats' time                          */
+    uint32_t threads, batch;
+    const char *model, *precision;
+};
+
+static status found_measure(struct found *f, const struct bench *b, struct train_bench *t)
+{
+    bool is_bf16 = strcmp(f->precision, "bf16") == 0;
+    double seconds = b->o->quick ? SECONDS_QUICK : SECONDS, rate;
+    f->flops = train_bench_flops(&t->session.graph);
+    TRY(train_bench_run(t, seconds, &rate)); /* the first time only warms up */
+    struct phases begin = phases_of(t);
+    for (uint32_t i = 0; i < b->repeats; i++) {
+        f->peak = limit_measure(b, is_bf16, f->threads);
+        series_add(&f->limit, f->peak * 1e9 / f->flops);
+        TRY(train_bench_run(t, seconds, &rate));
+        series_add(&f->samples, rate);
+    }
+    struct phases end = phases_of(t);
+    double wall = end.wall - begin.wall;
+    for (int w = 0; w < WORK_COUNT; w++) f->phases.work[w] = (end.work[w] - begin.work[w]) / wall;
+    f->phases.rows = (end.rows - begin.rows) / wall;
+    return ST_OK;
+}
+
+static void found_tell(const struct found *f)
+{
+    char name[64];
+    double forward = f->phases.work[WORK_FORWARD], backward = f->phases.work[WORK_BACKWARD],
+           update = f->phases.work[WORK_UPDATE], wait = 1 - forward - backward - update,
+           gflops = series_spread(&f->samples).median * f->flops * 1e-9;
+    snprintf(name, sizeof name, "%.16s %s, batch %u", f->model, f->precision, f->batch);
+    bench_tell(&(struct bench_figure){.subject = "train",
+                                      .name = name,
+                                      .unit = "samples/s",
+                                      .precision = f->precision,
+                                      .threads = f->threads,
+                                      .ours = &f->samples,
+                                      .limit = &f->limit,
+                                      .limit_name = strcmp(f->precision, "bf16") == 0 ? "bf16" : "fma",
+                                      .detail = {{"batch", f->batch},
+                                                 {"kflop", f->flops * 1e-3},
+                                                 {"gflops", gflops},
+                                                 {"forward", forward},
+                                                 {"backward", backward},
+                                                 {"update", update},
+                                                 {"wait", wait},
+                                                 {"rows", f->phases.rows}}},
+               true);
+    bench_line(
+        "      %.0f of %.0f GFLOP/s; forward %.0f%%, backward %.0f%%, update %.0f%%, waiting %.0f%%; beside it rows "
+        "found %.0f%%",
+        gflops, f->peak, 100 * forward, 100 * backward, 100 * update, 100 * wait, 100 * f->phases.rows);
+}
+
+/* One model, on so many threads, with the precision of the settings or another. */
+static status config_measure(const struct bench *b, const struct model_file *m, uint32_t threads, const char *precision)
+{
+    struct sets sets;
+    struct train_bench t;
+    static struct found found;
+    sets_make(&sets, b, m->is_sample, precision);
+    const struct train_bench_options options = {.session = {.graph_path = m->path,
+                                                            .set = sets.item,
+                                                            .set_count = sets.count,
+                                                            .threads = threads,
+                                                            .isa = b->isa_name},
+                                                .data = m->data.path,
+                                                .replay_steps = m->steps};
+    found = (struct found){.threads = threads, .batch = m->batch, .model = m->name};
+    status st = train_bench_open(&t, &options);
+    if (st == ST_OK) {
+        found.precision = cfg_precisions[t.session.settings.train_precision];
+        st = found_measure(&found, b, &t);
+    }
+    train_bench_close(&t);
+    if (st == ST_OK) found_tell(&found);
+    return st;
+}
+
+static bool set_has(const struct bench *b, const char *key)
+{
+    for (uint32_t i = 0; i < b->o->set_count; i++)
+        if (strncmp(b->o->set[i], key, strlen(key)) == 0 && b->o->set[i][strlen(key)] == '=') return true;
+    return false;
+}
+
+static status model_measure(const struct bench *b, const char *name)
+{
+    struct model_file m;
+    status st = model_file_open(&m, name);
+    if (st == ST_OK) st = model_file_data(&m, b);
+    /* Samples are trained in every precision, others as their text says. */
+    bool is_fixed = !m.is_sample || set_has(b, "train.precision");
+    for (uint32_t t = 0; t < b->thread_count_count; t++)
+        for (const char *const *p = cfg_precisions; st == ST_OK && *p; p++) {
+            st = config_measure(b, &m, b->thread_counts[t], is_fixed ? NULL : *p);
+            if (is_fixed) break;
+        }
+    model_file_close(&m);
+    if (st != ST_MEMORY) return st;
+    log_warning("%s is left out: %s", name, status_message());
+    bench_line("  %s is left out: not enough memory", name);
+    return ST_OK;
+}
+
+status bench_train(const struct bench *b)
+{
+    static const char *const samples[] = {"ctrdnn", "ctrdnn1", "ctrdnn2"};
+    bench_heading("train");
+    bench_columns();
+    if (b->o->graph) return model_measure(b, b->o->graph);
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) TRY(model_measure(b, samples[i]));
+    return ST_OK;
+}

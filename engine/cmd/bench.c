@@ -1,0 +1,74 @@
+/* heterps-run bench: how fast the product is on this machine, beside what the machine can do. */
+#include "engine/bench/bench.h"
+
+#include "cfg/key.h"
+#include "engine/base/log.h"
+#include "engine/cmd/command.h"
+
+struct bench_verb_options {
+    const char *isa, *bytes;
+    uint32_t threads, repeats, vocab;
+    struct flag_list set;
+    bool json, quick;
+};
+#define OFFSET(member) offsetof(struct bench_verb_options, member)
+static const struct flag flags[] = {
+    {"--threads", FLAG_U32, "N", "measure on N cores; default: on one, and on all that this process may use",
+     OFFSET(threads), 1, CORES_MAX, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here", OFFSET(isa), 0, 0,
+     false},
+    {"--quick", FLAG_SWITCH, NULL, "small sizes and short repeats: seconds, and rough figures", OFFSET(quick), 0, 0,
+     false},
+    {"--repeats", FLAG_U32, "N", "of every figure and its limit; default: 5", OFFSET(repeats), 1, SERIES_MAX / 8,
+     false},
+    {"--bytes", FLAG_TEXT, "SIZE",
+     "of the table of gather, update and lookup; default: half of what is free, at most 8GiB", OFFSET(bytes), 0, 0,
+     false},
+    {"--vocab", FLAG_U32, "V", "values of a field in the data of parse and train; default: 38461", OFFSET(vocab), 1,
+     1000000000, false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "train: override a setting of the model; may be repeated", OFFSET(set), 0,
+     0, false},
+    {"--json", FLAG_SWITCH, NULL, "one object a line on standard output; the same as --log json", OFFSET(json), 0, 0,
+     false},
+};
+static const struct bench_verb_options defaults = {.vocab = 38461};
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    const struct bench_verb_options *o = options_pointer;
+    uint64_t bytes = 0;
+    if (o->json) log_open(LOG_JSON, log_verbosity());
+    if (o->bytes && (!cfg_parse_bytes(o->bytes, &bytes) || bytes == 0))
+        FAIL(USAGE, "--bytes: expected a size such as 2GiB, found \"%s\"", o->bytes);
+    return bench_run(&(struct bench_options){.subject = positionals[0] ? positionals[0] : "all",
+                                             .graph = positionals[0] ? positionals[1] : NULL,
+                                             .isa = o->isa,
+                                             .threads = o->threads,
+                                             .repeats = o->repeats,
+                                             .bytes = bytes,
+                                             .vocab = o->vocab,
+                                             .quick = o->quick,
+                                             .set = o->set.item,
+                                             .set_count = o->set.count});
+}
+
+const struct command command_bench = {
+    .name = "bench",
+    .positionals = "[SUBJECT] [GRAPH]",
+    .summary = "measure this machine, and how much of it the product uses",
+    .help = "SUBJECT is one of\n"
+            "    gemm     the three products of a fully connected layer; limit: the peak of multiply-adds\n"
+            "    gather   rows of a table looked up and summed; limit: random rows read\n"
+            "    update   rows of a table updated; limit: random rows read and written\n"
+            "    lookup   keys of micro-batches that become rows; limit: random rows read\n"
+            "    parse    Criteo text that becomes micro-batches; limit: the text read and dropped\n"
+            "    ring     numbers between two threads; limit: a plain ring\n"
+            "    train    training with micro-batches in memory: ctrdnn, ctrdnn1, ctrdnn2, or GRAPH: the name of a "
+            "sample (dcnv2 is\n"
+            "             another), a model text or a compiled graph; limit: its operations at the peak\n"
+            "or all, which is the default. Every figure is the median of --repeats, each beside one of its limit.",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct bench_verb_options),
+    .defaults = &defaults,
+    .run = run};

@@ -1,0 +1,98 @@
+#!/bin/sh
+# `bench`: every subject ends, with figures that can be, as a table that fits a terminal and as JSON; wrong command lines are named; it needs no
+# file, leaves none, and makes do with less memory. How fast anything is decides nothing here.
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 1
+h=$HETERPS
+
+figures() { # SUBJECT COUNT CODE: the log has a machine and COUNT figures of SUBJECT, and CODE holds for each (as f)
+    python3 - "$@" <<'PYTHON'
+import json, sys
+subject, count, code = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+events = [json.loads(line) for line in open("log")]
+assert events[0]["event"] == "machine" and events[0]["cores"] >= 1 and events[0]["isa"] in ("base", "avx2", "avx512"), events[0]
+found = [f for f in events if f["event"] == "bench"]
+assert len(found) >= count and all(f["subject"] == subject for f in found), (len(found), found)
+for f in found:
+    assert 0 < f["least"] <= f["median"] <= f["greatest"] and f["repeats"] >= 2 and f["threads"] >= 1 and f["unit"], f
+    if "limit" in f: assert 0 < f["limit_least"] <= f["limit"] <= f["limit_greatest"] and 0 < f["share"] < 20 and f["limit_name"], f
+    assert eval(code), f
+PYTHON
+}
+
+run() { "$h" "$@" >log; }
+
+cores=$(nproc)
+subject() { # NAME COUNT CODE ARGUMENT...
+    what=$1 least=$2 code=$3
+    shift 3
+    check "$what: ends" run bench "$what" --quick --repeats 2 --json "$@"
+    check "$what: figures that can be" figures "$what" "$least" "$code"
+}
+subject gemm 27 'f["unit"] == "GFLOP/s" and f["precision"] in ("f32", "bf16") and f["M"] * f["N"] * f["K"] > 0' --threads 1
+subject gather 2 'f["row_bytes"] in (64, 256) and f["table_bytes"] == 64 << 20' --threads 2
+subject update 2 'f["row_bytes"] in (64, 256)' --threads 1
+subject lookup 1 'f["keys"] > 1e5'
+subject parse 2 '"bytes" not in f or 100 < f["bytes"] / f["rows"] < 400' --vocab 1000
+[ "$cores" -lt 2 ] || subject ring 8 'f["threads"] == 2'
+subject train 1 'f["batch"] == 64 and f["kflop"] > 0 and 0 < f["forward"] + f["backward"] + f["update"] <= 1.01' \
+    ctrdnn1 --threads 1 --set train.batch=64
+subject train 1 'f["batch"] == 512 and f["precision"] == "f32"' ctrdnn --threads 1 --set train.precision=f32 --isa base
+if [ "$cores" -ge 2 ]; then subject train 2 'f["threads"] in (1, '"$cores"')' ctrdnn1; fi
+
+tiny_model
+check 'train: a graph of its own' run bench train tiny.bin --quick --repeats 2 --threads 1 --json
+check 'train: with its own batch' figures train 1 'f["batch"] == 64'
+check 'train: a model text' run bench train tiny.cfg --quick --repeats 2 --threads 1 --log json --set train.batch=32
+check 'train: and its settings' figures train 1 'f["batch"] == 32'
+
+check 'a table' run bench gather --quick --repeats 2 --threads 1
+check 'the table says which machine, and fits' python3 -c '
+lines = open("log").read().split("\n")
+assert lines[0].startswith("machine  ") and "huge pages" in lines[1], lines
+assert max(map(len, lines)) <= 120 and sum(line.startswith("  rows of") for line in lines) == 2, lines'
+check 'all of it' run bench --quick --repeats 2 --threads 1 --json --bytes 64MiB
+check 'all of it: every subject' python3 -c '
+import json
+found = {json.loads(line).get("subject") for line in open("log")}
+assert found >= {"gemm", "gather", "update", "lookup", "parse", "train"}, found'
+
+if [ "$BUILD" = "${BUILD%/release}" ]; then
+    skip 'less memory than asked for' 'sanitizers reserve more than any limit'
+else
+    check 'less memory than asked for' sh -c 'ulimit -v 1500000; '"$h"' bench gather --repeats 2 --threads 1 --quick --bytes 4GiB 2>warnings'
+    check 'is said' grep -q 'warning: not enough memory for a table of 4 GiB: going on with' warnings
+fi
+
+fails 2 'expected gemm, gather, update, lookup, parse, ring, train or all, found "gem"' 'a subject that is none' "$h" bench gem
+fails 2 'bench gemm takes no graph, found "x.bin"' 'a graph for another subject' "$h" bench gemm x.bin
+fails 2 'unknown flag --quik; did you mean --quick' 'an unknown flag' "$h" bench --quik
+fails 2 '--threads: expected a whole number from 1' 'no threads' "$h" bench --threads 0
+fails 2 '--bytes: expected a size such as 2GiB, found "many"' 'a size that is none' "$h" bench --bytes many
+fails 2 '--isa: expected base, avx2 or avx512, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
+fails 2 '--set: only `bench train` has settings' 'settings where there are none' "$h" bench gemm --set train.batch=1
+# These have printed the machine before they fail.
+wrong() { # STATUS PATTERN NAME COMMAND...
+    expected=$1 pattern=$2 name=$3
+    shift 3
+    "$@" >.out 2>.err
+    status=$?
+    if [ $status = "$expected" ] && grep -qE "^heterps-run: error: .*$pattern" .err; then ok "$name"; else not_ok "$name"; head -3 .err | note; fi
+}
+wrong 1 'nothing.bin: No such file' 'a graph that is not there' "$h" bench train nothing.bin --quick
+wrong 2 'no section of .* called "trian"' 'a setting that is none' "$h" bench train ctrdnn1 --quick --set trian.batch=1
+
+"$h" bench gemm --repeats 8 --threads 1 >.out 2>.err &
+pid=$!
+sleep 0.3
+begin=$(date +%s)
+kill -INT $pid 2>/dev/null
+kill -TERM $pid 2>/dev/null # the shell has its background programs ignore the first
+wait $pid
+status=$?
+if [ $status -ge 128 ] && [ $(($(date +%s) - begin)) -le 5 ]; then ok 'a signal ends it at once'; else not_ok "a signal ends it at once (status $status)"; fi
+check 'nothing is left behind' python3 -c '
+import os
+left = [name for name in os.listdir(".") if name not in ("tiny.cfg", "tiny.bin", "log", ".out", ".err", "warnings")]
+assert not left, left'
+finish
