@@ -151,11 +151,9 @@ static void machine_tell(const struct bench *b)
                                cache_bytes(_SC_LEVEL3_CACHE_SIZE)};
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
              available = memory_available_bytes();
-    bool has_bf16 = limit_bf16_runs_here();
     kernel_value("/proc/cpuinfo", "model name", "unknown processor", cpu, sizeof cpu);
     huge_pages(pages, sizeof pages);
-    bench_line("machine  %s, %u core%s, %s%s", cpu, b->cores.count, b->cores.count == 1 ? "" : "s", b->isa_name,
-               has_bf16 ? ", bf16 instructions" : "");
+    bench_line("machine  %s, %u core%s, %s", cpu, b->cores.count, b->cores.count == 1 ? "" : "s", b->isa_name);
     bench_line("         L1d %s, L2 %s, L3 %s; memory %s, %s of it free; huge pages: %s",
                cfg_bytes_text(l1, sizeof l1, caches[0]), cfg_bytes_text(l2, sizeof l2, caches[1]),
                cfg_bytes_text(l3, sizeof l3, caches[2]), cfg_bytes_text(all, sizeof all, memory),
@@ -167,7 +165,6 @@ static void machine_tell(const struct bench *b)
     log_event_text("cpu", cpu);
     log_event_u64("cores", b->cores.count);
     log_event_text("isa", b->isa_name);
-    log_event_u64("has_bf16", has_bf16);
     log_event_u64("l1d_bytes", caches[0]);
     log_event_u64("l2_bytes", caches[1]);
     log_event_u64("l3_bytes", caches[2]);
@@ -186,17 +183,14 @@ const int *bench_processors(const struct bench *b, uint32_t threads)
 
 static status isa_find(struct bench *b)
 {
-    b->isa = isa_best();
-    if (b->o->isa) {
-        int isa = 0;
-        while (isa < ISA_COUNT && strcmp(isa_names[isa], b->o->isa) != 0) isa++;
-        if (isa == ISA_COUNT) FAIL(USAGE, "--isa: expected base, avx2 or avx512, found \"%s\"", b->o->isa);
-        if (!isa_runs_here((enum isa)isa))
-            FAIL(USAGE, "--isa: %s does not run on this processor; the best here is %s", b->o->isa,
-                 isa_names[isa_best()]);
-        b->isa = (enum isa)isa;
-    }
-    b->isa_name = isa_names[b->isa];
+    int isa = (int)isa_best();
+    if (b->o->isa) isa = 0;
+    while (isa < ISA_COUNT && b->o->isa && strcmp(isa_names[isa], b->o->isa) != 0) isa++;
+    if (isa == ISA_COUNT) FAIL(USAGE, "--isa: expected base, avx2, avx512 or avx512bf16, found \"%s\"", b->o->isa);
+    if (!isa_runs_here((enum isa)isa))
+        FAIL(USAGE, "--isa: %s does not run on this processor; the best here is %s", b->o->isa, isa_names[isa_best()]);
+    b->isa = (enum isa)isa;
+    b->isa_name = isa_names[isa];
     return ST_OK;
 }
 

@@ -38,7 +38,10 @@ FMA_LOOP(fma_avx512, "avx512f", __m512, 16, _mm512_set1_ps, _mm512_fmadd_ps)
 static const struct {
     watch_work *loop;
     double flops; /* a round */
-} fma_of[ISA_COUNT] = {{fma_base, 8 * 4 * 2}, {fma_avx2, 12 * 8 * 2}, {fma_avx512, 16 * 16 * 2}};
+} fma_of[ISA_COUNT] = {[ISA_base] = {fma_base, 8 * 4 * 2},
+                       [ISA_avx2] = {fma_avx2, 12 * 8 * 2},
+                       [ISA_avx512] = {fma_avx512, 16 * 16 * 2},
+                       [ISA_avx512bf16] = {fma_avx512, 16 * 16 * 2}};
 
 double limit_fma(enum isa isa, uint32_t threads, const int *processors)
 {
@@ -62,15 +65,9 @@ __attribute__((target("avx512f,avx512bf16"))) static void bf16_loop(void *contex
     sink = _mm512_reduce_add_ps(sum[0]);
 }
 
-bool limit_bf16_runs_here(void)
-{
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bf16");
-}
-
 double limit_bf16(uint32_t threads, const int *processors)
 {
-    if (!limit_bf16_runs_here()) return 0;
+    if (!isa_runs_here(ISA_avx512bf16)) return 0;
     double seconds = watch_run(threads, processors, bf16_loop, NULL);
     return 16 * 32 * 2 * (double)FMA_ROUNDS * threads / seconds * 1e-9;
 }
@@ -160,7 +157,8 @@ static inline __attribute__((always_inline)) void rows_body(const struct rows_ca
 ROWS_LOOP(base, "sse2")
 ROWS_LOOP(avx2, "avx2,fma")
 ROWS_LOOP(avx512, "avx512f,prefer-vector-width=512")
-static watch_work *const rows_loop[ISA_COUNT] = {rows_base, rows_avx2, rows_avx512};
+static watch_work *const rows_loop[ISA_COUNT] = {
+    [ISA_base] = rows_base, [ISA_avx2] = rows_avx2, [ISA_avx512] = rows_avx512, [ISA_avx512bf16] = rows_avx512};
 
 static double rows_run(struct limit_rows *l, uint64_t rows, uint32_t threads, const int *processors)
 {

@@ -13,7 +13,6 @@
 double limit_fma(enum isa isa, uint32_t threads, const int *processors);
 /* Of VDPBF16PS: products of bfloat16 pairs, summed in float32. 0: the processor has no such instruction. */
 double limit_bf16(uint32_t threads, const int *processors);
-bool limit_bf16_runs_here(void);
 
 /* GB/s, bytes read and written together, of threads that each copy a half of their share of `bytes` to the other half, back and forth. */
 double limit_copy(size_t bytes, uint32_t threads, const int *processors);

@@ -27,9 +27,10 @@
 /* Of a sample, whose own batch is small so that little data trains it well. */
 #define SAMPLE_BATCH       "train.batch=2048"
 #define SAMPLE_BATCH_QUICK "train.batch=512"
-#define STORE_BYTES_MAX    (UINT64_C(8) << 30)
-#define SECONDS            1.0
-#define SECONDS_QUICK      0.05
+/* What a store takes for a row besides its span, amply. */
+#define STORE_BYTES_MORE 64u
+#define SECONDS          1.0
+#define SECONDS_QUICK    0.05
 
 /* A model, as a graph file: the user's, or one in memory. */
 struct model_file {
@@ -39,6 +40,7 @@ struct model_file {
     char path[4096];
     struct gen_memory data;
     uint32_t steps, batch;
+    uint64_t store_bytes; /* that its tables may need, where the text gives them less; 0: that is enough */
 };
 
 /* The assignments of a run: what suits a benchmark, then the user's, which win. */
@@ -48,14 +50,13 @@ struct sets {
     char store[64], precision[32];
 };
 
-static void sets_make(struct sets *s, const struct bench *b, bool is_sample, const char *precision)
+static void sets_make(struct sets *s, const struct bench *b, const struct model_file *m, const char *precision)
 {
     s->count = 0;
-    if (is_sample) {
-        uint64_t half = memory_available_bytes() / 2;
-        snprintf(s->store, sizeof s->store, "store.ram=%" PRIu64, half < STORE_BYTES_MAX ? half : STORE_BYTES_MAX);
+    if (m->is_sample) s->item[s->count++] = b->o->quick ? SAMPLE_BATCH_QUICK : SAMPLE_BATCH;
+    if (m->store_bytes > 0) {
+        snprintf(s->store, sizeof s->store, "store.ram=%" PRIu64, m->store_bytes);
         s->item[s->count++] = s->store;
-        s->item[s->count++] = b->o->quick ? SAMPLE_BATCH_QUICK : SAMPLE_BATCH;
     }
     if (precision) {
         snprintf(s->precision, sizeof s->precision, "train.precision=%s", precision);
@@ -111,6 +112,21 @@ static void model_file_close(struct model_file *m)
     if (m->fd >= 0) close(m->fd);
 }
 
+/* Room for as many rows as the data may bring, where the text asks for less. */
+static uint64_t store_bytes_of(const struct bench *b, const struct graph *g, uint64_t examples, uint64_t asked)
+{
+    uint64_t most = 0, half = memory_available_bytes() / 2;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        uint64_t values = (uint64_t)b->o->vocab * g->tables[t].field_count,
+                 keys = examples * g->tables[t].key_count_max,
+                 bytes =
+                     (values < keys ? values : keys) * (g->tables[t].span_floats * sizeof(float) + STORE_BYTES_MORE);
+        if (bytes > most) most = bytes;
+    }
+    most *= g->table_count;
+    return most <= asked ? 0 : most < half ? most : half;
+}
+
 /* Generates what the model reads. */
 static status data_generate(struct model_file *m, const struct bench *b, const struct graph *graph)
 {
@@ -128,6 +144,7 @@ static status data_generate(struct model_file *m, const struct bench *b, const s
                                                                     .schema = &schema.reader,
                                                                     .row_count = (uint64_t)m->steps * batch,
                                                                     .vocab = b->o->vocab});
+    if (st == ST_OK) m->store_bytes = store_bytes_of(b, graph, (uint64_t)m->steps * batch, settings.store_ram);
     schema_close(&schema);
     ini_free(&ini);
     return st;
@@ -137,7 +154,7 @@ static status model_file_data(struct model_file *m, const struct bench *b)
 {
     struct sets sets;
     struct graph graph;
-    sets_make(&sets, b, m->is_sample, NULL);
+    sets_make(&sets, b, m, NULL);
     TRY(session_graph_open(&graph, m->path, sets.item, sets.count));
     status st = data_generate(m, b, &graph);
     graph_close(&graph);
@@ -238,7 +255,7 @@ static status config_measure(const struct bench *b, const struct model_file *m, 
     struct sets sets;
     struct train_bench t;
     static struct found found;
-    sets_make(&sets, b, m->is_sample, precision);
+    sets_make(&sets, b, m, precision);
     const struct train_bench_options options = {.session = {.graph_path = m->path,
                                                             .set = sets.item,
                                                             .set_count = sets.count,

@@ -104,7 +104,7 @@ status bench_ring(const struct bench *b)
         for (enum test test = 0; test < TEST_COUNT; test++) {
             struct series ours = {0}, limit = {0};
             char name[64];
-            for (uint32_t r = 0; r < REPEATS_MORE * b->repeats; r++) {
+            for (uint32_t r = 0; r < (b->o->quick ? 1 : REPEATS_MORE) * b->repeats; r++) {
                 double value;
                 series_add(&limit, limit_measure(processors, test));
                 TRY(test_measure(processors, kinds[k], test, &value));

@@ -15,7 +15,7 @@ struct bench_verb_options {
 static const struct flag flags[] = {
     {"--threads", FLAG_U32, "N", "measure on N cores; default: on one, and on all that this process may use",
      OFFSET(threads), 1, CORES_MAX, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512; default: the best here", OFFSET(isa), 0, 0,
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here", OFFSET(isa), 0, 0,
      false},
     {"--quick", FLAG_SWITCH, NULL, "small sizes and short repeats: seconds, and rough figures", OFFSET(quick), 0, 0,
      false},

@@ -10,7 +10,7 @@ figures() { # SUBJECT COUNT CODE: the log has a machine and COUNT figures of SUB
 import json, sys
 subject, count, code = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 events = [json.loads(line) for line in open("log")]
-assert events[0]["event"] == "machine" and events[0]["cores"] >= 1 and events[0]["isa"] in ("base", "avx2", "avx512"), events[0]
+assert events[0]["event"] == "machine" and events[0]["cores"] >= 1 and events[0]["isa"] in ("base", "avx2", "avx512", "avx512bf16"), events[0]
 found = [f for f in events if f["event"] == "bench"]
 assert len(found) >= count and all(f["subject"] == subject for f in found), (len(found), found)
 for f in found:
@@ -69,7 +69,7 @@ fails 2 'bench gemm takes no graph, found "x.bin"' 'a graph for another subject'
 fails 2 'unknown flag --quik; did you mean --quick' 'an unknown flag' "$h" bench --quik
 fails 2 '--threads: expected a whole number from 1' 'no threads' "$h" bench --threads 0
 fails 2 '--bytes: expected a size such as 2GiB, found "many"' 'a size that is none' "$h" bench --bytes many
-fails 2 '--isa: expected base, avx2 or avx512, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
+fails 2 '--isa: expected base, avx2, avx512 or avx512bf16, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
 fails 2 '--set: only `bench train` has settings' 'settings where there are none' "$h" bench gemm --set train.batch=1
 # These have printed the machine before they fail.
 wrong() { # STATUS PATTERN NAME COMMAND...
