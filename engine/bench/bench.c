@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cfg/key.h"
+#include "cfg/settings.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 
@@ -181,6 +182,20 @@ const int *bench_processors(const struct bench *b, uint32_t threads)
     return threads <= b->cores.count && b->cores.is_whole ? b->cores.processor : NULL;
 }
 
+bool bench_has_precision(const struct bench *b, uint32_t precision)
+{
+    return b->o->precision == NULL || strcmp(b->o->precision, cfg_precisions[precision]) == 0;
+}
+
+double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads)
+{
+    const int *processors = bench_processors(b, threads);
+    double fma = limit_fma(b->isa, threads, processors);
+    if (precision == PRECISION_F32 || b->isa != ISA_avx512bf16) return fma;
+    double pairs = limit_bf16(threads, processors);
+    return pairs > fma ? pairs : fma;
+}
+
 static status isa_find(struct bench *b)
 {
     int isa = (int)isa_best();
@@ -206,6 +221,9 @@ status bench_run(const struct bench_options *o)
     if (o->graph && chosen != BENCH_train)
         FAIL(USAGE, "bench %s takes no graph, found \"%s\"; `bench train GRAPH` does", o->subject, o->graph);
     if (o->set_count > 0 && !is_all && chosen != BENCH_train) FAIL(USAGE, "--set: only `bench train` has settings");
+    uint32_t precision = 0;
+    while (precision < PRECISION_COUNT && !bench_has_precision(&b, precision)) precision++;
+    if (precision == PRECISION_COUNT) FAIL(USAGE, "--precision: expected f32 or bf16, found \"%s\"", o->precision);
     TRY(isa_find(&b));
     cores_allowed(&b.cores);
     b.thread_counts[b.thread_count_count++] = o->threads ? o->threads : 1;

@@ -13,13 +13,13 @@
 
 /* In the order in which they run; X(name, what it measures, against which limit). */
 #define BENCH_SUBJECTS(X)                                                                                              \
-    X(gemm, "products of fully connected layers", "multiply-adds of independent chains")                               \
+    X(gemm, "products of fully connected layers", "multiply-adds in independent chains")                               \
     X(gather, "rows of a table, looked up and summed", "random rows read")                                             \
     X(update, "rows of a table, updated by SGD", "random rows read and written")                                       \
     X(lookup, "keys that become rows", "random rows of 64 B read")                                                     \
     X(parse, "text that becomes micro-batches", "the file read and dropped")                                           \
     X(ring, "numbers from thread to thread", "a plain ring")                                                           \
-    X(train, "training, micro-batches in memory", "multiply-adds of independent chains")
+    X(train, "training, micro-batches in memory", "its operations at the peak of gemm")
 
 enum bench_subject {
 #define SUBJECT(name, ...) BENCH_##name,
@@ -33,6 +33,7 @@ struct bench_options {
     const char *subject;    /* a name, or "all"                                                       */
     const char *graph;      /* train: a sample's name, a model text or a graph; NULL: the samples       */
     const char *isa;        /* NULL: the best here                                                     */
+    const char *precision;  /* of gemm and train: "f32", "bf16"; NULL: both                            */
     uint32_t threads;       /* 0: one, and as many as there are processors                              */
     uint32_t repeats;       /* 0: five                                                                 */
     uint64_t bytes;         /* of the table that rows come from; 0: what is sensible                    */
@@ -58,6 +59,11 @@ MUST_USE status bench_run(const struct bench_options *options);
 
 /* The processors for so many threads, or NULL: pinning is not worth it. */
 const int *bench_processors(const struct bench *b, uint32_t threads);
+
+/* Whether gemm and train are to measure a precision: PRECISION_F32, … of cfg/settings.h. */
+bool bench_has_precision(const struct bench *b, uint32_t precision);
+/* GFLOP/s that products in a precision can reach: multiply-adds; in bfloat16 VDPBF16PS, where that is there and faster. */
+double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads);
 
 /* One figure and its limit. The table's line has name, threads, median, least, greatest, unit, the limit's median, and the share that the
  * figure reaches of it: limit over figure where less is better. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cfg/settings.h"
 #include "engine/bench/hand_graph.h"
 #include "graph/device.h"
 
@@ -30,7 +31,8 @@ struct layer {
 
 static uint32_t stride_of(uint32_t cols) { return ((cols + 15) / 16 | 1) * 16; }
 
-static status layer_open(struct layer *l, const struct bench *b, struct product p, enum pass pass, uint32_t threads)
+static status layer_open(struct layer *l, const struct bench *b, struct product p, enum pass pass, uint32_t precision,
+                         uint32_t threads)
 {
     struct hand_graph *h = &l->h;
     struct fc_attr attr = {.units = p.N,
@@ -38,7 +40,8 @@ static status layer_open(struct layer *l, const struct bench *b, struct product 
                            .has_bias = 1,
                            .activation = ACT_RELU,
                            .dout_is_dz = 1,
-                           .input_activation = ACT_RELU};
+                           .input_activation = ACT_RELU,
+                           .precision = (uint8_t)precision};
     hand_open(h, p.M, 1);
     uint32_t in = hand_tensor_grad(h, p.M, p.K, stride_of(p.K)), out = hand_tensor_grad(h, p.M, p.N, stride_of(p.N));
     l->weight = hand_tensor_grad(h, p.K, p.N, p.N);
@@ -97,19 +100,19 @@ static double layer_measure(struct layer *l, const struct bench *b, struct produ
 }
 
 /* Measures passes [begin, end) of a product, one beside the other, and the peak. */
-static status product_measure(const struct bench *b, struct product p, enum pass begin, enum pass end, uint32_t threads,
-                              struct series *ours, struct series *peak)
+static status product_measure(const struct bench *b, struct product p, enum pass begin, enum pass end,
+                              uint32_t precision, uint32_t threads, struct series *ours, struct series *peak)
 {
     static struct layer layers[PASS_KINDS + 1];
     status st = ST_OK;
     memset(layers, 0, sizeof layers);
     for (enum pass pass = begin; pass < end && st == ST_OK; pass++) {
-        st = layer_open(&layers[pass], b, p, pass, threads);
+        st = layer_open(&layers[pass], b, p, pass, precision, threads);
         ours[pass].count = 0;
     }
     peak->count = 0;
     for (uint32_t r = 0; r <= b->repeats && st == ST_OK; r++) { /* the first time only warms up */
-        double top = limit_fma(b->isa, threads, bench_processors(b, threads));
+        double top = bench_peak(b, precision, threads);
         if (r > 0) series_add(peak, top);
         for (enum pass pass = begin; pass < end; pass++) {
             double gflops = layer_measure(&layers[pass], b, p, pass, threads);
@@ -120,17 +123,17 @@ static status product_measure(const struct bench *b, struct product p, enum pass
     return st;
 }
 
-static struct bench_figure figure_of(const char *name, struct product p, uint32_t threads, const struct series *ours,
-                                     const struct series *peak)
+static struct bench_figure figure_of(const char *name, struct product p, uint32_t precision, uint32_t threads,
+                                     const struct series *ours, const struct series *peak)
 {
     return (struct bench_figure){.subject = "gemm",
                                  .name = name,
                                  .unit = "GFLOP/s",
-                                 .precision = "f32",
+                                 .precision = cfg_precisions[precision],
                                  .threads = threads,
                                  .ours = ours,
                                  .limit = peak,
-                                 .limit_name = "fma",
+                                 .limit_name = "peak",
                                  .detail = {{"M", p.M}, {"N", p.N}, {"K", p.K}}};
 }
 
@@ -141,10 +144,11 @@ struct grid {
     uint32_t examples[2], examples_count;
 };
 
-static void grid_heading(const struct grid *g, uint32_t threads)
+static void grid_heading(const struct grid *g, uint32_t precision, uint32_t threads)
 {
     char line[256], *at = line;
-    bench_line("  f32, %u thread%s: shares of the peak, by pass and K", threads, threads == 1 ? "" : "s");
+    bench_line("  %s, %u thread%s: shares of the peak, by pass and K", cfg_precisions[precision], threads,
+               threads == 1 ? "" : "s");
     at += sprintf(at, "  %4s %4s", "", "");
     for (int pass = 0; pass < PASS_KINDS; pass++)
         at += sprintf(at, "   %-*s", (int)(5 * g->size_count), pass_names[pass]);
@@ -157,17 +161,17 @@ static void grid_heading(const struct grid *g, uint32_t threads)
     bench_line("%s", line);
 }
 
-static status grid_line(const struct bench *b, const struct grid *g, uint32_t M, uint32_t N, uint32_t threads,
-                        struct series *shares, struct series *peaks)
+static status grid_line(const struct bench *b, const struct grid *g, uint32_t M, uint32_t N, uint32_t precision,
+                        uint32_t threads, struct series *shares, struct series *peaks)
 {
     static struct series ours[PASS_KINDS], peak;
     char line[256], cells[PASS_KINDS][64] = {{0}};
     for (uint32_t k = 0; k < g->size_count; k++) {
         struct product p = {M, N, g->size[k]};
-        TRY(product_measure(b, p, FORWARD, PASS_KINDS, threads, ours, &peak));
+        TRY(product_measure(b, p, FORWARD, PASS_KINDS, precision, threads, ours, &peak));
         series_add(peaks, series_spread(&peak).median);
         for (int pass = 0; pass < PASS_KINDS; pass++) {
-            struct bench_figure figure = figure_of(pass_names[pass], p, threads, &ours[pass], &peak);
+            struct bench_figure figure = figure_of(pass_names[pass], p, precision, threads, &ours[pass], &peak);
             bench_tell(&figure, false);
             double share = bench_share(&figure);
             size_t used = strlen(cells[pass]);
@@ -180,14 +184,14 @@ static status grid_line(const struct bench *b, const struct grid *g, uint32_t M,
     return ST_OK;
 }
 
-static status grid_measure(const struct bench *b, const struct grid *g, uint32_t threads)
+static status grid_measure(const struct bench *b, const struct grid *g, uint32_t precision, uint32_t threads)
 {
     struct series shares[PASS_KINDS] = {{0}}, peaks = {0};
     char line[256], number[16], *at = line;
-    grid_heading(g, threads);
+    grid_heading(g, precision, threads);
     for (uint32_t m = 0; m < g->examples_count; m++)
         for (uint32_t n = 0; n < g->size_count; n++)
-            TRY(grid_line(b, g, g->examples[m], g->size[n], threads, shares, &peaks));
+            TRY(grid_line(b, g, g->examples[m], g->size[n], precision, threads, shares, &peaks));
     at += sprintf(at, "  peak %s GFLOP/s", bench_number(number, sizeof number, series_spread(&peaks).median));
     for (int pass = 0; pass < PASS_KINDS; pass++) {
         struct spread s = series_spread(&shares[pass]);
@@ -198,7 +202,7 @@ static status grid_measure(const struct bench *b, const struct grid *g, uint32_t
 }
 
 /* A step of a layer: the three products, what is elementwise, Adagrad's update. */
-static status steps_measure(const struct bench *b, uint32_t threads)
+static status steps_measure(const struct bench *b, uint32_t precision, uint32_t threads)
 {
     static const struct product layers[] = {
         {512, 512, 429}, {512, 256, 512}, {512, 128, 256}, {512, 64, 221}, {512, 2048, 1677}};
@@ -206,9 +210,9 @@ static status steps_measure(const struct bench *b, uint32_t threads)
     for (size_t i = 0; i < sizeof layers / sizeof *layers - (b->o->quick ? 2 : 0); i++) {
         char name[64];
         struct product p = layers[i];
-        TRY(product_measure(b, p, STEP, STEP + 1, threads, ours, &peak));
-        snprintf(name, sizeof name, "f32 step, M %u N %u K %u", p.M, p.N, p.K);
-        struct bench_figure figure = figure_of(name, p, threads, &ours[STEP], &peak);
+        TRY(product_measure(b, p, STEP, STEP + 1, precision, threads, ours, &peak));
+        snprintf(name, sizeof name, "%s step, M %u N %u K %u", cfg_precisions[precision], p.M, p.N, p.K);
+        struct bench_figure figure = figure_of(name, p, precision, threads, &ours[STEP], &peak);
         bench_tell(&figure, true);
     }
     return ST_OK;
@@ -221,8 +225,11 @@ status bench_gemm(const struct bench *b)
     bench_heading("gemm");
     bench_line("  M examples, N units, K inputs");
     for (uint32_t t = 0; t < b->thread_count_count; t++)
-        TRY(grid_measure(b, b->o->quick ? &quick : &whole, b->thread_counts[t]));
+        for (uint32_t p = 0; p < PRECISION_COUNT; p++)
+            if (bench_has_precision(b, p)) TRY(grid_measure(b, b->o->quick ? &quick : &whole, p, b->thread_counts[t]));
     bench_columns();
-    for (uint32_t t = 0; t < b->thread_count_count; t++) TRY(steps_measure(b, b->thread_counts[t]));
+    for (uint32_t t = 0; t < b->thread_count_count; t++)
+        for (uint32_t p = 0; p < PRECISION_COUNT; p++)
+            if (bench_has_precision(b, p)) TRY(steps_measure(b, p, b->thread_counts[t]));
     return ST_OK;
 }

@@ -184,30 +184,24 @@ static struct phases phases_of(const struct train_bench *t)
     return p;
 }
 
-static double limit_measure(const struct bench *b, bool is_bf16, uint32_t threads)
-{
-    const int *processors = bench_processors(b, threads);
-    return is_bf16 ? limit_bf16(threads, processors) : limit_fma(b->isa, threads, processors);
-}
-
 /* What one configuration comes to. */
 struct found {
     struct series samples, limit; /* a second; limit: if all its operations ran at the peak */
     double flops, peak;           /* an example; GFLOP/s: the latest                      */
     struct phases phases;         /* shares of the repeats' time                          */
     uint32_t threads, batch;
-    const char *model, *precision;
+    const char *model;
+    uint32_t precision;
 };
 
 static status found_measure(struct found *f, const struct bench *b, struct train_bench *t)
 {
-    bool is_bf16 = strcmp(f->precision, "bf16") == 0;
     double seconds = b->o->quick ? SECONDS_QUICK : SECONDS, rate;
     f->flops = train_bench_flops(&t->session.graph);
     TRY(train_bench_run(t, seconds, &rate)); /* the first time only warms up */
     struct phases begin = phases_of(t);
     for (uint32_t i = 0; i < b->repeats; i++) {
-        f->peak = limit_measure(b, is_bf16, f->threads);
+        f->peak = bench_peak(b, f->precision, f->threads);
         series_add(&f->limit, f->peak * 1e9 / f->flops);
         TRY(train_bench_run(t, seconds, &rate));
         series_add(&f->samples, rate);
@@ -225,15 +219,15 @@ static void found_tell(const struct found *f)
     double forward = f->phases.work[WORK_FORWARD], backward = f->phases.work[WORK_BACKWARD],
            update = f->phases.work[WORK_UPDATE], wait = 1 - forward - backward - update,
            gflops = series_spread(&f->samples).median * f->flops * 1e-9;
-    snprintf(name, sizeof name, "%.16s %s, batch %u", f->model, f->precision, f->batch);
+    snprintf(name, sizeof name, "%.16s %s, batch %u", f->model, cfg_precisions[f->precision], f->batch);
     bench_tell(&(struct bench_figure){.subject = "train",
                                       .name = name,
                                       .unit = "samples/s",
-                                      .precision = f->precision,
+                                      .precision = cfg_precisions[f->precision],
                                       .threads = f->threads,
                                       .ours = &f->samples,
                                       .limit = &f->limit,
-                                      .limit_name = strcmp(f->precision, "bf16") == 0 ? "bf16" : "fma",
+                                      .limit_name = "peak",
                                       .detail = {{"batch", f->batch},
                                                  {"kflop", f->flops * 1e-3},
                                                  {"gflops", gflops},
@@ -266,7 +260,7 @@ static status config_measure(const struct bench *b, const struct model_file *m, 
     found = (struct found){.threads = threads, .batch = m->batch, .model = m->name};
     status st = train_bench_open(&t, &options);
     if (st == ST_OK) {
-        found.precision = cfg_precisions[t.session.settings.train_precision];
+        found.precision = t.session.settings.train_precision;
         st = found_measure(&found, b, &t);
     }
     train_bench_close(&t);
@@ -274,11 +268,13 @@ static status config_measure(const struct bench *b, const struct model_file *m, 
     return st;
 }
 
-static bool set_has(const struct bench *b, const char *key)
+/* Whether the model's precision is to be left as it is: others than samples are trained as their text says. */
+static bool is_as_set(const struct bench *b, const struct model_file *m)
 {
-    for (uint32_t i = 0; i < b->o->set_count; i++)
-        if (strncmp(b->o->set[i], key, strlen(key)) == 0 && b->o->set[i][strlen(key)] == '=') return true;
-    return false;
+    static const char key[] = "train.precision=";
+    bool is_set = !m->is_sample && b->o->precision == NULL;
+    for (uint32_t i = 0; i < b->o->set_count; i++) is_set |= strncmp(b->o->set[i], key, sizeof key - 1) == 0;
+    return is_set;
 }
 
 static status model_measure(const struct bench *b, const char *name)
@@ -286,13 +282,11 @@ static status model_measure(const struct bench *b, const char *name)
     struct model_file m;
     status st = model_file_open(&m, name);
     if (st == ST_OK) st = model_file_data(&m, b);
-    /* Samples are trained in every precision, others as their text says. */
-    bool is_fixed = !m.is_sample || set_has(b, "train.precision");
-    for (uint32_t t = 0; t < b->thread_count_count; t++)
-        for (const char *const *p = cfg_precisions; st == ST_OK && *p; p++) {
-            st = config_measure(b, &m, b->thread_counts[t], is_fixed ? NULL : *p);
-            if (is_fixed) break;
-        }
+    for (uint32_t t = 0; t < b->thread_count_count && st == ST_OK; t++) {
+        if (is_as_set(b, &m)) st = config_measure(b, &m, b->thread_counts[t], NULL);
+        for (uint32_t p = 0; p < PRECISION_COUNT && st == ST_OK && !is_as_set(b, &m); p++)
+            if (bench_has_precision(b, p)) st = config_measure(b, &m, b->thread_counts[t], cfg_precisions[p]);
+    }
     model_file_close(&m);
     if (st != ST_MEMORY) return st;
     log_warning("%s is left out: %s", name, status_message());

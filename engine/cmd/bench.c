@@ -6,7 +6,7 @@
 #include "engine/cmd/command.h"
 
 struct bench_verb_options {
-    const char *isa, *bytes;
+    const char *isa, *bytes, *precision;
     uint32_t threads, repeats, vocab;
     struct flag_list set;
     bool json, quick;
@@ -15,7 +15,9 @@ struct bench_verb_options {
 static const struct flag flags[] = {
     {"--threads", FLAG_U32, "N", "measure on N cores; default: on one, and on all that this process may use",
      OFFSET(threads), 1, CORES_MAX, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here", OFFSET(isa), 0, 0,
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here", OFFSET(isa),
+     0, 0, false},
+    {"--precision", FLAG_TEXT, "NAME", "gemm, train: of products, f32 or bf16; default: both", OFFSET(precision), 0, 0,
      false},
     {"--quick", FLAG_SWITCH, NULL, "small sizes and short repeats: seconds, and rough figures", OFFSET(quick), 0, 0,
      false},
@@ -43,6 +45,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     return bench_run(&(struct bench_options){.subject = positionals[0] ? positionals[0] : "all",
                                              .graph = positionals[0] ? positionals[1] : NULL,
                                              .isa = o->isa,
+                                             .precision = o->precision,
                                              .threads = o->threads,
                                              .repeats = o->repeats,
                                              .bytes = bytes,

@@ -29,16 +29,16 @@ subject() { # NAME COUNT CODE ARGUMENT...
     check "$what: ends" run bench "$what" --quick --repeats 2 --json "$@"
     check "$what: figures that can be" figures "$what" "$least" "$code"
 }
-subject gemm 27 'f["unit"] == "GFLOP/s" and f["precision"] in ("f32", "bf16") and f["M"] * f["N"] * f["K"] > 0' --threads 1
+subject gemm 27 'f["unit"] == "GFLOP/s" and f["precision"] in ("f32", "bf16") and f["M"] * f["N"] * f["K"] > 0' --threads 1 --precision bf16
 subject gather 2 'f["row_bytes"] in (64, 256) and f["table_bytes"] == 64 << 20' --threads 2
 subject update 2 'f["row_bytes"] in (64, 256)' --threads 1
 subject lookup 1 'f["keys"] > 1e5'
 subject parse 2 '"bytes" not in f or 100 < f["bytes"] / f["rows"] < 400' --vocab 1000
 [ "$cores" -lt 2 ] || subject ring 8 'f["threads"] == 2'
 subject train 1 'f["batch"] == 64 and f["kflop"] > 0 and 0 < f["forward"] + f["backward"] + f["update"] <= 1.01' \
-    ctrdnn1 --threads 1 --set train.batch=64
-subject train 1 'f["batch"] == 512 and f["precision"] == "f32"' ctrdnn --threads 1 --set train.precision=f32 --isa base
-if [ "$cores" -ge 2 ]; then subject train 2 'f["threads"] in (1, '"$cores"')' ctrdnn1; fi
+    ctrdnn1 --threads 1 --set train.batch=64 --precision f32
+subject train 1 'f["batch"] == 512 and f["precision"] == "bf16"' ctrdnn --threads 1 --set train.precision=bf16 --isa base
+if [ "$cores" -ge 2 ]; then subject train 4 'f["threads"] in (1, '"$cores"')' ctrdnn1; fi
 
 tiny_model
 check 'train: a graph of its own' run bench train tiny.bin --quick --repeats 2 --threads 1 --json
@@ -69,6 +69,7 @@ fails 2 'bench gemm takes no graph, found "x.bin"' 'a graph for another subject'
 fails 2 'unknown flag --quik; did you mean --quick' 'an unknown flag' "$h" bench --quik
 fails 2 '--threads: expected a whole number from 1' 'no threads' "$h" bench --threads 0
 fails 2 '--bytes: expected a size such as 2GiB, found "many"' 'a size that is none' "$h" bench --bytes many
+fails 2 '--precision: expected f32 or bf16, found "f16"' 'an unknown precision' "$h" bench gemm --precision f16
 fails 2 '--isa: expected base, avx2, avx512 or avx512bf16, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
 fails 2 '--set: only `bench train` has settings' 'settings where there are none' "$h" bench gemm --set train.batch=1
 # These have printed the machine before they fail.
