@@ -17,7 +17,7 @@
 struct fc_call {
     struct product product[2];
     uint32_t product_count;
-    /* column sums of dz, in pieces of BIAS_COLS columns */
+    /* bfloat16: column sums of dz, in pieces of BIAS_COLS columns */
     struct view dz;
     float *dbias;
     uint32_t units, groups; /* dz.cols is their product */
@@ -291,12 +291,13 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
                            .dbias = dbias,
                            .units = N,
                            .groups = attr.groups,
-                           .dbias_pieces = dbias != NULL ? (N + BIAS_COLS - 1) / BIAS_COLS : 0};
-    if (dweight.data != NULL)
+                           .dbias_pieces = dbias != NULL && type == PRODUCT_BF16 ? (N + BIAS_COLS - 1) / BIAS_COLS : 0};
+    float *col_sums = type == PRODUCT_F32 ? dbias : NULL;
+    if (dweight.data != NULL || col_sums != NULL) /* of no rows: column sums alone */
         call.product[call.product_count++] = (struct product){
             .type = type,
             .end = PRODUCT_ADDS,
-            .rows = K,
+            .rows = dweight.data != NULL ? K : 0,
             .cols = N,
             .terms = in.rows,
             .row_groups = 1,
@@ -311,6 +312,7 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
             .right_group = N,
             .result = dweight.data,
             .result_row = dweight.stride,
+            .col_sums = col_sums,
         };
     if (din.data != NULL)
         call.product[call.product_count++] = (struct product){

@@ -47,10 +47,13 @@ struct product {
     float slope;                /* of leaky_relu                                                      */
     const float *output;        /* SLOPES: what the activation gave                                   */
     size_t output_row, output_group;
-    bool adds; /* SLOPES                                                                              */
+    bool adds;       /* SLOPES                                                                              */
+    float *col_sums; /* F32, right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
     /* set by product_cut() */
-    uint32_t panel_count, chunk_count, piece_rows, piece_groups, piece_count;
+    uint32_t piece_rows, piece_count;
+    uint32_t piece_cols, piece_groups, col_chunks, row_chunks; /* F32 */
     /* BF16 */
+    uint32_t panel_count, chunk_count;
     bool is_pairs; /* cpu_work.bf16_pairs                                                                 */
     uint32_t piece_panels, panel_runs, pack_count; /* set by product_cut(); pack_count: else 0                    */
     size_t packed_floats;

@@ -6,7 +6,8 @@
  *          │##########│ TILE         └─┴─┴─┴─┴─┘
  *          └──────────┘
  *
- * An element's terms are added in order, one after another, whatever the tile. */
+ * An element's terms are added in order, one after another, whatever the tile. Half a panel, VF columns, has tiles of its own, so that few
+ * columns are not multiplied as many. */
 #ifndef HETERPS_ENGINE_CPU_ISA_TILE_H
 #define HETERPS_ENGINE_CPU_ISA_TILE_H
 
@@ -24,50 +25,62 @@
 #endif
 #define PANEL       (2 * VF)
 #define LINE_FLOATS (CACHE_LINE_BYTES / sizeof(float))
-/* Terms between asking for a line and using it: 12 take about 70 cycles, a visit of the third-level cache. */
-#define TERMS_AHEAD 12u
 
-/* sums [rows, PANEL] (+)= left [rows, terms] x panel [terms, PANEL]. `rows` is a constant in every instance. */
-ALWAYS_INLINE void tile_multiply(const uint32_t rows, const float *left, size_t left_row, size_t left_term,
-                                 const float *panel, uint32_t terms, float *sums, bool is_first)
+/* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF]. `rows` and `vectors` are constants in every instance. Terms side by
+ * side (left_term 1) are reached from a base for each three rows, which the processor's addressing multiplies by 0, 1 and 2; and the next
+ * tile's lines, at `next` unless it is NULL, are asked for meanwhile. */
+ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
+                                 size_t left_term, const float *panel, uint32_t terms, const float *next,
+                                 vf sum[TILE][2])
+{
+    const float *base[(TILE + 2) / 3];
+#pragma GCC unroll 5
+    for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] = left + 3 * i * left_row;
+    for (uint32_t begin = 0; begin < terms; begin += LINE_FLOATS) {
+        uint32_t count = terms - begin < LINE_FLOATS ? terms - begin : LINE_FLOATS;
+        if (next != NULL) {
+#pragma GCC unroll 16
+            for (uint32_t r = 0; r < rows; r++) prefetch_read(next + r * left_row);
+            next += LINE_FLOATS;
+        }
+        for (uint32_t t = 0; t < count; t++) {
+            vf right0 = vf_load(panel), right1 = vectors == 2 ? vf_load(panel + VF) : right0;
+#pragma GCC unroll 16
+            for (uint32_t r = 0; r < rows; r++) {
+                vf l = vf_splat(base[r / 3][r % 3 * left_row]);
+                sum[r][0] = vf_fma(l, right0, sum[r][0]);
+                if (vectors == 2) sum[r][1] = vf_fma(l, right1, sum[r][1]);
+            }
+#pragma GCC unroll 5
+            for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] += left_term;
+            panel += vectors * VF;
+        }
+    }
+}
+
+/* The same for sums in memory, rows sums_row apart: added to, or begun if is_first. */
+ALWAYS_INLINE void tile_sums(const uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
+                             size_t left_term, const float *panel, uint32_t terms, const float *next, float *sums,
+                             size_t sums_row, bool is_first)
 {
     vf sum[TILE][2];
 #pragma GCC unroll 16
-    for (uint32_t r = 0; r < rows; r++) {
-        sum[r][0] = is_first ? (vf){0} : vf_load(sums + r * PANEL);
-        sum[r][1] = is_first ? (vf){0} : vf_load(sums + r * PANEL + VF);
-    }
-    for (uint32_t begin = 0; begin < terms; begin += LINE_FLOATS) {
-        uint32_t count = terms - begin < LINE_FLOATS ? terms - begin : LINE_FLOATS;
-        if (left_term == 1) {
+    for (uint32_t r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (uint32_t v = 0; v < vectors; v++) sum[r][v] = is_first ? (vf){0} : vf_load(sums + r * sums_row + v * VF);
+    tile_multiply(rows, vectors, left, left_row, left_term, panel, terms, next, sum);
 #pragma GCC unroll 16
-            for (uint32_t r = 0; r < rows; r++) prefetch_read(left + (rows + r) * left_row); /* the next tile's line */
-        }
-        for (uint32_t t = 0; t < count; t++) {
-            vf right0 = vf_load(panel), right1 = vf_load(panel + VF);
-            if (left_term != 1) prefetch_read(left + TERMS_AHEAD * left_term);
-#pragma GCC unroll 16
-            for (uint32_t r = 0; r < rows; r++) {
-                vf l = vf_splat(left[r * left_row]);
-                sum[r][0] = vf_fma(l, right0, sum[r][0]);
-                sum[r][1] = vf_fma(l, right1, sum[r][1]);
-            }
-            left += left_term;
-            panel += PANEL;
-        }
-    }
-#pragma GCC unroll 16
-    for (uint32_t r = 0; r < rows; r++) {
-        vf_store(sums + r * PANEL, sum[r][0]);
-        vf_store(sums + r * PANEL + VF, sum[r][1]);
-    }
+    for (uint32_t r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (uint32_t v = 0; v < vectors; v++) vf_store(sums + r * sums_row + v * VF, sum[r][v]);
 }
 
 /* One instance a number of rows: the last tile of a piece is as high as what is left. */
 #define TILE_CASE(rows)                                                                                                \
-    case rows: tile_multiply(rows, left, left_row, left_term, panel, terms, sums, is_first); break;
-ALWAYS_INLINE void tile_dispatch(uint32_t rows, const float *left, size_t left_row, size_t left_term,
-                                 const float *panel, uint32_t terms, float *sums, bool is_first)
+    case rows: tile_sums(rows, vectors, left, left_row, left_term, panel, terms, next, sums, sums_row, is_first); break;
+ALWAYS_INLINE void tile_dispatch(uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
+                                 size_t left_term, const float *panel, uint32_t terms, const float *next, float *sums,
+                                 size_t sums_row, bool is_first)
 {
     switch (rows) {
         TILE_CASE(1)
@@ -93,10 +106,10 @@ ALWAYS_INLINE void tile_dispatch(uint32_t rows, const float *left, size_t left_r
 }
 
 /* Terms side by side. */
-static void tile_along(uint32_t rows, const float *left, size_t left_row, const float *panel, uint32_t terms,
-                       float *sums, bool is_first)
+static inline void tile_along(uint32_t rows, const float *left, size_t left_row, const float *panel, uint32_t terms,
+                       const float *next, float *sums, size_t sums_row, bool is_first)
 {
-    tile_dispatch(rows, left, left_row, 1, panel, terms, sums, is_first);
+    tile_dispatch(rows, 2, left, left_row, 1, panel, terms, next, sums, sums_row, is_first);
 }
 
 #endif

@@ -144,6 +144,46 @@ ALWAYS_INLINE vf vf_sums(const vf v[VF])
 #endif
 }
 
+/* Four terms of VF rows, side by side in each row, which lie `row` floats apart: out[t] is term t of all rows. Parts of four floats meet in
+ * a vector, rows i, i + 4, i + 8, … in the i-th, and then change places within each part. */
+ALWAYS_INLINE vf vf_load_parts(const float *p, size_t part)
+{
+#if defined(__AVX512F__)
+    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(p));
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(p + part), 1);
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(p + 2 * part), 2);
+    return _mm512_insertf32x4(v, _mm_loadu_ps(p + 3 * part), 3);
+#elif defined(__AVX2__)
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + part), 1);
+#else
+    (void)part;
+    return _mm_loadu_ps(p);
+#endif
+}
+#if VF == 16
+#define VF_UNPACK(a, b, i, j)                                                                                          \
+    VF_SHUFFLE(a, b, i, i + 16, j, j + 16, i + 4, i + 20, j + 4, j + 20, i + 8, i + 24, j + 8, j + 24, i + 12, i + 28, \
+               j + 12, j + 28)
+#define VF_UNPACK_PAIRS(a, b, i)                                                                                       \
+    VF_SHUFFLE(a, b, i, i + 1, i + 16, i + 17, i + 4, i + 5, i + 20, i + 21, i + 8, i + 9, i + 24, i + 25, i + 12,     \
+               i + 13, i + 28, i + 29)
+#elif VF == 8
+#define VF_UNPACK(a, b, i, j)    VF_SHUFFLE(a, b, i, i + 8, j, j + 8, i + 4, i + 12, j + 4, j + 12)
+#define VF_UNPACK_PAIRS(a, b, i) VF_SHUFFLE(a, b, i, i + 1, i + 8, i + 9, i + 4, i + 5, i + 12, i + 13)
+#else
+#define VF_UNPACK(a, b, i, j)    VF_SHUFFLE(a, b, i, i + 4, j, j + 4)
+#define VF_UNPACK_PAIRS(a, b, i) VF_SHUFFLE(a, b, i, i + 1, i + 4, i + 5)
+#endif
+ALWAYS_INLINE void vf_load_transposed(vf out[4], const float *p, size_t row)
+{
+    vf a = vf_load_parts(p, 4 * row), b = vf_load_parts(p + row, 4 * row);
+    vf c = vf_load_parts(p + 2 * row, 4 * row), d = vf_load_parts(p + 3 * row, 4 * row);
+    vf ab_low = VF_UNPACK(a, b, 0, 1), ab_high = VF_UNPACK(a, b, 2, 3);
+    vf cd_low = VF_UNPACK(c, d, 0, 1), cd_high = VF_UNPACK(c, d, 2, 3);
+    out[0] = VF_UNPACK_PAIRS(ab_low, cd_low, 0), out[1] = VF_UNPACK_PAIRS(ab_low, cd_low, 2);
+    out[2] = VF_UNPACK_PAIRS(ab_high, cd_high, 0), out[3] = VF_UNPACK_PAIRS(ab_high, cd_high, 2);
+}
+
 ALWAYS_INLINE void prefetch_read(const void *p) { __builtin_prefetch(p, 0, 3); }
 ALWAYS_INLINE void prefetch_write(const void *p) { __builtin_prefetch(p, 1, 3); }
 
