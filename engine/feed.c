@@ -142,7 +142,7 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     for (uint32_t t = 0; t < g->table_count; t++) {
         uint32_t rows_max = step_rows_max(g, t);
         bool reads_shows = optimizer_reads_shows(&g->optimizers[g->tables[t].optimizer]);
-        row_numbers_layout(l->arena ? &numbers[t] : NULL, l, rows_max);
+        row_numbers_layout(l->arena ? &numbers[t] : NULL, l, rows_max, batch_micro_count(graph_batch(g)));
         for (uint32_t s = 0; s < steps_ahead; s++)
             step_rows_layout(l->arena ? &steps[s * g->table_count + t] : NULL, l, rows_max, reads_shows);
     }

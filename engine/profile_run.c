@@ -549,7 +549,7 @@ static void run_layout(struct layout *l, struct run *r)
     for (uint32_t t = 0; t < g->table_count; t++) {
         uint32_t rows_max = (uint32_t)step_rows_max(r, t);
         bool reads_shows = optimizer_reads_shows(&g->optimizers[g->tables[t].optimizer]);
-        row_numbers_layout(l->arena ? &r->numbers[t] : NULL, l, rows_max);
+        row_numbers_layout(l->arena ? &r->numbers[t] : NULL, l, rows_max, r->micros_max);
         step_rows_layout(l->arena ? &r->rows[t] : NULL, l, rows_max, reads_shows);
     }
     gradients_layout(l, r);

@@ -18,17 +18,19 @@ struct step_rows {
 struct row_numbers {
     struct row_cell {
         uint32_t stamp, row, step_row;
-    } * cells;
+    } * cells; /* NULL: steps have one micro-batch only, whose uniques are numbered already */
     uint32_t cell_mask;
     uint32_t stamp; /* of the current step; 0 is never used */
 };
 
-/* Memory for steps of at most rows_max rows. While the layout only adds up, rows and numbers are not used. */
+/* Memory for steps of at most rows_max rows in at most micro_count micro-batches. While the layout only adds up, rows and numbers are not
+ * used. */
 void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_max, bool reads_shows);
-void row_numbers_layout(struct row_numbers *numbers, struct layout *l, uint32_t rows_max);
+void row_numbers_layout(struct row_numbers *numbers, struct layout *l, uint32_t rows_max, uint32_t micro_count);
 /* Empties rows, for the next step. */
 void step_rows_begin(struct row_numbers *numbers, struct step_rows *rows);
-/* Gives every unique of a micro-batch's ticket its number within the step, and counts its occurrences. */
+/* Gives every unique of a micro-batch's ticket its number within the step, and counts its occurrences. Those of a step's first micro-batch
+ * keep the numbers that they have among its uniques. */
 void step_rows_add(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table);
 
 #endif

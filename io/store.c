@@ -1,21 +1,29 @@
 /* The store that keeps all rows in RAM: a fixed budget becomes, for every table, an array of spans, an array of keys and an
  * index.
  *
- *     cell of the index (8 bytes):   tag, 32 bits of the key's hash | row + 1      0: empty
+ *     bucket of the index, a cache line:   | key  row + 1  mark | key  row + 1  mark | key  row + 1  mark | key  row + 1  mark |
  *
- * A table with room for R rows has 3R/2 cells, so at most two thirds are used, and linear probing stays within a cache
- * line or two. Memory is reserved whole and becomes resident as rows are created.
+ * A key lies in the bucket that its hash chooses or, where that is full, in the first one behind it with room; cells are filled from the
+ * front, and row + 1 is 0 in an empty one. A table with room for R rows has R / 3 buckets, so at most three quarters of the cells are used:
+ * a look-up is one cache miss, and for a tenth of the keys of a full table two lines that lie side by side.
  *
- * Workload: store_prepare for every micro-batch, some 6,000 keys of which a third are distinct; the index and the keys
- * are far larger than any cache, so cells are fetched ahead for a group of keys at a time. */
+ * The mark is for finding the distinct keys of a micro-batch without a table of their own: the number of the unique that the row was in the
+ * micro-batch that had it last. It is believed if that unique of the present micro-batch is this row, so nothing needs clearing. It belongs
+ * to the thread that creates; look-ups beside it use scratch memory instead.
+ *
+ * Memory is reserved whole and becomes resident as rows are created.
+ *
+ * Workload: store_prepare for every micro-batch, some 53,000 keys of which a quarter to all are distinct; the index is far larger than
+ * any cache, so buckets are fetched ahead, a group of keys at a time. */
 #include "io/store.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
 
-/* Keys whose cells are fetched together: about as many misses as a core can have in flight, twice. */
-#define GROUP_COUNT 32u
+/* Keys whose buckets are fetched together. While a group is settled, the one behind it is being found and the one behind that fetched: about
+ * as many misses as a core can have in flight. */
+#define GROUP_COUNT 16u
 /* Spans are a whole number of 16-byte vectors. */
 #define SPAN_ALIGN_FLOATS 4u
 
@@ -23,27 +31,48 @@
 #define PART_INDEX        "store index"
 #define PART_SCRATCH      "store scratch"
 
+#define BUCKET_CELLS      4u
+struct cell {
+    _Atomic uint64_t shared_key;
+    _Atomic uint32_t shared_row; /* row + 1; 0: empty */
+    uint32_t mark;               /* the creating thread's */
+};
+struct bucket {
+    struct cell cell[BUCKET_CELLS];
+};
+_Static_assert(sizeof(struct bucket) == CACHE_LINE_BYTES, "a look-up is one cache line");
+
+/* Rows for each bucket, and so much of the budget a row. */
+#define BUCKET_ROWS    3u
+#define ROW_CELL_BYTES ((sizeof(struct bucket) + BUCKET_ROWS - 1) / BUCKET_ROWS)
+
+/* Fields [begin, end) that a table serves: their keys lie side by side in every example. */
+struct field_run {
+    uint32_t begin, end;
+};
+
 struct store_table {
     /* set at open */
     const char *name;
     uint32_t span_floats, stride_floats;
-    uint8_t *serves;
-    uint64_t budget_bytes, row_max, cell_count;
+    struct field_run *run;
+    uint32_t run_count;
+    uint64_t budget_bytes, row_max, bucket_count;
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
     void *context;
+    struct bucket *bucket; /* [bucket_count] */
     /* written by the thread that creates; an element is read by others only after the cell that names it */
     float *span;   /* [row_max, stride_floats] */
     uint64_t *key; /* [row_max]                */
     /* published */
-    _Atomic uint64_t *shared_cell; /* [cell_count] */
     _Atomic uint64_t shared_row_count;
 };
 
-/* What one thread needs to deduplicate a micro-batch for one table. */
+/* What STORE_LOOKUP needs to deduplicate a micro-batch for one table. */
 struct scratch {
-    uint32_t *slot;       /* [a power of two >= 2 * keys]: unique + 1, or 0 */
-    uint64_t *unique_key; /* [keys]                                        */
-    uint32_t *cursor;     /* [keys]: where a unique's next occurrence goes  */
+    uint32_t *slot;       /* [2^slot_bits >= 2 * keys]: unique + 1, or 0 */
+    uint64_t *unique_key; /* [keys]                                     */
+    uint32_t slot_bits;
 };
 
 struct store {
@@ -51,60 +80,68 @@ struct store {
     uint64_t ram_bytes;
     uint32_t table_count, field_count;
     size_t key_count_max; /* of a micro-batch */
-    struct scratch scratch[STORE_LOOKUP + 1];
+    struct scratch scratch;
     struct store_table table[];
 };
 
 /* --- sizes ------------------------------------------------------------------------------------ */
 
-static uint64_t cell_count_of(uint64_t row_max)
+static uint64_t bucket_count_of(uint64_t row_max)
 {
-    return row_max + row_max / 2 + 1; /* one more, so that a probe always ends at an empty cell */
+    return row_max / BUCKET_ROWS + 1; /* one more, so that a probe always ends at an empty cell */
 }
 
 /* Of a table's budget, for one row: span, key, cells. */
 static uint64_t row_bytes_of(const struct store_table *table)
 {
-    return table->stride_floats * sizeof(float) + sizeof(uint64_t) + 3 * sizeof(uint64_t) / 2;
+    return table->stride_floats * sizeof(float) + sizeof(uint64_t) + ROW_CELL_BYTES;
 }
 
-static size_t slot_count_of(size_t key_count)
+static uint32_t slot_bits_of(size_t key_count)
 {
-    size_t count = 16;
-    while (count < 2 * key_count) count *= 2;
-    return count;
+    uint32_t bits = 4;
+    while ((size_t)1 << bits < 2 * key_count) bits++;
+    return bits;
 }
 
-static size_t scratch_bytes(size_t key_count)
+static void scratch_layout(struct scratch *scratch, struct layout *l, size_t key_count)
 {
-    return arena_bytes(sizeof(uint32_t) * slot_count_of(key_count)) + arena_bytes(sizeof(uint64_t) * key_count) +
-           arena_bytes(sizeof(uint32_t) * key_count);
-}
-
-static void scratch_place(struct scratch *scratch, struct arena *arena, size_t key_count)
-{
-    scratch->slot = arena_take(arena, sizeof(uint32_t) * slot_count_of(key_count));
-    scratch->unique_key = arena_take(arena, sizeof(uint64_t) * key_count);
-    scratch->cursor = arena_take(arena, sizeof(uint32_t) * key_count);
+    struct scratch taken = {.slot_bits = slot_bits_of(key_count)};
+    LAYOUT_TAKE(l, taken.slot, (size_t)1 << taken.slot_bits);
+    LAYOUT_TAKE(l, taken.unique_key, key_count);
+    if (l->arena) *scratch = taken;
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+/* Gathers the runs of fields that the table serves. */
+static void runs_fill(struct store_table *table, const uint8_t *serves, uint32_t field_count)
+{
+    for (uint32_t field = 0; field < field_count; field++) {
+        if (!serves[field]) continue;
+        struct field_run *last = table->run_count > 0 ? &table->run[table->run_count - 1] : NULL;
+        if (last != NULL && last->end == field)
+            last->end++;
+        else
+            table->run[table->run_count++] = (struct field_run){field, field + 1};
+    }
+}
+
 /* Most keys a micro-batch can have for the table: the fields that it does not serve may have at least one each. */
 static uint64_t table_key_count_max(const struct store_options *options, const struct store_table *table)
 {
-    uint32_t unserved_count = 0;
-    for (uint32_t field = 0; field < options->example.field_count; field++) unserved_count += !table->serves[field];
-    if (unserved_count == options->example.field_count) return 0;
-    return (uint64_t)options->batch.micro * (options->example.key_count_max - unserved_count);
+    uint32_t served_count = 0;
+    for (uint32_t r = 0; r < table->run_count; r++) served_count += table->run[r].end - table->run[r].begin;
+    if (served_count == 0) return 0;
+    return (uint64_t)options->batch.micro *
+           (options->example.key_count_max - (options->example.field_count - served_count));
 }
 
 static status table_open(struct store_table *table, const struct store_options *options)
 {
     uint64_t row_bytes = row_bytes_of(table);
-    const uint64_t empty_cell_bytes = sizeof *table->shared_cell;
-    uint64_t row_max =
-        table->budget_bytes < empty_cell_bytes ? 0 : (table->budget_bytes - empty_cell_bytes) / row_bytes;
+    const uint64_t spare_bytes = sizeof(struct bucket); /* bucket_count_of()'s one more */
+    uint64_t row_max = table->budget_bytes < spare_bytes ? 0 : (table->budget_bytes - spare_bytes) / row_bytes;
     table->row_max = row_max < ROW_NONE ? row_max : ROW_NONE - 1;
     uint64_t least = table_key_count_max(options, table);
     if (table->row_max < least)
@@ -112,14 +149,14 @@ static status table_open(struct store_table *table, const struct store_options *
              "table \"%s\": its %" PRIu64 " bytes of the budget hold %" PRIu64 " rows of %" PRIu64
              " bytes, and one micro-batch may need %" PRIu64 "; raise store.ram",
              table->name, table->budget_bytes, table->row_max, row_bytes, least);
-    table->cell_count = cell_count_of(table->row_max);
+    table->bucket_count = bucket_count_of(table->row_max);
     void *block;
     TRY(memory_take(PART_ROWS, table->row_max * table->stride_floats * sizeof(float), &block));
     table->span = block;
     TRY(memory_take(PART_ROWS, table->row_max * sizeof(uint64_t), &block));
     table->key = block;
-    TRY(memory_take(PART_INDEX, table->cell_count * sizeof(uint64_t), &block));
-    table->shared_cell = block;
+    TRY(memory_take(PART_INDEX, table->bucket_count * sizeof(struct bucket), &block));
+    table->bucket = block;
     return ST_OK;
 }
 
@@ -128,19 +165,18 @@ status store_open(struct store **store, const struct store_options *options)
     uint32_t table_count = options->table_count, field_count = options->example.field_count;
     size_t key_count_max = (size_t)options->batch.micro * options->example.key_count_max;
     size_t own_bytes = sizeof(struct store) + table_count * sizeof(struct store_table);
-    size_t bytes = arena_bytes(own_bytes);
-    bytes += table_count * arena_bytes(field_count);
-    bytes += 2 * scratch_bytes(key_count_max); /* one a mode */
+    size_t runs_bytes = (field_count + 1) / 2 * sizeof(struct field_run);
+    struct layout sum = {.bytes = arena_bytes(own_bytes) + table_count * arena_bytes(runs_bytes)};
+    scratch_layout(NULL, &sum, key_count_max);
 
     struct arena arena;
-    TRY(arena_open(&arena, PART_SCRATCH, bytes));
+    TRY(arena_open(&arena, PART_SCRATCH, sum.bytes));
     struct store *s = arena_take(&arena, own_bytes);
     s->ram_bytes = options->ram_bytes;
     s->table_count = table_count;
     s->field_count = field_count;
     s->key_count_max = key_count_max;
-    scratch_place(&s->scratch[STORE_CREATE], &arena, key_count_max);
-    scratch_place(&s->scratch[STORE_LOOKUP], &arena, key_count_max);
+    scratch_layout(&s->scratch, &(struct layout){.arena = &arena}, key_count_max);
     uint64_t share_sum = 0;
     for (uint32_t i = 0; i < table_count; i++) {
         const struct store_table_options *from = &options->table[i];
@@ -149,8 +185,8 @@ status store_open(struct store **store, const struct store_options *options)
         table->name = from->name;
         table->span_floats = from->span_floats;
         table->stride_floats = (from->span_floats + SPAN_ALIGN_FLOATS - 1) / SPAN_ALIGN_FLOATS * SPAN_ALIGN_FLOATS;
-        table->serves = arena_take(&arena, field_count);
-        memcpy(table->serves, from->serves, field_count);
+        table->run = arena_take(&arena, runs_bytes);
+        runs_fill(table, from->serves, field_count);
         table->row_init = from->row_init;
         table->context = from->context;
         share_sum += from->share;
@@ -181,7 +217,7 @@ void store_close(struct store *store)
         struct store_table *table = &store->table[i];
         memory_give(PART_ROWS, table->span, table->row_max * table->stride_floats * sizeof(float));
         memory_give(PART_ROWS, table->key, table->row_max * sizeof(uint64_t));
-        memory_give(PART_INDEX, table->shared_cell, table->cell_count * sizeof(uint64_t));
+        memory_give(PART_INDEX, table->bucket, table->bucket_count * sizeof(struct bucket));
     }
     struct arena arena = store->arena; /* the store itself lies in it */
     arena_close(&arena);
@@ -190,45 +226,59 @@ void store_close(struct store *store)
 /* --- the index -------------------------------------------------------------------------------- */
 
 /* Keys are hashes already, but of whom is not known here: two rounds of folding and multiplying by 2^64 over the golden
- * ratio (odd, so nothing is lost) make every upper bit depend on every bit of the key. */
+ * ratio (odd, so nothing is lost) make the upper bits depend on every bit of the key. */
 static inline uint64_t key_mix(uint64_t key)
 {
     key = (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
-    key = (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15);
-    return key ^ key >> 32;
+    return (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The upper bits choose the cell, the lower ones are the tag. */
-static inline uint64_t cell_index_of(const struct store_table *table, uint64_t mixed)
+/* The bucket in which the search for the key begins: the upper bits choose it. */
+static inline struct bucket *home_of(const struct store_table *table, uint64_t key)
 {
-    return (uint64_t)((unsigned __int128)mixed * table->cell_count >> 64);
+    return table->bucket + (uint64_t)((unsigned __int128)key_mix(key) * table->bucket_count >> 64);
 }
 
-/* The row of the key, or ROW_NONE; *cell_index is the cell that names it or, empty, where it belongs. */
-static inline uint32_t index_find(const struct store_table *table, uint64_t key, uint64_t mixed, uint64_t *cell_index)
+static inline struct bucket *bucket_next(const struct store_table *table, struct bucket *bucket)
 {
-    for (uint64_t at = cell_index_of(table, mixed);; at = at + 1 == table->cell_count ? 0 : at + 1) {
-        /* Acquire pairs with the release in row_publish(): key and span of the row that the cell names are complete. */
-        uint64_t cell = atomic_load_explicit(&table->shared_cell[at], memory_order_acquire);
-        *cell_index = at;
-        if (cell == 0) return ROW_NONE;
-        uint32_t row = (uint32_t)cell - 1;
-        if (cell >> 32 == (uint32_t)mixed && table->key[row] == key) return row;
-    }
+    return bucket + 1 == table->bucket + table->bucket_count ? table->bucket : bucket + 1;
 }
 
-/* Asks for the key that the first cell with the right tag names: in nearly all cases the one that index_find
- * compares. */
-static inline void key_prefetch(const struct store_table *table, uint64_t mixed)
+static inline uint32_t cell_row(const struct cell *cell)
 {
-    for (uint64_t at = cell_index_of(table, mixed);; at = at + 1 == table->cell_count ? 0 : at + 1) {
-        /* Relaxed: the row is only prefetched, not read. */
-        uint64_t cell = atomic_load_explicit(&table->shared_cell[at], memory_order_relaxed);
-        if (cell == 0) return;
-        if (cell >> 32 == (uint32_t)mixed) {
-            __builtin_prefetch(&table->key[(uint32_t)cell - 1]);
-            return;
-        }
+    /* Acquire pairs with the release in row_publish(): the cell's key, and key and span of its row, are complete. */
+    return atomic_load_explicit(&cell->shared_row, memory_order_acquire) - 1;
+}
+
+/* Whether no cell is empty: they are filled from the front. */
+static inline bool bucket_is_full(const struct bucket *bucket)
+{
+    return cell_row(&bucket->cell[BUCKET_CELLS - 1]) != ROW_NONE;
+}
+
+/* The bucket's cell of the key, or NULL. Which of the cells it is nobody can predict, so there is one branch, behind them all. */
+static inline struct cell *bucket_find(struct bucket *bucket, uint64_t key)
+{
+    struct cell *cell = bucket->cell;
+    /* Relaxed: read again below, once the row is there. An empty cell looks like that of key 0, and lies behind it. */
+#pragma GCC unroll 4
+    for (uint32_t i = BUCKET_CELLS; i-- > 0;)
+        if (atomic_load_explicit(&bucket->cell[i].shared_key, memory_order_relaxed) == key) cell = &bucket->cell[i];
+    bool is_there = cell_row(cell) != ROW_NONE;
+    return is_there & (atomic_load_explicit(&cell->shared_key, memory_order_relaxed) == key) ? cell : NULL;
+}
+
+/* The key's cell, or NULL; then *place is the one where it belongs. */
+static struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place)
+{
+    for (struct bucket *bucket = home_of(table, key);; bucket = bucket_next(table, bucket)) {
+        struct cell *cell = bucket_find(bucket, key);
+        if (cell != NULL) return cell;
+        for (uint32_t i = 0; i < BUCKET_CELLS; i++)
+            if (cell_row(&bucket->cell[i]) == ROW_NONE) {
+                *place = &bucket->cell[i];
+                return NULL;
+            }
     }
 }
 
@@ -258,115 +308,254 @@ static status row_create(const struct store *store, struct store_table *table, u
     return ST_OK;
 }
 
-static void row_publish(struct store_table *table, uint32_t row, uint64_t mixed, uint64_t cell_index)
+static void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell)
 {
-    uint64_t cell = mixed << 32 | (row + 1);
-    /* Release makes key and span visible before the cell that names them, and before the count. */
-    atomic_store_explicit(&table->shared_cell[cell_index], cell, memory_order_release);
+    /* Relaxed: the release below makes the cell's key visible before its row, and with it the row's key and span. */
+    atomic_store_explicit(&cell->shared_key, key, memory_order_relaxed);
+    atomic_store_explicit(&cell->shared_row, row + 1, memory_order_release);
     atomic_store_explicit(&table->shared_row_count, (uint64_t)row + 1, memory_order_release);
 }
 
-/* --- tickets ---------------------------------------------------------------------------------- */
+/* --- the keys of a table ------------------------------------------------------------------------ */
 
-/* Numbers the distinct keys of the fields that the table serves in order of first occurrence; occurrence_begin[u + 1]
- * becomes how often unique u occurs. */
-static void uniques_number(const struct store *store, const struct store_table *table, const struct micro_batch *m,
-                           struct scratch *scratch, struct ticket_table *out)
+/* Walks the positions of the keys of those fields that the table serves, stretch by stretch, in order of the data. */
+struct walk {
+    const struct micro_batch *m;
+    const struct store_table *table;
+    uint32_t field_count, example, run;
+    uint32_t position, end; /* what is left of the present stretch */
+};
+
+static struct walk walk_of(const struct store *store, const struct store_table *table, const struct micro_batch *m)
 {
-    size_t slot_count = slot_count_of(m->key_count), mask = slot_count - 1;
-    memset(scratch->slot, 0, slot_count * sizeof *scratch->slot);
-    uint32_t unique_count = 0, home = 0;
-    for (uint32_t example = 0; example < m->example_count; example++)
-        for (uint32_t field = 0; field < store->field_count; field++, home++) {
-            if (!table->serves[field]) continue;
-            for (uint32_t position = m->key_begin[home]; position < m->key_begin[home + 1]; position++) {
-                uint64_t key = m->key[position];
-                size_t at = key_mix(key) & mask;
-                uint32_t unique;
-                for (;; at = (at + 1) & mask) {
-                    unique = scratch->slot[at] - 1;
-                    if (unique == UINT32_MAX || scratch->unique_key[unique] == key) break;
-                }
-                if (unique == UINT32_MAX) {
-                    unique = unique_count++;
-                    scratch->slot[at] = unique + 1;
-                    scratch->unique_key[unique] = key;
-                    out->occurrence_begin[unique + 1] = 0;
-                }
-                out->occurrence_begin[unique + 1]++;
-                out->unique_of[position] = unique;
-            }
+    struct walk walk = {.m = m, .table = table, .field_count = store->field_count};
+    /* Of a table that serves all fields the whole micro-batch is one stretch. */
+    if (table->run_count == 1 && table->run[0].begin == 0 && table->run[0].end == store->field_count) {
+        walk.end = m->key_begin[m->example_count * store->field_count];
+        walk.example = m->example_count;
+    } else if (table->run_count == 0) {
+        walk.example = m->example_count;
+    }
+    return walk;
+}
+
+/* Goes on to the next stretch that has a key, unless the present one has; false if there is none. */
+static bool walk_on(struct walk *walk)
+{
+    while (walk->position == walk->end) {
+        if (walk->example == walk->m->example_count) return false;
+        const uint32_t *begin = walk->m->key_begin + walk->example * walk->field_count;
+        struct field_run run = walk->table->run[walk->run];
+        walk->position = begin[run.begin];
+        walk->end = begin[run.end];
+        if (++walk->run < walk->table->run_count) continue;
+        walk->run = 0;
+        walk->example++;
+    }
+    return true;
+}
+
+/* Some keys, and how far they have got. */
+struct group {
+    uint32_t count;
+    uint32_t position[GROUP_COUNT];
+    uint64_t key[GROUP_COUNT];
+    struct bucket *home[GROUP_COUNT];
+    struct cell *cell[GROUP_COUNT]; /* NULL: not in its home */
+};
+
+static inline void group_add(struct group *group, const struct store_table *table, uint64_t key)
+{
+    struct bucket *home = home_of(table, key);
+    __builtin_prefetch(home, 1);
+    group->key[group->count] = key;
+    group->home[group->count++] = home;
+}
+
+/* First pass over a group: asks for the homes of the next keys. */
+static void group_fetch(struct group *group, struct walk *walk)
+{
+    group->count = 0;
+    while (group->count < GROUP_COUNT && walk_on(walk)) {
+        uint32_t left = GROUP_COUNT - group->count, stretch = walk->end - walk->position;
+        uint32_t end = walk->position + (left < stretch ? left : stretch);
+        for (uint32_t position = walk->position; position < end; position++) {
+            group->position[group->count] = position;
+            group_add(group, walk->table, walk->m->key[position]);
         }
-    out->occurrence_begin[0] = 0;
+        walk->position = end;
+    }
+}
+
+/* Second: finds keys in their homes, and asks for the next bucket of those that may have had to go there. */
+static void group_find(struct group *group, const struct store_table *table)
+{
+    for (uint32_t i = 0; i < group->count; i++) {
+        group->cell[i] = bucket_find(group->home[i], group->key[i]);
+        if (group->cell[i] == NULL && bucket_is_full(group->home[i]))
+            __builtin_prefetch(bucket_next(table, group->home[i]), 1);
+    }
+}
+
+/* --- tickets of rows that are created ------------------------------------------------------------- */
+
+/* The cell of a key that was not in its home when it was looked for, made if it is nowhere. */
+static status cell_settle(const struct store *store, uint32_t table_index, struct store_table *table, uint64_t key,
+                          struct cell **cell)
+{
+    struct cell *place = NULL;
+    uint32_t row = ROW_NONE;
+    *cell = index_find(table, key, &place);
+    if (*cell != NULL) return ST_OK;
+    TRY(row_create(store, table, key, &row));
+    table->row_init(table->context, table_index, key, span_of(table, row));
+    row_publish(table, row, key, place);
+    *cell = place;
+    return ST_OK;
+}
+
+/* Third: numbers the distinct rows, and counts their occurrences. Without branches but for new rows: whether a key has occurred before nobody
+ * can predict. `key_count`: of the micro-batch, for so many uniques the ticket has room. */
+static status group_settle(struct group *group, const struct store *store, uint32_t table_index,
+                           struct store_table *table, uint32_t key_count, struct ticket_table *out)
+{
+    uint32_t unique_count = out->unique_count, *row_of = out->row, *count_of = out->occurrence_begin + 1;
+    uint32_t *unique_of = out->unique_of;
+    float **span = out->span;
+    for (uint32_t i = 0; i < group->count; i++) {
+        struct cell *cell = group->cell[i];
+        if (cell == NULL) TRY(cell_settle(store, table_index, table, group->key[i], &cell));
+        /* Relaxed: this thread is the only one that changes it. */
+        uint32_t row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1, mark = cell->mark;
+        /* All ones, or 0. What is read of uniques that are not yet is ignored: so the read need not wait for their number. */
+        uint32_t is_same = -(uint32_t)(row_of[mark < key_count ? mark : 0] == row);
+        uint32_t is_known = is_same & -(uint32_t)(mark < unique_count);
+        uint32_t unique = unique_count + ((mark - unique_count) & is_known);
+        /* Of a known one too, until the next new one takes the place: it is in the nearest cache, and that of `unique` is not. */
+        row_of[unique_count] = row;
+        span[unique_count] = span_of(table, row);
+        cell->mark = unique;
+        count_of[unique] = (count_of[unique] & is_known) + 1;
+        unique_of[group->position[i]] = unique;
+        unique_count += 1 + is_known;
+    }
+    out->unique_count = unique_count;
+    return ST_OK;
+}
+
+/* Finds or makes the rows of all keys, and numbers the distinct ones in order of first occurrence; occurrence_begin[u + 1] becomes how often
+ * unique u occurs. */
+static status rows_create(const struct store *store, uint32_t table_index, struct store_table *table,
+                          const struct micro_batch *m, struct ticket_table *out)
+{
+    struct group groups[3];
+    struct walk walk = walk_of(store, table, m);
+    out->unique_count = 0;
+    group_fetch(&groups[0], &walk);
+    group_find(&groups[0], table);
+    group_fetch(&groups[1], &walk);
+    for (uint32_t i = 0; groups[i % 3].count > 0; i++) {
+        group_fetch(&groups[(i + 2) % 3], &walk);
+        group_find(&groups[(i + 1) % 3], table);
+        TRY(group_settle(&groups[i % 3], store, table_index, table, m->key_count, out));
+    }
+    return ST_OK;
+}
+
+/* --- tickets of rows that are looked up ------------------------------------------------------------ */
+
+/* Numbers the distinct keys in order of first occurrence; occurrence_begin as above. */
+static void uniques_number(const struct store *store, const struct store_table *table, const struct micro_batch *m,
+                           struct ticket_table *out)
+{
+    const struct scratch *scratch = &store->scratch;
+    size_t mask = ((size_t)1 << scratch->slot_bits) - 1;
+    memset(scratch->slot, 0, (mask + 1) * sizeof *scratch->slot);
+    uint32_t unique_count = 0;
+    for (struct walk walk = walk_of(store, table, m); walk_on(&walk); walk.position++) {
+        uint64_t key = m->key[walk.position];
+        size_t at = key_mix(key) >> (64 - scratch->slot_bits);
+        uint32_t unique;
+        for (;; at = (at + 1) & mask) {
+            unique = scratch->slot[at] - 1;
+            if (unique == UINT32_MAX || scratch->unique_key[unique] == key) break;
+        }
+        if (unique == UINT32_MAX) {
+            unique = unique_count++;
+            scratch->slot[at] = unique + 1;
+            scratch->unique_key[unique] = key;
+            out->occurrence_begin[unique + 1] = 0;
+        }
+        out->occurrence_begin[unique + 1]++;
+        out->unique_of[walk.position] = unique;
+    }
     out->unique_count = unique_count;
 }
 
-/* Turns the counts into positions grouped by unique, each group in order of the data. */
-static void occurrences_group(const struct store *store, const struct store_table *table, const struct micro_batch *m,
-                              struct scratch *scratch, struct ticket_table *out)
+/* The row of unique u, or its initial values in the ticket's scratch. */
+static void unique_look_up(uint32_t table_index, const struct store_table *table, uint64_t key, struct cell *cell,
+                           uint32_t unique, struct ticket_table *out)
 {
-    for (uint32_t unique = 0; unique < out->unique_count; unique++) {
-        scratch->cursor[unique] = out->occurrence_begin[unique];
-        out->occurrence_begin[unique + 1] += out->occurrence_begin[unique];
-    }
-    uint32_t home = 0;
-    for (uint32_t example = 0; example < m->example_count; example++)
-        for (uint32_t field = 0; field < store->field_count; field++, home++) {
-            if (!table->serves[field]) continue;
-            for (uint32_t position = m->key_begin[home]; position < m->key_begin[home + 1]; position++)
-                out->occurrence[scratch->cursor[out->unique_of[position]]++] = position;
-        }
-}
-
-/* Finds or makes the row of unique u. */
-static status unique_settle(const struct store *store, uint32_t table_index, struct store_table *table,
-                            enum store_mode mode, uint64_t key, uint32_t unique, struct ticket_table *out)
-{
-    uint64_t mixed = key_mix(key), cell_index;
-    uint32_t row = index_find(table, key, mixed, &cell_index);
-    if (row == ROW_NONE && mode == STORE_CREATE) {
-        TRY(row_create(store, table, key, &row));
-        table->row_init(table->context, table_index, key, span_of(table, row));
-        row_publish(table, row, mixed, cell_index);
-    }
-    out->row[unique] = row;
-    if (row != ROW_NONE) {
-        out->span[unique] = span_of(table, row);
-        return ST_OK;
+    struct cell *place;
+    if (cell == NULL) cell = index_find(table, key, &place);
+    out->row[unique] = cell != NULL ? cell_row(cell) : ROW_NONE;
+    if (cell != NULL) {
+        out->span[unique] = span_of(table, out->row[unique]);
+        return;
     }
     float *span = out->scratch + (size_t)unique * table->span_floats;
     memset(span, 0, table->span_floats * sizeof *span);
     table->row_init(table->context, table_index, key, span);
     out->span[unique] = span;
-    return ST_OK;
 }
 
-static status rows_settle(const struct store *store, uint32_t table_index, struct store_table *table,
-                          enum store_mode mode, const struct scratch *scratch, struct ticket_table *out)
+static void rows_look_up(const struct store *store, uint32_t table_index, const struct store_table *table,
+                         const struct micro_batch *m, struct ticket_table *out)
 {
-    const uint64_t *key = scratch->unique_key;
+    uniques_number(store, table, m, out);
     for (uint32_t begin = 0; begin < out->unique_count; begin += GROUP_COUNT) {
-        uint32_t end = out->unique_count - begin < GROUP_COUNT ? out->unique_count : begin + GROUP_COUNT;
-        for (uint32_t u = begin; u < end; u++)
-            __builtin_prefetch(&table->shared_cell[cell_index_of(table, key_mix(key[u]))]);
-        for (uint32_t u = begin; u < end; u++) key_prefetch(table, key_mix(key[u]));
-        for (uint32_t u = begin; u < end; u++) TRY(unique_settle(store, table_index, table, mode, key[u], u, out));
+        struct group group = {0};
+        for (uint32_t u = begin; u < out->unique_count && u < begin + GROUP_COUNT; u++)
+            group_add(&group, table, store->scratch.unique_key[u]);
+        group_find(&group, table);
+        for (uint32_t i = 0; i < group.count; i++)
+            unique_look_up(table_index, table, group.key[i], group.cell[i], begin + i, out);
     }
-    return ST_OK;
+}
+
+/* --- tickets ---------------------------------------------------------------------------------- */
+
+/* Turns the counts into positions grouped by unique, each group in order of the data: occurrence_begin[u + 1] becomes where unique u begins,
+ * runs through its positions, and ends where unique u + 1 begins. */
+static void occurrences_group(const struct store *store, const struct store_table *table, const struct micro_batch *m,
+                              struct ticket_table *out)
+{
+    uint32_t sum = 0;
+    uint32_t *next = out->occurrence_begin + 1;
+    out->occurrence_begin[0] = 0;
+    for (uint32_t unique = 0; unique < out->unique_count; unique++) {
+        uint32_t count = next[unique];
+        next[unique] = sum;
+        sum += count;
+    }
+    for (struct walk walk = walk_of(store, table, m); walk_on(&walk); walk.position = walk.end)
+        for (uint32_t position = walk.position; position < walk.end; position++)
+            out->occurrence[next[out->unique_of[position]]++] = position;
 }
 
 status store_prepare(struct store *store, const struct micro_batch *m, enum store_mode mode, struct ticket *ticket)
 {
     CHECK(ticket->table_count == store->table_count);
     CHECK(m->key_count <= store->key_count_max);
-    struct scratch *scratch = &store->scratch[mode];
     for (uint32_t i = 0; i < store->table_count; i++) {
         struct store_table *table = &store->table[i];
         struct ticket_table *out = &ticket->table[i];
         CHECK(mode == STORE_CREATE || out->scratch);
-        uniques_number(store, table, m, scratch, out);
-        occurrences_group(store, table, m, scratch, out);
-        TRY(rows_settle(store, i, table, mode, scratch, out));
+        if (mode == STORE_CREATE)
+            TRY(rows_create(store, i, table, m, out));
+        else
+            rows_look_up(store, i, table, m, out);
+        occurrences_group(store, table, m, out);
         out->row_count = row_count_of(table);
     }
     return ST_OK;
@@ -415,11 +604,12 @@ status store_insert(struct store *store, uint32_t table, uint64_t key, float **s
 {
     CHECK(table < store->table_count);
     struct store_table *t = &store->table[table];
-    uint64_t mixed = key_mix(key), cell_index;
-    uint32_t row = index_find(t, key, mixed, &cell_index);
-    if (row != ROW_NONE) FAIL(INVALID, "table \"%s\" has key %016" PRIx64 " already, as row %u", t->name, key, row);
+    struct cell *place = NULL, *cell = index_find(t, key, &place);
+    if (cell != NULL)
+        FAIL(INVALID, "table \"%s\" has key %016" PRIx64 " already, as row %u", t->name, key, cell_row(cell));
+    uint32_t row = ROW_NONE;
     TRY(row_create(store, t, key, &row));
-    row_publish(t, row, mixed, cell_index);
+    row_publish(t, row, key, place);
     *span = span_of(t, row);
     return ST_OK;
 }

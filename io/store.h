@@ -1,14 +1,14 @@
 /* The home of all rows of all tables on a node, behind tickets: a slot's keys are prepared ahead of time, and
  * a stage runs only when the ticket is ready. This store keeps everything in RAM, within a fixed byte budget.
  *
- *   index (open addressing, sized from the budget, never rehashed)       rows (one reserved range a table)
- *   key ──hash──▶ [ part of the hash | row number ] ──────────────────▶ [ vector | state | counters ] …
+ *   index (buckets, sized from the budget, never rehashed)               rows (one reserved range a table)
+ *   key ──hash──▶ [ key | row number ] … ─────────────────────────────▶ [ vector | state | counters ] …
  *                                                                        [ key of row n ] …
  *
  * Threads: one thread prepares with STORE_CREATE (the training feed), and one other may prepare with STORE_LOOKUP
- * meanwhile, because an entry is published with release order after its row is complete; each mode has its own scratch
- * memory. Whoever else calls store_prepare must take turns. Rows never move and are never removed.
- * Workload: a create-or-find a distinct key of a micro-batch (thousands a millisecond), a fifth of them new at first and
+ * meanwhile, because an entry is published with release order after its row is complete; what else the modes write is not
+ * shared. Whoever else calls store_prepare must take turns. Rows never move and are never removed.
+ * Workload: a create-or-find a key of a micro-batch (hundred thousand a millisecond), a fifth of them new at first and
  * almost none later. */
 #ifndef HETERPS_IO_STORE_H
 #define HETERPS_IO_STORE_H

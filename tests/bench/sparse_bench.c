@@ -2,7 +2,8 @@
  *
  *     sparse_bench rows [GB]     pooling and update of resolved rows of 64 B and 256 B from a table of 8 GB, one thread and two, beside
  *                                the limit; and store_prepare of 50 million keys beside the limit of 64 B
- *     sparse_bench keys [THREADS]   all parts, for tables that fit into caches and not, keys by Zipf's law and uniform */
+ *     sparse_bench keys [THREADS [CASE]]   all parts, for tables that fit into caches and not, keys by Zipf's law and uniform; of all
+ *                                cases, or of the one of that number */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +129,8 @@ int main(int argc, char **argv)
             {"26 million rows, dim 8, uniform", 26000000, 8, 0},
             {"2.6 million rows, dim 32, Zipf 1.05", 2600000, 32, 1.05},
         };
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            if (argc > 3 && (size_t)atoi(argv[3]) != i) continue;
             keys_measure(cases[i].name,
                          (struct sparse_bench_options){.is_keyed = true,
                                                        .row_count = cases[i].rows,
@@ -140,8 +142,9 @@ int main(int argc, char **argv)
                                                        .skew = cases[i].skew,
                                                        .threads = argc > 2 ? (uint32_t)atoi(argv[2]) : 1},
                          1000000, 0);
+        }
     } else {
-        fprintf(stderr, "usage: sparse_bench rows [GB] | keys [THREADS]\n");
+        fprintf(stderr, "usage: sparse_bench rows [GB] | keys [THREADS [CASE]]\n");
         return 2;
     }
     return 0;
