@@ -1,5 +1,5 @@
-/* The store that keeps all rows in RAM: a fixed budget becomes, for every table, an array of spans, an array of keys and an
- * index.
+/* The store that keeps all rows in RAM: a fixed budget becomes, for every table, an array of spans, an index, and for each row where in the
+ * index its key is.
  *
  *     bucket of the index, a cache line:   | key  row + 1  mark | key  row + 1  mark | key  row + 1  mark | key  row + 1  mark |
  *
@@ -62,8 +62,8 @@ struct store_table {
     void *context;
     struct bucket *bucket; /* [bucket_count] */
     /* written by the thread that creates; an element is read by others only after the cell that names it */
-    float *span;   /* [row_max, stride_floats] */
-    uint64_t *key; /* [row_max]                */
+    float *span;         /* [row_max, stride_floats]                */
+    uint32_t *bucket_of; /* [row_max]: where the row's key is        */
     /* published */
     _Atomic uint64_t shared_row_count;
 };
@@ -91,10 +91,10 @@ static uint64_t bucket_count_of(uint64_t row_max)
     return row_max / BUCKET_ROWS + 1; /* one more, so that a probe always ends at an empty cell */
 }
 
-/* Of a table's budget, for one row: span, key, cells. */
+/* Of a table's budget, for one row: span, bucket, cells. */
 static uint64_t row_bytes_of(const struct store_table *table)
 {
-    return table->stride_floats * sizeof(float) + sizeof(uint64_t) + ROW_CELL_BYTES;
+    return table->stride_floats * sizeof(float) + sizeof(uint32_t) + ROW_CELL_BYTES;
 }
 
 static uint32_t slot_bits_of(size_t key_count)
@@ -153,8 +153,8 @@ static status table_open(struct store_table *table, const struct store_options *
     void *block;
     TRY(memory_take(PART_ROWS, table->row_max * table->stride_floats * sizeof(float), &block));
     table->span = block;
-    TRY(memory_take(PART_ROWS, table->row_max * sizeof(uint64_t), &block));
-    table->key = block;
+    TRY(memory_take(PART_INDEX, table->row_max * sizeof(uint32_t), &block));
+    table->bucket_of = block;
     TRY(memory_take(PART_INDEX, table->bucket_count * sizeof(struct bucket), &block));
     table->bucket = block;
     return ST_OK;
@@ -216,7 +216,7 @@ void store_close(struct store *store)
     for (uint32_t i = 0; i < store->table_count; i++) {
         struct store_table *table = &store->table[i];
         memory_give(PART_ROWS, table->span, table->row_max * table->stride_floats * sizeof(float));
-        memory_give(PART_ROWS, table->key, table->row_max * sizeof(uint64_t));
+        memory_give(PART_INDEX, table->bucket_of, table->row_max * sizeof(uint32_t));
         memory_give(PART_INDEX, table->bucket, table->bucket_count * sizeof(struct bucket));
     }
     struct arena arena = store->arena; /* the store itself lies in it */
@@ -246,7 +246,7 @@ static inline struct bucket *bucket_next(const struct store_table *table, struct
 
 static inline uint32_t cell_row(const struct cell *cell)
 {
-    /* Acquire pairs with the release in row_publish(): the cell's key, and key and span of its row, are complete. */
+    /* Acquire pairs with the release in row_publish(): the cell's key and the span of its row are complete. */
     return atomic_load_explicit(&cell->shared_row, memory_order_acquire) - 1;
 }
 
@@ -293,8 +293,8 @@ static float *span_of(const struct store_table *table, uint64_t row)
     return table->span + row * table->stride_floats;
 }
 
-/* Reserves the next row for the key; its span is zero, since nobody has had it before. */
-static status row_create(const struct store *store, struct store_table *table, uint64_t key, uint32_t *row)
+/* Reserves the next row; its span is zero, since nobody has had it before. */
+static status row_create(const struct store *store, struct store_table *table, uint32_t *row)
 {
     /* Relaxed: this thread is the only one that changes it. */
     uint64_t next = atomic_load_explicit(&table->shared_row_count, memory_order_relaxed);
@@ -303,14 +303,15 @@ static status row_create(const struct store *store, struct store_table *table, u
              "table \"%s\" is full: %" PRIu64 " rows of %" PRIu64 " bytes fill its %" PRIu64
              " bytes of the budget; raise store.ram (now %" PRIu64 " bytes)",
              table->name, next, row_bytes_of(table), table->budget_bytes, store->ram_bytes);
-    table->key[next] = key;
     *row = (uint32_t)next;
     return ST_OK;
 }
 
 static void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell)
 {
-    /* Relaxed: the release below makes the cell's key visible before its row, and with it the row's key and span. */
+    /* A table has less than 2^32 rows, and so buckets. */
+    table->bucket_of[row] = (uint32_t)((size_t)((char *)cell - (char *)table->bucket) / sizeof(struct bucket));
+    /* Relaxed: the release below makes the cell's key visible before its row, and with it the row's span. */
     atomic_store_explicit(&cell->shared_key, key, memory_order_relaxed);
     atomic_store_explicit(&cell->shared_row, row + 1, memory_order_release);
     atomic_store_explicit(&table->shared_row_count, (uint64_t)row + 1, memory_order_release);
@@ -407,7 +408,7 @@ static status cell_settle(const struct store *store, uint32_t table_index, struc
     uint32_t row = ROW_NONE;
     *cell = index_find(table, key, &place);
     if (*cell != NULL) return ST_OK;
-    TRY(row_create(store, table, key, &row));
+    TRY(row_create(store, table, &row));
     table->row_init(table->context, table_index, key, span_of(table, row));
     row_publish(table, row, key, place);
     *cell = place;
@@ -591,7 +592,11 @@ uint64_t store_row_max(const struct store *store, uint32_t table)
 uint64_t store_key(const struct store *store, uint32_t table, uint64_t row)
 {
     CHECK(row < store_row_count(store, table));
-    return store->table[table].key[row];
+    const struct store_table *t = &store->table[table];
+    const struct cell *cell = t->bucket[t->bucket_of[row]].cell;
+    while (cell_row(cell) != row) cell++;
+    /* Relaxed: ordered by cell_row(). */
+    return atomic_load_explicit(&cell->shared_key, memory_order_relaxed);
 }
 
 float *store_span(struct store *store, uint32_t table, uint64_t row)
@@ -608,7 +613,7 @@ status store_insert(struct store *store, uint32_t table, uint64_t key, float **s
     if (cell != NULL)
         FAIL(INVALID, "table \"%s\" has key %016" PRIx64 " already, as row %u", t->name, key, cell_row(cell));
     uint32_t row = ROW_NONE;
-    TRY(row_create(store, t, key, &row));
+    TRY(row_create(store, t, &row));
     row_publish(t, row, key, place);
     *span = span_of(t, row);
     return ST_OK;

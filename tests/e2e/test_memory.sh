@@ -44,8 +44,8 @@ planned_run() {
 
 small=$folder/ctrdnn1.bin large=$folder/ctrdnn.bin
 heterps compile samples/ctrdnn1.cfg -o "$small" --set store.ram=64MiB && heterps compile samples/ctrdnn.cfg -o "$large" --set store.ram=64MiB &&
-    heterps gen criteo --rows 90000 --seed 41 --vocab 30000 --zipf 0 -o "$folder/small.tsv" && heterps gen criteo --rows 40000 --seed 41 --vocab 17500 --zipf 0 -o "$folder/large.tsv" &&
-    heterps gen criteo --rows 30000 --seed 42 --vocab 30000 --zipf 0 -o "$folder/test.tsv" || { echo "not ok 1 - fixture"; exit 1; }
+    heterps gen criteo --rows 90000 --seed 41 --vocab 28000 --zipf 0 -o "$folder/small.tsv" && heterps gen criteo --rows 40000 --seed 41 --vocab 17500 --zipf 0 -o "$folder/large.tsv" &&
+    heterps gen criteo --rows 30000 --seed 42 --vocab 28000 --zipf 0 -o "$folder/test.tsv" || { echo "not ok 1 - fixture"; exit 1; }
 gzip -1 -c "$folder/small.tsv" >"$folder/small.gz"
 
 planned 'ctrdnn1, rows fill the budget' 0.8 "$small" --data "$folder/small.tsv" --threads 2
@@ -54,8 +54,8 @@ planned 'ctrdnn1, shuffled, with an evaluation and a save' 0.8 "$small" --data "
 planned 'ctrdnn1, resumed from a model that fills the budget' 0.8 "$small" --data "$folder/small.tsv" --resume "$folder/model" --set data.shuffle=20000
 planned 'ctrdnn1, few rows' 0.3 "$small" --data "$folder/test.tsv" --set train.steps_max=60
 planned 'ctrdnn, rows fill the budget' 0.8 "$large" --data "$folder/large.tsv" --threads 3
-# Nothing hides what the program takes beside the rows: 900 keys a field nearly fill 2 MiB.
-heterps gen criteo --rows 40000 --seed 41 --vocab 900 --zipf 0 -o "$folder/tiny.tsv"
+# Nothing hides what the program takes beside the rows: 880 keys a field nearly fill 2 MiB.
+heterps gen criteo --rows 40000 --seed 41 --vocab 880 --zipf 0 -o "$folder/tiny.tsv"
 gzip -1 -k "$folder/tiny.tsv"
 planned 'ctrdnn1, 2 MiB of rows' 0.5 "$small" --data "$folder/tiny.tsv" --threads 1 --set store.ram=2MiB
 planned 'ctrdnn1, 2 MiB of rows, gzip, an evaluation and a save' 0.4 "$small" --data "$folder/tiny.tsv.gz" --eval "$folder/tiny.tsv.gz" \
