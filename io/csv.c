@@ -7,8 +7,8 @@
  * An example whose target of candidates or whose label is no word is left out and counted; where labels are optional it is kept.
  * Columns are found by name, file by file; those that the schema does not name are split off and not looked at.
  *
- * Workload: a line of about 250 bytes, a microsecond. Separators are found 64 bytes at a time and nothing is copied, but in lines
- * with quotation marks, whose values are laid out once more, without the marks, in memory of their own. */
+ * Workload: a line of about 250 bytes, half a microsecond. Separators are found 64 bytes at a time, keys as many at once as a vector holds,
+ * and nothing is copied, but in lines with quotation marks, whose values are laid out once more, without the marks, in memory of their own. */
 #include "io/reader_internal.h"
 
 #include <stdio.h>
@@ -23,8 +23,7 @@
 #include "io/text_field.h"
 
 #define COLUMNS_MAX 65536u
-/* Where columns begin; a block of 64 separators beyond the last that is kept still fits. */
-#define BEGIN_COUNT (COLUMNS_MAX + 1 + 64)
+#define BEGIN_COUNT (COLUMNS_MAX + TEXT_BEGIN_MORE)
 /* In a file: not there. */
 #define ABSENT UINT32_MAX
 
@@ -47,6 +46,12 @@ struct csv {
     struct text_fields texts;
     struct label_map label_map;
     uint64_t *missing_key; /* [field_count] */
+    const struct text_kernels *kernels;
+    /* Every field has one key at most, of any text: then all are hashed at once. */
+    bool is_plain;
+    struct text_seeds seeds;
+    uint32_t *text_at, *text_bytes; /* [field_count, padded]: of the line */
+    uint64_t *found;                /* likewise                           */
     bool has_header, has_quotes, log1p, missing_is_key, ids_over_is_error, label_optional;
     char separator, list_separator;
     const char *missing_text;
@@ -55,6 +60,9 @@ struct csv {
     float log1p_of[LOG1P_COUNT];
     /* of the file */
     uint32_t file_columns, file_columns_unlabelled; /* how many a line has; ABSENT: no line can lack the labels  */
+    /* of the line that line_find has cut last, NULL: none that parse has not seen; whose columns lie in `begin` */
+    const char *line;
+    struct text_columns columns;
     /* of the line: column i is base[begin[i]] .. base[begin[i + 1] - 2] */
     const char *base;
     bool is_trimmed;
@@ -68,26 +76,24 @@ struct csv {
  * marks, whose columns this does not find. */
 static uint32_t columns_find(struct csv *c, const char *line, uint32_t bytes, uint32_t limit, bool *has_quote)
 {
-    uint32_t count = 0, stored = 0;
-    uint32_t *restrict begin = c->begin;
-    uint64_t quotes = 0;
-    begin[0] = 0;
-    for (uint32_t at = 0; at < bytes; at += 64) {
-        uint64_t inside = bytes - at < 64 ? ((uint64_t)1 << (bytes - at)) - 1 : UINT64_MAX;
-        uint64_t mask = reader_mask(line + at, c->separator) & inside;
-        quotes |= reader_mask(line + at, '"') & inside;
-        if (__builtin_expect(stored > limit, 0)) { /* too many columns: from here on they are only counted */
-            count += (uint32_t)__builtin_popcountll(mask);
-        } else {
-            for (; mask; mask &= mask - 1) begin[++stored] = at + (uint32_t)__builtin_ctzll(mask) + 1;
-            count = stored;
-        }
-    }
-    if (stored < limit) begin[stored + 1] = bytes + 1;
+    struct text_columns *found = &c->columns;
+    if (c->line != line || limit != c->file_columns)
+        c->kernels->columns_find(line, bytes, c->separator, limit, found);
+    else if (found->separator_count < limit)
+        c->begin[found->separator_count + 1] = bytes + 1; /* a "\r" is none of the line's */
+    c->line = NULL;
     c->base = line;
-    c->is_trimmed = false;
-    *has_quote = quotes && c->has_quotes;
-    return count + 1;
+    c->is_trimmed = !found->has_space;
+    *has_quote = found->has_quote && c->has_quotes;
+    return found->separator_count + 1;
+}
+
+static size_t csv_line_find(void *state, const char *text, size_t bytes)
+{
+    struct csv *c = state;
+    c->kernels->columns_find(text, bytes, c->separator, c->file_columns, &c->columns);
+    c->line = c->columns.has_end ? text : NULL;
+    return c->columns.line_bytes;
 }
 
 static const char *spaces_skip(const char *at, const char *end)
@@ -259,6 +265,7 @@ static status csv_header(void *state, const char *line, size_t bytes, bool *is_h
     if (!c->has_header) return ST_OK;
     c->file_columns = 0;
     c->file_columns_unlabelled = ABSENT;
+    c->line = NULL;
     if (!line) FAIL(INVALID, "the line of the columns' names is longer than %zu bytes", READER_LINE_BYTES_MAX);
     uint32_t count = columns_split(c, line, (uint32_t)bytes, COLUMNS_MAX, why);
     if (count == 0) FAIL(INVALID, "the columns' names: %s", why);
@@ -281,6 +288,9 @@ static void csv_layout(struct csv *c, struct layout *l, const struct reader_sche
     LAYOUT_TAKE(l, c->column, count);
     LAYOUT_TAKE(l, c->unlabelled, count);
     LAYOUT_TAKE(l, c->missing_key, s->example.field_count);
+    LAYOUT_TAKE(l, c->text_at, text_seeds_words(s->example.field_count));
+    LAYOUT_TAKE(l, c->text_bytes, text_seeds_words(s->example.field_count));
+    LAYOUT_TAKE(l, c->found, text_seeds_words(s->example.field_count));
     LAYOUT_TAKE(l, c->begin, BEGIN_COUNT);
     LAYOUT_TAKE(l, c->copy, READER_LINE_BYTES_MAX + 1);
 }
@@ -289,7 +299,8 @@ static size_t csv_bytes(const struct reader_options *options)
 {
     const struct reader_schema *s = &options->schema;
     struct csv unused;
-    struct layout sum = {.bytes = arena_bytes(sizeof(struct csv)) + label_map_bytes(s->label_map)};
+    struct layout sum = {.bytes = arena_bytes(sizeof(struct csv)) + label_map_bytes(s->label_map) +
+                                  text_seeds_bytes(s->example.field_count)};
     csv_layout(&unused, &sum, s);
     /* Without the columns' names opening fails before this is asked for. */
     bool has_names = (s->field || !s->example.field_count) && (s->label || !s->example.label_count);
@@ -345,6 +356,9 @@ static status csv_place(void **state, struct arena *arena, const struct reader_o
     struct layout place = {.arena = arena};
     struct csv *c = arena_take(arena, sizeof *c);
     csv_layout(c, &place, s);
+    text_seeds_place(&c->seeds, arena, s->example.field_count);
+    c->kernels = text_kernels_of(options->isa);
+    c->columns.begin = c->begin;
     c->dense = s->dense;
     c->field = s->field;
     c->label = s->label;
@@ -366,8 +380,12 @@ static status csv_place(void **state, struct arena *arena, const struct reader_o
     TRY(label_map_place(&c->label_map, arena, s->label_map));
     TRY(names_place(c, s));
     TRY(text_fields_place(&c->texts, arena, s, false));
+    c->is_plain = c->kernels->keys != NULL;
     for (uint32_t f = 0; f < c->field_count; f++) {
-        c->missing_key[f] = reader_key(c->field[f].seed, "", 0);
+        const struct reader_column *field = &c->field[f];
+        c->missing_key[f] = reader_key(field->seed, "", 0);
+        text_seeds_set(&c->seeds, f, field->seed);
+        c->is_plain = c->is_plain && field->ids_max == 1 && !c->texts.field[f].vocabulary && !field->negative_count;
     }
     for (uint32_t i = 0; i < LOG1P_COUNT; i++) c->log1p_of[i] = (float)fmath_log1p(i);
     *state = c;
@@ -396,7 +414,7 @@ static inline bool dense_parse(const struct csv *c, uint32_t i, struct csv_span 
         *out = c->missing_value;
         return true;
     }
-    if (!decimal_parse(s.text, s.bytes, &wide, &narrow)) return false;
+    if (!decimal_parse_ahead(s.text, s.bytes, &wide, &narrow)) return false;
     if (c->log1p) narrow = log1p_of(c, wide);
     const struct reader_column *d = &c->dense[i];
     *out = (narrow - d->mean) * d->scale;
@@ -468,26 +486,9 @@ static enum reader_found label_parse(const struct csv *c, uint32_t i, const uint
     return FOUND_NONE;
 }
 
-static enum reader_found csv_parse(void *state, const char *line, size_t bytes, struct reader_example *example,
-                                   char *why)
+static enum reader_found fields_parse(const struct csv *c, const uint32_t *column, struct reader_example *example,
+                                      char *why)
 {
-    struct csv *c = state;
-    uint32_t count = columns_split(c, line, (uint32_t)bytes, c->file_columns, why);
-    const uint32_t *restrict column = c->column;
-    if (__builtin_expect(count != c->file_columns, 0)) {
-        if (count == 0) return FOUND_BAD;
-        if (count != c->file_columns_unlabelled) {
-            char fewer[32] = "";
-            if (c->file_columns_unlabelled != ABSENT)
-                snprintf(fewer, sizeof fewer, ", or %u without labels", c->file_columns_unlabelled);
-            return reader_bad(why, "expected %u columns%s, found %u", c->file_columns, fewer, count);
-        }
-        column = c->unlabelled;
-    }
-    for (uint32_t i = 0; i < c->dense_count; i++)
-        if (__builtin_expect(!dense_parse(c, i, span_of(c, column[i]), &example->dense[i]), 0))
-            return bad_value(c, why, i, column, "a number");
-
     uint32_t key_count = 0;
     const uint32_t *field_column = column + c->dense_count;
     for (uint32_t f = 0; f < c->field_count; f++) {
@@ -516,8 +517,55 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
         key_count += found;
         example->key_end[f] = key_count;
     }
+    return FOUND_EXAMPLE;
+}
 
-    enum reader_found whole = FOUND_EXAMPLE;
+/* The same where every field has one key at most, of any text. Which of them are absent is hard to predict: nothing branches on it. */
+static enum reader_found plain_fields_parse(const struct csv *c, const uint32_t *field_column,
+                                            struct reader_example *example)
+{
+    const uint32_t field_count = c->field_count;
+    for (uint32_t f = 0; f < field_count; f++) {
+        struct csv_span s = span_of(c, field_column[f]);
+        bool is_text = c->missing_bytes == 0 || !is_missing(c, s);
+        c->text_at[f] = (uint32_t)(s.text - c->base);
+        c->text_bytes[f] = is_text ? s.bytes : 0;
+    }
+    c->kernels->keys(c->found, c->base, c->text_at, c->text_bytes, &c->seeds, field_count);
+    uint64_t *restrict key = example->key;
+    uint32_t *restrict key_end = example->key_end;
+    uint32_t key_count = 0;
+    for (uint32_t f = 0; f < field_count; f++) {
+        key[key_count] = c->text_bytes[f] ? c->found[f] : c->missing_key[f];
+        key_count += (c->text_bytes[f] > 0) | c->missing_is_key;
+        key_end[f] = key_count;
+    }
+    return FOUND_EXAMPLE;
+}
+
+static enum reader_found csv_parse(void *state, const char *line, size_t bytes, struct reader_example *example,
+                                   char *why)
+{
+    struct csv *c = state;
+    uint32_t count = columns_split(c, line, (uint32_t)bytes, c->file_columns, why);
+    const uint32_t *restrict column = c->column;
+    if (__builtin_expect(count != c->file_columns, 0)) {
+        if (count == 0) return FOUND_BAD;
+        if (count != c->file_columns_unlabelled) {
+            char fewer[32] = "";
+            if (c->file_columns_unlabelled != ABSENT)
+                snprintf(fewer, sizeof fewer, ", or %u without labels", c->file_columns_unlabelled);
+            return reader_bad(why, "expected %u columns%s, found %u", c->file_columns, fewer, count);
+        }
+        column = c->unlabelled;
+    }
+    for (uint32_t i = 0; i < c->dense_count; i++)
+        if (__builtin_expect(!dense_parse(c, i, span_of(c, column[i]), &example->dense[i]), 0))
+            return bad_value(c, why, i, column, "a number");
+
+    enum reader_found whole =
+        c->is_plain ? plain_fields_parse(c, column + c->dense_count, example) : fields_parse(c, column, example, why);
+    if (whole != FOUND_EXAMPLE) return whole;
     for (uint32_t i = 0; i < c->label_count; i++) {
         enum reader_found found = label_parse(c, i, column, example, why);
         if (found == FOUND_BAD) return FOUND_BAD;
@@ -559,6 +607,7 @@ const struct reader_format_functions reader_csv = {
     .name = "csv",
     .bytes = csv_bytes,
     .place = csv_place,
+    .line_find = csv_line_find,
     .header = csv_header,
     .parse = csv_parse,
     .words = csv_words,

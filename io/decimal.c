@@ -57,14 +57,6 @@ static inline bool parts_find(const char *at, const char *end, struct parts *p)
     return at == end;
 }
 
-/* A double in the middle between two floats: which of them is nearer to the text it does not tell. */
-static bool is_between_floats(double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits & UINT64_C(0x1fffffff)) == UINT64_C(0x10000000);
-}
-
 static bool parse_long(const char *text, size_t bytes, double *wide, float *narrow)
 {
     char copy[DECIMAL_BYTES_MAX + 1];
@@ -89,7 +81,7 @@ bool decimal_parse(const char *text, size_t bytes, double *wide, float *narrow)
         return parse_long(text, bytes, wide, narrow);
     double value = (double)p.mantissa;
     value = p.exponent < 0 ? value / powers[-p.exponent] : value * powers[p.exponent];
-    if (is_between_floats(value)) return parse_long(text, bytes, wide, narrow);
+    if (decimal_is_between_floats(value)) return parse_long(text, bytes, wide, narrow);
     *wide = p.is_negative ? -value : value;
     *narrow = (float)*wide;
     return true;

@@ -26,13 +26,13 @@ struct libsvm {
     enum reader_format format;
     uint32_t field_count, label_count;
     const struct reader_column *field;
-    uint32_t all;          /* the field "features", or NO_FIELD                                        */
-    uint32_t number_count; /* numbers of fields that are wanted are below                                */
-    uint32_t *of_number;   /* [number_count]: the field Fn, or NO_FIELD                                */
-    uint32_t *base;        /* [field_count]: where its keys may begin                                   */
-    uint64_t *seed;        /* [field_count]                                                           */
-    uint32_t *ids_max;     /* [field_count]                                                           */
-    uint32_t *count;       /* [field_count]: of this line, be they more than ids_max                    */
+    uint32_t all;            /* the field "features", or NO_FIELD                                        */
+    uint32_t number_count;   /* numbers of fields that are wanted are below                                */
+    uint32_t *of_number;     /* [number_count]: the field Fn, or NO_FIELD                                */
+    uint32_t *base;          /* [field_count]: where its keys may begin                                   */
+    struct text_seeds seeds; /* [field_count] */
+    uint32_t *ids_max;       /* [field_count]                                                           */
+    uint32_t *count;         /* [field_count]: of this line, be they more than ids_max                    */
     struct label_map label_map;
     bool has_value, has_group, missing_is_key, ids_over_is_error, label_optional;
 };
@@ -65,7 +65,6 @@ static void libsvm_layout(struct libsvm *l, struct layout *layout, const struct 
 {
     LAYOUT_TAKE(layout, l->of_number, numbers_of(s));
     LAYOUT_TAKE(layout, l->base, s->example.field_count);
-    LAYOUT_TAKE(layout, l->seed, s->example.field_count);
     LAYOUT_TAKE(layout, l->ids_max, s->example.field_count);
     LAYOUT_TAKE(layout, l->count, s->example.field_count);
 }
@@ -73,7 +72,8 @@ static void libsvm_layout(struct libsvm *l, struct layout *layout, const struct 
 static size_t libsvm_bytes(const struct reader_options *options)
 {
     struct libsvm unused;
-    struct layout sum = {.bytes = arena_bytes(sizeof(struct libsvm)) + label_map_bytes(options->schema.label_map)};
+    struct layout sum = {.bytes = arena_bytes(sizeof(struct libsvm)) + label_map_bytes(options->schema.label_map) +
+                                  text_seeds_bytes(options->schema.example.field_count)};
     libsvm_layout(&unused, &sum, &options->schema);
     return sum.bytes;
 }
@@ -101,7 +101,7 @@ static status fields_place(struct libsvm *l, const struct reader_schema *s, cons
             FAIL(INVALID, "%s has no words: %s can have no vocabulary and no candidates", format, field->name);
         *(is_all ? &l->all : &l->of_number[number]) = f;
         l->base[f] = (uint32_t)base;
-        l->seed[f] = field->seed;
+        text_seeds_set(&l->seeds, f, field->seed);
         l->ids_max[f] = field->ids_max;
         base += field->ids_max;
     }
@@ -116,6 +116,7 @@ static status place(void **state, struct arena *arena, const struct reader_optio
     struct layout layout = {.arena = arena};
     struct libsvm *l = arena_take(arena, sizeof *l);
     libsvm_layout(l, &layout, s);
+    text_seeds_place(&l->seeds, arena, s->example.field_count);
     TRY(label_map_place(&l->label_map, arena, s->label_map));
     l->format = format;
     l->field = s->field;
@@ -156,13 +157,53 @@ static status libfm_place(void **state, struct arena *arena, const struct reader
 /* --- a line ----------------------------------------------------------------------------------- */
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static inline uint64_t word_at(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word : __builtin_bswap64(word);
+}
+
+/* The top bits of bytes that are c, the lowest of which is right; bytes above it may be marked without being c. */
+static inline uint64_t bytes_equal(uint64_t word, char c)
+{
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    uint64_t x = word ^ each * (unsigned char)c;
+    return (x - each) & ~x & each * 0x80;
+}
+
+/* The top bits of bytes that are no digits. */
+static inline uint64_t bytes_no_digits(uint64_t word)
+{
+    word ^= UINT64_C(0x3030303030303030);
+    return (((word & UINT64_C(0x7f7f7f7f7f7f7f7f)) + UINT64_C(0x7676767676767676)) | word) &
+           UINT64_C(0x8080808080808080);
+}
+
+/* The end of the digits at `at`. */
+static inline const char *digits_end(const char *at, const char *end)
+{
+    for (; at < end; at += 8) {
+        uint64_t marks = bytes_no_digits(word_at(at));
+        if (!marks) continue;
+        at += __builtin_ctzll(marks) / 8;
+        break;
+    }
+    return at < end ? at : end;
+}
 
 /* The end of the word at `at`: a blank or the end of the line. */
 static inline const char *word_end(const char *at, const char *end)
 {
-    while (at < end && !is_blank(*at)) at++;
-    return at;
+    /* Lengths are hard to predict, so eight bytes are looked at in one step; those behind the line may be anything. */
+    for (; at < end; at += 8) {
+        uint64_t marks = bytes_equal(word_at(at), ' ') | bytes_equal(word_at(at), '\t');
+        if (!marks) continue;
+        at += __builtin_ctzll(marks) / 8;
+        break;
+    }
+    return at < end ? at : end;
 }
 
 static enum reader_found bad_word(char *why, const char *line, const char *at, const char *end, const char *expected)
@@ -176,8 +217,7 @@ static enum reader_found bad_word(char *why, const char *line, const char *at, c
 /* Digits without zeros in front; moves *at behind them. False: none, or too many. */
 static inline bool digits_take(const char **at, const char *end, const char **first, size_t *bytes)
 {
-    const char *from = *at, *stop = from;
-    while (stop < end && is_digit(*stop)) stop++;
+    const char *from = *at, *stop = digits_end(from, end);
     *at = stop;
     if (stop == from) return false;
     while (*from == '0' && stop - from > 1) from++;
@@ -207,7 +247,7 @@ static inline bool value_take(const char **at, const char *end, float *value)
     *at = stop;
     if (stop - first == 1 && *first == '1') return true;
     double wide;
-    return decimal_parse(first, (size_t)(stop - first), &wide, value);
+    return decimal_parse_ahead(first, (size_t)(stop - first), &wide, value);
 }
 
 static inline void feature_put(const struct libsvm *l, struct reader_example *example, uint32_t field, const char *id,
@@ -216,7 +256,7 @@ static inline void feature_put(const struct libsvm *l, struct reader_example *ex
     uint32_t n = l->count[field]++;
     if (n >= l->ids_max[field]) return;
     uint32_t at = l->base[field] + n;
-    example->key[at] = reader_key_inline(l->seed[field], id, bytes);
+    example->key[at] = reader_key_of(&l->seeds, field, id, bytes);
     if (l->has_value) example->value[at] = value;
 }
 
@@ -234,7 +274,7 @@ static enum reader_found fields_close(const struct libsvm *l, struct reader_exam
             example->cut_count++;
         }
         if (count == 0 && l->missing_is_key) {
-            example->key[base] = reader_key_inline(l->seed[f], "", 0);
+            example->key[base] = reader_key_inline(l->seeds.seed[f], "", 0);
             if (l->has_value) example->value[base] = 1;
             count = 1;
         }

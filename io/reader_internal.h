@@ -115,4 +115,20 @@ static inline uint64_t reader_key_inline(uint64_t seed, const char *text, size_t
     return XXH3_64bits_withSeed(text, bytes, seed);
 }
 
+/* The same with seed i; for short texts, which most are, without a call. */
+static inline uint64_t reader_key_of(const struct text_seeds *seeds, uint32_t i, const char *text, size_t bytes)
+{
+    if (bytes - 4 <= 4) {
+        uint64_t word = XXH_readLE32(text + bytes - 4) + ((uint64_t)XXH_readLE32(text) << 32);
+        return XXH3_rrmxmx(word ^ seeds->flip_usual[i], bytes);
+    }
+    if (bytes - 1 < 3) {
+        const uint8_t *byte = (const uint8_t *)text;
+        uint32_t word =
+            (uint32_t)byte[0] << 16 | (uint32_t)byte[bytes >> 1] << 24 | byte[bytes - 1] | (uint32_t)bytes << 8;
+        return XXH64_avalanche(word ^ seeds->flip_short[i]);
+    }
+    return reader_key_inline(seeds->seed[i], text, bytes);
+}
+
 #endif

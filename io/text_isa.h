@@ -19,6 +19,7 @@ struct text_columns {
     size_t line_bytes;        /* up to the line end, or to the end of the text                                     */
     bool has_end;             /* there is a line end                                                           */
     bool has_quote;           /* there is a quotation mark                                                     */
+    bool has_space;           /* there is a space                                                            */
     uint32_t separator_count; /* columns - 1                                                                  */
     uint32_t *begin;          /* [limit + TEXT_BEGIN_MORE]; of columns beyond the limit nothing is kept          */
 };

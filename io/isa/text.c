@@ -20,9 +20,9 @@
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
-/* Bit i: byte i of the 64 is a line end, a separator, a quotation mark. */
+/* Bit i: byte i of the 64 is a line end, a separator, a quotation mark, a space. */
 struct block_masks {
-    uint64_t ends, separators, quotes;
+    uint64_t ends, separators, quotes, spaces;
 };
 
 #if defined(__AVX512VBMI2__)
@@ -31,7 +31,8 @@ ALWAYS_INLINE struct block_masks block_masks_of(const char *text, char separator
     __m512i bytes = _mm512_loadu_si512(text);
     return (struct block_masks){.ends = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\n')),
                                 .separators = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(separator)),
-                                .quotes = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('"'))};
+                                .quotes = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('"')),
+                                .spaces = _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8(' '))};
 }
 
 /* begin[i] = at + (the place of the i-th bit) for all bits; up to 64 entries are written. */
@@ -67,7 +68,8 @@ ALWAYS_INLINE struct block_masks block_masks_of(const char *text, char separator
     __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(text + 32));
     return (struct block_masks){.ends = block_mask_of(low, high, '\n'),
                                 .separators = block_mask_of(low, high, separator),
-                                .quotes = block_mask_of(low, high, '"')};
+                                .quotes = block_mask_of(low, high, '"'),
+                                .spaces = block_mask_of(low, high, ' ')};
 }
 
 /* Eight at a time: how many there are is hard to predict. */
@@ -82,8 +84,10 @@ ALWAYS_INLINE void places_store(uint32_t *begin, uint32_t at, uint64_t mask, uin
 #else
 ALWAYS_INLINE struct block_masks block_masks_of(const char *text, char separator)
 {
-    return (struct block_masks){
-        .ends = reader_mask(text, '\n'), .separators = reader_mask(text, separator), .quotes = reader_mask(text, '"')};
+    return (struct block_masks){.ends = reader_mask(text, '\n'),
+                                .separators = reader_mask(text, separator),
+                                .quotes = reader_mask(text, '"'),
+                                .spaces = reader_mask(text, ' ')};
 }
 
 ALWAYS_INLINE void places_store(uint32_t *begin, uint32_t at, uint64_t mask, uint32_t count)
@@ -97,7 +101,7 @@ static void KERNEL(columns_find)(const char *text, size_t bytes, char separator,
 {
     uint32_t *restrict begin = found->begin;
     uint32_t count = 0; /* of separators; those beyond the limit are only counted */
-    uint64_t quotes = 0;
+    uint64_t quotes = 0, spaces = 0;
     size_t line_bytes = bytes;
     bool has_end = false;
     begin[0] = 0;
@@ -109,6 +113,7 @@ static void KERNEL(columns_find)(const char *text, size_t bytes, char separator,
         uint64_t separators = m.separators & inside;
         uint32_t more = (uint32_t)__builtin_popcountll(separators);
         quotes |= m.quotes & inside;
+        spaces |= m.spaces & inside;
         if (__builtin_expect(count <= limit, 1)) places_store(begin + count + 1, (uint32_t)at + 1, separators, more);
         count += more;
         if (ends) {
@@ -121,6 +126,7 @@ static void KERNEL(columns_find)(const char *text, size_t bytes, char separator,
     found->line_bytes = line_bytes;
     found->has_end = has_end;
     found->has_quote = quotes;
+    found->has_space = spaces;
     found->separator_count = count;
 }
 

@@ -131,6 +131,30 @@ static float label_of(const struct label_map *map, const char *text)
     return label_map_find(map, text, strlen(text), &label) ? label : (float)NAN;
 }
 
+/* Texts of the letters that numbers are made of, with more of them behind. */
+static void decimal_parse_ahead__random_texts__gives_what_decimal_parse_gives(void **state)
+{
+    (void)state;
+    static const char letters[] = "0123456789012345678901234567890123456789..--+e \xb1:/";
+    uint64_t random = 4, short_count = 0;
+    for (uint32_t round = 0; round < 2000000; round++) {
+        char text[24];
+        for (size_t i = 0; i < sizeof text; i++) text[i] = letters[test_random(&random) % (sizeof letters - 1)];
+        size_t bytes = test_random(&random) % 12;
+        double wide[3] = {0};
+        float narrow[3] = {0};
+        bool is_number = decimal_parse(text, bytes, &wide[0], &narrow[0]);
+        bool is_short = decimal_parse_short(text, bytes, &wide[1], &narrow[1]);
+        short_count += is_short;
+        assert_int_equal(decimal_parse_ahead(text, bytes, &wide[2], &narrow[2]), is_number);
+        for (int i = 1; i < 3; i++)
+            if ((i == 2 ? is_number : is_short) && (!is_number || memcmp(&wide[0], &wide[i], sizeof *wide) != 0 ||
+                                                    memcmp(&narrow[0], &narrow[i], sizeof *narrow) != 0))
+                fail_msg("%.*s: expected %.17g, found %.17g", (int)bytes, text, wide[0], wide[i]);
+    }
+    if (short_count < 100000) fail_msg("only %" PRIu64 " of these texts are short numbers", short_count);
+}
+
 static void label_map_find__texts__have_their_numbers(void **state)
 {
     (void)state;
@@ -174,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decimal_parse__numbers_of_all_forms__are_rounded_once),
         cmocka_unit_test(decimal_parse__other_texts__are_none),
+        cmocka_unit_test(decimal_parse_ahead__random_texts__gives_what_decimal_parse_gives),
         cmocka_unit_test(label_map_find__texts__have_their_numbers),
         cmocka_unit_test(label_map_place__other_forms__are_invalid),
     };
