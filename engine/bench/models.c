@@ -23,7 +23,9 @@
 #define EXAMPLES       262144u
 #define EXAMPLES_QUICK 2048u
 #define STEPS_MIN      4u
-#define STEPS_MAX      64u
+/* … nor more operations than this: the first pass over them is not timed, but waited for. */
+#define FLOPS_MAX 2e12
+#define STEPS_MAX 64u
 /* Of a sample, whose own batch is small so that little data trains it well. */
 #define SAMPLE_BATCH       "train.batch=2048"
 #define SAMPLE_BATCH_QUICK "train.batch=512"
@@ -135,6 +137,8 @@ static status data_generate(struct model_file *m, const struct bench *b, const s
     struct schema schema = {0};
     uint32_t batch = graph->header->batch, steps = (b->o->quick ? EXAMPLES_QUICK : EXAMPLES) / batch;
     m->batch = batch;
+    double most = FLOPS_MAX / (train_bench_flops(graph) * batch + 1);
+    if (steps > most) steps = (uint32_t)most;
     m->steps = steps < STEPS_MIN ? STEPS_MIN : steps > STEPS_MAX ? STEPS_MAX : steps;
     status st = ini_parse(&ini, m->path, graph->text, graph->text_bytes);
     if (st == ST_OK) st = settings_read(&ini, &settings);

@@ -1,0 +1,269 @@
+#!/usr/bin/python3
+"""Compares heterps-run with the machine's limits and with what one would use instead, on this machine, and prints a table: what, against
+what, the figure asked for, the figure found, the command that gives it.
+
+    python3 tests/bench/cpu_table.py [--rounds 5] [--only PATTERN] [--wrap 'nice -n -10'] [--markdown] [--list]
+
+Both sides of a line run in turn, a round after the other, and medians count; `heterps-run bench` does that by itself for limits. --wrap is
+put before every command that is timed. Of a peer the best of its configurations counts. What is not installed is left out, with the reason.
+Takes about an hour whole; `--only ctrdnn1` some minutes.
+
+Needs ./heterps-run; and, each for its lines,
+    PEERS     a folder (default ../shared/peers) with gemm_dn, gemm_xs (products by oneDNN and LIBXSMM) and torch_ctr.py (PyTorch on batches in memory)
+    PYTHON    an interpreter (default /usr/bin/python3) with torch, and numba for its compiled parser
+    dnnl.h    of oneDNN 2, to compile tests/peers/fc_onednn.c
+
+PyTorch is run as it comes, and tuned: OpenBLAS with OpenMP, so that there is one pool of threads, its threads bound, its AVX-512 kernels
+forced."""
+import argparse
+import glob
+import json
+import os
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PEERS = os.environ.get("PEERS", os.path.join(ROOT, "../shared/peers"))
+PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
+HETERPS = os.environ.get("HETERPS", "./heterps-run")
+BATCHES = (512, 2048, 8192)
+PLAIN = {}
+TUNED = {"OPENBLAS_CORETYPE": "Cooperlake", "OMP_PROC_BIND": "true"}
+SIZES = (64, 128, 256, 512, 1024, 2048)
+STEPS = ((512, 512, 429), (512, 256, 512), (512, 128, 256), (512, 64, 221))  # M N K: layers of ctrdnn and ctrdnn1
+
+median = statistics.median
+
+
+class Skip(Exception):
+    """Why a line is left out."""
+
+
+class Table:
+    def __init__(self, options):
+        self.rounds, self.wrap, self.folder = options.rounds, shlex.split(options.wrap), tempfile.mkdtemp()
+        self.kept = {}
+
+    def once(self, key, make):
+        """What several lines need is made once; so is a reason to leave them out."""
+        if key not in self.kept:
+            try:
+                self.kept[key] = make(), None
+            except Skip as skip:
+                self.kept[key] = None, skip
+        value, skip = self.kept[key]
+        if skip:
+            raise skip
+        return value
+
+    def run(self, command, environment=PLAIN):
+        """Standard output of a timed command."""
+        done = subprocess.run(self.wrap + command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Skip(f"{' '.join(command)} ended with {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][:120]}")
+        return done.stdout
+
+    def bench(self, arguments):
+        """The figures of `heterps-run bench`."""
+        events = [json.loads(line) for line in self.run([HETERPS, "bench", "--json", *arguments.split()]).splitlines()]
+        figures = [event for event in events if event["event"] == "bench"]
+        if not figures:
+            raise Skip("bench gave no figure")
+        return figures
+
+    # --- the machine's limits -------------------------------------------------------------------------
+
+    def products(self, precision):
+        shares = self.once(f"products {precision}", lambda: [
+            f["share"] for f in self.bench(f"gemm --threads 1 --precision {precision} --repeats {self.rounds}") if "step" not in f["name"]])
+        return {"median": median(shares), "worst": min(shares)}
+
+    def share(self, arguments):
+        """The least share of a subject's figures."""
+        return min(f["share"] for f in self.bench(f"{arguments} --repeats {self.rounds}") if "share" in f)
+
+    def parse(self):
+        return next(f["median"] for f in self.bench(f"parse --repeats {self.rounds}") if f["unit"] == "GB/s")
+
+    def flops(self, model, precision):
+        figures = self.bench(f"train {model} --threads 2 --precision {precision} --repeats {self.rounds}")
+        return figures[0]["share"]
+
+    # --- peers of products ----------------------------------------------------------------------------
+
+    def products_peers(self):
+        programs = [[os.path.join(PEERS, "gemm_dn"), "1", "0", "0", packed] for packed in "01"] + [[os.path.join(PEERS, "gemm_xs"), "1"]]
+        programs = [p for p in programs if os.access(p[0], os.X_OK)]
+        if not programs:
+            raise Skip(f"neither gemm_dn nor gemm_xs in {PEERS}")
+        ours, theirs = {}, [{} for _ in programs]
+        for _ in range(self.rounds):
+            for f in self.bench("gemm --threads 1 --precision f32 --repeats 1"):
+                if f["name"] == "forward":
+                    ours.setdefault((f["M"], f["N"], f["K"]), []).append(f["median"])
+            for program, found in zip(programs, theirs):
+                for line in self.run(program, {"OMP_NUM_THREADS": "1"}).splitlines():
+                    shape = re.search(r"M=(\d+) N=(\d+):", line)
+                    for k, rate in re.findall(r" K(\d+)=(\d+)", line) if shape else []:
+                        found.setdefault((int(shape[1]), int(shape[2]), int(k)), []).append(float(rate))
+        return median([median(rates) / max(median(found[shape]) for found in theirs if shape in found) for shape, rates in ours.items()])
+
+    def step_peer(self):
+        program = os.path.join(self.folder, "fc_onednn")
+        compiler = shutil.which(os.environ.get("CC", "gcc"))
+        build = [compiler or "gcc", "-O3", "-march=native", "-o", program, "tests/peers/fc_onednn.c", "-ldnnl", "-lm"]
+        if not compiler or subprocess.run(build, cwd=ROOT, capture_output=True).returncode != 0:
+            raise Skip("tests/peers/fc_onednn.c does not compile: apt-get install libdnnl-dev")
+        ours, theirs = {}, {}
+        for _ in range(self.rounds):
+            for f in self.bench("gemm --threads 1 --precision f32 --repeats 3 --quick"):
+                if "step" in f["name"] and (f["M"], f["N"], f["K"]) in STEPS:
+                    ours.setdefault((f["M"], f["N"], f["K"]), []).append(f["median"])
+            shapes = [str(number) for shape in ours for number in map(int, shape)]
+            for line in self.run([program, *shapes], {"OMP_NUM_THREADS": "1"}).splitlines():
+                *shape, rate = line.split()
+                theirs.setdefault(tuple(map(float, shape)), []).append(float(rate))
+        return median([median(rates) / median(theirs[shape]) for shape, rates in ours.items()])
+
+    # --- PyTorch --------------------------------------------------------------------------------------
+
+    def torch_environment(self):
+        def find():
+            if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode != 0:
+                raise Skip(f"{PYTHON} has no torch: apt-get install python3-torch")
+            blas = glob.glob("/usr/lib/*/openblas-openmp")
+            if not blas:  # without it Debian's PyTorch multiplies with the reference BLAS, which would flatter us
+                raise Skip("apt-get install libopenblas0-openmp")
+            return {**TUNED, "LD_LIBRARY_PATH": blas[0]}
+        return self.once("torch", find)
+
+    def training(self, model, precision, tuned):
+        """Ours over PyTorch's, each at its best batch."""
+        program = os.path.join(PEERS, "torch_ctr.py")
+        environment = self.torch_environment()
+        if not os.access(program, os.R_OK):
+            raise Skip(f"no torch_ctr.py in {PEERS}")
+        name = {"ctrdnn": "base", "ctrdnn1": "dnn1", "ctrdnn2": "dnn2"}[model]
+
+        def measure():
+            ours, theirs, plain = ({batch: [] for batch in BATCHES} for _ in range(3))
+            for _ in range(self.rounds):
+                for batch in BATCHES:
+                    figures = self.bench(f"train {model} --threads 2 --precision {precision} --repeats 1 --set train.batch={batch}")
+                    ours[batch].append(figures[0]["median"])
+                    for found, env in ((theirs, environment), (plain, {})):
+                        command = [PYTHON, program, name, str(batch), "2", "adagrad", "single"] + (["bf16"] if precision == "bf16" else [])
+                        text = self.run(command, {"SECS": "3", **env})
+                        found[batch].append(float(re.search(r"(\d+) samples/s", text)[1]))
+            best = [max(median(rates) for rates in found.values()) for found in (ours, theirs, plain)]
+            print(f"    {model} {precision}: ours {best[0]:,.0f}, PyTorch tuned {best[1]:,.0f}, as it comes {best[2]:,.0f} samples/s", file=sys.stderr)
+            return best[0] / best[1], best[0] / best[2]
+        return self.once(f"train {model} {precision}", measure)[0 if tuned else 1]
+
+    # --- from a text file -----------------------------------------------------------------------------
+
+    def text(self):
+        def make():
+            path, graph = os.path.join(self.folder, "clicks.tsv"), os.path.join(self.folder, "ctrdnn1.bin")
+            for command in (["gen", "criteo", "--rows", "1000000", "--vocab", "38461", "-o", path],
+                            ["compile", "samples/ctrdnn1.cfg", "--set", "train.batch=2048", "-o", graph]):
+                subprocess.run([HETERPS, *command, "-q"], cwd=ROOT, check=True)
+            return path, graph
+        return self.once("text", make)
+
+    def ours_from_text(self, threads):
+        path, graph = self.text()
+        prefix = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if threads == 1 else []
+        log = self.run(prefix + [HETERPS, graph, "--data", path, "--threads", str(threads), "--log", "json"])
+        done = [json.loads(line) for line in log.splitlines() if '"event":"done"' in line][-1]
+        return done["samples_per_s"]
+
+    def end_to_end(self, readers):
+        environment = self.torch_environment()
+        if any(reader.startswith("numba") for reader, _ in readers) and subprocess.run([PYTHON, "-c", "import numba"], capture_output=True).returncode:
+            raise Skip(f"{PYTHON} has no numba: apt-get install python3-numba")
+        path, _ = self.text()
+        ours, theirs = [], {reader: [] for reader in readers}
+        for _ in range(self.rounds):
+            ours.append(self.ours_from_text(2))
+            for reader, threads in readers:
+                command = [PYTHON, "tests/peers/torch_ctrdnn1.py", path, reader, str(threads), "2048", "6"]
+                theirs[reader, threads].append(float(self.run(command, environment).split()[-1]))
+        best = max(median(rates) for rates in theirs.values())
+        print(f"    ctrdnn1 from text: ours {median(ours):,.0f}, PyTorch {best:,.0f} samples/s", file=sys.stderr)
+        return median(ours) / best
+
+    def two_cores(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            raise Skip("one core")
+        rates = [(self.ours_from_text(1), self.ours_from_text(2)) for _ in range(self.rounds)]
+        return median(two for _, two in rates) / median(one for one, _ in rates)
+
+
+def rows():
+    """What is compared, against what, the figure asked for, how it is found, the command that shows it best."""
+    bench = "heterps-run bench "
+    limit = "measured peak of FMA"
+    pairs = "measured peak of VDPBF16PS or FMA"
+    yield "float32 products, one core: median", limit, 0.90, lambda t: t.products("f32")["median"], bench + "gemm --threads 1 --precision f32"
+    yield "the same: worst", limit, 0.80, lambda t: t.products("f32")["worst"], "the same"
+    yield "float32 products, one core", "best of oneDNN, LIBXSMM", 0.97, Table.products_peers, "cpu_table.py --only LIBXSMM"
+    yield "bfloat16 products, one core: median", pairs, 0.88, lambda t: t.products("bf16")["median"], bench + "gemm --threads 1 --precision bf16"
+    yield "fc forward + backward + update", "oneDNN's three products and separate passes", 1.10, Table.step_peer, "cpu_table.py --only separate"
+    for subject in ("gather", "update"):
+        yield f"{subject} of resolved rows, 64 B and 256 B, one core: worst", "random rows of the same table", 0.90, lambda t, s=subject: t.share(f"{s} --threads 1"), bench + f"{subject} --threads 1"
+    yield "look-up of 50 M keys, one core", "random rows of 64 B", 0.70, lambda t: t.share("lookup"), bench + "lookup"
+    yield "Criteo text to micro-batches, one core", "GB/s", 1.0, Table.parse, bench + "parse"
+    for model, precisions in (("ctrdnn", {"f32": 2.0, "bf16": 2.0}), ("ctrdnn1", {"f32": 4.0}), ("ctrdnn2", {"f32": 1.2, "bf16": 1.5})):
+        for precision, wanted in precisions.items():
+            for tuned in (True, False):
+                yield (f"{model} {precision}, Adagrad, two cores, batches in memory", "PyTorch, tuned" if tuned else "PyTorch as it comes",
+                       wanted if tuned else None, lambda t, m=model, p=precision, u=tuned: t.training(m, p, u), f"cpu_table.py --only '{model} {precision}'")
+    for model, wanted in (("ctrdnn", (0.75, 0.60)), ("ctrdnn2", (0.82, 0.77)), ("dcnv2", (None, 0.60))):
+        for precision, share, peak in zip(("f32", "bf16"), wanted, (limit, pairs)):
+            if share:
+                yield (f"{model} {precision}, two cores: operations", peak, share, lambda t, m=model, p=precision: t.flops(m, p),
+                       bench + f"train {model} --threads 2 --precision {precision}")
+    yield "ctrdnn1 from a Criteo text file, two cores", "PyTorch, DataLoader", 14.5, lambda t: t.end_to_end([("dl0", 2), ("dl1", 1), ("dl2", 1)]), "cpu_table.py --only DataLoader"
+    yield "ctrdnn1 from a Criteo text file, two cores", "PyTorch, parser compiled by numba", 3.5, lambda t: t.end_to_end([("numba", 2), ("numba_thread", 2), ("numba_thread", 1)]), "cpu_table.py --only numba"
+    yield "ctrdnn1 from a Criteo text file, two cores", "one core", 1.9, Table.two_cores, "cpu_table.py --only 'one core$'"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", metavar="PATTERN", default="", help="lines whose first two columns match, a regular expression")
+    parser.add_argument("--wrap", metavar="COMMAND", default="", help="put before every timed command")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--list", action="store_true", help="the lines, without running anything")
+    options = parser.parse_args()
+    if not os.access(os.path.join(ROOT, HETERPS), os.X_OK):
+        sys.exit(f"cpu_table.py: no {HETERPS}; run ./build.sh")
+    form = "| {} | {} | {} | {} | `{}` |" if options.markdown else "{:<58} {:<42} {:>6} {:>6}   {}"
+    heading = ("what", "against", "wanted", "found", "command")
+    print(form.format(*heading).replace("`", ""))
+    if options.markdown:
+        print("|---|---|---|---|---|")
+    table = Table(options)
+    try:
+        for what, against, wanted, find, command in rows():
+            if not re.search(options.only, f"{what} | {against}"):
+                continue
+            found = ""
+            if not options.list:
+                try:
+                    found = f"{find(table):.2f}"
+                except Skip as skip:
+                    found, command = "-", f"left out: {skip}"
+            print(form.format(what, against, "" if wanted is None else f"{wanted:g}", found, command), flush=True)
+    finally:
+        shutil.rmtree(table.folder)
+
+
+if __name__ == "__main__":
+    main()
