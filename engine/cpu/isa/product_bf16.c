@@ -17,7 +17,7 @@
  *     piece: rows x panels        for each superblock of SUPER_STEPS steps
  *                                     pack the rows' part of the left factor (1 MiB, stays in L2)
  *                                     for each panel
- *                                         for each block of STEPS steps (32 KiB of the panel, stay in L1)
+ *                                         for each block of STEPS steps (16 KiB of the panel, stay in L1)
  *                                             for each TILE of rows: TILE x PANEL sums in registers
  *                                         if this was the last of its terms: the end of the panel's sums */
 #include "engine/cpu/isa/product_bf16.h"
@@ -36,8 +36,8 @@
 #define PANEL       (2 * VF)
 #define LINE_FLOATS (CACHE_LINE_BYTES / sizeof(float))
 
-#define STEPS       256u
-#define SUPER_STEPS (4 * STEPS)
+#define STEPS       128u
+#define SUPER_STEPS (8 * STEPS)
 #define ROW_WORDS   (STEPS + LINE_FLOATS) /* an odd number of lines, and room for a vector behind the last step */
 #define TILE_WORDS  ((SUPER_STEPS * VF) + LINE_FLOATS)
 #define ROWS_MAX    BF16_ROWS_MAX
@@ -161,51 +161,75 @@ static void words_transpose(float *panel, const float *rows, size_t row_words, u
 
 /* --- the right factor ------------------------------------------------------------------------- */
 
-/* Terms that a piece of packing takes of a panel. */
-#define PACK_TERMS 1024u
+/* A piece of packing: so many terms of so many panels, which are some KiB of a row where columns lie side by side. */
+#define PACK_TERMS  512u
+#define PACK_PANELS 8u
+#define PACK_WORDS  (PACK_TERMS + LINE_FLOATS)
+/* Rows of a factor between asking for their lines and packing them. */
+#define ROWS_AHEAD 8u
+_Static_assert(BF16_SCRATCH_BYTES >= 4 * PACK_WORDS * sizeof(float), "scratch");
 
 static size_t packed_panel_words(const struct product *p)
 {
     return (size_t)p->term_groups * steps_of(p->terms, p->is_pairs) * PANEL;
 }
 
-ALWAYS_INLINE void right_pack(const struct product *p, uint32_t col, uint32_t group, uint32_t begin, uint32_t terms,
-                              float *rows, const bool is_pairs)
+/* Packs terms x cols of a factor whose columns lie side by side. */
+ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const float *right, size_t right_term,
+                                     uint32_t terms, uint32_t cols, const bool is_pairs)
 {
-    const float *right = p->right + group * p->right_group + col * p->right_col + begin * p->right_term;
-    uint32_t cols = p->cols - col < PANEL ? p->cols - col : PANEL, steps = steps_of(terms, is_pairs);
-    float *panel = p->packed + col / PANEL * packed_panel_words(p) +
-                   ((size_t)group * steps_of(p->terms, is_pairs) + steps_of(begin, is_pairs)) * PANEL;
-    if (p->right_col == 1) {
-        for (uint32_t t = 0; t < terms; t += 2, right += 2 * p->right_term, panel += (is_pairs ? 1 : 2) * PANEL) {
-            const float *next = t + 1 < terms ? right + p->right_term : NULL;
-            pack_across(panel, PANEL, right, next, cols, is_pairs);
-            pack_across(panel + VF, PANEL, right + VF, next ? next + VF : NULL, cols > VF ? cols - VF : 0, is_pairs);
+    for (uint32_t t = 0; t < terms; t += 2, right += 2 * right_term, panels += (is_pairs ? 1 : 2) * PANEL) {
+        float *panel = panels;
+        for (uint32_t c = 0; c < cols; c += PANEL, panel += panel_words) {
+            const float *term = right + c, *next = t + 1 < terms ? term + right_term : NULL;
+            for (uint32_t i = 0; i < PANEL; i += LINE_FLOATS) {
+                prefetch_read(term + ROWS_AHEAD * right_term + i);
+                prefetch_read(term + (ROWS_AHEAD + 1) * right_term + i);
+            }
+            pack_across(panel, PANEL, term, next, cols - c, is_pairs);
+            pack_across(panel + VF, PANEL, term + VF, next ? next + VF : NULL, cols - c > VF ? cols - c - VF : 0,
+                        is_pairs);
         }
-        return;
-    }
-    const size_t row_words = PACK_TERMS + LINE_FLOATS;
-    for (uint32_t c = 0; c < PANEL; c += 4) {
-        for (uint32_t i = 0; i < 4; i++) {
-            if (c + i < cols)
-                pack_along(rows + i * row_words, right + (c + i) * p->right_col, terms, is_pairs);
-            else
-                memset(rows + i * row_words, 0, row_words * sizeof *rows);
-        }
-        words_transpose(panel + c, rows, row_words, steps);
     }
 }
-_Static_assert(BF16_SCRATCH_BYTES >= 4 * (PACK_TERMS + LINE_FLOATS) * sizeof(float), "scratch");
+
+/* Packs terms x cols of a factor whose terms lie side by side, by way of `rows`. */
+ALWAYS_INLINE void right_pack_along(float *panels, size_t panel_words, const float *right, size_t right_col,
+                                    uint32_t terms, uint32_t cols, float *rows, const bool is_pairs)
+{
+    for (uint32_t c = 0; c < (cols + PANEL - 1) / PANEL * PANEL; c += 4) {
+        for (uint32_t i = 0; i < 4; i++) {
+            if (c + i < cols)
+                pack_along(rows + i * PACK_WORDS, right + (c + i) * right_col, terms, is_pairs);
+            else
+                memset(rows + i * PACK_WORDS, 0, PACK_WORDS * sizeof *rows);
+        }
+        words_transpose(panels + c / PANEL * panel_words + c % PANEL, rows, PACK_WORDS, steps_of(terms, is_pairs));
+    }
+}
+
+ALWAYS_INLINE void right_pack(const struct product *p, uint32_t piece, float *scratch, const bool is_pairs)
+{
+    uint32_t runs = (p->terms + PACK_TERMS - 1) / PACK_TERMS, place = piece / runs, group = place % p->term_groups;
+    uint32_t panel = place / p->term_groups * PACK_PANELS, begin = piece % runs * PACK_TERMS;
+    uint32_t terms = p->terms - begin < PACK_TERMS ? p->terms - begin : PACK_TERMS;
+    uint32_t cols = p->cols - panel * PANEL < PACK_PANELS * PANEL ? p->cols - panel * PANEL : PACK_PANELS * PANEL;
+    size_t panel_words = packed_panel_words(p);
+    const float *right = p->right + group * p->right_group + panel * PANEL * p->right_col + begin * p->right_term;
+    float *panels = p->packed + panel * panel_words +
+                    ((size_t)group * steps_of(p->terms, is_pairs) + steps_of(begin, is_pairs)) * PANEL;
+    if (p->right_col == 1)
+        right_pack_across(panels, panel_words, right, p->right_term, terms, cols, is_pairs);
+    else
+        right_pack_along(panels, panel_words, right, p->right_col, terms, cols, scratch, is_pairs);
+}
 
 void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece, void *scratch)
 {
-    uint32_t col = piece % p->panel_count * PANEL, place = piece / p->panel_count;
-    uint32_t runs = (p->terms + PACK_TERMS - 1) / PACK_TERMS, begin = place % runs * PACK_TERMS;
-    uint32_t terms = p->terms - begin < PACK_TERMS ? p->terms - begin : PACK_TERMS;
     if (HAS_PAIRS && p->is_pairs)
-        right_pack(p, col, place / runs, begin, terms, scratch, HAS_PAIRS);
+        right_pack(p, piece, scratch, HAS_PAIRS);
     else
-        right_pack(p, col, place / runs, begin, terms, scratch, false);
+        right_pack(p, piece, scratch, false);
 }
 
 /* --- the left factor -------------------------------------------------------------------------- */
@@ -217,17 +241,21 @@ ALWAYS_INLINE void left_pack(const struct product *p, float *words, const float 
     left += begin * p->left_term;
     if (p->left_term == 1) {
         uint32_t block_terms = is_pairs ? 2 * STEPS : STEPS;
-        for (uint32_t t = 0; t < terms; t += block_terms, words += ROWS_MAX * ROW_WORDS)
-            for (uint32_t r = 0; r < rows; r++) {
-                uint32_t count = terms - t < block_terms ? terms - t : block_terms;
-                pack_along(words + r * ROW_WORDS, left + r * p->left_row + t, count, is_pairs);
-            }
+        for (uint32_t r = 0; r < rows; r++, left += p->left_row, words += ROW_WORDS)
+            for (uint32_t t = 0, block = 0; t < terms; t += block_terms, block++)
+                pack_along(words + block * ROWS_MAX * ROW_WORDS, left + t,
+                           terms - t < block_terms ? terms - t : block_terms, is_pairs);
         return;
     }
-    for (uint32_t t = 0; t < terms; t += 2, left += 2 * p->left_term, words += (is_pairs ? 1 : 2) * VF)
+    for (uint32_t t = 0; t < terms; t += 2, left += 2 * p->left_term, words += (is_pairs ? 1 : 2) * VF) {
+        for (uint32_t r = 0; r < rows; r += LINE_FLOATS) {
+            prefetch_read(left + ROWS_AHEAD * p->left_term + r);
+            prefetch_read(left + (ROWS_AHEAD + 1) * p->left_term + r);
+        }
         for (uint32_t r = 0, tile = 0; r < rows; r += TILE, tile++)
             pack_across(words + tile * TILE_WORDS, VF, left + r, t + 1 < terms ? left + p->left_term + r : NULL,
                         rows - r < TILE ? rows - r : TILE, is_pairs);
+    }
 }
 
 /* --- tiles ------------------------------------------------------------------------------------ */
@@ -384,7 +412,8 @@ void KERNEL(product_bf16_cut)(struct product *p, uint32_t members)
     p->piece_panels = (p->panel_count + runs - 1) / runs;
     p->panel_runs = (p->panel_count + p->piece_panels - 1) / p->piece_panels;
     p->piece_count = pieces * p->panel_runs;
-    p->pack_count = p->panel_count * p->term_groups * ((p->terms + PACK_TERMS - 1) / PACK_TERMS);
+    p->pack_count =
+        (p->panel_count + PACK_PANELS - 1) / PACK_PANELS * p->term_groups * ((p->terms + PACK_TERMS - 1) / PACK_TERMS);
     p->packed_floats = p->panel_count * packed_panel_words(p);
 }
 
