@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cfg/settings.h"
 #include "graph/graph.h"
 #include "graph/op.h"
 
@@ -291,6 +292,21 @@ static void fuse__batch_norm_between__is_left_alone(void **state)
     graph_close(&g);
 }
 
+/* Every fc of several units, and nothing that a trained model depends on. */
+static void precision__bf16__is_told_to_every_fc_but_that_of_one_unit(void **state)
+{
+    (void)state;
+    static const char text[] = HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n" TAIL;
+    struct graph f32 = compiled(text, NULL), bf16 = compiled(text, "train.precision=bf16");
+    assert_int_equal(fc_attr_of(&f32, "h").precision, PRECISION_F32);
+    assert_int_equal(fc_attr_of(&bf16, "h").precision, PRECISION_BF16);
+    assert_int_equal(fc_attr_of(&bf16, "y").units, 1);
+    assert_int_equal(fc_attr_of(&bf16, "y").precision, PRECISION_F32);
+    assert_true(f32.header->model_hash == bf16.header->model_hash);
+    graph_close(&f32);
+    graph_close(&bf16);
+}
+
 /* --- parameters and their updates ------------------------------------------------------------- */
 
 #define NORMS                                                                                                          \
@@ -558,6 +574,7 @@ int main(void)
         cmocka_unit_test(fuse__activation_in_the_same_layer__goes_into_the_fc),
         cmocka_unit_test(fuse__output_read_twice__is_left_alone),
         cmocka_unit_test(fuse__batch_norm_between__is_left_alone),
+        cmocka_unit_test(precision__bf16__is_told_to_every_fc_but_that_of_one_unit),
         cmocka_unit_test(updates__batch_norm_and_data_norm__are_apart),
         cmocka_unit_test(updates__batch_norms__are_runs_behind_what_is_trained),
         cmocka_unit_test(params__shared__have_one_place_and_two_gradients),

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <time.h>
 
+#include "cfg/settings.h"
 #include "tests/graph/rig.h"
 
 static const struct graph_table tables[2] = {{.dim = 4}, {.dim = 7}};
@@ -86,6 +87,8 @@ static void fc_shape__bad__is_refused(void **state)
     fc_shape((struct fc_attr){.units = 1, .dout_is_dz = 9}, 3, "flags");
     fc_shape((struct fc_attr){.units = 1, .init = FC_INIT_GLOROT + 1}, 3, "init");
     fc_shape((struct fc_attr){.units = 1, .init_scale = NAN}, 3, "init");
+    fc_shape((struct fc_attr){.units = 1, .groups = 1, .precision = PRECISION_BF16}, 3, "precision");
+    fc_shape((struct fc_attr){.units = 2, .groups = 1, .precision = PRECISION_COUNT}, 3, "precision");
     fc_shape((struct fc_attr){.units = 1, .groups = 0}, 3, "groups");
     fc_shape((struct fc_attr){.units = 1, .groups = 2}, 3, "groups that divide the 3 inputs");
     fc_shape((struct fc_attr){.units = 1, .groups = 6}, 3, "groups that divide the 3 inputs");
