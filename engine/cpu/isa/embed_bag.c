@@ -1,15 +1,25 @@
-/* Gathers and pools table rows, and adds up their gradients. Bound by memory: a micro-batch of 256 examples with 26 fields touches some
- * 6,600 rows that lie anywhere in the table, so every piece asks for the rows of the next examples while it pools this one.
+/* Gathers and pools table rows, and adds up their gradients. Bound by memory: a micro-batch of 2048 examples with 26 fields touches some
+ * 53,000 rows that lie anywhere in the table, so every piece asks for rows ROWS_AHEAD keys before it pools them, and for the parts of dout
+ * that a row's gradient is the sum of alike.
  *
  * Forward is cut by examples, backward by uniques: a row's gradient belongs to one piece, which walks its occurrences in
- * example order. Both give the bits of the reference (graph/op_embed_bag.c). */
+ * example order. Both give the bits of the reference (graph/op_embed_bag.c).
+ *
+ * The common case, sums and rows side by side of keys without values, of fields that follow one another, has loops of its own for the
+ * widths that models use. */
 #include "engine/cpu/isa/kernels_isa.h"
 
-#define FORWARD_EXAMPLES 16u
-#define BACKWARD_UNIQUES 64u
+/* Keys of a piece: enough that the rows at its beginning, which nobody has asked for ahead, do not count. */
+#define PIECE_KEYS_MIN 512u
+#define PIECE_KEYS_MAX 8192u
 /* Two examples are some 50 rows: about what is in flight between asking for a row and using it. */
 #define EXAMPLES_AHEAD 2u
+#define ROWS_AHEAD     24u
+#define LINES_AHEAD    64u /* ... but no more cache lines than these, which the nearest cache keeps meanwhile */
+#define DOUTS_AHEAD    16u
 #define UNIQUES_AHEAD  8u
+/* Vectors of a row that are summed in registers at once. */
+#define SUM_VECTORS 8u
 
 struct bag_call {
     const struct op_context *c;
@@ -19,6 +29,9 @@ struct bag_call {
     struct view out, saved; /* backward: out is dout */
     const uint32_t *column_of_field;
     float *table_grad;
+    uint32_t piece_count_of; /* examples or uniques of a piece                                          */
+    uint32_t first_field;    /* of inputs that are fields one behind the other; GRAPH_NONE: they are not */
+    uint64_t home_scale;     /* 2^64 / field_count, rounded up; 0 for one field                          */
 };
 
 static struct bag_call call_of(const struct op_context *c, const struct graph_node *n)
@@ -30,9 +43,26 @@ static struct bag_call call_of(const struct op_context *c, const struct graph_no
     return call;
 }
 
+/* Of `count` things with so many keys together: so many a piece that each member gets several, but not too small ones. */
+static uint32_t piece_of(const struct cpu_work *work, uint32_t count, uint32_t key_count)
+{
+    uint64_t keys = key_count / (8u * team_member_count(work->team)) + 1;
+    keys = keys < PIECE_KEYS_MIN ? PIECE_KEYS_MIN : keys > PIECE_KEYS_MAX ? PIECE_KEYS_MAX : keys;
+    uint64_t things = key_count > 0 ? keys * count / key_count : count;
+    return things > 0 ? (uint32_t)(things < count ? things : count) : 1;
+}
+
 static uint32_t field_of(const struct bag_call *call, uint32_t s)
 {
     return call->c->graph->tensors[op_arg(call->c, call->n, s)].cols;
+}
+/* The first field, if the inputs are fields one behind the other. */
+static uint32_t first_field_of(const struct bag_call *call)
+{
+    uint32_t first = field_of(call, 0);
+    for (uint32_t s = 1; s < call->n->input_count; s++)
+        if (field_of(call, s) != first + s) return GRAPH_NONE;
+    return first;
 }
 static uint32_t home_of(const struct bag_call *call, uint32_t b, uint32_t s)
 {
@@ -123,14 +153,13 @@ ALWAYS_INLINE uint32_t bag_pool(const struct bag_call *call, const float *value,
     return call->attr.dim;
 }
 
-static void forward_piece(void *context, uint32_t piece, void *scratch)
+/* --- forward ------------------------------------------------------------------------------------ */
+
+/* Any inputs, any pool, values or not. */
+static void forward_any(const struct bag_call *call, uint32_t begin, uint32_t end)
 {
-    (void)scratch;
-    const struct bag_call *call = context;
     const uint32_t *key_begin = call->c->batch->key_begin;
     const float *value = call->c->batch->value;
-    uint32_t begin = piece * FORWARD_EXAMPLES, rows = call->out.rows;
-    uint32_t end = begin + FORWARD_EXAMPLES < rows ? begin + FORWARD_EXAMPLES : rows;
     for (uint32_t b = begin; b < end && b < begin + EXAMPLES_AHEAD; b++) example_prefetch(call, b);
     for (uint32_t b = begin; b < end; b++) {
         if (b + EXAMPLES_AHEAD < end) example_prefetch(call, b + EXAMPLES_AHEAD);
@@ -149,12 +178,95 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
+/* Walks the keys of a piece's examples ahead of those that are pooled. */
+struct ahead {
+    uint32_t example, end_example, position, end; /* the keys that are left of the present example */
+};
+
+/* Asks for the rows of the next `count` keys. */
+ALWAYS_INLINE void rows_ask(const struct bag_call *call, struct ahead *ahead, uint32_t count, uint32_t dim)
+{
+    const struct ticket_table *t = call->ticket;
+    for (; count > 0; count--) {
+        while (ahead->position == ahead->end) {
+            if (ahead->example == ahead->end_example) return;
+            const uint32_t *home =
+                call->c->batch->key_begin + (size_t)ahead->example++ * call->c->graph->field_count + call->first_field;
+            ahead->position = home[0];
+            ahead->end = home[call->n->input_count];
+        }
+        const float *row = t->span[t->unique_of[ahead->position++]];
+        for (uint32_t i = 0; i < dim; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_read(row + i);
+    }
+}
+
+/* The sum of the rows of keys [begin, end). */
+ALWAYS_INLINE void rows_sum(const struct ticket_table *t, float *out, uint32_t begin, uint32_t end, uint32_t dim)
+{
+    for (uint32_t from = 0; from < dim; from += SUM_VECTORS * VF) {
+        vf sum[SUM_VECTORS] = {{0}};
+        for (uint32_t position = begin; position < end; position++) {
+            const float *row = t->span[t->unique_of[position]] + from;
+#pragma GCC unroll 8
+            for (uint32_t k = 0; k < SUM_VECTORS; k++)
+                if (from + k * VF < dim) sum[k] += vf_load_upto(row + k * VF, dim - from - k * VF);
+        }
+#pragma GCC unroll 8
+        for (uint32_t k = 0; k < SUM_VECTORS; k++)
+            if (from + k * VF < dim) vf_store_upto(out + from + k * VF, sum[k], dim - from - k * VF);
+    }
+}
+
+/* Sums of keys without values, of fields that follow one another. */
+ALWAYS_INLINE void forward_run(const struct bag_call *call, uint32_t begin, uint32_t end, uint32_t dim)
+{
+    const uint32_t *key_begin = call->c->batch->key_begin;
+    uint32_t lines = (dim + 15) / 16, field_count = call->c->graph->field_count, inputs = call->n->input_count;
+    struct ahead ahead = {.example = begin, .end_example = end};
+    rows_ask(call, &ahead, ROWS_AHEAD * lines < LINES_AHEAD ? ROWS_AHEAD : (LINES_AHEAD + lines - 1) / lines, dim);
+    for (uint32_t b = begin; b < end; b++) {
+        const uint32_t *home = key_begin + (size_t)b * field_count + call->first_field;
+        float *out = call->out.data + (size_t)b * call->out.stride;
+        uint32_t position = home[0];
+        for (uint32_t s = 0; s < inputs; s++, out += dim) {
+            uint32_t next = home[s + 1];
+            rows_ask(call, &ahead, next - position, dim);
+            rows_sum(call->ticket, out, position, next, dim);
+            position = next;
+        }
+    }
+}
+
+static void forward_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct bag_call *call = context;
+    uint32_t begin = piece * call->piece_count_of, rows = call->out.rows;
+    uint32_t end = rows - begin < call->piece_count_of ? rows : begin + call->piece_count_of;
+    if (call->attr.pool != POOL_SUM || call->c->batch->value != NULL || call->first_field == GRAPH_NONE) {
+        forward_any(call, begin, end);
+        return;
+    }
+    switch (call->attr.dim) {
+    case 8: forward_run(call, begin, end, 8); break;
+    case 16: forward_run(call, begin, end, 16); break;
+    case 32: forward_run(call, begin, end, 32); break;
+    case 64: forward_run(call, begin, end, 64); break;
+    case 128: forward_run(call, begin, end, 128); break;
+    default: forward_run(call, begin, end, call->attr.dim);
+    }
+}
+
 void KERNEL(embed_bag_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
 {
     struct bag_call call = call_of(c, n);
     call.out = op_out(c, n);
-    team_run(work->team, forward_piece, &call, (call.out.rows + FORWARD_EXAMPLES - 1) / FORWARD_EXAMPLES);
+    call.first_field = first_field_of(&call);
+    call.piece_count_of = piece_of(work, call.out.rows, c->batch->key_count);
+    team_run(work->team, forward_piece, &call, (call.out.rows + call.piece_count_of - 1) / call.piece_count_of);
 }
+
+/* --- backward ----------------------------------------------------------------------------------- */
 
 /* Adds what one occurrence contributes to its row's gradient, if its field is an input of this op. */
 static void occurrence_add(const struct bag_call *call, float *drow, uint32_t position)
@@ -178,19 +290,102 @@ static void occurrence_add(const struct bag_call *call, float *drow, uint32_t po
         vf_store_upto(drow + d, vf_load_upto(drow + d, dim - d) + vf_load_upto(dout + d, dim - d) * factor, dim - d);
 }
 
-static void backward_piece(void *context, uint32_t piece, void *scratch)
+/* Any pool, values or not. */
+static void backward_any(const struct bag_call *call, uint32_t begin, uint32_t end)
 {
-    (void)scratch;
-    const struct bag_call *call = context;
     const struct ticket_table *t = call->ticket;
-    uint32_t begin = piece * BACKWARD_UNIQUES, dim = call->attr.dim;
-    uint32_t end = begin + BACKWARD_UNIQUES < t->unique_count ? begin + BACKWARD_UNIQUES : t->unique_count;
+    uint32_t dim = call->attr.dim;
     for (uint32_t u = begin; u < end; u++) {
         if (u + UNIQUES_AHEAD < end) prefetch_write(call->table_grad + (size_t)t->step_row[u + UNIQUES_AHEAD] * dim);
         float *drow = call->table_grad + (size_t)t->step_row[u] * dim;
         for (uint32_t i = t->occurrence_begin[u]; i < t->occurrence_begin[u + 1]; i++)
             occurrence_add(call, drow, t->occurrence[i]);
     }
+}
+
+/* Where the op's output has the occurrence's part of dout; NULL: another op has it. Asks for it. */
+ALWAYS_INLINE const float *dout_ask(const struct bag_call *call, uint32_t position, uint32_t dim, bool pools)
+{
+    const struct micro_batch *m = call->c->batch;
+    uint32_t home = m->key_home[position], field_count = call->c->graph->field_count;
+    /* home / field_count: exact for 32 bits (Lemire, Kaser, Kurz, 2019, "Faster remainder by direct computation", theorem 1). */
+    uint32_t b = call->home_scale ? (uint32_t)((unsigned __int128)call->home_scale * home >> 64) : home;
+    uint32_t col = call->column_of_field[home - b * field_count];
+    if (col == GRAPH_NONE) return NULL;
+    const float *dout = call->out.data + (size_t)b * call->out.stride + col;
+    if (!pools) dout += (size_t)(position - m->key_begin[home]) * dim;
+    for (uint32_t i = 0; i < dim; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_read(dout + i);
+    return dout;
+}
+
+/* Adds the parts of dout to a row's sum, in order. */
+ALWAYS_INLINE void douts_add(float *drow, const float *const *dout, uint32_t begin, uint32_t end, uint32_t dim)
+{
+    for (uint32_t from = 0; from < dim; from += SUM_VECTORS * VF) {
+        vf sum[SUM_VECTORS] = {{0}};
+#pragma GCC unroll 8
+        for (uint32_t k = 0; k < SUM_VECTORS; k++)
+            if (from + k * VF < dim) sum[k] = vf_load_upto(drow + from + k * VF, dim - from - k * VF);
+        for (uint32_t i = begin; i < end; i++) {
+            const float *part = dout[i % (2 * DOUTS_AHEAD)];
+            if (part == NULL) continue;
+#pragma GCC unroll 8
+            for (uint32_t k = 0; k < SUM_VECTORS; k++)
+                if (from + k * VF < dim) sum[k] += vf_load_upto(part + from + k * VF, dim - from - k * VF);
+        }
+#pragma GCC unroll 8
+        for (uint32_t k = 0; k < SUM_VECTORS; k++)
+            if (from + k * VF < dim) vf_store_upto(drow + from + k * VF, sum[k], dim - from - k * VF);
+    }
+}
+
+/* Keys without values, summed or side by side: occurrences lie one behind the other, so dout is asked for in one stream over all uniques of
+ * the piece; a row of many is summed in stretches. */
+ALWAYS_INLINE void backward_run(const struct bag_call *call, uint32_t begin, uint32_t end, uint32_t dim, bool pools)
+{
+    const struct ticket_table *t = call->ticket;
+    const float *dout[2 * DOUTS_AHEAD];
+    uint32_t asked = t->occurrence_begin[begin], last = t->occurrence_begin[end];
+    for (; asked < last && asked < t->occurrence_begin[begin] + DOUTS_AHEAD; asked++)
+        dout[asked % (2 * DOUTS_AHEAD)] = dout_ask(call, t->occurrence[asked], dim, pools);
+    for (uint32_t u = begin; u < end; u++) {
+        if (u + UNIQUES_AHEAD < end) prefetch_write(call->table_grad + (size_t)t->step_row[u + UNIQUES_AHEAD] * dim);
+        float *drow = call->table_grad + (size_t)t->step_row[u] * dim;
+        for (uint32_t i = t->occurrence_begin[u]; i < t->occurrence_begin[u + 1];) {
+            uint32_t left = t->occurrence_begin[u + 1] - i, stretch = left < DOUTS_AHEAD ? left : DOUTS_AHEAD;
+            for (uint32_t k = 0; k < stretch && asked < last; k++, asked++)
+                dout[asked % (2 * DOUTS_AHEAD)] = dout_ask(call, t->occurrence[asked], dim, pools);
+            douts_add(drow, dout, i, i + stretch, dim);
+            i += stretch;
+        }
+    }
+}
+
+ALWAYS_INLINE void backward_run_of(const struct bag_call *call, uint32_t begin, uint32_t end, bool pools)
+{
+    switch (call->attr.dim) {
+    case 8: backward_run(call, begin, end, 8, pools); break;
+    case 16: backward_run(call, begin, end, 16, pools); break;
+    case 32: backward_run(call, begin, end, 32, pools); break;
+    case 64: backward_run(call, begin, end, 64, pools); break;
+    case 128: backward_run(call, begin, end, 128, pools); break;
+    default: backward_run(call, begin, end, call->attr.dim, pools);
+    }
+}
+
+static void backward_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct bag_call *call = context;
+    uint32_t begin = piece * call->piece_count_of, count = call->ticket->unique_count;
+    uint32_t end = count - begin < call->piece_count_of ? count : begin + call->piece_count_of;
+    bool has_value = call->c->batch->value != NULL;
+    if (call->attr.pool == POOL_SUM && !has_value)
+        backward_run_of(call, begin, end, true);
+    else if (call->attr.pool == POOL_NONE && !has_value)
+        backward_run_of(call, begin, end, false);
+    else
+        backward_any(call, begin, end);
 }
 
 void KERNEL(embed_bag_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
@@ -203,5 +398,8 @@ void KERNEL(embed_bag_backward_f32)(const struct cpu_work *work, const struct op
     }
     call.out = op_dout(c, n);
     call.table_grad = c->table_grad[call.attr.lookup];
-    team_run(work->team, backward_piece, &call, (call.ticket->unique_count + BACKWARD_UNIQUES - 1) / BACKWARD_UNIQUES);
+    call.home_scale = UINT64_MAX / c->graph->field_count + 1;
+    uint32_t unique_count = call.ticket->unique_count;
+    call.piece_count_of = piece_of(work, unique_count, c->batch->key_count);
+    team_run(work->team, backward_piece, &call, (unique_count + call.piece_count_of - 1) / call.piece_count_of);
 }
