@@ -221,6 +221,7 @@ status bench_run(const struct bench_options *o)
     if (o->graph && chosen != BENCH_train)
         FAIL(USAGE, "bench %s takes no graph, found \"%s\"; `bench train GRAPH` does", o->subject, o->graph);
     if (o->set_count > 0 && !is_all && chosen != BENCH_train) FAIL(USAGE, "--set: only `bench train` has settings");
+    if (o->shape_count > 0 && chosen != BENCH_gemm) FAIL(USAGE, "--shape: only `bench gemm` has shapes");
     uint32_t precision = 0;
     while (precision < PRECISION_COUNT && !bench_has_precision(&b, precision)) precision++;
     if (precision == PRECISION_COUNT) FAIL(USAGE, "--precision: expected f32 or bf16, found \"%s\"", o->precision);

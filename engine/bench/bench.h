@@ -41,6 +41,8 @@ struct bench_options {
     bool quick;             /* small sizes, short repeats: whether it works, and roughly how fast        */
     const char *const *set; /* [set_count]: "section.key=value" for train                              */
     uint32_t set_count;
+    const char *const *shape; /* [shape_count]: "MxNxK" for gemm, in place of its grid               */
+    uint32_t shape_count;
 };
 #define BENCH_REPEATS   5u
 #define BENCH_BYTES_MAX (UINT64_C(8) << 30)

@@ -13,6 +13,7 @@
 /* Each figure is of at least so many flops. */
 #define FLOPS_MIN       1e9
 #define FLOPS_MIN_QUICK 1e8
+#define SIZE_LARGEST    16384u /* of --shape */
 
 struct product {
     uint32_t M, N, K; /* examples, units, inputs */
@@ -184,8 +185,11 @@ static status grid_line(const struct bench *b, const struct grid *g, uint32_t M,
     return ST_OK;
 }
 
-static status grid_measure(const struct bench *b, const struct grid *g, uint32_t precision, uint32_t threads)
+static status grid_measure(const struct bench *b, uint32_t precision, uint32_t threads)
 {
+    static const struct grid whole = {{64, 128, 256, 512, 1024, 2048}, 6, {512, 2048}, 2},
+                             quick = {{64, 256, 512}, 3, {512}, 1};
+    const struct grid *g = b->o->quick ? &quick : &whole;
     struct series shares[PASS_KINDS] = {{0}}, peaks = {0};
     char line[256], number[16], *at = line;
     grid_heading(g, precision, threads);
@@ -201,35 +205,74 @@ static status grid_measure(const struct bench *b, const struct grid *g, uint32_t
     return ST_OK;
 }
 
-/* A step of a layer: the three products, what is elementwise, Adagrad's update. */
-static status steps_measure(const struct bench *b, uint32_t precision, uint32_t threads)
+/* The passes [begin, end) of one product, a line each. */
+static status lines_measure(const struct bench *b, struct product p, enum pass begin, enum pass end, uint32_t precision,
+                            uint32_t threads)
 {
-    static const struct product layers[] = {
-        {512, 512, 429}, {512, 256, 512}, {512, 128, 256}, {512, 64, 221}, {512, 2048, 1677}};
     static struct series ours[PASS_KINDS + 1], peak;
-    for (size_t i = 0; i < sizeof layers / sizeof *layers - (b->o->quick ? 2 : 0); i++) {
+    TRY(product_measure(b, p, begin, end, precision, threads, ours, &peak));
+    for (enum pass pass = begin; pass < end; pass++) {
         char name[64];
-        struct product p = layers[i];
-        TRY(product_measure(b, p, STEP, STEP + 1, precision, threads, ours, &peak));
-        snprintf(name, sizeof name, "%s step, M %u N %u K %u", cfg_precisions[precision], p.M, p.N, p.K);
-        struct bench_figure figure = figure_of(name, p, precision, threads, &ours[STEP], &peak);
+        snprintf(name, sizeof name, "%s %s, M %u N %u K %u", cfg_precisions[precision],
+                 pass == STEP ? "step" : pass_names[pass], p.M, p.N, p.K);
+        struct bench_figure figure = figure_of(name, p, precision, threads, &ours[pass], &peak);
         bench_tell(&figure, true);
     }
     return ST_OK;
 }
 
+/* Steps of layers: the three products, what is elementwise, Adagrad's update. */
+static status steps_measure(const struct bench *b, uint32_t precision, uint32_t threads)
+{
+    static const struct product layers[] = {
+        {512, 512, 429}, {512, 256, 512}, {512, 128, 256}, {512, 64, 221}, {512, 2048, 1677}};
+    for (size_t i = 0; i < sizeof layers / sizeof *layers - (b->o->quick ? 2 : 0); i++)
+        TRY(lines_measure(b, layers[i], STEP, STEP + 1, precision, threads));
+    return ST_OK;
+}
+
+/* "512x64x256": M, N, K. */
+static status shape_parse(const char *text, struct product *p)
+{
+    uint32_t *const sizes[] = {&p->M, &p->N, &p->K};
+    const char *at = text;
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        unsigned long size = *at >= '1' && *at <= '9' ? strtoul(at, &end, 10) : 0;
+        if (size == 0 || size > SIZE_LARGEST || *end != (i < 2 ? 'x' : 0))
+            FAIL(USAGE, "--shape: expected MxNxK, each from 1 to %u, as in 512x64x256, found \"%s\"", SIZE_LARGEST,
+                 text);
+        *sizes[i] = (uint32_t)size;
+        at = end + 1;
+    }
+    return ST_OK;
+}
+
+static status shapes_measure(const struct bench *b, uint32_t precision, uint32_t threads)
+{
+    for (uint32_t i = 0; i < b->o->shape_count; i++) {
+        struct product p;
+        TRY(shape_parse(b->o->shape[i], &p));
+        TRY(lines_measure(b, p, FORWARD, STEP + 1, precision, threads));
+    }
+    return ST_OK;
+}
+
+typedef status measure(const struct bench *b, uint32_t precision, uint32_t threads);
+/* In all precisions that are asked for, on one thread and on all. */
+static status each_measure(const struct bench *b, measure *run)
+{
+    for (uint32_t t = 0; t < b->thread_count_count; t++)
+        for (uint32_t p = 0; p < PRECISION_COUNT; p++)
+            if (bench_has_precision(b, p)) TRY(run(b, p, b->thread_counts[t]));
+    return ST_OK;
+}
+
 status bench_gemm(const struct bench *b)
 {
-    static const struct grid whole = {{64, 128, 256, 512, 1024, 2048}, 6, {512, 2048}, 2},
-                             quick = {{64, 256, 512}, 3, {512}, 1};
     bench_heading("gemm");
-    bench_line("  M examples, N units, K inputs");
-    for (uint32_t t = 0; t < b->thread_count_count; t++)
-        for (uint32_t p = 0; p < PRECISION_COUNT; p++)
-            if (bench_has_precision(b, p)) TRY(grid_measure(b, b->o->quick ? &quick : &whole, p, b->thread_counts[t]));
+    bench_line("  M examples, N units, K inputs; step: the three products, what is elementwise, Adagrad's update");
+    if (b->o->shape_count == 0) TRY(each_measure(b, grid_measure));
     bench_columns();
-    for (uint32_t t = 0; t < b->thread_count_count; t++)
-        for (uint32_t p = 0; p < PRECISION_COUNT; p++)
-            if (bench_has_precision(b, p)) TRY(steps_measure(b, p, b->thread_counts[t]));
-    return ST_OK;
+    return each_measure(b, b->o->shape_count ? shapes_measure : steps_measure);
 }

@@ -8,7 +8,7 @@
 struct bench_verb_options {
     const char *isa, *bytes, *precision;
     uint32_t threads, repeats, vocab;
-    struct flag_list set;
+    struct flag_list set, shape;
     bool json, quick;
 };
 #define OFFSET(member) offsetof(struct bench_verb_options, member)
@@ -28,6 +28,8 @@ static const struct flag flags[] = {
      false},
     {"--vocab", FLAG_U32, "V", "values of a field in the data of parse and train; default: 38461", OFFSET(vocab), 1,
      1000000000, false},
+    {"--shape", FLAG_LIST, "MxNxK", "gemm: of these examples, units and inputs in place of its grid; may be repeated",
+     OFFSET(shape), 0, 0, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "train: override a setting of the model; may be repeated", OFFSET(set), 0,
      0, false},
     {"--json", FLAG_SWITCH, NULL, "one object a line on standard output; the same as --log json", OFFSET(json), 0, 0,
@@ -52,7 +54,9 @@ static status run(const char *const *positionals, const void *options_pointer)
                                              .vocab = o->vocab,
                                              .quick = o->quick,
                                              .set = o->set.item,
-                                             .set_count = o->set.count});
+                                             .set_count = o->set.count,
+                                             .shape = o->shape.item,
+                                             .shape_count = o->shape.count});
 }
 
 const struct command command_bench = {

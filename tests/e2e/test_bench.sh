@@ -30,6 +30,7 @@ subject() { # NAME COUNT CODE ARGUMENT...
     check "$what: figures that can be" figures "$what" "$least" "$code"
 }
 subject gemm 27 'f["unit"] == "GFLOP/s" and f["precision"] in ("f32", "bf16") and f["M"] * f["N"] * f["K"] > 0' --threads 1 --precision bf16
+subject gemm 4 '(f["M"], f["N"], f["K"]) == (40, 24, 33)' --threads 1 --precision f32 --shape 40x24x33
 subject gather 2 'f["row_bytes"] in (64, 256) and f["table_bytes"] == 64 << 20' --threads 2
 subject update 2 'f["row_bytes"] in (64, 256)' --threads 1
 subject lookup 1 'f["keys"] > 1e5'
@@ -69,6 +70,7 @@ fails 2 'bench gemm takes no graph, found "x.bin"' 'a graph for another subject'
 fails 2 'unknown flag --quik; did you mean --quick' 'an unknown flag' "$h" bench --quik
 fails 2 '--threads: expected a whole number from 1' 'no threads' "$h" bench --threads 0
 fails 2 '--bytes: expected a size such as 2GiB, found "many"' 'a size that is none' "$h" bench --bytes many
+fails 2 '--shape: only `bench gemm`' 'shapes of no product' "$h" bench ring --shape 64x64x64
 fails 2 '--precision: expected f32 or bf16, found "f16"' 'an unknown precision' "$h" bench gemm --precision f16
 fails 2 '--isa: expected base, avx2, avx512 or avx512bf16, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
 fails 2 '--set: only `bench train` has settings' 'settings where there are none' "$h" bench gemm --set train.batch=1
@@ -80,6 +82,7 @@ wrong() { # STATUS PATTERN NAME COMMAND...
     status=$?
     if [ $status = "$expected" ] && grep -qE "^heterps-run: error: .*$pattern" .err; then ok "$name"; else not_ok "$name"; head -3 .err | note; fi
 }
+wrong 2 '--shape: expected MxNxK.*found "64x64"' 'a shape that is none' "$h" bench gemm --shape 64x64
 wrong 1 'nothing.bin: No such file' 'a graph that is not there' "$h" bench train nothing.bin --quick
 wrong 2 'no section of .* called "trian"' 'a setting that is none' "$h" bench train ctrdnn1 --quick --set trian.batch=1
 
