@@ -7,10 +7,14 @@
 
 #include "graph/optimizer_rules.h"
 
-#define PIECE_ROWS   128u
 #define PIECE_FLOATS 4096u
-#define ROWS_AHEAD   8u
-#define LANE_LEVELS  32u
+/* Rows of a piece: enough that those at its beginning, which nobody has asked for ahead, do not count. */
+#define PIECE_ROWS_MIN 128u
+#define PIECE_ROWS_MAX 4096u
+/* Rows are asked for so far ahead, but no more cache lines than these. */
+#define ROWS_AHEAD  32u
+#define LINES_AHEAD 64u
+#define LANE_LEVELS 32u
 
 /* What is the same for all weights of a run. */
 struct rule {
@@ -213,27 +217,126 @@ ALWAYS_INLINE void params_each(const struct param_update *u, uint32_t piece, run
     run(&rule, u->weight + begin, u->state + begin, u->state_stride, &sums, begin, count);
 }
 
-ALWAYS_INLINE void rows_each(const struct table_update *u, uint32_t piece, run_update *run, bool counts)
+struct rows_call {
+    struct table_update u;
+    uint32_t piece_rows, ahead;
+};
+
+/* Rows [*begin, *end) of the piece. */
+ALWAYS_INLINE void rows_begin(const struct rows_call *call, uint32_t piece, uint32_t *begin, uint32_t *end)
 {
+    *begin = piece * call->piece_rows;
+    *end = call->u.row_count - *begin < call->piece_rows ? call->u.row_count : *begin + call->piece_rows;
+}
+
+/* Asks for the row that is `ahead` of r. */
+ALWAYS_INLINE void row_ask(const struct rows_call *call, uint32_t r, uint32_t end, uint32_t span_floats)
+{
+    if (end - r <= call->ahead) return;
+    const float *span = call->u.span[r + call->ahead];
+    for (uint32_t i = 0; i < span_floats; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_write(span + i);
+}
+
+/* The row's own count of updates, one more. */
+ALWAYS_INLINE uint32_t row_count(float *counter)
+{
+    uint32_t t;
+    memcpy(&t, counter, sizeof t);
+    t += t != UINT32_MAX; /* a correction of 1 either way */
+    memcpy(counter, &t, sizeof t);
+    return t;
+}
+
+#if VF == 16
+ALWAYS_INLINE vf vf_load_halves(const float *p, const float *q)
+{
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
+}
+ALWAYS_INLINE void vf_store_halves(float *p, float *q, vf v)
+{
+    _mm256_storeu_ps(p, _mm512_castps512_ps256(v));
+    _mm256_storeu_ps(q, _mm512_extractf32x8_ps(v, 1));
+}
+
+/* Two rows of 8, which fill a vector; their sums lie side by side. */
+ALWAYS_INLINE void rows_pair(const struct rule *rule, float *p, float *q, float *grad, rule_apply *apply,
+                             uint32_t state_count)
+{
+    vf s[2] = {{0}, {0}};
+    for (uint32_t j = 0; j < state_count; j++) s[j] = vf_load_halves(p + 8 * (j + 1), q + 8 * (j + 1));
+    vf sum = vf_load(grad);
+    vf_store(grad, (vf){0});
+    vf_store_halves(p, q, apply(rule, vf_load_halves(p, q), s, sum));
+    for (uint32_t j = 0; j < state_count; j++) vf_store_halves(p + 8 * (j + 1), q + 8 * (j + 1), s[j]);
+}
+#endif
+
+/* The usual case: one lane, one use, no norm that is bounded, no shows. Nothing is chosen a row, and the rule is a copy that no store can
+ * change. */
+ALWAYS_INLINE void rows_plain(const struct rows_call *call, uint32_t piece, rule_apply *apply, uint32_t state_count,
+                              bool counts, uint32_t dim)
+{
+    struct graph_optimizer o = *call->u.optimizer;
+    struct rule rule = {.o = &o, .scale = call->u.scale, .rate = call->u.rate};
+    uint32_t r, end, span_floats = dim * (1 + state_count) + counts;
+    float *const *span = call->u.span, *grad = call->u.grad[0];
+    if (!counts) rule_count(&rule, call->u.t);
+    rows_begin(call, piece, &r, &end);
+#if VF == 16
+    for (; dim == 8 && !counts && r + 1 < end; r += 2) {
+        row_ask(call, r, end, span_floats);
+        row_ask(call, r + 1, end, span_floats);
+        rows_pair(&rule, span[r], span[r + 1], grad + (size_t)r * 8, apply, state_count);
+    }
+#endif
+    for (; r < end; r++) {
+        row_ask(call, r, end, span_floats);
+        float *weight = span[r], *state = weight + dim, *sums = grad + (size_t)r * dim;
+        if (counts) rule_count(&rule, row_count(weight + span_floats - 1));
+        for (uint32_t i = 0; i < dim; i += VF) {
+            uint32_t left = dim - i;
+            vf s[2] = {{0}, {0}};
+            for (uint32_t j = 0; j < state_count; j++) s[j] = vf_load_upto(state + j * dim + i, left);
+            vf sum = vf_load_upto(sums + i, left);
+            vf_store_upto(sums + i, (vf){0}, left);
+            vf_store_upto(weight + i, apply(&rule, vf_load_upto(weight + i, left), s, sum), left);
+            for (uint32_t j = 0; j < state_count; j++) vf_store_upto(state + j * dim + i, s[j], left);
+        }
+    }
+}
+
+ALWAYS_INLINE void rows_plain_of(const struct rows_call *call, uint32_t piece, rule_apply *apply, uint32_t state_count,
+                                 bool counts)
+{
+    switch (call->u.table->dim) {
+    case 8: rows_plain(call, piece, apply, state_count, counts, 8); break;
+    case 16: rows_plain(call, piece, apply, state_count, counts, 16); break;
+    case 32: rows_plain(call, piece, apply, state_count, counts, 32); break;
+    case 64: rows_plain(call, piece, apply, state_count, counts, 64); break;
+    default: rows_plain(call, piece, apply, state_count, counts, call->u.table->dim);
+    }
+}
+
+static bool is_plain(const struct table_update *u)
+{
+    return u->lanes == 1 && u->use_count == 1 && !u->occurrence_count && !(u->optimizer->clip_norm > 0);
+}
+
+ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_update *run, bool counts)
+{
+    const struct table_update *u = &call->u;
     const struct graph_optimizer *o = u->optimizer;
     struct rule rule = {.o = o, .scale = u->scale, .rate = u->rate};
     struct sums sums = {u->grad, u->lanes, u->use_count};
     if (!counts) rule_count(&rule, u->t);
     uint32_t dim = u->table->dim, span_floats = u->table->span_floats;
-    uint32_t begin = piece * PIECE_ROWS, end = begin + PIECE_ROWS < u->row_count ? begin + PIECE_ROWS : u->row_count;
+    uint32_t begin, end;
+    rows_begin(call, piece, &begin, &end);
     for (uint32_t r = begin; r < end; r++) {
-        if (r + ROWS_AHEAD < end)
-            for (uint32_t i = 0; i < span_floats; i += CACHE_LINE_BYTES / sizeof(float))
-                prefetch_write(u->span[r + ROWS_AHEAD] + i);
+        row_ask(call, r, end, span_floats);
         float *span = u->span[r];
         size_t at = (size_t)r * dim;
-        if (counts) {
-            uint32_t t;
-            memcpy(&t, span + span_floats - 1, sizeof t);
-            t += t != UINT32_MAX; /* a correction of 1 either way */
-            memcpy(span + span_floats - 1, &t, sizeof t);
-            rule_count(&rule, t);
-        }
+        if (counts) rule_count(&rule, row_count(span + span_floats - 1));
         if (u->occurrence_count) rule.scale = 1.0f / (float)u->occurrence_count[r];
         if (o->clip_norm > 0) {
             float scale = rule.scale;
@@ -247,7 +350,7 @@ ALWAYS_INLINE void rows_each(const struct table_update *u, uint32_t piece, run_u
 }
 
 /* Of each rule its own: run_ (of a rule without state a row the loop with its apply_; the others are written above), and the pieces that
- * threads take. */
+ * threads take. A rule with state a row is never plain. */
 #define RUN_0(id, state_count)                                                                                         \
     ALWAYS_INLINE void run_##id(const struct rule *rule, float *weight, float *state, size_t state_stride,             \
                                 const struct sums *sums, size_t at, size_t count)                                      \
@@ -255,6 +358,12 @@ ALWAYS_INLINE void rows_each(const struct table_update *u, uint32_t piece, run_u
         run_each(rule, weight, state, state_stride, sums, at, count, apply_##id, state_count);                         \
     }
 #define RUN_1(id, state_count)
+#define PLAIN_0(id, state_count, counts)                                                                               \
+    if (is_plain(&((const struct rows_call *)context)->u)) {                                                           \
+        rows_plain_of(context, piece, apply_##id, state_count, counts);                                                \
+        return;                                                                                                        \
+    }
+#define PLAIN_1(id, state_count, counts)
 #define OPTIMIZER(id, state_count, row_state_count, counts, ...)                                                       \
     RUN_##row_state_count(id, state_count) static void params_##id(void *context, uint32_t piece, void *scratch)       \
     {                                                                                                                  \
@@ -264,7 +373,7 @@ ALWAYS_INLINE void rows_each(const struct table_update *u, uint32_t piece, run_u
     static void rows_##id(void *context, uint32_t piece, void *scratch)                                                \
     {                                                                                                                  \
         (void)scratch;                                                                                                 \
-        rows_each(context, piece, run_##id, counts);                                                                   \
+        PLAIN_##row_state_count(id, state_count, counts) rows_each(context, piece, run_##id, counts);                  \
     }
 #include "graph/optimizers.def"
 #undef OPTIMIZER
@@ -294,9 +403,17 @@ void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_u
 
 void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_update *update)
 {
-    struct table_update u = *update;
-    CHECK(u.lanes > 0 && u.use_count > 0 && (u.occurrence_count || !optimizer_reads_shows(u.optimizer)));
-    team_run(work->team, pieces[u.optimizer->kind].rows, &u, (u.row_count + PIECE_ROWS - 1) / PIECE_ROWS);
+    struct rows_call call = {.u = *update};
+    const struct table_update *u = &call.u;
+    CHECK(u->lanes > 0 && u->use_count > 0 && (u->occurrence_count || !optimizer_reads_shows(u->optimizer)));
+    uint32_t lines = (u->table->span_floats + 15) / 16;
+    call.ahead = LINES_AHEAD / lines;
+    call.ahead = call.ahead < 2 ? 2 : call.ahead > ROWS_AHEAD ? ROWS_AHEAD : call.ahead;
+    call.piece_rows = u->row_count / (8 * team_member_count(work->team)) + 1;
+    if (call.piece_rows < PIECE_ROWS_MIN) call.piece_rows = PIECE_ROWS_MIN;
+    if (call.piece_rows > PIECE_ROWS_MAX) call.piece_rows = PIECE_ROWS_MAX;
+    team_run(work->team, pieces[u->optimizer->kind].rows, &call,
+             (u->row_count + call.piece_rows - 1) / call.piece_rows);
 }
 
 void KERNEL(params_sum_f32)(const struct cpu_work *work, const struct param_sums *sums)
