@@ -245,6 +245,7 @@ struct feed_options session_feed_options(struct session *s, const char *paths)
                 .paths = paths,
                 .schema = s->schema.reader,
                 .bad_skip = settings->data_bad_lines == BAD_LINES_SKIP,
+                .io_threads = settings->data_io == IO_THREADS,
                 .held_out = settings->data_eval_fraction,
                 .seed = s->graph.header->seed,
                 .part = "reader",

@@ -435,9 +435,9 @@ static status first_line_check(struct reader *reader)
     return is_bad ? line_fail(reader, 1, why) : ST_OK;
 }
 
-static status files_open(struct reader *r, struct arena *arena, const char *paths)
+static status files_open(struct reader *r, struct arena *arena, const struct reader_options *options)
 {
-    status st = source_open(&r->source, arena, paths);
+    status st = source_open(&r->source, arena, options->paths, options->io_threads);
     if (st == ST_OK) st = first_line_check(r);
     if (st == ST_OK) r->example_estimate = examples_estimate(r);
     if (st != ST_OK) source_close(&r->source);
@@ -508,8 +508,7 @@ status reader_open(struct reader **reader, const struct reader_options *options)
 
     status st = format->place(&r->format_state, &arena, options);
     if (st == ST_OK) st = candidates_place(&r->candidates, &arena, &options->schema, options->seed);
-    if (st == ST_OK)
-        st = options->lists_words ? list_open(r, options->words_field) : files_open(r, &arena, options->paths);
+    if (st == ST_OK) st = options->lists_words ? list_open(r, options->words_field) : files_open(r, &arena, options);
     if (st != ST_OK) {
         arena_close(&arena);
         return st;

@@ -94,6 +94,7 @@ struct reader_options {
     bool lists_words;
     uint32_t words_field;
     uint64_t seed;
+    bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
     const char *part; /* memory part to count under, e.g. "reader"                                  */
     /* Of io/text_isa.h, by which tests compare them; NULL: the best here. What is read does not depend on it. */
     const char *isa;

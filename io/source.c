@@ -1,4 +1,4 @@
-/* Bytes out of a list of files: opening, checking, read(2) and gzip. */
+/* Bytes out of a list of files: opening, checking, reading, now or ahead, and gzip. */
 #include "io/source.h"
 
 #include <errno.h>
@@ -6,7 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#include "engine/base/log.h"
 
 /* A quarter of a common second-level cache: compressed bytes, and the first bytes of a plain file. */
 #define RAW_BYTES ((size_t)128 << 10)
@@ -14,6 +17,11 @@
 #define INFLATE_BYTES ((size_t)128 << 10)
 #define GZIP_MAGIC_0  0x1f
 #define GZIP_MAGIC_1  0x8b
+
+/* Smaller files are read before reading ahead has begun. */
+#define AHEAD_FILE_BYTES ((uint64_t)4 << 20)
+
+#define AHEAD_OPTIONS    .depth = SOURCE_AHEAD, .thread_count = 2
 
 static uint32_t path_count_of(const char *paths)
 {
@@ -25,7 +33,8 @@ static uint32_t path_count_of(const char *paths)
 size_t source_bytes(const char *paths)
 {
     return arena_bytes(path_count_of(paths) * sizeof(struct source_path)) + arena_bytes(strlen(paths) + 1) +
-           arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES);
+           arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) + SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) +
+           uring_bytes(&(struct uring_options){AHEAD_OPTIONS});
 }
 
 const char *source_name(const struct source *source)
@@ -75,19 +84,133 @@ static status path_check(struct source_path *path)
     return ST_OK;
 }
 
+/* --- reading ahead ---------------------------------------------------------------------------- */
+
+/* Takes what is done; waits until block n is. */
+static void ahead_await(struct source *source, uint32_t n)
+{
+    struct uring_done done;
+    while (!source->ahead[n % SOURCE_AHEAD].is_done && uring_reap(source->uring, &done, 1, UINT64_MAX)) {
+        source->ahead[done.tag].result = done.result;
+        source->ahead[done.tag].is_done = true;
+    }
+}
+
+/* Ends it: what is in flight comes back and is forgotten. */
+static void ahead_end(struct source *source)
+{
+    for (uint32_t n = source->ahead_taken; source->is_ahead && n != source->ahead_asked; n++) ahead_await(source, n);
+    source->is_ahead = false;
+}
+
+static void ahead_begin(struct source *source)
+{
+    source->is_ahead = true;
+    source->ahead_offset = source->offset_bytes;
+    source->ahead_taken = source->ahead_asked = 0;
+    source->ahead_used = 0;
+}
+
+/* Asks for blocks up to the end that the file had when it was opened. */
+static status ahead_ask(struct source *source)
+{
+    struct uring_request request[SOURCE_AHEAD];
+    uint32_t count = 0;
+    for (; source->ahead_asked - source->ahead_taken < SOURCE_AHEAD && source->ahead_offset < source->file_bytes;
+         source->ahead_asked++) {
+        uint32_t at = source->ahead_asked % SOURCE_AHEAD;
+        uint64_t left = source->file_bytes - source->ahead_offset;
+        struct source_block *block = &source->ahead[at];
+        block->asked = (uint32_t)(left < SOURCE_AHEAD_BYTES ? left : SOURCE_AHEAD_BYTES);
+        block->is_done = false;
+        request[count++] = (struct uring_request){.kind = URING_READ,
+                                                  .may_wait = true,
+                                                  .fd = source->fd,
+                                                  .buffer = block->bytes,
+                                                  .bytes = block->asked,
+                                                  .offset_bytes = source->ahead_offset,
+                                                  .tag = at};
+        source->ahead_offset += block->asked;
+    }
+    return count ? uring_submit(source->uring, request, count) : ST_OK;
+}
+
+/* As preadv2(2) at offset_bytes, out of the blocks in flight; *is_over: they have ended, and what follows is read as it is wanted. */
+static status ahead_read(struct source *source, void *buffer, size_t capacity, ssize_t *got, bool *is_over)
+{
+    TRY(ahead_ask(source));
+    *is_over = source->ahead_taken == source->ahead_asked;
+    if (*is_over) {
+        ahead_end(source);
+        return ST_OK;
+    }
+    ahead_await(source, source->ahead_taken);
+    struct source_block *block = &source->ahead[source->ahead_taken % SOURCE_AHEAD];
+    if (block->result <= 0) { /* cut off meanwhile, or an error */
+        errno = -block->result;
+        *got = block->result < 0 ? -1 : 0;
+        int error = errno;
+        ahead_end(source);
+        errno = error;
+        return ST_OK;
+    }
+    size_t left = (size_t)block->result - source->ahead_used, bytes = left < capacity ? left : capacity;
+    memcpy(buffer, block->bytes + source->ahead_used, bytes);
+    source->ahead_used += bytes;
+    *got = (ssize_t)bytes;
+    if (bytes < left) return ST_OK;
+    source->ahead_used = 0;
+    if ((uint32_t)block->result < block->asked)
+        ahead_end(source); /* blocks behind a gap are not the next bytes */
+    else
+        source->ahead_taken++;
+    return ST_OK;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
 static void file_close(struct source *source)
 {
+    ahead_end(source);
     if (source->fd > STDIN_FILENO || (source->fd == STDIN_FILENO && !source->path[source->path_index].is_stdin))
         close(source->fd);
     source->fd = -1;
 }
 
-/* One successful read(2); *bytes = 0 at the end of the file. */
+/* Of a regular file; what the page cache lacks begins reading ahead. */
+static status file_read(struct source *source, void *buffer, size_t capacity, ssize_t *got)
+{
+    if (source->is_ahead) {
+        bool is_over;
+        TRY(ahead_read(source, buffer, capacity, got, &is_over));
+        if (!is_over) return ST_OK;
+    }
+    off_t offset = (off_t)source->offset_bytes;
+    if (source->uring && source->has_nowait && source->offset_bytes < source->file_bytes) {
+        struct iovec vector = {.iov_base = buffer, .iov_len = capacity};
+        *got = preadv2(source->fd, &vector, 1, offset, RWF_NOWAIT);
+        if (*got >= 0) return ST_OK;
+        source->has_nowait = errno == EAGAIN;
+        if (source->has_nowait) {
+            bool is_over;
+            ahead_begin(source);
+            return ahead_read(source, buffer, capacity, got, &is_over);
+        }
+    }
+    *got = pread(source->fd, buffer, capacity, offset);
+    return ST_OK;
+}
+
+/* One successful read; *bytes = 0 at the end of the file. */
 static status fd_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
 {
     ssize_t got;
-    do got = read(source->fd, buffer, capacity);
-    while (got < 0 && errno == EINTR);
+    do {
+        if (source->path[source->path_index].is_stream)
+            got = read(source->fd, buffer, capacity);
+        else
+            TRY(file_read(source, buffer, capacity, &got));
+    } while (got < 0 && errno == EINTR);
     if (got < 0) FAIL(IO, "%s at byte %" PRIu64 ": %s", source_name(source), source->offset_bytes, strerror(errno));
     *bytes = (size_t)got;
     source->offset_bytes += (uint64_t)got;
@@ -105,7 +228,10 @@ static status file_open(struct source *source)
     source->offset_bytes = 0;
     source->fd = path->is_stdin ? STDIN_FILENO : open(path->name, O_RDONLY | O_CLOEXEC);
     if (source->fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
-    /* Only advice: a pipe refuses it, and that changes nothing. */
+    struct stat about;
+    source->has_nowait = true;
+    source->file_bytes = !path->is_stream && fstat(source->fd, &about) == 0 ? (uint64_t)about.st_size : 0;
+    /* Only advice: whoever refuses it changes nothing. */
     if (!path->is_stream) (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 
     while (!source->is_at_end && (source->raw_end == 0 || (source->raw_end == 1 && source->raw[0] == GZIP_MAGIC_0))) {
@@ -118,7 +244,25 @@ static status file_open(struct source *source)
     return ST_OK;
 }
 
-status source_open(struct source *source, struct arena *arena, const char *paths)
+/* Where a file is large enough for it. */
+static status ahead_open(struct source *source, struct arena *arena, bool io_threads)
+{
+    const struct uring_options options = {AHEAD_OPTIONS, .threads_only = io_threads};
+    const char *why;
+    bool is_large = false;
+    for (uint32_t i = 0; i < source->path_count; i++)
+        is_large |= !source->path[i].is_stream && source->path[i].size_bytes >= AHEAD_FILE_BYTES;
+    if (!is_large) return ST_OK;
+    for (uint32_t i = 0; i < SOURCE_AHEAD; i++) source->ahead[i].bytes = arena_take(arena, SOURCE_AHEAD_BYTES);
+    TRY(uring_open(&source->uring, arena, &options, &why));
+    if (why)
+        log_detail("reading  io_uring is refused (%s): files are read ahead by threads", why);
+    else
+        log_detail("reading  files that are not in the page cache are read ahead by %s", uring_name(source->uring));
+    return ST_OK;
+}
+
+status source_open(struct source *source, struct arena *arena, const char *paths, bool io_threads)
 {
     memset(source, 0, sizeof *source);
     source->fd = -1;
@@ -149,6 +293,7 @@ status source_open(struct source *source, struct arena *arena, const char *paths
     /* 16: a gzip header and trailer, checked; 15: the greatest window. */
     if (inflateInit2(&source->inflate, 16 + 15) != Z_OK) FAIL(MEMORY, "zlib cannot start: its memory is too small");
     source->inflate_is_open = true;
+    TRY(ahead_open(source, arena, io_threads));
     return file_open(source);
 }
 
@@ -157,6 +302,8 @@ void source_close(struct source *source)
     if (source->inflate_is_open) inflateEnd(&source->inflate);
     source->inflate_is_open = false;
     if (source->fd >= 0) file_close(source);
+    uring_close(source->uring);
+    source->uring = NULL;
 }
 
 status source_restart(struct source *source)

@@ -13,7 +13,15 @@ struct opened {
 static status open_paths(struct opened *o, const char *paths)
 {
     TRY(arena_open(&o->arena, "test", source_bytes(paths)));
-    return source_open(&o->source, &o->arena, paths);
+    return source_open(&o->source, &o->arena, paths, false);
+}
+
+/* Makes the page cache forget the file, as far as it will. */
+static void file_forget(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    assert_true(fd >= 0 && fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+    close(fd);
 }
 
 static void close_paths(struct opened *o)
@@ -61,6 +69,76 @@ static void source_read__plain_file__gives_its_bytes(void **state)
         assert_int_equal(o.source.byte_count, (i + 1) * BIG_BYTES);
     }
     close_paths(&o);
+}
+
+static void source_read__file_that_is_not_cached__is_read_ahead(void **state)
+{
+    (void)state;
+    enum { BYTES = 9000011 };
+    uint8_t *data = malloc(BYTES), *out = malloc(BYTES + 4 * sizeof big);
+    random_fill_bytes(data, BYTES);
+    const char *path = test_file("cold", data, BYTES);
+    uint32_t ahead_count = 0;
+    for (int round = 0; round < 6; round++) {
+        struct opened o;
+        size_t bytes;
+        file_forget(path);
+        assert_ok(arena_open(&o.arena, "test", source_bytes(path)));
+        assert_ok(source_open(&o.source, &o.arena, path, round % 2));
+        for (int pass = 0; pass < 2; pass++) {
+            size_t got = 0, piece = round < 2 ? 100000 : 1000000;
+            if (pass) assert_ok(source_restart(&o.source)); /* with blocks in flight */
+            for (size_t at = 0; at < (round == 5 ? 2000000 : BYTES); at += got) {
+                assert_ok(source_read(&o.source, out + at, piece, &got));
+                assert_true(got > 0);
+                assert_memory_equal(out + at, data + at, got);
+                ahead_count += o.source.is_ahead;
+            }
+            file_forget(path);
+        }
+        assert_ok(source_restart(&o.source));
+        assert_ok(read_file(&o.source, 300000, out, BYTES + 1, &bytes));
+        assert_int_equal(bytes, BYTES);
+        assert_memory_equal(out, data, BYTES);
+        close_paths(&o);
+    }
+    if (ahead_count == 0) print_message("# the page cache forgets nothing here\n");
+    free(data);
+    free(out);
+}
+
+/* What is cut off is a short file; what grows is read to its end. */
+static void source_read__file_changes_meanwhile__is_read_as_it_is(void **state)
+{
+    (void)state;
+    enum { BYTES = 6000000 };
+    uint8_t *data = malloc(BYTES), *out = malloc(2 * BYTES);
+    random_fill_bytes(data, BYTES);
+    for (int round = 0; round < 4; round++) {
+        const char *path = test_file("changes", data, BYTES);
+        struct opened o;
+        size_t got, bytes;
+        file_forget(path);
+        assert_ok(open_paths(&o, path));
+        assert_ok(source_read(&o.source, out, 1000, &got));
+        if (round % 2 == 0) {
+            assert_int_equal(truncate(path, 1000000), 0);
+            assert_ok(read_file(&o.source, 70000, out + got, BYTES, &bytes));
+            assert_true(got + bytes >= 1000000 && got + bytes <= BYTES);
+        } else {
+            FILE *file = fopen(path, "ab");
+            assert_non_null(file);
+            assert_int_equal(fwrite("more", 1, 4, file), 4);
+            fclose(file);
+            assert_ok(read_file(&o.source, 70000, out + got, 2 * BYTES - got, &bytes));
+            assert_int_equal(got + bytes, BYTES + 4);
+            assert_memory_equal(out + BYTES, "more", 4);
+        }
+        assert_memory_equal(out, data, got + bytes < BYTES ? got + bytes : BYTES);
+        close_paths(&o);
+    }
+    free(data);
+    free(out);
 }
 
 static void source_read__gzip_members__are_joined(void **state)
@@ -264,6 +342,8 @@ int main(void)
     random_fill_bytes(big, BIG_BYTES);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(source_read__plain_file__gives_its_bytes),
+        cmocka_unit_test(source_read__file_that_is_not_cached__is_read_ahead),
+        cmocka_unit_test(source_read__file_changes_meanwhile__is_read_as_it_is),
         cmocka_unit_test(source_read__gzip_members__are_joined),
         cmocka_unit_test(source_read__gzip_cut_anywhere__is_corrupt),
         cmocka_unit_test(source_read__gzip_garbled__is_corrupt),

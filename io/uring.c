@@ -1,0 +1,256 @@
+/* io_uring by liburing, and threads that do the same.
+ *
+ * Threads: a request keeps one of `depth` places until it is reaped; the places' numbers travel
+ *
+ *     free ──▶ submit ──todo ring──▶ thread: pread, pwrite ──done ring──▶ reap ──▶ free
+ *
+ * so a ring with a cell for every place always has room. */
+#include "io/uring.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/pipe/bell.h"
+#include "engine/pipe/ring.h"
+#include "engine/pipe/thread.h"
+
+#define DEPTH_MAX 4096u
+
+struct uring_place {
+    struct uring_request request;
+    int32_t result;
+};
+
+struct uring {
+    uint32_t depth, in_flight;
+    bool is_kernel;
+    struct io_uring kernel;
+    /* of the back end of threads */
+    struct uring_place *place; /* [depth]                                  */
+    uint32_t *free;            /* [depth - in_flight]: places without a request */
+    struct ring todo, done;
+    struct bell todo_bell, done_bell;
+    pthread_t *thread; /* [thread_count], of which started_count run */
+    uint32_t started_count;
+    _Atomic bool shared_is_closing;
+};
+
+static void uring_layout(struct uring *u, struct layout *l, const struct uring_options *o)
+{
+    LAYOUT_TAKE(l, u->place, o->depth);
+    LAYOUT_TAKE(l, u->free, o->depth);
+    LAYOUT_TAKE(l, u->thread, o->thread_count);
+    ring_layout(&u->todo, l, o->depth, RING_MANY);
+    ring_layout(&u->done, l, o->depth, RING_MANY);
+}
+
+size_t uring_bytes(const struct uring_options *options)
+{
+    struct uring unused;
+    struct layout sum = {.bytes = arena_bytes(sizeof unused)};
+    uring_layout(&unused, &sum, options);
+    return sum.bytes;
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+static void place_run(struct uring_place *p)
+{
+    const struct uring_request *r = &p->request;
+    ssize_t got;
+    do
+        got = r->kind == URING_READ ? pread(r->fd, r->buffer, r->bytes, (off_t)r->offset_bytes)
+                                    : pwrite(r->fd, r->buffer, r->bytes, (off_t)r->offset_bytes);
+    while (got < 0 && errno == EINTR);
+    p->result = got < 0 ? -errno : (int32_t)got;
+}
+
+struct wanted {
+    struct uring *uring;
+    uint32_t index;
+    bool is_found;
+};
+
+static bool todo_look(void *context)
+{
+    struct wanted *w = context;
+    w->is_found = ring_try_pop(&w->uring->todo, &w->index);
+    /* Acquire pairs with the release in uring_close(). */
+    return w->is_found || atomic_load_explicit(&w->uring->shared_is_closing, memory_order_acquire);
+}
+
+static bool done_look(void *context)
+{
+    struct wanted *w = context;
+    return w->is_found = ring_try_pop(&w->uring->done, &w->index);
+}
+
+static void *thread_main(void *argument)
+{
+    struct uring *u = argument;
+    for (;;) {
+        struct wanted wanted = {.uring = u};
+        bell_await(&u->todo_bell, false, todo_look, &wanted);
+        if (!wanted.is_found) return NULL;
+        place_run(&u->place[wanted.index]);
+        CHECK(ring_try_push(&u->done, wanted.index));
+        bell_ring(&u->done_bell);
+    }
+}
+
+static status threads_start(struct uring *u, uint32_t count)
+{
+    for (uint32_t i = 0; i < u->depth; i++) u->free[i] = i;
+    for (; u->started_count < count; u->started_count++) {
+        int error = thread_start(&u->thread[u->started_count], thread_main, u);
+        if (error) FAIL(SYSTEM, "cannot start a thread that reads ahead: %s", strerror(error));
+    }
+    return ST_OK;
+}
+
+static void threads_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = u->free[u->depth - u->in_flight - 1];
+        u->place[index].request = requests[i];
+        u->in_flight++;
+        CHECK(ring_try_push(&u->todo, index));
+    }
+    bell_ring(&u->todo_bell);
+}
+
+static uint32_t threads_reap(struct uring *u, struct uring_done *done, uint32_t max, uint64_t end_ns)
+{
+    uint32_t count = 0;
+    struct wanted wanted = {.uring = u};
+    while (count < max && u->in_flight) {
+        if (!done_look(&wanted) &&
+            (count || end_ns == 0 || !bell_await_until(&u->done_bell, false, end_ns, done_look, &wanted)))
+            break;
+        const struct uring_place *p = &u->place[wanted.index];
+        done[count++] = (struct uring_done){.tag = p->request.tag, .result = p->result};
+        u->in_flight--;
+        u->free[u->depth - u->in_flight - 1] = wanted.index;
+    }
+    return count;
+}
+
+/* --- io_uring --------------------------------------------------------------------------------- */
+
+static status kernel_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct uring_request *r = &requests[i];
+        struct io_uring_sqe *sqe = io_uring_get_sqe(&u->kernel);
+        CHECK(sqe != NULL); /* the kernel has taken all earlier ones */
+        if (r->kind == URING_READ)
+            io_uring_prep_read(sqe, r->fd, r->buffer, r->bytes, r->offset_bytes);
+        else
+            io_uring_prep_write(sqe, r->fd, r->buffer, r->bytes, r->offset_bytes);
+        if (r->may_wait) sqe->flags |= IOSQE_ASYNC;
+        sqe->user_data = r->tag;
+    }
+    for (uint32_t taken = 0; taken < count;) {
+        int result = io_uring_submit(&u->kernel);
+        if (result == -EINTR || result == -EAGAIN || result == -EBUSY) continue;
+        if (result < 0) FAIL(SYSTEM, "io_uring takes no requests: %s", strerror(-result));
+        taken += (uint32_t)result;
+        u->in_flight += (uint32_t)result;
+    }
+    return ST_OK;
+}
+
+/* Waits for one that is done; false: it is time. */
+static bool kernel_wait(struct uring *u, uint64_t end_ns)
+{
+    struct io_uring_cqe *cqe;
+    for (;;) {
+        int result;
+        if (end_ns == UINT64_MAX) {
+            result = io_uring_wait_cqe(&u->kernel, &cqe);
+        } else {
+            uint64_t now_ns = clock_ns(), left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
+            struct __kernel_timespec left = {.tv_sec = (int64_t)(left_ns / 1000000000u),
+                                             .tv_nsec = (int64_t)(left_ns % 1000000000u)};
+            result = io_uring_wait_cqe_timeout(&u->kernel, &cqe, &left);
+        }
+        if (result == 0) return true;
+        if (result == -ETIME) return false;
+        CHECK(result == -EINTR || result == -EAGAIN);
+    }
+}
+
+static uint32_t kernel_reap(struct uring *u, struct uring_done *done, uint32_t max, uint64_t end_ns)
+{
+    uint32_t count = 0;
+    struct io_uring_cqe *cqe;
+    if (u->in_flight == 0 || max == 0) return 0;
+    if (io_uring_peek_cqe(&u->kernel, &cqe) != 0 && (end_ns == 0 || !kernel_wait(u, end_ns))) return 0;
+    while (count < max && io_uring_peek_cqe(&u->kernel, &cqe) == 0) {
+        done[count++] = (struct uring_done){.tag = cqe->user_data, .result = cqe->res};
+        io_uring_cqe_seen(&u->kernel, cqe);
+        u->in_flight--;
+    }
+    return count;
+}
+
+/* Why io_uring cannot be had; NULL: it is open. A kernel must know its waits with a time (5.11), or they would be requests of their own. */
+static const char *kernel_open(struct uring *u)
+{
+    int result = io_uring_queue_init(u->depth, &u->kernel, 0);
+    if (result < 0) return strerror(-result);
+    if (u->kernel.features & IORING_FEAT_EXT_ARG) return NULL;
+    io_uring_queue_exit(&u->kernel);
+    return "the kernel is older than 5.11";
+}
+
+/* --- both ------------------------------------------------------------------------------------- */
+
+status uring_open(struct uring **uring, struct arena *arena, const struct uring_options *o, const char **why)
+{
+    CHECK(o->depth >= 1 && o->depth <= DEPTH_MAX && o->thread_count >= 1 && o->thread_count <= o->depth);
+    struct uring *u = arena_take(arena, sizeof *u);
+    struct layout place = {.arena = arena};
+    uring_layout(u, &place, o);
+    u->depth = o->depth;
+    *why = NULL;
+    *uring = u;
+    if (!o->threads_only) *why = kernel_open(u);
+    u->is_kernel = !o->threads_only && *why == NULL;
+    return u->is_kernel ? ST_OK : threads_start(u, o->thread_count);
+}
+
+void uring_close(struct uring *u)
+{
+    if (u == NULL) return;
+    struct uring_done done;
+    while (u->in_flight) (void)uring_reap(u, &done, 1, UINT64_MAX);
+    if (u->is_kernel) io_uring_queue_exit(&u->kernel);
+    /* Release pairs with the acquire in todo_look(). */
+    atomic_store_explicit(&u->shared_is_closing, true, memory_order_release);
+    bell_ring(&u->todo_bell);
+    for (uint32_t i = 0; i < u->started_count; i++) pthread_join(u->thread[i], NULL);
+    u->started_count = 0;
+}
+
+status uring_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
+{
+    CHECK(count <= u->depth - u->in_flight);
+    if (u->is_kernel) return kernel_submit(u, requests, count);
+    threads_submit(u, requests, count);
+    return ST_OK;
+}
+
+uint32_t uring_reap(struct uring *u, struct uring_done *done, uint32_t max, uint64_t end_ns)
+{
+    return u->is_kernel ? kernel_reap(u, done, max, end_ns) : threads_reap(u, done, max, end_ns);
+}
+
+uint32_t uring_in_flight(const struct uring *u) { return u->in_flight; }
+
+const char *uring_name(const struct uring *u) { return u->is_kernel ? "io_uring" : "threads"; }

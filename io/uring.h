@@ -1,0 +1,65 @@
+/* Reads and writes in flight: handed to the kernel, and reaped when they are done, in whatever order that is. Two back ends behind one
+ * struct: io_uring, and, where the kernel refuses that or the caller does not want it, threads that call pread(2) and pwrite(2).
+ *
+ *     submit ──▶ up to `depth` requests in flight ──▶ reap: tag, bytes or -errno
+ *
+ * One thread uses it. All memory is taken at open; nothing is allocated and no lock is taken later. Workload: files that are read
+ * ahead, 512 KiB a request, some thousand requests a second; small O_DIRECT requests of a store, some hundred thousand. */
+#ifndef HETERPS_IO_URING_H
+#define HETERPS_IO_URING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/status.h"
+
+struct uring;
+
+struct uring_options {
+    uint32_t depth;        /* requests in flight, at most: 1 .. 4096                                           */
+    uint32_t thread_count; /* of the back end of threads; at least 1, at most depth                            */
+    bool threads_only;     /* io_uring is not tried                                                            */
+};
+
+enum uring_kind { URING_READ, URING_WRITE };
+struct uring_request {
+    enum uring_kind kind;
+    bool
+        may_wait; /* it probably waits for a device although it is not O_DIRECT: the kernel's workers do it from the start          */
+    int fd;
+    void *
+        buffer; /* stays until the request is reaped; for O_DIRECT aligned as the file wants it, like bytes and offset_bytes */
+    uint32_t bytes;
+    uint64_t offset_bytes;
+    uint64_t tag; /* the caller's */
+};
+
+struct uring_done {
+    uint64_t tag;
+    int32_t result; /* bytes, perhaps fewer than were asked for: 0 is the end of a file; or -errno */
+};
+
+/* What uring_open takes from the arena. */
+size_t uring_bytes(const struct uring_options *options);
+/* *why is set to NULL, or, where io_uring was tried and is refused, to the reason in words; then threads do it. SYSTEM: a thread cannot be
+ * started. */
+MUST_USE status uring_open(struct uring **uring, struct arena *arena, const struct uring_options *options,
+                           const char **why);
+/* Waits for what is in flight, which is then forgotten. NULL is ignored. The arena stays the caller's. */
+void uring_close(struct uring *uring);
+
+/* Hands over `count` requests, of which the structs are not kept: with those in flight not more than depth. Never waits for one of them
+ * to be done. SYSTEM: the kernel takes no requests. */
+MUST_USE status uring_submit(struct uring *uring, const struct uring_request *requests, uint32_t count);
+
+/* Takes up to `max` requests that are done, and returns how many; waits for the first of them until the clock (clock_ns) says end_ns: 0: not
+ * at all; UINT64_MAX: without end. 0 at once if none is in flight. */
+uint32_t uring_reap(struct uring *uring, struct uring_done *done, uint32_t max, uint64_t end_ns);
+
+uint32_t uring_in_flight(const struct uring *uring);
+/* "io_uring" or "threads" */
+const char *uring_name(const struct uring *uring);
+
+#endif
