@@ -144,15 +144,19 @@ static inline __attribute__((always_inline)) void rows_body(const struct rows_ca
     sink = first[0];
 }
 
+/* With the usual sizes known beforehand. */
 #define ROWS_LOOP(isa, flags)                                                                                          \
     __attribute__((target(flags))) static void rows_##isa(void *context, uint32_t thread)                              \
     {                                                                                                                  \
         const struct rows_call *call = context;                                                                        \
-        bool is_line = call->limit->row_bytes == 64;                                                                   \
-        if (call->limit->updates)                                                                                      \
-            is_line ? rows_body(call, thread, 1, true) : rows_body(call, thread, 4, true);                             \
+        uint32_t lines = call->limit->row_bytes / (uint32_t)sizeof(line_f32);                                          \
+        bool updates = call->limit->updates;                                                                           \
+        if (lines == 1)                                                                                                \
+            updates ? rows_body(call, thread, 1, true) : rows_body(call, thread, 1, false);                            \
+        else if (lines == 4)                                                                                           \
+            updates ? rows_body(call, thread, 4, true) : rows_body(call, thread, 4, false);                            \
         else                                                                                                           \
-            is_line ? rows_body(call, thread, 1, false) : rows_body(call, thread, 4, false);                           \
+            updates ? rows_body(call, thread, lines, true) : rows_body(call, thread, lines, false);                    \
     }
 ROWS_LOOP(base, "sse2")
 ROWS_LOOP(avx2, "avx2,fma")
@@ -171,7 +175,7 @@ static double rows_run(struct limit_rows *l, uint64_t rows, uint32_t threads, co
 double limit_rows(struct limit_rows *l, uint64_t rows, uint32_t threads, const int *processors)
 {
     static const uint32_t tried[] = {8, 16, 32, 64};
-    CHECK(l->row_bytes == 64 || l->row_bytes == 256);
+    CHECK(l->row_bytes >= 64 && l->row_bytes % 64 == 0 && (uintptr_t)l->table % 64 == 0);
     if (l->ahead == 0) {
         double best = 0;
         uint32_t ahead = tried[0];

@@ -21,7 +21,7 @@ double limit_copy(size_t bytes, uint32_t threads, const int *processors);
 struct limit_rows {
     float *table;       /* 64-byte aligned                              */
     uint64_t row_count; /* of row_bytes each, side by side              */
-    uint32_t row_bytes; /* 64 or 256                                    */
+    uint32_t row_bytes; /* a multiple of 64                             */
     bool updates;
     enum isa isa;
     uint32_t ahead; /* rows between asking for one and using it; 0 at first: the best of some is found and kept */

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/fmath.h"
 #include "engine/base/memory.h"
-#include "engine/cpu/device.h"
+#include "engine/bench/limits.h"
+#include "engine/bench/watch.h"
 #include "engine/pipe/cores.h"
 #include "engine/step_rows.h"
 #include "graph/op.h"
@@ -296,12 +296,37 @@ void sparse_bench_close(struct sparse_bench *b)
 
 /* --- measuring ---------------------------------------------------------------------------------- */
 
-/* Adds what has passed since *since to *sum, and begins anew. */
-static void lap(double *sum, uint64_t *since)
+static bool runs(const struct sparse_bench *b, enum sparse_part part)
 {
-    uint64_t now = clock_ns();
-    *sum += (double)(now - *since);
-    *since = now;
+    bool is_there = b->o.is_keyed || part >= SPARSE_FORWARD;
+    return is_there && (b->o.only == 0 || (b->o.only >> part & 1));
+}
+
+static status part_run(struct sparse_bench *b, enum sparse_part part)
+{
+    const struct table_update update = {.table = &b->table,
+                                        .optimizer = &b->optimizer,
+                                        .row_count = b->rows.row_count,
+                                        .span = b->rows.span,
+                                        .grad = &b->grad,
+                                        .lanes = 1,
+                                        .use_count = 1,
+                                        .occurrence_count = b->rows.occurrence_count,
+                                        .scale = 1.0f / (float)b->o.example_count,
+                                        .rate = b->optimizer.learning_rate,
+                                        .t = 1};
+    switch (part) {
+    case SPARSE_PREPARE: return store_prepare(b->store, &b->batch, STORE_CREATE, &b->ticket);
+    case SPARSE_NUMBER:
+        step_rows_begin(&b->numbers, &b->rows);
+        step_rows_add(&b->numbers, &b->rows, &b->ticket.table[0]);
+        return ST_OK;
+    case SPARSE_FORWARD: return device_submit(b->device, &b->context, &b->node[0], 1);
+    case SPARSE_BACKWARD: return device_submit(b->device, &b->context, &b->node[1], 1);
+    case SPARSE_UPDATE: return b->device->vt->update_rows(b->device, &update);
+    case SPARSE_PART_COUNT: break;
+    }
+    return ST_OK;
 }
 
 static status round_run(struct sparse_bench *b, double ns[SPARSE_PART_COUNT])
@@ -310,31 +335,14 @@ static status round_run(struct sparse_bench *b, double ns[SPARSE_PART_COUNT])
         keys_draw(b, NULL);
     else
         rows_draw(b);
-    uint64_t since = clock_ns();
-    if (b->o.is_keyed) {
-        TRY(store_prepare(b->store, &b->batch, STORE_CREATE, &b->ticket));
-        lap(&ns[SPARSE_PREPARE], &since);
-        step_rows_begin(&b->numbers, &b->rows);
-        step_rows_add(&b->numbers, &b->rows, &b->ticket.table[0]);
-        lap(&ns[SPARSE_NUMBER], &since);
+    uint64_t since = watch_ns(b->o.threads);
+    for (enum sparse_part part = 0; part < SPARSE_PART_COUNT; part++) {
+        if (!runs(b, part)) continue;
+        TRY(part_run(b, part));
+        uint64_t now = watch_ns(b->o.threads);
+        ns[part] += (double)(now - since);
+        since = now;
     }
-    TRY(device_submit(b->device, &b->context, &b->node[0], 1));
-    lap(&ns[SPARSE_FORWARD], &since);
-    TRY(device_submit(b->device, &b->context, &b->node[1], 1));
-    lap(&ns[SPARSE_BACKWARD], &since);
-    struct table_update update = {.table = &b->table,
-                                  .optimizer = &b->optimizer,
-                                  .row_count = b->rows.row_count,
-                                  .span = b->rows.span,
-                                  .grad = &b->grad,
-                                  .lanes = 1,
-                                  .use_count = 1,
-                                  .occurrence_count = b->rows.occurrence_count,
-                                  .scale = 1.0f / (float)b->o.example_count,
-                                  .rate = b->optimizer.learning_rate,
-                                  .t = 1};
-    TRY(b->device->vt->update_rows(b->device, &update));
-    lap(&ns[SPARSE_UPDATE], &since);
     return ST_OK;
 }
 
@@ -353,76 +361,20 @@ status sparse_bench_run(struct sparse_bench *b, uint64_t keys, struct sparse_fig
 
 /* --- the limit ---------------------------------------------------------------------------------- */
 
-typedef float line __attribute__((vector_size(64), aligned(64), may_alias));
-
-struct limit_call {
-    float *block;
-    uint64_t rows_there, rows;
-    uint32_t lines, ahead;
-    bool is_update;
-    uint64_t seed;
-};
-
-/* Keeps the sums alive. */
-static volatile float limit_sink;
-
-static inline __attribute__((always_inline)) void rows_visit(const struct limit_call *call, uint64_t seed,
-                                                             uint32_t lines, bool is_update)
+float *sparse_bench_table(const struct sparse_bench *b, uint64_t *row_count)
 {
-    line sum = {0};
-    uint64_t here = seed, there = seed;
-    uint32_t ahead = call->ahead;
-    for (uint32_t i = 0; i < ahead; i++) (void)draw_u64(&there);
-    for (uint64_t i = 0; i < call->rows; i++) {
-        if (ahead > 0) {
-            line *row = (line *)(void *)call->block + draw_below(&there, call->rows_there) * lines;
-            for (uint32_t k = 0; k < lines; k++) __builtin_prefetch(row + k);
-        }
-        line *row = (line *)(void *)call->block + draw_below(&here, call->rows_there) * lines;
-        for (uint32_t k = 0; k < lines; k++) {
-            if (is_update)
-                row[k] -= 1e-6f;
-            else
-                sum += row[k];
-        }
-    }
-    limit_sink = sum[0];
-}
-
-static void limit_piece(void *context, uint32_t piece, void *scratch)
-{
-    (void)scratch;
-    const struct limit_call *call = context;
-    uint64_t seed = call->seed + ((uint64_t)piece << 40);
-    if (call->lines == 1 && !call->is_update)
-        rows_visit(call, seed, 1, false);
-    else if (call->lines == 1)
-        rows_visit(call, seed, 1, true);
-    else if (call->lines == 4 && !call->is_update)
-        rows_visit(call, seed, 4, false);
-    else if (call->lines == 4)
-        rows_visit(call, seed, 4, true);
-    else
-        rows_visit(call, seed, call->lines, call->is_update);
+    *row_count = b->o.is_keyed ? store_row_count(b->store, 0) : b->o.row_count;
+    float *table = b->o.is_keyed ? store_span(b->store, 0, 0) : b->block;
+    CHECK(!b->o.is_keyed || store_span(b->store, 0, 1) == table + b->table.span_floats);
+    return table;
 }
 
 double sparse_bench_limit(struct sparse_bench *b, uint32_t row_bytes, bool is_update, uint64_t rows)
 {
-    static const uint32_t aheads[] = {0, 8, 16, 32};
-    double best_ns = 0;
-    CHECK(!b->o.is_keyed && row_bytes % sizeof(line) == 0 && row_bytes > 0 && row_bytes <= b->block_bytes);
-    for (size_t i = 0; i < sizeof aheads / sizeof *aheads; i++) {
-        struct limit_call call = {.block = b->block,
-                                  .rows_there = b->block_bytes / row_bytes,
-                                  .rows = rows / b->o.threads,
-                                  .lines = row_bytes / (uint32_t)sizeof(line),
-                                  .ahead = aheads[i],
-                                  .is_update = is_update,
-                                  .seed = draw_u64(&b->draw)};
-        uint64_t begin_ns = clock_ns();
-        team_run(cpu_device_team(b->device), limit_piece, &call, b->o.threads);
-        double ns = (double)(clock_ns() - begin_ns) / (double)(call.rows * b->o.threads);
-        if (best_ns == 0 || ns < best_ns) best_ns = ns;
-    }
-    return best_ns;
+    uint64_t row_count;
+    struct limit_rows limit = {
+        .row_bytes = row_bytes, .updates = is_update, .isa = cpu_device_isa(b->device), .seed = draw_u64(&b->draw)};
+    limit.table = sparse_bench_table(b, &row_count);
+    limit.row_count = row_count * b->table.span_floats * sizeof(float) / row_bytes;
+    return 1e9 / limit_rows(&limit, rows / b->o.threads, b->o.threads, b->o.processors);
 }

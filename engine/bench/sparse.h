@@ -5,7 +5,7 @@
  *               are there before the first time is taken
  *   resolved    no store and no keys: every key of a micro-batch has a row of its own, drawn uniformly from a table of any size
  *
- * The limit is a loop that reads, or reads and writes, rows drawn uniformly from a block, with the best of several distances of prefetch.
+ * The limit is limit_rows (limits.h) on the same table. Times are of watch_ns.
  * Measures only; who calls it prints. Single-threaded but for the team of `threads` that pools and updates. */
 #ifndef HETERPS_ENGINE_BENCH_SPARSE_H
 #define HETERPS_ENGINE_BENCH_SPARSE_H
@@ -26,6 +26,8 @@ struct sparse_bench_options {
     uint32_t threads;
     const int *processors; /* [threads], or NULL: as team_open's                                     */
     const char *isa;       /* or NULL: the best                                                        */
+    uint32_t
+        only; /* bits 1 << part: only these parts are run; 0: all. One alone finds its rows where nobody has been lately */
 };
 
 enum sparse_part {
@@ -50,8 +52,9 @@ void sparse_bench_close(struct sparse_bench *bench);
 /* Runs as many new micro-batches as have at least `keys` keys. Keyed: FULL cannot happen. */
 MUST_USE status sparse_bench_run(struct sparse_bench *bench, uint64_t keys, struct sparse_figures *figures);
 
-/* Nanoseconds a row of `row_bytes` (a multiple of 64), drawn uniformly from the table's spans by each thread: the best of several
- * distances of prefetch, `rows` rows each. Resolved only. */
+/* The table: the spans of row_count rows, side by side. */
+float *sparse_bench_table(const struct sparse_bench *bench, uint64_t *row_count);
+/* Nanoseconds a row of `row_bytes` (a multiple of 64), drawn uniformly from the table's spans by each thread: limit_rows, `rows` of them. */
 double sparse_bench_limit(struct sparse_bench *bench, uint32_t row_bytes, bool is_update, uint64_t rows);
 
 #endif

@@ -33,7 +33,7 @@ subject gemm 27 'f["unit"] == "GFLOP/s" and f["precision"] in ("f32", "bf16") an
 subject gemm 4 '(f["M"], f["N"], f["K"]) == (40, 24, 33)' --threads 1 --precision f32 --shape 40x24x33
 subject gather 2 'f["row_bytes"] in (64, 256) and f["table_bytes"] == 64 << 20' --threads 2
 subject update 2 'f["row_bytes"] in (64, 256)' --threads 1
-subject lookup 1 'f["keys"] > 1e5'
+subject lookup 1 'f["rows"] > 1e5'
 subject parse 2 '"bytes" not in f or 100 < f["bytes"] / f["rows"] < 400' --vocab 1000
 [ "$cores" -lt 2 ] || subject ring 8 'f["threads"] == 2'
 subject train 1 'f["batch"] == 64 and f["kflop"] > 0 and 0 < f["forward"] + f["backward"] + f["update"] <= 1.01' \
