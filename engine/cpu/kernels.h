@@ -53,13 +53,14 @@ extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_
 #define INTERACT_ROWS_MORE 3u
 static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PAD - 1) / INTERACT_PAD * INTERACT_PAD; }
 
-/* A member's scratch, unless an interact needs more: a block of the right factor of a product (isa/product.c), packed, and a tile of sums, of the
+/* A member's scratch, unless an interact needs more: a block of the right factor of a product (isa/product.c), packed, and a tile of the left one and of sums, of the
  * widest and highest of all sets. */
 #define PRODUCT_TERMS      256u /* of a block                                                                        */
 #define PRODUCT_COLS       512u
+#define PRODUCT_LEFT       16u
 #define PRODUCT_TILE_BYTES (14 * 32 * sizeof(float))
 #define FC_PANEL_MAX       32u /* columns of a panel                                                                  */
-#define CPU_SCRATCH_BYTES  (PRODUCT_TERMS * PRODUCT_COLS * sizeof(float) + PRODUCT_TILE_BYTES)
+#define CPU_SCRATCH_BYTES  (PRODUCT_TERMS * (PRODUCT_COLS + PRODUCT_LEFT) * sizeof(float) + PRODUCT_TILE_BYTES)
 
 /* The same of products in bfloat16 (isa/product_bf16.c): the rows of a piece, and its packed left factor and sums. */
 #define BF16_ROWS_MAX      252u

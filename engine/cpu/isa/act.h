@@ -63,7 +63,7 @@ ALWAYS_INLINE vf vf_softsign(vf x)
 ALWAYS_INLINE vf vf_activation(enum activation a, float slope, vf x)
 {
     switch (a) {
-    case ACT_RELU: return vf_select(x < 0, (vf){0}, x);
+    case ACT_RELU: return vf_max_or_second((vf){0}, x);
     case ACT_LEAKY_RELU: return vf_select(x < 0, x * slope, x);
     case ACT_SIGMOID: return vf_sigmoid(x);
     case ACT_TANH: return vf_tanh(x);

@@ -9,11 +9,12 @@
  *          │##########│ TILE         └─┴─┴─┴─┴─┘                             one multiply-add an element and term
  *          └──────────┘                                                      then bias and activation, or slope, or adding
  *
- * Sums that go on in the next block of terms wait in the result, unless what is there is added to: then each block's are. A piece has as many
- * groups of rows as it can, so that a panel that is packed once serves them all.
+ * A block's sums are added to those of the blocks before, which wait in the result, when they are complete; by then what waits has been
+ * fetched. What the result is added to (ADDS) is where each block's are. A piece has as many groups of rows as it can, so that a panel that is
+ * packed once serves them all.
  *
- * An element's terms are added in order, one after another, from zero, whatever the tile, the piece or the group; blocks of terms begin at
- * multiples of PRODUCT_TERMS. So the bytes do not depend on how rows and columns are cut. The left factor is read in place: a tile walks TILE
+ * A block's terms are added in order, one after another, from zero, and then the blocks' sums, whatever the tile, the piece or the group;
+ * blocks begin at multiples of PRODUCT_TERMS. So the bytes do not depend on how rows and columns are cut. The left factor is read in place: a tile walks TILE
  * rows of it forward (or, for a transposed one, TILE neighbouring columns down). Rows an odd number of cache lines apart spread best over
  * the cache's sets. */
 #include "engine/cpu/isa/product.h"
@@ -21,7 +22,13 @@
 #include "engine/cpu/isa/product_bf16.h"
 #include "engine/cpu/isa/tile.h"
 
-_Static_assert(TILE *PANEL * sizeof(float) <= PRODUCT_TILE_BYTES && PRODUCT_COLS % PANEL == 0, "scratch");
+/* Floats a term of a packed tile of the left factor, whole vectors; and panels that it must serve to be worth the copy. */
+#define LEFT_STEP          ((TILE + VF - 1) / VF * VF)
+#define LEFT_PACKED_PANELS 4u
+
+_Static_assert(TILE *PANEL * sizeof(float) <= PRODUCT_TILE_BYTES && LEFT_STEP <= PRODUCT_LEFT &&
+                   PRODUCT_COLS % PANEL == 0,
+               "scratch");
 
 /* Columns of a panel, of which `cols` are left: PANEL, or half of it. */
 ALWAYS_INLINE uint32_t panel_width(uint32_t cols) { return cols > VF ? PANEL : VF; }
@@ -182,50 +189,177 @@ struct place {
     bool is_first, is_last;
 };
 
-static void tile_run(const struct product *p, uint32_t rows, uint32_t cols, const float *left, const float *panel,
-                     uint32_t terms, const float *next, float *sums, size_t sums_row, bool is_first)
+/* How a whole tile's sums end without leaving the registers: the usual ends. */
+enum tile_end { TILE_WAITS, TILE_BIAS, TILE_BIAS_RELU, TILE_SLOPE_RELU, TILE_ADDS, TILE_BY_PARTS };
+
+static enum tile_end tile_end_of(const struct product *p)
 {
-    if (p->left_term == 1) {
+    switch (p->end) {
+    case PRODUCT_ADDS: return TILE_ADDS;
+    case PRODUCT_SLOPES:
+        if (p->activation == ACT_NONE) return p->adds ? TILE_ADDS : TILE_WAITS;
+        return p->activation == ACT_RELU && !p->adds ? TILE_SLOPE_RELU : TILE_BY_PARTS;
+    case PRODUCT_ACTIVATES:
+        if (p->bias == NULL) return p->activation == ACT_NONE ? TILE_WAITS : TILE_BY_PARTS;
+        if (p->activation == ACT_NONE) return TILE_BIAS;
+        return p->activation == ACT_RELU ? TILE_BIAS_RELU : TILE_BY_PARTS;
+    }
+    return TILE_BY_PARTS;
+}
+
+/* The factors of a tile. */
+struct tile_factors {
+    const float *left, *panel, *next;
+    size_t left_row, left_term;
+    uint32_t terms;
+};
+
+/* A whole tile: its sums, added to what waits in the result if they go on, to their end there. */
+ALWAYS_INLINE void tile_whole(const struct tile_factors *f, size_t left_row, size_t left_term, bool goes_on,
+                              enum tile_end end, float *result, size_t result_row, const float *bias,
+                              const float *output, size_t output_row)
+{
+    vf sum[TILE][2];
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < TILE; r++) {
+        prefetch_write(result + r * result_row);
+        prefetch_write(result + r * result_row + PANEL - LINE_FLOATS);
+    }
+    if (end == TILE_SLOPE_RELU) {
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < TILE; r++) {
+            prefetch_read(output + r * output_row);
+            prefetch_read(output + r * output_row + PANEL - LINE_FLOATS);
+        }
+    }
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < TILE; r++) sum[r][0] = sum[r][1] = (vf){0};
+    tile_multiply(TILE, 2, f->left, left_row, left_term, f->panel, f->terms, f->next, sum);
+    if (goes_on) {
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < TILE; r++) {
+            sum[r][0] = vf_load(result + r * result_row) + sum[r][0];
+            sum[r][1] = vf_load(result + r * result_row + VF) + sum[r][1];
+        }
+    }
+#define TILE_END(expression)                                                                                           \
+    {                                                                                                                  \
+        _Pragma("GCC unroll 16") for (uint32_t r = 0; r < TILE; r++)                                                   \
+        {                                                                                                              \
+            _Pragma("GCC unroll 2") for (uint32_t v = 0; v < 2; v++)                                                   \
+            {                                                                                                          \
+                float *to = result + r * result_row + v * VF;                                                          \
+                vf s = sum[r][v];                                                                                      \
+                vf_store(to, expression);                                                                              \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+    switch (end) {
+    case TILE_BIAS: TILE_END(s + vf_load(bias + v * VF)) break;
+    case TILE_BIAS_RELU: TILE_END(vf_activation(ACT_RELU, 0, s + vf_load(bias + v * VF))) break;
+    case TILE_SLOPE_RELU: TILE_END(vf_activation_grad(ACT_RELU, 0, vf_load(output + r * output_row + v * VF), s)) break;
+    case TILE_ADDS: TILE_END(vf_load(to) + s) break;
+    default: TILE_END(s) break;
+    }
+}
+
+static __attribute__((noinline)) void tile_whole_along(const struct tile_factors *f, bool goes_on, enum tile_end end,
+                                                       float *result, size_t result_row, const float *bias,
+                                                       const float *output, size_t output_row)
+{
+    tile_whole(f, f->left_row, 1, goes_on, end, result, result_row, bias, output, output_row);
+}
+static __attribute__((noinline)) void tile_whole_across(const struct tile_factors *f, bool goes_on, enum tile_end end,
+                                                        float *result, size_t result_row, const float *bias,
+                                                        const float *output, size_t output_row)
+{
+    tile_whole(f, 1, f->left_term, goes_on, end, result, result_row, bias, output, output_row);
+}
+static __attribute__((noinline)) void tile_whole_packed(const struct tile_factors *f, bool goes_on, enum tile_end end,
+                                                        float *result, size_t result_row, const float *bias,
+                                                        const float *output, size_t output_row)
+{
+    tile_whole(f, 1, LEFT_STEP, goes_on, end, result, result_row, bias, output, output_row);
+}
+
+/* A part of a tile, fewer rows or columns, whose sums come and go through `sums`, PANEL apart. */
+static void tile_part(const struct tile_factors *f, uint32_t rows, uint32_t cols, float *sums)
+{
+    if (f->left_term == 1) {
         if (cols > VF)
-            tile_dispatch(rows, 2, left, p->left_row, 1, panel, terms, next, sums, sums_row, is_first);
+            tile_dispatch(rows, 2, f->left, f->left_row, 1, f->panel, f->terms, f->next, sums, PANEL, true);
         else
-            tile_dispatch(rows, 1, left, p->left_row, 1, panel, terms, next, sums, sums_row, is_first);
+            tile_dispatch(rows, 1, f->left, f->left_row, 1, f->panel, f->terms, f->next, sums, PANEL, true);
     } else {
         if (cols > VF)
-            tile_dispatch(rows, 2, left, 1, p->left_term, panel, terms, NULL, sums, sums_row, is_first);
+            tile_dispatch(rows, 2, f->left, 1, f->left_term, f->panel, f->terms, f->next, sums, PANEL, true);
         else
-            tile_dispatch(rows, 1, left, 1, p->left_term, panel, terms, NULL, sums, sums_row, is_first);
+            tile_dispatch(rows, 1, f->left, 1, f->left_term, f->panel, f->terms, f->next, sums, PANEL, true);
+    }
+}
+
+/* Adds to a part's sums, rows x cols, those that wait in the result; and has them wait there. */
+static void sums_wait(float *result, size_t result_row, float *sums, uint32_t rows, uint32_t cols, bool goes_on,
+                      bool is_last)
+{
+    for (uint32_t r = 0; r < rows; r++, result += result_row, sums += PANEL)
+        for (uint32_t c = 0; c < cols; c += VF) {
+            vf sum = vf_load(sums + c);
+            if (goes_on) sum = vf_load_upto(result + c, cols - c) + sum;
+            if (is_last)
+                vf_store(sums + c, sum);
+            else
+                vf_store_upto(result + c, sum, cols - c);
+        }
+}
+
+/* Packs `rows` <= TILE neighbouring columns of a transposed left factor: LEFT_STEP floats a term. */
+static void left_pack(float *to, const float *left, size_t left_term, uint32_t rows, uint32_t terms)
+{
+    for (uint32_t t = 0; t < terms; t++, left += left_term, to += LEFT_STEP) {
+#pragma GCC unroll 2
+        for (uint32_t v = 0; v < LEFT_STEP; v += VF)
+            vf_store(to + v, v < rows ? vf_load_upto(left + v, rows - v) : (vf){0});
     }
 }
 
 /* Multiplies a block of the left factor by the packed panels. */
-static void block_multiply(const struct product *p, struct place at, const float *panels, float *tile)
+static void block_multiply(const struct product *p, struct place at, const float *panels, float *tile, float *left)
 {
     bool adds = p->end == PRODUCT_ADDS || p->adds;
+    bool is_packed = p->left_term != 1 && at.cols >= LEFT_PACKED_PANELS * PANEL;
+    bool goes_on = !at.is_first && !adds, is_last = at.is_last || adds;
+    enum tile_end end = is_last ? tile_end_of(p) : TILE_WAITS;
     for (uint32_t r = at.row; r < at.row + at.rows; r += TILE) {
         uint32_t rows = at.row + at.rows - r < TILE ? at.row + at.rows - r : TILE;
-        const float *left = p->left + r * p->left_row + at.begin * p->left_term;
+        struct tile_factors f = {.left = p->left + r * p->left_row + at.begin * p->left_term,
+                                 .left_row = p->left_row,
+                                 .left_term = p->left_term,
+                                 .terms = at.terms};
+        if (is_packed) {
+            left_pack(left, f.left, p->left_term, rows, at.terms);
+            f.left = left;
+            f.left_term = LEFT_STEP;
+        }
         for (uint32_t c = 0; c < at.cols; c += PANEL) {
             uint32_t cols = at.cols - c < PANEL ? at.cols - c : PANEL, col = at.col + c;
-            const float *panel = panels + c * at.terms;
-            const float *next = c + PANEL >= at.cols ? left + rows * p->left_row : NULL;
             float *to = p->result + r * p->result_row + col;
-            if (cols == PANEL && !at.is_last && !adds) {
-                tile_run(p, rows, cols, left, panel, at.terms, next, to, p->result_row, at.is_first);
-            } else {
-                bool goes_on = !at.is_first && !adds;
-                if (goes_on)
-                    for (uint32_t i = 0; i < rows; i++)
-                        for (uint32_t v = 0; v < cols; v += VF)
-                            vf_store(tile + i * PANEL + v, vf_load_upto(to + i * p->result_row + v, cols - v));
-                tile_run(p, rows, cols, left, panel, at.terms, next, tile, PANEL, !goes_on);
-                if (at.is_last || adds)
-                    sums_finish(p, tile, r, rows, col, cols);
+            f.panel = panels + c * at.terms;
+            if (p->left_term == 1 && c + PANEL >= at.cols) f.next = f.left + rows * p->left_row;
+            if (rows == TILE && cols == PANEL && end != TILE_BY_PARTS) {
+                const float *bias = p->bias != NULL ? p->bias + col : NULL;
+                const float *output = p->output != NULL ? p->output + r * p->output_row + col : NULL;
+                if (is_packed)
+                    tile_whole_packed(&f, goes_on, end, to, p->result_row, bias, output, p->output_row);
+                else if (p->left_term == 1)
+                    tile_whole_along(&f, goes_on, end, to, p->result_row, bias, output, p->output_row);
                 else
-                    for (uint32_t i = 0; i < rows; i++)
-                        for (uint32_t v = 0; v < cols; v += VF)
-                            vf_store_upto(to + i * p->result_row + v, vf_load(tile + i * PANEL + v), cols - v);
+                    tile_whole_across(&f, goes_on, end, to, p->result_row, bias, output, p->output_row);
+                continue;
             }
+            tile_part(&f, rows, cols, tile);
+            if (goes_on || !is_last) sums_wait(to, p->result_row, tile, rows, cols, goes_on, is_last);
+            if (is_last) sums_finish(p, tile, r, rows, col, cols);
         }
     }
 }
@@ -253,7 +387,7 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
     struct place at = {.row = row_chunk * p->piece_rows, .col = col_chunk * p->piece_cols};
     at.rows = count_from(at.row, p->rows, p->piece_rows);
     at.cols = count_from(at.col, p->cols, p->piece_cols);
-    float *panels = scratch, *tile = panels + PRODUCT_TERMS * PRODUCT_COLS;
+    float *panels = scratch, *left = panels + PRODUCT_TERMS * PRODUCT_COLS, *tile = left + PRODUCT_TERMS * LEFT_STEP;
     float *col_sums = p->col_sums != NULL && at.row == 0 ? p->col_sums + at.col : NULL;
     for (uint32_t t = 0; t < p->term_groups; t++) {
         for (at.begin = 0; at.begin < p->terms; at.begin += PRODUCT_TERMS) {
@@ -267,7 +401,7 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
                 pack_cols(panels, right, p->right_col, at.terms, at.cols);
             for (uint32_t g = 0; g < groups; g++) {
                 struct product group = group_of(p, t + group_begin + g);
-                block_multiply(&group, at, panels, tile);
+                block_multiply(&group, at, panels, tile, left);
             }
         }
     }

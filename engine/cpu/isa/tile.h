@@ -26,36 +26,49 @@
 #define PANEL       (2 * VF)
 #define LINE_FLOATS (CACHE_LINE_BYTES / sizeof(float))
 
+/* `count` terms of tile_multiply: constant where it unrolls. */
+ALWAYS_INLINE void tile_terms(const uint32_t rows, const uint32_t vectors, const uint32_t count,
+                              const float *base[(TILE + 2) / 3], size_t left_row, size_t left_term, const float *panel,
+                              vf sum[TILE][2])
+{
+#pragma GCC unroll 4
+    for (uint32_t t = 0; t < count; t++) {
+        /* The compiler must not load the next terms' numbers early: the sums leave no register for them. */
+        __asm__ volatile("" ::: "memory");
+        vf right0 = vf_load(panel + t * vectors * VF);
+        vf right1 = vectors == 2 ? vf_load(panel + t * vectors * VF + VF) : right0;
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < rows; r++) {
+            vf l = vf_splat(base[r / 3][r % 3 * left_row + t * left_term]);
+            vf_fma_into(&sum[r][0], l, right0);
+            if (vectors == 2) vf_fma_into(&sum[r][1], l, right1);
+        }
+    }
+#pragma GCC unroll 5
+    for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] += count * left_term;
+}
+
 /* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF]. `rows` and `vectors` are constants in every instance. Terms side by
- * side (left_term 1) are reached from a base for each three rows, which the processor's addressing multiplies by 0, 1 and 2; and the next
- * tile's lines, at `next` unless it is NULL, are asked for meanwhile. */
+ * side (left_term 1) are reached from a base for each three rows, which the processor's addressing multiplies by 0, 1 and 2. Lines of
+ * the next tile, at `next` unless it is NULL, are asked for meanwhile. */
 ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
                                  size_t left_term, const float *panel, uint32_t terms, const float *next,
                                  vf sum[TILE][2])
 {
+    const uint32_t step = rows == TILE && vectors == 2 ? 4 : 1;
     const float *base[(TILE + 2) / 3];
 #pragma GCC unroll 5
     for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] = left + 3 * i * left_row;
-    for (uint32_t begin = 0; begin < terms; begin += LINE_FLOATS) {
-        uint32_t count = terms - begin < LINE_FLOATS ? terms - begin : LINE_FLOATS;
-        if (next != NULL) {
+    uint32_t t = 0;
+    for (; t + step <= terms; t += step, panel += step * vectors * VF) {
+        if (next != NULL && t % LINE_FLOATS == 0) {
 #pragma GCC unroll 16
-            for (uint32_t r = 0; r < rows; r++) prefetch_read(next + r * left_row);
-            next += LINE_FLOATS;
+            for (uint32_t r = 0; r < rows; r++) prefetch_read(next + r * left_row + t);
         }
-        for (uint32_t t = 0; t < count; t++) {
-            vf right0 = vf_load(panel), right1 = vectors == 2 ? vf_load(panel + VF) : right0;
-#pragma GCC unroll 16
-            for (uint32_t r = 0; r < rows; r++) {
-                vf l = vf_splat(base[r / 3][r % 3 * left_row]);
-                sum[r][0] = vf_fma(l, right0, sum[r][0]);
-                if (vectors == 2) sum[r][1] = vf_fma(l, right1, sum[r][1]);
-            }
-#pragma GCC unroll 5
-            for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] += left_term;
-            panel += vectors * VF;
-        }
+        tile_terms(rows, vectors, step, base, left_row, left_term, panel, sum);
     }
+    for (; step > 1 && t < terms; t++, panel += vectors * VF)
+        tile_terms(rows, vectors, 1, base, left_row, left_term, panel, sum);
 }
 
 /* The same for sums in memory, rows sums_row apart: added to, or begun if is_first. */
@@ -107,7 +120,7 @@ ALWAYS_INLINE void tile_dispatch(uint32_t rows, const uint32_t vectors, const fl
 
 /* Terms side by side. */
 static inline void tile_along(uint32_t rows, const float *left, size_t left_row, const float *panel, uint32_t terms,
-                       const float *next, float *sums, size_t sums_row, bool is_first)
+                              const float *next, float *sums, size_t sums_row, bool is_first)
 {
     tile_dispatch(rows, 2, left, left_row, 1, panel, terms, next, sums, sums_row, is_first);
 }

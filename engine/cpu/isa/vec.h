@@ -77,6 +77,17 @@ ALWAYS_INLINE vf vf_fma(vf a, vf b, vf c)
 #endif
 }
 
+/* *sum = a * b + *sum, in the register where the sum is: left to itself, the compiler exchanges sums and factors in loops that fill all
+ * registers, and moves them about. */
+ALWAYS_INLINE void vf_fma_into(vf *sum, vf a, vf b)
+{
+#if defined(__FMA__)
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b));
+#else
+    *sum = vf_fma(a, b, *sum);
+#endif
+}
+
 ALWAYS_INLINE vf vf_sqrt(vf a)
 {
 #if defined(__AVX512F__)
@@ -90,6 +101,18 @@ ALWAYS_INLINE vf vf_sqrt(vf a)
 
 /* Lane by lane: mask (all ones or zero, as comparisons give) ? a : b. */
 ALWAYS_INLINE vf vf_select(vi mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+
+/* Lane by lane: a > b ? a : b; so a NaN in either gives b. */
+ALWAYS_INLINE vf vf_max_or_second(vf a, vf b)
+{
+#if defined(__AVX512F__)
+    return _mm512_max_ps(a, b);
+#elif defined(__AVX2__)
+    return _mm256_max_ps(a, b);
+#else
+    return _mm_max_ps(a, b);
+#endif
+}
 
 ALWAYS_INLINE vf vf_abs(vf a) { return (vf)((vi)a & INT32_MAX); }
 
