@@ -109,6 +109,9 @@ ALWAYS_INLINE vf vf_word_splat(const float *word) { return vf_splat(*word); }
 
 ALWAYS_INLINE vf vf_load_or_zero(const float *p, size_t left) { return left == 0 ? (vf){0} : vf_load_upto(p, left); }
 
+/* Floats of a row between asking for their line and packing them; behind the row's last comes the next row. */
+#define FLOATS_AHEAD 512u
+
 /* Packs `terms` terms that lie side by side; writes up to a vector more than their steps. */
 ALWAYS_INLINE void pack_along(float *words, const float *from, uint32_t terms, const bool is_pairs)
 {
@@ -116,11 +119,13 @@ ALWAYS_INLINE void pack_along(float *words, const float *from, uint32_t terms, c
         for (uint32_t t = 0; t < terms; t += 2 * VF, words += VF) {
             vf low = vf_load_upto(from + t, terms - t);
             vf high = vf_load_or_zero(from + t + VF, terms - t > VF ? terms - t - VF : 0);
+            for (uint32_t i = 0; i < 2 * VF; i += LINE_FLOATS) prefetch_read(from + t + i + FLOATS_AHEAD);
             vf_store(words, vf_pairs_along(low, high));
         }
     } else {
         for (uint32_t t = 0; t < terms; t += VF, words += VF) {
             vf rounded = vf_bf16_round(vf_load_upto(from + t, terms - t));
+            if (t % LINE_FLOATS == 0) prefetch_read(from + t + FLOATS_AHEAD);
             vf_store(words, VF_SWAP_NEIGHBOURS(rounded));
         }
     }
@@ -347,10 +352,33 @@ ALWAYS_INLINE uint32_t tiny_flush(void)
 }
 ALWAYS_INLINE void tiny_restore(uint32_t before) { __asm__ volatile("ldmxcsr %0" : : "m"(before) : "memory"); }
 
+/* Asks for the lines of the result, and of the output that slopes come from, that the end of a tile's sums will meet. */
+static void result_prefetch(const struct product *p, uint32_t group, uint32_t row_begin, uint32_t rows, uint32_t col)
+{
+    float *result = p->result + group * p->result_group + row_begin * p->result_row + col;
+    const float *output = p->output ? p->output + group * p->output_group + row_begin * p->output_row + col : NULL;
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t c = 0; c < PANEL; c += LINE_FLOATS) {
+            prefetch_write(result + r * p->result_row + c);
+            if (output != NULL) prefetch_read(output + r * p->output_row + c);
+        }
+}
+
+/* Asks for the lines of the block of steps behind this one that tile number `tile` of `tiles` fetches: from the shared memory of all
+ * cores into this one's second-level cache, while it multiplies. */
+static void block_prefetch(const float *block, uint32_t tile, uint32_t tiles)
+{
+    const uint32_t lines = STEPS * PANEL / LINE_FLOATS;
+    const float *next = block + STEPS * PANEL;
+    for (uint32_t i = lines * tile / tiles; i < lines * (tile + 1) / tiles; i++)
+        __builtin_prefetch(next + i * LINE_FLOATS, 0, 2);
+}
+
 /* Adds the steps of a superblock to the sums of rows x panel in the strip. */
 static void panel_multiply(const struct product *p, const float *left, uint32_t rows, const float *panel,
                            uint32_t steps, float *strip, bool is_first)
 {
+    uint32_t tiles = (rows + TILE - 1) / TILE;
     bool is_along = p->left_term == 1;
     bf16_tile *tile = bf16_tiles[is_along][p->is_pairs];
     uint32_t before = tiny_flush();
@@ -359,6 +387,7 @@ static void panel_multiply(const struct product *p, const float *left, uint32_t 
         for (uint32_t r = 0; r < rows; r += TILE) {
             const float *at = is_along ? left + (size_t)begin / STEPS * ROWS_MAX * ROW_WORDS + r * ROW_WORDS
                                        : left + r / TILE * TILE_WORDS + begin * VF;
+            block_prefetch(panel + (size_t)begin * PANEL, r / TILE, tiles);
             tile(rows - r < TILE ? rows - r : TILE, at, panel + (size_t)begin * PANEL, count, strip + r * PANEL,
                  is_first && begin == 0);
         }
@@ -387,6 +416,7 @@ void KERNEL(product_bf16_piece)(const struct product *p, uint32_t piece, void *s
                 const float *panel = p->packed + (panel_begin + i) * packed_panel_words(p) +
                                      ((size_t)t * steps_all + steps_of(begin, p->is_pairs)) * PANEL;
                 float *strip = is_first && is_last ? strips : strips + (size_t)i * ROWS_MAX * PANEL;
+                if (is_last) result_prefetch(p, row_group, row_begin, rows, (panel_begin + i) * PANEL);
                 panel_multiply(p, left, rows, panel, steps_of(terms, p->is_pairs), strip, is_first);
                 if (is_last) KERNEL(product_finish)(p, row_group, strip, row_begin, rows, (panel_begin + i) * PANEL);
             }
