@@ -37,19 +37,15 @@
 #define LINE_FLOATS (CACHE_LINE_BYTES / sizeof(float))
 
 #define STEPS       128u
-#define SUPER_STEPS (8 * STEPS)
+#define SUPER_STEPS 2048u                 /* a multiple of STEPS */
 #define ROW_WORDS   (STEPS + LINE_FLOATS) /* an odd number of lines, and room for a vector behind the last step */
-#define TILE_WORDS  ((SUPER_STEPS * VF) + LINE_FLOATS)
 #define ROWS_MAX    BF16_ROWS_MAX
-#define SUPER_PANELS_MAX                                                                                               \
-    8u /* panels of a piece whose terms fill several superblocks: sums of all of them wait in the scratch */
-
-#define LEFT_WORDS                                                                                                     \
-    (SUPER_STEPS / STEPS * ROWS_MAX * ROW_WORDS > ROWS_MAX / TILE * TILE_WORDS                                         \
-         ? SUPER_STEPS / STEPS * ROWS_MAX * ROW_WORDS                                                                  \
-         : ROWS_MAX / TILE * TILE_WORDS)
+#define LEFT_WORDS  (ROWS_MAX * 1184u) /* all rows of 1024 steps; of more steps fewer rows */
+/* Sums of a piece's rows with one panel, or with all of its panels where superblocks follow. */
+#define STRIP_WORDS (ROWS_MAX * PANEL * 8)
 _Static_assert(ROWS_MAX % TILE == 0 && TILE <= VF, "a tile's rows are a vector's lanes");
-_Static_assert(BF16_SCRATCH_BYTES >= (LEFT_WORDS + SUPER_PANELS_MAX * ROWS_MAX * PANEL) * sizeof(float), "scratch");
+_Static_assert(LEFT_WORDS >= ROWS_MAX * 1024 / STEPS * ROW_WORDS, "scratch");
+_Static_assert(BF16_SCRATCH_BYTES >= (LEFT_WORDS + STRIP_WORDS) * sizeof(float), "scratch");
 
 /* Steps that `terms` take. */
 ALWAYS_INLINE uint32_t steps_of(uint32_t terms, const bool is_pairs)
@@ -57,6 +53,9 @@ ALWAYS_INLINE uint32_t steps_of(uint32_t terms, const bool is_pairs)
     return is_pairs ? (terms + 1) / 2 : (terms + 1) / 2 * 2;
 }
 static uint32_t super_terms(bool is_pairs) { return is_pairs ? 2 * SUPER_STEPS : SUPER_STEPS; }
+/* Of the packed left factor: from one block to the next where terms lie side by side, else from one tile to the next. */
+ALWAYS_INLINE size_t block_words(uint32_t rows) { return (size_t)rows * ROW_WORDS; }
+ALWAYS_INLINE size_t tile_words(uint32_t steps) { return (size_t)steps * VF + LINE_FLOATS; }
 
 /* bf16_round (engine/base/bf16.h), lane by lane. */
 ALWAYS_INLINE vf vf_bf16_round(vf x)
@@ -243,12 +242,13 @@ void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece, void *sc
 ALWAYS_INLINE void left_pack(const struct product *p, float *words, const float *left, uint32_t rows, uint32_t begin,
                              uint32_t terms, const bool is_pairs)
 {
+    uint32_t steps = steps_of(terms, is_pairs);
     left += begin * p->left_term;
     if (p->left_term == 1) {
         uint32_t block_terms = is_pairs ? 2 * STEPS : STEPS;
         for (uint32_t r = 0; r < rows; r++, left += p->left_row, words += ROW_WORDS)
             for (uint32_t t = 0, block = 0; t < terms; t += block_terms, block++)
-                pack_along(words + block * ROWS_MAX * ROW_WORDS, left + t,
+                pack_along(words + block * block_words(rows), left + t,
                            terms - t < block_terms ? terms - t : block_terms, is_pairs);
         return;
     }
@@ -258,7 +258,7 @@ ALWAYS_INLINE void left_pack(const struct product *p, float *words, const float 
             prefetch_read(left + (ROWS_AHEAD + 1) * p->left_term + r);
         }
         for (uint32_t r = 0, tile = 0; r < rows; r += TILE, tile++)
-            pack_across(words + tile * TILE_WORDS, VF, left + r, t + 1 < terms ? left + p->left_term + r : NULL,
+            pack_across(words + tile * tile_words(steps), VF, left + r, t + 1 < terms ? left + p->left_term + r : NULL,
                         rows - r < TILE ? rows - r : TILE, is_pairs);
     }
 }
@@ -352,15 +352,22 @@ ALWAYS_INLINE uint32_t tiny_flush(void)
 }
 ALWAYS_INLINE void tiny_restore(uint32_t before) { __asm__ volatile("ldmxcsr %0" : : "m"(before) : "memory"); }
 
-/* Asks for the lines of the result, and of the output that slopes come from, that the end of a tile's sums will meet. */
-static void result_prefetch(const struct product *p, uint32_t group, uint32_t row_begin, uint32_t rows, uint32_t col)
+/* Where the sums of a panel go: columns [col, …) of rows [row_begin, …) of a group of rows. */
+struct place {
+    uint32_t row_group, row_begin, col;
+};
+
+/* Asks for the lines of the result, and of the output that slopes come from, that the end of a tile's sums will meet; into the second-level
+ * cache, for tiles come before. */
+static void result_prefetch(const struct product *p, struct place at, uint32_t rows)
 {
-    float *result = p->result + group * p->result_group + row_begin * p->result_row + col;
-    const float *output = p->output ? p->output + group * p->output_group + row_begin * p->output_row + col : NULL;
+    const float *result = p->result + at.row_group * p->result_group + at.row_begin * p->result_row + at.col;
+    const float *output =
+        p->output ? p->output + at.row_group * p->output_group + at.row_begin * p->output_row + at.col : NULL;
     for (uint32_t r = 0; r < rows; r++)
         for (uint32_t c = 0; c < PANEL; c += LINE_FLOATS) {
-            prefetch_write(result + r * p->result_row + c);
-            if (output != NULL) prefetch_read(output + r * p->output_row + c);
+            __builtin_prefetch(result + r * p->result_row + c, 0, 2);
+            if (output != NULL) __builtin_prefetch(output + r * p->output_row + c, 0, 2);
         }
 }
 
@@ -376,20 +383,22 @@ static void block_prefetch(const float *block, uint32_t tile, uint32_t tiles)
 
 /* Adds the steps of a superblock to the sums of rows x panel in the strip. */
 static void panel_multiply(const struct product *p, const float *left, uint32_t rows, const float *panel,
-                           uint32_t steps, float *strip, bool is_first)
+                           uint32_t steps, float *strip, struct place place, bool is_first, bool is_last)
 {
-    uint32_t tiles = (rows + TILE - 1) / TILE;
     bool is_along = p->left_term == 1;
     bf16_tile *tile = bf16_tiles[is_along][p->is_pairs];
-    uint32_t before = tiny_flush();
+    uint32_t tiles = (rows + TILE - 1) / TILE, before = tiny_flush();
     for (uint32_t begin = 0; begin < steps; begin += STEPS) {
         uint32_t count = steps - begin < STEPS ? steps - begin : STEPS;
-        for (uint32_t r = 0; r < rows; r += TILE) {
-            const float *at = is_along ? left + (size_t)begin / STEPS * ROWS_MAX * ROW_WORDS + r * ROW_WORDS
-                                       : left + r / TILE * TILE_WORDS + begin * VF;
-            block_prefetch(panel + (size_t)begin * PANEL, r / TILE, tiles);
-            tile(rows - r < TILE ? rows - r : TILE, at, panel + (size_t)begin * PANEL, count, strip + r * PANEL,
-                 is_first && begin == 0);
+        const float *block = panel + (size_t)begin * PANEL;
+        for (uint32_t i = 0; i < tiles; i++) {
+            const float *at = is_along ? left + begin / STEPS * block_words(rows) + i * TILE * ROW_WORDS
+                                       : left + i * tile_words(steps) + begin * VF;
+            uint32_t r = i * TILE, tile_rows = rows - r < TILE ? rows - r : TILE;
+            block_prefetch(block, i, tiles);
+            if (is_last && begin + count == steps)
+                result_prefetch(p, (struct place){place.row_group, place.row_begin + r, place.col}, tile_rows);
+            tile(tile_rows, at, block, count, strip + r * PANEL, is_first && begin == 0);
         }
     }
     tiny_restore(before);
@@ -415,10 +424,10 @@ void KERNEL(product_bf16_piece)(const struct product *p, uint32_t piece, void *s
             for (uint32_t i = 0; i < panels; i++) {
                 const float *panel = p->packed + (panel_begin + i) * packed_panel_words(p) +
                                      ((size_t)t * steps_all + steps_of(begin, p->is_pairs)) * PANEL;
-                float *strip = is_first && is_last ? strips : strips + (size_t)i * ROWS_MAX * PANEL;
-                if (is_last) result_prefetch(p, row_group, row_begin, rows, (panel_begin + i) * PANEL);
-                panel_multiply(p, left, rows, panel, steps_of(terms, p->is_pairs), strip, is_first);
-                if (is_last) KERNEL(product_finish)(p, row_group, strip, row_begin, rows, (panel_begin + i) * PANEL);
+                float *strip = is_first && is_last ? strips : strips + (size_t)i * p->piece_rows * PANEL;
+                struct place to = {row_group, row_begin, (panel_begin + i) * PANEL};
+                panel_multiply(p, left, rows, panel, steps_of(terms, p->is_pairs), strip, to, is_first, is_last);
+                if (is_last) KERNEL(product_finish)(p, row_group, strip, row_begin, rows, to.col);
             }
         }
     }
@@ -428,15 +437,22 @@ void KERNEL(product_bf16_cut)(struct product *p, uint32_t members)
 {
     uint32_t supers = p->term_groups * ((p->terms + super_terms(p->is_pairs) - 1) / super_terms(p->is_pairs));
     uint32_t wanted = members == 1 ? 1 : 8 * members;
+    /* As many rows as a superblock's left factor has room for. */
+    uint32_t steps = steps_of(p->terms, p->is_pairs), super_steps = steps < SUPER_STEPS ? steps : SUPER_STEPS;
+    size_t rows_most = p->left_term == 1 ? LEFT_WORDS / (((super_steps + STEPS - 1) / STEPS) * ROW_WORDS) / TILE * TILE
+                                         : LEFT_WORDS / tile_words(super_steps) * TILE;
+    if (rows_most > ROWS_MAX) rows_most = ROWS_MAX;
     p->panel_count = (p->cols + PANEL - 1) / PANEL;
     /* Chunks of rows first, but of four tiles at least; then runs of panels, for each of which the left factor is packed again. */
-    uint32_t chunks = (p->rows + ROWS_MAX - 1) / ROWS_MAX, chunks_most = (p->rows + 4 * TILE - 1) / (4 * TILE);
+    uint32_t chunks = (uint32_t)((p->rows + rows_most - 1) / rows_most),
+             chunks_most = (p->rows + 4 * TILE - 1) / (4 * TILE);
     uint32_t chunks_wanted = (wanted + p->row_groups - 1) / p->row_groups;
     if (chunks < chunks_wanted) chunks = chunks_wanted < chunks_most ? chunks_wanted : chunks_most;
     p->piece_rows = ((p->rows + chunks - 1) / chunks + TILE - 1) / TILE * TILE;
     p->chunk_count = (p->rows + p->piece_rows - 1) / p->piece_rows;
     uint32_t pieces = p->chunk_count * p->row_groups;
-    uint32_t runs = supers == 1 ? 1 : (p->panel_count + SUPER_PANELS_MAX - 1) / SUPER_PANELS_MAX;
+    uint32_t panels_most = supers == 1 ? p->panel_count : STRIP_WORDS / (p->piece_rows * PANEL);
+    uint32_t runs = (p->panel_count + panels_most - 1) / panels_most;
     uint32_t runs_wanted = (wanted + pieces - 1) / pieces;
     if (runs < runs_wanted) runs = runs_wanted < p->panel_count ? runs_wanted : p->panel_count;
     p->piece_panels = (p->panel_count + runs - 1) / runs;
