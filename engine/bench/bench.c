@@ -61,9 +61,14 @@ void bench_columns(void)
 
 double bench_share(const struct bench_figure *f)
 {
+    struct series shares = {0};
     if (f->limit == NULL) return 0;
-    double ours = series_spread(f->ours).median, limit = series_spread(f->limit).median;
-    return f->less_is_better ? limit / ours : ours / limit;
+    CHECK(f->limit->count == f->ours->count);
+    for (uint32_t i = 0; i < f->ours->count; i++) {
+        double ours = f->ours->value[i], limit = f->limit->value[i];
+        series_add(&shares, f->less_is_better ? limit / ours : ours / limit);
+    }
+    return series_spread(&shares).median;
 }
 
 static void figure_event(const struct bench_figure *f)
@@ -159,7 +164,7 @@ static void machine_tell(const struct bench *b)
                cfg_bytes_text(l1, sizeof l1, caches[0]), cfg_bytes_text(l2, sizeof l2, caches[1]),
                cfg_bytes_text(l3, sizeof l3, caches[2]), cfg_bytes_text(all, sizeof all, memory),
                cfg_bytes_text(left, sizeof left, available), pages);
-    bench_line("         medians of %u repeats, each beside one of its limit; share: of the limit that is reached",
+    bench_line("         medians of %u repeats, each behind one of its limit; share: of that limit, median",
                b->repeats);
     log_event_begin("machine");
     log_event_text("version", HETERPS_VERSION);

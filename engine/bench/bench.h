@@ -68,12 +68,13 @@ bool bench_has_precision(const struct bench *b, uint32_t precision);
 double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads);
 
 /* One figure and its limit. The table's line has name, threads, median, least, greatest, unit, the limit's median, and the share that the
- * figure reaches of it: limit over figure where less is better. */
+ * figure reaches of it: the median over the repeats, each against the limit's repeat beside it, so that a machine whose speed drifts is judged
+ * rightly; limit over figure where less is better. */
 struct bench_figure {
     const char *subject, *name, *unit, *precision; /* precision: of products, else NULL */
     uint32_t threads;
     bool less_is_better;
-    const struct series *ours, *limit; /* limit: NULL, there is none */
+    const struct series *ours, *limit; /* as many repeats each; limit: NULL, there is none */
     const char *limit_name;
     /* for programs: what the figure is of, in numbers */
     struct {

@@ -100,7 +100,7 @@ static double layer_measure(struct layer *l, const struct bench *b, struct produ
     return flops * (double)rounds / (double)(watch_ns(threads) - begin);
 }
 
-/* Measures passes [begin, end) of a product, one beside the other, and the peak. */
+/* Measures passes [begin, end) of a product, one beside the other, and before each the peak: ours and peak [PASS_KINDS + 1]. */
 static status product_measure(const struct bench *b, struct product p, enum pass begin, enum pass end,
                               uint32_t precision, uint32_t threads, struct series *ours, struct series *peak)
 {
@@ -109,17 +109,15 @@ static status product_measure(const struct bench *b, struct product p, enum pass
     memset(layers, 0, sizeof layers);
     for (enum pass pass = begin; pass < end && st == ST_OK; pass++) {
         st = layer_open(&layers[pass], b, p, pass, precision, threads);
-        ours[pass].count = 0;
+        ours[pass].count = peak[pass].count = 0;
     }
-    peak->count = 0;
-    for (uint32_t r = 0; r <= b->repeats && st == ST_OK; r++) { /* the first time only warms up */
-        double top = bench_peak(b, precision, threads);
-        if (r > 0) series_add(peak, top);
+    for (uint32_t r = 0; r <= b->repeats && st == ST_OK; r++) /* the first time only warms up */
         for (enum pass pass = begin; pass < end; pass++) {
-            double gflops = layer_measure(&layers[pass], b, p, pass, threads);
-            if (r > 0) series_add(&ours[pass], gflops);
+            double top = bench_peak(b, precision, threads), gflops = layer_measure(&layers[pass], b, p, pass, threads);
+            if (r == 0) continue;
+            series_add(&peak[pass], top);
+            series_add(&ours[pass], gflops);
         }
-    }
     for (enum pass pass = begin; pass < end; pass++) layer_close(&layers[pass]);
     return st;
 }
@@ -165,14 +163,14 @@ static void grid_heading(const struct grid *g, uint32_t precision, uint32_t thre
 static status grid_line(const struct bench *b, const struct grid *g, uint32_t M, uint32_t N, uint32_t precision,
                         uint32_t threads, struct series *shares, struct series *peaks)
 {
-    static struct series ours[PASS_KINDS], peak;
+    static struct series ours[PASS_KINDS + 1], peak[PASS_KINDS + 1];
     char line[256], cells[PASS_KINDS][64] = {{0}};
     for (uint32_t k = 0; k < g->size_count; k++) {
         struct product p = {M, N, g->size[k]};
-        TRY(product_measure(b, p, FORWARD, PASS_KINDS, precision, threads, ours, &peak));
-        series_add(peaks, series_spread(&peak).median);
+        TRY(product_measure(b, p, FORWARD, PASS_KINDS, precision, threads, ours, peak));
+        series_add(peaks, series_spread(&peak[FORWARD]).median);
         for (int pass = 0; pass < PASS_KINDS; pass++) {
-            struct bench_figure figure = figure_of(pass_names[pass], p, precision, threads, &ours[pass], &peak);
+            struct bench_figure figure = figure_of(pass_names[pass], p, precision, threads, &ours[pass], &peak[pass]);
             bench_tell(&figure, false);
             double share = bench_share(&figure);
             size_t used = strlen(cells[pass]);
@@ -209,13 +207,13 @@ static status grid_measure(const struct bench *b, uint32_t precision, uint32_t t
 static status lines_measure(const struct bench *b, struct product p, enum pass begin, enum pass end, uint32_t precision,
                             uint32_t threads)
 {
-    static struct series ours[PASS_KINDS + 1], peak;
-    TRY(product_measure(b, p, begin, end, precision, threads, ours, &peak));
+    static struct series ours[PASS_KINDS + 1], peak[PASS_KINDS + 1];
+    TRY(product_measure(b, p, begin, end, precision, threads, ours, peak));
     for (enum pass pass = begin; pass < end; pass++) {
         char name[64];
         snprintf(name, sizeof name, "%s %s, M %u N %u K %u", cfg_precisions[precision],
                  pass == STEP ? "step" : pass_names[pass], p.M, p.N, p.K);
-        struct bench_figure figure = figure_of(name, p, precision, threads, &ours[pass], &peak);
+        struct bench_figure figure = figure_of(name, p, precision, threads, &ours[pass], &peak[pass]);
         bench_tell(&figure, true);
     }
     return ST_OK;

@@ -5,10 +5,13 @@
  *                               name begins so */
 #include "engine/cpu/device.h"
 #include "engine/pipe/cores.h"
-#include "tests/bench/peak.h"
 #include "engine/bench/hand_graph.h"
+#include "engine/bench/limits.h"
+#include "engine/bench/watch.h"
 
-#define EXAMPLES 256u
+#define EXAMPLES    256u
+#define REPEATS     7
+#define THREADS_MAX 2u
 
 /* One op with its inputs' columns; of embed_bag: fields of `keys` keys, and a table of `rows`. */
 struct bench_case {
@@ -154,9 +157,9 @@ static void bench_close(struct bench *x)
 static double bench_measure(struct bench *x, int pass, uint32_t threads)
 {
     long rounds = (long)(2e8 / x->bytes[pass]) + 1;
-    uint64_t begin = now_ns(threads);
+    uint64_t begin = watch_ns(threads);
     for (long i = 0; i < rounds; i++) CHECK(device_submit(x->device, &x->h.context, &x->h.node[pass], 1) == ST_OK);
-    return (double)(now_ns(threads) - begin) / (double)rounds;
+    return (double)(watch_ns(threads) - begin) / (double)rounds;
 }
 
 int main(int argc, char **argv)
@@ -169,20 +172,20 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < CASE_COUNT; i++) {
             static struct bench x;
             if (argc > 2 && strncmp(cases[i].name, argv[2], strlen(argv[2])) != 0) continue;
-            double peak[REPEATS], copy[2][REPEATS], ns[2][REPEATS];
+            struct series peak = {0}, copy[2] = {{0}}, ns[2] = {{0}};
             bench_open(&x, &cases[i], threads, name);
             for (int r = -1; r < REPEATS; r++) /* the first time only warms up */
                 for (int pass = 0; pass < 2; pass++) {
                     double time = bench_measure(&x, pass, threads);
                     if (r < 0) continue;
-                    ns[pass][r] = time;
-                    peak[r] = peak_measure(isa, threads);
-                    copy[pass][r] = copy_measure((size_t)x.bytes[pass], threads);
+                    series_add(&ns[pass], time);
+                    series_add(&peak, limit_fma(isa, threads, NULL));
+                    series_add(&copy[pass], limit_copy((size_t)x.bytes[pass], threads, NULL));
                 }
-            double top = median(peak);
+            double top = series_spread(&peak).median;
             for (int pass = 0; pass < 2; pass++) {
-                double m = median(ns[pass]), gflops = x.flops[pass] / m, gigabytes = x.bytes[pass] / m,
-                       most = median(copy[pass]);
+                double m = series_spread(&ns[pass]).median, gflops = x.flops[pass] / m, gigabytes = x.bytes[pass] / m,
+                       most = series_spread(&copy[pass]).median;
                 printf("%u thread%s  %-31s %s %9.1f us   %6.1f GFLOP/s (%2.0f%% of %5.1f)   %5.1f GB/s (%3.0f%% of "
                        "%5.1f)\n",
                        threads, threads > 1 ? "s" : " ", cases[i].name, pass ? "backward" : "forward ", m / 1e3, gflops,
