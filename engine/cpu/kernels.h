@@ -55,8 +55,8 @@ static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PA
 
 /* A member's scratch, unless an interact needs more: a block of the right factor of a product (isa/product.c), packed, and a tile of the left one and of sums, of the
  * widest and highest of all sets. */
-#define PRODUCT_TERMS      256u /* of a block                                                                        */
-#define PRODUCT_COLS       512u
+#define PRODUCT_TERMS      512u /* of a block                                                                        */
+#define PRODUCT_COLS       256u
 #define PRODUCT_LEFT       16u
 #define PRODUCT_TILE_BYTES (14 * 32 * sizeof(float))
 #define FC_PANEL_MAX       32u /* columns of a panel                                                                  */

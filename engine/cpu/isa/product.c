@@ -4,7 +4,7 @@
  *
  *              terms                      PANEL                  for each PRODUCT_TERMS terms, and at most PRODUCT_COLS columns:
  *          ┌──────────┐              ┌─┬─┬─┬─┬─┐                     pack these panels of the right factor (512 KiB, stay in L2)
- *    rows  │ left     │        terms │ │#│#│ │ │ right               for each TILE of rows (14 KiB of the left factor, stay in L1)
+ *    rows  │ left     │        terms │ │#│#│ │ │ right               for each TILE of rows (28 KiB of the left factor, stay in L1)
  *          │──────────│              │ │#│#│ │ │                         for each panel: TILE x PANEL sums in registers,
  *          │##########│ TILE         └─┴─┴─┴─┴─┘                             one multiply-add an element and term
  *          └──────────┘                                                      then bias and activation, or slope, or adding
@@ -14,7 +14,7 @@
  * packed once serves them all.
  *
  * A block's terms are added in order, one after another, from zero, and then the blocks' sums, whatever the tile, the piece or the group;
- * blocks begin at multiples of PRODUCT_TERMS. So the bytes do not depend on how rows and columns are cut. The left factor is read in place: a tile walks TILE
+ * blocks begin at multiples of PRODUCT_TERMS, or ADDS_TERMS. So the bytes do not depend on how rows and columns are cut. The left factor is read in place: a tile walks TILE
  * rows of it forward (or, for a transposed one, TILE neighbouring columns down). Rows an odd number of cache lines apart spread best over
  * the cache's sets. */
 #include "engine/cpu/isa/product.h"
@@ -25,6 +25,10 @@
 /* Floats a term of a packed tile of the left factor, whole vectors; and panels that it must serve to be worth the copy. */
 #define LEFT_STEP          ((TILE + VF - 1) / VF * VF)
 #define LEFT_PACKED_PANELS 4u
+/* Blocks of a product that ADDS, whose left factor is such tiles, are lower and wider: a tile is packed again for each. */
+#define ADDS_TERMS (PRODUCT_TERMS / 2)
+#define ADDS_COLS  (PRODUCT_COLS * 2)
+#define THIN_ROWS  4u
 
 _Static_assert(TILE *PANEL * sizeof(float) <= PRODUCT_TILE_BYTES && LEFT_STEP <= PRODUCT_LEFT &&
                    PRODUCT_COLS % PANEL == 0,
@@ -210,7 +214,7 @@ static enum tile_end tile_end_of(const struct product *p)
 /* The factors of a tile. */
 struct tile_factors {
     const float *left, *panel, *next;
-    size_t left_row, left_term;
+    size_t left_row, left_term, panel_term;
     uint32_t terms;
 };
 
@@ -234,7 +238,7 @@ ALWAYS_INLINE void tile_whole(const struct tile_factors *f, size_t left_row, siz
     }
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < TILE; r++) sum[r][0] = sum[r][1] = (vf){0};
-    tile_multiply(TILE, 2, f->left, left_row, left_term, f->panel, f->terms, f->next, sum);
+    tile_multiply(TILE, 2, f->left, left_row, left_term, f->panel, PANEL, f->terms, f->next, sum);
     if (goes_on) {
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < TILE; r++) {
@@ -287,14 +291,18 @@ static void tile_part(const struct tile_factors *f, uint32_t rows, uint32_t cols
 {
     if (f->left_term == 1) {
         if (cols > VF)
-            tile_dispatch(rows, 2, f->left, f->left_row, 1, f->panel, f->terms, f->next, sums, PANEL, true);
+            tile_dispatch(rows, 2, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, f->next, sums, PANEL,
+                          true);
         else
-            tile_dispatch(rows, 1, f->left, f->left_row, 1, f->panel, f->terms, f->next, sums, PANEL, true);
+            tile_dispatch(rows, 1, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, f->next, sums, PANEL,
+                          true);
     } else {
         if (cols > VF)
-            tile_dispatch(rows, 2, f->left, 1, f->left_term, f->panel, f->terms, f->next, sums, PANEL, true);
+            tile_dispatch(rows, 2, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, f->next, sums, PANEL,
+                          true);
         else
-            tile_dispatch(rows, 1, f->left, 1, f->left_term, f->panel, f->terms, f->next, sums, PANEL, true);
+            tile_dispatch(rows, 1, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, f->next, sums, PANEL,
+                          true);
     }
 }
 
@@ -323,8 +331,10 @@ static void left_pack(float *to, const float *left, size_t left_term, uint32_t r
     }
 }
 
-/* Multiplies a block of the left factor by the packed panels. */
-static void block_multiply(const struct product *p, struct place at, const float *panels, float *tile, float *left)
+/* Multiplies a block of the left factor by the packed panels; with `right`, by whole panels where they lie, from there on, and by the packed
+ * rest. */
+static void block_multiply(const struct product *p, struct place at, const float *panels, const float *right,
+                           float *tile, float *left)
 {
     bool adds = p->end == PRODUCT_ADDS || p->adds;
     bool is_packed = p->left_term != 1 && at.cols >= LEFT_PACKED_PANELS * PANEL;
@@ -344,9 +354,11 @@ static void block_multiply(const struct product *p, struct place at, const float
         for (uint32_t c = 0; c < at.cols; c += PANEL) {
             uint32_t cols = at.cols - c < PANEL ? at.cols - c : PANEL, col = at.col + c;
             float *to = p->result + r * p->result_row + col;
-            f.panel = panels + c * at.terms;
+            bool is_in_place = right != NULL && cols == PANEL;
+            f.panel = is_in_place ? right + c : panels + (right != NULL ? 0 : c * at.terms);
+            f.panel_term = is_in_place ? p->right_term : panel_width(cols);
             if (p->left_term == 1 && c + PANEL >= at.cols) f.next = f.left + rows * p->left_row;
-            if (rows == TILE && cols == PANEL && end != TILE_BY_PARTS) {
+            if (rows == TILE && cols == PANEL && right == NULL && end != TILE_BY_PARTS) {
                 const float *bias = p->bias != NULL ? p->bias + col : NULL;
                 const float *output = p->output != NULL ? p->output + r * p->output_row + col : NULL;
                 if (is_packed)
@@ -387,21 +399,25 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
     struct place at = {.row = row_chunk * p->piece_rows, .col = col_chunk * p->piece_cols};
     at.rows = count_from(at.row, p->rows, p->piece_rows);
     at.cols = count_from(at.col, p->cols, p->piece_cols);
-    float *panels = scratch, *left = panels + PRODUCT_TERMS * PRODUCT_COLS, *tile = left + PRODUCT_TERMS * LEFT_STEP;
+    float *panels = scratch, *left = panels + PRODUCT_TERMS * PRODUCT_COLS, *tile = left + ADDS_TERMS * LEFT_STEP;
     float *col_sums = p->col_sums != NULL && at.row == 0 ? p->col_sums + at.col : NULL;
+    uint32_t block_terms = p->end == PRODUCT_ADDS ? ADDS_TERMS : PRODUCT_TERMS;
+    /* Too few rows to be worth packing a panel for. */
+    bool is_thin = p->right_col == 1 && col_sums == NULL && (uint64_t)at.rows * groups <= THIN_ROWS;
     for (uint32_t t = 0; t < p->term_groups; t++) {
-        for (at.begin = 0; at.begin < p->terms; at.begin += PRODUCT_TERMS) {
-            at.terms = count_from(at.begin, p->terms, PRODUCT_TERMS);
+        for (at.begin = 0; at.begin < p->terms; at.begin += block_terms) {
+            at.terms = count_from(at.begin, p->terms, block_terms);
             at.is_first = t == 0 && at.begin == 0;
             at.is_last = t + 1 == p->term_groups && at.begin + at.terms == p->terms;
             const float *right = p->right + t * p->right_group + at.begin * p->right_term + at.col * p->right_col;
+            uint32_t packed_from = is_thin ? at.cols / PANEL * PANEL : 0;
             if (p->right_col == 1)
-                pack_rows(panels, right, p->right_term, at.terms, at.cols, col_sums);
+                pack_rows(panels, right + packed_from, p->right_term, at.terms, at.cols - packed_from, col_sums);
             else
                 pack_cols(panels, right, p->right_col, at.terms, at.cols);
             for (uint32_t g = 0; g < groups; g++) {
                 struct product group = group_of(p, t + group_begin + g);
-                block_multiply(&group, at, panels, tile, left);
+                block_multiply(&group, at, panels, is_thin ? right : NULL, tile, left);
             }
         }
     }
@@ -409,17 +425,18 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
 
 static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-/* Cuts columns first, which every member packs for itself anyway, then groups, then rows, whose pieces each pack the same again. */
+/* Cuts columns into blocks, each of which one member packs, then groups, then rows, whose pieces each pack the same again: so no more of them
+ * than keep the members busy, and in step. */
+#define PIECES_EACH 2
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
     if (p->type == PRODUCT_BF16) {
         KERNEL(product_bf16_cut)(p, members);
         return;
     }
-    uint32_t panel_count = divide_up(p->cols, PANEL), wanted = members == 1 ? 1 : 4 * members;
-    uint32_t col_chunks = divide_up(p->cols, PRODUCT_COLS);
-    if (col_chunks < wanted) col_chunks = wanted < divide_up(panel_count, 2) ? wanted : divide_up(panel_count, 2);
-    p->piece_cols = divide_up(panel_count, col_chunks) * PANEL;
+    uint32_t wanted = members == 1 ? 1 : PIECES_EACH * members;
+    uint32_t col_chunks = divide_up(p->cols, p->end == PRODUCT_ADDS ? ADDS_COLS : PRODUCT_COLS);
+    p->piece_cols = divide_up(divide_up(p->cols, PANEL), col_chunks) * PANEL;
     p->col_chunks = divide_up(p->cols, p->piece_cols);
     wanted = divide_up(wanted, p->col_chunks);
     p->piece_groups = divide_up(p->row_groups, wanted);

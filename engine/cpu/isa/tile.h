@@ -29,14 +29,16 @@
 /* `count` terms of tile_multiply: constant where it unrolls. */
 ALWAYS_INLINE void tile_terms(const uint32_t rows, const uint32_t vectors, const uint32_t count,
                               const float *base[(TILE + 2) / 3], size_t left_row, size_t left_term, const float *panel,
-                              vf sum[TILE][2])
+                              size_t panel_term, vf sum[TILE][2])
 {
 #pragma GCC unroll 4
     for (uint32_t t = 0; t < count; t++) {
+#ifdef __FMA__
         /* The compiler must not load the next terms' numbers early: the sums leave no register for them. */
         __asm__ volatile("" ::: "memory");
-        vf right0 = vf_load(panel + t * vectors * VF);
-        vf right1 = vectors == 2 ? vf_load(panel + t * vectors * VF + VF) : right0;
+#endif
+        vf right0 = vf_load(panel + t * panel_term);
+        vf right1 = vectors == 2 ? vf_load(panel + t * panel_term + VF) : right0;
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < rows; r++) {
             vf l = vf_splat(base[r / 3][r % 3 * left_row + t * left_term]);
@@ -48,40 +50,40 @@ ALWAYS_INLINE void tile_terms(const uint32_t rows, const uint32_t vectors, const
     for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] += count * left_term;
 }
 
-/* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF]. `rows` and `vectors` are constants in every instance. Terms side by
+/* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF], whose terms lie panel_term apart. `rows` and `vectors` are constants in every instance. Terms side by
  * side (left_term 1) are reached from a base for each three rows, which the processor's addressing multiplies by 0, 1 and 2. Lines of
  * the next tile, at `next` unless it is NULL, are asked for meanwhile. */
 ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
-                                 size_t left_term, const float *panel, uint32_t terms, const float *next,
-                                 vf sum[TILE][2])
+                                 size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
+                                 const float *next, vf sum[TILE][2])
 {
-    const uint32_t step = rows == TILE && vectors == 2 ? 4 : 1;
+    const uint32_t step = rows == TILE && vectors == 2 && VF > 4 ? 4 : 1;
     const float *base[(TILE + 2) / 3];
 #pragma GCC unroll 5
     for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] = left + 3 * i * left_row;
     uint32_t t = 0;
-    for (; t + step <= terms; t += step, panel += step * vectors * VF) {
+    for (; t + step <= terms; t += step, panel += step * panel_term) {
         if (next != NULL && t % LINE_FLOATS == 0) {
 #pragma GCC unroll 16
             for (uint32_t r = 0; r < rows; r++) prefetch_read(next + r * left_row + t);
         }
-        tile_terms(rows, vectors, step, base, left_row, left_term, panel, sum);
+        tile_terms(rows, vectors, step, base, left_row, left_term, panel, panel_term, sum);
     }
-    for (; step > 1 && t < terms; t++, panel += vectors * VF)
-        tile_terms(rows, vectors, 1, base, left_row, left_term, panel, sum);
+    for (; step > 1 && t < terms; t++, panel += panel_term)
+        tile_terms(rows, vectors, 1, base, left_row, left_term, panel, panel_term, sum);
 }
 
 /* The same for sums in memory, rows sums_row apart: added to, or begun if is_first. */
 ALWAYS_INLINE void tile_sums(const uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
-                             size_t left_term, const float *panel, uint32_t terms, const float *next, float *sums,
-                             size_t sums_row, bool is_first)
+                             size_t left_term, const float *panel, size_t panel_term, uint32_t terms, const float *next,
+                             float *sums, size_t sums_row, bool is_first)
 {
     vf sum[TILE][2];
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (uint32_t v = 0; v < vectors; v++) sum[r][v] = is_first ? (vf){0} : vf_load(sums + r * sums_row + v * VF);
-    tile_multiply(rows, vectors, left, left_row, left_term, panel, terms, next, sum);
+    tile_multiply(rows, vectors, left, left_row, left_term, panel, panel_term, terms, next, sum);
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
@@ -90,10 +92,12 @@ ALWAYS_INLINE void tile_sums(const uint32_t rows, const uint32_t vectors, const 
 
 /* One instance a number of rows: the last tile of a piece is as high as what is left. */
 #define TILE_CASE(rows)                                                                                                \
-    case rows: tile_sums(rows, vectors, left, left_row, left_term, panel, terms, next, sums, sums_row, is_first); break;
+    case rows:                                                                                                         \
+        tile_sums(rows, vectors, left, left_row, left_term, panel, panel_term, terms, next, sums, sums_row, is_first); \
+        break;
 ALWAYS_INLINE void tile_dispatch(uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
-                                 size_t left_term, const float *panel, uint32_t terms, const float *next, float *sums,
-                                 size_t sums_row, bool is_first)
+                                 size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
+                                 const float *next, float *sums, size_t sums_row, bool is_first)
 {
     switch (rows) {
         TILE_CASE(1)
@@ -122,7 +126,7 @@ ALWAYS_INLINE void tile_dispatch(uint32_t rows, const uint32_t vectors, const fl
 static inline void tile_along(uint32_t rows, const float *left, size_t left_row, const float *panel, uint32_t terms,
                               const float *next, float *sums, size_t sums_row, bool is_first)
 {
-    tile_dispatch(rows, 2, left, left_row, 1, panel, terms, next, sums, sums_row, is_first);
+    tile_dispatch(rows, 2, left, left_row, 1, panel, PANEL, terms, next, sums, sums_row, is_first);
 }
 
 #endif
