@@ -19,7 +19,9 @@
  *                                     for each panel
  *                                         for each block of STEPS steps (16 KiB of the panel, stay in L1)
  *                                             for each TILE of rows: TILE x PANEL sums in registers
- *                                         if this was the last of its terms: the end of the panel's sums */
+ *                                         if this was the last of its terms: the end of the panel's sums
+ *
+ * Where all panels of a piece fit into half of L2, for each TILE of rows all panels, so that results are written row by row. */
 #include "engine/cpu/isa/product_bf16.h"
 
 #include "engine/base/clock.h"
@@ -43,6 +45,9 @@
 #define LEFT_WORDS  (ROWS_MAX * 1184u) /* all rows of 1024 steps; of more steps fewer rows */
 /* Sums of a piece's rows with one panel, or with all of its panels where superblocks follow. */
 #define STRIP_WORDS (ROWS_MAX * PANEL * 8)
+/* Panels that are short (rows_multiply), of a piece together: half a MiB; and how many of them a tile goes by before its results are written. */
+#define SHORT_WORDS (128u << 10)
+#define RUN_PANELS  8u
 _Static_assert(ROWS_MAX % TILE == 0 && TILE <= VF, "a tile's rows are a vector's lanes");
 _Static_assert(LEFT_WORDS >= ROWS_MAX * 1024 / STEPS * ROW_WORDS, "scratch");
 _Static_assert(BF16_SCRATCH_BYTES >= (LEFT_WORDS + STRIP_WORDS) * sizeof(float), "scratch");
@@ -381,27 +386,59 @@ static void block_prefetch(const float *block, uint32_t tile, uint32_t tiles)
         __builtin_prefetch(next + i * LINE_FLOATS, 0, 2);
 }
 
+/* The packed left factor of a tile from row r and of a block from step `begin` on. */
+static const float *left_at(const struct product *p, const float *left, uint32_t rows, uint32_t steps, uint32_t r,
+                            uint32_t begin)
+{
+    return p->left_term == 1 ? left + begin / STEPS * block_words(rows) + (size_t)r * ROW_WORDS
+                             : left + r / TILE * tile_words(steps) + (size_t)begin * VF;
+}
+
 /* Adds the steps of a superblock to the sums of rows x panel in the strip. */
 static void panel_multiply(const struct product *p, const float *left, uint32_t rows, const float *panel,
                            uint32_t steps, float *strip, struct place place, bool is_first, bool is_last)
 {
-    bool is_along = p->left_term == 1;
-    bf16_tile *tile = bf16_tiles[is_along][p->is_pairs];
+    bf16_tile *tile = bf16_tiles[p->left_term == 1][p->is_pairs];
     uint32_t tiles = (rows + TILE - 1) / TILE, before = tiny_flush();
     for (uint32_t begin = 0; begin < steps; begin += STEPS) {
         uint32_t count = steps - begin < STEPS ? steps - begin : STEPS;
         const float *block = panel + (size_t)begin * PANEL;
         for (uint32_t i = 0; i < tiles; i++) {
-            const float *at = is_along ? left + begin / STEPS * block_words(rows) + i * TILE * ROW_WORDS
-                                       : left + i * tile_words(steps) + begin * VF;
             uint32_t r = i * TILE, tile_rows = rows - r < TILE ? rows - r : TILE;
             block_prefetch(block, i, tiles);
             if (is_last && begin + count == steps)
                 result_prefetch(p, (struct place){place.row_group, place.row_begin + r, place.col}, tile_rows);
-            tile(tile_rows, at, block, count, strip + r * PANEL, is_first && begin == 0);
+            tile(tile_rows, left_at(p, left, rows, steps, r, begin), block, count, strip + r * PANEL,
+                 is_first && begin == 0);
         }
     }
     tiny_restore(before);
+}
+
+/* The whole of rows x panels where the panels are short: they stay in the second-level cache, and a tile goes by all of them, so that
+ * results, which then are most of the traffic, are written row by row. */
+static void rows_multiply(const struct product *p, const float *left, uint32_t rows, const float *panels,
+                          uint32_t panel_count, float *strip, struct place place)
+{
+    bf16_tile *tile = bf16_tiles[p->left_term == 1][p->is_pairs];
+    uint32_t steps = steps_of(p->terms, p->is_pairs);
+    for (uint32_t r = 0; r < rows; r += TILE) {
+        uint32_t tile_rows = rows - r < TILE ? rows - r : TILE;
+        for (uint32_t i = 0; i < panel_count; i += RUN_PANELS) {
+            uint32_t end = panel_count - i < RUN_PANELS ? panel_count : i + RUN_PANELS, before = tiny_flush();
+            for (uint32_t j = i; j < end; j++) {
+                struct place to = {place.row_group, place.row_begin + r, place.col + j * PANEL};
+                result_prefetch(p, to, tile_rows);
+                for (uint32_t begin = 0; begin < steps; begin += STEPS)
+                    tile(tile_rows, left_at(p, left, rows, steps, r, begin),
+                         panels + j * packed_panel_words(p) + (size_t)begin * PANEL,
+                         steps - begin < STEPS ? steps - begin : STEPS, strip + (j - i) * TILE * PANEL, begin == 0);
+            }
+            tiny_restore(before);
+            for (uint32_t j = i; j < end; j++) KERNEL(product_finish)
+            (p, place.row_group, strip + (j - i) * TILE * PANEL, place.row_begin + r, tile_rows, place.col + j * PANEL);
+        }
+    }
 }
 
 void KERNEL(product_bf16_piece)(const struct product *p, uint32_t piece, void *scratch)
@@ -421,6 +458,11 @@ void KERNEL(product_bf16_piece)(const struct product *p, uint32_t piece, void *s
                 left_pack(p, left, from, rows, begin, terms, HAS_PAIRS);
             else
                 left_pack(p, left, from, rows, begin, terms, false);
+            if (is_first && is_last && panels * packed_panel_words(p) <= SHORT_WORDS) {
+                rows_multiply(p, left, rows, p->packed + panel_begin * packed_panel_words(p), panels, strips,
+                              (struct place){row_group, row_begin, panel_begin * PANEL});
+                return;
+            }
             for (uint32_t i = 0; i < panels; i++) {
                 const float *panel = p->packed + (panel_begin + i) * packed_panel_words(p) +
                                      ((size_t)t * steps_all + steps_of(begin, p->is_pairs)) * PANEL;
