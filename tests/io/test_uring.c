@@ -161,8 +161,8 @@ static void uring_close__requests_in_flight__waits_for_them(void **state)
             request[i] = (struct uring_request){
                 .kind = URING_WRITE, .may_wait = true, .fd = fd, .buffer = buffer[i], .bytes = BLOCK_BYTES, .tag = i};
         assert_ok(uring_submit(o.uring, request, DEPTH));
-        close(fd);
         close_either(&o);
+        close(fd);
     }
 }
 
