@@ -227,6 +227,14 @@ char *session_paths_beside(const char *file, const char *value)
     return paths;
 }
 
+/* How many threads parse: as many as asked for, or those of the cores that no stage has but one, which is left to the rows. */
+static uint32_t readers_of(const struct settings *settings, uint32_t service_count)
+{
+    const uint32_t most = 8;
+    if (settings->train_readers) return settings->train_readers;
+    return service_count < 3 ? 1 : service_count - 1 < most ? service_count - 1 : most;
+}
+
 struct feed_options session_feed_options(struct session *s, const char *paths)
 {
     const struct settings *settings = &s->settings;
@@ -245,6 +253,9 @@ struct feed_options session_feed_options(struct session *s, const char *paths)
                 .paths = paths,
                 .schema = s->schema.reader,
                 .bad_skip = settings->data_bad_lines == BAD_LINES_SKIP,
+                .readers = readers_of(settings, service_count),
+                .processors = service,
+                .processor_count = service_count,
                 .io_threads = settings->data_io == IO_THREADS,
                 .held_out = settings->data_eval_fraction,
                 .seed = s->graph.header->seed,

@@ -277,4 +277,5 @@ const struct reader_format_functions reader_criteo = {
     .place = criteo_place,
     .line_find = criteo_line_find,
     .parse = criteo_parse,
+    .lines_are_apart = true,
 };

@@ -610,5 +610,6 @@ const struct reader_format_functions reader_csv = {
     .line_find = csv_line_find,
     .header = csv_header,
     .parse = csv_parse,
+    .lines_are_apart = true,
     .words = csv_words,
 };

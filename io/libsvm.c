@@ -367,8 +367,8 @@ static enum reader_found libfm_parse(void *state, const char *line, size_t bytes
 }
 
 const struct reader_format_functions reader_libsvm = {
-    .name = "libsvm", .bytes = libsvm_bytes, .place = libsvm_place, .parse = libsvm_parse};
+    .name = "libsvm", .bytes = libsvm_bytes, .place = libsvm_place, .parse = libsvm_parse, .lines_are_apart = true};
 const struct reader_format_functions reader_libffm = {
-    .name = "libffm", .bytes = libsvm_bytes, .place = libffm_place, .parse = libffm_parse};
+    .name = "libffm", .bytes = libsvm_bytes, .place = libffm_place, .parse = libffm_parse, .lines_are_apart = true};
 const struct reader_format_functions reader_libfm = {
-    .name = "libfm", .bytes = libsvm_bytes, .place = libfm_place, .parse = libfm_parse};
+    .name = "libfm", .bytes = libsvm_bytes, .place = libfm_place, .parse = libfm_parse, .lines_are_apart = true};

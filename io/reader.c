@@ -15,14 +15,13 @@
 #include <string.h>
 
 #include "io/candidates.h"
+#include "io/parsers.h"
 #include "io/source.h"
 #include "io/word_table.h"
 
 /* Stays in the second-level cache between read(2) and the parser. */
 #define BLOCK_BYTES  ((size_t)256 << 10)
 #define BUFFER_BYTES (READER_LINE_BYTES_MAX + BLOCK_BYTES)
-/* Of the hash that says which lines are held out: of nothing else. */
-#define HELD_OUT_SEED UINT64_C(0x68656c646f7574)
 
 static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
     [READER_CRITEO] = &reader_criteo, [READER_CSV] = &reader_csv,     [READER_LIBSVM] = &reader_libsvm,
@@ -51,7 +50,12 @@ struct reader {
     bool is_over;                  /* the files are, that is; the shuffle window may hold more     */
     uint64_t example_number;       /* how many it has given                                         */
     struct shuffle shuffle;
-    struct reader_example drawn; /* that the window has given last */
+    struct reader_example drawn; /* that the window has given last, or a block */
+    struct parsers *parsers;     /* NULL: this thread parses alone         */
+    bool is_file_begin;          /* the block that is cut next begins a file */
+    bool is_cut;                 /* no block follows; of why, if that is an error: */
+    status cut_status;
+    char cut_message[4096];
     struct source source;
     char *buffer; /* [BUFFER_BYTES + READER_SLACK_BYTES] */
     size_t begin, scan, end;
@@ -131,14 +135,6 @@ static void file_begin(struct reader *reader)
     if (reader->format->file_begin) reader->format->file_begin(reader->format_state);
 }
 
-/* Passes over a byte order mark of UTF-8, which some programs write at the front of a file. */
-static void mark_skip(const char **line, size_t *bytes)
-{
-    if (*bytes < 3 || memcmp(*line, "\xef\xbb\xbf", 3) != 0) return;
-    *line += 3;
-    *bytes -= 3;
-}
-
 /* The end of the line that is being cut, if the buffer holds it. Formats find columns on the way. */
 static char *line_end(struct reader *reader)
 {
@@ -184,18 +180,16 @@ static status line_next(struct reader *reader, const char **line, size_t *bytes,
         else if (*bytes && (*line)[*bytes - 1] == '\r')
             --*bytes;
         reader->is_discarding = false;
-        if (++reader->line_number == 1 && *line) mark_skip(line, bytes);
+        if (++reader->line_number == 1 && *line) reader_mark_skip(line, bytes);
         reader->counts.line_count++;
         return ST_OK;
     }
 }
 
-/* What a line holds; where it is bad why (if not NULL) says what is wrong. */
-static enum reader_found line_parse(struct reader *reader, const char *line, size_t bytes,
-                                    struct reader_example *example, char *why)
+enum reader_found reader_line_parse(const struct reader_format_functions *format, void *state, const char *line,
+                                    size_t bytes, struct reader_example *example, char *why)
 {
-    if (line && (bytes || reader->format->takes_empty))
-        return reader->format->parse(reader->format_state, line, bytes, example, why);
+    if (line && (bytes || format->takes_empty)) return format->parse(state, line, bytes, example, why);
     if (why && line)
         snprintf(why, READER_WHY_BYTES, "the line is empty");
     else if (why)
@@ -203,9 +197,9 @@ static enum reader_found line_parse(struct reader *reader, const char *line, siz
     return FOUND_BAD;
 }
 
-static status line_fail(const struct reader *reader, uint64_t line_number, const char *why)
+static status line_fail(const struct reader *reader, uint32_t path_index, uint64_t line_number, const char *why)
 {
-    FAIL(INVALID, "%s:%" PRIu64 ": %s", source_name(&reader->source), line_number, why);
+    FAIL(INVALID, "%s:%" PRIu64 ": %s", source_path_name(&reader->source, path_index), line_number, why);
 }
 
 /* --- examples, in the order of the files ------------------------------------------------------ */
@@ -217,14 +211,6 @@ static void example_empty(const struct reader *reader, struct reader_example *ex
     memset(example->key_end, 0, sizeof(uint32_t) * reader->shape.field_count);
 }
 
-/* Whether a line belongs to the part that is read. */
-static bool line_counts(const struct reader *reader, const char *line, size_t bytes)
-{
-    if (reader->lines == READER_ALL || !line) return true;
-    bool is_held_out = XXH3_64bits_withSeed(line, bytes, HELD_OUT_SEED) < reader->held_out;
-    return is_held_out == (reader->lines == READER_HELD_OUT);
-}
-
 /* A file's first line goes to formats that have headers. */
 static status header_take(struct reader *reader, const char *line, size_t bytes, bool *is_header)
 {
@@ -233,7 +219,7 @@ static status header_take(struct reader *reader, const char *line, size_t bytes,
         return ST_OK;
     char why[4096];
     snprintf(why, sizeof why, "%s", status_message());
-    return line_fail(reader, 1, why);
+    return line_fail(reader, reader->source.path_index, 1, why);
 }
 
 /* The next line that counts; *over: there is none. */
@@ -244,7 +230,8 @@ static status line_take(struct reader *reader, bool *over)
         TRY(line_next(reader, &reader->line, &reader->line_bytes, over));
         is_header = false;
         if (!*over && reader->line_number == 1) TRY(header_take(reader, reader->line, reader->line_bytes, &is_header));
-    } while (!*over && (is_header || !line_counts(reader, reader->line, reader->line_bytes)));
+    } while (!*over &&
+             (is_header || !reader_line_counts(reader->lines, reader->held_out, reader->line, reader->line_bytes)));
     return ST_OK;
 }
 
@@ -263,17 +250,130 @@ static status file_example_next(struct reader *reader, struct reader_example *ex
         example->weight = 1;
         example->group = 0;
         example->cut_count = example->unknown_count = 0;
-        enum reader_found found =
-            line_parse(reader, reader->line, reader->line_bytes, example, reader->bad_skip ? NULL : why);
+        enum reader_found found = reader_line_parse(reader->format, reader->format_state, reader->line,
+                                                    reader->line_bytes, example, reader->bad_skip ? NULL : why);
         reader->line_has_more = found == FOUND_MORE;
         reader->counts.cut_count += example->cut_count;
         reader->counts.unknown_count += example->unknown_count;
         if (found == FOUND_EXAMPLE || found == FOUND_MORE) return ST_OK;
         if (found == FOUND_NONE) continue;
         reader->counts.bad_count++;
-        if (!reader->bad_skip) return line_fail(reader, reader->line_number, why);
+        if (!reader->bad_skip) return line_fail(reader, reader->source.path_index, reader->line_number, why);
         if (reader->bad_keep) {
             example->is_bad = true;
+            example_empty(reader, example);
+            return ST_OK;
+        }
+    }
+    return ST_OK;
+}
+
+/* --- the same, parsed by several threads ------------------------------------------------------- */
+
+/* Fills a block with whole lines, by exchanging its memory for the reader's buffer; *over: the files have ended. */
+static status block_fill(struct reader *reader, struct parsers_block *block, bool *over)
+{
+    size_t cut;
+    *over = false;
+    for (;;) {
+        char *from = reader->buffer + reader->scan;
+        const char *last = memrchr(from, '\n', reader->end - reader->scan);
+        cut = last ? (size_t)(last - reader->buffer) + 1 : reader->end;
+        if (last) break;
+        reader->scan = reader->end;
+        if (reader->end - reader->begin > READER_LINE_BYTES_MAX) {
+            reader->is_discarding = true;
+            reader->begin = reader->scan = reader->end = 0;
+        }
+        size_t got;
+        TRY(buffer_refill(reader, &got));
+        if (got) continue;
+        cut = reader->end;
+        if (reader->begin < reader->end || reader->is_discarding) break; /* the last line of a file may lack its end */
+        TRY(source_next(&reader->source, over));
+        if (*over) return ST_OK;
+        reader->is_file_begin = true;
+    }
+    char *text = block->text;
+    size_t rest = reader->end - cut;
+    memcpy(text, reader->buffer + cut, rest);
+    block->text = reader->buffer;
+    block->begin = reader->begin;
+    block->end = cut;
+    block->is_file_begin = reader->is_file_begin;
+    block->front_is_long = reader->is_discarding;
+    block->path_index = reader->source.path_index;
+    reader->buffer = text;
+    reader->begin = 0;
+    reader->scan = reader->end = rest;
+    reader->is_file_begin = reader->is_discarding = false;
+    return ST_OK;
+}
+
+/* Cuts blocks as long as there is room; what ends that comes after the blocks before it. */
+static void blocks_fill(struct reader *reader)
+{
+    struct parsers_block *block;
+    while (!reader->is_cut && (block = parsers_free(reader->parsers)) != NULL) {
+        reader->cut_status = block_fill(reader, block, &reader->is_cut);
+        if (reader->cut_status != ST_OK) {
+            reader->is_cut = true;
+            snprintf(reader->cut_message, sizeof reader->cut_message, "%s", status_message());
+        }
+        if (!reader->is_cut) parsers_push(reader->parsers);
+    }
+}
+
+/* The oldest block with an entry that has not been taken. NULL: the files have ended. */
+static struct parsers_block *block_next(struct reader *reader)
+{
+    for (;;) {
+        struct parsers_block *block = parsers_oldest(reader->parsers);
+        if (block && block->taken < block->entry_count) return block;
+        if (block) {
+            reader->counts.unknown_count += block->unknown_count;
+            reader->counts.cut_count += block->cut_count;
+            if (!block->is_finished) {
+                parsers_more(reader->parsers);
+                continue;
+            }
+            reader->counts.line_count += block->line_count - block->lines_taken;
+            if (block->is_file_begin) reader->line_number = 0;
+            reader->line_number += block->line_count;
+            parsers_release(reader->parsers);
+        }
+        blocks_fill(reader);
+        if (!parsers_oldest(reader->parsers)) return NULL;
+    }
+}
+
+/* As file_example_next; *example points into the oldest block. */
+static status block_example_next(struct reader *reader, struct reader_example *example, bool *over)
+{
+    reader->is_untouched = false;
+    *over = reader->is_over;
+    while (!reader->is_over) {
+        struct parsers_block *block = block_next(reader);
+        if (block == NULL) {
+            if (reader->cut_status != ST_OK) return status_adopt(reader->cut_status, reader->cut_message);
+            *over = reader->is_over = true;
+            break;
+        }
+        uint32_t i = block->taken++;
+        const struct parsers_entry *entry = &block->entry[i];
+        reader->counts.line_count += entry->line - block->lines_taken;
+        reader->counts.cut_count += entry->cut_count;
+        reader->counts.unknown_count += entry->unknown_count;
+        block->lines_taken = entry->line;
+        parsers_example(reader->parsers, i, example);
+        if (!entry->is_bad) return ST_OK;
+        reader->counts.bad_count++;
+        uint64_t lines_before = block->is_file_begin ? 0 : reader->line_number;
+        if (!reader->bad_skip) return line_fail(reader, block->path_index, lines_before + entry->line, block->why);
+        if (reader->bad_keep) {
+            example->is_bad = true;
+            example->weight = 1;
+            example->group = 0;
             example_empty(reader, example);
             return ST_OK;
         }
@@ -295,28 +395,7 @@ static void list_example_next(struct reader *reader, struct reader_example *exam
     candidates_list(reader->candidates, reader->words_field, reader->example_number, example);
 }
 
-/* *found is `place`, filled in, or an example that the window holds until the next call. */
-static status pass_example_next(struct reader *reader, struct reader_example *place,
-                                const struct reader_example **found, bool *over)
-{
-    *found = place;
-    if (reader->lists_words) {
-        list_example_next(reader, place, over);
-        return ST_OK;
-    }
-    if (!reader->is_shuffled) return file_example_next(reader, place, over);
-    struct reader_example room;
-    while (!reader->is_over && shuffle_room(&reader->shuffle, &room)) {
-        bool is_end;
-        TRY(file_example_next(reader, &room, &is_end));
-        if (!is_end) shuffle_keep(&reader->shuffle, &room);
-    }
-    *over = !shuffle_draw(&reader->shuffle, &reader->drawn);
-    *found = &reader->drawn;
-    return ST_OK;
-}
-
-/* Copies an example that lies in the window to where it belongs. */
+/* Copies an example that lies elsewhere to where it belongs. */
 static void example_copy(struct example_shape shape, struct reader_example *to, const struct reader_example *from)
 {
     uint32_t key_count = shape.field_count ? from->key_end[shape.field_count - 1] : 0;
@@ -328,6 +407,40 @@ static void example_copy(struct example_shape shape, struct reader_example *to, 
     to->is_bad = from->is_bad;
     to->weight = from->weight;
     to->group = from->group;
+}
+
+/* Fills a place of the window with the next example of the files. */
+static status room_fill(struct reader *reader, struct reader_example *room, bool *over)
+{
+    if (!reader->parsers) return file_example_next(reader, room, over);
+    TRY(block_example_next(reader, &reader->drawn, over));
+    if (!*over) example_copy(reader->shape, room, &reader->drawn);
+    return ST_OK;
+}
+
+/* *found is `place`, filled in, or an example that lies in the window or in a block until the next call. */
+static status pass_example_next(struct reader *reader, struct reader_example *place,
+                                const struct reader_example **found, bool *over)
+{
+    *found = place;
+    if (reader->lists_words) {
+        list_example_next(reader, place, over);
+        return ST_OK;
+    }
+    if (!reader->is_shuffled && reader->parsers) {
+        *found = &reader->drawn;
+        return block_example_next(reader, &reader->drawn, over);
+    }
+    if (!reader->is_shuffled) return file_example_next(reader, place, over);
+    struct reader_example room;
+    while (!reader->is_over && shuffle_room(&reader->shuffle, &room)) {
+        bool is_end;
+        TRY(room_fill(reader, &room, &is_end));
+        if (!is_end) shuffle_keep(&reader->shuffle, &room);
+    }
+    *over = !shuffle_draw(&reader->shuffle, &reader->drawn);
+    *found = &reader->drawn;
+    return ST_OK;
 }
 
 /* Takes the example, whose dense columns and keys lie in their places already, into the batch. */
@@ -424,15 +537,15 @@ static status first_line_check(struct reader *reader)
     if (line_bytes > READER_LINE_BYTES_MAX)
         line = NULL;
     else
-        mark_skip(&line, &line_bytes);
+        reader_mark_skip(&line, &line_bytes);
     bool is_header;
     TRY(header_take(reader, line, line_bytes, &is_header));
     if (is_header || reader->bad_skip) return ST_OK;
     struct reader_example example = reader->spare;
-    bool is_bad =
-        line_counts(reader, line, line_bytes) && line_parse(reader, line, line_bytes, &example, why) == FOUND_BAD;
+    bool is_bad = reader_line_counts(reader->lines, reader->held_out, line, line_bytes) &&
+                  reader_line_parse(reader->format, reader->format_state, line, line_bytes, &example, why) == FOUND_BAD;
     file_begin(reader); /* the line will come again */
-    return is_bad ? line_fail(reader, 1, why) : ST_OK;
+    return is_bad ? line_fail(reader, reader->source.path_index, 1, why) : ST_OK;
 }
 
 static status files_open(struct reader *r, struct arena *arena, const struct reader_options *options)
@@ -462,6 +575,13 @@ static struct example_shape parsed_shape(const struct reader_schema *schema)
     return shape;
 }
 
+/* How many threads parse. */
+static uint32_t readers_of(const struct reader_options *o, const struct reader_format_functions *format)
+{
+    bool has_headers = format->header && o->schema.has_header;
+    return o->lists_words || !format->lines_are_apart || has_headers || o->readers == 0 ? 1 : o->readers;
+}
+
 status reader_open(struct reader **reader, const struct reader_options *options)
 {
     CHECK((unsigned)options->format < READER_FORMAT_COUNT);
@@ -484,6 +604,13 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     bytes += arena_bytes(sizeof(uint32_t) * shape.field_count);   /* and their ends    */
     bytes += candidates_bytes(&options->schema);
     if (is_shuffled) bytes += shuffle_bytes(parsed, options->shuffle);
+    struct parsers_options team = {.format = format,
+                                   .reader = options,
+                                   .shape = parsed,
+                                   .count = readers_of(options, format),
+                                   .text_bytes = BUFFER_BYTES + READER_SLACK_BYTES,
+                                   .held_out = (uint64_t)((double)options->held_out * 0x1p64)};
+    if (team.count > 1) bytes += parsers_bytes(&team);
 
     struct arena arena;
     TRY(arena_open(&arena, options->part, bytes));
@@ -496,7 +623,7 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     r->is_shuffled = is_shuffled;
     r->seed = options->seed;
     r->lines = options->lines;
-    r->held_out = (uint64_t)((double)options->held_out * 0x1p64);
+    r->held_out = team.held_out;
     r->spare.label = arena_take(&arena, sizeof(float) * shape.label_count);
     r->spare.value = arena_take(&arena, sizeof(float) * shape.key_count_max);
     r->spare.dense = arena_take(&arena, sizeof(float) * shape.dense_count);
@@ -509,6 +636,13 @@ status reader_open(struct reader **reader, const struct reader_options *options)
     status st = format->place(&r->format_state, &arena, options);
     if (st == ST_OK) st = candidates_place(&r->candidates, &arena, &options->schema, options->seed);
     if (st == ST_OK) st = options->lists_words ? list_open(r, options->words_field) : files_open(r, &arena, options);
+    if (st == ST_OK && team.count > 1 && !r->source.is_stream) {
+        st = parsers_open(&r->parsers, &arena, &team);
+        if (st != ST_OK) {
+            parsers_close(r->parsers);
+            source_close(&r->source);
+        }
+    }
     if (st != ST_OK) {
         arena_close(&arena);
         return st;
@@ -521,6 +655,7 @@ status reader_open(struct reader **reader, const struct reader_options *options)
 void reader_close(struct reader *reader)
 {
     if (!reader) return;
+    parsers_close(reader->parsers);
     if (!reader->lists_words) source_close(&reader->source);
     struct arena arena = reader->arena; /* the reader itself lies in it */
     arena_close(&arena);
@@ -533,6 +668,7 @@ status reader_start(struct reader *reader, uint64_t epoch)
         reader->is_started = true;
         return ST_OK;
     }
+    if (reader->parsers) parsers_drain(reader->parsers);
     bool is_first = reader->is_untouched && (!reader->source.is_stream || (epoch == 0 && !reader->is_started));
     if (!is_first) {
         TRY(source_restart(&reader->source));
@@ -542,6 +678,9 @@ status reader_start(struct reader *reader, uint64_t epoch)
     reader->is_discarding = reader->is_over = reader->line_has_more = false;
     reader->line_number = 0;
     file_begin(reader);
+    reader->is_file_begin = true;
+    reader->is_cut = false;
+    reader->cut_status = ST_OK;
     reader->is_started = true;
     reader->example_number = 0;
     if (reader->is_shuffled) shuffle_start(&reader->shuffle, reader->seed, epoch);
@@ -587,6 +726,7 @@ status reader_words_count(const struct reader_options *options, const char *colu
 {
     const struct reader_column field = {.name = column, .ids_max = ids_max, .vocabulary = READER_NONE};
     struct reader_options alone = *options;
+    alone.readers = 1;
     uint32_t key_count_max = ids_max > options->schema.window ? ids_max : options->schema.window;
     alone.schema.example = (struct example_shape){.field_count = 1, .key_count_max = key_count_max};
     alone.schema.field = &field;

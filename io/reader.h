@@ -3,7 +3,7 @@
  *
  *     path, path.gz, -  ──source.c: bytes──▶ line ──criteo.c: parse──▶ one example ──shuffle.c──▶ micro_batch
  *
- * One thread uses a reader. All memory is taken at open. */
+ * One thread uses a reader, which may have further threads parse for it (io/parsers.h). All memory is taken at open. */
 #ifndef HETERPS_IO_READER_H
 #define HETERPS_IO_READER_H
 
@@ -94,6 +94,11 @@ struct reader_options {
     bool lists_words;
     uint32_t words_field;
     uint64_t seed;
+    /* Threads that parse, the caller's included; 0 is 1, which starts none. Examples, messages and counts are the same for any; streams,
+     * pairs, tokens, and csv whose files have headers are read by one. Others are pinned to the processors, if there are any. */
+    uint32_t readers;
+    const int *processors; /* [processor_count], kept until close */
+    uint32_t processor_count;
     bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
     const char *part; /* memory part to count under, e.g. "reader"                                  */
     /* Of io/text_isa.h, by which tests compare them; NULL: the best here. What is read does not depend on it. */

@@ -5,6 +5,7 @@
 
 /* Inlined, a key of 8 bytes costs a few multiplications instead of a call. */
 #define XXH_INLINE_ALL
+#include <string.h>
 #include <xxhash.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -41,6 +42,8 @@ struct reader_format_functions {
     /* NULL, or called with the first line of each file (NULL: it is too long), before parse: *is_header says whether it was no example. INVALID, with a
      * sentence without place, if the file is not what the schema asks for: bad lines may be skipped, such files not. */
     status (*header)(void *state, const char *line, size_t bytes, bool *is_header);
+    /* What a line gives depends on no other line, headers aside: several threads may parse, each with a state of its own. */
+    bool lines_are_apart;
     /* NULL, or cuts a line off a text of `bytes` bytes in which it begins: returns its length without "\n", and `bytes` if it does not end
      * there. What is noted on the way serves the next parse, if that is of this line. */
     size_t (*line_find)(void *state, const char *text, size_t bytes);
@@ -69,6 +72,18 @@ enum reader_found reader_bad(char *why, const char *format, ...) PRINTF_LIKE(2, 
 /* "column 3 (I2): expected EXPECTED, found "abc"" */
 enum reader_found reader_bad_column(char *why, uint32_t column, const char *name, const char *expected,
                                     const char *text, size_t bytes);
+
+/* Passes over a byte order mark of UTF-8, which some programs write at the front of a file. */
+static inline void reader_mark_skip(const char **line, size_t *bytes)
+{
+    if (*bytes < 3 || memcmp(*line, "\xef\xbb\xbf", 3) != 0) return;
+    *line += 3;
+    *bytes -= 3;
+}
+
+/* What a line (NULL: it is too long) holds; where it is bad why (if not NULL) says what is wrong. */
+enum reader_found reader_line_parse(const struct reader_format_functions *format, void *state, const char *line,
+                                    size_t bytes, struct reader_example *example, char *why);
 
 /* Bit i: byte i of the 64 bytes is c. */
 static inline uint64_t reader_mask(const char *text, char c)
@@ -129,6 +144,17 @@ static inline uint64_t reader_key_of(const struct text_seeds *seeds, uint32_t i,
         return XXH64_avalanche(word ^ seeds->flip_short[i]);
     }
     return reader_key_inline(seeds->seed[i], text, bytes);
+}
+
+/* Of the hash that says which lines are held out: of nothing else. */
+#define READER_HELD_OUT_SEED UINT64_C(0x68656c646f7574)
+
+/* Whether a line belongs to the part that is read; lines whose hash is below held_out are held out. */
+static inline bool reader_line_counts(enum reader_part part, uint64_t held_out, const char *line, size_t bytes)
+{
+    if (part == READER_ALL || !line) return true;
+    bool is_held_out = XXH3_64bits_withSeed(line, bytes, READER_HELD_OUT_SEED) < held_out;
+    return is_held_out == (part == READER_HELD_OUT);
 }
 
 #endif

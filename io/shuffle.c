@@ -22,19 +22,38 @@ static size_t key_offset_bytes(struct example_shape shape)
     return (bytes + 7) & ~(size_t)7;
 }
 
-static size_t record_bytes_of(struct example_shape shape)
+size_t example_record_bytes(struct example_shape shape)
 {
     return key_offset_bytes(shape) + sizeof(uint64_t) * shape.key_count_max;
 }
 
+void example_record_at(struct example_shape shape, uint8_t *record, struct reader_example *example)
+{
+    struct record_head *head = (struct record_head *)record;
+    example->group = head->group;
+    example->weight = head->weight;
+    example->is_bad = head->is_bad;
+    example->label = (float *)(head + 1);
+    example->dense = example->label + shape.label_count;
+    example->key_end = (uint32_t *)(example->dense + shape.dense_count);
+    example->value = shape.has_value ? (float *)(example->key_end + shape.field_count) : NULL;
+    example->key = (uint64_t *)(record + key_offset_bytes(shape));
+}
+
+void example_record_keep(uint8_t *record, const struct reader_example *example)
+{
+    *(struct record_head *)record =
+        (struct record_head){.group = example->group, .weight = example->weight, .is_bad = example->is_bad};
+}
+
 size_t shuffle_bytes(struct example_shape shape, uint32_t window)
 {
-    return arena_bytes(record_bytes_of(shape) * window);
+    return arena_bytes(example_record_bytes(shape) * window);
 }
 
 void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_shape shape, uint32_t window)
 {
-    *shuffle = (struct shuffle){.shape = shape, .window = window, .record_bytes = record_bytes_of(shape)};
+    *shuffle = (struct shuffle){.shape = shape, .window = window, .record_bytes = example_record_bytes(shape)};
     shuffle->record = arena_take(arena, shuffle->record_bytes * window);
     shuffle->hole = window;
 }
@@ -62,15 +81,7 @@ static struct record_head *head_at(const struct shuffle *shuffle, uint32_t index
 
 static void example_at(const struct shuffle *shuffle, uint32_t index, struct reader_example *example)
 {
-    struct record_head *head = head_at(shuffle, index);
-    example->group = head->group;
-    example->weight = head->weight;
-    example->is_bad = head->is_bad;
-    example->label = (float *)(head + 1);
-    example->dense = example->label + shuffle->shape.label_count;
-    example->key_end = (uint32_t *)(example->dense + shuffle->shape.dense_count);
-    example->value = shuffle->shape.has_value ? (float *)(example->key_end + shuffle->shape.field_count) : NULL;
-    example->key = (uint64_t *)((uint8_t *)head + key_offset_bytes(shuffle->shape));
+    example_record_at(shuffle->shape, (uint8_t *)head_at(shuffle, index), example);
 }
 
 bool shuffle_room(struct shuffle *shuffle, struct reader_example *example)
@@ -86,7 +97,7 @@ void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example)
     bool has_hole = shuffle->hole < shuffle->window;
     struct record_head *head = head_at(shuffle, has_hole ? shuffle->hole : shuffle->held);
     CHECK(example->label == (float *)(head + 1));
-    *head = (struct record_head){.group = example->group, .weight = example->weight, .is_bad = example->is_bad};
+    example_record_keep((uint8_t *)head, example);
     if (has_hole)
         shuffle->hole = shuffle->window;
     else

@@ -23,6 +23,13 @@ struct reader_example {
     uint32_t *key_end; /* [field_count]: the keys of field f are key[key_end[f - 1] .. key_end[f])    */
 };
 
+/* An example in one piece of memory, for windows and for whoever keeps examples until they are wanted. */
+size_t example_record_bytes(struct example_shape shape);
+/* Points into a record, aligned to 8 bytes, and takes weight, group and is_bad as they were kept. */
+void example_record_at(struct example_shape shape, uint8_t *record, struct reader_example *example);
+/* Keeps what does not lie in the record yet. */
+void example_record_keep(uint8_t *record, const struct reader_example *example);
+
 struct shuffle {
     struct example_shape shape;
     uint32_t window;

@@ -37,11 +37,13 @@ size_t source_bytes(const char *paths)
            uring_bytes(&(struct uring_options){AHEAD_OPTIONS});
 }
 
-const char *source_name(const struct source *source)
+const char *source_path_name(const struct source *source, uint32_t path_index)
 {
-    const struct source_path *path = &source->path[source->path_index];
+    const struct source_path *path = &source->path[path_index];
     return path->is_stdin ? "standard input" : path->name;
 }
+
+const char *source_name(const struct source *source) { return source_path_name(source, source->path_index); }
 
 /* zlib's allocator: front to back through inflate_memory. inflate allocates twice and is only ever reset, so nothing
  * needs to be given back. */

@@ -84,6 +84,8 @@ MUST_USE status source_read(struct source *source, void *buffer, size_t capacity
 /* Goes to the next file; *end if there is none. */
 MUST_USE status source_next(struct source *source, bool *end);
 
+/* Name of a file by its place in the list, for messages. */
+const char *source_path_name(const struct source *source, uint32_t path_index);
 /* Name of the current file, for messages. */
 const char *source_name(const struct source *source);
 

@@ -115,9 +115,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     must(reader_counts(reader).line_count == 2 * counts.line_count);
     must(reader_counts(reader).byte_count == 2 * counts.byte_count);
     reader_close(reader);
-    /* And so it is with the parsers of every instruction set. */
-    for (uint32_t i = 0; i < 2; i++) {
-        options.isa = i == 0 ? "base" : "avx2";
+    /* And so it is with the parsers of every instruction set, and with several threads. */
+    for (uint32_t i = 0; i < 3; i++) {
+        options.isa = i == 0 ? "base" : i == 1 ? "avx2" : NULL;
+        options.readers = i == 2 ? 2 : 1;
+        if (i == 2 && first % 8) continue; /* threads take longer to start than such a file to read */
         if (!text_kernels_of(options.isa)) continue;
         must(reader_open(&reader, &options) == ST_OK);
         must(pass_hash(reader, &m, options.schema.example, &options, &second_count) == first);
