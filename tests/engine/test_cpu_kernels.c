@@ -171,9 +171,10 @@ static void fc_check(struct fc_params p)
 static void fc__odd_shapes__equal_reference_for_every_team(void **state)
 {
     (void)state;
-    static const uint32_t shapes[][3] = {{1, 1, 1},      {1, 429, 1},   {3, 1, 2},     {2, 3, 4},      {5, 7, 9},
-                                         {6, 16, 16},    {7, 17, 15},   {13, 33, 31},  {100, 13, 64},  {256, 31, 1},
-                                         {100, 429, 65}, {300, 10, 33}, {29, 600, 18}, {256, 429, 128}};
+    static const uint32_t shapes[][3] = {{1, 1, 1},     {1, 429, 1},     {3, 1, 2},      {2, 3, 4},
+                                         {5, 7, 9},     {6, 16, 16},     {7, 17, 15},    {13, 33, 31},
+                                         {100, 13, 64}, {256, 31, 1},    {100, 429, 65}, {300, 10, 33},
+                                         {29, 600, 18}, {256, 429, 128}, {40, 1100, 70}, {530, 30, 64}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (uint32_t gap = 0; gap <= 3; gap += 3)
             fc_check((struct fc_params){shapes[i][0],
