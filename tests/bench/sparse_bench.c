@@ -1,6 +1,6 @@
 /* How near the sparse path comes to what the memory can do (engine/bench/sparse.h): nanoseconds a key, medians of 5 rounds.
  *
- *     sparse_bench rows [GB]     pooling and update of resolved rows of 64 B and 256 B from a table of 8 GB, one thread and two, beside
+ *     sparse_bench rows [GB [CASE]]   pooling and update of resolved rows of 64 B and 256 B from a table of 8 GB, one thread and two, beside
  *                                the limit; and store_prepare of 50 million keys beside the limit of 64 B
  *     sparse_bench keys [THREADS [CASE]]   all parts, for tables that fit into caches and not, keys by Zipf's law and uniform; of all
  *                                cases, or of the one of that number */
@@ -100,11 +100,16 @@ int main(int argc, char **argv)
     cores_pin(cores.processor, 1);
     if (argc > 1 && strcmp(argv[1], "rows") == 0) {
         uint64_t bytes = (uint64_t)(argc > 2 ? atof(argv[2]) * 1073741824.0 : 8589934592.0);
-        double limit_ns = rows_measure(bytes, 64, 26, 1, 1);
-        rows_measure(bytes, 64, 1, 32, 1);
-        rows_measure(bytes, 256, 26, 1, 1);
-        rows_measure(bytes, 64, 26, 1, 2);
-        rows_measure(bytes, 256, 26, 1, 2);
+        static const struct {
+            uint32_t row_bytes, fields, keys, threads;
+        } cases[] = {{64, 26, 1, 1}, {64, 1, 32, 1}, {256, 26, 1, 1}, {64, 26, 1, 2}, {256, 26, 1, 2}};
+        double limit_ns = 0;
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            if (argc > 3 && (size_t)atoi(argv[3]) != i && (i > 0 || atoi(argv[3]) != 5)) continue;
+            double ns = rows_measure(bytes, cases[i].row_bytes, cases[i].fields, cases[i].keys, cases[i].threads);
+            if (i == 0) limit_ns = ns;
+        }
+        if (argc > 3 && atoi(argv[3]) != 5) return 0;
         struct sparse_bench_options o = {.is_keyed = true,
                                          .row_count = bytes * 50000000 / 8589934592,
                                          .dim = 4,
@@ -144,7 +149,7 @@ int main(int argc, char **argv)
                          1000000, 0);
         }
     } else {
-        fprintf(stderr, "usage: sparse_bench rows [GB] | keys [THREADS [CASE]]\n");
+        fprintf(stderr, "usage: sparse_bench rows [GB [CASE]] | keys [THREADS [CASE]]\n");
         return 2;
     }
     return 0;

@@ -1220,6 +1220,9 @@ static void updates__every_optimizer__equal_reference_to_the_bit(void **state)
                 for (uint32_t dim = 1; dim <= 33; dim += 4)
                     rows_update_check(device, o, dim % 7 + 1, dim % 3 + 1, dim, 300);
                 rows_update_check(device, o, 1, 1, 16, 0);
+                static const uint32_t widths[] = {4, 8, 16, 32, 64};
+                for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+                    rows_update_check(device, o, 1, 1, widths[w], 301);
             }
             device->vt->close(device);
         }
