@@ -14,8 +14,8 @@
 #define PIECE_KEYS_MAX 8192u
 /* Two examples are some 50 rows: about what is in flight between asking for a row and using it. */
 #define EXAMPLES_AHEAD 2u
-#define ROWS_AHEAD     24u
-#define LINES_AHEAD    64u /* ... but no more cache lines than these, which the nearest cache keeps meanwhile */
+#define ROWS_AHEAD     48u
+#define LINES_AHEAD    96u /* ... but no more cache lines than these */
 #define DOUTS_AHEAD    16u
 #define UNIQUES_AHEAD  8u
 /* Vectors of a row that are summed in registers at once. */
@@ -196,7 +196,7 @@ ALWAYS_INLINE void rows_ask(const struct bag_call *call, struct ahead *ahead, ui
             ahead->end = home[call->n->input_count];
         }
         const float *row = t->span[t->unique_of[ahead->position++]];
-        for (uint32_t i = 0; i < dim; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_read(row + i);
+        for (uint32_t i = 0; i < dim; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_far(row + i);
     }
 }
 

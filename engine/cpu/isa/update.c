@@ -12,8 +12,10 @@
 #define PIECE_ROWS_MIN 128u
 #define PIECE_ROWS_MAX 4096u
 /* Rows are asked for so far ahead, but no more cache lines than these. */
-#define ROWS_AHEAD  32u
-#define LINES_AHEAD 64u
+#define ROWS_AHEAD  64u
+#define LINES_AHEAD 96u
+/* ... into the second cache, and from there so far ahead into the first. */
+#define ROWS_NEAR   8u
 #define LANE_LEVELS 32u
 
 /* What is the same for all weights of a run. */
@@ -229,12 +231,15 @@ ALWAYS_INLINE void rows_begin(const struct rows_call *call, uint32_t piece, uint
     *end = call->u.row_count - *begin < call->piece_rows ? call->u.row_count : *begin + call->piece_rows;
 }
 
-/* Asks for the row that is `ahead` of r. */
+/* Asks for the rows that are `ahead` of r and near it. */
 ALWAYS_INLINE void row_ask(const struct rows_call *call, uint32_t r, uint32_t end, uint32_t span_floats)
 {
+    if (end - r <= ROWS_NEAR) return;
+    const float *near = call->u.span[r + ROWS_NEAR];
+    for (uint32_t i = 0; i < span_floats; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_write(near + i);
     if (end - r <= call->ahead) return;
-    const float *span = call->u.span[r + call->ahead];
-    for (uint32_t i = 0; i < span_floats; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_write(span + i);
+    const float *far = call->u.span[r + call->ahead];
+    for (uint32_t i = 0; i < span_floats; i += CACHE_LINE_BYTES / sizeof(float)) prefetch_far(far + i);
 }
 
 /* The row's own count of updates, one more. */
@@ -408,7 +413,7 @@ void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_upd
     CHECK(u->lanes > 0 && u->use_count > 0 && (u->occurrence_count || !optimizer_reads_shows(u->optimizer)));
     uint32_t lines = (u->table->span_floats + 15) / 16;
     call.ahead = LINES_AHEAD / lines;
-    call.ahead = call.ahead < 2 ? 2 : call.ahead > ROWS_AHEAD ? ROWS_AHEAD : call.ahead;
+    call.ahead = call.ahead < ROWS_NEAR ? ROWS_NEAR : call.ahead > ROWS_AHEAD ? ROWS_AHEAD : call.ahead;
     call.piece_rows = u->row_count / (8 * team_member_count(work->team)) + 1;
     if (call.piece_rows < PIECE_ROWS_MIN) call.piece_rows = PIECE_ROWS_MIN;
     if (call.piece_rows > PIECE_ROWS_MAX) call.piece_rows = PIECE_ROWS_MAX;

@@ -208,6 +208,8 @@ ALWAYS_INLINE void vf_load_transposed(vf out[4], const float *p, size_t row)
 }
 
 ALWAYS_INLINE void prefetch_read(const void *p) { __builtin_prefetch(p, 0, 3); }
+/* Into the second cache only: frees the few places of the first one that wait for memory, so that more lines can be on their way. */
+ALWAYS_INLINE void prefetch_far(const void *p) { __builtin_prefetch(p, 0, 2); }
 ALWAYS_INLINE void prefetch_write(const void *p) { __builtin_prefetch(p, 1, 3); }
 
 #endif
