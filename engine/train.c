@@ -396,7 +396,7 @@ static void settings_check(const struct trainer *t)
         log_warning("eval.every = %" PRIu64 " measures nothing without --eval FILE", s->eval_every);
     if (s->train_micro == 0 && shape.micro < 32 && shape.micro < shape.batch / shape.lanes)
         log_warning(
-            "batch / lanes = %u has no divisor from 32 to 256, so micro-batches have %u examples and are slow; choose "
+            "batch / lanes = %u has no divisor from 32 to 512, so micro-batches have %u examples and are slow; choose "
             "another train.batch",
             shape.batch / shape.lanes, shape.micro);
 }

@@ -196,10 +196,10 @@ static void compile__batch__is_divided_as_asked(void **state)
     static const struct {
         const char *set;
         uint32_t batch, micro, lanes;
-    } cases[] = {{"train.batch=2048", 2048, 256, 1},
+    } cases[] = {{"train.batch=2048", 2048, 512, 1},
                  {"train.batch=100", 100, 100, 1},
-                 {"train.batch=300", 300, 150, 1},
-                 {"train.batch=257", 257, 1, 1}};
+                 {"train.batch=600", 600, 300, 1},
+                 {"train.batch=521", 521, 1, 1}};
     static const char *const syncs[] = {"[train]\nsync = wsp\n" MODEL,
                                         "[train]\nsync = asp\nlanes = 1\nmicro = 0\n" MODEL};
     for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) { /* one micro-batch a step, whatever its size */
