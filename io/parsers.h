@@ -24,8 +24,7 @@ struct parsers_entry {
 
 struct parsers_block {
     /* the reader's, before parsers_push */
-    char *
-        text; /* [READER_LINE_BYTES_MAX + block bytes + READER_SLACK_BYTES]; may be exchanged for another of that size   */
+    char *text; /* [READER_LINE_BYTES_MAX + block bytes + READER_SLACK_BYTES]; may be exchanged for another such */
     size_t begin, end;
     bool is_file_begin;  /* its first line is a file's                                                   */
     bool front_is_long;  /* the text up to the first line end is that of a line that is too long           */

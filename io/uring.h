@@ -26,11 +26,9 @@ struct uring_options {
 enum uring_kind { URING_READ, URING_WRITE };
 struct uring_request {
     enum uring_kind kind;
-    bool
-        may_wait; /* it probably waits for a device although it is not O_DIRECT: the kernel's workers do it from the start          */
+    bool may_wait; /* likely to wait for a device, though not O_DIRECT: the kernel's workers do it from the start */
     int fd;
-    void *
-        buffer; /* stays until the request is reaped; for O_DIRECT aligned as the file wants it, like bytes and offset_bytes */
+    void *buffer; /* stays until the request is reaped; for O_DIRECT aligned, as are bytes and offset_bytes */
     uint32_t bytes;
     uint64_t offset_bytes;
     uint64_t tag; /* the caller's */
