@@ -191,9 +191,10 @@ static status file_read(struct source *source, void *buffer, size_t capacity, ss
     if (source->uring && source->has_nowait && source->offset_bytes < source->file_bytes) {
         struct iovec vector = {.iov_base = buffer, .iov_len = capacity};
         *got = preadv2(source->fd, &vector, 1, offset, RWF_NOWAIT);
-        if (*got >= 0) return ST_OK;
-        source->has_nowait = errno == EAGAIN;
-        if (source->has_nowait) {
+        if (*got > 0) return ST_OK;
+        /* Of an end before the file's pread(2) has the last word: Linux 5.9 and 5.10 say so where the page cache lacks something. */
+        source->has_nowait = *got == 0 || errno == EAGAIN;
+        if (*got < 0 && source->has_nowait) {
             bool is_over;
             ahead_begin(source);
             return ahead_read(source, buffer, capacity, got, &is_over);

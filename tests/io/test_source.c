@@ -125,6 +125,8 @@ static void source_read__file_changes_meanwhile__is_read_as_it_is(void **state)
             assert_int_equal(truncate(path, 1000000), 0);
             assert_ok(read_file(&o.source, 70000, out + got, BYTES, &bytes));
             assert_true(got + bytes >= 1000000 && got + bytes <= BYTES);
+            /* Of a read that is under way the system may have zeroed what is behind the new end. */
+            assert_memory_equal(out, data, 1000000);
         } else {
             FILE *file = fopen(path, "ab");
             assert_non_null(file);
@@ -133,8 +135,8 @@ static void source_read__file_changes_meanwhile__is_read_as_it_is(void **state)
             assert_ok(read_file(&o.source, 70000, out + got, 2 * BYTES - got, &bytes));
             assert_int_equal(got + bytes, BYTES + 4);
             assert_memory_equal(out + BYTES, "more", 4);
+            assert_memory_equal(out, data, BYTES);
         }
-        assert_memory_equal(out, data, got + bytes < BYTES ? got + bytes : BYTES);
         close_paths(&o);
     }
     free(data);
