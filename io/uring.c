@@ -109,6 +109,7 @@ static status threads_start(struct uring *u, uint32_t count)
     for (; u->started_count < count; u->started_count++) {
         int error = thread_start(&u->thread[u->started_count], thread_main, u);
         if (error) FAIL(SYSTEM, "cannot start a thread that reads ahead: %s", strerror(error));
+        memory_note("threads", THREAD_STACK_BYTES);
     }
     return ST_OK;
 }
@@ -235,6 +236,8 @@ void uring_close(struct uring *u)
     atomic_store_explicit(&u->shared_is_closing, true, memory_order_release);
     bell_ring(&u->todo_bell);
     for (uint32_t i = 0; i < u->started_count; i++) pthread_join(u->thread[i], NULL);
+    if (u->started_count)
+        memory_note("threads", -(size_t)u->started_count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
     u->started_count = 0;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "engine/base/clock.h"
+#include "engine/pipe/thread.h"
 #include "io/uring.h"
 
 #define DEPTH       8u
@@ -166,6 +167,20 @@ static void uring_close__requests_in_flight__waits_for_them(void **state)
     }
 }
 
+/* Stacks of threads are in the plan of memory as long as they are there. */
+static void uring_open__threads__are_in_the_plan(void **state)
+{
+    (void)state;
+    struct opened o;
+    size_t before = memory_planned_bytes();
+    open_either(&o, true);
+    size_t with_threads = memory_planned_bytes();
+    assert_true(with_threads >= before + 3 * THREAD_STACK_BYTES);
+    uring_close(o.uring);
+    assert_int_equal(memory_planned_bytes(), with_threads - 3 * THREAD_STACK_BYTES);
+    arena_close(&o.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +188,7 @@ int main(void)
         cmocka_unit_test(uring__end_of_file_and_errors__come_as_results),
         cmocka_unit_test(uring_reap__nothing_comes__ends_when_it_is_time),
         cmocka_unit_test(uring_close__requests_in_flight__waits_for_them),
+        cmocka_unit_test(uring_open__threads__are_in_the_plan),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }
