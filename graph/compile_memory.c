@@ -116,7 +116,8 @@ static status activations_plan(struct compiler *c)
     uint64_t slot_floats = 0;
     for (uint32_t i = 0; i < c->tensors.count; i++) {
         const struct graph_tensor *t = compiler_tensor(c, i);
-        if (t->kind == TENSOR_ACTIVATION) slot_floats += (uint64_t)t->stride * graph_activation_rows(&c->header, t);
+        if (t->kind != TENSOR_ACTIVATION || parts[i].whole != GRAPH_NONE) continue;
+        slot_floats += (uint64_t)t->stride * graph_activation_rows(&c->header, t);
     }
     if (slot_floats > (uint64_t)1 << 38) {
         st = status_fail(ST_INVALID, __FILE__, __LINE__,

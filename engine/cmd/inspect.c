@@ -384,8 +384,11 @@ static void memory_print(const struct graph *g)
     struct grid grid = {.align = "lrl"};
     char text[256] = "";
     uint64_t apart = 0;
-    for (uint32_t i = 0; i < g->tensor_count; i++)
-        if (g->tensors[i].kind == TENSOR_ACTIVATION) apart += graph_activation_bytes(h, &g->tensors[i]);
+    for (uint32_t i = 0; i < g->tensor_count; i++) {
+        const struct graph_tensor *t = &g->tensors[i];
+        /* Numbers alone: a part's rows lie as far apart as its whole's. */
+        if (t->kind == TENSOR_ACTIVATION) apart += sizeof(float) * (uint64_t)graph_activation_rows(h, t) * t->cols;
+    }
     char apart_text[16];
     cfg_bytes_text(apart_text, sizeof apart_text, apart);
     cell(&grid, "a slot, training"), cell_bytes(&grid, h->slot_bytes),

@@ -550,6 +550,24 @@ static void memory__inputs_of_a_concat__lie_within_its_output(void **state)
     graph_close(&g);
 }
 
+/* The parts' strides are the whole's, but not their memory: 2^16 examples of 90 parts of 1024 columns are less than 2^34 floats, gradients included. */
+static void memory__many_parts__count_once(void **state)
+{
+    (void)state;
+    static char text[16384];
+    size_t length = (size_t)snprintf(text, sizeof text, HEAD LOOKUP);
+    for (int i = 0; i < 90; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, "[fc f%d]\ninput = e\nunits = 1024\n", i);
+    length += (size_t)snprintf(text + length, sizeof text - length, "[concat h]\ninput = f0");
+    for (int i = 1; i < 90; i++) length += (size_t)snprintf(text + length, sizeof text - length, ", f%d", i);
+    snprintf(text + length, sizeof text - length, "\n" TAIL "[train]\nbatch = 65536\nmicro = 65536\n");
+    struct graph g = compiled(text, NULL);
+    const struct graph_tensor *h = tensor_of(&g, "h"), *last = tensor_of(&g, "f89");
+    assert_int_equal(last->offset, h->offset + 89 * 1024 * sizeof(float));
+    assert_true(g.header->slot_bytes < (uint64_t)1 << 36);
+    graph_close(&g);
+}
+
 static void memory__deep_net__needs_less_than_the_sum_of_its_tensors(void **state)
 {
     (void)state;
@@ -583,6 +601,7 @@ int main(void)
         cmocka_unit_test(lookups__one_table_in_two_layers__are_numbered_in_order),
         cmocka_unit_test(memory__tensors_alive_together__do_not_overlap),
         cmocka_unit_test(memory__inputs_of_a_concat__lie_within_its_output),
+        cmocka_unit_test(memory__many_parts__count_once),
         cmocka_unit_test(memory__deep_net__needs_less_than_the_sum_of_its_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
