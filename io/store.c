@@ -493,15 +493,16 @@ static void uniques_number(const struct store *store, const struct store_table *
     out->unique_count = unique_count;
 }
 
-/* The row of unique u, or its initial values in the ticket's scratch. */
-static void unique_look_up(uint32_t table_index, const struct store_table *table, uint64_t key, struct cell *cell,
-                           uint32_t unique, struct ticket_table *out)
+/* The row of unique u, if it is one of the first row_count, or its initial values in the ticket's scratch. */
+static void unique_look_up(uint32_t table_index, const struct store_table *table, uint64_t row_count, uint64_t key,
+                           struct cell *cell, uint32_t unique, struct ticket_table *out)
 {
     struct cell *place;
     if (cell == NULL) cell = index_find(table, key, &place);
-    out->row[unique] = cell != NULL ? cell_row(cell) : ROW_NONE;
-    if (cell != NULL) {
-        out->span[unique] = span_of(table, out->row[unique]);
+    uint32_t row = cell != NULL ? cell_row(cell) : ROW_NONE;
+    out->row[unique] = row < row_count ? row : ROW_NONE;
+    if (row < row_count) {
+        out->span[unique] = span_of(table, row);
         return;
     }
     float *span = out->scratch + (size_t)unique * table->span_floats;
@@ -513,6 +514,8 @@ static void unique_look_up(uint32_t table_index, const struct store_table *table
 static void rows_look_up(const struct store *store, uint32_t table_index, const struct store_table *table,
                          const struct micro_batch *m, struct ticket_table *out)
 {
+    /* A cell names its row before the row is counted: what is made from here on is not there yet, or it would be a row beyond the count. */
+    uint64_t row_count = row_count_of(table);
     uniques_number(store, table, m, out);
     for (uint32_t begin = 0; begin < out->unique_count; begin += GROUP_COUNT) {
         struct group group = {0};
@@ -520,7 +523,7 @@ static void rows_look_up(const struct store *store, uint32_t table_index, const 
             group_add(&group, table, store->scratch.unique_key[u]);
         group_find(&group, table);
         for (uint32_t i = 0; i < group.count; i++)
-            unique_look_up(table_index, table, group.key[i], group.cell[i], begin + i, out);
+            unique_look_up(table_index, table, row_count, group.key[i], group.cell[i], begin + i, out);
     }
 }
 
