@@ -42,9 +42,9 @@ struct feed_options {
     uint32_t slot_count;
     uint64_t epochs, steps_max;   /* training: bounds; steps_max 0: none                         */
     struct reader_options reader; /* with the graph's schema, which stays until close           */
-    const struct replay
-        *replay; /* training: gives the micro-batches, as often as steps_max says, in place of the reader, which is
-                                     not opened; kept until close; NULL: files                         */
+    /* Training: gives the micro-batches, as often as steps_max says, in place of the reader, which is not opened; kept until close; NULL:
+     * files. */
+    const struct replay *replay;
     const int *processors; /* [processor_count], kept until close: the thread's; none: it runs anywhere */
     uint32_t processor_count;
 };

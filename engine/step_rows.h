@@ -8,9 +8,8 @@
 /* In order of first occurrence. */
 struct step_rows {
     uint32_t row_count;
-    float **span; /* [row_count] */
-    uint32_t *
-        occurrence_count; /* [row_count]: how often the step's data have it; NULL, unless the table's rule reads shows */
+    float **span;               /* [row_count] */
+    uint32_t *occurrence_count; /* [row_count]: in the step's data; NULL, unless the table's rule reads shows */
 };
 
 /* Numbers the distinct rows of one step in one table: row number of the store -> number within the step. Open
