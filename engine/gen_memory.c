@@ -31,13 +31,14 @@ static status rows_write(int fd, struct gen_criteo *criteo, struct gen_graph *gr
     struct gen_criteo_truth truth;
     size_t used = first;
     for (uint64_t row = 0; row < row_count; row++) {
+        if (used > BUFFER_BYTES) { /* rows, or names of columns, behind which there may be no room for a row */
+            TRY(text_write(fd, buffer, used));
+            used = 0;
+        }
         used += criteo ? gen_criteo_row(criteo, row, buffer + used, &truth)
                        : gen_graph_row(graph, row, buffer + used, &truth);
-        if (used < BUFFER_BYTES && row + 1 < row_count) continue;
-        TRY(text_write(fd, buffer, used));
-        used = 0;
     }
-    return ST_OK;
+    return text_write(fd, buffer, used);
 }
 
 static status criteo_write(int fd, const struct gen_memory_options *o)
