@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/pipe/cores.h"
-#include "engine/pipe/thread.h"
+#include "engine/base/cores.h"
+#include "engine/base/thread.h"
 #include "engine/trace.h"
 
 #define NUMBER_NONE UINT32_MAX

@@ -13,8 +13,8 @@
 #include <pthread.h>
 
 #include "engine/model.h"
-#include "engine/pipe/bell.h"
-#include "engine/pipe/ring.h"
+#include "engine/base/bell.h"
+#include "engine/base/ring.h"
 #include "engine/replay.h"
 #include "engine/step_rows.h"
 #include "graph/op.h"

@@ -20,7 +20,7 @@
 
 #include "cfg/settings.h"
 #include "engine/feed.h"
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 #include "graph/device.h"
 #include "sched/plan.h"
 

@@ -10,9 +10,9 @@
 #ifndef HETERPS_ENGINE_PIPELINE_INTERNAL_H
 #define HETERPS_ENGINE_PIPELINE_INTERNAL_H
 
-#include "engine/pipe/bell.h"
-#include "engine/pipe/claim.h"
-#include "engine/pipe/ring.h"
+#include "engine/base/bell.h"
+#include "engine/claim.h"
+#include "engine/base/ring.h"
 #include "engine/pipeline.h"
 #include "engine/placement.h"
 

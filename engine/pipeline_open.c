@@ -8,7 +8,7 @@
 #include "engine/base/steady.h"
 #include "engine/clip.h"
 #include "engine/cpu/device.h"
-#include "engine/pipe/thread.h"
+#include "engine/base/thread.h"
 #include "engine/pipeline_internal.h"
 #include "engine/sim/device.h"
 

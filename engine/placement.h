@@ -11,7 +11,7 @@
 #ifndef HETERPS_ENGINE_PLACEMENT_H
 #define HETERPS_ENGINE_PLACEMENT_H
 
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 #include "sched/plan.h"
 
 #define PLACEMENT_ALL         UINT32_MAX /* a worker's pipeline: each of them */

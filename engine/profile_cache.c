@@ -14,7 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/cpu/device.h"
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 #include "engine/profile_data.h"
 
 /* Changes with what a file says. */

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/log.h"
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 #include "engine/session.h"
 
 /* Of an epoch, where nobody says: which plan is the cheapest does not depend on it. */

@@ -10,8 +10,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/pipe/futex.h"
-#include "engine/pipe/thread.h"
+#include "engine/base/futex.h"
+#include "engine/base/thread.h"
 #include "engine/profile_fit.h"
 #include "engine/profile_run.h"
 

@@ -14,7 +14,7 @@
 #include "engine/cpu/device.h"
 #include "engine/feed.h"
 #include "engine/gen_memory.h"
-#include "engine/pipe/thread.h"
+#include "engine/base/thread.h"
 #include "engine/profile_fit.h"
 #include "engine/schema.h"
 #include "engine/stop.h"

@@ -16,7 +16,7 @@
 #define HETERPS_ENGINE_PROFILE_RUN_H
 
 #include "cfg/settings.h"
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 #include "graph/graph.h"
 #include "sched/resource.h"
 

@@ -8,7 +8,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/cpu/device.h"
-#include "engine/pipe/thread.h"
+#include "engine/base/thread.h"
 #include "engine/profile.h"
 #include "engine/stop.h"
 

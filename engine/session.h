@@ -5,7 +5,7 @@
 #include "cfg/settings.h"
 #include "engine/schema.h"
 #include "engine/feed.h"
-#include "engine/pipe/bell.h"
+#include "engine/base/bell.h"
 #include "engine/model.h"
 #include "engine/pipeline.h"
 #include "engine/replan.h"

@@ -4,10 +4,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "engine/pipe/bell.h"
-#include "engine/pipe/cores.h"
-#include "engine/pipe/ring.h"
-#include "engine/pipe/thread.h"
+#include "engine/base/bell.h"
+#include "engine/base/cores.h"
+#include "engine/base/ring.h"
+#include "engine/base/thread.h"
 
 /* Of a block's examples. */
 #define RECORDS_BYTES ((size_t)1 << 20)

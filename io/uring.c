@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/pipe/bell.h"
-#include "engine/pipe/ring.h"
-#include "engine/pipe/thread.h"
+#include "engine/base/bell.h"
+#include "engine/base/ring.h"
+#include "engine/base/thread.h"
 
 #define DEPTH_MAX 4096u
 

@@ -1,6 +1,6 @@
 /* bfloat16: the upper half of a float32, with its range and 8 bits of precision. */
-#ifndef HETERPS_ENGINE_BASE_BF16_H
-#define HETERPS_ENGINE_BASE_BF16_H
+#ifndef HETERPS_BASE_BF16_H
+#define HETERPS_BASE_BF16_H
 
 #include <stdint.h>
 #include <string.h>

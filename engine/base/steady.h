@@ -13,7 +13,7 @@
  * What is never seen: free, munmap and the unlocks, which do not wait; the try forms (pthread_mutex_trylock), which do not
  * wait either; the C library's mmap, brk and sbrk for the heap (the malloc that needs them is) and for the stack of a new
  * thread; locks that it inlines as futexes: those of FILE, of the heap's arenas, of exit handlers, of localtime;
- * pthread_once and pthread_join; and system calls that are made directly: futex (engine/pipe/futex.h, whose waits the
+ * pthread_once and pthread_join; and system calls that are made directly: futex (engine/base/futex.h, whose waits the
  * pipeline's figures tell), mremap. */
 #ifndef HETERPS_BASE_STEADY_H
 #define HETERPS_BASE_STEADY_H

@@ -9,7 +9,7 @@
 
 #include "engine/bench/limits.h"
 #include "engine/bench/watch.h"
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 
 /* In the order in which they run; X(name, what it measures, against which limit). */
 #define BENCH_SUBJECTS(X)                                                                                              \

@@ -8,7 +8,7 @@
 
 #include "engine/base/status.h"
 #include "engine/bench/watch.h"
-#include "engine/pipe/futex.h"
+#include "engine/base/futex.h"
 
 static volatile float sink;
 

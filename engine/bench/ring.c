@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "engine/base/log.h"
-#include "engine/pipe/bell.h"
-#include "engine/pipe/ring.h"
+#include "engine/base/bell.h"
+#include "engine/base/ring.h"
 
 #define REPEATS_MORE 6u /* times as many */
 #define REST_US      3000

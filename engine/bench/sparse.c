@@ -9,7 +9,7 @@
 #include "engine/base/memory.h"
 #include "engine/bench/limits.h"
 #include "engine/bench/watch.h"
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 #include "engine/step_rows.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"

@@ -7,8 +7,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
-#include "engine/pipe/cores.h"
-#include "engine/pipe/thread.h"
+#include "engine/base/cores.h"
+#include "engine/base/thread.h"
 
 uint64_t watch_ns(uint32_t threads) { return threads == 1 ? clock_thread_ns() : clock_ns(); }
 

@@ -7,7 +7,7 @@
 #include "cfg/settings.h"
 #include "engine/base/memory.h"
 #include "engine/cpu/kernels.h"
-#include "engine/pipe/futex.h"
+#include "engine/base/futex.h"
 #include "engine/trace.h"
 
 const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", "avx512bf16", NULL};

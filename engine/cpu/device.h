@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "engine/base/status.h"
-#include "engine/pipe/team.h"
+#include "engine/cpu/team.h"
 #include "graph/device.h"
 #include "sched/resource.h"
 

@@ -3,7 +3,7 @@
 #ifndef HETERPS_ENGINE_CPU_KERNELS_H
 #define HETERPS_ENGINE_CPU_KERNELS_H
 
-#include "engine/pipe/team.h"
+#include "engine/cpu/team.h"
 #include "graph/device.h"
 
 /* What every kernel is given besides its node. Set once at open. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/bench/sparse.h"
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 
 #define REPEATS 5
 

@@ -22,7 +22,7 @@
 #include <zlib.h>
 
 #include "engine/feed.h"
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 #include "tests/engine/schema_fixture.h"
 
 #define MODEL                                                                                                          \

@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
-#include "engine/pipe/cores.h"
-#include "engine/pipe/team.h"
+#include "engine/base/cores.h"
+#include "engine/cpu/team.h"
 
 #define PIECES_MAX    4096u
 #define SCRATCH_BYTES 300u

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "engine/base/clock.h"
-#include "engine/pipe/thread.h"
+#include "engine/base/thread.h"
 #include "io/uring.h"
 
 #define DEPTH       8u

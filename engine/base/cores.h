@@ -1,6 +1,6 @@
 /* The processors that this process may use, and who gets which. */
-#ifndef HETERPS_ENGINE_PIPE_CORES_H
-#define HETERPS_ENGINE_PIPE_CORES_H
+#ifndef HETERPS_BASE_CORES_H
+#define HETERPS_BASE_CORES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * output, threads claim pieces from a shared counter, and meet before the next op. Who computes a piece changes
  * nothing in it, so any number of threads gives the same bytes, and a thread that the system takes off its core
  * costs only one piece. Waiting threads spin briefly, then sleep on a futex. */
-#ifndef HETERPS_ENGINE_PIPE_TEAM_H
-#define HETERPS_ENGINE_PIPE_TEAM_H
+#ifndef HETERPS_ENGINE_CPU_TEAM_H
+#define HETERPS_ENGINE_CPU_TEAM_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* Bounded queues that carry slot numbers between threads, without locks and without waiting: an operation that cannot be done
  * now says so, and whoever wants to wait for it does that at a bell (bell.h), which the other side rings after it has moved
  * something. */
-#ifndef HETERPS_ENGINE_PIPE_RING_H
-#define HETERPS_ENGINE_PIPE_RING_H
+#ifndef HETERPS_BASE_RING_H
+#define HETERPS_BASE_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

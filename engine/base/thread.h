@@ -1,7 +1,7 @@
-/* Starts the threads of the pipeline. They leave signals to the main thread, so that a handler never runs beside the
+/* Starts threads. They leave signals to the main thread, so that a handler never runs beside the
  * code that it interrupts, and changes nothing that another thread is about to free. */
-#ifndef HETERPS_ENGINE_PIPE_THREAD_H
-#define HETERPS_ENGINE_PIPE_THREAD_H
+#ifndef HETERPS_BASE_THREAD_H
+#define HETERPS_BASE_THREAD_H
 
 #include <pthread.h>
 #include <signal.h>

@@ -15,7 +15,7 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
-#include "engine/pipe/ring.h"
+#include "engine/base/ring.h"
 
 #define ENDS_MAX 4u
 

@@ -13,7 +13,7 @@
  * claimed and not yet filled or emptied. Head and tail only say where to begin, and whoever finds one behind moves it on.
  *
  * They carry some hundred to some ten thousand numbers a second. */
-#include "engine/pipe/ring.h"
+#include "engine/base/ring.h"
 
 #include <string.h>
 

@@ -11,10 +11,10 @@
  * put it to sleep already and wakes it.
  *
  * A bell is there as long as anyone may ring it: one that has seen the change may not take it away from under the ringer. */
-#ifndef HETERPS_ENGINE_PIPE_BELL_H
-#define HETERPS_ENGINE_PIPE_BELL_H
+#ifndef HETERPS_BASE_BELL_H
+#define HETERPS_BASE_BELL_H
 
-#include "engine/pipe/futex.h"
+#include "engine/base/futex.h"
 
 /* All zero at first. */
 struct bell {

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 
 static char root[64];
 

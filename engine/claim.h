@@ -1,7 +1,7 @@
 /* A claim is the right to do something alone for a while. It is tried, never waited for: who fails goes on to other work,
  * and the one who gives it back is told that somebody failed meanwhile, so that he can ring the bell for them. */
-#ifndef HETERPS_ENGINE_PIPE_CLAIM_H
-#define HETERPS_ENGINE_PIPE_CLAIM_H
+#ifndef HETERPS_ENGINE_CLAIM_H
+#define HETERPS_ENGINE_CLAIM_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

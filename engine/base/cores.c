@@ -1,5 +1,5 @@
 /* Reads the affinity mask and the control groups' quotas; called a few times while a run opens. */
-#include "engine/pipe/cores.h"
+#include "engine/base/cores.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
  *        member                                              │ claim (g, left → left - 1) │ work │ … none left │ finished += its pieces
  *
  * Called about ten times a micro-batch, some 20 to 2000 us apart. */
-#include "engine/pipe/team.h"
+#include "engine/cpu/team.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -19,9 +19,9 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
-#include "engine/pipe/cores.h"
-#include "engine/pipe/futex.h"
-#include "engine/pipe/thread.h"
+#include "engine/base/cores.h"
+#include "engine/base/futex.h"
+#include "engine/base/thread.h"
 
 /* Pieces in the low 24 bits, generation above: at 10^5 runs a second, 40 bits come round after four months, and only a
  * member that slept through exactly all of them could take one generation for another. */

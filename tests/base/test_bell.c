@@ -14,8 +14,8 @@
 #include <time.h>
 
 #include "engine/base/memory.h"
-#include "engine/pipe/bell.h"
-#include "engine/pipe/ring.h"
+#include "engine/base/bell.h"
+#include "engine/base/ring.h"
 
 #ifdef __SANITIZE_THREAD__
 #define ROUNDS 20000u

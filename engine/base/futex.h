@@ -1,7 +1,7 @@
 /* Sleeping on a word of memory, and the short spin that comes before it. Both bells and teams wait this way: the other
  * side usually answers within microseconds, and where it does not, the core belongs to somebody else. */
-#ifndef HETERPS_ENGINE_PIPE_FUTEX_H
-#define HETERPS_ENGINE_PIPE_FUTEX_H
+#ifndef HETERPS_BASE_FUTEX_H
+#define HETERPS_BASE_FUTEX_H
 
 #include <errno.h>
 #include <limits.h>
