@@ -1,12 +1,13 @@
 /* The gang of threads behind team.h.
  *
- * A run is a generation. One word holds (generation, pieces left); a member claims a piece by lowering the word by one, and
- * only while the generation is the one whose work it has read. Finished pieces are counted, so the caller waits for pieces
- * and never for members: one that sleeps, or that the system has taken off its core between two pieces, is not missed, and
- * when it comes late it finds another generation or no piece left.
+ * A run is a generation. Each member has a share of its pieces, the same part of every run, so that what it has written is mostly what it
+ * reads next; one that has done its own helps the next members. A share is a word of (generation, pieces left); who claims a piece lowers
+ * the word by one, and only while the generation is the one whose work it has read. Finished pieces are counted, so the caller waits for
+ * pieces and never for members: one that sleeps, or that the system has taken off its core between two pieces, is not missed, and when it
+ * comes late it finds another generation or no piece left.
  *
- *        caller    work, context, count │ claim = (g, count) │ job++ │ wake │ claim … claim │ finished == count?
- *        member                                              │ claim (g, left → left - 1) │ work │ … none left │ finished += its pieces
+ *        caller    work, context, count │ each share = (g, its count) │ job++ │ wake │ claim … claim │ finished == count?
+ *        member                                                       │ claim (g, left → left - 1) │ work │ … none left │ finished += its pieces
  *
  * Called about ten times a micro-batch, some 20 to 2000 us apart. */
 #include "engine/cpu/team.h"
@@ -37,6 +38,8 @@ struct member {
     uint64_t delay_count; /* pieces delayed so far: part of the draw */
     uint32_t index;
     int processor; /* to pin itself to, or NOWHERE */
+    /* all members */
+    _Alignas(64) _Atomic uint64_t shared_share; /* generation << PIECE_BITS | pieces left */
 };
 
 struct team {
@@ -54,7 +57,6 @@ struct team {
     _Atomic(void *) shared_context;
     _Atomic uint32_t shared_piece_count;
     /* all members */
-    _Alignas(64) _Atomic uint64_t shared_claim;    /* generation << PIECE_BITS | pieces left */
     _Alignas(64) _Atomic uint32_t shared_finished; /* pieces of this run; a futex word */
     _Atomic uint32_t shared_caller_sleeps;
     _Alignas(64) _Atomic uint32_t shared_job; /* counts runs with more than one member; a futex word */
@@ -79,14 +81,21 @@ static void delay(struct member *m)
         if (draw & 1) sched_yield();
 }
 
-/* Claims and works until no piece of the current generation is left; returns how many it has done. */
-static uint32_t work_off(struct member *m)
+/* The first piece of a member's share of `piece_count`. */
+static uint32_t share_begin(const struct team *team, uint32_t member, uint32_t piece_count)
+{
+    return (uint32_t)((uint64_t)piece_count * member / team->member_count);
+}
+
+/* Claims pieces of the share of member `owner` and works until none of the current generation is left; returns how many m has done. */
+static uint32_t share_work_off(struct member *m, uint32_t owner)
 {
     struct team *team = m->team;
+    _Atomic uint64_t *share = &team->members[owner].shared_share;
     uint32_t done = 0;
     /* Acquire pairs with the release in team_run(): the work of this generation, and all that was written before
-     * the run, is visible with the claim word that announces it. */
-    uint64_t claim = atomic_load_explicit(&team->shared_claim, memory_order_acquire);
+     * the run, is visible with the word that announces it. */
+    uint64_t claim = atomic_load_explicit(share, memory_order_acquire);
     for (;;) {
         uint32_t left = (uint32_t)(claim & PIECE_MASK);
         if (left == 0) return done;
@@ -97,18 +106,27 @@ static uint32_t work_off(struct member *m)
         team_work *work = atomic_load_explicit(&team->shared_work, memory_order_relaxed);
         void *context = atomic_load_explicit(&team->shared_context, memory_order_relaxed);
         uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
-        uint32_t piece = piece_count - left;
+        uint32_t piece = share_begin(team, owner + 1, piece_count) - left;
         /* Acquire on failure: the word may have become another generation's, whose work is then read. Acquire on
          * success for the same reason, had the value gone through another member: its exchanges continue the
          * caller's release. */
-        if (!atomic_compare_exchange_weak_explicit(&team->shared_claim, &claim, claim - 1, memory_order_acquire,
+        if (!atomic_compare_exchange_weak_explicit(share, &claim, claim - 1, memory_order_acquire,
                                                    memory_order_acquire))
             continue;
         if (team->delay_ns_max != 0) delay(m);
         work(context, piece, m->scratch);
         done++;
-        claim = atomic_load_explicit(&team->shared_claim, memory_order_acquire);
+        claim = atomic_load_explicit(share, memory_order_acquire);
     }
+}
+
+/* Works off m's own share, then what is left of the others'. A member that looks while the caller is still announcing a run may miss some;
+ * the caller itself misses none. */
+static uint32_t work_off(struct member *m)
+{
+    uint32_t done = 0, member_count = m->team->member_count;
+    for (uint32_t i = 0; i < member_count; i++) done += share_work_off(m, (m->index + i) % member_count);
+    return done;
 }
 
 static void *member_main(void *argument)
@@ -184,9 +202,12 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t piece_
     atomic_store_explicit(&team->shared_context, context, memory_order_relaxed);
     atomic_store_explicit(&team->shared_piece_count, piece_count, memory_order_relaxed);
     atomic_store_explicit(&team->shared_finished, 0, memory_order_relaxed);
-    uint64_t generation = (atomic_load_explicit(&team->shared_claim, memory_order_relaxed) >> PIECE_BITS) + 1;
-    /* Release pairs with the acquires in work_off(). */
-    atomic_store_explicit(&team->shared_claim, generation << PIECE_BITS | piece_count, memory_order_release);
+    uint64_t generation = (atomic_load_explicit(&self->shared_share, memory_order_relaxed) >> PIECE_BITS) + 1;
+    for (uint32_t i = 0; i < team->member_count; i++) {
+        uint32_t count = share_begin(team, i + 1, piece_count) - share_begin(team, i, piece_count);
+        /* Release pairs with the acquires in share_work_off(). */
+        atomic_store_explicit(&team->members[i].shared_share, generation << PIECE_BITS | count, memory_order_release);
+    }
     /* Sequentially consistent, with a member that goes to sleep; see member_main(). */
     atomic_fetch_add_explicit(&team->shared_job, 1, memory_order_seq_cst);
     uint32_t sleepers = atomic_load_explicit(&team->shared_sleepers, memory_order_seq_cst);
@@ -234,11 +255,12 @@ status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes,
     /* Two members' scratch never share a line, nor the pair of lines that a core fetches together. */
     team->scratch_bytes = (scratch_bytes + 127) / 128 * 128;
     team->block_bytes = (size_t)member_count * team->scratch_bytes;
-    team->members = calloc(member_count, sizeof *team->members);
+    team->members = aligned_alloc(64, member_count * sizeof *team->members);
     if (team->members == NULL) {
         free(team);
         FAIL(MEMORY, "cannot describe a team of %u", member_count);
     }
+    memset(team->members, 0, member_count * sizeof *team->members);
     if (team->block_bytes > 0) TRY_GOTO(memory_take("kernel scratch", team->block_bytes, &team->scratch_block), fail);
     struct cores cores;
     if (member_count > 1) {

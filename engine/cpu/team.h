@@ -1,5 +1,5 @@
 /* A team is a gang of threads that works through the same list of ops together: every op is cut into pieces by
- * output, threads claim pieces from a shared counter, and meet before the next op. Who computes a piece changes
+ * output, threads claim pieces, each its own share of them first, and meet before the next op. Who computes a piece changes
  * nothing in it, so any number of threads gives the same bytes, and a thread that the system takes off its core
  * costs only one piece. Waiting threads spin briefly, then sleep on a futex. */
 #ifndef HETERPS_ENGINE_CPU_TEAM_H

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,7 +110,7 @@ static void team_run__many_short_runs__lose_and_repeat_nothing(void **state)
 static void slow_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)context, (void)scratch;
-    if (piece == 0) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    if (piece == 1) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
 /* The caller waits asleep for a member that is long in its piece. */
@@ -181,6 +182,35 @@ static void team_open__processors__members_are_pinned_and_the_caller_is_not(void
     assert_true(CPU_EQUAL(&before, &after));
 }
 
+struct meeting {
+    _Atomic uint32_t shared_begun;
+    pthread_t by[4];
+};
+/* The first piece of each half waits for the other half to be begun: two members are in it. */
+static void meeting_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    struct meeting *meeting = context;
+    meeting->by[piece] = pthread_self();
+    if (piece % 2 == 1) return;
+    meeting->shared_begun++;
+    while (meeting->shared_begun < 2) sched_yield();
+}
+
+static void team_run__two_members__each_begins_with_its_own_half(void **state)
+{
+    (void)state;
+    struct team *team;
+    assert_int_equal(team_open(&team, 2, 0, NULL), ST_OK);
+    for (int run = 0; run < 2000; run++) {
+        struct meeting meeting = {0};
+        team_run(team, meeting_piece, &meeting, 4);
+        assert_true(pthread_equal(meeting.by[0], pthread_self()));
+        assert_false(pthread_equal(meeting.by[2], pthread_self()));
+    }
+    team_close(team);
+}
+
 static uint32_t thread_count(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -210,6 +240,7 @@ int main(void)
         cmocka_unit_test(team_run__members_delayed__every_piece_once),
         cmocka_unit_test(team_run__many_short_runs__lose_and_repeat_nothing),
         cmocka_unit_test(team_run__one_long_piece__costs_no_processor_time),
+        cmocka_unit_test(team_run__two_members__each_begins_with_its_own_half),
         cmocka_unit_test(team_open__never_run__closes),
         cmocka_unit_test(team_open__processors__members_are_pinned_and_the_caller_is_not),
         cmocka_unit_test(team_open__one_member__starts_no_thread),

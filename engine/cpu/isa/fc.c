@@ -22,6 +22,7 @@ struct fc_call {
     float *dbias;
     uint32_t units, groups; /* dz.cols is their product */
     uint32_t dbias_pieces;
+    uint32_t parts; /* members of the team */
 };
 
 /* Column sums of dz over the examples in order, group after group, added to dbias at the end. */
@@ -38,17 +39,30 @@ static void dbias_piece(const struct fc_call *call, uint32_t piece)
     }
 }
 
+/* Whether `piece` is in this part of `count` pieces, and then which of them; else it is counted on behind them. */
+static bool is_in_part(uint32_t count, uint32_t part, uint32_t parts, uint32_t *piece)
+{
+    uint32_t begin = (uint32_t)((uint64_t)count * part / parts), end = (uint32_t)((uint64_t)count * (part + 1) / parts);
+    bool is_in = *piece < end - begin;
+    *piece = is_in ? begin + *piece : *piece - (end - begin);
+    return is_in;
+}
+
+/* A member's share (engine/cpu/team.c) is the same part of every product: of the rows that it has written itself, and will read again. */
 static void fc_piece(void *context, uint32_t piece, void *scratch)
 {
     const struct fc_call *call = context;
-    for (uint32_t i = 0; i < call->product_count; i++) {
-        if (piece < call->product[i].piece_count) {
-            KERNEL(product_piece)(&call->product[i], piece, scratch);
+    for (uint32_t part = 0; part < call->parts; part++) {
+        for (uint32_t i = 0; i < call->product_count; i++)
+            if (is_in_part(call->product[i].piece_count, part, call->parts, &piece)) {
+                KERNEL(product_piece)(&call->product[i], piece, scratch);
+                return;
+            }
+        if (is_in_part(call->dbias_pieces, part, call->parts, &piece)) {
+            dbias_piece(call, piece);
             return;
         }
-        piece -= call->product[i].piece_count;
     }
-    dbias_piece(call, piece);
 }
 
 static void fc_pack_piece(void *context, uint32_t piece, void *scratch)
@@ -61,17 +75,18 @@ static void fc_pack_piece(void *context, uint32_t piece, void *scratch)
 
 static void fc_run(const struct cpu_work *work, struct fc_call *call)
 {
-    uint32_t piece_count = call->dbias_pieces, pack_count = 0;
+    uint32_t piece_count = call->dbias_pieces, pack_count = 0, members = team_member_count(work->team);
     size_t packed_floats = 0;
     for (uint32_t i = 0; i < call->product_count; i++) {
         struct product *p = &call->product[i];
         p->is_pairs = work->bf16_pairs;
-        KERNEL(product_cut)(p, team_member_count(work->team));
+        KERNEL(product_cut)(p, members);
         p->packed = work->packed + packed_floats;
         packed_floats += p->packed_floats;
         pack_count += p->pack_count;
         piece_count += p->piece_count;
     }
+    call->parts = members;
     CHECK(packed_floats <= work->packed_floats);
     if (pack_count > 0) team_run(work->team, fc_pack_piece, call, pack_count);
     team_run(work->team, fc_piece, call, piece_count);
