@@ -1,0 +1,85 @@
+/* The rows that RAM has no room for: on disk, in segments (io/segment.h), found by an index in RAM (io/cold_index.h). A row lives in RAM or
+ * here, never in both.
+ *
+ *     put ──▶ block ──▶ chunk of blocks ──write──▶ segment … segment     oldest, emptiest: cleaned, its rows put once more
+ *     fetch ──▶ batch, sorted by place ──reads, many in flight──▶ the row's span in RAM, and its record is garbage
+ *
+ * One thread uses it, and calls come back soon: what is in flight goes on meanwhile, and is looked after by cold_poll, which the thread
+ * calls often. A fetch costs one read, of one block; rows that lie in a block, or in blocks side by side, share it; what has not been
+ * written yet is taken from memory. Workload: some ten thousand fetches a batch, as many puts, tens to hundreds of thousand a second. */
+#ifndef HETERPS_IO_COLD_H
+#define HETERPS_IO_COLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+struct cold;
+
+struct cold_table_options {
+    const char *name;     /* for messages and the files' names        */
+    uint32_t span_floats; /* of a row: a multiple of 4                */
+    uint64_t disk_bytes;  /* the table's part of the budget           */
+};
+
+struct cold_options {
+    const char *path; /* a directory, made if it is not there; one store at a time has it */
+    uint32_t table_count;
+    const struct cold_table_options *table; /* [table_count] */
+    uint32_t fetch_max;                     /* most rows of a batch                             */
+    bool io_threads;                        /* not io_uring                                     */
+    uint32_t tag_bits;                      /* of the index; 0: 32. Fewer are for tests         */
+    void *context;
+    /* Whether the row is in RAM, or on its way there. */
+    bool (*is_resident)(void *context, uint32_t table, uint64_t key);
+    /* The row of the key has been copied to `span`; or, not found: there was none after all, and the span is as it was. */
+    void (*arrived)(void *context, uint32_t table, uint64_t key, float *span, bool is_found, uint8_t uses);
+};
+
+/* Of the RAM budget: index and buffers. */
+uint64_t cold_ram_bytes(const struct cold_options *options);
+/* Rows that a table of this span can have on so much disk; 0: it is too little. */
+uint64_t cold_row_max(uint32_t span_floats, uint64_t disk_bytes);
+
+/* Keeps nothing of options but names, path and callbacks. Segments that a dead process left in the directory are removed. MEMORY, IO;
+ * INVALID: a table's disk_bytes are too few; SYSTEM: another process has the directory. */
+MUST_USE status cold_open(struct cold **cold, const struct cold_options *options);
+/* Removes the segments. NULL is ignored. */
+void cold_close(struct cold *cold);
+
+/* Fetching: rows of a batch, then its end. A batch may wait here for an earlier one: of batches there are COLD_BATCHES. */
+#define COLD_BATCHES 4u
+MUST_USE status cold_fetch_begin(struct cold *cold);
+void cold_fetch_prefetch(const struct cold *cold, uint32_t table, uint64_t key);
+/* Whether the key's row may be here. Then it is on its way to `span`, and `arrived` will say. */
+bool cold_fetch(struct cold *cold, uint32_t table, uint64_t key, float *span);
+/* Returns the batch's number, from 1 on. */
+MUST_USE status cold_fetch_end(struct cold *cold, uint64_t *batch);
+/* All batches up to this one have arrived. */
+uint64_t cold_arrived(const struct cold *cold);
+
+/* Takes a row that leaves RAM; its key must not be here, and no batch be open. FULL: the table, its budget, and the setting to raise. */
+MUST_USE status cold_put(struct cold *cold, uint32_t table, uint64_t key, const float *span, uint8_t uses);
+
+/* Looks after what is done; if `wait`, until something is, or nothing is in flight. IO: file, byte, reason. CORRUPT: a block that is not what
+ * was written. */
+MUST_USE status cold_poll(struct cold *cold, bool wait);
+/* Something is in flight that somebody waits for. */
+bool cold_is_busy(const struct cold *cold);
+
+struct cold_counts {
+    uint64_t row_count, row_max;  /* here now, and at most                                     */
+    uint64_t fetched, read_count; /* rows; reads for them                                      */
+    uint64_t read_bytes;          /* for fetches                                               */
+    uint64_t put, cleaned;        /* rows; rows that cleaning has moved                        */
+    uint64_t write_bytes;         /* all; over put * a row's bytes: write amplification        */
+    uint64_t false_count;         /* reads for a row that was another's                        */
+};
+struct cold_counts cold_counts(const struct cold *cold, uint32_t table);
+/* "io_uring", "threads"; whether reads pass the page cache by. */
+const char *cold_io_name(const struct cold *cold);
+bool cold_is_direct(const struct cold *cold);
+
+#endif

@@ -1,0 +1,283 @@
+/* Rows that go to disk and come back: all of them, with their last values, through cleaning, false candidates and both ways of reading;
+ * and what is said when the disk does not keep its word. */
+#include "tests/io/io_test.h"
+
+#include "io/cold.h"
+
+#define SPAN       16u
+#define DISK_BYTES ((uint64_t)9 << 20)
+#define FETCH_MAX  2000u
+
+/* Every row there is, by number: where it is, and how often it has changed. */
+struct world {
+    struct cold *cold;
+    uint32_t row_count;
+    struct row {
+        bool is_resident, is_made, has_arrived, was_found;
+        uint32_t version;
+        float span[SPAN];
+    } * row;
+    uint64_t fetched;
+};
+
+static uint64_t key_of(uint32_t row) { return (row + 1) * UINT64_C(0x9e3779b97f4a7c15); }
+static uint32_t row_of(uint64_t key) { return (uint32_t)(key * UINT64_C(0xf1de83e19937733d)) - 1; } /* the inverse */
+
+static void span_make(float *span, uint32_t row, uint32_t version)
+{
+    for (uint32_t i = 0; i < SPAN; i++) span[i] = (float)row + (float)(version * SPAN + i) / 1024;
+}
+
+static bool is_resident(void *context, uint32_t table, uint64_t key)
+{
+    const struct world *w = context;
+    assert_int_equal(table, 0);
+    return w->row[row_of(key)].is_resident;
+}
+
+static void arrived(void *context, uint32_t table, uint64_t key, float *span, bool is_found, uint8_t uses)
+{
+    struct world *w = context;
+    struct row *row = &w->row[row_of(key)];
+    assert_int_equal(table, 0);
+    assert_ptr_equal(span, row->span);
+    assert_false(row->has_arrived);
+    row->has_arrived = true;
+    row->was_found = is_found;
+    if (is_found) assert_int_equal(uses, (uint8_t)row->version);
+}
+
+static void world_open(struct world *w, uint32_t row_count, bool io_threads, uint32_t tag_bits)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s", test_path("rows"));
+    const struct cold_table_options table = {.name = "emb", .span_floats = SPAN, .disk_bytes = DISK_BYTES};
+    const struct cold_options options = {.path = path,
+                                         .table_count = 1,
+                                         .table = &table,
+                                         .fetch_max = FETCH_MAX,
+                                         .io_threads = io_threads,
+                                         .tag_bits = tag_bits,
+                                         .context = w,
+                                         .is_resident = is_resident,
+                                         .arrived = arrived};
+    *w = (struct world){.row_count = row_count, .row = calloc(row_count, sizeof *w->row)};
+    assert_ok(cold_open(&w->cold, &options));
+}
+
+static void world_close(struct world *w)
+{
+    cold_close(w->cold);
+    free(w->row);
+    assert_int_equal(unlink(test_path("rows/lock")), 0);
+    assert_int_equal(rmdir(test_path("rows")), 0); /* no segment stays */
+}
+
+/* Asks for rows by a batch; rows that are nowhere are made. */
+static status rows_ask(struct world *w, const uint32_t *rows, uint32_t count, uint64_t *batch)
+{
+    uint32_t asked = 0;
+    TRY(cold_fetch_begin(w->cold));
+    for (uint32_t i = 0; i < count; i++) {
+        struct row *row = &w->row[rows[i]];
+        if (row->is_resident) continue;
+        row->is_resident = true;
+        row->has_arrived = false;
+        cold_fetch_prefetch(w->cold, 0, key_of(rows[i]));
+        if (cold_fetch(w->cold, 0, key_of(rows[i]), row->span)) {
+            asked++;
+        } else {
+            assert_false(row->is_made);
+            row->is_made = row->has_arrived = true;
+            span_make(row->span, rows[i], row->version);
+        }
+    }
+    w->fetched += asked;
+    return cold_fetch_end(w->cold, batch);
+}
+
+/* Waits for rows that a batch brings, and compares them. */
+static status rows_await(struct world *w, const uint32_t *rows, uint32_t count, uint64_t batch)
+{
+    while (cold_arrived(w->cold) < batch) TRY(cold_poll(w->cold, true));
+    for (uint32_t i = 0; i < count; i++) {
+        struct row *row = &w->row[rows[i]];
+        float expected[SPAN];
+        assert_true(row->has_arrived);
+        if (!row->is_made) { /* another's tag */
+            assert_false(row->was_found);
+            row->is_made = true;
+            span_make(row->span, rows[i], row->version);
+        }
+        span_make(expected, rows[i], row->version);
+        assert_memory_equal(row->span, expected, sizeof expected);
+    }
+    return ST_OK;
+}
+
+static status rows_bring(struct world *w, const uint32_t *rows, uint32_t count)
+{
+    uint64_t batch;
+    TRY(rows_ask(w, rows, count, &batch));
+    return rows_await(w, rows, count, batch);
+}
+
+static status row_put(struct world *w, uint32_t r)
+{
+    struct row *row = &w->row[r];
+    span_make(row->span, r, ++row->version);
+    TRY(cold_put(w->cold, 0, key_of(r), row->span, (uint8_t)row->version));
+    row->is_resident = false;
+    memset(row->span, 0xff, sizeof row->span);
+    return ST_OK;
+}
+
+/* Rounds of random rows that come, change, and go, while the next ones are already on their way; every row there is in the end. */
+static void rows_move(struct world *w, uint32_t rounds)
+{
+    uint64_t state = w->row_count, batch[2];
+    static uint32_t rows[2][FETCH_MAX];
+    uint32_t count[2] = {0};
+    for (uint32_t round = 0; round <= rounds; round++) {
+        uint32_t *next = rows[round % 2], *last = rows[(round + 1) % 2], last_count = count[(round + 1) % 2];
+        uint32_t next_count = round < rounds ? (uint32_t)(1 + test_random(&state) % FETCH_MAX) : 0;
+        /* Not those of the last round: they are still used. */
+        for (uint32_t i = 0; i < next_count; i++) do
+                next[i] = (uint32_t)(test_random(&state) % w->row_count);
+            while (w->row[next[i]].is_resident);
+        assert_ok(rows_ask(w, next, next_count, &batch[round % 2]));
+        count[round % 2] = next_count;
+        if (last_count) assert_ok(rows_await(w, last, last_count, batch[(round + 1) % 2]));
+        for (uint32_t i = 0; i < last_count; i++)
+            if (w->row[last[i]].is_resident && (test_random(&state) % 8 || round == rounds))
+                assert_ok(row_put(w, last[i]));
+    }
+    uint32_t *all = rows[0];
+    for (uint32_t begin = 0; begin < w->row_count; begin += FETCH_MAX) {
+        uint32_t left = w->row_count - begin, here = left < FETCH_MAX ? left : FETCH_MAX;
+        for (uint32_t i = 0; i < here; i++) all[i] = begin + i;
+        assert_ok(rows_bring(w, all, here));
+    }
+}
+
+static void rows_come_back_as_they_went(void **state)
+{
+    (void)state;
+    for (uint32_t variant = 0; variant < 3; variant++) {
+        struct world w;
+        uint32_t rows = (uint32_t)cold_row_max(SPAN, DISK_BYTES) * 7 / 9; /* seven tenths of the disk */
+        world_open(&w, rows, variant == 1, variant == 2 ? 10 : 0);
+        rows_move(&w, 300);
+        struct cold_counts counts = cold_counts(w.cold, 0);
+        assert_true(counts.put > 2 * rows && counts.cleaned > 0);
+        assert_true(counts.fetched + counts.false_count >= w.fetched);
+        if (variant == 2)
+            assert_true(counts.false_count > 0);
+        else
+            assert_int_equal(counts.false_count, 0);
+        assert_true(counts.read_count < counts.fetched + counts.false_count);
+        double amplification = (double)counts.write_bytes / ((double)counts.put * SPAN * sizeof(float));
+        if (variant == 0) print_message("# %s: write amplification %.2f\n", cold_io_name(w.cold), amplification);
+        assert_true(amplification < 3);
+        world_close(&w);
+    }
+}
+
+/* All that the budget allows, and one row more. */
+static void full_disk_is_said(void **state)
+{
+    (void)state;
+    struct world w;
+    uint32_t rows = (uint32_t)cold_row_max(SPAN, DISK_BYTES);
+    world_open(&w, rows + 1, false, 0);
+    for (uint32_t r = 0; r <= rows; r++) w.row[r].is_made = w.row[r].is_resident = true;
+    for (uint32_t r = 0; r < rows; r++) assert_ok(row_put(&w, r));
+    assert_fails(FULL, "raise store.ssd", row_put(&w, rows));
+    for (uint32_t r = 0; r < rows; r += 7) assert_ok(rows_bring(&w, &r, 1));
+    for (uint32_t r = 0; r < rows; r += 7) assert_ok(row_put(&w, r)); /* when it is full, too */
+    world_close(&w);
+}
+
+static void file_find(char *name, size_t bytes)
+{
+    DIR *directory = opendir(test_path("rows"));
+    assert_non_null(directory);
+    *name = 0;
+    for (struct dirent *e; (e = readdir(directory)) != NULL;)
+        if (strstr(e->d_name, ".segment") && (*name == 0 || strcmp(e->d_name, strrchr(name, '/') + 1) < 0))
+            snprintf(name, bytes, "%s/%s", test_path("rows"), e->d_name);
+    closedir(directory);
+    assert_true(*name != 0);
+}
+
+/* A flipped bit anywhere in a block is found before a row of it is used, by fetches as by cleaning. */
+static void flipped_bit_is_found(void **state)
+{
+    (void)state;
+    const uint32_t rows = 20000;
+    uint64_t random = 7;
+    for (uint32_t trial = 0; trial < 20; trial++) {
+        struct world w;
+        char name[600];
+        uint8_t byte;
+        world_open(&w, rows, trial % 2, 0);
+        for (uint32_t r = 0; r < rows; r++) {
+            w.row[r].is_made = w.row[r].is_resident = true;
+            assert_ok(row_put(&w, r));
+        }
+        while (cold_is_busy(w.cold)) assert_ok(cold_poll(w.cold, true));
+        file_find(name, sizeof name); /* the oldest: its rows are written */
+        int fd = open(name, O_RDWR);
+        off_t at = (off_t)(test_random(&random) % 4096);
+        assert_int_equal(pread(fd, &byte, 1, at), 1);
+        byte ^= (uint8_t)(1u << test_random(&random) % 8);
+        assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+        fsync(fd);
+        close(fd);
+        const uint32_t first = 0;
+        assert_fails(CORRUPT, name, rows_bring(&w, &first, 1));
+        world_close(&w);
+    }
+}
+
+static void cut_file_is_said(void **state)
+{
+    (void)state;
+    struct world w;
+    char name[600];
+    const uint32_t rows = 20000, first = 0;
+    world_open(&w, rows, false, 0);
+    for (uint32_t r = 0; r < rows; r++) {
+        w.row[r].is_made = w.row[r].is_resident = true;
+        assert_ok(row_put(&w, r));
+    }
+    file_find(name, sizeof name);
+    assert_int_equal(truncate(name, 0), 0);
+    assert_fails(IO, "ends at byte 0", rows_bring(&w, &first, 1));
+    world_close(&w);
+}
+
+static void directory_has_one_owner(void **state)
+{
+    (void)state;
+    struct world w;
+    struct cold *other;
+    world_open(&w, 1, false, 0);
+    const struct cold_table_options table = {.name = "emb", .span_floats = SPAN, .disk_bytes = DISK_BYTES};
+    struct cold_options options = {.path = test_path("rows"), .table_count = 1, .table = &table, .fetch_max = 1};
+    assert_fails(SYSTEM, "another store.path", cold_open(&other, &options));
+    world_close(&w);
+    const struct cold_table_options little = {.name = "emb", .span_floats = SPAN, .disk_bytes = 1 << 20};
+    options.table = &little;
+    assert_fails(INVALID, "raise store.ssd", cold_open(&other, &options));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_come_back_as_they_went), cmocka_unit_test(full_disk_is_said),
+        cmocka_unit_test(flipped_bit_is_found),        cmocka_unit_test(cut_file_is_said),
+        cmocka_unit_test(directory_has_one_owner),
+    };
+    return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
+}
