@@ -1,21 +1,18 @@
 #!/bin/sh
 # Usage: [TESTS=PATTERN] sh tests/run.sh BUILD_DIR PROGRAM...
 # Runs every test program named and every tests/*/test_*.sh whose path matches the extended regular expression PATTERN, each within its time limit, and
-# counts. A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
+# counts. As many run at a time as there are processors; those whose first lines say "Runs alone" afterwards, one by one.
+# A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
 # "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
 # Last line: N passed, N failed, N skipped. Exit status 1 if anything failed.
 set -u
 cd "$(dirname "$0")/.."
-out=$1
-shift
-pattern=${TESTS:-.}
-HETERPS=$PWD/$out/heterps-run
-BUILD=$PWD/$out
-export HETERPS BUILD CMOCKA_MESSAGE_OUTPUT=TAP
-passed=0 failed=0 skipped=0
-log=$out/test.log
-for test in "$@" $(find tests -name 'test_*.sh' | sort); do
-    echo "$test" | grep -Eq "$pattern" || continue
+
+# Runs test $2 of build $1, prints its lines in one piece, and appends "OK FAILED SKIPPED" to $1/counts.
+one() {
+    out=$1 test=$2
+    name=${test#"$out"/}
+    log=$out/logs/$(echo "$name" | tr / .)
     case $test in
     *.sh) runner=sh ;;
     *) runner= ;;
@@ -29,15 +26,42 @@ for test in "$@" $(find tests -name 'test_*.sh' | sort); do
     if [ $status = 77 ]; then [ $skip -gt 0 ] || skip=1
     elif [ $status != 0 ] && [ $bad = 0 ]; then bad=1
     elif [ $status = 0 ] && [ $((ok + skip + bad)) = 0 ]; then bad=1; echo "printed no result" >>"$log"; fi
-    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + skip))
-    printf '%-58s %3d ok %3d failed %3d skipped %4d s\n' "${test#"$out"/}" $ok $bad $skip $(($(date +%s) - begin))
-    if [ $bad != 0 ]; then sed 's/^/    /' "$log" | grep -vE '^ +ok ' | tail -40; echo "    exit status $status"; fi
-    grep -iE '^(not )?ok .*# *skip' "$log" | sed -E 's/^(not )?ok [0-9]* *-* */    skipped: /'
-    grep '^# ' "$log" | grep -v '^# ok - tests' | sed 's/^# /    /'
-done
-if [ $((passed + failed + skipped)) = 0 ]; then
-    echo "no test matches $pattern" >&2
-    failed=1
+    echo "$ok $bad $skip" >>"$out/counts"
+    {
+        printf '%-58s %3d ok %3d failed %3d skipped %4d s\n' "$name" $ok $bad $skip $(($(date +%s) - begin))
+        if [ $bad != 0 ]; then sed 's/^/    /' "$log" | grep -vE '^ +ok ' | tail -40; echo "    exit status $status"; fi
+        grep -iE '^(not )?ok .*# *skip' "$log" | sed -E 's/^(not )?ok [0-9]* *-* */    skipped: /'
+        grep '^# ' "$log" | grep -v '^# ok - tests' | sed 's/^# /    /'
+    } >"$log.told"
+    flock "$out/counts" cat "$log.told"
+}
+if [ "$1" = --one ]; then
+    one "$2" "$3"
+    exit 0
 fi
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+
+out=$1
+shift
+pattern=${TESTS:-.}
+HETERPS=$PWD/$out/heterps-run
+BUILD=$PWD/$out
+export HETERPS BUILD CMOCKA_MESSAGE_OUTPUT=TAP
+rm -rf "$out/logs"
+mkdir -p "$out/logs"
+: >"$out/counts"
+: >"$out/together"
+: >"$out/alone"
+for test in "$@" $(find tests -name 'test_*.sh' | sort); do
+    echo "$test" | grep -Eq "$pattern" || continue
+    source=${test#"$out"/}
+    case $source in
+    *.sh) ;;
+    *) source=$source.c ;;
+    esac
+    if head -8 "$source" | grep -q 'Runs alone'; then echo "$test" >>"$out/alone"; else echo "$test" >>"$out/together"; fi
+done
+xargs -r -n1 -P"$(nproc)" sh tests/run.sh --one "$out" <"$out/together"
+xargs -r -n1 sh tests/run.sh --one "$out" <"$out/alone"
+awk '{ passed += $1; failed += $2; skipped += $3 }
+    END { if (!NR) print "no test matches " pattern >"/dev/stderr"
+          printf "%d passed, %d failed, %d skipped\n", passed, failed + !NR, skipped; exit NR == 0 || failed != 0 }' pattern="$pattern" "$out/counts"

@@ -1,5 +1,6 @@
 /* The device sim takes the time that a plan says and moves the bytes of the cuts, beside stages on cpu too; a slowed cpu takes longer for the
- * same bytes; and a simulated plan reaches its predicted throughput, on instances as they come. */
+ * same bytes; and a simulated plan reaches its predicted throughput, on instances as they come. Runs alone: it compares
+ * times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
