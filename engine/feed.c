@@ -5,16 +5,18 @@
  *     free ──slot──▶ thread ──slot──▶ ready ──▶ consumer ──slot──▶ free
  *     free_blocks ──step's rows──▶ thread, with a step's first slot … consumer, with its last ──▶ free_blocks
  *
- * The thread sleeps at free_bell, the consumer at its own. Nothing is allocated and no lock is taken while it runs: files are
+ * The thread sleeps at free_bell, which a team that it helps rings too, the consumer at its own. Nothing is allocated and no lock is taken while it runs: files are
  * opened, unpacked and shuffled in memory taken by feed_open. */
 #include "engine/feed.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/cores.h"
 #include "engine/base/thread.h"
+#include "engine/cpu/team.h"
 #include "engine/trace.h"
 
 #define NUMBER_NONE UINT32_MAX
@@ -67,8 +69,11 @@ struct feed {
     _Atomic uint32_t shared_phase;
     /* Odd while the thread works towards the next slot, even while it waits for a free one or has ended; changes with every slot. */
     _Atomic uint32_t shared_turn;
-    _Atomic bool shared_is_wanted; /* the consumer's last question found nothing                        */
-    uint32_t turn_seen;            /* feed_wake's: shared_turn at its last call                          */
+    _Atomic(struct team *) shared_team; /* that the thread helps, or NULL                               */
+    _Atomic bool shared_is_helping;     /* the thread may be in it                                      */
+    _Atomic bool shared_spins;          /* the team's members do                                        */
+    _Atomic bool shared_is_wanted;      /* the consumer's last question found nothing                        */
+    uint32_t turn_seen;                 /* feed_wake's: shared_turn at its last call                          */
 };
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -237,17 +242,42 @@ static bool reader_leave(struct feed *feed)
 
 /* --- the thread: slots and rows ----------------------------------------------------------------- */
 
+/* Works off what the team has to do just now, if there is one; returns whether there was anything. */
+static bool team_look(struct feed *feed)
+{
+    /* Relaxed: whether the thread comes a moment late decides nothing. */
+    if (atomic_load_explicit(&feed->shared_team, memory_order_relaxed) == NULL) return false;
+    /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is anyone in?" at least one sees
+     * the other. Release: who sees the thread out sees it done. */
+    atomic_store_explicit(&feed->shared_is_helping, true, memory_order_seq_cst);
+    struct team *team = atomic_load_explicit(&feed->shared_team, memory_order_seq_cst);
+    bool has_helped = team && team_help(team);
+    atomic_store_explicit(&feed->shared_is_helping, false, memory_order_release);
+    return has_helped;
+}
+
 struct wanted {
     struct feed *feed;
-    struct ring *ring;
+    struct ring *ring; /* NULL: nothing but work for the team */
     uint32_t number;
     bool is_found;
 };
 static bool wanted_look(void *context)
 {
     struct wanted *w = context;
-    w->is_found = ring_try_pop(w->ring, &w->number);
-    return w->is_found || is_interrupted(w->feed);
+    w->is_found = w->ring && ring_try_pop(w->ring, &w->number);
+    return w->is_found || is_interrupted(w->feed) || team_look(w->feed);
+}
+
+/* Helps the team until what is wanted is there, or the feed is interrupted. */
+static void help(struct feed *feed, struct wanted *wanted)
+{
+    do {
+        /* A helper spins as members do. Alone the thread does not: all slots are full, so the consumer has work for longer than a spin
+         * lasts, and wants the core for it. Relaxed: either will do. */
+        bool spins = atomic_load_explicit(&feed->shared_spins, memory_order_relaxed);
+        bell_await(&feed->free_bell, spins, wanted_look, wanted);
+    } while (!wanted->is_found && !is_interrupted(feed));
 }
 
 /* The number that was left over from the end of a pass, or the next that the consumer gives back. False if interrupted. */
@@ -260,8 +290,7 @@ static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, co
     uint64_t begin_ns = clock_ns();
     struct wanted wanted = {.feed = feed, .ring = ring};
     turn_add(feed, 1);
-    /* No spin: all slots are full, so the consumer has work for longer than a spin lasts, and wants the core for it. */
-    bell_await(&feed->free_bell, false, wanted_look, &wanted);
+    help(feed, &wanted);
     turn_add(feed, 1);
     uint64_t end_ns = clock_ns();
     feed->wait_ns += end_ns - begin_ns;
@@ -428,6 +457,7 @@ static void *feed_main(void *argument)
     /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last slot come before it. */
     atomic_store_explicit(&feed->shared_is_done, true, memory_order_release);
     bell_ring(feed->ready_bell);
+    help(feed, &(struct wanted){.feed = feed});
     return NULL;
 }
 
@@ -435,6 +465,17 @@ void feed_bell_set(struct feed *feed, struct bell *bell)
 {
     CHECK(!feed->is_started);
     feed->ready_bell = bell;
+}
+
+void feed_team_set(struct feed *feed, struct team *team, bool spins)
+{
+    struct team *before = atomic_load_explicit(&feed->shared_team, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_spins, team && spins, memory_order_relaxed);
+    /* Sequentially consistent, with team_look(). */
+    atomic_store_explicit(&feed->shared_team, team, memory_order_seq_cst);
+    while (atomic_load_explicit(&feed->shared_is_helping, memory_order_seq_cst)) sched_yield();
+    if (before) team_helper_set(before, NULL);
+    if (team) team_helper_set(team, &feed->free_bell);
 }
 
 status feed_start(struct feed *feed, const struct progress *from)

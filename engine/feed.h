@@ -2,6 +2,8 @@
  *
  *     reader ──▶ slot's micro_batch ──▶ store_prepare: ticket ──▶ step rows ──ready ring──▶ consumer ──free ring──▶ (again)
  *
+ * While all slots are full, the thread can help a team (engine/cpu/team.h): with as many threads as cores none is displaced by another.
+ *
  * The consumer never waits here: it asks, and does something else or waits at a bell of its own, which the feed rings.
  *
  * The feed alone decides which example belongs to which micro-batch and step, and it creates rows in the order of the data, so
@@ -57,6 +59,7 @@ struct feed_counts {
     uint64_t read_ns, prepare_ns, wait_ns;
 };
 
+struct team;
 struct feed;
 /* Memory that feed_open takes, by the same sum. */
 size_t feed_bytes(const struct feed_options *options);
@@ -68,6 +71,10 @@ MUST_USE status feed_open(struct feed **feed, const struct feed_options *options
 void feed_bell_set(struct feed *feed, struct bell *bell);
 /* Starts the thread (its stack is for the caller to plan), in training behind what `from` says is done; NULL: at the beginning. */
 MUST_USE status feed_start(struct feed *feed, const struct progress *from);
+
+/* From now on the thread helps the team while it has no free slot, or has come to its end; NULL: none. Returns when it is out of the one
+ * before. While it helps a team no other feed does. `spins`: as bell_await's. Between the team's runs. */
+void feed_team_set(struct feed *feed, struct team *team, bool spins);
 
 enum feed_state {
     FEED_SLOT,  /* *slot is the next micro-batch in order                                                */

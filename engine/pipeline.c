@@ -624,6 +624,7 @@ static status job_run(struct pipeline *p, bool (*tick)(void *context), void *con
     order_reset(&p->order);
     for (uint32_t lane = 0; lane < p->lanes; lane++) order_reset(&p->lane_order[lane]);
     p->job_begin_ns = clock_ns();
+    if (p->helped) feed_team_set(p->feed, p->helped, p->spins);
     /* Relaxed, all: no worker is at work, and shared_runs publishes them. */
     atomic_store_explicit(&p->shared_done, false, memory_order_relaxed);
     atomic_store_explicit(&p->shared_stop, false, memory_order_relaxed);
@@ -637,6 +638,7 @@ static status job_run(struct pipeline *p, bool (*tick)(void *context), void *con
     }
     atomic_store_explicit(&p->shared_runs, false, memory_order_seq_cst);
     bell_await(&p->main_bell, false, all_are_idle, p);
+    if (p->helped) feed_team_set(p->feed, NULL, false);
     uint64_t end_ns = clock_ns();
     for (uint32_t i = 0; i < p->worker_count; i++) wait_account(&p->workers[i], end_ns); /* what no task has ended */
     if (!atomic_load_explicit(&p->shared_failed, memory_order_acquire)) return ST_OK;

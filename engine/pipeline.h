@@ -67,7 +67,10 @@ uint32_t pipeline_slot_count(const struct pipeline *pipeline);
 struct bell *pipeline_feed_bell(struct pipeline *pipeline);
 /* The device of its first worker, for names in messages. */
 const struct device *pipeline_device(const struct pipeline *pipeline);
-/* The cores that reading may use: the service cores, or none if anywhere will do. */
+/* The core of the feed's thread: of the service cores; where there are none and one gang has all others the gang's last one, whose place in
+ * the gang it takes when it has no slot to fill; or none if anywhere will do. */
+const int *pipeline_feed_cores(const struct pipeline *pipeline, uint32_t *count);
+/* The cores that further threads of reading may use: the service cores, or none if anywhere will do. */
 const int *pipeline_service_cores(const struct pipeline *pipeline, uint32_t *count);
 
 /* A finished step, told in order. Under wsp and asp a minibatch. */

@@ -153,7 +153,8 @@ struct pipeline {
     struct worker *workers;
     uint32_t worker_count, started_count;
     bool spins;
-    struct bell *bells; /* one a stage of a pipeline: of those who serve only it                                */
+    struct team *helped; /* by the thread of the job's feed: the only worker's, where it has all cores; or NULL  */
+    struct bell *bells;  /* one a stage of a pipeline: of those who serve only it                                */
     uint32_t bell_count;
     struct bell *gate_bell; /* of the pool and of all first stages: the first of these, or the options'        */
     /* sums of gradients, zero between updates. bsp: a lane each; wsp, asp: a pipeline each, tables shared */

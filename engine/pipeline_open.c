@@ -307,6 +307,9 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     if (p->training) TRY(gradients_take(p));
     if (p->training && p->sync != SYNC_BSP) TRY(wsp_open(p));
     for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o->isa));
+    /* One gang has every core, and none is left to the feed: it gets the last one, and helps the gang when it has nothing to read. */
+    if (p->worker_count == 1 && p->workers[0].place->core_count > 1 && core_count >= o->cores->count)
+        p->helped = cpu_device_team(p->workers[0].device);
     for (; p->started_count < p->worker_count; p->started_count++) TRY(worker_start(&p->workers[p->started_count]));
     return ST_OK;
 }
@@ -364,6 +367,14 @@ void pipeline_delay_set(struct pipeline *p, uint64_t seed, uint32_t max_ns)
 }
 
 uint32_t pipeline_slot_count(const struct pipeline *p) { return p->slot_count; }
+
+const int *pipeline_feed_cores(const struct pipeline *p, uint32_t *count)
+{
+    const struct placement_worker *place = p->workers[0].place;
+    if (p->helped == NULL) return pipeline_service_cores(p, count);
+    *count = place->processors ? 1 : 0;
+    return place->processors ? place->processors + place->core_count - 1 : NULL;
+}
 
 const int *pipeline_service_cores(const struct pipeline *p, uint32_t *count)
 {

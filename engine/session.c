@@ -238,14 +238,15 @@ static uint32_t readers_of(const struct settings *settings, uint32_t service_cou
 struct feed_options session_feed_options(struct session *s, const char *paths)
 {
     const struct settings *settings = &s->settings;
-    uint32_t service_count;
-    const int *service = pipeline_service_cores(s->pipeline, &service_count);
+    uint32_t core_count, service_count;
+    const int *cores = pipeline_feed_cores(s->pipeline, &core_count),
+              *service = pipeline_service_cores(s->pipeline, &service_count);
     return (struct feed_options){
         .graph = &s->graph,
         .model = &s->model,
         .slot_count = pipeline_slot_count(s->pipeline),
-        .processors = service,
-        .processor_count = service_count,
+        .processors = cores,
+        .processor_count = core_count,
         .epochs = 1,
         .reader =
             {

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/bell.h"
 #include "engine/base/cores.h"
 #include "engine/base/futex.h"
 #include "engine/base/thread.h"
@@ -36,6 +37,7 @@ struct member {
     void *scratch;
     pthread_t thread;
     uint64_t delay_count; /* pieces delayed so far: part of the draw */
+    uint32_t job_seen;
     uint32_t index;
     int processor; /* to pin itself to, or NOWHERE */
     /* all members */
@@ -44,7 +46,7 @@ struct member {
 
 struct team {
     /* set once */
-    struct member *members;
+    struct member *members; /* [member_count + 1]: the last is the helper */
     void *scratch_block;
     size_t scratch_bytes, block_bytes;
     uint32_t member_count, started_count;
@@ -52,6 +54,8 @@ struct team {
     /* written by the caller between runs, read by members after a claim */
     uint64_t delay_seed;
     uint32_t delay_ns_max;
+    struct bell *helper_bell;          /* NULL: nobody helps */
+    _Atomic uint32_t shared_is_helped; /* the last member stays away; a futex word */
     /* written by the caller between runs; a late member may read them at any time and then fails to claim */
     _Atomic(team_work *) shared_work;
     _Atomic(void *) shared_context;
@@ -129,40 +133,55 @@ static uint32_t work_off(struct member *m)
     return done;
 }
 
+/* Returns whether there were pieces. */
+static bool member_work(struct member *m)
+{
+    struct team *team = m->team;
+    uint32_t done = work_off(m);
+    if (done == 0) return false;
+    /* Release, so that the caller who acquires the full count sees what our pieces wrote; sequentially
+     * consistent, with the caller's flag and look in caller_wait(). Read before the count: until we have added
+     * ours, the run cannot end. */
+    uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
+    uint32_t finished = atomic_fetch_add_explicit(&team->shared_finished, done, memory_order_seq_cst) + done;
+    if (finished == piece_count && atomic_load_explicit(&team->shared_caller_sleeps, memory_order_seq_cst))
+        futex_wake(&team->shared_finished, 1);
+    return true;
+}
+
+/* The last member's: sleeps as long as there is a helper. */
+static void member_rest(struct team *team)
+{
+    /* Relaxed: whether the member works decides nothing but speed. */
+    while (atomic_load_explicit(&team->shared_is_helped, memory_order_relaxed)) futex_wait(&team->shared_is_helped, 1);
+}
+
 static void *member_main(void *argument)
 {
     struct member *m = argument;
     struct team *team = m->team;
-    uint32_t job_seen = 0;
     if (m->processor != NOWHERE) cores_pin(&m->processor, 1);
     for (;;) {
+        if (m->index == team->member_count - 1) member_rest(team);
         /* Acquire pairs with the increment in team_run(): who sees the job sees its claim word. */
         uint32_t job = atomic_load_explicit(&team->shared_job, memory_order_acquire);
         if (atomic_load_explicit(&team->shared_spins, memory_order_relaxed))
-            for (struct spin s = {0}; job == job_seen && spin_more(&s);)
+            for (struct spin s = {0}; job == m->job_seen && spin_more(&s);)
                 job = atomic_load_explicit(&team->shared_job, memory_order_acquire);
-        if (job == job_seen) {
+        if (job == m->job_seen) {
             /* Sequentially consistent, with the caller's increment of job and its look at sleepers: of "I sleep, is
              * there a job?" and "there is a job, does anyone sleep?" at least one sees the other. */
             atomic_fetch_add_explicit(&team->shared_sleepers, 1, memory_order_seq_cst);
-            if (atomic_load_explicit(&team->shared_job, memory_order_seq_cst) == job_seen)
-                futex_wait(&team->shared_job, job_seen);
+            if (atomic_load_explicit(&team->shared_job, memory_order_seq_cst) == m->job_seen)
+                futex_wait(&team->shared_job, m->job_seen);
             /* Relaxed: a count that is high for a moment costs the caller a needless wake. */
             atomic_fetch_sub_explicit(&team->shared_sleepers, 1, memory_order_relaxed);
             continue;
         }
-        job_seen = job;
+        m->job_seen = job;
         /* Relaxed: set before the job that woke us, which was acquired. */
         if (atomic_load_explicit(&team->shared_closed, memory_order_relaxed)) return NULL;
-        uint32_t done = work_off(m);
-        if (done == 0) continue;
-        /* Release, so that the caller who acquires the full count sees what our pieces wrote; sequentially
-         * consistent, with the caller's flag and look in caller_wait(). Read before the count: until we have added
-         * ours, the run cannot end. */
-        uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
-        uint32_t finished = atomic_fetch_add_explicit(&team->shared_finished, done, memory_order_seq_cst) + done;
-        if (finished == piece_count && atomic_load_explicit(&team->shared_caller_sleeps, memory_order_seq_cst))
-            futex_wake(&team->shared_finished, 1);
+        (void)member_work(m);
     }
 }
 
@@ -212,10 +231,34 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t piece_
     atomic_fetch_add_explicit(&team->shared_job, 1, memory_order_seq_cst);
     uint32_t sleepers = atomic_load_explicit(&team->shared_sleepers, memory_order_seq_cst);
     if (sleepers > 0) futex_wake(&team->shared_job, sleepers < piece_count ? sleepers : piece_count - 1);
+    if (team->helper_bell) bell_ring(team->helper_bell);
     uint32_t done = work_off(self);
     /* Acquire (of acquire-release): with caller_wait() not needed, this is what makes the others' pieces visible. */
     uint32_t finished = atomic_fetch_add_explicit(&team->shared_finished, done, memory_order_acq_rel) + done;
     if (finished != piece_count) caller_wait(team, piece_count);
+}
+
+static void helped_set(struct team *team, bool is_helped)
+{
+    atomic_store_explicit(&team->shared_is_helped, is_helped, memory_order_relaxed);
+    if (!is_helped) futex_wake(&team->shared_is_helped, 1);
+}
+
+void team_helper_set(struct team *team, struct bell *bell)
+{
+    if (team->member_count == 1) return;
+    team->helper_bell = bell;
+    helped_set(team, bell != NULL);
+}
+
+bool team_help(struct team *team)
+{
+    struct member *m = &team->members[team->member_count];
+    /* Acquire pairs with the increment in team_run(), as in member_main(). */
+    uint32_t job = atomic_load_explicit(&team->shared_job, memory_order_acquire);
+    if (job == m->job_seen) return false;
+    m->job_seen = job;
+    return member_work(m);
 }
 
 void team_delay_set(struct team *team, uint64_t seed, uint32_t max_ns)
@@ -254,27 +297,28 @@ status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes,
     team->member_count = member_count;
     /* Two members' scratch never share a line, nor the pair of lines that a core fetches together. */
     team->scratch_bytes = (scratch_bytes + 127) / 128 * 128;
-    team->block_bytes = (size_t)member_count * team->scratch_bytes;
-    team->members = aligned_alloc(64, member_count * sizeof *team->members);
+    uint32_t place_count = member_count > 1 ? member_count + 1 : 1; /* and the helper */
+    team->block_bytes = (size_t)place_count * team->scratch_bytes;
+    team->members = aligned_alloc(64, place_count * sizeof *team->members);
     if (team->members == NULL) {
         free(team);
         FAIL(MEMORY, "cannot describe a team of %u", member_count);
     }
-    memset(team->members, 0, member_count * sizeof *team->members);
+    memset(team->members, 0, place_count * sizeof *team->members);
     if (team->block_bytes > 0) TRY_GOTO(memory_take("kernel scratch", team->block_bytes, &team->scratch_block), fail);
     struct cores cores;
     if (member_count > 1) {
         cores_allowed(&cores);
         team_spin_set(team, cores.count >= member_count);
     }
-    for (uint32_t i = 0; i < member_count; i++) {
+    for (uint32_t i = 0; i < place_count; i++) {
         struct member *m = &team->members[i];
         m->team = team;
-        m->index = i;
-        m->processor = processors ? processors[i] : NOWHERE;
+        m->index = i < member_count ? i : member_count - 1; /* the helper's share is the last member's */
+        m->processor = processors && i < member_count ? processors[i] : NOWHERE;
         if (team->block_bytes > 0) m->scratch = (uint8_t *)team->scratch_block + i * team->scratch_bytes;
-        /* Member 0 is whoever calls team_run. */
-        if (i > 0) TRY_GOTO(member_start(m), fail);
+        /* Member 0 is whoever calls team_run, the helper whoever calls team_help. */
+        if (i > 0 && i < member_count) TRY_GOTO(member_start(m), fail);
     }
     *out = team;
     return ST_OK;
@@ -290,6 +334,7 @@ void team_close(struct team *team)
     atomic_store_explicit(&team->shared_closed, true, memory_order_relaxed);
     atomic_fetch_add_explicit(&team->shared_job, 1, memory_order_seq_cst);
     futex_wake(&team->shared_job, UINT32_MAX);
+    helped_set(team, false);
     for (uint32_t i = 1; i <= team->started_count; i++) pthread_join(team->members[i].thread, NULL);
     memory_note("threads", -(size_t)team->started_count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
     memory_give("kernel scratch", team->scratch_block, team->block_bytes);

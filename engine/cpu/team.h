@@ -1,7 +1,9 @@
 /* A team is a gang of threads that works through the same list of ops together: every op is cut into pieces by
  * output, threads claim pieces, each its own share of them first, and meet before the next op. Who computes a piece changes
  * nothing in it, so any number of threads gives the same bytes, and a thread that the system takes off its core
- * costs only one piece. Waiting threads spin briefly, then sleep on a futex. */
+ * costs only one piece. Waiting threads spin briefly, then sleep on a futex.
+ *
+ * A thread that has other work may stand in for the last member, on whose core it runs: it helps when it has nothing else to do. */
 #ifndef HETERPS_ENGINE_CPU_TEAM_H
 #define HETERPS_ENGINE_CPU_TEAM_H
 
@@ -11,6 +13,7 @@
 
 #include "engine/base/status.h"
 
+struct bell;
 struct team;
 
 /* A piece of work: called for every piece in [0, piece_count) exactly once, by some member. `scratch` is the
@@ -30,6 +33,13 @@ uint32_t team_member_count(const struct team *team);
 /* Runs all pieces (fewer than 2^24) and returns when all are done; what they wrote is visible to the caller. One
  * caller at a time, and never from inside a piece. */
 void team_run(struct team *team, team_work *work, void *context, uint32_t piece_count);
+
+/* From now on the last member stays away, and who waits at `bell` helps in its place: every run of several pieces rings it. NULL: the member
+ * is back. A team of one is not helped. Between runs. */
+void team_helper_set(struct team *team, struct bell *bell);
+/* Works off pieces of the present run, if there are any, and returns whether there were. One thread at a time, another than the caller of
+ * team_run. */
+bool team_help(struct team *team);
 
 /* For tests: every member waits a random time (up to max_ns) before each piece. 0: off. Only between runs. */
 void team_delay_set(struct team *team, uint64_t seed, uint32_t max_ns);

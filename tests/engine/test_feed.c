@@ -23,6 +23,7 @@
 
 #include "engine/feed.h"
 #include "engine/base/cores.h"
+#include "engine/cpu/team.h"
 #include "tests/engine/schema_fixture.h"
 
 #define MODEL                                                                                                          \
@@ -714,6 +715,95 @@ static void feed__files_and_passes_change__thread_allocates_and_locks_nothing(vo
 }
 #endif
 
+/* Pieces of the runs of a team of two, by who has done them. */
+struct helped {
+    pthread_t caller, member;
+    bool has_member; /* else whoever is not the caller */
+    _Atomic uint32_t shared_by_two, shared_by_others;
+};
+static void helped_piece(void *context, uint32_t piece, void *scratch)
+{
+    struct helped *h = context;
+    pthread_t self = pthread_self();
+    (void)piece, (void)scratch;
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    bool is_member = h->has_member && pthread_equal(self, h->member);
+    if (!h->has_member && !pthread_equal(self, h->caller)) h->member = self;
+    atomic_fetch_add(is_member || pthread_equal(self, h->caller) ? &h->shared_by_two : &h->shared_by_others, 1);
+}
+
+/* Runs pieces until `others` of them are done by others than the caller, and the member once it is known. */
+static void until_done(struct helped *h, struct team *team, uint32_t others)
+{
+    uint32_t runs = 0;
+    h->shared_by_two = h->shared_by_others = 0;
+    for (; runs < 10000 && h->shared_by_others < others; runs++) team_run(team, helped_piece, h, 8);
+    assert_true(h->shared_by_others >= others);
+    assert_int_equal(h->shared_by_two + h->shared_by_others, runs * 8);
+}
+
+static void helped_open(struct helped *h, struct team **team)
+{
+    *h = (struct helped){.caller = pthread_self()};
+    assert_int_equal(team_open(team, 2, 64, NULL), ST_OK);
+    until_done(h, *team, 1);
+    h->has_member = true;
+}
+
+static void feed_team_set__slots_are_full__thread_helps_and_goes_on(void **state)
+{
+    (void)state;
+    char *path = data_write(100), *plain = run_trace(path, 2, 0, 0, (struct progress){0}), *trace = calloc(1, 1 << 16);
+    struct fixture f;
+    struct helped helped;
+    struct team *team;
+    assert_non_null(trace);
+    helped_open(&helped, &team);
+    open_at(&f, path, 2, 0, 0, (struct progress){0}, true);
+    struct slot *held[4], *slot;
+    for (int turn = 0;; turn++) {
+        feed_team_set(f.feed, team, turn % 2);
+        uint32_t count = 0;
+        for (; count < 4; count++) {
+            assert_int_equal(next_slot(&f, &held[count]), ST_OK);
+            if (held[count] == NULL) break;
+            trace_add(trace, 1 << 16, held[count]);
+        }
+        until_done(&helped, team, turn % 3 ? 3 : 40); /* it has no slot, or has come to the end of the data */
+        feed_team_set(f.feed, NULL, false);
+        for (uint32_t i = 0; i < count; i++) feed_release(f.feed, held[i]);
+        if (count < 4) break;
+    }
+    assert_int_equal(next_slot(&f, &slot), ST_OK);
+    assert_null(slot);
+    assert_string_equal(trace, plain);
+    close_all(&f);
+    team_close(team);
+    free(trace);
+    free(plain);
+    free(path);
+}
+
+/* A feed that is closed while it helps, as it is when a run ends. */
+static void feed_close__while_it_helps__ends(void **state)
+{
+    (void)state;
+    char *path = data_write(40);
+    for (int i = 0; i < 20; i++) {
+        struct fixture f;
+        struct helped helped;
+        struct team *team;
+        helped_open(&helped, &team);
+        open_at(&f, path, 1, 0, 0, (struct progress){0}, i % 2);
+        feed_team_set(f.feed, team, i % 4 < 2);
+        until_done(&helped, team, 1);
+        if (i % 3) feed_team_set(f.feed, NULL, false);
+        close_all(&f);
+        team_close(team);
+    }
+    free(path);
+}
+
 int main(void)
 {
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
@@ -728,6 +818,8 @@ int main(void)
         cmocka_unit_test(feed__resumed_at_any_step__goes_on_with_the_same_micro_batches),
         cmocka_unit_test(feed__rows_of_a_step__are_numbered_once_each),
         cmocka_unit_test(feed__evaluation__makes_no_rows),
+        cmocka_unit_test(feed_team_set__slots_are_full__thread_helps_and_goes_on),
+        cmocka_unit_test(feed_close__while_it_helps__ends),
         cmocka_unit_test(feed__bad_line__fails_with_its_place),
         cmocka_unit_test(feed__closed_early__stops),
         cmocka_unit_test(feed_try_next__all_slots_held__is_empty_until_one_is_released),
