@@ -17,10 +17,7 @@
 
 #include "engine/base/steady.h"
 
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
-/* From here on a block is aligned to huge pages: two of them, or the alignment would waste more than it gains. */
-#define HUGE_BLOCK_BYTES ((size_t)4 << 20)
-#define PARTS_MAX        64u
+#define PARTS_MAX 64u
 
 /* Under AddressSanitizer what an arena has not handed out is out of bounds, up to the byte. */
 #ifdef __SANITIZE_ADDRESS__
@@ -82,7 +79,7 @@ status memory_take(const char *part, size_t bytes, void **block)
     /* A sum of products that went astray, not a size: also keeps the additions below from wrapping round. */
     if (bytes > SIZE_MAX / 4) FAIL(MEMORY, "%s: %zu bytes are more than any machine has", part, bytes);
     size_t size = block_bytes(bytes);
-    bool is_huge = size >= HUGE_BLOCK_BYTES;
+    bool is_huge = size >= HUGE_PAGE_BYTES;
     size_t mapped_bytes = is_huge ? size + HUGE_PAGE_BYTES : size;
     uint8_t *mapped = mmap(NULL, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) {

@@ -10,8 +10,9 @@
 #include "engine/base/status.h"
 
 #define CACHE_LINE_BYTES ((size_t)64)
+#define HUGE_PAGE_BYTES  ((size_t)2 << 20)
 
-/* Maps `bytes` of zeroed memory, aligned to a page (to 2 MiB from 4 MiB on, with huge pages asked for), and adds
+/* Maps `bytes` of zeroed memory, aligned to a page (to 2 MiB from 2 MiB on, with huge pages asked for), and adds
  * them to the plan under `part` (a string that outlives the program; equal names are summed).
  * Pages become resident when they are first touched. Returns the block; MEMORY when it cannot be had. */
 MUST_USE status memory_take(const char *part, size_t bytes, void **block);

@@ -28,7 +28,6 @@
 /* Blocks of a product that ADDS, whose left factor is such tiles, are lower and wider: a tile is packed again for each. */
 #define ADDS_TERMS (PRODUCT_TERMS / 2)
 #define ADDS_COLS  (PRODUCT_COLS * 2)
-#define THIN_ROWS  4u
 
 _Static_assert(TILE *PANEL * sizeof(float) <= PRODUCT_TILE_BYTES && LEFT_STEP <= PRODUCT_LEFT &&
                    PRODUCT_COLS % PANEL == 0,
@@ -40,6 +39,8 @@ ALWAYS_INLINE uint32_t panel_width(uint32_t cols) { return cols > VF ? PANEL : V
 /* Packs terms x cols of a factor whose columns are side by side, panel after panel, a panel term after term; columns beyond become zeros.
  * Adds the sums of the columns to col_sums unless that is NULL. */
 #define PACK_VECTORS 8u
+/* Rows between asking for their lines and packing them. */
+#define ROWS_AHEAD 8u
 ALWAYS_INLINE void pack_rows_strip(float *panels, const float *right, size_t right_term, uint32_t terms,
                                    float *col_sums)
 {
@@ -48,6 +49,7 @@ ALWAYS_INLINE void pack_rows_strip(float *panels, const float *right, size_t rig
 #pragma GCC unroll 8
         for (uint32_t v = 0; v < PACK_VECTORS; v++) {
             vf x = vf_load(right + v * VF);
+            if (v * VF % LINE_FLOATS == 0) prefetch_read(right + ROWS_AHEAD * right_term + v * VF);
             vf_store(panels + v / 2 * terms * PANEL + v % 2 * VF, x);
             if (col_sums != NULL) sum[v] += x;
         }
@@ -213,9 +215,10 @@ static enum tile_end tile_end_of(const struct product *p)
 
 /* The factors of a tile. */
 struct tile_factors {
-    const float *left, *panel, *next;
+    const float *left, *panel;
     size_t left_row, left_term, panel_term;
     uint32_t terms;
+    struct tile_ahead ahead;
 };
 
 /* A whole tile: its sums, added to what waits in the result if they go on, to their end there. */
@@ -225,20 +228,8 @@ ALWAYS_INLINE void tile_whole(const struct tile_factors *f, size_t left_row, siz
 {
     vf sum[TILE][2];
 #pragma GCC unroll 16
-    for (uint32_t r = 0; r < TILE; r++) {
-        prefetch_write(result + r * result_row);
-        prefetch_write(result + r * result_row + PANEL - LINE_FLOATS);
-    }
-    if (end == TILE_SLOPE_RELU) {
-#pragma GCC unroll 16
-        for (uint32_t r = 0; r < TILE; r++) {
-            prefetch_read(output + r * output_row);
-            prefetch_read(output + r * output_row + PANEL - LINE_FLOATS);
-        }
-    }
-#pragma GCC unroll 16
     for (uint32_t r = 0; r < TILE; r++) sum[r][0] = sum[r][1] = (vf){0};
-    tile_multiply(TILE, 2, f->left, left_row, left_term, f->panel, PANEL, f->terms, f->next, sum);
+    tile_multiply(TILE, 2, f->left, left_row, left_term, f->panel, PANEL, f->terms, &f->ahead, sum);
     if (goes_on) {
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < TILE; r++) {
@@ -291,18 +282,70 @@ static void tile_part(const struct tile_factors *f, uint32_t rows, uint32_t cols
 {
     if (f->left_term == 1) {
         if (cols > VF)
-            tile_dispatch(rows, 2, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, f->next, sums, PANEL,
+            tile_dispatch(rows, 2, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, &f->ahead, sums, PANEL,
                           true);
         else
-            tile_dispatch(rows, 1, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, f->next, sums, PANEL,
+            tile_dispatch(rows, 1, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, &f->ahead, sums, PANEL,
                           true);
     } else {
         if (cols > VF)
-            tile_dispatch(rows, 2, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, f->next, sums, PANEL,
+            tile_dispatch(rows, 2, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, &f->ahead, sums, PANEL,
                           true);
         else
-            tile_dispatch(rows, 1, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, f->next, sums, PANEL,
+            tile_dispatch(rows, 1, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, &f->ahead, sums, PANEL,
                           true);
+    }
+}
+
+/* Sums of few rows with a panel whose terms lie side by side, read where they lie, once: 2 VF columns by four terms at a time through
+ * registers. A constant number of rows in every instance. */
+#define THIN_ROWS  4u
+#define THIN_AHEAD 64u /* floats of a column between asking for a line and reading it */
+ALWAYS_INLINE void thin_multiply(const uint32_t rows, const float *left, size_t left_row, const float *right,
+                                 size_t right_col, uint32_t terms, float *sums)
+{
+    vf sum[THIN_ROWS][2] = {{{0}}};
+    uint32_t t = 0;
+    for (; t + 4 <= terms; t += 4) {
+        vf term[2][4];
+        if (t % LINE_FLOATS == 0)
+            for (uint32_t c = 0; c < PANEL; c++) prefetch_read(right + c * right_col + t + THIN_AHEAD);
+        vf_load_transposed(term[0], right + t, right_col);
+        vf_load_transposed(term[1], right + VF * right_col + t, right_col);
+#pragma GCC unroll 4
+        for (uint32_t i = 0; i < 4; i++)
+#pragma GCC unroll 4
+            for (uint32_t r = 0; r < rows; r++) {
+                vf l = vf_splat(left[r * left_row + t + i]);
+                vf_fma_into(&sum[r][0], l, term[0][i]);
+                vf_fma_into(&sum[r][1], l, term[1][i]);
+            }
+    }
+    for (; t < terms; t++) {
+        float term[PANEL];
+        for (uint32_t c = 0; c < PANEL; c++) term[c] = right[c * right_col + t];
+#pragma GCC unroll 4
+        for (uint32_t r = 0; r < rows; r++) {
+            vf l = vf_splat(left[r * left_row + t]);
+            vf_fma_into(&sum[r][0], l, vf_load(term));
+            vf_fma_into(&sum[r][1], l, vf_load(term + VF));
+        }
+    }
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < rows; r++) {
+        vf_store(sums + r * PANEL, sum[r][0]);
+        vf_store(sums + r * PANEL + VF, sum[r][1]);
+    }
+}
+
+static void tile_thin(uint32_t rows, const float *left, size_t left_row, const float *right, size_t right_col,
+                      uint32_t terms, float *sums)
+{
+    switch (rows) {
+    case 1: thin_multiply(1, left, left_row, right, right_col, terms, sums); break;
+    case 2: thin_multiply(2, left, left_row, right, right_col, terms, sums); break;
+    case 3: thin_multiply(3, left, left_row, right, right_col, terms, sums); break;
+    default: thin_multiply(4, left, left_row, right, right_col, terms, sums);
     }
 }
 
@@ -355,9 +398,19 @@ static void block_multiply(const struct product *p, struct place at, const float
             uint32_t cols = at.cols - c < PANEL ? at.cols - c : PANEL, col = at.col + c;
             float *to = p->result + r * p->result_row + col;
             bool is_in_place = right != NULL && cols == PANEL;
-            f.panel = is_in_place ? right + c : panels + (right != NULL ? 0 : c * at.terms);
+            f.panel = is_in_place ? right + c * p->right_col : panels + (right != NULL ? 0 : c * at.terms);
             f.panel_term = is_in_place ? p->right_term : panel_width(cols);
-            if (p->left_term == 1 && c + PANEL >= at.cols) f.next = f.left + rows * p->left_row;
+            bool is_last_panel = c + PANEL >= at.cols;
+            f.ahead = (struct tile_ahead){
+                .left = p->left_term == 1 && is_last_panel ? f.left + rows * p->left_row : NULL,
+                .result_row = p->result_row,
+                .output_row = p->output_row,
+            };
+            if (!is_last_panel || r + TILE < at.row + at.rows) {
+                uint32_t row_ahead = is_last_panel ? r + rows : r, col_ahead = is_last_panel ? at.col : col + PANEL;
+                f.ahead.result = p->result + row_ahead * p->result_row + col_ahead;
+                if (p->output != NULL && is_last) f.ahead.output = p->output + row_ahead * p->output_row + col_ahead;
+            }
             if (rows == TILE && cols == PANEL && right == NULL && end != TILE_BY_PARTS) {
                 const float *bias = p->bias != NULL ? p->bias + col : NULL;
                 const float *output = p->output != NULL ? p->output + r * p->output_row + col : NULL;
@@ -369,7 +422,10 @@ static void block_multiply(const struct product *p, struct place at, const float
                     tile_whole_across(&f, goes_on, end, to, p->result_row, bias, output, p->output_row);
                 continue;
             }
-            tile_part(&f, rows, cols, tile);
+            if (is_in_place && p->right_col != 1)
+                tile_thin(rows, f.left, p->left_row, f.panel, p->right_col, at.terms, tile);
+            else
+                tile_part(&f, rows, cols, tile);
             if (goes_on || !is_last) sums_wait(to, p->result_row, tile, rows, cols, goes_on, is_last);
             if (is_last) sums_finish(p, tile, r, rows, col, cols);
         }
@@ -403,7 +459,8 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
     float *col_sums = p->col_sums != NULL && at.row == 0 ? p->col_sums + at.col : NULL;
     uint32_t block_terms = p->end == PRODUCT_ADDS ? ADDS_TERMS : PRODUCT_TERMS;
     /* Too few rows to be worth packing a panel for. */
-    bool is_thin = p->right_col == 1 && col_sums == NULL && (uint64_t)at.rows * groups <= THIN_ROWS;
+    bool is_thin =
+        col_sums == NULL && (uint64_t)at.rows * groups <= THIN_ROWS && (p->right_col == 1 || p->left_term == 1);
     for (uint32_t t = 0; t < p->term_groups; t++) {
         for (at.begin = 0; at.begin < p->terms; at.begin += block_terms) {
             at.terms = count_from(at.begin, p->terms, block_terms);
@@ -411,10 +468,11 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
             at.is_last = t + 1 == p->term_groups && at.begin + at.terms == p->terms;
             const float *right = p->right + t * p->right_group + at.begin * p->right_term + at.col * p->right_col;
             uint32_t packed_from = is_thin ? at.cols / PANEL * PANEL : 0;
+            const float *packed = right + packed_from * p->right_col;
             if (p->right_col == 1)
-                pack_rows(panels, right + packed_from, p->right_term, at.terms, at.cols - packed_from, col_sums);
+                pack_rows(panels, packed, p->right_term, at.terms, at.cols - packed_from, col_sums);
             else
-                pack_cols(panels, right, p->right_col, at.terms, at.cols);
+                pack_cols(panels, packed, p->right_col, at.terms, at.cols - packed_from);
             for (uint32_t g = 0; g < groups; g++) {
                 struct product group = group_of(p, t + group_begin + g);
                 block_multiply(&group, at, panels, is_thin ? right : NULL, tile, left);

@@ -25,18 +25,7 @@
 #include "engine/cpu/isa/product_bf16.h"
 
 #include "engine/base/clock.h"
-#include "engine/cpu/isa/kernels_isa.h"
-
-/* TILE x PANEL sums fill the registers: 14 x 2 of 32, 6 x 2 and 4 x 2 of 16. */
-#if VF == 16
-#define TILE 14
-#elif VF == 8
-#define TILE 6
-#else
-#define TILE 4
-#endif
-#define PANEL       (2 * VF)
-#define LINE_FLOATS (CACHE_LINE_BYTES / sizeof(float))
+#include "engine/cpu/isa/tile.h"
 
 #define STEPS       128u
 #define SUPER_STEPS 2048u                 /* a multiple of STEPS */

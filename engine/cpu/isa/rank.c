@@ -16,7 +16,8 @@ void KERNEL(rank_score_f32)(float *scores, size_t scores_stride, const float *qu
                 vf_store(sums + r * PANEL, vf_load(panel));
                 vf_store(sums + r * PANEL + VF, vf_load(panel + VF));
             }
-            tile_along(count, query + begin * query_stride, query_stride, panel + PANEL, dim, NULL, sums, PANEL, false);
+            tile_along(count, query + begin * query_stride, query_stride, panel + PANEL, dim, &(struct tile_ahead){0},
+                       sums, PANEL, false);
             for (uint32_t r = 0; r < count; r++)
                 for (uint32_t v = 0; v < 2; v++)
                     vf_store(scores + (begin + r) * scores_stride + (size_t)p * PANEL + v * VF,

@@ -31,6 +31,9 @@ ALWAYS_INLINE void tile_terms(const uint32_t rows, const uint32_t vectors, const
                               const float *base[(TILE + 2) / 3], size_t left_row, size_t left_term, const float *panel,
                               size_t panel_term, vf sum[TILE][2])
 {
+    /* A third of the rows has a plain address: read by the multiply-add itself, they leave time to others. Of all rows, the reads, two for
+     * each number, would take longer than the sums. 3 % faster with AVX-512. */
+    const bool is_near = VF == 16 && __builtin_constant_p(left_term);
 #pragma GCC unroll 4
     for (uint32_t t = 0; t < count; t++) {
 #ifdef __FMA__
@@ -41,31 +44,61 @@ ALWAYS_INLINE void tile_terms(const uint32_t rows, const uint32_t vectors, const
         vf right1 = vectors == 2 ? vf_load(panel + t * panel_term + VF) : right0;
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < rows; r++) {
-            vf l = vf_splat(base[r / 3][r % 3 * left_row + t * left_term]);
-            vf_fma_into(&sum[r][0], l, right0);
-            if (vectors == 2) vf_fma_into(&sum[r][1], l, right1);
+            const float *number = &base[r / 3][r % 3 * left_row + t * left_term];
+            if (is_near && r % 3 == 0) {
+                vf_fma_into_splat(&sum[r][0], number, right0);
+                if (vectors == 2) vf_fma_into_splat(&sum[r][1], number, right1);
+            } else {
+                vf l = vf_splat(*number);
+                vf_fma_into(&sum[r][0], l, right0);
+                if (vectors == 2) vf_fma_into(&sum[r][1], l, right1);
+            }
         }
     }
 #pragma GCC unroll 5
     for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] += count * left_term;
 }
 
+/* What a tile asks for while it multiplies. */
+struct tile_ahead {
+    const float
+        *left; /* the next tile's rows, as far apart as these; or NULL                                         */
+    const float
+        *result; /* where the next sums go, and the outputs they meet: TILE rows of a panel; or NULL             */
+    const float *output;
+    size_t result_row, output_row;
+};
+
 /* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF], whose terms lie panel_term apart. `rows` and `vectors` are constants in every instance. Terms side by
  * side (left_term 1) are reached from a base for each three rows, which the processor's addressing multiplies by 0, 1 and 2. Lines of
- * the next tile, at `next` unless it is NULL, are asked for meanwhile. */
+ * `ahead` are asked for meanwhile, a row's at a time: all at once they take every place of the first cache that waits for memory (64 terms,
+ * M = 2048, N = 2048: 0.91 of the peak, all at once when a tile begins 0.81). */
 ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
                                  size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
-                                 const float *next, vf sum[TILE][2])
+                                 const struct tile_ahead *ahead, vf sum[TILE][2])
 {
+    const float *result = ahead->result, *output = ahead->output;
+    uint32_t rows_ahead = result != NULL ? TILE : 0;
     const uint32_t step = rows == TILE && vectors == 2 && VF > 4 ? 4 : 1;
     const float *base[(TILE + 2) / 3];
 #pragma GCC unroll 5
     for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] = left + 3 * i * left_row;
     uint32_t t = 0;
     for (; t + step <= terms; t += step, panel += step * panel_term) {
-        if (next != NULL && t % LINE_FLOATS == 0) {
+        if (ahead->left != NULL && t % LINE_FLOATS == 0) {
 #pragma GCC unroll 16
-            for (uint32_t r = 0; r < rows; r++) prefetch_read(next + r * left_row + t);
+            for (uint32_t r = 0; r < rows; r++) prefetch_read(ahead->left + r * left_row + t);
+        }
+        if (rows_ahead > 0) {
+            rows_ahead--;
+            prefetch_write(result);
+            prefetch_write(result + PANEL - LINE_FLOATS);
+            result += ahead->result_row;
+            if (output != NULL) {
+                prefetch_read(output);
+                prefetch_read(output + PANEL - LINE_FLOATS);
+                output += ahead->output_row;
+            }
         }
         tile_terms(rows, vectors, step, base, left_row, left_term, panel, panel_term, sum);
     }
@@ -75,15 +108,15 @@ ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, co
 
 /* The same for sums in memory, rows sums_row apart: added to, or begun if is_first. */
 ALWAYS_INLINE void tile_sums(const uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
-                             size_t left_term, const float *panel, size_t panel_term, uint32_t terms, const float *next,
-                             float *sums, size_t sums_row, bool is_first)
+                             size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
+                             const struct tile_ahead *ahead, float *sums, size_t sums_row, bool is_first)
 {
     vf sum[TILE][2];
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (uint32_t v = 0; v < vectors; v++) sum[r][v] = is_first ? (vf){0} : vf_load(sums + r * sums_row + v * VF);
-    tile_multiply(rows, vectors, left, left_row, left_term, panel, panel_term, terms, next, sum);
+    tile_multiply(rows, vectors, left, left_row, left_term, panel, panel_term, terms, ahead, sum);
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
@@ -93,11 +126,12 @@ ALWAYS_INLINE void tile_sums(const uint32_t rows, const uint32_t vectors, const 
 /* One instance a number of rows: the last tile of a piece is as high as what is left. */
 #define TILE_CASE(rows)                                                                                                \
     case rows:                                                                                                         \
-        tile_sums(rows, vectors, left, left_row, left_term, panel, panel_term, terms, next, sums, sums_row, is_first); \
+        tile_sums(rows, vectors, left, left_row, left_term, panel, panel_term, terms, ahead, sums, sums_row,           \
+                  is_first);                                                                                           \
         break;
 ALWAYS_INLINE void tile_dispatch(uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
                                  size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
-                                 const float *next, float *sums, size_t sums_row, bool is_first)
+                                 const struct tile_ahead *ahead, float *sums, size_t sums_row, bool is_first)
 {
     switch (rows) {
         TILE_CASE(1)
@@ -124,9 +158,9 @@ ALWAYS_INLINE void tile_dispatch(uint32_t rows, const uint32_t vectors, const fl
 
 /* Terms side by side. */
 static inline void tile_along(uint32_t rows, const float *left, size_t left_row, const float *panel, uint32_t terms,
-                              const float *next, float *sums, size_t sums_row, bool is_first)
+                              const struct tile_ahead *ahead, float *sums, size_t sums_row, bool is_first)
 {
-    tile_dispatch(rows, 2, left, left_row, 1, panel, PANEL, terms, next, sums, sums_row, is_first);
+    tile_dispatch(rows, 2, left, left_row, 1, panel, PANEL, terms, ahead, sums, sums_row, is_first);
 }
 
 #endif

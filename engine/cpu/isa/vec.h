@@ -88,6 +88,16 @@ ALWAYS_INLINE void vf_fma_into(vf *sum, vf a, vf b)
 #endif
 }
 
+/* The same with a number in memory for all lanes of a. Best where its address is a register and a constant: then it is one micro-operation. */
+ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *a, vf b)
+{
+#if defined(__AVX512F__)
+    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(*sum) : "v"(b), "m"(*a));
+#else
+    vf_fma_into(sum, vf_splat(*a), b);
+#endif
+}
+
 ALWAYS_INLINE vf vf_sqrt(vf a)
 {
 #if defined(__AVX512F__)
