@@ -3,7 +3,7 @@
 # way in which the data come, and the steps at which a run was stopped and resumed.
 . "$(dirname "$0")/lib.sh"
 examples=20000
-case $(basename "$BUILD") in asan | tsan) examples=4000 ;; esac # a sanitizer is slow
+case $(basename "$BUILD") in asan | tsan) examples=2000 ;; esac # a sanitizer is slow
 steps=$(((examples + 127) / 128))
 rows $examples "$work/train.tsv"
 rows 3000 "$work/test.tsv" $examples

@@ -20,7 +20,11 @@
 #define PRODUCT_TOLERANCE 5e-5
 #define EXACT             0.0
 
+#ifdef __SANITIZE_ADDRESS__ /* slow, and whether pieces are cut right shows without it */
+static const uint32_t members_tried[] = {1, 3};
+#else
 static const uint32_t members_tried[] = {1, 2, 3, 5};
+#endif
 #define MEMBERS_TRIED (sizeof members_tried / sizeof members_tried[0])
 
 /* --- one case: a graph made again for every run, so that all start from the same values ------- */
