@@ -14,9 +14,10 @@
 
 static const struct subject {
     const char *name, *what, *limit;
+    status (*check)(const struct bench *b);
     status (*run)(const struct bench *b);
 } subjects[BENCH_SUBJECT_COUNT] = {
-#define SUBJECT(name, what, limit) {#name, what, limit, bench_##name},
+#define SUBJECT(name, check, what, limit) {#name, what, limit, check, bench_##name},
     BENCH_SUBJECTS(SUBJECT)
 #undef SUBJECT
 };
@@ -214,19 +215,44 @@ static status isa_find(struct bench *b)
     return ST_OK;
 }
 
+/* An option that the subject has no use for would say nothing of what is measured. `chosen`: of subjects; BENCH_SUBJECT_COUNT: all. */
+static status options_check(const struct bench_options *o, size_t chosen)
+{
+#define BIT(subject) (1u << BENCH_##subject)
+    const unsigned all = 1u << BENCH_SUBJECT_COUNT, rows = BIT(gather) | BIT(update);
+    const struct {
+        const char *flag;
+        bool is_given;
+        unsigned subjects;
+        const char *names;
+    } rules[] = {
+        {"--threads", o->threads > 0, all | BIT(gemm) | rows | BIT(train), "gemm, gather, update and train"},
+        {"--precision", o->precision != NULL, all | BIT(gemm) | BIT(train), "gemm and train"},
+        {"--bytes", o->bytes > 0, all | rows | BIT(lookup), "gather, update and lookup"},
+        {"--vocab", o->vocab > 0, all | BIT(parse) | BIT(train), "parse and train"},
+        {"--shape", o->shape_count > 0, BIT(gemm), "gemm"},
+        {"--set", o->set_count > 0, all | BIT(train), "train"},
+    };
+#undef BIT
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].is_given && !(rules[i].subjects >> chosen & 1))
+            FAIL(USAGE, "%s: bench %s has no use for it; only %s", rules[i].flag, o->subject, rules[i].names);
+    if (o->graph && chosen != BENCH_train)
+        FAIL(USAGE, "bench %s takes no graph, found \"%s\"; `bench train GRAPH` does", o->subject, o->graph);
+    return ST_OK;
+}
+
 status bench_run(const struct bench_options *o)
 {
-    struct bench b = {.o = o, .repeats = o->repeats ? o->repeats : BENCH_REPEATS};
+    struct bench b = {
+        .o = o, .repeats = o->repeats ? o->repeats : BENCH_REPEATS, .vocab = o->vocab ? o->vocab : BENCH_VOCAB};
     bool is_all = strcmp(o->subject, "all") == 0;
     size_t chosen = 0;
     while (chosen < BENCH_SUBJECT_COUNT && strcmp(subjects[chosen].name, o->subject) != 0) chosen++;
     if (!is_all && chosen == BENCH_SUBJECT_COUNT)
         FAIL(USAGE, "bench: expected gemm, gather, update, lookup, parse, ring, train or all, found \"%s\"",
              o->subject);
-    if (o->graph && chosen != BENCH_train)
-        FAIL(USAGE, "bench %s takes no graph, found \"%s\"; `bench train GRAPH` does", o->subject, o->graph);
-    if (o->set_count > 0 && !is_all && chosen != BENCH_train) FAIL(USAGE, "--set: only `bench train` has settings");
-    if (o->shape_count > 0 && chosen != BENCH_gemm) FAIL(USAGE, "--shape: only `bench gemm` has shapes");
+    TRY(options_check(o, chosen));
     uint32_t precision = 0;
     while (precision < PRECISION_COUNT && !bench_has_precision(&b, precision)) precision++;
     if (precision == PRECISION_COUNT) FAIL(USAGE, "--precision: expected f32 or bf16, found \"%s\"", o->precision);
@@ -234,6 +260,8 @@ status bench_run(const struct bench_options *o)
     cores_allowed(&b.cores);
     b.thread_counts[b.thread_count_count++] = o->threads ? o->threads : 1;
     if (o->threads == 0 && b.cores.count > 1) b.thread_counts[b.thread_count_count++] = b.cores.count;
+    for (size_t i = 0; i < BENCH_SUBJECT_COUNT; i++)
+        if ((is_all || i == chosen) && subjects[i].check) TRY(subjects[i].check(&b));
     machine_tell(&b);
     for (size_t i = 0; i < BENCH_SUBJECT_COUNT; i++)
         if (is_all || i == chosen) TRY(subjects[i].run(&b));

@@ -1,9 +1,9 @@
 /* The benchmark of `heterps-run bench`: subjects, each a file here, that measure what the product does with one part of the machine beside
  * what that part can do at most (limits.h), alternately, in one run.
  *
- *     cmd/bench.c ──▶ bench_run ──▶ machine line ──▶ subjects: gemm.c rows.c lookup.c parse.c ring.c train.c ──▶ bench_tell: a line, or an event
+ *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c ring.c models.c ──▶ bench_tell: a line, or an event
  *
- * What is printed goes to standard output as soon as it is known; so a benchmark that is stopped has shown what it has found. */
+ * Nothing is printed before what was asked for is found to make sense; then everything goes to standard output as soon as it is known, so a benchmark that is stopped has shown what it has found. */
 #ifndef HETERPS_ENGINE_BENCH_BENCH_H
 #define HETERPS_ENGINE_BENCH_BENCH_H
 
@@ -11,15 +11,15 @@
 #include "engine/bench/watch.h"
 #include "engine/base/cores.h"
 
-/* In the order in which they run; X(name, what it measures, against which limit). */
+/* In the order in which they run; X(name, what checks its options before anything is printed, or NULL, what it measures, against which limit). */
 #define BENCH_SUBJECTS(X)                                                                                              \
-    X(gemm, "products of fully connected layers", "multiply-adds in independent chains")                               \
-    X(gather, "rows of a table, looked up and summed", "random rows read")                                             \
-    X(update, "rows of a table, updated by SGD", "random rows read and written")                                       \
-    X(lookup, "keys that become rows", "random rows of 64 B read")                                                     \
-    X(parse, "text that becomes micro-batches", "the file read and dropped")                                           \
-    X(ring, "numbers from thread to thread", "a plain ring")                                                           \
-    X(train, "training, micro-batches in memory", "its operations at the peak of gemm")
+    X(gemm, bench_gemm_check, "products of fully connected layers", "multiply-adds in independent chains")             \
+    X(gather, NULL, "rows of a table, looked up and summed", "random rows read")                                       \
+    X(update, NULL, "rows of a table, updated by SGD", "random rows read and written")                                 \
+    X(lookup, NULL, "keys that become rows", "random rows of 64 B read")                                               \
+    X(parse, NULL, "text that becomes micro-batches", "the file read and dropped")                                     \
+    X(ring, NULL, "numbers from thread to thread", "a plain ring")                                                     \
+    X(train, bench_train_check, "training, micro-batches in memory", "its operations at the peak of gemm")
 
 enum bench_subject {
 #define SUBJECT(name, ...) BENCH_##name,
@@ -37,7 +37,7 @@ struct bench_options {
     uint32_t threads;       /* 0: one, and as many as there are processors                              */
     uint32_t repeats;       /* 0: five                                                                 */
     uint64_t bytes;         /* of the table that rows come from; 0: what is sensible                    */
-    uint32_t vocab;         /* values of a field in generated data                                     */
+    uint32_t vocab;         /* values of a field in generated data; 0: BENCH_VOCAB                      */
     bool quick;             /* small sizes, short repeats: whether it works, and roughly how fast        */
     const char *const *set; /* [set_count]: "section.key=value" for train                              */
     uint32_t set_count;
@@ -45,6 +45,7 @@ struct bench_options {
     uint32_t shape_count;
 };
 #define BENCH_REPEATS   5u
+#define BENCH_VOCAB     38461u
 #define BENCH_BYTES_MAX (UINT64_C(8) << 30)
 
 struct bench {
@@ -52,11 +53,12 @@ struct bench {
     struct cores cores;
     enum isa isa;
     const char *isa_name;
-    uint32_t repeats;
+    uint32_t repeats, vocab;
     uint32_t thread_counts[2], thread_count_count; /* each figure is measured for each of them */
 };
 
-/* Prints the machine's line and runs what is asked for. USAGE: an unknown subject, isa or graph; what subjects fail with. */
+/* Prints the machine's line and runs what is asked for. USAGE: an unknown subject, isa, shape or setting, an option that the subject has no use
+ * for; what subjects fail with. */
 MUST_USE status bench_run(const struct bench_options *options);
 
 /* The processors for so many threads, or NULL: pinning is not worth it. */
@@ -97,5 +99,8 @@ char *bench_number(char *buffer, size_t bytes, double value);
 #define SUBJECT(name, ...) MUST_USE status bench_##name(const struct bench *b);
 BENCH_SUBJECTS(SUBJECT)
 #undef SUBJECT
+/* Whether what is asked of them makes sense; they print nothing. */
+MUST_USE status bench_gemm_check(const struct bench *b);
+MUST_USE status bench_train_check(const struct bench *b);
 
 #endif

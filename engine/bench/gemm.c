@@ -246,6 +246,13 @@ static status shape_parse(const char *text, struct product *p)
     return ST_OK;
 }
 
+status bench_gemm_check(const struct bench *b)
+{
+    struct product p;
+    for (uint32_t i = 0; i < b->o->shape_count; i++) TRY(shape_parse(b->o->shape[i], &p));
+    return ST_OK;
+}
+
 static status shapes_measure(const struct bench *b, uint32_t precision, uint32_t threads)
 {
     for (uint32_t i = 0; i < b->o->shape_count; i++) {

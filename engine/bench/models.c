@@ -119,8 +119,7 @@ static uint64_t store_bytes_of(const struct bench *b, const struct graph *g, uin
 {
     uint64_t most = 0, half = memory_available_bytes() / 2;
     for (uint32_t t = 0; t < g->table_count; t++) {
-        uint64_t values = (uint64_t)b->o->vocab * g->tables[t].field_count,
-                 keys = examples * g->tables[t].key_count_max,
+        uint64_t values = (uint64_t)b->vocab * g->tables[t].field_count, keys = examples * g->tables[t].key_count_max,
                  bytes =
                      (values < keys ? values : keys) * (g->tables[t].span_floats * sizeof(float) + STORE_BYTES_MORE);
         if (bytes > most) most = bytes;
@@ -147,19 +146,25 @@ static status data_generate(struct model_file *m, const struct bench *b, const s
         st = gen_memory_open(&m->data, &(struct gen_memory_options){.format = (enum reader_format)settings.data_format,
                                                                     .schema = &schema.reader,
                                                                     .row_count = (uint64_t)m->steps * batch,
-                                                                    .vocab = b->o->vocab});
+                                                                    .vocab = b->vocab});
     if (st == ST_OK) m->store_bytes = store_bytes_of(b, graph, (uint64_t)m->steps * batch, settings.store_ram);
     schema_close(&schema);
     ini_free(&ini);
     return st;
 }
 
-static status model_file_data(struct model_file *m, const struct bench *b)
+/* The graph of an open model file, as the settings of the run make it. */
+static status model_file_graph(const struct model_file *m, const struct bench *b, struct graph *graph)
 {
     struct sets sets;
-    struct graph graph;
     sets_make(&sets, b, m, NULL);
-    TRY(session_graph_open(&graph, m->path, sets.item, sets.count));
+    return session_graph_open(graph, m->path, sets.item, sets.count);
+}
+
+static status model_file_data(struct model_file *m, const struct bench *b)
+{
+    struct graph graph;
+    TRY(model_file_graph(m, b, &graph));
     status st = data_generate(m, b, &graph);
     graph_close(&graph);
     return st;
@@ -298,9 +303,22 @@ static status model_measure(const struct bench *b, const char *name)
     return ST_OK;
 }
 
+static const char *const samples[] = {"ctrdnn", "ctrdnn1", "ctrdnn2"};
+
+/* Opens the model, compiling it where that is needed, with the settings that are to be overridden. */
+status bench_train_check(const struct bench *b)
+{
+    struct model_file m;
+    struct graph graph;
+    status st = model_file_open(&m, b->o->graph ? b->o->graph : samples[0]);
+    if (st == ST_OK) st = model_file_graph(&m, b, &graph);
+    if (st == ST_OK) graph_close(&graph);
+    model_file_close(&m);
+    return st;
+}
+
 status bench_train(const struct bench *b)
 {
-    static const char *const samples[] = {"ctrdnn", "ctrdnn1", "ctrdnn2"};
     bench_heading("train");
     bench_columns();
     if (b->o->graph) return model_measure(b, b->o->graph);

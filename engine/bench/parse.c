@@ -46,10 +46,9 @@ static status text_open(struct text *t, const struct bench *b)
     TRY(settings_read(&t->ini, &t->settings));
     TRY(schema_open(&t->schema, &t->graph, &t->settings));
     t->rows = b->o->quick ? ROWS_QUICK : ROWS;
-    TRY(gen_memory_open(&t->data, &(struct gen_memory_options){.format = READER_CRITEO,
-                                                               .schema = &t->schema.reader,
-                                                               .row_count = t->rows,
-                                                               .vocab = b->o->vocab}));
+    TRY(gen_memory_open(
+        &t->data, &(struct gen_memory_options){
+                      .format = READER_CRITEO, .schema = &t->schema.reader, .row_count = t->rows, .vocab = b->vocab}));
     if (fstat(t->data.fd, &file) != 0) FAIL(IO, "generated data: %s", strerror(errno));
     t->bytes = (uint64_t)file.st_size;
     struct batch_shape shape = graph_batch(&t->graph);

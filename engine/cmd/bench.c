@@ -35,7 +35,7 @@ static const struct flag flags[] = {
     {"--json", FLAG_SWITCH, NULL, "one object a line on standard output; the same as --log json", OFFSET(json), 0, 0,
      false},
 };
-static const struct bench_verb_options defaults = {.vocab = 38461};
+static const struct bench_verb_options defaults = {0};
 
 static status run(const char *const *positionals, const void *options_pointer)
 {

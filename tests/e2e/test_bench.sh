@@ -70,21 +70,18 @@ fails 2 'bench gemm takes no graph, found "x.bin"' 'a graph for another subject'
 fails 2 'unknown flag --quik; did you mean --quick' 'an unknown flag' "$h" bench --quik
 fails 2 '--threads: expected a whole number from 1' 'no threads' "$h" bench --threads 0
 fails 2 '--bytes: expected a size such as 2GiB, found "many"' 'a size that is none' "$h" bench --bytes many
-fails 2 '--shape: only `bench gemm`' 'shapes of no product' "$h" bench ring --shape 64x64x64
+fails 2 '--shape: bench ring has no use for it; only gemm' 'shapes of no product' "$h" bench ring --shape 64x64x64
 fails 2 '--precision: expected f32 or bf16, found "f16"' 'an unknown precision' "$h" bench gemm --precision f16
 fails 2 '--isa: expected base, avx2, avx512 or avx512bf16, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
-fails 2 '--set: only `bench train` has settings' 'settings where there are none' "$h" bench gemm --set train.batch=1
-# These have printed the machine before they fail.
-wrong() { # STATUS PATTERN NAME COMMAND...
-    expected=$1 pattern=$2 name=$3
-    shift 3
-    "$@" >.out 2>.err
-    status=$?
-    if [ $status = "$expected" ] && grep -qE "^heterps-run: error: .*$pattern" .err; then ok "$name"; else not_ok "$name"; head -3 .err | note; fi
-}
-wrong 2 '--shape: expected MxNxK.*found "64x64"' 'a shape that is none' "$h" bench gemm --shape 64x64
-wrong 1 'nothing.bin: No such file' 'a graph that is not there' "$h" bench train nothing.bin --quick
-wrong 2 'no section of .* called "trian"' 'a setting that is none' "$h" bench train ctrdnn1 --quick --set trian.batch=1
+fails 2 '--set: bench gemm has no use for it; only train' 'settings where there are none' "$h" bench gemm --set train.batch=1
+fails 2 '--threads: bench lookup has no use for it; only gemm, gather, update and train' 'threads of what has one' "$h" bench lookup --threads 2
+fails 2 '--precision: bench parse has no use' 'a precision without products' "$h" bench parse --precision f32
+fails 2 '--bytes: bench gemm has no use' 'a table that nobody visits' "$h" bench gemm --bytes 1GiB
+fails 2 '--vocab: bench gather has no use' 'values without data' "$h" bench gather --vocab 5
+fails 2 '--shape: expected MxNxK.*found "64x64"' 'a shape that is none' "$h" bench gemm --shape 8x8x8 --shape 64x64
+fails 1 'nothing.bin: No such file' 'a graph that is not there' "$h" bench train nothing.bin --quick
+fails 2 'no section of .* called "trian"' 'a setting that is none' "$h" bench train ctrdnn1 --quick --set trian.batch=1
+fails 2 'no section of .* called "trian"' 'a setting that is none, for all subjects' "$h" bench --quick --set trian.batch=1
 
 "$h" bench gemm --repeats 8 --threads 1 >.out 2>.err &
 pid=$!
