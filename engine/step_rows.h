@@ -16,8 +16,9 @@ struct step_rows {
  * addressing over stamped cells, so that a new step needs no clearing. */
 struct row_numbers {
     struct row_cell {
-        uint32_t stamp, row, step_row;
-    } * cells; /* NULL: steps have one micro-batch only, whose uniques are numbered already */
+        uint32_t stamp, step_row;
+    } * cells;     /* NULL: steps have one micro-batch only, whose uniques are numbered already */
+    uint32_t *row; /* [step_row]: the store's number */
     uint32_t cell_mask;
     uint32_t stamp; /* of the current step; 0 is never used */
 };
