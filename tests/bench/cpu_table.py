@@ -5,8 +5,8 @@ what, the figure asked for, the figure found, the command that gives it.
     python3 tests/bench/cpu_table.py [--rounds 5] [--only PATTERN] [--wrap 'nice -n -10'] [--markdown] [--list]
 
 Both sides of a line run in turn, a round after the other, and medians count; `heterps-run bench` does that by itself for limits. --wrap is
-put before every command that is timed. Of a peer the best of its configurations counts. What is not installed is left out, with the reason.
-Takes about an hour whole; `--only ctrdnn1` some minutes.
+put before every command that is timed. Each side counts with the best of its configurations: the first round tries all, the others repeat
+that one. What is not installed is left out, with the reason. Takes about half an hour whole; `--only ctrdnn1` some minutes.
 
 Needs ./heterps-run; and, each for its lines,
     PEERS     a folder (default ../shared/peers) with gemm_dn, gemm_xs (products by oneDNN and LIBXSMM) and torch_ctr.py (PyTorch on batches in memory)
@@ -75,6 +75,15 @@ class Table:
         if not figures:
             raise Skip("bench gave no figure")
         return figures
+
+    def turns(self, *sides):
+        """Rates of sides that run in turn, each the median of its best configuration. A side is {configuration: what measures its rate}."""
+        found = [{name: [measure()] for name, measure in side.items()} for side in sides]
+        best = [max(rates, key=lambda name: rates[name][0]) for rates in found]
+        for _ in range(self.rounds - 1):
+            for side, rates, name in zip(sides, found, best):
+                rates[name].append(side[name]())
+        return [median(rates[name]) for rates, name in zip(found, best)]
 
     # --- the machine's limits -------------------------------------------------------------------------
 
@@ -150,20 +159,27 @@ class Table:
             raise Skip(f"no torch_ctr.py in {PEERS}")
         name = {"ctrdnn": "base", "ctrdnn1": "dnn1", "ctrdnn2": "dnn2"}[model]
 
+        def heterps(batch):
+            return self.bench(f"train {model} --threads 2 --precision {precision} --repeats 1 --set train.batch={batch}")[0]["median"]
+
+        def torch(batch, environment):
+            command = [PYTHON, program, name, str(batch), "2", "adagrad", "single"] + (["bf16"] if precision == "bf16" else [])
+            return float(re.search(r"(\d+) samples/s", self.run(command, {"SECS": "3", **environment}))[1])
+
         def measure():
-            ours, theirs, plain = ({batch: [] for batch in BATCHES} for _ in range(3))
-            for _ in range(self.rounds):
-                for batch in BATCHES:
-                    figures = self.bench(f"train {model} --threads 2 --precision {precision} --repeats 1 --set train.batch={batch}")
-                    ours[batch].append(figures[0]["median"])
-                    for found, env in ((theirs, environment), (plain, {})):
-                        command = [PYTHON, program, name, str(batch), "2", "adagrad", "single"] + (["bf16"] if precision == "bf16" else [])
-                        text = self.run(command, {"SECS": "3", **env})
-                        found[batch].append(float(re.search(r"(\d+) samples/s", text)[1]))
-            best = [max(median(rates) for rates in found.values()) for found in (ours, theirs, plain)]
-            print(f"    {model} {precision}: ours {best[0]:,.0f}, PyTorch tuned {best[1]:,.0f}, as it comes {best[2]:,.0f} samples/s", file=sys.stderr)
-            return best[0] / best[1], best[0] / best[2]
+            ours, theirs, plain = self.turns(*({b: lambda b=b, f=f: f(b) for b in BATCHES} for f in (
+                heterps, lambda b: torch(b, environment), lambda b: torch(b, PLAIN))))
+            print(f"    {model} {precision}: ours {ours:,.0f}, PyTorch tuned {theirs:,.0f}, as it comes {plain:,.0f} samples/s", file=sys.stderr)
+            return ours / theirs, ours / plain
         return self.once(f"train {model} {precision}", measure)[0 if tuned else 1]
+
+    def gang(self, model):
+        """Ours on two cores over ours on one."""
+        def rate(threads):
+            return self.bench(f"train {model} --threads {threads} --precision f32 --repeats 1")[0]["median"]
+
+        one, two = self.turns({1: lambda: rate(1)}, {2: lambda: rate(2)})
+        return two / one
 
     # --- from a text file -----------------------------------------------------------------------------
 
@@ -188,15 +204,12 @@ class Table:
         if any(reader.startswith("numba") for reader, _ in readers) and subprocess.run([PYTHON, "-c", "import numba"], capture_output=True).returncode:
             raise Skip(f"{PYTHON} has no numba: apt-get install python3-numba")
         path, _ = self.text()
-        ours, theirs = [], {reader: [] for reader in readers}
-        for _ in range(self.rounds):
-            ours.append(self.ours_from_text(2))
-            for reader, threads in readers:
-                command = [PYTHON, "tests/peers/torch_ctrdnn1.py", path, reader, str(threads), "2048", "6"]
-                theirs[reader, threads].append(float(self.run(command, environment).split()[-1]))
-        best = max(median(rates) for rates in theirs.values())
-        print(f"    ctrdnn1 from text: ours {median(ours):,.0f}, PyTorch {best:,.0f} samples/s", file=sys.stderr)
-        return median(ours) / best
+        def torch(reader, threads):
+            return float(self.run([PYTHON, "tests/peers/torch_ctrdnn1.py", path, reader, str(threads), "2048", "6"], environment).split()[-1])
+
+        ours, theirs = self.turns({"": lambda: self.ours_from_text(2)}, {r: lambda r=r: torch(*r) for r in readers})
+        print(f"    ctrdnn1 from text: ours {ours:,.0f}, PyTorch {theirs:,.0f} samples/s", file=sys.stderr)
+        return ours / theirs
 
     def two_cores(self):
         if len(os.sched_getaffinity(0)) < 2:
@@ -224,6 +237,7 @@ def rows():
             for tuned in (True, False):
                 yield (f"{model} {precision}, Adagrad, two cores, batches in memory", "PyTorch, tuned" if tuned else "PyTorch as it comes",
                        wanted if tuned else None, lambda t, m=model, p=precision, u=tuned: t.training(m, p, u), f"cpu_table.py --only '{model} {precision}'")
+    yield "ctrdnn f32, two cores, batches in memory", "one core", None, lambda t: t.gang("ctrdnn"), "cpu_table.py --only 'memory . one core'"
     for model, wanted in (("ctrdnn", (0.75, 0.60)), ("ctrdnn2", (0.82, 0.77)), ("dcnv2", (None, 0.60))):
         for precision, share, peak in zip(("f32", "bf16"), wanted, (limit, pairs)):
             if share:
@@ -231,7 +245,7 @@ def rows():
                        bench + f"train {model} --threads 2 --precision {precision}")
     yield "ctrdnn1 from a Criteo text file, two cores", "PyTorch, DataLoader", 14.5, lambda t: t.end_to_end([("dl0", 2), ("dl1", 1), ("dl2", 1)]), "cpu_table.py --only DataLoader"
     yield "ctrdnn1 from a Criteo text file, two cores", "PyTorch, parser compiled by numba", 3.5, lambda t: t.end_to_end([("numba", 2), ("numba_thread", 2), ("numba_thread", 1)]), "cpu_table.py --only numba"
-    yield "ctrdnn1 from a Criteo text file, two cores", "one core", 1.9, Table.two_cores, "cpu_table.py --only 'one core$'"
+    yield "ctrdnn1 from a Criteo text file, two cores", "one core", 1.9, Table.two_cores, "cpu_table.py --only 'file.*one core$'"
 
 
 def main():
