@@ -20,6 +20,7 @@ struct cpu_device {
     enum isa isa;
     const struct resource_slow *slow; /* the caller's, or NULL */
     struct cpu_work work;
+    uint64_t product_count;
     void *memory;
     size_t memory_bytes;
 };
@@ -275,6 +276,8 @@ status cpu_device_open(struct device **out, const struct graph *graph, uint32_t 
     d->isa = chosen;
     d->kernels = kernels_by_isa[chosen];
     d->work.graph = graph;
+    d->product_count = PRODUCT_NUMBERS;
+    d->work.product_count = &d->product_count;
     TRY_GOTO(memory_plan(d, graph), fail);
     TRY_GOTO(team_open(&d->work.team, threads, scratch_bytes_of(graph, d->work.packed_floats > 0), processors), fail);
     *out = &d->device;

@@ -14,6 +14,7 @@ struct cpu_work {
     uint32_t dz_stride;
     float *packed; /* [packed_floats]: the right factors of an fc's products in bfloat16, in one pass               */
     size_t packed_floats;
+    uint64_t *product_count; /* the latest product's number */
     bool bf16_pairs; /* how these are packed (isa/product_bf16.c)                                              */
     const uint32_t *const *column_of_field; /* [node][field]: where an embed_bag's output has a field, or NONE; NULL for
                                                other nodes, and where a field is an input twice             */
@@ -53,14 +54,19 @@ extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_
 #define INTERACT_ROWS_MORE 3u
 static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PAD - 1) / INTERACT_PAD * INTERACT_PAD; }
 
-/* A member's scratch, unless an interact needs more: a block of the right factor of a product (isa/product.c), packed, and a tile of the left one and of sums, of the
- * widest and highest of all sets. */
+/* A member's scratch, unless an interact needs more: blocks of the right factor of a product (isa/product.c), packed, a tile of the left one
+ * and of sums, of the widest and highest of all sets, and which blocks these are. */
 #define PRODUCT_TERMS      512u /* of a block                                                                        */
 #define PRODUCT_COLS       256u
 #define PRODUCT_LEFT       16u
 #define PRODUCT_TILE_BYTES (14 * 32 * sizeof(float))
 #define FC_PANEL_MAX       32u /* columns of a panel                                                                  */
-#define CPU_SCRATCH_BYTES  (PRODUCT_TERMS * (PRODUCT_COLS + PRODUCT_LEFT) * sizeof(float) + PRODUCT_TILE_BYTES)
+#define PRODUCT_KEPT       (2u * PRODUCT_TERMS * PRODUCT_COLS) /* floats of the blocks: half of a usual second cache   */
+#define PRODUCT_KEPT_BYTES 16u
+/* Products are numbered from here: the upper half is a signalling NaN, as no arithmetic and no rounding leaves one in a scratch. */
+#define PRODUCT_NUMBERS (UINT64_C(0x7fa00000) << 32)
+#define CPU_SCRATCH_BYTES                                                                                              \
+    ((PRODUCT_KEPT + PRODUCT_TERMS * PRODUCT_LEFT) * sizeof(float) + PRODUCT_TILE_BYTES + PRODUCT_KEPT_BYTES)
 
 /* The same of products in bfloat16 (isa/product_bf16.c): the rows of a piece, and its packed left factor and sums. */
 #define BF16_ROWS_MAX      252u

@@ -17,7 +17,7 @@ struct bell;
 struct team;
 
 /* A piece of work: called for every piece in [0, piece_count) exactly once, by some member. `scratch` is the
- * member's own, 64-byte aligned, scratch_bytes long; its content is undefined. */
+ * member's own, 64-byte aligned, scratch_bytes long; in it is what the member's last piece, of whatever run, has left. */
 typedef void team_work(void *context, uint32_t piece, void *scratch);
 
 /* Starts member_count - 1 threads; the caller of team_run is the last member, number 0. `processors`: [member_count], borrowed, or

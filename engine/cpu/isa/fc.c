@@ -80,6 +80,7 @@ static void fc_run(const struct cpu_work *work, struct fc_call *call)
     for (uint32_t i = 0; i < call->product_count; i++) {
         struct product *p = &call->product[i];
         p->is_pairs = work->bf16_pairs;
+        p->number = ++*work->product_count;
         KERNEL(product_cut)(p, members);
         p->packed = work->packed + packed_floats;
         packed_floats += p->packed_floats;

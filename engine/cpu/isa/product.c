@@ -9,6 +9,9 @@
  *          │##########│ TILE         └─┴─┴─┴─┴─┘                             one multiply-add an element and term
  *          └──────────┘                                                      then bias and activation, or slope, or adding
  *
+ * Where all blocks of its columns fit into the member's scratch, they stay for the pieces of the same columns that follow (struct kept). Such
+ * pieces are small: members end together, even if the system takes one off its core for a while.
+ *
  * A block's sums are added to those of the blocks before, which wait in the result, when they are complete; by then what waits has been
  * fetched. What the result is added to (ADDS) is where each block's are. A piece has as many groups of rows as it can, so that a panel that is
  * packed once serves them all.
@@ -432,6 +435,33 @@ static void block_multiply(const struct product *p, struct place at, const float
     }
 }
 
+/* Which blocks lie in a member's scratch. Other ops may write there, but never such a number (PRODUCT_NUMBERS). */
+struct kept {
+    uint64_t number;
+    uint32_t col;
+};
+_Static_assert(sizeof(struct kept) <= PRODUCT_KEPT_BYTES && ADDS_COLS * ADDS_TERMS <= PRODUCT_KEPT, "scratch");
+
+/* Where a piece is: its columns, and its unit of rows and groups. Of a member's share (engine/cpu/team.c), which is some units, those of the
+ * first columns come first. */
+static void piece_place(const struct product *p, uint32_t piece, uint32_t *col_chunk, uint32_t *unit)
+{
+    uint32_t begin = piece / (p->share_units * p->col_chunks) * p->share_units, left = p->units - begin;
+    uint32_t units = left < p->share_units ? left : p->share_units;
+    piece -= begin * p->col_chunks;
+    *col_chunk = piece / units;
+    *unit = begin + piece % units;
+}
+
+static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
+/* Where the rows of chunk `chunk` begin: whole tiles, the same number in each but for one. */
+static uint32_t row_begin(const struct product *p, uint32_t chunk)
+{
+    uint32_t tiles = divide_up(p->rows, TILE), row = (uint32_t)((uint64_t)tiles * chunk / p->row_chunks) * TILE;
+    return row < p->rows ? row : p->rows;
+}
+
 static uint32_t count_from(uint32_t begin, uint32_t end, uint32_t most)
 {
     return end - begin < most ? end - begin : most;
@@ -448,19 +478,22 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
         KERNEL(product_bf16_piece)(p, piece, scratch);
         return;
     }
-    /* Columns change fastest: members at work at the same time read the same rows of the left factor. */
-    uint32_t col_chunk = piece % p->col_chunks, row_chunk = piece / p->col_chunks % p->row_chunks;
-    uint32_t group_begin = piece / p->col_chunks / p->row_chunks * p->piece_groups;
+    uint32_t col_chunk, unit;
+    piece_place(p, piece, &col_chunk, &unit);
+    uint32_t row_chunk = unit % p->row_chunks, group_begin = unit / p->row_chunks * p->piece_groups;
     uint32_t groups = count_from(group_begin, p->row_groups, p->piece_groups);
-    struct place at = {.row = row_chunk * p->piece_rows, .col = col_chunk * p->piece_cols};
-    at.rows = count_from(at.row, p->rows, p->piece_rows);
+    struct place at = {.row = row_begin(p, row_chunk), .col = col_chunk * p->piece_cols};
+    at.rows = row_begin(p, row_chunk + 1) - at.row;
     at.cols = count_from(at.col, p->cols, p->piece_cols);
-    float *panels = scratch, *left = panels + PRODUCT_TERMS * PRODUCT_COLS, *tile = left + ADDS_TERMS * LEFT_STEP;
+    float *panels = scratch, *left = panels + PRODUCT_KEPT, *tile = left + PRODUCT_TERMS * PRODUCT_LEFT;
+    struct kept *kept = (struct kept *)(tile + PRODUCT_TILE_BYTES / sizeof *tile);
     float *col_sums = p->col_sums != NULL && at.row == 0 ? p->col_sums + at.col : NULL;
     uint32_t block_terms = p->end == PRODUCT_ADDS ? ADDS_TERMS : PRODUCT_TERMS;
     /* Too few rows to be worth packing a panel for. */
     bool is_thin =
         col_sums == NULL && (uint64_t)at.rows * groups <= THIN_ROWS && (p->right_col == 1 || p->left_term == 1);
+    bool keeps = p->keeps && !is_thin;
+    bool is_packed = keeps && col_sums == NULL && kept->number == p->number && kept->col == at.col;
     for (uint32_t t = 0; t < p->term_groups; t++) {
         for (at.begin = 0; at.begin < p->terms; at.begin += block_terms) {
             at.terms = count_from(at.begin, p->terms, block_terms);
@@ -469,38 +502,42 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
             const float *right = p->right + t * p->right_group + at.begin * p->right_term + at.col * p->right_col;
             uint32_t packed_from = is_thin ? at.cols / PANEL * PANEL : 0;
             const float *packed = right + packed_from * p->right_col;
-            if (p->right_col == 1)
-                pack_rows(panels, packed, p->right_term, at.terms, at.cols - packed_from, col_sums);
-            else
-                pack_cols(panels, packed, p->right_col, at.terms, at.cols - packed_from);
+            float *block = keeps ? panels + (size_t)(t * p->terms + at.begin) * p->piece_cols : panels;
+            if (!is_packed && p->right_col == 1)
+                pack_rows(block, packed, p->right_term, at.terms, at.cols - packed_from, col_sums);
+            else if (!is_packed)
+                pack_cols(block, packed, p->right_col, at.terms, at.cols - packed_from);
             for (uint32_t g = 0; g < groups; g++) {
                 struct product group = group_of(p, t + group_begin + g);
-                block_multiply(&group, at, panels, is_thin ? right : NULL, tile, left);
+                block_multiply(&group, at, block, is_thin ? right : NULL, tile, left);
             }
         }
     }
+    *kept = (struct kept){keeps ? p->number : 0, at.col};
 }
 
-static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
-
-/* Cuts columns into blocks, each of which one member packs, then groups, then rows, whose pieces each pack the same again: so no more of them
- * than keep the members busy, and in step. */
-#define PIECES_EACH 2
+/* Cuts columns into blocks, each of which one member packs, then groups, then rows: so that every member has the same number of units. Each
+ * piece packs its columns again unless they are kept, so there are no more of them than keep the members busy, and in step. */
+#define PIECES_EACH      2u
+#define PIECES_EACH_KEPT 8u
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
     if (p->type == PRODUCT_BF16) {
         KERNEL(product_bf16_cut)(p, members);
         return;
     }
-    uint32_t wanted = members == 1 ? 1 : PIECES_EACH * members;
     uint32_t col_chunks = divide_up(p->cols, p->end == PRODUCT_ADDS ? ADDS_COLS : PRODUCT_COLS);
     p->piece_cols = divide_up(divide_up(p->cols, PANEL), col_chunks) * PANEL;
     p->col_chunks = divide_up(p->cols, p->piece_cols);
+    p->keeps = members > 1 && (uint64_t)p->term_groups * p->terms * p->piece_cols <= PRODUCT_KEPT;
+    uint32_t wanted = members == 1 ? 1 : (p->keeps ? PIECES_EACH_KEPT : PIECES_EACH) * members;
     wanted = divide_up(wanted, p->col_chunks);
+    if (wanted > 1) wanted = divide_up(wanted, members) * members;
     p->piece_groups = divide_up(p->row_groups, wanted);
-    uint32_t group_chunks = divide_up(p->row_groups, p->piece_groups);
+    uint32_t group_chunks = divide_up(p->row_groups, p->piece_groups), tiles = divide_up(p->rows + !p->rows, TILE);
     wanted = divide_up(wanted, group_chunks);
-    p->piece_rows = divide_up(divide_up(p->rows + !p->rows, wanted), TILE) * TILE;
-    p->row_chunks = divide_up(p->rows + !p->rows, p->piece_rows);
-    p->piece_count = p->col_chunks * p->row_chunks * group_chunks;
+    p->row_chunks = wanted < tiles ? wanted : tiles;
+    p->units = p->row_chunks * group_chunks;
+    p->share_units = divide_up(p->units, members);
+    p->piece_count = p->col_chunks * p->units;
 }

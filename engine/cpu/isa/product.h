@@ -49,10 +49,15 @@ struct product {
     size_t output_row, output_group;
     bool adds;       /* SLOPES                                                                              */
     float *col_sums; /* F32, right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
+    uint64_t number; /* F32: given to no other product that finds the same scratch                          */
     /* set by product_cut() */
-    uint32_t piece_rows, piece_count;
-    uint32_t piece_cols, piece_groups, col_chunks, row_chunks; /* F32 */
+    uint32_t piece_count;
+    /* F32 */
+    uint32_t piece_cols, piece_groups, col_chunks, row_chunks;
+    uint32_t units, share_units; /* of rows and groups: all, and most that a member has for its own */
+    bool keeps;                  /* whether what a piece has packed is left for the next                 */
     /* BF16 */
+    uint32_t piece_rows;
     uint32_t panel_count, chunk_count;
     bool is_pairs; /* cpu_work.bf16_pairs                                                                 */
     uint32_t piece_panels, panel_runs, pack_count; /* set by product_cut(); pack_count: else 0                    */
