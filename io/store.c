@@ -14,16 +14,22 @@
  * Memory is reserved whole and becomes resident as rows are created.
  *
  * Workload: store_prepare for every micro-batch, some 53,000 keys of which a quarter to all are distinct; the index is far larger than
- * any cache, so buckets are fetched ahead, a group of keys at a time. */
+ * any cache, so buckets are asked for ahead, a group of keys at a time. */
 #include "io/store.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
 
-/* Keys whose buckets are fetched together. While a group is settled, the one behind it is being found and the one behind that fetched: about
- * as many misses as a core can have in flight. */
+/* Keys go through the index in groups: FETCH_AHEAD groups before one is settled its homes are asked for, and from FIND_AHEAD groups before
+ * that on its keys are looked for, in one bucket further each time: so in a table that is full to the last row, too, where one key in ten lies
+ * in a second bucket and one in twenty further on, no miss is waited for. */
 #define GROUP_COUNT 16u
+#define GROUP_RING  8u
+#define FIND_AHEAD  3u
+#define FETCH_AHEAD 5u
+/* Uniques whose homes are asked for ahead when rows are only looked up. */
+#define LOOK_UP_AHEAD 32u
 /* Spans are a whole number of 16-byte vectors. */
 #define SPAN_ALIGN_FLOATS 4u
 
@@ -358,20 +364,13 @@ static bool walk_on(struct walk *walk)
 
 /* Some keys, and how far they have got. */
 struct group {
-    uint32_t count;
+    uint32_t count, open_count;
     uint32_t position[GROUP_COUNT];
     uint64_t key[GROUP_COUNT];
-    struct bucket *home[GROUP_COUNT];
-    struct cell *cell[GROUP_COUNT]; /* NULL: not in its home */
+    uint32_t open[GROUP_COUNT];         /* those that may yet be found in a bucket not looked into */
+    struct bucket *bucket[GROUP_COUNT]; /* of an open one: where to look next                      */
+    struct cell *cell[GROUP_COUNT];     /* NULL: not found yet                                     */
 };
-
-static inline void group_add(struct group *group, const struct store_table *table, uint64_t key)
-{
-    struct bucket *home = home_of(table, key);
-    __builtin_prefetch(home, 1);
-    group->key[group->count] = key;
-    group->home[group->count++] = home;
-}
 
 /* First pass over a group: asks for the homes of the next keys. */
 static void group_fetch(struct group *group, struct walk *walk)
@@ -381,26 +380,42 @@ static void group_fetch(struct group *group, struct walk *walk)
         uint32_t left = GROUP_COUNT - group->count, stretch = walk->end - walk->position;
         uint32_t end = walk->position + (left < stretch ? left : stretch);
         for (uint32_t position = walk->position; position < end; position++) {
+            uint64_t key = walk->m->key[position];
+            struct bucket *home = home_of(walk->table, key);
+            __builtin_prefetch(home, 1);
             group->position[group->count] = position;
-            group_add(group, walk->table, walk->m->key[position]);
+            group->key[group->count] = key;
+            group->open[group->count] = group->count;
+            group->bucket[group->count++] = home;
         }
         walk->position = end;
     }
+    group->open_count = group->count;
 }
 
-/* Second: finds keys in their homes, and asks for the next bucket of those that may have had to go there. */
+/* Then, again and again: looks for the open keys, each in one bucket, and asks for the next buckets of those that are open still. Which these
+ * are nobody can predict: they are listed without a branch. */
 static void group_find(struct group *group, const struct store_table *table)
 {
-    for (uint32_t i = 0; i < group->count; i++) {
-        group->cell[i] = bucket_find(group->home[i], group->key[i]);
-        if (group->cell[i] == NULL && bucket_is_full(group->home[i]))
-            __builtin_prefetch(bucket_next(table, group->home[i]), 1);
+    uint32_t open_count = 0;
+    for (uint32_t k = 0; k < group->open_count; k++) {
+        uint32_t i = group->open[k];
+        struct cell *cell = bucket_find(group->bucket[i], group->key[i]);
+        group->cell[i] = cell;
+        group->open[open_count] = i;
+        open_count += (cell == NULL) & bucket_is_full(group->bucket[i]);
+    }
+    group->open_count = open_count;
+    for (uint32_t k = 0; k < open_count; k++) {
+        struct bucket **bucket = &group->bucket[group->open[k]];
+        *bucket = bucket_next(table, *bucket);
+        __builtin_prefetch(*bucket, 1);
     }
 }
 
 /* --- tickets of rows that are created ------------------------------------------------------------- */
 
-/* The cell of a key that was not in its home when it was looked for, made if it is nowhere. */
+/* The cell of a key that was not found, made if it is nowhere. */
 static status cell_settle(const struct store *store, uint32_t table_index, struct store_table *table, uint64_t key,
                           struct cell **cell)
 {
@@ -415,7 +430,7 @@ static status cell_settle(const struct store *store, uint32_t table_index, struc
     return ST_OK;
 }
 
-/* Third: numbers the distinct rows, and counts their occurrences. Without branches but for new rows: whether a key has occurred before nobody
+/* At last: numbers the distinct rows, and counts their occurrences. Without branches but for new rows: whether a key has occurred before nobody
  * can predict. `key_count`: of the micro-batch, for so many uniques the ticket has room. */
 static status group_settle(struct group *group, const struct store *store, uint32_t table_index,
                            struct store_table *table, uint32_t key_count, struct ticket_table *out)
@@ -449,16 +464,16 @@ static status group_settle(struct group *group, const struct store *store, uint3
 static status rows_create(const struct store *store, uint32_t table_index, struct store_table *table,
                           const struct micro_batch *m, struct ticket_table *out)
 {
-    struct group groups[3];
+    struct group groups[GROUP_RING];
     struct walk walk = walk_of(store, table, m);
     out->unique_count = 0;
-    group_fetch(&groups[0], &walk);
-    group_find(&groups[0], table);
-    group_fetch(&groups[1], &walk);
-    for (uint32_t i = 0; groups[i % 3].count > 0; i++) {
-        group_fetch(&groups[(i + 2) % 3], &walk);
-        group_find(&groups[(i + 1) % 3], table);
-        TRY(group_settle(&groups[i % 3], store, table_index, table, m->key_count, out));
+    for (uint32_t i = 0; i < FETCH_AHEAD; i++) group_fetch(&groups[i], &walk);
+    for (uint32_t i = 0; i < FIND_AHEAD; i++)
+        for (uint32_t ahead = i; ahead < FIND_AHEAD; ahead++) group_find(&groups[i], table);
+    for (uint32_t i = 0; groups[i % GROUP_RING].count > 0; i++) {
+        group_fetch(&groups[(i + FETCH_AHEAD) % GROUP_RING], &walk);
+        for (uint32_t ahead = FIND_AHEAD; ahead > 0; ahead--) group_find(&groups[(i + ahead) % GROUP_RING], table);
+        TRY(group_settle(&groups[i % GROUP_RING], store, table_index, table, m->key_count, out));
     }
     return ST_OK;
 }
@@ -495,10 +510,9 @@ static void uniques_number(const struct store *store, const struct store_table *
 
 /* The row of unique u, if it is one of the first row_count, or its initial values in the ticket's scratch. */
 static void unique_look_up(uint32_t table_index, const struct store_table *table, uint64_t row_count, uint64_t key,
-                           struct cell *cell, uint32_t unique, struct ticket_table *out)
+                           uint32_t unique, struct ticket_table *out)
 {
-    struct cell *place;
-    if (cell == NULL) cell = index_find(table, key, &place);
+    struct cell *place, *cell = index_find(table, key, &place);
     uint32_t row = cell != NULL ? cell_row(cell) : ROW_NONE;
     out->row[unique] = row < row_count ? row : ROW_NONE;
     if (row < row_count) {
@@ -517,13 +531,12 @@ static void rows_look_up(const struct store *store, uint32_t table_index, const 
     /* A cell names its row before the row is counted: what is made from here on is not there yet, or it would be a row beyond the count. */
     uint64_t row_count = row_count_of(table);
     uniques_number(store, table, m, out);
-    for (uint32_t begin = 0; begin < out->unique_count; begin += GROUP_COUNT) {
-        struct group group = {0};
-        for (uint32_t u = begin; u < out->unique_count && u < begin + GROUP_COUNT; u++)
-            group_add(&group, table, store->scratch.unique_key[u]);
-        group_find(&group, table);
-        for (uint32_t i = 0; i < group.count; i++)
-            unique_look_up(table_index, table, row_count, group.key[i], group.cell[i], begin + i, out);
+    const uint64_t *key = store->scratch.unique_key;
+    uint32_t asked = 0;
+    for (uint32_t u = 0; u < out->unique_count; u++) {
+        for (; asked < out->unique_count && asked < u + LOOK_UP_AHEAD; asked++)
+            __builtin_prefetch(home_of(table, key[asked]), 0);
+        unique_look_up(table_index, table, row_count, key[u], u, out);
     }
 }
 
