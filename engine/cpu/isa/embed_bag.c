@@ -43,9 +43,11 @@ static struct bag_call call_of(const struct op_context *c, const struct graph_no
     return call;
 }
 
-/* Of `count` things with so many keys together: so many a piece that each member gets several, but not too small ones. */
+/* Of `count` things with so many keys together: so many a piece that each member gets several, but not too small ones. One member takes all
+ * in one piece. */
 static uint32_t piece_of(const struct cpu_work *work, uint32_t count, uint32_t key_count)
 {
+    if (team_member_count(work->team) == 1) return count > 0 ? count : 1;
     uint64_t keys = key_count / (8u * team_member_count(work->team)) + 1;
     keys = keys < PIECE_KEYS_MIN ? PIECE_KEYS_MIN : keys > PIECE_KEYS_MAX ? PIECE_KEYS_MAX : keys;
     uint64_t things = key_count > 0 ? keys * count / key_count : count;

@@ -417,6 +417,7 @@ void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_upd
     call.piece_rows = u->row_count / (8 * team_member_count(work->team)) + 1;
     if (call.piece_rows < PIECE_ROWS_MIN) call.piece_rows = PIECE_ROWS_MIN;
     if (call.piece_rows > PIECE_ROWS_MAX) call.piece_rows = PIECE_ROWS_MAX;
+    if (team_member_count(work->team) == 1) call.piece_rows = u->row_count + 1; /* nobody to share with */
     team_run(work->team, pieces[u->optimizer->kind].rows, &call,
              (u->row_count + call.piece_rows - 1) / call.piece_rows);
 }
