@@ -7,8 +7,8 @@
 
 #include "engine/base/fmath.h"
 #include "engine/base/memory.h"
-#include "engine/bench/limits.h"
 #include "engine/bench/watch.h"
+#include "engine/cpu/device.h"
 #include "engine/base/cores.h"
 #include "engine/step_rows.h"
 #include "graph/op.h"
@@ -359,7 +359,7 @@ status sparse_bench_run(struct sparse_bench *b, uint64_t keys, struct sparse_fig
     return ST_OK;
 }
 
-/* --- the limit ---------------------------------------------------------------------------------- */
+/* --- the table ---------------------------------------------------------------------------------- */
 
 float *sparse_bench_table(const struct sparse_bench *b, uint64_t *row_count)
 {
@@ -367,14 +367,4 @@ float *sparse_bench_table(const struct sparse_bench *b, uint64_t *row_count)
     float *table = b->o.is_keyed ? store_span(b->store, 0, 0) : b->block;
     CHECK(!b->o.is_keyed || store_span(b->store, 0, 1) == table + b->table.span_floats);
     return table;
-}
-
-double sparse_bench_limit(struct sparse_bench *b, uint32_t row_bytes, bool is_update, uint64_t rows)
-{
-    uint64_t row_count;
-    struct limit_rows limit = {
-        .row_bytes = row_bytes, .updates = is_update, .isa = cpu_device_isa(b->device), .seed = draw_u64(&b->draw)};
-    limit.table = sparse_bench_table(b, &row_count);
-    limit.row_count = row_count * b->table.span_floats * sizeof(float) / row_bytes;
-    return 1e9 / limit_rows(&limit, rows / b->o.threads, b->o.threads, b->o.processors);
 }

@@ -1,11 +1,11 @@
-/* What a step does with sparse keys, part by part, and beside it what the memory can do: how long a key takes in store_prepare, in
+/* What a step does with sparse keys, part by part: how long a key takes in store_prepare, in
  * step_rows_add, in the pooling of rows forward and backward, and in the rows' update, all through the program's own store and kernels.
  *
  *   keyed       keys are drawn for each field from its part of the table, uniformly or by Zipf's law, and go through all parts; all rows
  *               are there before the first time is taken
  *   resolved    no store and no keys: every key of a micro-batch has a row of its own, drawn uniformly from a table of any size
  *
- * The limit is limit_rows (limits.h) on the same table. Times are of watch_ns.
+ * The limit is limit_rows (limits.h) on the same table, by whoever asks for it. Times are of watch_ns.
  * Measures only; who calls it prints. Single-threaded but for the team of `threads` that pools and updates. */
 #ifndef HETERPS_ENGINE_BENCH_SPARSE_H
 #define HETERPS_ENGINE_BENCH_SPARSE_H
@@ -54,7 +54,5 @@ MUST_USE status sparse_bench_run(struct sparse_bench *bench, uint64_t keys, stru
 
 /* The table: the spans of row_count rows, side by side. */
 float *sparse_bench_table(const struct sparse_bench *bench, uint64_t *row_count);
-/* Nanoseconds a row of `row_bytes` (a multiple of 64), drawn uniformly from the table's spans by each thread: limit_rows, `rows` of them. */
-double sparse_bench_limit(struct sparse_bench *bench, uint32_t row_bytes, bool is_update, uint64_t rows);
 
 #endif
