@@ -198,9 +198,8 @@ static status batch_is_micro(struct compiler *c, const struct ini_section *train
     return ST_OK;
 }
 
-/* What is packed of a layer's weights is packed once a micro-batch: with 512 examples ctrdnn, ctrdnn1 and ctrdnn2 train 3, 34 and 4 %
- * faster than with 256, with 2048 another 12, 3 and 3 % (two AVX-512 cores, batch 2048); but then a step of usual size is a single one, and
- * stages have nothing to overlap. */
+/* What is packed of a layer's weights is packed once a micro-batch: with 2048 examples ctrdnn and ctrdnn2 train 5 and 7 % faster than with 512
+ * (two AVX-512 cores, batch 2048); but then a step of usual size is a single one, and stages have nothing to overlap. */
 #define MICRO_USUAL_MAX 512u
 
 /* The batch of [train], with micro chosen if it is 0. */
