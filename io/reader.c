@@ -130,6 +130,20 @@ static status buffer_refill(struct reader *reader, size_t *bytes)
     return ST_OK;
 }
 
+/* Goes on where the buffer holds no further line end: drops the front of a line that is too long, and reads a block. */
+static status buffer_more(struct reader *reader, size_t *bytes)
+{
+    reader->scan = reader->end;
+    if (reader->end - reader->begin > READER_LINE_BYTES_MAX) {
+        reader->is_discarding = true;
+        reader->begin = reader->scan = reader->end = 0;
+    }
+    return buffer_refill(reader, bytes);
+}
+
+/* At the end of a file: whether its last line, which may lack its end, is still to be cut. */
+static bool line_is_left(const struct reader *reader) { return reader->begin < reader->end || reader->is_discarding; }
+
 static void file_begin(struct reader *reader)
 {
     if (reader->format->file_begin) reader->format->file_begin(reader->format_state);
@@ -155,22 +169,17 @@ static status line_next(struct reader *reader, const char **line, size_t *bytes,
         char *stop = line_end(reader);
         bool is_whole = stop != NULL;
         if (!is_whole) {
-            reader->scan = reader->end;
-            if (reader->end - reader->begin > READER_LINE_BYTES_MAX) {
-                reader->is_discarding = true;
-                reader->begin = reader->scan = reader->end = 0;
-            }
             size_t got;
-            TRY(buffer_refill(reader, &got));
+            TRY(buffer_more(reader, &got));
             if (got) continue;
-            if (reader->begin == reader->end && !reader->is_discarding) {
+            if (!line_is_left(reader)) {
                 TRY(source_next(&reader->source, over));
                 if (*over) return ST_OK;
                 reader->line_number = 0;
                 file_begin(reader);
                 continue;
             }
-            stop = reader->buffer + reader->end; /* the last line of a file may lack its end */
+            stop = reader->buffer + reader->end;
         }
         *line = reader->buffer + reader->begin;
         *bytes = (size_t)(stop - *line);
@@ -280,16 +289,11 @@ static status block_fill(struct reader *reader, struct parsers_block *block, boo
         const char *last = memrchr(from, '\n', reader->end - reader->scan);
         cut = last ? (size_t)(last - reader->buffer) + 1 : reader->end;
         if (last) break;
-        reader->scan = reader->end;
-        if (reader->end - reader->begin > READER_LINE_BYTES_MAX) {
-            reader->is_discarding = true;
-            reader->begin = reader->scan = reader->end = 0;
-        }
         size_t got;
-        TRY(buffer_refill(reader, &got));
+        TRY(buffer_more(reader, &got));
         if (got) continue;
         cut = reader->end;
-        if (reader->begin < reader->end || reader->is_discarding) break; /* the last line of a file may lack its end */
+        if (line_is_left(reader)) break;
         TRY(source_next(&reader->source, over));
         if (*over) return ST_OK;
         reader->is_file_begin = true;
