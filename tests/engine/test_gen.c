@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/gen_criteo.h"
+#include "engine/gen_memory.h"
 #include "engine/metrics.h"
 
 /* FNV-1a of the first thousand rows of the usual options. */
@@ -283,6 +284,53 @@ static void rows__golden__keep_their_bytes(void **state)
     assert_true(hash == GOLDEN);
 }
 
+static void gen_memory__names_longer_than_its_buffer__are_followed_by_rows(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 200, NAME_BYTES = 400, ROWS = 50 };
+    static char name[COLUMNS][NAME_BYTES + 1];
+    struct reader_column dense[COLUMNS] = {0};
+    const struct reader_column label = {.name = "label", .vocabulary = READER_NONE},
+                               field = {.name = "field", .ids_max = 1, .vocabulary = READER_NONE};
+    for (uint32_t i = 0; i < COLUMNS; i++) {
+        memset(name[i], 'n', NAME_BYTES);
+        snprintf(name[i], sizeof name[i], "%03u", i);
+        name[i][3] = 'x';
+        dense[i] = (struct reader_column){.name = name[i], .scale = 1};
+    }
+    const struct reader_schema schema = {
+        .example =
+            {.dense_count = COLUMNS, .dense_stride = COLUMNS, .field_count = 1, .key_count_max = 1, .label_count = 1},
+        .dense = dense,
+        .field = &field,
+        .label = &label,
+        .label_map = "",
+        .columns = "",
+        .has_header = true,
+        .separator = ',',
+        .list_separator = '|',
+    };
+    struct gen_memory data;
+    assert_int_equal(
+        gen_memory_open(&data, &(struct gen_memory_options){READER_CSV, &schema, .row_count = ROWS, .vocab = 10}),
+        ST_OK);
+    FILE *file = fopen(data.path, "r");
+    assert_non_null(file);
+    char *line = NULL;
+    size_t room = 0;
+    for (uint32_t n = 0; n <= ROWS; n++) {
+        uint32_t separators = 0;
+        assert_true(getline(&line, &room, file) > 0);
+        for (const char *at = line; *at; at++) separators += *at == ',';
+        assert_int_equal(separators, COLUMNS + 1);
+        if (n == 0) assert_true(strlen(line) > COLUMNS * NAME_BYTES);
+    }
+    assert_int_equal(getline(&line, &room, file), -1);
+    free(line);
+    fclose(file);
+    gen_memory_close(&data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +341,7 @@ int main(void)
         cmocka_unit_test(values__vocabulary_beyond_the_table__keep_the_tail_mass),
         cmocka_unit_test(labels__many_rows__follow_the_claimed_probabilities),
         cmocka_unit_test(rows__golden__keep_their_bytes),
+        cmocka_unit_test(gen_memory__names_longer_than_its_buffer__are_followed_by_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

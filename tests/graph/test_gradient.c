@@ -226,6 +226,20 @@ static const struct gradient_case cases[] = {
      DATA "[fc s]\ninput = dense\nunits = 3\n[fc p]\ninput = dense\nunits = 1\n[loss a]\nkind = softmax\ninput = "
           "s\n[loss b]\nkind = nce\ninput = s, dense\n[loss c]\nkind = sampled_softmax\ninput = s, dense\n[loss "
           "d]\nkind = squared\ninput = p\n[loss f]\nkind = hinge\ninput = p, I1\n[loss g]\ninput = p\n"},
+    /* Every input lies within the output, and its gradient within the output's; so does a concat within the next one. */
+    {"gradient__parts_of_a_concat__equals_central_difference",
+     DATA "[table emb]\ndim = 16\n[embedding e]\ntable = emb\ninput = C1\n[embedding f]\ntable = emb\ninput = C1, C2\n"
+          "[embedding p0]\ntable = emb\ninput = C3\n[fc p1]\ninput = e\nunits = 16\nactivation = tanh\n"
+          "[relu p2]\ninput = e\n[leaky_relu p3]\ninput = e\n[sigmoid p4]\ninput = e\n[tanh p5]\ninput = e\n"
+          "[softsign p6]\ninput = e\n[dropout p7]\ninput = e\nrate = 0.3\n[softmax p8]\ninput = e\n"
+          "[concat p]\ninput = p0, p1, p2, p3, p4, p5, p6, p7, p8\n"
+          "[batch_norm q0]\ninput = e\neps = 0.1\n[data_norm q1]\ninput = e\ndecay = 0.5\n[add q2]\ninput = e, e\n"
+          "[mul q3]\ninput = e, e\n[cross q4]\ninput = e, e, e\n[slice q5]\ninput = f\nbegin = 8\nend = 24\n"
+          "[reshape q6]\ninput = e\nrows = 4\ntranspose = yes\n[sum_pool q7]\ninput = f\ndim = 16\nrows = 2\n"
+          "[fm q8]\ninput = f\ndim = 16\nreduce = no\n[busy q9]\ninput = e\nrounds = 2\n"
+          "[slice w]\ninput = e\nend = 3\n[embedding v]\ntable = emb\ninput = C4\npool = none\n[attention_pool q10]\n"
+          "input = w, v, C4\n[interact q11]\ninput = e, f\ndim = 16\n"
+          "[concat h]\ninput = p, q0, q1, q2, q3, q4, q5, q6, q7, q8, q9, q10, q11\n" OUT},
     {"gradient__deep_and_wide__equals_central_difference",
      DATA TABLE "[table w]\ndim = 1\n[embedding e]\ntable = emb\ninput = sparse\npool = mean\n[embedding wide]\ntable "
                 "= w\ninput = sparse\n"
