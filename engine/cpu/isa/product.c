@@ -36,14 +36,19 @@ _Static_assert(TILE *PANEL * sizeof(float) <= PRODUCT_TILE_BYTES && LEFT_STEP <=
                    PRODUCT_COLS % PANEL == 0,
                "scratch");
 
+static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
+static uint32_t count_from(uint32_t begin, uint32_t end, uint32_t most)
+{
+    return end - begin < most ? end - begin : most;
+}
+
 /* Columns of a panel, of which `cols` are left: PANEL, or half of it. */
 ALWAYS_INLINE uint32_t panel_width(uint32_t cols) { return cols > VF ? PANEL : VF; }
 
 /* Packs terms x cols of a factor whose columns are side by side, panel after panel, a panel term after term; columns beyond become zeros.
  * Adds the sums of the columns to col_sums unless that is NULL. */
 #define PACK_VECTORS 8u
-/* Rows between asking for their lines and packing them. */
-#define ROWS_AHEAD 8u
 ALWAYS_INLINE void pack_rows_strip(float *panels, const float *right, size_t right_term, uint32_t terms,
                                    float *col_sums)
 {
@@ -221,18 +226,19 @@ struct tile_factors {
     const float *left, *panel;
     size_t left_row, left_term, panel_term;
     uint32_t terms;
+    float *packs; /* where the panel is packed on the way; or NULL */
     struct tile_ahead ahead;
 };
 
 /* A whole tile: its sums, added to what waits in the result if they go on, to their end there. */
 ALWAYS_INLINE void tile_whole(const struct tile_factors *f, size_t left_row, size_t left_term, bool goes_on,
                               enum tile_end end, float *result, size_t result_row, const float *bias,
-                              const float *output, size_t output_row)
+                              const float *output, size_t output_row, size_t panel_term, float *packed)
 {
     vf sum[TILE][2];
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < TILE; r++) sum[r][0] = sum[r][1] = (vf){0};
-    tile_multiply(TILE, 2, f->left, left_row, left_term, f->panel, PANEL, f->terms, &f->ahead, sum);
+    tile_multiply(TILE, 2, f->left, left_row, left_term, f->panel, panel_term, f->terms, &f->ahead, packed, sum);
     if (goes_on) {
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < TILE; r++) {
@@ -261,24 +267,23 @@ ALWAYS_INLINE void tile_whole(const struct tile_factors *f, size_t left_row, siz
     }
 }
 
-static __attribute__((noinline)) void tile_whole_along(const struct tile_factors *f, bool goes_on, enum tile_end end,
-                                                       float *result, size_t result_row, const float *bias,
-                                                       const float *output, size_t output_row)
-{
-    tile_whole(f, f->left_row, 1, goes_on, end, result, result_row, bias, output, output_row);
-}
-static __attribute__((noinline)) void tile_whole_across(const struct tile_factors *f, bool goes_on, enum tile_end end,
-                                                        float *result, size_t result_row, const float *bias,
-                                                        const float *output, size_t output_row)
-{
-    tile_whole(f, 1, f->left_term, goes_on, end, result, result_row, bias, output, output_row);
-}
-static __attribute__((noinline)) void tile_whole_packed(const struct tile_factors *f, bool goes_on, enum tile_end end,
-                                                        float *result, size_t result_row, const float *bias,
-                                                        const float *output, size_t output_row)
-{
-    tile_whole(f, 1, LEFT_STEP, goes_on, end, result, result_row, bias, output, output_row);
-}
+/* The three kinds of left factor, each with a panel that is packed already, and with one that this tile packs. */
+typedef void whole_tile(const struct tile_factors *f, bool goes_on, enum tile_end end, float *result, size_t result_row,
+                        const float *bias, const float *output, size_t output_row);
+#define WHOLE_TILE(name, left_row, left_term, panel_term, packed)                                                      \
+    static __attribute__((noinline)) void name(const struct tile_factors *f, bool goes_on, enum tile_end end,          \
+                                               float *result, size_t result_row, const float *bias,                    \
+                                               const float *output, size_t output_row)                                 \
+    {                                                                                                                  \
+        tile_whole(f, left_row, left_term, goes_on, end, result, result_row, bias, output, output_row, panel_term,     \
+                   packed);                                                                                            \
+    }
+WHOLE_TILE(tile_whole_along, f->left_row, 1, PANEL, NULL)
+WHOLE_TILE(tile_whole_across, 1, f->left_term, PANEL, NULL)
+WHOLE_TILE(tile_whole_packed, 1, LEFT_STEP, PANEL, NULL)
+WHOLE_TILE(tile_whole_along_packs, f->left_row, 1, f->panel_term, f->packs)
+WHOLE_TILE(tile_whole_across_packs, 1, f->left_term, f->panel_term, f->packs)
+WHOLE_TILE(tile_whole_packed_packs, 1, LEFT_STEP, f->panel_term, f->packs)
 
 /* A part of a tile, fewer rows or columns, whose sums come and go through `sums`, PANEL apart. */
 static void tile_part(const struct tile_factors *f, uint32_t rows, uint32_t cols, float *sums)
@@ -377,17 +382,70 @@ static void left_pack(float *to, const float *left, size_t left_term, uint32_t r
     }
 }
 
-/* Multiplies a block of the left factor by the packed panels; with `right`, by whole panels where they lie, from there on, and by the packed
- * rest. */
-static void block_multiply(const struct product *p, struct place at, const float *panels, const float *right,
-                           float *tile, float *left)
+/* Adds to col_sums the sums of a packed panel's columns: even terms and odd ones, then both. */
+static void panel_sums(const float *panel, uint32_t terms, float *col_sums)
 {
+    vf sum[2][2] = {{{0}}};
+    uint32_t t = 0;
+    for (; t + 2 <= terms; t += 2, panel += 2 * PANEL)
+        for (uint32_t i = 0; i < 2; i++) {
+            sum[i][0] += vf_load(panel + i * PANEL);
+            sum[i][1] += vf_load(panel + i * PANEL + VF);
+        }
+    if (t < terms) sum[0][0] += vf_load(panel), sum[0][1] += vf_load(panel + VF);
+    vf_store(col_sums, vf_load(col_sums) + (sum[0][0] + sum[1][0]));
+    vf_store(col_sums + VF, vf_load(col_sums + VF) + (sum[0][1] + sum[1][1]));
+}
+
+/* A block of the right factor that will be packed after this one; no terms: none. */
+struct block_ahead {
+    const float *right;
+    uint32_t terms, cols;
+};
+
+/* What the i-th of `tiles` one below the other asks for of the next block's first panel: of columns that lie side by side some terms, else of
+ * each column some lines. */
+static struct tile_far right_ahead(const struct product *p, const struct block_ahead *next, uint32_t i, uint32_t tiles)
+{
+    if (p->right_col == 1) {
+        uint32_t begin = (uint32_t)((uint64_t)next->terms * i / tiles),
+                 end = (uint32_t)((uint64_t)next->terms * (i + 1) / tiles);
+        return (struct tile_far){next->right + begin * p->right_term, p->right_term, end - begin};
+    }
+    return (struct tile_far){next->right + i * PANEL, p->right_col, i * PANEL < next->terms ? PANEL : 0};
+}
+
+/* What the tile with panel c asks for of the next tile of a left factor that is packed, at `left`: of all its terms `each`. */
+ALWAYS_INLINE struct tile_far left_ahead(const float *left, size_t left_term, uint32_t terms, uint32_t c, uint32_t each)
+{
+    uint32_t begin = c / PANEL * each;
+    if (begin >= terms) return (struct tile_far){0};
+    return (struct tile_far){left + begin * left_term, left_term, count_from(begin, terms, each)};
+}
+
+/* A block of the right factor. Its whole panels are packed, or few rows read them where they lie, or the first tile that reads each there packs
+ * it: the sums leave time for that. What is left of a panel is packed. */
+enum block_way { BLOCK_PACKED, BLOCK_IN_PLACE, BLOCK_PACKS };
+struct block {
+    enum block_way way;
+    const float *right; /* where it lies */
+    float *panels;
+    float *col_sums; /* BLOCK_PACKS: of the panels' columns; or NULL */
+    struct block_ahead next;
+};
+
+/* Multiplies a block of the left factor by one of the right factor. */
+static void block_multiply(const struct product *p, struct place at, const struct block *block, float *tile,
+                           float *left)
+{
+    uint32_t tiles = divide_up(at.rows, TILE), left_each = divide_up(at.terms, divide_up(at.cols, PANEL));
     bool adds = p->end == PRODUCT_ADDS || p->adds;
     bool is_packed = p->left_term != 1 && at.cols >= LEFT_PACKED_PANELS * PANEL;
     bool goes_on = !at.is_first && !adds, is_last = at.is_last || adds;
     enum tile_end end = is_last ? tile_end_of(p) : TILE_WAITS;
     for (uint32_t r = at.row; r < at.row + at.rows; r += TILE) {
         uint32_t rows = at.row + at.rows - r < TILE ? at.row + at.rows - r : TILE;
+        struct tile_far right = right_ahead(p, &block->next, (r - at.row) / TILE, tiles);
         struct tile_factors f = {.left = p->left + r * p->left_row + at.begin * p->left_term,
                                  .left_row = p->left_row,
                                  .left_term = p->left_term,
@@ -400,8 +458,11 @@ static void block_multiply(const struct product *p, struct place at, const float
         for (uint32_t c = 0; c < at.cols; c += PANEL) {
             uint32_t cols = at.cols - c < PANEL ? at.cols - c : PANEL, col = at.col + c;
             float *to = p->result + r * p->result_row + col;
-            bool is_in_place = right != NULL && cols == PANEL;
-            f.panel = is_in_place ? right + c * p->right_col : panels + (right != NULL ? 0 : c * at.terms);
+            bool packs = block->way == BLOCK_PACKS && cols == PANEL && r == at.row;
+            bool is_in_place = (block->way == BLOCK_IN_PLACE && cols == PANEL) || packs;
+            float *panel = block->panels + c * at.terms;
+            f.panel = is_in_place ? block->right + c * p->right_col : panel;
+            f.packs = packs ? panel : NULL;
             f.panel_term = is_in_place ? p->right_term : panel_width(cols);
             bool is_last_panel = c + PANEL >= at.cols;
             f.ahead = (struct tile_ahead){
@@ -409,20 +470,27 @@ static void block_multiply(const struct product *p, struct place at, const float
                 .result_row = p->result_row,
                 .output_row = p->output_row,
             };
+            if (c < block->next.cols) {
+                f.ahead.far[0] = right;
+                f.ahead.far[0].at += c * p->right_col;
+            }
+            if (is_packed && r + TILE < at.row + at.rows)
+                f.ahead.far[1] = left_ahead(p->left + (r + TILE) * p->left_row + at.begin * p->left_term, p->left_term,
+                                            at.terms, c, left_each);
             if (!is_last_panel || r + TILE < at.row + at.rows) {
                 uint32_t row_ahead = is_last_panel ? r + rows : r, col_ahead = is_last_panel ? at.col : col + PANEL;
                 f.ahead.result = p->result + row_ahead * p->result_row + col_ahead;
                 if (p->output != NULL && is_last) f.ahead.output = p->output + row_ahead * p->output_row + col_ahead;
             }
-            if (rows == TILE && cols == PANEL && right == NULL && end != TILE_BY_PARTS) {
+            if (rows == TILE && cols == PANEL && block->way != BLOCK_IN_PLACE && end != TILE_BY_PARTS) {
                 const float *bias = p->bias != NULL ? p->bias + col : NULL;
                 const float *output = p->output != NULL ? p->output + r * p->output_row + col : NULL;
-                if (is_packed)
-                    tile_whole_packed(&f, goes_on, end, to, p->result_row, bias, output, p->output_row);
-                else if (p->left_term == 1)
-                    tile_whole_along(&f, goes_on, end, to, p->result_row, bias, output, p->output_row);
-                else
-                    tile_whole_across(&f, goes_on, end, to, p->result_row, bias, output, p->output_row);
+                static whole_tile *const tiles_whole[3][2] = {{tile_whole_along, tile_whole_along_packs},
+                                                              {tile_whole_across, tile_whole_across_packs},
+                                                              {tile_whole_packed, tile_whole_packed_packs}};
+                tiles_whole[is_packed ? 2 : p->left_term != 1][packs](&f, goes_on, end, to, p->result_row, bias, output,
+                                                                      p->output_row);
+                if (packs && block->col_sums != NULL) panel_sums(panel, at.terms, block->col_sums + c);
                 continue;
             }
             if (is_in_place && p->right_col != 1)
@@ -453,8 +521,6 @@ static void piece_place(const struct product *p, uint32_t piece, uint32_t *col_c
     *unit = begin + piece % units;
 }
 
-static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
-
 /* Where the rows of chunk `chunk` begin: whole tiles, the same number in each but for one. */
 static uint32_t row_begin(const struct product *p, uint32_t chunk)
 {
@@ -462,14 +528,23 @@ static uint32_t row_begin(const struct product *p, uint32_t chunk)
     return row < p->rows ? row : p->rows;
 }
 
-static uint32_t count_from(uint32_t begin, uint32_t end, uint32_t most)
-{
-    return end - begin < most ? end - begin : most;
-}
-
 void KERNEL(product_pack)(const struct product *p, uint32_t piece, void *scratch)
 {
     KERNEL(product_bf16_pack)(p, piece, scratch);
+}
+
+/* What will be packed after the block that begins at `right`, of group t of terms: its next terms, the next group's, or the next piece's columns,
+ * which most often are the same member's. */
+static struct block_ahead block_after(const struct product *p, struct place at, uint32_t t, uint32_t block_terms,
+                                      const float *right)
+{
+    uint32_t end = at.begin + at.terms, col = at.col + at.cols;
+    if (end < p->terms)
+        return (struct block_ahead){right + at.terms * p->right_term, count_from(end, p->terms, block_terms), at.cols};
+    uint32_t terms = p->terms < block_terms ? p->terms : block_terms;
+    if (t + 1 < p->term_groups)
+        return (struct block_ahead){p->right + (t + 1) * p->right_group + at.col * p->right_col, terms, at.cols};
+    return (struct block_ahead){p->right + col * p->right_col, terms, count_from(col, p->cols, at.cols)};
 }
 
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch)
@@ -489,27 +564,37 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
     struct kept *kept = (struct kept *)(tile + PRODUCT_TILE_BYTES / sizeof *tile);
     float *col_sums = p->col_sums != NULL && at.row == 0 ? p->col_sums + at.col : NULL;
     uint32_t block_terms = p->end == PRODUCT_ADDS ? ADDS_TERMS : PRODUCT_TERMS;
-    /* Too few rows to be worth packing a panel for. */
     bool is_thin =
         col_sums == NULL && (uint64_t)at.rows * groups <= THIN_ROWS && (p->right_col == 1 || p->left_term == 1);
     bool keeps = p->keeps && !is_thin;
-    bool is_packed = keeps && col_sums == NULL && kept->number == p->number && kept->col == at.col;
+    bool is_kept = keeps && col_sums == NULL && kept->number == p->number && kept->col == at.col;
+    enum block_way way = BLOCK_PACKED;
+    if (is_thin)
+        way = BLOCK_IN_PLACE; /* too few rows to be worth packing a panel for */
+    else if (!is_kept && p->right_col == 1 && at.rows >= TILE && tile_end_of(p) != TILE_BY_PARTS)
+        way = BLOCK_PACKS;
     for (uint32_t t = 0; t < p->term_groups; t++) {
         for (at.begin = 0; at.begin < p->terms; at.begin += block_terms) {
             at.terms = count_from(at.begin, p->terms, block_terms);
             at.is_first = t == 0 && at.begin == 0;
             at.is_last = t + 1 == p->term_groups && at.begin + at.terms == p->terms;
             const float *right = p->right + t * p->right_group + at.begin * p->right_term + at.col * p->right_col;
-            uint32_t packed_from = is_thin ? at.cols / PANEL * PANEL : 0;
-            const float *packed = right + packed_from * p->right_col;
-            float *block = keeps ? panels + (size_t)(t * p->terms + at.begin) * p->piece_cols : panels;
-            if (!is_packed && p->right_col == 1)
-                pack_rows(block, packed, p->right_term, at.terms, at.cols - packed_from, col_sums);
-            else if (!is_packed)
-                pack_cols(block, packed, p->right_col, at.terms, at.cols - packed_from);
+            struct block block = {.way = way, .right = right, .col_sums = col_sums};
+            block.panels = keeps ? panels + (size_t)(t * p->terms + at.begin) * p->piece_cols : panels;
+            if (!is_thin && !is_kept) block.next = block_after(p, at, t, block_terms, right);
+            uint32_t packed_from = way == BLOCK_PACKED ? 0 : at.cols / PANEL * PANEL;
+            const float *rest = right + packed_from * p->right_col;
+            float *to = block.panels + packed_from * at.terms;
+            if (!is_kept && p->right_col == 1)
+                pack_rows(to, rest, p->right_term, at.terms, at.cols - packed_from,
+                          col_sums != NULL ? col_sums + packed_from : NULL);
+            else if (!is_kept)
+                pack_cols(to, rest, p->right_col, at.terms, at.cols - packed_from);
             for (uint32_t g = 0; g < groups; g++) {
                 struct product group = group_of(p, t + group_begin + g);
-                block_multiply(&group, at, block, is_thin ? right : NULL, tile, left);
+                block_multiply(&group, at, &block, tile, left);
+                if (way == BLOCK_PACKS) block.way = BLOCK_PACKED;
+                block.next.cols = 0;
             }
         }
     }

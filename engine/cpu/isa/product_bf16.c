@@ -163,8 +163,6 @@ static void words_transpose(float *panel, const float *rows, size_t row_words, u
 #define PACK_TERMS  512u
 #define PACK_PANELS 8u
 #define PACK_WORDS  (PACK_TERMS + LINE_FLOATS)
-/* Rows of a factor between asking for their lines and packing them. */
-#define ROWS_AHEAD 8u
 _Static_assert(BF16_SCRATCH_BYTES >= 4 * PACK_WORDS * sizeof(float), "scratch");
 
 static size_t packed_panel_words(const struct product *p)

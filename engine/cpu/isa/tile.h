@@ -26,10 +26,13 @@
 #define PANEL       (2 * VF)
 #define LINE_FLOATS (CACHE_LINE_BYTES / sizeof(float))
 
+/* Rows of a factor between asking for their lines and packing them. */
+#define ROWS_AHEAD 8u
+
 /* `count` terms of tile_multiply: constant where it unrolls. */
 ALWAYS_INLINE void tile_terms(const uint32_t rows, const uint32_t vectors, const uint32_t count,
                               const float *base[(TILE + 2) / 3], size_t left_row, size_t left_term, const float *panel,
-                              size_t panel_term, vf sum[TILE][2])
+                              size_t panel_term, float *packed, vf sum[TILE][2])
 {
     /* A third of the rows has a plain address: read by the multiply-add itself, they leave time to others. Of all rows, the reads, two for
      * each number, would take longer than the sums. 3 % faster with AVX-512. */
@@ -42,6 +45,12 @@ ALWAYS_INLINE void tile_terms(const uint32_t rows, const uint32_t vectors, const
 #endif
         vf right0 = vf_load(panel + t * panel_term);
         vf right1 = vectors == 2 ? vf_load(panel + t * panel_term + VF) : right0;
+        if (packed != NULL) {
+            vf_store(packed + t * PANEL, right0);
+            vf_store(packed + t * PANEL + VF, right1);
+            prefetch_read(panel + (t + ROWS_AHEAD) * panel_term);
+            prefetch_read(panel + (t + ROWS_AHEAD) * panel_term + PANEL - LINE_FLOATS);
+        }
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < rows; r++) {
             const float *number = &base[r / 3][r % 3 * left_row + t * left_term];
@@ -59,15 +68,29 @@ ALWAYS_INLINE void tile_terms(const uint32_t rows, const uint32_t vectors, const
     for (uint32_t i = 0; i < (rows + 2) / 3; i++) base[i] += count * left_term;
 }
 
+/* So many rows of a panel's width, `row` apart, that are asked for into the second cache. */
+struct tile_far {
+    const float *at;
+    size_t row;
+    uint32_t rows;
+};
+
 /* What a tile asks for while it multiplies. */
 struct tile_ahead {
-    const float
-        *left; /* the next tile's rows, as far apart as these; or NULL                                         */
-    const float
-        *result; /* where the next sums go, and the outputs they meet: TILE rows of a panel; or NULL             */
-    const float *output;
+    const float *left;   /* the next tile's rows, as far apart as these; or NULL */
+    const float *result; /* TILE rows of a panel, where the next sums go; or NULL */
+    const float *output; /* the outputs they meet; or NULL */
     size_t result_row, output_row;
+    struct tile_far far[2]; /* of the right and of the left factor, what will be packed: not by this tile's end */
 };
+
+ALWAYS_INLINE void tile_far_ask(struct tile_far *far)
+{
+    prefetch_far(far->at);
+    prefetch_far(far->at + PANEL - LINE_FLOATS);
+    far->at += far->row;
+    far->rows--;
+}
 
 /* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF], whose terms lie panel_term apart. `rows` and `vectors` are constants in every instance. Terms side by
  * side (left_term 1) are reached from a base for each three rows, which the processor's addressing multiplies by 0, 1 and 2. Lines of
@@ -75,10 +98,13 @@ struct tile_ahead {
  * M = 2048, N = 2048: 0.91 of the peak, all at once when a tile begins 0.81). */
 ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
                                  size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
-                                 const struct tile_ahead *ahead, vf sum[TILE][2])
+                                 const struct tile_ahead *ahead, float *packed, vf sum[TILE][2])
 {
     const float *result = ahead->result, *output = ahead->output;
     uint32_t rows_ahead = result != NULL ? TILE : 0;
+    /* Only a packed left factor (a constant left_row) has a second one: every register counts. */
+    const bool has_far1 = __builtin_constant_p(left_row);
+    struct tile_far far0 = ahead->far[0], far1 = has_far1 ? ahead->far[1] : (struct tile_far){0};
     const uint32_t step = rows == TILE && vectors == 2 && VF > 4 ? 4 : 1;
     const float *base[(TILE + 2) / 3];
 #pragma GCC unroll 5
@@ -100,10 +126,15 @@ ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, co
                 output += ahead->output_row;
             }
         }
-        tile_terms(rows, vectors, step, base, left_row, left_term, panel, panel_term, sum);
+        if (far0.rows > 0) tile_far_ask(&far0);
+        if (has_far1 && far1.rows > 0) tile_far_ask(&far1);
+        tile_terms(rows, vectors, step, base, left_row, left_term, panel, panel_term, packed, sum);
+        if (packed != NULL) packed += step * PANEL;
     }
-    for (; step > 1 && t < terms; t++, panel += panel_term)
-        tile_terms(rows, vectors, 1, base, left_row, left_term, panel, panel_term, sum);
+    for (; step > 1 && t < terms; t++, panel += panel_term) {
+        tile_terms(rows, vectors, 1, base, left_row, left_term, panel, panel_term, packed, sum);
+        if (packed != NULL) packed += PANEL;
+    }
 }
 
 /* The same for sums in memory, rows sums_row apart: added to, or begun if is_first. */
@@ -116,7 +147,7 @@ ALWAYS_INLINE void tile_sums(const uint32_t rows, const uint32_t vectors, const 
     for (uint32_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (uint32_t v = 0; v < vectors; v++) sum[r][v] = is_first ? (vf){0} : vf_load(sums + r * sums_row + v * VF);
-    tile_multiply(rows, vectors, left, left_row, left_term, panel, panel_term, terms, ahead, sum);
+    tile_multiply(rows, vectors, left, left_row, left_term, panel, panel_term, terms, ahead, NULL, sum);
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
