@@ -1,0 +1,364 @@
+/* What pipeline_bench compares: pipelines, the bare list of ops, and threads that share nothing, which take turns; and how ratios between their
+ * turns are printed. See the head of pipeline_bench.c. */
+#ifndef HETERPS_TESTS_PIPELINE_TURNS_H
+#define HETERPS_TESTS_PIPELINE_TURNS_H
+
+#include <pthread.h>
+
+#include "engine/base/clock.h"
+#include "engine/cpu/device.h"
+#include "engine/pipeline.h"
+#include "engine/trace.h"
+#include "tests/bench/prepared_feed.h"
+
+#define ROUNDS_MAX   1000
+#define VARIANTS_MAX 8
+#define STAGES_MAX   8
+
+static uint32_t rounds = 15, rest_ms, shorter = 1;
+static struct cores cores; /* of the process; taken before any thread pins itself */
+
+/* --- figures ---------------------------------------------------------------------------------- */
+
+static int double_compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+struct spread {
+    double low, median, high, least; /* quarter, half, three quarters of the rounds lie below; the least of all */
+};
+static struct spread spread_of(const double *values)
+{
+    double sorted[ROUNDS_MAX];
+    memcpy(sorted, values, rounds * sizeof *sorted);
+    qsort(sorted, rounds, sizeof *sorted, double_compare);
+    return (struct spread){sorted[rounds / 4], sorted[rounds / 2], sorted[rounds * 3 / 4], sorted[0]};
+}
+
+/* Of turns `of` over turns `by`, round by round; least: of the best turns. */
+static struct spread ratio_of(const double *of, const double *by)
+{
+    double ratio[ROUNDS_MAX];
+    for (uint32_t r = 0; r < rounds; r++) ratio[r] = of[r] / by[r];
+    struct spread spread = spread_of(ratio);
+    spread.least = spread_of(of).least / spread_of(by).least;
+    return spread;
+}
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* --- what takes turns --------------------------------------------------------------------------- */
+
+/* A pipeline of its own over the data, or the bare loop over another one's feed, or threads that share nothing. */
+struct variant {
+    const char *name;
+    struct data *data;
+    uint32_t steps; /* a turn */
+    struct feed *feed;
+    struct pipeline *pipeline; /* NULL: the bare loop, or the busy threads          */
+    struct plan plan;
+    struct resource_type type;
+    struct plan_stage stage[STAGES_MAX];
+    bool is_traced;
+    /* the bare loop */
+    struct device *device;
+    struct arena gradients;
+    float **param_grad; /* [lanes]                                                          */
+    float **table_grad; /* [lanes, lookup_count]                                            */
+    float **scratch;
+    /* busy threads: each does the rounds */
+    uint32_t thread_count, busy_rounds;
+    /* the turns */
+    double wall_ns[ROUNDS_MAX], cpu_ns[ROUNDS_MAX]; /* a step */
+};
+
+struct stages {
+    const char *cuts; /* the last layer of every stage but the last: "b1" or "e x h1"; NULL: one stage            */
+    uint32_t k, replicas;
+};
+
+/* Steps of a turn: `steps`, or fewer if turns shall be shorter. */
+static uint32_t turn_steps(uint32_t steps) { return steps > shorter ? steps / shorter : 1; }
+
+static uint32_t layer_index(const struct graph *g, const char *name, size_t bytes)
+{
+    for (uint32_t l = 0; l < g->layer_count; l++) {
+        const char *of = graph_string(g, g->layers[l].name);
+        if (strlen(of) == bytes && memcmp(of, name, bytes) == 0) return l;
+    }
+    fprintf(stderr, "pipeline_bench: no layer %.*s\n", (int)bytes, name);
+    exit(1);
+}
+
+static void pipeline_variant(struct variant *v, const char *name, struct data *d, uint32_t steps, struct stages of,
+                             uint32_t core_count, uint32_t sync)
+{
+    *v = (struct variant){.name = name, .data = d, .steps = turn_steps(steps)};
+    v->type = (struct resource_type){.name = "cpu", .device = RESOURCE_CPU};
+    v->plan = (struct plan){.types = &v->type, .stages = v->stage, .type_count = 1, .method = ""};
+    uint32_t first = 0;
+    for (const char *cut = of.cuts ? of.cuts : "";; cut += strspn(cut, " ")) {
+        size_t bytes = strcspn(cut, " ");
+        uint32_t last = bytes ? layer_index(&d->graph, cut, bytes) : d->graph.layer_count - 1;
+        v->stage[v->plan.stage_count++] = (struct plan_stage){first, last, .k = of.k, .replicas = of.replicas};
+        first = last + 1;
+        cut += bytes;
+        if (bytes == 0) break;
+    }
+    must(pipeline_open(&v->pipeline, &(struct pipeline_options){.graph = &d->graph,
+                                                                .model = &d->model,
+                                                                .plan = &v->plan,
+                                                                .share = true,
+                                                                .cores = &cores,
+                                                                .core_count = core_count,
+                                                                .training = true,
+                                                                .sync = sync,
+                                                                .pipeline_count = 1}));
+    v->feed = player_open(d, pipeline_slot_count(v->pipeline));
+}
+
+/* The bare loop on the slots of a pipeline, with a gang of core_count. */
+static void bare_variant(struct variant *v, const char *name, struct data *d, uint32_t steps, struct feed *feed,
+                         uint32_t core_count)
+{
+    const struct graph *g = &d->graph;
+    uint32_t lanes = g->header->lanes, grad_count = lanes * (g->lookup_count + 1u);
+    *v = (struct variant){.name = name, .data = d, .steps = turn_steps(steps), .feed = feed};
+    must(cpu_device_open(&v->device, g, core_count, cores.is_whole ? cores.processor : NULL, NULL));
+    size_t param_bytes = arena_bytes(g->header->grad_floats * sizeof(float)), bytes = lanes * param_bytes;
+    bytes += 3 * arena_bytes(grad_count * sizeof(float *));
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        size_t rows = (size_t)g->header->batch * g->tables[t].key_count_max;
+        bytes += lanes * graph_table_lookups(g, t, NULL) * arena_bytes(rows * g->tables[t].dim * sizeof(float));
+    }
+    must(arena_open(&v->gradients, "gradients", bytes));
+    v->param_grad = arena_take(&v->gradients, grad_count * sizeof(float *));
+    v->table_grad = arena_take(&v->gradients, grad_count * sizeof(float *));
+    v->scratch = arena_take(&v->gradients, grad_count * sizeof(float *));
+    for (uint32_t lane = 0; lane < lanes; lane++) v->param_grad[lane] = arena_take(&v->gradients, param_bytes);
+    uint32_t lookups[64];
+    CHECK(g->lookup_count <= 64);
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        size_t rows = (size_t)g->header->batch * g->tables[t].key_count_max;
+        uint32_t uses = graph_table_lookups(g, t, lookups);
+        for (uint32_t lane = 0; lane < lanes; lane++)
+            for (uint32_t use = 0; use < uses; use++)
+                v->table_grad[lane * g->lookup_count + lookups[use]] =
+                    arena_take(&v->gradients, rows * g->tables[t].dim * sizeof(float));
+    }
+}
+
+/* Threads that share nothing, each busy for as many rounds. */
+static void threads_variant(struct variant *v, const char *name, uint32_t thread_count, uint32_t busy_rounds)
+{
+    *v = (struct variant){.name = name, .steps = 1, .thread_count = thread_count, .busy_rounds = busy_rounds};
+}
+
+static void variant_close(struct variant *v)
+{
+    pipeline_close(v->pipeline);
+    if (v->pipeline) player_close(v->feed);
+    if (v->device) v->device->vt->close(v->device);
+    if (v->device) arena_close(&v->gradients);
+}
+
+static void bare_update(struct variant *v, const struct slot *last)
+{
+    const struct data *d = v->data;
+    const struct graph *g = &d->graph;
+    uint32_t lanes = g->header->lanes;
+    float scale = 1.0f / (float)last->batch.step_example_count;
+    for (uint32_t u = 0; u < g->update_count; u++) {
+        const struct graph_update *of = &g->updates[u];
+        if (of->table != GRAPH_NONE) continue;
+        for (uint32_t lane = 0; lane < lanes; lane++) v->scratch[lane] = v->param_grad[lane] + of->param_offset;
+        struct param_update update = {.optimizer = &g->optimizers[of->optimizer],
+                                      .weight = d->model.param + of->param_offset,
+                                      .state = d->model.state + d->model.state_offset[u],
+                                      .state_stride = of->param_count,
+                                      .grad = v->scratch,
+                                      .lanes = lanes,
+                                      .count = of->param_count,
+                                      .scale = scale,
+                                      .rate = optimizer_rate(g, &g->optimizers[of->optimizer], last->batch.step + 1),
+                                      .t = last->batch.step + 1};
+        must(v->device->vt->update_params(v->device, &update));
+    }
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        uint32_t lookups[64], uses = graph_table_lookups(g, t, lookups);
+        for (uint32_t lane = 0; lane < lanes; lane++)
+            for (uint32_t use = 0; use < uses; use++)
+                v->scratch[lane * uses + use] = v->table_grad[lane * g->lookup_count + lookups[use]];
+        struct table_update update = {
+            .table = &g->tables[t],
+            .optimizer = &g->optimizers[g->tables[t].optimizer],
+            .row_count = last->step_rows[t].row_count,
+            .span = last->step_rows[t].span,
+            .grad = v->scratch,
+            .lanes = lanes,
+            .use_count = uses,
+            .occurrence_count = last->step_rows[t].occurrence_count,
+            .scale = scale,
+            .rate = optimizer_rate(g, &g->optimizers[g->tables[t].optimizer], last->batch.step + 1),
+            .t = last->batch.step + 1};
+        must(v->device->vt->update_rows(v->device, &update));
+    }
+}
+
+static void bare_step(struct variant *v)
+{
+    const struct data *d = v->data;
+    const struct graph *g = &d->graph;
+    for (;;) {
+        struct slot *slot = NULL;
+        CHECK(feed_try_next(v->feed, &slot) == FEED_SLOT);
+        uint32_t lane = batch_lane_of(graph_batch(g), slot->batch.micro_index);
+        for (uint32_t t = 0; t < g->tensor_count; t++)
+            if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
+                slot->tensor[t].data = v->param_grad[lane] + g->tensors[t].offset;
+        struct op_context c = {.graph = g,
+                               .tensor = slot->tensor,
+                               .batch = &slot->batch,
+                               .ticket = &slot->ticket,
+                               .table_grad = v->table_grad + lane * g->lookup_count,
+                               .seed = g->header->seed,
+                               .example_begin = slot->batch.micro_index * g->header->micro,
+                               .training = true};
+        must(device_submit(v->device, &c, g->nodes, g->forward_count));
+        must(device_submit(v->device, &c, g->nodes + g->forward_count, g->node_count - g->forward_count));
+        bool is_last = slot->batch.is_last;
+        if (is_last) bare_update(v, slot);
+        feed_release(v->feed, slot);
+        if (is_last) return;
+    }
+}
+
+/* A thread that works on a core of its own for the time of a turn. */
+struct turn {
+    const struct variant *variant;
+    pthread_t thread;
+    uint32_t index;
+    pthread_barrier_t *start;
+    uint64_t wall_ns, cpu_ns;
+};
+
+static void *turn_main(void *argument)
+{
+    struct turn *turn = argument;
+    struct variant *v = (struct variant *)turn->variant;
+    if (cores.is_whole) cores_pin(&cores.processor[turn->index % cores.count], 1);
+    if (turn->start) pthread_barrier_wait(turn->start);
+    uint64_t begin_ns = clock_ns(), cpu_begin_ns = cpu_ns();
+    for (uint32_t i = 0; i < v->steps && v->device; i++) bare_step(v);
+    if (v->device == NULL) busy_spend(v->busy_rounds);
+    turn->wall_ns = clock_ns() - begin_ns;
+    turn->cpu_ns = cpu_ns() - cpu_begin_ns;
+    return NULL;
+}
+
+static void threads_turn(struct variant *v, uint32_t round)
+{
+    struct turn turns[2] = {0};
+    uint32_t count = v->thread_count ? v->thread_count : 1;
+    pthread_barrier_t start;
+    CHECK(count <= 2 && pthread_barrier_init(&start, NULL, count) == 0);
+    for (uint32_t i = 0; i < count; i++) {
+        turns[i] = (struct turn){.variant = v, .index = i, .start = &start};
+        CHECK(pthread_create(&turns[i].thread, NULL, turn_main, &turns[i]) == 0);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_join(turns[i].thread, NULL);
+        double wall_ns = (double)turns[i].wall_ns / v->steps, took_ns = (double)turns[i].cpu_ns / v->steps;
+        if (i == 0 || wall_ns > v->wall_ns[round]) v->wall_ns[round] = wall_ns;
+        if (i == 0 || took_ns > v->cpu_ns[round]) v->cpu_ns[round] = took_ns;
+    }
+    pthread_barrier_destroy(&start);
+    if (v->device) v->data->model.progress.step += v->steps;
+}
+
+static void step_done(void *context, const struct step_done *done)
+{
+    struct data *d = context;
+    CHECK(done->step == d->model.progress.step);
+    d->model.progress.step++;
+}
+
+static bool tick(void *context)
+{
+    (void)context;
+    must(trace_drain());
+    return false;
+}
+
+static void variant_turn(struct variant *v, uint32_t round)
+{
+    if (rest_ms) usleep(rest_ms * 1000);
+    if (v->pipeline == NULL) {
+        threads_turn(v, round);
+        return;
+    }
+    struct train_job job = {.feed = v->feed,
+                            .step_until = v->data->model.progress.step + v->steps,
+                            .step_done = step_done,
+                            .tick = v->is_traced ? tick : NULL,
+                            .context = v->data};
+    bool is_end;
+    uint64_t begin_ns = clock_ns(), cpu_begin_ns = cpu_ns();
+    must(pipeline_train(v->pipeline, &job, &is_end));
+    v->wall_ns[round] = (double)(clock_ns() - begin_ns) / v->steps;
+    v->cpu_ns[round] = (double)(cpu_ns() - cpu_begin_ns) / v->steps;
+}
+
+/* All take their turns, round after round; the first round only warms up. */
+static void turns_take(struct variant *v, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) variant_turn(&v[i], 0);
+    for (uint32_t r = 0; r < rounds; r++)
+        for (uint32_t i = 0; i < count; i++) variant_turn(&v[r % 2 ? count - 1 - i : i], r);
+}
+
+/* --- printing ----------------------------------------------------------------------------------- */
+
+static void time_print(const struct variant *v)
+{
+    struct spread t = spread_of(v->wall_ns);
+    printf("           %-34s %10.1f us a step   (middle half %.1f to %.1f, best %.1f)\n", v->name, t.median * 1e-3,
+           t.low * 1e-3, t.high * 1e-3, t.least * 1e-3);
+}
+
+/* How many times as fast as `one`; `limit`: what it can be at most. */
+static void gain_print(const struct variant *v, const struct variant *one, double limit, const char *limit_text)
+{
+    struct spread gain = ratio_of(one->wall_ns, v->wall_ns);
+    printf("           %-34s %6.2f x %-12s (middle half %.2f to %.2f, best turns %.2f)", v->name, gain.median,
+           one->name, gain.low, gain.high, gain.least);
+    if (limit > 0)
+        printf("   %3.0f %% (best %3.0f %%) of %s, %.2f", 100 * gain.median / limit, 100 * gain.least / limit,
+               limit_text, limit);
+    printf("\n");
+}
+
+/* What v takes beyond `bare`. */
+static void cost_print(const struct variant *v, const struct variant *bare, uint32_t tasks)
+{
+    double beyond[ROUNDS_MAX];
+    struct spread wall = ratio_of(v->wall_ns, bare->wall_ns), cpu = ratio_of(v->cpu_ns, bare->cpu_ns);
+    for (uint32_t r = 0; r < rounds; r++) beyond[r] = v->cpu_ns[r] - bare->cpu_ns[r];
+    struct spread us = spread_of(beyond);
+    printf("           %-34s wall %+6.2f %% (middle half %+.2f to %+.2f, best turns %+.2f)   cpu %+6.2f %% (%+.2f to "
+           "%+.2f, best "
+           "%+.2f)   %+.1f us cpu a step",
+           v->name, 100 * (wall.median - 1), 100 * (wall.low - 1), 100 * (wall.high - 1), 100 * (wall.least - 1),
+           100 * (cpu.median - 1), 100 * (cpu.low - 1), 100 * (cpu.high - 1), 100 * (cpu.least - 1), us.median * 1e-3);
+    if (tasks) printf(", %+.2f us a task", us.median * 1e-3 / tasks);
+    printf("\n");
+}
+
+#endif

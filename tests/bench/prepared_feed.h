@@ -1,0 +1,247 @@
+/* A feed for benchmarks, which the linker takes instead of engine/feed.c: it has its micro-batches parsed and their rows found and numbered
+ * beforehand, and plays them round and round. A call of it points a free slot to the next one; nobody's thread reads meanwhile, so none helps
+ * a team. */
+#ifndef HETERPS_TESTS_PREPARED_FEED_H
+#define HETERPS_TESTS_PREPARED_FEED_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/feed.h"
+#include "engine/gen_criteo.h"
+#include "engine/model.h"
+#include "io/reader.h"
+#include "tests/engine/schema_fixture.h"
+
+#define RAM_BYTES ((uint64_t)512 << 20)
+
+static void must(status st)
+{
+    if (st == ST_OK) return;
+    fprintf(stderr, "pipeline_bench: %s\n", status_message());
+    exit(1);
+}
+
+/* A graph, a model of it, and the micro-batches of some whole steps, ready to run. */
+struct data {
+    struct graph graph;
+    struct model model;
+    struct arena arena;
+    uint32_t step_count, micro_count;
+    struct micro_batch *batch; /* [step_count * micro_count]                                       */
+    struct ticket *ticket;
+    struct step_rows *rows; /* [step_count, table_count]                                        */
+    uint64_t
+        position; /* micro-batches played so far: step progress.step begins where this is a multiple of micro_count */
+};
+
+struct feed {
+    struct data *data;
+    struct arena arena;
+    struct slot *slots;
+    uint32_t slot_count;
+    struct ring free;
+};
+
+/* Writes click data into a temporary file and returns its path. */
+static const char *clicks_path(void)
+{
+    static char path[4096];
+    if (*path) return path;
+    const char *directory = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/pipeline_bench.XXXXXX", directory && *directory ? directory : "/tmp");
+    int fd = mkstemp(path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (file == NULL) {
+        perror(path);
+        exit(1);
+    }
+    struct gen_criteo *gen;
+    must(gen_criteo_open(&gen, &(struct gen_criteo_options){.seed = 1, .vocab = 38461, .zipf = 1.1}));
+    char line[GEN_CRITEO_LINE_BYTES_MAX];
+    struct gen_criteo_truth truth;
+    for (uint64_t row = 0; row < 32768; row++)
+        if (fwrite(line, gen_criteo_row(gen, row, line, &truth), 1, file) != 1) exit(1);
+    gen_criteo_close(gen);
+    fclose(file);
+    return path;
+}
+
+/* What the reader must know of the graph; kept to the end, as is the reader. */
+static struct reader_schema schema_of(const struct graph *g)
+{
+    struct test_schema *schema = calloc(1, sizeof *schema);
+    CHECK(schema != NULL);
+    must(test_schema_open(schema, g));
+    return schema->schema.reader;
+}
+
+/* Numbers the rows of a micro-batch within its step: seen[row] is the step's stamp << 32 | number. */
+static void rows_number(struct ticket_table *table, struct step_rows *rows, uint64_t *seen, uint32_t stamp)
+{
+    for (uint32_t u = 0; u < table->unique_count; u++) {
+        uint64_t *of = &seen[table->row[u]];
+        if (*of >> 32 != stamp) {
+            *of = (uint64_t)stamp << 32 | rows->row_count;
+            rows->span[rows->row_count++] = table->span[u];
+        }
+        table->step_row[u] = (uint32_t)*of;
+    }
+}
+
+/* Compiles the text and prepares step_count steps of it. */
+static void data_open(struct data *d, const char *path, const char *text, const char *const *set, uint32_t set_count,
+                      uint32_t step_count)
+{
+    *d = (struct data){.step_count = step_count};
+    must(graph_compile(&d->graph, path, text, strlen(text), set, set_count, NULL));
+    const struct graph *g = &d->graph;
+    must(model_open(&d->model, g, RAM_BYTES));
+    model_init(&d->model);
+    struct batch_shape shape = graph_batch(g);
+    struct example_shape example = graph_example(g);
+    uint32_t spans[GRAPH_TABLES_MAX];
+    uint64_t *seen[GRAPH_TABLES_MAX];
+    d->micro_count = batch_micro_count(shape);
+    uint32_t count = step_count * d->micro_count;
+    size_t rows_max = (size_t)shape.batch * example.key_count_max, bytes = 0;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        spans[t] = g->tables[t].span_floats;
+        seen[t] = calloc(store_row_max(d->model.store, t), sizeof *seen[t]);
+        CHECK(seen[t] != NULL);
+    }
+    bytes += arena_bytes(count * sizeof *d->batch) + arena_bytes(count * sizeof *d->ticket);
+    bytes += count * (micro_batch_bytes(shape, example) + ticket_bytes(shape, example, g->table_count, spans, false));
+    bytes += arena_bytes(step_count * (g->table_count + 1u) * sizeof *d->rows);
+    bytes += step_count * g->table_count * arena_bytes(rows_max * sizeof(float *));
+    must(arena_open(&d->arena, "prepared", bytes));
+    d->batch = arena_take(&d->arena, count * sizeof *d->batch);
+    d->ticket = arena_take(&d->arena, count * sizeof *d->ticket);
+    d->rows = arena_take(&d->arena, step_count * (g->table_count + 1u) * sizeof *d->rows);
+    struct reader *reader;
+    must(reader_open(&reader,
+                     &(struct reader_options){
+                         .format = READER_CRITEO, .paths = clicks_path(), .schema = schema_of(g), .part = "reader"}));
+    must(reader_start(reader, 0));
+    for (uint32_t s = 0; s < step_count; s++) {
+        struct step_rows *rows = &d->rows[s * g->table_count];
+        for (uint32_t t = 0; t < g->table_count; t++)
+            rows[t].span = arena_take(&d->arena, rows_max * sizeof *rows[t].span);
+        for (uint32_t i = 0; i < d->micro_count; i++) {
+            uint32_t at = s * d->micro_count + i;
+            struct micro_batch *m = &d->batch[at];
+            bool is_end;
+            micro_batch_place(m, &d->arena, shape, example);
+            must(reader_fill(reader, m, shape.micro, &is_end));
+            CHECK(m->example_count == shape.micro); /* else the file is too short for step_count */
+            m->micro_index = i;
+            m->is_last = i + 1 == d->micro_count;
+            m->step_example_count = (i + 1) * shape.micro;
+            ticket_place(&d->ticket[at], &d->arena, shape, example, g->table_count, spans, false);
+            must(store_prepare(d->model.store, m, STORE_CREATE, &d->ticket[at]));
+            for (uint32_t t = 0; t < g->table_count; t++)
+                rows_number(&d->ticket[at].table[t], &rows[t], seen[t], s + 1);
+        }
+    }
+    reader_close(reader);
+    for (uint32_t t = 0; t < g->table_count; t++) free(seen[t]);
+}
+
+static void data_close(struct data *d)
+{
+    arena_close(&d->arena);
+    model_close(&d->model);
+    graph_close(&d->graph);
+}
+
+static struct feed *player_open(struct data *d, uint32_t slot_count)
+{
+    const struct graph *g = &d->graph;
+    struct feed *feed = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *feed));
+    CHECK(feed != NULL);
+    memset(feed, 0, sizeof *feed);
+    feed->data = d;
+    feed->slot_count = slot_count;
+    size_t bytes = arena_bytes(slot_count * sizeof *feed->slots) + ring_bytes(slot_count, RING_MANY);
+    bytes += slot_count * (arena_bytes(g->tensor_count * sizeof(struct view)) + arena_bytes(g->header->slot_bytes));
+    must(arena_open(&feed->arena, "slots", bytes));
+    feed->slots = arena_take(&feed->arena, slot_count * sizeof *feed->slots);
+    ring_place(&feed->free, &feed->arena, slot_count, RING_MANY);
+    for (uint32_t s = 0; s < slot_count; s++) {
+        struct slot *slot = &feed->slots[s];
+        slot->index = s;
+        slot->tensor = arena_take(&feed->arena, g->tensor_count * sizeof *slot->tensor);
+        uint8_t *activations = arena_take(&feed->arena, g->header->slot_bytes);
+        for (uint32_t t = 0; t < g->tensor_count; t++) {
+            const struct graph_tensor *tensor = &g->tensors[t];
+            uint32_t row_count = tensor->rows ? tensor->rows : g->header->micro; /* every micro-batch is full */
+            slot->tensor[t] = (struct view){.rows = row_count, .cols = tensor->cols, .stride = tensor->stride};
+            if (tensor->kind == TENSOR_ACTIVATION) slot->tensor[t].data = (float *)(activations + tensor->offset);
+            if (tensor->kind == TENSOR_PARAM) slot->tensor[t].data = d->model.param + tensor->offset;
+        }
+        CHECK(ring_try_push(&feed->free, s));
+    }
+    return feed;
+}
+
+static void player_close(struct feed *feed)
+{
+    arena_close(&feed->arena);
+    free(feed);
+}
+
+enum feed_state feed_try_next(struct feed *feed, struct slot **out)
+{
+    struct data *d = feed->data;
+    uint32_t index;
+    if (!ring_try_pop(&feed->free, &index)) return FEED_EMPTY;
+    uint64_t step = d->position / d->micro_count, at = d->position % (d->step_count * d->micro_count);
+    struct slot *slot = &feed->slots[index];
+    slot->batch = d->batch[at];
+    slot->batch.step = step;
+    slot->ticket = d->ticket[at];
+    slot->step_rows = &d->rows[step % d->step_count * d->graph.table_count];
+    for (uint32_t t = 0; t < d->graph.tensor_count; t++) {
+        if (d->graph.tensors[t].kind == TENSOR_DENSE)
+            slot->tensor[t].data = graph_column_data(&d->graph.tensors[t], &slot->batch);
+        if (d->graph.tensors[t].kind == TENSOR_LABEL)
+            slot->tensor[t].data = graph_column_data(&d->graph.tensors[t], &slot->batch);
+    }
+    d->position++;
+    *out = slot;
+    return FEED_SLOT;
+}
+
+void feed_release(struct feed *feed, struct slot *slot)
+{
+    store_release(feed->data->model.store, &slot->ticket);
+    CHECK(ring_try_push(&feed->free, slot->index));
+}
+
+struct slot *feed_slot(struct feed *feed, uint32_t index) { return &feed->slots[index]; }
+
+uint32_t feed_slot_count(const struct feed *feed) { return feed->slot_count; }
+
+status feed_result(const struct feed *feed)
+{
+    (void)feed;
+    return ST_OK;
+}
+
+/* There is no thread that could help. */
+void feed_team_set(struct feed *feed, struct team *team, bool spins)
+{
+    (void)feed;
+    (void)team;
+    (void)spins;
+}
+
+struct feed_counts feed_counts(const struct feed *feed)
+{
+    (void)feed;
+    return (struct feed_counts){0};
+}
+
+#endif
