@@ -17,9 +17,11 @@
 #include "engine/base/cores.h"
 #include "engine/base/thread.h"
 #include "engine/cpu/team.h"
+#include "engine/row_gate.h"
 #include "engine/trace.h"
 
 #define NUMBER_NONE UINT32_MAX
+#define STEP_NONE   UINT64_MAX
 /* Examples that a resumed run drops between two looks at whether it should stop. */
 #define SKIP_EXAMPLES UINT64_C(65536)
 
@@ -55,7 +57,12 @@ struct feed {
     /* the thread's */
     struct row_numbers *numbers; /* [table_count]                                                 */
     uint32_t held_slot;          /* taken and not used, or NUMBER_NONE                            */
-    uint32_t held_block;
+    uint64_t
+        *block_step; /* [steps_ahead], training: the gate's number of the step that a block is out with, or STEP_NONE */
+    uint32_t *
+        spare; /* [spare_count]: blocks that have come back                                                            */
+    uint32_t spare_count;
+    struct row_gate gate;
     bool is_left; /* it has been left behind: everything but the feed's own memory may be gone */
     uint64_t read_ns, prepare_ns, wait_ns;
     /* written by the thread before shared_is_done, read after it */
@@ -75,6 +82,8 @@ struct feed {
     _Atomic bool shared_is_wanted;      /* the consumer's last question found nothing                        */
     uint32_t turn_seen;                 /* feed_wake's: shared_turn at its last call                          */
 };
+
+static bool team_look(void *context);
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
@@ -137,8 +146,15 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     ring_layout(l->arena ? &feed->ready : NULL, l, o->slot_count, RING_ONE);
     ring_layout(l->arena ? &feed->free : NULL, l, o->slot_count, RING_MANY);
     if (l->arena) feed->slots = slots;
-    if (!o->training) return;
     uint32_t steps_ahead = steps_ahead_of(g, o->slot_count);
+    row_gate_layout(l->arena ? &feed->gate : NULL, l, o->slot_count, steps_ahead);
+    if (!o->training) return;
+    uint64_t *block_step;
+    uint32_t *spare;
+    LAYOUT_TAKE(l, block_step, steps_ahead);
+    LAYOUT_TAKE(l, spare, steps_ahead);
+    if (l->arena) feed->block_step = block_step;
+    if (l->arena) feed->spare = spare;
     ring_layout(l->arena ? &feed->free_blocks : NULL, l, steps_ahead, RING_MANY);
     struct row_numbers *numbers;
     LAYOUT_TAKE(l, numbers, g->table_count);
@@ -176,7 +192,7 @@ status feed_open(struct feed **out, const struct feed_options *o)
     feed->training = o->training;
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;
-    feed->held_slot = feed->held_block = NUMBER_NONE;
+    feed->held_slot = NUMBER_NONE;
     feed->replay = o->replay;
     feed->paths = o->replay ? "memory" : o->reader.paths;
     feed->processors = o->processors;
@@ -198,7 +214,11 @@ status feed_open(struct feed **out, const struct feed_options *o)
         feed->slots[s].index = s;
         CHECK(ring_try_push(&feed->free, s));
     }
-    for (uint32_t block = 0; block < feed->steps_ahead; block++) CHECK(ring_try_push(&feed->free_blocks, block));
+    for (uint32_t block = 0; block < feed->steps_ahead; block++) {
+        feed->block_step[block] = STEP_NONE;
+        CHECK(ring_try_push(&feed->free_blocks, block));
+    }
+    row_gate_open(&feed->gate, o->model->store, &feed->free_bell, team_look, feed);
     *out = feed;
     return ST_OK;
 }
@@ -243,8 +263,9 @@ static bool reader_leave(struct feed *feed)
 /* --- the thread: slots and rows ----------------------------------------------------------------- */
 
 /* Works off what the team has to do just now, if there is one; returns whether there was anything. */
-static bool team_look(struct feed *feed)
+static bool team_look(void *context)
 {
+    struct feed *feed = context;
     /* Relaxed: whether the thread comes a moment late decides nothing. */
     if (atomic_load_explicit(&feed->shared_team, memory_order_relaxed) == NULL) return false;
     /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is anyone in?" at least one sees
@@ -297,6 +318,80 @@ static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, co
     trace_span(TRACE_WAIT, "no free slot", begin_ns, end_ns, at->step, micro);
     *number = wanted.number;
     return wanted.is_found && !is_interrupted(feed);
+}
+
+/* Shows the consumer the slots whose rows have come, in order; if `wait`, at least one, of those that there are. */
+static status slots_show(struct feed *feed, bool wait)
+{
+    uint32_t index;
+    for (bool is_shown = true; is_shown; wait = false) {
+        TRY(row_gate_look(&feed->gate, wait, &index, &is_shown));
+        if (!is_shown) continue;
+        CHECK(ring_try_push(&feed->ready, index));
+        bell_ring(feed->ready_bell);
+        turn_add(feed, 2);
+    }
+    return ST_OK;
+}
+
+/* Goes on with rows under way as long as there is nothing else to do than to wait for the ring. */
+static status ring_await(struct feed *feed, const struct ring *ring)
+{
+    while (row_gate_is_waiting(&feed->gate) && ring_depth(ring) == 0 && !is_interrupted(feed))
+        TRY(slots_show(feed, true));
+    return ST_OK;
+}
+
+/* A block has come back, and with it the last slot of its step. */
+static void block_back(struct feed *feed, uint32_t block)
+{
+    if (feed->block_step[block] != STEP_NONE) row_gate_step_over(&feed->gate, feed->block_step[block]);
+    feed->block_step[block] = STEP_NONE;
+    feed->spare[feed->spare_count++] = block;
+}
+
+/* Takes those back that have come; if there is none at all, waits for one. */
+static status blocks_take_back(struct feed *feed, struct place *at, bool wait)
+{
+    uint32_t block, held = NUMBER_NONE;
+    while (ring_try_pop(&feed->free_blocks, &block)) {
+        block_back(feed, block);
+        wait = false;
+    }
+    if (!wait) return ST_OK;
+    TRY(ring_await(feed, &feed->free_blocks));
+    at->is_open = number_take(feed, &feed->free_blocks, &held, at, 0, &block);
+    if (at->is_open) block_back(feed, block);
+    return ST_OK;
+}
+
+/* Of at->step_block, for the step that begins. */
+static status block_take(struct feed *feed, struct place *at)
+{
+    TRY(blocks_take_back(feed, at, feed->spare_count == 0));
+    if (!at->is_open) return ST_OK;
+    at->step_block = feed->spare[--feed->spare_count];
+    feed->block_step[at->step_block] = row_gate_step_begin(&feed->gate);
+    return ST_OK;
+}
+
+/* The step had no example. */
+static void block_give_back(struct feed *feed, uint32_t block)
+{
+    row_gate_step_cancel(&feed->gate, feed->block_step[block]);
+    feed->block_step[block] = STEP_NONE;
+    block_back(feed, block);
+}
+
+/* Until RAM has room for the rows of one more micro-batch: steps have to end for that. */
+static status room_await(struct feed *feed, struct place *at)
+{
+    for (bool has_room = false;;) {
+        TRY(row_gate_room(&feed->gate, &has_room));
+        if (has_room) return ST_OK;
+        TRY(blocks_take_back(feed, at, true));
+        if (!at->is_open) return ST_OK;
+    }
 }
 
 static struct step_rows *block_of(const struct feed *feed, uint32_t block)
@@ -379,11 +474,12 @@ static status slot_prepare(struct feed *feed, const struct place *at, struct slo
 {
     uint64_t begin_ns = clock_ns();
     const struct micro_batch *m = &slot->batch;
-    TRY(store_prepare(feed->model->store, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &slot->ticket));
+    TRY(row_gate_prepare(&feed->gate, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &slot->ticket));
     slot->step_rows = NULL;
     if (feed->training) {
         slot->step_block = at->step_block;
         slot->step_rows = block_of(feed, at->step_block);
+        row_gate_step_ticket(&feed->gate, feed->block_step[at->step_block], slot->ticket.number);
         for (uint32_t t = 0; t < slot->ticket.table_count; t++)
             step_rows_add(&feed->numbers[t], &slot->step_rows[t], &slot->ticket.table[t]);
     }
@@ -402,10 +498,11 @@ static status step_read(struct feed *feed, struct place *at)
     for (uint32_t micro = 0; micro < batch_micro_count(feed->shape) && !at->is_end; micro++) {
         uint32_t index;
         if (micro == 0 && feed->training) {
-            at->is_open = number_take(feed, &feed->free_blocks, &feed->held_block, at, 0, &at->step_block);
+            TRY(block_take(feed, at));
             if (!at->is_open) return ST_OK;
             step_begin(feed, block_of(feed, at->step_block));
         }
+        TRY(ring_await(feed, &feed->free));
         at->is_open = number_take(feed, &feed->free, &feed->held_slot, at, micro, &index);
         if (!at->is_open) return ST_OK;
         struct slot *slot = &feed->slots[index];
@@ -414,14 +511,15 @@ static status step_read(struct feed *feed, struct place *at)
         if (at->step_examples == 0) { /* nobody has seen this slot, nor the step's block */
             CHECK(micro == 0 && at->is_end);
             feed->held_slot = index;
-            if (feed->training) feed->held_block = at->step_block;
+            if (feed->training) block_give_back(feed, at->step_block);
             return ST_OK;
         }
+        if (feed->training) TRY(room_await(feed, at));
+        if (!at->is_open) return ST_OK;
         TRY(slot_prepare(feed, at, slot));
         counts_publish(feed);
-        CHECK(ring_try_push(&feed->ready, index));
-        bell_ring(feed->ready_bell);
-        turn_add(feed, 2);
+        row_gate_wait(&feed->gate, index, &slot->ticket);
+        TRY(slots_show(feed, false));
     }
     at->step++;
     return ST_OK;
@@ -433,6 +531,20 @@ static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
     TRY(pass_begin(feed, at, skip));
     while (at->is_open && !at->is_end && (feed->steps_max == 0 || at->step < feed->steps_max)) TRY(step_read(feed, at));
     return ST_OK;
+}
+
+/* Shows what still waits for its rows. */
+static status waiting_end(struct feed *feed)
+{
+    while (row_gate_is_waiting(&feed->gate) && !is_interrupted(feed)) TRY(slots_show(feed, true));
+    return ST_OK;
+}
+
+static void feed_fail(struct feed *feed, status st)
+{
+    if (st == ST_OK || feed->result != ST_OK) return;
+    feed->result = st;
+    snprintf(feed->message, sizeof feed->message, "%s", status_message());
 }
 
 static void *feed_main(void *argument)
@@ -450,10 +562,10 @@ static void *feed_main(void *argument)
         skip = 0;
     }
     if (feed->is_left) return NULL;
+    feed_fail(feed, st);
+    feed_fail(feed, waiting_end(feed)); /* what is prepared comes before a failure of what is not */
     counts_publish(feed);
     turn_add(feed, 1);
-    feed->result = st;
-    if (st != ST_OK) snprintf(feed->message, sizeof feed->message, "%s", status_message());
     /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last slot come before it. */
     atomic_store_explicit(&feed->shared_is_done, true, memory_order_release);
     bell_ring(feed->ready_bell);
@@ -517,7 +629,6 @@ status feed_result(const struct feed *feed)
 
 void feed_release(struct feed *feed, struct slot *slot)
 {
-    store_release(feed->model->store, &slot->ticket);
     if (feed->training && slot->batch.is_last) CHECK(ring_try_push(&feed->free_blocks, slot->step_block));
     CHECK(ring_try_push(&feed->free, slot->index));
     bell_ring(&feed->free_bell);
@@ -553,6 +664,10 @@ uint64_t feed_example_estimate(const struct feed *feed)
 }
 
 bool feed_is_stream(const struct feed *feed) { return feed->reader && reader_is_stream(feed->reader); }
+
+status feed_hold(struct feed *feed) { return row_gate_hold(&feed->gate); }
+
+void feed_let_go(struct feed *feed) { row_gate_let_go(&feed->gate); }
 
 void feed_interrupt(void *feed_pointer)
 {

@@ -2,6 +2,9 @@
  *
  *     reader ──▶ slot's micro_batch ──▶ store_prepare: ticket ──▶ step rows ──ready ring──▶ consumer ──free ring──▶ (again)
  *
+ * Where rows may be on a disk, a slot whose rows are on their way waits, while the thread goes on with the next ones; they become ready in
+ * order. Rows of a step stay in RAM until the consumer has given its last slot back.
+ *
  * While all slots are full, the thread can help a team (engine/cpu/team.h): with as many threads as cores none is displaced by another.
  *
  * The consumer never waits here: it asks, and does something else or waits at a bell of its own, which the feed rings.
@@ -99,6 +102,10 @@ const char *feed_paths(const struct feed *feed);
 uint64_t feed_example_estimate(const struct feed *feed);
 /* The data can be read only once. */
 bool feed_is_stream(const struct feed *feed);
+/* Keeps the feed's thread out of the store until feed_let_go, which follows in any case, and waits until the rows of every slot are resident:
+ * for who saves or evaluates the model between two steps. IO, CORRUPT: what store_settle says. */
+MUST_USE status feed_hold(struct feed *feed);
+void feed_let_go(struct feed *feed);
 /* Ends the feed early: feed_try_next gives what is ready, and FEED_END. Any thread; from a signal handler too. */
 void feed_interrupt(void *feed);
 /* For stop_listen: interrupts if the consumer has asked in vain and the thread has been at the same micro-batch ever since the last

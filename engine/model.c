@@ -106,7 +106,10 @@ void model_row_init(void *context, uint32_t table, uint64_t key, float *span)
     /* The counter of updates, if there is one, starts at the zero that is there. */
 }
 
-static status tables_open(struct model *model, uint64_t ram_bytes)
+/* Tickets in flight: those of two steps, for a step's rows are pinned until the next one is done, and some read ahead. */
+static uint32_t ticket_max_of(const struct graph *g) { return 2 * batch_micro_count(graph_batch(g)) + 17; }
+
+static status tables_open(struct model *model, const struct model_budget *budget)
 {
     const struct graph *g = model->graph;
     status st = ST_OK;
@@ -125,7 +128,11 @@ static status tables_open(struct model *model, uint64_t ram_bytes)
                                                  .row_init = model_row_init,
                                                  .context = model};
     }
-    struct store_options options = {.ram_bytes = ram_bytes,
+    struct store_options options = {.ram_bytes = budget->ram_bytes,
+                                    .disk_bytes = budget->disk_bytes,
+                                    .path = budget->path,
+                                    .io_threads = budget->io_threads,
+                                    .ticket_max = ticket_max_of(g),
                                     .table_count = g->table_count,
                                     .table = tables,
                                     .batch = graph_batch(g),
@@ -136,19 +143,19 @@ static status tables_open(struct model *model, uint64_t ram_bytes)
     return st;
 }
 
-static status open_parts(struct model *model, uint64_t ram_bytes)
+static status open_parts(struct model *model, const struct model_budget *budget)
 {
     const struct graph_header *h = model->graph->header;
     TRY(state_place(model));
     TRY(floats_take(PART_PARAM, h->param_floats, &model->param));
     TRY(floats_take(PART_STATE, h->state_floats, &model->state));
-    return tables_open(model, ram_bytes);
+    return tables_open(model, budget);
 }
 
-status model_open(struct model *model, const struct graph *graph, uint64_t ram_bytes)
+status model_open(struct model *model, const struct graph *graph, const struct model_budget *budget)
 {
     *model = (struct model){.graph = graph};
-    status st = open_parts(model, ram_bytes);
+    status st = open_parts(model, budget);
     if (st != ST_OK) model_close(model);
     return st;
 }

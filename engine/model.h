@@ -36,10 +36,17 @@ struct model {
     struct best best;
 };
 
-/* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. `ram_bytes`: the tables' budget. Keeps
- * the graph until model_close. On failure *model is empty, and may be closed. MEMORY; INVALID: the graph's updates and
- * parameters do not fit each other. */
-MUST_USE status model_open(struct model *model, const struct graph *graph, uint64_t ram_bytes);
+/* What the tables' rows may take. */
+struct model_budget {
+    uint64_t ram_bytes;  /* index included                                          */
+    uint64_t disk_bytes; /* 0: rows live in RAM only                                */
+    const char *path;    /* with a disk: a directory for its files, kept until close */
+    bool io_threads;     /* reads and writes are threads' and not io_uring's        */
+};
+
+/* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. Keeps the graph until model_close. On failure *model is
+ * empty, and may be closed. MEMORY; INVALID: the graph's updates and parameters do not fit each other; with a disk what cold_open says. */
+MUST_USE status model_open(struct model *model, const struct graph *graph, const struct model_budget *budget);
 /* Fills in the initial values of parameters and their optimizer state: a function of the graph and its seed. */
 void model_init(struct model *model);
 void model_close(struct model *model);
@@ -77,6 +84,7 @@ struct model_save_options {
     const char *path;          /* the directory; model_dir_check comes first                                    */
     const uint64_t *row_count; /* [table_count]: rows to save of each table (those that exist at this step whatever
                                   has been read ahead); NULL: all                                               */
+    uint32_t ticket;           /* with a disk, by this: of the last step that is done (ticket.number)            */
     uint32_t keep;             /* saves that stay in the directory, this one included; 0 is 1                   */
 };
 /* Saves into a directory, in one piece:

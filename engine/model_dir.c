@@ -431,7 +431,8 @@ struct save {
     const char *path;
     struct model_arrays arrays;
     struct older_saves older;
-    struct manifest manifest; /* of this save */
+    struct store_walk walk[GRAPH_TABLES_MAX]; /* of each table's rows */
+    struct manifest manifest;                 /* of this save */
     char *dense_name, **table_name;
     const char *linked_name; /* that the save before this one got from this one, or NULL */
     uint64_t bytes;
@@ -463,12 +464,16 @@ static status save_names(struct save *s)
     return ST_OK;
 }
 
-static status save_describe(struct save *s, const uint64_t *row_count)
+static status save_describe(struct save *s, const struct model_save_options *o)
 {
     const struct graph *g = s->model->graph;
     TRY(older_list(&s->older, s->path));
     TRY(model_arrays_list(&s->arrays, s->model, true));
     TRY(manifest_make(&s->manifest, g->table_count, s->arrays.count));
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        uint64_t row_count = o->row_count ? o->row_count[t] : store_row_count(s->model->store, t);
+        TRY(store_walk_open(&s->walk[t], s->model->store, t, row_count, o->ticket));
+    }
     TRY(save_names(s));
     struct manifest *m = &s->manifest;
     m->model = graph_string(g, g->header->name);
@@ -487,7 +492,7 @@ static status save_describe(struct save *s, const uint64_t *row_count)
                                     .optimizer = optimizer_table[g->optimizers[g->tables[t].optimizer].kind].name,
                                     .dim = g->tables[t].dim,
                                     .span_floats = g->tables[t].span_floats,
-                                    .rows = row_count ? row_count[t] : store_row_count(s->model->store, t),
+                                    .rows = s->walk[t].row_count,
                                     .file.name = s->table_name[t]};
     for (uint32_t i = 0; i < m->tensor_count; i++)
         m->tensors[i] = (struct manifest_tensor){.name = s->arrays.items[i].name,
@@ -502,7 +507,7 @@ static status content_put(struct save *s, struct file_writer *writer, int64_t wh
     if (what == SAVE_MANIFEST) return manifest_put(&s->manifest, writer);
     if (what == SAVE_DENSE) return model_arrays_put(&s->arrays, writer);
     const struct manifest_table *t = &s->manifest.tables[what];
-    return row_file_put(writer, t->name, t->dim, t->span_floats, s->model->store, (uint32_t)what, t->rows);
+    return row_file_put(writer, t->name, t->dim, t->span_floats, &s->walk[what]);
 }
 
 /* Writes table `what`, the dense file or the manifest, and notes bytes and checksum. */
@@ -588,7 +593,7 @@ status model_save(const struct model *model, const struct model_save_options *o,
 {
     TRY(model_dir_check(model->graph, o->path));
     struct save s = {.model = model, .path = o->path};
-    status st = save_describe(&s, o->row_count);
+    status st = save_describe(&s, o);
     if (st == ST_OK) {
         st = save_files(&s, o->keep);
         if (st == ST_OK)
@@ -597,6 +602,7 @@ status model_save(const struct model *model, const struct model_save_options *o,
             save_undo(&s);
     }
     if (bytes != NULL) *bytes = s.bytes;
+    for (uint32_t t = 0; t < model->graph->table_count; t++) store_walk_close(&s.walk[t]);
     for (uint32_t t = 0; s.table_name != NULL && t < model->graph->table_count; t++) free(s.table_name[t]);
     free(s.table_name);
     free(s.dense_name);

@@ -16,8 +16,9 @@
 #include "engine/manifest.h"
 #include "io/npy.h"
 
-#define DENSE_NAME "dense"
-#define PART_ORDER "order of rows"
+#define DENSE_NAME   "dense"
+#define PART_ORDER   "order of rows"
+#define ROWS_AT_ONCE 4096u
 
 struct exporter {
     const struct model *model;
@@ -52,19 +53,16 @@ static status file_export(struct exporter *e, const char *stem, const char *end,
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-struct keyed_row {
-    uint64_t key, row;
-};
 struct table_content {
     struct store *store;
-    uint32_t table, dim;
-    const struct keyed_row *rows; /* by key */
+    uint32_t table, dim, span_floats;
+    const uint64_t *key; /* [row_count], ascending */
     uint64_t row_count;
 };
 
-static int keyed_row_compare(const void *a, const void *b)
+static int key_compare(const void *a, const void *b)
 {
-    uint64_t x = ((const struct keyed_row *)a)->key, y = ((const struct keyed_row *)b)->key;
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
@@ -81,15 +79,24 @@ static struct safetensors_tensor vectors_tensor(const struct table_content *t)
 
 static status keys_put(struct file_writer *writer, const struct table_content *t)
 {
-    for (uint64_t i = 0; i < t->row_count; i++) TRY(file_writer_put(writer, &t->rows[i].key, sizeof t->rows[i].key));
+    for (uint64_t i = 0; i < t->row_count; i++) TRY(file_writer_put(writer, &t->key[i], sizeof t->key[i]));
     return ST_OK;
 }
 
 static status vectors_put(struct file_writer *writer, const struct table_content *t)
 {
-    for (uint64_t i = 0; i < t->row_count; i++)
-        TRY(file_writer_put(writer, store_span(t->store, t->table, t->rows[i].row), t->dim * sizeof(float)));
-    return ST_OK;
+    float *spans = malloc((size_t)ROWS_AT_ONCE * t->span_floats * sizeof *spans);
+    if (spans == NULL) FAIL(MEMORY, "%s: no memory for %u rows", writer->path, ROWS_AT_ONCE);
+    status st = ST_OK;
+    for (uint64_t begin = 0; begin < t->row_count && st == ST_OK; begin += ROWS_AT_ONCE) {
+        uint64_t left = t->row_count - begin;
+        uint32_t count = left < ROWS_AT_ONCE ? (uint32_t)left : ROWS_AT_ONCE;
+        st = store_copy(t->store, t->table, t->key + begin, count, spans);
+        for (uint32_t i = 0; i < count && st == ST_OK; i++)
+            st = file_writer_put(writer, spans + (size_t)i * t->span_floats, t->dim * sizeof *spans);
+    }
+    free(spans);
+    return st;
 }
 
 static status table_put(struct file_writer *writer, const void *content)
@@ -134,21 +141,31 @@ static status table_files(struct exporter *e, const char *stem, const struct tab
     return file_export(e, stem, "safetensors", table_put, t);
 }
 
+static status keys_list(struct store *store, uint32_t table, uint64_t row_count, uint64_t *key)
+{
+    struct store_walk walk;
+    const float *span;
+    status st = store_walk_open(&walk, store, table, row_count, 0);
+    for (uint64_t i = 0; i < row_count && st == ST_OK; i++) st = store_walk_next(&walk, &key[i], &span);
+    store_walk_close(&walk);
+    return st;
+}
+
 static status table_export(struct exporter *e, uint32_t table)
 {
     const struct graph_table *t = &e->model->graph->tables[table];
     struct store *store = e->model->store;
     const uint64_t row_count = store_row_count(store, table);
     void *block;
-    TRY(memory_take(PART_ORDER, row_count * sizeof(struct keyed_row), &block));
-    struct keyed_row *rows = block;
-    for (uint64_t i = 0; i < row_count; i++) rows[i] = (struct keyed_row){store_key(store, table, i), i};
-    qsort(rows, row_count, sizeof *rows, keyed_row_compare);
-    const struct table_content content = {store, table, t->dim, rows, row_count};
+    TRY(memory_take(PART_ORDER, row_count * sizeof(uint64_t), &block));
+    uint64_t *key = block;
+    status st = keys_list(store, table, row_count, key);
+    qsort(key, row_count, sizeof *key, key_compare);
+    const struct table_content content = {store, table, t->dim, t->span_floats, key, row_count};
     char *stem = model_file_stem(graph_string(e->model->graph, t->name));
-    status st = table_files(e, stem, &content);
+    if (st == ST_OK) st = table_files(e, stem, &content);
     free(stem);
-    memory_give(PART_ORDER, block, row_count * sizeof *rows);
+    memory_give(PART_ORDER, block, row_count * sizeof *key);
     return st;
 }
 

@@ -79,6 +79,7 @@ struct step_done {
     uint32_t example_count;
     double loss_sum;
     const uint64_t *row_count; /* [table_count]: rows of the tables as of this step                     */
+    uint32_t ticket;           /* number of its last ticket                                              */
 };
 
 struct train_job {

@@ -183,6 +183,7 @@ struct pipeline {
     bool stashes;  /* the job's slots read parameters from their stash                                           */
     struct gate gate;
     struct open_step open;
+    uint32_t ticket;           /* likewise: the number of its last one                                              */
     uint64_t *row_count;       /* [table_count]: of the step that closes                                           */
     double *loss;              /* [micro_count] bsp, [slot_count] wsp: sums over examples                          */
     struct order order;        /* forward job: predictions */

@@ -361,7 +361,6 @@ static status step_run(struct run *r, uint32_t config)
         uint32_t count = r->micros - first < SLOT_COUNT ? r->micros - first : SLOT_COUNT;
         for (uint32_t i = 0; i < count; i++) TRY(slot_fill(r, &r->slots[i], first + i, examples));
         for (uint32_t i = 0; i < count && config != CONFIG_NONE; i++) TRY(pass_run(r, config, &r->slots[i]));
-        for (uint32_t i = 0; i < count; i++) store_release(r->model.store, &r->slots[i].ticket);
     }
     return config == CONFIG_NONE ? ST_OK : updates_run(r, config);
 }
@@ -657,7 +656,7 @@ static status run_open(struct run *r)
     if (most > batch_micro_count(r->shape)) most = batch_micro_count(r->shape);
     r->micros_max = most > 1 ? (uint32_t)most : 1;
     TRY(result_open(r));
-    TRY(model_open(&r->model, g, r->o->settings->store_ram));
+    TRY(model_open(&r->model, g, &(struct model_budget){.ram_bytes = r->o->settings->store_ram}));
     model_init(&r->model);
     r->lookups = calloc(g->lookup_count + 1, sizeof *r->lookups);
     if (r->lookups == NULL) FAIL(MEMORY, "no memory for a profile");

@@ -122,7 +122,15 @@ static status model_part_open(struct session *s, const struct session_options *o
     TRY(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count));
     TRY(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes));
     TRY(settings_read(&s->ini, &s->settings));
-    return model_open(&s->model, &s->graph, s->settings.store_ram);
+    const struct model_budget budget = {.ram_bytes = s->settings.store_ram,
+                                        .disk_bytes = s->settings.store_ssd,
+                                        .path = s->settings.store_path,
+                                        .io_threads = s->settings.data_io == IO_THREADS};
+    if (budget.disk_bytes && *budget.path == 0)
+        FAIL(USAGE, "store.ssd needs a directory on a disk for rows that RAM has no room for: --set store.path=DIR");
+    if (budget.disk_bytes && s->settings.train_sync != SYNC_BSP)
+        FAIL(USAGE, "store.ssd needs train.sync = bsp: only there a step's end says which rows may leave RAM");
+    return model_open(&s->model, &s->graph, &budget);
 }
 
 status session_model_open(struct session *s, const struct session_options *o)

@@ -271,7 +271,7 @@ static status run_open(struct run *run, struct simulation *simulation)
                              : o->batches + 2 * (uint64_t)simulation->in_flight;
     TRY(ini_parse(&run->ini, "the graph", g->text, g->text_bytes));
     TRY(settings_read(&run->ini, &run->settings));
-    TRY(model_open(&run->model, g, run->settings.store_ram));
+    TRY(model_open(&run->model, g, &(struct model_budget){.ram_bytes = run->settings.store_ram}));
     model_init(&run->model);
     cores_allowed(&run->cores);
     struct pipeline_options pipeline = {.graph = g,

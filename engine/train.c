@@ -36,6 +36,7 @@ struct trainer {
     enum reader_part eval_lines;
     struct arena arena;
     uint64_t *row_count; /* [table_count]: rows that exist after the last step, whatever is read ahead */
+    uint32_t ticket;     /* the last one of that step                                                  */
     double loss_sum;     /* of all examples of this run; written where steps end */
     struct standing standing;
     /* at the last report */
@@ -70,6 +71,7 @@ static void step_done(void *context, const struct step_done *done)
     p->examples += done->example_count;
     t->loss_sum += done->loss_sum;
     for (uint32_t i = 0; i < t->graph->table_count; i++) t->row_count[i] = done->row_count[i];
+    t->ticket = done->ticket;
 
     struct standing *s = &t->standing;
     uint64_t bits, version = atomic_load_explicit(&s->shared_version, memory_order_relaxed);
@@ -157,6 +159,17 @@ static status fail_unsaved(const struct trainer *t, status failure)
     return failure;
 }
 
+/* Saves the model as it is after the last step, with the rows that it has touched. */
+static status model_put(struct trainer *t, const char *path, uint32_t keep, uint64_t *bytes)
+{
+    const struct model_save_options options = {
+        .path = path, .row_count = t->row_count, .ticket = t->ticket, .keep = keep};
+    status st = feed_hold(t->feed);
+    if (st == ST_OK) st = model_save(&t->session->model, &options, bytes);
+    feed_let_go(t->feed);
+    return st;
+}
+
 static status save(struct trainer *t, bool is_checked)
 {
     const struct model *model = &t->session->model;
@@ -165,9 +178,7 @@ static status save(struct trainer *t, bool is_checked)
     status st = is_checked ? ST_OK : model_check(t);
     if (st != ST_OK) return fail_unsaved(t, st);
     uint64_t bytes;
-    const struct model_save_options options = {
-        .path = t->options->out, .row_count = t->row_count, .keep = t->session->settings.checkpoint_keep};
-    TRY(model_save(model, &options, &bytes));
+    TRY(model_put(t, t->options->out, t->session->settings.checkpoint_keep, &bytes));
     t->saved_step = model->progress.step;
     trace_span(TRACE_SAVE, "save", begin, clock_ns(), model->progress.step, 0);
     report_saved(&t->report, t->options->out, &model->progress, t->row_count, bytes,
@@ -194,8 +205,7 @@ static status best_save(struct trainer *t)
     if (t->best_path == NULL) return ST_OK;
     status st = model_check(t);
     if (st != ST_OK) return fail_unsaved(t, st);
-    TRY(model_save(model, &(struct model_save_options){.path = t->best_path, .row_count = t->row_count, .keep = 1},
-                   NULL));
+    TRY(model_put(t, t->best_path, 1, NULL));
     log_info("best     step %" PRIu64 ": %s, saved as %s", model->best.step,
              early_stop_text(&t->stop, text, sizeof text), t->best_path);
     return ST_OK;
@@ -226,7 +236,9 @@ static status evaluate(struct trainer *t)
     uint64_t begin = clock_ns();
     if (t->eval_feed == NULL) TRY(evaluate_open(t->session, t->eval, t->eval_lines, false, false, &t->eval_feed));
     stop_listen(feed_wake, t->eval_feed);
-    status st = evaluate_measure(t->session, t->eval_feed, &t->heads);
+    status st = feed_hold(t->feed);
+    if (st == ST_OK) st = evaluate_measure(t->session, t->eval_feed, &t->heads);
+    feed_let_go(t->feed);
     stop_listen(feed_wake, t->feed);
     feed_close(t->eval_feed);
     t->eval_feed = NULL;

@@ -330,7 +330,11 @@ status cold_poll(struct cold *cold, bool wait)
     return cold_flush(cold);
 }
 
-bool cold_is_busy(const struct cold *cold) { return cold->arrived_count < cold->begun_count; }
+status cold_settle(struct cold *cold)
+{
+    while (cold->arrived_count < cold->begun_count) TRY(cold_poll(cold, true));
+    return ST_OK;
+}
 
 void cold_segment_drop(struct cold *cold, struct cold_table *table, uint32_t index)
 {

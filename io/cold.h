@@ -20,8 +20,17 @@ struct cold;
 
 struct cold_table_options {
     const char *name;     /* for messages and the files' names        */
-    uint32_t span_floats; /* of a row: a multiple of 4                */
+    uint32_t span_floats; /* of a row                                 */
     uint64_t disk_bytes;  /* the table's part of the budget           */
+};
+
+/* A row that is fetched. */
+struct cold_row {
+    uint64_t key;
+    float *span;
+    uint32_t table;
+    uint32_t ticket; /* the caller's */
+    bool is_copy;    /* it stays here, too: for who only reads it */
 };
 
 struct cold_options {
@@ -34,8 +43,8 @@ struct cold_options {
     void *context;
     /* Whether the row is in RAM, or on its way there. */
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
-    /* The row of the key has been copied to `span`; or, not found: there was none after all, and the span is as it was. */
-    void (*arrived)(void *context, uint32_t table, uint64_t key, float *span, bool is_found, uint8_t uses);
+    /* The row has been copied to its span; or, not found: there was none after all, and the span is as it was. */
+    void (*arrived)(void *context, const struct cold_row *row, bool is_found);
 };
 
 /* Of the RAM budget: index and buffers. */
@@ -53,21 +62,32 @@ void cold_close(struct cold *cold);
 #define COLD_BATCHES 4u
 MUST_USE status cold_fetch_begin(struct cold *cold);
 void cold_fetch_prefetch(const struct cold *cold, uint32_t table, uint64_t key);
-/* Whether the key's row may be here. Then it is on its way to `span`, and `arrived` will say. */
-bool cold_fetch(struct cold *cold, uint32_t table, uint64_t key, float *span);
+/* Whether the key's row may be here. Then it is on its way to the span, and `arrived` will say. */
+bool cold_fetch(struct cold *cold, const struct cold_row *row);
 /* Returns the batch's number, from 1 on. */
 MUST_USE status cold_fetch_end(struct cold *cold, uint64_t *batch);
 /* All batches up to this one have arrived. */
 uint64_t cold_arrived(const struct cold *cold);
 
 /* Takes a row that leaves RAM; its key must not be here, and no batch be open. FULL: the table, its budget, and the setting to raise. */
-MUST_USE status cold_put(struct cold *cold, uint32_t table, uint64_t key, const float *span, uint8_t uses);
+MUST_USE status cold_put(struct cold *cold, uint32_t table, uint64_t key, const float *span);
 
 /* Looks after what is done; if `wait`, until something is, or nothing is in flight. IO: file, byte, reason. CORRUPT: a block that is not what
  * was written. */
 MUST_USE status cold_poll(struct cold *cold, bool wait);
-/* Something is in flight that somebody waits for. */
-bool cold_is_busy(const struct cold *cold);
+/* Waits until every batch has arrived. */
+MUST_USE status cold_settle(struct cold *cold);
+
+/* Goes through the rows of a table, segment by segment, while nothing is in flight for anybody (cold_settle). */
+struct cold_walk {
+    uint32_t table, segment, row;
+    uint8_t *buffer; /* blocks [block_begin, block_end) of the segment */
+    uint32_t block_begin, block_end;
+};
+void cold_walk_open(struct cold_walk *walk, const struct cold *cold, uint32_t table);
+/* The next row; *span NULL: there is none. The span is the walk's until the next call. IO, CORRUPT as cold_poll; MEMORY. */
+MUST_USE status cold_walk_next(struct cold_walk *walk, const struct cold *cold, uint64_t *key, const float **span);
+void cold_walk_close(struct cold_walk *walk);
 
 struct cold_counts {
     uint64_t row_count, row_max;  /* here now, and at most                                     */

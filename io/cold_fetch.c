@@ -38,15 +38,14 @@ void cold_fetch_prefetch(const struct cold *cold, uint32_t table, uint64_t key)
     cold_index_prefetch(&cold->table[table].index, key);
 }
 
-bool cold_fetch(struct cold *cold, uint32_t t, uint64_t key, float *span)
+bool cold_fetch(struct cold *cold, const struct cold_row *row)
 {
-    struct cold_table *table = &cold->table[t];
+    struct cold_table *table = &cold->table[row->table];
     struct batch *batch = batch_of(cold, cold->begun_count);
     uint32_t place[COLD_CANDIDATES_MAX];
-    if (cold_index_find(&table->index, key, place) == 0) return false;
+    if (cold_index_find(&table->index, row->key, place) == 0) return false;
     CHECK(batch->is_open && batch->count < cold->fetch_max);
-    batch->fetch[batch->count++] =
-        (struct fetch){.key = key, .span = span, .place = place[0], .table = (uint16_t)t, .state = FETCH_WANTED};
+    batch->fetch[batch->count++] = (struct fetch){.row = *row, .place = place[0], .state = FETCH_WANTED};
     segment_of(table, place[0])->fetch_count++;
     return true;
 }
@@ -87,7 +86,8 @@ status cold_fetch_end(struct cold *cold, uint64_t *number)
 {
     struct batch *batch = batch_of(cold, cold->begun_count);
     for (uint32_t begin = 0, end; begin < batch->count; begin = end) {
-        for (end = begin + 1; end < batch->count && batch->fetch[end].table == batch->fetch[begin].table;) end++;
+        for (end = begin + 1; end < batch->count && batch->fetch[end].row.table == batch->fetch[begin].row.table;)
+            end++;
         order_fill(cold, batch, begin, end);
     }
     batch->left = batch->count;
@@ -102,32 +102,35 @@ uint64_t cold_arrived(const struct cold *cold) { return cold->arrived_count; }
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static void fetch_end(struct cold *cold, struct batch *batch, struct fetch *fetch, bool is_found, uint8_t uses)
+static void fetch_end(struct cold *cold, struct batch *batch, struct fetch *fetch, bool is_found)
 {
     fetch->state = FETCH_DONE;
     batch->left--;
-    cold->arrived(cold->context, fetch->table, fetch->key, fetch->span, is_found, uses);
+    cold->arrived(cold->context, &fetch->row, is_found);
 }
 
 /* The block of the fetch's place is at hand: takes the row out of it, or goes on to the next place where it may be. */
 static void fetch_settle(struct cold *cold, struct batch *batch, struct fetch *fetch, const uint8_t *block)
 {
-    struct cold_table *table = &cold->table[fetch->table];
+    struct cold_table *table = &cold->table[fetch->row.table];
     struct segment *segment = segment_of(table, fetch->place);
     const uint32_t i = fetch->place % table->shape.block_rows, segment_index = (uint32_t)(segment - table->segment);
     segment->fetch_count--;
-    if (segment_key(&table->shape, block, i) == fetch->key) {
-        memcpy(fetch->span, segment_span(&table->shape, block, i), table->shape.span_floats * sizeof *fetch->span);
-        cold_index_remove(&table->index, fetch->key, fetch->place);
-        segment->live_count--;
+    if (segment_key(&table->shape, block, i) == fetch->row.key) {
+        memcpy(fetch->row.span, segment_span(&table->shape, block, i),
+               table->shape.span_floats * sizeof *fetch->row.span);
         table->counts.fetched++;
-        fetch_end(cold, batch, fetch, true, segment_uses(&table->shape, block, i));
+        if (!fetch->row.is_copy) {
+            cold_index_remove(&table->index, fetch->row.key, fetch->place);
+            segment->live_count--;
+        }
+        fetch_end(cold, batch, fetch, true);
     } else {
-        uint32_t place[COLD_CANDIDATES_MAX], count = cold_index_find(&table->index, fetch->key, place), next = 0;
+        uint32_t place[COLD_CANDIDATES_MAX], count = cold_index_find(&table->index, fetch->row.key, place), next = 0;
         table->counts.false_count++;
         while (next < count && place[next] <= fetch->place) next++;
         if (next == count) {
-            fetch_end(cold, batch, fetch, false, 0);
+            fetch_end(cold, batch, fetch, false);
         } else {
             fetch->place = place[next];
             fetch->state = FETCH_WANTED;
@@ -145,7 +148,7 @@ static uint32_t run_find(const struct cold *cold, const struct batch *batch, uin
                          uint32_t *block_end)
 {
     const struct fetch *first = &batch->fetch[batch->order[begin]];
-    const struct cold_table *table = &cold->table[first->table];
+    const struct cold_table *table = &cold->table[first->row.table];
     const uint32_t rows = segment_rows(&table->shape), segment = first->place / rows;
     uint32_t blocks_max = COLD_READ_BYTES / table->shape.block_bytes, end = begin + 1;
     if (blocks_max == 0) blocks_max = 1;
@@ -154,7 +157,8 @@ static uint32_t run_find(const struct cold *cold, const struct batch *batch, uin
     for (; end < batch->count; end++) {
         const struct fetch *fetch = &batch->fetch[batch->order[end]];
         const uint32_t block = block_of(table, fetch->place);
-        if (fetch->state != FETCH_WANTED || fetch->table != first->table || fetch->place / rows != segment) break;
+        if (fetch->state != FETCH_WANTED || fetch->row.table != first->row.table || fetch->place / rows != segment)
+            break;
         if (block + 1 < *block_end || block > *block_end + COLD_GAP_BLOCKS) break;
         if (block >= *block_begin + blocks_max || cold_log_block(table, segment, block) != NULL) break;
         if (block == *block_end - 1) continue;
@@ -168,7 +172,7 @@ static status read_begin(struct cold *cold, uint32_t batch_index)
 {
     struct batch *batch = &cold->batch[batch_index];
     const struct fetch *first = &batch->fetch[batch->order[batch->next]];
-    struct cold_table *table = &cold->table[first->table];
+    struct cold_table *table = &cold->table[first->row.table];
     uint32_t block_begin, block_end, count = run_find(cold, batch, batch->next, &block_begin, &block_end);
     const uint32_t index = cold->free_read[--cold->free_read_count];
     struct cold_read *read = &cold->read[index];
@@ -177,14 +181,14 @@ static status read_begin(struct cold *cold, uint32_t batch_index)
     read->end = batch->next + count;
     read->read = (struct transfer){.bytes = read->read.bytes,
                                    .size_bytes = (block_end - block_begin) * table->shape.block_bytes,
-                                   .table = first->table,
+                                   .table = first->row.table,
                                    .segment = first->place / segment_rows(&table->shape),
                                    .offset_bytes = (uint64_t)block_begin * table->shape.block_bytes};
     for (uint32_t i = read->begin; i < read->end; i++) batch->fetch[batch->order[i]].state = FETCH_ASKED;
     batch->next = read->end;
     table->counts.read_count++;
     table->counts.read_bytes += read->read.size_bytes;
-    return cold_transfer(cold, COLD_FETCH, &read->read, cold_tag(COLD_FETCH, first->table, index));
+    return cold_transfer(cold, COLD_FETCH, &read->read, cold_tag(COLD_FETCH, first->row.table, index));
 }
 
 static status batch_pump(struct cold *cold, uint32_t batch_index)
@@ -196,7 +200,7 @@ static status batch_pump(struct cold *cold, uint32_t batch_index)
             batch->next++;
             continue;
         }
-        const struct cold_table *table = &cold->table[fetch->table];
+        const struct cold_table *table = &cold->table[fetch->row.table];
         const uint8_t *block =
             cold_log_block(table, fetch->place / segment_rows(&table->shape), block_of(table, fetch->place));
         if (block != NULL) {

@@ -73,11 +73,9 @@ struct cold_table {
 
 enum fetch_state { FETCH_WANTED, FETCH_ASKED, FETCH_DONE };
 struct fetch {
-    uint64_t key;
-    float *span;
+    struct cold_row row;
     uint32_t place;
-    uint16_t table;
-    uint16_t state; /* enum fetch_state */
+    enum fetch_state state;
 };
 
 struct batch {
@@ -106,7 +104,7 @@ struct cold {
     uint64_t number_next; /* of segments: the store's first has 1 */
     void *context;
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
-    void (*arrived)(void *context, uint32_t table, uint64_t key, float *span, bool is_found, uint8_t uses);
+    void (*arrived)(void *context, const struct cold_row *row, bool is_found);
     uint8_t *buffer; /* all that O_DIRECT touches: [buffer_bytes] */
     size_t buffer_bytes;
     struct batch batch[COLD_BATCHES]; /* number n: [n % COLD_BATCHES] */

@@ -100,8 +100,7 @@ static status chunk_end(struct cold *cold, struct cold_table *table, bool is_las
 }
 
 /* Appends a row: a segment is open or can be opened. */
-static status row_append(struct cold *cold, struct cold_table *table, uint64_t key, const float *span, uint8_t uses,
-                         uint32_t *place)
+static status row_append(struct cold *cold, struct cold_table *table, uint64_t key, const float *span, uint32_t *place)
 {
     const struct segment_shape *shape = &table->shape;
     if (table->open == COLD_NONE) TRY(segment_begin(cold, table));
@@ -109,7 +108,7 @@ static status row_append(struct cold *cold, struct cold_table *table, uint64_t k
     struct chunk *chunk = &table->chunk[table->filling];
     struct segment *segment = &table->segment[table->open];
     uint8_t *block = chunk->write.bytes + (size_t)chunk->block_count * shape->block_bytes;
-    segment_row_put(shape, block, key, span, uses);
+    segment_row_put(shape, block, key, span);
     *place = table->open * segment_rows(shape) + segment->row_count++;
     segment->live_count++;
     if (segment_block_rows(block) < shape->block_rows) return ST_OK;
@@ -183,8 +182,7 @@ static status row_clean(struct cold *cold, struct cold_table *table, const uint8
     uint32_t to;
     if (!cold_index_has(&table->index, key, from)) return ST_OK;
     if (cold->is_resident(cold->context, t, key)) return ST_OK; /* it is being fetched from here */
-    TRY(row_append(cold, table, key, segment_span(&table->shape, block, i), segment_uses(&table->shape, block, i),
-                   &to));
+    TRY(row_append(cold, table, key, segment_span(&table->shape, block, i), &to));
     cold_index_move(&table->index, key, from, to);
     table->segment[table->victim].live_count--;
     table->counts.cleaned++;
@@ -259,7 +257,7 @@ static uint32_t clean_pace(const struct cold_table *table)
     return garbage ? victim->row_count / garbage + 1 : 1;
 }
 
-status cold_put(struct cold *cold, uint32_t t, uint64_t key, const float *span, uint8_t uses)
+status cold_put(struct cold *cold, uint32_t t, uint64_t key, const float *span)
 {
     CHECK(t < cold->table_count);
     struct cold_table *table = &cold->table[t];
@@ -269,7 +267,7 @@ status cold_put(struct cold *cold, uint32_t t, uint64_t key, const float *span, 
              "table \"%s\" is full: %" PRIu64 " rows on disk fill its %" PRIu64 " bytes of the budget; raise store.ssd",
              table->name, table->row_max, table->disk_bytes);
     TRY(room_make(cold, table));
-    TRY(row_append(cold, table, key, span, uses, &place));
+    TRY(row_append(cold, table, key, span, &place));
     if (!cold_index_add(&table->index, key, place))
         FAIL(FULL, "table \"%s\": its index has no room for key %016" PRIx64 ": too many keys that collide with it",
              table->name, key);

@@ -38,17 +38,20 @@ static bool file_bytes(const struct row_file_header *h, uint64_t *bytes)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static status blocks_put(struct file_writer *writer, const struct row_file_header *h, struct store *store,
-                         uint32_t table, uint8_t *block)
+static status blocks_put(struct file_writer *writer, const struct row_file_header *h, struct store_walk *walk,
+                         uint8_t *block)
 {
     for (uint64_t begin = 0, index = 0; begin < h->row_count; begin += h->block_rows, index++) {
         uint64_t left = h->row_count - begin;
         uint64_t end = begin + (left < h->block_rows ? left : h->block_rows);
         uint8_t *out = block;
         for (uint64_t row = begin; row < end; row++) {
-            uint64_t key = store_key(store, table, row);
+            uint64_t key;
+            const float *span;
+            TRY(store_walk_next(walk, &key, &span));
+            CHECK(span != NULL);
             memcpy(out, &key, KEY_BYTES);
-            memcpy(out + KEY_BYTES, store_span(store, table, row), h->span_floats * sizeof(float));
+            memcpy(out + KEY_BYTES, span, h->span_floats * sizeof(float));
             out += row_bytes(h->span_floats);
         }
         uint64_t checksum = XXH3_64bits_withSeed(block, (size_t)(out - block), index);
@@ -59,27 +62,27 @@ static status blocks_put(struct file_writer *writer, const struct row_file_heade
 }
 
 status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, uint32_t span_floats,
-                    struct store *store, uint32_t table, uint64_t row_count)
+                    struct store_walk *walk)
 {
     struct row_file_header h = {.version = ROW_FILE_VERSION,
                                 .header_bytes = sizeof h,
                                 .dim = dim,
                                 .span_floats = span_floats,
-                                .row_count = row_count,
+                                .row_count = walk->row_count,
                                 .name_hash = XXH3_64bits(name, strlen(name))};
     size_t block_rows = BLOCK_BYTES_MAX / row_bytes(span_floats);
     h.block_rows = block_rows == 0                        ? 1
                    : block_rows < ROW_FILE_BLOCK_ROWS_MAX ? (uint32_t)block_rows
                                                           : ROW_FILE_BLOCK_ROWS_MAX;
     memcpy(h.magic, ROW_FILE_MAGIC, sizeof h.magic);
-    CHECK(writer->written_bytes == 0 && row_count <= store_row_count(store, table));
+    CHECK(writer->written_bytes == 0);
     CHECK(file_bytes(&h, &h.file_bytes));
     h.checksum = XXH3_64bits(&h, offsetof(struct row_file_header, checksum));
 
     uint8_t *block = malloc(h.block_rows * row_bytes(span_floats) + CHECKSUM_BYTES);
     if (block == NULL) FAIL(MEMORY, "%s: no memory for a block of %u rows", writer->path, h.block_rows);
     status st = file_writer_put(writer, &h, sizeof h);
-    if (st == ST_OK) st = blocks_put(writer, &h, store, table, block);
+    if (st == ST_OK) st = blocks_put(writer, &h, walk, block);
     free(block);
     CHECK(st != ST_OK || writer->written_bytes == h.file_bytes);
     return st;

@@ -40,10 +40,10 @@ struct row_file_header {
     uint64_t checksum;
 };
 
-/* Puts the first `row_count` rows of a table of the store, in the order of creation, into an open writer; the caller
- * commits. Others may create rows meanwhile. MEMORY: no block's worth to be had. IO as file_writer_put. */
+/* Puts the rows of a walk that has just been opened into an open writer; the caller commits. MEMORY: no block's worth to be had. IO as
+ * file_writer_put; what store_walk_next says. */
 MUST_USE status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, uint32_t span_floats,
-                             struct store *store, uint32_t table, uint64_t row_count);
+                             struct store_walk *walk);
 
 /* A file's rows, in place. */
 struct row_file {

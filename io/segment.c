@@ -32,7 +32,7 @@ static size_t row_at(const struct segment_shape *s, uint32_t i)
 struct segment_shape segment_shape_of(uint32_t span_floats, uint64_t segment_bytes)
 {
     struct segment_shape shape = {.span_floats = span_floats};
-    size_t one = row_bytes(span_floats) + 1, best_waste = SIZE_MAX;
+    size_t one = row_bytes(span_floats), best_waste = SIZE_MAX;
     for (uint32_t n = 1; n <= BLOCK_ALIGNS_MAX || best_waste == SIZE_MAX; n++) {
         size_t block_bytes = (size_t)n * SEGMENT_ALIGN_BYTES, room = block_bytes - sizeof(struct block_head);
         if (room < one) continue;
@@ -60,11 +60,6 @@ const float *segment_span(const struct segment_shape *s, const uint8_t *block, u
     return (const float *)(const void *)(block + row_at(s, i) + sizeof(uint64_t));
 }
 
-uint8_t segment_uses(const struct segment_shape *s, const uint8_t *block, uint32_t i)
-{
-    return block[row_at(s, s->block_rows) + i];
-}
-
 uint32_t segment_block_rows(const uint8_t *block)
 {
     return ((const struct block_head *)(const void *)block)->row_count;
@@ -72,14 +67,13 @@ uint32_t segment_block_rows(const uint8_t *block)
 
 void segment_block_begin(const struct segment_shape *s, uint8_t *block) { memset(block, 0, s->block_bytes); }
 
-void segment_row_put(const struct segment_shape *s, uint8_t *block, uint64_t key, const float *span, uint8_t uses)
+void segment_row_put(const struct segment_shape *s, uint8_t *block, uint64_t key, const float *span)
 {
     struct block_head *head = (struct block_head *)(void *)block;
     CHECK(head->row_count < s->block_rows);
     uint8_t *row = block + row_at(s, head->row_count);
     memcpy(row, &key, sizeof key);
     memcpy(row + sizeof key, span, s->span_floats * sizeof *span);
-    block[row_at(s, s->block_rows) + head->row_count] = uses;
     head->row_count++;
 }
 

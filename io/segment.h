@@ -2,7 +2,7 @@
  *
  *     | block 0 | block 1 | … | block n-1 | trailer |         a block is what one read brings: rows, and the xxh3 of all of it,
  *                                                             with the segment's number and the block's index for a seed
- *     block:   hash, row count | key, span | key, span | … | uses, uses, …
+ *     block:   hash, row count | key, span | key, span | …
  *
  * so a block that is garbled, or that belongs elsewhere, is known by itself. Rows do not cross blocks. Little-endian. */
 #ifndef HETERPS_IO_SEGMENT_H
@@ -18,7 +18,7 @@
 #define SEGMENT_ALIGN_BYTES 4096u
 
 struct segment_shape {
-    uint32_t span_floats; /* of a row: a multiple of 4                          */
+    uint32_t span_floats; /* of a row                                           */
     uint32_t block_bytes; /* a multiple of SEGMENT_ALIGN_BYTES                  */
     uint32_t block_rows;  /* of a full block                                    */
     uint32_t block_count; /* of a full segment                                  */
@@ -36,9 +36,8 @@ static inline uint64_t segment_bytes(const struct segment_shape *s)
 /* Row `i` of a block. */
 uint64_t segment_key(const struct segment_shape *s, const uint8_t *block, uint32_t i);
 const float *segment_span(const struct segment_shape *s, const uint8_t *block, uint32_t i);
-uint8_t segment_uses(const struct segment_shape *s, const uint8_t *block, uint32_t i);
-/* Appends a row to a block, which has room. `uses`: how hot the row was, for who brings it back. */
-void segment_row_put(const struct segment_shape *s, uint8_t *block, uint64_t key, const float *span, uint8_t uses);
+/* Appends a row to a block, which has room. */
+void segment_row_put(const struct segment_shape *s, uint8_t *block, uint64_t key, const float *span);
 uint32_t segment_block_rows(const uint8_t *block);
 /* Zeroes a block, for rows to be put into it. */
 void segment_block_begin(const struct segment_shape *s, uint8_t *block);

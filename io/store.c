@@ -15,10 +15,9 @@
  *
  * Workload: store_prepare for every micro-batch, some 53,000 keys of which a quarter to all are distinct; the index is far larger than
  * any cache, so buckets are asked for ahead, a group of keys at a time. */
-#include "io/store.h"
+#include "io/store_internal.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <string.h>
 
 /* Keys go through the index in groups: FETCH_AHEAD groups before one is settled its homes are asked for, and from FIND_AHEAD groups before
@@ -30,66 +29,6 @@
 #define FETCH_AHEAD 5u
 /* Uniques whose homes are asked for ahead when rows are only looked up. */
 #define LOOK_UP_AHEAD 32u
-/* Spans are a whole number of 16-byte vectors. */
-#define SPAN_ALIGN_FLOATS 4u
-
-#define PART_ROWS         "store rows"
-#define PART_INDEX        "store index"
-#define PART_SCRATCH      "store scratch"
-
-#define BUCKET_CELLS      4u
-struct cell {
-    _Atomic uint64_t shared_key;
-    _Atomic uint32_t shared_row; /* row + 1; 0: empty */
-    uint32_t mark;               /* the creating thread's */
-};
-struct bucket {
-    struct cell cell[BUCKET_CELLS];
-};
-_Static_assert(sizeof(struct bucket) == CACHE_LINE_BYTES, "a look-up is one cache line");
-
-/* Rows for each bucket, and so much of the budget a row. */
-#define BUCKET_ROWS    3u
-#define ROW_CELL_BYTES ((sizeof(struct bucket) + BUCKET_ROWS - 1) / BUCKET_ROWS)
-
-/* Fields [begin, end) that a table serves: their keys lie side by side in every example. */
-struct field_run {
-    uint32_t begin, end;
-};
-
-struct store_table {
-    /* set at open */
-    const char *name;
-    uint32_t span_floats, stride_floats;
-    struct field_run *run;
-    uint32_t run_count;
-    uint64_t budget_bytes, row_max, bucket_count;
-    void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
-    void *context;
-    struct bucket *bucket; /* [bucket_count] */
-    /* written by the thread that creates; an element is read by others only after the cell that names it */
-    float *span;         /* [row_max, stride_floats]                */
-    uint32_t *bucket_of; /* [row_max]: where the row's key is        */
-    /* published */
-    _Atomic uint64_t shared_row_count;
-};
-
-/* What STORE_LOOKUP needs to deduplicate a micro-batch for one table. */
-struct scratch {
-    uint32_t *slot;       /* [2^slot_bits >= 2 * keys]: unique + 1, or 0 */
-    uint64_t *unique_key; /* [keys]                                     */
-    uint32_t slot_bits;
-};
-
-struct store {
-    struct arena arena;
-    uint64_t ram_bytes;
-    uint32_t table_count, field_count;
-    size_t key_count_max; /* of a micro-batch */
-    struct scratch scratch;
-    struct store_table table[];
-};
-
 /* --- sizes ------------------------------------------------------------------------------------ */
 
 static uint64_t bucket_count_of(uint64_t row_max)
@@ -143,18 +82,27 @@ static uint64_t table_key_count_max(const struct store_options *options, const s
            (options->example.key_count_max - (options->example.field_count - served_count));
 }
 
+/* Tickets whose rows may be pinned while another one must find room: a step's update ends one step behind its last ticket. In RAM alone no
+ * row has to leave. */
+static uint64_t tickets_pinned(const struct store_options *options)
+{
+    return options->disk_bytes ? 2 * batch_micro_count(options->batch) + 1 : 1;
+}
+
 static status table_open(struct store_table *table, const struct store_options *options)
 {
     uint64_t row_bytes = row_bytes_of(table);
     const uint64_t spare_bytes = sizeof(struct bucket); /* bucket_count_of()'s one more */
     uint64_t row_max = table->budget_bytes < spare_bytes ? 0 : (table->budget_bytes - spare_bytes) / row_bytes;
     table->row_max = row_max < ROW_NONE ? row_max : ROW_NONE - 1;
-    uint64_t least = table_key_count_max(options, table);
+    table->ticket_rows_max = table_key_count_max(options, table);
+    const uint64_t least = table->ticket_rows_max * tickets_pinned(options);
     if (table->row_max < least)
         FAIL(MEMORY,
              "table \"%s\": its %" PRIu64 " bytes of the budget hold %" PRIu64 " rows of %" PRIu64
-             " bytes, and one micro-batch may need %" PRIu64 "; raise store.ram",
-             table->name, table->budget_bytes, table->row_max, row_bytes, least);
+             " bytes, and %s may need %" PRIu64 "; raise store.ram",
+             table->name, table->budget_bytes, table->row_max, row_bytes,
+             options->disk_bytes ? "the steps under way" : "one micro-batch", least);
     table->bucket_count = bucket_count_of(table->row_max);
     void *block;
     TRY(memory_take(PART_ROWS, table->row_max * table->stride_floats * sizeof(float), &block));
@@ -174,6 +122,7 @@ status store_open(struct store **store, const struct store_options *options)
     size_t runs_bytes = (field_count + 1) / 2 * sizeof(struct field_run);
     struct layout sum = {.bytes = arena_bytes(own_bytes) + table_count * arena_bytes(runs_bytes)};
     scratch_layout(NULL, &sum, key_count_max);
+    tiers_layout(NULL, &sum, options);
 
     struct arena arena;
     TRY(arena_open(&arena, PART_SCRATCH, sum.bytes));
@@ -183,6 +132,7 @@ status store_open(struct store **store, const struct store_options *options)
     s->field_count = field_count;
     s->key_count_max = key_count_max;
     scratch_layout(&s->scratch, &(struct layout){.arena = &arena}, key_count_max);
+    tiers_layout(s, &(struct layout){.arena = &arena}, options);
     uint64_t share_sum = 0;
     for (uint32_t i = 0; i < table_count; i++) {
         const struct store_table_options *from = &options->table[i];
@@ -198,11 +148,10 @@ status store_open(struct store **store, const struct store_options *options)
         share_sum += from->share;
     }
     s->arena = arena;
-    status st = ST_OK;
+    uint64_t rows_bytes = options->ram_bytes;
+    status st = options->disk_bytes ? tiers_open(s, options, share_sum, &rows_bytes) : ST_OK;
     for (uint32_t i = 0; i < table_count && st == ST_OK; i++) {
-        if (share_sum)
-            s->table[i].budget_bytes =
-                (uint64_t)((unsigned __int128)options->ram_bytes * options->table[i].share / share_sum);
+        if (share_sum) s->table[i].budget_bytes = part_of(rows_bytes, options->table[i].share, share_sum);
         st = table_open(&s->table[i], options);
     }
     if (st == ST_MEMORY)
@@ -219,6 +168,7 @@ status store_open(struct store **store, const struct store_options *options)
 void store_close(struct store *store)
 {
     if (!store) return;
+    cold_close(store->cold);
     for (uint32_t i = 0; i < store->table_count; i++) {
         struct store_table *table = &store->table[i];
         memory_give(PART_ROWS, table->span, table->row_max * table->stride_floats * sizeof(float));
@@ -231,51 +181,7 @@ void store_close(struct store *store)
 
 /* --- the index -------------------------------------------------------------------------------- */
 
-/* Keys are hashes already, but of whom is not known here: two rounds of folding and multiplying by 2^64 over the golden
- * ratio (odd, so nothing is lost) make the upper bits depend on every bit of the key. */
-static inline uint64_t key_mix(uint64_t key)
-{
-    key = (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
-    return (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-/* The bucket in which the search for the key begins: the upper bits choose it. */
-static inline struct bucket *home_of(const struct store_table *table, uint64_t key)
-{
-    return table->bucket + (uint64_t)((unsigned __int128)key_mix(key) * table->bucket_count >> 64);
-}
-
-static inline struct bucket *bucket_next(const struct store_table *table, struct bucket *bucket)
-{
-    return bucket + 1 == table->bucket + table->bucket_count ? table->bucket : bucket + 1;
-}
-
-static inline uint32_t cell_row(const struct cell *cell)
-{
-    /* Acquire pairs with the release in row_publish(): the cell's key and the span of its row are complete. */
-    return atomic_load_explicit(&cell->shared_row, memory_order_acquire) - 1;
-}
-
-/* Whether no cell is empty: they are filled from the front. */
-static inline bool bucket_is_full(const struct bucket *bucket)
-{
-    return cell_row(&bucket->cell[BUCKET_CELLS - 1]) != ROW_NONE;
-}
-
-/* The bucket's cell of the key, or NULL. Which of the cells it is nobody can predict, so there is one branch, behind them all. */
-static inline struct cell *bucket_find(struct bucket *bucket, uint64_t key)
-{
-    struct cell *cell = bucket->cell;
-    /* Relaxed: read again below, once the row is there. An empty cell looks like that of key 0, and lies behind it. */
-#pragma GCC unroll 4
-    for (uint32_t i = BUCKET_CELLS; i-- > 0;)
-        if (atomic_load_explicit(&bucket->cell[i].shared_key, memory_order_relaxed) == key) cell = &bucket->cell[i];
-    bool is_there = cell_row(cell) != ROW_NONE;
-    return is_there & (atomic_load_explicit(&cell->shared_key, memory_order_relaxed) == key) ? cell : NULL;
-}
-
-/* The key's cell, or NULL; then *place is the one where it belongs. */
-static struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place)
+struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place)
 {
     for (struct bucket *bucket = home_of(table, key);; bucket = bucket_next(table, bucket)) {
         struct cell *cell = bucket_find(bucket, key);
@@ -286,17 +192,6 @@ static struct cell *index_find(const struct store_table *table, uint64_t key, st
                 return NULL;
             }
     }
-}
-
-static uint64_t row_count_of(const struct store_table *table)
-{
-    /* Acquire pairs with the release in row_publish(): rows below the count are complete. */
-    return atomic_load_explicit(&table->shared_row_count, memory_order_acquire);
-}
-
-static float *span_of(const struct store_table *table, uint64_t row)
-{
-    return table->span + row * table->stride_floats;
 }
 
 /* Reserves the next row; its span is zero, since nobody has had it before. */
@@ -313,14 +208,20 @@ static status row_create(const struct store *store, struct store_table *table, u
     return ST_OK;
 }
 
-static void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell)
+void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell)
 {
     /* A table has less than 2^32 rows, and so buckets. */
     table->bucket_of[row] = (uint32_t)((size_t)((char *)cell - (char *)table->bucket) / sizeof(struct bucket));
     /* Relaxed: the release below makes the cell's key visible before its row, and with it the row's span. */
     atomic_store_explicit(&cell->shared_key, key, memory_order_relaxed);
     atomic_store_explicit(&cell->shared_row, row + 1, memory_order_release);
-    atomic_store_explicit(&table->shared_row_count, (uint64_t)row + 1, memory_order_release);
+}
+
+void row_count_add(struct store_table *table)
+{
+    /* Relaxed: this thread is the only one that changes it. Release: whoever sees the count sees the row's cell and span. */
+    uint64_t count = atomic_load_explicit(&table->shared_row_count, memory_order_relaxed);
+    atomic_store_explicit(&table->shared_row_count, count + 1, memory_order_release);
 }
 
 /* --- the keys of a table ------------------------------------------------------------------------ */
@@ -416,33 +317,41 @@ static void group_find(struct group *group, const struct store_table *table)
 /* --- tickets of rows that are created ------------------------------------------------------------- */
 
 /* The cell of a key that was not found, made if it is nowhere. */
-static status cell_settle(const struct store *store, uint32_t table_index, struct store_table *table, uint64_t key,
+static status cell_settle(struct store *store, uint32_t table_index, struct store_table *table, uint64_t key,
                           struct cell **cell)
 {
     struct cell *place = NULL;
     uint32_t row = ROW_NONE;
     *cell = index_find(table, key, &place);
     if (*cell != NULL) return ST_OK;
+    *cell = place;
+    if (store->cold != NULL) {
+        tiers_row_bring(store, table_index, key, place);
+        return ST_OK;
+    }
     TRY(row_create(store, table, &row));
     table->row_init(table->context, table_index, key, span_of(table, row));
     row_publish(table, row, key, place);
-    *cell = place;
+    row_count_add(table);
     return ST_OK;
 }
 
 /* At last: numbers the distinct rows, and counts their occurrences. Without branches but for new rows: whether a key has occurred before nobody
  * can predict. `key_count`: of the micro-batch, for so many uniques the ticket has room. */
-static status group_settle(struct group *group, const struct store *store, uint32_t table_index,
-                           struct store_table *table, uint32_t key_count, struct ticket_table *out)
+static status group_settle(struct group *group, struct store *store, uint32_t table_index, struct store_table *table,
+                           uint32_t key_count, struct ticket_table *out)
 {
     uint32_t unique_count = out->unique_count, *row_of = out->row, *count_of = out->occurrence_begin + 1;
     uint32_t *unique_of = out->unique_of;
+    const uint32_t serial = table->serial; /* of unique 0 */
     float **span = out->span;
     for (uint32_t i = 0; i < group->count; i++) {
         struct cell *cell = group->cell[i];
         if (cell == NULL) TRY(cell_settle(store, table_index, table, group->key[i], &cell));
         /* Relaxed: this thread is the only one that changes it. */
-        uint32_t row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1, mark = cell->mark;
+        uint32_t row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1;
+        /* The unique that the row is, if it has occurred in this micro-batch. */
+        uint32_t mark = ((cell->mark >> USES_BITS) - serial) & SERIAL_MASK, uses = cell->mark & USES_MAX;
         /* All ones, or 0. What is read of uniques that are not yet is ignored: so the read need not wait for their number. */
         uint32_t is_same = -(uint32_t)(row_of[mark < key_count ? mark : 0] == row);
         uint32_t is_known = is_same & -(uint32_t)(mark < unique_count);
@@ -450,7 +359,8 @@ static status group_settle(struct group *group, const struct store *store, uint3
         /* Of a known one too, until the next new one takes the place: it is in the nearest cache, and that of `unique` is not. */
         row_of[unique_count] = row;
         span[unique_count] = span_of(table, row);
-        cell->mark = unique;
+        uses += ~is_known & (uses < USES_MAX);
+        cell->mark = (serial + unique) << USES_BITS | uses;
         count_of[unique] = (count_of[unique] & is_known) + 1;
         unique_of[group->position[i]] = unique;
         unique_count += 1 + is_known;
@@ -461,7 +371,7 @@ static status group_settle(struct group *group, const struct store *store, uint3
 
 /* Finds or makes the rows of all keys, and numbers the distinct ones in order of first occurrence; occurrence_begin[u + 1] becomes how often
  * unique u occurs. */
-static status rows_create(const struct store *store, uint32_t table_index, struct store_table *table,
+static status rows_create(struct store *store, uint32_t table_index, struct store_table *table,
                           const struct micro_batch *m, struct ticket_table *out)
 {
     struct group groups[GROUP_RING];
@@ -475,6 +385,7 @@ static status rows_create(const struct store *store, uint32_t table_index, struc
         for (uint32_t ahead = FIND_AHEAD; ahead > 0; ahead--) group_find(&groups[(i + ahead) % GROUP_RING], table);
         TRY(group_settle(&groups[i % GROUP_RING], store, table_index, table, m->key_count, out));
     }
+    table->serial += out->unique_count;
     return ST_OK;
 }
 
@@ -509,8 +420,8 @@ static void uniques_number(const struct store *store, const struct store_table *
 }
 
 /* The row of unique u, if it is one of the first row_count, or its initial values in the ticket's scratch. */
-static void unique_look_up(uint32_t table_index, const struct store_table *table, uint64_t row_count, uint64_t key,
-                           uint32_t unique, struct ticket_table *out)
+static void unique_look_up(struct store *store, uint32_t table_index, const struct store_table *table,
+                           uint64_t row_count, uint64_t key, uint32_t unique, struct ticket_table *out)
 {
     struct cell *place, *cell = index_find(table, key, &place);
     uint32_t row = cell != NULL ? cell_row(cell) : ROW_NONE;
@@ -519,24 +430,27 @@ static void unique_look_up(uint32_t table_index, const struct store_table *table
         out->span[unique] = span_of(table, row);
         return;
     }
-    float *span = out->scratch + (size_t)unique * table->span_floats;
+    float *span = out->span[unique] = out->scratch + (size_t)unique * table->span_floats;
+    if (store->cold != NULL) {
+        tiers_row_copy(store, table_index, key, span);
+        return;
+    }
     memset(span, 0, table->span_floats * sizeof *span);
     table->row_init(table->context, table_index, key, span);
-    out->span[unique] = span;
 }
 
-static void rows_look_up(const struct store *store, uint32_t table_index, const struct store_table *table,
+static void rows_look_up(struct store *store, uint32_t table_index, const struct store_table *table,
                          const struct micro_batch *m, struct ticket_table *out)
 {
     /* A cell names its row before the row is counted: what is made from here on is not there yet, or it would be a row beyond the count. */
-    uint64_t row_count = row_count_of(table);
+    uint64_t row_count = store->cold != NULL ? ROW_NONE : row_count_of(table);
     uniques_number(store, table, m, out);
     const uint64_t *key = store->scratch.unique_key;
     uint32_t asked = 0;
     for (uint32_t u = 0; u < out->unique_count; u++) {
         for (; asked < out->unique_count && asked < u + LOOK_UP_AHEAD; asked++)
             __builtin_prefetch(home_of(table, key[asked]), 0);
-        unique_look_up(table_index, table, row_count, key[u], u, out);
+        unique_look_up(store, table_index, table, row_count, key[u], u, out);
     }
 }
 
@@ -564,6 +478,7 @@ status store_prepare(struct store *store, const struct micro_batch *m, enum stor
 {
     CHECK(ticket->table_count == store->table_count);
     CHECK(m->key_count <= store->key_count_max);
+    if (store->cold != NULL) TRY(cold_fetch_begin(store->cold));
     for (uint32_t i = 0; i < store->table_count; i++) {
         struct store_table *table = &store->table[i];
         struct ticket_table *out = &ticket->table[i];
@@ -575,20 +490,8 @@ status store_prepare(struct store *store, const struct micro_batch *m, enum stor
         occurrences_group(store, table, m, out);
         out->row_count = row_count_of(table);
     }
-    return ST_OK;
-}
-
-bool store_ready(struct store *store, const struct ticket *ticket)
-{
-    (void)store;
-    (void)ticket;
-    return true;
-}
-
-void store_release(struct store *store, struct ticket *ticket)
-{
-    (void)store;
-    (void)ticket;
+    if (mode == STORE_CREATE) ticket->number = ++store->ticket_count;
+    return store->cold != NULL ? tiers_ticket_end(store, mode, ticket) : ST_OK;
 }
 
 /* --- rows by number --------------------------------------------------------------------------- */
@@ -602,13 +505,13 @@ uint64_t store_row_count(const struct store *store, uint32_t table)
 uint64_t store_row_max(const struct store *store, uint32_t table)
 {
     CHECK(table < store->table_count);
-    return store->table[table].row_max;
+    return store->table[table].row_max + (store->cold != NULL ? cold_counts(store->cold, table).row_max : 0);
 }
 
 uint64_t store_key(const struct store *store, uint32_t table, uint64_t row)
 {
-    CHECK(row < store_row_count(store, table));
     const struct store_table *t = &store->table[table];
+    CHECK(table < store->table_count && row < t->row_max);
     const struct cell *cell = t->bucket[t->bucket_of[row]].cell;
     while (cell_row(cell) != row) cell++;
     /* Relaxed: ordered by cell_row(). */
@@ -617,7 +520,7 @@ uint64_t store_key(const struct store *store, uint32_t table, uint64_t row)
 
 float *store_span(struct store *store, uint32_t table, uint64_t row)
 {
-    CHECK(row < store_row_count(store, table));
+    CHECK(table < store->table_count && row < store->table[table].row_max);
     return span_of(&store->table[table], row);
 }
 
@@ -629,8 +532,10 @@ status store_insert(struct store *store, uint32_t table, uint64_t key, float **s
     if (cell != NULL)
         FAIL(INVALID, "table \"%s\" has key %016" PRIx64 " already, as row %u", t->name, key, cell_row(cell));
     uint32_t row = ROW_NONE;
+    if (store->cold != NULL) return tiers_insert(store, table, key, span);
     TRY(row_create(store, t, &row));
     row_publish(t, row, key, place);
+    row_count_add(t);
     *span = span_of(t, row);
     return ST_OK;
 }
@@ -639,6 +544,6 @@ uint64_t store_used_bytes(const struct store *store)
 {
     uint64_t sum_bytes = 0;
     for (uint32_t i = 0; i < store->table_count; i++)
-        sum_bytes += row_count_of(&store->table[i]) * row_bytes_of(&store->table[i]);
+        sum_bytes += tiers_resident_count(store, i) * row_bytes_of(&store->table[i]);
     return sum_bytes;
 }

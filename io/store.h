@@ -1,5 +1,6 @@
 /* The home of all rows of all tables on a node, behind tickets: a slot's keys are prepared ahead of time, and
- * a stage runs only when the ticket is ready. This store keeps everything in RAM, within a fixed byte budget.
+ * a stage runs only when the ticket is ready. Rows live in RAM, within a fixed byte budget, and, if there is a budget for a disk, those that
+ * are used least there (io/cold.h).
  *
  *   index (buckets, sized from the budget, never rehashed)               rows (one reserved range a table)
  *   key ──hash──▶ [ key | row number ] … ─────────────────────────────▶ [ vector | state | counters ] …
@@ -7,13 +8,15 @@
  *
  * Threads: one thread prepares with STORE_CREATE (the training feed), and one other may prepare with STORE_LOOKUP
  * meanwhile, because an entry is published with release order after its row is complete; what else the modes write is not
- * shared. Whoever else calls store_prepare must take turns. Rows never move and are never removed.
+ * shared. Whoever else calls store_prepare must take turns. Rows never move and are never removed. With a disk one thread at a time uses the
+ * store at all.
  * Workload: a create-or-find a key of a micro-batch (hundred thousand a millisecond), a fifth of them new at first and
  * almost none later. */
 #ifndef HETERPS_IO_STORE_H
 #define HETERPS_IO_STORE_H
 
 #include "engine/base/batch.h"
+#include "io/cold.h"
 
 struct store;
 
@@ -28,7 +31,13 @@ struct store_table_options {
 };
 
 struct store_options {
-    uint64_t ram_bytes; /* all tables, index included; the scratch memory of store_prepare comes on top */
+    uint64_t ram_bytes;  /* all tables, index included; the scratch memory of store_prepare comes on top */
+    uint64_t disk_bytes; /* all tables; 0: rows live in RAM only                                         */
+    /* with a disk */
+    const char *path;    /* the directory for its files, kept until close */
+    bool io_threads;     /* not io_uring                                  */
+    uint32_t ticket_max; /* tickets that create, prepared and not released */
+    uint32_t tag_bits;   /* 0; else for tests (io/cold.h)                 */
     uint32_t table_count;
     const struct store_table_options *table;
     struct batch_shape batch;
@@ -44,21 +53,31 @@ enum store_mode {
  * callbacks and the tables' names. */
 MUST_USE status store_open(struct store **store, const struct store_options *options);
 void store_close(struct store *store);
+bool store_has_disk(const struct store *store);
 
+/* Has room in RAM made for whatever rows one more ticket may need, before each store_prepare that creates. Not *has_room: too many are pinned;
+ * release tickets. Always true in RAM alone. IO, CORRUPT: the disk failed; FULL: its budget is used up: raise store.ssd. */
+MUST_USE status store_make_room(struct store *store, bool *has_room);
 /* Deduplicates the batch's keys for every table and fills the ticket (all but step_row): uniques in order of first
  * occurrence, rows, spans, occurrences; creates rows in that order. FULL: names the table, its rows, the budget and
  * the setting to raise (store.ram); rows that were created before stay. The ticket's arrays are the caller's
  * (ticket_place; with_scratch for STORE_LOOKUP). Spans of rows are 16-byte aligned; those in scratch lie span_floats
- * apart. */
+ * apart. With a disk, a row's values may be on their way, until the ticket is ready. */
 MUST_USE status store_prepare(struct store *store, const struct micro_batch *m, enum store_mode mode,
                               struct ticket *ticket);
-/* Whether the ticket's rows are resident. Always true in RAM. */
-bool store_ready(struct store *store, const struct ticket *ticket);
-/* Unpins the ticket's rows. */
-void store_release(struct store *store, struct ticket *ticket);
+/* Whether the ticket's rows are resident: tickets become ready in the order in which they were prepared. */
+bool store_ready(const struct store *store, const struct ticket *ticket);
+/* Looks after reads and writes under way: to be called while a ticket is not ready; if `wait`, until one of them is done. IO, CORRUPT as
+ * store_make_room. */
+MUST_USE status store_poll(struct store *store, bool wait);
+/* Waits until every ticket is ready. */
+MUST_USE status store_settle(struct store *store);
+/* Unpins the rows of the ticket of this number (ticket.number) and of all before it. */
+void store_release(struct store *store, uint32_t ticket);
 
 uint64_t store_row_count(const struct store *store, uint32_t table);
 uint64_t store_row_max(const struct store *store, uint32_t table);
+/* Of a row in RAM, by its number in a ticket; in RAM alone rows have numbers in order of creation. */
 uint64_t store_key(const struct store *store, uint32_t table, uint64_t row);
 float *store_span(struct store *store, uint32_t table, uint64_t row);
 /* Adds a row (loading a model): returns its zeroed span in *span. FULL as above; INVALID if the key is there. Nobody
@@ -66,5 +85,23 @@ float *store_span(struct store *store, uint32_t table, uint64_t row);
 MUST_USE status store_insert(struct store *store, uint32_t table, uint64_t key, float **span);
 /* Bytes of the budget that rows use now, each with its key and its part of the index. */
 uint64_t store_used_bytes(const struct store *store);
+
+/* Goes through all rows of a table that exist once the ticket of this number is done: in RAM alone the first row_count, in order of creation,
+ * while others may create more; with a disk in any order, while the store is settled and nobody uses it. */
+struct store_walk {
+    struct store *store;
+    uint32_t table;
+    uint64_t row_count; /* of them all */
+    uint64_t next;
+    uint8_t *is_left_out; /* a bit a row of RAM: created for later tickets */
+    struct cold_walk cold;
+};
+MUST_USE status store_walk_open(struct store_walk *walk, struct store *store, uint32_t table, uint64_t row_count,
+                                uint32_t ticket);
+/* The next row; *span NULL: there is none. The span stays until the next call. */
+MUST_USE status store_walk_next(struct store_walk *walk, uint64_t *key, const float **span);
+void store_walk_close(struct store_walk *walk);
+/* Copies the spans of rows that exist, by key, to spans [count, span_floats], wherever they are. Nobody else may use the store. */
+MUST_USE status store_copy(struct store *store, uint32_t table, const uint64_t *key, uint32_t count, float *spans);
 
 #endif

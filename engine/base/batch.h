@@ -95,6 +95,8 @@ struct ticket_table {
 
 struct ticket {
     uint32_t table_count;
+    uint32_t number; /* of those that create, in the order in which they were prepared, modulo 2^32 */
+    uint64_t batch;  /* the store's                                                                  */
     struct ticket_table *table;
 };
 

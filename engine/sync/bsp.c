@@ -50,6 +50,7 @@ bool bsp_admit(struct pipeline *p, struct slot *slot)
                                  .rows = slot->step_rows,
                                  .last = slot};
     for (uint32_t t = 0; t < p->graph->table_count; t++) p->row_count[t] = slot->ticket.table[t].row_count;
+    p->ticket = slot->ticket.number;
     /* A short step: the passes that will not come are taken off. This slot's own is still to come, so nobody meets zero here;
      * whoever does (acquire) has seen all of the above (release). */
     for (uint32_t s = 0; s < p->stage_count; s++)
@@ -107,7 +108,7 @@ static void step_close(struct pipeline *p)
     struct open_step closed = p->open;
     double loss = 0;
     for (uint32_t m = 0; m < closed.micro_count; m++) loss += p->loss[m];
-    struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, p->row_count};
+    struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, p->row_count, p->ticket};
     p->train->step_done(p->train->context, &done);
     if (p->kept) feed_release(p->feed, p->kept);
     p->kept = closed.last;

@@ -501,7 +501,7 @@ void wsp_slot_done(struct worker *w, struct slot *slot)
     struct record *record = &wsp->records[p->sequence[slot->index] % wsp->record_count];
     for (uint32_t t = 0; t < p->graph->table_count; t++) record->row_count[t] = slot->ticket.table[t].row_count;
     record->done =
-        (struct step_done){m->step, m->epoch, m->step_example_count, p->loss[slot->index], record->row_count};
+        (struct step_done){m->step, m->epoch, m->step_example_count, p->loss[slot->index], record->row_count, slot->ticket.number};
     atomic_store_explicit(&record->shared_is_there, true, memory_order_release);
     /* Release pairs with the acquire in wsp_admit(). */
     atomic_fetch_add_explicit(&wsp->pipelines[p->slot_pipeline[slot->index]].shared_done, 1, memory_order_release);

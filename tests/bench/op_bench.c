@@ -100,7 +100,7 @@ static void keys_make(struct bench *x, const struct bench_case *p)
     }
     t->occurrence_begin[positions] = positions;
     t->unique_count = positions;
-    x->ticket = (struct ticket){1, t};
+    x->ticket = (struct ticket){.table_count = 1, .table = t};
     h->context.ticket = &x->ticket;
     h->context.table_grad = &x->row_grad;
 }

@@ -98,7 +98,7 @@ static void data_open(struct data *d, const char *path, const char *text, const 
     *d = (struct data){.step_count = step_count};
     must(graph_compile(&d->graph, path, text, strlen(text), set, set_count, NULL));
     const struct graph *g = &d->graph;
-    must(model_open(&d->model, g, RAM_BYTES));
+    must(model_open(&d->model, g, &(struct model_budget){.ram_bytes = RAM_BYTES}));
     model_init(&d->model);
     struct batch_shape shape = graph_batch(g);
     struct example_shape example = graph_example(g);

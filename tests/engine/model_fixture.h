@@ -122,7 +122,7 @@ FIXTURE static void fixture_fill(struct model *model, uint64_t seed, uint64_t ro
 
 FIXTURE static void fixture_model(struct model *model, uint64_t seed, uint64_t row_count)
 {
-    assert_ok(model_open(model, &fixture_graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(model, &fixture_graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(model);
     if (seed != 0) fixture_fill(model, seed, row_count);
 }

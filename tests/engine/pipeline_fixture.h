@@ -188,7 +188,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     TRY(ini_parse(&t->ini, "test.cfg", t->graph.text, t->graph.text_bytes));
     TRY(settings_read(&t->ini, &t->settings));
     TRY(schema_open(&t->schema, &t->graph, &t->settings));
-    TRY(model_open(&t->model, &t->graph, t->settings.store_ram));
+    TRY(model_open(&t->model, &t->graph, &(struct model_budget){.ram_bytes = t->settings.store_ram}));
     cores_allowed(&t->cores);
     if (setup->plan) {
         plan_json(json, sizeof json, setup->plan);

@@ -370,7 +370,7 @@ static void bag_build(struct fixture *f, const void *params)
     f->table_grad_floats = (t->unique_count + 1) * p->dim;
     f->table_grad[BAG_LOOKUP] = malloc(f->table_grad_floats * sizeof(float));
     for (uint32_t i = 0; i < f->table_grad_floats; i++) f->table_grad[BAG_LOOKUP][i] = hand_random(h);
-    f->ticket = (struct ticket){2, f->ticket_table};
+    f->ticket = (struct ticket){.table_count = 2, .table = f->ticket_table};
     h->context.ticket = &f->ticket;
     h->context.table_grad = f->table_grad;
 

@@ -68,7 +68,7 @@ static void open_options(struct fixture *f, const char *model, struct feed_optio
 {
     memset(&f->bell, 0, sizeof f->bell);
     assert_int_equal(graph_compile(&f->graph, "m.cfg", model, strlen(model), NULL, 0, NULL), ST_OK);
-    assert_int_equal(model_open(&f->model, &f->graph, 1 << 20), ST_OK);
+    assert_int_equal(model_open(&f->model, &f->graph, &(struct model_budget){.ram_bytes = 1 << 20}), ST_OK);
     assert_int_equal(test_schema_open(&f->schema, &f->graph), ST_OK);
     o.reader.schema = f->schema.schema.reader;
     o.graph = &f->graph;

@@ -26,7 +26,7 @@ static void model_open__another_seed__other_weights(void **state)
     struct model a, b;
     fixture_compile(&graph, "train.seed=2");
     fixture_model(&a, 0, 0);
-    assert_ok(model_open(&b, &graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&b, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(&b);
     assert_memory_not_equal(a.param, b.param, 16 * sizeof(float));
     float span_a[64] = {0}, span_b[64] = {0};
@@ -92,7 +92,7 @@ static void model_open__optimizer_with_a_first_state__has_it(void **state)
     struct graph graph;
     struct model model;
     fixture_compile(&graph, "train.optimizer=adagrad 0.1 initial_accumulator=0.25");
-    assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(&model);
     assert_true(graph.header->state_floats >= graph.header->param_floats);
     for (uint64_t i = 0; i < graph.header->state_floats; i++) assert_true(model.state[i] == 0.25f);
@@ -117,7 +117,7 @@ static void model_open__batch_norm__starts_at_ones_and_zeros(void **state)
     struct model model;
     struct model_arrays arrays;
     assert_ok(graph_compile(&graph, "norm.cfg", text, sizeof text - 1, NULL, 0, NULL));
-    assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(&model);
     assert_ok(model_arrays_list(&arrays, &model, true));
     assert_int_equal(arrays.count, 10);
@@ -148,7 +148,7 @@ static void model_open__data_norm__starts_at_ten_thousand_examples(void **state)
     struct model model;
     struct model_arrays arrays;
     assert_ok(graph_compile(&graph, "norm.cfg", text, sizeof text - 1, NULL, 0, NULL));
-    assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(&model);
     assert_ok(model_arrays_list(&arrays, &model, true));
     assert_int_equal(arrays.count, 7); /* and weight and bias of y, each with its state */
@@ -171,10 +171,10 @@ static void model_open__graph_whose_update_leaves_the_parameters__is_refused(voi
     struct model model;
     graph.header = &header;
     header.state_floats--;
-    assert_int_equal(model_open(&model, &graph, FIXTURE_RAM_BYTES), ST_INVALID);
+    assert_int_equal(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}), ST_INVALID);
     header.state_floats++;
     header.param_floats--;
-    assert_int_equal(model_open(&model, &graph, FIXTURE_RAM_BYTES), ST_INVALID);
+    assert_int_equal(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}), ST_INVALID);
     model_close(&model);
 }
 

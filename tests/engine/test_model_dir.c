@@ -624,7 +624,7 @@ static void model_load__another_graph__says_what_differs(void **state)
         struct graph graph;
         struct model model;
         fixture_compile(&graph, cases[i].assignment);
-        assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+        assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
         if (model_load(&model, fixture_path("graph")) != ST_MISMATCH)
             fail_msg("%s: %s", cases[i].assignment, status_message());
         assert_message("graph/manifest.json");
@@ -636,7 +636,7 @@ static void model_load__another_graph__says_what_differs(void **state)
     struct graph graph;
     struct model model;
     fixture_compile(&graph, "train.batch=16");
-    assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     assert_ok(model_load(&model, fixture_path("graph")));
     model_close(&model);
     graph_close(&graph);
@@ -647,7 +647,7 @@ static void model_load__small_budget__is_full(void **state)
     (void)state;
     struct model model;
     save_new(fixture_path("full"), 1, 12000);
-    assert_ok(model_open(&model, &fixture_graph, 256 << 10));
+    assert_ok(model_open(&model, &fixture_graph, &(struct model_budget){.ram_bytes = 256 << 10}));
     assert_int_equal(model_load(&model, fixture_path("full")), ST_FULL);
     assert_message("store.ram");
     model_close(&model);
@@ -714,7 +714,7 @@ static void model_dir_check__another_graphs_model__is_refused_and_untouched(void
     assert_int_equal(model_dir_check(&other, fixture_path("ours")), ST_MISMATCH);
     assert_message("another graph");
     struct model model;
-    assert_ok(model_open(&model, &other, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&model, &other, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     assert_int_equal(fixture_save(&model, fixture_path("ours")), ST_MISMATCH);
     model_close(&model);
     graph_close(&other);

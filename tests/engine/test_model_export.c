@@ -205,7 +205,7 @@ static void model_export__unsafe_table_names__stay_apart_and_inside(void **state
         graph.tables = tables;
         graph.strings = strings;
         struct model model;
-        assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+        assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
         model_init(&model);
         snprintf(path, sizeof path, "unsafe_%zu", i);
         assert_ok(model_export(&model, fixture_path(path), MODEL_EXPORT_SAFETENSORS, NULL));
@@ -215,7 +215,7 @@ static void model_export__unsafe_table_names__stay_apart_and_inside(void **state
         strcat(path, "_saved");
         assert_ok(fixture_save(&model, fixture_path(path)));
         struct model loaded;
-        assert_ok(model_open(&loaded, &graph, FIXTURE_RAM_BYTES));
+        assert_ok(model_open(&loaded, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
         assert_ok(model_load(&loaded, fixture_path(path)));
         model_close(&loaded);
         model_close(&model);

@@ -20,7 +20,7 @@ static void save_of(const char *path, const char *const *set, uint32_t set_count
     struct graph graph;
     struct model model;
     graph_of(&graph, set, set_count);
-    assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(&model);
     model.progress =
         (struct progress){.step = 5, .epoch = 2, .epoch_examples = done, .examples = 200 + done, .pass_examples = 100};
@@ -37,7 +37,7 @@ static status resume_with(const char *path, const char *const *set, uint32_t set
     struct graph graph;
     struct model model;
     graph_of(&graph, set, set_count);
-    assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     int standard_error = dup(STDERR_FILENO);
     FILE *printed = tmpfile();
     assert_true(standard_error >= 0 && printed != NULL);
@@ -213,7 +213,7 @@ static void model_resume__unknown_setting_in_the_save__warns_and_goes_on(void **
     struct graph other = graph;
     other.text = text;
     other.text_bytes = (uint32_t)strlen(text);
-    assert_ok(model_open(&model, &other, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&model, &other, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(&model);
     model.progress.step = 5;
     assert_ok(fixture_save(&model, fixture_path("unknown")));

@@ -48,7 +48,7 @@ static status warm_start_told(struct model *model, const char *path)
 static void model_of(struct graph *graph, struct model *model, const char *assignment)
 {
     fixture_compile(graph, assignment);
-    assert_ok(model_open(model, graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(model, graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(model);
 }
 
@@ -106,7 +106,7 @@ static void assert_rows(const struct model *model, const struct model *from, uin
 static void assert_at_the_start(const struct model *model)
 {
     struct model fresh;
-    assert_ok(model_open(&fresh, model->graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&fresh, model->graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(&fresh);
     assert_memory_equal(model->state, fresh.state, model->graph->header->state_floats * sizeof(float));
     assert_memory_equal(&model->progress, &fresh.progress, sizeof fresh.progress);
@@ -116,7 +116,7 @@ static void assert_at_the_start(const struct model *model)
 static void assert_untouched(const struct model *model)
 {
     struct model fresh;
-    assert_ok(model_open(&fresh, model->graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&fresh, model->graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(&fresh);
     fixture_assert_equal(&fresh, model, NULL);
     model_close(&fresh);
@@ -170,7 +170,7 @@ static void warm_start__other_shapes__are_named_and_keep_their_initial_values(vo
     fixture_model(&from, 1, 20);
     saved(fixture_path("shapes"), 1, 20);
     model_of(&graph, &model, "h1.units=6");
-    assert_ok(model_open(&fresh, &graph, FIXTURE_RAM_BYTES));
+    assert_ok(model_open(&fresh, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
     model_init(&fresh);
     assert_ok(warm_start_told(&model, fixture_path("shapes")));
     assert_params(&model, &fresh, changed, true);
@@ -530,7 +530,7 @@ static void warm_start__square_weight__is_transposed_if_it_is_said(void **state)
     folder_make("square");
     for (int is_transposed = 0; is_transposed < 2; is_transposed++) {
         weight_make(fixture_path("square/h1.weight.npy"), 3, 3, is_transposed, false);
-        assert_ok(model_open(&model, &graph, FIXTURE_RAM_BYTES));
+        assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
         model_init(&model);
         const struct warm_start_options options = {
             .path = fixture_path("square"), .is_import = true, .transpose = is_transposed ? "all" : NULL};
@@ -759,8 +759,8 @@ static void warm_start__more_rows_than_the_budget__is_full_and_nothing_is_taken(
     exported(fixture_path("many_exported"), 1, 12000);
     const char *const paths[] = {fixture_path("many"), fixture_path("many_exported")};
     for (int i = 0; i < 2; i++) {
-        assert_ok(model_open(&model, &fixture_graph, 256 << 10));
-        assert_ok(model_open(&fresh, &fixture_graph, 256 << 10));
+        assert_ok(model_open(&model, &fixture_graph, &(struct model_budget){.ram_bytes = 256 << 10}));
+        assert_ok(model_open(&fresh, &fixture_graph, &(struct model_budget){.ram_bytes = 256 << 10}));
         model_init(&model);
         model_init(&fresh);
         assert_int_equal(warm_start_of(&model, paths[i]), ST_FULL);

@@ -804,7 +804,7 @@ static void embed_bag_forward__each_pool__by_hand(void **state)
     float *span[] = {a, b, c};
     uint32_t unique_of[] = {0, 1, 0, 2, 0}, key_begin[] = {0, 2, 2, 3, 5};
     struct ticket_table table = {.unique_of = unique_of, .span = span, .unique_count = 3};
-    struct ticket ticket = {1, &table};
+    struct ticket ticket = {.table_count = 1, .table = &table};
     static const float expected[3][8] = {
         {4, -6, 0, 0, 1, -2, 2, -10}, {2, -3, 0, 0, 1, -2, 1, -5}, {3, -2, 0, 0, 1, -2, 1, -2}};
     /* Room for two keys of the first field and for three of the second. */

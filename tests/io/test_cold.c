@@ -13,7 +13,7 @@ struct world {
     struct cold *cold;
     uint32_t row_count;
     struct row {
-        bool is_resident, is_made, has_arrived, was_found;
+        bool is_resident, is_made, has_arrived, was_found, is_walked;
         uint32_t version;
         float span[SPAN];
     } * row;
@@ -35,16 +35,16 @@ static bool is_resident(void *context, uint32_t table, uint64_t key)
     return w->row[row_of(key)].is_resident;
 }
 
-static void arrived(void *context, uint32_t table, uint64_t key, float *span, bool is_found, uint8_t uses)
+static void arrived(void *context, const struct cold_row *arrival, bool is_found)
 {
     struct world *w = context;
-    struct row *row = &w->row[row_of(key)];
-    assert_int_equal(table, 0);
-    assert_ptr_equal(span, row->span);
+    struct row *row = &w->row[row_of(arrival->key)];
+    assert_int_equal(arrival->table, 0);
+    if (arrival->is_copy) return;
+    assert_ptr_equal(arrival->span, row->span);
     assert_false(row->has_arrived);
     row->has_arrived = true;
     row->was_found = is_found;
-    if (is_found) assert_int_equal(uses, (uint8_t)row->version);
 }
 
 static void world_open(struct world *w, uint32_t row_count, bool io_threads, uint32_t tag_bits)
@@ -84,7 +84,7 @@ static status rows_ask(struct world *w, const uint32_t *rows, uint32_t count, ui
         row->is_resident = true;
         row->has_arrived = false;
         cold_fetch_prefetch(w->cold, 0, key_of(rows[i]));
-        if (cold_fetch(w->cold, 0, key_of(rows[i]), row->span)) {
+        if (cold_fetch(w->cold, &(struct cold_row){.key = key_of(rows[i]), .span = row->span})) {
             asked++;
         } else {
             assert_false(row->is_made);
@@ -126,7 +126,7 @@ static status row_put(struct world *w, uint32_t r)
 {
     struct row *row = &w->row[r];
     span_make(row->span, r, ++row->version);
-    TRY(cold_put(w->cold, 0, key_of(r), row->span, (uint8_t)row->version));
+    TRY(cold_put(w->cold, 0, key_of(r), row->span));
     row->is_resident = false;
     memset(row->span, 0xff, sizeof row->span);
     return ST_OK;
@@ -152,12 +152,67 @@ static void rows_move(struct world *w, uint32_t rounds)
             if (w->row[last[i]].is_resident && (test_random(&state) % 8 || round == rounds))
                 assert_ok(row_put(w, last[i]));
     }
-    uint32_t *all = rows[0];
+}
+
+static void rows_bring_all(struct world *w)
+{
+    static uint32_t all[FETCH_MAX];
     for (uint32_t begin = 0; begin < w->row_count; begin += FETCH_MAX) {
         uint32_t left = w->row_count - begin, here = left < FETCH_MAX ? left : FETCH_MAX;
         for (uint32_t i = 0; i < here; i++) all[i] = begin + i;
         assert_ok(rows_bring(w, all, here));
     }
+}
+
+/* Every row that is on disk once, and no other. */
+static void rows_walk(struct world *w)
+{
+    struct cold_walk walk;
+    uint64_t key;
+    uint32_t count = 0, expected_count = 0;
+    const float *span;
+    float expected[SPAN];
+    assert_ok(cold_settle(w->cold));
+    cold_walk_open(&walk, w->cold, 0);
+    for (uint32_t r = 0; r < w->row_count; r++) {
+        w->row[r].is_walked = false;
+        expected_count += w->row[r].is_made && !w->row[r].is_resident;
+    }
+    for (;; count++) {
+        assert_ok(cold_walk_next(&walk, w->cold, &key, &span));
+        if (span == NULL) break;
+        struct row *row = &w->row[row_of(key)];
+        assert_false(row->is_resident || row->is_walked);
+        row->is_walked = true;
+        span_make(expected, row_of(key), row->version);
+        assert_memory_equal(span, expected, sizeof expected);
+    }
+    assert_int_equal(count, expected_count);
+    cold_walk_close(&walk);
+}
+
+/* Copies leave the rows where they are. */
+static void rows_copy(struct world *w)
+{
+    static float span[FETCH_MAX][SPAN];
+    const struct cold_counts before = cold_counts(w->cold, 0);
+    for (uint32_t begin = 0; begin + FETCH_MAX <= w->row_count; begin += FETCH_MAX) {
+        uint64_t batch;
+        bool is_asked[FETCH_MAX];
+        assert_ok(cold_fetch_begin(w->cold));
+        for (uint32_t i = 0; i < FETCH_MAX; i++)
+            is_asked[i] =
+                !w->row[begin + i].is_resident &&
+                cold_fetch(w->cold, &(struct cold_row){.key = key_of(begin + i), .span = span[i], .is_copy = true});
+        assert_ok(cold_fetch_end(w->cold, &batch));
+        while (cold_arrived(w->cold) < batch) assert_ok(cold_poll(w->cold, true));
+        for (uint32_t i = 0; i < FETCH_MAX; i++) {
+            float expected[SPAN];
+            span_make(expected, begin + i, w->row[begin + i].version);
+            if (is_asked[i]) assert_memory_equal(span[i], expected, sizeof expected);
+        }
+    }
+    assert_int_equal(cold_counts(w->cold, 0).row_count, before.row_count);
 }
 
 static void rows_come_back_as_they_went(void **state)
@@ -168,6 +223,9 @@ static void rows_come_back_as_they_went(void **state)
         uint32_t rows = (uint32_t)cold_row_max(SPAN, DISK_BYTES) * 7 / 9; /* seven tenths of the disk */
         world_open(&w, rows, variant == 1, variant == 2 ? 10 : 0);
         rows_move(&w, 300);
+        rows_walk(&w);
+        rows_copy(&w);
+        rows_bring_all(&w);
         struct cold_counts counts = cold_counts(w.cold, 0);
         assert_true(counts.put > 2 * rows && counts.cleaned > 0);
         assert_true(counts.fetched + counts.false_count >= w.fetched);
@@ -225,7 +283,7 @@ static void flipped_bit_is_found(void **state)
             w.row[r].is_made = w.row[r].is_resident = true;
             assert_ok(row_put(&w, r));
         }
-        while (cold_is_busy(w.cold)) assert_ok(cold_poll(w.cold, true));
+        assert_ok(cold_settle(w.cold));
         file_find(name, sizeof name); /* the oldest: its rows are written */
         int fd = open(name, O_RDWR);
         off_t at = (off_t)(test_random(&random) % 4096);

@@ -159,7 +159,7 @@ static void store_prepare__duplicates__are_one_row(void **state)
     assert_memory_equal(t->occurrence, occurrence, sizeof occurrence);
     assert_memory_equal(t->row, row, sizeof row);
     ticket_check(store, &slot, 0, serves_all);
-    store_release(store, &slot.ticket);
+    store_release(store, slot.ticket.number);
 
     /* An empty batch has no uniques, and changes nothing. */
     micro_batch_clear(&slot.m);
@@ -184,7 +184,7 @@ static void store_prepare__two_tables__serve_their_fields(void **state)
         ticket_check(store, &slot, 0, serves_some);
         ticket_check(store, &slot, 1, serves_rest);
         for (uint32_t t = 0; t < 2; t++) assert_int_equal(slot.ticket.table[t].row_count, store_row_count(store, t));
-        store_release(store, &slot.ticket);
+        store_release(store, slot.ticket.number);
     }
     assert_int_equal(store_row_count(store, 0), 200);
     assert_int_equal(store_row_count(store, 1), 200);
@@ -286,7 +286,7 @@ static void store_prepare__lookup__creates_nothing(void **state)
     const uint64_t a[3] = {1, 2, 3}, b[3] = {4, 2, 5};
     example_add(&slot.m, a, NULL, 0);
     assert_ok(store_prepare(store, &slot.m, STORE_CREATE, &slot.ticket));
-    store_release(store, &slot.ticket);
+    store_release(store, slot.ticket.number);
     micro_batch_clear(&slot.m);
     example_add(&slot.m, b, NULL, 0);
     /* Twice: scratch rows are made anew. */
@@ -428,7 +428,7 @@ static void *look_up(void *argument)
                     if (table->span[u][i] != (float)(key % 1000003) + (float)t + 0.25f * (float)(i % 4))
                         race->wrong = "an unfinished row";
             }
-        store_release(race->store, &slot.ticket);
+        store_release(race->store, slot.ticket.number);
     }
     slot_close(&slot);
     return NULL;
@@ -446,7 +446,7 @@ static void store_prepare__lookup_beside_create__sees_complete_rows_race(void **
     for (int i = 0; i < 3000; i++) {
         batch_fill_random(&slot.m, &random, 40000);
         assert_ok(store_prepare(race.store, &slot.m, STORE_CREATE, &slot.ticket));
-        store_release(race.store, &slot.ticket);
+        store_release(race.store, slot.ticket.number);
     }
     atomic_store(&race.is_done, true);
     pthread_join(thread, NULL);

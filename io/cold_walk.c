@@ -1,0 +1,79 @@
+/* All rows of a table on disk, in the order in which they lie there: for saving and exporting. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/cold_internal.h"
+
+#define WALK_BYTES ((uint32_t)1 << 20)
+
+void cold_walk_open(struct cold_walk *walk, const struct cold *cold, uint32_t table)
+{
+    CHECK(cold->arrived_count == cold->begun_count);
+    *walk = (struct cold_walk){.table = table};
+}
+
+void cold_walk_close(struct cold_walk *walk)
+{
+    free(walk->buffer);
+    *walk = (struct cold_walk){0};
+}
+
+/* Reads blocks from `block` on, up to one that is not on disk yet. */
+static status blocks_read(struct cold_walk *walk, const struct cold *cold, uint32_t block)
+{
+    const struct cold_table *table = &cold->table[walk->table];
+    const struct segment *segment = &table->segment[walk->segment];
+    const uint32_t block_bytes = table->shape.block_bytes;
+    uint32_t most = WALK_BYTES / block_bytes ? WALK_BYTES / block_bytes : 1, count = 1;
+    char name[COLD_NAME_BYTES];
+    if (walk->buffer == NULL) walk->buffer = aligned_alloc(SEGMENT_ALIGN_BYTES, (size_t)most * block_bytes);
+    if (walk->buffer == NULL) FAIL(MEMORY, "no memory to read rows of table \"%s\"", table->name);
+    while (count < most && block + count < segment->block_count &&
+           cold_log_block(table, walk->segment, block + count) == NULL)
+        count++;
+    const uint64_t offset_bytes = (uint64_t)block * block_bytes;
+    for (uint32_t done = 0; done < count * block_bytes;) {
+        ssize_t got = pread(segment->fd, walk->buffer + done, count * block_bytes - done, (off_t)(offset_bytes + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0)
+            FAIL(IO, "cannot read %s at byte %" PRIu64 ": %s", cold_segment_path(cold, table, walk->segment, name),
+                 offset_bytes + done, got == 0 ? "it ends there" : strerror(errno));
+        done += (uint32_t)got;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        TRY(segment_block_check(&table->shape, walk->buffer + (size_t)i * block_bytes, segment->number, block + i,
+                                cold_segment_path(cold, table, walk->segment, name)));
+    walk->block_begin = block;
+    walk->block_end = block + count;
+    return ST_OK;
+}
+
+status cold_walk_next(struct cold_walk *walk, const struct cold *cold, uint64_t *key, const float **span)
+{
+    const struct cold_table *table = &cold->table[walk->table];
+    const struct segment_shape *shape = &table->shape;
+    *span = NULL;
+    while (walk->segment < table->segment_count) {
+        const struct segment *segment = &table->segment[walk->segment];
+        if (segment->live_count == 0 || walk->row == segment->row_count) {
+            walk->segment++;
+            walk->row = walk->block_begin = walk->block_end = 0;
+            continue;
+        }
+        const uint32_t row = walk->row++, block_index = row / shape->block_rows;
+        const uint8_t *block = cold_log_block(table, walk->segment, block_index);
+        if (block == NULL) {
+            if (block_index < walk->block_begin || block_index >= walk->block_end)
+                TRY(blocks_read(walk, cold, block_index));
+            block = walk->buffer + (size_t)(block_index - walk->block_begin) * shape->block_bytes;
+        }
+        *key = segment_key(shape, block, row % shape->block_rows);
+        if (!cold_index_has(&table->index, *key, walk->segment * segment_rows(shape) + row)) continue;
+        *span = segment_span(shape, block, row % shape->block_rows);
+        return ST_OK;
+    }
+    return ST_OK;
+}

@@ -1,0 +1,393 @@
+/* Rows that leave RAM for the disk, and come back.
+ *
+ * A row is in RAM while a ticket that is not released names it: it is pinned. Of the others those leave that are used least: a hand goes
+ * round the index, halves what it finds of a row's uses, and moves out a row that has none left (the clock with counters, GCLOCK: Smith, ACM
+ * TODS 1978, section 3.3). What is pinned the cell's mark tells: serials are dealt in order, so those of tickets in flight are the last ones.
+ *
+ * A row on its way from the disk has its cell and its place in RAM already, so no key has two rows. Which rows exist, and with which
+ * values, does not depend on any of this. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/store_internal.h"
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* Rows that tickets not released can have created: in RAM, pinned. */
+static uint64_t created_max_of(const struct store_options *o)
+{
+    return (uint64_t)o->ticket_max * o->batch.micro * o->example.key_count_max;
+}
+
+void tiers_layout(struct store *store, struct layout *l, const struct store_options *o)
+{
+    if (o->disk_bytes == 0) return;
+    uint32_t *serial_end;
+    LAYOUT_TAKE(l, serial_end, (size_t)o->ticket_max * o->table_count);
+    for (uint32_t t = 0; t < o->table_count; t++) {
+        struct created *created;
+        LAYOUT_TAKE(l, created, created_max_of(o));
+        if (!l->arena) continue;
+        store->table[t].created = created;
+        store->table[t].created_max = created_max_of(o);
+    }
+    if (!l->arena) return;
+    store->serial_end = serial_end;
+    store->ticket_max = o->ticket_max;
+}
+
+static bool is_resident(void *context, uint32_t table, uint64_t key)
+{
+    const struct store *store = context;
+    struct cell *place;
+    return index_find(&store->table[table], key, &place) != NULL;
+}
+
+/* A row that was taken for one on disk is a new one, or none. */
+static void row_init_late(struct store *store, const struct cold_row *row)
+{
+    struct store_table *table = &store->table[row->table];
+    memset(row->span, 0, table->span_floats * sizeof *row->span);
+    table->row_init(table->context, row->table, row->key, row->span);
+    if (row->is_copy) return;
+    CHECK(table->late_count < LATE_MAX);
+    uint32_t index = (uint32_t)((size_t)(row->span - table->span) / table->stride_floats);
+    table->late[table->late_count++] = (struct created){.row = index, .ticket = row->ticket};
+    row_count_add(table);
+}
+
+static void row_arrived(void *context, const struct cold_row *row, bool is_found)
+{
+    if (!is_found) row_init_late(context, row);
+}
+
+status tiers_open(struct store *store, const struct store_options *o, uint64_t share_sum, uint64_t *rows_bytes)
+{
+    struct cold_table_options *tables = calloc(o->table_count, sizeof *tables);
+    if (tables == NULL) FAIL(MEMORY, "no memory to describe %" PRIu32 " tables", o->table_count);
+    for (uint32_t t = 0; t < o->table_count; t++)
+        tables[t] = (struct cold_table_options){.name = o->table[t].name,
+                                                .span_floats = o->table[t].span_floats,
+                                                .disk_bytes = part_of(o->disk_bytes, o->table[t].share, share_sum)};
+    const struct cold_options cold = {.path = o->path,
+                                      .table_count = o->table_count,
+                                      .table = tables,
+                                      .fetch_max = (uint32_t)store->key_count_max,
+                                      .io_threads = o->io_threads,
+                                      .tag_bits = o->tag_bits,
+                                      .context = store,
+                                      .is_resident = is_resident,
+                                      .arrived = row_arrived};
+    uint64_t cold_bytes = cold_ram_bytes(&cold);
+    status st = ST_OK;
+    if (created_max_of(o) > SERIAL_MASK / 2)
+        st = status_fail(
+            ST_MEMORY, __FILE__, __LINE__,
+            "%" PRIu32
+            " micro-batches of up to %zu keys in flight are more than %u keys; lower train.micro or the slots",
+            o->ticket_max, store->key_count_max, SERIAL_MASK / 2);
+    else if (cold_bytes >= o->ram_bytes)
+        st = status_fail(ST_MEMORY, __FILE__, __LINE__,
+                         "index and buffers of %" PRIu64 " bytes on disk take %" PRIu64
+                         " bytes of RAM, which leaves none for rows; raise store.ram, or lower store.ssd",
+                         o->disk_bytes, cold_bytes);
+    else
+        st = cold_open(&store->cold, &cold);
+    free(tables);
+    *rows_bytes = o->ram_bytes - cold_bytes;
+    return st;
+}
+
+bool store_has_disk(const struct store *store) { return store->cold != NULL; }
+
+/* --- rows of RAM ------------------------------------------------------------------------------- */
+
+uint64_t tiers_resident_count(const struct store *store, uint32_t table_index)
+{
+    const struct store_table *table = &store->table[table_index];
+    return store->cold != NULL ? table->used_count - table->free_count : row_count_of(table);
+}
+
+static uint64_t rows_free(const struct store_table *table)
+{
+    return table->free_count + table->row_max - table->used_count;
+}
+
+static uint32_t row_take(struct store_table *table)
+{
+    if (table->free_count == 0) {
+        CHECK(table->used_count < table->row_max);
+        return table->used_count++;
+    }
+    uint32_t row = table->free_row;
+    memcpy(&table->free_row, span_of(table, row), sizeof table->free_row);
+    table->free_count--;
+    return row;
+}
+
+static void row_give(struct store_table *table, uint32_t row)
+{
+    memcpy(span_of(table, row), &table->free_row, sizeof table->free_row);
+    table->free_row = row;
+    table->free_count++;
+}
+
+static uint64_t bucket_index(const struct store_table *table, const struct bucket *bucket)
+{
+    return (uint64_t)(bucket - table->bucket);
+}
+
+/* Steps from the one bucket on to the other. */
+static uint64_t bucket_steps(const struct store_table *table, uint64_t from, uint64_t to)
+{
+    return to >= from ? to - from : to + table->bucket_count - from;
+}
+
+static void cell_move(struct store_table *table, struct cell *to, struct bucket *to_bucket, struct cell *from)
+{
+    /* Relaxed, all: with a disk one thread at a time uses the store. */
+    uint32_t row = atomic_load_explicit(&from->shared_row, memory_order_relaxed);
+    atomic_store_explicit(&to->shared_key, atomic_load_explicit(&from->shared_key, memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(&to->shared_row, row, memory_order_relaxed);
+    to->mark = from->mark;
+    table->bucket_of[row - 1] = (uint32_t)bucket_index(table, to_bucket);
+}
+
+/* Empties a cell. A key that lies behind a full bucket must still be found from its home on: so the hole is filled by one that had to pass it,
+ * as long as there is one, and lies at the end of its bucket then. */
+static void cell_remove(struct store_table *table, struct bucket *bucket, struct cell *hole)
+{
+    struct bucket *at = bucket;
+    while (bucket_is_full(at)) {
+        struct cell *found = NULL;
+        at = bucket_next(table, at);
+        for (uint32_t i = 0; i < BUCKET_CELLS && found == NULL; i++) {
+            struct cell *cell = &at->cell[i];
+            if (cell_row(cell) == ROW_NONE) break;
+            uint64_t home =
+                bucket_index(table, home_of(table, atomic_load_explicit(&cell->shared_key, memory_order_relaxed)));
+            uint64_t here = bucket_index(table, at);
+            if (bucket_steps(table, home, here) >= bucket_steps(table, bucket_index(table, bucket), here)) found = cell;
+        }
+        if (found == NULL) continue;
+        cell_move(table, hole, bucket, found);
+        hole = found;
+        bucket = at;
+    }
+    struct cell *last = &bucket->cell[BUCKET_CELLS - 1];
+    while (cell_row(last) == ROW_NONE) last--;
+    if (last != hole) cell_move(table, hole, bucket, last);
+    atomic_store_explicit(&last->shared_row, 0, memory_order_relaxed);
+    atomic_store_explicit(&last->shared_key, 0, memory_order_relaxed);
+    last->mark = 0;
+}
+
+static bool is_pinned(const struct store_table *table, const struct cell *cell)
+{
+    uint32_t since = ((cell->mark >> USES_BITS) - table->serial_pinned) & SERIAL_MASK;
+    return since < ((table->serial - table->serial_pinned) & SERIAL_MASK);
+}
+
+/* Uses of a row that is not worth its place: that which has brought it. */
+#define USES_LEAST 1u
+
+/* Makes rows free until there are `wanted`, as far as rows are not pinned. */
+static status rows_move_out(struct store *store, uint32_t table_index, uint64_t wanted)
+{
+    struct store_table *table = &store->table[table_index];
+    /* A row's uses are halved to none in so many rounds; one that is pinned stays. */
+    uint64_t looks_left = (USES_BITS + 2) * table->bucket_count;
+    for (; rows_free(table) < wanted && looks_left > 0; looks_left--) {
+        struct bucket *bucket = &table->bucket[table->hand];
+        uint32_t i = 0;
+        while (i < BUCKET_CELLS && cell_row(&bucket->cell[i]) != ROW_NONE) {
+            struct cell *cell = &bucket->cell[i];
+            const uint32_t uses = cell->mark & USES_MAX, row = cell_row(cell);
+            if (is_pinned(table, cell) || uses > USES_LEAST) {
+                if (!is_pinned(table, cell)) cell->mark += uses / 2 - uses;
+                i++;
+                continue;
+            }
+            TRY(cold_put(store->cold, table_index, atomic_load_explicit(&cell->shared_key, memory_order_relaxed),
+                         span_of(table, row)));
+            cell_remove(table, bucket, cell);
+            row_give(table, row);
+        }
+        table->hand = table->hand + 1 == table->bucket_count ? 0 : table->hand + 1;
+    }
+    return ST_OK;
+}
+
+status store_make_room(struct store *store, bool *has_room)
+{
+    *has_room = true;
+    if (store->cold == NULL) return ST_OK;
+    if (store->ticket_count - store->released_count == store->ticket_max) *has_room = false;
+    for (uint32_t t = 0; t < store->table_count && *has_room; t++) {
+        struct store_table *table = &store->table[t];
+        TRY(rows_move_out(store, t, table->ticket_rows_max));
+        *has_room = rows_free(table) >= table->ticket_rows_max;
+    }
+    return ST_OK;
+}
+
+/* --- rows of tickets ---------------------------------------------------------------------------- */
+
+void tiers_row_bring(struct store *store, uint32_t table_index, uint64_t key, struct cell *cell)
+{
+    struct store_table *table = &store->table[table_index];
+    const uint32_t row = row_take(table), ticket = store->ticket_count + 1;
+    float *span = span_of(table, row);
+    row_publish(table, row, key, cell);
+    cell->mark =
+        (table->serial - 1) << USES_BITS; /* until it gets the number of its unique: of no one in this ticket */
+    if (cold_fetch(store->cold, &(struct cold_row){.key = key, .span = span, .table = table_index, .ticket = ticket}))
+        return;
+    memset(span, 0, table->stride_floats * sizeof *span);
+    table->row_init(table->context, table_index, key, span);
+    CHECK(table->created_end - table->created_begin < table->created_max);
+    table->created[table->created_end++ % table->created_max] = (struct created){.row = row, .ticket = ticket};
+    row_count_add(table);
+}
+
+void tiers_row_copy(struct store *store, uint32_t table_index, uint64_t key, float *span)
+{
+    const struct cold_row row = {.key = key, .span = span, .table = table_index, .is_copy = true};
+    if (!cold_fetch(store->cold, &row)) row_init_late(store, &row);
+}
+
+status tiers_ticket_end(struct store *store, enum store_mode mode, struct ticket *ticket)
+{
+    if (mode == STORE_CREATE)
+        for (uint32_t t = 0; t < store->table_count; t++)
+            store->serial_end[store->ticket_count % store->ticket_max * store->table_count + t] =
+                store->table[t].serial;
+    return cold_fetch_end(store->cold, &ticket->batch);
+}
+
+bool store_ready(const struct store *store, const struct ticket *ticket)
+{
+    return store->cold == NULL || cold_arrived(store->cold) >= ticket->batch;
+}
+
+status store_poll(struct store *store, bool wait) { return store->cold != NULL ? cold_poll(store->cold, wait) : ST_OK; }
+
+status store_settle(struct store *store) { return store->cold != NULL ? cold_settle(store->cold) : ST_OK; }
+
+/* Whether ticket a was prepared after b. */
+static bool is_after(uint32_t a, uint32_t b) { return (int32_t)(a - b) > 0; }
+
+void store_release(struct store *store, uint32_t ticket)
+{
+    if (store->cold == NULL || !is_after(ticket, store->released_count)) return;
+    store->released_count = ticket;
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        struct store_table *table = &store->table[t];
+        uint32_t left = 0;
+        table->serial_pinned = store->serial_end[ticket % store->ticket_max * store->table_count + t];
+        while (table->created_begin < table->created_end &&
+               !is_after(table->created[table->created_begin % table->created_max].ticket, ticket))
+            table->created_begin++;
+        for (uint32_t i = 0; i < table->late_count; i++)
+            if (is_after(table->late[i].ticket, ticket)) table->late[left++] = table->late[i];
+        table->late_count = left;
+    }
+}
+
+/* --- all rows ------------------------------------------------------------------------------------ */
+
+status tiers_insert(struct store *store, uint32_t table_index, uint64_t key, float **span)
+{
+    struct store_table *table = &store->table[table_index];
+    struct cell *cell = NULL;
+    TRY(rows_move_out(store, table_index, 1));
+    CHECK(index_find(table, key, &cell) == NULL);
+    uint64_t row_count = row_count_of(table);
+    TRY(cold_fetch_begin(store->cold));
+    tiers_row_bring(store, table_index, key, cell);
+    uint64_t batch;
+    TRY(cold_fetch_end(store->cold, &batch));
+    TRY(cold_settle(store->cold));
+    if (row_count_of(table) == row_count)
+        FAIL(INVALID, "table \"%s\" has key %016" PRIx64 " already, on disk", table->name, key);
+    table->created_begin = table->created_end; /* no ticket's */
+    table->late_count = 0;
+    *span = span_of(table, cell_row(cell));
+    memset(*span, 0, table->stride_floats * sizeof **span);
+    return ST_OK;
+}
+
+status store_walk_open(struct store_walk *walk, struct store *store, uint32_t table_index, uint64_t row_count,
+                       uint32_t ticket)
+{
+    CHECK(table_index < store->table_count);
+    struct store_table *table = &store->table[table_index];
+    *walk = (struct store_walk){.store = store, .table = table_index, .row_count = row_count};
+    if (store->cold == NULL) return ST_OK;
+    walk->row_count = row_count_of(table);
+    walk->is_left_out = calloc(table->row_max / 8 + 1, 1);
+    if (walk->is_left_out == NULL) FAIL(MEMORY, "no memory to walk the rows of table \"%s\"", table->name);
+    for (uint64_t n = table->created_begin; n < table->created_end + table->late_count; n++) {
+        const struct created *c =
+            n < table->created_end ? &table->created[n % table->created_max] : &table->late[n - table->created_end];
+        if (!is_after(c->ticket, ticket)) continue;
+        walk->is_left_out[c->row / 8] |= (uint8_t)(1u << c->row % 8);
+        walk->row_count--;
+    }
+    cold_walk_open(&walk->cold, store->cold, table_index);
+    return ST_OK;
+}
+
+status store_copy(struct store *store, uint32_t table_index, const uint64_t *key, uint32_t count, float *spans)
+{
+    struct store_table *table = &store->table[table_index];
+    for (uint32_t begin = 0, end; begin < count; begin = end) {
+        end = count - begin < store->key_count_max ? count : begin + (uint32_t)store->key_count_max;
+        if (store->cold != NULL) TRY(cold_fetch_begin(store->cold));
+        for (uint32_t i = begin; i < end; i++) {
+            struct cell *place, *cell = index_find(table, key[i], &place);
+            float *span = spans + (size_t)i * table->span_floats;
+            CHECK(cell != NULL || store->cold != NULL);
+            if (cell != NULL)
+                memcpy(span, span_of(table, cell_row(cell)), table->span_floats * sizeof *span);
+            else
+                tiers_row_copy(store, table_index, key[i], span);
+        }
+        uint64_t batch;
+        if (store->cold != NULL) TRY(cold_fetch_end(store->cold, &batch));
+        TRY(store_settle(store));
+    }
+    return ST_OK;
+}
+
+void store_walk_close(struct store_walk *walk)
+{
+    free(walk->is_left_out);
+    cold_walk_close(&walk->cold);
+    *walk = (struct store_walk){0};
+}
+
+status store_walk_next(struct store_walk *walk, uint64_t *key, const float **span)
+{
+    struct store *store = walk->store;
+    const struct store_table *table = &store->table[walk->table];
+    *span = NULL;
+    if (store->cold == NULL) {
+        if (walk->next == walk->row_count) return ST_OK;
+        *key = store_key(store, walk->table, walk->next);
+        *span = span_of(table, walk->next++);
+        return ST_OK;
+    }
+    while (walk->next < table->bucket_count * BUCKET_CELLS) {
+        const struct cell *cell = &table->bucket[walk->next / BUCKET_CELLS].cell[walk->next % BUCKET_CELLS];
+        const uint32_t row = cell_row(cell);
+        walk->next++;
+        if (row == ROW_NONE || walk->is_left_out[row / 8] >> row % 8 & 1) continue;
+        *key = atomic_load_explicit(&cell->shared_key, memory_order_relaxed);
+        *span = span_of(table, row);
+        return ST_OK;
+    }
+    return cold_walk_next(&walk->cold, store->cold, key, span);
+}
