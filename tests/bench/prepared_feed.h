@@ -216,7 +216,6 @@ enum feed_state feed_try_next(struct feed *feed, struct slot **out)
 
 void feed_release(struct feed *feed, struct slot *slot)
 {
-    store_release(feed->data->model.store, &slot->ticket);
     CHECK(ring_try_push(&feed->free, slot->index));
 }
 
