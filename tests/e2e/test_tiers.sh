@@ -1,0 +1,71 @@
+#!/bin/sh
+# Rows that live in RAM and on disk: the bytes of training with all rows in RAM, whatever the budgets, the back end, stops and saves;
+# and what is said when the disk or the budgets do not suffice.
+. "$(dirname "$0")/lib.sh"
+. tests/e2e/process.sh
+data=$folder/data.tsv test=$folder/test.tsv graph=$folder/graph.bin
+examples=$(scaled 20000)
+epoch=$((examples / 64))
+heterps gen criteo --rows $examples --seed 5 -o "$data" && heterps gen criteo --rows 500 --skip 20000 --seed 5 -o "$test" &&
+    heterps compile samples/ctrdnn1.cfg -o "$graph" --set train.batch=64 --set train.micro=32 --set train.epochs=2 || { echo "not ok 1 - fixture"; exit 1; }
+
+tiered() { # RAM SSD ARGUMENT... : a run with a disk
+    ram=$1 ssd=$2
+    shift 2
+    heterps "$graph" --data "$data" --set store.ram="$ram" --set store.ssd="$ssd" --set store.path="$folder/rows" "$@"
+}
+like_whole() { # NAME RAM SSD ARGUMENT... : ends with the bytes of the run in RAM
+    run=$1
+    shift
+    rm -rf "$folder/$run.model"
+    tiered "$@" --out "$folder/$run.model" && exported "$graph" "$folder/$run.model" "$run" && same_bytes whole "$run" &&
+        [ "$(ls "$folder/rows")" = lock ] || { ls "$folder/rows"; return 1; }
+}
+check 'all rows in RAM' trains whole "$graph" --data "$data"
+check 'RAM for a third of the rows' like_whole third 8MiB 16MiB
+check 'RAM for a fifth of the rows' like_whole fifth 7500KiB 16MiB
+check 'threads in place of io_uring' like_whole threads 7500KiB 16MiB --set data.io=threads
+check 'saves and evaluations between steps' like_whole between 7500KiB 16MiB --set checkpoint.every=70 --set eval.every=45 --eval "$test"
+check 'one thread' like_whole one 7500KiB 16MiB --threads 1
+
+evaluates() { # what a model gives, with its rows on disk or not
+    heterps eval "$graph" --model "$folder/whole.model" --data "$test" --log json >"$folder/log.ram" &&
+        heterps eval "$graph" --model "$folder/whole.model" --data "$test" --log json --set store.ram=7500KiB --set store.ssd=16MiB --set store.path="$folder/rows" >"$folder/log.disk" &&
+        [ "$(event_number eval auc "$folder/log.ram")" = "$(event_number eval auc "$folder/log.disk")" ] && [ -n "$(event_number eval auc "$folder/log.ram")" ] &&
+        heterps predict "$graph" --model "$folder/whole.model" --data "$test" -o "$folder/p.ram" &&
+        heterps predict "$graph" --model "$folder/whole.model" --data "$test" -o "$folder/p.disk" --set store.ram=7500KiB --set store.ssd=16MiB --set store.path="$folder/rows" &&
+        cmp "$folder/p.ram" "$folder/p.disk"
+}
+check 'evaluates and predicts alike' evaluates
+
+crossed() { # stopped in RAM, resumed with a disk, stopped, resumed in RAM
+    rm -rf "$folder/crossed.model"
+    heterps "$graph" --data "$data" --out "$folder/crossed.model" --set train.steps_max=$((epoch / 3)) &&
+        tiered 7500KiB 16MiB --resume "$folder/crossed.model" --set train.steps_max=$((epoch + 5)) &&
+        tiered 8MiB 12MiB --resume "$folder/crossed.model" --set train.steps_max=$((epoch * 5 / 3)) &&
+        heterps "$graph" --data "$data" --resume "$folder/crossed.model" && exported "$graph" "$folder/crossed.model" crossed && same_bytes whole crossed
+}
+check 'stopped and resumed across budgets' crossed
+
+killed() { # a run that died leaves segments, which the next one removes
+    rm -rf "$folder/killed.model"
+    start "$graph" --data "$data" --set store.ram=7500KiB --set store.ssd=16MiB --set store.path="$folder/rows" --out "$folder/killed.model" \
+        --set checkpoint.every=50 --set train.epochs=2000
+    for i in $(seq 200); do [ -e "$folder/killed.model/manifest.json" ] && ls "$folder/rows" | grep -q segment && break; sleep 0.05; done
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    ls "$folder/rows" | grep -q segment || { echo "no segment was left"; return 1; }
+    tiered 7500KiB 16MiB --resume "$folder/killed.model" --set train.epochs=2000 --set train.steps_max=$((epoch * 3)) && [ "$(ls "$folder/rows")" = lock ]
+}
+check 'what a killed run left is removed' killed
+
+fails 2 'store.path=DIR' 'no directory' heterps "$graph" --data "$data" --set store.ssd=16MiB
+fails 1 'raise store.ram, or lower store.ssd' 'too little RAM for the index' heterps "$graph" --data "$data" --set store.ram=4MiB --set store.ssd=100MiB --set store.path="$folder/rows"
+fails 1 'raise store.ssd' 'too little disk' heterps "$graph" --data "$data" --set store.ram=8MiB --set store.ssd=1MiB --set store.path="$folder/rows"
+fails 2 'needs train.sync = bsp' 'wsp' heterps "$graph" --data "$data" --set store.ssd=16MiB --set store.path="$folder/rows" --set train.sync=wsp --set train.micro=64
+mkdir -p "$folder/rows"
+flock "$folder/rows/lock" sleep 3 &
+sleep 0.3
+fails 1 'another store.path' 'a directory that is in use' heterps "$graph" --data "$data" --set store.ram=8MiB --set store.ssd=16MiB --set store.path="$folder/rows"
+wait
+finish
