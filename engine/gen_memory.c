@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/gen_criteo.h"
 #include "engine/gen_graph.h"
 
 #define ZIPF         1.05
@@ -24,19 +23,26 @@ static status text_write(int fd, const char *text, size_t bytes)
     return ST_OK;
 }
 
+static size_t criteo_row(const struct gen_criteo *gen, const struct gen_memory_options *o, uint64_t row, char *out)
+{
+    char line[GEN_CRITEO_LINE_BYTES_MAX];
+    struct gen_criteo_truth truth;
+    if (o->rewrite == NULL) return gen_criteo_row(gen, row, out, &truth);
+    return o->rewrite(line, gen_criteo_row(gen, row, line, &truth), out);
+}
+
 /* Either generator; `first`: bytes that are in the buffer already. */
-static status rows_write(int fd, struct gen_criteo *criteo, struct gen_graph *graph, uint64_t row_count, char *buffer,
-                         size_t first)
+static status rows_write(int fd, const struct gen_memory_options *o, struct gen_criteo *criteo, struct gen_graph *graph,
+                         char *buffer, size_t first)
 {
     struct gen_criteo_truth truth;
     size_t used = first;
-    for (uint64_t row = 0; row < row_count; row++) {
+    for (uint64_t row = 0; row < o->row_count; row++) {
         if (used > BUFFER_BYTES) { /* rows, or names of columns, behind which there may be no room for a row */
             TRY(text_write(fd, buffer, used));
             used = 0;
         }
-        used += criteo ? gen_criteo_row(criteo, row, buffer + used, &truth)
-                       : gen_graph_row(graph, row, buffer + used, &truth);
+        used += criteo ? criteo_row(criteo, o, row, buffer + used) : gen_graph_row(graph, row, buffer + used, &truth);
     }
     return text_write(fd, buffer, used);
 }
@@ -45,8 +51,8 @@ static status criteo_write(int fd, const struct gen_memory_options *o)
 {
     struct gen_criteo *gen;
     TRY(gen_criteo_open(&gen, &(struct gen_criteo_options){.seed = 1, .vocab = o->vocab, .zipf = ZIPF}));
-    char *buffer = malloc(BUFFER_BYTES + GEN_CRITEO_LINE_BYTES_MAX);
-    status st = buffer ? rows_write(fd, gen, NULL, o->row_count, buffer, 0)
+    char *buffer = malloc(BUFFER_BYTES + GEN_MEMORY_REWRITE_BYTES_MAX);
+    status st = buffer ? rows_write(fd, o, gen, NULL, buffer, 0)
                        : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for generated data");
     free(buffer);
     gen_criteo_close(gen);
@@ -59,7 +65,7 @@ static status graph_rows_write(int fd, const struct gen_memory_options *o)
     const struct gen_graph_options options = {o->schema, o->format, 1, o->vocab, ZIPF};
     TRY(gen_graph_open(&gen, &options));
     char *buffer = malloc(BUFFER_BYTES + gen_graph_line_bytes_max(gen));
-    status st = buffer ? rows_write(fd, NULL, gen, o->row_count, buffer, gen_graph_header(gen, buffer))
+    status st = buffer ? rows_write(fd, o, NULL, gen, buffer, gen_graph_header(gen, buffer))
                        : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for generated data");
     free(buffer);
     gen_graph_close(gen);

@@ -2,7 +2,10 @@
 #ifndef HETERPS_ENGINE_GEN_MEMORY_H
 #define HETERPS_ENGINE_GEN_MEMORY_H
 
+#include "engine/gen_criteo.h"
 #include "engine/schema.h"
+
+#define GEN_MEMORY_REWRITE_BYTES_MAX (4 * GEN_CRITEO_LINE_BYTES_MAX)
 
 struct gen_memory {
     int fd;
@@ -13,6 +16,9 @@ struct gen_memory_options {
     const struct reader_schema *schema; /* of formats other than criteo; borrowed */
     uint64_t row_count;
     uint32_t vocab; /* values of a field; they are as skewed as those of gen_criteo.h, exponent 1.05 */
+    /* criteo: makes of a row's line, which ends with a newline, one of another format: at most GEN_MEMORY_REWRITE_BYTES_MAX bytes, whose number
+     * it returns; NULL: lines stay as they are. */
+    size_t (*rewrite)(const char *line, size_t bytes, char *out);
 };
 
 /* Rows 0 to row_count - 1 of seed 1. SYSTEM, IO: the kernel gives no memory; MEMORY. */

@@ -193,12 +193,12 @@ bool bench_has_precision(const struct bench *b, uint32_t precision)
     return b->o->precision == NULL || strcmp(b->o->precision, cfg_precisions[precision]) == 0;
 }
 
-double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads)
+double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, bool by_wall)
 {
     const int *processors = bench_processors(b, threads);
-    double fma = limit_fma(b->isa, threads, processors);
+    double fma = limit_fma(b->isa, threads, processors, by_wall);
     if (precision == PRECISION_F32 || b->isa != ISA_avx512bf16) return fma;
-    double pairs = limit_bf16(threads, processors);
+    double pairs = limit_bf16(threads, processors, by_wall);
     return pairs > fma ? pairs : fma;
 }
 
@@ -237,8 +237,8 @@ static status options_check(const struct bench_options *o, size_t chosen)
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].is_given && !(rules[i].subjects >> chosen & 1))
             FAIL(USAGE, "%s: bench %s has no use for it; only %s", rules[i].flag, o->subject, rules[i].names);
-    if (o->graph && chosen != BENCH_train)
-        FAIL(USAGE, "bench %s takes no graph, found \"%s\"; `bench train GRAPH` does", o->subject, o->graph);
+    if (o->what && chosen != BENCH_train && chosen != BENCH_parse)
+        FAIL(USAGE, "bench %s takes no \"%s\"; only `bench train GRAPH` and `bench parse FORMAT`", o->subject, o->what);
     return ST_OK;
 }
 
@@ -258,6 +258,9 @@ status bench_run(const struct bench_options *o)
     if (precision == PRECISION_COUNT) FAIL(USAGE, "--precision: expected f32 or bf16, found \"%s\"", o->precision);
     TRY(isa_find(&b));
     cores_allowed(&b.cores);
+    if (o->threads > b.cores.count)
+        FAIL(USAGE, "--threads: expected at most %u, the cores that this process may use, found %u", b.cores.count,
+             o->threads);
     b.thread_counts[b.thread_count_count++] = o->threads ? o->threads : 1;
     if (o->threads == 0 && b.cores.count > 1) b.thread_counts[b.thread_count_count++] = b.cores.count;
     for (size_t i = 0; i < BENCH_SUBJECT_COUNT; i++)

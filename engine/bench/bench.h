@@ -17,7 +17,7 @@
     X(gather, NULL, "rows of a table, looked up and summed", "random rows read")                                       \
     X(update, NULL, "rows of a table, updated by SGD", "random rows read and written")                                 \
     X(lookup, NULL, "keys that become rows", "random rows of 64 B read")                                               \
-    X(parse, NULL, "text that becomes micro-batches", "the file read and dropped")                                     \
+    X(parse, bench_parse_check, "text that becomes micro-batches", "the file read and dropped")                        \
     X(ring, NULL, "numbers from thread to thread", "a plain ring")                                                     \
     X(train, bench_train_check, "training, micro-batches in memory", "its operations at the peak of gemm")
 
@@ -31,7 +31,7 @@ extern const char *const bench_subject_names[BENCH_SUBJECT_COUNT + 1]; /* …, N
 
 struct bench_options {
     const char *subject;    /* a name, or "all"                                                       */
-    const char *graph;      /* train: a sample's name, a model text or a graph; NULL: the samples       */
+    const char *what;       /* train: a sample's name, a model text or a graph; parse: a format; NULL: all */
     const char *isa;        /* NULL: the best here                                                     */
     const char *precision;  /* of gemm and train: "f32", "bf16"; NULL: both                            */
     uint32_t threads;       /* 0: one, and as many as there are processors                              */
@@ -66,8 +66,9 @@ const int *bench_processors(const struct bench *b, uint32_t threads);
 
 /* Whether gemm and train are to measure a precision: PRECISION_F32, … of cfg/settings.h. */
 bool bench_has_precision(const struct bench *b, uint32_t precision);
-/* GFLOP/s that products in a precision can reach: multiply-adds; in bfloat16 VDPBF16PS, where that is there and faster. */
-double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads);
+/* GFLOP/s that products in a precision can reach: multiply-adds; in bfloat16 VDPBF16PS, where that is there and faster. by_wall: as
+ * limit_fma's. */
+double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, bool by_wall);
 
 /* One figure and its limit. The table's line has name, threads, median, least, greatest, unit, the limit's median, and the share that the
  * figure reaches of it: the median over the repeats, each against the limit's repeat beside it, so that a machine whose speed drifts is judged
@@ -101,6 +102,7 @@ BENCH_SUBJECTS(SUBJECT)
 #undef SUBJECT
 /* Whether what is asked of them makes sense; they print nothing. */
 MUST_USE status bench_gemm_check(const struct bench *b);
+MUST_USE status bench_parse_check(const struct bench *b);
 MUST_USE status bench_train_check(const struct bench *b);
 
 #endif

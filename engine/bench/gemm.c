@@ -113,7 +113,8 @@ static status product_measure(const struct bench *b, struct product p, enum pass
     }
     for (uint32_t r = 0; r <= b->repeats && st == ST_OK; r++) /* the first time only warms up */
         for (enum pass pass = begin; pass < end; pass++) {
-            double top = bench_peak(b, precision, threads), gflops = layer_measure(&layers[pass], b, p, pass, threads);
+            double top = bench_peak(b, precision, threads, false),
+                   gflops = layer_measure(&layers[pass], b, p, pass, threads);
             if (r == 0) continue;
             series_add(&peak[pass], top);
             series_add(&ours[pass], gflops);

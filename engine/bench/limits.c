@@ -43,9 +43,14 @@ static const struct {
                        [ISA_avx512] = {fma_avx512, 16 * 16 * 2},
                        [ISA_avx512bf16] = {fma_avx512, 16 * 16 * 2}};
 
-double limit_fma(enum isa isa, uint32_t threads, const int *processors)
+static double seconds_of(watch_work *loop, uint32_t threads, const int *processors, bool by_wall)
 {
-    double seconds = watch_run(threads, processors, fma_of[isa].loop, NULL);
+    return by_wall ? watch_run_wall(threads, processors, loop, NULL) : watch_run(threads, processors, loop, NULL);
+}
+
+double limit_fma(enum isa isa, uint32_t threads, const int *processors, bool by_wall)
+{
+    double seconds = seconds_of(fma_of[isa].loop, threads, processors, by_wall);
     return fma_of[isa].flops * (double)FMA_ROUNDS * threads / seconds * 1e-9;
 }
 
@@ -65,10 +70,10 @@ __attribute__((target("avx512f,avx512bf16"))) static void bf16_loop(void *contex
     sink = _mm512_reduce_add_ps(sum[0]);
 }
 
-double limit_bf16(uint32_t threads, const int *processors)
+double limit_bf16(uint32_t threads, const int *processors, bool by_wall)
 {
     if (!isa_runs_here(ISA_avx512bf16)) return 0;
-    double seconds = watch_run(threads, processors, bf16_loop, NULL);
+    double seconds = seconds_of(bf16_loop, threads, processors, by_wall);
     return 16 * 32 * 2 * (double)FMA_ROUNDS * threads / seconds * 1e-9;
 }
 

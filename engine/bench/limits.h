@@ -9,10 +9,11 @@
 
 #include "engine/cpu/device.h"
 
-/* GFLOP/s of all threads together, a multiply-add being two; takes some milliseconds. */
-double limit_fma(enum isa isa, uint32_t threads, const int *processors);
+/* GFLOP/s of all threads together, a multiply-add being two; takes some milliseconds. by_wall: one thread by the clock on the wall too, beside
+ * what is measured so. */
+double limit_fma(enum isa isa, uint32_t threads, const int *processors, bool by_wall);
 /* Of VDPBF16PS: products of bfloat16 pairs, summed in float32. 0: the processor has no such instruction. */
-double limit_bf16(uint32_t threads, const int *processors);
+double limit_bf16(uint32_t threads, const int *processors, bool by_wall);
 
 /* GB/s, bytes read and written together, of threads that each copy a half of their share of `bytes` to the other half, back and forth. */
 double limit_copy(size_t bytes, uint32_t threads, const int *processors);

@@ -210,7 +210,7 @@ static status found_measure(struct found *f, const struct bench *b, struct train
     TRY(train_bench_run(t, seconds, &rate)); /* the first time only warms up */
     struct phases begin = phases_of(t);
     for (uint32_t i = 0; i < b->repeats; i++) {
-        f->peak = bench_peak(b, f->precision, f->threads);
+        f->peak = bench_peak(b, f->precision, f->threads, true); /* as training, whose threads may wait */
         series_add(&f->limit, f->peak * 1e9 / f->flops);
         TRY(train_bench_run(t, seconds, &rate));
         series_add(&f->samples, rate);
@@ -310,7 +310,7 @@ status bench_train_check(const struct bench *b)
 {
     struct model_file m;
     struct graph graph;
-    status st = model_file_open(&m, b->o->graph ? b->o->graph : samples[0]);
+    status st = model_file_open(&m, b->o->what ? b->o->what : samples[0]);
     if (st == ST_OK) st = model_file_graph(&m, b, &graph);
     if (st == ST_OK) graph_close(&graph);
     model_file_close(&m);
@@ -321,7 +321,7 @@ status bench_train(const struct bench *b)
 {
     bench_heading("train");
     bench_columns();
-    if (b->o->graph) return model_measure(b, b->o->graph);
+    if (b->o->what) return model_measure(b, b->o->what);
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) TRY(model_measure(b, samples[i]));
     return ST_OK;
 }

@@ -1,11 +1,12 @@
-/* How fast Criteo's text becomes micro-batches, on one core, beside reading the same file and dropping it. The text is generated, as skewed
- * as click logs are, and lies in memory; the columns are those of the sample ctrdnn. */
+/* How fast text becomes micro-batches, on one core, beside reading the same file and dropping it. The text is generated, as skewed as click
+ * logs are, and lies in memory; all formats hold the same values, and the columns are those of the sample ctrdnn. */
 #include "engine/bench/bench.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -17,8 +18,106 @@
 #define ROWS       UINT64_C(400000)
 #define ROWS_QUICK UINT64_C(20000)
 #define READ_BYTES ((size_t)256 << 10)
+#define WINDOW     10000u /* of shuffling */
+
+/* --- formats ----------------------------------------------------------------------------------- */
+
+/* A line of Criteo's, value by value. */
+struct criteo_line {
+    const char *at, *end;
+    uint32_t column; /* of the value: 0 the label, then I1 .. I13, C1 .. C26 */
+    const char *value;
+    size_t bytes;
+};
+static bool criteo_next(struct criteo_line *l)
+{
+    if (l->at > l->end) return false;
+    if (l->value) l->column++;
+    l->value = l->at;
+    const char *tab = memchr(l->at, '\t', (size_t)(l->end - l->at));
+    l->bytes = (size_t)((tab ? tab : l->end) - l->value);
+    l->at = l->value + l->bytes + 1;
+    return true;
+}
+static bool is_dense(uint32_t column) { return column >= 1 && column <= GEN_CRITEO_DENSE; }
+
+/* Between commas; texts in quotation marks, or nothing. */
+static size_t csv_put(const char *line, size_t bytes, char *out, bool is_quoted)
+{
+    char *at = out;
+    for (struct criteo_line l = {.at = line, .end = line + bytes - 1}; criteo_next(&l);) {
+        bool has_quotes = is_quoted && l.column > GEN_CRITEO_DENSE;
+        if (l.column) *at++ = ',';
+        if (has_quotes) *at++ = '"';
+        at = mempcpy(at, l.value, l.bytes);
+        if (has_quotes) *at++ = '"';
+    }
+    *at++ = '\n';
+    return (size_t)(at - out);
+}
+static size_t csv_rewrite(const char *line, size_t bytes, char *out) { return csv_put(line, bytes, out, false); }
+static size_t csv_quoted_rewrite(const char *line, size_t bytes, char *out) { return csv_put(line, bytes, out, true); }
+
+/* Numbers as the value of a feature that is their column's, texts as the feature's number; absent ones are left out. */
+static size_t features_put(const char *line, size_t bytes, char *out, bool has_field)
+{
+    char *at = out;
+    for (struct criteo_line l = {.at = line, .end = line + bytes - 1}; criteo_next(&l);) {
+        if (l.column == 0) at = mempcpy(at, l.value, l.bytes);
+        if (l.column == 0 || l.bytes == 0) continue;
+        *at++ = ' ';
+        if (has_field) at += sprintf(at, "%u:", l.column - 1);
+        if (is_dense(l.column))
+            at += sprintf(at, "%u:%.4f", l.column, atof(l.value) / 10);
+        else
+            at += sprintf(at, "%lu:1", strtoul(l.value, NULL, 16) % 10000000);
+    }
+    *at++ = '\n';
+    return (size_t)(at - out);
+}
+static size_t libsvm_rewrite(const char *line, size_t bytes, char *out)
+{
+    return features_put(line, bytes, out, false);
+}
+static size_t libffm_rewrite(const char *line, size_t bytes, char *out) { return features_put(line, bytes, out, true); }
+
+#define CSV_SET "data.format=csv", "data.header=no", "data.columns=label, I1..I13, C1..C26"
+static const struct text_format {
+    const char *name;
+    enum reader_format format;
+    const char *set[5]; /* of ctrdnn, …, NULL */
+    size_t (*rewrite)(const char *line, size_t bytes, char *out);
+    uint32_t window; /* lines that are shuffled; 0: the order of the file */
+} formats[] = {
+    {"criteo", READER_CRITEO, {NULL}, NULL, 0},
+    {"criteo-shuffled", READER_CRITEO, {NULL}, NULL, WINDOW},
+    {"csv", READER_CSV, {CSV_SET}, csv_rewrite, 0},
+    {"csv-quoted", READER_CSV, {CSV_SET}, csv_quoted_rewrite, 0},
+    {"libsvm",
+     READER_LIBSVM,
+     {"data.format=libsvm", "data.dense=", "data.sparse=features", "data.ids_max=39", "x.input=e"},
+     libsvm_rewrite,
+     0},
+    {"libffm",
+     READER_LIBFFM,
+     {"data.format=libffm", "data.dense=", "data.sparse=F0..F38", "x.input=e"},
+     libffm_rewrite,
+     0},
+};
+#define FORMAT_COUNT (sizeof formats / sizeof *formats)
+
+status bench_parse_check(const struct bench *b)
+{
+    for (size_t i = 0; i < FORMAT_COUNT; i++)
+        if (b->o->what == NULL || strcmp(b->o->what, formats[i].name) == 0) return ST_OK;
+    FAIL(USAGE, "bench parse: expected criteo, criteo-shuffled, csv, csv-quoted, libsvm or libffm, found \"%s\"",
+         b->o->what);
+}
+
+/* --- measuring --------------------------------------------------------------------------------- */
 
 struct text {
+    const struct text_format *format;
     struct graph graph;
     struct ini ini;
     struct settings settings;
@@ -37,18 +136,21 @@ static double process_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static status text_open(struct text *t, const struct bench *b)
+static status text_open(struct text *t, const struct bench *b, const struct text_format *format)
 {
     const char *text = sample_text("ctrdnn");
     struct stat file;
-    TRY(graph_compile(&t->graph, "ctrdnn", text, strlen(text), NULL, 0, NULL));
+    uint32_t set_count = 0;
+    t->format = format;
+    while (set_count < sizeof format->set / sizeof *format->set && format->set[set_count]) set_count++;
+    TRY(graph_compile(&t->graph, "ctrdnn", text, strlen(text), format->set, set_count, NULL));
     TRY(ini_parse(&t->ini, "ctrdnn", t->graph.text, t->graph.text_bytes));
     TRY(settings_read(&t->ini, &t->settings));
     TRY(schema_open(&t->schema, &t->graph, &t->settings));
     t->rows = b->o->quick ? ROWS_QUICK : ROWS;
     TRY(gen_memory_open(
         &t->data, &(struct gen_memory_options){
-                      .format = READER_CRITEO, .schema = &t->schema.reader, .row_count = t->rows, .vocab = b->vocab}));
+                      .format = READER_CRITEO, .row_count = t->rows, .vocab = b->vocab, .rewrite = format->rewrite}));
     if (fstat(t->data.fd, &file) != 0) FAIL(IO, "generated data: %s", strerror(errno));
     t->bytes = (uint64_t)file.st_size;
     struct batch_shape shape = graph_batch(&t->graph);
@@ -85,9 +187,11 @@ static status text_parse(struct text *t, double *gigabytes)
     struct reader *reader;
     uint64_t rows = 0;
     bool is_end = false;
-    TRY(reader_open(&reader,
-                    &(struct reader_options){
-                        .format = READER_CRITEO, .paths = t->data.path, .schema = t->schema.reader, .part = "reader"}));
+    TRY(reader_open(&reader, &(struct reader_options){.format = t->format->format,
+                                                      .paths = t->data.path,
+                                                      .schema = t->schema.reader,
+                                                      .shuffle = t->format->window,
+                                                      .part = "reader"}));
     double begin = process_seconds();
     status st = reader_start(reader, 0);
     while (st == ST_OK && !is_end) {
@@ -101,13 +205,11 @@ static status text_parse(struct text *t, double *gigabytes)
     return st;
 }
 
-status bench_parse(const struct bench *b)
+static status format_measure(const struct bench *b, const struct text_format *format)
 {
     struct text text = {0};
     struct series ours = {0}, limit = {0}, lines = {0};
-    bench_heading("parse");
-    bench_columns();
-    status st = text_open(&text, b);
+    status st = text_open(&text, b, format);
     for (uint32_t i = 0; i <= b->repeats && st == ST_OK; i++) { /* the first time only warms up */
         double top = 0, rate = 0;
         st = text_read(&text, &top);
@@ -119,7 +221,7 @@ status bench_parse(const struct bench *b)
     }
     if (st == ST_OK) {
         struct bench_figure figure = {.subject = "parse",
-                                      .name = "criteo",
+                                      .name = format->name,
                                       .unit = "GB/s",
                                       .threads = 1,
                                       .ours = &ours,
@@ -127,10 +229,20 @@ status bench_parse(const struct bench *b)
                                       .limit_name = "read",
                                       .detail = {{"bytes", (double)text.bytes}, {"rows", (double)text.rows}}};
         bench_tell(&figure, true);
-        figure = (struct bench_figure){
-            .subject = "parse", .name = "criteo, examples", .unit = "M/s", .threads = 1, .ours = &lines};
+        char name[32];
+        snprintf(name, sizeof name, "%s, examples", format->name);
+        figure = (struct bench_figure){.subject = "parse", .name = name, .unit = "M/s", .threads = 1, .ours = &lines};
         bench_tell(&figure, true);
     }
     text_close(&text);
     return st;
+}
+
+status bench_parse(const struct bench *b)
+{
+    bench_heading("parse");
+    bench_columns();
+    for (size_t i = 0; i < FORMAT_COUNT; i++)
+        if (b->o->what == NULL || strcmp(b->o->what, formats[i].name) == 0) TRY(format_measure(b, &formats[i]));
+    return ST_OK;
 }

@@ -36,7 +36,7 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
-static double gang_run(uint32_t threads, const int *processors, watch_work *work, void *context)
+double watch_run_wall(uint32_t threads, const int *processors, watch_work *work, void *context)
 {
     struct gang gang = {.work = work, .context = context};
     struct gang_thread thread[CORES_MAX];
@@ -57,7 +57,7 @@ static double gang_run(uint32_t threads, const int *processors, watch_work *work
 
 double watch_run(uint32_t threads, const int *processors, watch_work *work, void *context)
 {
-    if (threads > 1) return gang_run(threads, processors, work, context);
+    if (threads > 1) return watch_run_wall(threads, processors, work, context);
     uint64_t begin_ns = watch_ns(1);
     work(context, 0);
     return (double)(watch_ns(1) - begin_ns) * 1e-9;

@@ -15,6 +15,8 @@ uint64_t watch_ns(uint32_t threads);
  * that cannot be started ends the program (CHECK). */
 typedef void watch_work(void *context, uint32_t thread);
 double watch_run(uint32_t threads, const int *processors, watch_work *work, void *context);
+/* The same by the clock on the wall, however many they are, each a thread of its own. */
+double watch_run_wall(uint32_t threads, const int *processors, watch_work *work, void *context);
 
 /* Repeats of one figure. */
 struct series {

@@ -45,7 +45,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     if (o->bytes && (!cfg_parse_bytes(o->bytes, &bytes) || bytes == 0))
         FAIL(USAGE, "--bytes: expected a size such as 2GiB, found \"%s\"", o->bytes);
     return bench_run(&(struct bench_options){.subject = positionals[0] ? positionals[0] : "all",
-                                             .graph = positionals[0] ? positionals[1] : NULL,
+                                             .what = positionals[0] ? positionals[1] : NULL,
                                              .isa = o->isa,
                                              .precision = o->precision,
                                              .threads = o->threads,
@@ -61,14 +61,16 @@ static status run(const char *const *positionals, const void *options_pointer)
 
 const struct command command_bench = {
     .name = "bench",
-    .positionals = "[SUBJECT] [GRAPH]",
+    .positionals = "[SUBJECT] [GRAPH|FORMAT]",
     .summary = "measure this machine, and how much of it the product uses",
     .help = "SUBJECT is one of\n"
             "    gemm     the three products of a fully connected layer; limit: the peak of multiply-adds\n"
             "    gather   rows of a table looked up and summed; limit: random rows read\n"
             "    update   rows of a table updated; limit: random rows read and written\n"
             "    lookup   keys of micro-batches that become rows; limit: random rows read\n"
-            "    parse    Criteo text that becomes micro-batches; limit: the text read and dropped\n"
+            "    parse    text that becomes micro-batches, of all formats or FORMAT: criteo, criteo-shuffled, csv, "
+            "csv-quoted, libsvm,\n"
+            "             libffm; limit: the text read and dropped\n"
             "    ring     numbers between two threads; limit: a plain ring\n"
             "    train    training with micro-batches in memory: ctrdnn, ctrdnn1, ctrdnn2, or GRAPH: the name of a "
             "sample (dcnv2 is\n"

@@ -98,7 +98,7 @@ class Table:
         return min(f["share"] for f in self.bench(f"{arguments} --repeats {self.rounds}") if "share" in f)
 
     def parse(self):
-        return next(f["median"] for f in self.bench(f"parse --repeats {self.rounds}") if f["unit"] == "GB/s")
+        return next(f["median"] for f in self.bench(f"parse criteo --repeats {self.rounds}") if f["unit"] == "GB/s")
 
     def flops(self, model, precision):
         return self.bench(f"train {model} --threads 2 --precision {precision} --set train.micro={MICRO} --repeats {self.rounds}")[0]["share"]
@@ -232,7 +232,7 @@ def rows():
     for subject in ("gather", "update"):
         yield f"{subject} of resolved rows, 64 B and 256 B, one core: worst", "random rows of the same table", 0.90, lambda t, s=subject: t.share(f"{s} --threads 1"), bench + f"{subject} --threads 1"
     yield "look-up of 50 M keys, one core", "random rows of 64 B", 0.70, lambda t: t.share("lookup"), bench + "lookup"
-    yield "Criteo text to micro-batches, one core", "GB/s", 1.0, Table.parse, bench + "parse"
+    yield "Criteo text to micro-batches, one core", "GB/s", 1.0, Table.parse, bench + "parse criteo"
     for model, precisions in (("ctrdnn", {"f32": 2.0, "bf16": 2.0}), ("ctrdnn1", {"f32": 4.0}), ("ctrdnn2", {"f32": 1.2, "bf16": 1.5})):
         for precision, wanted in precisions.items():
             for tuned in (True, False):

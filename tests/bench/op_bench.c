@@ -179,7 +179,7 @@ int main(int argc, char **argv)
                     double time = bench_measure(&x, pass, threads);
                     if (r < 0) continue;
                     series_add(&ns[pass], time);
-                    series_add(&peak, limit_fma(isa, threads, NULL));
+                    series_add(&peak, limit_fma(isa, threads, NULL, false));
                     series_add(&copy[pass], limit_copy((size_t)x.bytes[pass], threads, NULL));
                 }
             double top = series_spread(&peak).median;

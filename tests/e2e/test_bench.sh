@@ -31,10 +31,11 @@ subject() { # NAME COUNT CODE ARGUMENT...
 }
 subject gemm 27 'f["unit"] == "GFLOP/s" and f["precision"] in ("f32", "bf16") and f["M"] * f["N"] * f["K"] > 0' --threads 1 --precision bf16
 subject gemm 4 '(f["M"], f["N"], f["K"]) == (40, 24, 33)' --threads 1 --precision f32 --shape 40x24x33
-subject gather 2 'f["row_bytes"] in (64, 256) and f["table_bytes"] == 64 << 20' --threads 2
+subject gather 2 'f["row_bytes"] in (64, 256) and f["table_bytes"] == 64 << 20' --threads "$cores"
 subject update 2 'f["row_bytes"] in (64, 256)' --threads 1
 subject lookup 1 'f["rows"] > 1e5'
-subject parse 2 '"bytes" not in f or 100 < f["bytes"] / f["rows"] < 400' --vocab 1000
+subject parse 12 '"bytes" not in f or 100 < f["bytes"] / f["rows"] < 600' --vocab 1000
+subject parse 2 'f["name"].startswith("csv-quoted")' csv-quoted
 [ "$cores" -lt 2 ] || subject ring 8 'f["threads"] == 2'
 subject train 1 'f["batch"] == 64 and f["kflop"] > 0 and 0 < f["forward"] + f["backward"] + f["update"] <= 1.01' \
     ctrdnn1 --threads 1 --set train.batch=64 --precision f32
@@ -66,7 +67,9 @@ else
 fi
 
 fails 2 'expected gemm, gather, update, lookup, parse, ring, train or all, found "gem"' 'a subject that is none' "$h" bench gem
-fails 2 'bench gemm takes no graph, found "x.bin"' 'a graph for another subject' "$h" bench gemm x.bin
+fails 2 'bench gemm takes no "x.bin"; only `bench train GRAPH`' 'a graph for another subject' "$h" bench gemm x.bin
+fails 2 'bench parse: expected criteo, .*libffm, found "cvs"' 'a format that is none' "$h" bench parse cvs
+fails 2 "--threads: expected at most $cores, the cores" 'more threads than cores' "$h" bench gemm --threads $((cores + 1))
 fails 2 'unknown flag --quik; did you mean --quick' 'an unknown flag' "$h" bench --quik
 fails 2 '--threads: expected a whole number from 1' 'no threads' "$h" bench --threads 0
 fails 2 '--bytes: expected a size such as 2GiB, found "many"' 'a size that is none' "$h" bench --bytes many
