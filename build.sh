@@ -10,7 +10,7 @@ set -eu
 cd "$(dirname "$0")"
 verb=${1:-release}
 CC=${CC:-gcc}
-packages='gcc libc6-dev libjansson-dev liburing-dev libxxhash-dev zlib1g-dev'
+packages='gcc libc6-dev libjansson-dev liblz4-dev liburing-dev libxxhash-dev zlib1g-dev'
 test_packages='libcmocka-dev python3 qemu-user'
 
 # Installs what is missing of "$@": as root or by sudo; else says how, and ends with 2.
@@ -106,7 +106,7 @@ build() {
         ar rcs "$library" $program_objects
     fi
     # By file: static in every build, so that steady.c sees their calls.
-    libraries='-l:libjansson.a -l:liburing.a -l:libxxhash.a -l:libz.a -lm'
+    libraries='-l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a -l:libz.a -lm'
     if [ ! -e "$out/heterps-run" ] || [ "$library" -nt "$out/heterps-run" ] || [ "$out/engine/cmd/main.o" -nt "$out/heterps-run" ]; then
         $CC $opt $link $wrap -pthread -o "$out/heterps-run.new" "$out/engine/cmd/main.o" "$library" $libraries
         [ "$mode" != release ] || strip "$out/heterps-run.new"
