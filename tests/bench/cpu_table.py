@@ -13,8 +13,10 @@ Needs ./heterps-run; and, each for its lines,
     PYTHON    an interpreter (default /usr/bin/python3) with torch, and numba for its compiled parser
     dnnl.h    of oneDNN 2, to compile tests/peers/fc_onednn.c
 
-PyTorch is run as it comes, and tuned: OpenBLAS with OpenMP, so that there is one pool of threads, its threads bound, its AVX-512 kernels
-forced. Ours trains with micro-batches of up to 2048 examples, as suits a plan of one stage."""
+PyTorch is run as it comes, and tuned: OpenBLAS with OpenMP, so that there is one pool of threads, the kernels of its greatest instruction set
+forced, its threads bound. Bound threads hand their one core down to a DataLoader's processes and to a thread that parses, so from a text file
+it is run bound and not. gemm_dn and gemm_xs go by the clock on the wall and one thread of ours by its own, so their line wants a machine
+that nobody else uses. Ours trains with micro-batches of up to 2048 examples, as suits a plan of one stage."""
 import argparse
 import glob
 import json
@@ -22,6 +24,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -34,11 +37,29 @@ HETERPS = os.environ.get("HETERPS", "./heterps-run")
 BATCHES = (512, 2048, 8192)
 MICRO = 2048
 PLAIN = {}
-TUNED = {"OPENBLAS_CORETYPE": "Cooperlake", "OMP_PROC_BIND": "true"}
+BOUND = {"OMP_PROC_BIND": "true"}
 SIZES = (64, 128, 256, 512, 1024, 2048)
 STEPS = ((512, 512, 429), (512, 256, 512), (512, 128, 256), (512, 64, 221))  # M N K: layers of ctrdnn and ctrdnn1
 
 median = statistics.median
+
+
+def tuned():
+    """OpenBLAS' newest kernels, which it does not choose by itself where it does not know the processor."""
+    with open("/proc/cpuinfo") as file:
+        flags = re.search(r"^flags\s*:(.*)$", file.read(), re.M)
+    flags = flags[1].split() if flags else []
+    for flag, core in (("avx512_bf16", "Cooperlake"), ("avx512vl", "SkylakeX"), ("avx2", "Haswell")):
+        if flag in flags:
+            return {"OPENBLAS_CORETYPE": core}
+    return {}
+
+
+def has_module(name):
+    try:
+        return subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True).returncode == 0
+    except OSError:
+        return False
 
 
 class Skip(Exception):
@@ -64,10 +85,21 @@ class Table:
 
     def run(self, command, environment=PLAIN):
         """Standard output of a timed command."""
-        done = subprocess.run(self.wrap + command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
+        try:
+            done = subprocess.run(self.wrap + command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
+        except OSError as error:
+            raise Skip(f"{error.filename}: {error.strerror}")
         if done.returncode != 0:
             raise Skip(f"{' '.join(command)} ended with {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][:120]}")
         return done.stdout
+
+    def rate(self, pattern, command, environment=PLAIN):
+        """The number that a command prints where the pattern has its group."""
+        output = self.run(command, environment)
+        found = re.findall(pattern, output)
+        if not found:
+            raise Skip(f"{' '.join(command)}: no \"{pattern}\" in what it prints")
+        return float(found[-1])
 
     def bench(self, arguments):
         """The figures of `heterps-run bench`."""
@@ -143,18 +175,18 @@ class Table:
 
     def torch_environment(self):
         def find():
-            if subprocess.run([PYTHON, "-c", "import torch"], capture_output=True).returncode != 0:
+            if not has_module("torch"):
                 raise Skip(f"{PYTHON} has no torch: apt-get install python3-torch")
             blas = glob.glob("/usr/lib/*/openblas-openmp")
             if not blas:  # without it Debian's PyTorch multiplies with the reference BLAS, which would flatter us
                 raise Skip("apt-get install libopenblas0-openmp")
-            return {**TUNED, "LD_LIBRARY_PATH": blas[0]}
+            return {**tuned(), "LD_LIBRARY_PATH": blas[0]}
         return self.once("torch", find)
 
     def training(self, model, precision, tuned):
         """Ours over PyTorch's, each at its best batch."""
         program = os.path.join(PEERS, "torch_ctr.py")
-        environment = self.torch_environment()
+        environment = {**self.torch_environment(), **BOUND}
         if not os.access(program, os.R_OK):
             raise Skip(f"no torch_ctr.py in {PEERS}")
         name = {"ctrdnn": "base", "ctrdnn1": "dnn1", "ctrdnn2": "dnn2"}[model]
@@ -165,7 +197,7 @@ class Table:
 
         def torch(batch, environment):
             command = [PYTHON, program, name, str(batch), "2", "adagrad", "single"] + (["bf16"] if precision == "bf16" else [])
-            return float(re.search(r"(\d+) samples/s", self.run(command, {"SECS": "3", **environment}))[1])
+            return self.rate(r"(\d+) samples/s", command, {"SECS": "3", **environment})
 
         def measure():
             ours, theirs, plain = self.turns(*({b: lambda b=b, f=f: f(b) for b in BATCHES} for f in (
@@ -189,26 +221,28 @@ class Table:
             path, graph = os.path.join(self.folder, "clicks.tsv"), os.path.join(self.folder, "ctrdnn1.bin")
             for command in (["gen", "criteo", "--rows", "1000000", "--vocab", "38461", "-o", path],
                             ["compile", "samples/ctrdnn1.cfg", "--set", "train.batch=2048", "-o", graph]):
-                subprocess.run([HETERPS, *command, "-q"], cwd=ROOT, check=True)
+                self.run([HETERPS, *command, "-q"])
             return path, graph
         return self.once("text", make)
 
     def ours_from_text(self, threads):
         path, graph = self.text()
         prefix = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if threads == 1 else []
-        log = self.run(prefix + [HETERPS, graph, "--data", path, "--threads", str(threads), "--log", "json"])
-        done = [json.loads(line) for line in log.splitlines() if '"event":"done"' in line][-1]
-        return done["samples_per_s"]
+        command = prefix + [HETERPS, graph, "--data", path, "--threads", str(threads), "--log", "json"]
+        return self.rate(r'"event":"done".*"samples_per_s":([\d.]+)', command)
 
     def end_to_end(self, readers):
         environment = self.torch_environment()
-        if any(reader.startswith("numba") for reader, _ in readers) and subprocess.run([PYTHON, "-c", "import numba"], capture_output=True).returncode:
+        if any(reader.startswith("numba") for reader, _ in readers) and not has_module("numba"):
             raise Skip(f"{PYTHON} has no numba: apt-get install python3-numba")
         path, _ = self.text()
-        def torch(reader, threads):
-            return float(self.run([PYTHON, "tests/peers/torch_ctrdnn1.py", path, reader, str(threads), "2048", "6"], environment).split()[-1])
 
-        ours, theirs = self.turns({"": lambda: self.ours_from_text(2)}, {r: lambda r=r: torch(*r) for r in readers})
+        def torch(reader, threads, bound):
+            command = [PYTHON, "tests/peers/torch_ctrdnn1.py", path, reader, str(threads), "2048", "6"]
+            return self.rate(r"^(\d+)$", command, {**environment, **bound})
+
+        configurations = {(*reader, bool(bound)): lambda r=reader, b=bound: torch(*r, b) for reader in readers for bound in (PLAIN, BOUND)}
+        ours, theirs = self.turns({"": lambda: self.ours_from_text(2)}, configurations)
         print(f"    ctrdnn1 from text: ours {ours:,.0f}, PyTorch {theirs:,.0f} samples/s", file=sys.stderr)
         return ours / theirs
 
@@ -257,6 +291,13 @@ def main():
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--list", action="store_true", help="the lines, without running anything")
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("--rounds: expected a whole number from 1")
+    try:
+        re.compile(options.only)
+    except re.error as error:
+        parser.error(f"--only: not a regular expression: {error}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of what removes the files
     if not os.access(os.path.join(ROOT, HETERPS), os.X_OK):
         sys.exit(f"cpu_table.py: no {HETERPS}; run ./build.sh")
     form = "| {} | {} | {} | {} | `{}` |" if options.markdown else "{:<58} {:<42} {:>6} {:>6}   {}"
@@ -276,6 +317,8 @@ def main():
                 except Skip as skip:
                     found, command = "-", f"left out: {skip}"
             print(form.format(what, against, "" if wanted is None else f"{wanted:g}", found, command), flush=True)
+    except KeyboardInterrupt:
+        sys.exit(130)
     finally:
         shutil.rmtree(table.folder)
 
