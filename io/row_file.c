@@ -114,18 +114,35 @@ status row_file_open(struct row_file *file, const char *path, const uint8_t *dat
     return ST_OK;
 }
 
-status row_file_verify(const struct row_file *file)
+uint64_t row_file_block_count(const struct row_file *file)
 {
     const struct row_file_header *h = &file->header;
-    const uint8_t *block = file->data + sizeof *h;
-    for (uint64_t begin = 0, index = 0; begin < h->row_count; begin += h->block_rows, index++) {
-        uint64_t left = h->row_count - begin, checksum;
-        size_t bytes = (left < h->block_rows ? left : h->block_rows) * row_bytes(h->span_floats);
-        memcpy(&checksum, block + bytes, CHECKSUM_BYTES);
-        if (XXH3_64bits_withSeed(block, bytes, index) != checksum)
-            FAIL(CORRUPT, "%s: bytes %td to %td (rows from %" PRIu64 ") do not match their checksum", file->path,
-                 block - file->data, block + bytes + CHECKSUM_BYTES - 1 - file->data, begin);
-        block += bytes + CHECKSUM_BYTES;
+    return h->row_count / h->block_rows + (h->row_count % h->block_rows != 0);
+}
+
+struct row_file_block row_file_block(const struct row_file *file, uint64_t index)
+{
+    const struct row_file_header *h = &file->header;
+    struct row_file_block block = {.row_begin = index * h->block_rows};
+    CHECK(block.row_begin < h->row_count);
+    uint64_t left = h->row_count - block.row_begin;
+    block.row_end = block.row_begin + (left < h->block_rows ? left : h->block_rows);
+    block.begin = sizeof *h + block.row_begin * row_bytes(h->span_floats) + index * CHECKSUM_BYTES;
+    uint64_t bytes = (block.row_end - block.row_begin) * row_bytes(h->span_floats), checksum;
+    block.end = block.begin + bytes + CHECKSUM_BYTES;
+    memcpy(&checksum, file->data + block.begin + bytes, CHECKSUM_BYTES);
+    block.is_whole = XXH3_64bits_withSeed(file->data + block.begin, bytes, index) == checksum;
+    return block;
+}
+
+status row_file_verify(const struct row_file *file)
+{
+    uint64_t block_count = row_file_block_count(file);
+    for (uint64_t index = 0; index < block_count; index++) {
+        struct row_file_block block = row_file_block(file, index);
+        if (!block.is_whole)
+            FAIL(CORRUPT, "%s: bytes %" PRIu64 " to %" PRIu64 " (rows from %" PRIu64 ") do not match their checksum",
+                 file->path, block.begin, block.end - 1, block.row_begin);
     }
     return ST_OK;
 }

@@ -54,6 +54,13 @@ struct row_file {
 /* Checks header and length: INVALID, or CORRUPT, with the byte. Keeps `path` and `data` (a file_map's) as long as
  * the file is used. */
 MUST_USE status row_file_open(struct row_file *file, const char *path, const uint8_t *data, size_t bytes);
+/* A block of it: which bytes, which rows (both ends excluded), and whether they match their checksum. */
+struct row_file_block {
+    uint64_t begin, end, row_begin, row_end;
+    bool is_whole;
+};
+uint64_t row_file_block_count(const struct row_file *file);
+struct row_file_block row_file_block(const struct row_file *file, uint64_t index);
 /* Checks every block: CORRUPT with the bytes of the first that is damaged. */
 MUST_USE status row_file_verify(const struct row_file *file);
 bool row_file_is_of(const struct row_file *file, const char *name);

@@ -15,7 +15,7 @@ speaks() { # prints to standard output only
 check '--version names the version' sh -c "'$h' --version | grep -qx 'heterps-run $(cat "$root/engine/VERSION")'"
 for word in --help -h help; do check "$word" speaks $word; done
 check 'help settings' speaks help settings
-for verb in compile train eval predict export inspect gen; do
+for verb in compile train eval predict export fsck inspect gen; do
     check "$verb --help" speaks $verb --help
     check "help $verb" speaks help $verb
     check "--help names $verb" sh -c "'$h' --help | grep -q '^  $verb '"
@@ -33,6 +33,7 @@ common='--log -v -q --help'
     check 'eval explains its flags' explains eval --model --data --threads --isa --set $common
     check 'predict explains its flags' explains predict --model --data -o --threads --isa --set $common
     check 'export explains its flags' explains export --model -o --set $common
+    check 'fsck explains its flags' explains fsck $common
     check 'inspect explains its flags' explains inspect --dot $common
     check 'gen explains its flags' explains gen --rows --skip --seed --vocab --zipf -o $common
 }
@@ -57,11 +58,12 @@ for verb in eval predict export; do
     fails 2 'expected GRAPH' "$verb without a graph" "$h" $verb --model model $data $out
 done
 fails 2 'expected GRAPH' 'inspect without a graph' "$h" inspect
+fails 2 'expected PATH' 'fsck without a path' "$h" fsck
 fails 2 'expected WHAT' 'gen without a format' "$h" gen --rows 1 -o x
 fails 1 'csv: No such file' 'gen of no graph' "$h" gen csv --rows 1 -o x
 
 # ---- flags ----
-for verb in compile train eval predict export inspect gen; do
+for verb in compile train eval predict export fsck inspect gen; do
     fails 2 'unknown flag --nonsense' "$verb: an unknown flag" "$h" $verb --nonsense 1
     fails 2 'did you mean --help' "$verb: a flag with a slip" "$h" $verb --hlep
     fails 2 'unknown flag -z' "$verb: an unknown short flag" "$h" $verb -z

@@ -1,0 +1,576 @@
+/* heterps-run fsck: whether what is on disk is whole, byte for byte. Of a model's directory: every save in it, every file that these name,
+ * what lies there besides, and who holds its lock; or a single file. Nothing is written, no lock is taken, so it may run while a training
+ * saves there.
+ *
+ *     DIR ──▶ manifests, the newest first ──▶ each: as a load verifies it ──damaged──▶ file by file, block by block: a line a fault
+ *         ──▶ names that no manifest has: leftovers of a run that was killed, no fault */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "cfg/key.h"
+#include "engine/base/log.h"
+#include "engine/cmd/command.h"
+#include "engine/model_saved.h"
+#include "engine/session.h"
+#include "sched/policy.h"
+
+#define LOCK_NAME      "lock"
+#define MANIFEST_FIRST "manifest."
+#define MANIFEST_LAST  ".json"
+
+struct found {
+    uint64_t file_count, bytes, save_count, whole_count, fault_count;
+    char *usable; /* PATH of the newest save that is whole, or NULL. malloc'd */
+};
+
+/* --- what is told ----------------------------------------------------------------------------- */
+
+/* A line of the report, for people; results, so on standard output. */
+static void line(const char *what, const char *format, ...) PRINTF_LIKE(2, 3);
+static void line(const char *what, const char *format, ...)
+{
+    if (log_format() != LOG_TEXT) return;
+    va_list arguments;
+    va_start(arguments, format);
+    printf("%-8s ", what);
+    vprintf(format, arguments);
+    putchar('\n');
+    va_end(arguments);
+}
+
+/* Bytes [begin, end) of a file are not what they should be; begin == end: the file as a whole. `text` has file and place in words. */
+static void fault_tell(struct found *found, const char *path, uint64_t begin, uint64_t end, const char *text)
+{
+    found->fault_count++;
+    line("fault", "%s", text);
+    log_event_begin("fault");
+    log_event_text("file", path);
+    if (begin < end) {
+        log_event_u64("begin", begin);
+        log_event_u64("end", end);
+    }
+    log_event_text("text", text);
+    log_event_end();
+}
+
+static void fault(struct found *found, const char *path, uint64_t begin, uint64_t end, const char *format, ...)
+    PRINTF_LIKE(5, 6);
+static void fault(struct found *found, const char *path, uint64_t begin, uint64_t end, const char *format, ...)
+{
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    CHECK(vasprintf(&text, format, arguments) >= 0);
+    va_end(arguments);
+    fault_tell(found, path, begin, end, text);
+    free(text);
+}
+
+/* --- a damaged file --------------------------------------------------------------------------- */
+
+/* Damaged blocks that lie side by side are one place. */
+static void blocks_tell(struct found *found, const struct row_file *rows)
+{
+    struct row_file_block run = {0};
+    uint64_t count = row_file_block_count(rows);
+    for (uint64_t i = 0; i <= count; i++) {
+        struct row_file_block block = {.is_whole = true};
+        if (i < count) block = row_file_block(rows, i);
+        if (block.is_whole && run.end != 0) {
+            fault(found, rows->path, run.begin, run.end,
+                  "%s: bytes %" PRIu64 " to %" PRIu64 " (rows %" PRIu64 " to %" PRIu64 ") do not match their checksum",
+                  rows->path, run.begin, run.end - 1, run.row_begin, run.row_end - 1);
+            run = (struct row_file_block){0};
+        } else if (!block.is_whole) {
+            if (run.end == 0) run = block;
+            run.end = block.end;
+            run.row_end = block.row_end;
+        }
+    }
+}
+
+/* What of a file's own structure does not hold: every place of a file of rows, the first of any other. */
+static void structure_tell(struct found *found, const char *path, const struct file_map *map, bool is_rows)
+{
+    struct row_file rows;
+    struct safetensors tensors;
+    if (!is_rows) {
+        if (safetensors_open(&tensors, path, map->data, map->bytes) == ST_OK)
+            safetensors_close(&tensors);
+        else
+            fault_tell(found, path, 0, map->bytes, status_message());
+    } else if (row_file_open(&rows, path, map->data, map->bytes) == ST_OK) {
+        blocks_tell(found, &rows);
+    } else {
+        fault_tell(found, path, 0, map->bytes < sizeof rows.header ? map->bytes : sizeof rows.header, status_message());
+    }
+}
+
+/* Says what is wrong with a file that a manifest names; whether anything is. */
+static bool file_tell(struct found *found, const struct model_saved *s, const struct manifest_file *file, bool is_rows)
+{
+    uint64_t before = found->fault_count;
+    struct file_map map;
+    char *path = file_path_join(s->directory, file->name);
+    if (file_map_open(&map, path) != ST_OK) {
+        fault_tell(found, path, 0, 0, status_message());
+    } else {
+        if (map.bytes != file->bytes) {
+            uint64_t begin = map.bytes < file->bytes ? map.bytes : file->bytes,
+                     end = map.bytes < file->bytes ? file->bytes : map.bytes;
+            fault(found, path, begin, end,
+                  "%s: %zu bytes, where %s says %" PRIu64 ": bytes %" PRIu64 " to %" PRIu64 " are %s", path, map.bytes,
+                  s->manifest_path, file->bytes, begin, end - 1, map.bytes < file->bytes ? "missing" : "too many");
+        } else {
+            structure_tell(found, path, &map, is_rows);
+            if (found->fault_count == before && XXH3_64bits(map.data, map.bytes) != file->xxh3)
+                fault(found, path, 0, map.bytes, "%s: bytes 0 to %zu do not match the checksum in %s", path,
+                      map.bytes - 1, s->manifest_path);
+        }
+        file_map_close(&map);
+    }
+    free(path);
+    return found->fault_count > before;
+}
+
+/* --- a save ----------------------------------------------------------------------------------- */
+
+static void save_describe(const struct manifest *m, char *text, size_t bytes_max)
+{
+    char rows_text[27], bytes_text[16];
+    uint64_t rows = 0, bytes = m->dense.bytes;
+    for (uint32_t t = 0; t < m->table_count; t++) {
+        rows += m->tables[t].rows;
+        bytes += m->tables[t].file.bytes;
+    }
+    snprintf(text, bytes_max, "step %" PRIu64 ", %s rows, %u files, %s", m->progress.step,
+             session_count_text(rows_text, rows), 1 + m->table_count,
+             cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
+}
+
+static void save_tell(const char *path, const struct manifest *m, bool is_whole)
+{
+    char text[128];
+    if (m != NULL) save_describe(m, text, sizeof text);
+    if (log_verbosity() >= 0 || !is_whole)
+        line("save", "%s: %s%s%s", path, m ? text : "", m ? ": " : "",
+             is_whole ? "whole" : "lost, for what follows cannot be used");
+    log_event_begin("save");
+    log_event_text("path", path);
+    if (m != NULL) {
+        log_event_u64("step", m->progress.step);
+        log_event_u64("save", m->save);
+    }
+    log_event_text("state", is_whole ? "whole" : "lost");
+    log_event_end();
+}
+
+static void save_count(struct found *found, const struct manifest *m)
+{
+    found->file_count += 1 + m->table_count;
+    found->bytes += m->dense.bytes;
+    for (uint32_t t = 0; t < m->table_count; t++) found->bytes += m->tables[t].file.bytes;
+}
+
+/* The save whose files do not verify, one of them after another. `why` is what loading it says. */
+static void save_damaged(struct found *found, const struct model_saved *s, const char *why)
+{
+    const struct manifest *m = &s->manifest;
+    bool is_found = file_tell(found, s, &m->dense, false);
+    for (uint32_t t = 0; t < m->table_count; t++) is_found = file_tell(found, s, &m->tables[t].file, true) || is_found;
+    /* Every file is what the manifest says, and yet they do not fit it: another model's. */
+    if (!is_found) fault_tell(found, s->manifest_path, 0, 0, why);
+}
+
+static bool is_there(const char *path)
+{
+    struct stat ignored;
+    return stat(path, &ignored) == 0;
+}
+
+/* A manifest alone, without its files. */
+static status manifest_map(struct manifest *m, const char *path)
+{
+    struct file_map map = {0};
+    *m = (struct manifest){0};
+    status st = file_map_open(&map, path);
+    if (st == ST_OK) st = manifest_read(m, path, map.data, map.bytes);
+    file_map_close(&map);
+    return st;
+}
+
+/* Verifies the save of a manifest, by its path. A save that a training has removed meanwhile is none. */
+static void save_check(struct found *found, const char *path)
+{
+    struct model_saved saved;
+    status st = model_saved_open(&saved, path);
+    bool is_open = st == ST_OK;
+    if (is_open) st = model_saved_verify(&saved);
+    if (!is_there(path) && found->save_count > 0) {
+        if (is_open) model_saved_close(&saved);
+        return;
+    }
+    char *why = strdup(status_message());
+    CHECK(why != NULL);
+    found->save_count++;
+    if (st == ST_OK) {
+        found->whole_count++;
+        if (found->usable == NULL) CHECK((found->usable = strdup(path)) != NULL);
+        save_count(found, &saved.manifest);
+        save_tell(path, &saved.manifest, true);
+    } else if (is_open) {
+        save_count(found, &saved.manifest);
+        save_tell(path, &saved.manifest, false);
+        save_damaged(found, &saved, why);
+    } else {
+        /* A file is missing, or the manifest is none. */
+        struct model_saved listed = {.directory = model_dir_of(path), .manifest_path = strdup(path)};
+        CHECK(listed.manifest_path != NULL);
+        bool is_read = manifest_map(&listed.manifest, path) == ST_OK;
+        save_tell(path, is_read ? &listed.manifest : NULL, false);
+        if (is_read) {
+            save_count(found, &listed.manifest);
+            save_damaged(found, &listed, why);
+        } else {
+            struct stat about;
+            fault_tell(found, path, 0, stat(path, &about) == 0 ? (uint64_t)about.st_size : 0, why);
+        }
+        model_saved_close(&listed);
+    }
+    if (is_open) model_saved_close(&saved);
+    free(why);
+}
+
+/* --- a directory ------------------------------------------------------------------------------ */
+
+struct save_name {
+    char *name;
+    struct manifest manifest;
+    bool is_newest, is_read;
+};
+struct listing {
+    struct save_name *saves;
+    char **names; /* of everything else */
+    uint32_t save_count, name_count, unread_count;
+};
+
+static bool is_manifest(const char *name)
+{
+    size_t bytes = strlen(name), last = strlen(MANIFEST_LAST);
+    return strncmp(name, MANIFEST_FIRST, strlen(MANIFEST_FIRST)) == 0 && bytes >= last &&
+           strcmp(name + bytes - last, MANIFEST_LAST) == 0;
+}
+
+/* The save written last comes first, which is manifest.json's; what cannot be read comes last. */
+static int save_compare(const void *a, const void *b)
+{
+    const struct save_name *x = a, *y = b;
+    if (x->is_newest != y->is_newest) return x->is_newest ? -1 : 1;
+    if (x->is_read != y->is_read) return x->is_read ? -1 : 1;
+    if (x->manifest.save != y->manifest.save) return x->manifest.save > y->manifest.save ? -1 : 1;
+    if (x->manifest.progress.step != y->manifest.progress.step)
+        return x->manifest.progress.step > y->manifest.progress.step ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static int name_compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static void listing_add(struct listing *l, const char *directory, const char *name)
+{
+    if (!is_manifest(name)) {
+        l->names = realloc(l->names, (l->name_count + 1) * sizeof *l->names);
+        CHECK(l->names != NULL && (l->names[l->name_count++] = strdup(name)) != NULL);
+        return;
+    }
+    l->saves = realloc(l->saves, (l->save_count + 1) * sizeof *l->saves);
+    CHECK(l->saves != NULL);
+    struct save_name *s = &l->saves[l->save_count++];
+    *s = (struct save_name){.name = strdup(name), .is_newest = strcmp(name, MANIFEST_NAME) == 0};
+    CHECK(s->name != NULL);
+    char *path = file_path_join(directory, name);
+    s->is_read = manifest_map(&s->manifest, path) == ST_OK;
+    l->unread_count += !s->is_read;
+    free(path);
+}
+
+static status listing_open(struct listing *l, const char *path)
+{
+    *l = (struct listing){0};
+    DIR *directory = opendir(path);
+    if (directory == NULL) FAIL(IO, "%s: %s", path, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) listing_add(l, path, entry->d_name);
+    closedir(directory);
+    if (l->save_count) qsort(l->saves, l->save_count, sizeof *l->saves, save_compare);
+    if (l->name_count) qsort(l->names, l->name_count, sizeof *l->names, name_compare);
+    return ST_OK;
+}
+
+static void listing_close(struct listing *l)
+{
+    for (uint32_t i = 0; i < l->save_count; i++) {
+        free(l->saves[i].name);
+        manifest_free(&l->saves[i].manifest);
+    }
+    for (uint32_t i = 0; i < l->name_count; i++) free(l->names[i]);
+    free(l->saves);
+    free(l->names);
+}
+
+static bool is_named(const struct listing *l, const char *name)
+{
+    for (uint32_t i = 0; i < l->save_count; i++) {
+        const struct manifest *m = &l->saves[i].manifest;
+        if (!l->saves[i].is_read) continue;
+        if (strcmp(m->dense.name, name) == 0) return true;
+        for (uint32_t t = 0; t < m->table_count; t++)
+            if (strcmp(m->tables[t].file.name, name) == 0) return true;
+    }
+    return false;
+}
+
+/* The process that holds the lock of a directory; 0: none that can be seen. Read from the kernel's list, since trying the lock would make a
+ * training that starts at that moment be refused. By the number of the file alone, as its device's number there is not stat(2)'s everywhere. */
+static uint64_t lock_holder(const char *directory)
+{
+    char *path = file_path_join(directory, LOCK_NAME), text[256];
+    struct stat lock;
+    uint64_t holder = 0;
+    bool is_lock = stat(path, &lock) == 0 && S_ISREG(lock.st_mode);
+    free(path);
+    FILE *list = is_lock ? fopen("/proc/locks", "re") : NULL;
+    while (list != NULL && holder == 0 && fgets(text, sizeof text, list) != NULL) {
+        uint64_t process, file;
+        if (sscanf(text, "%*u: FLOCK %*s WRITE %" SCNu64 " %*x:%*x:%" SCNu64, &process, &file) == 2 &&
+            file == (uint64_t)lock.st_ino)
+            holder = process;
+    }
+    if (list != NULL) fclose(list);
+    return holder;
+}
+
+static void leftovers_tell(const struct listing *l, const char *directory)
+{
+    for (uint32_t i = 0; i < l->name_count; i++) {
+        const char *name = l->names[i];
+        if (strcmp(name, LOCK_NAME) == 0 || strcmp(name, MODEL_BEST_NAME) == 0 || is_named(l, name)) continue;
+        struct stat about;
+        char *path = file_path_join(directory, name), bytes_text[16];
+        if (lstat(path, &about) == 0) {
+            if (log_verbosity() >= 0)
+                line("leftover", "%s, %s: no manifest%s names it", path,
+                     cfg_bytes_text(bytes_text, sizeof bytes_text, (uint64_t)about.st_size),
+                     l->unread_count ? " that can be read" : "");
+            log_event_begin("leftover");
+            log_event_text("file", path);
+            log_event_u64("bytes", (uint64_t)about.st_size);
+            log_event_end();
+        }
+        free(path);
+    }
+}
+
+static void lock_tell(const char *directory)
+{
+    uint64_t process = lock_holder(directory);
+    if (process == 0) return;
+    if (log_verbosity() >= 0) line("lock", "process %" PRIu64 " writes to %s", process, directory);
+    log_event_begin("lock");
+    log_event_text("path", directory);
+    log_event_u64("process", process);
+    log_event_end();
+}
+
+static status directory_check(struct found *found, const char *path);
+
+static status best_check(struct found *found, const struct listing *l, const char *path)
+{
+    bool is_listed = false;
+    for (uint32_t i = 0; i < l->name_count; i++) is_listed = is_listed || strcmp(l->names[i], MODEL_BEST_NAME) == 0;
+    if (!is_listed) return ST_OK;
+    struct found best = {0};
+    char *best_path = file_path_join(path, MODEL_BEST_NAME);
+    status st = directory_check(&best, best_path);
+    free(best_path);
+    free(best.usable); /* of the best model there is no older save to go back to */
+    found->file_count += best.file_count;
+    found->bytes += best.bytes;
+    found->save_count += best.save_count;
+    found->whole_count += best.whole_count;
+    found->fault_count += best.fault_count;
+    return st;
+}
+
+static status directory_check(struct found *found, const char *path)
+{
+    struct listing l;
+    TRY(listing_open(&l, path));
+    bool has_newest = l.save_count > 0 && l.saves[0].is_newest;
+    if (!has_newest && l.save_count > 0) {
+        char *newest = file_path_join(path, MANIFEST_NAME);
+        fault(found, newest, 0, 0, "%s: is missing, while there are older saves: the newest one is lost", newest);
+        free(newest);
+    }
+    for (uint32_t i = 0; i < l.save_count; i++) {
+        char *manifest = file_path_join(path, l.saves[i].name);
+        save_check(found, manifest);
+        free(manifest);
+    }
+    leftovers_tell(&l, path);
+    lock_tell(path);
+    status st = best_check(found, &l, path);
+    listing_close(&l);
+    return st;
+}
+
+/* How to go on: a training that is resumed from an older save can save into the directory if its manifest.json can be read. */
+static void usable_tell(const struct found *found, const char *path)
+{
+    struct manifest newest;
+    char *newest_path = file_path_join(path, MANIFEST_NAME);
+    bool is_read = manifest_map(&newest, newest_path) == ST_OK, is_newest = strcmp(found->usable, newest_path) == 0;
+    if (is_read) manifest_free(&newest);
+    line("use", "--resume %s%s, or --model %s", is_newest ? path : found->usable, is_read ? "" : " --out ANOTHER",
+         is_newest ? path : found->usable);
+    free(newest_path);
+}
+
+/* --- a file ----------------------------------------------------------------------------------- */
+
+static status policy_check(const char *path)
+{
+    struct policy *policy = NULL;
+    TRY(policy_read(&policy, path));
+    policy_free(policy);
+    return ST_OK;
+}
+
+static status graph_check_file(const char *path)
+{
+    struct graph graph;
+    TRY(graph_open(&graph, path));
+    graph_close(&graph);
+    return ST_OK;
+}
+
+static const struct {
+    const char *kind, *magic, *ending;
+    status (*check)(const char *path); /* NULL: structure_tell */
+    const char *scope;                 /* what "whole" means     */
+} kinds[] = {
+    {"graph", "HPSGRAPH", NULL, graph_check_file, "its checksum and every record"},
+    {"policy", "hetepols", NULL, policy_check, "its checksum and every weight"},
+    {"rows", ROW_FILE_MAGIC, ".rows", NULL, "header and every block"},
+    {"safetensors", NULL, ".safetensors", NULL,
+     "its header; of its data there is no checksum but in the manifest of a model's directory"},
+};
+#define KIND_COUNT (sizeof kinds / sizeof *kinds)
+
+static status file_check(struct found *found, const char *path)
+{
+    struct file_map map;
+    TRY(file_map_open(&map, path));
+    size_t kind = 0, bytes = strlen(path);
+    for (; kind < KIND_COUNT; kind++) {
+        size_t ending = kinds[kind].ending ? strlen(kinds[kind].ending) : 0;
+        if (kinds[kind].magic && map.bytes >= 8 && memcmp(map.data, kinds[kind].magic, 8) == 0) break;
+        if (ending && bytes > ending && strcmp(path + bytes - ending, kinds[kind].ending) == 0) break;
+    }
+    if (kind == KIND_COUNT) {
+        fault(found, path, 0, 8,
+              "%s: bytes 0 to 7: expected the beginning of a graph or a policy, or a name that ends in .rows, "
+              ".safetensors "
+              "or " MANIFEST_LAST " (a model's manifest); found neither",
+              path);
+    } else if (kinds[kind].check == NULL) {
+        structure_tell(found, path, &map, kinds[kind].magic != NULL);
+    } else if (kinds[kind].check(path) != ST_OK) {
+        fault_tell(found, path, 0, map.bytes, status_message());
+    }
+    found->file_count++;
+    found->bytes += map.bytes;
+    if (found->fault_count == 0 && log_verbosity() >= 0)
+        line("file", "%s: %s, whole: %s", path, kinds[kind].kind, kinds[kind].scope);
+    file_map_close(&map);
+    return ST_OK;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t bytes = strlen(text), end_bytes = strlen(end);
+    return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
+}
+
+static status check(struct found *found, const char *path, bool *is_directory)
+{
+    struct stat about;
+    if (stat(path, &about) != 0) FAIL(IO, "%s: %s", path, strerror(errno));
+    *is_directory = S_ISDIR(about.st_mode);
+    if (!*is_directory && !ends_in(path, MANIFEST_LAST)) return file_check(found, path);
+    if (*is_directory)
+        TRY(directory_check(found, path));
+    else
+        save_check(found, path);
+    if (found->save_count == 0 && found->fault_count == 0)
+        FAIL(INVALID, "%s: holds no save: there is no %s; a first save that was killed leaves nothing to use", path,
+             MANIFEST_NAME);
+    return ST_OK;
+}
+
+static status run(const char *const *positionals, const void *options)
+{
+    (void)options;
+    const char *path = positionals[0];
+    struct found found = {0};
+    bool is_directory = false;
+    status st = check(&found, path, &is_directory);
+    if (st == ST_OK) {
+        char text[16];
+        if (found.fault_count == 0 && is_directory && log_verbosity() >= 0)
+            line("whole", "%s: %" PRIu64 " saves, %" PRIu64 " files, %s", path, found.save_count, found.file_count,
+                 cfg_bytes_text(text, sizeof text, found.bytes));
+        if (found.fault_count != 0 && is_directory && found.usable != NULL) usable_tell(&found, path);
+        log_event_begin("fsck");
+        log_event_u64("saves", found.save_count);
+        log_event_u64("whole", found.whole_count);
+        log_event_u64("files", found.file_count);
+        log_event_u64("bytes", found.bytes);
+        log_event_u64("faults", found.fault_count);
+        if (found.usable != NULL) log_event_text("usable", found.usable);
+        log_event_end();
+    }
+    if (st == ST_OK && found.fault_count != 0) {
+        const char *faults = found.fault_count == 1 ? "fault" : "faults";
+        if (found.save_count == 0)
+            st = status_fail(ST_CORRUPT, __FILE__, __LINE__, "%s: %" PRIu64 " %s", path, found.fault_count, faults);
+        else
+            st = status_fail(ST_CORRUPT, __FILE__, __LINE__,
+                             "%s: %" PRIu64 " %s: %" PRIu64 " of %" PRIu64 " saves can be used", path,
+                             found.fault_count, faults, found.whole_count, found.save_count);
+    }
+    free(found.usable);
+    return st;
+}
+
+const struct command command_fsck = {
+    .name = "fsck",
+    .positionals = "PATH",
+    .summary = "verify every byte of a model's directory, of a save in it, or of a file",
+    .run = run,
+    .help = "PATH is a model's directory, DIR/manifest.STEP.json, or a graph, a policy, a .rows or .safetensors file.\n"
+            "A line a save (whole, or lost), a line a fault: file, bytes, what they should be; what no save names is a "
+            "leftover and no\n"
+            "fault. Where a save is lost, the last line says which one can be used, and how. Exit status: 0 whole, 1 "
+            "faults.\n"
+            "Nothing is written; a training may save to the directory meanwhile."};
