@@ -56,8 +56,8 @@ static void rows_compare(const char *what, const struct view *few, const struct 
 static void products__few_rows__are_those_among_many(void **state)
 {
     (void)state;
-    /* N, K: whole panels, parts of one, terms beyond whole fours, two blocks of terms. */
-    static const uint32_t shapes[][2] = {{64, 64}, {429, 101}, {3, 70}, {1030, 33}, {516, 17}};
+    /* N, K: whole panels, parts of one, terms beyond whole fours, two blocks of terms in either direction. */
+    static const uint32_t shapes[][2] = {{64, 64}, {429, 101}, {3, 70}, {1030, 33}, {516, 17}, {200, 530}};
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         if (!isa_runs_here((enum isa)isa)) continue;
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)

@@ -357,6 +357,53 @@ static void tile_thin(uint32_t rows, const float *left, size_t left_row, const f
     }
 }
 
+/* Sums of few rows with `panels` panels whose columns lie side by side, read where they lie, once: a strip as wide as the registers hold sums,
+ * for a row of a few lines comes from memory as fast as its neighbours do. sums: a panel's rows, then the next panel's. */
+#define THIN_SUMS         (VF == 16 ? 16u : 8u)
+#define THIN_PANELS(rows) (THIN_SUMS / (2 * ((rows) == 3 ? 4 : (rows))))
+ALWAYS_INLINE void strip_multiply(const uint32_t rows, const uint32_t panels, const float *left, size_t left_row,
+                                  size_t left_term, const float *right, size_t right_term, uint32_t terms, float *sums)
+{
+    vf sum[THIN_ROWS][THIN_SUMS] = {{{0}}};
+    for (uint32_t t = 0; t < terms; t++, left += left_term, right += right_term) {
+#pragma GCC unroll 16
+        for (uint32_t v = 0; v < 2 * panels; v++) {
+            if (v * VF % LINE_FLOATS == 0) prefetch_read(right + ROWS_AHEAD * right_term + v * VF);
+            vf x = vf_load(right + v * VF);
+#pragma GCC unroll 4
+            for (uint32_t r = 0; r < rows; r++) vf_fma_into(&sum[r][v], vf_splat(left[r * left_row]), x);
+        }
+    }
+#pragma GCC unroll 4
+    for (uint32_t r = 0; r < rows; r++)
+#pragma GCC unroll 16
+        for (uint32_t v = 0; v < 2 * panels; v++) vf_store(sums + (v / 2 * rows + r) * PANEL + v % 2 * VF, sum[r][v]);
+}
+
+#define STRIP_CASE(rows, panels)                                                                                       \
+    case rows: strip_multiply(rows, panels, left, left_row, left_term, right, right_term, terms, sums); break;
+static void strip_one(uint32_t rows, const float *left, size_t left_row, size_t left_term, const float *right,
+                      size_t right_term, uint32_t terms, float *sums)
+{
+    switch (rows) {
+        STRIP_CASE(1, 1)
+        STRIP_CASE(2, 1)
+        STRIP_CASE(3, 1)
+        STRIP_CASE(4, 1)
+    }
+}
+
+static void strip_wide(uint32_t rows, const float *left, size_t left_row, size_t left_term, const float *right,
+                       size_t right_term, uint32_t terms, float *sums)
+{
+    switch (rows) {
+        STRIP_CASE(1, THIN_PANELS(1))
+        STRIP_CASE(2, THIN_PANELS(2))
+        STRIP_CASE(3, THIN_PANELS(3))
+        STRIP_CASE(4, THIN_PANELS(4))
+    }
+}
+
 /* Adds to a part's sums, rows x cols, those that wait in the result; and has them wait there. */
 static void sums_wait(float *result, size_t result_row, float *sums, uint32_t rows, uint32_t cols, bool goes_on,
                       bool is_last)
@@ -397,22 +444,19 @@ static void panel_sums(const float *panel, uint32_t terms, float *col_sums)
     vf_store(col_sums + VF, vf_load(col_sums + VF) + (sum[0][1] + sum[1][1]));
 }
 
-/* A block of the right factor that will be packed after this one; no terms: none. */
+/* A block of the right factor, columns side by side, that will be packed after this one; no terms: none. Of one whose terms are side by side
+ * nothing is asked for: pack_cols does, and in tiles it costs more than it gains (d input, M = N = K = 512: 2 % of the time). */
 struct block_ahead {
     const float *right;
     uint32_t terms, cols;
 };
 
-/* What the i-th of `tiles` one below the other asks for of the next block's first panel: of columns that lie side by side some terms, else of
- * each column some lines. */
+/* What the i-th of `tiles` one below the other asks for of the next block's first panel: some terms. */
 static struct tile_far right_ahead(const struct product *p, const struct block_ahead *next, uint32_t i, uint32_t tiles)
 {
-    if (p->right_col == 1) {
-        uint32_t begin = (uint32_t)((uint64_t)next->terms * i / tiles),
-                 end = (uint32_t)((uint64_t)next->terms * (i + 1) / tiles);
-        return (struct tile_far){next->right + begin * p->right_term, p->right_term, end - begin};
-    }
-    return (struct tile_far){next->right + i * PANEL, p->right_col, i * PANEL < next->terms ? PANEL : 0};
+    uint32_t begin = (uint32_t)((uint64_t)next->terms * i / tiles),
+             end = (uint32_t)((uint64_t)next->terms * (i + 1) / tiles);
+    return (struct tile_far){next->right + begin * p->right_term, p->right_term, end - begin};
 }
 
 /* What the tile with panel c asks for of the next tile of a left factor that is packed, at `left`: of all its terms `each`. */
@@ -433,6 +477,25 @@ struct block {
     float *col_sums; /* BLOCK_PACKS: of the panels' columns; or NULL */
     struct block_ahead next;
 };
+
+/* The whole panels of a block whose columns lie side by side, of few rows: strips, then what is left of them. Returns where they end. */
+static uint32_t strips_multiply(const struct product *p, struct place at, const struct block *block, bool goes_on,
+                                bool is_last, float *tile)
+{
+    const float *left = p->left + at.row * p->left_row + at.begin * p->left_term;
+    uint32_t wide = THIN_PANELS(at.rows), c = 0;
+    while (c + PANEL <= at.cols) {
+        uint32_t panels = c + wide * PANEL <= at.cols ? wide : 1;
+        (panels > 1 ? strip_wide : strip_one)(at.rows, left, p->left_row, p->left_term, block->right + c, p->right_term,
+                                              at.terms, tile);
+        for (uint32_t i = 0; i < panels; i++, c += PANEL) {
+            float *to = p->result + at.row * p->result_row + at.col + c, *sums = tile + i * at.rows * PANEL;
+            if (goes_on || !is_last) sums_wait(to, p->result_row, sums, at.rows, PANEL, goes_on, is_last);
+            if (is_last) sums_finish(p, sums, at.row, at.rows, at.col + c, PANEL);
+        }
+    }
+    return c;
+}
 
 /* Multiplies a block of the left factor by one of the right factor. */
 static void block_multiply(const struct product *p, struct place at, const struct block *block, float *tile,
@@ -455,7 +518,9 @@ static void block_multiply(const struct product *p, struct place at, const struc
             f.left = left;
             f.left_term = LEFT_STEP;
         }
-        for (uint32_t c = 0; c < at.cols; c += PANEL) {
+        bool has_strips = block->way == BLOCK_IN_PLACE && p->right_col == 1;
+        for (uint32_t c = has_strips ? strips_multiply(p, at, block, goes_on, is_last, tile) : 0; c < at.cols;
+             c += PANEL) {
             uint32_t cols = at.cols - c < PANEL ? at.cols - c : PANEL, col = at.col + c;
             float *to = p->result + r * p->result_row + col;
             bool packs = block->way == BLOCK_PACKS && cols == PANEL && r == at.row;
@@ -472,7 +537,7 @@ static void block_multiply(const struct product *p, struct place at, const struc
             };
             if (c < block->next.cols) {
                 f.ahead.far[0] = right;
-                f.ahead.far[0].at += c * p->right_col;
+                f.ahead.far[0].at += c;
             }
             if (is_packed && r + TILE < at.row + at.rows)
                 f.ahead.far[1] = left_ahead(p->left + (r + TILE) * p->left_row + at.begin * p->left_term, p->left_term,
@@ -543,8 +608,8 @@ static struct block_ahead block_after(const struct product *p, struct place at, 
         return (struct block_ahead){right + at.terms * p->right_term, count_from(end, p->terms, block_terms), at.cols};
     uint32_t terms = p->terms < block_terms ? p->terms : block_terms;
     if (t + 1 < p->term_groups)
-        return (struct block_ahead){p->right + (t + 1) * p->right_group + at.col * p->right_col, terms, at.cols};
-    return (struct block_ahead){p->right + col * p->right_col, terms, count_from(col, p->cols, at.cols)};
+        return (struct block_ahead){p->right + (t + 1) * p->right_group + at.col, terms, at.cols};
+    return (struct block_ahead){p->right + col, terms, count_from(col, p->cols, at.cols)};
 }
 
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch)
@@ -581,7 +646,7 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
             const float *right = p->right + t * p->right_group + at.begin * p->right_term + at.col * p->right_col;
             struct block block = {.way = way, .right = right, .col_sums = col_sums};
             block.panels = keeps ? panels + (size_t)(t * p->terms + at.begin) * p->piece_cols : panels;
-            if (!is_thin && !is_kept) block.next = block_after(p, at, t, block_terms, right);
+            if (!is_thin && !is_kept && p->right_col == 1) block.next = block_after(p, at, t, block_terms, right);
             uint32_t packed_from = way == BLOCK_PACKED ? 0 : at.cols / PANEL * PANEL;
             const float *rest = right + packed_from * p->right_col;
             float *to = block.panels + packed_from * at.terms;
