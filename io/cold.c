@@ -90,7 +90,8 @@ static struct uring_options uring_options_of(const struct cold_options *o)
 {
     return (struct uring_options){.depth = COLD_READS + o->table_count * (COLD_CHUNKS + COLD_CLEANS),
                                   .thread_count = 8,
-                                  .threads_only = o->io_threads};
+                                  .threads_only = o->io_threads,
+                                  .faults = o->faults};
 }
 
 static void cold_layout(struct layout *l, const struct cold_options *o, struct cold *cold)

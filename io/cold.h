@@ -17,6 +17,7 @@
 #include "engine/base/status.h"
 
 struct cold;
+struct uring_faults;
 
 struct cold_table_options {
     const char *name;     /* for messages and the files' names        */
@@ -39,6 +40,7 @@ struct cold_options {
     const struct cold_table_options *table; /* [table_count] */
     uint32_t fetch_max;                     /* most rows of a batch                             */
     bool io_threads;                        /* not io_uring                                     */
+    struct uring_faults *faults;            /* that reads and writes meet: NULL, but in tests   */
     uint32_t tag_bits;                      /* of the index; 0: 32. Fewer are for tests         */
     void *context;
     /* Whether the row is in RAM, or on its way there. */

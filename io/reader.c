@@ -554,7 +554,8 @@ static status first_line_check(struct reader *reader)
 
 static status files_open(struct reader *r, struct arena *arena, const struct reader_options *options)
 {
-    status st = source_open(&r->source, arena, options->paths, options->io_threads);
+    status st =
+        source_open(&r->source, arena, options->paths, &(struct source_options){.io_threads = options->io_threads});
     if (st == ST_OK) st = first_line_check(r);
     if (st == ST_OK) r->example_estimate = examples_estimate(r);
     if (st != ST_OK) source_close(&r->source);

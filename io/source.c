@@ -148,6 +148,11 @@ static status ahead_read(struct source *source, void *buffer, size_t capacity, s
     }
     ahead_await(source, source->ahead_taken);
     struct source_block *block = &source->ahead[source->ahead_taken % SOURCE_AHEAD];
+    if (block->result == -EAGAIN || block->result == -EINTR) { /* not now: read it as it is wanted */
+        ahead_end(source);
+        *is_over = true;
+        return ST_OK;
+    }
     if (block->result <= 0) { /* cut off meanwhile, or an error */
         errno = -block->result;
         *got = block->result < 0 ? -1 : 0;
@@ -197,7 +202,8 @@ static status file_read(struct source *source, void *buffer, size_t capacity, ss
         if (*got < 0 && source->has_nowait) {
             bool is_over;
             ahead_begin(source);
-            return ahead_read(source, buffer, capacity, got, &is_over);
+            TRY(ahead_read(source, buffer, capacity, got, &is_over));
+            if (!is_over) return ST_OK;
         }
     }
     *got = pread(source->fd, buffer, capacity, offset);
@@ -248,9 +254,9 @@ static status file_open(struct source *source)
 }
 
 /* Where a file is large enough for it. */
-static status ahead_open(struct source *source, struct arena *arena, bool io_threads)
+static status ahead_open(struct source *source, struct arena *arena, const struct source_options *o)
 {
-    const struct uring_options options = {AHEAD_OPTIONS, .threads_only = io_threads};
+    const struct uring_options options = {AHEAD_OPTIONS, .threads_only = o->io_threads, .faults = o->faults};
     const char *why;
     bool is_large = false;
     for (uint32_t i = 0; i < source->path_count; i++)
@@ -265,7 +271,7 @@ static status ahead_open(struct source *source, struct arena *arena, bool io_thr
     return ST_OK;
 }
 
-status source_open(struct source *source, struct arena *arena, const char *paths, bool io_threads)
+status source_open(struct source *source, struct arena *arena, const char *paths, const struct source_options *options)
 {
     memset(source, 0, sizeof *source);
     source->fd = -1;
@@ -296,7 +302,7 @@ status source_open(struct source *source, struct arena *arena, const char *paths
     /* 16: a gzip header and trailer, checked; 15: the greatest window. */
     if (inflateInit2(&source->inflate, 16 + 15) != Z_OK) FAIL(MEMORY, "zlib cannot start: its memory is too small");
     source->inflate_is_open = true;
-    TRY(ahead_open(source, arena, io_threads));
+    TRY(ahead_open(source, arena, options));
     return file_open(source);
 }
 

@@ -65,13 +65,19 @@ struct source {
     uint64_t byte_count; /* stored bytes read */
 };
 
+struct source_options {
+    bool io_threads;             /* reads ahead are threads' and not io_uring's */
+    struct uring_faults *faults; /* that reads ahead meet: NULL, but in tests    */
+};
+
 /* What source_open takes from the arena. */
 size_t source_bytes(const char *paths);
 
 /* Checks every path of the list (separated by commas; "-" is standard input) and opens the first: source_read can
  * follow. The names are copied. INVALID for an empty name or standard input twice; IO for what cannot be read and for
- * directories. io_threads: reads ahead are threads' and not io_uring's. After a failure, as after success, source_close gives back what was opened. */
-MUST_USE status source_open(struct source *source, struct arena *arena, const char *paths, bool io_threads);
+ * directories. After a failure, as after success, source_close gives back what was opened. */
+MUST_USE status source_open(struct source *source, struct arena *arena, const char *paths,
+                            const struct source_options *options);
 void source_close(struct source *source);
 
 /* Goes to the front of the first path once more. INVALID if a path is a stream. */

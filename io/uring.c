@@ -16,10 +16,14 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/bell.h"
+#include "engine/base/random.h"
 #include "engine/base/ring.h"
 #include "engine/base/thread.h"
 
 #define DEPTH_MAX 4096u
+
+/* A stream of its own among those of RANDOM_SCHEDULE. */
+#define FAULT_STREAM 0xfa17u
 
 struct uring_place {
     struct uring_request request;
@@ -27,8 +31,11 @@ struct uring_place {
 };
 
 struct uring {
-    uint32_t depth, in_flight;
+    uint32_t depth, in_flight; /* in_flight: of the back end */
     bool is_kernel;
+    struct uring_faults *faults;
+    struct uring_done *failed; /* [depth]: requests that faults kept from the back end, until they are reaped */
+    uint32_t failed_count;
     struct io_uring kernel;
     /* of the back end of threads */
     struct uring_place *place; /* [depth]                                  */
@@ -42,6 +49,7 @@ struct uring {
 
 static void uring_layout(struct uring *u, struct layout *l, const struct uring_options *o)
 {
+    LAYOUT_TAKE(l, u->failed, o->depth);
     LAYOUT_TAKE(l, u->place, o->depth);
     LAYOUT_TAKE(l, u->free, o->depth);
     LAYOUT_TAKE(l, u->thread, o->thread_count);
@@ -210,6 +218,54 @@ static const char *kernel_open(struct uring *u)
     return "the kernel is older than 5.11";
 }
 
+/* --- faults, in front of either ------------------------------------------------------------------ */
+
+static status back_end_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
+{
+    if (u->is_kernel) return kernel_submit(u, requests, count);
+    threads_submit(u, requests, count);
+    return ST_OK;
+}
+
+/* Which fault the next request meets; URING_FAULT_COUNT: none. */
+static enum uring_fault fault_draw(struct uring_faults *f, const struct uring_request *r, uint32_t *draw)
+{
+    uint32_t random[4];
+    uint64_t number = f->request_count++;
+    random_block(random_stream(f->seed, RANDOM_SCHEDULE, FAULT_STREAM), number, 0, random);
+    if (number < f->spared) return URING_FAULT_COUNT;
+    *draw = random[URING_FAULT_COUNT - 1] >> 8;
+    for (enum uring_fault fault = 0; fault < URING_FAULT_COUNT; fault++) {
+        if (f->one_in[fault] == 0 || random[fault] % f->one_in[fault] != 0) continue;
+        if (fault == URING_ENOSPC && r->kind == URING_READ) continue;
+        if (fault == URING_SHORT && r->bytes <= f->align_bytes) continue;
+        f->hit_count[fault]++;
+        return fault;
+    }
+    return URING_FAULT_COUNT;
+}
+
+static status faulty_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
+{
+    static const int32_t result_of[URING_FAULT_COUNT] = {
+        [URING_AGAIN] = -EAGAIN, [URING_EIO] = -EIO, [URING_ENOSPC] = -ENOSPC};
+    for (uint32_t i = 0; i < count; i++) {
+        struct uring_request r = requests[i];
+        uint32_t draw = 0;
+        enum uring_fault fault = fault_draw(u->faults, &r, &draw);
+        if (fault == URING_FAULT_COUNT || fault == URING_SHORT) {
+            if (fault == URING_SHORT) { /* 1 .. units - 1 of them */
+                uint32_t unit = u->faults->align_bytes, units = (r.bytes + unit - 1) / unit;
+                r.bytes = (1 + draw % (units - 1)) * unit;
+            }
+            TRY(back_end_submit(u, &r, 1));
+        } else {
+            u->failed[u->failed_count++] = (struct uring_done){.tag = r.tag, .result = result_of[fault]};
+        }
+    }
+    return ST_OK;
+}
+
 /* --- both ------------------------------------------------------------------------------------- */
 
 status uring_open(struct uring **uring, struct arena *arena, const struct uring_options *o, const char **why)
@@ -219,6 +275,8 @@ status uring_open(struct uring **uring, struct arena *arena, const struct uring_
     struct layout place = {.arena = arena};
     uring_layout(u, &place, o);
     u->depth = o->depth;
+    u->faults = o->faults;
+    CHECK(u->faults == NULL || u->faults->align_bytes != 0);
     *why = NULL;
     *uring = u;
     if (!o->threads_only) *why = kernel_open(u);
@@ -230,7 +288,7 @@ void uring_close(struct uring *u)
 {
     if (u == NULL) return;
     struct uring_done done;
-    while (u->in_flight) (void)uring_reap(u, &done, 1, UINT64_MAX);
+    while (uring_in_flight(u)) (void)uring_reap(u, &done, 1, UINT64_MAX);
     if (u->is_kernel) io_uring_queue_exit(&u->kernel);
     /* Release pairs with the acquire in todo_look(). */
     atomic_store_explicit(&u->shared_is_closing, true, memory_order_release);
@@ -243,17 +301,19 @@ void uring_close(struct uring *u)
 
 status uring_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
 {
-    CHECK(count <= u->depth - u->in_flight);
-    if (u->is_kernel) return kernel_submit(u, requests, count);
-    threads_submit(u, requests, count);
-    return ST_OK;
+    CHECK(count <= u->depth - uring_in_flight(u));
+    return u->faults ? faulty_submit(u, requests, count) : back_end_submit(u, requests, count);
 }
 
 uint32_t uring_reap(struct uring *u, struct uring_done *done, uint32_t max, uint64_t end_ns)
 {
-    return u->is_kernel ? kernel_reap(u, done, max, end_ns) : threads_reap(u, done, max, end_ns);
+    uint32_t count = 0;
+    while (count < max && u->failed_count) done[count++] = u->failed[--u->failed_count];
+    if (count) end_ns = 0; /* no need to wait for more */
+    return count + (u->is_kernel ? kernel_reap(u, done + count, max - count, end_ns)
+                                 : threads_reap(u, done + count, max - count, end_ns));
 }
 
-uint32_t uring_in_flight(const struct uring *u) { return u->in_flight; }
+uint32_t uring_in_flight(const struct uring *u) { return u->in_flight + u->failed_count; }
 
 const char *uring_name(const struct uring *u) { return u->is_kernel ? "io_uring" : "threads"; }

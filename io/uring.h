@@ -17,10 +17,29 @@
 
 struct uring;
 
+/* For tests of whoever uses it: requests meet faults as devices and kernels have them, at random, by seed and number of the request. Kept
+ * until uring_close, and counts. */
+enum uring_fault {
+    URING_SHORT, /* fewer bytes are moved than were asked for, at least one         */
+    URING_AGAIN, /* -EAGAIN, -EIO, -ENOSPC (of writes alone): nothing is moved      */
+    URING_EIO,
+    URING_ENOSPC,
+    URING_FAULT_COUNT
+};
+struct uring_faults {
+    uint64_t seed;
+    uint64_t spared;                    /* the first requests that meet none                              */
+    uint32_t one_in[URING_FAULT_COUNT]; /* of the requests that may meet it about one in so many does; 0: none */
+    uint32_t align_bytes;               /* short transfers end at a multiple of it: 1, or as O_DIRECT asks */
+    /* since they were first given to uring_open */
+    uint64_t request_count, hit_count[URING_FAULT_COUNT];
+};
+
 struct uring_options {
-    uint32_t depth;        /* requests in flight, at most: 1 .. 4096                                           */
-    uint32_t thread_count; /* of the back end of threads; at least 1, at most depth                            */
-    bool threads_only;     /* io_uring is not tried                                                            */
+    uint32_t depth;              /* requests in flight, at most: 1 .. 4096                                           */
+    uint32_t thread_count;       /* of the back end of threads; at least 1, at most depth                            */
+    bool threads_only;           /* io_uring is not tried                                                            */
+    struct uring_faults *faults; /* NULL, but in tests                                                         */
 };
 
 enum uring_kind { URING_READ, URING_WRITE };

@@ -3,6 +3,8 @@
 #include "tests/io/io_test.h"
 
 #include "io/cold.h"
+#include "io/segment.h"
+#include "io/uring.h"
 
 #define SPAN       16u
 #define DISK_BYTES ((uint64_t)9 << 20)
@@ -47,6 +49,9 @@ static void arrived(void *context, const struct cold_row *arrival, bool is_found
     row->was_found = is_found;
 }
 
+/* What reads and writes of the next world meet, or NULL. */
+static struct uring_faults *faults;
+
 static void world_open(struct world *w, uint32_t row_count, bool io_threads, uint32_t tag_bits)
 {
     static char path[600];
@@ -57,6 +62,7 @@ static void world_open(struct world *w, uint32_t row_count, bool io_threads, uin
                                          .table = &table,
                                          .fetch_max = FETCH_MAX,
                                          .io_threads = io_threads,
+                                         .faults = faults,
                                          .tag_bits = tag_bits,
                                          .context = w,
                                          .is_resident = is_resident,
@@ -241,6 +247,49 @@ static void rows_come_back_as_they_went(void **state)
     }
 }
 
+/* Transfers that end early go on where they ended, whichever back end does them. */
+static void rows_come_back_from_a_drive_that_stutters(void **state)
+{
+    (void)state;
+    for (int io_threads = 0; io_threads < 2; io_threads++) {
+        struct world w;
+        struct uring_faults stutter = {
+            .seed = 9, .one_in = {[URING_SHORT] = 4, [URING_AGAIN] = 6}, .align_bytes = SEGMENT_ALIGN_BYTES};
+        faults = &stutter;
+        world_open(&w, (uint32_t)cold_row_max(SPAN, DISK_BYTES) * 7 / 9, io_threads, 0);
+        rows_move(&w, 100);
+        rows_walk(&w);
+        rows_bring_all(&w);
+        assert_true(stutter.hit_count[URING_SHORT] > 10 && stutter.hit_count[URING_AGAIN] > 10);
+        world_close(&w);
+        faults = NULL;
+    }
+}
+
+/* The first failure of a drive comes up with file and byte. */
+static void failure_of_a_drive_is_said(void **state)
+{
+    (void)state;
+    for (int variant = 0; variant < 4; variant++) {
+        struct world w;
+        struct uring_faults failing = {.seed = (uint64_t)variant, .spared = 5, .align_bytes = SEGMENT_ALIGN_BYTES};
+        bool is_full = variant % 2;
+        failing.one_in[is_full ? URING_ENOSPC : URING_EIO] = 1;
+        faults = &failing;
+        uint32_t rows = (uint32_t)cold_row_max(SPAN, DISK_BYTES) * 7 / 9, put = 0;
+        world_open(&w, rows, variant / 2, 0);
+        for (uint32_t r = 0; r < rows; r++) w.row[r].is_made = w.row[r].is_resident = true;
+        status st = ST_OK;
+        for (; put < rows && st == ST_OK; put++) st = row_put(&w, put);
+        for (uint32_t r = 0; r < put && st == ST_OK; r++) st = rows_bring(&w, &r, 1);
+        assert_fails(IO, is_full ? "No space left on device" : "Input/output error", st);
+        assert_non_null(strstr(status_message(), "/rows/emb."));
+        assert_non_null(strstr(status_message(), "at byte "));
+        world_close(&w);
+        faults = NULL;
+    }
+}
+
 /* All that the budget allows, and one row more. */
 static void full_disk_is_said(void **state)
 {
@@ -333,8 +382,12 @@ static void directory_has_one_owner(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_come_back_as_they_went), cmocka_unit_test(full_disk_is_said),
-        cmocka_unit_test(flipped_bit_is_found),        cmocka_unit_test(cut_file_is_said),
+        cmocka_unit_test(rows_come_back_from_a_drive_that_stutters),
+        cmocka_unit_test(failure_of_a_drive_is_said),
+        cmocka_unit_test(rows_come_back_as_they_went),
+        cmocka_unit_test(full_disk_is_said),
+        cmocka_unit_test(flipped_bit_is_found),
+        cmocka_unit_test(cut_file_is_said),
         cmocka_unit_test(directory_has_one_owner),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;

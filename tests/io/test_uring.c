@@ -16,9 +16,10 @@ struct opened {
     struct uring *uring;
 };
 
-static bool open_either(struct opened *o, bool threads_only)
+static bool open_faulty(struct opened *o, bool threads_only, struct uring_faults *faults)
 {
-    const struct uring_options options = {.depth = DEPTH, .thread_count = 3, .threads_only = threads_only};
+    const struct uring_options options = {
+        .depth = DEPTH, .thread_count = 3, .threads_only = threads_only, .faults = faults};
     const char *why;
     assert_ok(arena_open(&o->arena, "test", uring_bytes(&options)));
     assert_ok(uring_open(&o->uring, &o->arena, &options, &why));
@@ -26,6 +27,8 @@ static bool open_either(struct opened *o, bool threads_only)
     if (why) print_message("# io_uring is refused here: %s\n", why);
     return !why;
 }
+
+static bool open_either(struct opened *o, bool threads_only) { return open_faulty(o, threads_only, NULL); }
 
 static void close_either(struct opened *o)
 {
@@ -122,6 +125,112 @@ static void uring__end_of_file_and_errors__come_as_results(void **state)
     }
 }
 
+/* The whole of a file, many requests in flight, each of which goes on where it ended or asks again. */
+static void parts_move(struct uring *uring, int fd, enum uring_kind kind, uint8_t *buffer, uint32_t bytes)
+{
+    enum { PART = 3000 };
+    uint32_t at[DEPTH] = {0}, end[DEPTH] = {0}, next = 0, moved = 0;
+    bool is_busy[DEPTH] = {false};
+    while (moved < bytes) {
+        for (uint32_t i = 0; i < DEPTH; i++) {
+            if (is_busy[i]) continue;
+            if (at[i] == end[i]) {
+                if (next == bytes) continue;
+                at[i] = next;
+                next = end[i] = next + PART < bytes ? next + PART : bytes;
+            }
+            const struct uring_request request = {.kind = kind,
+                                                  .fd = fd,
+                                                  .buffer = buffer + at[i],
+                                                  .bytes = end[i] - at[i],
+                                                  .offset_bytes = at[i],
+                                                  .tag = i};
+            assert_ok(uring_submit(uring, &request, 1));
+            is_busy[i] = true;
+        }
+        struct uring_done done[3];
+        uint32_t count = uring_reap(uring, done, 3, UINT64_MAX);
+        assert_true(count >= 1);
+        for (uint32_t d = 0; d < count; d++) {
+            uint32_t i = (uint32_t)done[d].tag;
+            is_busy[i] = false;
+            if (done[d].result == -EAGAIN) continue;
+            assert_true(done[d].result > 0 && (uint32_t)done[d].result <= end[i] - at[i]);
+            at[i] += (uint32_t)done[d].result;
+            moved += (uint32_t)done[d].result;
+        }
+    }
+    assert_int_equal(uring_in_flight(uring), 0);
+}
+
+static void uring_faults__short_and_again__whoever_goes_on_moves_all(void **state)
+{
+    (void)state;
+    enum { BYTES = 1000003 };
+    uint8_t *out = malloc(BYTES), *in = malloc(BYTES);
+    uint64_t random = 5;
+    for (uint32_t i = 0; i < BYTES; i++) out[i] = (uint8_t)test_random(&random);
+    for (int threads = 0; threads < 2; threads++) {
+        struct opened o;
+        struct uring_faults faults = {
+            .seed = 3, .one_in = {[URING_SHORT] = 3, [URING_AGAIN] = 5}, .align_bytes = 1 + 511 * (uint32_t)threads};
+        open_faulty(&o, threads, &faults);
+        int fd = open(test_path("parts"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+        parts_move(o.uring, fd, URING_WRITE, out, BYTES);
+        memset(in, 0, BYTES);
+        parts_move(o.uring, fd, URING_READ, in, BYTES);
+        assert_memory_equal(in, out, BYTES);
+        assert_true(faults.request_count > 2 * BYTES / 3000);
+        assert_true(faults.hit_count[URING_SHORT] > 100 && faults.hit_count[URING_AGAIN] > 50);
+        assert_true(faults.hit_count[URING_EIO] == 0 && faults.hit_count[URING_ENOSPC] == 0);
+        close(fd);
+        close_either(&o);
+    }
+    free(out);
+    free(in);
+}
+
+static void uring_faults__errors__come_as_results_and_move_nothing(void **state)
+{
+    (void)state;
+    for (int threads = 0; threads < 2; threads++) {
+        struct opened o;
+        struct uring_faults faults = {.spared = 1, .one_in = {[URING_EIO] = 0, [URING_ENOSPC] = 1}, .align_bytes = 1};
+        uint8_t five[8] = "other";
+        struct uring_done done;
+        open_faulty(&o, threads, &faults);
+        int fd = open(test_text("errors", "hello"), O_RDWR);
+        /* The first is spared; then every write meets a full disk, and no read does, until reads fail as well. */
+        const struct {
+            enum uring_kind kind;
+            int32_t result;
+            const char *file, *buffer;
+        } expected[] = {{URING_WRITE, 5, "other", "other"},
+                        {URING_WRITE, -ENOSPC, "other", "third"},
+                        {URING_READ, 5, "other", "other"},
+                        {URING_READ, -EIO, "other", "third"}};
+        for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+            char found[8] = "";
+            if (i) memcpy(five, "third", 5);
+            if (i == 3) faults.one_in[URING_EIO] = 1;
+            const struct uring_request request = {
+                .kind = expected[i].kind, .fd = fd, .buffer = five, .bytes = 5, .tag = 40 + i};
+            assert_ok(uring_submit(o.uring, &request, 1));
+            assert_int_equal(uring_in_flight(o.uring), 1);
+            assert_int_equal(uring_reap(o.uring, &done, 1, UINT64_MAX), 1);
+            assert_int_equal(done.tag, 40 + i);
+            assert_int_equal(done.result, expected[i].result);
+            assert_int_equal(pread(fd, found, 5, 0), 5);
+            assert_string_equal(found, expected[i].file);
+            assert_memory_equal(five, expected[i].buffer, 5);
+        }
+        assert_int_equal(uring_in_flight(o.uring), 0);
+        assert_true(faults.hit_count[URING_ENOSPC] == 1 && faults.hit_count[URING_EIO] == 1);
+        close(fd);
+        close_either(&o);
+    }
+}
+
 /* A request that nothing completes is waited for until it is time, and no longer. A pipe is read so by io_uring alone. */
 static void uring_reap__nothing_comes__ends_when_it_is_time(void **state)
 {
@@ -186,6 +295,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uring__blocks_in_any_order__are_what_was_written),
         cmocka_unit_test(uring__end_of_file_and_errors__come_as_results),
+        cmocka_unit_test(uring_faults__short_and_again__whoever_goes_on_moves_all),
+        cmocka_unit_test(uring_faults__errors__come_as_results_and_move_nothing),
         cmocka_unit_test(uring_reap__nothing_comes__ends_when_it_is_time),
         cmocka_unit_test(uring_close__requests_in_flight__waits_for_them),
         cmocka_unit_test(uring_open__threads__are_in_the_plan),
