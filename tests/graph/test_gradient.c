@@ -9,9 +9,13 @@
 
 #include "tests/graph/rig.h"
 
-#define SEED      7
-#define STEP      2e-3
-#define TOLERANCE 1e-2 /* of the norm of a tensor's gradient */
+#define SEED 7
+#define STEP 2e-3
+/* Of the norm of a tensor's gradient; a norm below FLOOR counts as that. The loss, about 4, is computed in float32: its rounding moves a slope by
+ * up to 3e-5, which is 2 % of some gradients that are nearly 0 (of a bias before softmax). Of the others, those behind a relu are the
+ * farthest off, for a bend within the step that is too slight to be seen. */
+#define TOLERANCE 6e-3
+#define FLOOR     1e-2
 #define EXAMPLES  6
 
 #define DATA                                                                                                           \
@@ -251,6 +255,7 @@ static const struct gradient_case cases[] = {
 
 static bool op_is_seen[OP_ID_COUNT];
 static double error_worst;
+static char worst[128];
 static uint32_t point_count, bend_count;
 
 static double loss_at(struct rig *r, float *x, double value)
@@ -285,10 +290,13 @@ static void distance_add(struct rig *r, struct distance *sum, float *x, float gr
     sum->norm += slope * slope;
 }
 
-static void distance_assert(const struct distance *sum, const char *name)
+static void distance_assert(const struct distance *sum, const char *case_name, const char *name)
 {
-    double error = sqrt(sum->difference) / (sqrt(sum->norm) + 1e-3);
-    if (error > error_worst) error_worst = error;
+    double error = sqrt(sum->difference) / fmax(sqrt(sum->norm), FLOOR);
+    if (error > error_worst) {
+        error_worst = error;
+        snprintf(worst, sizeof worst, "%s of %s", name, case_name);
+    }
     if (!(error < TOLERANCE))
         fail_msg("%s: gradient is off by %g of its norm; seed %d, step %g, tolerance %g", name, error, SEED, STEP,
                  TOLERANCE);
@@ -346,7 +354,7 @@ static void gradient__case__equals_central_difference(void **state)
         struct distance sum = {0};
         for (uint64_t k = 0; k < (uint64_t)t->rows * t->cols; k++)
             distance_add(&r, &sum, &r.param[t->offset + k], param_gradient(&r, t, k));
-        distance_assert(&sum, graph_string(&g, t->name));
+        distance_assert(&sum, test->name, graph_string(&g, t->name));
     }
     for (uint32_t i = 0; i < g.table_count; i++) {
         const struct ticket_table *t = &r.ticket.table[i];
@@ -355,7 +363,7 @@ static void gradient__case__equals_central_difference(void **state)
             for (uint32_t d = 0; d < g.tables[i].dim; d++)
                 distance_add(&r, &sum, &t->span[u][d],
                              row_gradient(&r, i, (size_t)t->step_row[u] * g.tables[i].dim + d));
-        distance_assert(&sum, graph_string(&g, g.tables[i].name));
+        distance_assert(&sum, test->name, graph_string(&g, g.tables[i].name));
     }
     if (r.m.weight == weight) r.m.weight = NULL;
     rig_close(&r);
@@ -522,8 +530,9 @@ static void ops_def__every_op__has_a_case(void **state)
     (void)state;
     for (uint32_t i = 0; i < OP_ID_COUNT; i++)
         if (!op_is_seen[i]) fail_msg("no case has an op %s", op_table[i].name);
-    printf("# gradients: seed %d, step %g, tolerance %g of the norm, worst %.1e; %u numbers, %u of them at a bend\n",
-           SEED, STEP, TOLERANCE, error_worst, point_count, bend_count);
+    printf(
+        "# gradients: seed %d, step %g, tolerance %g of the norm, worst %.1e (%s); %u numbers, %u of them at a bend\n",
+        SEED, STEP, TOLERANCE, error_worst, worst, point_count, bend_count);
     assert_true(bend_count < point_count / 50);
 }
 
