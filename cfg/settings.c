@@ -17,7 +17,7 @@ const char *const cfg_syncs[] = {[SYNC_BSP] = "bsp", [SYNC_WSP] = "wsp", [SYNC_A
 
 const char *const cfg_samplers[] = {"log_uniform", "empirical", "uniform", NULL};
 
-const char *const settings_kinds[] = {"model", "data", "train", "eval", "checkpoint", "store", NULL};
+const char *const settings_kinds[] = {"model", "data", "train", "eval", "checkpoint", "store", "cache", NULL};
 
 const char *const settings_named_kinds[] = {"table", "column", "vocabulary", "candidates", NULL};
 

@@ -44,6 +44,7 @@ static const struct {
     {"eval", NULL, CLASS_RUNNING},
     {"checkpoint", NULL, CLASS_RUNNING},
     {"store", NULL, CLASS_RUNNING},
+    {"cache", NULL, CLASS_RUNNING},
 };
 
 static enum recipe_class class_of(const char *kind, const char *key)

@@ -379,10 +379,10 @@ static bool names_stdin(const char *paths)
 static status streams_check(const struct trainer *t)
 {
     const struct settings *s = &t->session->settings;
-    if (feed_is_stream(t->feed) && s->train_epochs > 1)
+    if (feed_is_stream(t->feed) && s->train_epochs > 1 && s->cache_ram == 0 && s->cache_ssd == 0)
         FAIL(INVALID,
              "%s is a stream and can be read once, but train.epochs = %" PRIu64
-             "; give a file, or --set train.epochs=1",
+             "; give a file, or a data cache (--set cache.ram=1GiB), or --set train.epochs=1",
              t->options->data, (uint64_t)s->train_epochs);
     if (t->eval_feed && feed_is_stream(t->eval_feed) && (s->eval_every || t->stop.head))
         FAIL(INVALID,
@@ -423,6 +423,10 @@ static status memory_plan(struct trainer *t)
     feed.steps_max = s->settings.train_steps_max;
     feed.reader.shuffle = s->settings.data_shuffle;
     feed.reader.lines = s->settings.data_eval_fraction > 0 ? READER_TRAIN : READER_ALL;
+    /* Memory serves further passes only, a file further runs, too. */
+    if (s->settings.train_epochs > 1 || s->settings.cache_ssd)
+        feed.reader.cache = (struct data_cache_budget){
+            .ram_bytes = s->settings.cache_ram, .ssd_bytes = s->settings.cache_ssd, .path = s->settings.cache_path};
     t->eval = t->options->eval;
     if (t->eval == NULL && s->settings.data_eval_fraction > 0) t->eval = t->options->data;
     if (t->eval)

@@ -33,7 +33,9 @@ struct column_head {
     uint8_t is_lz4;
     uint16_t zero;
 };
-_Static_assert(sizeof(struct block_head) == 32 && sizeof(struct column_head) == 16, "io/block.h");
+_Static_assert(sizeof(struct block_head) == BLOCK_HEAD_BYTES && offsetof(struct block_head, bytes) == BLOCK_BYTES_AT &&
+                   sizeof(struct column_head) == 16,
+               "io/block.h");
 
 static size_t pad8(size_t bytes) { return (bytes + 7) & ~(size_t)7; }
 

@@ -32,6 +32,10 @@ struct block_shape block_shape_of(struct example_shape example);
 /* Of a block, whatever is in it. */
 size_t block_bytes_max(struct block_shape shape);
 
+/* A block begins with so many bytes, among which its length stands, 32 bits. */
+#define BLOCK_HEAD_BYTES 32u
+#define BLOCK_BYTES_AT   12u
+
 /* --- writing ---------------------------------------------------------------------------------- */
 
 /* Examples on their way to become a block: `rows` without key_home, filled by the caller while there is room. */

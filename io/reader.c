@@ -14,7 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "io/candidates.h"
+#include "io/data_cache.h"
 #include "io/parsers.h"
 #include "io/source.h"
 #include "io/word_table.h"
@@ -56,6 +58,10 @@ struct reader {
     bool is_cut;                 /* no block follows; of why, if that is an error: */
     status cut_status;
     char cut_message[4096];
+    struct data_cache *cache; /* NULL: none */
+    enum data_cache_pass cache_pass;
+    struct reader_counts cached; /* what the cache has been told of: counts before the last example */
+    uint64_t files_number;       /* how many examples the files, or the cache, have given */
     struct source source;
     char *buffer; /* [BUFFER_BYTES + READER_SLACK_BYTES] */
     size_t begin, scan, end;
@@ -385,8 +391,6 @@ static status block_example_next(struct reader *reader, struct reader_example *e
     return ST_OK;
 }
 
-/* --- examples, in the order of the pass ------------------------------------------------------- */
-
 /* The next of the examples that list words. */
 static void list_example_next(struct reader *reader, struct reader_example *example, bool *over)
 {
@@ -413,12 +417,121 @@ static void example_copy(struct example_shape shape, struct reader_example *to, 
     to->group = from->group;
 }
 
+/* --- the same, out of the data cache or on the way into it --------------------------------------------- */
+
+/* The next example of the text. *found is `place`, filled in, or lies in a block until the next call. */
+static status text_example_next(struct reader *reader, struct reader_example *place,
+                                const struct reader_example **found, bool *over)
+{
+    *found = reader->parsers ? &reader->drawn : place;
+    return reader->parsers ? block_example_next(reader, &reader->drawn, over) : file_example_next(reader, place, over);
+}
+
+/* Adds an example of the text to the cache, with what was counted since the one before; NULL: the text is over. */
+static status cache_add(struct reader *reader, const struct reader_example *example)
+{
+    struct reader_counts *is = &reader->counts, *was = &reader->cached;
+    struct block_counts since = {.bad = (uint32_t)(is->bad_count - was->bad_count),
+                                 .cut = (uint32_t)(is->cut_count - was->cut_count),
+                                 .unknown = (uint32_t)(is->unknown_count - was->unknown_count)};
+    uint64_t text_bytes = reader->source.byte_count - was->byte_count;
+    was->bad_count = is->bad_count;
+    was->cut_count = is->cut_count;
+    was->unknown_count = is->unknown_count;
+    if (!example) reader->cache_pass = DATA_CACHE_RESTS;
+    return example ? data_cache_add(reader->cache, example, since, text_bytes)
+                   : data_cache_finish(reader->cache, since, text_bytes);
+}
+
+static void cache_counts_take(struct reader *reader)
+{
+    struct block_counts since = data_cache_counts(reader->cache);
+    reader->counts.bad_count += since.bad;
+    reader->counts.cut_count += since.cut;
+    reader->counts.unknown_count += since.unknown;
+}
+
+static status text_start(struct reader *reader, uint64_t epoch);
+
+/* A block is not what was written: goes on from the text, behind the examples that the pass has had. */
+static status cache_leave(struct reader *reader, status failed)
+{
+    char message[2048];
+    if (failed != ST_CORRUPT || reader->source.is_stream) return failed;
+    snprintf(message, sizeof message, "%s", status_message());
+    log_warning("%s; the pass goes on from the text", message);
+    data_cache_drop(reader->cache);
+    cache_counts_take(reader);
+    reader->cache_pass = DATA_CACHE_RESTS;
+    TRY(text_start(reader, UINT64_MAX));
+    struct reader_counts counts = reader->counts;
+    for (uint64_t left = reader->files_number; left; left--) {
+        const struct reader_example *found;
+        bool over;
+        TRY(text_example_next(reader, &reader->spare, &found, &over));
+    }
+    reader->counts = counts;
+    return ST_OK;
+}
+
+/* The next example in the order of the files; as text_example_next. */
+static status order_example_next(struct reader *reader, struct reader_example *place,
+                                 const struct reader_example **found, bool *over)
+{
+    if (reader->cache_pass == DATA_CACHE_READS) {
+        status st = data_cache_next(reader->cache, &reader->drawn, over);
+        if (st != ST_OK) TRY(cache_leave(reader, st));
+        if (st == ST_OK) {
+            cache_counts_take(reader);
+            *found = &reader->drawn;
+            reader->is_over = *over;
+            reader->files_number += !*over;
+            return ST_OK;
+        }
+    }
+    TRY(text_example_next(reader, place, found, over));
+    if (reader->cache_pass == DATA_CACHE_WRITES) TRY(cache_add(reader, *over ? NULL : *found));
+    reader->files_number += !*over;
+    return ST_OK;
+}
+
+/* Whether the cache's examples go straight into micro-batches. */
+static bool cache_is_direct(const struct reader *reader)
+{
+    return reader->cache_pass == DATA_CACHE_READS && !reader->is_shuffled && !reader->candidates &&
+           !reader->lists_words;
+}
+
+/* Whole runs of examples; *over: of the pass. */
+static status cache_fill(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *over)
+{
+    uint32_t before = m->example_count;
+    status st = data_cache_fill(reader->cache, m, limit, reader->shape.dense_stride, over);
+    reader->files_number += m->example_count - before;
+    reader->example_number += m->example_count - before;
+    cache_counts_take(reader);
+    return st == ST_OK ? ST_OK : cache_leave(reader, st);
+}
+
+static status cache_skip(struct reader *reader, uint64_t count, bool *over)
+{
+    uint64_t before = data_cache_row(reader->cache);
+    status st = data_cache_skip(reader->cache, count, over);
+    uint64_t skipped = data_cache_row(reader->cache) - before;
+    reader->files_number += skipped;
+    reader->example_number += skipped;
+    cache_counts_take(reader);
+    return st == ST_OK ? ST_OK : cache_leave(reader, st);
+}
+
+/* --- examples, in the order of the pass ------------------------------------------------------- */
+
 /* Fills a place of the window with the next example of the files. */
 static status room_fill(struct reader *reader, struct reader_example *room, bool *over)
 {
-    if (!reader->parsers) return file_example_next(reader, room, over);
-    TRY(block_example_next(reader, &reader->drawn, over));
-    if (!*over) example_copy(reader->shape, room, &reader->drawn);
+    const struct reader_example *found;
+    TRY(order_example_next(reader, room, &found, over));
+    if (!*over && found != room) example_copy(reader->shape, room, found);
     return ST_OK;
 }
 
@@ -431,11 +544,7 @@ static status pass_example_next(struct reader *reader, struct reader_example *pl
         list_example_next(reader, place, over);
         return ST_OK;
     }
-    if (!reader->is_shuffled && reader->parsers) {
-        *found = &reader->drawn;
-        return block_example_next(reader, &reader->drawn, over);
-    }
-    if (!reader->is_shuffled) return file_example_next(reader, place, over);
+    if (!reader->is_shuffled) return order_example_next(reader, place, found, over);
     struct reader_example room;
     while (!reader->is_over && shuffle_room(&reader->shuffle, &room)) {
         bool is_end;
@@ -477,6 +586,11 @@ status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit,
     struct example_shape shape = reader->shape;
     *end = false;
     while (m->example_count < limit) {
+        if (cache_is_direct(reader)) {
+            TRY(cache_fill(reader, m, limit, end));
+            if (*end) return ST_OK;
+            continue;
+        }
         struct reader_example place = {.label = m->label + (size_t)m->example_count * shape.label_count,
                                        .dense = m->dense + (size_t)m->example_count * shape.dense_stride,
                                        .key = m->key + m->key_count,
@@ -498,10 +612,17 @@ status reader_skip(struct reader *reader, uint64_t count, bool *end)
 {
     CHECK(reader->is_started);
     *end = false;
-    for (; count && !*end; count--) {
+    while (count && !*end) {
+        if (reader->cache_pass == DATA_CACHE_READS && !reader->is_shuffled) {
+            uint64_t before = reader->example_number;
+            TRY(cache_skip(reader, count, end));
+            count -= reader->example_number - before;
+            continue;
+        }
         const struct reader_example *found;
         TRY(pass_example_next(reader, &reader->spare, &found, end));
         reader->example_number++;
+        count--;
     }
     return ST_OK;
 }
@@ -587,6 +708,82 @@ static uint32_t readers_of(const struct reader_options *o, const struct reader_f
     return o->lists_words || !format->lines_are_apart || has_headers || o->readers == 0 ? 1 : o->readers;
 }
 
+static void hash_text(XXH3_state_t *hash, const char *text)
+{
+    XXH3_64bits_update(hash, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+static void hash_number(XXH3_state_t *hash, double number) { XXH3_64bits_update(hash, &number, sizeof number); }
+
+static void hash_columns(XXH3_state_t *hash, const struct reader_column *column, uint32_t count)
+{
+    hash_number(hash, column ? count : -1.0);
+    for (uint32_t i = 0; column && i < count; i++) {
+        hash_text(hash, column[i].name);
+        XXH3_64bits_update(hash, &column[i].seed, sizeof column[i].seed);
+        hash_number(hash, column[i].ids_max);
+        hash_number(hash, column[i].vocabulary);
+        hash_number(hash, column[i].negative_count > 0);
+        hash_number(hash, column[i].mean);
+        hash_number(hash, column[i].scale);
+    }
+}
+
+/* Of all that decides what a line becomes before anything is drawn: what the data cache is valid for. */
+static uint64_t options_hash(const struct reader_options *o, struct example_shape shape)
+{
+    const struct reader_schema *s = &o->schema;
+    XXH3_state_t hash;
+    XXH3_INITSTATE(&hash);
+    XXH3_64bits_reset(&hash);
+    hash_text(&hash, HETERPS_VERSION);
+    const double numbers[] = {o->format,
+                              o->lines,
+                              o->held_out,
+                              o->label_optional,
+                              o->bad_skip,
+                              o->bad_keep,
+                              s->ids_over_is_error,
+                              s->log1p,
+                              s->missing_is_key,
+                              s->missing_value,
+                              s->has_header,
+                              s->has_quotes,
+                              s->separator,
+                              s->list_separator,
+                              s->window,
+                              shape.dense_count,
+                              shape.field_count,
+                              shape.key_count_max,
+                              shape.label_count,
+                              shape.has_weight,
+                              shape.has_group,
+                              shape.has_value,
+                              s->vocabulary_count};
+    XXH3_64bits_update(&hash, numbers, sizeof numbers);
+    hash_columns(&hash, s->dense, shape.dense_count);
+    hash_columns(&hash, s->field, shape.field_count);
+    hash_columns(&hash, s->label, shape.label_count);
+    const char *const texts[] = {s->weight, s->group, s->label_map, s->columns, s->missing_text};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash_text(&hash, texts[i]);
+    for (uint32_t v = 0; v < s->vocabulary_count; v++) {
+        hash_number(&hash, s->vocabulary[v].unknown);
+        hash_number(&hash, s->vocabulary[v].word_count);
+        for (uint32_t w = 0; w < s->vocabulary[v].word_count; w++) hash_text(&hash, s->vocabulary[v].text[w]);
+    }
+    return XXH3_64bits_digest(&hash);
+}
+
+static status cache_open(struct reader *r, const struct reader_options *options, struct example_shape parsed)
+{
+    if (options->lists_words || (options->cache.ram_bytes == 0 && options->cache.ssd_bytes == 0)) return ST_OK;
+    return data_cache_open(&r->cache, &(struct data_cache_options){.budget = options->cache,
+                                                                   .shape = parsed,
+                                                                   .paths = options->paths,
+                                                                   .is_stream = r->source.is_stream,
+                                                                   .schema = options_hash(options, parsed),
+                                                                   .isa = options->isa});
+}
+
 status reader_open(struct reader **reader, const struct reader_options *options)
 {
     CHECK((unsigned)options->format < READER_FORMAT_COUNT);
@@ -648,6 +845,13 @@ status reader_open(struct reader **reader, const struct reader_options *options)
             source_close(&r->source);
         }
     }
+    if (st == ST_OK) {
+        st = cache_open(r, options, parsed);
+        if (st != ST_OK) {
+            parsers_close(r->parsers);
+            source_close(&r->source);
+        }
+    }
     if (st != ST_OK) {
         arena_close(&arena);
         return st;
@@ -661,18 +865,15 @@ void reader_close(struct reader *reader)
 {
     if (!reader) return;
     parsers_close(reader->parsers);
+    data_cache_close(reader->cache);
     if (!reader->lists_words) source_close(&reader->source);
     struct arena arena = reader->arena; /* the reader itself lies in it */
     arena_close(&arena);
 }
 
-status reader_start(struct reader *reader, uint64_t epoch)
+/* Goes to the front of the files. */
+static status text_start(struct reader *reader, uint64_t epoch)
 {
-    if (reader->lists_words) {
-        reader->example_number = 0;
-        reader->is_started = true;
-        return ST_OK;
-    }
     if (reader->parsers) parsers_drain(reader->parsers);
     bool is_first = reader->is_untouched && (!reader->source.is_stream || (epoch == 0 && !reader->is_started));
     if (!is_first) {
@@ -686,8 +887,26 @@ status reader_start(struct reader *reader, uint64_t epoch)
     reader->is_file_begin = true;
     reader->is_cut = false;
     reader->cut_status = ST_OK;
+    return ST_OK;
+}
+
+status reader_start(struct reader *reader, uint64_t epoch)
+{
+    reader->example_number = reader->files_number = 0;
+    if (reader->lists_words) {
+        reader->is_started = true;
+        return ST_OK;
+    }
+    reader->cache_pass = DATA_CACHE_RESTS;
+    if (reader->cache) TRY(data_cache_start(reader->cache, &reader->cache_pass));
+    if (reader->cache_pass == DATA_CACHE_READS)
+        reader->is_over = false;
+    else
+        TRY(text_start(reader, epoch));
+    reader->cached = reader->counts;
+    /* The first block, which is read at open, is of the first pass. */
+    reader->cached.byte_count = reader->is_started ? reader->source.byte_count : 0;
     reader->is_started = true;
-    reader->example_number = 0;
     if (reader->is_shuffled) shuffle_start(&reader->shuffle, reader->seed, epoch);
     if (reader->candidates) candidates_start(reader->candidates, epoch);
     return ST_OK;
@@ -697,6 +916,7 @@ struct reader_counts reader_counts(const struct reader *reader)
 {
     struct reader_counts counts = reader->counts;
     counts.byte_count = reader->source.byte_count;
+    if (reader->cache) counts.byte_count += data_cache_text_bytes(reader->cache);
     return counts;
 }
 

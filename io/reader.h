@@ -2,6 +2,7 @@
  * part opens sources one after another, cuts lines out of bounded buffers, and applies the rules for bad lines.
  *
  *     path, path.gz, -  ──source.c: bytes──▶ line ──criteo.c: parse──▶ one example ──shuffle.c──▶ micro_batch
+ *                                                     blocks ──data_cache.c──▶ ┘
  *
  * One thread uses a reader, which may have further threads parse for it (io/parsers.h). All memory is taken at open. */
 #ifndef HETERPS_IO_READER_H
@@ -78,6 +79,12 @@ struct reader_schema {
 /* Which lines of the data count, by a hash of each line's bytes. */
 enum reader_part { READER_ALL, READER_TRAIN /* all but the held-out ones */, READER_HELD_OUT };
 
+/* What a user asks for of the data cache (io/data_cache.h); both 0: none. */
+struct data_cache_budget {
+    uint64_t ram_bytes, ssd_bytes;
+    const char *path; /* of the file; NULL or "": the first path of the data and ".cache" */
+};
+
 struct reader_options {
     enum reader_format format;
     /* Separated by commas; "-" is standard input; a file that starts with the gzip magic is unpacked. */
@@ -99,6 +106,8 @@ struct reader_options {
     uint32_t readers;
     const int *processors; /* [processor_count], kept until close */
     uint32_t processor_count;
+    struct data_cache_budget
+        cache;        /* further passes, and runs, take examples from there, the same ones; both 0: from the text */
     bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
     const char *part; /* memory part to count under, e.g. "reader"                                  */
     /* Of io/text_isa.h, by which tests compare them; NULL: the best here. What is read does not depend on it. */
@@ -106,9 +115,10 @@ struct reader_options {
 };
 
 struct reader_counts {
-    uint64_t line_count, bad_count, cut_count; /* lines read, malformed, lists cut; since open             */
-    uint64_t unknown_count;                    /* examples left out: their target or label is no word      */
-    uint64_t byte_count;                       /* of the files as stored, since open                       */
+    uint64_t line_count, bad_count,
+        cut_count;          /* lines read (none of a cached pass), malformed, lists cut; since open */
+    uint64_t unknown_count; /* examples left out: their target or label is no word      */
+    uint64_t byte_count;    /* of the files as stored, since open                       */
 };
 
 /* Opens and reads the first bytes of the first path, so that a wrong path or format shows at once. Every path must
@@ -117,7 +127,7 @@ MUST_USE status reader_open(struct reader **reader, const struct reader_options 
 void reader_close(struct reader *reader);
 
 /* Starts pass `epoch` over all paths from the front (the first pass, 0, must be started too). INVALID if a path is a
- * stream (reader_is_stream) and epoch > 0 or a pass was started before. The order of a shuffled pass is a function of
+ * stream (reader_is_stream) that is in no data cache, and epoch > 0 or a pass was started before. The order of a shuffled pass is a function of
  * (seed, epoch, window, data). */
 MUST_USE status reader_start(struct reader *reader, uint64_t epoch);
 
