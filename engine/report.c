@@ -185,6 +185,45 @@ void report_replan(struct report *r, uint64_t step, const char *why, bool is_cha
     log_event_end();
 }
 
+/* Where the rows of each table are, and what that has cost. */
+static void disk_report(const struct session *s)
+{
+    for (uint32_t t = 0; t < s->graph.table_count; t++) {
+        const struct store_counts c = store_counts(s->model.store, t);
+        const uint64_t left_bytes = c.disk.put * s->graph.tables[t].span_floats * sizeof(float);
+        char disk[27], reads[27], read_bytes[16], write_bytes[16];
+        log_info("disk     %s: %s rows on disk; %.2f%% of rows were found in RAM; %s reads, %s; written %s, %.2f times "
+                 "what left RAM",
+                 graph_string(&s->graph, s->graph.tables[t].name), session_count_text(disk, c.disk_rows),
+                 c.touched ? 100.0 * (1 - (double)c.disk.fetched / (double)c.touched) : 100.0,
+                 session_count_text(reads, c.disk.read_count),
+                 cfg_bytes_text(read_bytes, sizeof read_bytes, c.disk.read_bytes),
+                 cfg_bytes_text(write_bytes, sizeof write_bytes, c.disk.write_bytes),
+                 left_bytes ? (double)c.disk.write_bytes / (double)left_bytes : 0.0);
+    }
+}
+
+/* The same as an object of the event `done`. */
+static void disk_event(const struct session *s)
+{
+    log_event_open("disk");
+    for (uint32_t t = 0; t < s->graph.table_count; t++) {
+        const struct store_counts c = store_counts(s->model.store, t);
+        log_event_open(graph_string(&s->graph, s->graph.tables[t].name));
+        log_event_u64("ram_rows", c.ram_rows);
+        log_event_u64("disk_rows", c.disk_rows);
+        log_event_u64("rows_touched", c.touched);
+        log_event_u64("rows_fetched", c.disk.fetched);
+        log_event_u64("reads", c.disk.read_count);
+        log_event_u64("read_bytes", c.disk.read_bytes);
+        log_event_u64("rows_put", c.disk.put);
+        log_event_u64("rows_cleaned", c.disk.cleaned);
+        log_event_u64("write_bytes", c.disk.write_bytes);
+        log_event_close();
+    }
+    log_event_close();
+}
+
 void report_done(struct report *r, const struct progress *p, const uint64_t *row_count, struct feed_counts counts)
 {
     const struct session *s = r->session;
@@ -197,6 +236,7 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
     for (uint32_t t = 0; t < s->graph.table_count; t++)
         log_info("rows     %s: %s", graph_string(&s->graph, s->graph.tables[t].name),
                  session_count_text(count, row_count[t]));
+    if (store_has_disk(s->model.store)) disk_report(s);
     struct pipeline_figures figures;
     pipeline_figures(s->pipeline, &figures);
     summary_print(&figures);
@@ -225,6 +265,7 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
         log_event_u64(graph_string(&s->graph, s->graph.tables[t].name), row_count[t]);
     log_event_u64("used_bytes", store_used_bytes(s->model.store));
     log_event_close();
+    if (store_has_disk(s->model.store)) disk_event(s);
     summary_event(&figures);
     log_event_end();
 }

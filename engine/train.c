@@ -509,7 +509,10 @@ static status train(struct trainer *t)
         FAIL(INVALID, "%s: no examples%s", t->options->data,
              feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
     if (s->model.progress.step > first_step) progress_tell(t);
+    status held = feed_hold(t->feed);
     report_done(&t->report, &s->model.progress, t->row_count, feed_counts(t->feed));
+    feed_let_go(t->feed);
+    TRY(held);
     if (s->model.progress.step == first_step && first_step && early_stop_is_over(&t->stop)) {
         log_warning("nothing to train: the model has stopped early, and train.patience = %u",
                     s->settings.train_patience);

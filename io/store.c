@@ -386,6 +386,7 @@ static status rows_create(struct store *store, uint32_t table_index, struct stor
         TRY(group_settle(&groups[i % GROUP_RING], store, table_index, table, m->key_count, out));
     }
     table->serial += out->unique_count;
+    table->touched_count += out->unique_count;
     return ST_OK;
 }
 

@@ -86,6 +86,14 @@ MUST_USE status store_insert(struct store *store, uint32_t table, uint64_t key, 
 /* Bytes of the budget that rows use now, each with its key and its part of the index. */
 uint64_t store_used_bytes(const struct store *store);
 
+/* What a table with a disk has done since open. */
+struct store_counts {
+    uint64_t ram_rows, disk_rows; /* now                                                                          */
+    uint64_t touched;             /* rows of tickets that create, once a ticket                                   */
+    struct cold_counts disk;
+};
+struct store_counts store_counts(const struct store *store, uint32_t table);
+
 /* Goes through all rows of a table that exist once the ticket of this number is done: in RAM alone the first row_count, in order of creation,
  * while others may create more; with a disk in any order, while the store is settled and nobody uses it. */
 struct store_walk {

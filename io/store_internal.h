@@ -60,13 +60,17 @@ struct store_table {
     /* published */
     _Atomic uint64_t shared_row_count; /* wherever they are */
     uint32_t serial;                   /* the next unique's */
+    uint64_t touched_count;            /* uniques so far    */
     /* with a disk: rows [0, used_count) have been in use; those that are not are a list, each span begins with the next one's number */
     uint32_t used_count, free_count, free_row;
     uint32_t
         serial_pinned; /* rows that have had this serial or a later one are pinned: their tickets are not released   */
     uint64_t
         ticket_rows_max; /* rows that one ticket may need                                                            */
-    uint64_t hand;       /* bucket where the search for rows to move out goes on                                    */
+    uint64_t
+        hand; /* bucket where the search for rows to move out goes on                                             */
+    uint64_t
+        hand_stride; /* by which it goes on: long, so that no part of the index stays more crowded than another          */
     /* rows that tickets not released yet have created: entry n at n % created_max */
     struct created *created;
     uint64_t created_begin, created_end, created_max;

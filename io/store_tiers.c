@@ -1,7 +1,7 @@
 /* Rows that leave RAM for the disk, and come back.
  *
  * A row is in RAM while a ticket that is not released names it: it is pinned. Of the others those leave that are used least: a hand goes
- * round the index, halves what it finds of a row's uses, and moves out a row that has none left (the clock with counters, GCLOCK: Smith, ACM
+ * over the index, in long strides so that it thins it out evenly, halves what it finds of a row's uses, and moves out a row that has none left (the clock with counters, GCLOCK: Smith, ACM
  * TODS 1978, section 3.3). What is pinned the cell's mark tells: serials are dealt in order, so those of tickets in flight are the last ones.
  *
  * A row on its way from the disk has its cell and its place in RAM already, so no key has two rows. Which rows exist, and with which
@@ -109,6 +109,16 @@ uint64_t tiers_resident_count(const struct store *store, uint32_t table_index)
     return store->cold != NULL ? table->used_count - table->free_count : row_count_of(table);
 }
 
+struct store_counts store_counts(const struct store *store, uint32_t table)
+{
+    CHECK(table < store->table_count);
+    struct store_counts counts = {.ram_rows = tiers_resident_count(store, table),
+                                  .touched = store->table[table].touched_count};
+    if (store->cold != NULL) counts.disk = cold_counts(store->cold, table);
+    counts.disk_rows = counts.disk.row_count;
+    return counts;
+}
+
 static uint64_t rows_free(const struct store_table *table)
 {
     return table->free_count + table->row_max - table->used_count;
@@ -190,6 +200,30 @@ static bool is_pinned(const struct store_table *table, const struct cell *cell)
     return since < ((table->serial - table->serial_pinned) & SERIAL_MASK);
 }
 
+/* Buckets that are asked for before the hand comes to them. */
+#define HAND_AHEAD 8u
+
+static uint64_t hand_next(const struct store_table *table, uint64_t bucket)
+{
+    return bucket + table->hand_stride < table->bucket_count ? bucket + table->hand_stride
+                                                             : bucket + table->hand_stride - table->bucket_count;
+}
+
+/* About the golden section of the buckets, and without a divisor in common with their number, so that every bucket has its turn. */
+static uint64_t hand_stride_of(uint64_t bucket_count)
+{
+    uint64_t stride = (uint64_t)((double)bucket_count * 0.6180339887498949) | 1;
+    for (;; stride++) {
+        uint64_t a = bucket_count, b = stride % bucket_count;
+        while (b) {
+            uint64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (a == 1 || bucket_count == 1) return stride % bucket_count;
+    }
+}
+
 /* Uses of a row that is not worth its place: that which has brought it. */
 #define USES_LEAST 1u
 
@@ -197,11 +231,16 @@ static bool is_pinned(const struct store_table *table, const struct cell *cell)
 static status rows_move_out(struct store *store, uint32_t table_index, uint64_t wanted)
 {
     struct store_table *table = &store->table[table_index];
+    if (table->hand_stride == 0) table->hand_stride = hand_stride_of(table->bucket_count);
+    uint64_t ahead = table->hand;
+    for (uint32_t i = 0; i < HAND_AHEAD; i++) ahead = hand_next(table, ahead);
     /* A row's uses are halved to none in so many rounds; one that is pinned stays. */
     uint64_t looks_left = (USES_BITS + 2) * table->bucket_count;
     for (; rows_free(table) < wanted && looks_left > 0; looks_left--) {
         struct bucket *bucket = &table->bucket[table->hand];
         uint32_t i = 0;
+        __builtin_prefetch(&table->bucket[ahead], 1);
+        ahead = hand_next(table, ahead);
         while (i < BUCKET_CELLS && cell_row(&bucket->cell[i]) != ROW_NONE) {
             struct cell *cell = &bucket->cell[i];
             const uint32_t uses = cell->mark & USES_MAX, row = cell_row(cell);
@@ -215,7 +254,7 @@ static status rows_move_out(struct store *store, uint32_t table_index, uint64_t 
             cell_remove(table, bucket, cell);
             row_give(table, row);
         }
-        table->hand = table->hand + 1 == table->bucket_count ? 0 : table->hand + 1;
+        table->hand = hand_next(table, table->hand);
     }
     return ST_OK;
 }
