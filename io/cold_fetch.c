@@ -159,7 +159,7 @@ static uint32_t run_find(const struct cold *cold, const struct batch *batch, uin
         const uint32_t block = block_of(table, fetch->place);
         if (fetch->state != FETCH_WANTED || fetch->row.table != first->row.table || fetch->place / rows != segment)
             break;
-        if (block + 1 < *block_end || block > *block_end + COLD_GAP_BLOCKS) break;
+        if (block + 1 < *block_end || block > *block_end) break;
         if (block >= *block_begin + blocks_max || cold_log_block(table, segment, block) != NULL) break;
         if (block == *block_end - 1) continue;
         *block_end = block + 1;

@@ -15,8 +15,6 @@
 /* Reads for fetches in flight, and what one may bring: more keep no drive busier. */
 #define COLD_READS      128u
 #define COLD_READ_BYTES ((uint32_t)32 << 10)
-/* Blocks that nobody wants are read along, up to so many between two that are wanted: that costs a drive less than another read. */
-#define COLD_GAP_BLOCKS 2u
 /* Chunks of a table: one is being filled while others are being written. */
 #define COLD_CHUNKS      4u
 #define COLD_CHUNK_BYTES ((uint32_t)128 << 10)
