@@ -210,8 +210,8 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
         strcmp(format, FORMAT) != 0)
         FAIL(INVALID, "%s: its \"format\" is not \"%s\"", path, FORMAT);
     if (version < 1 || version > MANIFEST_VERSION)
-        FAIL(INVALID, "%s: version %" JSON_INTEGER_FORMAT ", where this program reads 1 to %d", path, version,
-             MANIFEST_VERSION);
+        FAIL(INVALID, "%s: version %" JSON_INTEGER_FORMAT ", where this program reads 1 to %d: %s", path, version,
+             MANIFEST_VERSION, version < 1 ? "there is none below" : "saved by a newer heterps-run");
     if (json_unpack_ex(json, &error, 0,
                        "{s:s, s:s, s?I, s:{s:I, s:I, s:I, s:I, s?I}, s?o, s:o, s:{s:s, s:I, s:s}, s:o, s?o}", "model",
                        &m->model, "model_hash", &model_hash, "save", &save, "progress", "step", &step, "epoch", &epoch,

@@ -98,10 +98,12 @@ status row_file_open(struct row_file *file, const char *path, const uint8_t *dat
     memcpy(h, data, sizeof *h);
     if (memcmp(h->magic, ROW_FILE_MAGIC, sizeof h->magic) != 0)
         FAIL(INVALID, "%s: byte 0: not a file of rows (expected \"%s\")", path, ROW_FILE_MAGIC);
-    if (XXH3_64bits(h, offsetof(struct row_file_header, checksum)) != h->checksum)
-        FAIL(CORRUPT, "%s: bytes 0 to 63 (the header) do not match their checksum", path);
+    bool is_sealed = XXH3_64bits(h, offsetof(struct row_file_header, checksum)) == h->checksum;
+    /* Of another version the checksum may be elsewhere; damage is as likely where it does not hold here. */
     if (h->version != ROW_FILE_VERSION)
-        FAIL(INVALID, "%s: byte 8: version %u, where this program reads %u", path, h->version, ROW_FILE_VERSION);
+        FAIL(INVALID, "%s: byte 8: version %u, where this program reads %u: written by a newer heterps-run%s", path,
+             h->version, ROW_FILE_VERSION, is_sealed ? "" : ", or damaged");
+    if (!is_sealed) FAIL(CORRUPT, "%s: bytes 0 to 63 (the header) do not match their checksum", path);
     uint64_t expected_bytes;
     if (h->header_bytes != sizeof *h || h->reserved != 0 || h->dim == 0 || h->span_floats < h->dim ||
         h->block_rows == 0 || h->block_rows > ROW_FILE_BLOCK_ROWS_MAX || !file_bytes(h, &expected_bytes) ||

@@ -190,7 +190,8 @@ static status head_check(const struct file_head *head, const char *path, size_t 
     if (memcmp(head->magic, MAGIC, sizeof head->magic) != 0)
         FAIL(INVALID, "%s: byte 0: expected a policy (\"" MAGIC "\"), found something else", path);
     if (head->version != VERSION)
-        FAIL(INVALID, "%s: byte 8: expected version %u, found %u", path, VERSION, head->version);
+        FAIL(INVALID, "%s: byte 8: expected version %u, found %u: written by a newer heterps-run, or damaged", path,
+             VERSION, head->version);
     if (head->cell != POLICY_LSTM && head->cell != POLICY_ELMAN)
         FAIL(INVALID, "%s: byte 12: expected cell %d (LSTM) or %d (Elman), found %u", path, POLICY_LSTM, POLICY_ELMAN,
              head->cell);

@@ -105,6 +105,8 @@ static void row_file_open__sealed_header_that_cannot_be__is_refused(void **state
     } while (0)
     REFUSED(INVALID, h.magic[7] = '2');
     REFUSED(INVALID, h.version = 2);
+    assert_non_null(
+        strstr(status_message(), "byte 8: version 2, where this program reads 1: written by a newer heterps-run"));
     REFUSED(INVALID, h.header_bytes = 128);
     REFUSED(INVALID, h.dim = 0);
     REFUSED(INVALID, h.dim = 4);

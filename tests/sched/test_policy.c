@@ -416,7 +416,7 @@ static void policy_parse__head_or_weight_wrong__names_the_byte(void **state)
         const char *message;
     } cases[] = {
         {0, 0x20202020, "byte 0: expected a policy"},
-        {8, 2, "byte 8: expected version 1, found 2"},
+        {8, 2, "byte 8: expected version 1, found 2: written by a newer heterps-run"},
         {12, 9, "byte 12: expected cell"},
         {16, 4, "byte 16: expected"},
         {32, 1025, "byte 32: expected at most 1024 layers, found 1025"},

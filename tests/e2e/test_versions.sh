@@ -1,0 +1,39 @@
+#!/bin/sh
+# Files of every kind that were written by earlier versions (tests/golden) are read, with the values that they had; README says which are. Never
+# write tests/golden anew: a file there that cannot be read any more is one that somebody has.
+. "$(dirname "$0")/lib.sh"
+golden=$root/tests/golden
+cp -R "$golden/model" "$work/model" && "$HETERPS" compile "$golden/model.cfg" -o "$work/golden.bin" -q && "$HETERPS" gen criteo --rows 64 --seed 7 -o "$work/data.tsv" -q ||
+    { echo "not ok 1 - fixture"; exit 1; }
+
+# values MODEL CHECKSUM...: the sums of what export writes of it.
+values() {
+    rm -rf "$work/export"
+    "$HETERPS" export "$work/golden.bin" --model "$1" -o "$work/export" -q || return 1
+    shift
+    found=$(cat "$work/export/dense.safetensors" "$work/export/emb.safetensors" | cksum)
+    [ "$found" = "$*" ] || { echo "the values have the sum $found, not $*"; return 1; }
+}
+goes_on() {
+    "$HETERPS" "$work/golden.bin" --data "$work/data.tsv" --resume "$work/model" --set train.epochs=2 --log json -q >"$work/log" && [ "$(event_field "$work/log" start step)" = 4 ] &&
+        [ "$(event_field "$work/log" checkpoint step)" = 8 ]
+}
+refused() { # PATTERN FILE SED
+    sed "$3" "$golden/$2" >"$work/newer.json"
+    case $2 in
+    plan.json) set -- "$1" --instance "$golden/instance.json" --plan "$work/newer.json" ;;
+    *) set -- "$1" --instance "$work/newer.json" --plan "$golden/plan.json" ;;
+    esac
+    pattern=$1
+    shift
+    ! "$HETERPS" simulate "$@" --batches 2 >"$work/out" 2>&1 && grep -q "$pattern" "$work/out"
+}
+check 'a model, every save, by fsck' "$HETERPS" fsck "$work/model"
+check '… its values' values "$work/model" 1930941339 1780
+check '… those of the older save' values "$work/model/manifest.2.json" 3939050590 1268
+check '… and its training goes on' goes_on
+check 'a policy' "$HETERPS" plan --instance "$golden/instance.json" --policy "$golden/policy" --method policy -o "$work/plan.json"
+check 'an instance and a plan' "$HETERPS" simulate --instance "$golden/instance.json" --plan "$golden/plan.json" --batches 2
+check 'a newer plan is refused by name' refused 'expected "heterps-solution-1", found "heterps-solution-2"' plan.json s/heterps-solution-1/heterps-solution-2/
+check 'a newer instance, too' refused 'expected "heterps-instance-1", found "heterps-instance-2"' instance.json s/heterps-instance-1/heterps-instance-2/
+finish
