@@ -13,8 +13,13 @@
 #include "engine/bench/hand_graph.h"
 #include "engine/cpu/device.h"
 
+/* The tensors of a layer that few rows are compared by. */
+struct layer {
+    uint32_t in, out;
+};
+
 /* A layer of N units and K inputs for `rows` examples, the same numbers for any number of them. */
-static uint32_t layer_open(struct hand_graph *h, uint32_t rows, uint32_t N, uint32_t K, bool adds)
+static struct layer layer_open(struct hand_graph *h, uint32_t rows, uint32_t N, uint32_t K, bool adds)
 {
     struct fc_attr attr = {
         .units = N, .groups = 1, .has_bias = 1, .activation = ACT_RELU, .dout_is_dz = 1, .input_activation = ACT_TANH};
@@ -30,7 +35,7 @@ static uint32_t layer_open(struct hand_graph *h, uint32_t rows, uint32_t N, uint
     }
     hand_node(h, OP_ID_fc, (struct hand_tensors){1, {in}}, (struct hand_tensors){2, {weight, bias}}, out,
               (struct hand_tensors){0}, &attr, sizeof attr, &(uint32_t){adds});
-    return in;
+    return (struct layer){in, out};
 }
 
 static void layer_run(struct hand_graph *h, enum isa isa)
@@ -63,15 +68,17 @@ static void products__few_rows__are_those_among_many(void **state)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
             for (int adds = 0; adds < 2; adds++) {
                 static struct hand_graph many, few;
-                uint32_t in = layer_open(&many, 19, shapes[s][0], shapes[s][1], adds);
+                struct layer l = layer_open(&many, 19, shapes[s][0], shapes[s][1], adds);
                 layer_run(&many, (enum isa)isa);
                 for (uint32_t rows = 1; rows <= 5; rows++) {
                     char what[96];
                     layer_open(&few, rows, shapes[s][0], shapes[s][1], adds);
                     layer_run(&few, (enum isa)isa);
+                    snprintf(what, sizeof what, "%s, N %u K %u, forward", isa_names[isa], shapes[s][0], shapes[s][1]);
+                    rows_compare(what, &few.view[l.out], &many.view[l.out]);
                     snprintf(what, sizeof what, "%s, N %u K %u, %s", isa_names[isa], shapes[s][0], shapes[s][1],
                              adds ? "d input added" : "d input");
-                    uint32_t din = many.tensor[in].grad;
+                    uint32_t din = many.tensor[l.in].grad;
                     rows_compare(what, &few.view[din], &many.view[din]);
                     hand_close(&few);
                 }
