@@ -9,12 +9,14 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/thread.h"
 #include "engine/early_stop.h"
 #include "engine/evaluate.h"
 #include "engine/report.h"
 #include "engine/stop.h"
 #include "engine/trace.h"
 #include "engine/warm_start.h"
+#include "io/store_touch.h"
 
 /* A plan that was made for a cluster is held against what the pipeline does about so often. */
 #define LOOK_SECONDS     1.0
@@ -449,6 +451,7 @@ static status memory_plan(struct trainer *t)
     }
     TRY(streams_check(t));
     settings_check(t);
+    memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */
     session_memory_plan(s);
     return session_memory_check(s);
 }
@@ -504,6 +507,7 @@ static status train(struct trainer *t)
     TRY(model_fill(t));
     const uint64_t first_step = s->model.progress.step, first_pass_examples = s->model.progress.pass_examples;
     report_start(&t->report, s);
+    TRY(store_touch_start(s->model.store, feed_example_estimate(t->feed)));
     TRY(loop(t));
     if (s->model.progress.examples == 0 && s->settings.train_epochs > 0 && !stop_requested())
         FAIL(INVALID, "%s: no examples%s", t->options->data,

@@ -72,14 +72,13 @@ static void runs_fill(struct store_table *table, const uint8_t *serves, uint32_t
     }
 }
 
-/* Most keys a micro-batch can have for the table: the fields that it does not serve may have at least one each. */
-static uint64_t table_key_count_max(const struct store_options *options, const struct store_table *table)
+/* Most keys an example can have for the table: the fields that it does not serve may have at least one each. */
+static uint64_t example_keys_max(const struct store_options *options, const struct store_table *table)
 {
     uint32_t served_count = 0;
     for (uint32_t r = 0; r < table->run_count; r++) served_count += table->run[r].end - table->run[r].begin;
     if (served_count == 0) return 0;
-    return (uint64_t)options->batch.micro *
-           (options->example.key_count_max - (options->example.field_count - served_count));
+    return options->example.key_count_max - (options->example.field_count - served_count);
 }
 
 /* Tickets whose rows may be pinned while another one must find room: a step's update ends one step behind its last ticket. In RAM alone no
@@ -95,7 +94,8 @@ static status table_open(struct store_table *table, const struct store_options *
     const uint64_t spare_bytes = sizeof(struct bucket); /* bucket_count_of()'s one more */
     uint64_t row_max = table->budget_bytes < spare_bytes ? 0 : (table->budget_bytes - spare_bytes) / row_bytes;
     table->row_max = row_max < ROW_NONE ? row_max : ROW_NONE - 1;
-    table->ticket_rows_max = table_key_count_max(options, table);
+    table->example_keys_max = example_keys_max(options, table);
+    table->ticket_rows_max = options->batch.micro * table->example_keys_max;
     const uint64_t least = table->ticket_rows_max * tickets_pinned(options);
     if (table->row_max < least)
         FAIL(MEMORY,
@@ -145,6 +145,7 @@ status store_open(struct store **store, const struct store_options *options)
         runs_fill(table, from->serves, field_count);
         table->row_init = from->row_init;
         table->context = from->context;
+        table->grown_bell = &s->touch.bell;
         share_sum += from->share;
     }
     s->arena = arena;
@@ -168,6 +169,7 @@ status store_open(struct store **store, const struct store_options *options)
 void store_close(struct store *store)
 {
     if (!store) return;
+    store_touch_end(store);
     cold_close(store->cold);
     for (uint32_t i = 0; i < store->table_count; i++) {
         struct store_table *table = &store->table[i];
@@ -222,6 +224,7 @@ void row_count_add(struct store_table *table)
     /* Relaxed: this thread is the only one that changes it. Release: whoever sees the count sees the row's cell and span. */
     uint64_t count = atomic_load_explicit(&table->shared_row_count, memory_order_relaxed);
     atomic_store_explicit(&table->shared_row_count, count + 1, memory_order_release);
+    if (count % TOUCH_ROWS == 0) bell_ring(table->grown_bell);
 }
 
 /* --- the keys of a table ------------------------------------------------------------------------ */

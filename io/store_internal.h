@@ -2,8 +2,10 @@
 #ifndef HETERPS_IO_STORE_INTERNAL_H
 #define HETERPS_IO_STORE_INTERNAL_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/base/bell.h"
 #include "io/cold.h"
 #include "io/store.h"
 
@@ -51,6 +53,8 @@ struct store_table {
     struct field_run *run;
     uint32_t run_count;
     uint64_t budget_bytes, row_max, bucket_count;
+    uint64_t example_keys_max; /* keys of an example                                                     */
+    struct bell *grown_bell;   /* the thread's that touches: rings every TOUCH_ROWS rows                  */
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
     void *context;
     struct bucket *bucket; /* [bucket_count] */
@@ -76,6 +80,20 @@ struct store_table {
     uint64_t created_begin, created_end, created_max;
     struct created late[LATE_MAX]; /* and those that were taken for rows on disk at first */
     uint32_t late_count;
+    /* the thread's that touches memory ahead: rows that the data may need; [0, touched_bytes) of `span` are resident */
+    uint64_t row_estimate, touched_bytes;
+};
+
+/* The thread that touches memory ahead (store_touch.c). */
+#define TOUCH_ROWS 4096u /* a power of two */
+struct store_touch {
+    struct bell bell;
+    struct store_table *table;
+    uint32_t table_count;
+    bool knows_examples;
+    pthread_t thread;
+    bool is_started;
+    _Atomic bool shared_is_closing;
 };
 
 /* What STORE_LOOKUP needs to deduplicate a micro-batch for one table. */
@@ -96,6 +114,7 @@ struct store {
     struct cold *cold; /* NULL: there is none */
     uint32_t ticket_max, released_count;
     uint32_t *serial_end; /* [ticket_max, table_count]: serials after ticket n, at n % ticket_max */
+    struct store_touch touch;
     struct store_table table[];
 };
 
@@ -158,6 +177,9 @@ static inline float *span_of(const struct store_table *table, uint64_t row)
 struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place);
 void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell);
 void row_count_add(struct store_table *table);
+
+/* store_touch.c: ends the thread, if there is one. */
+void store_touch_end(struct store *store);
 
 /* store_tiers.c, with a disk */
 void tiers_layout(struct store *store, struct layout *l, const struct store_options *options);

@@ -126,6 +126,15 @@ void memory_give(const char *part, void *block, size_t bytes)
     pthread_mutex_unlock(&parts_lock);
 }
 
+bool memory_touch(void *begin, size_t bytes)
+{
+    /* MADV_POPULATE_WRITE, which older headers lack: whole pages, those at both ends too. */
+    const int populate_write = 23;
+    uintptr_t page = page_bytes(), from = (uintptr_t)begin / page * page;
+    uintptr_t to = ((uintptr_t)begin + bytes + page - 1) / page * page;
+    return madvise((void *)from, to - from, populate_write) == 0;
+}
+
 static size_t block_resident_bytes(const struct block *block)
 {
     unsigned char is_resident[4096];

@@ -4,6 +4,7 @@
 #ifndef HETERPS_BASE_MEMORY_H
 #define HETERPS_BASE_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
 
@@ -20,6 +21,10 @@ MUST_USE status memory_take(const char *part, size_t bytes, void **block);
 /* Gives back a block of memory_take; NULL is ignored. `bytes` as it was asked for. Both stop the program (CHECK) in steady
  * state (engine/base/steady.h). */
 void memory_give(const char *part, void *block, size_t bytes);
+
+/* Makes the pages of a part of a block resident, as the first touch of each would, and leaves what they hold; any thread, while others use
+ * them. False: this kernel does not (before Linux 5.14), or has no memory; nobody has to know. */
+bool memory_touch(void *begin, size_t bytes);
 
 /* Adds bytes that the part takes elsewhere (thread stacks, a library's buffers) to the plan. */
 void memory_note(const char *part, size_t bytes);
