@@ -48,7 +48,6 @@ struct param_sums {
 
 struct device_vt {
     const char *name; /* appears in logs and plans */
-    bool (*runs)(const struct device *, op_id);
     /* Runs nodes[0..count) (all of one pass) in order on one slot, and returns when their results are visible. For a
      * backward list, nodes are backward nodes; kernels get the forward node. */
     status (*submit)(struct device *, const struct op_context *, const struct graph_node *nodes, uint32_t count);

@@ -62,12 +62,6 @@ static status isa_choose(const char *name, enum isa *out)
     FAIL(USAGE, "unknown instruction set '%s': base, avx2, avx512 or avx512bf16", name);
 }
 
-static bool cpu_runs(const struct device *device, op_id op)
-{
-    (void)device;
-    return op < OP_ID_COUNT;
-}
-
 /* The factor of an op in a step; 1 where nothing is slowed. */
 static double slow_factor(const struct cpu_device *d, op_id op, uint64_t step)
 {
@@ -156,7 +150,6 @@ static void cpu_close(struct device *device)
 
 static const struct device_vt cpu_vt = {
     .name = "cpu",
-    .runs = cpu_runs,
     .submit = cpu_submit,
     .update_rows = cpu_update_rows,
     .update_params = cpu_update_params,

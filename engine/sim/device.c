@@ -105,12 +105,6 @@ static void task_end(struct sim_device *d, uint64_t end_ns)
 
 /* --- the device ------------------------------------------------------------------------------- */
 
-static bool sim_runs(const struct device *device, op_id op)
-{
-    (void)device;
-    return op < OP_ID_COUNT;
-}
-
 static status sim_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,
                          uint32_t count)
 {
@@ -160,7 +154,6 @@ static void sim_close(struct device *device)
 
 static const struct device_vt sim_vt = {
     .name = "sim",
-    .runs = sim_runs,
     .submit = sim_submit,
     .update_rows = sim_update_rows,
     .update_params = sim_update_params,

@@ -64,6 +64,22 @@ static inline void test_batch_open(struct test_batch *b, struct example_shape sh
 
 static inline void test_batch_close(struct test_batch *b) { arena_close(&b->arena); }
 
+/* A function of all that a reader has given, and of `hash`. */
+static inline uint64_t test_batch_hash(const struct test_batch *b, struct example_shape shape, uint64_t hash)
+{
+    const struct micro_batch *m = &b->m;
+    uint32_t homes = m->example_count * shape.field_count;
+    hash = reader_key(hash, (const char *)m->key, sizeof *m->key * m->key_count);
+    hash = reader_key(hash, (const char *)m->key_home, sizeof *m->key_home * m->key_count);
+    hash = reader_key(hash, (const char *)m->key_begin, sizeof *m->key_begin * (homes + 1));
+    hash = reader_key(hash, (const char *)m->label, sizeof *m->label * m->example_count);
+    hash = reader_key(hash, (const char *)m->is_bad, m->example_count);
+    for (uint32_t e = 0; e < m->example_count; e++)
+        hash =
+            reader_key(hash, (const char *)(m->dense + e * shape.dense_stride), sizeof *m->dense * shape.dense_count);
+    return hash;
+}
+
 /* The number of the line an example came from, by its untransformed I1; checks the rest of it. */
 static inline uint64_t example_check(const struct micro_batch *m, uint32_t example)
 {

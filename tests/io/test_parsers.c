@@ -18,16 +18,7 @@ static uint64_t files_hash(struct reader_options options, uint32_t readers, uint
             micro_batch_clear(&b.m);
             status st = reader_fill(reader, &b.m, 1 + n % TEST_MICRO, &end);
             if (st != ST_OK) hash = reader_key(hash, status_message(), strlen(status_message()));
-            const struct micro_batch *m = &b.m;
-            uint32_t homes = m->example_count * options.schema.example.field_count;
-            hash = reader_key(hash, (const char *)m->key, sizeof *m->key * m->key_count);
-            hash = reader_key(hash, (const char *)m->key_home, sizeof *m->key_home * m->key_count);
-            hash = reader_key(hash, (const char *)m->key_begin, sizeof *m->key_begin * (homes + 1));
-            hash = reader_key(hash, (const char *)m->label, sizeof *m->label * m->example_count);
-            hash = reader_key(hash, (const char *)m->is_bad, m->example_count);
-            for (uint32_t e = 0; e < m->example_count; e++)
-                hash = reader_key(hash, (const char *)(m->dense + e * options.schema.example.dense_stride),
-                                  sizeof *m->dense * options.schema.example.dense_count);
+            hash = test_batch_hash(&b, options.schema.example, hash);
             if (st == ST_CORRUPT || st == ST_IO) break;
             if (epoch == 0 && n == 40 && options.bad_keep) break; /* a pass that is left early */
         }
