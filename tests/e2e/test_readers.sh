@@ -163,6 +163,13 @@ rounds libsvm train.libsvm test.libsvm 100
 cut -d' ' -f3- test.libsvm >bare.libsvm
 check 'libsvm: lines without labels and groups are predicted' "$h" predict libsvm.bin --model libsvm.model --data bare.libsvm -o bare.predictions
 check 'libsvm: they give the same predictions' cmp libsvm.predictions bare.predictions
+# Lines of blanks or with comments alone are no examples; malformed ones, empty ones among them, are, and keep their places.
+awk '{ print } NR % 3 == 0 { print "  " } NR % 5 == 0 { print "# none" } NR % 7 == 0 { print " \t # 1 3:1" } NR == 50 { print "1 3:x" }
+    NR == 60 { print "" }' test.libsvm >holes.libsvm
+awk '{ print } NR == 50 || NR == 60 { print "nan" }' libsvm.predictions >expected.predictions
+check 'libsvm: a file with blank lines, comments and malformed lines is predicted' "$h" predict libsvm.bin --model libsvm.model --data holes.libsvm \
+    -o holes.predictions --set data.bad_lines=skip
+check 'libsvm: a prediction for each example, in order' cmp expected.predictions holes.predictions
 printf '1 qid:1 3:1\n1 qid:1 3:x\n' >bad.libsvm
 fails 1 'bad.libsvm:2: byte 9: expected id:value, .*found "3:x"$' 'libsvm: a value that is no number' "$h" libsvm.bin --data bad.libsvm -q
 fails 1 'group is user' 'libsvm: another group' "$h" libsvm.bin --data train.libsvm -q --set data.group=user
