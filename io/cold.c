@@ -320,7 +320,7 @@ static status done_take(struct cold *cold, const struct uring_done *done)
     return ST_OK; /* who cleans looks whether its chunk is there */
 }
 
-status cold_poll(struct cold *cold, bool wait)
+static status poll(struct cold *cold, bool wait)
 {
     struct uring_done done[DONE_COUNT];
     TRY(cold_fetch_pump(cold));
@@ -329,6 +329,17 @@ status cold_poll(struct cold *cold, bool wait)
     for (uint32_t i = 0; i < count; i++) TRY(done_take(cold, &done[i]));
     if (count) TRY(cold_fetch_pump(cold));
     return cold_flush(cold);
+}
+
+status cold_poll(struct cold *cold, bool wait)
+{
+    /* What had come with a failure is lost, and would be waited for without end. */
+    if (cold->failure != ST_OK) return status_adopt(cold->failure, cold->message);
+    status st = poll(cold, wait);
+    if (st == ST_OK) return ST_OK;
+    cold->failure = st;
+    snprintf(cold->message, sizeof cold->message, "%s", status_message());
+    return st;
 }
 
 status cold_settle(struct cold *cold)

@@ -75,7 +75,7 @@ uint64_t cold_arrived(const struct cold *cold);
 MUST_USE status cold_put(struct cold *cold, uint32_t table, uint64_t key, const float *span);
 
 /* Looks after what is done; if `wait`, until something is, or nothing is in flight. IO: file, byte, reason. CORRUPT: a block that is not what
- * was written. */
+ * was written. After a failure every call fails likewise. */
 MUST_USE status cold_poll(struct cold *cold, bool wait);
 /* Waits until every batch has arrived. */
 MUST_USE status cold_settle(struct cold *cold);

@@ -100,6 +100,8 @@ struct cold {
     struct uring_request request[COLD_REQUESTS]; /* not yet handed to the kernel */
     uint32_t request_count;
     uint64_t number_next; /* of segments: the store's first has 1 */
+    status failure;       /* the first one of cold_poll, which is every later one's */
+    char message[COLD_NAME_BYTES + 256];
     void *context;
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
     void (*arrived)(void *context, const struct cold_row *row, bool is_found);

@@ -33,9 +33,9 @@ MUST_USE status data_cache_open(struct data_cache **cache, const struct data_cac
 void data_cache_close(struct data_cache *cache);
 
 enum data_cache_pass {
-    DATA_CACHE_READS,  /* the pass comes out of the cache                                   */
+    DATA_CACHE_RESTS, /* the pass comes out of the text; the data does not fit, or the file fails, or there is no cache */
+    DATA_CACHE_READS,  /* it comes out of the cache                                        */
     DATA_CACHE_WRITES, /* it comes out of the text: every example is to be added               */
-    DATA_CACHE_RESTS   /* it comes out of the text; the data does not fit, or the file fails */
 };
 /* Begins a pass. Looks whether the files are still what they were. IO: they cannot be read. */
 MUST_USE status data_cache_start(struct data_cache *cache, enum data_cache_pass *pass);
