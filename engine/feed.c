@@ -563,7 +563,8 @@ static void *feed_main(void *argument)
     }
     if (feed->is_left) return NULL;
     feed_fail(feed, st);
-    feed_fail(feed, waiting_end(feed)); /* what is prepared comes before a failure of what is not */
+    feed_fail(feed, waiting_end(feed));            /* what is prepared comes before a failure of what is not */
+    feed_fail(feed, row_gate_settle(&feed->gate)); /* nothing is on its way to the feed's memory when that goes */
     counts_publish(feed);
     turn_add(feed, 1);
     /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last slot come before it. */

@@ -127,6 +127,15 @@ status row_gate_look(struct row_gate *gate, bool wait, uint32_t *slot, bool *is_
     return st;
 }
 
+status row_gate_settle(struct row_gate *gate)
+{
+    if (!gate->has_disk) return ST_OK;
+    turn_begin(gate);
+    status st = store_settle(gate->store);
+    turn_end(gate);
+    return st;
+}
+
 /* --- steps ------------------------------------------------------------------------------------ */
 
 uint64_t row_gate_step_begin(struct row_gate *gate)

@@ -51,6 +51,8 @@ void row_gate_wait(struct row_gate *gate, uint32_t slot, const struct ticket *ti
 bool row_gate_is_waiting(const struct row_gate *gate);
 /* Gives the next slot whose rows have come; looks after what is under way first, and if `wait` until something has come. */
 MUST_USE status row_gate_look(struct row_gate *gate, bool wait, uint32_t *slot, bool *is_shown);
+/* Waits until all that is under way has come. */
+MUST_USE status row_gate_settle(struct row_gate *gate);
 /* A step begins, and has a number; its tickets so far end with this one; it is over; it never was one. */
 uint64_t row_gate_step_begin(struct row_gate *gate);
 void row_gate_step_ticket(struct row_gate *gate, uint64_t step, uint32_t ticket);

@@ -240,10 +240,10 @@ static status evaluate(struct trainer *t)
     stop_listen(feed_wake, t->eval_feed);
     status st = feed_hold(t->feed);
     if (st == ST_OK) st = evaluate_measure(t->session, t->eval_feed, &t->heads);
-    feed_let_go(t->feed);
     stop_listen(feed_wake, t->feed);
-    feed_close(t->eval_feed);
+    feed_close(t->eval_feed); /* its thread uses the store till then */
     t->eval_feed = NULL;
+    feed_let_go(t->feed);
     trace_span(TRACE_EVAL, "eval", begin, clock_ns(), t->eval_step, 0);
     trace_tell();
     if (st == ST_OK) st = evaluation_judge(t);

@@ -28,6 +28,7 @@
 #define LIVE_PART(rows) ((rows) / 10 * 9)
 #define DONE_COUNT      32u
 #define SUFFIX          ".segment"
+#define PROBE           "probe.segment"
 
 /* --- budget ----------------------------------------------------------------------------------- */
 
@@ -139,6 +140,17 @@ const char *cold_segment_path(const struct cold *cold, const struct cold_table *
     return name;
 }
 
+/* Whether a file has the name of a segment: NAME.DIGITS.segment, eight digits at least; or is what directory_is_direct() tries. */
+static bool is_segment(const char *name)
+{
+    size_t end = strlen(name), digits = 0;
+    if (strcmp(name, PROBE) == 0) return true;
+    if (end <= strlen(SUFFIX) || strcmp(name + end - strlen(SUFFIX), SUFFIX) != 0) return false;
+    end -= strlen(SUFFIX);
+    while (digits < end && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
+    return digits >= 8 && end > digits + 1 && name[end - digits - 1] == '.';
+}
+
 /* Claims the directory, and removes what a dead process left in it. */
 static status directory_open(struct cold *cold)
 {
@@ -152,8 +164,7 @@ static status directory_open(struct cold *cold)
     DIR *directory = opendir(cold->path);
     if (directory == NULL) FAIL(IO, "cannot read directory %s: %s", cold->path, strerror(errno));
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
-        if (length <= suffix || strcmp(entry->d_name + length - suffix, SUFFIX) != 0) continue;
+        if (!is_segment(entry->d_name)) continue;
         (void)unlinkat(dirfd(directory), entry->d_name, 0);
     }
     closedir(directory);
@@ -164,7 +175,7 @@ static status directory_open(struct cold *cold)
 static bool directory_is_direct(const struct cold *cold)
 {
     char name[COLD_NAME_BYTES];
-    snprintf(name, sizeof name, "%s/probe" SUFFIX, cold->path);
+    snprintf(name, sizeof name, "%s/" PROBE, cold->path);
     int fd = open(name, O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
     if (fd >= 0) close(fd);
     (void)unlink(name);
@@ -178,6 +189,7 @@ static status table_open(struct cold *cold, struct cold_table *table, const stru
     table->disk_bytes = o->disk_bytes;
     table->shape = shape_of(o->span_floats, o->disk_bytes);
     table->segment_count = table->free_count = segment_count_of(&table->shape, o->disk_bytes);
+    for (uint32_t s = 0; s < table->segment_count; s++) table->segment[s].fd = -1;
     if (table->segment_count < SEGMENTS_MIN)
         FAIL(INVALID,
              "table \"%s\": %" PRIu64 " bytes on disk are %" PRIu32 " segments of %" PRIu64
@@ -186,7 +198,6 @@ static status table_open(struct cold *cold, struct cold_table *table, const stru
     table->row_max = cold_row_max(o->span_floats, o->disk_bytes);
     table->open = table->filling = table->victim = COLD_NONE;
     table->chunk_blocks = table->clean_blocks = chunk_blocks_of(&table->shape);
-    for (uint32_t s = 0; s < table->segment_count; s++) table->segment[s].fd = -1;
     for (uint32_t i = 0; i < COLD_CHUNKS; i++, *buffer += chunk_bytes_of(&table->shape))
         table->chunk[i].write.bytes = *buffer;
     for (uint32_t i = 0; i < COLD_CLEANS; i++, *buffer += chunk_bytes_of(&table->shape)) {
@@ -335,11 +346,9 @@ status cold_poll(struct cold *cold, bool wait)
 {
     /* What had come with a failure is lost, and would be waited for without end. */
     if (cold->failure != ST_OK) return status_adopt(cold->failure, cold->message);
-    status st = poll(cold, wait);
-    if (st == ST_OK) return ST_OK;
-    cold->failure = st;
-    snprintf(cold->message, sizeof cold->message, "%s", status_message());
-    return st;
+    cold->failure = poll(cold, wait);
+    if (cold->failure != ST_OK) snprintf(cold->message, sizeof cold->message, "%s", status_message());
+    return cold->failure;
 }
 
 status cold_settle(struct cold *cold)
@@ -352,8 +361,8 @@ void cold_segment_drop(struct cold *cold, struct cold_table *table, uint32_t ind
 {
     struct segment *segment = &table->segment[index];
     char name[COLD_NAME_BYTES];
-    if (segment->state != SEGMENT_DYING || segment->fetch_count) return;
-    CHECK(segment->live_count == 0);
+    /* A live row's fetch is at another place yet, where it may have been, too: it comes here next. */
+    if (segment->state != SEGMENT_DYING || segment->fetch_count || segment->live_count) return;
     close(segment->fd);
     (void)unlink(cold_segment_path(cold, table, index, name));
     *segment = (struct segment){.fd = -1};

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io/cold_internal.h"
 
@@ -45,9 +46,16 @@ static status segment_begin(struct cold *cold, struct cold_table *table)
     if (segment->fd < 0) FAIL(IO, "cannot make %s: %s", name, strerror(errno));
     /* Its bytes are had now or not at all; where a file system cannot promise that, writing will tell. */
     const off_t bytes = (off_t)segment_bytes(&table->shape);
-    if (fallocate(segment->fd, 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS)
-        FAIL(IO, "cannot have %" PRId64 " bytes for %s: %s; make room, or lower store.ssd", (int64_t)bytes, name,
-             strerror(errno));
+    if (fallocate(segment->fd, 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
+        int error = errno;
+        close(segment->fd);
+        (void)unlink(name);
+        *segment = (struct segment){.fd = -1};
+        if (error == ENOSPC || error == EDQUOT)
+            FAIL(FULL, "%s has no room for %" PRId64 " bytes more: %s; make room, or lower store.ssd", cold->path,
+                 (int64_t)bytes, strerror(error));
+        FAIL(IO, "cannot have %" PRId64 " bytes for %s: %s", (int64_t)bytes, name, strerror(error));
+    }
     segment->state = SEGMENT_OPEN;
     table->open = index;
     table->free_count--;
@@ -236,6 +244,8 @@ static status clean(struct cold *cold, struct cold_table *table, uint32_t row_co
 /* Makes a segment free that is not cleaning's. */
 static status room_make(struct cold *cold, struct cold_table *table)
 {
+    /* Cleaning has opened the last free segment: what is left of its victim has room there, if nothing else is put into it. */
+    if (table->free_count < FREE_SPARE && table->victim != COLD_NONE) TRY(clean(cold, table, UINT32_MAX, true));
     while (table->open == COLD_NONE && table->free_count <= FREE_SPARE) {
         TRY(clean(cold, table, UINT32_MAX, true));
         if (table->victim != COLD_NONE || table->free_count > FREE_SPARE || table->open != COLD_NONE) continue;
@@ -267,10 +277,13 @@ status cold_put(struct cold *cold, uint32_t t, uint64_t key, const float *span)
              "table \"%s\" is full: %" PRIu64 " rows on disk fill its %" PRIu64 " bytes of the budget; raise store.ssd",
              table->name, table->row_max, table->disk_bytes);
     TRY(room_make(cold, table));
+    /* Before the row is taken: a put that fails leaves it to the caller. */
+    if (table->free_count < FREE_WANTED) TRY(clean(cold, table, clean_pace(table), false));
+    TRY(room_make(cold, table));
     TRY(row_append(cold, table, key, span, &place));
     if (!cold_index_add(&table->index, key, place))
         FAIL(FULL, "table \"%s\": its index has no room for key %016" PRIx64 ": too many keys that collide with it",
              table->name, key);
     table->counts.put++;
-    return table->free_count < FREE_WANTED ? clean(cold, table, clean_pace(table), false) : ST_OK;
+    return ST_OK;
 }

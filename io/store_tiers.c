@@ -70,15 +70,16 @@ status tiers_open(struct store *store, const struct store_options *o, uint64_t s
         tables[t] = (struct cold_table_options){.name = o->table[t].name,
                                                 .span_floats = o->table[t].span_floats,
                                                 .disk_bytes = part_of(o->disk_bytes, o->table[t].share, share_sum)};
-    const struct cold_options cold = {.path = o->path,
-                                      .table_count = o->table_count,
-                                      .table = tables,
-                                      .fetch_max = (uint32_t)store->key_count_max,
-                                      .io_threads = o->io_threads,
-                                      .tag_bits = o->tag_bits,
-                                      .context = store,
-                                      .is_resident = is_resident,
-                                      .arrived = row_arrived};
+    const struct cold_options cold = {
+        .path = o->path,
+        .table_count = o->table_count,
+        .table = tables,
+        .fetch_max = (uint32_t)(store->key_count_max * o->table_count), /* a field may be looked up in every table */
+        .io_threads = o->io_threads,
+        .tag_bits = o->tag_bits,
+        .context = store,
+        .is_resident = is_resident,
+        .arrived = row_arrived};
     uint64_t cold_bytes = cold_ram_bytes(&cold);
     status st = ST_OK;
     if (created_max_of(o) > SERIAL_MASK / 2)

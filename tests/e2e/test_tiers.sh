@@ -47,6 +47,25 @@ crossed() { # stopped in RAM, resumed with a disk, stopped, resumed in RAM
 }
 check 'stopped and resumed across budgets' crossed
 
+two_tables() { # that look up the same fields
+    heterps compile samples/wide_deep.cfg -o "$folder/wide.bin" --set train.batch=64 --set train.micro=64 &&
+        trains wide "$folder/wide.bin" --data "$data" &&
+        heterps "$folder/wide.bin" --data "$data" --out "$folder/wide_disk.model" --set store.ram=24MiB --set store.ssd=100MiB --set store.path="$folder/rows" &&
+        exported "$folder/wide.bin" "$folder/wide_disk.model" wide_disk && same_bytes wide wide_disk
+}
+check 'two tables over the same fields' two_tables
+
+interrupted() { # in the middle of an evaluation beside training: saved, and nothing else
+    rm -rf "$folder/stop.model"
+    start "$graph" --data "$data" --set store.ram=7500KiB --set store.ssd=16MiB --set store.path="$folder/rows" --out "$folder/stop.model" \
+        --set eval.every=20 --eval "$data" --set train.epochs=100
+    sleep 0.7
+    kill -INT $pid
+    wait $pid
+    [ $? = 130 ] && [ -e "$folder/stop.model/manifest.json" ] || { cat "$folder/run.err"; return 1; }
+}
+check 'Ctrl-C among evaluations' interrupted
+
 killed() { # a run that died leaves segments, which the next one removes
     rm -rf "$folder/killed.model"
     start "$graph" --data "$data" --set store.ram=7500KiB --set store.ssd=16MiB --set store.path="$folder/rows" --out "$folder/killed.model" \
