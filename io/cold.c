@@ -353,7 +353,7 @@ status cold_poll(struct cold *cold, bool wait)
 
 status cold_settle(struct cold *cold)
 {
-    while (cold->arrived_count < cold->begun_count) TRY(cold_poll(cold, true));
+    while (cold->arrived_count < cold->begun_count || cold_in_flight(cold)) TRY(cold_poll(cold, true));
     return ST_OK;
 }
 

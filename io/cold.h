@@ -77,7 +77,7 @@ MUST_USE status cold_put(struct cold *cold, uint32_t table, uint64_t key, const 
 /* Looks after what is done; if `wait`, until something is, or nothing is in flight. IO: file, byte, reason. CORRUPT: a block that is not what
  * was written. After a failure every call fails likewise. */
 MUST_USE status cold_poll(struct cold *cold, bool wait);
-/* Waits until every batch has arrived. */
+/* Waits until every batch has arrived, and every write is done. */
 MUST_USE status cold_settle(struct cold *cold);
 
 /* Goes through the rows of a table, segment by segment, while nothing is in flight for anybody (cold_settle). */

@@ -349,7 +349,7 @@ status tiers_insert(struct store *store, uint32_t table_index, uint64_t key, flo
     tiers_row_bring(store, table_index, key, cell);
     uint64_t batch;
     TRY(cold_fetch_end(store->cold, &batch));
-    TRY(cold_settle(store->cold));
+    while (cold_arrived(store->cold) < batch) TRY(cold_poll(store->cold, true));
     if (row_count_of(table) == row_count)
         FAIL(INVALID, "table \"%s\" has key %016" PRIx64 " already, on disk", table->name, key);
     table->created_begin = table->created_end; /* no ticket's */
