@@ -332,6 +332,8 @@ void session_memory_plan(const struct session *s)
     snprintf(heading, sizeof heading,
              "memory   %s planned:", cfg_bytes_text(text, sizeof text, memory_planned_bytes()));
     parts_log(heading, false);
+    if (store_has_disk(s->model.store))
+        log_detail("disk     %s: by %s", s->settings.store_path, store_disk_name(s->model.store));
     cfg_bytes_text(text, sizeof text, s->settings.store_ram);
     for (uint32_t t = 0; t < s->graph.table_count; t++)
         log_info("table    %s: room for %s rows of %u B (store.ram = %s)",

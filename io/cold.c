@@ -182,8 +182,8 @@ static bool directory_is_direct(const struct cold *cold)
     return fd >= 0;
 }
 
-static status table_open(struct cold *cold, struct cold_table *table, const struct cold_table_options *o,
-                         uint32_t tag_bits, uint8_t **buffer)
+static status table_open(struct cold_table *table, const struct cold_table_options *o, uint32_t tag_bits,
+                         uint8_t **buffer)
 {
     table->name = o->name;
     table->disk_bytes = o->disk_bytes;
@@ -204,7 +204,6 @@ static status table_open(struct cold *cold, struct cold_table *table, const stru
         table->clean[i].bytes = *buffer;
         table->clean_begin[i] = COLD_NONE;
     }
-    (void)cold;
     return cold_index_open(&table->index, PART_INDEX, table->row_max, tag_bits);
 }
 
@@ -235,7 +234,7 @@ status cold_open(struct cold **out, const struct cold_options *o)
         }
         cold->free_read_count = COLD_READS;
         for (uint32_t t = 0; t < o->table_count && st == ST_OK; t++)
-            st = table_open(cold, &cold->table[t], &o->table[t], o->tag_bits ? o->tag_bits : 32, &buffer);
+            st = table_open(&cold->table[t], &o->table[t], o->tag_bits ? o->tag_bits : 32, &buffer);
     }
     if (st == ST_OK) st = directory_open(cold);
     if (st == ST_OK) {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define MAGIC   UINT64_C(0x31676573706574) /* "tepseg1" */
+#define MAGIC   UINT64_C(0x3153474553535048) /* "HPSSEGS1" */
 #define VERSION 1u
 /* A block may leave so much of itself unused, a part of its bytes, before a longer one is taken. */
 #define WASTE_PART       16u

@@ -54,6 +54,8 @@ enum store_mode {
 MUST_USE status store_open(struct store **store, const struct store_options *options);
 void store_close(struct store *store);
 bool store_has_disk(const struct store *store);
+/* How the disk is read, in words: "io_uring", "threads, by the page cache". */
+const char *store_disk_name(const struct store *store);
 
 /* Has room in RAM made for whatever rows one more ticket may need, before each store_prepare that creates. Not *has_room: too many are pinned;
  * release tickets. Always true in RAM alone. IO, CORRUPT: the disk failed; FULL: its budget is used up: raise store.ssd. */

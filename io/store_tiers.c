@@ -102,6 +102,13 @@ status tiers_open(struct store *store, const struct store_options *o, uint64_t s
 
 bool store_has_disk(const struct store *store) { return store->cold != NULL; }
 
+const char *store_disk_name(const struct store *store)
+{
+    bool is_direct = cold_is_direct(store->cold);
+    if (strcmp(cold_io_name(store->cold), "threads") == 0) return is_direct ? "threads" : "threads, by the page cache";
+    return is_direct ? "io_uring" : "io_uring, by the page cache";
+}
+
 /* --- rows of RAM ------------------------------------------------------------------------------- */
 
 uint64_t tiers_resident_count(const struct store *store, uint32_t table_index)

@@ -1,4 +1,5 @@
 /* Reads the affinity mask and the control groups' quotas; called a few times while a run opens. */
+#include "engine/base/file.h"
 #include "engine/base/cores.h"
 
 #include <errno.h>
@@ -16,23 +17,6 @@
 
 /* --- quotas ----------------------------------------------------------------------------------- */
 
-/* Reads a small file, cut at text_bytes - 1; false if it is not there. */
-static bool file_text(const char *path, char *text, size_t text_bytes)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    size_t used = 0;
-    while (used < text_bytes - 1) {
-        ssize_t got = read(fd, text + used, text_bytes - 1 - used);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        used += (size_t)got;
-    }
-    close(fd);
-    text[used] = '\0';
-    return used > 0;
-}
-
 /* Processors of a quota of `quota` microseconds in each `period`, rounded up; UINT32_MAX: no quota. */
 static uint32_t quota_processors(long long quota, long long period)
 {
@@ -49,13 +33,14 @@ static uint32_t group_processors(const char *directory, bool is_v2)
     long long quota, period;
     if (is_v2) {
         snprintf(path, sizeof path, "%s/cpu.max", directory);
-        if (!file_text(path, text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2) return UINT32_MAX;
+        if (!file_text_read(path, text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2)
+            return UINT32_MAX;
         return quota_processors(quota, period);
     }
     snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", directory);
-    if (!file_text(path, text, sizeof text)) return UINT32_MAX;
+    if (!file_text_read(path, text, sizeof text)) return UINT32_MAX;
     snprintf(path, sizeof path, "%s/cpu.cfs_period_us", directory);
-    if (!file_text(path, period_text, sizeof period_text)) return UINT32_MAX;
+    if (!file_text_read(path, period_text, sizeof period_text)) return UINT32_MAX;
     return quota_processors(atoll(text), atoll(period_text));
 }
 
@@ -83,7 +68,8 @@ static uint32_t quota_least(const char *root)
     char path[4096], text[8192];
     snprintf(path, sizeof path, "%sproc/self/cgroup", root);
     uint32_t least = UINT32_MAX;
-    if (!file_text(path, text, sizeof text)) strcpy(text, "0::/\n1:cpu:/\n"); /* the mounts may be there without it */
+    if (!file_text_read(path, text, sizeof text))
+        strcpy(text, "0::/\n1:cpu:/\n"); /* the mounts may be there without it */
     for (char *line = text, *end; *line; line = end) {
         end = line + strcspn(line, "\n");
         end += *end == '\n';

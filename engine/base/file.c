@@ -85,6 +85,22 @@ static status directory_of_sync(const char *path)
     return ST_OK;
 }
 
+bool file_text_read(const char *path, char *text, size_t text_bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    size_t used = 0;
+    while (used < text_bytes - 1) {
+        ssize_t got = read(fd, text + used, text_bytes - 1 - used);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        used += (size_t)got;
+    }
+    close(fd);
+    text[used] = '\0';
+    return used > 0;
+}
+
 status file_directory_make(const char *path)
 {
     if (mkdir(path, 0777) == 0) return directory_of_sync(path);

@@ -43,6 +43,10 @@ void file_writer_abort(struct file_writer *writer);
 /* All of the above for bytes that are at hand. */
 MUST_USE status file_write(const char *path, const void *data, size_t bytes);
 
+/* Reads a small file, such as the kernel's, into text, cut at text_bytes - 1, without the allocator: also in steady state. False if there is
+ * no such file, or nothing in it. */
+bool file_text_read(const char *path, char *text, size_t text_bytes);
+
 /* Makes a directory if it is not there (its parent must be). */
 MUST_USE status file_directory_make(const char *path);
 /* "DIR/NAME", malloc'd: yours. */

@@ -1,5 +1,6 @@
 /* Takes large blocks from the kernel and keeps the list of what each part of the program planned to use. Called a few
  * dozen times at start-up, so the list is an array under one lock. */
+#include "engine/base/file.h"
 #include "engine/base/memory.h"
 
 #include <errno.h>
@@ -175,24 +176,6 @@ size_t memory_planned_bytes(void)
     return sum_bytes;
 }
 
-/* Reads a small file of the kernel's into text, cut at its end, without the allocator: this may run in steady state.
- * False if there is no such file. */
-static bool kernel_file_read(const char *path, char *text, size_t text_bytes)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    size_t used = 0;
-    while (used < text_bytes - 1) {
-        ssize_t got = read(fd, text + used, text_bytes - 1 - used);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) break;
-        used += (size_t)got;
-    }
-    close(fd);
-    text[used] = '\0';
-    return used > 0;
-}
-
 /* The number behind `name` at the start of a line of text: "VmHWM:   1234 kB" gives 1234. False if it is not there. */
 static bool kernel_number_find(const char *text, const char *name, uint64_t *value)
 {
@@ -213,7 +196,7 @@ static size_t statm_bytes(int index)
 {
     char text[256];
     uint64_t pages[2] = {0};
-    if (!kernel_file_read("/proc/self/statm", text, sizeof text)) return 0;
+    if (!file_text_read("/proc/self/statm", text, sizeof text)) return 0;
     if (sscanf(text, "%" SCNu64 " %" SCNu64, &pages[0], &pages[1]) != 2) return 0;
     return (size_t)pages[index] * page_bytes();
 }
@@ -225,7 +208,7 @@ size_t memory_resident_bytes_max(void)
     /* Not getrusage: its maximum survives exec, so that a small program started by a large one seems large. */
     char text[8192];
     uint64_t kib = 0;
-    if (!kernel_file_read("/proc/self/status", text, sizeof text) || !kernel_number_find(text, "VmHWM:", &kib))
+    if (!file_text_read("/proc/self/status", text, sizeof text) || !kernel_number_find(text, "VmHWM:", &kib))
         return memory_resident_bytes();
     return (size_t)kib * 1024;
 }
@@ -306,7 +289,7 @@ static void cgroup_mount_find(const char *root, const struct cgroup_files *files
     snprintf(mount, 256, "%s", files->mount);
     snprintf(top, 256, "/");
     snprintf(path, sizeof path, "%sproc/self/mountinfo", root);
-    if (!kernel_file_read(path, text, sizeof text)) return;
+    if (!file_text_read(path, text, sizeof text)) return;
     for (char *line = text, *next; line; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = '\0';
@@ -328,7 +311,7 @@ static bool cgroup_number(const char *root, const char *mount, const char *group
 {
     char path[4096], text[8192];
     snprintf(path, sizeof path, "%s%s%.*s/%s", root, mount + 1, (int)group_bytes, group, file);
-    return kernel_file_read(path, text, sizeof text) && kernel_number_find(text, name, value);
+    return file_text_read(path, text, sizeof text) && kernel_number_find(text, name, value);
 }
 
 /* The limits of the group at `group` ("/a/b\n…") and of the groups around it. File pages that the kernel would drop first
@@ -365,14 +348,14 @@ static void machine_survey(struct survey *survey, const char *root)
     char path[4096], text[8192];
     uint64_t kib, limit_kib, used_kib, mode;
     snprintf(path, sizeof path, "%sproc/meminfo", root);
-    if (!kernel_file_read(path, text, sizeof text)) return;
+    if (!file_text_read(path, text, sizeof text)) return;
     if (kernel_number_find(text, "MemAvailable:", &kib))
         survey_add(survey, "free memory", NULL, "end other programs", kib * 1024, 0, survey->resident_bytes);
     if (!kernel_number_find(text, "CommitLimit:", &limit_kib) || !kernel_number_find(text, "Committed_AS:", &used_kib))
         return;
     /* In mode 2 the kernel promises no more than it can hold. */
     snprintf(path, sizeof path, "%sproc/sys/vm/overcommit_memory", root);
-    if (kernel_file_read(path, text, sizeof text) && kernel_number_find(text, "", &mode) && mode == 2)
+    if (file_text_read(path, text, sizeof text) && kernel_number_find(text, "", &mode) && mode == 2)
         survey_add(survey, "CommitLimit (vm.overcommit_memory = 2)", NULL,
                    "end other programs, or let the kernel overcommit", limit_kib * 1024, used_kib * 1024,
                    survey->blocks_bytes);
@@ -382,7 +365,7 @@ static void cgroups_survey(struct survey *survey, const char *root)
 {
     char path[4096], text[8192];
     snprintf(path, sizeof path, "%sproc/self/cgroup", root);
-    if (!kernel_file_read(path, text, sizeof text)) return;
+    if (!file_text_read(path, text, sizeof text)) return;
     /* Lines "4:memory:/a/b" (v1: the controller's) and "0::/a/b" (v2). */
     for (const char *line = text; line; line = strchr(line, '\n')) {
         if (*line == '\n') line++;
@@ -406,7 +389,7 @@ static void rlimits_survey(struct survey *survey)
                    survey->blocks_bytes);
     /* Counts private writable mappings and the heap since Linux 4.7. */
     if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        kernel_file_read("/proc/self/status", text, sizeof text) && kernel_number_find(text, "VmData:", &kib))
+        file_text_read("/proc/self/status", text, sizeof text) && kernel_number_find(text, "VmData:", &kib))
         survey_add(survey, "RLIMIT_DATA", NULL, "raise it with ulimit -d", limit.rlim_cur, kib * 1024,
                    survey->blocks_bytes);
 }
