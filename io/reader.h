@@ -1,5 +1,6 @@
-/* Readers turn files into examples. A reader is a line of reader_table (reader.c) and one file (criteo.c, …): the shared
- * part opens sources one after another, cuts lines out of bounded buffers, and applies the rules for bad lines.
+/* Readers turn files into examples. A format is one file (criteo.c, …); what they share opens sources one after
+ * another, cuts lines out of bounded buffers and applies the rules for bad lines (reader_text.c), keeps what was parsed for further passes
+ * (reader_files.c), mixes, draws candidates and fills micro-batches (reader.c).
  *
  *     path, path.gz, -  ──source.c: bytes──▶ line ──criteo.c: parse──▶ one example ──shuffle.c──▶ micro_batch
  *                                                     blocks ──data_cache.c──▶ ┘

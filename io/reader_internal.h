@@ -1,4 +1,4 @@
-/* Between reader.c and the files of the formats. A format is a line of reader_format_table (reader.c) and three
+/* Between reader_text.c and the files of the formats. A format is a line of reader_format_table (reader_text.c) and three
  * functions: how much state it keeps, how it sets that up, and how it turns one line into one example. */
 #ifndef HETERPS_IO_READER_INTERNAL_H
 #define HETERPS_IO_READER_INTERNAL_H
