@@ -23,8 +23,10 @@
 #else
 #define TILE 4
 #endif
-#define PANEL       (2 * VF)
-#define LINE_FLOATS (CACHE_LINE_BYTES / sizeof(float))
+#define PANEL (2 * VF)
+/* Panels that a packed tile of a left factor must serve to be worth the copy. */
+#define LEFT_PACKED_PANELS 4u
+#define LINE_FLOATS        (CACHE_LINE_BYTES / sizeof(float))
 
 /* Rows of a factor between asking for their lines and packing them. */
 #define ROWS_AHEAD 8u
@@ -102,9 +104,11 @@ ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, co
 {
     const float *result = ahead->result, *output = ahead->output;
     uint32_t rows_ahead = result != NULL ? TILE : 0;
-    /* Only a packed left factor (a constant left_row) has a second one: every register counts. */
+    /* Only a transposed left factor (a constant left_row) has a second one: every register counts. One that is not packed has few panels, in
+     * which to ask for all its terms. */
     const bool has_far1 = __builtin_constant_p(left_row);
     struct tile_far far0 = ahead->far[0], far1 = has_far1 ? ahead->far[1] : (struct tile_far){0};
+    const uint32_t far1_each = __builtin_constant_p(left_term) ? 1 : LEFT_PACKED_PANELS;
     const uint32_t step = rows == TILE && vectors == 2 && VF > 4 ? 4 : 1;
     const float *base[(TILE + 2) / 3];
 #pragma GCC unroll 5
@@ -127,7 +131,11 @@ ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, co
             }
         }
         if (far0.rows > 0) tile_far_ask(&far0);
-        if (has_far1 && far1.rows > 0) tile_far_ask(&far1);
+        if (has_far1) {
+#pragma GCC unroll 4
+            for (uint32_t i = 0; i < far1_each; i++)
+                if (far1.rows > 0) tile_far_ask(&far1);
+        }
         tile_terms(rows, vectors, step, base, left_row, left_term, panel, panel_term, packed, sum);
         if (packed != NULL) packed += step * PANEL;
     }
