@@ -26,9 +26,12 @@
 #define SEGMENTS_SPARE 3u
 /* Of the rest at most nine tenths may be live, or cleaning would move rows without end. */
 #define LIVE_PART(rows) ((rows) / 10 * 9)
-#define DONE_COUNT      32u
-#define SUFFIX          ".segment"
-#define PROBE           "probe.segment"
+/* Taken at once: then the next reads are asked for. */
+#define DONE_COUNT 16u
+/* Who waits is woken when so small a part of what is in flight is done: the rest keeps the disk busy meanwhile. */
+#define WAKE_PART 8u
+#define SUFFIX    ".segment"
+#define PROBE     "probe.segment"
 
 /* --- budget ----------------------------------------------------------------------------------- */
 
@@ -333,11 +336,12 @@ static status done_take(struct cold *cold, const struct uring_done *done)
 static status poll(struct cold *cold, bool wait)
 {
     struct uring_done done[DONE_COUNT];
-    TRY(cold_fetch_pump(cold));
     TRY(cold_flush(cold));
-    uint32_t count = uring_reap(cold->uring, done, DONE_COUNT, wait ? UINT64_MAX : 0);
+    if (wait) uring_await(cold->uring, uring_in_flight(cold->uring) / WAKE_PART + 1);
+    uint32_t count = uring_reap(cold->uring, done, DONE_COUNT, 0);
     for (uint32_t i = 0; i < count; i++) TRY(done_take(cold, &done[i]));
-    if (count) TRY(cold_fetch_pump(cold));
+    if (count == 0) return ST_OK; /* what has become free since the last time is none */
+    TRY(cold_fetch_pump(cold));
     return cold_flush(cold);
 }
 

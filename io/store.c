@@ -27,6 +27,8 @@
 #define GROUP_RING  8u
 #define FIND_AHEAD  3u
 #define FETCH_AHEAD 5u
+/* With a disk: groups between two looks at what is under way. */
+#define LOOK_GROUPS 4u
 /* Uniques whose homes are asked for ahead when rows are only looked up. */
 #define LOOK_UP_AHEAD 32u
 /* --- sizes ------------------------------------------------------------------------------------ */
@@ -372,6 +374,15 @@ static status group_settle(struct group *group, struct store *store, uint32_t ta
     return ST_OK;
 }
 
+/* With a disk, between groups: asks for the disk's index of the keys that RAM has not, and keeps the disk busy: a ticket takes longer than
+ * what is in flight. */
+static status group_look_after(const struct group *group, struct store *store, uint32_t table_index, uint32_t number)
+{
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->cell[i] == NULL) cold_fetch_prefetch(store->cold, table_index, group->key[i]);
+    return number % LOOK_GROUPS == 0 ? cold_poll(store->cold, false) : ST_OK;
+}
+
 /* Finds or makes the rows of all keys, and numbers the distinct ones in order of first occurrence; occurrence_begin[u + 1] becomes how often
  * unique u occurs. */
 static status rows_create(struct store *store, uint32_t table_index, struct store_table *table,
@@ -386,6 +397,7 @@ static status rows_create(struct store *store, uint32_t table_index, struct stor
     for (uint32_t i = 0; groups[i % GROUP_RING].count > 0; i++) {
         group_fetch(&groups[(i + FETCH_AHEAD) % GROUP_RING], &walk);
         for (uint32_t ahead = FIND_AHEAD; ahead > 0; ahead--) group_find(&groups[(i + ahead) % GROUP_RING], table);
+        if (store->cold != NULL) TRY(group_look_after(&groups[(i + 1) % GROUP_RING], store, table_index, i));
         TRY(group_settle(&groups[i % GROUP_RING], store, table_index, table, m->key_count, out));
     }
     table->serial += out->unique_count;

@@ -211,6 +211,9 @@ static bool is_pinned(const struct store_table *table, const struct cell *cell)
 /* Buckets that are asked for before the hand comes to them. */
 #define HAND_AHEAD 8u
 
+/* Buckets between two looks at what is under way: what there is to move out takes longer. */
+#define HAND_LOOKS 32u
+
 static uint64_t hand_next(const struct store_table *table, uint64_t bucket)
 {
     return bucket + table->hand_stride < table->bucket_count ? bucket + table->hand_stride
@@ -235,13 +238,26 @@ static uint64_t hand_stride_of(uint64_t bucket_count)
 /* Uses of a row that is not worth its place: that which has brought it. */
 #define USES_LEAST 1u
 
+/* Of a bucket to which the hand comes soon: asks for the rows that will leave, and for their places in the disk's index. */
+static void rows_fetch(const struct store *store, uint32_t table_index, const struct bucket *bucket)
+{
+    const struct store_table *table = &store->table[table_index];
+    for (uint32_t i = 0; i < BUCKET_CELLS && cell_row(&bucket->cell[i]) != ROW_NONE; i++) {
+        const struct cell *cell = &bucket->cell[i];
+        if ((cell->mark & USES_MAX) > USES_LEAST || is_pinned(table, cell)) continue;
+        __builtin_prefetch(span_of(table, cell_row(cell)), 1);
+        cold_fetch_prefetch(store->cold, table_index, atomic_load_explicit(&cell->shared_key, memory_order_relaxed));
+    }
+}
+
 /* Makes rows free until there are `wanted`, as far as rows are not pinned. */
 static status rows_move_out(struct store *store, uint32_t table_index, uint64_t wanted)
 {
     struct store_table *table = &store->table[table_index];
     if (table->hand_stride == 0) table->hand_stride = hand_stride_of(table->bucket_count);
-    uint64_t ahead = table->hand;
+    uint64_t ahead = table->hand, near = table->hand;
     for (uint32_t i = 0; i < HAND_AHEAD; i++) ahead = hand_next(table, ahead);
+    for (uint32_t i = 0; i < HAND_AHEAD / 2; i++) near = hand_next(table, near);
     /* A row's uses are halved to none in so many rounds; one that is pinned stays. */
     uint64_t looks_left = (USES_BITS + 2) * table->bucket_count;
     for (; rows_free(table) < wanted && looks_left > 0; looks_left--) {
@@ -249,6 +265,9 @@ static status rows_move_out(struct store *store, uint32_t table_index, uint64_t 
         uint32_t i = 0;
         __builtin_prefetch(&table->bucket[ahead], 1);
         ahead = hand_next(table, ahead);
+        rows_fetch(store, table_index, &table->bucket[near]);
+        near = hand_next(table, near);
+        if (looks_left % HAND_LOOKS == 0) TRY(cold_poll(store->cold, false));
         while (i < BUCKET_CELLS && cell_row(&bucket->cell[i]) != ROW_NONE) {
             struct cell *cell = &bucket->cell[i];
             const uint32_t uses = cell->mark & USES_MAX, row = cell_row(cell);

@@ -98,6 +98,16 @@ static bool done_look(void *context)
     return w->is_found = ring_try_pop(&w->uring->done, &w->index);
 }
 
+struct awaited {
+    struct uring *uring;
+    uint32_t least;
+};
+static bool several_look(void *context)
+{
+    const struct awaited *a = context;
+    return ring_depth(&a->uring->done) >= a->least;
+}
+
 static void *thread_main(void *argument)
 {
     struct uring *u = argument;
@@ -192,6 +202,13 @@ static bool kernel_wait(struct uring *u, uint64_t end_ns)
         if (result == -ETIME) return false;
         CHECK(result == -EINTR || result == -EAGAIN);
     }
+}
+
+static void kernel_await(struct uring *u, uint32_t least)
+{
+    struct io_uring_cqe *cqe;
+    for (int result; (result = io_uring_wait_cqe_nr(&u->kernel, &cqe, least)) != 0;)
+        CHECK(result == -EINTR || result == -EAGAIN);
 }
 
 static uint32_t kernel_reap(struct uring *u, struct uring_done *done, uint32_t max, uint64_t end_ns)
@@ -312,6 +329,16 @@ uint32_t uring_reap(struct uring *u, struct uring_done *done, uint32_t max, uint
     if (count) end_ns = 0; /* no need to wait for more */
     return count + (u->is_kernel ? kernel_reap(u, done + count, max - count, end_ns)
                                  : threads_reap(u, done + count, max - count, end_ns));
+}
+
+void uring_await(struct uring *u, uint32_t least)
+{
+    struct awaited awaited = {.uring = u, .least = least < u->in_flight ? least : u->in_flight};
+    if (awaited.least == 0 || u->failed_count) return; /* what has failed is to be reaped at once */
+    if (u->is_kernel)
+        kernel_await(u, awaited.least);
+    else
+        bell_await(&u->done_bell, false, several_look, &awaited);
 }
 
 uint32_t uring_in_flight(const struct uring *u) { return u->in_flight + u->failed_count; }

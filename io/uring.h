@@ -75,6 +75,9 @@ MUST_USE status uring_submit(struct uring *uring, const struct uring_request *re
  * at all; UINT64_MAX: without end. 0 at once if none is in flight. */
 uint32_t uring_reap(struct uring *uring, struct uring_done *done, uint32_t max, uint64_t end_ns);
 
+/* Waits until `least` of those in flight are done, or all of them: for who has many under way, and wants to be woken once for several. */
+void uring_await(struct uring *uring, uint32_t least);
+
 uint32_t uring_in_flight(const struct uring *uring);
 /* "io_uring" or "threads" */
 const char *uring_name(const struct uring *uring);

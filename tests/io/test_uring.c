@@ -258,6 +258,37 @@ static void uring_reap__nothing_comes__ends_when_it_is_time(void **state)
     close_either(&o);
 }
 
+/* Of what is awaited at once nothing has to be waited for any more; more than there is ends with all; nothing in flight, at once. */
+static void uring_await__several__are_there(void **state)
+{
+    (void)state;
+    for (int threads = 0; threads < 2; threads++) {
+        struct opened o;
+        uint8_t buffer[DEPTH];
+        struct uring_done done[DEPTH];
+        struct uring_request request[DEPTH];
+        open_either(&o, threads);
+        int fd = open(test_text("some", "hello"), O_RDONLY);
+        uring_await(o.uring, 3);
+        for (uint32_t round = 0; round < 200; round++) {
+            const uint32_t least = 1 + round % (2 * DEPTH), expected = least < DEPTH ? least : DEPTH;
+            for (uint32_t i = 0; i < DEPTH; i++)
+                request[i] =
+                    (struct uring_request){.fd = fd, .buffer = &buffer[i], .bytes = 1, .offset_bytes = i % 5, .tag = i};
+            assert_ok(uring_submit(o.uring, request, DEPTH));
+            uring_await(o.uring, least);
+            uint32_t count = uring_reap(o.uring, done, DEPTH, 0);
+            assert_true(count >= expected);
+            uring_await(o.uring, DEPTH);
+            count += uring_reap(o.uring, done, DEPTH, 0);
+            assert_int_equal(count, DEPTH);
+            for (uint32_t i = 0; i < DEPTH; i++) assert_int_equal(buffer[i], "hello"[i % 5]);
+        }
+        close(fd);
+        close_either(&o);
+    }
+}
+
 static void uring_close__requests_in_flight__waits_for_them(void **state)
 {
     (void)state;
@@ -298,6 +329,7 @@ int main(void)
         cmocka_unit_test(uring_faults__short_and_again__whoever_goes_on_moves_all),
         cmocka_unit_test(uring_faults__errors__come_as_results_and_move_nothing),
         cmocka_unit_test(uring_reap__nothing_comes__ends_when_it_is_time),
+        cmocka_unit_test(uring_await__several__are_there),
         cmocka_unit_test(uring_close__requests_in_flight__waits_for_them),
         cmocka_unit_test(uring_open__threads__are_in_the_plan),
     };
