@@ -1,0 +1,192 @@
+/* Admission of keys: counts against a plain array, steps that are taken back and given again, and what a file brings back. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/admission.h"
+
+#define KEYS      3000u
+#define STEP      500u
+#define IN_FLIGHT 4u
+
+static uint64_t drawn;
+static uint32_t draw(uint32_t below)
+{
+    drawn = drawn * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (uint32_t)(drawn >> 33) % below;
+}
+static uint64_t key_of(uint32_t i) { return i * UINT64_C(0x9e3779b97f4a7c15); } /* of 0 too */
+
+static struct admission opened(uint32_t admit, uint32_t by, uint64_t keys)
+{
+    struct admission a;
+    const struct admission_options o = {.table = "emb",
+                                        .life = {.admit = admit, .admit_by = by, .admit_keys = keys},
+                                        .addition_max = STEP * IN_FLIGHT,
+                                        .ticket_max = IN_FLIGHT};
+    assert_int_equal(admission_open(&a, &o), ST_OK);
+    return a;
+}
+
+static char *file_of(const struct admission *a, size_t *bytes)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/admission.%d", getpid());
+    struct file_writer writer;
+    struct file_map map;
+    assert_int_equal(file_writer_open(&writer, path), ST_OK);
+    assert_int_equal(admission_put(a, &writer), ST_OK);
+    assert_int_equal(file_writer_commit(&writer), ST_OK);
+    assert_int_equal(file_map_open(&map, path), ST_OK);
+    char *copy = malloc(map.bytes);
+    memcpy(copy, map.data, *bytes = map.bytes);
+    file_map_close(&map);
+    unlink(path);
+    return copy;
+}
+
+/* Steps of zipf-like keys, up to IN_FLIGHT of them not released; at each one the state some steps ago is taken back, saved, loaded. */
+static void steps_check(uint32_t admit, uint32_t by)
+{
+    struct admission a = opened(admit, by, KEYS);
+    static uint32_t count[KEYS], before[IN_FLIGHT + 1][KEYS];
+    char *file[IN_FLIGHT + 1] = {0};
+    size_t file_bytes[IN_FLIGHT + 1];
+    memset(count, 0, sizeof count);
+    drawn = 1;
+    for (uint32_t ticket = 1; ticket <= 40; ticket++) {
+        if (ticket > IN_FLIGHT) admission_release(&a, ticket - IN_FLIGHT);
+        for (uint32_t i = 0; i < STEP; i++) {
+            uint32_t k = draw(1 + draw(KEYS));
+            assert_int_equal(admission_add(&a, key_of(k)), ST_OK);
+            count[k]++;
+        }
+        admission_step_end(&a, ticket);
+        const uint32_t at = ticket % (IN_FLIGHT + 1);
+        memcpy(before[at], count, sizeof count);
+        free(file[at]);
+        file[at] = file_of(&a, &file_bytes[at]);
+        const uint32_t back = draw(IN_FLIGHT < ticket ? IN_FLIGHT : ticket), to = (ticket - back) % (IN_FLIGHT + 1);
+        size_t bytes;
+        admission_turn_back(&a, ticket - back);
+        char *saved = file_of(&a, &bytes);
+        for (uint32_t k = 0; k < KEYS && by == ADMIT_EXACT; k++)
+            assert_int_equal(admission_has(&a, key_of(k)), before[to][k] >= admit - 1);
+        admission_turn_forth(&a);
+        assert_int_equal(bytes, file_bytes[to]);
+        assert_memory_equal(saved, file[to], bytes);
+        struct admission loaded = opened(admit, by, KEYS);
+        assert_int_equal(admission_read(&loaded, "FILE", (const uint8_t *)saved, bytes), ST_OK);
+        free(saved);
+        saved = file_of(&loaded, &bytes);
+        assert_int_equal(bytes, file_bytes[to]);
+        assert_memory_equal(saved, file[to], bytes);
+        free(saved);
+        admission_close(&loaded);
+        saved = file_of(&a, &bytes);
+        assert_int_equal(bytes, file_bytes[at]);
+        assert_memory_equal(saved, file[at], bytes);
+        free(saved);
+        uint32_t wrong = 0;
+        for (uint32_t k = 0; k < KEYS; k++) {
+            const bool is_earned = count[k] >= admit - 1;
+            if (is_earned) assert_true(admission_has(&a, key_of(k)));
+            wrong += !is_earned && admission_has(&a, key_of(k));
+        }
+        assert_true(by == ADMIT_EXACT ? wrong == 0 : wrong < KEYS / 20);
+    }
+    for (uint32_t i = 0; i <= IN_FLIGHT; i++) free(file[i]);
+    admission_close(&a);
+}
+
+static void admission__steps_taken_back_and_saved__equals_plain_counts(void **state)
+{
+    (void)state;
+    const uint32_t admits[] = {2, 3, 5, 16, 17, 256};
+    for (size_t i = 0; i < sizeof admits / sizeof *admits; i++) {
+        steps_check(admits[i], ADMIT_EXACT);
+        steps_check(admits[i], ADMIT_BLOOM);
+    }
+}
+
+static void admission_bloom__as_many_keys_as_it_is_for__takes_few_others(void **state)
+{
+    (void)state;
+    const uint32_t keys = 100000;
+    struct admission a = opened(2, ADMIT_BLOOM, keys);
+    for (uint32_t i = 0; i < keys; i++) {
+        if (i % STEP == 0) admission_step_end(&a, i / STEP + 1), admission_release(&a, i / STEP + 1);
+        assert_int_equal(admission_add(&a, key_of(i)), ST_OK);
+    }
+    uint32_t wrong = 0;
+    for (uint32_t i = keys; i < 2 * keys; i++) wrong += admission_has(&a, key_of(i));
+    print_message("# %u of %u other keys are taken for known\n", wrong, keys);
+    assert_true(wrong < keys / 50 && wrong > 0);
+    admission_close(&a);
+}
+
+static void admission_exact__one_key_more__says_so(void **state)
+{
+    (void)state;
+    struct admission a = opened(3, ADMIT_EXACT, 10);
+    for (uint32_t i = 0; i < 10; i++) assert_int_equal(admission_add(&a, key_of(i)), ST_OK);
+    assert_int_equal(admission_add(&a, key_of(3)), ST_OK);
+    assert_int_equal(admission_add(&a, key_of(10)), ST_FULL);
+    assert_non_null(strstr(status_message(), "table \"emb\": 10 keys"));
+    assert_non_null(strstr(status_message(), "admit_by = bloom"));
+    assert_true(admission_has(&a, key_of(3)) && !admission_has(&a, key_of(4)));
+    admission_close(&a);
+}
+
+static void admission_grant__a_key_with_a_row__is_admitted(void **state)
+{
+    (void)state;
+    for (uint32_t by = ADMIT_EXACT; by <= ADMIT_BLOOM; by++) {
+        struct admission a = opened(9, by, 100);
+        assert_int_equal(admission_grant(&a, key_of(7)), ST_OK);
+        assert_true(admission_has(&a, key_of(7)));
+        admission_close(&a);
+    }
+}
+
+static void admission_read__other_settings_or_damage__is_refused(void **state)
+{
+    (void)state;
+    struct admission a = opened(3, ADMIT_EXACT, 10), b = opened(4, ADMIT_EXACT, 10);
+    assert_int_equal(admission_add(&a, 5), ST_OK);
+    size_t bytes;
+    char *file = file_of(&a, &bytes);
+    assert_int_equal(admission_read(&b, "FILE", (const uint8_t *)file, bytes), ST_MISMATCH);
+    assert_non_null(strstr(status_message(), "admit = 3, admit_by = exact, admit_keys = 10"));
+    for (size_t i = 0; i < bytes; i++) {
+        file[i] = (char)(file[i] ^ 4);
+        struct admission c = opened(3, ADMIT_EXACT, 10);
+        assert_int_not_equal(admission_read(&c, "FILE", (const uint8_t *)file, bytes), ST_OK);
+        assert_int_not_equal(admission_file_check("FILE", (const uint8_t *)file, bytes), ST_OK);
+        admission_close(&c);
+        file[i] = (char)(file[i] ^ 4);
+    }
+    assert_int_equal(admission_file_check("FILE", (const uint8_t *)file, bytes), ST_OK);
+    free(file);
+    admission_close(&a);
+    admission_close(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(admission__steps_taken_back_and_saved__equals_plain_counts),
+        cmocka_unit_test(admission_bloom__as_many_keys_as_it_is_for__takes_few_others),
+        cmocka_unit_test(admission_exact__one_key_more__says_so),
+        cmocka_unit_test(admission_grant__a_key_with_a_row__is_admitted),
+        cmocka_unit_test(admission_read__other_settings_or_damage__is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
