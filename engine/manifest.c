@@ -11,6 +11,8 @@
 
 #define FORMAT      "heterps-model"
 #define HASH_DIGITS 16
+/* The first version whose tables are lists of parts. */
+#define MANIFEST_WITH_PARTS 3
 
 /* The end of a manifest: from the comma in front of the last key on. */
 #define END_BEFORE ",\n  \"xxh3\": \""
@@ -46,10 +48,25 @@ status manifest_make(struct manifest *manifest, uint32_t table_count, uint32_t t
 
 void manifest_free(struct manifest *manifest)
 {
+    for (uint32_t t = 0; manifest->tables != NULL && t < manifest->table_count; t++) free(manifest->tables[t].part);
     free(manifest->tables);
     free(manifest->tensors);
     json_decref(manifest->json);
     *manifest = (struct manifest){0};
+}
+
+void manifest_part_add(struct manifest_table *table, const struct manifest_part *part)
+{
+    table->part = realloc(table->part, (table->part_count + 1) * sizeof *table->part);
+    CHECK(table->part != NULL);
+    table->part[table->part_count++] = *part;
+}
+
+uint64_t manifest_table_bytes(const struct manifest_table *table)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < table->part_count; i++) sum += table->part[i].file.bytes;
+    return sum;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -61,19 +78,38 @@ static json_t *best_json(const struct best *b)
                      (json_int_t)b->evaluations_since);
 }
 
+static json_t *part_json(const struct manifest_part *p)
+{
+    char hash[HASH_DIGITS + 1];
+    hash_print(hash, p->file.xxh3);
+    if (p->number == 0)
+        return json_pack("{s:s, s:I, s:s, s:I}", "file", p->file.name, "bytes", (json_int_t)p->file.bytes, "xxh3", hash,
+                         "rows", (json_int_t)p->rows);
+    return json_pack("{s:s, s:I, s:I, s:I, s:[I, I]}", "file", p->file.name, "bytes", (json_int_t)p->file.bytes,
+                     "number", (json_int_t)p->number, "block_bytes", (json_int_t)p->block_bytes, "blocks",
+                     (json_int_t)p->block_begin, (json_int_t)p->block_end);
+}
+
+/* NULL for want of memory, or if a name is not UTF-8. */
+static json_t *table_json(const struct manifest_table *t)
+{
+    json_t *parts = json_array();
+    for (uint32_t i = 0; i < t->part_count; i++) json_array_append_new(parts, part_json(&t->part[i]));
+    if (json_array_size(parts) != t->part_count) {
+        json_decref(parts);
+        return NULL;
+    }
+    return json_pack("{s:s, s:s*, s:I, s:I, s:I, s:o}", "name", t->name, "optimizer", t->optimizer, "dim",
+                     (json_int_t)t->dim, "span_floats", (json_int_t)t->span_floats, "rows", (json_int_t)t->rows,
+                     "parts", parts);
+}
+
 /* NULL for want of memory, or if a name is not UTF-8. */
 static json_t *manifest_json(const struct manifest *m)
 {
     char hash[HASH_DIGITS + 1];
     json_t *tables = json_array(), *tensors = json_array();
-    for (uint32_t i = 0; i < m->table_count; i++) {
-        const struct manifest_table *t = &m->tables[i];
-        hash_print(hash, t->file.xxh3);
-        json_array_append_new(tables, json_pack("{s:s, s:s*, s:I, s:I, s:I, s:s, s:I, s:s}", "name", t->name,
-                                                "optimizer", t->optimizer, "dim", (json_int_t)t->dim, "span_floats",
-                                                (json_int_t)t->span_floats, "rows", (json_int_t)t->rows, "file",
-                                                t->file.name, "bytes", (json_int_t)t->file.bytes, "xxh3", hash));
-    }
+    for (uint32_t i = 0; i < m->table_count; i++) json_array_append_new(tables, table_json(&m->tables[i]));
     for (uint32_t i = 0; i < m->tensor_count; i++) {
         const struct manifest_tensor *t = &m->tensors[i];
         json_array_append_new(tensors, json_pack("{s:s, s:[I, I]}", "name", t->name, "shape", (json_int_t)t->shape[0],
@@ -155,21 +191,52 @@ static bool file_read(struct manifest_file *file, const char *name, json_int_t b
     return is_plain && natural(bytes, INT64_MAX, &file->bytes) && hash_parse(hash, &file->xxh3);
 }
 
-static status table_read(struct manifest_table *t, const char *path, json_t *json, size_t index)
+/* A part of a table, or, of a manifest before version 3, all of it. */
+static status part_read(struct manifest_part *p, const char *path, json_t *json, size_t index)
 {
     json_error_t error;
-    json_int_t dim, span_floats, rows, bytes;
-    const char *file, *hash;
-    uint64_t dim_u64, span_u64;
-    if (json_unpack_ex(json, &error, 0, "{s:s, s?s, s:I, s:I, s:I, s:s, s:I, s:s}", "name", &t->name, "optimizer",
-                       &t->optimizer, "dim", &dim, "span_floats", &span_floats, "rows", &rows, "file", &file, "bytes",
-                       &bytes, "xxh3", &hash) != 0)
+    json_int_t bytes, rows = 0, number = 0, block_bytes = 0, begin = 0, end = 0;
+    const char *file, *hash = "0000000000000000";
+    uint64_t block_bytes_u64, begin_u64, end_u64;
+    bool is_segment = json_object_get(json, "number") != NULL;
+    if (is_segment ? json_unpack_ex(json, &error, 0, "{s:s, s:I, s:I, s:I, s:[I, I!]}", "file", &file, "bytes", &bytes,
+                                    "number", &number, "block_bytes", &block_bytes, "blocks", &begin, &end) != 0
+                   : json_unpack_ex(json, &error, 0, "{s:s, s:I, s:s, s:I}", "file", &file, "bytes", &bytes, "xxh3",
+                                    &hash, "rows", &rows) != 0)
         FAIL(INVALID, "%s: table %zu: %s", path, index, error.text);
-    if (!file_read(&t->file, file, bytes, hash) || !natural(dim, UINT32_MAX, &dim_u64) ||
-        !natural(span_floats, UINT32_MAX, &span_u64) || !natural(rows, COUNT_MAX, &t->rows))
+    if (!file_read(&p->file, file, bytes, hash) || !natural(rows, COUNT_MAX, &p->rows) ||
+        !natural(number, COUNT_MAX, &p->number) || !natural(block_bytes, UINT32_MAX, &block_bytes_u64) ||
+        !natural(begin, UINT32_MAX, &begin_u64) || !natural(end, UINT32_MAX, &end_u64) || begin_u64 > end_u64 ||
+        p->file.bytes < (end_u64 - begin_u64) * block_bytes_u64 || (is_segment && (number == 0 || block_bytes == 0)))
         FAIL(INVALID, "%s: table %zu: a number, checksum or file name cannot be", path, index);
+    p->block_bytes = (uint32_t)block_bytes_u64;
+    p->block_begin = (uint32_t)begin_u64;
+    p->block_end = (uint32_t)end_u64;
+    return ST_OK;
+}
+
+static status table_read(struct manifest_table *t, const char *path, json_t *json, size_t index, json_int_t version)
+{
+    json_error_t error;
+    json_int_t dim, span_floats, rows;
+    uint64_t dim_u64, span_u64;
+    json_t *parts = NULL;
+    if (json_unpack_ex(json, &error, 0, "{s:s, s?s, s:I, s:I, s:I, s?o}", "name", &t->name, "optimizer", &t->optimizer,
+                       "dim", &dim, "span_floats", &span_floats, "rows", &rows, "parts", &parts) != 0)
+        FAIL(INVALID, "%s: table %zu: %s", path, index, error.text);
+    if (!natural(dim, UINT32_MAX, &dim_u64) || !natural(span_floats, UINT32_MAX, &span_u64) ||
+        !natural(rows, COUNT_MAX, &t->rows))
+        FAIL(INVALID, "%s: table %zu: a number cannot be", path, index);
     t->dim = (uint32_t)dim_u64;
     t->span_floats = (uint32_t)span_u64;
+    if (version >= MANIFEST_WITH_PARTS && !json_is_array(parts))
+        FAIL(INVALID, "%s: table %zu: \"parts\" is no list", path, index);
+    size_t count = version >= MANIFEST_WITH_PARTS ? json_array_size(parts) : 1;
+    for (size_t i = 0; i < count; i++) {
+        struct manifest_part part = {0};
+        TRY(part_read(&part, path, version >= MANIFEST_WITH_PARTS ? json_array_get(parts, i) : json, index));
+        manifest_part_add(t, &part);
+    }
     return ST_OK;
 }
 
@@ -240,7 +307,8 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
     m->table_count = lists.table_count;
     m->tensors = lists.tensors;
     m->tensor_count = lists.tensor_count;
-    for (uint32_t i = 0; i < m->table_count; i++) TRY(table_read(&m->tables[i], path, json_array_get(tables, i), i));
+    for (uint32_t i = 0; i < m->table_count; i++)
+        TRY(table_read(&m->tables[i], path, json_array_get(tables, i), i, version));
     for (uint32_t i = 0; i < m->tensor_count; i++)
         TRY(tensor_read(&m->tensors[i], path, json_array_get(tensors, i), i));
     return ST_OK;

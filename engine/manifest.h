@@ -1,16 +1,22 @@
 /* The manifest of a save: what the model is, how far its training has come, by which recipe, and which files hold it.
  *
  *     {
- *       "format": "heterps-model", "version": 2, "heterps": VERSION, "model": NAME, "model_hash": HEX,
+ *       "format": "heterps-model", "version": 3, "heterps": VERSION, "model": NAME, "model_hash": HEX,
  *       "save": NUMBER,                                                                       1 more than any older save's
  *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples"},
  *       "best": {"figure", "value", "step", "evaluated_step", "evaluations_since"},           absent without early stopping
- *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "file", "bytes", "xxh3"}, …],   in the graph's order
+ *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "parts": [PART, …]}, …],   in the graph's order
  *       "dense": {"file", "bytes", "xxh3"},
  *       "tensors": [{"name", "shape": [rows, cols]}, …],                                      in the order of the dense file
  *       "text": TEXT,                                       the run's model text, --set applied; absent if it is not UTF-8
  *       "xxh3": HEX
  *     }
+ *
+ * A table's rows are those of its parts, oldest first: where several have a row of the same key, the last one counts. "rows" is the number of
+ * keys. A PART is a file of rows (io/row_file.h), or blocks [begin, end) of a segment (io/segment.h), which has each its own checksum:
+ *
+ *       {"file", "bytes", "xxh3", "rows"}
+ *       {"file", "bytes", "number", "block_bytes", "blocks": [begin, end]}
  *
  * HEX is 16 hexadecimal digits. The last key is the xxh3-64 of every byte of the file before the comma in front of it: a
  * manifest is valid only as it was written.
@@ -20,25 +26,33 @@
  * never given another meaning; where that would be needed, it gets another name.
  *
  *     1   without "save", "pass_examples", "optimizer" and "text": the recipe that it was saved by is not compared
- *     2   */
+ *     2   each table one file of rows: "file", "bytes" and "xxh3" beside its "rows", and no "parts"
+ *     3   */
 #ifndef HETERPS_ENGINE_MANIFEST_H
 #define HETERPS_ENGINE_MANIFEST_H
 
 #include "engine/model.h"
 
 #define MANIFEST_NAME    "manifest.json"
-#define MANIFEST_VERSION 2
+#define MANIFEST_VERSION 3
 
 struct manifest_file {
     const char *name; /* in the model's directory */
     uint64_t bytes, xxh3;
 };
+struct manifest_part {
+    struct manifest_file file; /* of a segment bytes: those of the blocks */
+    uint64_t rows;             /* of a file of rows                       */
+    uint64_t number;           /* of a segment; 0: it is a file of rows   */
+    uint32_t block_bytes, block_begin, block_end;
+};
 struct manifest_table {
     const char *name;
     const char *optimizer; /* its name, or NULL: not known */
     uint32_t dim, span_floats;
-    uint64_t rows;
-    struct manifest_file file;
+    uint64_t rows;              /* keys, whatever number of parts has each */
+    struct manifest_part *part; /* [part_count], oldest first              */
+    uint32_t part_count;
 };
 struct manifest_tensor {
     const char *name;
@@ -69,5 +83,9 @@ MUST_USE status manifest_read(struct manifest *manifest, const char *path, const
 /* Puts the text into an open writer; the caller commits. */
 MUST_USE status manifest_put(const struct manifest *manifest, struct file_writer *writer);
 void manifest_free(struct manifest *manifest);
+/* Puts a copy of a part behind those of the table; its texts stay the caller's. */
+void manifest_part_add(struct manifest_table *table, const struct manifest_part *part);
+/* Bytes of a table's parts. */
+uint64_t manifest_table_bytes(const struct manifest_table *table);
 
 #endif

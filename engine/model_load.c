@@ -96,22 +96,20 @@ static status hash_compare(const struct load *l, const struct graph *g)
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
-#define FORGET_ROWS 16384
-
 static status rows_copy(const struct load *l, struct model *model, uint32_t table)
 {
-    const struct row_file *rows = &l->saved.rows[table];
-    for (uint64_t row = 0; row < rows->header.row_count; row++) {
+    const struct model_rows *rows = &l->saved.rows[table];
+    struct model_rows_walk walk = {0};
+    uint64_t key;
+    for (const float *from; model_rows_next(rows, &walk, &key, &from);) {
         float *span;
-        uint64_t key = row_file_key(rows, row);
-        status st = store_insert(model->store, table, key, &span);
-        if (st == ST_INVALID)
-            FAIL(INVALID, "%s: row %" PRIu64 " has the key %016" PRIx64 " of an earlier row", rows->path, row, key);
-        TRY(st);
-        row_file_read(rows, row, span, rows->header.span_floats);
-        /* The copies grow into the plan; what they were copied from is no part of it. */
-        if (row % FORGET_ROWS == FORGET_ROWS - 1) file_map_forget(&l->saved.table_map[table]);
+        TRY(store_put(model->store, table, key, &span));
+        memcpy(span, from, rows->said->span_floats * sizeof *span);
     }
+    model_rows_forget(rows);
+    if (store_row_count(model->store, table) != rows->said->rows)
+        FAIL(INVALID, "%s: table %s has %" PRIu64 " rows, and its files have %" PRIu64 " keys", l->saved.manifest_path,
+             rows->said->name, rows->said->rows, store_row_count(model->store, table));
     return ST_OK;
 }
 

@@ -83,15 +83,18 @@ static enum model_name_kind kind_of(const char *name, size_t length)
     end = length;
     if (end_take(name, &end, DENSE_END))
         return tag_take(name, &end) && is_text(name, end, DENSE_NAME) ? MODEL_NAME_DATA : MODEL_NAME_OTHER;
-    return end_take(name, &end, ROWS_END) && tag_take(name, &end) && end > 0 ? MODEL_NAME_DATA : MODEL_NAME_OTHER;
+    return (end_take(name, &end, ROWS_END) || end_take(name, &end, SEGMENT_END)) && tag_take(name, &end) && end > 0
+               ? MODEL_NAME_DATA
+               : MODEL_NAME_OTHER;
 }
 
 enum model_name_kind model_name_kind(const char *name) { return kind_of(name, strlen(name)); }
 
 bool manifest_names(const struct manifest *m, const char *name)
 {
-    for (uint32_t i = 0; i < m->table_count; i++)
-        if (strcmp(m->tables[i].file.name, name) == 0) return true;
+    for (uint32_t t = 0; t < m->table_count; t++)
+        for (uint32_t i = 0; i < m->tables[t].part_count; i++)
+            if (strcmp(m->tables[t].part[i].file.name, name) == 0) return true;
     return strcmp(m->dense.name, name) == 0;
 }
 
@@ -111,6 +114,6 @@ bool model_name_has_tag_of(const char *manifest, const char *name)
 {
     const char *tag = manifest + sizeof MANIFEST_STEM; /* behind the '.' */
     size_t tag_bytes = strlen(tag) - strlen(MANIFEST_END), end = strlen(name);
-    if (!end_take(name, &end, DENSE_END)) end_take(name, &end, ROWS_END);
+    if (!end_take(name, &end, DENSE_END) && !end_take(name, &end, ROWS_END)) end_take(name, &end, SEGMENT_END);
     return end > tag_bytes && name[end - tag_bytes - 1] == '.' && memcmp(name + end - tag_bytes, tag, tag_bytes) == 0;
 }

@@ -1,4 +1,4 @@
-/* The names in a model's directory: of data STEM.STEP[-GENERATION].END, of manifests manifest.json and manifest.STEP[-GENERATION].json.
+/* The names in a model's directory: of data STEM.STEP[-GENERATION].END (the stem of a segment is TABLE.NUMBER), of manifests manifest.json and manifest.STEP[-GENERATION].json.
  * STEP[-GENERATION] is a save's tag. */
 #ifndef HETERPS_ENGINE_MODEL_NAMES_H
 #define HETERPS_ENGINE_MODEL_NAMES_H
@@ -11,6 +11,7 @@
 #define DENSE_NAME      "dense"
 #define DENSE_END       ".safetensors"
 #define ROWS_END        ".rows"
+#define SEGMENT_END     ".segment"
 
 /* What a name in the directory is by its looks. */
 enum model_name_kind {

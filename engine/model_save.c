@@ -10,9 +10,9 @@
  *
  * Every file is fsynced before its name appears; manifests that are too old go before the files that they name, with an fsync of the
  * directory between. A file that no manifest names is a leftover: the next save that succeeds removes it. Called once a checkpoint. */
-#include "engine/manifest.h"
-#include "engine/model.h"
+#include "engine/model_save.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,22 +23,12 @@
 
 #include "engine/model_dir.h"
 #include "engine/model_names.h"
-#include "engine/model_saves.h"
-#include "io/row_file.h"
 
-struct save {
-    const struct model *model;
-    const char *path;
-    struct model_arrays arrays;
-    struct older_saves older;
-    struct store_walk walk[GRAPH_TABLES_MAX]; /* of each table's rows */
-    struct manifest manifest;                 /* of this save */
-    char *dense_name, **table_name;
-    const char *linked_name; /* that the save before this one got from this one, or NULL */
-    uint64_t bytes;
-};
+/* --- names ------------------------------------------------------------------------------------ */
 
-static status save_names(struct save *s)
+static uint32_t table_count_of(const struct save *s) { return s->model->graph->table_count; }
+
+status save_begin(struct save *s)
 {
     const struct graph *g = s->model->graph;
     uint64_t step = s->model->progress.step;
@@ -47,6 +37,7 @@ static status save_names(struct save *s)
     /* The first generation of which nothing is there, not even an older save that cannot be read. */
     bool is_taken = true;
     for (uint32_t generation = 0; is_taken; generation++) {
+        s->generation = generation;
         free(s->dense_name);
         s->dense_name = model_data_name(DENSE_NAME, step, generation, DENSE_END);
         char *older = model_data_name(MANIFEST_STEM, step, generation, MANIFEST_END);
@@ -64,17 +55,24 @@ static status save_names(struct save *s)
     return ST_OK;
 }
 
-static status save_describe(struct save *s, const struct model_save_options *o)
+void save_end(struct save *s)
+{
+    for (uint32_t t = 0; s->table_name != NULL && t < table_count_of(s); t++) free(s->table_name[t]);
+    free(s->table_name);
+    free(s->dense_name);
+    manifest_free(&s->manifest);
+    model_arrays_free(&s->arrays);
+    older_saves_free(&s->older);
+}
+
+/* --- content ---------------------------------------------------------------------------------- */
+
+static status save_describe(struct save *s)
 {
     const struct graph *g = s->model->graph;
     TRY(older_saves_list(&s->older, s->path));
     TRY(model_arrays_list(&s->arrays, s->model, true));
     TRY(manifest_make(&s->manifest, g->table_count, s->arrays.count));
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        uint64_t row_count = o->row_count ? o->row_count[t] : store_row_count(s->model->store, t);
-        TRY(store_walk_open(&s->walk[t], s->model->store, t, row_count, o->ticket));
-    }
-    TRY(save_names(s));
     struct manifest *m = &s->manifest;
     m->model = graph_string(g, g->header->name);
     m->model_hash = g->header->model_hash;
@@ -91,45 +89,61 @@ static status save_describe(struct save *s, const struct model_save_options *o)
             (struct manifest_table){.name = graph_string(g, g->tables[t].name),
                                     .optimizer = optimizer_table[g->optimizers[g->tables[t].optimizer].kind].name,
                                     .dim = g->tables[t].dim,
-                                    .span_floats = g->tables[t].span_floats,
-                                    .rows = s->walk[t].row_count,
-                                    .file.name = s->table_name[t]};
+                                    .span_floats = g->tables[t].span_floats};
     for (uint32_t i = 0; i < m->tensor_count; i++)
         m->tensors[i] = (struct manifest_tensor){.name = s->arrays.items[i].name,
                                                  .shape = {s->arrays.items[i].rows, s->arrays.items[i].cols}};
     return ST_OK;
 }
 
-enum { SAVE_DENSE = -1, SAVE_MANIFEST = -2 };
-
-static status content_put(struct save *s, struct file_writer *writer, int64_t what)
+/* Completes a file that has been written, and notes bytes and checksum. */
+static status file_commit(struct save *s, struct file_writer *writer, struct manifest_file *file)
 {
-    if (what == SAVE_MANIFEST) return manifest_put(&s->manifest, writer);
-    if (what == SAVE_DENSE) return model_arrays_put(&s->arrays, writer);
-    const struct manifest_table *t = &s->manifest.tables[what];
-    return row_file_put(writer, t->name, t->dim, t->span_floats, &s->walk[what]);
+    uint64_t bytes = writer->written_bytes;
+    if (file != NULL) {
+        file->bytes = bytes;
+        file->xxh3 = file_writer_hash(writer);
+    }
+    TRY(file_writer_commit(writer));
+    s->bytes += bytes;
+    return ST_OK;
 }
 
-/* Writes table `what`, the dense file or the manifest, and notes bytes and checksum. */
-static status save_file(struct save *s, const char *name, int64_t what, struct manifest_file *file)
+/* Writes the dense file, or, without `file`, the manifest. */
+static status save_file(struct save *s, const char *name, struct manifest_file *file)
 {
     struct file_writer writer = {0};
     char *path = file_path_join(s->path, name);
     status st = file_writer_open(&writer, path);
-    if (st == ST_OK) st = content_put(s, &writer, what);
-    if (st == ST_OK && file != NULL) {
-        file->bytes = writer.written_bytes;
-        file->xxh3 = file_writer_hash(&writer);
-    }
-    uint64_t bytes = writer.written_bytes;
-    if (st == ST_OK) st = file_writer_commit(&writer);
-    if (st == ST_OK)
-        s->bytes += bytes;
-    else
-        file_writer_abort(&writer);
+    if (st == ST_OK) st = file != NULL ? model_arrays_put(&s->arrays, &writer) : manifest_put(&s->manifest, &writer);
+    if (st == ST_OK) st = file_commit(s, &writer, file);
+    if (st != ST_OK) file_writer_abort(&writer);
     free(path);
     return st;
 }
+
+status save_rows_open(struct save *s, uint32_t table, struct save_rows *rows, uint64_t row_count, void *block,
+                      size_t block_bytes)
+{
+    const struct manifest_table *t = &s->manifest.tables[table];
+    char *path = file_path_join(s->path, s->table_name[table]);
+    status st = file_writer_open(&rows->file, path);
+    free(path);
+    if (st == ST_OK)
+        st = row_writer_begin(&rows->rows, &rows->file, t->name, t->dim, t->span_floats, row_count, block, block_bytes);
+    return st;
+}
+
+status save_rows_commit(struct save *s, uint32_t table, struct save_rows *rows)
+{
+    struct manifest_part part = {.file.name = s->table_name[table], .rows = rows->rows.row_count};
+    TRY(row_writer_end(&rows->rows));
+    TRY(file_commit(s, &rows->file, &part.file));
+    manifest_part_add(&s->manifest.tables[table], &part);
+    return ST_OK;
+}
+
+void save_rows_abort(struct save_rows *rows) { file_writer_abort(&rows->file); }
 
 static status file_copy(const char *from, const char *to)
 {
@@ -161,14 +175,26 @@ static status newest_link(struct save *s, const char *name)
     return st;
 }
 
-static status save_files(struct save *s, uint32_t keep)
+static status save_files(struct save *s)
 {
-    struct manifest *m = &s->manifest;
-    TRY(save_file(s, m->dense.name, SAVE_DENSE, &m->dense));
-    for (uint32_t t = 0; t < m->table_count; t++) TRY(save_file(s, m->tables[t].file.name, t, &m->tables[t].file));
-    for (uint32_t i = 0; i < s->older.count && keep > 1; i++)
+    TRY(s->rows_put(s->context, s));
+    TRY(save_file(s, s->manifest.dense.name, &s->manifest.dense));
+    for (uint32_t i = 0; i < s->older.count && s->keep > 1; i++)
         if (s->older.items[i].is_newest) TRY(newest_link(s, s->older.items[i].name));
-    return save_file(s, MANIFEST_NAME, SAVE_MANIFEST, NULL);
+    return save_file(s, MANIFEST_NAME, NULL);
+}
+
+/* Removes what has this save's tag. */
+static void tagged_remove(const struct save *s)
+{
+    DIR *directory = opendir(s->path);
+    if (directory == NULL) return;
+    char *tag = model_data_name(MANIFEST_STEM, s->model->progress.step, s->generation, MANIFEST_END);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        if (model_name_kind(entry->d_name) == MODEL_NAME_DATA && model_name_has_tag_of(tag, entry->d_name))
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    closedir(directory);
+    free(tag);
 }
 
 /* After a failure: removes what this save wrote, unless the directory's manifest may already be the new one (its
@@ -183,31 +209,57 @@ static void save_undo(struct save *s)
         manifest_free(&present);
     }
     if (is_old && s->linked_name != NULL) model_file_remove(s->path, s->linked_name);
-    for (int64_t t = SAVE_DENSE; is_old && t < s->manifest.table_count; t++)
-        model_file_remove(s->path, t == SAVE_DENSE ? s->dense_name : s->table_name[t]);
+    if (is_old) tagged_remove(s);
     (void)status_adopt(ST_OK, message ? message : "");
     free(message);
+}
+
+status save_run(struct save *s)
+{
+    status st = save_describe(s);
+    if (st == ST_OK) st = save_files(s);
+    if (st == ST_OK)
+        older_saves_thin(s->path, &s->older, &s->manifest, s->keep);
+    else
+        save_undo(s);
+    return st;
+}
+
+/* --- in one piece ----------------------------------------------------------------------------- */
+
+/* Every table as one file of all its rows. */
+static status rows_put(void *context, struct save *s)
+{
+    const struct model_save_options *o = context;
+    for (uint32_t t = 0; t < table_count_of(s); t++) {
+        struct manifest_table *table = &s->manifest.tables[t];
+        struct save_rows rows = {0};
+        struct store_walk walk;
+        size_t block_bytes = row_writer_block_bytes(table->span_floats, SIZE_MAX);
+        void *block = malloc(block_bytes);
+        if (block == NULL) FAIL(MEMORY, "%s: no memory for a block of %zu bytes", s->path, block_bytes);
+        table->rows = o->row_count ? o->row_count[t] : store_row_count(s->model->store, t);
+        status st = store_walk_open(&walk, s->model->store, t, table->rows, o->ticket);
+        if (st == ST_OK) table->rows = walk.row_count;
+        if (st == ST_OK) st = save_rows_open(s, t, &rows, table->rows, block, block_bytes);
+        if (st == ST_OK) st = row_writer_walk(&rows.rows, &walk);
+        if (st == ST_OK) st = save_rows_commit(s, t, &rows);
+        if (st != ST_OK) save_rows_abort(&rows);
+        store_walk_close(&walk);
+        free(block);
+        TRY(st);
+    }
+    return ST_OK;
 }
 
 status model_save(const struct model *model, const struct model_save_options *o, uint64_t *bytes)
 {
     TRY(model_dir_check(model->graph, o->path));
-    struct save s = {.model = model, .path = o->path};
-    status st = save_describe(&s, o);
-    if (st == ST_OK) {
-        st = save_files(&s, o->keep);
-        if (st == ST_OK)
-            older_saves_thin(o->path, &s.older, &s.manifest, o->keep);
-        else
-            save_undo(&s);
-    }
+    struct model_save_options options = *o;
+    struct save s = {.model = model, .path = o->path, .keep = o->keep, .rows_put = rows_put, .context = &options};
+    status st = save_begin(&s);
+    if (st == ST_OK) st = save_run(&s);
     if (bytes != NULL) *bytes = s.bytes;
-    for (uint32_t t = 0; t < model->graph->table_count; t++) store_walk_close(&s.walk[t]);
-    for (uint32_t t = 0; s.table_name != NULL && t < model->graph->table_count; t++) free(s.table_name[t]);
-    free(s.table_name);
-    free(s.dense_name);
-    manifest_free(&s.manifest);
-    model_arrays_free(&s.arrays);
-    older_saves_free(&s.older);
+    save_end(&s);
     return st;
 }

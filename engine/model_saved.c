@@ -70,12 +70,7 @@ status model_dir_find(const char *path)
 
 void model_saved_close(struct model_saved *s)
 {
-    for (uint32_t t = 0; t < s->manifest.table_count; t++) {
-        if (s->table_map != NULL) file_map_close(&s->table_map[t]);
-        if (s->table_path != NULL) free(s->table_path[t]);
-    }
-    free(s->table_map);
-    free(s->table_path);
+    for (uint32_t t = 0; s->rows != NULL && t < s->manifest.table_count; t++) model_rows_close(&s->rows[t]);
     free(s->rows);
     safetensors_close(&s->dense);
     file_map_close(&s->dense_map);
@@ -102,17 +97,11 @@ static status manifest_open(struct model_saved *s, const char *path, uint64_t *h
 static status files_open(struct model_saved *s)
 {
     uint32_t table_count = s->manifest.table_count;
-    s->table_path = calloc((size_t)table_count + 1, sizeof *s->table_path);
-    s->table_map = calloc((size_t)table_count + 1, sizeof *s->table_map);
     s->rows = calloc((size_t)table_count + 1, sizeof *s->rows);
-    if (s->table_path == NULL || s->table_map == NULL || s->rows == NULL)
-        FAIL(MEMORY, "%s: no memory for %u tables", s->directory, table_count);
+    if (s->rows == NULL) FAIL(MEMORY, "%s: no memory for %u tables", s->directory, table_count);
     s->dense_path = file_path_join(s->directory, s->manifest.dense.name);
     TRY(file_map_open(&s->dense_map, s->dense_path));
-    for (uint32_t t = 0; t < table_count; t++) {
-        s->table_path[t] = file_path_join(s->directory, s->manifest.tables[t].file.name);
-        TRY(file_map_open(&s->table_map[t], s->table_path[t]));
-    }
+    for (uint32_t t = 0; t < table_count; t++) TRY(model_rows_open(&s->rows[t], s->directory, &s->manifest.tables[t]));
     return ST_OK;
 }
 
@@ -176,30 +165,10 @@ static status dense_verify(struct model_saved *s)
     return ST_OK;
 }
 
-static status table_verify(struct model_saved *s, uint32_t t)
-{
-    const struct manifest_table *said = &s->manifest.tables[t];
-    struct row_file *rows = &s->rows[t];
-    /* Blocks before the whole: they say where the damage is. */
-    TRY(row_file_open(rows, s->table_path[t], s->table_map[t].data, s->table_map[t].bytes));
-    TRY(row_file_verify(rows));
-    TRY(bytes_verify(s, s->table_path[t], &s->table_map[t], &said->file));
-    if (!row_file_is_of(rows, said->name) || rows->header.dim != said->dim ||
-        rows->header.span_floats != said->span_floats || rows->header.row_count != said->rows)
-        FAIL(MISMATCH,
-             "%s: %" PRIu64 " rows of %u floats, dim %u, where %s says %" PRIu64 " of %u, dim %u, of table %s",
-             s->table_path[t], rows->header.row_count, rows->header.span_floats, rows->header.dim, s->manifest_path,
-             said->rows, said->span_floats, said->dim, said->name);
-    return ST_OK;
-}
-
 status model_saved_verify(struct model_saved *s)
 {
     TRY(dense_verify(s));
     file_map_forget(&s->dense_map);
-    for (uint32_t t = 0; t < s->manifest.table_count; t++) {
-        TRY(table_verify(s, t));
-        file_map_forget(&s->table_map[t]);
-    }
+    for (uint32_t t = 0; t < s->manifest.table_count; t++) TRY(model_rows_verify(&s->rows[t], s->manifest_path));
     return ST_OK;
 }

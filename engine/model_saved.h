@@ -6,17 +6,17 @@
 #define HETERPS_ENGINE_MODEL_SAVED_H
 
 #include "engine/manifest.h"
-#include "io/row_file.h"
+#include "engine/model_rows.h"
 #include "io/safetensors.h"
 
 struct model_saved {
     char *directory, *manifest_path;
     struct manifest manifest;
-    char *dense_path, **table_path;        /* [manifest.table_count], as are the two below           */
-    struct file_map dense_map, *table_map; /* for file_map_forget, between passes over them         */
+    char *dense_path;
+    struct file_map dense_map; /* for file_map_forget, between passes over it         */
     /* once verified: in the order of the manifest's tensors and tables */
     struct safetensors dense;
-    struct row_file *rows;
+    struct model_rows *rows; /* [manifest.table_count] */
 };
 
 /* Reads the manifest of a save and maps the files that it names; `path` as for model_load. INVALID: there is no model, or its

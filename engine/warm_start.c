@@ -41,8 +41,7 @@ struct source_table {
     uint32_t dim;
     uint64_t row_count;
     uint32_t floats; /* of a row that are copied: its span, or its vector */
-    const struct row_file *rows;
-    const struct file_map *map;
+    const struct model_rows *rows;
     const struct source_tensor *keys, *words, *vectors;
     uint64_t seed; /* of the words' keys */
 };
@@ -205,7 +204,6 @@ static void saved_table_match(struct warm_start *w, uint32_t table)
         source->dim = saved->dim;
         source->row_count = saved->rows;
         source->rows = &w->saved.rows[i];
-        source->map = &w->saved.table_map[i];
         source->floats = has_state ? have->span_floats : have->dim;
     }
 }
@@ -406,11 +404,26 @@ static status finite_check(const struct warm_start *w)
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
+/* Of a saved model: what is read of rows is let go on the way. */
+static status saved_rows_copy(struct warm_start *w, uint32_t table)
+{
+    const struct source_table *source = &w->tables[table];
+    struct model_rows_walk walk = {0};
+    uint64_t key;
+    for (const float *from; model_rows_next(source->rows, &walk, &key, &from);) {
+        float *span;
+        TRY(store_put(w->model->store, table, key, &span));
+        if (source->floats == source->dim) model_row_init(w->model, table, key, span);
+        memcpy(span, from, source->floats * sizeof *span);
+    }
+    model_rows_forget(source->rows);
+    return ST_OK;
+}
+
 /* The key of the next row: `words` goes on to the next line. */
 static uint64_t row_key(const struct source_table *s, uint64_t row, const char **words)
 {
     uint64_t key;
-    if (s->rows != NULL) return row_file_key(s->rows, row);
     if (s->keys != NULL) {
         memcpy(&key, s->keys->npy.array.data + row * KEY_BYTES, KEY_BYTES);
         return key;
@@ -424,10 +437,6 @@ static uint64_t row_key(const struct source_table *s, uint64_t row, const char *
 
 static void row_values(const struct source_table *s, uint64_t row, float *span)
 {
-    if (s->rows != NULL) {
-        row_file_read(s->rows, row, span, s->floats);
-        return;
-    }
     const uint64_t step = s->vectors->npy.is_fortran ? s->row_count : 1;
     const uint64_t first = s->vectors->npy.is_fortran ? row : row * s->dim;
     for (uint32_t d = 0; d < s->dim; d++) span[d] = source_tensor_float(s->vectors, first + d * step);
@@ -435,7 +444,6 @@ static void row_values(const struct source_table *s, uint64_t row, float *span)
 
 static void rows_forget(const struct warm_start *w, const struct source_table *s)
 {
-    if (s->map != NULL) file_map_forget(s->map);
     if (s->keys != NULL) source_tensor_forget(&w->tensors, s->keys);
     if (s->words != NULL) source_tensor_forget(&w->tensors, s->words);
     if (s->vectors != NULL) source_tensor_forget(&w->tensors, s->vectors);
@@ -444,6 +452,7 @@ static void rows_forget(const struct warm_start *w, const struct source_table *s
 static status rows_copy(struct warm_start *w, uint32_t table)
 {
     const struct source_table *source = &w->tables[table];
+    if (source->rows != NULL) return saved_rows_copy(w, table);
     const char *words = source->words ? (const char *)source->words->npy.array.data : NULL;
     for (uint64_t row = 0; row < source->row_count; row++) {
         float *span;

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -38,54 +37,78 @@ static bool file_bytes(const struct row_file_header *h, uint64_t *bytes)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static status blocks_put(struct file_writer *writer, const struct row_file_header *h, struct store_walk *walk,
-                         uint8_t *block)
+size_t row_writer_block_bytes(uint32_t span_floats, size_t bytes_max)
 {
-    for (uint64_t begin = 0, index = 0; begin < h->row_count; begin += h->block_rows, index++) {
-        uint64_t left = h->row_count - begin;
-        uint64_t end = begin + (left < h->block_rows ? left : h->block_rows);
-        uint8_t *out = block;
-        for (uint64_t row = begin; row < end; row++) {
-            uint64_t key;
-            const float *span;
-            TRY(store_walk_next(walk, &key, &span));
-            CHECK(span != NULL);
-            memcpy(out, &key, KEY_BYTES);
-            memcpy(out + KEY_BYTES, span, h->span_floats * sizeof(float));
-            out += row_bytes(h->span_floats);
-        }
-        uint64_t checksum = XXH3_64bits_withSeed(block, (size_t)(out - block), index);
-        memcpy(out, &checksum, CHECKSUM_BYTES);
-        TRY(file_writer_put(writer, block, (size_t)(out - block) + CHECKSUM_BYTES));
-    }
+    size_t rows = (bytes_max < BLOCK_BYTES_MAX ? bytes_max : BLOCK_BYTES_MAX) / row_bytes(span_floats);
+    rows = rows == 0 ? 1 : rows < ROW_FILE_BLOCK_ROWS_MAX ? rows : ROW_FILE_BLOCK_ROWS_MAX;
+    return rows * row_bytes(span_floats) + CHECKSUM_BYTES;
+}
+
+status row_writer_begin(struct row_writer *w, struct file_writer *file, const char *name, uint32_t dim,
+                        uint32_t span_floats, uint64_t row_count, void *block, size_t block_bytes)
+{
+    *w = (struct row_writer){.file = file, .block = block};
+    struct row_file_header *h = &w->header;
+    *h = (struct row_file_header){.version = ROW_FILE_VERSION,
+                                  .header_bytes = sizeof *h,
+                                  .dim = dim,
+                                  .span_floats = span_floats,
+                                  .row_count = row_count,
+                                  .block_rows = (uint32_t)((block_bytes - CHECKSUM_BYTES) / row_bytes(span_floats)),
+                                  .name_hash = XXH3_64bits(name, strlen(name))};
+    memcpy(h->magic, ROW_FILE_MAGIC, sizeof h->magic);
+    CHECK(file->written_bytes == 0 && h->block_rows > 0);
+    CHECK(file_bytes(h, &h->file_bytes));
+    h->checksum = XXH3_64bits(h, offsetof(struct row_file_header, checksum));
+    return file_writer_put(file, h, sizeof *h);
+}
+
+static status block_put(struct row_writer *w)
+{
+    size_t bytes = w->block_row_count * row_bytes(w->header.span_floats);
+    uint64_t checksum = XXH3_64bits_withSeed(w->block, bytes, w->block_count++);
+    memcpy(w->block + bytes, &checksum, CHECKSUM_BYTES);
+    w->block_row_count = 0;
+    return file_writer_put(w->file, w->block, bytes + CHECKSUM_BYTES);
+}
+
+status row_writer_room(struct row_writer *w)
+{
+    return w->block_row_count == w->header.block_rows ? block_put(w) : ST_OK;
+}
+
+static uint8_t *record_next(const struct row_writer *w)
+{
+    return w->block + w->block_row_count * row_bytes(w->header.span_floats);
+}
+
+float *row_writer_span(const struct row_writer *w) { return (float *)(void *)(record_next(w) + KEY_BYTES); }
+
+void row_writer_key(struct row_writer *w, uint64_t key)
+{
+    memcpy(record_next(w), &key, KEY_BYTES);
+    w->block_row_count++;
+    w->row_count++;
+}
+
+status row_writer_end(struct row_writer *w)
+{
+    if (w->block_row_count) TRY(block_put(w));
+    CHECK(w->row_count == w->header.row_count && w->file->written_bytes == w->header.file_bytes);
     return ST_OK;
 }
 
-status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, uint32_t span_floats,
-                    struct store_walk *walk)
+status row_writer_walk(struct row_writer *w, struct store_walk *walk)
 {
-    struct row_file_header h = {.version = ROW_FILE_VERSION,
-                                .header_bytes = sizeof h,
-                                .dim = dim,
-                                .span_floats = span_floats,
-                                .row_count = walk->row_count,
-                                .name_hash = XXH3_64bits(name, strlen(name))};
-    size_t block_rows = BLOCK_BYTES_MAX / row_bytes(span_floats);
-    h.block_rows = block_rows == 0                        ? 1
-                   : block_rows < ROW_FILE_BLOCK_ROWS_MAX ? (uint32_t)block_rows
-                                                          : ROW_FILE_BLOCK_ROWS_MAX;
-    memcpy(h.magic, ROW_FILE_MAGIC, sizeof h.magic);
-    CHECK(writer->written_bytes == 0);
-    CHECK(file_bytes(&h, &h.file_bytes));
-    h.checksum = XXH3_64bits(&h, offsetof(struct row_file_header, checksum));
-
-    uint8_t *block = malloc(h.block_rows * row_bytes(span_floats) + CHECKSUM_BYTES);
-    if (block == NULL) FAIL(MEMORY, "%s: no memory for a block of %u rows", writer->path, h.block_rows);
-    status st = file_writer_put(writer, &h, sizeof h);
-    if (st == ST_OK) st = blocks_put(writer, &h, walk, block);
-    free(block);
-    CHECK(st != ST_OK || writer->written_bytes == h.file_bytes);
-    return st;
+    for (;;) {
+        uint64_t key;
+        const float *span;
+        TRY(store_walk_next(walk, &key, &span));
+        if (span == NULL) return ST_OK;
+        TRY(row_writer_room(w));
+        memcpy(row_writer_span(w), span, w->header.span_floats * sizeof *span);
+        row_writer_key(w, key);
+    }
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -168,8 +191,8 @@ uint64_t row_file_key(const struct row_file *file, uint64_t row)
     return key;
 }
 
-void row_file_read(const struct row_file *file, uint64_t row, float *span, uint32_t count)
+const float *row_file_span(const struct row_file *file, uint64_t row)
 {
-    CHECK(count <= file->header.span_floats);
-    memcpy(span, record_of(file, row) + KEY_BYTES, count * sizeof(float));
+    /* Aligned: header, keys, checksums and spans are whole floats. */
+    return (const float *)(const void *)(record_of(file, row) + KEY_BYTES);
 }

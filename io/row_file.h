@@ -40,10 +40,28 @@ struct row_file_header {
     uint64_t checksum;
 };
 
-/* Puts the rows of a walk that has just been opened into an open writer; the caller commits. MEMORY: no block's worth to be had. IO as
- * file_writer_put; what store_walk_next says. */
-MUST_USE status row_file_put(struct file_writer *writer, const char *name, uint32_t dim, uint32_t span_floats,
-                             struct store_walk *walk);
+/* Writes such a file, a row after another, through an open writer, which the caller commits. */
+struct row_writer {
+    struct file_writer *file; /* borrowed, as is the block until row_writer_end */
+    struct row_file_header header;
+    uint8_t *block;
+    uint32_t block_row_count;        /* in it    */
+    uint64_t row_count, block_count; /* in total */
+};
+/* Bytes of a block: as many rows as `bytes_max` hold, but at least one. */
+size_t row_writer_block_bytes(uint32_t span_floats, size_t bytes_max);
+/* Begins a file of exactly row_count rows. `block` has block_bytes as row_writer_block_bytes says. */
+MUST_USE status row_writer_begin(struct row_writer *w, struct file_writer *file, const char *name, uint32_t dim,
+                                 uint32_t span_floats, uint64_t row_count, void *block, size_t block_bytes);
+/* Makes room for a row in the block: IO as file_writer_put. */
+MUST_USE status row_writer_room(struct row_writer *w);
+/* Where the next row's span goes, once there is room; then its key, with which it counts. */
+float *row_writer_span(const struct row_writer *w);
+void row_writer_key(struct row_writer *w, uint64_t key);
+MUST_USE status row_writer_end(struct row_writer *w);
+
+/* Puts the rows of a walk that has just been opened. What store_walk_next says. */
+MUST_USE status row_writer_walk(struct row_writer *w, struct store_walk *walk);
 
 /* A file's rows, in place. */
 struct row_file {
@@ -65,7 +83,7 @@ struct row_file_block row_file_block(const struct row_file *file, uint64_t index
 MUST_USE status row_file_verify(const struct row_file *file);
 bool row_file_is_of(const struct row_file *file, const char *name);
 uint64_t row_file_key(const struct row_file *file, uint64_t row);
-/* Copies the first `count` floats of a row out: all span_floats of them, or its vector. */
-void row_file_read(const struct row_file *file, uint64_t row, float *span, uint32_t count);
+/* The span of a row, in place. */
+const float *row_file_span(const struct row_file *file, uint64_t row);
 
 #endif

@@ -48,6 +48,16 @@ struct segment_shape segment_shape_of(uint32_t span_floats, uint64_t segment_byt
     return shape;
 }
 
+bool segment_shape_of_blocks(struct segment_shape *shape, uint32_t span_floats, uint32_t block_bytes,
+                             uint32_t block_count)
+{
+    *shape = (struct segment_shape){.span_floats = span_floats, .block_bytes = block_bytes, .block_count = block_count};
+    if (block_bytes % SEGMENT_ALIGN_BYTES != 0 || block_bytes < sizeof(struct block_head) + row_bytes(span_floats))
+        return false;
+    shape->block_rows = (uint32_t)((block_bytes - sizeof(struct block_head)) / row_bytes(span_floats));
+    return true;
+}
+
 uint64_t segment_key(const struct segment_shape *s, const uint8_t *block, uint32_t i)
 {
     uint64_t key;

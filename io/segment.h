@@ -26,6 +26,9 @@ struct segment_shape {
 
 /* The shape for rows of this span, in segments of about segment_bytes. */
 struct segment_shape segment_shape_of(uint32_t span_floats, uint64_t segment_bytes);
+/* The same of blocks of this length, in a file of so many: what a stretch of it is read by. False if there are no such blocks. */
+bool segment_shape_of_blocks(struct segment_shape *shape, uint32_t span_floats, uint32_t block_bytes,
+                             uint32_t block_count);
 static inline uint32_t segment_rows(const struct segment_shape *s) { return s->block_rows * s->block_count; }
 /* Of a full one's file. */
 static inline uint64_t segment_bytes(const struct segment_shape *s)

@@ -540,19 +540,39 @@ float *store_span(struct store *store, uint32_t table, uint64_t row)
     return span_of(&store->table[table], row);
 }
 
-status store_insert(struct store *store, uint32_t table, uint64_t key, float **span)
+static status row_put(struct store *store, uint32_t table, uint64_t key, float **span, bool *was_there)
 {
     CHECK(table < store->table_count);
     struct store_table *t = &store->table[table];
     struct cell *place = NULL, *cell = index_find(t, key, &place);
-    if (cell != NULL)
-        FAIL(INVALID, "table \"%s\" has key %016" PRIx64 " already, as row %u", t->name, key, cell_row(cell));
+    *was_there = cell != NULL;
     uint32_t row = ROW_NONE;
-    if (store->cold != NULL) return tiers_insert(store, table, key, span);
-    TRY(row_create(store, t, &row));
-    row_publish(t, row, key, place);
-    row_count_add(t);
+    if (cell != NULL) {
+        row = cell_row(cell);
+    } else if (store->cold != NULL) {
+        return tiers_put(store, table, key, span, was_there);
+    } else {
+        TRY(row_create(store, t, &row));
+        row_publish(t, row, key, place);
+        row_count_add(t);
+    }
     *span = span_of(t, row);
+    return ST_OK;
+}
+
+status store_insert(struct store *store, uint32_t table, uint64_t key, float **span)
+{
+    bool was_there;
+    TRY(row_put(store, table, key, span, &was_there));
+    if (was_there) FAIL(INVALID, "table \"%s\" has key %016" PRIx64 " already", store->table[table].name, key);
+    return ST_OK;
+}
+
+status store_put(struct store *store, uint32_t table, uint64_t key, float **span)
+{
+    bool was_there;
+    TRY(row_put(store, table, key, span, &was_there));
+    if (was_there) memset(*span, 0, store->table[table].span_floats * sizeof **span);
     return ST_OK;
 }
 

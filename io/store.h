@@ -85,6 +85,8 @@ float *store_span(struct store *store, uint32_t table, uint64_t row);
 /* Adds a row (loading a model): returns its zeroed span in *span. FULL as above; INVALID if the key is there. Nobody
  * else may use the store meanwhile. */
 MUST_USE status store_insert(struct store *store, uint32_t table, uint64_t key, float **span);
+/* The same of a key that may be there: its row's span, zeroed, is given then. */
+MUST_USE status store_put(struct store *store, uint32_t table, uint64_t key, float **span);
 /* Bytes of the budget that rows use now, each with its key and its part of the index. */
 uint64_t store_used_bytes(const struct store *store);
 

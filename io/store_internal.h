@@ -192,7 +192,8 @@ void tiers_row_bring(struct store *store, uint32_t table_index, uint64_t key, st
 void tiers_row_copy(struct store *store, uint32_t table_index, uint64_t key, float *span);
 /* A ticket has been prepared: hands over what it fetches, notes its serials. */
 status tiers_ticket_end(struct store *store, enum store_mode mode, struct ticket *ticket);
-status tiers_insert(struct store *store, uint32_t table_index, uint64_t key, float **span);
+/* A row of RAM for a key that has none there: with the values that it has on disk, or zeroed and new. */
+status tiers_put(struct store *store, uint32_t table_index, uint64_t key, float **span, bool *was_there);
 uint64_t tiers_resident_count(const struct store *store, uint32_t table_index);
 
 static inline uint64_t part_of(uint64_t whole, uint32_t share, uint64_t share_sum)

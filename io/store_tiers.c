@@ -364,7 +364,7 @@ void store_release(struct store *store, uint32_t ticket)
 
 /* --- all rows ------------------------------------------------------------------------------------ */
 
-status tiers_insert(struct store *store, uint32_t table_index, uint64_t key, float **span)
+status tiers_put(struct store *store, uint32_t table_index, uint64_t key, float **span, bool *was_there)
 {
     struct store_table *table = &store->table[table_index];
     struct cell *cell = NULL;
@@ -376,12 +376,11 @@ status tiers_insert(struct store *store, uint32_t table_index, uint64_t key, flo
     uint64_t batch;
     TRY(cold_fetch_end(store->cold, &batch));
     while (cold_arrived(store->cold) < batch) TRY(cold_poll(store->cold, true));
-    if (row_count_of(table) == row_count)
-        FAIL(INVALID, "table \"%s\" has key %016" PRIx64 " already, on disk", table->name, key);
+    *was_there = row_count_of(table) == row_count;
     table->created_begin = table->created_end; /* no ticket's */
     table->late_count = 0;
     *span = span_of(table, cell_row(cell));
-    memset(*span, 0, table->stride_floats * sizeof **span);
+    if (!*was_there) memset(*span, 0, table->stride_floats * sizeof **span);
     return ST_OK;
 }
 

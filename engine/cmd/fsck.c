@@ -19,11 +19,11 @@
 #include "cfg/key.h"
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
+#include "engine/model_names.h"
 #include "engine/model_saved.h"
 #include "engine/session.h"
 #include "sched/policy.h"
 
-#define LOCK_NAME      "lock"
 #define MANIFEST_FIRST "manifest."
 #define MANIFEST_LAST  ".json"
 
@@ -142,7 +142,37 @@ static bool file_tell(struct found *found, const struct model_saved *s, const st
     return found->fault_count > before;
 }
 
+/* The same of the blocks of a segment, each of which says whether it is what was written. */
+static bool segment_tell(struct found *found, const struct model_saved *s, const struct manifest_table *table,
+                         const struct manifest_part *part)
+{
+    uint64_t before = found->fault_count;
+    struct manifest_table one = *table;
+    struct manifest_part stretch = *part;
+    struct model_rows rows;
+    one.part = &stretch;
+    one.part_count = 1;
+    status st = model_rows_open(&rows, s->directory, &one);
+    for (uint32_t b = part->block_begin; st == ST_OK && b < part->block_end; b++) {
+        stretch.block_begin = b;
+        stretch.block_end = b + 1;
+        const uint64_t begin = (uint64_t)b * part->block_bytes;
+        if (model_rows_part_verify(&rows, 0, s->manifest_path) != ST_OK)
+            fault_tell(found, rows.part[0].path, begin, begin + part->block_bytes, status_message());
+    }
+    if (st != ST_OK) fault_tell(found, part->file.name, 0, 0, status_message());
+    model_rows_close(&rows);
+    return found->fault_count > before;
+}
+
 /* --- a save ----------------------------------------------------------------------------------- */
+
+static uint32_t files_of(const struct manifest *m)
+{
+    uint32_t count = 1;
+    for (uint32_t t = 0; t < m->table_count; t++) count += m->tables[t].part_count;
+    return count;
+}
 
 static void save_describe(const struct manifest *m, char *text, size_t bytes_max)
 {
@@ -150,11 +180,10 @@ static void save_describe(const struct manifest *m, char *text, size_t bytes_max
     uint64_t rows = 0, bytes = m->dense.bytes;
     for (uint32_t t = 0; t < m->table_count; t++) {
         rows += m->tables[t].rows;
-        bytes += m->tables[t].file.bytes;
+        bytes += manifest_table_bytes(&m->tables[t]);
     }
     snprintf(text, bytes_max, "step %" PRIu64 ", %s rows, %u files, %s", m->progress.step,
-             session_count_text(rows_text, rows), 1 + m->table_count,
-             cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
+             session_count_text(rows_text, rows), files_of(m), cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
 }
 
 static void save_tell(const char *path, const struct manifest *m, bool is_whole)
@@ -176,9 +205,9 @@ static void save_tell(const char *path, const struct manifest *m, bool is_whole)
 
 static void save_count(struct found *found, const struct manifest *m)
 {
-    found->file_count += 1 + m->table_count;
+    found->file_count += files_of(m);
     found->bytes += m->dense.bytes;
-    for (uint32_t t = 0; t < m->table_count; t++) found->bytes += m->tables[t].file.bytes;
+    for (uint32_t t = 0; t < m->table_count; t++) found->bytes += manifest_table_bytes(&m->tables[t]);
 }
 
 /* The save whose files do not verify, one of them after another. `why` is what loading it says. */
@@ -186,7 +215,13 @@ static void save_damaged(struct found *found, const struct model_saved *s, const
 {
     const struct manifest *m = &s->manifest;
     bool is_found = file_tell(found, s, &m->dense, false);
-    for (uint32_t t = 0; t < m->table_count; t++) is_found = file_tell(found, s, &m->tables[t].file, true) || is_found;
+    for (uint32_t t = 0; t < m->table_count; t++)
+        for (uint32_t i = 0; i < m->tables[t].part_count; i++) {
+            const struct manifest_part *part = &m->tables[t].part[i];
+            bool is_damaged =
+                part->number ? segment_tell(found, s, &m->tables[t], part) : file_tell(found, s, &part->file, true);
+            is_found = is_found || is_damaged;
+        }
     /* Every file is what the manifest says, and yet they do not fit it: another model's. */
     if (!is_found) fault_tell(found, s->manifest_path, 0, 0, why);
 }
@@ -328,13 +363,8 @@ static void listing_close(struct listing *l)
 
 static bool is_named(const struct listing *l, const char *name)
 {
-    for (uint32_t i = 0; i < l->save_count; i++) {
-        const struct manifest *m = &l->saves[i].manifest;
-        if (!l->saves[i].is_read) continue;
-        if (strcmp(m->dense.name, name) == 0) return true;
-        for (uint32_t t = 0; t < m->table_count; t++)
-            if (strcmp(m->tables[t].file.name, name) == 0) return true;
-    }
+    for (uint32_t i = 0; i < l->save_count; i++)
+        if (l->saves[i].is_read && manifest_names(&l->saves[i].manifest, name)) return true;
     return false;
 }
 
@@ -342,7 +372,7 @@ static bool is_named(const struct listing *l, const char *name)
  * training that starts at that moment be refused. By the number of the file alone, as its device's number there is not stat(2)'s everywhere. */
 static uint64_t lock_holder(const char *directory)
 {
-    char *path = file_path_join(directory, LOCK_NAME), text[256];
+    char *path = file_path_join(directory, MODEL_LOCK_NAME), text[256];
     struct stat lock;
     uint64_t holder = 0;
     bool is_lock = stat(path, &lock) == 0 && S_ISREG(lock.st_mode);
@@ -362,7 +392,7 @@ static void leftovers_tell(const struct listing *l, const char *directory)
 {
     for (uint32_t i = 0; i < l->name_count; i++) {
         const char *name = l->names[i];
-        if (strcmp(name, LOCK_NAME) == 0 || strcmp(name, MODEL_BEST_NAME) == 0 || is_named(l, name)) continue;
+        if (strcmp(name, MODEL_LOCK_NAME) == 0 || strcmp(name, MODEL_BEST_NAME) == 0 || is_named(l, name)) continue;
         struct stat about;
         char *path = file_path_join(directory, name), bytes_text[16];
         if (lstat(path, &about) == 0) {

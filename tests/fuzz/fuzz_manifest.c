@@ -27,8 +27,10 @@ static void check(const uint8_t *data, size_t bytes)
     struct manifest m;
     if (manifest_read(&m, "FILE", data, bytes) != ST_OK) return;
     CHECK(m.model != NULL && strchr(m.dense.name, '/') == NULL);
-    for (uint32_t i = 0; i < m.table_count; i++)
-        CHECK(m.tables[i].name != NULL && strchr(m.tables[i].file.name, '/') == NULL);
+    for (uint32_t i = 0; i < m.table_count; i++) {
+        CHECK(m.tables[i].name != NULL);
+        for (uint32_t k = 0; k < m.tables[i].part_count; k++) CHECK(strchr(m.tables[i].part[k].file.name, '/') == NULL);
+    }
     for (uint32_t i = 0; i < m.tensor_count; i++) CHECK(m.tensors[i].name != NULL);
     CHECK(m.text == NULL || strlen(m.text) == m.text_bytes);
     recipe_run(&m);

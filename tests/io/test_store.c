@@ -379,7 +379,7 @@ static void store_insert__then_prepare__finds_the_row(void **state)
         for (int i = 0; i < 8; i++) assert_true(span[i] == 0);
         span[7] = (float)key;
     }
-    assert_fails(INVALID, "has key 000000000000000c already, as row 2", store_insert(store, 1, 12, &span));
+    assert_fails(INVALID, "has key 000000000000000c already", store_insert(store, 1, 12, &span));
     assert_int_equal(store_row_count(store, 1), 10);
     assert_int_equal(store_row_count(store, 0), 0);
     struct slot slot;
