@@ -11,6 +11,7 @@
 #include "engine/base/thread.h"
 #include "engine/profile.h"
 #include "engine/stop.h"
+#include "io/uring.h"
 
 status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
 {
@@ -328,12 +329,13 @@ void session_memory_report(void)
 
 void session_memory_plan(const struct session *s)
 {
-    char heading[80], text[16], count[27];
+    char heading[80], text[16], count[27], offers[256];
     snprintf(heading, sizeof heading,
              "memory   %s planned:", cfg_bytes_text(text, sizeof text, memory_planned_bytes()));
     parts_log(heading, false);
     if (store_has_disk(s->model.store))
-        log_detail("disk     %s: by %s", s->settings.store_path, store_disk_name(s->model.store));
+        log_detail("disk     %s: by %s; %s", s->settings.store_path, store_disk_name(s->model.store),
+                   uring_offers(offers, sizeof offers));
     cfg_bytes_text(text, sizeof text, s->settings.store_ram);
     for (uint32_t t = 0; t < s->graph.table_count; t++)
         log_info("table    %s: room for %s rows of %u B (store.ram = %s)",

@@ -79,6 +79,9 @@ uint32_t uring_reap(struct uring *uring, struct uring_done *done, uint32_t max, 
 void uring_await(struct uring *uring, uint32_t least);
 
 uint32_t uring_in_flight(const struct uring *uring);
+/* What the kernel offers here, in words: "Linux 6.1, io_uring: coop_taskrun, defer_taskrun, fixed files and buffers; 8 MiB may be locked". Tries
+ * it out, each time. */
+const char *uring_offers(char *text, size_t bytes);
 /* "io_uring" or "threads" */
 const char *uring_name(const struct uring *uring);
 

@@ -228,7 +228,7 @@ static status options_check(const struct bench_options *o, size_t chosen)
     } rules[] = {
         {"--threads", o->threads > 0, all | BIT(gemm) | rows | BIT(train), "gemm, gather, update and train"},
         {"--precision", o->precision != NULL, all | BIT(gemm) | BIT(train), "gemm and train"},
-        {"--bytes", o->bytes > 0, all | rows | BIT(lookup), "gather, update and lookup"},
+        {"--bytes", o->bytes > 0, all | rows | BIT(lookup) | BIT(disk), "gather, update, lookup and disk"},
         {"--vocab", o->vocab > 0, all | BIT(parse) | BIT(train), "parse and train"},
         {"--shape", o->shape_count > 0, BIT(gemm), "gemm"},
         {"--set", o->set_count > 0, all | BIT(train), "train"},
@@ -237,8 +237,10 @@ static status options_check(const struct bench_options *o, size_t chosen)
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].is_given && !(rules[i].subjects >> chosen & 1))
             FAIL(USAGE, "%s: bench %s has no use for it; only %s", rules[i].flag, o->subject, rules[i].names);
-    if (o->what && chosen != BENCH_train && chosen != BENCH_parse)
-        FAIL(USAGE, "bench %s takes no \"%s\"; only `bench train GRAPH` and `bench parse FORMAT`", o->subject, o->what);
+    if (o->what && chosen != BENCH_train && chosen != BENCH_parse && chosen != BENCH_disk)
+        FAIL(USAGE,
+             "bench %s takes no \"%s\"; only `bench train GRAPH`, `bench parse FORMAT` and `bench disk DIRECTORY`",
+             o->subject, o->what);
     return ST_OK;
 }
 
@@ -250,7 +252,7 @@ status bench_run(const struct bench_options *o)
     size_t chosen = 0;
     while (chosen < BENCH_SUBJECT_COUNT && strcmp(subjects[chosen].name, o->subject) != 0) chosen++;
     if (!is_all && chosen == BENCH_SUBJECT_COUNT)
-        FAIL(USAGE, "bench: expected gemm, gather, update, lookup, parse, ring, train or all, found \"%s\"",
+        FAIL(USAGE, "bench: expected gemm, gather, update, lookup, parse, ring, disk, train or all, found \"%s\"",
              o->subject);
     TRY(options_check(o, chosen));
     uint32_t precision = 0;

@@ -1,7 +1,7 @@
 /* The benchmark of `heterps-run bench`: subjects, each a file here, that measure what the product does with one part of the machine beside
  * what that part can do at most (limits.h), alternately, in one run.
  *
- *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c ring.c models.c ──▶ bench_tell: a line, or an event
+ *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c ring.c disk.c models.c ──▶ bench_tell: a line, or an event
  *
  * Nothing is printed before what was asked for is found to make sense; then everything goes to standard output as soon as it is known, so a benchmark that is stopped has shown what it has found. */
 #ifndef HETERPS_ENGINE_BENCH_BENCH_H
@@ -19,6 +19,7 @@
     X(lookup, NULL, "keys that become rows", "random rows of 64 B read")                                               \
     X(parse, bench_parse_check, "text that becomes micro-batches", "the file read and dropped")                        \
     X(ring, NULL, "numbers from thread to thread", "a plain ring")                                                     \
+    X(disk, bench_disk_check, "random blocks of 4 KiB of a file", "a bare ring, file and buffers registered")          \
     X(train, bench_train_check, "training, micro-batches in memory", "its operations at the peak of gemm")
 
 enum bench_subject {
@@ -30,13 +31,14 @@ enum bench_subject {
 extern const char *const bench_subject_names[BENCH_SUBJECT_COUNT + 1]; /* …, NULL */
 
 struct bench_options {
-    const char *subject;    /* a name, or "all"                                                       */
-    const char *what;       /* train: a sample's name, a model text or a graph; parse: a format; NULL: all */
+    const char *subject; /* a name, or "all"                                                       */
+    const char
+        *what; /* train: a sample's name, a model text or a graph; parse: a format; disk: a directory; NULL: all, "." */
     const char *isa;        /* NULL: the best here                                                     */
     const char *precision;  /* of gemm and train: "f32", "bf16"; NULL: both                            */
     uint32_t threads;       /* 0: one, and as many as there are processors                              */
     uint32_t repeats;       /* 0: five                                                                 */
-    uint64_t bytes;         /* of the table that rows come from; 0: what is sensible                    */
+    uint64_t bytes;         /* of the table that rows come from, disk: of the file; 0: what is sensible */
     uint32_t vocab;         /* values of a field in generated data; 0: BENCH_VOCAB                      */
     bool quick;             /* small sizes, short repeats: whether it works, and roughly how fast        */
     const char *const *set; /* [set_count]: "section.key=value" for train                              */
@@ -103,6 +105,7 @@ BENCH_SUBJECTS(SUBJECT)
 /* Whether what is asked of them makes sense; they print nothing. */
 MUST_USE status bench_gemm_check(const struct bench *b);
 MUST_USE status bench_parse_check(const struct bench *b);
+MUST_USE status bench_disk_check(const struct bench *b);
 MUST_USE status bench_train_check(const struct bench *b);
 
 #endif

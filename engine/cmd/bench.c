@@ -24,8 +24,8 @@ static const struct flag flags[] = {
     {"--repeats", FLAG_U32, "N", "of every figure and its limit; default: 5", OFFSET(repeats), 1, SERIES_MAX / 8,
      false},
     {"--bytes", FLAG_TEXT, "SIZE",
-     "of the table of gather, update and lookup; default: half of what is free, at most 8GiB", OFFSET(bytes), 0, 0,
-     false},
+     "of the table of gather, update and lookup: default half of what is free, at most 8GiB; of disk's file: 1GiB",
+     OFFSET(bytes), 0, 0, false},
     {"--vocab", FLAG_U32, "V", "values of a field in the data of parse and train; default: 38461", OFFSET(vocab), 1,
      1000000000, false},
     {"--shape", FLAG_LIST, "MxNxK", "gemm: of these examples, units and inputs in place of its grid; may be repeated",
@@ -61,22 +61,26 @@ static status run(const char *const *positionals, const void *options_pointer)
 
 const struct command command_bench = {
     .name = "bench",
-    .positionals = "[SUBJECT] [GRAPH|FORMAT]",
+    .positionals = "[SUBJECT] [GRAPH|FORMAT|DIRECTORY]",
     .summary = "measure this machine, and how much of it the product uses",
-    .help = "SUBJECT is one of\n"
-            "    gemm     the three products of a fully connected layer; limit: the peak of multiply-adds\n"
-            "    gather   rows of a table looked up and summed; limit: random rows read\n"
-            "    update   rows of a table updated; limit: random rows read and written\n"
-            "    lookup   keys of micro-batches that become rows; limit: random rows read\n"
-            "    parse    text that becomes micro-batches, of all formats or FORMAT: criteo, criteo-shuffled, "
-            "criteo-cached, csv, "
-            "csv-quoted, libsvm,\n"
-            "             libffm; limit: the text read and dropped\n"
-            "    ring     numbers between two threads; limit: a plain ring\n"
-            "    train    training with micro-batches in memory: ctrdnn, ctrdnn1, ctrdnn2, or GRAPH: the name of a "
-            "sample (dcnv2 is\n"
-            "             another), a model text or a compiled graph; limit: its operations at the peak\n"
-            "or all, which is the default. Every figure is the median of --repeats, each beside one of its limit.",
+    .help =
+        "SUBJECT is one of\n"
+        "    gemm     the three products of a fully connected layer; limit: the peak of multiply-adds\n"
+        "    gather   rows of a table looked up and summed; limit: random rows read\n"
+        "    update   rows of a table updated; limit: random rows read and written\n"
+        "    lookup   keys of micro-batches that become rows; limit: random rows read\n"
+        "    parse    text that becomes micro-batches, of all formats or FORMAT: criteo, criteo-shuffled, "
+        "criteo-cached, csv, "
+        "csv-quoted, libsvm,\n"
+        "             libffm; limit: the text read and dropped\n"
+        "    ring     numbers between two threads; limit: a plain ring\n"
+        "    disk     blocks of 4 KiB at random places of a file in DIRECTORY (default: the present one), 1 to 256 in "
+        "flight, by io_uring\n"
+        "             and by threads; limit: a bare ring\n"
+        "    train    training with micro-batches in memory: ctrdnn, ctrdnn1, ctrdnn2, or GRAPH: the name of a "
+        "sample (dcnv2 is\n"
+        "             another), a model text or a compiled graph; limit: its operations at the peak\n"
+        "or all, which is the default. Every figure is the median of --repeats, each beside one of its limit.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct bench_verb_options),

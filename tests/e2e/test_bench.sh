@@ -37,6 +37,7 @@ subject lookup 1 'f["rows"] > 1e5'
 subject parse 12 '"bytes" not in f or 100 < f["bytes"] / f["rows"] < 600' --vocab 1000
 subject parse 2 'f["name"].startswith("csv-quoted")' csv-quoted
 [ "$cores" -lt 2 ] || subject ring 8 'f["threads"] == 2'
+subject disk 24 'f["bytes"] == 4096 and f["depth"] in (1, 4, 16, 64, 128, 256)' .
 subject train 1 'f["batch"] == 64 and f["kflop"] > 0 and 0 < f["forward"] + f["backward"] + f["update"] <= 1.01' \
     ctrdnn1 --threads 1 --set train.batch=64 --precision f32
 subject train 1 'f["batch"] == 512 and f["precision"] == "bf16"' ctrdnn --threads 1 --set train.precision=bf16 --isa base
@@ -57,7 +58,7 @@ check 'all of it' run bench --quick --repeats 2 --threads 1 --json --bytes 64MiB
 check 'all of it: every subject' python3 -c '
 import json
 found = {json.loads(line).get("subject") for line in open("log")}
-assert found >= {"gemm", "gather", "update", "lookup", "parse", "train"}, found'
+assert found >= {"gemm", "gather", "update", "lookup", "parse", "disk", "train"}, found'
 
 if [ "$BUILD" = "${BUILD%/release}" ]; then
     skip 'less memory than asked for' 'sanitizers reserve more than any limit'
@@ -66,7 +67,7 @@ else
     check 'is said' grep -q 'warning: not enough memory for a table of 4 GiB: going on with' warnings
 fi
 
-fails 2 'expected gemm, gather, update, lookup, parse, ring, train or all, found "gem"' 'a subject that is none' "$h" bench gem
+fails 2 'expected gemm, gather, update, lookup, parse, ring, disk, train or all, found "gem"' 'a subject that is none' "$h" bench gem
 fails 2 'bench gemm takes no "x.bin"; only `bench train GRAPH`' 'a graph for another subject' "$h" bench gemm x.bin
 fails 2 'bench parse: expected criteo, .*libffm, found "cvs"' 'a format that is none' "$h" bench parse cvs
 fails 2 "--threads: expected at most $cores, the cores" 'more threads than cores' "$h" bench gemm --threads $((cores + 1))
@@ -82,6 +83,7 @@ fails 2 '--precision: bench parse has no use' 'a precision without products' "$h
 fails 2 '--bytes: bench gemm has no use' 'a table that nobody visits' "$h" bench gemm --bytes 1GiB
 fails 2 '--vocab: bench gather has no use' 'values without data' "$h" bench gather --vocab 5
 fails 2 '--shape: expected MxNxK.*found "64x64"' 'a shape that is none' "$h" bench gemm --shape 8x8x8 --shape 64x64
+fails 1 'bench disk: cannot make a file in nowhere' 'a directory that is not there' "$h" bench disk nowhere --quick
 fails 1 'nothing.bin: No such file' 'a graph that is not there' "$h" bench train nothing.bin --quick
 fails 2 'no section of .* called "trian"' 'a setting that is none' "$h" bench train ctrdnn1 --quick --set trian.batch=1
 fails 2 'no section of .* called "trian"' 'a setting that is none, for all subjects' "$h" bench --quick --set trian.batch=1
