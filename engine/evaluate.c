@@ -12,13 +12,14 @@
 #include "engine/rank.h"
 #include "engine/stop.h"
 
-status evaluate_open(struct session *s, const char *paths, enum reader_part lines, bool label_optional, bool bad_keep,
-                     struct feed **feed)
+status evaluate_open(struct session *s, const struct evaluate_options *o, struct feed **feed)
 {
-    struct feed_options options = session_feed_options(s, paths);
-    options.reader.lines = lines;
-    options.reader.label_optional = label_optional;
-    options.reader.bad_keep = bad_keep;
+    struct feed_options options = session_feed_options(s, o->paths);
+    options.reader.lines = o->lines;
+    options.reader.label_optional = o->label_optional;
+    options.reader.bad_keep = o->bad_keep;
+    options.reader.cache = o->cache;
+    options.reader.cache_kept = o->cache_kept;
     TRY(feed_open(feed, &options));
     feed_bell_set(*feed, pipeline_feed_bell(s->pipeline));
     return ST_OK;
@@ -49,6 +50,27 @@ enum reader_part evaluate_lines(const struct session *s, const char *paths, cons
         for (const char *at = data; is_file && path_next(&at, &other, &is_other);)
             if (is_other && file.st_dev == other.st_dev && file.st_ino == other.st_ino) return READER_HELD_OUT;
     return READER_ALL;
+}
+
+/* Bytes of all paths; 0: that cannot be told. */
+static double paths_bytes(const char *paths)
+{
+    struct stat file;
+    bool is_file;
+    double sum = 0;
+    while (path_next(&paths, &file, &is_file)) {
+        if (!is_file) return 0;
+        sum += (double)file.st_size;
+    }
+    return sum;
+}
+
+double evaluate_share(const struct session *s, const struct evaluate_options *o, const char *data)
+{
+    double held_out = s->settings.data_eval_fraction, eval = paths_bytes(o->paths),
+           train = paths_bytes(data) * (1 - held_out);
+    if (o->lines == READER_HELD_OUT) eval *= held_out;
+    return eval > 0 && train > 0 ? eval / (eval + train) : 0.1;
 }
 
 static bool stop_tick(void *context)

@@ -5,10 +5,18 @@
 #include "engine/heads.h"
 #include "engine/session.h"
 
-/* Opens a feed for it (so that a wrong path fails early); the feed serves one evaluation. READER_HELD_OUT: only of the lines that
- * data.eval_fraction holds out. */
-MUST_USE status evaluate_open(struct session *session, const char *paths, enum reader_part lines, bool label_optional,
-                              bool bad_keep, struct feed **feed);
+struct evaluate_options {
+    const char *paths;      /* kept */
+    enum reader_part lines; /* READER_HELD_OUT: only those that data.eval_fraction holds out */
+    bool label_optional, bad_keep;
+    struct data_cache_budget cache;
+    struct data_cache **cache_kept; /* as struct reader_options has them */
+};
+/* Opens a feed for it (so that a wrong path fails early); the feed serves one evaluation. */
+MUST_USE status evaluate_open(struct session *session, const struct evaluate_options *options, struct feed **feed);
+/* The part of a budget that the options' data has beside the data that is trained on: as much as it is of all their text; a tenth where that
+ * cannot be told. */
+double evaluate_share(const struct session *session, const struct evaluate_options *options, const char *data);
 /* Which lines evaluation of these paths reads after training on the paths `data`: those that training left out, where a file is
  * the same. */
 enum reader_part evaluate_lines(const struct session *session, const char *paths, const char *data);

@@ -44,6 +44,8 @@ static const struct {
     {"eval", NULL, CLASS_RUNNING},
     {"checkpoint", NULL, CLASS_RUNNING},
     {"store", NULL, CLASS_RUNNING},
+    {"cache", "shuffle", CLASS_SEQUENCE},
+    {"cache", "window", CLASS_SEQUENCE},
     {"cache", NULL, CLASS_RUNNING},
 };
 

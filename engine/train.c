@@ -12,6 +12,7 @@
 #include "engine/base/thread.h"
 #include "engine/early_stop.h"
 #include "engine/evaluate.h"
+#include "io/data_cache.h"
 #include "engine/report.h"
 #include "engine/stop.h"
 #include "engine/trace.h"
@@ -34,8 +35,9 @@ struct trainer {
     const struct train_options *options;
     const struct graph *graph;
     struct feed *feed, *eval_feed;
-    const char *eval; /* what is evaluated, and which lines of it; NULL: nothing */
-    enum reader_part eval_lines;
+    const char *eval; /* what is evaluated; NULL: nothing */
+    struct evaluate_options eval_options;
+    struct data_cache *eval_cache; /* between evaluations: what they have read once, or NULL */
     struct arena arena;
     uint64_t *row_count; /* [table_count]: rows that exist after the last step, whatever is read ahead */
     uint32_t ticket;     /* the last one of that step                                                  */
@@ -236,7 +238,7 @@ static status evaluate(struct trainer *t)
     if (t->eval == NULL || t->eval_step == t->session->model.progress.step) return ST_OK;
     t->eval_step = t->session->model.progress.step;
     uint64_t begin = clock_ns();
-    if (t->eval_feed == NULL) TRY(evaluate_open(t->session, t->eval, t->eval_lines, false, false, &t->eval_feed));
+    if (t->eval_feed == NULL) TRY(evaluate_open(t->session, &t->eval_options, &t->eval_feed));
     stop_listen(feed_wake, t->eval_feed);
     status st = feed_hold(t->feed);
     if (st == ST_OK) st = evaluate_measure(t->session, t->eval_feed, &t->heads);
@@ -415,6 +417,36 @@ static void settings_check(const struct trainer *t)
             shape.batch / shape.lanes, shape.micro);
 }
 
+/* What is evaluated, and the data caches of training and evaluation, which share the budgets. Memory serves further passes of the run only, a
+ * file further runs, too. */
+static void caches_share(struct trainer *t, struct data_cache_budget *train)
+{
+    const struct settings *s = &t->session->settings;
+    bool is_again = s->train_epochs > 1, is_eval_again = s->eval_every || t->stop.head;
+    *train = (struct data_cache_budget){.ram_bytes = is_again ? s->cache_ram : 0,
+                                        .ssd_bytes = s->cache_ssd,
+                                        .path = s->cache_path,
+                                        .window = is_again && s->cache_shuffle == CACHE_BLOCKS ? s->cache_window : 0};
+    if (t->eval == NULL) return;
+    bool is_part = t->eval == t->options->data;
+    struct evaluate_options *o = &t->eval_options;
+    *o = (struct evaluate_options){.paths = t->eval,
+                                   .lines = is_part ? READER_HELD_OUT
+                                                    : evaluate_lines(t->session, t->eval, t->options->data),
+                                   .cache = {.ram_bytes = is_eval_again ? s->cache_ram : 0,
+                                             .ssd_bytes = s->cache_ssd,
+                                             .path = s->cache_path,
+                                             .suffix = ".eval"},
+                                   .cache_kept = &t->eval_cache};
+    double share = evaluate_share(t->session, o, t->options->data);
+    uint64_t ssd = (uint64_t)((double)s->cache_ssd * share), ram = (uint64_t)((double)s->cache_ram * share);
+    train->ssd_bytes -= ssd;
+    o->cache.ssd_bytes = ssd;
+    if (train->ram_bytes == 0 || o->cache.ram_bytes == 0) return;
+    train->ram_bytes -= ram;
+    o->cache.ram_bytes = ram;
+}
+
 /* Everything that takes memory, so that the plan is whole. */
 static status memory_plan(struct trainer *t)
 {
@@ -425,14 +457,8 @@ static status memory_plan(struct trainer *t)
     feed.steps_max = s->settings.train_steps_max;
     feed.reader.shuffle = s->settings.data_shuffle;
     feed.reader.lines = s->settings.data_eval_fraction > 0 ? READER_TRAIN : READER_ALL;
-    /* Memory serves further passes only, a file further runs, too. */
-    if (s->settings.train_epochs > 1 || s->settings.cache_ssd)
-        feed.reader.cache = (struct data_cache_budget){
-            .ram_bytes = s->settings.cache_ram, .ssd_bytes = s->settings.cache_ssd, .path = s->settings.cache_path};
     t->eval = t->options->eval;
     if (t->eval == NULL && s->settings.data_eval_fraction > 0) t->eval = t->options->data;
-    if (t->eval)
-        t->eval_lines = t->eval == t->options->data ? READER_HELD_OUT : evaluate_lines(s, t->eval, t->options->data);
     if (t->options->eval && names_stdin(t->options->data) && names_stdin(t->options->eval))
         FAIL(USAGE, "--data and --eval both read standard input; give one of them a file");
     TRY(heads_open(&t->heads, t->graph));
@@ -443,10 +469,11 @@ static status memory_plan(struct trainer *t)
     size_t row_bytes = t->graph->table_count * sizeof *t->row_count;
     TRY(arena_open(&t->arena, "pipeline", arena_bytes(row_bytes)));
     t->row_count = arena_take(&t->arena, row_bytes);
+    caches_share(t, &feed.reader.cache);
     TRY(feed_open(&t->feed, &feed));
     feed_bell_set(t->feed, pipeline_feed_bell(s->pipeline));
     if (t->eval) {
-        TRY(evaluate_open(s, t->eval, t->eval_lines, false, false, &t->eval_feed));
+        TRY(evaluate_open(s, &t->eval_options, &t->eval_feed));
         TRY(evaluate_reserve(s, t->eval_feed, &t->heads));
     }
     TRY(streams_check(t));
@@ -552,6 +579,7 @@ status train_run(struct session *session, const struct train_options *options)
     stop_listen(NULL, NULL);
     trace_tell(); /* while the names in it are there */
     feed_close(t.eval_feed);
+    data_cache_close(t.eval_cache);
     feed_close(t.feed);
     heads_close(&t.heads);
     free(t.best_path);

@@ -52,6 +52,8 @@ struct block_shape block_shape_of(struct example_shape e)
     return (struct block_shape){.example = e, .row_count_max = (uint32_t)rows, .key_count_max = (uint32_t)keys};
 }
 
+uint32_t block_piece_rows(struct block_shape shape) { return (shape.row_count_max + BLOCK_PIECES - 1) / BLOCK_PIECES; }
+
 /* Columns of four bytes that have a value a row. */
 static size_t row_columns(struct example_shape e) { return (size_t)e.label_count + e.dense_count + e.has_weight + 4; }
 
@@ -297,6 +299,7 @@ static void reader_layout(struct block_reader *r, struct layout *l, struct block
     LAYOUT_TAKE(l, r->row_keys, s.row_count_max);
     LAYOUT_TAKE(l, r->number, (size_t)s.example.label_count + s.example.dense_count);
     LAYOUT_TAKE(l, r->field, s.example.field_count);
+    LAYOUT_TAKE(l, r->begin, (size_t)s.example.field_count * BLOCK_PIECES);
 }
 
 size_t block_reader_bytes(struct block_shape shape)
@@ -400,6 +403,24 @@ static bool has_key(const struct block_field *f, uint32_t row)
                                     : false;
 }
 
+/* Whether a row's keys lie where it itself does in the columns of all fields. */
+static bool is_simple(const struct block_reader *r) { return !r->has_lists && !r->shape.example.has_value; }
+
+static uint32_t length_at(const struct block_field *f, uint32_t row)
+{
+    return f->lengths == BLOCK_LISTS ? value4_at(&f->length, row) : has_key(f, row);
+}
+
+/* Notes where the pieces' keys begin. */
+static void begins_note(struct block_reader *r, struct block_field *f)
+{
+    uint32_t piece_rows = block_piece_rows(r->shape), at = 0;
+    for (uint32_t row = 0, piece = 0; row < r->row_count; row++) {
+        if (row == piece * piece_rows) f->begin[piece++] = at;
+        at += length_at(f, row);
+    }
+}
+
 /* The lengths of a field of lists: their sum is the keys', and no row has too many. */
 static status lengths_check(struct block_reader *r, const struct block_field *f)
 {
@@ -421,7 +442,8 @@ static status field_read(struct block_reader *r, struct cursor *c, struct block_
     enum block_lengths lengths;
     struct column_head head = {0};
     if ((size_t)(c->end - c->at) >= sizeof head) memcpy(&head, c->at, sizeof head);
-    *f = (struct block_field){.lengths = (enum block_lengths)head.lengths};
+    *f = (struct block_field){.lengths = (enum block_lengths)head.lengths,
+                              .begin = r->begin + (size_t)(f - r->field) * BLOCK_PIECES};
     bool is_lists = head.lengths == BLOCK_LISTS;
     if (is_lists) TRY(column_read(c, sizeof(uint32_t), rows, 0, &f->length, NULL));
     TRY(column_read(c, sizeof(uint64_t), is_lists ? ANY : rows, r->shape.key_count_max, &f->key, &lengths));
@@ -449,6 +471,7 @@ static status fields_read(struct block_reader *r, struct cursor *c)
     }
     for (uint32_t i = 0; r->has_lists && i < r->row_count; i++) most = r->row_keys[i] > most ? r->row_keys[i] : most;
     if (most > e.key_count_max - single_count) FAIL(CORRUPT, "a row has more than %" PRIu32 " keys", e.key_count_max);
+    for (uint32_t f = 0; !is_simple(r) && f < e.field_count; f++) begins_note(r, &r->field[f]);
     return ST_OK;
 }
 
@@ -524,7 +547,7 @@ static void lists_take(struct block_reader *r, struct micro_batch *m, uint32_t c
         for (uint32_t i = 0; i < field_count; i++, home++) {
             struct block_field *f = &r->field[i];
             bool is_lists = f->lengths == BLOCK_LISTS;
-            uint32_t length = is_lists ? value4_at(&f->length, row) : has_key(f, row);
+            uint32_t length = length_at(f, row);
             keys_copy(r, m->key + position, &f->key, is_lists ? f->at : row, length);
             for (uint32_t k = 0; k < length; k++) m->key_home[position + k] = home;
             if (m->value) r->kernels->spread4((uint32_t *)(void *)(m->value + position), 1, &f->value, f->at, length);
@@ -553,7 +576,7 @@ static void tile_take(struct block_reader *r, struct micro_batch *m, uint32_t co
     if (m->weight) spread(r, m->weight + at, 1, &r->weight, count);
     if (m->group) r->kernels->spread8(m->group + at, 1, &r->group, r->row, count);
     for (uint32_t i = 0; i < count; i++) m->is_bad[at + i] = value4_at(&r->is_bad, r->row + i) != 0;
-    if (r->has_lists || e.has_value || e.field_count > BLOCK_MASK_BITS)
+    if (!is_simple(r) || e.field_count > BLOCK_MASK_BITS)
         lists_take(r, m, count);
     else
         r->kernels->keys(r, m, r->row, count);
@@ -573,11 +596,16 @@ void block_take(struct block_reader *r, struct micro_batch *m, uint32_t limit, u
 uint32_t block_skip(struct block_reader *r, uint64_t count)
 {
     uint32_t left = r->row_count - r->row, skipped = count < left ? (uint32_t)count : left;
-    for (uint32_t f = 0; (r->has_lists || r->shape.example.has_value) && f < r->shape.example.field_count; f++) {
-        struct block_field *field = &r->field[f];
-        for (uint32_t row = r->row; row < r->row + skipped; row++)
-            field->at += field->lengths == BLOCK_LISTS ? value4_at(&field->length, row) : has_key(field, row);
-    }
+    for (uint32_t f = 0; !is_simple(r) && f < r->shape.example.field_count; f++)
+        for (uint32_t row = r->row; row < r->row + skipped; row++) r->field[f].at += length_at(&r->field[f], row);
     rows_count(r, skipped);
     return skipped;
+}
+
+void block_seek(struct block_reader *r, uint32_t piece)
+{
+    r->row = piece * block_piece_rows(r->shape);
+    CHECK(r->row < r->row_count);
+    for (uint32_t f = 0; !is_simple(r) && f < r->shape.example.field_count; f++)
+        r->field[f].at = r->field[f].begin[piece];
 }

@@ -72,9 +72,14 @@ struct block_column {
 enum block_lengths { BLOCK_ONE, BLOCK_ONE_OR_NONE, BLOCK_LISTS };
 struct block_field {
     enum block_lengths lengths;
-    uint32_t at; /* keys before the next row, where lists or values need it */
+    uint32_t at;     /* keys before the next row, where lists or values need it */
+    uint32_t *begin; /* [BLOCK_PIECES]: the same before each piece              */
     struct block_column length, key, value;
 };
+
+/* A block's rows are cut into as many pieces, of which each begins where block_seek can go to; the last are shorter, or empty. */
+#define BLOCK_PIECES 64u
+uint32_t block_piece_rows(struct block_shape shape);
 
 #define BLOCK_TILE      128u /* rows that are decoded at a time: their keys stay in the first-level cache  */
 #define BLOCK_MASK_BITS 64u  /* fields that the fast way takes                                          */
@@ -89,6 +94,7 @@ struct block_reader {
     uint32_t *row_keys;          /* [row_count_max] while opening */
     struct block_column *number; /* labels, dense                                            */
     struct block_field *field;   /* [field_count] */
+    uint32_t *begin;             /* [field_count, BLOCK_PIECES]: the fields' */
     /* of the block */
     struct block_column weight, group, is_bad, count[3];
     bool has_lists, has_absent, has_counts;
@@ -107,6 +113,8 @@ MUST_USE status block_open(struct block_reader *reader, const uint8_t *block, si
 void block_take(struct block_reader *reader, struct micro_batch *m, uint32_t limit, uint32_t dense_stride);
 /* Passes over up to `count` rows; returns how many. */
 uint32_t block_skip(struct block_reader *reader, uint64_t count);
+/* Goes to the first row of a piece. */
+void block_seek(struct block_reader *reader, uint32_t piece);
 
 /* --- kernels, one text for every instruction set (io/isa/block.c) ------------------------------------- */
 
@@ -116,6 +124,9 @@ struct block_kernels {
     void (*spread8)(uint64_t *out, size_t stride, const struct block_column *column, uint32_t from, uint32_t count);
     /* Appends `count` rows whose fields have one key or none, from `from` on, to m's keys; field_count is at most BLOCK_MASK_BITS. */
     void (*keys)(struct block_reader *reader, struct micro_batch *m, uint32_t from, uint32_t count);
+    /* Appends to m the rows row[0 .. count) of `from`, whose dense_stride is its dense_count. */
+    void (*rows)(struct micro_batch *m, const struct micro_batch *from, struct example_shape shape,
+                 uint32_t dense_stride, const uint32_t *row, uint32_t count);
 };
 extern const struct block_kernels block_kernels_base, block_kernels_avx2, block_kernels_avx512;
 

@@ -2,13 +2,10 @@
  * by chance, so that later passes, and later runs over the same files, give the same examples without their text.
  *
  *     first pass    text ──parse──▶ example ──┬──▶ shuffle, candidates ──▶ micro_batch
- *                                             └─▶ block ──▶ RAM, as long as there is room ──▶ file PATH.new, renamed PATH at the end of the pass
- *     later         RAM, else the file ──▶ block ──▶ the same
+ *                                             └─▶ block ──▶ RAM, as long as there is room ──▶ file (io/cache_file.h)
+ *     later         RAM, else the file ──▶ block ──▶ the same, in the order of the files or in one of blocks (io/block_order.h)
  *
- * The file: head | source of each path | block | block | … | tail. The head names what the blocks were made from: size, time and sampled bytes of
- * each path, and a hash of all that decides what a line becomes; if any of it differs the file is made anew. The tail is written last and the
- * file renamed then: what a killed run leaves is called PATH.new, and nobody believes it. A change of a path that keeps its size and time
- * and spares the sampled bytes is not seen. */
+ * All memory is taken at open. One thread uses it. */
 #ifndef HETERPS_IO_DATA_CACHE_H
 #define HETERPS_IO_DATA_CACHE_H
 
@@ -23,6 +20,8 @@ struct data_cache_options {
     struct example_shape shape; /* as parsed                                                                   */
     const char *paths;          /* of the data, separated by commas                                            */
     bool is_stream;             /* the data can be read once: the file serves this run only                      */
+    bool io_threads;            /* the file is not read and written by io_uring                                  */
+    uint64_t seed;              /* of orders of blocks                                                         */
     uint64_t schema;            /* hash of what decides what a line becomes                                     */
     const char *isa;            /* of io/text_isa.h */
 };
@@ -37,8 +36,9 @@ enum data_cache_pass {
     DATA_CACHE_READS,  /* it comes out of the cache                                        */
     DATA_CACHE_WRITES, /* it comes out of the text: every example is to be added               */
 };
-/* Begins a pass. Looks whether the files are still what they were. IO: they cannot be read. */
-MUST_USE status data_cache_start(struct data_cache *cache, enum data_cache_pass *pass);
+/* Begins a pass. Looks whether the files are still what they were. `by_blocks`: if it reads, the order is that of blocks for the epoch (the budget's
+ * window is not 0), else that of the files. IO: they cannot be read. */
+MUST_USE status data_cache_start(struct data_cache *cache, uint64_t epoch, bool by_blocks, enum data_cache_pass *pass);
 
 /* --- a pass that writes ---------------------------------------------------------------------- */
 
@@ -64,7 +64,7 @@ struct block_counts data_cache_counts(struct data_cache *cache);
 uint64_t data_cache_text_bytes(const struct data_cache *cache);
 /* Examples that this pass has given or passed over. */
 uint64_t data_cache_row(const struct data_cache *cache);
-/* Ends the cache, and removes its file: it is not what was written. */
+/* Empties the cache, and removes its file: it is not what was written. */
 void data_cache_drop(struct data_cache *cache);
 
 #endif

@@ -53,6 +53,12 @@ static void example_copy(struct example_shape shape, struct reader_example *to, 
 
 /* --- examples, in the order of the pass ------------------------------------------------------- */
 
+/* Whether the pass goes through the window. */
+static bool is_windowed(const struct reader *reader)
+{
+    return reader->is_shuffled && !reader_files_is_mixed(&reader->files);
+}
+
 /* Fills a place of the window with the next example of the files. */
 static status room_fill(struct reader *reader, struct reader_example *room, bool *over)
 {
@@ -72,7 +78,7 @@ static status pass_example_next(struct reader *reader, struct reader_example *pl
         list_example_next(reader, place, over);
         return ST_OK;
     }
-    if (!reader->is_shuffled) return reader_files_next(&reader->files, place, found, over);
+    if (!is_windowed(reader)) return reader_files_next(&reader->files, place, found, over);
     struct reader_example room;
     while (!reader->is_over && shuffle_room(&reader->shuffle, &room)) {
         bool is_end;
@@ -87,7 +93,7 @@ static status pass_example_next(struct reader *reader, struct reader_example *pl
 /* Whether examples of the files go straight into micro-batches. */
 static bool is_direct(const struct reader *reader)
 {
-    return !reader->lists_words && !reader->is_shuffled && !reader->candidates && reader_files_has_runs(&reader->files);
+    return !reader->lists_words && !is_windowed(reader) && !reader->candidates && reader_files_has_runs(&reader->files);
 }
 
 /* Takes the example, whose dense columns and keys lie in their places already, into the batch. */
@@ -149,7 +155,7 @@ status reader_skip(struct reader *reader, uint64_t count, bool *end)
     CHECK(reader->is_started);
     *end = false;
     while (count && !*end) {
-        if (!reader->lists_words && !reader->is_shuffled && reader_files_has_runs(&reader->files)) {
+        if (!reader->lists_words && !is_windowed(reader) && reader_files_has_runs(&reader->files)) {
             uint64_t before = reader->files.number;
             status st = reader_files_skip(&reader->files, count, end);
             reader->example_number += reader->files.number - before;

@@ -83,8 +83,13 @@ enum reader_part { READER_ALL, READER_TRAIN /* all but the held-out ones */, REA
 /* What a user asks for of the data cache (io/data_cache.h); both 0: none. */
 struct data_cache_budget {
     uint64_t ram_bytes, ssd_bytes;
-    const char *path; /* of the file; NULL or "": the first path of the data and ".cache" */
+    const char *path;   /* of the file; NULL or "": the first path of the data and ".cache"              */
+    const char *suffix; /* of either, before that ".cache", where several caches are of the same data; NULL: none */
+    /* Passes but epoch 0 are in an order of blocks, windows of so many (io/block_order.h), in place of `shuffle`; the data has to fit then.
+     * 0: in the order that they have without a cache. */
+    uint32_t window;
 };
+struct data_cache;
 
 struct reader_options {
     enum reader_format format;
@@ -108,7 +113,10 @@ struct reader_options {
     const int *processors; /* [processor_count], kept until close */
     uint32_t processor_count;
     struct data_cache_budget
-        cache;        /* further passes, and runs, take examples from there, the same ones; both 0: from the text */
+        cache; /* further passes, and runs, take examples from there, the same ones; both 0: from the text */
+    /* NULL, or where readers of the same options, one after another, find the cache that the one before has left: reader_close leaves it
+     * there, and the last is the caller's to close. */
+    struct data_cache **cache_kept;
     bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
     const char *part; /* memory part to count under, e.g. "reader"                                  */
     /* Of io/text_isa.h, by which tests compare them; NULL: the best here. What is read does not depend on it. */
@@ -129,7 +137,7 @@ void reader_close(struct reader *reader);
 
 /* Starts pass `epoch` over all paths from the front (the first pass, 0, must be started too). INVALID if a path is a
  * stream (reader_is_stream) that is in no data cache, and epoch > 0 or a pass was started before. The order of a shuffled pass is a function of
- * (seed, epoch, window, data). */
+ * (seed, epoch, window, data). INVALID: a pass in an order of blocks, and the data does not fit into the cache. */
 MUST_USE status reader_start(struct reader *reader, uint64_t epoch);
 
 /* Appends examples to m until it holds `limit` examples (then *end is false: whether another follows is not looked at)

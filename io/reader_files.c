@@ -31,22 +31,62 @@ static void cache_counts_take(struct reader_files *files)
     files->text.counts.unknown_count += since.unknown;
 }
 
-/* A block is not what was written: goes on from the text, behind the examples that the pass has had. */
+/* Reads all of the text on its way into the cache, of which nothing is given. What it counts is not counted again. */
+static status cache_build(struct reader_files *files)
+{
+    struct reader_counts counts = files->text.counts;
+    bool over = false;
+    log_info("cache    the text is read to be cached: further epochs are in an order of blocks");
+    TRY(reader_text_start(&files->text, UINT64_MAX));
+    files->told = counts;
+    files->told.byte_count = files->text.source.byte_count;
+    while (!over) {
+        const struct reader_example *found;
+        TRY(reader_text_next(&files->text, &files->spare, &found, &over));
+        TRY(cache_add(files, over ? NULL : found));
+    }
+    files->text.counts = counts;
+    return ST_OK;
+}
+
+/* Begins a pass in an order of blocks, from whatever the cache is. */
+static status blocks_start(struct reader_files *files)
+{
+    for (uint32_t builds = 0;; builds++) {
+        TRY(data_cache_start(files->cache, files->epoch, true, &files->pass));
+        if (files->pass == DATA_CACHE_READS) return ST_OK;
+        if (files->pass == DATA_CACHE_RESTS || builds == 2)
+            FAIL(INVALID,
+                 "cache.shuffle = blocks needs all of the data in the cache, which %s; cache.shuffle = none goes "
+                 "without",
+                 files->pass == DATA_CACHE_RESTS ? "cannot keep it" : "cannot be made while the data is written to");
+        TRY(cache_build(files));
+    }
+}
+
+/* A block is not what was written: goes on behind the examples that the pass has had, from the text, or from a cache that is made anew. */
 static status cache_leave(struct reader_files *files, status failed)
 {
     char message[2048];
-    if (failed != ST_CORRUPT || files->text.source.is_stream) return failed;
+    bool over;
+    if (failed != ST_CORRUPT || files->text.source.is_stream || files->was_rebuilt) return failed;
     snprintf(message, sizeof message, "%s", status_message());
-    log_warning("%s; the pass goes on from the text", message);
+    log_warning("%s; the %s", message, files->by_blocks ? "cache is made anew" : "pass goes on from the text");
     data_cache_drop(files->cache);
     cache_counts_take(files);
-    files->pass = DATA_CACHE_RESTS;
-    TRY(reader_text_start(&files->text, UINT64_MAX));
     struct reader_counts counts = files->text.counts;
-    for (uint64_t left = files->number; left; left--) {
-        const struct reader_example *found;
-        bool over;
-        TRY(reader_text_next(&files->text, &files->spare, &found, &over));
+    if (files->by_blocks) {
+        files->was_rebuilt = true;
+        TRY(blocks_start(files));
+        TRY(data_cache_skip(files->cache, files->number, &over));
+        (void)data_cache_counts(files->cache);
+    } else {
+        files->pass = DATA_CACHE_RESTS;
+        TRY(reader_text_start(&files->text, UINT64_MAX));
+        for (uint64_t left = files->number; left; left--) {
+            const struct reader_example *found;
+            TRY(reader_text_next(&files->text, &files->spare, &found, &over));
+        }
     }
     files->text.counts = counts;
     return ST_OK;
@@ -55,15 +95,15 @@ static status cache_leave(struct reader_files *files, status failed)
 status reader_files_next(struct reader_files *files, struct reader_example *place, const struct reader_example **found,
                          bool *over)
 {
-    if (files->pass == DATA_CACHE_READS) {
+    while (files->pass == DATA_CACHE_READS) {
         status st = data_cache_next(files->cache, &files->drawn, over);
-        if (st != ST_OK) TRY(cache_leave(files, st));
         if (st == ST_OK) {
             cache_counts_take(files);
             *found = &files->drawn;
             files->number += !*over;
             return ST_OK;
         }
+        TRY(cache_leave(files, st));
     }
     TRY(reader_text_next(&files->text, place, found, over));
     if (files->pass == DATA_CACHE_WRITES) TRY(cache_add(files, *over ? NULL : *found));
@@ -161,10 +201,20 @@ static uint64_t options_hash(const struct reader_options *o, struct example_shap
 static status cache_open(struct reader_files *files, const struct reader_options *options, struct example_shape parsed)
 {
     if (options->lists_words || (options->cache.ram_bytes == 0 && options->cache.ssd_bytes == 0)) return ST_OK;
+    files->cache_kept = options->cache_kept;
+    files->has_window = options->cache.window > 0;
+    if (files->cache_kept && *files->cache_kept) {
+        files->cache = *files->cache_kept;
+        files->text_bytes_before = data_cache_text_bytes(files->cache);
+        *files->cache_kept = NULL;
+        return ST_OK;
+    }
     return data_cache_open(&files->cache, &(struct data_cache_options){.budget = options->cache,
                                                                        .shape = parsed,
                                                                        .paths = options->paths,
                                                                        .is_stream = files->text.source.is_stream,
+                                                                       .io_threads = options->io_threads,
+                                                                       .seed = options->seed,
                                                                        .schema = options_hash(options, parsed),
                                                                        .isa = options->isa});
 }
@@ -187,7 +237,10 @@ status reader_files_open(struct reader_files *files, struct arena *arena, const 
 void reader_files_close(struct reader_files *files)
 {
     reader_text_close(&files->text);
-    data_cache_close(files->cache);
+    if (files->cache_kept)
+        *files->cache_kept = files->cache;
+    else
+        data_cache_close(files->cache);
 }
 
 status reader_files_start(struct reader_files *files, uint64_t epoch)
@@ -195,8 +248,14 @@ status reader_files_start(struct reader_files *files, uint64_t epoch)
     /* The first block, which is read at open, is of the first pass. */
     bool is_first = !files->is_started;
     files->number = 0;
+    files->epoch = epoch;
     files->pass = DATA_CACHE_RESTS;
-    if (files->cache) TRY(data_cache_start(files->cache, &files->pass));
+    files->was_rebuilt = false;
+    files->by_blocks = files->has_window && epoch > 0;
+    if (files->by_blocks)
+        TRY(blocks_start(files));
+    else if (files->cache)
+        TRY(data_cache_start(files->cache, epoch, false, &files->pass));
     if (files->pass != DATA_CACHE_READS) TRY(reader_text_start(&files->text, epoch));
     files->is_started = true;
     files->told = files->text.counts;
@@ -208,6 +267,6 @@ struct reader_counts reader_files_counts(const struct reader_files *files)
 {
     struct reader_counts counts = files->text.counts;
     counts.byte_count = files->text.source.byte_count;
-    if (files->cache) counts.byte_count += data_cache_text_bytes(files->cache);
+    if (files->cache) counts.byte_count += data_cache_text_bytes(files->cache) - files->text_bytes_before;
     return counts;
 }

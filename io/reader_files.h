@@ -8,7 +8,10 @@
 
 struct reader_files {
     struct reader_text text;
-    struct data_cache *cache; /* NULL: none */
+    struct data_cache *cache;       /* NULL: none */
+    struct data_cache **cache_kept; /* where it goes then, or NULL */
+    bool has_window;                /* passes but epoch 0 are in an order of blocks */
+    uint64_t text_bytes_before;     /* data_cache_text_bytes at open */
     struct reader_example spare;
     bool is_started; /* some pass was */
     /* of the pass */
@@ -16,6 +19,9 @@ struct reader_files {
     struct reader_example drawn; /* that the cache has given last */
     struct reader_counts told;   /* what the cache has been told of: counts before the last example */
     uint64_t number;             /* how many examples the pass has given or passed over */
+    uint64_t epoch;
+    bool by_blocks;   /* the pass is in an order of blocks */
+    bool was_rebuilt; /* the cache was made anew in the middle of it */
 };
 
 /* What reader_files_open takes from the arena; the cache has its own. */
@@ -38,6 +44,9 @@ MUST_USE status reader_files_fill(struct reader_files *files, struct micro_batch
                                   uint32_t dense_stride, bool *over);
 /* Passes over up to `count` examples; may leave off before. */
 MUST_USE status reader_files_skip(struct reader_files *files, uint64_t count, bool *over);
+
+/* Whether the pass is mixed already. */
+static inline bool reader_files_is_mixed(const struct reader_files *files) { return files->by_blocks; }
 
 struct reader_counts reader_files_counts(const struct reader_files *files);
 

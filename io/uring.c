@@ -4,7 +4,7 @@
  *
  * Threads: a request keeps one of `depth` places until it is reaped; the places' numbers travel
  *
- *     free ──▶ submit ──todo ring──▶ thread: pread, pwrite ──done ring──▶ reap ──▶ free
+ *     free ──▶ submit ──todo ring──▶ thread: pread, pwrite, fsync ──done ring──▶ reap ──▶ free
  *
  * so a ring with a cell for every place always has room. */
 #include "io/uring.h"
@@ -77,8 +77,9 @@ static void place_run(struct uring_place *p)
     const struct uring_request *r = &p->request;
     ssize_t got;
     do
-        got = r->kind == URING_READ ? pread(r->fd, r->buffer, r->bytes, (off_t)r->offset_bytes)
-                                    : pwrite(r->fd, r->buffer, r->bytes, (off_t)r->offset_bytes);
+        got = r->kind == URING_READ    ? pread(r->fd, r->buffer, r->bytes, (off_t)r->offset_bytes)
+              : r->kind == URING_WRITE ? pwrite(r->fd, r->buffer, r->bytes, (off_t)r->offset_bytes)
+                                       : fsync(r->fd);
     while (got < 0 && errno == EINTR);
     p->result = got < 0 ? -errno : (int32_t)got;
 }
@@ -174,8 +175,10 @@ static status kernel_submit(struct uring *u, const struct uring_request *request
         CHECK(sqe != NULL); /* the kernel has taken all earlier ones */
         if (r->kind == URING_READ)
             io_uring_prep_read(sqe, r->fd, r->buffer, r->bytes, r->offset_bytes);
-        else
+        else if (r->kind == URING_WRITE)
             io_uring_prep_write(sqe, r->fd, r->buffer, r->bytes, r->offset_bytes);
+        else
+            io_uring_prep_fsync(sqe, r->fd, 0);
         if (r->may_wait) sqe->flags |= IOSQE_ASYNC;
         sqe->user_data = r->tag;
     }

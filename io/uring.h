@@ -42,7 +42,7 @@ struct uring_options {
     struct uring_faults *faults; /* NULL, but in tests                                                         */
 };
 
-enum uring_kind { URING_READ, URING_WRITE };
+enum uring_kind { URING_READ, URING_WRITE, URING_SYNC /* fsync(2): of what was written and reaped before; 0 bytes */ };
 struct uring_request {
     enum uring_kind kind;
     bool may_wait; /* likely to wait for a device, though not O_DIRECT: the kernel's workers do it from the start */

@@ -19,6 +19,7 @@
 #define ROWS_QUICK UINT64_C(20000)
 #define READ_BYTES ((size_t)256 << 10)
 #define WINDOW     10000u /* of shuffling */
+#define BLOCKS     8u     /* the same, out of the data cache */
 
 /* --- formats ----------------------------------------------------------------------------------- */
 
@@ -88,25 +89,29 @@ static const struct text_format {
     const char *set[5]; /* of ctrdnn, …, NULL */
     size_t (*rewrite)(const char *line, size_t bytes, char *out);
     uint32_t window; /* lines that are shuffled; 0: the order of the file */
-    bool is_cached;  /* the pass is the second, out of the data cache in RAM, which may have half of the text's bytes */
+    bool is_cached;  /* the pass is the second, out of the data cache in RAM */
+    uint32_t blocks; /* that are mixed with each other then; 0: the order of the file */
 } formats[] = {
-    {"criteo", READER_CRITEO, {NULL}, NULL, 0, false},
-    {"criteo-shuffled", READER_CRITEO, {NULL}, NULL, WINDOW, false},
-    {"criteo-cached", READER_CRITEO, {NULL}, NULL, 0, true},
-    {"csv", READER_CSV, {CSV_SET}, csv_rewrite, 0, false},
-    {"csv-quoted", READER_CSV, {CSV_SET}, csv_quoted_rewrite, 0, false},
+    {"criteo", READER_CRITEO, {NULL}, NULL, 0, false, 0},
+    {"criteo-shuffled", READER_CRITEO, {NULL}, NULL, WINDOW, false, 0},
+    {"criteo-cached", READER_CRITEO, {NULL}, NULL, 0, true, 0},
+    {"criteo-blocks", READER_CRITEO, {NULL}, NULL, 0, true, BLOCKS},
+    {"csv", READER_CSV, {CSV_SET}, csv_rewrite, 0, false, 0},
+    {"csv-quoted", READER_CSV, {CSV_SET}, csv_quoted_rewrite, 0, false, 0},
     {"libsvm",
      READER_LIBSVM,
      {"data.format=libsvm", "data.dense=", "data.sparse=features", "data.ids_max=39", "x.input=e"},
      libsvm_rewrite,
      0,
-     false},
+     false,
+     0},
     {"libffm",
      READER_LIBFFM,
      {"data.format=libffm", "data.dense=", "data.sparse=F0..F38", "x.input=e"},
      libffm_rewrite,
      0,
-     false},
+     false,
+     0},
 };
 #define FORMAT_COUNT (sizeof formats / sizeof *formats)
 
@@ -114,10 +119,10 @@ status bench_parse_check(const struct bench *b)
 {
     for (size_t i = 0; i < FORMAT_COUNT; i++)
         if (b->o->what == NULL || strcmp(b->o->what, formats[i].name) == 0) return ST_OK;
-    FAIL(
-        USAGE,
-        "bench parse: expected criteo, criteo-shuffled, criteo-cached, csv, csv-quoted, libsvm or libffm, found \"%s\"",
-        b->o->what);
+    FAIL(USAGE,
+         "bench parse: expected criteo, criteo-shuffled, criteo-cached, criteo-blocks, csv, csv-quoted, libsvm or "
+         "libffm, found \"%s\"",
+         b->o->what);
 }
 
 /* --- measuring --------------------------------------------------------------------------------- */
@@ -210,7 +215,8 @@ static status text_parse(struct text *t, double *gigabytes)
                                                       .paths = t->data.path,
                                                       .schema = t->schema.reader,
                                                       .shuffle = t->format->window,
-                                                      .cache = {.ram_bytes = t->format->is_cached ? t->bytes / 2 : 0},
+                                                      .cache = {.ram_bytes = t->format->is_cached ? t->bytes : 0,
+                                                                .window = t->format->blocks},
                                                       .part = "reader"}));
     status st = t->format->is_cached ? pass_read(t, reader, 0) : ST_OK;
     double begin = process_seconds();

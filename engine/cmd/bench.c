@@ -70,7 +70,7 @@ const struct command command_bench = {
         "    update   rows of a table updated; limit: random rows read and written\n"
         "    lookup   keys of micro-batches that become rows; limit: random rows read\n"
         "    parse    text that becomes micro-batches, of all formats or FORMAT: criteo, criteo-shuffled, "
-        "criteo-cached, csv, "
+        "criteo-cached, criteo-blocks, csv, "
         "csv-quoted, libsvm,\n"
         "             libffm; limit: the text read and dropped\n"
         "    ring     numbers between two threads; limit: a plain ring\n"

@@ -29,7 +29,8 @@ static status eval(struct session *s, const struct eval_options *o)
     struct feed *feed = NULL;
     if (o->held_out && s->settings.data_eval_fraction == 0)
         FAIL(USAGE, "--held-out: no line is held out, for data.eval_fraction is 0; leave one or set the other");
-    TRY(evaluate_open(s, o->data, o->held_out ? READER_HELD_OUT : READER_ALL, false, false, &feed));
+    TRY(evaluate_open(
+        s, &(struct evaluate_options){.paths = o->data, .lines = o->held_out ? READER_HELD_OUT : READER_ALL}, &feed));
     struct heads heads = {0};
     status st = heads_open(&heads, &s->graph);
     if (st == ST_OK) st = heads_rank(&heads, s);

@@ -121,7 +121,9 @@ static status predict(struct session *s, const struct predict_options *o)
         FAIL(USAGE, "predict: --log json and the predictions both write to standard output; give -o FILE");
     struct feed *feed = NULL;
     struct file_writer writer = {0};
-    TRY(evaluate_open(s, o->data, READER_ALL, true, true, &feed));
+    TRY(evaluate_open(
+        s, &(struct evaluate_options){.paths = o->data, .lines = READER_ALL, .label_optional = true, .bad_keep = true},
+        &feed));
     struct predictions predictions = {&s->graph, &writer, NULL};
     status st = rank_open_alone(s, &writer, &predictions.rank);
     if (st == ST_OK) st = session_memory_check(s);

@@ -120,5 +120,31 @@ static void KERNEL(keys)(struct block_reader *reader, struct micro_batch *m, uin
     m->key_count = position;
 }
 
+static void KERNEL(rows)(struct micro_batch *m, const struct micro_batch *from, struct example_shape shape,
+                         uint32_t dense_stride, const uint32_t *row, uint32_t count)
+{
+    uint32_t fields = shape.field_count, home = m->example_count * fields, position = m->key_count;
+    m->key_begin[home] = position;
+    for (uint32_t i = 0, at = m->example_count; i < count; i++, at++, home += fields) {
+        uint32_t from_home = row[i] * fields, begin = from->key_begin[from_home];
+        uint32_t key_count = from->key_begin[from_home + fields] - begin;
+        uint32_t home_step = home - from_home, key_step = position - begin; /* modulo 2^32 */
+        const float *dense = from->dense + (size_t)row[i] * shape.dense_count;
+        for (uint32_t c = 0; c < shape.dense_count; c++) m->dense[(size_t)at * dense_stride + c] = dense[c];
+        for (uint32_t c = 0; c < shape.label_count; c++)
+            m->label[(size_t)at * shape.label_count + c] = from->label[(size_t)row[i] * shape.label_count + c];
+        for (uint32_t k = 0; k < key_count; k++) m->key[position + k] = from->key[begin + k];
+        for (uint32_t k = 0; k < key_count; k++) m->key_home[position + k] = from->key_home[begin + k] + home_step;
+        for (uint32_t k = 0; m->value && k < key_count; k++) m->value[position + k] = from->value[begin + k];
+        for (uint32_t f = 1; f <= fields; f++) m->key_begin[home + f] = from->key_begin[from_home + f] + key_step;
+        if (m->weight) m->weight[at] = from->weight[row[i]];
+        if (m->group) m->group[at] = from->group[row[i]];
+        m->is_bad[at] = from->is_bad[row[i]];
+        position += key_count;
+    }
+    m->example_count += count;
+    m->key_count = position;
+}
+
 const struct block_kernels KERNEL(block_kernels) = {
-    .spread4 = KERNEL(spread4), .spread8 = KERNEL(spread8), .keys = KERNEL(keys)};
+    .spread4 = KERNEL(spread4), .spread8 = KERNEL(spread8), .keys = KERNEL(keys), .rows = KERNEL(rows)};

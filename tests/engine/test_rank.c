@@ -159,7 +159,7 @@ static void plain_read(struct session *s, const char *data)
     feed_bell_set(feed, pipeline_feed_bell(s->pipeline));
     must(evaluate_run(s, feed, words_sink, NULL));
     feed_close(feed);
-    must(evaluate_open(s, data, READER_ALL, false, false, &feed));
+    must(evaluate_open(s, &(struct evaluate_options){.paths = data, .lines = READER_ALL}, &feed));
     must(evaluate_run(s, feed, queries_sink, NULL));
     feed_close(feed);
 }
@@ -205,7 +205,7 @@ static struct heads measured(struct session *s, const char *data)
     struct heads heads;
     struct feed *feed;
     must(heads_open(&heads, &s->graph));
-    must(evaluate_open(s, data, READER_ALL, false, false, &feed));
+    must(evaluate_open(s, &(struct evaluate_options){.paths = data, .lines = READER_ALL}, &feed));
     must(evaluate_measure(s, feed, &heads));
     feed_close(feed);
     return heads;
@@ -305,7 +305,7 @@ static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void 
     figure_check(&heads, "ndcg", ndcg / group_count);
     /* Once more with the same ranking. */
     struct feed *feed;
-    must(evaluate_open(&s, path_of("test"), READER_ALL, false, false, &feed));
+    must(evaluate_open(&s, &(struct evaluate_options){.paths = path_of("test"), .lines = READER_ALL}, &feed));
     must(evaluate_measure(&s, feed, &heads));
     feed_close(feed);
     figure_check(&heads, "recall", recall / group_count);
@@ -341,7 +341,10 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
     }
     must(file_writer_open(&writer, path_of("out")));
     must(rank_open(&rank, &s, &writer));
-    must(evaluate_open(&s, path_of("test"), READER_ALL, true, true, &feed));
+    must(evaluate_open(&s,
+                       &(struct evaluate_options){
+                           .paths = path_of("test"), .lines = READER_ALL, .label_optional = true, .bad_keep = true},
+                       &feed));
     must(rank_begin(rank));
     must(evaluate_run(&s, feed, (forward_sink *)rank_add, rank));
     must(rank_end(rank, &nothing));
