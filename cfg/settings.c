@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "engine/base/row_life.h"
+
 const char *const cfg_data_formats[] = {
     [DATA_CRITEO] = "criteo", [DATA_CSV] = "csv",     [DATA_LIBSVM] = "libsvm", [DATA_LIBFFM] = "libffm",
     [DATA_LIBFM] = "libfm",   [DATA_PAIRS] = "pairs", [DATA_TOKENS] = "tokens", NULL};
@@ -16,6 +18,7 @@ const char *const cfg_precisions[] = {[PRECISION_F32] = "f32", [PRECISION_BF16] 
 const char *const cfg_cache_shuffles[] = {[CACHE_PLAIN] = "none", [CACHE_BLOCKS] = "blocks", NULL};
 const char *const cfg_syncs[] = {[SYNC_BSP] = "bsp", [SYNC_WSP] = "wsp", [SYNC_ASP] = "asp", NULL};
 
+const char *const cfg_admits[] = {[ADMIT_EXACT] = "exact", [ADMIT_BLOOM] = "bloom", NULL};
 const char *const cfg_samplers[] = {"log_uniform", "empirical", "uniform", NULL};
 
 const char *const settings_kinds[] = {"model", "data", "train", "eval", "checkpoint", "store", "cache", NULL};

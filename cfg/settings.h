@@ -14,14 +14,16 @@ enum { IO_URING, IO_THREADS };
 enum { PRECISION_F32, PRECISION_BF16, PRECISION_COUNT };
 enum { CACHE_PLAIN, CACHE_BLOCKS };
 enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
-/* Names of choices; each ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h). */
+/* Names of choices; each ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h); cfg_admits: of enum admit_by
+ * (engine/base/row_life.h). */
 extern const char *const cfg_data_formats[],
     *const cfg_ids_over[], *const cfg_transforms[], *const cfg_missing[], *const cfg_bad_lines[],
                                                                               *const cfg_precisions[],
                                                                                   *const cfg_cache_shuffles[],
                                                                                       *const cfg_syncs[],
                                                                                           *const cfg_samplers[],
-                                                                                              *const cfg_ios[];
+                                                                                              *const cfg_ios[],
+                                                                                                  *const cfg_admits[];
 
 #define CFG_CTYPE_U32    uint32_t
 #define CFG_CTYPE_U64    uint64_t

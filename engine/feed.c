@@ -36,6 +36,7 @@ struct feed {
     struct batch_shape shape;
     struct example_shape example;
     bool training;
+    bool sweeps; /* rows die, or are too many, when steps end */
     uint64_t epochs, steps_max;
     struct progress from;
     struct reader *reader; /* NULL: the replay */
@@ -74,6 +75,7 @@ struct feed {
     _Atomic bool shared_is_done;        /* the thread has ended                                       */
     _Atomic bool shared_is_interrupted; /* it should end                                              */
     _Atomic uint32_t shared_phase;
+    _Atomic uint64_t shared_swept; /* steps below it have been swept, if they were to be                */
     /* Odd while the thread works towards the next slot, even while it waits for a free one or has ended; changes with every slot. */
     _Atomic uint32_t shared_turn;
     _Atomic(struct team *) shared_team; /* that the thread helps, or NULL                               */
@@ -101,12 +103,31 @@ static uint32_t steps_ahead_of(const struct graph *g, uint32_t slot_count)
     return (slot_count - 1) / batch_micro_count(graph_batch(g)) + 3;
 }
 
+/* Of training: whether a table has keys without a row. */
+static bool is_choosy(const struct feed_options *o, uint32_t table)
+{
+    return o->training && store_admission(o->model->store, table) != NULL;
+}
+
+/* Whether rows of the table die; fills what an update wants to know of a step's rows. */
+static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct step_rows_wants *wants)
+{
+    const struct graph_table *table = &o->graph->tables[t];
+    const bool lives = store_lives(o->model->store, t), counts = lives && table->life.counts;
+    *wants = (struct step_rows_wants){.shows = counts || optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
+                                      .clicks = counts,
+                                      .keys = counts && table->life.vector_score > 0,
+                                      .nobody_floats = lives ? table->span_floats : 0};
+    return counts;
+}
+
 static void slot_layout(struct layout *l, const struct feed_options *o, struct slot *slot, const uint32_t *spans)
 {
     const struct graph *g = o->graph;
     struct batch_shape shape = graph_batch(g);
     struct example_shape example = graph_example(g);
     bool with_scratch = !o->training;
+    for (uint32_t t = 0; t < g->table_count; t++) with_scratch |= is_choosy(o, t);
     size_t batch_bytes = micro_batch_bytes(shape, example),
            ticket = ticket_bytes(shape, example, g->table_count, spans, with_scratch);
     uint64_t activation_bytes = o->training ? g->header->slot_bytes : g->header->slot_eval_bytes;
@@ -139,7 +160,8 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
 {
     const struct graph *g = o->graph;
     uint32_t spans[GRAPH_TABLES_MAX];
-    for (uint32_t t = 0; t < g->table_count; t++) spans[t] = g->tables[t].span_floats;
+    for (uint32_t t = 0; t < g->table_count; t++)
+        spans[t] = !o->training || is_choosy(o, t) ? g->tables[t].span_floats : 0; /* floats in scratch */
     struct slot *slots;
     LAYOUT_TAKE(l, slots, o->slot_count);
     for (uint32_t s = 0; s < o->slot_count; s++) slot_layout(l, o, l->arena ? &slots[s] : NULL, spans);
@@ -162,10 +184,12 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     LAYOUT_TAKE(l, steps, (size_t)steps_ahead * g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
         uint32_t rows_max = step_rows_max(g, t);
-        bool reads_shows = optimizer_reads_shows(&g->optimizers[g->tables[t].optimizer]);
+        struct step_rows_wants wants;
+        bool sweeps = step_rows_wanted(o, t, &wants);
+        if (l->arena) feed->sweeps |= sweeps;
         row_numbers_layout(l->arena ? &numbers[t] : NULL, l, rows_max, batch_micro_count(graph_batch(g)));
         for (uint32_t s = 0; s < steps_ahead; s++)
-            step_rows_layout(l->arena ? &steps[s * g->table_count + t] : NULL, l, rows_max, reads_shows);
+            step_rows_layout(l->arena ? &steps[s * g->table_count + t] : NULL, l, rows_max, wants);
     }
     if (!l->arena) return;
     feed->numbers = numbers;
@@ -279,7 +303,8 @@ static bool team_look(void *context)
 
 struct wanted {
     struct feed *feed;
-    struct ring *ring; /* NULL: nothing but work for the team */
+    struct ring *ring;    /* NULL: nothing but work for the team … */
+    uint64_t swept_above; /* … or, unless 0, the sweep at the end of step swept_above - 1 */
     uint32_t number;
     bool is_found;
 };
@@ -287,6 +312,9 @@ static bool wanted_look(void *context)
 {
     struct wanted *w = context;
     w->is_found = w->ring && ring_try_pop(w->ring, &w->number);
+    /* Acquire pairs with the release in feed_sweep(): the store is as it has left it. */
+    if (w->swept_above)
+        w->is_found = atomic_load_explicit(&w->feed->shared_swept, memory_order_acquire) >= w->swept_above;
     return w->is_found || is_interrupted(w->feed) || team_look(w->feed);
 }
 
@@ -469,6 +497,32 @@ static status slot_read(struct feed *feed, struct place *at, uint32_t micro, str
     return st;
 }
 
+/* Whether rows go when the slot's step ends. */
+static status sweep_decide(struct feed *feed, const struct place *at, struct slot *slot)
+{
+    slot->is_sweep = false;
+    if (!feed->sweeps || !slot->batch.is_last) return ST_OK;
+    TRY(row_gate_is_crowded(&feed->gate, &slot->is_sweep));
+    slot->is_sweep |= model_period(feed->graph, at->step + 1) > model_period(feed->graph, at->step);
+    return ST_OK;
+}
+
+/* Until the rows have gone: what follows is prepared with those that are left. */
+static status sweep_await(struct feed *feed, struct place *at)
+{
+    while (row_gate_is_waiting(&feed->gate) && !is_interrupted(feed)) TRY(slots_show(feed, true));
+    struct wanted wanted = {.feed = feed, .swept_above = at->step + 1};
+    uint64_t begin_ns = clock_ns();
+    turn_add(feed, 1);
+    help(feed, &wanted);
+    turn_add(feed, 1);
+    uint64_t end_ns = clock_ns();
+    feed->wait_ns += end_ns - begin_ns;
+    trace_span(TRACE_WAIT, "rows go", begin_ns, end_ns, at->step, 0);
+    at->is_open = !is_interrupted(feed);
+    return ST_OK;
+}
+
 /* Finds or makes the rows of the slot's keys. */
 static status slot_prepare(struct feed *feed, const struct place *at, struct slot *slot)
 {
@@ -480,8 +534,13 @@ static status slot_prepare(struct feed *feed, const struct place *at, struct slo
         slot->step_block = at->step_block;
         slot->step_rows = block_of(feed, at->step_block);
         row_gate_step_ticket(&feed->gate, feed->block_step[at->step_block], slot->ticket.number);
-        for (uint32_t t = 0; t < slot->ticket.table_count; t++)
+        for (uint32_t t = 0; t < slot->ticket.table_count; t++) {
+            const uint32_t before = slot->step_rows[t].row_count;
             step_rows_add(&feed->numbers[t], &slot->step_rows[t], &slot->ticket.table[t]);
+            step_rows_judge(&slot->step_rows[t], before, &slot->ticket.table[t], m, feed->graph->field_count,
+                            feed->graph->tables[t].life.click_label, feed->graph->label_count);
+        }
+        TRY(sweep_decide(feed, at, slot));
     }
     for (uint32_t t = 0; t < feed->graph->tensor_count; t++)
         if (feed->graph->tensors[t].rows == 0) slot->tensor[t].rows = m->example_count;
@@ -518,8 +577,11 @@ static status step_read(struct feed *feed, struct place *at)
         if (!at->is_open) return ST_OK;
         TRY(slot_prepare(feed, at, slot));
         counts_publish(feed);
+        const bool is_sweep = slot->is_sweep;
         row_gate_wait(&feed->gate, index, &slot->ticket);
         TRY(slots_show(feed, false));
+        if (is_sweep) TRY(sweep_await(feed, at));
+        if (!at->is_open) return ST_OK;
     }
     at->step++;
     return ST_OK;
@@ -665,6 +727,20 @@ uint64_t feed_example_estimate(const struct feed *feed)
 }
 
 bool feed_is_stream(const struct feed *feed) { return feed->reader && reader_is_stream(feed->reader); }
+
+status feed_sweep(struct feed *feed, struct slot *slot, uint64_t *row_count)
+{
+    struct store *store = feed->model->store;
+    status st = row_gate_hold(&feed->gate);
+    if (st == ST_OK) st = store_sweep(store, model_period(feed->graph, slot->batch.step + 1));
+    if (st == ST_OK) store_find_again(store, &slot->batch, &slot->ticket);
+    for (uint32_t t = 0; t < feed->graph->table_count; t++) row_count[t] = store_row_count(store, t);
+    row_gate_let_go(&feed->gate);
+    /* Release pairs with the acquire in wanted_look(). */
+    atomic_store_explicit(&feed->shared_swept, slot->batch.step + 1, memory_order_release);
+    bell_ring(&feed->free_bell);
+    return st;
+}
 
 status feed_hold(struct feed *feed) { return row_gate_hold(&feed->gate); }
 

@@ -38,6 +38,7 @@ struct slot {
      * read with that one only. */
     struct step_rows *step_rows;
     uint32_t step_block; /* the feed's: which step_rows these are */
+    bool is_sweep;       /* training, the step's last one: rows go when the step ends (feed_sweep) */
 };
 
 struct feed_options {
@@ -74,6 +75,10 @@ MUST_USE status feed_open(struct feed **feed, const struct feed_options *options
 void feed_bell_set(struct feed *feed, struct bell *bell);
 /* Starts the thread (its stack is for the caller to plan), in training behind what `from` says is done; NULL: at the beginning. */
 MUST_USE status feed_start(struct feed *feed, const struct progress *from);
+
+/* At the end of the step of the slot, its last one, with is_sweep: removes rows (store_sweep), tells how many each table has left, and lets the
+ * thread go on, which has waited for that. The slot can still be run forward. A worker; IO, CORRUPT as store_sweep. */
+MUST_USE status feed_sweep(struct feed *feed, struct slot *slot, uint64_t *row_count);
 
 /* From now on the thread helps the team while it has no free slot, or has come to its end; NULL: none. Returns when it is out of the one
  * before. While it helps a team no other feed does. `spins`: as bell_await's. Between the team's runs. */

@@ -78,6 +78,16 @@ static json_t *best_json(const struct best *b)
                      (json_int_t)b->evaluations_since);
 }
 
+/* NULL: there is no such file. */
+static json_t *file_json(const struct manifest_file *file)
+{
+    char hash[HASH_DIGITS + 1];
+    hash_print(hash, file->xxh3);
+    return file->name == NULL
+               ? NULL
+               : json_pack("{s:s, s:I, s:s}", "file", file->name, "bytes", (json_int_t)file->bytes, "xxh3", hash);
+}
+
 static json_t *part_json(const struct manifest_part *p)
 {
     char hash[HASH_DIGITS + 1];
@@ -99,9 +109,9 @@ static json_t *table_json(const struct manifest_table *t)
         json_decref(parts);
         return NULL;
     }
-    return json_pack("{s:s, s:s*, s:I, s:I, s:I, s:o}", "name", t->name, "optimizer", t->optimizer, "dim",
+    return json_pack("{s:s, s:s*, s:I, s:I, s:I, s:o, s:o*}", "name", t->name, "optimizer", t->optimizer, "dim",
                      (json_int_t)t->dim, "span_floats", (json_int_t)t->span_floats, "rows", (json_int_t)t->rows,
-                     "parts", parts);
+                     "parts", parts, "admission", file_json(&t->admission));
 }
 
 /* NULL for want of memory, or if a name is not UTF-8. */
@@ -220,13 +230,21 @@ static status table_read(struct manifest_table *t, const char *path, json_t *jso
     json_error_t error;
     json_int_t dim, span_floats, rows;
     uint64_t dim_u64, span_u64;
-    json_t *parts = NULL;
-    if (json_unpack_ex(json, &error, 0, "{s:s, s?s, s:I, s:I, s:I, s?o}", "name", &t->name, "optimizer", &t->optimizer,
-                       "dim", &dim, "span_floats", &span_floats, "rows", &rows, "parts", &parts) != 0)
+    json_int_t admission_bytes;
+    const char *admission, *admission_hash;
+    json_t *parts = NULL, *counted = NULL;
+    if (json_unpack_ex(json, &error, 0, "{s:s, s?s, s:I, s:I, s:I, s?o, s?o}", "name", &t->name, "optimizer",
+                       &t->optimizer, "dim", &dim, "span_floats", &span_floats, "rows", &rows, "parts", &parts,
+                       "admission", &counted) != 0)
         FAIL(INVALID, "%s: table %zu: %s", path, index, error.text);
     if (!natural(dim, UINT32_MAX, &dim_u64) || !natural(span_floats, UINT32_MAX, &span_u64) ||
         !natural(rows, COUNT_MAX, &t->rows))
         FAIL(INVALID, "%s: table %zu: a number cannot be", path, index);
+    if (counted != NULL && json_unpack_ex(counted, &error, 0, "{s:s, s:I, s:s}", "file", &admission, "bytes",
+                                          &admission_bytes, "xxh3", &admission_hash) != 0)
+        FAIL(INVALID, "%s: table %zu: %s", path, index, error.text);
+    if (counted != NULL && !file_read(&t->admission, admission, admission_bytes, admission_hash))
+        FAIL(INVALID, "%s: table %zu: a number, checksum or file name of its admission cannot be", path, index);
     t->dim = (uint32_t)dim_u64;
     t->span_floats = (uint32_t)span_u64;
     if (version >= MANIFEST_WITH_PARTS && !json_is_array(parts))

@@ -5,7 +5,8 @@
  *       "save": NUMBER,                                                                       1 more than any older save's
  *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples"},
  *       "best": {"figure", "value", "step", "evaluated_step", "evaluations_since"},           absent without early stopping
- *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "parts": [PART, …]}, …],   in the graph's order
+ *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "parts": [PART, …],        in the graph's order
+ *                  "admission": {"file", "bytes", "xxh3"}}, …],                                 absent where every key is admitted
  *       "dense": {"file", "bytes", "xxh3"},
  *       "tensors": [{"name", "shape": [rows, cols]}, …],                                      in the order of the dense file
  *       "text": TEXT,                                       the run's model text, --set applied; absent if it is not UTF-8
@@ -53,6 +54,7 @@ struct manifest_table {
     uint64_t rows;              /* keys, whatever number of parts has each */
     struct manifest_part *part; /* [part_count], oldest first              */
     uint32_t part_count;
+    struct manifest_file admission; /* io/admission.h; name NULL: there is none */
 };
 struct manifest_tensor {
     const char *name;

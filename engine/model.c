@@ -95,7 +95,8 @@ void model_row_init(void *context, uint32_t table, uint64_t key, float *span)
     const struct graph *g = model->graph;
     const struct graph_table *t = &g->tables[table];
     const struct graph_optimizer *o = &g->optimizers[t->optimizer];
-    random_fill(span, t->dim, t->init, t->init_scale, random_stream(g->header->seed, RANDOM_ROW, table), key);
+    random_fill(span, t->life.vector_score > 0 ? 1 : t->dim, t->init, t->init_scale,
+                random_stream(g->header->seed, RANDOM_ROW, table), key);
     float *state = span + t->dim;
     const struct optimizer *rule = &optimizer_table[o->kind];
     for (uint32_t s = 0; s < rule->state_count; s++) {
@@ -104,6 +105,7 @@ void model_row_init(void *context, uint32_t table, uint64_t key, float *span)
     }
     for (uint32_t s = 0; s < rule->row_state_count; s++) *state++ = rule->state_init(o, rule->state_count + s);
     /* The counter of updates, if there is one, starts at the zero that is there. */
+    if (t->life.counts) row_counters_begin(span + graph_table_rule_floats(t), !(t->life.vector_score > 0));
 }
 
 /* Tickets in flight: those of two steps, for a step's rows are pinned until the next one is done, and some read ahead. */
@@ -127,6 +129,7 @@ static status tables_open(struct model *model, const struct model_budget *budget
                                                  .share = g->tables[t].field_count * g->tables[t].span_floats,
                                                  .row_init = model_row_init,
                                                  .context = model};
+        if (budget->lives) tables[t].life = g->tables[t].life;
     }
     struct store_options options = {.ram_bytes = budget->ram_bytes,
                                     .disk_bytes = budget->disk_bytes,

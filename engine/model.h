@@ -35,6 +35,11 @@ struct model {
     struct progress progress;
     struct best best;
 };
+/* The period that the step after this many is in (engine/base/row_life.h). */
+static inline uint64_t model_period(const struct graph *g, uint64_t step)
+{
+    return g->header->period ? step / g->header->period : 0;
+}
 
 /* What the tables' rows may take. */
 struct model_budget {
@@ -42,6 +47,7 @@ struct model_budget {
     uint64_t disk_bytes; /* 0: rows live in RAM only                                */
     const char *path;    /* with a disk: a directory for its files, kept until close */
     bool io_threads;     /* reads and writes are threads' and not io_uring's        */
+    bool lives;          /* training: rows come and go as their tables say          */
 };
 
 /* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. Keeps the graph until model_close. On failure *model is

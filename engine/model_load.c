@@ -8,6 +8,7 @@
 
 #include "engine/model_saved.h"
 #include "engine/recipe.h"
+#include "io/admission.h"
 
 struct load {
     struct model_saved saved;
@@ -122,10 +123,17 @@ void model_array_set(const struct model_array *a, const uint8_t *data)
 
 static status load_copy(const struct load *l, struct model *model)
 {
-    for (uint32_t t = 0; t < l->saved.manifest.table_count; t++) TRY(rows_copy(l, model, t));
+    for (uint32_t t = 0; t < l->saved.manifest.table_count; t++) {
+        struct admission *admission = store_admission(model->store, t);
+        const struct model_admission *saved = &l->saved.admission[t];
+        if (admission != NULL && saved->path != NULL)
+            TRY(admission_read(admission, saved->path, saved->map.data, saved->map.bytes));
+        TRY(rows_copy(l, model, t));
+    }
     for (uint32_t i = 0; i < l->arrays.count; i++) model_array_set(&l->arrays.items[i], l->saved.dense.tensors[i].data);
     model->progress = l->saved.manifest.progress;
     model->best = l->saved.manifest.best;
+    store_period_set(model->store, model_period(model->graph, model->progress.step));
     return ST_OK;
 }
 

@@ -83,7 +83,9 @@ static enum model_name_kind kind_of(const char *name, size_t length)
     end = length;
     if (end_take(name, &end, DENSE_END))
         return tag_take(name, &end) && is_text(name, end, DENSE_NAME) ? MODEL_NAME_DATA : MODEL_NAME_OTHER;
-    return (end_take(name, &end, ROWS_END) || end_take(name, &end, SEGMENT_END)) && tag_take(name, &end) && end > 0
+    return (end_take(name, &end, ROWS_END) || end_take(name, &end, SEGMENT_END) ||
+            end_take(name, &end, ADMISSION_END)) &&
+                   tag_take(name, &end) && end > 0
                ? MODEL_NAME_DATA
                : MODEL_NAME_OTHER;
 }
@@ -92,9 +94,12 @@ enum model_name_kind model_name_kind(const char *name) { return kind_of(name, st
 
 bool manifest_names(const struct manifest *m, const char *name)
 {
-    for (uint32_t t = 0; t < m->table_count; t++)
+    for (uint32_t t = 0; t < m->table_count; t++) {
+        const char *admission = m->tables[t].admission.name;
+        if (admission != NULL && strcmp(admission, name) == 0) return true;
         for (uint32_t i = 0; i < m->tables[t].part_count; i++)
             if (strcmp(m->tables[t].part[i].file.name, name) == 0) return true;
+    }
     return strcmp(m->dense.name, name) == 0;
 }
 
@@ -114,6 +119,7 @@ bool model_name_has_tag_of(const char *manifest, const char *name)
 {
     const char *tag = manifest + sizeof MANIFEST_STEM; /* behind the '.' */
     size_t tag_bytes = strlen(tag) - strlen(MANIFEST_END), end = strlen(name);
-    if (!end_take(name, &end, DENSE_END) && !end_take(name, &end, ROWS_END)) end_take(name, &end, SEGMENT_END);
+    if (!end_take(name, &end, DENSE_END) && !end_take(name, &end, ROWS_END) && !end_take(name, &end, ADMISSION_END))
+        end_take(name, &end, SEGMENT_END);
     return end > tag_bytes && name[end - tag_bytes - 1] == '.' && memcmp(name + end - tag_bytes, tag, tag_bytes) == 0;
 }

@@ -10,6 +10,7 @@
 #define MANIFEST_END    ".json"
 #define DENSE_NAME      "dense"
 #define DENSE_END       ".safetensors"
+#define ADMISSION_END   ".admission"
 #define ROWS_END        ".rows"
 #define SEGMENT_END     ".segment"
 

@@ -23,6 +23,7 @@
 
 #include "engine/model_dir.h"
 #include "engine/model_names.h"
+#include "io/admission.h"
 
 /* --- names ------------------------------------------------------------------------------------ */
 
@@ -58,6 +59,9 @@ status save_begin(struct save *s)
 void save_end(struct save *s)
 {
     for (uint32_t t = 0; s->table_name != NULL && t < table_count_of(s); t++) free(s->table_name[t]);
+    for (uint32_t t = 0; s->admission != NULL && t < table_count_of(s); t++)
+        free((char *)(uintptr_t)s->admission[t].name);
+    free(s->admission);
     free(s->table_name);
     free(s->dense_name);
     manifest_free(&s->manifest);
@@ -89,7 +93,8 @@ static status save_describe(struct save *s)
             (struct manifest_table){.name = graph_string(g, g->tables[t].name),
                                     .optimizer = optimizer_table[g->optimizers[g->tables[t].optimizer].kind].name,
                                     .dim = g->tables[t].dim,
-                                    .span_floats = g->tables[t].span_floats};
+                                    .span_floats = g->tables[t].span_floats,
+                                    .admission = s->admission ? s->admission[t] : (struct manifest_file){0}};
     for (uint32_t i = 0; i < m->tensor_count; i++)
         m->tensors[i] = (struct manifest_tensor){.name = s->arrays.items[i].name,
                                                  .shape = {s->arrays.items[i].rows, s->arrays.items[i].cols}};
@@ -120,6 +125,51 @@ static status save_file(struct save *s, const char *name, struct manifest_file *
     if (st != ST_OK) file_writer_abort(&writer);
     free(path);
     return st;
+}
+
+/* Removes what has this save's tag. */
+static void tagged_remove(const struct save *s)
+{
+    DIR *directory = opendir(s->path);
+    if (directory == NULL) return;
+    char *tag = model_data_name(MANIFEST_STEM, s->model->progress.step, s->generation, MANIFEST_END);
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        if (model_name_kind(entry->d_name) == MODEL_NAME_DATA && model_name_has_tag_of(tag, entry->d_name))
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    closedir(directory);
+    free(tag);
+}
+
+static status admission_save(struct save *s, struct admission *admission, struct manifest_file *file)
+{
+    struct file_writer writer = {0};
+    char *path = file_path_join(s->path, file->name);
+    status st = file_writer_open(&writer, path);
+    if (st == ST_OK) st = admission_put(admission, &writer);
+    if (st == ST_OK) st = file_commit(s, &writer, file);
+    if (st != ST_OK) file_writer_abort(&writer);
+    free(path);
+    return st;
+}
+
+status save_admissions(struct save *s, uint32_t ticket)
+{
+    const struct graph *g = s->model->graph;
+    s->admission = calloc((size_t)g->table_count + 1, sizeof *s->admission);
+    if (s->admission == NULL) FAIL(MEMORY, "%s: no memory for the names of %u tables", s->path, g->table_count);
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        struct admission *admission = store_admission(s->model->store, t);
+        if (admission == NULL) continue;
+        char *stem = model_file_stem(graph_string(g, g->tables[t].name));
+        s->admission[t].name = model_data_name(stem, s->model->progress.step, s->generation, ADMISSION_END);
+        free(stem);
+        admission_turn_back(admission, ticket);
+        status st = admission_save(s, admission, &s->admission[t]);
+        admission_turn_forth(admission);
+        if (st != ST_OK) tagged_remove(s);
+        TRY(st);
+    }
+    return ST_OK;
 }
 
 status save_rows_open(struct save *s, uint32_t table, struct save_rows *rows, uint64_t row_count, void *block,
@@ -184,19 +234,6 @@ static status save_files(struct save *s)
     return save_file(s, MANIFEST_NAME, NULL);
 }
 
-/* Removes what has this save's tag. */
-static void tagged_remove(const struct save *s)
-{
-    DIR *directory = opendir(s->path);
-    if (directory == NULL) return;
-    char *tag = model_data_name(MANIFEST_STEM, s->model->progress.step, s->generation, MANIFEST_END);
-    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
-        if (model_name_kind(entry->d_name) == MODEL_NAME_DATA && model_name_has_tag_of(tag, entry->d_name))
-            unlinkat(dirfd(directory), entry->d_name, 0);
-    closedir(directory);
-    free(tag);
-}
-
 /* After a failure: removes what this save wrote, unless the directory's manifest may already be the new one (its
  * rename was done, and the directory's fsync failed). This thread's last failure stays what it was. */
 static void save_undo(struct save *s)
@@ -258,6 +295,7 @@ status model_save(const struct model *model, const struct model_save_options *o,
     struct model_save_options options = *o;
     struct save s = {.model = model, .path = o->path, .keep = o->keep, .rows_put = rows_put, .context = &options};
     status st = save_begin(&s);
+    if (st == ST_OK) st = save_admissions(&s, o->ticket);
     if (st == ST_OK) st = save_run(&s);
     if (bytes != NULL) *bytes = s.bytes;
     save_end(&s);

@@ -24,6 +24,8 @@ struct save {
     /* of save_begin, for names of further files: this save's tag */
     uint32_t generation;
     char *dense_name, **table_name; /* [table_count]: of files of rows */
+    /* of save_admissions */
+    struct manifest_file *admission; /* [table_count]; their names are its own */
     /* of save_run */
     struct model_arrays arrays;
     struct older_saves older;
@@ -34,7 +36,9 @@ struct save {
 
 /* Chooses names that nothing in the directory has. MEMORY, IO. save_end follows in any case. */
 MUST_USE status save_begin(struct save *s);
-/* Writes everything, then removes what is too old; after a failure what it has written itself, and what else has its tag. */
+/* Writes what tables count for the admission of keys, as of the step of this ticket: behind save_begin, while nobody else uses the store. */
+MUST_USE status save_admissions(struct save *s, uint32_t ticket);
+/* Writes everything else, then removes what is too old; after a failure what it has written itself, and what else has its tag. */
 MUST_USE status save_run(struct save *s);
 void save_end(struct save *s);
 

@@ -1,6 +1,8 @@
 /* Finds, maps and verifies the files of a saved model (engine/model_saved.h). */
 #include "engine/model_saved.h"
 
+#include "io/admission.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -72,6 +74,11 @@ void model_saved_close(struct model_saved *s)
 {
     for (uint32_t t = 0; s->rows != NULL && t < s->manifest.table_count; t++) model_rows_close(&s->rows[t]);
     free(s->rows);
+    for (uint32_t t = 0; s->admission != NULL && t < s->manifest.table_count; t++) {
+        free(s->admission[t].path);
+        file_map_close(&s->admission[t].map);
+    }
+    free(s->admission);
     safetensors_close(&s->dense);
     file_map_close(&s->dense_map);
     free(s->dense_path);
@@ -98,10 +105,17 @@ static status files_open(struct model_saved *s)
 {
     uint32_t table_count = s->manifest.table_count;
     s->rows = calloc((size_t)table_count + 1, sizeof *s->rows);
-    if (s->rows == NULL) FAIL(MEMORY, "%s: no memory for %u tables", s->directory, table_count);
+    s->admission = calloc((size_t)table_count + 1, sizeof *s->admission);
+    if (s->rows == NULL || s->admission == NULL) FAIL(MEMORY, "%s: no memory for %u tables", s->directory, table_count);
     s->dense_path = file_path_join(s->directory, s->manifest.dense.name);
     TRY(file_map_open(&s->dense_map, s->dense_path));
-    for (uint32_t t = 0; t < table_count; t++) TRY(model_rows_open(&s->rows[t], s->directory, &s->manifest.tables[t]));
+    for (uint32_t t = 0; t < table_count; t++) {
+        const char *admission = s->manifest.tables[t].admission.name;
+        TRY(model_rows_open(&s->rows[t], s->directory, &s->manifest.tables[t]));
+        if (admission == NULL) continue;
+        s->admission[t].path = file_path_join(s->directory, admission);
+        TRY(file_map_open(&s->admission[t].map, s->admission[t].path));
+    }
     return ST_OK;
 }
 
@@ -169,6 +183,12 @@ status model_saved_verify(struct model_saved *s)
 {
     TRY(dense_verify(s));
     file_map_forget(&s->dense_map);
-    for (uint32_t t = 0; t < s->manifest.table_count; t++) TRY(model_rows_verify(&s->rows[t], s->manifest_path));
+    for (uint32_t t = 0; t < s->manifest.table_count; t++) {
+        const struct model_admission *a = &s->admission[t];
+        TRY(model_rows_verify(&s->rows[t], s->manifest_path));
+        if (a->path == NULL) continue;
+        TRY(bytes_verify(s, a->path, &a->map, &s->manifest.tables[t].admission));
+        TRY(admission_file_check(a->path, a->map.data, a->map.bytes));
+    }
     return ST_OK;
 }

@@ -17,6 +17,10 @@ struct model_saved {
     /* once verified: in the order of the manifest's tensors and tables */
     struct safetensors dense;
     struct model_rows *rows; /* [manifest.table_count] */
+    struct model_admission { /* [manifest.table_count]: a file of io/admission.h; path NULL: there is none */
+        char *path;
+        struct file_map map;
+    } * admission;
 };
 
 /* Reads the manifest of a save and maps the files that it names; `path` as for model_load. INVALID: there is no model, or its

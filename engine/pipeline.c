@@ -264,6 +264,14 @@ status stage_update_run(struct worker *w, const struct stage *stage, const struc
                                       .rate = optimizer_rate(g, &g->optimizers[g->tables[t].optimizer], u->t),
                                       .t = u->t};
         if (u->rows[t].occurrence_count) update.occurrence_count = u->rows[t].occurrence_count + begin;
+        if (u->rows[t].nobody) {
+            update.lives = true;
+            update.nobody = u->rows[t].nobody;
+            update.period = model_period(g, u->t - 1);
+            update.init = random_stream(g->header->seed, RANDOM_ROW, t);
+            if (u->rows[t].click_count) update.click_count = u->rows[t].click_count + begin;
+            if (u->rows[t].key) update.key = u->rows[t].key + begin;
+        }
         TRY(w->device->vt->update_rows(w->device, &update));
     }
     return ST_OK;

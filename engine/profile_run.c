@@ -549,7 +549,7 @@ static void run_layout(struct layout *l, struct run *r)
         uint32_t rows_max = (uint32_t)step_rows_max(r, t);
         bool reads_shows = optimizer_reads_shows(&g->optimizers[g->tables[t].optimizer]);
         row_numbers_layout(l->arena ? &r->numbers[t] : NULL, l, rows_max, r->micros_max);
-        step_rows_layout(l->arena ? &r->rows[t] : NULL, l, rows_max, reads_shows);
+        step_rows_layout(l->arena ? &r->rows[t] : NULL, l, rows_max, (struct step_rows_wants){.shows = reads_shows});
     }
     gradients_layout(l, r);
     LAYOUT_TAKE(l, r->segments, g->node_count);

@@ -43,6 +43,7 @@ static const struct {
     {"train", "clock_distance", CLASS_RUNNING},
     {"eval", NULL, CLASS_RUNNING},
     {"checkpoint", NULL, CLASS_RUNNING},
+    {"store", "period", CLASS_MODEL},
     {"store", NULL, CLASS_RUNNING},
     {"cache", "shuffle", CLASS_SEQUENCE},
     {"cache", "window", CLASS_SEQUENCE},

@@ -22,7 +22,7 @@ void row_gate_open(struct row_gate *gate, struct store *store, struct bell *bell
                    void *context)
 {
     gate->store = store;
-    gate->has_disk = store_has_disk(store);
+    gate->is_closed = store_takes_turns(store);
     gate->bell = bell;
     gate->help = help;
     gate->context = context;
@@ -55,28 +55,28 @@ static bool help_look(void *context)
     return gate->help(gate->context) || atomic_load_explicit(&gate->shared_owner, memory_order_relaxed) == OWNER_NONE;
 }
 
-/* The thread's turns: with a disk only. */
+/* The thread's turns. */
 static void turn_begin(struct row_gate *gate)
 {
-    if (!gate->has_disk) return;
+    if (!gate->is_closed) return;
     while (!turn_look(gate)) bell_await(gate->bell, false, help_look, gate);
 }
 
 static void turn_end(struct row_gate *gate)
 {
-    if (gate->has_disk) owner_end(gate);
+    if (gate->is_closed) owner_end(gate);
 }
 
 status row_gate_hold(struct row_gate *gate)
 {
-    if (!gate->has_disk) return ST_OK;
+    if (!gate->is_closed) return ST_OK;
     while (!owner_try(gate, OWNER_HOLDER)) nanosleep(&(struct timespec){.tv_nsec = HOLD_LOOK_NS}, NULL);
     return store_settle(gate->store);
 }
 
 void row_gate_let_go(struct row_gate *gate)
 {
-    if (!gate->has_disk) return;
+    if (!gate->is_closed) return;
     owner_end(gate);
     bell_ring(gate->bell);
 }
@@ -86,7 +86,7 @@ void row_gate_let_go(struct row_gate *gate)
 status row_gate_room(struct row_gate *gate, bool *has_room)
 {
     *has_room = true;
-    if (!gate->has_disk) return ST_OK;
+    if (!gate->is_closed) return ST_OK;
     turn_begin(gate);
     status st = store_make_room(gate->store, has_room);
     turn_end(gate);
@@ -129,9 +129,19 @@ status row_gate_look(struct row_gate *gate, bool wait, uint32_t *slot, bool *is_
 
 status row_gate_settle(struct row_gate *gate)
 {
-    if (!gate->has_disk) return ST_OK;
+    if (!gate->is_closed) return ST_OK;
     turn_begin(gate);
     status st = store_settle(gate->store);
+    turn_end(gate);
+    return st;
+}
+
+status row_gate_is_crowded(struct row_gate *gate, bool *is_crowded)
+{
+    *is_crowded = false;
+    if (!gate->is_closed) return ST_OK;
+    turn_begin(gate);
+    status st = store_is_crowded(gate->store, is_crowded);
     turn_end(gate);
     return st;
 }
@@ -140,7 +150,7 @@ status row_gate_settle(struct row_gate *gate)
 
 uint64_t row_gate_step_begin(struct row_gate *gate)
 {
-    if (!gate->has_disk) return 0;
+    if (!gate->is_closed) return 0;
     CHECK(gate->step_end - gate->step_begin < gate->step_max);
     gate->step[gate->step_end % gate->step_max] = (struct pinned_step){0};
     return gate->step_end++;
@@ -148,19 +158,19 @@ uint64_t row_gate_step_begin(struct row_gate *gate)
 
 void row_gate_step_ticket(struct row_gate *gate, uint64_t step, uint32_t ticket)
 {
-    if (gate->has_disk) gate->step[step % gate->step_max].ticket = ticket;
+    if (gate->is_closed) gate->step[step % gate->step_max].ticket = ticket;
 }
 
 void row_gate_step_cancel(struct row_gate *gate, uint64_t step)
 {
-    if (!gate->has_disk) return;
+    if (!gate->is_closed) return;
     CHECK(step + 1 == gate->step_end);
     gate->step_end--;
 }
 
 void row_gate_step_over(struct row_gate *gate, uint64_t step)
 {
-    if (!gate->has_disk) return;
+    if (!gate->is_closed) return;
     gate->step[step % gate->step_max].is_over = true;
     turn_begin(gate);
     for (; gate->step_begin < gate->step_end; gate->step_begin++) {

@@ -1,9 +1,9 @@
-/* Between a feed's thread and a store whose rows may be on a disk: which slots wait for their rows, which steps' rows are pinned, and whose
+/* Between a feed's thread and a store that one thread at a time uses: which slots wait for their rows, which steps' rows are pinned, and whose
  * the store is.
  *
  *     store_prepare ──▶ waiting slots, in order ──rows have come──▶ shown         steps, in order ──last slot back──▶ store_release
  *
- * With a store that lives in RAM alone a gate is not closed: slots are shown at once, and there is nothing to pin. */
+ * With a store that lives in RAM alone, whose rows stay, a gate is not closed: slots are shown at once, and there is nothing to pin. */
 #ifndef HETERPS_ENGINE_ROW_GATE_H
 #define HETERPS_ENGINE_ROW_GATE_H
 
@@ -16,7 +16,7 @@
 struct row_gate {
     /* set once */
     struct store *store;
-    bool has_disk;
+    bool is_closed;              /* the store takes turns */
     struct bell *bell;           /* at which the thread waits for the store; who gives it up rings */
     bool (*help)(void *context); /* what it does meanwhile; returns whether there was anything */
     void *context;
@@ -53,6 +53,8 @@ bool row_gate_is_waiting(const struct row_gate *gate);
 MUST_USE status row_gate_look(struct row_gate *gate, bool wait, uint32_t *slot, bool *is_shown);
 /* Waits until all that is under way has come. */
 MUST_USE status row_gate_settle(struct row_gate *gate);
+/* store_is_crowded. */
+MUST_USE status row_gate_is_crowded(struct row_gate *gate, bool *is_crowded);
 /* A step begins, and has a number; its tickets so far end with this one; it is over; it never was one. */
 uint64_t row_gate_step_begin(struct row_gate *gate);
 void row_gate_step_ticket(struct row_gate *gate, uint64_t step, uint32_t ticket);

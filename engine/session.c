@@ -126,11 +126,17 @@ static status model_part_open(struct session *s, const struct session_options *o
     const struct model_budget budget = {.ram_bytes = s->settings.store_ram,
                                         .disk_bytes = s->settings.store_ssd,
                                         .path = s->settings.store_path,
-                                        .io_threads = s->settings.data_io == IO_THREADS};
+                                        .io_threads = s->settings.data_io == IO_THREADS,
+                                        .lives = o->training};
     if (budget.disk_bytes && *budget.path == 0)
         FAIL(USAGE, "store.ssd needs a directory on a disk for rows that RAM has no room for: --set store.path=DIR");
     if (budget.disk_bytes && s->settings.train_sync != SYNC_BSP)
         FAIL(USAGE, "store.ssd needs train.sync = bsp: only there a step's end says which rows may leave RAM");
+    for (uint32_t t = 0; t < s->graph.table_count; t++)
+        if (o->training && row_life_is_on(&s->graph.tables[t].life) && s->settings.train_sync != SYNC_BSP)
+            FAIL(USAGE,
+                 "table %s: rows that come and go need train.sync = bsp: only there a step has an end at which they do",
+                 graph_string(&s->graph, s->graph.tables[t].name));
     return model_open(&s->model, &s->graph, &budget);
 }
 

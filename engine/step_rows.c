@@ -6,11 +6,14 @@
 /* Uniques between asking for a cell and looking at it: a second-level cache takes some 15 ns, and so do four of them. */
 #define FETCH_AHEAD 16u
 
-void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_max, bool reads_shows)
+void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_max, struct step_rows_wants wants)
 {
     struct step_rows taken = {0};
     LAYOUT_TAKE(l, taken.span, rows_max);
-    if (reads_shows) LAYOUT_TAKE(l, taken.occurrence_count, rows_max);
+    if (wants.shows) LAYOUT_TAKE(l, taken.occurrence_count, rows_max);
+    if (wants.clicks) LAYOUT_TAKE(l, taken.click_count, rows_max);
+    if (wants.keys) LAYOUT_TAKE(l, taken.key, rows_max);
+    if (wants.nobody_floats) LAYOUT_TAKE(l, taken.nobody, wants.nobody_floats);
     if (l->arena) *rows = taken;
 }
 
@@ -69,6 +72,8 @@ static void first_add(const struct row_numbers *n, struct step_rows *rows, struc
     }
     for (uint32_t u = 0; u < table->unique_count && rows->occurrence_count; u++)
         rows->occurrence_count[u] = table->occurrence_begin[u + 1] - table->occurrence_begin[u];
+    for (uint32_t u = 0; u < table->unique_count && table->scratch; u++)
+        if (table->row[u] == ROW_NONE) rows->span[u] = rows->nobody;
 }
 
 void step_rows_add(struct row_numbers *n, struct step_rows *rows, struct ticket_table *table)
@@ -80,6 +85,13 @@ void step_rows_add(struct row_numbers *n, struct step_rows *rows, struct ticket_
     }
     CHECK(n->cells);
     for (uint32_t u = 0; u < table->unique_count; u++) {
+        if (table->row[u] == ROW_NONE) {
+            n->row[row_count] = ROW_NONE;
+            rows->span[row_count] = rows->nobody;
+            if (occurrence_count) occurrence_count[row_count] = 0;
+            table->step_row[u] = row_count++;
+            continue;
+        }
         __builtin_prefetch(home_of(n, table->row[unique_ahead(table, u)]), 1);
         struct row_cell *cell = cell_of(n, table->row[u]);
         /* All ones, or 0. */
@@ -96,4 +108,17 @@ void step_rows_add(struct row_numbers *n, struct step_rows *rows, struct ticket_
         occurrence_count[step_row] = (occurrence_count[step_row] & is_known) + count;
     }
     rows->row_count = row_count;
+}
+
+void step_rows_judge(struct step_rows *rows, uint32_t first_new, const struct ticket_table *table,
+                     const struct micro_batch *m, uint32_t field_count, uint32_t label, uint32_t label_count)
+{
+    for (uint32_t u = 0; u < table->unique_count && rows->click_count; u++) {
+        const uint32_t row = table->step_row[u];
+        uint32_t clicks = row < first_new ? rows->click_count[row] : 0;
+        for (uint32_t i = table->occurrence_begin[u]; i < table->occurrence_begin[u + 1] && label < label_count; i++)
+            clicks += m->label[(size_t)(m->key_home[table->occurrence[i]] / field_count) * label_count + label] > 0.5f;
+        rows->click_count[row] = clicks;
+        if (rows->key) rows->key[row] = m->key[table->occurrence[table->occurrence_begin[u]]];
+    }
 }

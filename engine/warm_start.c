@@ -404,6 +404,14 @@ static status finite_check(const struct warm_start *w)
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
+/* A row of a table that counts begins anew; one that comes whole stays without a vector if it has none. */
+static void counters_begin(const struct warm_start *w, uint32_t table, float *span, bool has_vector)
+{
+    const struct graph_table *t = &w->model->graph->tables[table];
+    float *at = span + graph_table_rule_floats(t);
+    if (t->life.counts) row_counters_begin(at, has_vector || row_counters_get(at).has_vector);
+}
+
 /* Of a saved model: what is read of rows is let go on the way. */
 static status saved_rows_copy(struct warm_start *w, uint32_t table)
 {
@@ -415,6 +423,7 @@ static status saved_rows_copy(struct warm_start *w, uint32_t table)
         TRY(store_put(w->model->store, table, key, &span));
         if (source->floats == source->dim) model_row_init(w->model, table, key, span);
         memcpy(span, from, source->floats * sizeof *span);
+        counters_begin(w, table, span, source->floats == source->dim);
     }
     model_rows_forget(source->rows);
     return ST_OK;
@@ -464,6 +473,7 @@ static status rows_copy(struct warm_start *w, uint32_t table)
         TRY(st);
         if (source->floats == source->dim) model_row_init(w->model, table, key, span);
         row_values(source, row, span);
+        counters_begin(w, table, span, true);
         if (row % FORGET_ROWS == FORGET_ROWS - 1) rows_forget(w, source);
     }
     rows_forget(w, source);

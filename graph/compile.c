@@ -52,6 +52,8 @@ static uint64_t model_hash(struct compiler *c)
         HASH(t->init);
         HASH(t->init_scale);
         HASH(LIST_AT(c->optimizers, struct graph_optimizer, t->optimizer)->kind);
+        /* Counters of rows are dated by it. */
+        if (t->life.counts) HASH(c->settings.store_period);
     }
     HASH(LIST_AT(c->optimizers, struct graph_optimizer, 0)->kind);
     for (uint32_t i = 0; i < c->tensors.count; i++) {
@@ -86,6 +88,7 @@ static status image_write(struct compiler *c, uint8_t **image, size_t *image_byt
     h->header_bytes = sizeof *h;
     h->numbering = graph_numbering();
     h->seed = c->settings.train_seed;
+    h->period = c->settings.store_period;
     struct list text = {.item_bytes = 1};
     size_t text_bytes;
     text.items = ini_text(&c->ini, &text_bytes);

@@ -141,6 +141,52 @@ static status optimizer_add(struct compiler *c, const struct ini_section *sectio
     return ST_OK;
 }
 
+/* A [table]'s rules of the life of its rows. click_label is found when the losses are known (life_labels_find). */
+static status life_read(struct compiler *c, const struct ini_section *section, const struct table_settings *t,
+                        struct row_life *life)
+{
+    *life = (struct row_life){.row_max = t->rows,
+                              .admit_keys = t->admit_keys,
+                              .admit = t->admit,
+                              .admit_by = t->admit_by,
+                              .counts = t->ttl || t->delete_score > 0 || t->rows || t->vector_score > 0,
+                              .ttl = t->ttl,
+                              .click_label = GRAPH_NONE,
+                              .decay = t->decay,
+                              .score_show = t->score_show,
+                              .score_click = t->score_click,
+                              .delete_score = t->delete_score,
+                              .vector_score = t->vector_score};
+    const char *key = t->ttl ? "ttl" : "delete_score";
+    if ((t->ttl || t->delete_score > 0) && c->settings.store_period == 0)
+        return ini_fail(&c->ini, section, ini_entry_find(section, key),
+                        "%s needs an end of periods, and store.period is 0; set it to a number of steps", key);
+    if (*t->click_label == 0) return ST_OK;
+    for (uint32_t l = 0; l < c->labels.count; l++)
+        if (strcmp(compiler_string(c, LIST_AT(c->labels, struct graph_field, l)->name), t->click_label) == 0)
+            life->click_label = l;
+    if (life->click_label == GRAPH_NONE)
+        return ini_fail(&c->ini, section, ini_entry_find(section, "click_label"),
+                        "expected a label of [data], found \"%s\"", t->click_label);
+    return ST_OK;
+}
+
+/* The label of the first bce is the click of tables that name none. */
+static void life_labels_find(struct compiler *c)
+{
+    uint32_t label = GRAPH_NONE;
+    for (uint32_t n = 0; n < c->nodes.count && label == GRAPH_NONE; n++) {
+        const struct graph_node *node = compiler_node(c, n);
+        if (node->op != OP_ID_bce_logits) continue;
+        const struct graph_tensor *tensor = compiler_tensor(c, compiler_args(c, node)[node->input_count - 1]);
+        if (tensor->kind == TENSOR_LABEL) label = (uint32_t)tensor->offset;
+    }
+    for (uint32_t i = 0; i < c->tables.count; i++) {
+        struct row_life *life = &LIST_AT(c->tables, struct graph_table, i)->life;
+        if (life->counts && life->click_label == GRAPH_NONE) life->click_label = label;
+    }
+}
+
 static status tables_parse(struct compiler *c)
 {
     const struct ini_section *train = ini_find(&c->ini, "train", "");
@@ -176,6 +222,8 @@ static status tables_parse(struct compiler *c)
         TRY(optimizer_add(c, *settings.optimizer ? section : train,
                           *settings.optimizer ? settings.optimizer : s->train_optimizer, rows, &optimizer));
         uint32_t name;
+        struct row_life life;
+        TRY(life_read(c, section, &settings, &life));
         TRY(compiler_string_add(c, section->name, &name));
         struct graph_table *table = list_add(&c->tables);
         if (table == NULL) return ST_MEMORY;
@@ -185,7 +233,9 @@ static status tables_parse(struct compiler *c)
                                       .init_scale = init_scale,
                                       .optimizer = optimizer,
                                       .span_floats = optimizer_span_floats(
-                                          LIST_AT(c->optimizers, struct graph_optimizer, optimizer), settings.dim)};
+                                          LIST_AT(c->optimizers, struct graph_optimizer, optimizer), settings.dim),
+                                      .life = life};
+        if (life.counts) table->span_floats += ROW_COUNTER_FLOATS;
     }
     return ST_OK;
 }
@@ -511,5 +561,6 @@ status compile_parse(struct compiler *c, const struct graph_source *source)
         TRY(op_parse_section(c, op, section));
     }
     c->forward_count = c->nodes.count;
+    life_labels_find(c);
     return compiler_string_add(c, c->settings.model_name, &c->header.name);
 }

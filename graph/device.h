@@ -16,7 +16,15 @@ struct table_update {
     float *const *span; /* [row]                                                                */
     float *const *grad; /* [lane * use_count + use]: [row, dim] sums; zeroed by the update        */
     uint32_t lanes, use_count;
-    const uint32_t *occurrence_count; /* [row]: how often the step has it; NULL, unless the rule reads shows */
+    const uint32_t
+        *occurrence_count; /* [row]: how often the step has it; NULL, unless the rule reads shows or rows count */
+    /* rows that come and go (graph/row_end.h): */
+    bool lives;
+    const float *nobody;         /* the span of keys without a row: their gradients are dropped   */
+    const uint32_t *click_count; /* [row], where rows count                                       */
+    const uint64_t *key;         /* [row], where rows begin without a vector                      */
+    uint64_t period;             /* of the step                                                   */
+    struct random_stream init;   /* of the table's initial values                                 */
     float scale;
     float rate; /* the learning rate of the step                                                 */
     uint64_t t; /* number of the step, from 1                                                    */

@@ -24,10 +24,11 @@
 #include <stdint.h>
 
 #include "engine/base/batch.h"
+#include "engine/base/row_life.h"
 #include "engine/base/status.h"
 
 #define GRAPH_MAGIC             "HPSGRAPH"
-#define GRAPH_VERSION           7u
+#define GRAPH_VERSION           8u
 #define GRAPH_NONE              UINT32_MAX
 #define GRAPH_COUNT_MAX         (1u << 24) /* records of a kind */
 #define GRAPH_STRINGS_BYTES_MAX (1u << 30)
@@ -151,13 +152,19 @@ struct graph_word {
 struct graph_table {
     uint32_t name;
     uint32_t dim;
-    uint32_t span_floats; /* vector, state, counters                                       */
+    uint32_t span_floats; /* vector, state, its count of updates; counters of its life      */
     uint32_t init;        /* enum random_init                                              */
     float init_scale;
     uint32_t optimizer;     /* index of optimizers                                           */
     uint32_t field_count;   /* fields that look it up                                      */
     uint32_t key_count_max; /* greatest number of keys that they have in an example        */
+    struct row_life life;
 };
+/* The counters of a row's life lie behind what its optimizer has. */
+static inline uint32_t graph_table_rule_floats(const struct graph_table *t)
+{
+    return t->span_floats - (t->life.counts ? ROW_COUNTER_FLOATS : 0);
+}
 
 #define OPTIMIZER_PARAM_COUNT 6
 struct graph_optimizer {
@@ -225,6 +232,7 @@ struct graph_header {
     uint64_t slot_bytes;      /* of a slot's activations, for `micro` examples                */
     uint64_t slot_eval_bytes; /* the same when only forward nodes run                         */
     uint64_t seed;
+    uint64_t period;                /* steps, of the life of rows; 0: endless                  */
     struct graph_schedule schedule; /* of every learning rate                                 */
 };
 

@@ -228,6 +228,24 @@ static status init_check(const struct check *c, const void *record, uint32_t ini
     return ST_OK;
 }
 
+static status life_check(const struct check *c, const struct row_life *l)
+{
+    TRY(within(c, &l->admit, 1, ADMIT_MAX, "an admit"));
+    TRY(within(c, &l->admit_by, ADMIT_EXACT, ADMIT_BLOOM, "an admit_by"));
+    TRY(within(c, &l->counts, 0, 1, "counts"));
+    if (l->admit_keys == 0 || l->admit_keys > LIFE_KEYS_MAX || l->row_max > UINT32_MAX)
+        return bad(c, l, "expected 1 to %.0f admit_keys and at most %u rows, found %" PRIu64 " and %" PRIu64,
+                   LIFE_KEYS_MAX * 1.0, UINT32_MAX, l->admit_keys, l->row_max);
+    if (l->click_label != GRAPH_NONE) TRY(below(c, &l->click_label, c->g->label_count, "a label"));
+    const float factor[] = {l->score_show, l->score_click, l->delete_score, l->vector_score};
+    for (size_t i = 0; i < sizeof factor / sizeof *factor; i++)
+        if (!(factor[i] >= 0 && factor[i] <= LIFE_SCORE_MAX))
+            return bad(c, l, "expected scores of 0 to %g, found %g", (double)LIFE_SCORE_MAX, (double)factor[i]);
+    if (!(l->decay > 0 && l->decay <= 1))
+        return bad(c, &l->decay, "expected a decay above 0, to 1, found %g", (double)l->decay);
+    return ST_OK;
+}
+
 static status tables_check(const struct check *c)
 {
     const struct graph *g = c->g;
@@ -241,7 +259,9 @@ static status tables_check(const struct check *c)
         if (optimizer_table[g->optimizers[t->optimizer].kind].is_internal)
             return bad(c, &t->optimizer, "expected an optimizer that trains, found %s",
                        optimizer_table[g->optimizers[t->optimizer].kind].name);
+        TRY(life_check(c, &t->life));
         uint32_t span_floats = optimizer_span_floats(&g->optimizers[t->optimizer], t->dim);
+        if (t->life.counts) span_floats += ROW_COUNTER_FLOATS;
         if (t->span_floats != span_floats)
             return bad(c, &t->span_floats, "expected rows of %u floats, found %u", span_floats, t->span_floats);
         TRY(init_check(c, &t->init, t->init, t->init_scale));

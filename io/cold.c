@@ -224,6 +224,7 @@ status cold_open(struct cold **out, const struct cold_options *o)
     cold->context = o->context;
     cold->is_resident = o->is_resident;
     cold->arrived = o->arrived;
+    cold->is_dead = o->is_dead;
     cold->buffer_bytes = buffer_bytes_of(o);
     cold->arena = arena;
     void *block;

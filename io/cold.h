@@ -47,6 +47,8 @@ struct cold_options {
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
     /* The row has been copied to its span; or, not found: there was none after all, and the span is as it was. */
     void (*arrived)(void *context, const struct cold_row *row, bool is_found);
+    /* Whether cleaning drops the row with this span, which nobody will want again; NULL: it drops none. */
+    bool (*is_dead)(void *context, uint32_t table, const float *span);
 };
 
 /* Of the RAM budget: index and buffers. */
@@ -89,6 +91,8 @@ struct cold_walk {
 void cold_walk_open(struct cold_walk *walk, const struct cold *cold, uint32_t table);
 /* The next row; *span NULL: there is none. The span is the walk's until the next call. IO, CORRUPT as cold_poll; MEMORY. */
 MUST_USE status cold_walk_next(struct cold_walk *walk, const struct cold *cold, uint64_t *key, const float **span);
+/* Forgets the row that cold_walk_next has just given. */
+void cold_walk_remove(const struct cold_walk *walk, struct cold *cold);
 void cold_walk_close(struct cold_walk *walk);
 
 struct cold_counts {

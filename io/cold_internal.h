@@ -105,6 +105,7 @@ struct cold {
     void *context;
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
     void (*arrived)(void *context, const struct cold_row *row, bool is_found);
+    bool (*is_dead)(void *context, uint32_t table, const float *span);
     uint8_t *buffer; /* all that O_DIRECT touches: [buffer_bytes] */
     size_t buffer_bytes;
     struct batch batch[COLD_BATCHES]; /* number n: [n % COLD_BATCHES] */

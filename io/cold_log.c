@@ -190,7 +190,13 @@ static status row_clean(struct cold *cold, struct cold_table *table, const uint8
     uint32_t to;
     if (!cold_index_has(&table->index, key, from)) return ST_OK;
     if (cold->is_resident(cold->context, t, key)) return ST_OK; /* it is being fetched from here */
-    TRY(row_append(cold, table, key, segment_span(&table->shape, block, i), &to));
+    const float *span = segment_span(&table->shape, block, i);
+    if (cold->is_dead != NULL && cold->is_dead(cold->context, t, span)) {
+        cold_index_remove(&table->index, key, from);
+        table->segment[table->victim].live_count--;
+        return ST_OK;
+    }
+    TRY(row_append(cold, table, key, span, &to));
     cold_index_move(&table->index, key, from, to);
     table->segment[table->victim].live_count--;
     table->counts.cleaned++;

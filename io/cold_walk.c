@@ -77,3 +77,14 @@ status cold_walk_next(struct cold_walk *walk, const struct cold *cold, uint64_t 
     }
     return ST_OK;
 }
+
+void cold_walk_remove(const struct cold_walk *walk, struct cold *cold)
+{
+    struct cold_table *table = &cold->table[walk->table];
+    const uint32_t row = walk->row - 1, block_index = row / table->shape.block_rows;
+    const uint8_t *block = cold_log_block(table, walk->segment, block_index);
+    if (block == NULL) block = walk->buffer + (size_t)(block_index - walk->block_begin) * table->shape.block_bytes;
+    cold_index_remove(&table->index, segment_key(&table->shape, block, row % table->shape.block_rows),
+                      walk->segment * segment_rows(&table->shape) + row);
+    table->segment[walk->segment].live_count--;
+}

@@ -92,6 +92,7 @@ static uint64_t tickets_pinned(const struct store_options *options)
 
 static status table_open(struct store_table *table, const struct store_options *options)
 {
+    CHECK(!table->life.counts || table->span_floats > ROW_COUNTER_FLOATS);
     uint64_t row_bytes = row_bytes_of(table);
     const uint64_t spare_bytes = sizeof(struct bucket); /* bucket_count_of()'s one more */
     uint64_t row_max = table->budget_bytes < spare_bytes ? 0 : (table->budget_bytes - spare_bytes) / row_bytes;
@@ -125,6 +126,7 @@ status store_open(struct store **store, const struct store_options *options)
     struct layout sum = {.bytes = arena_bytes(own_bytes) + table_count * arena_bytes(runs_bytes)};
     scratch_layout(NULL, &sum, key_count_max);
     tiers_layout(NULL, &sum, options);
+    life_layout(NULL, &sum, options);
 
     struct arena arena;
     TRY(arena_open(&arena, PART_SCRATCH, sum.bytes));
@@ -135,6 +137,9 @@ status store_open(struct store **store, const struct store_options *options)
     s->key_count_max = key_count_max;
     scratch_layout(&s->scratch, &(struct layout){.arena = &arena}, key_count_max);
     tiers_layout(s, &(struct layout){.arena = &arena}, options);
+    life_layout(s, &(struct layout){.arena = &arena}, options);
+    s->takes_turns = options->disk_bytes != 0;
+    s->ticket_max = options->ticket_max;
     uint64_t share_sum = 0;
     for (uint32_t i = 0; i < table_count; i++) {
         const struct store_table_options *from = &options->table[i];
@@ -147,6 +152,9 @@ status store_open(struct store **store, const struct store_options *options)
         runs_fill(table, from->serves, field_count);
         table->row_init = from->row_init;
         table->context = from->context;
+        table->life = from->life;
+        table->is_purged = true;
+        s->takes_turns |= row_life_is_on(&from->life);
         table->grown_bell = &s->touch.bell;
         share_sum += from->share;
     }
@@ -157,6 +165,7 @@ status store_open(struct store **store, const struct store_options *options)
         if (share_sum) s->table[i].budget_bytes = part_of(rows_bytes, options->table[i].share, share_sum);
         st = table_open(&s->table[i], options);
     }
+    if (st == ST_OK) st = life_open(s, options);
     if (st == ST_MEMORY)
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s; store.ram is %" PRIu64 " bytes", status_message(),
                          s->ram_bytes);
@@ -173,6 +182,7 @@ void store_close(struct store *store)
     if (!store) return;
     store_touch_end(store);
     cold_close(store->cold);
+    life_close(store);
     for (uint32_t i = 0; i < store->table_count; i++) {
         struct store_table *table = &store->table[i];
         memory_give(PART_ROWS, table->span, table->row_max * table->stride_floats * sizeof(float));
@@ -227,6 +237,15 @@ void row_count_add(struct store_table *table)
     uint64_t count = atomic_load_explicit(&table->shared_row_count, memory_order_relaxed);
     atomic_store_explicit(&table->shared_row_count, count + 1, memory_order_release);
     if (count % TOUCH_ROWS == 0) bell_ring(table->grown_bell);
+    table->lives.admitted++;
+}
+
+void row_count_subtract(struct store_table *table, uint64_t removed)
+{
+    /* As above. */
+    uint64_t count = atomic_load_explicit(&table->shared_row_count, memory_order_relaxed);
+    CHECK(removed <= count);
+    atomic_store_explicit(&table->shared_row_count, count - removed, memory_order_release);
 }
 
 /* --- the keys of a table ------------------------------------------------------------------------ */
@@ -321,7 +340,7 @@ static void group_find(struct group *group, const struct store_table *table)
 
 /* --- tickets of rows that are created ------------------------------------------------------------- */
 
-/* The cell of a key that was not found, made if it is nowhere. */
+/* The cell of a key that was not found, made if it is nowhere; NULL: the key is not admitted. */
 static status cell_settle(struct store *store, uint32_t table_index, struct store_table *table, uint64_t key,
                           struct cell **cell)
 {
@@ -329,6 +348,7 @@ static status cell_settle(struct store *store, uint32_t table_index, struct stor
     uint32_t row = ROW_NONE;
     *cell = index_find(table, key, &place);
     if (*cell != NULL) return ST_OK;
+    if (life_has_admission(table) && !admission_has(&table->admission, key)) return ST_OK;
     *cell = place;
     if (store->cold != NULL) {
         tiers_row_bring(store, table_index, key, place);
@@ -339,6 +359,30 @@ static status cell_settle(struct store *store, uint32_t table_index, struct stor
     row_publish(table, row, key, place);
     row_count_add(table);
     return ST_OK;
+}
+
+/* A key without a row: numbers it by way of the scratch memory, and gives its initial values. Returns how many uniques there are then. */
+static uint32_t unadmitted_settle(struct store *store, uint32_t table_index, struct store_table *table, uint64_t key,
+                                  uint32_t position, uint32_t unique_count, struct ticket_table *out)
+{
+    const struct scratch *scratch = &store->scratch;
+    const size_t mask = ((size_t)1 << scratch->slot_bits) - 1;
+    size_t at = key_mix(key) >> (64 - scratch->slot_bits);
+    while (scratch->slot[at] != 0 && scratch->unique_key[scratch->slot[at] - 1] != key) at = (at + 1) & mask;
+    uint32_t unique = scratch->slot[at] - 1;
+    if (scratch->slot[at] == 0) {
+        unique = unique_count++;
+        scratch->slot[at] = unique + 1;
+        scratch->unique_key[unique] = key;
+        float *span = out->span[unique] = out->scratch + (size_t)unique * table->span_floats;
+        memset(span, 0, table->span_floats * sizeof *span);
+        table->row_init(table->context, table_index, key, span);
+        out->row[unique] = ROW_NONE;
+        out->occurrence_begin[unique + 1] = 0;
+    }
+    out->occurrence_begin[unique + 1]++;
+    out->unique_of[position] = unique;
+    return unique_count;
 }
 
 /* At last: numbers the distinct rows, and counts their occurrences. Without branches but for new rows: whether a key has occurred before nobody
@@ -352,7 +396,14 @@ static status group_settle(struct group *group, struct store *store, uint32_t ta
     float **span = out->span;
     for (uint32_t i = 0; i < group->count; i++) {
         struct cell *cell = group->cell[i];
-        if (cell == NULL) TRY(cell_settle(store, table_index, table, group->key[i], &cell));
+        if (cell == NULL) {
+            TRY(cell_settle(store, table_index, table, group->key[i], &cell));
+            if (cell == NULL) {
+                unique_count =
+                    unadmitted_settle(store, table_index, table, group->key[i], group->position[i], unique_count, out);
+                continue;
+            }
+        }
         /* Relaxed: this thread is the only one that changes it. */
         uint32_t row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1;
         /* The unique that the row is, if it has occurred in this micro-batch. */
@@ -383,6 +434,17 @@ static status group_look_after(const struct group *group, struct store *store, u
     return number % LOOK_GROUPS == 0 ? cold_poll(store->cold, false) : ST_OK;
 }
 
+/* Notes the occurrences of keys without a row, for the end of the step. */
+static void unadmitted_list(const struct store *store, struct store_table *table, const struct micro_batch *m,
+                            const struct ticket_table *out)
+{
+    const uint32_t before = table->unadmitted_count;
+    for (struct walk walk = walk_of(store, table, m); walk_on(&walk); walk.position++)
+        if (out->row[out->unique_of[walk.position]] == ROW_NONE)
+            table->unadmitted[table->unadmitted_count++] = m->key[walk.position];
+    table->lives.refused += table->unadmitted_count - before;
+}
+
 /* Finds or makes the rows of all keys, and numbers the distinct ones in order of first occurrence; occurrence_begin[u + 1] becomes how often
  * unique u occurs. */
 static status rows_create(struct store *store, uint32_t table_index, struct store_table *table,
@@ -391,6 +453,8 @@ static status rows_create(struct store *store, uint32_t table_index, struct stor
     struct group groups[GROUP_RING];
     struct walk walk = walk_of(store, table, m);
     out->unique_count = 0;
+    if (life_has_admission(table))
+        memset(store->scratch.slot, 0, sizeof *store->scratch.slot << store->scratch.slot_bits);
     for (uint32_t i = 0; i < FETCH_AHEAD; i++) group_fetch(&groups[i], &walk);
     for (uint32_t i = 0; i < FIND_AHEAD; i++)
         for (uint32_t ahead = i; ahead < FIND_AHEAD; ahead++) group_find(&groups[i], table);
@@ -402,6 +466,7 @@ static status rows_create(struct store *store, uint32_t table_index, struct stor
     }
     table->serial += out->unique_count;
     table->touched_count += out->unique_count;
+    if (life_has_admission(table)) unadmitted_list(store, table, m, out);
     return ST_OK;
 }
 
@@ -498,7 +563,7 @@ status store_prepare(struct store *store, const struct micro_batch *m, enum stor
     for (uint32_t i = 0; i < store->table_count; i++) {
         struct store_table *table = &store->table[i];
         struct ticket_table *out = &ticket->table[i];
-        CHECK(mode == STORE_CREATE || out->scratch);
+        CHECK(out->scratch || (mode == STORE_CREATE && !life_has_admission(table)));
         if (mode == STORE_CREATE)
             TRY(rows_create(store, i, table, m, out));
         else
@@ -507,6 +572,7 @@ status store_prepare(struct store *store, const struct micro_batch *m, enum stor
         out->row_count = row_count_of(table);
     }
     if (mode == STORE_CREATE) ticket->number = ++store->ticket_count;
+    if (mode == STORE_CREATE && m->is_last) TRY(life_step_end(store));
     return store->cold != NULL ? tiers_ticket_end(store, mode, ticket) : ST_OK;
 }
 
@@ -546,6 +612,7 @@ static status row_put(struct store *store, uint32_t table, uint64_t key, float *
     struct store_table *t = &store->table[table];
     struct cell *place = NULL, *cell = index_find(t, key, &place);
     *was_there = cell != NULL;
+    if (life_has_admission(t)) TRY(admission_grant(&t->admission, key));
     uint32_t row = ROW_NONE;
     if (cell != NULL) {
         row = cell_row(cell);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "engine/base/bell.h"
+#include "io/admission.h"
 #include "io/cold.h"
 #include "io/store.h"
 
@@ -40,11 +41,10 @@ struct field_run {
     uint32_t begin, end;
 };
 
-/* A row, and the ticket that has created it. */
+/* A row, and the ticket that has created it: those that were taken for living rows on disk at first come later than others of their ticket. */
 struct created {
     uint32_t row, ticket;
 };
-#define LATE_MAX 64u
 
 struct store_table {
     /* set at open */
@@ -65,6 +65,14 @@ struct store_table {
     _Atomic uint64_t shared_row_count; /* wherever they are */
     uint32_t serial;                   /* the next unique's */
     uint64_t touched_count;            /* uniques so far    */
+    /* rows that come and go */
+    struct row_life life;
+    struct admission admission;
+    uint64_t *
+        unadmitted; /* [batch * example_keys_max]: keys of the step's occurrences that had no row, in order of the data */
+    uint32_t unadmitted_count;
+    bool is_purged; /* no row on disk is dead */
+    struct store_life_counts lives;
     /* with a disk: rows [0, used_count) have been in use; those that are not are a list, each span begins with the next one's number */
     uint32_t used_count, free_count, free_row;
     uint32_t
@@ -78,8 +86,6 @@ struct store_table {
     /* rows that tickets not released yet have created: entry n at n % created_max */
     struct created *created;
     uint64_t created_begin, created_end, created_max;
-    struct created late[LATE_MAX]; /* and those that were taken for rows on disk at first */
-    uint32_t late_count;
     /* the thread's that touches memory ahead: rows that the data may need; [0, touched_bytes) of `span` are resident */
     uint64_t row_estimate, touched_bytes;
 };
@@ -110,9 +116,13 @@ struct store {
     size_t key_count_max; /* of a micro-batch */
     struct scratch scratch;
     uint32_t ticket_count; /* prepared to create, modulo 2^32 */
-    /* with a disk */
-    struct cold *cold; /* NULL: there is none */
+    bool takes_turns;
+    uint64_t period, sweep_count;
+    uint64_t *histogram; /* [EVICT_BINS], where a table has a bound of its rows */
+    float *zeros;        /* a row of them, where rows may be gone               */
     uint32_t ticket_max, released_count;
+    /* with a disk */
+    struct cold *cold;    /* NULL: there is none */
     uint32_t *serial_end; /* [ticket_max, table_count]: serials after ticket n, at n % ticket_max */
     struct store_touch touch;
     struct store_table table[];
@@ -178,6 +188,25 @@ struct cell *index_find(const struct store_table *table, uint64_t key, struct ce
 void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell);
 void row_count_add(struct store_table *table);
 
+static inline float *counters_of(const struct store_table *table, const float *span)
+{
+    return (float *)(uintptr_t)(span + table->span_floats - ROW_COUNTER_FLOATS);
+}
+
+/* Parts of a score or a key that evictions count apart. */
+#define EVICT_DIGIT_BITS 16u
+#define EVICT_BINS       ((size_t)1 << EVICT_DIGIT_BITS)
+
+/* store_life.c */
+void life_layout(struct store *store, struct layout *l, const struct store_options *options);
+status life_open(struct store *store, const struct store_options *options);
+void life_close(struct store *store);
+/* The ticket that has just been prepared ends its step: what its keys count. */
+status life_step_end(struct store *store);
+/* What ends a row's life, if it is over. */
+enum row_fate life_fate(const struct store *store, const struct store_table *table, const float *span);
+static inline bool life_has_admission(const struct store_table *table) { return table->life.admit > 1; }
+
 /* store_touch.c: ends the thread, if there is one. */
 void store_touch_end(struct store *store);
 
@@ -195,6 +224,11 @@ status tiers_ticket_end(struct store *store, enum store_mode mode, struct ticket
 /* A row of RAM for a key that has none there: with the values that it has on disk, or zeroed and new. */
 status tiers_put(struct store *store, uint32_t table_index, uint64_t key, float **span, bool *was_there);
 uint64_t tiers_resident_count(const struct store *store, uint32_t table_index);
+/* Removes a row from RAM. */
+void tiers_row_remove(struct store_table *table, struct bucket *bucket, struct cell *cell);
+/* Of the index alone. */
+void cell_remove(struct store_table *table, struct bucket *bucket, struct cell *cell);
+void row_count_subtract(struct store_table *table, uint64_t count);
 
 static inline uint64_t part_of(uint64_t whole, uint32_t share, uint64_t share_sum)
 {

@@ -20,6 +20,9 @@ static uint64_t created_max_of(const struct store_options *o)
     return (uint64_t)o->ticket_max * o->batch.micro * o->example.key_count_max;
 }
 
+/* Entries for them: one that comes late, behind those of later tickets, goes when these do. */
+static uint64_t created_entries(const struct store_options *o) { return 2 * created_max_of(o); }
+
 void tiers_layout(struct store *store, struct layout *l, const struct store_options *o)
 {
     if (o->disk_bytes == 0) return;
@@ -27,14 +30,13 @@ void tiers_layout(struct store *store, struct layout *l, const struct store_opti
     LAYOUT_TAKE(l, serial_end, (size_t)o->ticket_max * o->table_count);
     for (uint32_t t = 0; t < o->table_count; t++) {
         struct created *created;
-        LAYOUT_TAKE(l, created, created_max_of(o));
+        LAYOUT_TAKE(l, created, created_entries(o));
         if (!l->arena) continue;
         store->table[t].created = created;
-        store->table[t].created_max = created_max_of(o);
+        store->table[t].created_max = created_entries(o);
     }
     if (!l->arena) return;
     store->serial_end = serial_end;
-    store->ticket_max = o->ticket_max;
 }
 
 static bool is_resident(void *context, uint32_t table, uint64_t key)
@@ -44,22 +46,47 @@ static bool is_resident(void *context, uint32_t table, uint64_t key)
     return index_find(&store->table[table], key, &place) != NULL;
 }
 
-/* A row that was taken for one on disk is a new one, or none. */
+static void created_note(struct store_table *table, uint32_t row, uint32_t ticket)
+{
+    CHECK(table->created_end - table->created_begin < table->created_max);
+    table->created[table->created_end++ % table->created_max] = (struct created){.row = row, .ticket = ticket};
+}
+
+/* A row that was taken for a living one on disk is a new one, or none. */
 static void row_init_late(struct store *store, const struct cold_row *row)
 {
     struct store_table *table = &store->table[row->table];
     memset(row->span, 0, table->span_floats * sizeof *row->span);
     table->row_init(table->context, row->table, row->key, row->span);
     if (row->is_copy) return;
-    CHECK(table->late_count < LATE_MAX);
-    uint32_t index = (uint32_t)((size_t)(row->span - table->span) / table->stride_floats);
-    table->late[table->late_count++] = (struct created){.row = index, .ticket = row->ticket};
+    created_note(table, (uint32_t)((size_t)(row->span - table->span) / table->stride_floats), row->ticket);
     row_count_add(table);
 }
 
 static void row_arrived(void *context, const struct cold_row *row, bool is_found)
 {
-    if (!is_found) row_init_late(context, row);
+    struct store *store = context;
+    struct store_table *table = &store->table[row->table];
+    const enum row_fate fate = is_found ? life_fate(store, table, row->span) : ROW_LIVES;
+    if (is_found && fate == ROW_LIVES) return;
+    if (is_found && !row->is_copy) {
+        table->lives.died[fate]++;
+        row_count_subtract(table, 1);
+    }
+    row_init_late(store, row);
+}
+
+/* Whether cleaning may drop a row. */
+static bool row_is_dead(void *context, uint32_t table_index, const float *span)
+{
+    struct store *store = context;
+    struct store_table *table = &store->table[table_index];
+    const enum row_fate fate = life_fate(store, table, span);
+    if (fate == ROW_LIVES) return false;
+    table->lives.died[fate]++;
+    row_count_subtract(table, 1);
+    store->sweep_count++;
+    return true;
 }
 
 status tiers_open(struct store *store, const struct store_options *o, uint64_t share_sum, uint64_t *rows_bytes)
@@ -79,7 +106,8 @@ status tiers_open(struct store *store, const struct store_options *o, uint64_t s
         .tag_bits = o->tag_bits,
         .context = store,
         .is_resident = is_resident,
-        .arrived = row_arrived};
+        .arrived = row_arrived,
+        .is_dead = row_is_dead};
     uint64_t cold_bytes = cold_ram_bytes(&cold);
     status st = ST_OK;
     if (created_max_of(o) > SERIAL_MASK / 2)
@@ -175,7 +203,7 @@ static void cell_move(struct store_table *table, struct cell *to, struct bucket 
 
 /* Empties a cell. A key that lies behind a full bucket must still be found from its home on: so the hole is filled by one that had to pass it,
  * as long as there is one, and lies at the end of its bucket then. */
-static void cell_remove(struct store_table *table, struct bucket *bucket, struct cell *hole)
+void cell_remove(struct store_table *table, struct bucket *bucket, struct cell *hole)
 {
     struct bucket *at = bucket;
     while (bucket_is_full(at)) {
@@ -200,6 +228,13 @@ static void cell_remove(struct store_table *table, struct bucket *bucket, struct
     atomic_store_explicit(&last->shared_row, 0, memory_order_relaxed);
     atomic_store_explicit(&last->shared_key, 0, memory_order_relaxed);
     last->mark = 0;
+}
+
+void tiers_row_remove(struct store_table *table, struct bucket *bucket, struct cell *cell)
+{
+    const uint32_t row = cell_row(cell);
+    cell_remove(table, bucket, cell);
+    row_give(table, row);
 }
 
 static bool is_pinned(const struct store_table *table, const struct cell *cell)
@@ -278,8 +313,7 @@ static status rows_move_out(struct store *store, uint32_t table_index, uint64_t 
             }
             TRY(cold_put(store->cold, table_index, atomic_load_explicit(&cell->shared_key, memory_order_relaxed),
                          span_of(table, row)));
-            cell_remove(table, bucket, cell);
-            row_give(table, row);
+            tiers_row_remove(table, bucket, cell);
         }
         table->hand = hand_next(table, table->hand);
     }
@@ -289,9 +323,9 @@ static status rows_move_out(struct store *store, uint32_t table_index, uint64_t 
 status store_make_room(struct store *store, bool *has_room)
 {
     *has_room = true;
-    if (store->cold == NULL) return ST_OK;
+    if (!store->takes_turns) return ST_OK;
     if (store->ticket_count - store->released_count == store->ticket_max) *has_room = false;
-    for (uint32_t t = 0; t < store->table_count && *has_room; t++) {
+    for (uint32_t t = 0; t < store->table_count && *has_room && store->cold != NULL; t++) {
         struct store_table *table = &store->table[t];
         TRY(rows_move_out(store, t, table->ticket_rows_max));
         *has_room = rows_free(table) >= table->ticket_rows_max;
@@ -313,8 +347,7 @@ void tiers_row_bring(struct store *store, uint32_t table_index, uint64_t key, st
         return;
     memset(span, 0, table->stride_floats * sizeof *span);
     table->row_init(table->context, table_index, key, span);
-    CHECK(table->created_end - table->created_begin < table->created_max);
-    table->created[table->created_end++ % table->created_max] = (struct created){.row = row, .ticket = ticket};
+    created_note(table, row, ticket);
     row_count_add(table);
 }
 
@@ -347,18 +380,16 @@ static bool is_after(uint32_t a, uint32_t b) { return (int32_t)(a - b) > 0; }
 
 void store_release(struct store *store, uint32_t ticket)
 {
-    if (store->cold == NULL || !is_after(ticket, store->released_count)) return;
+    if (!store->takes_turns || !is_after(ticket, store->released_count)) return;
     store->released_count = ticket;
     for (uint32_t t = 0; t < store->table_count; t++) {
         struct store_table *table = &store->table[t];
-        uint32_t left = 0;
+        if (life_has_admission(table)) admission_release(&table->admission, ticket);
+        if (store->cold == NULL) continue;
         table->serial_pinned = store->serial_end[ticket % store->ticket_max * store->table_count + t];
         while (table->created_begin < table->created_end &&
                !is_after(table->created[table->created_begin % table->created_max].ticket, ticket))
             table->created_begin++;
-        for (uint32_t i = 0; i < table->late_count; i++)
-            if (is_after(table->late[i].ticket, ticket)) table->late[left++] = table->late[i];
-        table->late_count = left;
     }
 }
 
@@ -378,7 +409,6 @@ status tiers_put(struct store *store, uint32_t table_index, uint64_t key, float 
     while (cold_arrived(store->cold) < batch) TRY(cold_poll(store->cold, true));
     *was_there = row_count_of(table) == row_count;
     table->created_begin = table->created_end; /* no ticket's */
-    table->late_count = 0;
     *span = span_of(table, cell_row(cell));
     if (!*was_there) memset(*span, 0, table->stride_floats * sizeof **span);
     return ST_OK;
@@ -391,12 +421,12 @@ status store_walk_open(struct store_walk *walk, struct store *store, uint32_t ta
     struct store_table *table = &store->table[table_index];
     *walk = (struct store_walk){.store = store, .table = table_index, .row_count = row_count};
     if (store->cold == NULL) return ST_OK;
+    TRY(store_purge(store));
     walk->row_count = row_count_of(table);
     walk->is_left_out = calloc(table->row_max / 8 + 1, 1);
     if (walk->is_left_out == NULL) FAIL(MEMORY, "no memory to walk the rows of table \"%s\"", table->name);
-    for (uint64_t n = table->created_begin; n < table->created_end + table->late_count; n++) {
-        const struct created *c =
-            n < table->created_end ? &table->created[n % table->created_max] : &table->late[n - table->created_end];
+    for (uint64_t n = table->created_begin; n < table->created_end; n++) {
+        const struct created *c = &table->created[n % table->created_max];
         if (!is_after(c->ticket, ticket)) continue;
         walk->is_left_out[c->row / 8] |= (uint8_t)(1u << c->row % 8);
         walk->row_count--;

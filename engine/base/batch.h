@@ -89,7 +89,8 @@ struct ticket_table {
     uint32_t *occurrence_begin; /* [unique + 1]                                                                 */
     uint32_t *occurrence;       /* key positions                                                                */
     uint32_t *step_row;         /* [unique]: the row's number within the step; filled by the feed               */
-    float *scratch;             /* [unique, span_floats] for rows that are only looked up; NULL in training      */
+    float *scratch;             /* [unique, span_floats] for keys without a row: where rows are only looked up, and in training of
+                                   a table that does not admit every key; else NULL                              */
 };
 #define ROW_NONE UINT32_MAX
 

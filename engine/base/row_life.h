@@ -15,7 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ADMIT_MAX 256u
+#define ADMIT_MAX      256u
+#define LIFE_KEYS_MAX  UINT64_C(1000000000000)
+#define LIFE_SCORE_MAX 1e30f
 enum admit_by { ADMIT_EXACT, ADMIT_BLOOM };
 
 /* What a table asks for; all zero but `admit`, which is 1: rows live for ever. Part of the graph's file. */

@@ -194,7 +194,7 @@ static void arena_lay(struct sparse_bench *b, struct layout *l)
         ticket_place(&b->ticket, l->arena, batch, example, 1, &b->table.span_floats, false);
     }
     row_numbers_layout(&b->numbers, l, positions, 1);
-    step_rows_layout(&b->rows, l, positions, optimizer_reads_shows(&b->optimizer));
+    step_rows_layout(&b->rows, l, positions, (struct step_rows_wants){.shows = optimizer_reads_shows(&b->optimizer)});
     float *grad;
     LAYOUT_TAKE(l, grad, (size_t)positions * b->o.dim);
     b->grad = grad;

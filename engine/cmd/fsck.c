@@ -21,6 +21,7 @@
 #include "engine/cmd/command.h"
 #include "engine/model_names.h"
 #include "engine/model_saved.h"
+#include "io/admission.h"
 #include "engine/session.h"
 #include "sched/policy.h"
 
@@ -98,12 +99,17 @@ static void blocks_tell(struct found *found, const struct row_file *rows)
     }
 }
 
+enum file_kind { FILE_DENSE, FILE_ROWS, FILE_ADMISSION };
+
 /* What of a file's own structure does not hold: every place of a file of rows, the first of any other. */
-static void structure_tell(struct found *found, const char *path, const struct file_map *map, bool is_rows)
+static void structure_tell(struct found *found, const char *path, const struct file_map *map, enum file_kind kind)
 {
     struct row_file rows;
     struct safetensors tensors;
-    if (!is_rows) {
+    if (kind == FILE_ADMISSION) {
+        if (admission_file_check(path, map->data, map->bytes) != ST_OK)
+            fault_tell(found, path, 0, map->bytes, status_message());
+    } else if (kind == FILE_DENSE) {
         if (safetensors_open(&tensors, path, map->data, map->bytes) == ST_OK)
             safetensors_close(&tensors);
         else
@@ -116,7 +122,8 @@ static void structure_tell(struct found *found, const char *path, const struct f
 }
 
 /* Says what is wrong with a file that a manifest names; whether anything is. */
-static bool file_tell(struct found *found, const struct model_saved *s, const struct manifest_file *file, bool is_rows)
+static bool file_tell(struct found *found, const struct model_saved *s, const struct manifest_file *file,
+                      enum file_kind kind)
 {
     uint64_t before = found->fault_count;
     struct file_map map;
@@ -131,7 +138,7 @@ static bool file_tell(struct found *found, const struct model_saved *s, const st
                   "%s: %zu bytes, where %s says %" PRIu64 ": bytes %" PRIu64 " to %" PRIu64 " are %s", path, map.bytes,
                   s->manifest_path, file->bytes, begin, end - 1, map.bytes < file->bytes ? "missing" : "too many");
         } else {
-            structure_tell(found, path, &map, is_rows);
+            structure_tell(found, path, &map, kind);
             if (found->fault_count == before && XXH3_64bits(map.data, map.bytes) != file->xxh3)
                 fault(found, path, 0, map.bytes, "%s: bytes 0 to %zu do not match the checksum in %s", path,
                       map.bytes - 1, s->manifest_path);
@@ -170,7 +177,8 @@ static bool segment_tell(struct found *found, const struct model_saved *s, const
 static uint32_t files_of(const struct manifest *m)
 {
     uint32_t count = 1;
-    for (uint32_t t = 0; t < m->table_count; t++) count += m->tables[t].part_count;
+    for (uint32_t t = 0; t < m->table_count; t++)
+        count += m->tables[t].part_count + (m->tables[t].admission.name != NULL);
     return count;
 }
 
@@ -180,7 +188,7 @@ static void save_describe(const struct manifest *m, char *text, size_t bytes_max
     uint64_t rows = 0, bytes = m->dense.bytes;
     for (uint32_t t = 0; t < m->table_count; t++) {
         rows += m->tables[t].rows;
-        bytes += manifest_table_bytes(&m->tables[t]);
+        bytes += manifest_table_bytes(&m->tables[t]) + m->tables[t].admission.bytes;
     }
     snprintf(text, bytes_max, "step %" PRIu64 ", %s rows, %u files, %s", m->progress.step,
              session_count_text(rows_text, rows), files_of(m), cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
@@ -207,21 +215,25 @@ static void save_count(struct found *found, const struct manifest *m)
 {
     found->file_count += files_of(m);
     found->bytes += m->dense.bytes;
-    for (uint32_t t = 0; t < m->table_count; t++) found->bytes += manifest_table_bytes(&m->tables[t]);
+    for (uint32_t t = 0; t < m->table_count; t++)
+        found->bytes += manifest_table_bytes(&m->tables[t]) + m->tables[t].admission.bytes;
 }
 
 /* The save whose files do not verify, one of them after another. `why` is what loading it says. */
 static void save_damaged(struct found *found, const struct model_saved *s, const char *why)
 {
     const struct manifest *m = &s->manifest;
-    bool is_found = file_tell(found, s, &m->dense, false);
-    for (uint32_t t = 0; t < m->table_count; t++)
+    bool is_found = file_tell(found, s, &m->dense, FILE_DENSE);
+    for (uint32_t t = 0; t < m->table_count; t++) {
+        if (m->tables[t].admission.name != NULL && file_tell(found, s, &m->tables[t].admission, FILE_ADMISSION))
+            is_found = true;
         for (uint32_t i = 0; i < m->tables[t].part_count; i++) {
             const struct manifest_part *part = &m->tables[t].part[i];
-            bool is_damaged =
-                part->number ? segment_tell(found, s, &m->tables[t], part) : file_tell(found, s, &part->file, true);
+            bool is_damaged = part->number ? segment_tell(found, s, &m->tables[t], part)
+                                           : file_tell(found, s, &part->file, FILE_ROWS);
             is_found = is_found || is_damaged;
         }
+    }
     /* Every file is what the manifest says, and yet they do not fit it: another model's. */
     if (!is_found) fault_tell(found, s->manifest_path, 0, 0, why);
 }

@@ -103,10 +103,11 @@ bool bsp_part_take(struct pipeline *p, struct stage *stage, struct task *task)
 }
 
 /* The last stage has updated: tells the step, and opens the next one. */
-static void step_close(struct pipeline *p)
+static status step_close(struct pipeline *p)
 {
     struct open_step closed = p->open;
     double loss = 0;
+    if (closed.last->is_sweep) TRY(feed_sweep(p->feed, closed.last, p->row_count));
     for (uint32_t m = 0; m < closed.micro_count; m++) loss += p->loss[m];
     struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, p->row_count, p->ticket};
     p->train->step_done(p->train->context, &done);
@@ -116,6 +117,7 @@ static void step_close(struct pipeline *p)
     /* Release: the gate that sees nobody in flight sees the kept slot. */
     atomic_fetch_sub_explicit(&p->shared_in_flight, 1, memory_order_release);
     stage_bell_ring(&p->stages[0]);
+    return ST_OK;
 }
 
 static struct stage_update update_of(const struct pipeline *p, const struct stage *stage, uint32_t part)
@@ -153,6 +155,5 @@ status bsp_update_run(struct worker *w, struct stage *stage, uint32_t part)
     TRY(stage_update_run(w, stage, &update));
     /* Acquire and release: the last stage sees all stages. */
     if (!part_done(&stage->update)) return ST_OK;
-    if (atomic_fetch_sub_explicit(&p->shared_stages_left, 1, memory_order_acq_rel) == 1) step_close(p);
-    return ST_OK;
+    return atomic_fetch_sub_explicit(&p->shared_stages_left, 1, memory_order_acq_rel) == 1 ? step_close(p) : ST_OK;
 }

@@ -57,11 +57,11 @@ static void steps_compare(uint32_t row_count, uint32_t micros, uint32_t step_cou
     struct arena arena;
     struct row_numbers numbers;
     struct step_rows rows;
-    step_rows_layout(NULL, &sum, micros * UNIQUES, reads_shows);
+    step_rows_layout(NULL, &sum, micros * UNIQUES, (struct step_rows_wants){.shows = reads_shows});
     row_numbers_layout(NULL, &sum, micros * UNIQUES, micros);
     assert_int_equal(arena_open(&arena, "rows", sum.bytes), ST_OK);
     struct layout place = {.arena = &arena};
-    step_rows_layout(&rows, &place, micros * UNIQUES, reads_shows);
+    step_rows_layout(&rows, &place, micros * UNIQUES, (struct step_rows_wants){.shows = reads_shows});
     row_numbers_layout(&numbers, &place, micros * UNIQUES, micros);
     numbers.stamp = stamp;
     for (uint32_t step = 0; step < step_count; step++) {

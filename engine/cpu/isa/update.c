@@ -6,6 +6,7 @@
 #include "engine/cpu/isa/kernels_isa.h"
 
 #include "graph/optimizer_rules.h"
+#include "graph/row_end.h"
 
 #define PIECE_FLOATS 4096u
 /* Rows of a piece: enough that those at its beginning, which nobody has asked for ahead, do not count. */
@@ -324,7 +325,13 @@ ALWAYS_INLINE void rows_plain_of(const struct rows_call *call, uint32_t piece, r
 
 static bool is_plain(const struct table_update *u)
 {
-    return u->lanes == 1 && u->use_count == 1 && !u->occurrence_count && !(u->optimizer->clip_norm > 0);
+    return u->lanes == 1 && u->use_count == 1 && !u->lives && !(u->optimizer->clip_norm > 0);
+}
+
+/* Forgets floats [at, at + count) of all sums. */
+static void sums_drop(const struct sums *sums, size_t at, size_t count)
+{
+    for (uint32_t k = 0; k < sums->lanes * sums->use_count; k++) memset(sums->grad[k] + at, 0, count * sizeof(float));
 }
 
 ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_update *run, bool counts)
@@ -334,23 +341,32 @@ ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_u
     struct rule rule = {.o = o, .scale = u->scale, .rate = u->rate};
     struct sums sums = {u->grad, u->lanes, u->use_count};
     if (!counts) rule_count(&rule, u->t);
-    uint32_t dim = u->table->dim, span_floats = u->table->span_floats;
+    const uint32_t dim = u->table->dim, span_floats = u->table->span_floats;
+    const uint32_t rule_floats = graph_table_rule_floats(u->table);
+    const bool reads_shows = optimizer_reads_shows(o);
     uint32_t begin, end;
     rows_begin(call, piece, &begin, &end);
     for (uint32_t r = begin; r < end; r++) {
         row_ask(call, r, end, span_floats);
         float *span = u->span[r];
         size_t at = (size_t)r * dim;
-        if (counts) rule_count(&rule, row_count(span + span_floats - 1));
-        if (u->occurrence_count) rule.scale = 1.0f / (float)u->occurrence_count[r];
+        uint32_t columns = dim;
+        if (u->lives) {
+            columns = span == u->nobody ? 0 : row_trained_columns(u, span);
+            sums_drop(&sums, at + columns, dim - columns);
+            if (columns == 0) continue;
+        }
+        if (counts) rule_count(&rule, row_count(span + rule_floats - 1));
+        if (reads_shows) rule.scale = 1.0f / (float)u->occurrence_count[r];
         if (o->clip_norm > 0) {
             float scale = rule.scale;
-            rule.scale = optimizer_clip_scale(scale, sums_collapse(&sums, at, dim), o->clip_norm);
-            run(&rule, span, span + dim, dim, &(struct sums){u->grad, 1, 1}, at, dim);
+            rule.scale = optimizer_clip_scale(scale, sums_collapse(&sums, at, columns), o->clip_norm);
+            run(&rule, span, span + dim, dim, &(struct sums){u->grad, 1, 1}, at, columns);
             rule.scale = scale;
         } else {
-            run(&rule, span, span + dim, dim, &sums, at, dim);
+            run(&rule, span, span + dim, dim, &sums, at, columns);
         }
+        if (u->lives) row_end(u, r);
     }
 }
 
