@@ -17,31 +17,23 @@ PyTorch is run as it comes, and tuned: OpenBLAS with OpenMP, so that there is on
 forced, its threads bound. Bound threads hand their one core down to a DataLoader's processes and to a thread that parses, so from a text file
 it is run bound and not. gemm_dn and gemm_xs go by the clock on the wall and one thread of ours by its own, so their line wants a machine
 that nobody else uses. Ours trains with micro-batches of up to 2048 examples, as suits a plan of one stage."""
-import argparse
 import glob
-import json
 import os
 import re
-import shlex
 import shutil
-import signal
-import statistics
 import subprocess
 import sys
-import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import table
+from table import HETERPS, PLAIN, ROOT, Skip, median
+
 PEERS = os.environ.get("PEERS", os.path.join(ROOT, "../shared/peers"))
 PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
-HETERPS = os.environ.get("HETERPS", "./heterps-run")
 BATCHES = (512, 2048, 8192)
 MICRO = 2048
-PLAIN = {}
 BOUND = {"OMP_PROC_BIND": "true"}
 SIZES = (64, 128, 256, 512, 1024, 2048)
 STEPS = ((512, 512, 429), (512, 256, 512), (512, 128, 256), (512, 64, 221))  # M N K: layers of ctrdnn and ctrdnn1
-
-median = statistics.median
 
 
 def tuned():
@@ -62,62 +54,7 @@ def has_module(name):
         return False
 
 
-class Skip(Exception):
-    """Why a line is left out."""
-
-
-class Table:
-    def __init__(self, options):
-        self.rounds, self.wrap, self.folder = options.rounds, shlex.split(options.wrap), tempfile.mkdtemp()
-        self.kept = {}
-
-    def once(self, key, make):
-        """What several lines need is made once; so is a reason to leave them out."""
-        if key not in self.kept:
-            try:
-                self.kept[key] = make(), None
-            except Skip as skip:
-                self.kept[key] = None, skip
-        value, skip = self.kept[key]
-        if skip:
-            raise skip
-        return value
-
-    def run(self, command, environment=PLAIN):
-        """Standard output of a timed command."""
-        try:
-            done = subprocess.run(self.wrap + command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
-        except OSError as error:
-            raise Skip(f"{error.filename}: {error.strerror}")
-        if done.returncode != 0:
-            raise Skip(f"{' '.join(command)} ended with {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][:120]}")
-        return done.stdout
-
-    def rate(self, pattern, command, environment=PLAIN):
-        """The number that a command prints where the pattern has its group."""
-        output = self.run(command, environment)
-        found = re.findall(pattern, output)
-        if not found:
-            raise Skip(f"{' '.join(command)}: no \"{pattern}\" in what it prints")
-        return float(found[-1])
-
-    def bench(self, arguments):
-        """The figures of `heterps-run bench`."""
-        events = [json.loads(line) for line in self.run([HETERPS, "bench", "--json", *arguments.split()]).splitlines()]
-        figures = [event for event in events if event["event"] == "bench"]
-        if not figures:
-            raise Skip("bench gave no figure")
-        return figures
-
-    def turns(self, *sides):
-        """Rates of sides that run in turn, each the median of its best configuration. A side is {configuration: what measures its rate}."""
-        found = [{name: [measure()] for name, measure in side.items()} for side in sides]
-        best = [max(rates, key=lambda name: rates[name][0]) for rates in found]
-        for _ in range(self.rounds - 1):
-            for side, rates, name in zip(sides, found, best):
-                rates[name].append(side[name]())
-        return [median(rates[name]) for rates, name in zip(found, best)]
-
+class Table(table.Table):
     # --- the machine's limits -------------------------------------------------------------------------
 
     def products(self, precision):
@@ -283,45 +220,5 @@ def rows():
     yield "ctrdnn1 from a Criteo text file, two cores", "one core", 1.9, Table.two_cores, "cpu_table.py --only 'file.*one core$'"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", metavar="PATTERN", default="", help="lines whose first two columns match, a regular expression")
-    parser.add_argument("--wrap", metavar="COMMAND", default="", help="put before every timed command")
-    parser.add_argument("--markdown", action="store_true")
-    parser.add_argument("--list", action="store_true", help="the lines, without running anything")
-    options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("--rounds: expected a whole number from 1")
-    try:
-        re.compile(options.only)
-    except re.error as error:
-        parser.error(f"--only: not a regular expression: {error}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of what removes the files
-    if not os.access(os.path.join(ROOT, HETERPS), os.X_OK):
-        sys.exit(f"cpu_table.py: no {HETERPS}; run ./build.sh")
-    form = "| {} | {} | {} | {} | `{}` |" if options.markdown else "{:<58} {:<42} {:>6} {:>6}   {}"
-    heading = ("what", "against", "wanted", "found", "command")
-    print(form.format(*heading).replace("`", ""))
-    if options.markdown:
-        print("|---|---|---|---|---|")
-    table = Table(options)
-    try:
-        for what, against, wanted, find, command in rows():
-            if not re.search(options.only, f"{what} | {against}"):
-                continue
-            found = ""
-            if not options.list:
-                try:
-                    found = f"{find(table):.2f}"
-                except Skip as skip:
-                    found, command = "-", f"left out: {skip}"
-            print(form.format(what, against, "" if wanted is None else f"{wanted:g}", found, command), flush=True)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    finally:
-        shutil.rmtree(table.folder)
-
-
 if __name__ == "__main__":
-    main()
+    table.run(__doc__, rows, Table)

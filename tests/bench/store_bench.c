@@ -1,12 +1,13 @@
 /* Rows a second that the store gives when most of them are on a disk: tickets of random keys, of which some are under way at a time; get: every
  * row is read; update: and written.
  *
- *     store_bench DIRECTORY [ROWS [RAM [SECONDS [WHAT…]]]]
+ *     store_bench DIRECTORY [ROWS [RAM [SECONDS [LIVE [WHAT…]]]]]
  *
- * ROWS (default 4,000,000) of 16 floats are made, with RAM bytes (a quarter of theirs, index and buffers included) for them and a disk of which
- * 70 % become live; then each WHAT (get:uniform, get:zipf, update:zipf) goes on for SECONDS (5), of which the second half counts. A line each:
+ * ROWS (default 4,000,000) of 16 floats are made, with RAM bytes (0, the default: a quarter of theirs; index and buffers are included) for them
+ * and a disk of which a part LIVE (0.85) is live; then each WHAT (get:uniform, get:zipf, update:zipf, update:uniform) goes on for SECONDS (5), of
+ * which the second half counts. The first line says what a row takes of RAM beside its floats, there and on the disk; then a line each:
  *
- *     WHAT  rows a second  reads a row  bytes written over bytes of rows that left  rows in RAM  bytes of RAM a row there, the span left out
+ *     WHAT  rows a second  reads a row  bytes written over bytes of rows that left
  *
  * A ticket has 13,312 keys, as 512 examples of 26 fields do, and a row counts as often as it occurs. Zipf: exponent 1.05, the ranks scattered
  * over the keys. Keys are drawn before the clock starts. tests/peers/rows_rocksdb.cc and rows_lmdb.c do the same with what one would use
@@ -25,7 +26,7 @@
 #define TICKET_KEYS (EXAMPLES * FIELDS)
 #define FLOATS      16u
 #define TICKETS     4u /* under way */
-#define LIVE        0.7
+#define LIVE        0.85
 /* More rows a second are not expected: so many keys are drawn. */
 #define RATE_MAX UINT64_C(4000000)
 
@@ -126,7 +127,7 @@ static void rows_make(void)
     must(store_settle(store));
 }
 
-static void measure(const char *what, uint64_t ram_bytes, double seconds)
+static void measure(const char *what, double seconds)
 {
     const bool updates = strncmp(what, "update:", 7) == 0, is_zipf = strstr(what, ":zipf") != NULL;
     const uint64_t key_count = (uint64_t)(seconds * (double)RATE_MAX) / TICKET_KEYS * TICKET_KEYS;
@@ -150,12 +151,29 @@ static void measure(const char *what, uint64_t ram_bytes, double seconds)
     const double rows = (double)(tickets * TICKET_KEYS), time = (double)(clock_ns() - from_ns) * 1e-9;
     const struct store_counts to = store_counts(store, 0);
     const double put = (double)(to.disk.put - from.disk.put) * FLOATS * sizeof(float);
-    printf("%-12s %10.0f rows/s  %6.3f reads a row  %5.2f written  %9" PRIu64 " rows in RAM  %5.1f B a row\n", what,
-           rows / time, (double)(to.disk.read_count - from.disk.read_count) / rows,
-           put ? (double)(to.disk.write_bytes - from.disk.write_bytes) / put : 0, to.ram_rows,
-           (double)(ram_bytes - to.ram_rows * FLOATS * sizeof(float)) / (double)to.ram_rows);
+    printf("%-14s %10.0f rows/s  %6.3f reads a row  %5.2f written\n", what, rows / time,
+           (double)(to.disk.read_count - from.disk.read_count) / rows,
+           put ? (double)(to.disk.write_bytes - from.disk.write_bytes) / put : 0);
     fflush(stdout);
     free(key);
+}
+
+static uint64_t planned_bytes(const char *name)
+{
+    struct memory_part part;
+    for (size_t i = 0; memory_part_get(i, &part); i++)
+        if (strcmp(part.name, name) == 0) return part.planned_bytes;
+    return 0;
+}
+
+static void sizes_tell(void)
+{
+    const uint64_t disk_rows = store_counts(store, 0).disk.row_max, ram_rows = store_row_max(store, 0) - disk_rows;
+    printf("sizes          %10" PRIu64 " rows in RAM, %.2f B each; %" PRIu64
+           " on disk, %.2f B each; buffers %.1f MiB\n",
+           ram_rows, (double)planned_bytes("store index") / (double)ram_rows, disk_rows,
+           (double)planned_bytes("store disk index") / (double)row_count,
+           (double)planned_bytes("store disk buffers") / 0x1p20);
 }
 
 int main(int argc, char **argv)
@@ -165,18 +183,18 @@ int main(int argc, char **argv)
                                            1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     static const uint32_t floats = FLOATS;
     if (argc < 2) {
-        fprintf(stderr, "usage: store_bench DIRECTORY [ROWS [RAM [SECONDS [WHAT...]]]]\n");
+        fprintf(stderr, "usage: store_bench DIRECTORY [ROWS [RAM [SECONDS [LIVE [WHAT...]]]]]\n");
         return 2;
     }
     row_count = argc > 2 ? strtoull(argv[2], NULL, 10) : 4000000;
     const uint64_t quarter = row_count * FLOATS * sizeof(float) / 4,
                    ram_bytes = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
-    const double seconds = argc > 4 ? strtod(argv[4], NULL) : 5;
+    const double seconds = argc > 4 ? strtod(argv[4], NULL) : 5, live = argc > 5 ? strtod(argv[5], NULL) : LIVE;
     const struct store_table_options table = {
         .name = "rows", .span_floats = FLOATS, .serves = serves, .share = 1, .row_init = row_init};
     const struct store_options options = {.ram_bytes = ram_bytes ? ram_bytes : quarter,
                                           .disk_bytes =
-                                              (uint64_t)((double)(row_count * (FLOATS + 2) * sizeof(float)) / LIVE),
+                                              (uint64_t)((double)(row_count * (FLOATS + 2) * sizeof(float)) / live),
                                           .path = argv[1],
                                           .ticket_max = TICKETS,
                                           .table_count = 1,
@@ -190,8 +208,8 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < TICKETS; i++) ticket_place(&ticket[i], &arena, shape, example, 1, &floats, false);
     micro_batch_place(&batch, &arena, shape, example);
     rows_make();
-    const int first = argc > 5 ? 5 : argc, count = argc > 5 ? argc - 5 : 3;
-    for (int i = 0; i < count; i++) measure(argc > 5 ? argv[first + i] : all[i], options.ram_bytes, seconds);
+    sizes_tell();
+    for (int i = 0; i < (argc > 6 ? argc - 6 : 3); i++) measure(argc > 6 ? argv[6 + i] : all[i], seconds);
     arena_close(&arena);
     store_close(store);
     return 0;
