@@ -257,10 +257,18 @@ ALWAYS_INLINE void left_pack(const struct product *p, float *words, const float 
 
 /* --- tiles ------------------------------------------------------------------------------------ */
 
-/* sums [rows, PANEL] (+)= left [rows, steps] x panel [steps, PANEL]. All but left, panel, sums and steps are constants in an instance. */
+/* sums [rows, PANEL] (+)= left [rows, steps] x panel [steps, PANEL]. All but left, panel, sums and steps are constants in an
+ * instance. */
 ALWAYS_INLINE void bf16_tile_multiply(const uint32_t rows, const float *left, const float *panel, uint32_t steps,
                                       float *sums, const bool is_first, const bool is_along, const bool is_pairs)
 {
+    if (!is_pairs) {
+        /* The next tile's rows lie behind these. */
+        const struct tile_ahead ahead = {.left = is_along ? left + rows * ROW_WORDS : NULL};
+        tile_sums(rows, 2, left, is_along ? ROW_WORDS : 1, is_along ? 1 : VF, panel, PANEL, steps, &ahead, sums, PANEL,
+                  is_first);
+        return;
+    }
     vf sum[TILE][2];
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < rows; r++) {
@@ -271,16 +279,9 @@ ALWAYS_INLINE void bf16_tile_multiply(const uint32_t rows, const float *left, co
         vf right0 = vf_load(panel), right1 = vf_load(panel + VF);
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < rows; r++) {
-            const float *word = left + (is_along ? r * ROW_WORDS : r);
-            if (is_pairs) {
-                vf l = vf_word_splat(word);
-                sum[r][0] = vf_pairs_add(sum[r][0], l, right0);
-                sum[r][1] = vf_pairs_add(sum[r][1], l, right1);
-            } else {
-                vf l = vf_splat(*word);
-                sum[r][0] = vf_fma(l, right0, sum[r][0]);
-                sum[r][1] = vf_fma(l, right1, sum[r][1]);
-            }
+            vf l = vf_word_splat(left + (is_along ? r * ROW_WORDS : r));
+            sum[r][0] = vf_pairs_add(sum[r][0], l, right0);
+            sum[r][1] = vf_pairs_add(sum[r][1], l, right1);
         }
         left += is_along ? 1 : VF;
         panel += PANEL;
