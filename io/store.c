@@ -4,8 +4,9 @@
  *     bucket of the index, a cache line:   | key  row + 1  mark | key  row + 1  mark | key  row + 1  mark | key  row + 1  mark |
  *
  * A key lies in the bucket that its hash chooses or, where that is full, in the first one behind it with room; cells are filled from the
- * front, and row + 1 is 0 in an empty one. A table with room for R rows has R / 3 buckets, so at most three quarters of the cells are used:
- * a look-up is one cache miss, and for a tenth of the keys of a full table two lines that lie side by side.
+ * front, and row + 1 is 0 in an empty one. A table with room for R rows has R / 3 buckets, so at most three quarters of the cells are used: a
+ * look-up is one cache miss, and for a tenth of the keys of a full table two lines that lie side by side. Where rows leave for a disk it has
+ * R 4 / 13 buckets, and nothing else for a row: nobody asks there for the key of a row by its number.
  *
  * The mark is for finding the distinct keys of a micro-batch without a table of their own: the number of the unique that the row was in the
  * micro-batch that had it last. It is believed if that unique of the present micro-batch is this row, so nothing needs clearing. It belongs
@@ -33,15 +34,17 @@
 #define LOOK_UP_AHEAD 32u
 /* --- sizes ------------------------------------------------------------------------------------ */
 
-static uint64_t bucket_count_of(uint64_t row_max)
+static uint64_t bucket_count_of(const struct store_table *table)
 {
-    return row_max / BUCKET_ROWS + 1; /* one more, so that a probe always ends at an empty cell */
+    /* One more, so that a probe always ends at an empty cell. */
+    return (table->is_tiered ? 4 * table->row_max / TIERED_ROWS : table->row_max / BUCKET_ROWS) + 1;
 }
 
-/* Of a table's budget, for one row: span, bucket, cells. */
+/* Of a table's budget, for one row: span, cells, bucket. */
 static uint64_t row_bytes_of(const struct store_table *table)
 {
-    return table->stride_floats * sizeof(float) + sizeof(uint32_t) + ROW_CELL_BYTES;
+    return table->stride_floats * sizeof(float) +
+           (table->is_tiered ? TIERED_CELL_BYTES : ROW_CELL_BYTES + sizeof(uint32_t));
 }
 
 static uint32_t slot_bits_of(size_t key_count)
@@ -93,6 +96,7 @@ static uint64_t tickets_pinned(const struct store_options *options)
 static status table_open(struct store_table *table, const struct store_options *options)
 {
     CHECK(!table->life.counts || table->span_floats > ROW_COUNTER_FLOATS);
+    table->is_tiered = options->disk_bytes != 0;
     uint64_t row_bytes = row_bytes_of(table);
     const uint64_t spare_bytes = sizeof(struct bucket); /* bucket_count_of()'s one more */
     uint64_t row_max = table->budget_bytes < spare_bytes ? 0 : (table->budget_bytes - spare_bytes) / row_bytes;
@@ -106,14 +110,15 @@ static status table_open(struct store_table *table, const struct store_options *
              " bytes, and %s may need %" PRIu64 "; raise store.ram",
              table->name, table->budget_bytes, table->row_max, row_bytes,
              options->disk_bytes ? "the steps under way" : "one micro-batch", least);
-    table->bucket_count = bucket_count_of(table->row_max);
+    table->bucket_count = bucket_count_of(table);
     void *block;
     TRY(memory_take(PART_ROWS, table->row_max * table->stride_floats * sizeof(float), &block));
     table->span = block;
-    TRY(memory_take(PART_INDEX, table->row_max * sizeof(uint32_t), &block));
-    table->bucket_of = block;
     TRY(memory_take(PART_INDEX, table->bucket_count * sizeof(struct bucket), &block));
     table->bucket = block;
+    if (table->is_tiered) return ST_OK;
+    TRY(memory_take(PART_INDEX, table->row_max * sizeof(uint32_t), &block));
+    table->bucket_of = block;
     return ST_OK;
 }
 
@@ -186,7 +191,7 @@ void store_close(struct store *store)
     for (uint32_t i = 0; i < store->table_count; i++) {
         struct store_table *table = &store->table[i];
         memory_give(PART_ROWS, table->span, table->row_max * table->stride_floats * sizeof(float));
-        memory_give(PART_INDEX, table->bucket_of, table->row_max * sizeof(uint32_t));
+        if (table->bucket_of) memory_give(PART_INDEX, table->bucket_of, table->row_max * sizeof(uint32_t));
         memory_give(PART_INDEX, table->bucket, table->bucket_count * sizeof(struct bucket));
     }
     struct arena arena = store->arena; /* the store itself lies in it */
@@ -225,7 +230,8 @@ static status row_create(const struct store *store, struct store_table *table, u
 void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell)
 {
     /* A table has less than 2^32 rows, and so buckets. */
-    table->bucket_of[row] = (uint32_t)((size_t)((char *)cell - (char *)table->bucket) / sizeof(struct bucket));
+    if (table->bucket_of)
+        table->bucket_of[row] = (uint32_t)((size_t)((char *)cell - (char *)table->bucket) / sizeof(struct bucket));
     /* Relaxed: the release below makes the cell's key visible before its row, and with it the row's span. */
     atomic_store_explicit(&cell->shared_key, key, memory_order_relaxed);
     atomic_store_explicit(&cell->shared_row, row + 1, memory_order_release);
@@ -593,7 +599,7 @@ uint64_t store_row_max(const struct store *store, uint32_t table)
 uint64_t store_key(const struct store *store, uint32_t table, uint64_t row)
 {
     const struct store_table *t = &store->table[table];
-    CHECK(table < store->table_count && row < t->row_max);
+    CHECK(table < store->table_count && row < t->row_max && !t->is_tiered);
     const struct cell *cell = t->bucket[t->bucket_of[row]].cell;
     while (cell_row(cell) != row) cell++;
     /* Relaxed: ordered by cell_row(). */

@@ -88,7 +88,7 @@ void store_release(struct store *store, uint32_t ticket);
 
 uint64_t store_row_count(const struct store *store, uint32_t table);
 uint64_t store_row_max(const struct store *store, uint32_t table);
-/* Of a row in RAM, by its number in a ticket; in RAM alone rows have numbers in order of creation. */
+/* By its number in a ticket, of a row in RAM; of its key only in RAM alone, where rows have numbers in order of creation. */
 uint64_t store_key(const struct store *store, uint32_t table, uint64_t row);
 float *store_span(struct store *store, uint32_t table, uint64_t row);
 /* Adds a row (loading a model): returns its zeroed span in *span. FULL as above; INVALID if the key is there. Nobody

@@ -35,6 +35,9 @@ _Static_assert(sizeof(struct bucket) == CACHE_LINE_BYTES, "a look-up is one cach
 /* Rows for each bucket, and so much of the budget a row. */
 #define BUCKET_ROWS    3u
 #define ROW_CELL_BYTES ((sizeof(struct bucket) + BUCKET_ROWS - 1) / BUCKET_ROWS)
+/* Where rows leave for a disk memory counts for more than a look-up that goes one line further: so many for four buckets. */
+#define TIERED_ROWS       13u
+#define TIERED_CELL_BYTES ((4 * sizeof(struct bucket) + TIERED_ROWS - 1) / TIERED_ROWS)
 
 /* Fields [begin, end) that a table serves: their keys lie side by side in every example. */
 struct field_run {
@@ -53,6 +56,7 @@ struct store_table {
     struct field_run *run;
     uint32_t run_count;
     uint64_t budget_bytes, row_max, bucket_count;
+    bool is_tiered;            /* rows leave for a disk                                                   */
     uint64_t example_keys_max; /* keys of an example                                                     */
     struct bell *grown_bell;   /* the thread's that touches: rings every TOUCH_ROWS rows                  */
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
@@ -60,7 +64,7 @@ struct store_table {
     struct bucket *bucket; /* [bucket_count] */
     /* written by the thread that creates; an element is read by others only after the cell that names it */
     float *span;         /* [row_max, stride_floats]                */
-    uint32_t *bucket_of; /* [row_max]: where the row's key is        */
+    uint32_t *bucket_of; /* [row_max]: where the row's key is; NULL: rows leave for a disk */
     /* published */
     _Atomic uint64_t shared_row_count; /* wherever they are */
     uint32_t serial;                   /* the next unique's */

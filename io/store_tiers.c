@@ -198,7 +198,7 @@ static void cell_move(struct store_table *table, struct cell *to, struct bucket 
                           memory_order_relaxed);
     atomic_store_explicit(&to->shared_row, row, memory_order_relaxed);
     to->mark = from->mark;
-    table->bucket_of[row - 1] = (uint32_t)bucket_index(table, to_bucket);
+    if (table->bucket_of) table->bucket_of[row - 1] = (uint32_t)bucket_index(table, to_bucket);
 }
 
 /* Empties a cell. A key that lies behind a full bucket must still be found from its home on: so the hole is filled by one that had to pass it,
