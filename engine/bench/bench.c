@@ -193,12 +193,14 @@ bool bench_has_precision(const struct bench *b, uint32_t precision)
     return b->o->precision == NULL || strcmp(b->o->precision, cfg_precisions[precision]) == 0;
 }
 
-double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, bool by_wall)
+double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, bool by_wall, const char **by)
 {
     const int *processors = bench_processors(b, threads);
     double fma = limit_fma(b->isa, threads, processors, by_wall);
+    *by = "multiply-adds";
     if (precision == PRECISION_F32 || b->isa != ISA_avx512bf16) return fma;
     double pairs = limit_bf16(threads, processors, by_wall);
+    if (pairs > fma) *by = "VDPBF16PS";
     return pairs > fma ? pairs : fma;
 }
 

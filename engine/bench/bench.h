@@ -68,9 +68,9 @@ const int *bench_processors(const struct bench *b, uint32_t threads);
 
 /* Whether gemm and train are to measure a precision: PRECISION_F32, … of cfg/settings.h. */
 bool bench_has_precision(const struct bench *b, uint32_t precision);
-/* GFLOP/s that products in a precision can reach: multiply-adds; in bfloat16 VDPBF16PS, where that is there and faster. by_wall: as
+/* GFLOP/s that products in a precision can reach: multiply-adds; in bfloat16 VDPBF16PS, where that is there and faster. by: which. by_wall: as
  * limit_fma's. */
-double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, bool by_wall);
+double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, bool by_wall, const char **by);
 
 /* One figure and its limit. The table's line has name, threads, median, least, greatest, unit, the limit's median, and the share that the
  * figure reaches of it: the median over the repeats, each against the limit's repeat beside it, so that a machine whose speed drifts is judged

@@ -100,40 +100,48 @@ static double layer_measure(struct layer *l, const struct bench *b, struct produ
     return flops * (double)rounds / (double)(watch_ns(threads) - begin);
 }
 
-/* Measures passes [begin, end) of a product, one beside the other, and before each the peak: ours and peak [PASS_KINDS + 1]. */
+/* What a product comes to, by pass. */
+struct measured {
+    struct series ours[PASS_KINDS + 1], peak[PASS_KINDS + 1];
+    const char *by, *peak_by; /* how the kernels multiply in bfloat16, and what gives the peak: the latest */
+};
+
+/* Measures passes [begin, end) of a product, one beside the other, and before each the peak. */
 static status product_measure(const struct bench *b, struct product p, enum pass begin, enum pass end,
-                              uint32_t precision, uint32_t threads, struct series *ours, struct series *peak)
+                              uint32_t precision, uint32_t threads, struct measured *m)
 {
     static struct layer layers[PASS_KINDS + 1];
     status st = ST_OK;
     memset(layers, 0, sizeof layers);
     for (enum pass pass = begin; pass < end && st == ST_OK; pass++) {
         st = layer_open(&layers[pass], b, p, pass, precision, threads);
-        ours[pass].count = peak[pass].count = 0;
+        m->ours[pass].count = m->peak[pass].count = 0;
+        if (st == ST_OK)
+            m->by = cpu_device_bf16_pairs(layers[pass].device) ? "VDPBF16PS" : "multiply-adds of rounded factors";
     }
     for (uint32_t r = 0; r <= b->repeats && st == ST_OK; r++) /* the first time only warms up */
         for (enum pass pass = begin; pass < end; pass++) {
-            double top = bench_peak(b, precision, threads, false),
+            double top = bench_peak(b, precision, threads, false, &m->peak_by),
                    gflops = layer_measure(&layers[pass], b, p, pass, threads);
             if (r == 0) continue;
-            series_add(&peak[pass], top);
-            series_add(&ours[pass], gflops);
+            series_add(&m->peak[pass], top);
+            series_add(&m->ours[pass], gflops);
         }
     for (enum pass pass = begin; pass < end; pass++) layer_close(&layers[pass]);
     return st;
 }
 
 static struct bench_figure figure_of(const char *name, struct product p, uint32_t precision, uint32_t threads,
-                                     const struct series *ours, const struct series *peak)
+                                     const struct measured *m, enum pass pass)
 {
     return (struct bench_figure){.subject = "gemm",
                                  .name = name,
                                  .unit = "GFLOP/s",
                                  .precision = cfg_precisions[precision],
                                  .threads = threads,
-                                 .ours = ours,
-                                 .limit = peak,
-                                 .limit_name = "peak",
+                                 .ours = &m->ours[pass],
+                                 .limit = &m->peak[pass],
+                                 .limit_name = m->peak_by,
                                  .detail = {{"M", p.M}, {"N", p.N}, {"K", p.K}}};
 }
 
@@ -162,16 +170,15 @@ static void grid_heading(const struct grid *g, uint32_t precision, uint32_t thre
 }
 
 static status grid_line(const struct bench *b, const struct grid *g, uint32_t M, uint32_t N, uint32_t precision,
-                        uint32_t threads, struct series *shares, struct series *peaks)
+                        uint32_t threads, struct series *shares, struct series *peaks, struct measured *m)
 {
-    static struct series ours[PASS_KINDS + 1], peak[PASS_KINDS + 1];
     char line[256], cells[PASS_KINDS][64] = {{0}};
     for (uint32_t k = 0; k < g->size_count; k++) {
         struct product p = {M, N, g->size[k]};
-        TRY(product_measure(b, p, FORWARD, PASS_KINDS, precision, threads, ours, peak));
-        series_add(peaks, series_spread(&peak[FORWARD]).median);
+        TRY(product_measure(b, p, FORWARD, PASS_KINDS, precision, threads, m));
+        series_add(peaks, series_spread(&m->peak[FORWARD]).median);
         for (int pass = 0; pass < PASS_KINDS; pass++) {
-            struct bench_figure figure = figure_of(pass_names[pass], p, precision, threads, &ours[pass], &peak[pass]);
+            struct bench_figure figure = figure_of(pass_names[pass], p, precision, threads, m, (enum pass)pass);
             bench_tell(&figure, false);
             double share = bench_share(&figure);
             size_t used = strlen(cells[pass]);
@@ -189,12 +196,14 @@ static status grid_measure(const struct bench *b, uint32_t precision, uint32_t t
     static const struct grid whole = {{64, 128, 256, 512, 1024, 2048}, 6, {512, 2048}, 2},
                              quick = {{64, 256, 512}, 3, {512}, 1};
     const struct grid *g = b->o->quick ? &quick : &whole;
+    static struct measured measured;
     struct series shares[PASS_KINDS] = {{0}}, peaks = {0};
     char line[256], number[16], *at = line;
     grid_heading(g, precision, threads);
     for (uint32_t m = 0; m < g->examples_count; m++)
         for (uint32_t n = 0; n < g->size_count; n++)
-            TRY(grid_line(b, g, g->examples[m], g->size[n], precision, threads, shares, &peaks));
+            TRY(grid_line(b, g, g->examples[m], g->size[n], precision, threads, shares, &peaks, &measured));
+    if (precision == PRECISION_BF16) bench_line("  products by %s, peak by %s", measured.by, measured.peak_by);
     at += sprintf(at, "  peak %s GFLOP/s", bench_number(number, sizeof number, series_spread(&peaks).median));
     for (int pass = 0; pass < PASS_KINDS; pass++) {
         struct spread s = series_spread(&shares[pass]);
@@ -208,13 +217,13 @@ static status grid_measure(const struct bench *b, uint32_t precision, uint32_t t
 static status lines_measure(const struct bench *b, struct product p, enum pass begin, enum pass end, uint32_t precision,
                             uint32_t threads)
 {
-    static struct series ours[PASS_KINDS + 1], peak[PASS_KINDS + 1];
-    TRY(product_measure(b, p, begin, end, precision, threads, ours, peak));
+    static struct measured m;
+    TRY(product_measure(b, p, begin, end, precision, threads, &m));
     for (enum pass pass = begin; pass < end; pass++) {
         char name[64];
         snprintf(name, sizeof name, "%s %s, M %u N %u K %u", cfg_precisions[precision],
                  pass == STEP ? "step" : pass_names[pass], p.M, p.N, p.K);
-        struct bench_figure figure = figure_of(name, p, precision, threads, &ours[pass], &peak[pass]);
+        struct bench_figure figure = figure_of(name, p, precision, threads, &m, pass);
         bench_tell(&figure, true);
     }
     return ST_OK;

@@ -201,6 +201,7 @@ struct found {
     uint32_t threads, batch;
     const char *model;
     uint32_t precision;
+    const char *peak_by; /* bench_peak's */
 };
 
 static status found_measure(struct found *f, const struct bench *b, struct train_bench *t)
@@ -210,7 +211,7 @@ static status found_measure(struct found *f, const struct bench *b, struct train
     TRY(train_bench_run(t, seconds, &rate)); /* the first time only warms up */
     struct phases begin = phases_of(t);
     for (uint32_t i = 0; i < b->repeats; i++) {
-        f->peak = bench_peak(b, f->precision, f->threads, true); /* as training, whose threads may wait */
+        f->peak = bench_peak(b, f->precision, f->threads, true, &f->peak_by); /* as training, whose threads may wait */
         series_add(&f->limit, f->peak * 1e9 / f->flops);
         TRY(train_bench_run(t, seconds, &rate));
         series_add(&f->samples, rate);
@@ -236,7 +237,7 @@ static void found_tell(const struct found *f)
                                       .threads = f->threads,
                                       .ours = &f->samples,
                                       .limit = &f->limit,
-                                      .limit_name = "peak",
+                                      .limit_name = f->peak_by,
                                       .detail = {{"batch", f->batch},
                                                  {"kflop", f->flops * 1e-3},
                                                  {"gflops", gflops},

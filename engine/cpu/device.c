@@ -291,6 +291,7 @@ void cpu_device_bf16_pairs_set(struct device *device, bool is_pairs)
     struct cpu_device *d = (struct cpu_device *)device;
     d->work.bf16_pairs = is_pairs && d->isa == ISA_avx512bf16;
 }
+bool cpu_device_bf16_pairs(const struct device *device) { return ((const struct cpu_device *)device)->work.bf16_pairs; }
 enum isa cpu_device_isa(const struct device *device)
 {
     return device->vt == &cpu_vt ? ((const struct cpu_device *)device)->isa : isa_best();

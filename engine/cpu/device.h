@@ -39,6 +39,7 @@ enum isa cpu_device_isa(const struct device *device);
 /* Whether products in bfloat16 are multiplied by VDPBF16PS, where there is one: the device takes what it found faster when it was opened. For
  * tests and measurements; the bytes are the same. */
 void cpu_device_bf16_pairs_set(struct device *device, bool is_pairs);
+bool cpu_device_bf16_pairs(const struct device *device);
 /* The device's team, for tests that delay its members. */
 struct team *cpu_device_team(struct device *device);
 
