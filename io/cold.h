@@ -32,6 +32,7 @@ struct cold_row {
     uint32_t table;
     uint32_t ticket; /* the caller's */
     bool is_copy;    /* it stays here, too: for who only reads it */
+    bool is_saved;   /* once it has arrived: it lay in a block that cold_stretch_next has given */
 };
 
 struct cold_options {
@@ -94,6 +95,19 @@ MUST_USE status cold_walk_next(struct cold_walk *walk, const struct cold *cold, 
 /* Forgets the row that cold_walk_next has just given. */
 void cold_walk_remove(const struct cold_walk *walk, struct cold *cold);
 void cold_walk_close(struct cold_walk *walk);
+
+/* Writes out what has been put, a block that is not full, too, and waits for it. IO, CORRUPT as cold_poll. */
+MUST_USE status cold_write_out(struct cold *cold);
+/* Blocks of a segment, written and not to be changed any more; path and descriptor are good until the next call of another kind. */
+struct cold_stretch {
+    const char *path;
+    int fd;
+    uint64_t number;
+    uint32_t block_bytes, block_begin, block_end;
+};
+/* The table's next stretch behind segment `number`, of all its blocks or of those that have not been given, where any row is live. False: there
+ * is none. */
+bool cold_stretch_next(struct cold *cold, uint32_t table, bool is_all, uint64_t number, struct cold_stretch *stretch);
 
 struct cold_counts {
     uint64_t row_count, row_max;  /* here now, and at most                                     */

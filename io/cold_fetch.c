@@ -120,6 +120,7 @@ static void fetch_settle(struct cold *cold, struct batch *batch, struct fetch *f
         memcpy(fetch->row.span, segment_span(&table->shape, block, i),
                table->shape.span_floats * sizeof *fetch->row.span);
         table->counts.fetched++;
+        fetch->row.is_saved = block_of(table, fetch->place) < segment->saved_count;
         if (!fetch->row.is_copy) {
             cold_index_remove(&table->index, fetch->row.key, fetch->place);
             segment->live_count--;

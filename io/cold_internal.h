@@ -41,6 +41,7 @@ struct segment {
     uint32_t row_count, live_count;
     uint32_t block_count; /* that are filled and sealed                                    */
     uint32_t fetch_count; /* of its rows under way: until they have come the file stays    */
+    uint32_t saved_count; /* blocks that cold_stretch_next has given                       */
     uint64_t number;
 };
 
@@ -102,6 +103,7 @@ struct cold {
     uint64_t number_next; /* of segments: the store's first has 1 */
     status failure;       /* the first one of cold_poll, which is every later one's */
     char message[COLD_NAME_BYTES + 256];
+    char stretch_path[COLD_NAME_BYTES];
     void *context;
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
     void (*arrived)(void *context, const struct cold_row *row, bool is_found);
@@ -140,6 +142,7 @@ status cold_fetch_done(struct cold *cold, struct cold_read *read);
 /* cold_log.c */
 /* A block that is not on disk yet; NULL: it is. */
 const uint8_t *cold_log_block(const struct cold_table *table, uint32_t segment, uint32_t block);
-status cold_log_written(struct cold *cold, struct chunk *chunk);
+/* Hands over what is being filled. */
+status cold_log_cut(struct cold *cold, struct cold_table *table);
 
 #endif

@@ -107,6 +107,21 @@ static status chunk_end(struct cold *cold, struct cold_table *table, bool is_las
     return cold_transfer(cold, COLD_WRITE, &chunk->write, cold_tag(COLD_WRITE, chunk->write.table, index));
 }
 
+status cold_log_cut(struct cold *cold, struct cold_table *table)
+{
+    const struct segment_shape *shape = &table->shape;
+    if (table->filling == COLD_NONE) return ST_OK;
+    struct chunk *chunk = &table->chunk[table->filling];
+    struct segment *segment = &table->segment[chunk->segment];
+    uint8_t *block = chunk->write.bytes + (size_t)chunk->block_count * shape->block_bytes;
+    if (segment_block_rows(block) > 0) {
+        segment_block_seal(shape, block, segment->number, segment->block_count++);
+        chunk->block_count++;
+        segment->row_count = segment->block_count * shape->block_rows; /* the rows that it lacks are garbage */
+    }
+    return chunk_end(cold, table, segment->block_count == shape->block_count);
+}
+
 /* Appends a row: a segment is open or can be opened. */
 static status row_append(struct cold *cold, struct cold_table *table, uint64_t key, const float *span, uint32_t *place)
 {

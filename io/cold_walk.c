@@ -1,4 +1,5 @@
-/* All rows of a table on disk, in the order in which they lie there: for saving and exporting. */
+/* All rows of a table on disk, in the order in which they lie there, for saving and exporting; and the blocks that they lie in, for saves that
+ * link the files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -87,4 +88,32 @@ void cold_walk_remove(const struct cold_walk *walk, struct cold *cold)
     cold_index_remove(&table->index, segment_key(&table->shape, block, row % table->shape.block_rows),
                       walk->segment * segment_rows(&table->shape) + row);
     table->segment[walk->segment].live_count--;
+}
+
+status cold_write_out(struct cold *cold)
+{
+    for (uint32_t t = 0; t < cold->table_count; t++) TRY(cold_log_cut(cold, &cold->table[t]));
+    return cold_settle(cold);
+}
+
+bool cold_stretch_next(struct cold *cold, uint32_t t, bool is_all, uint64_t number, struct cold_stretch *stretch)
+{
+    struct cold_table *table = &cold->table[t];
+    uint32_t best = COLD_NONE;
+    for (uint32_t s = 0; s < table->segment_count; s++) {
+        const struct segment *segment = &table->segment[s];
+        if (segment->state == SEGMENT_FREE || segment->live_count == 0 || segment->number <= number) continue;
+        if (!is_all && segment->saved_count == segment->block_count) continue;
+        if (best == COLD_NONE || segment->number < table->segment[best].number) best = s;
+    }
+    if (best == COLD_NONE) return false;
+    struct segment *segment = &table->segment[best];
+    *stretch = (struct cold_stretch){.path = cold_segment_path(cold, table, best, cold->stretch_path),
+                                     .fd = segment->fd,
+                                     .number = segment->number,
+                                     .block_bytes = table->shape.block_bytes,
+                                     .block_begin = is_all ? 0 : segment->saved_count,
+                                     .block_end = segment->block_count};
+    segment->saved_count = segment->block_count;
+    return true;
 }

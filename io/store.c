@@ -186,6 +186,7 @@ void store_close(struct store *store)
 {
     if (!store) return;
     store_touch_end(store);
+    marks_close(store);
     cold_close(store->cold);
     life_close(store);
     for (uint32_t i = 0; i < store->table_count; i++) {
@@ -628,6 +629,7 @@ static status row_put(struct store *store, uint32_t table, uint64_t key, float *
         TRY(row_create(store, t, &row));
         row_publish(t, row, key, place);
         row_count_add(t);
+        marks_row_come(store, table, row, true);
     }
     *span = span_of(t, row);
     return ST_OK;

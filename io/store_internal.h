@@ -125,9 +125,10 @@ struct store {
     uint64_t *histogram; /* [EVICT_BINS], where a table has a bound of its rows */
     float *zeros;        /* a row of them, where rows may be gone               */
     uint32_t ticket_max, released_count;
+    uint32_t *serial_end;      /* [ticket_max, table_count]: serials after ticket n, at n % ticket_max */
+    struct store_marks *marks; /* store_save.c; NULL: rows are not marked */
     /* with a disk */
-    struct cold *cold;    /* NULL: there is none */
-    uint32_t *serial_end; /* [ticket_max, table_count]: serials after ticket n, at n % ticket_max */
+    struct cold *cold; /* NULL: there is none */
     struct store_touch touch;
     struct store_table table[];
 };
@@ -191,6 +192,13 @@ static inline float *span_of(const struct store_table *table, uint64_t row)
 struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place);
 void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell);
 void row_count_add(struct store_table *table);
+
+/* store_save.c, where rows are marked. With a disk: a row of RAM has this key from now on; it is about to leave. A row has come from disk, from
+ * blocks that a save has named or not, or is put. */
+void marks_row_key(struct store *store, uint32_t table_index, uint64_t row, uint64_t key);
+void marks_row_leave(struct store *store, uint32_t table_index, uint64_t row);
+void marks_row_come(struct store *store, uint32_t table_index, uint64_t row, bool is_saved);
+void marks_close(struct store *store);
 
 static inline float *counters_of(const struct store_table *table, const float *span)
 {

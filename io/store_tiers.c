@@ -52,6 +52,11 @@ static void created_note(struct store_table *table, uint32_t row, uint32_t ticke
     table->created[table->created_end++ % table->created_max] = (struct created){.row = row, .ticket = ticket};
 }
 
+static uint32_t row_index(const struct store_table *table, const float *span)
+{
+    return (uint32_t)((size_t)(span - table->span) / table->stride_floats);
+}
+
 /* A row that was taken for a living one on disk is a new one, or none. */
 static void row_init_late(struct store *store, const struct cold_row *row)
 {
@@ -59,7 +64,7 @@ static void row_init_late(struct store *store, const struct cold_row *row)
     memset(row->span, 0, table->span_floats * sizeof *row->span);
     table->row_init(table->context, row->table, row->key, row->span);
     if (row->is_copy) return;
-    created_note(table, (uint32_t)((size_t)(row->span - table->span) / table->stride_floats), row->ticket);
+    created_note(table, row_index(table, row->span), row->ticket);
     row_count_add(table);
 }
 
@@ -68,7 +73,10 @@ static void row_arrived(void *context, const struct cold_row *row, bool is_found
     struct store *store = context;
     struct store_table *table = &store->table[row->table];
     const enum row_fate fate = is_found ? life_fate(store, table, row->span) : ROW_LIVES;
-    if (is_found && fate == ROW_LIVES) return;
+    if (is_found && fate == ROW_LIVES) {
+        if (!row->is_copy) marks_row_come(store, row->table, row_index(table, row->span), row->is_saved);
+        return;
+    }
     if (is_found && !row->is_copy) {
         table->lives.died[fate]++;
         row_count_subtract(table, 1);
@@ -313,6 +321,7 @@ static status rows_move_out(struct store *store, uint32_t table_index, uint64_t 
             }
             TRY(cold_put(store->cold, table_index, atomic_load_explicit(&cell->shared_key, memory_order_relaxed),
                          span_of(table, row)));
+            marks_row_leave(store, table_index, row);
             tiers_row_remove(table, bucket, cell);
         }
         table->hand = hand_next(table, table->hand);
@@ -341,6 +350,7 @@ void tiers_row_bring(struct store *store, uint32_t table_index, uint64_t key, st
     const uint32_t row = row_take(table), ticket = store->ticket_count + 1;
     float *span = span_of(table, row);
     row_publish(table, row, key, cell);
+    marks_row_key(store, table_index, row, key);
     cell->mark =
         (table->serial - 1) << USES_BITS; /* until it gets the number of its unique: of no one in this ticket */
     if (cold_fetch(store->cold, &(struct cold_row){.key = key, .span = span, .table = table_index, .ticket = ticket}))
@@ -410,7 +420,9 @@ status tiers_put(struct store *store, uint32_t table_index, uint64_t key, float 
     *was_there = row_count_of(table) == row_count;
     table->created_begin = table->created_end; /* no ticket's */
     *span = span_of(table, cell_row(cell));
-    if (!*was_there) memset(*span, 0, table->stride_floats * sizeof **span);
+    if (*was_there) return ST_OK;
+    memset(*span, 0, table->stride_floats * sizeof **span);
+    marks_row_come(store, table_index, row_index(table, *span), true);
     return ST_OK;
 }
 
