@@ -29,6 +29,18 @@
 
 static uint32_t table_count_of(const struct save *s) { return s->model->graph->table_count; }
 
+/* Whether anything in the directory has the tag of this older manifest's name. */
+static status tag_find(const struct save *s, const char *manifest, bool *is_taken)
+{
+    DIR *directory = opendir(s->path);
+    if (directory == NULL) FAIL(IO, "%s: %s", s->path, strerror(errno));
+    *is_taken = model_file_is_there(s->path, manifest);
+    for (struct dirent *entry; !*is_taken && (entry = readdir(directory)) != NULL;)
+        *is_taken = model_name_kind(entry->d_name) == MODEL_NAME_DATA && model_name_has_tag_of(manifest, entry->d_name);
+    closedir(directory);
+    return ST_OK;
+}
+
 status save_begin(struct save *s)
 {
     const struct graph *g = s->model->graph;
@@ -42,14 +54,14 @@ status save_begin(struct save *s)
         free(s->dense_name);
         s->dense_name = model_data_name(DENSE_NAME, step, generation, DENSE_END);
         char *older = model_data_name(MANIFEST_STEM, step, generation, MANIFEST_END);
-        is_taken = model_file_is_there(s->path, s->dense_name) || model_file_is_there(s->path, older);
+        status st = tag_find(s, older, &is_taken);
         free(older);
+        TRY(st);
         for (uint32_t t = 0; t < g->table_count; t++) {
             char *stem = model_file_stem(graph_string(g, g->tables[t].name));
             free(s->table_name[t]);
             s->table_name[t] = model_data_name(stem, step, generation, ROWS_END);
             free(stem);
-            is_taken = is_taken || model_file_is_there(s->path, s->table_name[t]);
         }
         if (generation == UINT32_MAX) FAIL(IO, "%s: no free name for step %" PRIu64, s->path, step);
     }

@@ -14,6 +14,7 @@
 #include "engine/cpu/device.h"
 #include "engine/pipeline_internal.h"
 #include "engine/trace.h"
+#include "io/store_save.h"
 
 /* How often the main thread looks up while a job runs. */
 #define TICK_NS UINT64_C(100000000)
@@ -272,6 +273,7 @@ status stage_update_run(struct worker *w, const struct stage *stage, const struc
             if (u->rows[t].click_count) update.click_count = u->rows[t].click_count + begin;
             if (u->rows[t].key) update.key = u->rows[t].key + begin;
         }
+        store_rows_change(p->model->store, t, update.span, update.row_count);
         TRY(w->device->vt->update_rows(w->device, &update));
     }
     return ST_OK;

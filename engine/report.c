@@ -148,21 +148,31 @@ void report_progress(struct report *r, const struct progress *p, double loss, st
 
 void report_pause(struct report *r, uint64_t ns) { r->pause_ns += ns; }
 
-void report_saved(struct report *r, const char *path, const struct progress *p, const uint64_t *row_count,
-                  uint64_t bytes, double pause_ms)
+void report_saved(struct report *r, const struct report_save *s)
 {
-    uint64_t rows = 0;
-    for (uint32_t t = 0; t < r->session->graph.table_count; t++) rows += row_count[t];
-    char count[27];
-    log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", path, p->step, session_count_text(count, rows),
-             pause_ms);
+    char rows[27], written[27], bytes[16], linked[48] = "", linked_bytes[16];
+    session_count_text(rows, s->row_count);
+    if (s->linked_bytes)
+        snprintf(linked, sizeof linked, ", %s linked",
+                 cfg_bytes_text(linked_bytes, sizeof linked_bytes, s->linked_bytes));
+    if (s->is_beside)
+        log_info("saved    %s at step %" PRIu64 " (%s of %s rows, %s%s, %.0f ms beside training; stall %.1f ms)",
+                 s->path, s->progress->step, session_count_text(written, s->written_count), rows,
+                 cfg_bytes_text(bytes, sizeof bytes, s->bytes), linked, s->ms, s->pause_ms);
+    else
+        log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", s->path, s->progress->step, rows, s->pause_ms);
     log_event_begin("checkpoint");
-    log_event_text("path", path);
-    log_event_u64("step", p->step);
-    log_event_u64("bytes", bytes);
-    log_event_f64("pause_ms", pause_ms);
+    log_event_text("path", s->path);
+    log_event_u64("step", s->progress->step);
+    log_event_u64("rows", s->row_count);
+    log_event_u64("rows_written", s->written_count);
+    log_event_u64("bytes", s->bytes);
+    log_event_u64("bytes_linked", s->linked_bytes);
+    log_event_f64("ms", s->ms);
+    log_event_f64("pause_ms", s->pause_ms);
     log_event_end();
-    r->pause_ns += (uint64_t)(pause_ms * 1e6);
+    r->save_count++;
+    if (s->pause_ms > r->save_pause_ms_max) r->save_pause_ms_max = s->pause_ms;
 }
 
 void report_replan(struct report *r, uint64_t step, const char *why, bool is_changed)
@@ -237,6 +247,9 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
         log_info("rows     %s: %s", graph_string(&s->graph, s->graph.tables[t].name),
                  session_count_text(count, row_count[t]));
     if (store_has_disk(s->model.store)) disk_report(s);
+    if (r->save_count)
+        log_info("saves    %s so far: training stood still for %.1f ms at most",
+                 session_count_text(count, r->save_count), r->save_pause_ms_max);
     struct pipeline_figures figures;
     pipeline_figures(s->pipeline, &figures);
     summary_print(&figures);
@@ -254,6 +267,8 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
     log_event_u64("samples", examples);
     log_event_f64("samples_per_s", rate);
     log_event_u64("bad_lines", counts.bad_count);
+    log_event_u64("saves", r->save_count);
+    log_event_f64("save_pause_ms_max", r->save_pause_ms_max);
     log_event_open("memory");
     struct memory_part part;
     for (size_t i = 0; memory_part_get(i, &part); i++) log_event_u64(part.name, memory_part_resident_bytes(part.name));

@@ -14,6 +14,7 @@
 #include "engine/evaluate.h"
 #include "io/data_cache.h"
 #include "engine/report.h"
+#include "engine/saver.h"
 #include "engine/stop.h"
 #include "engine/trace.h"
 #include "engine/warm_start.h"
@@ -53,9 +54,14 @@ struct trainer {
     struct report report;
     /* at the last look at the plan */
     uint64_t look_ns, look_step, look_examples;
-    uint64_t look_every; /* steps from look to look: about LOOK_SECONDS                  */
-    uint64_t saved_step; /* of the last save, or UINT64_MAX                              */
-    uint64_t eval_step;  /* of the last evaluation, or UINT64_MAX                        */
+    uint64_t look_every;  /* steps from look to look: about LOOK_SECONDS                  */
+    struct saver *saver;  /* saves beside training; NULL: it stands still               */
+    double save_pause_ms; /* that the save under way has cost                           */
+    status save_result;   /* of one that has ended beside training; its message is this thread's last */
+    bool save_has_waited; /* for another: said once                                     */
+    uint64_t begun_step;  /* of the last save, or UINT64_MAX                            */
+    uint64_t saved_step;  /* of the last one that is complete, or UINT64_MAX            */
+    uint64_t eval_step;   /* of the last evaluation, or UINT64_MAX                        */
 };
 
 /* --- while the pipeline runs ------------------------------------------------------------------ */
@@ -124,15 +130,6 @@ static void trace_tell(void)
     if (st != ST_OK) log_warning("the trace ends here: %s", status_message());
 }
 
-/* The main thread looks up. */
-static bool tick(void *context)
-{
-    struct trainer *t = context;
-    if (report_is_due(&t->report)) progress_tell(t);
-    trace_tell();
-    return stop_requested();
-}
-
 /* --- between jobs ----------------------------------------------------------------------------- */
 
 /* A model that has just diverged must not replace a good save: its parameters are finite, and so, where a slot of the last step is
@@ -148,11 +145,42 @@ static status model_check(struct trainer *t)
     return pipeline_check(t->session->pipeline);
 }
 
+/* Waits for the save under way, if there is one, and tells of it. */
+static status save_settle(struct trainer *t)
+{
+    struct saver_done done;
+    if (t->saver == NULL || !saver_is_busy(t->saver)) return ST_OK;
+    saver_wait(t->saver);
+    TRY(saver_take(t->saver, &done));
+    t->saved_step = done.progress.step;
+    report_saved(&t->report, &(struct report_save){.path = t->options->out,
+                                                   .progress = &done.progress,
+                                                   .row_count = done.row_count,
+                                                   .written_count = done.written_count,
+                                                   .bytes = done.bytes,
+                                                   .linked_bytes = done.linked_bytes,
+                                                   .ms = done.ms,
+                                                   .pause_ms = t->save_pause_ms,
+                                                   .is_beside = true});
+    return ST_OK;
+}
+
+/* The main thread looks up. A save that has failed ends training. */
+static bool tick(void *context)
+{
+    struct trainer *t = context;
+    if (report_is_due(&t->report)) progress_tell(t);
+    trace_tell();
+    if (t->saver && saver_is_done(t->saver)) t->save_result = save_settle(t);
+    return stop_requested() || t->save_result != ST_OK;
+}
+
 /* Ends training with a failure after which the model is not worth saving: the message names the save to return to. */
-static status fail_unsaved(const struct trainer *t, status failure)
+static status fail_unsaved(struct trainer *t, status failure)
 {
     char *message = strdup(status_message());
     const char *what = message ? message : "";
+    if (save_settle(t) != ST_OK) log_warning("the last save has failed: %s", status_message());
     if (t->saved_step != UINT64_MAX)
         failure = status_fail(failure, __FILE__, __LINE__, "%s; the model in %s is from step %" PRIu64, what,
                               t->options->out, t->saved_step);
@@ -163,7 +191,7 @@ static status fail_unsaved(const struct trainer *t, status failure)
     return failure;
 }
 
-/* Saves the model as it is after the last step, with the rows that it has touched. */
+/* Saves the model as it is after the last step, with the rows that it has touched, while training stands still. */
 static status model_put(struct trainer *t, const char *path, uint32_t keep, uint64_t *bytes)
 {
     const struct model_save_options options = {
@@ -174,19 +202,62 @@ static status model_put(struct trainer *t, const char *path, uint32_t keep, uint
     return st;
 }
 
-static status save(struct trainer *t, bool is_checked)
+enum save_how { SAVE_BESIDE, SAVE_AND_WAIT, SAVE_UNCHECKED };
+
+/* One save at a time: another waits for it. */
+static status save_await(struct trainer *t, enum save_how how)
+{
+    if (how == SAVE_BESIDE && !t->save_has_waited && saver_is_busy(t->saver) && !saver_is_done(t->saver)) {
+        t->save_has_waited = true;
+        log_info("saves    the one of step %" PRIu64
+                 " waits for the one before it to be written; training would not with a higher "
+                 "checkpoint.every (now %" PRIu64 ")",
+                 t->session->model.progress.step, t->session->settings.checkpoint_every);
+    }
+    return save_settle(t);
+}
+
+static status save_begin(struct trainer *t, enum save_how how)
+{
+    TRY(save_await(t, how));
+    status st = feed_hold(t->feed);
+    if (st == ST_OK) st = saver_begin(t->saver, t->row_count, t->ticket);
+    feed_let_go(t->feed);
+    return st;
+}
+
+static status save_whole(struct trainer *t, uint64_t begin)
 {
     const struct model *model = &t->session->model;
-    if (t->options->out == NULL || t->saved_step == model->progress.step) return ST_OK;
-    uint64_t begin = clock_ns();
-    status st = is_checked ? ST_OK : model_check(t);
-    if (st != ST_OK) return fail_unsaved(t, st);
-    uint64_t bytes;
-    TRY(model_put(t, t->options->out, t->session->settings.checkpoint_keep, &bytes));
+    struct report_save report = {.path = t->options->out, .progress = &model->progress};
+    TRY(model_put(t, t->options->out, t->session->settings.checkpoint_keep, &report.bytes));
     t->saved_step = model->progress.step;
+    for (uint32_t i = 0; i < t->graph->table_count; i++) report.row_count += t->row_count[i];
+    report.written_count = report.row_count;
+    report.ms = report.pause_ms = (double)(clock_ns() - begin) * 1e-6;
+    report_saved(&t->report, &report);
+    return ST_OK;
+}
+
+/* Saves the model as it is after the last step, unless that has been done: beside training, where that is possible, or to the end. */
+static status save(struct trainer *t, enum save_how how)
+{
+    const struct model *model = &t->session->model;
+    if (t->options->out == NULL) return ST_OK;
+    if (t->begun_step == model->progress.step) return how == SAVE_BESIDE ? ST_OK : save_settle(t);
+    uint64_t begin = clock_ns();
+    status st = how == SAVE_UNCHECKED ? ST_OK : model_check(t);
+    if (st != ST_OK) return fail_unsaved(t, st);
+    if (t->saver == NULL) {
+        TRY(save_whole(t, begin));
+    } else {
+        TRY(save_begin(t, how));
+        t->save_pause_ms = (double)(clock_ns() - begin) * 1e-6;
+        if (how != SAVE_BESIDE) TRY(save_settle(t));
+    }
+    t->begun_step = model->progress.step;
+    report_pause(&t->report, clock_ns() - begin);
     trace_span(TRACE_SAVE, "save", begin, clock_ns(), model->progress.step, 0);
-    report_saved(&t->report, t->options->out, &model->progress, t->row_count, bytes,
-                 (double)(clock_ns() - begin) * 1e-6);
     return ST_OK;
 }
 
@@ -194,7 +265,7 @@ static status save(struct trainer *t, bool is_checked)
 static status save_and_fail(struct trainer *t, status failure)
 {
     char *message = strdup(status_message());
-    status st = save(t, true);
+    status st = save(t, SAVE_UNCHECKED);
     if (st != ST_OK) log_warning("the model could not be saved: %s", status_message());
     st = status_adopt(failure, message ? message : "");
     free(message);
@@ -266,7 +337,7 @@ static status due(struct trainer *t)
 {
     const struct settings *settings = &t->session->settings;
     uint64_t step = t->session->model.progress.step;
-    if (settings->checkpoint_every && step % settings->checkpoint_every == 0) TRY(save(t, false));
+    if (settings->checkpoint_every && step % settings->checkpoint_every == 0) TRY(save(t, SAVE_BESIDE));
     if (settings->eval_every && step % settings->eval_every == 0) TRY(evaluate_due(t));
     return ST_OK;
 }
@@ -352,6 +423,7 @@ static status loop(struct trainer *t)
                                 .context = t};
         status st = pipeline_train(t->session->pipeline, &job, &is_end);
         if (st != ST_OK) return fail_unsaved(t, st);
+        TRY(t->save_result);
         if (is_end) st = feed_result(t->feed);
         if (st != ST_OK && stop_requested()) {
             /* Ctrl-C reaches whoever feeds our pipe too, and what it leaves behind may be half a line. */
@@ -476,6 +548,15 @@ static status memory_plan(struct trainer *t)
         TRY(evaluate_open(s, &t->eval_options, &t->eval_feed));
         TRY(evaluate_reserve(s, t->eval_feed, &t->heads));
     }
+    /* Under wsp and asp a step's end is not the end of all that it touches, and rows that may die are not marked: training stands still to
+     * save. */
+    bool lives = false;
+    for (uint32_t i = 0; i < t->graph->table_count; i++) lives |= store_lives(s->model.store, i);
+    if (t->options->out && s->settings.checkpoint_every && s->settings.train_sync == SYNC_BSP && !lives)
+        TRY(saver_open(&t->saver, &(struct saver_options){.model = &s->model,
+                                                          .path = t->options->out,
+                                                          .keep = s->settings.checkpoint_keep,
+                                                          .buffer_bytes = s->settings.checkpoint_buffer}));
     TRY(streams_check(t));
     settings_check(t);
     memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */
@@ -540,6 +621,7 @@ static status train(struct trainer *t)
         FAIL(INVALID, "%s: no examples%s", t->options->data,
              feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
     if (s->model.progress.step > first_step) progress_tell(t);
+    TRY(save_settle(t));
     status held = feed_hold(t->feed);
     report_done(&t->report, &s->model.progress, t->row_count, feed_counts(t->feed));
     feed_let_go(t->feed);
@@ -554,10 +636,10 @@ static status train(struct trainer *t)
         log_warning("nothing to train: the model has finished %" PRIu64
                     " passes, and train.epochs = %u, train.steps_max = %" PRIu64,
                     s->model.progress.epoch + 1, s->settings.train_epochs, s->settings.train_steps_max);
-        if (s->model.progress.pass_examples != first_pass_examples) TRY(save(t, false));
+        if (s->model.progress.pass_examples != first_pass_examples) TRY(save(t, SAVE_AND_WAIT));
         return evaluate(t);
     }
-    TRY(save(t, false));
+    TRY(save(t, SAVE_AND_WAIT));
     if (!stop_requested()) TRY(evaluate(t));
     if (!stop_requested()) best_tell(t);
     if (!stop_requested()) return ST_OK;
@@ -573,10 +655,12 @@ status train_run(struct session *session, const struct train_options *options)
     struct trainer t = {.session = session,
                         .options = options,
                         .graph = &session->graph,
+                        .begun_step = UINT64_MAX,
                         .saved_step = UINT64_MAX,
                         .eval_step = UINT64_MAX};
     status st = train(&t);
     stop_listen(NULL, NULL);
+    saver_close(t.saver);
     trace_tell(); /* while the names in it are there */
     feed_close(t.eval_feed);
     data_cache_close(t.eval_cache);

@@ -109,6 +109,9 @@ struct cold_stretch {
  * is none. */
 bool cold_stretch_next(struct cold *cold, uint32_t table, bool is_all, uint64_t number, struct cold_stretch *stretch);
 
+/* Bytes of the blocks that cold_stretch_next would give, all of them. */
+uint64_t cold_stretch_bytes(const struct cold *cold, uint32_t table);
+
 struct cold_counts {
     uint64_t row_count, row_max;  /* here now, and at most                                     */
     uint64_t fetched, read_count; /* rows; reads for them                                      */

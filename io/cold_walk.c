@@ -96,6 +96,16 @@ status cold_write_out(struct cold *cold)
     return cold_settle(cold);
 }
 
+uint64_t cold_stretch_bytes(const struct cold *cold, uint32_t t)
+{
+    const struct cold_table *table = &cold->table[t];
+    uint64_t block_count = 0;
+    for (uint32_t s = 0; s < table->segment_count; s++)
+        if (table->segment[s].state != SEGMENT_FREE && table->segment[s].live_count)
+            block_count += table->segment[s].block_count;
+    return block_count * table->shape.block_bytes;
+}
+
 bool cold_stretch_next(struct cold *cold, uint32_t t, bool is_all, uint64_t number, struct cold_stretch *stretch)
 {
     struct cold_table *table = &cold->table[t];

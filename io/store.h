@@ -140,6 +140,8 @@ struct store_counts {
 };
 struct store_counts store_counts(const struct store *store, uint32_t table);
 
+/* How many rows of a table exist once the ticket of this number is done: row_count, in RAM alone. While the store is settled. */
+uint64_t store_row_count_at(const struct store *store, uint32_t table, uint64_t row_count, uint32_t ticket);
 /* Goes through all rows of a table that live once the ticket of this number is done: in RAM alone the first row_count, in order of creation,
  * while others may create more; with a disk in any order, while the store is settled and nobody uses it. */
 struct store_walk {

@@ -296,6 +296,11 @@ uint64_t store_save_rows(const struct store *store, uint32_t table)
     return atomic_load_explicit(&store->marks->table[table].shared_row_count, memory_order_relaxed);
 }
 
+uint64_t store_save_changed(const struct store *store, uint32_t table)
+{
+    return atomic_load_explicit(&store->marks->table[table].shared_changed, memory_order_relaxed);
+}
+
 void store_save_begin(struct store *store, bool is_full, uint64_t *row_count)
 {
     struct store_marks *m = store->marks;
@@ -351,6 +356,11 @@ void store_save_end(struct store *store, bool is_given_up_now)
 }
 
 /* --- rows on disk ------------------------------------------------------------------------------- */
+
+uint64_t store_stretch_bytes(const struct store *store, uint32_t table)
+{
+    return store->cold != NULL ? cold_stretch_bytes(store->cold, table) : 0;
+}
 
 status store_disk_write_out(struct store *store) { return store->cold != NULL ? cold_write_out(store->cold) : ST_OK; }
 

@@ -29,6 +29,8 @@ void store_rows_change(struct store *store, uint32_t table, float *const *span, 
 void store_save_begin(struct store *store, bool is_full, uint64_t *row_count);
 /* Rows of RAM that a full save would have. */
 uint64_t store_save_rows(const struct store *store, uint32_t table);
+/* And those that have changed. Both between saves. */
+uint64_t store_save_changed(const struct store *store, uint32_t table);
 
 /* The saver's. Copies the next row of a table that has not been saved, from row *cursor on; false: there is none left. */
 bool store_save_take(struct store *store, uint32_t table, uint64_t *cursor, uint64_t *key, float *span);
@@ -43,6 +45,8 @@ void store_save_drop(struct store *store);
 /* All rows are written; or, given up, nobody waits for the saver any more, and no other save can begin. */
 void store_save_end(struct store *store, bool is_given_up);
 
+/* Bytes that a full save would name of the segments of a table. */
+uint64_t store_stretch_bytes(const struct store *store, uint32_t table);
 /* With a disk: writes out what is in memory of rows that have left RAM. IO, CORRUPT, as store_settle. */
 MUST_USE status store_disk_write_out(struct store *store);
 /* Blocks of a segment on disk that a save names: they are not changed any more. */

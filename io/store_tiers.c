@@ -426,6 +426,16 @@ status tiers_put(struct store *store, uint32_t table_index, uint64_t key, float 
     return ST_OK;
 }
 
+uint64_t store_row_count_at(const struct store *store, uint32_t table_index, uint64_t row_count, uint32_t ticket)
+{
+    const struct store_table *table = &store->table[table_index];
+    if (store->cold == NULL) return row_count;
+    uint64_t count = row_count_of(table);
+    for (uint64_t n = table->created_begin; n < table->created_end; n++)
+        count -= is_after(table->created[n % table->created_max].ticket, ticket);
+    return count;
+}
+
 status store_walk_open(struct store_walk *walk, struct store *store, uint32_t table_index, uint64_t row_count,
                        uint32_t ticket)
 {
@@ -434,14 +444,12 @@ status store_walk_open(struct store_walk *walk, struct store *store, uint32_t ta
     *walk = (struct store_walk){.store = store, .table = table_index, .row_count = row_count};
     if (store->cold == NULL) return ST_OK;
     TRY(store_purge(store));
-    walk->row_count = row_count_of(table);
+    walk->row_count = store_row_count_at(store, table_index, row_count, ticket);
     walk->is_left_out = calloc(table->row_max / 8 + 1, 1);
     if (walk->is_left_out == NULL) FAIL(MEMORY, "no memory to walk the rows of table \"%s\"", table->name);
     for (uint64_t n = table->created_begin; n < table->created_end; n++) {
         const struct created *c = &table->created[n % table->created_max];
-        if (!is_after(c->ticket, ticket)) continue;
-        walk->is_left_out[c->row / 8] |= (uint8_t)(1u << c->row % 8);
-        walk->row_count--;
+        if (is_after(c->ticket, ticket)) walk->is_left_out[c->row / 8] |= (uint8_t)(1u << c->row % 8);
     }
     cold_walk_open(&walk->cold, store->cold, table_index);
     return ST_OK;

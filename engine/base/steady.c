@@ -17,11 +17,13 @@ static _Alignas(64) atomic_bool shared_is_on;
 static _Alignas(64) atomic_uint_fast64_t shared_allocations;
 static atomic_uint_fast64_t shared_locks;
 
+static _Thread_local bool is_left_out;
+
 /* Relaxed, here and below: the counts order nothing, and begin and end are ordered with the threads that they are about
  * by what starts and ends their work. */
 static inline void count_call(atomic_uint_fast64_t *shared_count)
 {
-    if (__builtin_expect(atomic_load_explicit(&shared_is_on, memory_order_relaxed), 0))
+    if (__builtin_expect(atomic_load_explicit(&shared_is_on, memory_order_relaxed), 0) && !is_left_out)
         atomic_fetch_add_explicit(shared_count, 1, memory_order_relaxed);
 }
 
@@ -93,6 +95,8 @@ void steady_end(void)
     CHECK(steady_is_on());
     atomic_store(&shared_is_on, false);
 }
+
+void steady_leave_out(void) { is_left_out = true; }
 
 bool steady_is_on(void) { return atomic_load_explicit(&shared_is_on, memory_order_relaxed); }
 

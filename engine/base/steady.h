@@ -27,6 +27,8 @@
 void steady_begin(void);
 void steady_end(void);
 bool steady_is_on(void);
+/* What the calling thread does is no part of steady state, from now on: it saves. */
+void steady_leave_out(void);
 
 struct steady_counts {
     uint64_t
