@@ -63,6 +63,11 @@ FIXTURE static int fixture_remove(const char *path, const struct stat *stat, int
     return remove(path);
 }
 
+FIXTURE static void fixture_tree_remove(const char *name)
+{
+    assert_int_equal(nftw(fixture_path(name), fixture_remove, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
 FIXTURE static int fixture_close(void **state)
 {
     (void)state;
@@ -116,6 +121,8 @@ struct setup {
     uint32_t in_flight;
     uint64_t delay_seed;
     uint32_t delay_ns_max;
+    uint64_t ram_bytes, disk_bytes; /* 0: as the text says; no disk                             */
+    bool io_threads;
 };
 
 struct training {
@@ -131,6 +138,7 @@ struct training {
     bool is_end;
     /* told by workers, one at a time */
     uint64_t row_count[FIXTURE_TABLES];
+    uint32_t ticket;
     double *loss; /* [loss_max]: of the step's examples, summed; NULL: not kept            */
     uint32_t *example_count;
     uint64_t loss_max;
@@ -156,6 +164,7 @@ FIXTURE static void training_told(void *context, const struct step_done *done)
     p->epoch_examples += done->example_count;
     p->examples += done->example_count;
     for (uint32_t i = 0; i < t->graph.table_count; i++) t->row_count[i] = done->row_count[i];
+    t->ticket = done->ticket;
     XXH3_64bits_update(t->told, &done->loss_sum, sizeof done->loss_sum);
     XXH3_64bits_update(t->told, t->row_count, sizeof t->row_count);
 }
@@ -188,7 +197,12 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     TRY(ini_parse(&t->ini, "test.cfg", t->graph.text, t->graph.text_bytes));
     TRY(settings_read(&t->ini, &t->settings));
     TRY(schema_open(&t->schema, &t->graph, &t->settings));
-    TRY(model_open(&t->model, &t->graph, &(struct model_budget){.ram_bytes = t->settings.store_ram}));
+    TRY(model_open(&t->model, &t->graph,
+                   &(struct model_budget){.ram_bytes = setup->ram_bytes ? setup->ram_bytes : t->settings.store_ram,
+                                          .disk_bytes = setup->disk_bytes,
+                                          .path = fixture_path("disk"),
+                                          .io_threads = setup->io_threads,
+                                          .lives = true}));
     cores_allowed(&t->cores);
     if (setup->plan) {
         plan_json(json, sizeof json, setup->plan);
@@ -265,8 +279,10 @@ FIXTURE static void training_start(struct training *t, const char *resume)
 /* Saves the model as of the last finished step. */
 FIXTURE static void training_save(const struct training *t, const char *path)
 {
-    struct model_save_options options = {.path = path, .row_count = t->row_count};
+    struct model_save_options options = {.path = path, .row_count = t->row_count, .ticket = t->ticket};
+    assert_ok(feed_hold(t->feed));
     assert_ok(model_save(&t->model, &options, NULL));
+    feed_let_go(t->feed);
 }
 
 /* Trains until `step`, UINT64_MAX: to the end of the data. What the feed has failed with is told at the end. */
