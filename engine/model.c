@@ -129,6 +129,10 @@ static status tables_open(struct model *model, const struct model_budget *budget
                                                  .share = g->tables[t].field_count * g->tables[t].span_floats,
                                                  .row_init = model_row_init,
                                                  .context = model};
+        if (budget->table) {
+            tables[t].ram_bytes = budget->table[t].ram_bytes;
+            tables[t].disk_bytes = budget->table[t].disk_bytes;
+        }
         if (budget->lives) tables[t].life = g->tables[t].life;
     }
     struct store_options options = {.ram_bytes = budget->ram_bytes,

@@ -33,6 +33,8 @@ static const struct {
     {"vocabulary", NULL, CLASS_MODEL},
     {"table", "dim", CLASS_MODEL},
     {"table", "init", CLASS_MODEL},
+    {"table", "ram", CLASS_RUNNING},
+    {"table", "ssd", CLASS_RUNNING},
     {"train", "epochs", CLASS_LENGTH},
     {"train", "steps_max", CLASS_LENGTH},
     {"train", "stop", CLASS_LENGTH},

@@ -116,6 +116,19 @@ static status pipeline_open_for(struct session *s, const struct session_options 
     return pipeline_open(&s->pipeline, &s->pipeline_options);
 }
 
+static status table_budgets_read(const struct session *s, struct model_table_budget *budgets)
+{
+    for (uint32_t t = 0; t < s->graph.table_count; t++) {
+        struct table_settings settings;
+        const struct ini_section *section =
+            ini_find(&s->ini, "table", graph_string(&s->graph, s->graph.tables[t].name));
+        CHECK(section != NULL); /* the compiler has made the table of it */
+        TRY(settings_read_named(&s->ini, section, "table", &settings));
+        budgets[t] = (struct model_table_budget){.ram_bytes = settings.ram, .disk_bytes = settings.ssd};
+    }
+    return ST_OK;
+}
+
 /* What both ways of opening do; on failure the caller closes. */
 static status model_part_open(struct session *s, const struct session_options *o)
 {
@@ -123,7 +136,10 @@ static status model_part_open(struct session *s, const struct session_options *o
     TRY(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count));
     TRY(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes));
     TRY(settings_read(&s->ini, &s->settings));
+    struct model_table_budget tables[GRAPH_TABLES_MAX];
+    TRY(table_budgets_read(s, tables));
     const struct model_budget budget = {.ram_bytes = s->settings.store_ram,
+                                        .table = tables,
                                         .disk_bytes = s->settings.store_ssd,
                                         .path = s->settings.store_path,
                                         .io_threads = s->settings.data_io == IO_THREADS,
@@ -343,10 +359,19 @@ void session_memory_plan(const struct session *s)
         log_detail("disk     %s: by %s; %s", s->settings.store_path, store_disk_name(s->model.store),
                    uring_offers(offers, sizeof offers));
     cfg_bytes_text(text, sizeof text, s->settings.store_ram);
-    for (uint32_t t = 0; t < s->graph.table_count; t++)
-        log_info("table    %s: room for %s rows of %u B (store.ram = %s)",
-                 graph_string(&s->graph, s->graph.tables[t].name),
-                 session_count_text(count, store_row_max(s->model.store, t)), s->graph.tables[t].span_floats * 4, text);
+    for (uint32_t t = 0; t < s->graph.table_count; t++) {
+        char on_disk[80] = "", disk_text[16], budget[40] = "";
+        const uint64_t rows = store_row_max(s->model.store, t);
+        const uint64_t disk_rows = store_has_disk(s->model.store) ? store_counts(s->model.store, t).disk.row_max : 0;
+        if (disk_rows) {
+            snprintf(on_disk, sizeof on_disk, " in RAM and %s on disk", session_count_text(count, disk_rows));
+            snprintf(budget, sizeof budget, ", store.ssd = %s",
+                     cfg_bytes_text(disk_text, sizeof disk_text, s->settings.store_ssd));
+        }
+        log_info("table    %s: room for %s rows of %u B%s (store.ram = %s%s)",
+                 graph_string(&s->graph, s->graph.tables[t].name), session_count_text(count, rows - disk_rows),
+                 s->graph.tables[t].span_floats * 4, on_disk, text, budget);
+    }
 }
 
 status session_memory_check(const struct session *s)

@@ -93,6 +93,16 @@ static uint64_t tickets_pinned(const struct store_options *options)
     return options->disk_bytes ? 2 * batch_micro_count(options->batch) + 1 : 1;
 }
 
+status budget_check(const struct budget *b)
+{
+    if (b->own_sum > b->whole)
+        FAIL(INVALID,
+             "the tables' own budgets (`%s` of [table NAME]) are %" PRIu64 " bytes together, and %" PRIu64
+             " can be had; raise store.%s",
+             b->name, b->own_sum, b->whole, b->name);
+    return ST_OK;
+}
+
 static status table_open(struct store_table *table, const struct store_options *options)
 {
     CHECK(!table->life.counts || table->span_floats > ROW_COUNTER_FLOATS);
@@ -145,7 +155,7 @@ status store_open(struct store **store, const struct store_options *options)
     life_layout(s, &(struct layout){.arena = &arena}, options);
     s->takes_turns = options->disk_bytes != 0;
     s->ticket_max = options->ticket_max;
-    uint64_t share_sum = 0;
+    struct budget ram = {.name = "ram"};
     for (uint32_t i = 0; i < table_count; i++) {
         const struct store_table_options *from = &options->table[i];
         struct store_table *table = &s->table[i];
@@ -161,13 +171,14 @@ status store_open(struct store **store, const struct store_options *options)
         table->is_purged = true;
         s->takes_turns |= row_life_is_on(&from->life);
         table->grown_bell = &s->touch.bell;
-        share_sum += from->share;
+        budget_add(&ram, from->ram_bytes, from->share);
     }
     s->arena = arena;
-    uint64_t rows_bytes = options->ram_bytes;
-    status st = options->disk_bytes ? tiers_open(s, options, share_sum, &rows_bytes) : ST_OK;
+    ram.whole = options->ram_bytes;
+    status st = options->disk_bytes ? tiers_open(s, options, &ram.whole) : ST_OK;
+    if (st == ST_OK) st = budget_check(&ram);
     for (uint32_t i = 0; i < table_count && st == ST_OK; i++) {
-        if (share_sum) s->table[i].budget_bytes = part_of(rows_bytes, options->table[i].share, share_sum);
+        s->table[i].budget_bytes = budget_part(&ram, options->table[i].ram_bytes, options->table[i].share);
         st = table_open(&s->table[i], options);
     }
     if (st == ST_OK) st = life_open(s, options);

@@ -27,10 +27,11 @@ struct store;
 
 struct store_table_options {
     const char *name;
-    uint32_t span_floats;  /* floats a row: vector, optimizer state, counters                      */
-    const uint8_t *serves; /* [field_count]: 1 if the table looks up keys of the field             */
-    uint32_t share;        /* part of the budget, relative to the other tables'                    */
-    struct row_life life;  /* all zero: every key has a row, for ever                              */
+    uint32_t span_floats;           /* floats a row: vector, optimizer state, counters                      */
+    const uint8_t *serves;          /* [field_count]: 1 if the table looks up keys of the field             */
+    uint32_t share;                 /* part of the budgets, relative to the other tables'                   */
+    uint64_t ram_bytes, disk_bytes; /* not 0: of the budgets for this table alone; the rest is shared    */
+    struct row_life life;           /* all zero: every key has a row, for ever                              */
     /* Fills a zeroed span for a row never seen: a function of (seed, table, key) and nothing else. */
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
     void *context;

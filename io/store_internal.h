@@ -225,7 +225,7 @@ void store_touch_end(struct store *store);
 /* store_tiers.c, with a disk */
 void tiers_layout(struct store *store, struct layout *l, const struct store_options *options);
 /* Opens the disk's part; *rows_bytes of the RAM budget become what it leaves for rows. */
-status tiers_open(struct store *store, const struct store_options *options, uint64_t share_sum, uint64_t *rows_bytes);
+status tiers_open(struct store *store, const struct store_options *options, uint64_t *rows_bytes);
 /* Gives the key a row of RAM, which there is (store_make_room): the one that it has on disk, on its way, or a new one with its initial values;
  * and the cell. */
 void tiers_row_bring(struct store *store, uint32_t table_index, uint64_t key, struct cell *cell);
@@ -242,9 +242,23 @@ void tiers_row_remove(struct store_table *table, struct bucket *bucket, struct c
 void cell_remove(struct store_table *table, struct bucket *bucket, struct cell *cell);
 void row_count_subtract(struct store_table *table, uint64_t count);
 
-static inline uint64_t part_of(uint64_t whole, uint32_t share, uint64_t share_sum)
+/* A budget among tables: some have bytes of their own, the rest is shared. */
+struct budget {
+    const char *name; /* of the setting */
+    uint64_t whole, own_sum, share_sum;
+};
+static inline void budget_add(struct budget *budget, uint64_t own, uint32_t share)
 {
-    return (uint64_t)((unsigned __int128)whole * share / share_sum);
+    budget->own_sum += own;
+    if (own == 0) budget->share_sum += share;
 }
+/* The table's part; 0 if tables of their own leave none. */
+static inline uint64_t budget_part(const struct budget *budget, uint64_t own, uint32_t share)
+{
+    if (own || budget->share_sum == 0 || budget->own_sum > budget->whole) return own;
+    return (uint64_t)((unsigned __int128)(budget->whole - budget->own_sum) * share / budget->share_sum);
+}
+/* INVALID: tables ask for more than there is. */
+status budget_check(const struct budget *budget);
 
 #endif

@@ -97,14 +97,25 @@ static bool row_is_dead(void *context, uint32_t table_index, const float *span)
     return true;
 }
 
-status tiers_open(struct store *store, const struct store_options *o, uint64_t share_sum, uint64_t *rows_bytes)
+static status disk_open(struct store *store, const struct cold_options *cold, uint64_t disk_bytes)
+{
+    status st = cold_open(&store->cold, cold);
+    if (st != ST_INVALID) return st;
+    return status_fail(st, __FILE__, __LINE__, "%s; store.ssd is %" PRIu64 " bytes for %" PRIu32 " table%s",
+                       status_message(), disk_bytes, cold->table_count, cold->table_count == 1 ? "" : "s");
+}
+
+status tiers_open(struct store *store, const struct store_options *o, uint64_t *rows_bytes)
 {
     struct cold_table_options *tables = calloc(o->table_count, sizeof *tables);
     if (tables == NULL) FAIL(MEMORY, "no memory to describe %" PRIu32 " tables", o->table_count);
+    struct budget disk = {.name = "ssd", .whole = o->disk_bytes};
+    for (uint32_t t = 0; t < o->table_count; t++) budget_add(&disk, o->table[t].disk_bytes, o->table[t].share);
     for (uint32_t t = 0; t < o->table_count; t++)
-        tables[t] = (struct cold_table_options){.name = o->table[t].name,
-                                                .span_floats = o->table[t].span_floats,
-                                                .disk_bytes = part_of(o->disk_bytes, o->table[t].share, share_sum)};
+        tables[t] =
+            (struct cold_table_options){.name = o->table[t].name,
+                                        .span_floats = o->table[t].span_floats,
+                                        .disk_bytes = budget_part(&disk, o->table[t].disk_bytes, o->table[t].share)};
     const struct cold_options cold = {
         .path = o->path,
         .table_count = o->table_count,
@@ -117,8 +128,10 @@ status tiers_open(struct store *store, const struct store_options *o, uint64_t s
         .arrived = row_arrived,
         .is_dead = row_is_dead};
     uint64_t cold_bytes = cold_ram_bytes(&cold);
-    status st = ST_OK;
-    if (created_max_of(o) > SERIAL_MASK / 2)
+    status st = budget_check(&disk);
+    if (st != ST_OK) {
+        /* more than there is */
+    } else if (created_max_of(o) > SERIAL_MASK / 2)
         st = status_fail(
             ST_MEMORY, __FILE__, __LINE__,
             "%" PRIu32
@@ -130,7 +143,7 @@ status tiers_open(struct store *store, const struct store_options *o, uint64_t s
                          " bytes of RAM, which leaves none for rows; raise store.ram, or lower store.ssd",
                          o->disk_bytes, cold_bytes);
     else
-        st = cold_open(&store->cold, &cold);
+        st = disk_open(store, &cold, o->disk_bytes);
     free(tables);
     *rows_bytes = o->ram_bytes - cold_bytes;
     return st;

@@ -55,6 +55,14 @@ two_tables() { # that look up the same fields
 }
 check 'two tables over the same fields' two_tables
 
+own_budgets() { # of one of two tables: what is said at the start, and the same bytes
+    heterps "$folder/wide.bin" --data "$data" --out "$folder/wide_own.model" --set store.ram=24MiB --set store.ssd=100MiB --set store.path="$folder/rows" \
+        --set wide.ram=6MiB --set wide.ssd=20MiB 2>"$folder/log.own" && cat "$folder/log.own" &&
+        grep -q 'table    wide: room for 17[0-9],[0-9]* rows of 12 B in RAM and [0-9,]* on disk (store.ram = 24 MiB, store.ssd = 100 MiB)' "$folder/log.own" &&
+        exported "$folder/wide.bin" "$folder/wide_own.model" wide_own && same_bytes wide wide_own
+}
+check 'a table with budgets of its own' own_budgets
+
 interrupted() { # in the middle of an evaluation beside training: saved, and nothing else
     rm -rf "$folder/stop.model"
     start "$graph" --data "$data" --set store.ram=7500KiB --set store.ssd=16MiB --set store.path="$folder/rows" --out "$folder/stop.model" \
@@ -81,6 +89,9 @@ check 'what a killed run left is removed' killed
 fails 2 'store.path=DIR' 'no directory' heterps "$graph" --data "$data" --set store.ssd=16MiB
 fails 1 'raise store.ram, or lower store.ssd' 'too little RAM for the index' heterps "$graph" --data "$data" --set store.ram=4MiB --set store.ssd=100MiB --set store.path="$folder/rows"
 fails 1 'raise store.ssd' 'too little disk' heterps "$graph" --data "$data" --set store.ram=8MiB --set store.ssd=1MiB --set store.path="$folder/rows"
+fails 1 'table "emb".*raise store.ssd; store.ssd is 1048576 bytes for 1 table' 'and whose it is, of how much' heterps "$graph" --data "$data" --set store.ram=8MiB --set store.ssd=1MiB --set store.path="$folder/rows"
+fails 1 "tables' own budgets .*ram.* are 94371840 bytes together" 'more RAM than there is' heterps "$graph" --data "$data" --set store.ram=60MiB --set emb.ram=90MiB
+fails 1 "tables' own budgets .*ssd.* are 94371840 bytes together" 'more disk than there is' heterps "$graph" --data "$data" --set store.ram=60MiB --set store.ssd=16MiB --set store.path="$folder/rows" --set emb.ssd=90MiB
 fails 2 'needs train.sync = bsp' 'wsp' heterps "$graph" --data "$data" --set store.ssd=16MiB --set store.path="$folder/rows" --set train.sync=wsp --set train.micro=64
 mkdir -p "$folder/rows"
 flock "$folder/rows/lock" sleep 3 &
