@@ -35,6 +35,8 @@ compile() {
     case $2 in
     */io/isa/*.avx2.o) extra='-DISA=avx2 -mavx2 -mbmi -mbmi2' ;;
     */io/isa/*.avx512.o) extra='-DISA=avx512 -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi2 -mavx512vpopcntdq -mprefer-vector-width=512' ;;
+    # Kernels for the emulation (gpu/emu/emu.h), whose checks are the calls of -fsanitize=thread.
+    *.emu.o) extra='-x c -fno-sanitize=all -fsanitize=thread' ;;
     *.base.o) extra='-DISA=base' ;;
     *.avx2.o) extra='-DISA=avx2 -mavx2 -mfma' ;;
     *.avx512.o) extra='-DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512' ;;
@@ -59,10 +61,11 @@ build_objects() {
         case $source in
         engine/cpu/isa/*) suffixes='.base.o .avx2.o .avx512.o .avx512bf16.o' ;;
         io/isa/*) suffixes='.base.o .avx2.o .avx512.o' ;;
+        *.cu) suffixes=.emu.o ;;
         *) suffixes=.o ;;
         esac
         for suffix in $suffixes; do
-            object=$out/${source%.c}$suffix
+            object=$out/${source%.c*}$suffix
             objects="$objects $object"
             mkdir -p "${object%/*}"
             command=$(compile "$source" "$object")
@@ -94,7 +97,7 @@ build() {
     flags="-std=gnu11 $opt -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -D_GNU_SOURCE -DHETERPS_VERSION=\\\"$(cat engine/VERSION)\\\" -I. -pthread -MMD"
     [ "$(cat "$out/flags" 2>/dev/null)" = "$CC $flags" ] || echo "$CC $flags" >"$out/flags"
     : >"$out/commands"
-    build_objects $(find engine cfg graph io sched -name '*.c' | sort)
+    build_objects $(find engine cfg graph io sched gpu -name '*.c' -not -path 'gpu/emu/*' | sort)
     library=$out/libheterps.a
     # Calls that pass through engine/base/steady.c, which the library must give up even if none of our own objects makes one.
     wrap="-Wl,-u,__wrap_malloc $(sed -n 's/^[A-Z]*([^,]*, \([a-z0-9_]*\),.*/-Wl,--wrap=\1/p' engine/base/steady.def | tr '\n' ' ')"
@@ -119,6 +122,10 @@ build() {
 # build_programs SOURCE...: each becomes build/MODE/…/NAME, linked with the library; with cmocka, which has no static form, dynamically,
 # else as heterps-run is.
 build_programs() {
+    build_objects $(find gpu tests/gpu -name '*.cu' | sort) $(find gpu/emu -name '*.c' | sort)
+    emulation=$out/libemulation.a
+    rm -f "$emulation"
+    ar rcs "$emulation" $objects
     build_objects "$@"
     : >"$out/todo"
     for object in $objects; do
@@ -127,7 +134,8 @@ build_programs() {
         if [ ! -e "$program" ] || [ "$object" -nt "$program" ] || [ "$library" -nt "$program" ]; then
             how=$link
             if nm "$object" | grep -q _cmocka_run_group_tests; then how=-lcmocka; fi
-            echo "$CC $opt $wrap -pthread -o $program $object $library $libraries $how" >>"$out/todo"
+            case $object in */tests/gpu/*) emulated=$emulation ;; *) emulated= ;; esac
+            echo "$CC $opt $wrap -pthread -o $program $object $emulated $library $libraries $how" >>"$out/todo"
         fi
     done
     do_all

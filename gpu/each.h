@@ -1,0 +1,20 @@
+/* How threads share the elements of [B, cols]: x goes over columns, y over examples, each in strides of the grid (gpu_launch_each chooses the
+ * shape of block and grid). Kernels only. */
+#ifndef HETERPS_GPU_EACH_H
+#define HETERPS_GPU_EACH_H
+
+#include "gpu/kernel.h"
+#include "gpu/now.h"
+
+#define EACH_EXAMPLE(b)                                                                                                \
+    for (uint32_t b = blockIdx.y * blockDim.y + threadIdx.y; b < a.now->example_count; b += gridDim.y * blockDim.y)
+#define EACH_COL(i, cols)                                                                                              \
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (cols); i += gridDim.x * blockDim.x)
+
+DEVICE const float *in_row(struct gpu_in v, uint32_t b) { return v.data + (size_t)b * v.stride; }
+DEVICE float *out_row(struct gpu_out v, uint32_t b) { return v.data + (size_t)b * v.stride; }
+
+/* A gradient goes where nobody has written yet, or is added to what stands there. */
+DEVICE void grad_put(float *to, float grad, uint32_t adds) { *to = adds ? *to + grad : grad; }
+
+#endif

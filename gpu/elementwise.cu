@@ -1,0 +1,117 @@
+/* Bound by memory: a visit of what goes in, a visit of what comes out. */
+#include "gpu/elementwise.h"
+
+#include "gpu/each.h"
+#include "gpu/math.h"
+
+KERNEL(activation_forward)
+{
+    EACH_EXAMPLE (b)
+        EACH_COL (i, a.cols) out_row(a.out, b)[i] = gpu_activation(a.activation, a.slope, in_row(a.in, b)[i]);
+}
+
+KERNEL(activation_backward)
+{
+    EACH_EXAMPLE (b)
+        EACH_COL (i, a.cols)
+            grad_put(&out_row(a.din, b)[i], in_row(a.dout, b)[i] * gpu_slope(a.activation, a.slope, in_row(a.out, b)[i]), a.adds);
+}
+
+/* Philox4x32-10, as engine/base/random.c: word `word` of block `block` of an item. */
+DEVICE uint32_t philox(const uint32_t key[2], uint64_t item, uint32_t block, uint32_t word)
+{
+    uint32_t c0 = (uint32_t)item, c1 = (uint32_t)(item >> 32), c2 = block, c3 = 0, k0 = key[0], k1 = key[1];
+    for (uint32_t round = 0; round < 10; round++) {
+        const uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0, high1 = __umulhi(0xCD9E8D57u, c2),
+                       low1 = 0xCD9E8D57u * c2;
+        c0 = high1 ^ c1 ^ k0;
+        c1 = low1;
+        c2 = high0 ^ c3 ^ k1;
+        c3 = low0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;
+}
+
+KERNEL(dropout)
+{
+    const uint32_t training = a.now->training;
+    const float scale = __fdiv_rn(1, 1 - a.rate);
+    EACH_EXAMPLE (b)
+        EACH_COL (i, a.cols) {
+            const uint64_t item = a.now->step << 32 | (a.now->example_begin + b);
+            const uint32_t bits = philox(a.key, item, i / 4, i % 4);
+            const float unit = ((float)(bits >> 9) + 0.5f) * 1.1920928955078125e-7f, x = in_row(a.from, b)[i];
+            grad_put(&out_row(a.to, b)[i], !training ? x : unit >= a.rate ? x * scale : 0, a.adds);
+        }
+}
+
+KERNEL(move)
+{
+    EACH_EXAMPLE (b)
+        EACH_COL (i, a.cols) {
+            const uint32_t group = i / a.part, within = i % a.part;
+            const float x = a.from.data ? in_row(a.from, b)[group * a.from_group + a.from_begin + within] : 0;
+            grad_put(&out_row(a.to, b)[group * a.to_group + a.to_begin + within], x, a.adds);
+        }
+}
+
+KERNEL(transpose)
+{
+    EACH_EXAMPLE (b)
+        EACH_COL (i, a.rows * a.width)
+            grad_put(&out_row(a.to, b)[i % a.width * a.rows + i / a.width], in_row(a.from, b)[i], a.adds);
+}
+
+KERNEL(multiply)
+{
+    EACH_EXAMPLE (b)
+        EACH_COL (i, a.cols) {
+            float x = in_row(a.x, b)[a.x_is_single ? 0 : i];
+            if (a.y.data) x *= in_row(a.y, b)[a.y_is_single ? 0 : i];
+            grad_put(&out_row(a.to, b)[i], x, a.adds);
+        }
+}
+
+KERNEL(cross)
+{
+    EACH_EXAMPLE (b)
+        EACH_COL (i, a.cols) out_row(a.out, b)[i] = in_row(a.x0, b)[i] * in_row(a.z, b)[i] + in_row(a.x, b)[i];
+}
+
+/* Sums of lanes along a tree: all lanes have it. */
+DEVICE float warp_sum(float x)
+{
+    for (uint32_t by = WARP_LANES / 2; by > 0; by /= 2) x += __shfl_xor_sync(WARP_ALL, x, by);
+    return x;
+}
+
+KERNEL(row_dot)
+{
+    EACH_EXAMPLE (b) {
+        float sum = 0;
+        for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES)
+            sum += in_row(a.x, b)[i] * (a.y.data ? in_row(a.y, b)[a.y_is_single ? 0 : i] : 1);
+        sum = warp_sum(sum);
+        if (threadIdx.x == 0) grad_put(out_row(a.to, b), sum, a.adds);
+    }
+}
+
+KERNEL(sum_pool_forward)
+{
+    EACH_EXAMPLE (b)
+        EACH_COL (i, a.cols) {
+            const float *vector = in_row(a.from, b) + i / a.dim * a.rows * a.dim + i % a.dim;
+            float sum = vector[0];
+            for (uint32_t r = 1; r < a.rows; r++) sum += vector[r * a.dim];
+            out_row(a.to, b)[i] = sum;
+        }
+}
+
+KERNEL(sum_pool_backward)
+{
+    EACH_EXAMPLE (b)
+        EACH_COL (i, a.cols)
+            grad_put(&out_row(a.din, b)[i], in_row(a.dout, b)[i / (a.rows * a.dim) * a.dim + i % a.dim], a.adds);
+}

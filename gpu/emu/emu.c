@@ -1,0 +1,338 @@
+/* Fibers, and the barriers at which they wait for each other. */
+#include "gpu/emu/emu_internal.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+__thread struct emu *emu_self;
+
+/* --- fibers ------------------------------------------------------------------------------------ */
+
+/* Saves what a call preserves and the stack pointer, and goes on with another's. */
+void emu_switch(void **save, void *load);
+__asm__(".text\n.type emu_switch, @function\n.globl emu_switch\nemu_switch:\n"
+        "    push %rbp\n    push %rbx\n    push %r12\n    push %r13\n    push %r14\n    push %r15\n"
+        "    mov %rsp, (%rdi)\n    mov %rsi, %rsp\n"
+        "    pop %r15\n    pop %r14\n    pop %r13\n    pop %r12\n    pop %rbx\n    pop %rbp\n    ret\n"
+        ".size emu_switch, . - emu_switch\n");
+#define SWITCH_WORDS 6u
+
+static void scheduler_go(struct emu *e)
+{
+    emu_switch(&e->now->stack_pointer, e->scheduler);
+}
+
+/* Where a fiber begins, with its copy of the arguments at the top of its stack. */
+_Noreturn static void fiber_main(void)
+{
+    struct emu *e = emu_self;
+    e->launch->kernel(e->now->stack + EMU_STACK_BYTES - (e->launch->args_bytes + 63) / 64 * 64);
+    e->now->state = EMU_DONE;
+    scheduler_go(e);
+    __builtin_unreachable();
+}
+
+static void fiber_make(struct emu *e, uint32_t number)
+{
+    struct emu_fiber *f = &e->fiber[number];
+    const struct emu_dim block = e->launch->block;
+    char *args = f->stack + EMU_STACK_BYTES - (e->launch->args_bytes + 63) / 64 * 64;
+    memcpy(args, e->launch->args, e->launch->args_bytes);
+    /* As if called: the return address lies 8 bytes below a multiple of 16. */
+    void **top = (void **)args - 2;
+    *top = (void *)fiber_main;
+    memset(top - SWITCH_WORDS, 0, SWITCH_WORDS * sizeof *top);
+    f->stack_pointer = top - SWITCH_WORDS;
+    f->number = number;
+    f->state = EMU_RUNS;
+    f->index = (struct emu_dim){number % block.x, number / block.x % block.y, number / block.x / block.y};
+    e->runs[e->runs_count++] = (uint16_t)number;
+}
+
+static void fiber_run(struct emu *e, struct emu_fiber *f)
+{
+    e->now = f;
+#ifdef __SANITIZE_ADDRESS__
+    void *own;
+    __sanitizer_start_switch_fiber(&own, f->stack, EMU_STACK_BYTES);
+    emu_switch(&e->scheduler, f->stack_pointer);
+    __sanitizer_finish_switch_fiber(own, NULL, NULL);
+#else
+    emu_switch(&e->scheduler, f->stack_pointer);
+#endif
+    e->now = NULL;
+}
+
+_Noreturn void emu_fail(const char *format, ...)
+{
+    struct emu *e = emu_self;
+    const struct emu_dim t = e->now->index, b = e->block;
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    (void)status_fail(ST_INVALID, __FILE__, __LINE__, "kernel %s, block (%u, %u, %u), thread (%u, %u, %u): %s",
+                      e->launch->name, b.x, b.y, b.z, t.x, t.y, t.z, text);
+    e->failed = true;
+    scheduler_go(e);
+    __builtin_unreachable();
+}
+
+struct emu_dim emu_thread_index(void) { return emu_self->now->index; }
+struct emu_dim emu_block_index(void) { return emu_self->block; }
+struct emu_dim emu_block_dim(void) { return emu_self->launch->block; }
+struct emu_dim emu_grid_dim(void) { return emu_self->launch->grid; }
+
+/* --- barriers ---------------------------------------------------------------------------------- */
+
+static void site_note(struct emu *e, const struct emu_site *site)
+{
+    for (uint32_t i = 0; i < e->site_count; i++)
+        if (e->site[i] == site) return;
+    CHECK(e->site_count < EMU_SITES_MAX);
+    e->site[e->site_count++] = site;
+}
+
+static void wait_at(struct emu *e, enum emu_state state, const struct emu_site *site)
+{
+    e->now->state = state;
+    e->now->site = site;
+    scheduler_go(e);
+}
+
+void emu_sync_block(const struct emu_site *site)
+{
+    struct emu *e = emu_self;
+    site_note(e, site);
+    if (site != e->dropped) wait_at(e, EMU_AT_BLOCK, site);
+}
+
+static struct emu_fiber *warp_of(struct emu *e, const struct emu_fiber *f) { return &e->fiber[f->number / 32 * 32]; }
+
+/* Waits for the lanes of the mask; then all have given their bits, and each takes its result. */
+static uint32_t warp_wait(const struct emu_site *site, uint32_t mask, uint32_t bits, enum emu_from from, uint32_t lane)
+{
+    struct emu *e = emu_self;
+    struct emu_fiber *f = e->now;
+    if (!(mask >> f->number % 32 & 1))
+        emu_fail("%s:%d: %s with mask %08x, which leaves this lane out", site->file, site->line, site->called, mask);
+    f->mask = mask;
+    f->bits = bits;
+    f->from = from;
+    f->lane = lane;
+    wait_at(e, EMU_AT_WARP, site);
+    return f->result;
+}
+
+void emu_sync_warp(const struct emu_site *site, uint32_t mask)
+{
+    struct emu *e = emu_self;
+    site_note(e, site);
+    if (site != e->dropped) (void)warp_wait(site, mask, 0, EMU_FROM_LANE, e->now->number % 32);
+}
+
+uint32_t emu_shuffle(const struct emu_site *site, uint32_t mask, uint32_t bits, enum emu_from from, uint32_t lane)
+{
+    return warp_wait(site, mask, bits, from, lane);
+}
+
+uint32_t emu_ballot(const struct emu_site *site, uint32_t mask, bool vote)
+{
+    return warp_wait(site, mask, vote, EMU_FROM_ALL, 0);
+}
+
+/* The lane that a shuffle reads; of a vote its own. */
+static uint32_t lane_from(const struct emu_fiber *f)
+{
+    const uint32_t own = f->number % 32;
+    switch (f->from) {
+    case EMU_FROM_LANE: return f->lane % 32;
+    case EMU_FROM_XOR: return own ^ (f->lane % 32);
+    case EMU_FROM_ABOVE: return own + f->lane < 32 ? own + f->lane : own;
+    case EMU_FROM_BELOW: return own >= f->lane ? own - f->lane : own;
+    case EMU_FROM_ALL: return own;
+    }
+    return own;
+}
+
+/* Lets a warp go on if all lanes that the running one's mask names have come; a fiber has just begun to wait. */
+static void warp_look(struct emu *e, struct emu_fiber *f)
+{
+    struct emu_fiber *warp = warp_of(e, f);
+    const uint32_t mask = f->mask;
+    for (uint32_t lane = 0; lane < 32; lane++)
+        if (mask >> lane & 1 && (warp[lane].number >= e->thread_count || warp[lane].state != EMU_AT_WARP ||
+                                 warp[lane].site != f->site || warp[lane].mask != mask))
+            return;
+    uint32_t votes = 0;
+    for (uint32_t lane = 0; lane < 32; lane++)
+        if (mask >> lane & 1) votes |= (warp[lane].bits & 1) << lane;
+    for (uint32_t lane = 0; lane < 32; lane++) {
+        if (!(mask >> lane & 1)) continue;
+        const uint32_t from = lane_from(&warp[lane]);
+        if (!(mask >> from & 1)) {
+            e->now = &warp[lane];
+            const struct emu_site *s = f->site;
+            (void)status_fail(ST_INVALID, __FILE__, __LINE__,
+                              "kernel %s, block (%u, %u, %u), thread %u: %s:%d: %s reads lane %u, which mask %08x leaves out",
+                              e->launch->name, e->block.x, e->block.y, e->block.z, warp[lane].number, s->file, s->line,
+                              s->called, from, mask);
+            e->now = NULL;
+            e->failed = true;
+            return;
+        }
+        warp[lane].result = warp[lane].from == EMU_FROM_ALL ? votes : warp[from].bits;
+    }
+    for (uint32_t lane = 0; lane < 32; lane++)
+        if (mask >> lane & 1) {
+            warp[lane].state = EMU_RUNS;
+            e->runs[e->runs_count++] = (uint16_t)warp[lane].number;
+        }
+    if (strcmp(f->site->called, "__syncwarp") == 0) e->warp_count[f->number / 32]++; /* only it orders memory */
+}
+
+/* Nobody can run: lets all go on if all wait at one barrier of the block. */
+static status block_look(struct emu *e)
+{
+    const struct emu_fiber *first = NULL, *other = NULL;
+    for (uint32_t i = 0; i < e->thread_count; i++) {
+        const struct emu_fiber *f = &e->fiber[i];
+        if (first == NULL && f->state != EMU_DONE) first = f;
+    }
+    for (uint32_t i = 0; i < e->thread_count && other == NULL; i++)
+        if (e->fiber[i].state != EMU_AT_BLOCK || e->fiber[i].site != first->site) other = &e->fiber[i];
+    if (other == NULL && first->state == EMU_AT_BLOCK) {
+        e->epoch = emu_epoch_next();
+        for (uint32_t i = 0; i < e->thread_count; i++) {
+            e->fiber[i].state = EMU_RUNS;
+            e->runs[e->runs_count++] = (uint16_t)i;
+        }
+        return ST_OK;
+    }
+    /* With a warp's barrier whoever does not come may be any of its lanes: the first that is elsewhere. */
+    if (first->state == EMU_AT_WARP) {
+        const struct emu_fiber *warp = warp_of(e, first);
+        for (uint32_t lane = 0; lane < 32; lane++)
+            if (first->mask >> lane & 1 &&
+                (warp[lane].number >= e->thread_count || warp[lane].site != first->site || warp[lane].state == EMU_DONE))
+                other = &warp[lane];
+    }
+    CHECK(other != NULL);
+    const struct emu_site *a = first->site, *b = other->site;
+    char where[160] = "has ended";
+    if (other->number >= e->thread_count)
+        snprintf(where, sizeof where, "is not there");
+    else if (other->state != EMU_DONE)
+        snprintf(where, sizeof where, "waits at %s:%d: %s", b->file, b->line, b->called);
+    FAIL(INVALID, "kernel %s, block (%u, %u, %u): thread %u waits at %s:%d: %s, and thread %u %s", e->launch->name,
+         e->block.x, e->block.y, e->block.z, first->number, a->file, a->line, a->called, other->number, where);
+}
+
+void emu_drop(const struct emu_site *site)
+{
+    CHECK(emu_self != NULL);
+    emu_self->dropped = site;
+}
+
+uint32_t emu_sites(const struct emu_site **sites, uint32_t max)
+{
+    const struct emu *e = emu_self;
+    if (e == NULL) return 0;
+    for (uint32_t i = 0; i < e->site_count && i < max; i++) sites[i] = e->site[i];
+    return e->site_count;
+}
+
+/* --- launches ---------------------------------------------------------------------------------- */
+
+static uint64_t draw_next(struct emu *e)
+{
+    e->draw ^= e->draw << 13; /* xorshift: Marsaglia, J. Stat. Soft. 2003 */
+    e->draw ^= e->draw >> 7;
+    e->draw ^= e->draw << 17;
+    return e->draw;
+}
+
+static status block_run(struct emu *e)
+{
+    e->block_epoch = e->epoch = emu_epoch_next();
+    e->array_count = 0;
+    memset(e->shared_cell, 0, e->shared_bytes / 2 * sizeof *e->shared_cell);
+    e->shared_bytes = 0;
+    memset(e->warp_count, 0, sizeof e->warp_count);
+    e->runs_count = 0;
+    for (uint32_t i = 0; i < e->thread_count; i++) fiber_make(e, i);
+    e->live_count = e->thread_count;
+    while (e->live_count > 0) {
+        if (e->runs_count == 0) {
+            TRY(block_look(e));
+            continue;
+        }
+        const uint32_t drawn = (uint32_t)(draw_next(e) % e->runs_count);
+        struct emu_fiber *f = &e->fiber[e->runs[drawn]];
+        e->runs[drawn] = e->runs[--e->runs_count];
+        fiber_run(e, f);
+        if (!e->failed && f->state == EMU_AT_WARP) warp_look(e, f);
+        if (e->failed) return ST_INVALID;
+        if (f->state == EMU_DONE) e->live_count--;
+    }
+    return ST_OK;
+}
+
+static void *map_take(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Below each stack is a page that nobody can touch. */
+static status emu_make(void)
+{
+    const size_t guard = 4096;
+    struct emu *e = calloc(1, sizeof *e);
+    char *stacks = map_take((EMU_STACK_BYTES + guard) * EMU_THREADS_MAX);
+    if (e != NULL) e->shared = map_take(EMU_SHARED_MAX);
+    if (e != NULL) e->shared_cell = map_take(EMU_SHARED_MAX / 2 * sizeof *e->shared_cell);
+    if (e == NULL || stacks == NULL || e->shared == NULL || e->shared_cell == NULL)
+        FAIL(MEMORY, "no memory to emulate %u threads of a block", EMU_THREADS_MAX);
+    for (uint32_t i = 0; i < EMU_THREADS_MAX; i++) {
+        (void)mprotect(stacks + i * (EMU_STACK_BYTES + guard), guard, PROT_NONE);
+        e->fiber[i].stack = stacks + i * (EMU_STACK_BYTES + guard) + guard;
+        e->fiber[i].number = i;
+    }
+    emu_self = e;
+    return ST_OK;
+}
+
+status emu_launch(const struct emu_launch *launch, uint64_t seed)
+{
+    const struct emu_dim grid = launch->grid, block = launch->block;
+    const uint64_t threads = (uint64_t)block.x * block.y * block.z;
+    if (threads == 0 || threads > EMU_THREADS_MAX || grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 ||
+        grid.z > 65535)
+        FAIL(INVALID, "kernel %s: a grid of %u x %u x %u blocks of %u x %u x %u threads; a block has 1 to %u threads",
+             launch->name, grid.x, grid.y, grid.z, block.x, block.y, block.z, EMU_THREADS_MAX);
+    CHECK(launch->args_bytes <= 4096);
+    if (emu_self == NULL) TRY(emu_make());
+    struct emu *e = emu_self;
+    e->launch = launch;
+    e->thread_count = (uint32_t)threads;
+    e->failed = false;
+    e->draw = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    e->launch_epoch = emu_epoch_next();
+    TRY(emu_regions_take(e));
+    for (uint32_t z = 0; z < grid.z; z++)
+        for (uint32_t y = 0; y < grid.y; y++)
+            for (uint32_t x = 0; x < grid.x; x++) {
+                e->block = (struct emu_dim){x, y, z};
+                TRY(block_run(e));
+            }
+    return ST_OK;
+}

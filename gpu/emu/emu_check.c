@@ -1,0 +1,244 @@
+/* Every access of a kernel: is it to memory that it may touch, and has another thread touched it since both have last met at a barrier?
+ * The compiler puts a call before each (-fsanitize=thread); they end here. */
+#include "gpu/emu/emu_internal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* --- memory of the device ---------------------------------------------------------------------- */
+
+#define GUARD_BYTES 512u
+
+/* What is allocated, by address. Under the lock. */
+static struct emu_region *regions;
+static uint32_t region_count, region_max;
+static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static size_t cell_bytes(size_t bytes) { return (bytes + 1) / 2 * sizeof(struct emu_cell); }
+
+status emu_alloc(void **memory, size_t bytes, const char *name)
+{
+    *memory = NULL;
+    const size_t whole = (bytes + 255) / 256 * 256 + 2 * GUARD_BYTES;
+    char *at = aligned_alloc(256, whole);
+    void *cell = mmap(NULL, cell_bytes(bytes + 2), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == NULL || cell == MAP_FAILED) {
+        free(at);
+        if (cell != MAP_FAILED) munmap(cell, cell_bytes(bytes + 2));
+        FAIL(MEMORY, "no memory for %zu bytes of the emulated device (%s)", bytes, name);
+    }
+    pthread_mutex_lock(&regions_lock);
+    if (region_count == region_max) {
+        region_max = region_max ? 2 * region_max : 64;
+        regions = realloc(regions, region_max * sizeof *regions);
+        CHECK(regions != NULL);
+    }
+    *memory = at + GUARD_BYTES;
+    const struct emu_region region = {(uintptr_t)*memory, (uintptr_t)*memory + bytes, cell, name, NULL};
+    uint32_t i = region_count++;
+    for (; i > 0 && regions[i - 1].begin > region.begin; i--) regions[i] = regions[i - 1];
+    regions[i] = region;
+    pthread_mutex_unlock(&regions_lock);
+    return ST_OK;
+}
+
+void emu_free(void *memory)
+{
+    if (memory == NULL) return;
+    pthread_mutex_lock(&regions_lock);
+    uint32_t i = 0;
+    while (i < region_count && regions[i].begin != (uintptr_t)memory) i++;
+    CHECK(i < region_count);
+    munmap(regions[i].cell, cell_bytes(regions[i].end - regions[i].begin + 2));
+    free((char *)memory - GUARD_BYTES);
+    memmove(&regions[i], &regions[i + 1], (--region_count - i) * sizeof *regions);
+    pthread_mutex_unlock(&regions_lock);
+}
+
+status emu_regions_take(struct emu *e)
+{
+    pthread_mutex_lock(&regions_lock);
+    if (e->region_max < region_count) {
+        free(e->region);
+        e->region_max = region_max;
+        e->region = malloc(region_max * sizeof *e->region);
+        CHECK(e->region != NULL);
+    }
+    if (region_count) memcpy(e->region, regions, region_count * sizeof *regions);
+    e->region_count = region_count;
+    e->region_last = NULL;
+    pthread_mutex_unlock(&regions_lock);
+    return ST_OK;
+}
+
+void *emu_shared(const struct emu_site *site, size_t bytes)
+{
+    struct emu *e = emu_self;
+    for (uint32_t i = 0; i < e->array_count; i++)
+        if (e->array[i].site == site) return (void *)e->array[i].begin;
+    const size_t gap = 64, at = e->shared_bytes + gap;
+    if (e->array_count == EMU_ARRAYS_MAX || at + bytes + gap > EMU_SHARED_MAX)
+        emu_fail("%s:%d: %s of %zu bytes: a block has %u bytes in at most %u arrays", site->file, site->line, site->called, bytes,
+                 EMU_SHARED_MAX, EMU_ARRAYS_MAX);
+    e->shared_bytes = (at + bytes + gap - 1) / gap * gap;
+    e->array[e->array_count++] = (struct emu_region){(uintptr_t)e->shared + at, (uintptr_t)e->shared + at + bytes,
+                                                     e->shared_cell + at / 2, site->called, site};
+    return e->shared + at;
+}
+
+static const struct emu_region *region_find(struct emu *e, uintptr_t at)
+{
+    if (e->region_last != NULL && at >= e->region_last->begin && at < e->region_last->end) return e->region_last;
+    uint32_t below = 0, above = e->region_count;
+    while (below < above) {
+        const uint32_t middle = (below + above) / 2;
+        if (e->region[middle].begin <= at)
+            below = middle + 1;
+        else
+            above = middle;
+    }
+    if (below == 0 || at >= e->region[below - 1].end) return NULL;
+    return e->region_last = &e->region[below - 1];
+}
+
+/* --- accesses ----------------------------------------------------------------------------------- */
+
+uint32_t emu_epoch_next(void)
+{
+    static _Atomic uint32_t shared_epoch = 1;
+    /* Relaxed: a number, no more. */
+    return atomic_fetch_add_explicit(&shared_epoch, 1, memory_order_relaxed);
+}
+
+_Noreturn static void race(const struct emu *e, const struct emu_region *region, uintptr_t at, bool is_write, const char *did, uint32_t by,
+                           bool is_elsewhere)
+{
+    const char *own = is_write ? "writes" : "reads";
+    const unsigned long offset = (unsigned long)(at - region->begin);
+    (void)e;
+    if (is_elsewhere) emu_fail("%s %s, byte %lu, which a thread of another block %s", own, region->name, offset, did);
+    if (by < EMU_THREADS_MAX)
+        emu_fail("%s %s, byte %lu, which thread %u %s with no barrier between", own, region->name, offset, by, did);
+    emu_fail("%s %s, byte %lu, which other threads %s with no barrier between", own, region->name, offset, did);
+}
+
+static void cell_write(struct emu *e, const struct emu_region *region, struct emu_cell *c, uintptr_t at, bool is_atomic)
+{
+    const uint16_t thread = (uint16_t)e->now->number, warp = thread / 32, synced = e->warp_count[warp];
+    const bool was_atomic = c->write_thread == EMU_BY_ATOMIC;
+    if (c->write_when >= e->launch_epoch && !(is_atomic && was_atomic)) {
+        if (c->write_when < e->block_epoch) race(e, region, at, true, "has written", 0, true);
+        if (c->write_when == e->epoch && c->write_thread != thread &&
+            (was_atomic || c->write_thread / 32 != warp || c->write_warp == synced))
+            race(e, region, at, true, "has written", c->write_thread, false);
+    }
+    if (c->read_when >= e->launch_epoch) {
+        if (c->read_when < e->block_epoch || c->read_warp & EMU_READ_ELSEWHERE)
+            race(e, region, at, true, "has read", 0, true);
+        const bool is_own = c->read_thread == thread,
+                   is_warps = c->read_thread < EMU_THREADS_MAX ? c->read_thread / 32 == warp : c->read_thread == (EMU_BY_WARP | warp);
+        if (c->read_when == e->epoch && !is_own && !(is_warps && c->read_warp < synced))
+            race(e, region, at, true, c->read_thread < EMU_THREADS_MAX ? "has read" : "have read", c->read_thread, false);
+    }
+    c->write_when = e->epoch;
+    c->write_thread = is_atomic ? EMU_BY_ATOMIC : thread;
+    c->write_warp = synced;
+}
+
+static void cell_read(struct emu *e, const struct emu_region *region, struct emu_cell *c, uintptr_t at)
+{
+    const uint16_t thread = (uint16_t)e->now->number, warp = thread / 32, synced = e->warp_count[warp];
+    if (region->site != NULL && c->write_when == 0)
+        emu_fail("reads %s, byte %lu, which nobody has written", region->name, (unsigned long)(at - region->begin));
+    if (c->write_when >= e->launch_epoch) {
+        if (c->write_when < e->block_epoch) race(e, region, at, false, "has written", 0, true);
+        if (c->write_when == e->epoch && c->write_thread != thread && (c->write_thread / 32 != warp || c->write_warp == synced))
+            race(e, region, at, false, "has written", c->write_thread, false);
+    }
+    if (c->read_when == e->epoch) {
+        if (c->read_thread < EMU_THREADS_MAX && c->read_thread != thread)
+            c->read_thread = c->read_thread / 32 == warp ? (uint16_t)(EMU_BY_WARP | warp) : EMU_BY_BLOCK;
+        else if (c->read_thread >= EMU_THREADS_MAX && c->read_thread != (EMU_BY_WARP | warp))
+            c->read_thread = EMU_BY_BLOCK;
+        c->read_warp = (uint16_t)((c->read_warp & EMU_READ_ELSEWHERE) | synced);
+        return;
+    }
+    const bool elsewhere = c->read_when >= e->launch_epoch && (c->read_when < e->block_epoch || c->read_warp & EMU_READ_ELSEWHERE);
+    c->read_when = e->epoch;
+    c->read_thread = thread;
+    c->read_warp = (uint16_t)((elsewhere ? EMU_READ_ELSEWHERE : 0) | synced);
+}
+
+/* The program itself: constants. */
+extern const char __executable_start[], edata[];
+
+void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomic)
+{
+    struct emu *e = emu_self;
+    if (e == NULL || e->now == NULL) return; /* a function of kernels that the host has called */
+    const uintptr_t at = (uintptr_t)memory;
+    if (at - (uintptr_t)e->now->stack < EMU_STACK_BYTES) return;
+    const struct emu_region *region = NULL;
+    for (uint32_t i = 0; i < e->array_count && region == NULL; i++)
+        if (at >= e->array[i].begin && at < e->array[i].end) region = &e->array[i];
+    if (region == NULL) region = region_find(e, at);
+    if (region == NULL) {
+        if (!is_write && at >= (uintptr_t)__executable_start && at < (uintptr_t)edata) return;
+        emu_fail("%s %u bytes at %p, where there is no memory of the device", is_write ? "writes" : "reads", bytes, memory);
+    }
+    if (at + bytes > region->end)
+        emu_fail("%s %u bytes at byte %lu of %s, which has %lu", is_write ? "writes" : "reads", bytes,
+                 (unsigned long)(at - region->begin), region->name, (unsigned long)(region->end - region->begin));
+    struct emu_cell *cell = region->cell + (at - region->begin) / 2;
+    for (uint32_t i = 0; i < (bytes + 1) / 2; i++) {
+        if (is_write)
+            cell_write(e, region, &cell[i], at + 2 * i, is_atomic);
+        else
+            cell_read(e, region, &cell[i], at + 2 * i);
+    }
+}
+
+uint32_t emu_atomic_add(uint32_t *at, uint32_t value)
+{
+    emu_access(at, sizeof *at, true, true);
+    const uint32_t old = *at;
+    *at = old + value;
+    return old;
+}
+
+/* --- the compiler's calls ------------------------------------------------------------------------- */
+
+#ifndef __SANITIZE_THREAD__
+
+void __tsan_init(void);
+void __tsan_func_entry(void *pc);
+void __tsan_func_exit(void);
+void __tsan_init(void) {}
+void __tsan_func_entry(void *pc) { (void)pc; }
+void __tsan_func_exit(void) {}
+
+#define ACCESS(name, bytes, is_write)                                                                                  \
+    void name(void *at);                                                                                               \
+    void name(void *at) { emu_access(at, bytes, is_write, false); }
+#define ACCESSES(bytes)                                                                                                \
+    ACCESS(__tsan_read##bytes, bytes, false)                                                                           \
+    ACCESS(__tsan_write##bytes, bytes, true)                                                                           \
+    ACCESS(__tsan_unaligned_read##bytes, bytes, false)                                                                 \
+    ACCESS(__tsan_unaligned_write##bytes, bytes, true)                                                                 \
+    ACCESS(__tsan_volatile_read##bytes, bytes, false)                                                                  \
+    ACCESS(__tsan_volatile_write##bytes, bytes, true)
+ACCESSES(1)
+ACCESSES(2)
+ACCESSES(4)
+ACCESSES(8)
+ACCESSES(16)
+
+void __tsan_read_range(void *at, unsigned long bytes);
+void __tsan_write_range(void *at, unsigned long bytes);
+void __tsan_read_range(void *at, unsigned long bytes) { emu_access(at, (uint32_t)bytes, false, false); }
+void __tsan_write_range(void *at, unsigned long bytes) { emu_access(at, (uint32_t)bytes, true, false); }
+
+#endif

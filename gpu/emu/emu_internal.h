@@ -1,0 +1,84 @@
+/* What the emulation's parts share: emu.c (fibers, barriers), emu_check.c (accesses). */
+#ifndef HETERPS_GPU_EMU_INTERNAL_H
+#define HETERPS_GPU_EMU_INTERNAL_H
+
+#include "gpu/emu/emu.h"
+
+#define EMU_THREADS_MAX 1024u
+#define EMU_WARPS_MAX   (EMU_THREADS_MAX / 32)
+#define EMU_ARRAYS_MAX  32u
+#define EMU_SHARED_MAX  (228u << 10) /* bytes a block, of the cards that have most */
+#define EMU_SITES_MAX   64u
+
+/* What is known of two bytes. `when` is an epoch: every block begins one, and every barrier of a block; they are counted over all launches,
+ * so an epoch belongs to one block. `warp`: how many times the thread's warp had synchronised by then. */
+struct emu_cell {
+    uint32_t write_when, read_when;
+    uint16_t write_thread, read_thread; /* or one of those below                                            */
+    uint16_t write_warp, read_warp;     /* read: EMU_READ_ELSEWHERE: another block of the launch has, too    */
+};
+#define EMU_BY_ATOMIC      0xffffu /* written by atomics                */
+#define EMU_BY_BLOCK       0xfffeu /* read by threads of several warps  */
+#define EMU_BY_WARP        0x8000u /* + warp: read by several of a warp */
+#define EMU_READ_ELSEWHERE 0x8000u
+
+/* Memory that may be accessed: of the device, or an array of a block's shared memory. */
+struct emu_region {
+    uintptr_t begin, end;
+    struct emu_cell *cell; /* one for two bytes */
+    const char *name;
+    const struct emu_site *site; /* of shared memory */
+};
+
+enum emu_state { EMU_RUNS, EMU_AT_BLOCK, EMU_AT_WARP, EMU_DONE };
+struct emu_fiber {
+    void *stack_pointer;
+    char *stack; /* its lowest byte */
+    struct emu_dim index;
+    uint32_t number;
+    enum emu_state state;
+    const struct emu_site *site; /* where it waits */
+    /* at a warp's barrier */
+    uint32_t mask, bits, lane, result;
+    enum emu_from from;
+};
+
+/* Of a thread that launches; made at its first launch. */
+struct emu {
+    struct emu_fiber fiber[EMU_THREADS_MAX], *now;
+    void *scheduler; /* its stack pointer while a fiber runs */
+    const struct emu_launch *launch;
+    struct emu_dim block;
+    uint32_t thread_count, runs_count, live_count;
+    uint16_t runs[EMU_THREADS_MAX]; /* fibers that can run */
+    uint64_t draw;
+    bool failed;
+    /* checks */
+    uint32_t launch_epoch, block_epoch, epoch; /* that the launch, its block, the stretch since the last barrier began */
+    uint16_t warp_count[EMU_WARPS_MAX];
+    struct emu_region array[EMU_ARRAYS_MAX]; /* of the block's shared memory */
+    uint32_t array_count;
+    size_t shared_bytes; /* that they take, with what lies between */
+    char *shared;
+    struct emu_cell *shared_cell;
+    struct emu_region *region; /* of the device, by address: as of the launch's beginning */
+    uint32_t region_count, region_max;
+    const struct emu_region *region_last;
+    /* sites */
+    const struct emu_site *dropped, *site[EMU_SITES_MAX];
+    uint32_t site_count;
+};
+extern __thread struct emu *emu_self;
+
+#define EMU_STACK_BYTES (64u << 10)
+
+/* Ends the launch from within a thread of the block: does not come back. The text follows kernel, block and thread. */
+_Noreturn void emu_fail(const char *format, ...) PRINTF_LIKE(1, 2);
+/* The next epoch of all. */
+uint32_t emu_epoch_next(void);
+/* An access by the running thread: fails the launch if it must not be. */
+void emu_access(const void *at, uint32_t bytes, bool is_write, bool is_atomic);
+/* Takes the regions as they are. */
+status emu_regions_take(struct emu *e);
+
+#endif

@@ -1,0 +1,102 @@
+/* A card, as far as the rest needs to know it: memory, streams of work, and kernels by number. Two kinds: `cuda` (gpu/cuda) and `emu`
+ * (gpu/emu/gpu_emu.c), which runs the same kernels on the host, in tests.
+ *
+ *     gpu_take ──▶ memory of the card            gpu_copy, gpu_clear, gpu_launch ──▶ a stream: done in order, some time
+ *     gpu_host_take ──▶ memory of the host       gpu_record ──▶ an event ──▶ gpu_follow: another stream waits for it;
+ *         that the card copies from directly                        └──────▶ gpu_wait, gpu_is_done: the host does
+ *
+ * Failures of the card come from whichever call notices them first: the message names the call, what was asked, and the card's own
+ * words; what is in its memory then is worth nothing. A thread may use a card while others do, but a stream and its events only one at a
+ * time. */
+#ifndef HETERPS_GPU_GPU_H
+#define HETERPS_GPU_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+
+struct gpu;
+struct gpu_stream;
+struct gpu_event;
+
+/* Every kernel there is. */
+enum gpu_kernel {
+#define GPU_KERNEL(name) GPU_KERNEL_##name,
+#include "gpu/kernels.def"
+#undef GPU_KERNEL
+    GPU_KERNEL_COUNT
+};
+extern const char *const gpu_kernel_names[GPU_KERNEL_COUNT];
+
+struct gpu_dim {
+    uint32_t x, y, z;
+};
+
+struct gpu_vt {
+    const char *name; /* "cuda", "emu" */
+    status (*take)(struct gpu *, size_t bytes, const char *what, void **memory);
+    void (*give)(struct gpu *, void *memory);
+    status (*host_take)(struct gpu *, size_t bytes, const char *what, void **memory);
+    void (*host_give)(struct gpu *, void *memory);
+    status (*stream_open)(struct gpu *, struct gpu_stream **);
+    void (*stream_close)(struct gpu *, struct gpu_stream *);
+    status (*copy)(struct gpu *, struct gpu_stream *, void *to, const void *from, size_t bytes);
+    status (*clear)(struct gpu *, struct gpu_stream *, void *memory, size_t bytes);
+    status (*launch)(struct gpu *, struct gpu_stream *, enum gpu_kernel, struct gpu_dim grid, struct gpu_dim block, const void *args,
+                     uint32_t args_bytes);
+    status (*event_open)(struct gpu *, struct gpu_event **);
+    void (*event_close)(struct gpu *, struct gpu_event *);
+    status (*record)(struct gpu *, struct gpu_stream *, struct gpu_event *);
+    status (*follow)(struct gpu *, struct gpu_stream *, struct gpu_event *);
+    status (*wait)(struct gpu *, struct gpu_event *);
+    status (*is_done)(struct gpu *, struct gpu_event *, bool *is_done);
+    void (*close)(struct gpu *);
+};
+struct gpu {
+    const struct gpu_vt *vt;
+};
+
+/* Memory of the card, not cleared, 256-byte aligned; `what` is for messages. MEMORY: what was asked, what is free. */
+static inline status gpu_take(struct gpu *g, size_t bytes, const char *what, void **memory)
+{
+    return g->vt->take(g, bytes, what, memory);
+}
+/* NULL is ignored. Not while work that uses it is under way. */
+static inline void gpu_give(struct gpu *g, void *memory) { g->vt->give(g, memory); }
+/* Memory of the host that stays where it is, so that copies go on beside everything else. */
+static inline status gpu_host_take(struct gpu *g, size_t bytes, const char *what, void **memory)
+{
+    return g->vt->host_take(g, bytes, what, memory);
+}
+static inline void gpu_host_give(struct gpu *g, void *memory) { g->vt->host_give(g, memory); }
+static inline status gpu_stream_open(struct gpu *g, struct gpu_stream **stream) { return g->vt->stream_open(g, stream); }
+/* NULL is ignored; waits for what is under way. */
+static inline void gpu_stream_close(struct gpu *g, struct gpu_stream *stream) { g->vt->stream_close(g, stream); }
+/* Between any two of the card's memory and the host's (gpu_host_take, or what it has been told of). */
+static inline status gpu_copy(struct gpu *g, struct gpu_stream *s, void *to, const void *from, size_t bytes)
+{
+    return g->vt->copy(g, s, to, from, bytes);
+}
+static inline status gpu_clear(struct gpu *g, struct gpu_stream *s, void *memory, size_t bytes)
+{
+    return g->vt->clear(g, s, memory, bytes);
+}
+/* args: the kernel's struct, copied. */
+static inline status gpu_launch(struct gpu *g, struct gpu_stream *s, enum gpu_kernel kernel, struct gpu_dim grid, struct gpu_dim block,
+                                const void *args, uint32_t args_bytes)
+{
+    return g->vt->launch(g, s, kernel, grid, block, args, args_bytes);
+}
+static inline status gpu_event_open(struct gpu *g, struct gpu_event **event) { return g->vt->event_open(g, event); }
+static inline void gpu_event_close(struct gpu *g, struct gpu_event *event) { g->vt->event_close(g, event); }
+/* The event happens when all that the stream has been given so far is done. */
+static inline status gpu_record(struct gpu *g, struct gpu_stream *s, struct gpu_event *event) { return g->vt->record(g, s, event); }
+/* What the stream is given from now on waits for the event. */
+static inline status gpu_follow(struct gpu *g, struct gpu_stream *s, struct gpu_event *event) { return g->vt->follow(g, s, event); }
+static inline status gpu_wait(struct gpu *g, struct gpu_event *event) { return g->vt->wait(g, event); }
+static inline status gpu_is_done(struct gpu *g, struct gpu_event *event, bool *is_done) { return g->vt->is_done(g, event, is_done); }
+static inline void gpu_close(struct gpu *g) { g->vt->close(g); }
+
+#endif

@@ -1,0 +1,112 @@
+/* Elementary functions of kernels, from additions, multiplications and explicit fused multiply-adds: the same bits on every card, and in the
+ * emulation. */
+#ifndef HETERPS_GPU_MATH_H
+#define HETERPS_GPU_MATH_H
+
+#include "gpu/kernel.h"
+
+/* e^x: 2^k times a polynomial in the rest, |r| <= ln(2) / 2 (Cephes' expf, minimax of degree 7; relative error under 1e-7); 0 below -103.97,
+ * infinity above 88.72. */
+DEVICE float gpu_exp(float x)
+{
+    if (x != x) return x;
+    if (x > 88.722839f) return __uint_as_float(0x7f800000u);
+    if (x < -103.972084f) return 0;
+    const float k = __fmaf_rn(x, 1.44269504f, 12582912.0f) - 12582912.0f; /* nearest, by adding 1.5 * 2^23 */
+    float r = __fmaf_rn(k, -0.693359375f, x);
+    r = __fmaf_rn(k, 2.12194440e-4f, r);
+    float p = 1.9875691500e-4f;
+    p = __fmaf_rn(p, r, 1.3981999507e-3f);
+    p = __fmaf_rn(p, r, 8.3334519073e-3f);
+    p = __fmaf_rn(p, r, 4.1665795894e-2f);
+    p = __fmaf_rn(p, r, 1.6666665459e-1f);
+    p = __fmaf_rn(p, r, 5.0000001201e-1f);
+    p = __fmaf_rn(p, r * r, r) + 1;
+    /* In two factors, because 2^k itself may be out of range where the result is not. */
+    const int32_t whole = (int32_t)k, half = whole / 2;
+    return p * __uint_as_float((uint32_t)(half + 127) << 23) * __uint_as_float((uint32_t)(whole - half + 127) << 23);
+}
+
+/* log(1 + x) for x in [0, 1]: 2 atanh(x / (2 + x)), whose series' first left-out term is 2/15 3^-15. */
+DEVICE float gpu_log1p(float x)
+{
+    const float f = __fdiv_rn(x, 2 + x), f2 = f * f;
+    float p = 1.0f / 13;
+    p = __fmaf_rn(p, f2, 1.0f / 11);
+    p = __fmaf_rn(p, f2, 1.0f / 9);
+    p = __fmaf_rn(p, f2, 1.0f / 7);
+    p = __fmaf_rn(p, f2, 1.0f / 5);
+    p = __fmaf_rn(p, f2, 1.0f / 3);
+    return 2 * __fmaf_rn(p * f2, f, f);
+}
+
+/* Natural logarithm of a normal number above 0. */
+DEVICE float gpu_log(float x)
+{
+    uint32_t bits = __float_as_uint(x);
+    int32_t k = (int32_t)(bits >> 23) - 127;
+    float m = __uint_as_float((bits & 0x7fffffu) | 0x3f800000u); /* [1, 2) */
+    const bool is_high = m > 1.41421356f;
+    if (is_high) m *= 0.5f, k++;
+    const float f = __fdiv_rn(m - 1, m + 1), f2 = f * f; /* |f| <= 0.1716 */
+    float p = 1.0f / 9;
+    p = __fmaf_rn(p, f2, 1.0f / 7);
+    p = __fmaf_rn(p, f2, 1.0f / 5);
+    p = __fmaf_rn(p, f2, 1.0f / 3);
+    return __fmaf_rn((float)k, 0.693147181f, 2 * __fmaf_rn(p * f2, f, f));
+}
+
+DEVICE float gpu_sigmoid(float x)
+{
+    const float e = gpu_exp(x < 0 ? x : -x);
+    return x < 0 ? __fdiv_rn(e, 1 + e) : __fdiv_rn(1, 1 + e);
+}
+
+/* As graph/activation.c, in float32. */
+DEVICE float gpu_tanh(float x)
+{
+    const float magnitude = x < 0 ? -x : x;
+    if (magnitude < 0.25f) { /* the Taylor series, to x^9 */
+        const float x2 = x * x;
+        float p = 62.0f / 2835;
+        p = __fmaf_rn(p, x2, -17.0f / 315);
+        p = __fmaf_rn(p, x2, 2.0f / 15);
+        p = __fmaf_rn(p, x2, -1.0f / 3);
+        return __fmaf_rn(p * x2, x, x);
+    }
+    const float e = gpu_exp(-2 * magnitude), y = __fdiv_rn(1 - e, 1 + e);
+    return x < 0 ? -y : y;
+}
+
+/* enum activation of graph/op.h. */
+DEVICE float gpu_activation(uint32_t activation, float slope, float x)
+{
+    switch (activation) {
+    case 1: return x < 0 ? 0 : x;
+    case 2: return x < 0 ? x * slope : x;
+    case 3: return gpu_sigmoid(x);
+    case 4: return gpu_tanh(x);
+    case 5: {
+        const float most = 3.402823466e+38f, finite = x > most ? most : x < -most ? -most : x;
+        return __fdiv_rn(finite, 1 + (finite < 0 ? -finite : finite));
+    }
+    default: return x;
+    }
+}
+/* d out / d x, from the output. */
+DEVICE float gpu_slope(uint32_t activation, float slope, float out)
+{
+    switch (activation) {
+    case 1: return out > 0 ? 1 : 0;
+    case 2: return out > 0 ? 1 : slope;
+    case 3: return out * (1 - out);
+    case 4: return 1 - out * out;
+    case 5: {
+        const float rest = 1 - (out < 0 ? -out : out);
+        return rest * rest;
+    }
+    default: return 1;
+    }
+}
+
+#endif

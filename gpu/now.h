@@ -1,0 +1,27 @@
+/* What kernels are given of a micro-batch and of tensors. Numbers that differ from one micro-batch to the next lie in memory of the card, so
+ * that a list of launches, once captured, can be replayed for all of them. */
+#ifndef HETERPS_GPU_NOW_H
+#define HETERPS_GPU_NOW_H
+
+#include <stdint.h>
+
+struct gpu_now {
+    uint32_t example_count; /* of the micro-batch                        */
+    uint32_t example_begin; /* its first one's number within the step    */
+    uint32_t key_count;
+    uint32_t training; /* 0 or 1 */
+    uint64_t step;
+    uint32_t unique_count[]; /* [table] */
+};
+
+/* [B, cols], stride floats from row to row; data NULL: absent. */
+struct gpu_in {
+    const float *data;
+    uint32_t stride;
+};
+struct gpu_out {
+    float *data;
+    uint32_t stride;
+};
+
+#endif

@@ -1,0 +1,129 @@
+#include "tests/gpu/emu_kernels.h"
+#include "gpu/kernel.h"
+
+#define reads_behind_args    faulty_args
+#define writes_before_args   faulty_args
+#define forgets_barrier_args faulty_args
+#define overwrites_args      faulty_args
+#define diverges_args        faulty_args
+#define leaves_args          faulty_args
+#define reads_unwritten_args faulty_args
+#define blocks_collide_args  faulty_args
+#define blocks_peek_args     faulty_args
+#define forgets_lane_args    faulty_args
+#define forgets_warp_args    faulty_args
+#define leaves_mask_args     faulty_args
+#define halves_collide_args  faulty_args
+#define adds_args            faulty_args
+
+#define BLOCK 128u
+
+KERNEL(reads_behind)
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < a.count) a.out[i] = a.in[i + a.is_faulty];
+}
+
+KERNEL(writes_before)
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < a.count) *(a.out + i - a.is_faulty) = i;
+}
+
+KERNEL(forgets_barrier)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = a.in[i];
+    if (!a.is_faulty) __syncthreads();
+    a.out[i] = tile[threadIdx.x ^ 64];
+}
+
+KERNEL(overwrites)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, sum = 0;
+    for (uint32_t round = 0; round < 3; round++) {
+        tile[threadIdx.x] = a.in[i] + round;
+        __syncthreads();
+        sum += tile[BLOCK - 1 - threadIdx.x];
+        if (!a.is_faulty) __syncthreads();
+    }
+    a.out[i] = sum;
+}
+
+KERNEL(diverges)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = i;
+    if (a.is_faulty && threadIdx.x % 2)
+        __syncthreads();
+    else
+        __syncthreads();
+    a.out[i] = tile[threadIdx.x ^ 1];
+}
+
+KERNEL(leaves)
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (a.is_faulty && i == 5) return;
+    __syncthreads();
+    a.out[i] = i;
+}
+
+KERNEL(reads_unwritten)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (!a.is_faulty || threadIdx.x != 9) tile[threadIdx.x] = i;
+    __syncthreads();
+    a.out[i] = tile[BLOCK - 1 - threadIdx.x];
+}
+
+KERNEL(blocks_collide)
+{
+    if (threadIdx.x == 0) a.out[a.is_faulty ? 0 : blockIdx.x] = 1;
+}
+
+KERNEL(blocks_peek)
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    a.out[i] = i;
+    if (a.is_faulty && blockIdx.x == 1 && threadIdx.x == 0) a.out[i] = a.out[0];
+}
+
+KERNEL(forgets_lane)
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, x = a.in[i];
+    if (!a.is_faulty || threadIdx.x != 7) x += __shfl_xor_sync(WARP_ALL, x, 16);
+    a.out[i] = x;
+}
+
+KERNEL(forgets_warp)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = a.in[i];
+    if (!a.is_faulty) __syncwarp();
+    a.out[i] = tile[threadIdx.x ^ 1];
+}
+
+KERNEL(leaves_mask)
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (threadIdx.x % 32 < 16) a.out[i] = __shfl_sync(0xffffu, i, a.is_faulty ? 20 : 3);
+}
+
+KERNEL(halves_collide)
+{
+    uint16_t *half = (uint16_t *)a.out;
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < 2 * a.count) half[i] = (uint16_t)i;
+}
+
+KERNEL(adds)
+{
+    atomicAdd(&a.out[0], 1u);
+    if (a.is_faulty && threadIdx.x == 0) a.out[1 + blockIdx.x] = a.out[0];
+}

@@ -1,0 +1,34 @@
+/* Kernels with one fault each, and the same without: for tests of the emulation. */
+#ifndef HETERPS_TESTS_GPU_EMU_KERNELS_H
+#define HETERPS_TESTS_GPU_EMU_KERNELS_H
+
+#include <stdint.h>
+
+struct faulty_args {
+    const uint32_t *in;
+    uint32_t *out;
+    uint32_t count;
+    uint32_t is_faulty;
+};
+/* name: what it does if it is faulty */
+#define FAULTY_KERNELS(X)                                                                                              \
+    X(reads_behind)    /* one thread too many reads                                   */                               \
+    X(writes_before)   /* in front of the array                                       */                               \
+    X(forgets_barrier) /* reads its neighbour's shared number without a barrier       */                               \
+    X(overwrites)      /* writes again what others may still read                     */                               \
+    X(diverges)        /* half of the threads take another barrier                    */                               \
+    X(leaves)          /* one thread ends before the barrier                          */                               \
+    X(reads_unwritten) /* shared memory                                               */                               \
+    X(blocks_collide)  /* all blocks write one number                                 */                               \
+    X(blocks_peek)     /* a block reads what another has written                      */                               \
+    X(forgets_lane)    /* a shuffle that lane 7 does not reach                        */                               \
+    X(forgets_warp)    /* shares within a warp without __syncwarp                     */                               \
+    X(leaves_mask)     /* a shuffle from a lane outside its mask                      */                               \
+    X(halves_collide)  /* two threads write the two halves of a number: no fault      */                               \
+    X(adds)            /* atomics do not collide; a plain read of the sum does        */
+
+#define DECLARE(name) void name(const void *args);
+FAULTY_KERNELS(DECLARE)
+#undef DECLARE
+
+#endif

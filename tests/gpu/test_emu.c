@@ -1,0 +1,136 @@
+/* The emulation finds the faults that it promises to find, and none where there is none. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gpu/emu/emu.h"
+#include "tests/gpu/emu_kernels.h"
+
+#define BLOCK  128u
+#define BLOCKS 3u
+#define COUNT  (BLOCK * BLOCKS)
+
+static status run(emu_kernel *kernel, const char *name, bool is_faulty, uint64_t seed, uint32_t *out)
+{
+    void *in_memory, *out_memory;
+    assert_int_equal(emu_alloc(&in_memory, COUNT * sizeof(uint32_t), "in"), ST_OK);
+    assert_int_equal(emu_alloc(&out_memory, COUNT * sizeof(uint32_t), "out"), ST_OK);
+    for (uint32_t i = 0; i < COUNT; i++) ((uint32_t *)in_memory)[i] = 7 * i;
+    memset(out_memory, 0, COUNT * sizeof(uint32_t));
+    const struct faulty_args args = {in_memory, out_memory, COUNT, is_faulty};
+    const struct emu_launch launch = {name, kernel, {BLOCKS, 1, 1}, {BLOCK, 1, 1}, &args, sizeof args};
+    status st = emu_launch(&launch, seed);
+    if (out != NULL) memcpy(out, out_memory, COUNT * sizeof(uint32_t));
+    emu_free(in_memory);
+    emu_free(out_memory);
+    return st;
+}
+
+static const struct {
+    const char *name, *message;
+    emu_kernel *kernel;
+} cases[] = {
+    {"reads_behind", "byte 1536", reads_behind},
+    {"writes_before", "no memory of the device", writes_before},
+    {"forgets_barrier", "no barrier between", forgets_barrier},
+    {"overwrites", "no barrier between", overwrites},
+    {"diverges", "waits at", diverges},
+    {"leaves", "thread 5 has ended", leaves},
+    {"reads_unwritten", "nobody has written", reads_unwritten},
+    {"blocks_collide", "another block", blocks_collide},
+    {"blocks_peek", "another block", blocks_peek},
+    {"forgets_lane", "__shfl_xor_sync, and thread 7 has ended", forgets_lane},
+    {"forgets_warp", "no barrier between", forgets_warp},
+    {"leaves_mask", "reads lane 20, which mask 0000ffff leaves out", leaves_mask},
+    {"adds", "has", adds},
+};
+
+static void sound_kernels_pass(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (uint64_t seed = 1; seed <= 20; seed++)
+            if (run(cases[k].kernel, cases[k].name, false, seed, NULL) != ST_OK) fail_msg("%s", status_message());
+    assert_int_equal(run(halves_collide, "halves_collide", false, 1, NULL), ST_OK);
+}
+
+static void faults_are_found_in_every_order(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            if (run(cases[k].kernel, cases[k].name, true, seed, NULL) != ST_INVALID)
+                fail_msg("%s, seed %d: no fault found", cases[k].name, (int)seed);
+            if (strstr(status_message(), cases[k].name) == NULL || (strstr(status_message(), cases[k].message) == NULL &&
+                strstr(status_message(), "nobody has written") == NULL && strstr(status_message(), "no memory") == NULL))
+                fail_msg("%s: %s", cases[k].name, status_message());
+        }
+}
+
+static void results_are_those_of_the_kernel(void **state)
+{
+    (void)state;
+    uint32_t out[COUNT];
+    assert_int_equal(run(overwrites, "overwrites", false, 3, out), ST_OK);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t mirrored = i / BLOCK * BLOCK + BLOCK - 1 - i % BLOCK;
+        assert_int_equal(out[i], 3 * 7 * mirrored + 3);
+    }
+    assert_int_equal(run(forgets_lane, "forgets_lane", false, 3, out), ST_OK);
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(out[i], 7 * i + 7 * (i ^ 16));
+}
+
+static void a_dropped_barrier_is_missed(void **state)
+{
+    (void)state;
+    const struct emu_site *sites[64];
+    uint32_t count = emu_sites(sites, 64), found = 0;
+    assert_true(count >= 6 && count <= 64);
+    for (uint32_t i = 0; i < count; i++) {
+        emu_drop(sites[i]);
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+            if (run(cases[k].kernel, cases[k].name, false, 1, NULL) != ST_OK) {
+                found++;
+                break;
+            }
+    }
+    emu_drop(NULL);
+    /* All but the one of `leaves`, which nothing needs, and that of `diverges` which no thread takes without the fault. */
+    assert_int_equal(found, count - 2);
+}
+
+static void bounds_of_a_launch(void **state)
+{
+    (void)state;
+    struct emu_launch launch = {"leaves", leaves, {1, 1, 1}, {1025, 1, 1}, &(struct faulty_args){0}, sizeof(struct faulty_args)};
+    assert_int_equal(emu_launch(&launch, 1), ST_INVALID);
+    launch.block.x = 1024;
+    assert_int_equal(emu_launch(&launch, 1), ST_INVALID);
+    assert_non_null(strstr(status_message(), "no memory of the device")); /* out is NULL */
+}
+
+static void freed_memory_is_gone(void **state)
+{
+    (void)state;
+    void *out;
+    assert_int_equal(emu_alloc(&out, 1 << 20, "out"), ST_OK);
+    const struct faulty_args args = {NULL, out, 1, 0};
+    const struct emu_launch launch = {"leaves", leaves, {1, 1, 1}, {32, 1, 1}, &args, sizeof args};
+    assert_int_equal(emu_launch(&launch, 1), ST_OK);
+    emu_free(out);
+    assert_int_equal(emu_launch(&launch, 1), ST_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sound_kernels_pass),         cmocka_unit_test(faults_are_found_in_every_order),
+        cmocka_unit_test(results_are_those_of_the_kernel), cmocka_unit_test(a_dropped_barrier_is_missed),
+        cmocka_unit_test(bounds_of_a_launch),         cmocka_unit_test(freed_memory_is_gone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
