@@ -17,4 +17,19 @@ DEVICE float *out_row(struct gpu_out v, uint32_t b) { return v.data + (size_t)b 
 /* A gradient goes where nobody has written yet, or is added to what stands there. */
 DEVICE void grad_put(float *to, float grad, uint32_t adds) { *to = adds ? *to + grad : grad; }
 
+/* What all lanes hold, put together along a tree: all lanes have the result. */
+DEVICE float warp_sum(float x)
+{
+    for (uint32_t by = WARP_LANES / 2; by > 0; by /= 2) x += __shfl_xor_sync(WARP_ALL, x, by);
+    return x;
+}
+DEVICE float warp_max(float x)
+{
+    for (uint32_t by = WARP_LANES / 2; by > 0; by /= 2) {
+        const float other = __shfl_xor_sync(WARP_ALL, x, by);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
 #endif

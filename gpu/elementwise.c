@@ -1,18 +1,8 @@
 /* Launches of the ops whose kernels are in elementwise.cu. */
 #include "gpu/elementwise.h"
 
-#include <string.h>
-
 #include "engine/base/random.h"
 #include "gpu/ops.h"
-
-#define OP_RUN(name) status gpu_##name(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n)
-#define ATTR(type, n)                                                                                                  \
-    ({                                                                                                                 \
-        struct type attr_;                                                                                             \
-        memcpy(&attr_, (n)->attr, sizeof attr_);                                                                       \
-        attr_;                                                                                                         \
-    })
 
 /* --- activations --------------------------------------------------------------------------------- */
 
@@ -34,11 +24,10 @@ static status activation_run_back(const struct gpu_work *w, const struct op_cont
 }
 
 #define ACTIVATION(name, activation, slope)                                                                            \
-    gpu_op_run gpu_##name##_forward, gpu_##name##_backward;                                                            \
-    OP_RUN(name##_forward) { return activation_run(w, c, n, activation, slope); }                                      \
-    OP_RUN(name##_backward) { return activation_run_back(w, c, n, activation, slope); }
+    GPU_RUN(name##_forward) { return activation_run(w, c, n, activation, slope); }                                      \
+    GPU_RUN(name##_backward) { return activation_run_back(w, c, n, activation, slope); }
 ACTIVATION(relu, ACT_RELU, 0)
-ACTIVATION(leaky_relu, ACT_LEAKY_RELU, ATTR(leaky_relu_attr, n).slope)
+ACTIVATION(leaky_relu, ACT_LEAKY_RELU, GPU_ATTR(leaky_relu_attr, n).slope)
 ACTIVATION(sigmoid, ACT_SIGMOID, 0)
 ACTIVATION(tanh, ACT_TANH, 0)
 ACTIVATION(softsign, ACT_SOFTSIGN, 0)
@@ -50,12 +39,11 @@ static status dropout_run(const struct gpu_work *w, const struct op_context *c, 
 {
     const struct random_stream stream = random_stream(c->seed, RANDOM_DROPOUT, (uint64_t)(n - c->graph->nodes));
     return GPU_EACH(w, dropout, to.cols, .from = gpu_in_of(from), .to = gpu_out_of(to), .cols = to.cols,
-                    .key = {stream.key[0], stream.key[1]}, .rate = ATTR(dropout_attr, n).rate, .adds = adds);
+                    .key = {stream.key[0], stream.key[1]}, .rate = GPU_ATTR(dropout_attr, n).rate, .adds = adds);
 }
 
-gpu_op_run gpu_dropout_forward, gpu_dropout_backward;
-OP_RUN(dropout_forward) { return dropout_run(w, c, n, op_in(c, n, 0), op_out(c, n), false); }
-OP_RUN(dropout_backward)
+GPU_RUN(dropout_forward) { return dropout_run(w, c, n, op_in(c, n, 0), op_out(c, n), false); }
+GPU_RUN(dropout_backward)
 {
     struct view din = op_din(c, n, 0);
     return din.data == NULL ? ST_OK : dropout_run(w, c, n, op_dout(c, n), din, op_din_adds(c, n, 0));
@@ -63,17 +51,17 @@ OP_RUN(dropout_backward)
 
 /* --- numbers that only change their place --------------------------------------------------------- */
 
-gpu_op_run gpu_concat_forward, gpu_concat_backward, gpu_slice_forward, gpu_slice_backward, gpu_reshape_forward, gpu_reshape_backward;
-
 static status concat_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n, bool is_forward)
 {
     struct view whole = is_forward ? op_out(c, n) : op_dout(c, n);
-    const uint32_t groups = ATTR(concat_attr, n).groups;
+    const uint32_t groups = GPU_ATTR(concat_attr, n).groups;
     uint32_t begin = 0;
     for (uint32_t k = 0; k < n->input_count; k++) {
         struct view one = is_forward ? op_in(c, n, k) : op_din(c, n, k);
         const uint32_t cols = op_in(c, n, k).cols, part = cols / groups, group = whole.cols / groups;
-        if (is_forward)
+        if (one.data == whole.data + begin && one.stride == whole.stride && groups == 1) /* it is there already */
+            ;
+        else if (is_forward)
             TRY(GPU_EACH(w, move, cols, .from = gpu_in_of(one), .to = gpu_out_of(whole), .cols = cols, .part = part, .from_group = part,
                          .to_group = group, .to_begin = begin));
         else if (one.data != NULL)
@@ -83,23 +71,23 @@ static status concat_run(const struct gpu_work *w, const struct op_context *c, c
     }
     return ST_OK;
 }
-OP_RUN(concat_forward) { return concat_run(w, c, n, true); }
-OP_RUN(concat_backward) { return concat_run(w, c, n, false); }
+GPU_RUN(concat_forward) { return concat_run(w, c, n, true); }
+GPU_RUN(concat_backward) { return concat_run(w, c, n, false); }
 
-OP_RUN(slice_forward)
+GPU_RUN(slice_forward)
 {
     struct view in = op_in(c, n, 0), out = op_out(c, n);
     return GPU_EACH(w, move, out.cols, .from = gpu_in_of(in), .to = gpu_out_of(out), .cols = out.cols, .part = out.cols,
-                    .from_begin = ATTR(slice_attr, n).begin);
+                    .from_begin = GPU_ATTR(slice_attr, n).begin);
 }
-OP_RUN(slice_backward)
+GPU_RUN(slice_backward)
 {
     struct view din = op_din(c, n, 0), dout = op_dout(c, n);
     const bool adds = op_din_adds(c, n, 0);
     if (din.data == NULL) return ST_OK;
     if (!adds) TRY(GPU_EACH(w, move, din.cols, .to = gpu_out_of(din), .cols = din.cols, .part = din.cols));
     return GPU_EACH(w, move, dout.cols, .from = gpu_in_of(dout), .to = gpu_out_of(din), .cols = dout.cols, .part = dout.cols,
-                    .to_begin = ATTR(slice_attr, n).begin, .adds = adds);
+                    .to_begin = GPU_ATTR(slice_attr, n).begin, .adds = adds);
 }
 
 /* Rows of `width`, transposed; one row is a copy. */
@@ -108,23 +96,20 @@ static status transpose_run(const struct gpu_work *w, struct view from, struct v
     return GPU_EACH(w, transpose, to.cols, .from = gpu_in_of(from), .to = gpu_out_of(to), .rows = rows, .width = to.cols / rows,
                     .adds = adds);
 }
-OP_RUN(reshape_forward)
+GPU_RUN(reshape_forward)
 {
-    struct reshape_attr attr = ATTR(reshape_attr, n);
+    struct reshape_attr attr = GPU_ATTR(reshape_attr, n);
     return transpose_run(w, op_in(c, n, 0), op_out(c, n), attr.is_transposed ? attr.rows : 1, false);
 }
-OP_RUN(reshape_backward)
+GPU_RUN(reshape_backward)
 {
-    struct reshape_attr attr = ATTR(reshape_attr, n);
+    struct reshape_attr attr = GPU_ATTR(reshape_attr, n);
     struct view din = op_din(c, n, 0), dout = op_dout(c, n);
     if (din.data == NULL) return ST_OK;
     return transpose_run(w, dout, din, attr.is_transposed ? dout.cols / attr.rows : 1, op_din_adds(c, n, 0));
 }
 
 /* --- sums and products ------------------------------------------------------------------------------ */
-
-gpu_op_run gpu_add_forward, gpu_add_backward, gpu_mul_forward, gpu_mul_backward, gpu_cross_forward, gpu_cross_backward,
-    gpu_sum_pool_forward, gpu_sum_pool_backward;
 
 /* to = or += x * y; y absent: x. Inputs of one column count for every column. */
 static status multiply_run(const struct gpu_work *w, struct view x, struct view y, struct view to, bool adds)
@@ -140,20 +125,20 @@ static status factor_run_back(const struct gpu_work *w, struct view dout, struct
                      .y_is_single = other.cols == 1, .adds = adds);
 }
 
-OP_RUN(add_forward)
+GPU_RUN(add_forward)
 {
     for (uint32_t k = 0; k < n->input_count; k++) TRY(multiply_run(w, op_in(c, n, k), (struct view){0}, op_out(c, n), k > 0));
     return ST_OK;
 }
-OP_RUN(add_backward)
+GPU_RUN(add_backward)
 {
     for (uint32_t k = 0; k < n->input_count; k++)
         if (op_din(c, n, k).data != NULL)
             TRY(factor_run_back(w, op_dout(c, n), (struct view){0}, op_din(c, n, k), op_din_adds(c, n, k)));
     return ST_OK;
 }
-OP_RUN(mul_forward) { return multiply_run(w, op_in(c, n, 0), op_in(c, n, 1), op_out(c, n), false); }
-OP_RUN(mul_backward)
+GPU_RUN(mul_forward) { return multiply_run(w, op_in(c, n, 0), op_in(c, n, 1), op_out(c, n), false); }
+GPU_RUN(mul_backward)
 {
     for (uint32_t k = 0; k < 2; k++)
         if (op_din(c, n, k).data != NULL)
@@ -162,13 +147,13 @@ OP_RUN(mul_backward)
 }
 
 enum { CROSS_X0, CROSS_X, CROSS_Z, CROSS_INPUTS }; /* inputs of cross, in the order of graph/op_cross.c */
-OP_RUN(cross_forward)
+GPU_RUN(cross_forward)
 {
     struct view out = op_out(c, n);
     return GPU_EACH(w, cross, out.cols, .x0 = gpu_in_of(op_in(c, n, CROSS_X0)), .x = gpu_in_of(op_in(c, n, CROSS_X)),
                     .z = gpu_in_of(op_in(c, n, CROSS_Z)), .out = gpu_out_of(out), .cols = out.cols);
 }
-OP_RUN(cross_backward)
+GPU_RUN(cross_backward)
 {
     for (uint32_t k = 0; k < CROSS_INPUTS; k++) {
         struct view factor = k == CROSS_X ? (struct view){0} : op_in(c, n, k == CROSS_X0 ? CROSS_Z : CROSS_X0);
@@ -177,16 +162,16 @@ OP_RUN(cross_backward)
     return ST_OK;
 }
 
-OP_RUN(sum_pool_forward)
+GPU_RUN(sum_pool_forward)
 {
-    struct sum_pool_attr attr = ATTR(sum_pool_attr, n);
+    struct sum_pool_attr attr = GPU_ATTR(sum_pool_attr, n);
     struct view out = op_out(c, n);
     return GPU_EACH(w, sum_pool_forward, out.cols, .from = gpu_in_of(op_in(c, n, 0)), .to = gpu_out_of(out), .cols = out.cols,
                     .dim = attr.dim, .rows = attr.rows);
 }
-OP_RUN(sum_pool_backward)
+GPU_RUN(sum_pool_backward)
 {
-    struct sum_pool_attr attr = ATTR(sum_pool_attr, n);
+    struct sum_pool_attr attr = GPU_ATTR(sum_pool_attr, n);
     struct view din = op_din(c, n, 0);
     if (din.data == NULL) return ST_OK;
     return GPU_EACH(w, sum_pool_backward, din.cols, .dout = gpu_in_of(op_dout(c, n)), .din = gpu_out_of(din), .cols = din.cols,

@@ -80,13 +80,6 @@ KERNEL(cross)
         EACH_COL (i, a.cols) out_row(a.out, b)[i] = in_row(a.x0, b)[i] * in_row(a.z, b)[i] + in_row(a.x, b)[i];
 }
 
-/* Sums of lanes along a tree: all lanes have it. */
-DEVICE float warp_sum(float x)
-{
-    for (uint32_t by = WARP_LANES / 2; by > 0; by /= 2) x += __shfl_xor_sync(WARP_ALL, x, by);
-    return x;
-}
-
 KERNEL(row_dot)
 {
     EACH_EXAMPLE (b) {

@@ -1,10 +1,6 @@
 /* The table of ops, and the shapes of launches that many of them share. */
 #include "gpu/ops.h"
 
-#define GPU_OP(id) gpu_op_run gpu_##id##_forward, gpu_##id##_backward;
-#include "gpu/ops.def"
-#undef GPU_OP
-
 const struct gpu_op gpu_op_table[OP_ID_COUNT] = {
 #define GPU_OP(id) [OP_ID_##id] = {gpu_##id##_forward, gpu_##id##_backward},
 #include "gpu/ops.def"
@@ -18,7 +14,6 @@ const char *const gpu_kernel_names[GPU_KERNEL_COUNT] = {
 };
 
 #define BLOCK_THREADS 256u
-#define GRID_Y_MAX    65535u
 
 /* Threads of a block along the columns: as many as there are, at most all; the rest goes along the examples. */
 static uint32_t width_of(uint32_t cols)
@@ -33,7 +28,7 @@ status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_
     const uint32_t width = width_of(cols), height = BLOCK_THREADS / width;
     uint32_t rows = (w->micro + height - 1) / height;
     if (cols == 0 || rows == 0) return ST_OK;
-    if (rows > GRID_Y_MAX) rows = GRID_Y_MAX;
+    if (rows > GPU_GRID_Y_MAX) rows = GPU_GRID_Y_MAX;
     return gpu_launch(w->gpu, w->stream, kernel, (struct gpu_dim){(cols + width - 1) / width, rows, 1},
                       (struct gpu_dim){width, height, 1}, args, args_bytes);
 }
@@ -43,6 +38,20 @@ status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, const 
     const uint32_t warps = 8;
     uint32_t rows = (w->micro + warps - 1) / warps;
     if (rows == 0) return ST_OK;
-    if (rows > GRID_Y_MAX) rows = GRID_Y_MAX;
+    if (rows > GPU_GRID_Y_MAX) rows = GPU_GRID_Y_MAX;
     return gpu_launch(w->gpu, w->stream, kernel, (struct gpu_dim){1, rows, 1}, (struct gpu_dim){32, warps, 1}, args, args_bytes);
+}
+
+size_t gpu_scratch_floats(const struct graph *graph)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < graph->forward_count; i++) {
+        const struct graph_node *n = &graph->nodes[i];
+        for (uint32_t k = 0; k < n->param_count; k++) {
+            const struct graph_tensor *t = &graph->tensors[graph->args[n->arg_begin + n->input_count + k]];
+            const size_t floats = (size_t)t->rows * t->cols;
+            if (floats > most) most = floats;
+        }
+    }
+    return most;
 }

@@ -2,6 +2,8 @@
 #ifndef HETERPS_GPU_OPS_H
 #define HETERPS_GPU_OPS_H
 
+#include <string.h>
+
 #include "gpu/gpu.h"
 #include "gpu/now.h"
 #include "graph/op.h"
@@ -13,6 +15,8 @@ struct gpu_work {
     const struct gpu_now *now; /* in memory of the card */
     uint32_t micro;            /* most examples of a micro-batch: grids are made for them */
     const struct graph *graph;
+    float *scratch; /* of the stream: sums in parts; [scratch_floats], at least gpu_scratch_floats(graph) */
+    size_t scratch_floats;
 };
 
 /* Gives the stream the launches of one node (the forward node in both passes). All memory that the context names is the card's: what views,
@@ -22,6 +26,22 @@ struct gpu_op {
     gpu_op_run *forward, *backward; /* NULL: this op stays on the CPU */
 };
 extern const struct gpu_op gpu_op_table[OP_ID_COUNT];
+#define GPU_OP(id) gpu_op_run gpu_##id##_forward, gpu_##id##_backward;
+#include "gpu/ops.def"
+#undef GPU_OP
+/* A function of the table, and the attributes of its node. */
+#define GPU_RUN(name) status gpu_##name(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n)
+#define GPU_ATTR(type, n)                                                                                              \
+    ({                                                                                                                 \
+        struct type attr_;                                                                                             \
+        memcpy(&attr_, (n)->attr, sizeof attr_);                                                                       \
+        attr_;                                                                                                         \
+    })
+
+/* The least that an op of the graph needs, which leaves its gradients in one part; GPU_SCRATCH_FLOATS let them have several. */
+size_t gpu_scratch_floats(const struct graph *graph);
+#define GPU_SCRATCH_FLOATS ((size_t)16 << 20)
+#define GPU_GRID_Y_MAX     65535u
 
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }

@@ -17,7 +17,7 @@ static emu_kernel *const kernels[GPU_KERNEL_COUNT] = {
 #undef GPU_KERNEL
 };
 
-#define ARGS_MAX 512u
+#define ARGS_MAX 4096u /* of a card, too */
 
 struct gpu_event {
     uint64_t recorded, happened; /* times */

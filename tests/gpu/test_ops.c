@@ -86,7 +86,7 @@ static void ticket_copy(struct card *card, uint32_t t)
     free(span);
 }
 
-static void card_open(struct card *card, struct rig *r, uint64_t seed)
+static void card_open(struct card *card, struct rig *r, uint64_t seed, uint32_t parts)
 {
     const struct graph *g = r->g;
     const struct micro_batch *m = &r->m;
@@ -118,7 +118,11 @@ static void card_open(struct card *card, struct rig *r, uint64_t seed)
                                    .stream = card->stream,
                                    .now = copy_of(card, now, now_bytes, "now"),
                                    .micro = g->header->micro,
-                                   .graph = g};
+                                   .graph = g,
+                                   .scratch_floats = gpu_scratch_floats(g) * parts};
+    void *scratch = rig_take(card->work.scratch_floats * sizeof(float));
+    card->work.scratch = copy_of(card, scratch, card->work.scratch_floats * sizeof(float), "scratch");
+    free(scratch);
     free(now);
 }
 
@@ -221,7 +225,7 @@ static void text_check(const struct op_text *test, uint32_t examples, uint64_t s
     const bool is_weighted = strstr(test->name, "weights_of_examples") != NULL;
     if (is_weighted) r.m.weight = weight;
     memset(r.slot, 0xff, g.header->slot_bytes);
-    card_open(&card, &r, seed);
+    card_open(&card, &r, seed, examples == EXAMPLES ? 4 : 1);
     for (uint32_t i = 0; i < g.node_count; i++) node_check(&card, &g.nodes[i], &error_worst);
     card_close(&card);
     if (is_weighted) r.m.weight = NULL;

@@ -1,0 +1,75 @@
+/* Losses, and softmax. */
+#ifndef HETERPS_GPU_LOSS_H
+#define HETERPS_GPU_LOSS_H
+
+#include "gpu/now.h"
+
+/* Losses of two numbers an example. */
+enum pair_loss { PAIR_BCE, PAIR_SQUARED, PAIR_HINGE };
+struct pair_loss_forward_args {
+    const struct gpu_now *now;
+    struct gpu_in x, y;
+    const float *weight; /* of examples, or NULL */
+    struct gpu_out out;
+    uint32_t kind;
+    float scale, margin;
+};
+/* To the gradients of x and y; data NULL: nobody wants it. */
+struct pair_loss_backward_args {
+    const struct gpu_now *now;
+    struct gpu_in x, y;
+    const float *weight;
+    struct gpu_out dx, dy;
+    uint32_t kind, x_adds, y_adds;
+    float scale, margin;
+};
+/* -log of the target's part of softmax(x - log_q), over columns that are no accidental hits; log_q absent: of softmax(x), and the
+ * target is the label. Saves loss, greatest and sum (graph/op.h). A warp an example. */
+struct log_loss_forward_args {
+    const struct gpu_now *now;
+    struct gpu_in x, log_q, label;
+    const float *weight;
+    struct gpu_out saved, out;
+    uint32_t cols;
+    float scale;
+};
+struct log_loss_backward_args {
+    const struct gpu_now *now;
+    struct gpu_in x, log_q, label, saved;
+    const float *weight;
+    struct gpu_out dx;
+    uint32_t cols, adds;
+    float scale;
+};
+/* nce: log_k = log(negatives) + log_z. Forward a warp an example. */
+struct nce_forward_args {
+    const struct gpu_now *now;
+    struct gpu_in x, log_q;
+    const float *weight;
+    struct gpu_out saved, out;
+    uint32_t cols, corrects;
+    float scale, log_k;
+};
+struct nce_backward_args {
+    const struct gpu_now *now;
+    struct gpu_in x, log_q;
+    const float *weight;
+    struct gpu_out dx;
+    uint32_t cols, corrects, adds;
+    float scale, log_k;
+};
+/* Over each of `groups` runs of `cols` columns. A warp an example. */
+struct softmax_forward_args {
+    const struct gpu_now *now;
+    struct gpu_in in;
+    struct gpu_out out;
+    uint32_t cols, groups;
+};
+struct softmax_backward_args {
+    const struct gpu_now *now;
+    struct gpu_in out, dout;
+    struct gpu_out din;
+    uint32_t cols, groups, adds;
+};
+
+#endif
