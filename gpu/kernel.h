@@ -25,6 +25,7 @@
 #define KERNEL_BOUND(name, count) extern "C" __global__ void __launch_bounds__(count) name(const struct name##_args a)
 #define SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #define DEVICE                    static __device__ __forceinline__
+#define UNROLL                    _Pragma("unroll")
 
 #else
 
@@ -33,6 +34,7 @@
 #include "gpu/emu/emu.h"
 
 #define DEVICE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
 /* The function that emu_launch takes, and the kernel itself, whose argument lies on its thread's stack. */
 #define KERNEL(name)                                                                                                   \
     static void name##_body(const struct name##_args a);                                                               \

@@ -49,7 +49,8 @@ size_t gpu_scratch_floats(const struct graph *graph)
         const struct graph_node *n = &graph->nodes[i];
         for (uint32_t k = 0; k < n->param_count; k++) {
             const struct graph_tensor *t = &graph->tensors[graph->args[n->arg_begin + n->input_count + k]];
-            const size_t floats = (size_t)t->rows * t->cols;
+            /* batch_norm: two sums a column */
+            const size_t floats = (size_t)t->rows * t->cols * (n->op == OP_ID_batch_norm ? 2 : 1);
             if (floats > most) most = floats;
         }
     }

@@ -34,9 +34,9 @@ DEVICE void tiles_multiply(float sum[EACH][EACH], const float *left, const float
 {
     const uint32_t row = threadIdx.x / SIDE * EACH, col = threadIdx.x % SIDE * EACH;
     for (uint32_t t = 0; t < PRODUCT_DEPTH; t++)
-#pragma GCC unroll 4
+UNROLL
         for (uint32_t i = 0; i < EACH; i++)
-#pragma GCC unroll 4
+UNROLL
             for (uint32_t j = 0; j < EACH; j++)
                 sum[i][j] = __fmaf_rn(left[t * STRIDE + row + i], right[t * STRIDE + col + j], sum[i][j]);
 }
