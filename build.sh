@@ -79,6 +79,16 @@ build_objects() {
 # Runs the commands of $out/todo, a line each, as many at a time as there are processors; stops at the first that fails.
 do_all() { tr '\n' '\0' <"$out/todo" | xargs -0 -r -n1 -P"$(nproc)" sh -c 'eval "$0" || exit 255'; }
 
+# archive LIBRARY OBJECT...: makes it anew if an object is newer, or another: one whose source is gone must not stay.
+archive() {
+    made=$1
+    shift
+    [ "$(cat "$made.list" 2>/dev/null)" != "$*" ] || [ ! -e "$made" ] || [ -n "$(find "$@" -newer "$made" -print -quit)" ] || return 0
+    echo "$*" >"$made.list"
+    rm -f "$made"
+    ar rcs "$made" "$@"
+}
+
 # build MODE: objects, library without main, program.
 build() {
     mode=$1
@@ -102,12 +112,7 @@ build() {
     # Calls that pass through engine/base/steady.c, which the library must give up even if none of our own objects makes one.
     wrap="-Wl,-u,__wrap_malloc $(sed -n 's/^[A-Z]*([^,]*, \([a-z0-9_]*\),.*/-Wl,--wrap=\1/p' engine/base/steady.def | tr '\n' ' ')"
     program_objects=$(echo "$objects" | tr ' ' '\n' | grep -v '/engine/cmd/main\.o$')
-    # An object whose source is gone must not stay in the library.
-    if [ "$(cat "$out/objects" 2>/dev/null)" != "$objects" ] || [ ! -e "$library" ] || [ -n "$(find $objects -newer "$library" -print -quit)" ]; then
-        echo "$objects" >"$out/objects"
-        rm -f "$library"
-        ar rcs "$library" $program_objects
-    fi
+    archive "$library" $program_objects
     # By file: static in every build, so that steady.c sees their calls.
     libraries='-l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a -l:libz.a -lm'
     if [ ! -e "$out/heterps-run" ] || [ "$library" -nt "$out/heterps-run" ] || [ "$out/engine/cmd/main.o" -nt "$out/heterps-run" ]; then
@@ -124,17 +129,16 @@ build() {
 build_programs() {
     build_objects $(find gpu tests/gpu -name '*.cu' | sort) $(find gpu/emu -name '*.c' | sort)
     emulation=$out/libemulation.a
-    rm -f "$emulation"
-    ar rcs "$emulation" $objects
+    archive "$emulation" $objects
     build_objects "$@"
     : >"$out/todo"
     for object in $objects; do
         program=${object%.o}
         programs="$programs $program"
-        if [ ! -e "$program" ] || [ "$object" -nt "$program" ] || [ "$library" -nt "$program" ]; then
+        case $object in */tests/gpu/*) emulated=$emulation ;; *) emulated= ;; esac
+        if [ ! -e "$program" ] || [ -n "$(find "$object" "$library" $emulated -newer "$program" -print -quit)" ]; then
             how=$link
             if nm "$object" | grep -q _cmocka_run_group_tests; then how=-lcmocka; fi
-            case $object in */tests/gpu/*) emulated=$emulation ;; *) emulated= ;; esac
             echo "$CC $opt $wrap -pthread -o $program $object $emulated $library $libraries $how" >>"$out/todo"
         fi
     done
