@@ -6,7 +6,7 @@
 
 #include "gpu/gpu.h"
 #include "gpu/now.h"
-#include "graph/op.h"
+#include "graph/device.h"
 
 /* What every op is given besides its node. */
 struct gpu_work {
@@ -17,6 +17,7 @@ struct gpu_work {
     const struct graph *graph;
     float *scratch; /* of the stream: sums in parts; [scratch_floats], at least gpu_scratch_floats(graph) */
     size_t scratch_floats;
+    const uint32_t *const *node_words; /* [forward_count]: of the card's memory (gpu_node_words_fill), or NULL */
 };
 
 /* Gives the stream the launches of one node (the forward node in both passes). All memory that the context names is the card's: what views,
@@ -42,6 +43,15 @@ extern const struct gpu_op gpu_op_table[OP_ID_COUNT];
 size_t gpu_scratch_floats(const struct graph *graph);
 #define GPU_SCRATCH_FLOATS ((size_t)16 << 20)
 #define GPU_GRID_Y_MAX     65535u
+
+/* Words that an op knows of its node beforehand: how many, and what they are. */
+uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n);
+void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
+
+/* The updates of graph/device.h; all that they point to, lists of pointers too, is the card's memory. */
+MUST_USE status gpu_update_params(const struct gpu_work *w, const struct param_update *update);
+MUST_USE status gpu_update_rows(const struct gpu_work *w, const struct table_update *update);
+MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums *sums);
 
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }

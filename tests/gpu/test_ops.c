@@ -30,6 +30,7 @@ struct card {
     float **table_grad;
     struct gpu_work work;
     void **taken;
+    const uint32_t **node_words;
     uint32_t taken_count;
 };
 
@@ -86,6 +87,20 @@ static void ticket_copy(struct card *card, uint32_t t)
     free(span);
 }
 
+static const uint32_t *const *node_words_copy(struct card *card)
+{
+    const struct graph *g = card->rig->g;
+    card->node_words = rig_take(g->forward_count * sizeof *card->node_words);
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        const uint32_t count = gpu_node_words(g, &g->nodes[i]);
+        uint32_t *words = rig_take(count * sizeof *words);
+        gpu_node_words_fill(g, &g->nodes[i], words);
+        card->node_words[i] = copy_of(card, words, count * sizeof *words, "words of a node");
+        free(words);
+    }
+    return (const uint32_t *const *)card->node_words;
+}
+
 static void card_open(struct card *card, struct rig *r, uint64_t seed, uint32_t parts)
 {
     const struct graph *g = r->g;
@@ -119,6 +134,7 @@ static void card_open(struct card *card, struct rig *r, uint64_t seed, uint32_t 
                                    .now = copy_of(card, now, now_bytes, "now"),
                                    .micro = g->header->micro,
                                    .graph = g,
+                                   .node_words = node_words_copy(card),
                                    .scratch_floats = gpu_scratch_floats(g) * parts};
     void *scratch = rig_take(card->work.scratch_floats * sizeof(float));
     card->work.scratch = copy_of(card, scratch, card->work.scratch_floats * sizeof(float), "scratch");
@@ -132,7 +148,7 @@ static void card_close(struct card *card)
     gpu_event_close(card->gpu, card->event);
     for (uint32_t i = 0; i < card->taken_count; i++) gpu_give(card->gpu, card->taken[i]);
     gpu_close(card->gpu);
-    free(card->taken), free(card->tensor), free(card->ticket.table), free(card->table_grad);
+    free(card->taken), free(card->tensor), free(card->ticket.table), free(card->table_grad), free(card->node_words);
 }
 
 static void floats_compare(const char *node, const char *what, const float *got, const float *expected, struct view v, double *worst)

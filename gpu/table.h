@@ -1,0 +1,40 @@
+/* Rows of tables: gathered and pooled, and their gradients (graph/op_embed_bag.c). */
+#ifndef HETERPS_GPU_TABLE_H
+#define HETERPS_GPU_TABLE_H
+
+#include "gpu/now.h"
+
+/* What an embed_bag knows beforehand, in memory of the card: input s pools field[s] to columns from begin[s] on; of a field the first input
+ * that has it, and of an input the next of its field, or BAG_NONE. */
+#define BAG_NONE 0xffffffffu
+struct bag_inputs {
+    const uint32_t *field, *begin, *first, *next; /* [inputs], [inputs + 1], [field_count], [inputs] */
+    uint32_t input_count, field_count;
+};
+/* Of a micro-batch, as in engine/base/batch.h. */
+struct bag_keys {
+    const uint32_t *key_begin, *key_home, *unique_of, *occurrence_begin, *occurrence, *step_row;
+    const float *value; /* or NULL: 1 */
+    float *const *span;
+    uint32_t table;
+};
+struct bag_forward_args {
+    const struct gpu_now *now;
+    struct bag_inputs inputs;
+    struct bag_keys keys;
+    struct gpu_out out;
+    uint32_t *argmax; /* [B, argmax_stride]; NULL but where pool is max */
+    uint32_t argmax_stride, pool, dim, cols;
+};
+/* table_grad[step_row of unique][dim] += */
+struct bag_backward_args {
+    const struct gpu_now *now;
+    struct bag_inputs inputs;
+    struct bag_keys keys;
+    struct gpu_in dout;
+    const uint32_t *argmax;
+    float *table_grad;
+    uint32_t argmax_stride, pool, dim;
+};
+
+#endif

@@ -1,0 +1,72 @@
+/* Launches of updates: what of a rule is the same for all weights of a step is computed here, once. */
+#include "gpu/update.h"
+
+#include "gpu/ops.h"
+#include "graph/optimizer_rules.h"
+
+_Static_assert(GPU_RULE_PARAMS == OPTIMIZER_PARAM_COUNT, "one array");
+
+static struct gpu_rule rule_of(const struct graph_optimizer *o, float scale, float rate, uint64_t t)
+{
+    struct gpu_rule rule = {.kind = o->kind,
+                            .state_count = optimizer_table[o->kind].state_count,
+                            .scale = scale,
+                            .rate = o->kind == OPTIMIZER_ID_sgd ? optimizer_sgd_rate(o, rate, t) : rate,
+                            .l1 = o->l1,
+                            .l2 = o->l2,
+                            .clip_value = o->clip_value,
+                            .clip_norm = o->clip_norm};
+    memcpy(rule.param, o->param, sizeof rule.param);
+    if (o->kind == OPTIMIZER_ID_adam || o->kind == OPTIMIZER_ID_adamw) {
+        rule.m_correction = optimizer_adam_correction(o->param[ADAM_BETA1], t);
+        rule.v_correction = optimizer_adam_correction(o->param[ADAM_BETA2], t);
+    }
+    return rule;
+}
+
+#define BLOCK 256u
+/* Blocks for `threads`, no more than a card runs at a time. */
+static struct gpu_dim grid_for(uint64_t threads)
+{
+    const uint64_t blocks = (threads + BLOCK - 1) / BLOCK;
+    return (struct gpu_dim){blocks < 4096 ? (uint32_t)blocks : 4096, 1, 1};
+}
+
+status gpu_update_params(const struct gpu_work *w, const struct param_update *u)
+{
+    const struct params_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
+                                            .sums = {u->grad, u->lanes, 1},
+                                            .weight = u->weight,
+                                            .state = u->state,
+                                            .state_stride = u->state_stride,
+                                            .count = u->count};
+    if (u->count == 0) return ST_OK;
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid_for(u->count), (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);
+}
+
+status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
+{
+    const struct optimizer *o = &optimizer_table[u->optimizer->kind];
+    const struct rows_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
+                                          .sums = {u->grad, u->lanes, u->use_count},
+                                          .span = u->span,
+                                          .occurrence_count = u->occurrence_count,
+                                          .row_count = u->row_count,
+                                          .dim = u->table->dim,
+                                          .span_floats = u->table->span_floats,
+                                          .counts = o->counts,
+                                          .row_states = o->row_state_count};
+    if (u->row_count == 0) return ST_OK;
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_rows_update, grid_for((uint64_t)u->row_count * 16), (struct gpu_dim){BLOCK, 1, 1}, &args,
+                      sizeof args);
+}
+
+status gpu_sum_params(const struct gpu_work *w, const struct param_sums *u)
+{
+    _Static_assert(sizeof(struct param_block) == 2 * sizeof(uint64_t), "as the kernel reads it");
+    const struct params_sum_args args = {
+        .sums = {u->grad, u->lanes, 1}, .blocks = (const uint64_t *)u->block, .squares = u->squares, .block_count = u->block_count};
+    if (u->block_count == 0) return ST_OK;
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_sum, grid_for((uint64_t)u->block_count * 16), (struct gpu_dim){BLOCK, 1, 1}, &args,
+                      sizeof args);
+}

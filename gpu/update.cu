@@ -1,0 +1,207 @@
+/* One visit of gradients, weights and state. Bound by memory. */
+#include "gpu/update.h"
+
+#include "gpu/each.h"
+
+enum rule_kind {
+#define OPTIMIZER(id, ...) RULE_##id,
+#include "graph/optimizers.def"
+#undef OPTIMIZER
+};
+/* Keys of the rules, as graph/optimizer_rules.h numbers them. */
+enum { RULE_EPS = 0, RULE_BETA1 = 0, RULE_BETA2 = 1, RULE_ADAM_EPS = 2, RULE_ADAMW_DECAY = 3, RULE_MOMENTUM = 0, RULE_NESTEROV = 1 };
+enum { RULE_FTRL_BETA = 0, RULE_FTRL_L1 = 1, RULE_FTRL_L2 = 2, RULE_ROW_INITIAL = 0, RULE_ROW_BOUND = 1 };
+
+#define ROW_THREADS 16u
+#define TREE_LEVELS 32u
+
+/* The sum of float `at` over all uses and lanes, which are cleared. */
+DEVICE float sums_take(const struct gpu_sums *s, uint64_t at)
+{
+    float part[TREE_LEVELS];
+    uint32_t part_count = 0;
+    for (uint32_t lane = 0; lane < s->lanes; lane++) {
+        float *const *grad = s->grad + (size_t)lane * s->use_count;
+        float sum = grad[0][at];
+        grad[0][at] = 0;
+        for (uint32_t use = 1; use < s->use_count; use++) {
+            sum += grad[use][at];
+            grad[use][at] = 0;
+        }
+        for (uint32_t bit = lane; bit & 1; bit >>= 1) sum = part[--part_count] + sum;
+        part[part_count++] = sum;
+    }
+    float sum = part[--part_count];
+    while (part_count > 0) sum = part[--part_count] + sum;
+    return sum;
+}
+
+/* optimizer_gradient() */
+DEVICE float gradient(const struct gpu_rule *r, float weight, float grad, float scale)
+{
+    float g = grad * scale;
+    if (r->clip_value > 0) g = g > r->clip_value ? r->clip_value : g < -r->clip_value ? -r->clip_value : g;
+    g += r->l2 * weight;
+    if (r->l1 > 0) g += weight > 0 ? r->l1 : weight < 0 ? -r->l1 : 0;
+    return g;
+}
+
+/* The new weight; its states in place. */
+DEVICE float rule_apply(const struct gpu_rule *r, float w, float state[2], float sum, float scale, float m_correction, float v_correction)
+{
+    const float rate = r->rate;
+    if (r->kind == RULE_moving_average) return r->param[RULE_MOMENTUM] * w + (1 - r->param[RULE_MOMENTUM]) * (sum * scale);
+    if (r->kind == RULE_accumulate) return r->param[0] * w + sum;
+    const float g = gradient(r, w, sum, scale);
+    switch (r->kind) {
+    case RULE_sgd: return w - rate * g;
+    case RULE_adagrad:
+        state[0] += g * g;
+        return w - __fdiv_rn(rate * g, __fsqrt_rn(state[0]) + r->param[RULE_EPS]);
+    case RULE_adam:
+    case RULE_adamw: {
+        const float beta1 = r->param[RULE_BETA1], beta2 = r->param[RULE_BETA2];
+        state[0] = beta1 * state[0] + (1 - beta1) * g;
+        state[1] = beta2 * state[1] + (1 - beta2) * (g * g);
+        const float m = state[0] * m_correction, deviation = __fsqrt_rn(state[1] * v_correction) + r->param[RULE_ADAM_EPS];
+        if (r->kind == RULE_adam) return w - __fdiv_rn(rate * m, deviation);
+        return w - rate * (__fdiv_rn(m, deviation) + r->param[RULE_ADAMW_DECAY] * w);
+    }
+    case RULE_momentum: {
+        const float beta = r->param[RULE_MOMENTUM];
+        state[0] = beta * state[0] + g;
+        return w - rate * (r->param[RULE_NESTEROV] != 0 ? g + beta * state[0] : state[0]);
+    }
+    case RULE_ftrl: {
+        const float l1 = r->param[RULE_FTRL_L1];
+        state[1] += g * g;
+        const float q = __fdiv_rn(r->param[RULE_FTRL_BETA] + __fsqrt_rn(state[1]), rate) + r->param[RULE_FTRL_L2];
+        const float before = w == 0 ? state[0] : -(w * q) - (w > 0 ? l1 : -l1), z = before + g;
+        state[0] = z;
+        const float over = (z < 0 ? -z : z) - l1;
+        return over <= 0 ? 0 : __fdiv_rn(z < 0 ? over : -over, q);
+    }
+    default: return w;
+    }
+}
+/* A rate so small that ftrl changes nothing (FTRL_RATE_MIN). */
+DEVICE uint32_t rests(const struct gpu_rule *r) { return r->kind == RULE_ftrl && r->rate < 1e-20f; }
+
+KERNEL(params_update)
+{
+    for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += (uint64_t)gridDim.x * blockDim.x) {
+        float state[2] = {0, 0};
+        const float sum = sums_take(&a.sums, i);
+        if (rests(&a.rule)) continue;
+        for (uint32_t j = 0; j < a.rule.state_count; j++) state[j] = a.state[j * a.state_stride + i];
+        a.weight[i] = rule_apply(&a.rule, a.weight[i], state, sum, a.rule.scale, a.rule.m_correction, a.rule.v_correction);
+        for (uint32_t j = 0; j < a.rule.state_count; j++) a.state[j * a.state_stride + i] = state[j];
+    }
+}
+
+/* The sum of 16 threads' parts along a tree, as optimizer_squares_total(); all have it. */
+DEVICE double squares_total(double part)
+{
+    for (uint32_t by = ROW_THREADS / 2; by > 0; by /= 2) {
+        union {
+            double value;
+            uint32_t half[2];
+        } other;
+        other.value = part;
+        other.half[0] = __shfl_xor_sync(WARP_ALL, other.half[0], by);
+        other.half[1] = __shfl_xor_sync(WARP_ALL, other.half[1], by);
+        part += other.value;
+    }
+    return part;
+}
+
+/* optimizer_power(), optimizer_adam_correction() */
+DEVICE float adam_correction(float beta, uint32_t t)
+{
+    double power = 1, base = (double)beta;
+    for (; t; t >>= 1) {
+        if (t & 1) power *= base;
+        base *= base;
+    }
+    return (float)(1 / (1 - power));
+}
+
+KERNEL(rows_update)
+{
+    /* All 32 lanes of a warp go on together, for they shuffle: a row that is not there is one without numbers. */
+    const uint32_t lane = threadIdx.x % ROW_THREADS, rows_at_once = gridDim.x * blockDim.x / ROW_THREADS;
+    for (uint32_t first = 0; first < a.row_count; first += rows_at_once) {
+        const uint32_t row = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS, is_there = row < a.row_count,
+                       dim = is_there ? a.dim : 0;
+        float *span = a.span[is_there ? row : 0], scale = a.rule.scale, m_correction = a.rule.m_correction,
+              v_correction = a.rule.v_correction, *sums = a.sums.grad[0];
+        const uint64_t at = (uint64_t)row * a.dim;
+        uint32_t is_summed = 0;
+        if (a.counts && is_there) {
+            uint32_t *counter = (uint32_t *)(span + a.span_floats - 1), t = *counter;
+            t += t != 0xffffffffu;
+            m_correction = adam_correction(a.rule.param[RULE_BETA1], t);
+            v_correction = adam_correction(a.rule.param[RULE_BETA2], t);
+        }
+        if (a.occurrence_count && is_there) scale = __fdiv_rn(1, (float)a.occurrence_count[row]);
+        if (a.rule.clip_norm > 0) {
+            double part = 0;
+            for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
+                const float sum = sums_take(&a.sums, at + i);
+                sums[at + i] = sum;
+                part += (double)sum * (double)sum;
+            }
+            const double norm = (double)scale * sqrt(squares_total(part));
+            if (norm > (double)a.rule.clip_norm) scale = (float)((double)scale * ((double)a.rule.clip_norm / norm));
+            is_summed = 1;
+        }
+        if (a.row_states) { /* adagrad_row: one state a row */
+            float *state = span + a.dim;
+            const float g2sum = is_there ? *state : 0, initial = a.rule.param[RULE_ROW_INITIAL], bound = a.rule.param[RULE_ROW_BOUND],
+                        rate = a.rule.rate * __fsqrt_rn(__fdiv_rn(initial, initial + g2sum));
+            double part = 0;
+            for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
+                const float sum = is_summed ? sums[at + i] : sums_take(&a.sums, at + i), g = gradient(&a.rule, span[i], sum, scale),
+                            w = span[i] - rate * g;
+                sums[at + i] = 0;
+                span[i] = w > bound ? bound : w < -bound ? -bound : w;
+                part += (double)g * (double)g;
+            }
+            const double squares = squares_total(part);
+            if (lane == 0 && is_there) *state = g2sum + (float)(squares / (double)a.dim);
+            continue;
+        }
+        for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
+            float state[2] = {0, 0};
+            const float sum = is_summed ? sums[at + i] : sums_take(&a.sums, at + i);
+            sums[at + i] = 0;
+            if (rests(&a.rule)) continue;
+            for (uint32_t j = 0; j < a.rule.state_count; j++) state[j] = span[(1 + j) * a.dim + i];
+            span[i] = rule_apply(&a.rule, span[i], state, sum, scale, m_correction, v_correction);
+            for (uint32_t j = 0; j < a.rule.state_count; j++) span[(1 + j) * a.dim + i] = state[j];
+        }
+        __syncwarp(); /* the counter has been read */
+        if (a.counts && is_there && lane == 0) {
+            uint32_t *counter = (uint32_t *)(span + a.span_floats - 1);
+            *counter += *counter != 0xffffffffu;
+        }
+    }
+}
+
+KERNEL(params_sum)
+{
+    const uint32_t lane = threadIdx.x % ROW_THREADS, blocks_at_once = gridDim.x * blockDim.x / ROW_THREADS;
+    float *sums = a.sums.grad[0];
+    for (uint32_t first = 0; first < a.block_count; first += blocks_at_once) {
+        const uint32_t block = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS, is_there = block < a.block_count;
+        const uint64_t offset = is_there ? a.blocks[2 * block] : 0, count = is_there ? a.blocks[2 * block + 1] : 0;
+        double part = 0;
+        for (uint64_t i = lane; i < count; i += ROW_THREADS) {
+            const float sum = sums_take(&a.sums, offset + i);
+            sums[offset + i] = sum;
+            part += (double)sum * (double)sum;
+        }
+        const double total = squares_total(part);
+        if (lane == 0 && is_there) a.squares[block] = total;
+    }
+}

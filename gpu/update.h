@@ -1,0 +1,42 @@
+/* The updates of a step: sums of gradients, and the optimizers' rules, operation by operation as graph/optimizer_*.c: the same bits as on the
+ * CPU. */
+#ifndef HETERPS_GPU_UPDATE_H
+#define HETERPS_GPU_UPDATE_H
+
+#include "gpu/now.h"
+
+#define GPU_RULE_PARAMS 6u
+/* An optimizer at one update. */
+struct gpu_rule {
+    uint32_t kind, state_count; /* optimizer_id                                  */
+    float scale, rate, l1, l2, clip_value, clip_norm, param[GPU_RULE_PARAMS];
+    float m_correction, v_correction; /* Adam, of this t: not where rows count for themselves */
+};
+/* Uses are added in order, then lanes along a tree (graph/device.h); all are cleared. */
+struct gpu_sums {
+    float *const *grad; /* in memory of the card: [lane * use_count + use] */
+    uint32_t lanes, use_count;
+};
+struct params_update_args {
+    struct gpu_rule rule;
+    struct gpu_sums sums;
+    float *weight, *state;
+    uint64_t state_stride, count;
+};
+/* 16 threads a row. */
+struct rows_update_args {
+    struct gpu_rule rule;
+    struct gpu_sums sums;
+    float *const *span;
+    const uint32_t *occurrence_count; /* or NULL */
+    uint32_t row_count, dim, span_floats, counts, row_states;
+};
+/* Adds the lanes up into the first and fills the squares of each block of floats; 16 threads a block. */
+struct params_sum_args {
+    struct gpu_sums sums;
+    const uint64_t *blocks; /* offset and count of each */
+    double *squares;
+    uint32_t block_count;
+};
+
+#endif
