@@ -6,8 +6,8 @@
 
 /* --- activations --------------------------------------------------------------------------------- */
 
-static status activation_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n, enum activation activation,
-                             float slope)
+static status activation_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n,
+                             enum activation activation, float slope)
 {
     struct view in = op_in(c, n, 0), out = op_out(c, n);
     return GPU_EACH(w, activation_forward, out.cols, .in = gpu_in_of(in), .out = gpu_out_of(out), .cols = out.cols,
@@ -19,12 +19,13 @@ static status activation_run_back(const struct gpu_work *w, const struct op_cont
 {
     struct view out = op_out(c, n), dout = op_dout(c, n), din = op_din(c, n, 0);
     if (din.data == NULL) return ST_OK;
-    return GPU_EACH(w, activation_backward, out.cols, .out = gpu_in_of(out), .dout = gpu_in_of(dout), .din = gpu_out_of(din),
-                    .cols = out.cols, .activation = activation, .slope = slope, .adds = op_din_adds(c, n, 0));
+    return GPU_EACH(w, activation_backward, out.cols, .out = gpu_in_of(out), .dout = gpu_in_of(dout),
+                    .din = gpu_out_of(din), .cols = out.cols, .activation = activation, .slope = slope,
+                    .adds = op_din_adds(c, n, 0));
 }
 
 #define ACTIVATION(name, activation, slope)                                                                            \
-    GPU_RUN(name##_forward) { return activation_run(w, c, n, activation, slope); }                                      \
+    GPU_RUN(name##_forward) { return activation_run(w, c, n, activation, slope); }                                     \
     GPU_RUN(name##_backward) { return activation_run_back(w, c, n, activation, slope); }
 ACTIVATION(relu, ACT_RELU, 0)
 ACTIVATION(leaky_relu, ACT_LEAKY_RELU, GPU_ATTR(leaky_relu_attr, n).slope)
@@ -34,8 +35,8 @@ ACTIVATION(softsign, ACT_SOFTSIGN, 0)
 
 /* --- dropout -------------------------------------------------------------------------------------- */
 
-static status dropout_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n, struct view from, struct view to,
-                          bool adds)
+static status dropout_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n,
+                          struct view from, struct view to, bool adds)
 {
     const struct random_stream stream = random_stream(c->seed, RANDOM_DROPOUT, (uint64_t)(n - c->graph->nodes));
     return GPU_EACH(w, dropout, to.cols, .from = gpu_in_of(from), .to = gpu_out_of(to), .cols = to.cols,
@@ -51,7 +52,8 @@ GPU_RUN(dropout_backward)
 
 /* --- numbers that only change their place --------------------------------------------------------- */
 
-static status concat_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n, bool is_forward)
+static status concat_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n,
+                         bool is_forward)
 {
     struct view whole = is_forward ? op_out(c, n) : op_dout(c, n);
     const uint32_t groups = GPU_ATTR(concat_attr, n).groups;
@@ -62,11 +64,11 @@ static status concat_run(const struct gpu_work *w, const struct op_context *c, c
         if (one.data == whole.data + begin && one.stride == whole.stride && groups == 1) /* it is there already */
             ;
         else if (is_forward)
-            TRY(GPU_EACH(w, move, cols, .from = gpu_in_of(one), .to = gpu_out_of(whole), .cols = cols, .part = part, .from_group = part,
-                         .to_group = group, .to_begin = begin));
+            TRY(GPU_EACH(w, move, cols, .from = gpu_in_of(one), .to = gpu_out_of(whole), .cols = cols, .part = part,
+                         .from_group = part, .to_group = group, .to_begin = begin));
         else if (one.data != NULL)
-            TRY(GPU_EACH(w, move, cols, .from = gpu_in_of(whole), .to = gpu_out_of(one), .cols = cols, .part = part, .from_group = group,
-                         .from_begin = begin, .to_group = part, .adds = op_din_adds(c, n, k)));
+            TRY(GPU_EACH(w, move, cols, .from = gpu_in_of(whole), .to = gpu_out_of(one), .cols = cols, .part = part,
+                         .from_group = group, .from_begin = begin, .to_group = part, .adds = op_din_adds(c, n, k)));
         begin += part;
     }
     return ST_OK;
@@ -86,15 +88,15 @@ GPU_RUN(slice_backward)
     const bool adds = op_din_adds(c, n, 0);
     if (din.data == NULL) return ST_OK;
     if (!adds) TRY(GPU_EACH(w, move, din.cols, .to = gpu_out_of(din), .cols = din.cols, .part = din.cols));
-    return GPU_EACH(w, move, dout.cols, .from = gpu_in_of(dout), .to = gpu_out_of(din), .cols = dout.cols, .part = dout.cols,
-                    .to_begin = GPU_ATTR(slice_attr, n).begin, .adds = adds);
+    return GPU_EACH(w, move, dout.cols, .from = gpu_in_of(dout), .to = gpu_out_of(din), .cols = dout.cols,
+                    .part = dout.cols, .to_begin = GPU_ATTR(slice_attr, n).begin, .adds = adds);
 }
 
 /* Rows of `width`, transposed; one row is a copy. */
 static status transpose_run(const struct gpu_work *w, struct view from, struct view to, uint32_t rows, bool adds)
 {
-    return GPU_EACH(w, transpose, to.cols, .from = gpu_in_of(from), .to = gpu_out_of(to), .rows = rows, .width = to.cols / rows,
-                    .adds = adds);
+    return GPU_EACH(w, transpose, to.cols, .from = gpu_in_of(from), .to = gpu_out_of(to), .rows = rows,
+                    .width = to.cols / rows, .adds = adds);
 }
 GPU_RUN(reshape_forward)
 {
@@ -127,7 +129,8 @@ static status factor_run_back(const struct gpu_work *w, struct view dout, struct
 
 GPU_RUN(add_forward)
 {
-    for (uint32_t k = 0; k < n->input_count; k++) TRY(multiply_run(w, op_in(c, n, k), (struct view){0}, op_out(c, n), k > 0));
+    for (uint32_t k = 0; k < n->input_count; k++)
+        TRY(multiply_run(w, op_in(c, n, k), (struct view){0}, op_out(c, n), k > 0));
     return ST_OK;
 }
 GPU_RUN(add_backward)
@@ -157,7 +160,8 @@ GPU_RUN(cross_backward)
 {
     for (uint32_t k = 0; k < CROSS_INPUTS; k++) {
         struct view factor = k == CROSS_X ? (struct view){0} : op_in(c, n, k == CROSS_X0 ? CROSS_Z : CROSS_X0);
-        if (op_din(c, n, k).data != NULL) TRY(multiply_run(w, op_dout(c, n), factor, op_din(c, n, k), op_din_adds(c, n, k)));
+        if (op_din(c, n, k).data != NULL)
+            TRY(multiply_run(w, op_dout(c, n), factor, op_din(c, n, k), op_din_adds(c, n, k)));
     }
     return ST_OK;
 }
@@ -166,14 +170,14 @@ GPU_RUN(sum_pool_forward)
 {
     struct sum_pool_attr attr = GPU_ATTR(sum_pool_attr, n);
     struct view out = op_out(c, n);
-    return GPU_EACH(w, sum_pool_forward, out.cols, .from = gpu_in_of(op_in(c, n, 0)), .to = gpu_out_of(out), .cols = out.cols,
-                    .dim = attr.dim, .rows = attr.rows);
+    return GPU_EACH(w, sum_pool_forward, out.cols, .from = gpu_in_of(op_in(c, n, 0)), .to = gpu_out_of(out),
+                    .cols = out.cols, .dim = attr.dim, .rows = attr.rows);
 }
 GPU_RUN(sum_pool_backward)
 {
     struct sum_pool_attr attr = GPU_ATTR(sum_pool_attr, n);
     struct view din = op_din(c, n, 0);
     if (din.data == NULL) return ST_OK;
-    return GPU_EACH(w, sum_pool_backward, din.cols, .dout = gpu_in_of(op_dout(c, n)), .din = gpu_out_of(din), .cols = din.cols,
-                    .dim = attr.dim, .rows = attr.rows, .adds = op_din_adds(c, n, 0));
+    return GPU_EACH(w, sum_pool_backward, din.cols, .dout = gpu_in_of(op_dout(c, n)), .din = gpu_out_of(din),
+                    .cols = din.cols, .dim = attr.dim, .rows = attr.rows, .adds = op_din_adds(c, n, 0));
 }

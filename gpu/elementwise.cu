@@ -6,15 +6,16 @@
 
 KERNEL(activation_forward)
 {
-    EACH_EXAMPLE (b)
-        EACH_COL (i, a.cols) out_row(a.out, b)[i] = gpu_activation(a.activation, a.slope, in_row(a.in, b)[i]);
+    EACH_EXAMPLE(b)
+    EACH_COL(i, a.cols) out_row(a.out, b)[i] = gpu_activation(a.activation, a.slope, in_row(a.in, b)[i]);
 }
 
 KERNEL(activation_backward)
 {
-    EACH_EXAMPLE (b)
-        EACH_COL (i, a.cols)
-            grad_put(&out_row(a.din, b)[i], in_row(a.dout, b)[i] * gpu_slope(a.activation, a.slope, in_row(a.out, b)[i]), a.adds);
+    EACH_EXAMPLE(b)
+    EACH_COL(i, a.cols)
+    grad_put(&out_row(a.din, b)[i], in_row(a.dout, b)[i] * gpu_slope(a.activation, a.slope, in_row(a.out, b)[i]),
+             a.adds);
 }
 
 /* Philox4x32-10, as engine/base/random.c: word `word` of block `block` of an item. */
@@ -38,51 +39,55 @@ KERNEL(dropout)
 {
     const uint32_t training = a.now->training;
     const float scale = __fdiv_rn(1, 1 - a.rate);
-    EACH_EXAMPLE (b)
-        EACH_COL (i, a.cols) {
-            const uint64_t item = a.now->step << 32 | (a.now->example_begin + b);
-            const uint32_t bits = philox(a.key, item, i / 4, i % 4);
-            const float unit = ((float)(bits >> 9) + 0.5f) * 1.1920928955078125e-7f, x = in_row(a.from, b)[i];
-            grad_put(&out_row(a.to, b)[i], !training ? x : unit >= a.rate ? x * scale : 0, a.adds);
-        }
+    EACH_EXAMPLE(b)
+    EACH_COL(i, a.cols)
+    {
+        const uint64_t item = a.now->step << 32 | (a.now->example_begin + b);
+        const uint32_t bits = philox(a.key, item, i / 4, i % 4);
+        const float unit = ((float)(bits >> 9) + 0.5f) * 1.1920928955078125e-7f, x = in_row(a.from, b)[i];
+        grad_put(&out_row(a.to, b)[i], !training ? x : unit >= a.rate ? x * scale : 0, a.adds);
+    }
 }
 
 KERNEL(move)
 {
-    EACH_EXAMPLE (b)
-        EACH_COL (i, a.cols) {
-            const uint32_t group = i / a.part, within = i % a.part;
-            const float x = a.from.data ? in_row(a.from, b)[group * a.from_group + a.from_begin + within] : 0;
-            grad_put(&out_row(a.to, b)[group * a.to_group + a.to_begin + within], x, a.adds);
-        }
+    EACH_EXAMPLE(b)
+    EACH_COL(i, a.cols)
+    {
+        const uint32_t group = i / a.part, within = i % a.part;
+        const float x = a.from.data ? in_row(a.from, b)[group * a.from_group + a.from_begin + within] : 0;
+        grad_put(&out_row(a.to, b)[group * a.to_group + a.to_begin + within], x, a.adds);
+    }
 }
 
 KERNEL(transpose)
 {
-    EACH_EXAMPLE (b)
-        EACH_COL (i, a.rows * a.width)
-            grad_put(&out_row(a.to, b)[i % a.width * a.rows + i / a.width], in_row(a.from, b)[i], a.adds);
+    EACH_EXAMPLE(b)
+    EACH_COL(i, a.rows * a.width)
+    grad_put(&out_row(a.to, b)[i % a.width * a.rows + i / a.width], in_row(a.from, b)[i], a.adds);
 }
 
 KERNEL(multiply)
 {
-    EACH_EXAMPLE (b)
-        EACH_COL (i, a.cols) {
-            float x = in_row(a.x, b)[a.x_is_single ? 0 : i];
-            if (a.y.data) x *= in_row(a.y, b)[a.y_is_single ? 0 : i];
-            grad_put(&out_row(a.to, b)[i], x, a.adds);
-        }
+    EACH_EXAMPLE(b)
+    EACH_COL(i, a.cols)
+    {
+        float x = in_row(a.x, b)[a.x_is_single ? 0 : i];
+        if (a.y.data) x *= in_row(a.y, b)[a.y_is_single ? 0 : i];
+        grad_put(&out_row(a.to, b)[i], x, a.adds);
+    }
 }
 
 KERNEL(cross)
 {
-    EACH_EXAMPLE (b)
-        EACH_COL (i, a.cols) out_row(a.out, b)[i] = in_row(a.x0, b)[i] * in_row(a.z, b)[i] + in_row(a.x, b)[i];
+    EACH_EXAMPLE(b)
+    EACH_COL(i, a.cols) out_row(a.out, b)[i] = in_row(a.x0, b)[i] * in_row(a.z, b)[i] + in_row(a.x, b)[i];
 }
 
 KERNEL(row_dot)
 {
-    EACH_EXAMPLE (b) {
+    EACH_EXAMPLE(b)
+    {
         float sum = 0;
         for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES)
             sum += in_row(a.x, b)[i] * (a.y.data ? in_row(a.y, b)[a.y_is_single ? 0 : i] : 1);
@@ -93,18 +98,19 @@ KERNEL(row_dot)
 
 KERNEL(sum_pool_forward)
 {
-    EACH_EXAMPLE (b)
-        EACH_COL (i, a.cols) {
-            const float *vector = in_row(a.from, b) + i / a.dim * a.rows * a.dim + i % a.dim;
-            float sum = vector[0];
-            for (uint32_t r = 1; r < a.rows; r++) sum += vector[r * a.dim];
-            out_row(a.to, b)[i] = sum;
-        }
+    EACH_EXAMPLE(b)
+    EACH_COL(i, a.cols)
+    {
+        const float *vector = in_row(a.from, b) + i / a.dim * a.rows * a.dim + i % a.dim;
+        float sum = vector[0];
+        for (uint32_t r = 1; r < a.rows; r++) sum += vector[r * a.dim];
+        out_row(a.to, b)[i] = sum;
+    }
 }
 
 KERNEL(sum_pool_backward)
 {
-    EACH_EXAMPLE (b)
-        EACH_COL (i, a.cols)
-            grad_put(&out_row(a.din, b)[i], in_row(a.dout, b)[i / (a.rows * a.dim) * a.dim + i % a.dim], a.adds);
+    EACH_EXAMPLE(b)
+    EACH_COL(i, a.cols)
+    grad_put(&out_row(a.din, b)[i], in_row(a.dout, b)[i / (a.rows * a.dim) * a.dim + i % a.dim], a.adds);
 }

@@ -44,8 +44,8 @@ struct gpu_vt {
     void (*stream_close)(struct gpu *, struct gpu_stream *);
     status (*copy)(struct gpu *, struct gpu_stream *, void *to, const void *from, size_t bytes);
     status (*clear)(struct gpu *, struct gpu_stream *, void *memory, size_t bytes);
-    status (*launch)(struct gpu *, struct gpu_stream *, enum gpu_kernel, struct gpu_dim grid, struct gpu_dim block, const void *args,
-                     uint32_t args_bytes);
+    status (*launch)(struct gpu *, struct gpu_stream *, enum gpu_kernel, struct gpu_dim grid, struct gpu_dim block,
+                     const void *args, uint32_t args_bytes);
     status (*event_open)(struct gpu *, struct gpu_event **);
     void (*event_close)(struct gpu *, struct gpu_event *);
     status (*record)(struct gpu *, struct gpu_stream *, struct gpu_event *);
@@ -71,7 +71,10 @@ static inline status gpu_host_take(struct gpu *g, size_t bytes, const char *what
     return g->vt->host_take(g, bytes, what, memory);
 }
 static inline void gpu_host_give(struct gpu *g, void *memory) { g->vt->host_give(g, memory); }
-static inline status gpu_stream_open(struct gpu *g, struct gpu_stream **stream) { return g->vt->stream_open(g, stream); }
+static inline status gpu_stream_open(struct gpu *g, struct gpu_stream **stream)
+{
+    return g->vt->stream_open(g, stream);
+}
 /* NULL is ignored; waits for what is under way. */
 static inline void gpu_stream_close(struct gpu *g, struct gpu_stream *stream) { g->vt->stream_close(g, stream); }
 /* Between any two of the card's memory and the host's (gpu_host_take, or what it has been told of). */
@@ -84,19 +87,28 @@ static inline status gpu_clear(struct gpu *g, struct gpu_stream *s, void *memory
     return g->vt->clear(g, s, memory, bytes);
 }
 /* args: the kernel's struct, copied. */
-static inline status gpu_launch(struct gpu *g, struct gpu_stream *s, enum gpu_kernel kernel, struct gpu_dim grid, struct gpu_dim block,
-                                const void *args, uint32_t args_bytes)
+static inline status gpu_launch(struct gpu *g, struct gpu_stream *s, enum gpu_kernel kernel, struct gpu_dim grid,
+                                struct gpu_dim block, const void *args, uint32_t args_bytes)
 {
     return g->vt->launch(g, s, kernel, grid, block, args, args_bytes);
 }
 static inline status gpu_event_open(struct gpu *g, struct gpu_event **event) { return g->vt->event_open(g, event); }
 static inline void gpu_event_close(struct gpu *g, struct gpu_event *event) { g->vt->event_close(g, event); }
 /* The event happens when all that the stream has been given so far is done. */
-static inline status gpu_record(struct gpu *g, struct gpu_stream *s, struct gpu_event *event) { return g->vt->record(g, s, event); }
+static inline status gpu_record(struct gpu *g, struct gpu_stream *s, struct gpu_event *event)
+{
+    return g->vt->record(g, s, event);
+}
 /* What the stream is given from now on waits for the event. */
-static inline status gpu_follow(struct gpu *g, struct gpu_stream *s, struct gpu_event *event) { return g->vt->follow(g, s, event); }
+static inline status gpu_follow(struct gpu *g, struct gpu_stream *s, struct gpu_event *event)
+{
+    return g->vt->follow(g, s, event);
+}
 static inline status gpu_wait(struct gpu *g, struct gpu_event *event) { return g->vt->wait(g, event); }
-static inline status gpu_is_done(struct gpu *g, struct gpu_event *event, bool *is_done) { return g->vt->is_done(g, event, is_done); }
+static inline status gpu_is_done(struct gpu *g, struct gpu_event *event, bool *is_done)
+{
+    return g->vt->is_done(g, event, is_done);
+}
 static inline void gpu_close(struct gpu *g) { g->vt->close(g); }
 
 #endif

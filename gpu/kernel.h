@@ -74,25 +74,45 @@
         __builtin_memcpy(&value_, &bits_, 4);                                                                          \
         value_;                                                                                                        \
     })
-#define __fmaf_rn(x, y, z)    fmaf(x, y, z)
-#define __fsqrt_rn(x)         sqrtf(x)
-#define __fdiv_rn(x, y)       ((float)(x) / (float)(y))
-#define __float_as_uint(x)    emu_bits_of(x)
-#define __uint_as_float(x)    emu_float_of(x)
-#define __float_as_int(x)     ((int32_t)emu_bits_of(x))
-#define __popc(x)             __builtin_popcount(x)
-#define __ffs(x)              __builtin_ffs((int)(x))
-#define __clz(x)              ((x) ? __builtin_clz(x) : 32)
-#define __umulhi(x, y)        ((uint32_t)((uint64_t)(x) * (y) >> 32))
-#define __ldg(p)              (*(p))
-#define atomicAdd(p, value)   emu_atomic_add(p, value)
-#define min(x, y)             ({ __typeof__((x) + (y)) x_ = (x), y_ = (y); x_ < y_ ? x_ : y_; })
-#define max(x, y)             ({ __typeof__((x) + (y)) x_ = (x), y_ = (y); x_ > y_ ? x_ : y_; })
+#define __fmaf_rn(x, y, z)  fmaf(x, y, z)
+#define __fsqrt_rn(x)       sqrtf(x)
+#define __fdiv_rn(x, y)     ((float)(x) / (float)(y))
+#define __float_as_uint(x)  emu_bits_of(x)
+#define __uint_as_float(x)  emu_float_of(x)
+#define __float_as_int(x)   ((int32_t)emu_bits_of(x))
+#define __popc(x)           __builtin_popcount(x)
+#define __ffs(x)            __builtin_ffs((int)(x))
+#define __clz(x)            ((x) ? __builtin_clz(x) : 32)
+#define __umulhi(x, y)      ((uint32_t)((uint64_t)(x) * (y) >> 32))
+#define __ldg(p)            (*(p))
+#define atomicAdd(p, value) emu_atomic_add(p, value)
+#define min(x, y)                                                                                                      \
+    ({                                                                                                                 \
+        __typeof__((x) + (y)) x_ = (x), y_ = (y);                                                                      \
+        x_ < y_ ? x_ : y_;                                                                                             \
+    })
+#define max(x, y)                                                                                                      \
+    ({                                                                                                                 \
+        __typeof__((x) + (y)) x_ = (x), y_ = (y);                                                                      \
+        x_ > y_ ? x_ : y_;                                                                                             \
+    })
 
-typedef struct float2 { _Alignas(8) float x; float y; } float2;
-typedef struct float4 { _Alignas(16) float x; float y, z, w; } float4;
-typedef struct uint2 { _Alignas(8) uint32_t x; uint32_t y; } uint2;
-typedef struct uint4 { _Alignas(16) uint32_t x; uint32_t y, z, w; } uint4;
+typedef struct float2 {
+    _Alignas(8) float x;
+    float y;
+} float2;
+typedef struct float4 {
+    _Alignas(16) float x;
+    float y, z, w;
+} float4;
+typedef struct uint2 {
+    _Alignas(8) uint32_t x;
+    uint32_t y;
+} uint2;
+typedef struct uint4 {
+    _Alignas(16) uint32_t x;
+    uint32_t y, z, w;
+} uint4;
 
 static inline uint32_t emu_bits_of(float x)
 {

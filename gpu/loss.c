@@ -6,21 +6,25 @@
 
 /* --- of two numbers ------------------------------------------------------------------------------- */
 
-static status pair_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n, enum pair_loss kind)
+static status pair_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n,
+                       enum pair_loss kind)
 {
     const struct loss_attr attr = GPU_ATTR(loss_attr, n);
-    return GPU_EACH(w, pair_loss_forward, 1, .x = gpu_in_of(op_in(c, n, 0)), .y = gpu_in_of(op_in(c, n, 1)), .weight = c->batch->weight,
-                    .out = gpu_out_of(op_out(c, n)), .kind = kind, .scale = attr.weight, .margin = attr.margin);
+    return GPU_EACH(w, pair_loss_forward, 1, .x = gpu_in_of(op_in(c, n, 0)), .y = gpu_in_of(op_in(c, n, 1)),
+                    .weight = c->batch->weight, .out = gpu_out_of(op_out(c, n)), .kind = kind, .scale = attr.weight,
+                    .margin = attr.margin);
 }
 
-static status pair_run_back(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n, enum pair_loss kind)
+static status pair_run_back(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n,
+                            enum pair_loss kind)
 {
     const struct loss_attr attr = GPU_ATTR(loss_attr, n);
     struct view dx = op_din(c, n, 0), dy = kind == PAIR_HINGE ? op_din(c, n, 1) : (struct view){0};
     if (dx.data == NULL && dy.data == NULL) return ST_OK;
-    return GPU_EACH(w, pair_loss_backward, 1, .x = gpu_in_of(op_in(c, n, 0)), .y = gpu_in_of(op_in(c, n, 1)), .weight = c->batch->weight,
-                    .dx = gpu_out_of(dx), .dy = gpu_out_of(dy), .kind = kind, .x_adds = op_din_adds(c, n, 0),
-                    .y_adds = op_din_adds(c, n, 1), .scale = attr.weight, .margin = attr.margin);
+    return GPU_EACH(w, pair_loss_backward, 1, .x = gpu_in_of(op_in(c, n, 0)), .y = gpu_in_of(op_in(c, n, 1)),
+                    .weight = c->batch->weight, .dx = gpu_out_of(dx), .dy = gpu_out_of(dy), .kind = kind,
+                    .x_adds = op_din_adds(c, n, 0), .y_adds = op_din_adds(c, n, 1), .scale = attr.weight,
+                    .margin = attr.margin);
 }
 
 #define PAIR_LOSS(name, kind)                                                                                          \
@@ -32,21 +36,23 @@ PAIR_LOSS(hinge, PAIR_HINGE)
 
 /* --- of many columns -------------------------------------------------------------------------------- */
 
-static status log_loss_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n, struct view label,
-                           struct view log_q)
+static status log_loss_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n,
+                           struct view label, struct view log_q)
 {
-    return GPU_WARPS(w, log_loss_forward, .x = gpu_in_of(op_in(c, n, 0)), .log_q = gpu_in_of(log_q), .label = gpu_in_of(label),
-                     .weight = c->batch->weight, .saved = gpu_out_of(op_saved(c, n, 0)), .out = gpu_out_of(op_out(c, n)),
-                     .cols = op_in(c, n, 0).cols, .scale = GPU_ATTR(loss_attr, n).weight);
+    return GPU_WARPS(w, log_loss_forward, .x = gpu_in_of(op_in(c, n, 0)), .log_q = gpu_in_of(log_q),
+                     .label = gpu_in_of(label), .weight = c->batch->weight, .saved = gpu_out_of(op_saved(c, n, 0)),
+                     .out = gpu_out_of(op_out(c, n)), .cols = op_in(c, n, 0).cols,
+                     .scale = GPU_ATTR(loss_attr, n).weight);
 }
-static status log_loss_run_back(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n, struct view label,
-                                struct view log_q)
+static status log_loss_run_back(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n,
+                                struct view label, struct view log_q)
 {
     struct view dx = op_din(c, n, 0);
     if (dx.data == NULL) return ST_OK;
-    return GPU_EACH(w, log_loss_backward, dx.cols, .x = gpu_in_of(op_in(c, n, 0)), .log_q = gpu_in_of(log_q), .label = gpu_in_of(label),
-                    .saved = gpu_in_of(op_saved(c, n, 0)), .weight = c->batch->weight, .dx = gpu_out_of(dx), .cols = dx.cols,
-                    .adds = op_din_adds(c, n, 0), .scale = GPU_ATTR(loss_attr, n).weight);
+    return GPU_EACH(w, log_loss_backward, dx.cols, .x = gpu_in_of(op_in(c, n, 0)), .log_q = gpu_in_of(log_q),
+                    .label = gpu_in_of(label), .saved = gpu_in_of(op_saved(c, n, 0)), .weight = c->batch->weight,
+                    .dx = gpu_out_of(dx), .cols = dx.cols, .adds = op_din_adds(c, n, 0),
+                    .scale = GPU_ATTR(loss_attr, n).weight);
 }
 GPU_RUN(softmax_loss_forward) { return log_loss_run(w, c, n, op_in(c, n, 1), (struct view){0}); }
 GPU_RUN(softmax_loss_backward) { return log_loss_run_back(w, c, n, op_in(c, n, 1), (struct view){0}); }
@@ -60,9 +66,10 @@ static float nce_log_k(const struct op_context *c, const struct graph_node *n)
 GPU_RUN(nce_forward)
 {
     const struct loss_attr attr = GPU_ATTR(loss_attr, n);
-    return GPU_WARPS(w, nce_forward, .x = gpu_in_of(op_in(c, n, 0)), .log_q = gpu_in_of(op_in(c, n, 1)), .weight = c->batch->weight,
-                     .saved = gpu_out_of(op_saved(c, n, 0)), .out = gpu_out_of(op_out(c, n)), .cols = op_in(c, n, 0).cols,
-                     .corrects = attr.corrects, .scale = attr.weight, .log_k = nce_log_k(c, n));
+    return GPU_WARPS(w, nce_forward, .x = gpu_in_of(op_in(c, n, 0)), .log_q = gpu_in_of(op_in(c, n, 1)),
+                     .weight = c->batch->weight, .saved = gpu_out_of(op_saved(c, n, 0)),
+                     .out = gpu_out_of(op_out(c, n)), .cols = op_in(c, n, 0).cols, .corrects = attr.corrects,
+                     .scale = attr.weight, .log_k = nce_log_k(c, n));
 }
 GPU_RUN(nce_backward)
 {
@@ -80,14 +87,14 @@ GPU_RUN(softmax_forward)
 {
     struct view out = op_out(c, n);
     const uint32_t groups = GPU_ATTR(softmax_attr, n).groups;
-    return GPU_WARPS(w, softmax_forward, .in = gpu_in_of(op_in(c, n, 0)), .out = gpu_out_of(out), .cols = out.cols / groups,
-                     .groups = groups);
+    return GPU_WARPS(w, softmax_forward, .in = gpu_in_of(op_in(c, n, 0)), .out = gpu_out_of(out),
+                     .cols = out.cols / groups, .groups = groups);
 }
 GPU_RUN(softmax_backward)
 {
     struct view out = op_out(c, n), din = op_din(c, n, 0);
     const uint32_t groups = GPU_ATTR(softmax_attr, n).groups;
     if (din.data == NULL) return ST_OK;
-    return GPU_WARPS(w, softmax_backward, .out = gpu_in_of(out), .dout = gpu_in_of(op_dout(c, n)), .din = gpu_out_of(din),
-                     .cols = out.cols / groups, .groups = groups, .adds = op_din_adds(c, n, 0));
+    return GPU_WARPS(w, softmax_backward, .out = gpu_in_of(out), .dout = gpu_in_of(op_dout(c, n)),
+                     .din = gpu_out_of(din), .cols = out.cols / groups, .groups = groups, .adds = op_din_adds(c, n, 0));
 }

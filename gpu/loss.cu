@@ -13,7 +13,8 @@ DEVICE float softplus(float x) { return (x < 0 ? 0 : x) + gpu_log1p(gpu_exp(x < 
 
 KERNEL(pair_loss_forward)
 {
-    EACH_EXAMPLE (b) {
+    EACH_EXAMPLE(b)
+    {
         const float x = *in_row(a.x, b), y = *in_row(a.y, b);
         float loss;
         if (a.kind == PAIR_BCE)
@@ -28,7 +29,8 @@ KERNEL(pair_loss_forward)
 
 KERNEL(pair_loss_backward)
 {
-    EACH_EXAMPLE (b) {
+    EACH_EXAMPLE(b)
+    {
         const float x = *in_row(a.x, b), y = *in_row(a.y, b);
         float slope;
         if (a.kind == PAIR_BCE)
@@ -55,7 +57,8 @@ DEVICE float log_q_of(const float *log_q, uint32_t j) { return log_q ? log_q[j] 
 
 KERNEL(log_loss_forward)
 {
-    EACH_EXAMPLE (b) {
+    EACH_EXAMPLE(b)
+    {
         const float *x = in_row(a.x, b), *q = a.log_q.data ? in_row(a.log_q, b) : (const float *)0;
         const uint32_t target = q ? 0 : class_of(*in_row(a.label, b), a.cols);
         float greatest = x[0] - log_q_of(q, 0), sum = 0;
@@ -80,13 +83,15 @@ KERNEL(log_loss_forward)
 
 KERNEL(log_loss_backward)
 {
-    EACH_EXAMPLE (b)
-        EACH_COL (j, a.cols) {
-            const float *x = in_row(a.x, b), *q = a.log_q.data ? in_row(a.log_q, b) : (const float *)0, *saved = in_row(a.saved, b);
-            const uint32_t target = q ? 0 : class_of(*in_row(a.label, b), a.cols);
-            const float p = is_hit(q, j) ? 0 : __fdiv_rn(gpu_exp(x[j] - log_q_of(q, j) - saved[1]), saved[2]);
-            grad_put(&out_row(a.dx, b)[j], scale_of(a.weight, a.scale, b) * (p - (j == target ? 1 : 0)), a.adds);
-        }
+    EACH_EXAMPLE(b)
+    EACH_COL(j, a.cols)
+    {
+        const float *x = in_row(a.x, b), *q = a.log_q.data ? in_row(a.log_q, b) : (const float *)0,
+                    *saved = in_row(a.saved, b);
+        const uint32_t target = q ? 0 : class_of(*in_row(a.label, b), a.cols);
+        const float p = is_hit(q, j) ? 0 : __fdiv_rn(gpu_exp(x[j] - log_q_of(q, j) - saved[1]), saved[2]);
+        grad_put(&out_row(a.dx, b)[j], scale_of(a.weight, a.scale, b) * (p - (j == target ? 1 : 0)), a.adds);
+    }
 }
 
 DEVICE float nce_logit(const float *x, const float *q, uint32_t j, float log_k, uint32_t corrects)
@@ -96,7 +101,8 @@ DEVICE float nce_logit(const float *x, const float *q, uint32_t j, float log_k, 
 
 KERNEL(nce_forward)
 {
-    EACH_EXAMPLE (b) {
+    EACH_EXAMPLE(b)
+    {
         const float *x = in_row(a.x, b), *q = in_row(a.log_q, b);
         float loss = 0;
         for (uint32_t j = threadIdx.x; j < a.cols; j += WARP_LANES) {
@@ -113,36 +119,37 @@ KERNEL(nce_forward)
 
 KERNEL(nce_backward)
 {
-    EACH_EXAMPLE (b)
-        EACH_COL (j, a.cols) {
-            const float *q = in_row(a.log_q, b);
-            const float slope = gpu_sigmoid(nce_logit(in_row(a.x, b), q, j, a.log_k, a.corrects)) - (j == 0 ? 1 : 0);
-            grad_put(&out_row(a.dx, b)[j], is_hit(q, j) ? 0 : scale_of(a.weight, a.scale, b) * slope, a.adds);
-        }
+    EACH_EXAMPLE(b)
+    EACH_COL(j, a.cols)
+    {
+        const float *q = in_row(a.log_q, b);
+        const float slope = gpu_sigmoid(nce_logit(in_row(a.x, b), q, j, a.log_k, a.corrects)) - (j == 0 ? 1 : 0);
+        grad_put(&out_row(a.dx, b)[j], is_hit(q, j) ? 0 : scale_of(a.weight, a.scale, b) * slope, a.adds);
+    }
 }
 
 KERNEL(softmax_forward)
 {
-    EACH_EXAMPLE (b)
-        for (uint32_t g = 0; g < a.groups; g++) {
-            const float *x = in_row(a.in, b) + g * a.cols;
-            float *y = out_row(a.out, b) + g * a.cols, greatest = x[0], sum = 0;
-            for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES) greatest = x[i] > greatest ? x[i] : greatest;
-            greatest = warp_max(greatest);
-            for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES) sum += gpu_exp(x[i] - greatest);
-            sum = warp_sum(sum);
-            for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES) y[i] = __fdiv_rn(gpu_exp(x[i] - greatest), sum);
-        }
+    EACH_EXAMPLE(b)
+    for (uint32_t g = 0; g < a.groups; g++) {
+        const float *x = in_row(a.in, b) + g * a.cols;
+        float *y = out_row(a.out, b) + g * a.cols, greatest = x[0], sum = 0;
+        for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES) greatest = x[i] > greatest ? x[i] : greatest;
+        greatest = warp_max(greatest);
+        for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES) sum += gpu_exp(x[i] - greatest);
+        sum = warp_sum(sum);
+        for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES) y[i] = __fdiv_rn(gpu_exp(x[i] - greatest), sum);
+    }
 }
 
 KERNEL(softmax_backward)
 {
-    EACH_EXAMPLE (b)
-        for (uint32_t g = 0; g < a.groups; g++) {
-            const float *y = in_row(a.out, b) + g * a.cols, *dy = in_row(a.dout, b) + g * a.cols;
-            float *dx = out_row(a.din, b) + g * a.cols, sum = 0;
-            for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES) sum += y[i] * dy[i];
-            sum = warp_sum(sum);
-            for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES) grad_put(&dx[i], y[i] * (dy[i] - sum), a.adds);
-        }
+    EACH_EXAMPLE(b)
+    for (uint32_t g = 0; g < a.groups; g++) {
+        const float *y = in_row(a.out, b) + g * a.cols, *dy = in_row(a.dout, b) + g * a.cols;
+        float *dx = out_row(a.din, b) + g * a.cols, sum = 0;
+        for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES) sum += y[i] * dy[i];
+        sum = warp_sum(sum);
+        for (uint32_t i = threadIdx.x; i < a.cols; i += WARP_LANES) grad_put(&dx[i], y[i] * (dy[i] - sum), a.adds);
+    }
 }

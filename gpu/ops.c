@@ -23,7 +23,8 @@ static uint32_t width_of(uint32_t cols)
     return width;
 }
 
-status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t cols, const void *args, uint32_t args_bytes)
+status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t cols, const void *args,
+                       uint32_t args_bytes)
 {
     const uint32_t width = width_of(cols), height = BLOCK_THREADS / width;
     uint32_t rows = (w->micro + height - 1) / height;
@@ -39,7 +40,8 @@ status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, const 
     uint32_t rows = (w->micro + warps - 1) / warps;
     if (rows == 0) return ST_OK;
     if (rows > GPU_GRID_Y_MAX) rows = GPU_GRID_Y_MAX;
-    return gpu_launch(w->gpu, w->stream, kernel, (struct gpu_dim){1, rows, 1}, (struct gpu_dim){32, warps, 1}, args, args_bytes);
+    return gpu_launch(w->gpu, w->stream, kernel, (struct gpu_dim){1, rows, 1}, (struct gpu_dim){32, warps, 1}, args,
+                      args_bytes);
 }
 
 size_t gpu_scratch_floats(const struct graph *graph)

@@ -31,7 +31,8 @@ extern const struct gpu_op gpu_op_table[OP_ID_COUNT];
 #include "gpu/ops.def"
 #undef GPU_OP
 /* A function of the table, and the attributes of its node. */
-#define GPU_RUN(name) status gpu_##name(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n)
+#define GPU_RUN(name)                                                                                                  \
+    status gpu_##name(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n)
 #define GPU_ATTR(type, n)                                                                                              \
     ({                                                                                                                 \
         struct type attr_;                                                                                             \
@@ -57,12 +58,14 @@ static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }
 
 /* Launches a kernel that goes over [B, cols] as gpu/each.h does. */
-MUST_USE status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t cols, const void *args, uint32_t args_bytes);
+MUST_USE status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t cols, const void *args,
+                                uint32_t args_bytes);
 #define GPU_EACH(w, kernel, cols, ...)                                                                                 \
     gpu_launch_each(w, GPU_KERNEL_##kernel, cols, &(const struct kernel##_args){.now = (w)->now, __VA_ARGS__},         \
                     sizeof(struct kernel##_args))
 /* A warp an example. */
-MUST_USE status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, const void *args, uint32_t args_bytes);
+MUST_USE status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, const void *args,
+                                 uint32_t args_bytes);
 #define GPU_WARPS(w, kernel, ...)                                                                                      \
     gpu_launch_warps(w, GPU_KERNEL_##kernel, &(const struct kernel##_args){.now = (w)->now, __VA_ARGS__},              \
                      sizeof(struct kernel##_args))

@@ -27,7 +27,8 @@ GPU_RUN(fc_forward)
                                          .activation = attr.activation,
                                          .is_bf16 = is_bf16(&attr),
                                          .slope = attr.slope};
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_forward, (struct gpu_dim){tiles_of(args.N), rows_of(w, attr.groups), 1},
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_forward,
+                      (struct gpu_dim){tiles_of(args.N), rows_of(w, attr.groups), 1},
                       (struct gpu_dim){PRODUCT_THREADS, 1, 1}, &args, sizeof args);
 }
 
@@ -54,15 +55,18 @@ static status parts_add(const struct gpu_work *w, float *to, uint32_t count, uin
 {
     const struct parts_add_args args = {w->now, w->scratch, to, count, part_count};
     const uint32_t block = 256, blocks = (count + block - 1) / block;
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_parts_add, (struct gpu_dim){blocks, 1, 1}, (struct gpu_dim){block, 1, 1}, &args,
-                      sizeof args);
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_parts_add, (struct gpu_dim){blocks, 1, 1},
+                      (struct gpu_dim){block, 1, 1}, &args, sizeof args);
 }
 
-static status dweight_run(const struct gpu_work *w, const struct fc_attr *attr, struct view in, const struct fc_dz *dz, struct view dweight)
+static status dweight_run(const struct gpu_work *w, const struct fc_attr *attr, struct view in, const struct fc_dz *dz,
+                          struct view dweight)
 {
-    const uint32_t K = dweight.rows, N = dweight.cols, part_rows = part_rows_of(w, attr->groups, tiles_of(K) * tiles_of(N), (size_t)K * N),
+    const uint32_t K = dweight.rows, N = dweight.cols,
+                   part_rows = part_rows_of(w, attr->groups, tiles_of(K) * tiles_of(N), (size_t)K * N),
                    parts = parts_of(w, attr->groups, part_rows);
-    const struct fc_dweight_args args = {w->now, gpu_in_of(in), *dz, w->scratch, K, N, attr->groups, part_rows, is_bf16(attr)};
+    const struct fc_dweight_args args = {w->now, gpu_in_of(in), *dz,       w->scratch,   K,
+                                         N,      attr->groups,  part_rows, is_bf16(attr)};
     TRY(gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_dweight, (struct gpu_dim){tiles_of(N), tiles_of(K), parts},
                    (struct gpu_dim){PRODUCT_THREADS, 1, 1}, &args, sizeof args));
     return parts_add(w, dweight.data, K * N, parts);
@@ -73,8 +77,8 @@ static status dbias_run(const struct gpu_work *w, const struct fc_attr *attr, co
     const uint32_t N = dbias.cols, blocks = (N + 31) / 32, part_rows = part_rows_of(w, attr->groups, blocks, N),
                    parts = parts_of(w, attr->groups, part_rows);
     const struct fc_dbias_args args = {w->now, *dz, w->scratch, N, attr->groups, part_rows};
-    TRY(gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_dbias, (struct gpu_dim){blocks, 1, parts}, (struct gpu_dim){32, 8, 1}, &args,
-                   sizeof args));
+    TRY(gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_dbias, (struct gpu_dim){blocks, 1, parts},
+                   (struct gpu_dim){32, 8, 1}, &args, sizeof args));
     return parts_add(w, dbias.data, N, parts);
 }
 
@@ -83,7 +87,8 @@ GPU_RUN(fc_backward)
     const struct fc_attr attr = GPU_ATTR(fc_attr, n);
     struct view in = op_in(c, n, 0), weight = op_param(c, n, 0), din = op_din(c, n, 0), dweight = op_dparam(c, n, 0),
                 dbias = attr.has_bias ? op_dparam(c, n, 1) : (struct view){0};
-    const struct fc_dz dz = {gpu_in_of(op_dout(c, n)), gpu_in_of(op_out(c, n)), attr.dout_is_dz ? ACT_NONE : attr.activation, attr.slope};
+    const struct fc_dz dz = {gpu_in_of(op_dout(c, n)), gpu_in_of(op_out(c, n)),
+                             attr.dout_is_dz ? ACT_NONE : attr.activation, attr.slope};
     if (dbias.data != NULL) TRY(dbias_run(w, &attr, &dz, dbias));
     if (dweight.data != NULL) TRY(dweight_run(w, &attr, in, &dz, dweight));
     if (din.data == NULL) return ST_OK;
@@ -99,6 +104,7 @@ GPU_RUN(fc_backward)
                                      .adds = op_din_adds(c, n, 0),
                                      .is_bf16 = is_bf16(&attr),
                                      .input_slope = attr.input_slope};
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_din, (struct gpu_dim){tiles_of(args.K), rows_of(w, attr.groups), 1},
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_din,
+                      (struct gpu_dim){tiles_of(args.K), rows_of(w, attr.groups), 1},
                       (struct gpu_dim){PRODUCT_THREADS, 1, 1}, &args, sizeof args);
 }

@@ -33,12 +33,10 @@ DEVICE float dz_at(const struct fc_dz *dz, uint32_t m, uint32_t n, uint32_t grou
 DEVICE void tiles_multiply(float sum[EACH][EACH], const float *left, const float *right)
 {
     const uint32_t row = threadIdx.x / SIDE * EACH, col = threadIdx.x % SIDE * EACH;
-    for (uint32_t t = 0; t < PRODUCT_DEPTH; t++)
-UNROLL
-        for (uint32_t i = 0; i < EACH; i++)
-UNROLL
-            for (uint32_t j = 0; j < EACH; j++)
-                sum[i][j] = __fmaf_rn(left[t * STRIDE + row + i], right[t * STRIDE + col + j], sum[i][j]);
+    for (uint32_t t = 0; t < PRODUCT_DEPTH; t++) UNROLL
+    for (uint32_t i = 0; i < EACH; i++) UNROLL
+    for (uint32_t j = 0; j < EACH; j++)
+        sum[i][j] = __fmaf_rn(left[t * STRIDE + row + i], right[t * STRIDE + col + j], sum[i][j]);
 }
 
 /* Fills a tile: element (t, i) of it is VALUE, or 0 where it lies outside. Neighbouring threads go along i, or along t where that is the
@@ -64,7 +62,8 @@ KERNEL_BOUND(fc_forward, PRODUCT_THREADS)
         for (uint32_t k0 = 0; k0 < a.K; k0 += PRODUCT_DEPTH) {
             TILE_FILL_ALONG_T(left, m0 + i < M && k0 + t < a.K,
                               factor_of(group_row(a.in, m0 + i, a.groups, a.K)[k0 + t], a.is_bf16))
-            TILE_FILL_ALONG_I(right, n0 + i < a.N && k0 + t < a.K, factor_of(a.weight[(size_t)(k0 + t) * a.N + n0 + i], a.is_bf16))
+            TILE_FILL_ALONG_I(right, n0 + i < a.N && k0 + t < a.K,
+                              factor_of(a.weight[(size_t)(k0 + t) * a.N + n0 + i], a.is_bf16))
             __syncthreads();
             tiles_multiply(sum, left, right);
             __syncthreads();
@@ -87,8 +86,10 @@ KERNEL_BOUND(fc_din, PRODUCT_THREADS)
     for (uint32_t m0 = blockIdx.y * PRODUCT_TILE; m0 < M; m0 += gridDim.y * PRODUCT_TILE) {
         float sum[EACH][EACH] = {{0}};
         for (uint32_t n0 = 0; n0 < a.N; n0 += PRODUCT_DEPTH) {
-            TILE_FILL_ALONG_T(left, m0 + i < M && n0 + t < a.N, factor_of(dz_at(&a.dz, m0 + i, n0 + t, a.groups, a.N), a.is_bf16))
-            TILE_FILL_ALONG_T(right, k0 + i < a.K && n0 + t < a.N, factor_of(a.weight[(size_t)(k0 + i) * a.N + n0 + t], a.is_bf16))
+            TILE_FILL_ALONG_T(left, m0 + i < M && n0 + t < a.N,
+                              factor_of(dz_at(&a.dz, m0 + i, n0 + t, a.groups, a.N), a.is_bf16))
+            TILE_FILL_ALONG_T(right, k0 + i < a.K && n0 + t < a.N,
+                              factor_of(a.weight[(size_t)(k0 + i) * a.N + n0 + t], a.is_bf16))
             __syncthreads();
             tiles_multiply(sum, left, right);
             __syncthreads();
@@ -98,7 +99,8 @@ KERNEL_BOUND(fc_din, PRODUCT_THREADS)
             for (uint32_t j = 0; j < EACH && col + j < a.K; j++) {
                 const uint32_t m = row + i;
                 const float x = group_row(a.in, m, a.groups, a.K)[col + j],
-                            grad = a.input_activation ? sum[i][j] * gpu_slope(a.input_activation, a.input_slope, x) : sum[i][j];
+                            grad = a.input_activation ? sum[i][j] * gpu_slope(a.input_activation, a.input_slope, x)
+                                                      : sum[i][j];
                 grad_put(out_row(a.din, m / a.groups) + m % a.groups * a.K + col + j, grad, a.adds);
             }
     }
@@ -114,7 +116,8 @@ KERNEL_BOUND(fc_dweight, PRODUCT_THREADS)
     for (uint32_t m0 = begin; m0 < end; m0 += PRODUCT_DEPTH) {
         TILE_FILL_ALONG_I(left, k0 + i < a.K && m0 + t < end,
                           factor_of(group_row(a.in, m0 + t, a.groups, a.K)[k0 + i], a.is_bf16))
-        TILE_FILL_ALONG_I(right, n0 + i < a.N && m0 + t < end, factor_of(dz_at(&a.dz, m0 + t, n0 + i, a.groups, a.N), a.is_bf16))
+        TILE_FILL_ALONG_I(right, n0 + i < a.N && m0 + t < end,
+                          factor_of(dz_at(&a.dz, m0 + t, n0 + i, a.groups, a.N), a.is_bf16))
         __syncthreads();
         tiles_multiply(sum, left, right);
         __syncthreads();
@@ -130,8 +133,8 @@ KERNEL_BOUND(fc_dweight, PRODUCT_THREADS)
 KERNEL(fc_dbias)
 {
     SHARED(float, sums, BIAS_COLS *BIAS_ROWS);
-    const uint32_t M = a.now->example_count * a.groups, n = blockIdx.x * BIAS_COLS + threadIdx.x, begin = blockIdx.z * a.part_rows,
-                   end = begin + a.part_rows < M ? begin + a.part_rows : M;
+    const uint32_t M = a.now->example_count * a.groups, n = blockIdx.x * BIAS_COLS + threadIdx.x,
+                   begin = blockIdx.z * a.part_rows, end = begin + a.part_rows < M ? begin + a.part_rows : M;
     float sum = 0;
     for (uint32_t m = begin + threadIdx.y; m < end && n < a.N; m += BIAS_ROWS) sum += dz_at(&a.dz, m, n, a.groups, a.N);
     sums[threadIdx.y * BIAS_COLS + threadIdx.x] = sum;

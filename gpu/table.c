@@ -18,7 +18,8 @@ uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n)
 void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words)
 {
     const struct embed_bag_attr attr = GPU_ATTR(embed_bag_attr, n);
-    uint32_t *field = words, *begin = field + n->input_count, *first = begin + n->input_count + 1, *next = first + g->field_count;
+    uint32_t *field = words, *begin = field + n->input_count, *first = begin + n->input_count + 1,
+             *next = first + g->field_count;
     if (n->op != OP_ID_embed_bag) return;
     begin[0] = 0;
     for (uint32_t f = 0; f < g->field_count; f++) first[f] = BAG_NONE;
@@ -71,8 +72,9 @@ GPU_RUN(embed_bag_forward)
     struct view out = op_out(c, n);
     uint32_t stride = 0;
     uint32_t *argmax = (uint32_t *)(uintptr_t)argmax_of(c, n, &stride);
-    return GPU_EACH(w, bag_forward, out.cols, .inputs = bag_inputs_of(w, c, n), .keys = bag_keys_of(c, attr.table), .out = gpu_out_of(out),
-                    .argmax = argmax, .argmax_stride = stride, .pool = attr.pool, .dim = attr.dim, .cols = out.cols);
+    return GPU_EACH(w, bag_forward, out.cols, .inputs = bag_inputs_of(w, c, n), .keys = bag_keys_of(c, attr.table),
+                    .out = gpu_out_of(out), .argmax = argmax, .argmax_stride = stride, .pool = attr.pool,
+                    .dim = attr.dim, .cols = out.cols);
 }
 
 GPU_RUN(embed_bag_backward)
@@ -80,9 +82,12 @@ GPU_RUN(embed_bag_backward)
     const struct embed_bag_attr attr = GPU_ATTR(embed_bag_attr, n);
     uint32_t stride = 0;
     const uint32_t *argmax = argmax_of(c, n, &stride);
-    const struct gpu_work uniques = {
-        .gpu = w->gpu, .stream = w->stream, .now = w->now, .micro = w->micro * c->graph->tables[attr.table].key_count_max};
-    return GPU_EACH(&uniques, bag_backward, attr.dim, .inputs = bag_inputs_of(w, c, n), .keys = bag_keys_of(c, attr.table),
-                    .dout = gpu_in_of(op_dout(c, n)), .argmax = argmax, .table_grad = c->table_grad[attr.lookup], .argmax_stride = stride,
-                    .pool = attr.pool, .dim = attr.dim);
+    const struct gpu_work uniques = {.gpu = w->gpu,
+                                     .stream = w->stream,
+                                     .now = w->now,
+                                     .micro = w->micro * c->graph->tables[attr.table].key_count_max};
+    return GPU_EACH(&uniques, bag_backward, attr.dim, .inputs = bag_inputs_of(w, c, n),
+                    .keys = bag_keys_of(c, attr.table), .dout = gpu_in_of(op_dout(c, n)), .argmax = argmax,
+                    .table_grad = c->table_grad[attr.lookup], .argmax_stride = stride, .pool = attr.pool,
+                    .dim = attr.dim);
 }

@@ -41,7 +41,8 @@ status gpu_update_params(const struct gpu_work *w, const struct param_update *u)
                                             .state_stride = u->state_stride,
                                             .count = u->count};
     if (u->count == 0) return ST_OK;
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid_for(u->count), (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid_for(u->count), (struct gpu_dim){BLOCK, 1, 1},
+                      &args, sizeof args);
 }
 
 status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
@@ -57,16 +58,18 @@ status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
                                           .counts = o->counts,
                                           .row_states = o->row_state_count};
     if (u->row_count == 0) return ST_OK;
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_rows_update, grid_for((uint64_t)u->row_count * 16), (struct gpu_dim){BLOCK, 1, 1}, &args,
-                      sizeof args);
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_rows_update, grid_for((uint64_t)u->row_count * 16),
+                      (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);
 }
 
 status gpu_sum_params(const struct gpu_work *w, const struct param_sums *u)
 {
     _Static_assert(sizeof(struct param_block) == 2 * sizeof(uint64_t), "as the kernel reads it");
-    const struct params_sum_args args = {
-        .sums = {u->grad, u->lanes, 1}, .blocks = (const uint64_t *)u->block, .squares = u->squares, .block_count = u->block_count};
+    const struct params_sum_args args = {.sums = {u->grad, u->lanes, 1},
+                                         .blocks = (const uint64_t *)u->block,
+                                         .squares = u->squares,
+                                         .block_count = u->block_count};
     if (u->block_count == 0) return ST_OK;
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_sum, grid_for((uint64_t)u->block_count * 16), (struct gpu_dim){BLOCK, 1, 1}, &args,
-                      sizeof args);
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_sum, grid_for((uint64_t)u->block_count * 16),
+                      (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);
 }

@@ -9,7 +9,15 @@ enum rule_kind {
 #undef OPTIMIZER
 };
 /* Keys of the rules, as graph/optimizer_rules.h numbers them. */
-enum { RULE_EPS = 0, RULE_BETA1 = 0, RULE_BETA2 = 1, RULE_ADAM_EPS = 2, RULE_ADAMW_DECAY = 3, RULE_MOMENTUM = 0, RULE_NESTEROV = 1 };
+enum {
+    RULE_EPS = 0,
+    RULE_BETA1 = 0,
+    RULE_BETA2 = 1,
+    RULE_ADAM_EPS = 2,
+    RULE_ADAMW_DECAY = 3,
+    RULE_MOMENTUM = 0,
+    RULE_NESTEROV = 1
+};
 enum { RULE_FTRL_BETA = 0, RULE_FTRL_L1 = 1, RULE_FTRL_L2 = 2, RULE_ROW_INITIAL = 0, RULE_ROW_BOUND = 1 };
 
 #define ROW_THREADS 16u
@@ -47,23 +55,24 @@ DEVICE float gradient(const struct gpu_rule *r, float weight, float grad, float 
 }
 
 /* The new weight; its states in place. */
-DEVICE float rule_apply(const struct gpu_rule *r, float w, float state[2], float sum, float scale, float m_correction, float v_correction)
+DEVICE float rule_apply(const struct gpu_rule *r, float w, float state[2], float sum, float scale, float m_correction,
+                        float v_correction)
 {
     const float rate = r->rate;
-    if (r->kind == RULE_moving_average) return r->param[RULE_MOMENTUM] * w + (1 - r->param[RULE_MOMENTUM]) * (sum * scale);
+    if (r->kind == RULE_moving_average)
+        return r->param[RULE_MOMENTUM] * w + (1 - r->param[RULE_MOMENTUM]) * (sum * scale);
     if (r->kind == RULE_accumulate) return r->param[0] * w + sum;
     const float g = gradient(r, w, sum, scale);
     switch (r->kind) {
     case RULE_sgd: return w - rate * g;
-    case RULE_adagrad:
-        state[0] += g * g;
-        return w - __fdiv_rn(rate * g, __fsqrt_rn(state[0]) + r->param[RULE_EPS]);
+    case RULE_adagrad: state[0] += g * g; return w - __fdiv_rn(rate * g, __fsqrt_rn(state[0]) + r->param[RULE_EPS]);
     case RULE_adam:
     case RULE_adamw: {
         const float beta1 = r->param[RULE_BETA1], beta2 = r->param[RULE_BETA2];
         state[0] = beta1 * state[0] + (1 - beta1) * g;
         state[1] = beta2 * state[1] + (1 - beta2) * (g * g);
-        const float m = state[0] * m_correction, deviation = __fsqrt_rn(state[1] * v_correction) + r->param[RULE_ADAM_EPS];
+        const float m = state[0] * m_correction,
+                    deviation = __fsqrt_rn(state[1] * v_correction) + r->param[RULE_ADAM_EPS];
         if (r->kind == RULE_adam) return w - __fdiv_rn(rate * m, deviation);
         return w - rate * (__fdiv_rn(m, deviation) + r->param[RULE_ADAMW_DECAY] * w);
     }
@@ -89,12 +98,14 @@ DEVICE uint32_t rests(const struct gpu_rule *r) { return r->kind == RULE_ftrl &&
 
 KERNEL(params_update)
 {
-    for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += (uint64_t)gridDim.x * blockDim.x) {
+    for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count;
+         i += (uint64_t)gridDim.x * blockDim.x) {
         float state[2] = {0, 0};
         const float sum = sums_take(&a.sums, i);
         if (rests(&a.rule)) continue;
         for (uint32_t j = 0; j < a.rule.state_count; j++) state[j] = a.state[j * a.state_stride + i];
-        a.weight[i] = rule_apply(&a.rule, a.weight[i], state, sum, a.rule.scale, a.rule.m_correction, a.rule.v_correction);
+        a.weight[i] =
+            rule_apply(&a.rule, a.weight[i], state, sum, a.rule.scale, a.rule.m_correction, a.rule.v_correction);
         for (uint32_t j = 0; j < a.rule.state_count; j++) a.state[j * a.state_stride + i] = state[j];
     }
 }
@@ -131,8 +142,8 @@ KERNEL(rows_update)
     /* All 32 lanes of a warp go on together, for they shuffle: a row that is not there is one without numbers. */
     const uint32_t lane = threadIdx.x % ROW_THREADS, rows_at_once = gridDim.x * blockDim.x / ROW_THREADS;
     for (uint32_t first = 0; first < a.row_count; first += rows_at_once) {
-        const uint32_t row = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS, is_there = row < a.row_count,
-                       dim = is_there ? a.dim : 0;
+        const uint32_t row = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS,
+                       is_there = row < a.row_count, dim = is_there ? a.dim : 0;
         float *span = a.span[is_there ? row : 0], scale = a.rule.scale, m_correction = a.rule.m_correction,
               v_correction = a.rule.v_correction, *sums = a.sums.grad[0];
         const uint64_t at = (uint64_t)row * a.dim;
@@ -157,17 +168,19 @@ KERNEL(rows_update)
         }
         if (a.row_states) { /* adagrad_row: one state a row */
             float *state = span + a.dim;
-            const float g2sum = is_there ? *state : 0, initial = a.rule.param[RULE_ROW_INITIAL], bound = a.rule.param[RULE_ROW_BOUND],
+            const float g2sum = is_there ? *state : 0, initial = a.rule.param[RULE_ROW_INITIAL],
+                        bound = a.rule.param[RULE_ROW_BOUND],
                         rate = a.rule.rate * __fsqrt_rn(__fdiv_rn(initial, initial + g2sum));
             double part = 0;
             for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
-                const float sum = is_summed ? sums[at + i] : sums_take(&a.sums, at + i), g = gradient(&a.rule, span[i], sum, scale),
-                            w = span[i] - rate * g;
+                const float sum = is_summed ? sums[at + i] : sums_take(&a.sums, at + i),
+                            g = gradient(&a.rule, span[i], sum, scale), w = span[i] - rate * g;
                 sums[at + i] = 0;
                 span[i] = w > bound ? bound : w < -bound ? -bound : w;
                 part += (double)g * (double)g;
             }
             const double squares = squares_total(part);
+            __syncwarp(); /* the state has been read */
             if (lane == 0 && is_there) *state = g2sum + (float)(squares / (double)a.dim);
             continue;
         }
@@ -193,7 +206,8 @@ KERNEL(params_sum)
     const uint32_t lane = threadIdx.x % ROW_THREADS, blocks_at_once = gridDim.x * blockDim.x / ROW_THREADS;
     float *sums = a.sums.grad[0];
     for (uint32_t first = 0; first < a.block_count; first += blocks_at_once) {
-        const uint32_t block = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS, is_there = block < a.block_count;
+        const uint32_t block = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS,
+                       is_there = block < a.block_count;
         const uint64_t offset = is_there ? a.blocks[2 * block] : 0, count = is_there ? a.blocks[2 * block + 1] : 0;
         double part = 0;
         for (uint64_t i = lane; i < count; i += ROW_THREADS) {

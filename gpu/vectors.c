@@ -18,8 +18,8 @@ GPU_RUN(fm_backward)
     const struct fm_attr attr = GPU_ATTR(fm_attr, n);
     struct view e = op_in(c, n, 0), de = op_din(c, n, 0);
     if (de.data == NULL) return ST_OK;
-    return GPU_EACH(w, fm_backward, attr.dim, .e = gpu_in_of(e), .dout = gpu_in_of(op_dout(c, n)), .de = gpu_out_of(de), .cols = e.cols,
-                    .dim = attr.dim, .is_reduced = attr.is_reduced, .adds = op_din_adds(c, n, 0));
+    return GPU_EACH(w, fm_backward, attr.dim, .e = gpu_in_of(e), .dout = gpu_in_of(op_dout(c, n)), .de = gpu_out_of(de),
+                    .cols = e.cols, .dim = attr.dim, .is_reduced = attr.is_reduced, .adds = op_din_adds(c, n, 0));
 }
 
 /* --- interact --------------------------------------------------------------------------------------- */
@@ -39,7 +39,8 @@ static struct interact_in interact_in_of(const struct op_context *c, const struc
 GPU_RUN(interact_forward)
 {
     struct view out = op_out(c, n);
-    return GPU_EACH(w, interact_forward, out.cols, .in = interact_in_of(c, n), .out = gpu_out_of(out), .pair_count = out.cols);
+    return GPU_EACH(w, interact_forward, out.cols, .in = interact_in_of(c, n), .out = gpu_out_of(out),
+                    .pair_count = out.cols);
 }
 GPU_RUN(interact_backward)
 {
@@ -47,8 +48,8 @@ GPU_RUN(interact_backward)
     for (uint32_t k = 0; k < n->input_count; k++) {
         struct view de = op_din(c, n, k);
         if (de.data == NULL) continue;
-        TRY(GPU_EACH(w, interact_backward, de.cols, .in = in, .dout = gpu_in_of(op_dout(c, n)), .de = gpu_out_of(de), .cols = de.cols,
-                     .first = in.first[k], .adds = op_din_adds(c, n, k)));
+        TRY(GPU_EACH(w, interact_backward, de.cols, .in = in, .dout = gpu_in_of(op_dout(c, n)), .de = gpu_out_of(de),
+                     .cols = de.cols, .first = in.first[k], .adds = op_din_adds(c, n, k)));
     }
     return ST_OK;
 }
@@ -69,16 +70,19 @@ GPU_RUN(match_forward)
 GPU_RUN(match_backward)
 {
     const struct match_attr attr = GPU_ATTR(match_attr, n);
-    struct view q = op_in(c, n, 0), vectors = op_in(c, n, 1), dout = op_dout(c, n), dq = op_din(c, n, 0), dvectors = op_din(c, n, 1),
-                none = {0}, norms = is_cosine(n) ? op_saved(c, n, 0) : none, similarities = is_cosine(n) ? op_saved(c, n, 1) : none;
+    struct view q = op_in(c, n, 0), vectors = op_in(c, n, 1), dout = op_dout(c, n), dq = op_din(c, n, 0),
+                dvectors = op_din(c, n, 1), none = {0}, norms = is_cosine(n) ? op_saved(c, n, 0) : none,
+                similarities = is_cosine(n) ? op_saved(c, n, 1) : none;
     if (dq.data != NULL)
         TRY(GPU_EACH(w, match_dq, q.cols, .q = gpu_in_of(q), .vectors = gpu_in_of(vectors), .dout = gpu_in_of(dout),
-                     .norms = gpu_in_of(norms), .similarities = gpu_in_of(similarities), .dq = gpu_out_of(dq), .D = q.cols,
-                     .cols = dout.cols, .has_bias = attr.has_bias, .adds = op_din_adds(c, n, 0), .scale = attr.scale));
+                     .norms = gpu_in_of(norms), .similarities = gpu_in_of(similarities), .dq = gpu_out_of(dq),
+                     .D = q.cols, .cols = dout.cols, .has_bias = attr.has_bias, .adds = op_din_adds(c, n, 0),
+                     .scale = attr.scale));
     if (dvectors.data == NULL) return ST_OK;
-    return GPU_EACH(w, match_dvectors, dvectors.cols, .q = gpu_in_of(q), .vectors = gpu_in_of(vectors), .dout = gpu_in_of(dout),
-                    .norms = gpu_in_of(norms), .similarities = gpu_in_of(similarities), .dvectors = gpu_out_of(dvectors), .D = q.cols,
-                    .cols = dout.cols, .has_bias = attr.has_bias, .adds = op_din_adds(c, n, 1), .scale = attr.scale);
+    return GPU_EACH(w, match_dvectors, dvectors.cols, .q = gpu_in_of(q), .vectors = gpu_in_of(vectors),
+                    .dout = gpu_in_of(dout), .norms = gpu_in_of(norms), .similarities = gpu_in_of(similarities),
+                    .dvectors = gpu_out_of(dvectors), .D = q.cols, .cols = dout.cols, .has_bias = attr.has_bias,
+                    .adds = op_din_adds(c, n, 1), .scale = attr.scale);
 }
 
 /* --- attention --------------------------------------------------------------------------------------- */
@@ -86,19 +90,19 @@ GPU_RUN(match_backward)
 GPU_RUN(attention_pairs_forward)
 {
     struct view q = op_in(c, n, 0), h = op_in(c, n, 1);
-    return GPU_EACH(w, attention_pairs_forward, h.cols, .q = gpu_in_of(q), .h = gpu_in_of(h), .out = gpu_out_of(op_out(c, n)),
-                    .D = q.cols, .cols = h.cols);
+    return GPU_EACH(w, attention_pairs_forward, h.cols, .q = gpu_in_of(q), .h = gpu_in_of(h),
+                    .out = gpu_out_of(op_out(c, n)), .D = q.cols, .cols = h.cols);
 }
 GPU_RUN(attention_pairs_backward)
 {
     struct view q = op_in(c, n, 0), h = op_in(c, n, 1), dq = op_din(c, n, 0), dh = op_din(c, n, 1);
     const struct gpu_in dout = gpu_in_of(op_dout(c, n));
     if (dq.data != NULL)
-        TRY(GPU_EACH(w, attention_pairs_dq, q.cols, .h = gpu_in_of(h), .dout = dout, .dq = gpu_out_of(dq), .D = q.cols, .cols = h.cols,
-                     .adds = op_din_adds(c, n, 0)));
+        TRY(GPU_EACH(w, attention_pairs_dq, q.cols, .h = gpu_in_of(h), .dout = dout, .dq = gpu_out_of(dq), .D = q.cols,
+                     .cols = h.cols, .adds = op_din_adds(c, n, 0)));
     if (dh.data == NULL) return ST_OK;
-    return GPU_EACH(w, attention_pairs_dh, h.cols, .q = gpu_in_of(q), .dout = dout, .dh = gpu_out_of(dh), .D = q.cols, .cols = h.cols,
-                    .adds = op_din_adds(c, n, 1));
+    return GPU_EACH(w, attention_pairs_dh, h.cols, .q = gpu_in_of(q), .dout = dout, .dh = gpu_out_of(dh), .D = q.cols,
+                    .cols = h.cols, .adds = op_din_adds(c, n, 1));
 }
 
 static struct attention_keys attention_keys_of(const struct op_context *c, const struct graph_node *n)
@@ -111,22 +115,24 @@ GPU_RUN(attention_pool_forward)
     const struct attention_keys keys = attention_keys_of(c, n);
     if (GPU_ATTR(attention_pool_attr, n).is_softmax) {
         weights = op_saved(c, n, 0);
-        TRY(GPU_WARPS(w, attention_weights, .keys = keys, .scores = gpu_in_of(scores), .weights = gpu_out_of(weights), .T = scores.cols));
+        TRY(GPU_WARPS(w, attention_weights, .keys = keys, .scores = gpu_in_of(scores), .weights = gpu_out_of(weights),
+                      .T = scores.cols));
     }
-    return GPU_EACH(w, attention_sum, out.cols, .keys = keys, .weights = gpu_in_of(weights), .h = gpu_in_of(op_in(c, n, 1)),
-                    .out = gpu_out_of(out), .D = out.cols);
+    return GPU_EACH(w, attention_sum, out.cols, .keys = keys, .weights = gpu_in_of(weights),
+                    .h = gpu_in_of(op_in(c, n, 1)), .out = gpu_out_of(out), .D = out.cols);
 }
 GPU_RUN(attention_pool_backward)
 {
-    struct view scores = op_in(c, n, 0), h = op_in(c, n, 1), out = op_out(c, n), dscores = op_din(c, n, 0), dh = op_din(c, n, 1);
+    struct view scores = op_in(c, n, 0), h = op_in(c, n, 1), out = op_out(c, n), dscores = op_din(c, n, 0),
+                dh = op_din(c, n, 1);
     const bool is_softmax = GPU_ATTR(attention_pool_attr, n).is_softmax;
     const struct attention_keys keys = attention_keys_of(c, n);
     const struct gpu_in weights = gpu_in_of(is_softmax ? op_saved(c, n, 0) : scores), dout = gpu_in_of(op_dout(c, n));
     if (dscores.data != NULL)
         TRY(GPU_WARPS(w, attention_dscores, .keys = keys, .weights = weights, .h = gpu_in_of(h),
-                      .out = gpu_in_of(is_softmax ? out : (struct view){0}), .dout = dout, .dscores = gpu_out_of(dscores), .D = out.cols,
-                      .T = scores.cols, .adds = op_din_adds(c, n, 0)));
+                      .out = gpu_in_of(is_softmax ? out : (struct view){0}), .dout = dout,
+                      .dscores = gpu_out_of(dscores), .D = out.cols, .T = scores.cols, .adds = op_din_adds(c, n, 0)));
     if (dh.data == NULL) return ST_OK;
-    return GPU_EACH(w, attention_dh, h.cols, .keys = keys, .weights = weights, .dout = dout, .dh = gpu_out_of(dh), .D = out.cols,
-                    .cols = h.cols, .adds = op_din_adds(c, n, 1));
+    return GPU_EACH(w, attention_dh, h.cols, .keys = keys, .weights = weights, .dout = dout, .dh = gpu_out_of(dh),
+                    .D = out.cols, .cols = h.cols, .adds = op_din_adds(c, n, 1));
 }

@@ -24,10 +24,7 @@ __asm__(".text\n.type emu_switch, @function\n.globl emu_switch\nemu_switch:\n"
         ".size emu_switch, . - emu_switch\n");
 #define SWITCH_WORDS 6u
 
-static void scheduler_go(struct emu *e)
-{
-    emu_switch(&e->now->stack_pointer, e->scheduler);
-}
+static void scheduler_go(struct emu *e) { emu_switch(&e->now->stack_pointer, e->scheduler); }
 
 /* Where a fiber begins, with its copy of the arguments at the top of its stack. */
 _Noreturn static void fiber_main(void)
@@ -181,10 +178,11 @@ static void warp_look(struct emu *e, struct emu_fiber *f)
         if (!(mask >> from & 1)) {
             e->now = &warp[lane];
             const struct emu_site *s = f->site;
-            (void)status_fail(ST_INVALID, __FILE__, __LINE__,
-                              "kernel %s, block (%u, %u, %u), thread %u: %s:%d: %s reads lane %u, which mask %08x leaves out",
-                              e->launch->name, e->block.x, e->block.y, e->block.z, warp[lane].number, s->file, s->line,
-                              s->called, from, mask);
+            (void)status_fail(
+                ST_INVALID, __FILE__, __LINE__,
+                "kernel %s, block (%u, %u, %u), thread %u: %s:%d: %s reads lane %u, which mask %08x leaves out",
+                e->launch->name, e->block.x, e->block.y, e->block.z, warp[lane].number, s->file, s->line, s->called,
+                from, mask);
             e->now = NULL;
             e->failed = true;
             return;
@@ -221,8 +219,8 @@ static status block_look(struct emu *e)
     if (first->state == EMU_AT_WARP) {
         const struct emu_fiber *warp = warp_of(e, first);
         for (uint32_t lane = 0; lane < 32; lane++)
-            if (first->mask >> lane & 1 &&
-                (warp[lane].number >= e->thread_count || warp[lane].site != first->site || warp[lane].state == EMU_DONE))
+            if (first->mask >> lane & 1 && (warp[lane].number >= e->thread_count || warp[lane].site != first->site ||
+                                            warp[lane].state == EMU_DONE))
                 other = &warp[lane];
     }
     CHECK(other != NULL);

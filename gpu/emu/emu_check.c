@@ -24,7 +24,8 @@ status emu_alloc(void **memory, size_t bytes, const char *name)
     *memory = NULL;
     const size_t whole = (bytes + 255) / 256 * 256 + 2 * GUARD_BYTES;
     char *at = aligned_alloc(256, whole);
-    void *cell = mmap(NULL, cell_bytes(bytes + 2), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *cell =
+        mmap(NULL, cell_bytes(bytes + 2), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == NULL || cell == MAP_FAILED) {
         free(at);
         if (cell != MAP_FAILED) munmap(cell, cell_bytes(bytes + 2));
@@ -81,8 +82,8 @@ void *emu_shared(const struct emu_site *site, size_t bytes)
         if (e->array[i].site == site) return (void *)e->array[i].begin;
     const size_t gap = 64, at = e->shared_bytes + gap;
     if (e->array_count == EMU_ARRAYS_MAX || at + bytes + gap > EMU_SHARED_MAX)
-        emu_fail("%s:%d: %s of %zu bytes: a block has %u bytes in at most %u arrays", site->file, site->line, site->called, bytes,
-                 EMU_SHARED_MAX, EMU_ARRAYS_MAX);
+        emu_fail("%s:%d: %s of %zu bytes: a block has %u bytes in at most %u arrays", site->file, site->line,
+                 site->called, bytes, EMU_SHARED_MAX, EMU_ARRAYS_MAX);
     e->shared_bytes = (at + bytes + gap - 1) / gap * gap;
     e->array[e->array_count++] = (struct emu_region){(uintptr_t)e->shared + at, (uintptr_t)e->shared + at + bytes,
                                                      e->shared_cell + at / 2, site->called, site};
@@ -113,8 +114,8 @@ uint32_t emu_epoch_next(void)
     return atomic_fetch_add_explicit(&shared_epoch, 1, memory_order_relaxed);
 }
 
-_Noreturn static void race(const struct emu *e, const struct emu_region *region, uintptr_t at, bool is_write, const char *did, uint32_t by,
-                           bool is_elsewhere)
+_Noreturn static void race(const struct emu *e, const struct emu_region *region, uintptr_t at, bool is_write,
+                           const char *did, uint32_t by, bool is_elsewhere)
 {
     const char *own = is_write ? "writes" : "reads";
     const unsigned long offset = (unsigned long)(at - region->begin);
@@ -138,10 +139,12 @@ static void cell_write(struct emu *e, const struct emu_region *region, struct em
     if (c->read_when >= e->launch_epoch) {
         if (c->read_when < e->block_epoch || c->read_warp & EMU_READ_ELSEWHERE)
             race(e, region, at, true, "has read", 0, true);
-        const bool is_own = c->read_thread == thread,
-                   is_warps = c->read_thread < EMU_THREADS_MAX ? c->read_thread / 32 == warp : c->read_thread == (EMU_BY_WARP | warp);
-        if (c->read_when == e->epoch && !is_own && !(is_warps && c->read_warp < synced))
-            race(e, region, at, true, c->read_thread < EMU_THREADS_MAX ? "has read" : "have read", c->read_thread, false);
+        const bool is_own = c->read_thread == thread, is_warps = c->read_thread < EMU_THREADS_MAX
+                                                                     ? c->read_thread / 32 == warp
+                                                                     : c->read_thread == (EMU_BY_WARP | warp);
+        if (c->read_when == e->epoch && !is_own && !(is_warps && (c->read_warp & ~EMU_READ_ELSEWHERE) < synced))
+            race(e, region, at, true, c->read_thread < EMU_THREADS_MAX ? "has read" : "have read", c->read_thread,
+                 false);
     }
     c->write_when = e->epoch;
     c->write_thread = is_atomic ? EMU_BY_ATOMIC : thread;
@@ -155,18 +158,26 @@ static void cell_read(struct emu *e, const struct emu_region *region, struct emu
         emu_fail("reads %s, byte %lu, which nobody has written", region->name, (unsigned long)(at - region->begin));
     if (c->write_when >= e->launch_epoch) {
         if (c->write_when < e->block_epoch) race(e, region, at, false, "has written", 0, true);
-        if (c->write_when == e->epoch && c->write_thread != thread && (c->write_thread / 32 != warp || c->write_warp == synced))
+        if (c->write_when == e->epoch && c->write_thread != thread &&
+            (c->write_thread / 32 != warp || c->write_warp == synced))
             race(e, region, at, false, "has written", c->write_thread, false);
     }
     if (c->read_when == e->epoch) {
-        if (c->read_thread < EMU_THREADS_MAX && c->read_thread != thread)
-            c->read_thread = c->read_thread / 32 == warp ? (uint16_t)(EMU_BY_WARP | warp) : EMU_BY_BLOCK;
-        else if (c->read_thread >= EMU_THREADS_MAX && c->read_thread != (EMU_BY_WARP | warp))
+        const uint16_t flag = c->read_warp & EMU_READ_ELSEWHERE, by_warp = EMU_BY_WARP | warp;
+        const bool is_warps =
+            c->read_thread < EMU_THREADS_MAX ? c->read_thread / 32 == warp : c->read_thread == by_warp;
+        if (!is_warps)
             c->read_thread = EMU_BY_BLOCK;
-        c->read_warp = (uint16_t)((c->read_warp & EMU_READ_ELSEWHERE) | synced);
+        else if ((c->read_warp & ~EMU_READ_ELSEWHERE) <
+                 synced) /* those before lie behind a barrier for all of the warp */
+            c->read_thread = thread;
+        else if (c->read_thread != thread)
+            c->read_thread = by_warp;
+        c->read_warp = flag | synced;
         return;
     }
-    const bool elsewhere = c->read_when >= e->launch_epoch && (c->read_when < e->block_epoch || c->read_warp & EMU_READ_ELSEWHERE);
+    const bool elsewhere =
+        c->read_when >= e->launch_epoch && (c->read_when < e->block_epoch || c->read_warp & EMU_READ_ELSEWHERE);
     c->read_when = e->epoch;
     c->read_thread = thread;
     c->read_warp = (uint16_t)((elsewhere ? EMU_READ_ELSEWHERE : 0) | synced);
@@ -187,7 +198,8 @@ void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomi
     if (region == NULL) region = region_find(e, at);
     if (region == NULL) {
         if (!is_write && at >= (uintptr_t)__executable_start && at < (uintptr_t)edata) return;
-        emu_fail("%s %u bytes at %p, where there is no memory of the device", is_write ? "writes" : "reads", bytes, memory);
+        emu_fail("%s %u bytes at %p, where there is no memory of the device", is_write ? "writes" : "reads", bytes,
+                 memory);
     }
     if (at + bytes > region->end)
         emu_fail("%s %u bytes at byte %lu of %s, which has %lu", is_write ? "writes" : "reads", bytes,

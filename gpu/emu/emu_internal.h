@@ -54,7 +54,8 @@ struct emu {
     uint64_t draw;
     bool failed;
     /* checks */
-    uint32_t launch_epoch, block_epoch, epoch; /* that the launch, its block, the stretch since the last barrier began */
+    uint32_t launch_epoch, block_epoch,
+        epoch; /* that the launch, its block, the stretch since the last barrier began */
     uint16_t warp_count[EMU_WARPS_MAX];
     struct emu_region array[EMU_ARRAYS_MAX]; /* of the block's shared memory */
     uint32_t array_count;

@@ -234,8 +234,8 @@ static status emu_clear(struct gpu *gpu, struct gpu_stream *s, void *memory, siz
 {
     return give_work(gpu, s, &(struct work){.kind = WORK_CLEAR, .to = memory, .bytes = bytes});
 }
-static status emu_gpu_launch(struct gpu *gpu, struct gpu_stream *s, enum gpu_kernel kernel, struct gpu_dim grid, struct gpu_dim block,
-                             const void *args, uint32_t args_bytes)
+static status emu_gpu_launch(struct gpu *gpu, struct gpu_stream *s, enum gpu_kernel kernel, struct gpu_dim grid,
+                             struct gpu_dim block, const void *args, uint32_t args_bytes)
 {
     struct work w = {.kind = WORK_LAUNCH, .kernel = kernel, .grid = grid, .block = block, .args_bytes = args_bytes};
     CHECK(args_bytes <= ARGS_MAX && kernel < GPU_KERNEL_COUNT);

@@ -16,7 +16,7 @@
 #define halves_collide_args  faulty_args
 #define adds_args            faulty_args
 
-#define BLOCK 128u
+#define BLOCK                128u
 
 KERNEL(reads_behind)
 {

@@ -65,8 +65,10 @@ static void faults_are_found_in_every_order(void **state)
         for (uint64_t seed = 1; seed <= 20; seed++) {
             if (run(cases[k].kernel, cases[k].name, true, seed, NULL) != ST_INVALID)
                 fail_msg("%s, seed %d: no fault found", cases[k].name, (int)seed);
-            if (strstr(status_message(), cases[k].name) == NULL || (strstr(status_message(), cases[k].message) == NULL &&
-                strstr(status_message(), "nobody has written") == NULL && strstr(status_message(), "no memory") == NULL))
+            if (strstr(status_message(), cases[k].name) == NULL ||
+                (strstr(status_message(), cases[k].message) == NULL &&
+                 strstr(status_message(), "nobody has written") == NULL &&
+                 strstr(status_message(), "no memory") == NULL))
                 fail_msg("%s: %s", cases[k].name, status_message());
         }
 }
@@ -106,7 +108,8 @@ static void a_dropped_barrier_is_missed(void **state)
 static void bounds_of_a_launch(void **state)
 {
     (void)state;
-    struct emu_launch launch = {"leaves", leaves, {1, 1, 1}, {1025, 1, 1}, &(struct faulty_args){0}, sizeof(struct faulty_args)};
+    struct emu_launch launch = {
+        "leaves", leaves, {1, 1, 1}, {1025, 1, 1}, &(struct faulty_args){0}, sizeof(struct faulty_args)};
     assert_int_equal(emu_launch(&launch, 1), ST_INVALID);
     launch.block.x = 1024;
     assert_int_equal(emu_launch(&launch, 1), ST_INVALID);
@@ -128,9 +131,12 @@ static void freed_memory_is_gone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sound_kernels_pass),         cmocka_unit_test(faults_are_found_in_every_order),
-        cmocka_unit_test(results_are_those_of_the_kernel), cmocka_unit_test(a_dropped_barrier_is_missed),
-        cmocka_unit_test(bounds_of_a_launch),         cmocka_unit_test(freed_memory_is_gone),
+        cmocka_unit_test(sound_kernels_pass),
+        cmocka_unit_test(faults_are_found_in_every_order),
+        cmocka_unit_test(results_are_those_of_the_kernel),
+        cmocka_unit_test(a_dropped_barrier_is_missed),
+        cmocka_unit_test(bounds_of_a_launch),
+        cmocka_unit_test(freed_memory_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,8 +52,7 @@ static const struct op_text op_texts[] = {
      DATA TABLE "[embedding e]\ntable = emb\ninput = C3, C1, C3\npool = none\n[embedding s]\ntable = emb\ninput = "
                 "sparse\n[concat h]\ninput = s, e\n" OUT},
     {"fc_of_columns", DATA "[fc h]\ninput = dense\nunits = 4\n" OUT},
-    {"fc_without_bias",
-     DATA "[fc h]\ninput = dense\nunits = 4\nbias = no\nactivation = tanh\n" OUT},
+    {"fc_without_bias", DATA "[fc h]\ninput = dense\nunits = 4\nbias = no\nactivation = tanh\n" OUT},
     /* The second with one output a group, behind an activation whose slope it takes over. */
     {"fc_groups",
      DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 5\ngroups = 4\nactivation = "
@@ -190,13 +189,11 @@ static const struct op_text op_texts[] = {
      "b\nrounds = 1\nunits = 3\n[busy d]\ninput = c\nunits = 8\nrounds = 0\n[concat h]\ninput = b, c, d, e\n" OUT},
     {"softmax_loss",
      DATA "[fc h]\ninput = dense\nunits = 5\n[loss l]\nkind = softmax\ninput = h\nlabel = label\nweight = 0.7\n"},
-    {"squared",
-     DATA "[fc h]\ninput = dense\nunits = 1\n[loss l]\nkind = squared\ninput = h\nweight = 1.5\n"},
+    {"squared", DATA "[fc h]\ninput = dense\nunits = 1\n[loss l]\nkind = squared\ninput = h\nweight = 1.5\n"},
     {"hinge",
      DATA "[fc h]\ninput = dense\nunits = 1\n[fc i]\ninput = dense\nunits = 1\n[loss l]\nkind = hinge\nmargin = "
           "0.3\ninput = h, i\n[loss m]\nkind = hinge\ninput = i, I2\nweight = 0.5\n"},
-    {"nce",
-     DATA "[fc h]\ninput = dense\nunits = 3\n[loss l]\nkind = nce\ninput = h, dense\n"},
+    {"nce", DATA "[fc h]\ninput = dense\nunits = 3\n[loss l]\nkind = nce\ninput = h, dense\n"},
     {"nce_without_correction",
      DATA "[fc h]\ninput = dense\nunits = 3\n[loss l]\nkind = nce\ninput = h, dense\ncorrection = no\n"},
     {"sampled_softmax",

@@ -317,7 +317,8 @@ int main(void)
     tests[OP_TEXT_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(backward__two_lookups_of_a_table__add_apart);
     tests[OP_TEXT_COUNT + 3] =
         (struct CMUnitTest)cmocka_unit_test(batch_norm_backward__statistics__are_sums_over_examples);
-    tests[OP_TEXT_COUNT + 4] = (struct CMUnitTest)cmocka_unit_test(data_norm_backward__statistics__are_sums_over_examples);
+    tests[OP_TEXT_COUNT + 4] =
+        (struct CMUnitTest)cmocka_unit_test(data_norm_backward__statistics__are_sums_over_examples);
     tests[OP_TEXT_COUNT + 5] = (struct CMUnitTest)cmocka_unit_test(ops_def__every_op__has_a_case);
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
