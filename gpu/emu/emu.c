@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -40,6 +41,9 @@ static void fiber_make(struct emu *e, uint32_t number)
 {
     struct emu_fiber *f = &e->fiber[number];
     const struct emu_dim block = e->launch->block;
+#ifdef __SANITIZE_ADDRESS__
+    __asan_unpoison_memory_region(f->stack, EMU_STACK_BYTES); /* a launch that failed has left frames there */
+#endif
     char *args = f->stack + EMU_STACK_BYTES - (e->launch->args_bytes + 63) / 64 * 64;
     memcpy(args, e->launch->args, e->launch->args_bytes);
     /* As if called: the return address lies 8 bytes below a multiple of 16. */

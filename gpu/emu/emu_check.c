@@ -227,10 +227,10 @@ uint32_t emu_atomic_add(uint32_t *at, uint32_t value)
 
 void __tsan_init(void);
 void __tsan_func_entry(void *pc);
-void __tsan_func_exit(void);
+void __tsan_func_exit(void *pc);
 void __tsan_init(void) {}
 void __tsan_func_entry(void *pc) { (void)pc; }
-void __tsan_func_exit(void) {}
+void __tsan_func_exit(void *pc) { (void)pc; }
 
 #define ACCESS(name, bytes, is_write)                                                                                  \
     void name(void *at);                                                                                               \
@@ -248,9 +248,9 @@ ACCESSES(4)
 ACCESSES(8)
 ACCESSES(16)
 
-void __tsan_read_range(void *at, unsigned long bytes);
-void __tsan_write_range(void *at, unsigned long bytes);
-void __tsan_read_range(void *at, unsigned long bytes) { emu_access(at, (uint32_t)bytes, false, false); }
-void __tsan_write_range(void *at, unsigned long bytes) { emu_access(at, (uint32_t)bytes, true, false); }
+void __tsan_read_range(void *at, long bytes);
+void __tsan_write_range(void *at, long bytes);
+void __tsan_read_range(void *at, long bytes) { emu_access(at, (uint32_t)bytes, false, false); }
+void __tsan_write_range(void *at, long bytes) { emu_access(at, (uint32_t)bytes, true, false); }
 
 #endif
