@@ -223,8 +223,6 @@ uint32_t emu_atomic_add(uint32_t *at, uint32_t value)
 
 /* --- the compiler's calls ------------------------------------------------------------------------- */
 
-#ifndef __SANITIZE_THREAD__
-
 void __tsan_init(void);
 void __tsan_func_entry(void *pc);
 void __tsan_func_exit(void *pc);
@@ -252,5 +250,3 @@ void __tsan_read_range(void *at, long bytes);
 void __tsan_write_range(void *at, long bytes);
 void __tsan_read_range(void *at, long bytes) { emu_access(at, (uint32_t)bytes, false, false); }
 void __tsan_write_range(void *at, long bytes) { emu_access(at, (uint32_t)bytes, true, false); }
-
-#endif
