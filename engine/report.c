@@ -195,6 +195,67 @@ void report_replan(struct report *r, uint64_t step, const char *why, bool is_cha
     log_event_end();
 }
 
+/* Rows of a table that have their vectors by now; false: that cannot be told. */
+static bool vectors_count(const struct session *s, uint32_t t, uint64_t row_count, uint32_t ticket, uint64_t *count)
+{
+    const struct graph_table *table = &s->graph.tables[t];
+    struct store_walk walk;
+    const float *span;
+    uint64_t key;
+    *count = 0;
+    status st = store_walk_open(&walk, s->model.store, t, row_count, ticket);
+    while (st == ST_OK && (st = store_walk_next(&walk, &key, &span)) == ST_OK && span != NULL)
+        *count += row_counters_get(span + graph_table_rule_floats(table)).has_vector;
+    store_walk_close(&walk);
+    return st == ST_OK;
+}
+
+/* What has become of rows that come and go. */
+static void life_report(const struct session *s, const uint64_t *row_count, uint32_t ticket)
+{
+    for (uint32_t t = 0; t < s->graph.table_count; t++) {
+        if (!store_lives(s->model.store, t)) continue;
+        const struct store_life_counts c = store_life_counts(s->model.store, t);
+        const char *name = graph_string(&s->graph, s->graph.tables[t].name);
+        char made[27], refused[27], score[27], age[27], evicted[27];
+        log_info("life     %s: %s rows made, %s occurrences of keys not admitted; %s rows died by score, %s by age; %s "
+                 "evicted",
+                 name, session_count_text(made, c.admitted), session_count_text(refused, c.refused),
+                 session_count_text(score, c.died[ROW_DEAD_SCORE]), session_count_text(age, c.died[ROW_DEAD_AGE]),
+                 session_count_text(evicted, c.evicted));
+        uint64_t vectors;
+        if (s->graph.tables[t].life.vector_score > 0 && vectors_count(s, t, row_count[t], ticket, &vectors))
+            log_info("life     %s: %s of %s rows have a vector", name, session_count_text(made, vectors),
+                     session_count_text(score, row_count[t]));
+        if (c.evictions)
+            log_info("life     %s: more than %" PRIu64 " rows %" PRIu64
+                     " times: finding those of the least scores took %.1f s",
+                     name, s->graph.tables[t].life.row_max, c.evictions, (double)c.eviction_ns * 1e-9);
+    }
+}
+
+/* The same as an object of the event `done`, if there is anything to tell. */
+static void life_event(const struct session *s)
+{
+    bool is_open = false;
+    for (uint32_t t = 0; t < s->graph.table_count; t++) {
+        if (!store_lives(s->model.store, t)) continue;
+        const struct store_life_counts c = store_life_counts(s->model.store, t);
+        if (!is_open) log_event_open("life");
+        is_open = true;
+        log_event_open(graph_string(&s->graph, s->graph.tables[t].name));
+        log_event_u64("rows_made", c.admitted);
+        log_event_u64("occurrences_not_admitted", c.refused);
+        log_event_u64("rows_died_by_score", c.died[ROW_DEAD_SCORE]);
+        log_event_u64("rows_died_by_age", c.died[ROW_DEAD_AGE]);
+        log_event_u64("rows_evicted", c.evicted);
+        log_event_u64("evictions", c.evictions);
+        log_event_f64("eviction_s", (double)c.eviction_ns * 1e-9);
+        log_event_close();
+    }
+    if (is_open) log_event_close();
+}
+
 /* Where the rows of each table are, and what that has cost. */
 static void disk_report(const struct session *s)
 {
@@ -234,7 +295,8 @@ static void disk_event(const struct session *s)
     log_event_close();
 }
 
-void report_done(struct report *r, const struct progress *p, const uint64_t *row_count, struct feed_counts counts)
+void report_done(struct report *r, const struct progress *p, const uint64_t *row_count, uint32_t ticket,
+                 struct feed_counts counts)
 {
     const struct session *s = r->session;
     double seconds = (double)(clock_ns() - r->begin_ns - r->pause_ns) * 1e-9;
@@ -246,6 +308,7 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
     for (uint32_t t = 0; t < s->graph.table_count; t++)
         log_info("rows     %s: %s", graph_string(&s->graph, s->graph.tables[t].name),
                  session_count_text(count, row_count[t]));
+    life_report(s, row_count, ticket);
     if (store_has_disk(s->model.store)) disk_report(s);
     if (r->save_count)
         log_info("saves    %s so far: training stood still for %.1f ms at most",
@@ -280,6 +343,7 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
         log_event_u64(graph_string(&s->graph, s->graph.tables[t].name), row_count[t]);
     log_event_u64("used_bytes", store_used_bytes(s->model.store));
     log_event_close();
+    life_event(s);
     if (store_has_disk(s->model.store)) disk_event(s);
     summary_event(&figures);
     log_event_end();

@@ -33,7 +33,7 @@ void report_saved(struct report *report, const struct report_save *save);
 /* The plan was not what the pipeline does (`why`): another one is in use now, or the present one is still the best. */
 void report_replan(struct report *report, uint64_t step, const char *why, bool is_changed);
 /* `row_count` [table_count]: rows as of the last step, whatever has been read ahead. */
-void report_done(struct report *report, const struct progress *progress, const uint64_t *row_count,
+void report_done(struct report *report, const struct progress *progress, const uint64_t *row_count, uint32_t ticket,
                  struct feed_counts counts);
 
 #endif

@@ -191,12 +191,24 @@ static status fail_unsaved(struct trainer *t, status failure)
     return failure;
 }
 
+/* Rows of tables whose rows come and go, as of the last step: those that are dead and still on disk, found by nobody, do not count. While the
+ * feed is held. */
+static status lives_count(struct trainer *t)
+{
+    struct store *store = t->session->model.store;
+    TRY(store_purge(store));
+    for (uint32_t i = 0; i < t->graph->table_count; i++)
+        if (store_lives(store, i)) t->row_count[i] = store_row_count_at(store, i, t->row_count[i], t->ticket);
+    return ST_OK;
+}
+
 /* Saves the model as it is after the last step, with the rows that it has touched, while training stands still. */
 static status model_put(struct trainer *t, const char *path, uint32_t keep, uint64_t *bytes)
 {
     const struct model_save_options options = {
         .path = path, .row_count = t->row_count, .ticket = t->ticket, .keep = keep};
     status st = feed_hold(t->feed);
+    if (st == ST_OK) st = lives_count(t);
     if (st == ST_OK) st = model_save(&t->session->model, &options, bytes);
     feed_let_go(t->feed);
     return st;
@@ -623,7 +635,8 @@ static status train(struct trainer *t)
     if (s->model.progress.step > first_step) progress_tell(t);
     TRY(save_settle(t));
     status held = feed_hold(t->feed);
-    report_done(&t->report, &s->model.progress, t->row_count, feed_counts(t->feed));
+    if (held == ST_OK) held = lives_count(t);
+    report_done(&t->report, &s->model.progress, t->row_count, t->ticket, feed_counts(t->feed));
     feed_let_go(t->feed);
     TRY(held);
     if (s->model.progress.step == first_step && first_step && early_stop_is_over(&t->stop)) {

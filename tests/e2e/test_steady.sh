@@ -29,6 +29,8 @@ steady() { # NAME ARGUMENT...: whole runs of enough steps, with new rows to the 
 }
 steady 'bsp, all cores' --data "$data"
 steady 'bsp, one thread, two epochs' --data "$data" --threads 1 --set train.epochs=2
+lives='--set emb.admit=2 --set store.period=20 --set emb.ttl=2 --set emb.delete_score=0.12 --set emb.rows=9000 --set emb.vector_score=0.3'
+steady 'rows that come and go' --data "$data" $lives --set train.epochs=2
 steady 'gzip' --data "$folder/data.gz"
 steady 'shuffled, two epochs' --data "$data" --set data.shuffle=3000 --set train.epochs=2
 steady 'several files, one of them gzip' --data "$folder/part.aa,$folder/part.ab,$folder/part.ac,$folder/data.gz"
