@@ -565,7 +565,8 @@ static void spread(const struct block_reader *r, float *out, size_t stride, cons
     r->kernels->spread4((uint32_t *)(void *)out, stride, c, r->row, count);
 }
 
-static void tile_take(struct block_reader *r, struct micro_batch *m, uint32_t count, uint32_t dense_stride)
+/* All of `count` rows but their keys. */
+static void numbers_take(const struct block_reader *r, struct micro_batch *m, uint32_t count, uint32_t dense_stride)
 {
     struct example_shape e = r->shape.example;
     uint32_t at = m->example_count;
@@ -576,7 +577,12 @@ static void tile_take(struct block_reader *r, struct micro_batch *m, uint32_t co
     if (m->weight) spread(r, m->weight + at, 1, &r->weight, count);
     if (m->group) r->kernels->spread8(m->group + at, 1, &r->group, r->row, count);
     for (uint32_t i = 0; i < count; i++) m->is_bad[at + i] = value4_at(&r->is_bad, r->row + i) != 0;
-    if (!is_simple(r) || e.field_count > BLOCK_MASK_BITS)
+}
+
+static void tile_take(struct block_reader *r, struct micro_batch *m, uint32_t count, uint32_t dense_stride)
+{
+    numbers_take(r, m, count, dense_stride);
+    if (!is_simple(r) || r->shape.example.field_count > BLOCK_MASK_BITS)
         lists_take(r, m, count);
     else
         r->kernels->keys(r, m, r->row, count);
@@ -608,4 +614,82 @@ void block_seek(struct block_reader *r, uint32_t piece)
     CHECK(r->row < r->row_count);
     for (uint32_t f = 0; !is_simple(r) && f < r->shape.example.field_count; f++)
         r->field[f].at = r->field[f].begin[piece];
+}
+
+/* --- mixing ----------------------------------------------------------------------------------- */
+
+void block_group_layout(struct block_group *g, struct layout *l, struct block_shape shape, uint32_t row_count_max)
+{
+    struct batch_shape batch = {.batch = row_count_max, .micro = row_count_max, .lanes = 1};
+    struct example_shape e = shape.example;
+    bool is_flat = e.field_count <= BLOCK_MASK_BITS && e.key_count_max == e.field_count && !e.has_value;
+    *g = (struct block_group){.is_flat = is_flat, .field_count = e.field_count};
+    e.dense_stride = e.dense_count;
+    if (is_flat) {
+        LAYOUT_TAKE(l, g->key, (size_t)row_count_max * e.field_count + 16);
+        LAYOUT_TAKE(l, g->mask, row_count_max);
+        e.field_count = e.key_count_max = 0;
+    }
+    l->bytes += micro_batch_bytes(batch, e);
+    if (l->arena) micro_batch_place(&g->rows, l->arena, batch, e);
+}
+
+void block_group_clear(struct block_group *g) { micro_batch_clear(&g->rows); }
+
+void block_group_take(struct block_group *g, struct block_reader *r, uint32_t count)
+{
+    struct micro_batch *m = &g->rows;
+    uint32_t dense_count = r->shape.example.dense_count;
+    CHECK(count <= r->row_count - r->row);
+    if (!g->is_flat) {
+        block_take(r, m, m->example_count + count, dense_count);
+        return;
+    }
+    for (uint32_t end = r->row + count; r->row < end;) {
+        uint32_t tile = end - r->row < BLOCK_TILE ? end - r->row : BLOCK_TILE;
+        numbers_take(r, m, tile, dense_count);
+        r->kernels->flat(r, g->key + (size_t)m->example_count * g->field_count, g->mask + m->example_count, r->row,
+                         tile);
+        m->example_count += tile;
+        rows_count(r, tile);
+    }
+}
+
+/* Appends the keys of rows that may have lists. */
+static void list_keys_give(const struct block_group *g, struct micro_batch *m, const uint32_t *row, uint32_t count)
+{
+    const struct micro_batch *from = &g->rows;
+    uint32_t fields = g->field_count, home = m->example_count * fields, position = m->key_count;
+    m->key_begin[home] = position;
+    for (uint32_t i = 0; i < count; i++, home += fields) {
+        const uint32_t *begin = from->key_begin + (size_t)row[i] * fields;
+        uint32_t key_count = begin[fields] - begin[0], home_step = home - row[i] * fields; /* modulo 2^32 */
+        memcpy(m->key + position, from->key + begin[0], key_count * sizeof *m->key);
+        if (m->value) memcpy(m->value + position, from->value + begin[0], key_count * sizeof *m->value);
+        for (uint32_t k = 0; k < key_count; k++) m->key_home[position + k] = from->key_home[begin[0] + k] + home_step;
+        for (uint32_t f = 1; f <= fields; f++) m->key_begin[home + f] = begin[f] - begin[0] + position;
+        position += key_count;
+    }
+    m->key_count = position;
+}
+
+void block_group_give(const struct block_group *g, const struct block_reader *r, struct micro_batch *m,
+                      uint32_t dense_stride, const uint32_t *row, uint32_t count)
+{
+    struct example_shape e = r->shape.example;
+    const struct micro_batch *from = &g->rows;
+    for (uint32_t i = 0, at = m->example_count; i < count; i++, at++) {
+        memcpy(m->dense + (size_t)at * dense_stride, from->dense + (size_t)row[i] * e.dense_count,
+               e.dense_count * sizeof *m->dense);
+        for (uint32_t c = 0; c < e.label_count; c++)
+            m->label[(size_t)at * e.label_count + c] = from->label[(size_t)row[i] * e.label_count + c];
+        if (m->weight) m->weight[at] = from->weight[row[i]];
+        if (m->group) m->group[at] = from->group[row[i]];
+        m->is_bad[at] = from->is_bad[row[i]];
+    }
+    if (g->is_flat)
+        r->kernels->flat_keys(g, m, row, count);
+    else
+        list_keys_give(g, m, row, count);
+    m->example_count += count;
 }

@@ -116,6 +116,26 @@ uint32_t block_skip(struct block_reader *reader, uint64_t count);
 /* Goes to the first row of a piece. */
 void block_seek(struct block_reader *reader, uint32_t piece);
 
+/* --- mixing ----------------------------------------------------------------------------------- */
+
+/* Rows of several blocks, to be given in another order. Where no example can have several keys of a field, their keys lie as they are decoded,
+ * a place a field, and become dense on their way out. */
+struct block_group {
+    bool is_flat;
+    uint32_t field_count;
+    struct micro_batch rows; /* is_flat: all but keys */
+    uint64_t *key;           /* [row_count_max, field_count], and slack: is_flat */
+    uint64_t *mask;          /* [row_count_max]: bit f: the row has a key of field f */
+};
+void block_group_layout(struct block_group *group, struct layout *layout, struct block_shape shape,
+                        uint32_t row_count_max);
+void block_group_clear(struct block_group *group);
+/* Appends the block's next `count` rows, which there are. */
+void block_group_take(struct block_group *group, struct block_reader *reader, uint32_t count);
+/* Appends to m the rows row[0 .. count) of the group; `reader`: one of those. */
+void block_group_give(const struct block_group *group, const struct block_reader *reader, struct micro_batch *m,
+                      uint32_t dense_stride, const uint32_t *row, uint32_t count);
+
 /* --- kernels, one text for every instruction set (io/isa/block.c) ------------------------------------- */
 
 struct block_kernels {
@@ -124,9 +144,10 @@ struct block_kernels {
     void (*spread8)(uint64_t *out, size_t stride, const struct block_column *column, uint32_t from, uint32_t count);
     /* Appends `count` rows whose fields have one key or none, from `from` on, to m's keys; field_count is at most BLOCK_MASK_BITS. */
     void (*keys)(struct block_reader *reader, struct micro_batch *m, uint32_t from, uint32_t count);
-    /* Appends to m the rows row[0 .. count) of `from`, whose dense_stride is its dense_count. */
-    void (*rows)(struct micro_batch *m, const struct micro_batch *from, struct example_shape shape,
-                 uint32_t dense_stride, const uint32_t *row, uint32_t count);
+    /* The same rows' keys, a place a field, and which of them there are. */
+    void (*flat)(struct block_reader *reader, uint64_t *key, uint64_t *mask, uint32_t from, uint32_t count);
+    /* Appends the keys of the group's rows row[0 .. count); is_flat. */
+    void (*flat_keys)(const struct block_group *group, struct micro_batch *m, const uint32_t *row, uint32_t count);
 };
 extern const struct block_kernels block_kernels_base, block_kernels_avx2, block_kernels_avx512;
 

@@ -9,13 +9,15 @@ struct draws {
     struct random_stream stream;
     enum level level;
     uint64_t item;
-    uint32_t word[4];
+    uint32_t word[4 * RANDOM_LANES];
 };
 
 static uint32_t place_draw(struct draws *d, uint32_t i, bool is_first)
 {
-    if (is_first || i % 4 == 3) random_block(d->stream, d->item << 32 | i / 4, d->level, d->word);
-    return (uint32_t)((uint64_t)d->word[i % 4] * (i + 1) >> 32);
+    uint32_t word = i % (4 * RANDOM_LANES);
+    if (is_first || word == 4 * RANDOM_LANES - 1)
+        random_blocks(d->stream, d->item << 32 | (i - word) / 4, d->level, d->word);
+    return (uint32_t)((uint64_t)d->word[word] * (i + 1) >> 32);
 }
 
 static void numbers_permute(uint32_t *number, uint32_t count, struct draws d)

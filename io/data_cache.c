@@ -29,7 +29,8 @@ struct data_cache {
     struct block_reader *reader; /* [reader_count]: 1, or as many as a window has blocks */
     uint32_t reader_count;
     struct block_order order;
-    struct micro_batch tile; /* examples on their way out: of a group, or those that are given one by one */
+    struct block_group group; /* examples that are permuted */
+    struct micro_batch tile;  /* examples that are given one by one */
     uint32_t *key_end;
     uint64_t block_count_max;
     /* the blocks */
@@ -44,7 +45,8 @@ struct data_cache {
     uint64_t index;  /* blocks that were opened: the next one's place in the pass */
     uint64_t wanted; /* places in the pass whose blocks were asked for */
     uint64_t row;
-    uint32_t tile_at;
+    uint32_t tile_at, group_at;
+    uint32_t group_count; /* rows of the group */
     struct block_counts sum;
     uint64_t text_bytes;
 };
@@ -68,9 +70,8 @@ static void cache_layout(struct data_cache **cache, struct layout *l, const stru
 {
     struct data_cache *c, none;
     struct block_shape shape = block_shape_of(o->shape);
-    uint32_t window = o->budget.window, group = window ? BLOCK_GROUP_PIECES * block_piece_rows(shape) : 0;
-    uint32_t tile_rows = group > BLOCK_TILE ? group : BLOCK_TILE;
-    struct batch_shape tile = {.batch = tile_rows, .micro = tile_rows, .lanes = 1};
+    uint32_t window = o->budget.window;
+    struct batch_shape tile = {.batch = BLOCK_TILE, .micro = BLOCK_TILE, .lanes = 1};
     struct example_shape example = o->shape;
     LAYOUT_TAKE(l, c, 1);
     if (!c) c = &none;
@@ -94,7 +95,10 @@ static void cache_layout(struct data_cache **cache, struct layout *l, const stru
                                       .io_threads = o->io_threads};
     l->bytes += cache_file_uring_bytes(&file);
     cache_file_layout(&c->file, l, &file);
-    if (window) block_order_layout(&c->order, l, shape, window, c->block_count_max);
+    if (window) {
+        block_order_layout(&c->order, l, shape, window, c->block_count_max);
+        block_group_layout(&c->group, l, shape, BLOCK_GROUP_PIECES * block_piece_rows(shape));
+    }
     l->bytes +=
         block_writer_bytes(shape) + c->reader_count * block_reader_bytes(shape) + micro_batch_bytes(tile, example);
     if (l->arena) {
@@ -175,7 +179,7 @@ static void pass_begin(struct data_cache *c, uint64_t epoch, bool by_blocks)
     for (uint32_t i = 0; i < c->reader_count; i++) c->reader[i].row_count = c->reader[i].row = 0;
     if (by_blocks) block_order_start(&c->order, c->seed, epoch, c->block_count);
     micro_batch_clear(&c->tile);
-    c->tile_at = 0;
+    c->tile_at = c->group_at = c->group_count = 0;
 }
 
 status data_cache_start(struct data_cache *c, uint64_t epoch, bool by_blocks, enum data_cache_pass *pass)
@@ -411,14 +415,13 @@ static status window_open(struct data_cache *c, bool *over)
     return ST_OK;
 }
 
-/* Goes to the next group: into the tile, or, if it has no more than `skips` rows, past it. */
+/* Goes to the next group, or, if it has no more than `skips` rows, past it. */
 static status group_next(struct data_cache *c, uint64_t skips, uint64_t *skipped, bool *over)
 {
-    struct micro_batch *m = &c->tile;
     uint32_t count, row_count;
     const struct block_piece *piece;
-    micro_batch_clear(m);
-    *skipped = c->tile_at = 0;
+    block_group_clear(&c->group);
+    *skipped = c->group_at = c->group_count = 0;
     *over = false;
     while (piece = block_order_group(&c->order, &count, &row_count), count == 0) {
         TRY(window_open(c, over));
@@ -430,9 +433,10 @@ static status group_next(struct data_cache *c, uint64_t skips, uint64_t *skipped
         if (row_count <= skips)
             *skipped += block_skip(r, piece[i].row_count);
         else
-            block_take(r, m, m->example_count + piece[i].row_count, c->writer.shape.example.dense_count);
+            block_group_take(&c->group, r, piece[i].row_count);
         sum_add(c, r);
     }
+    if (*skipped == 0) c->group_count = row_count;
     return ST_OK;
 }
 
@@ -441,14 +445,14 @@ static status mixed_take(struct data_cache *c, struct micro_batch *m, uint32_t l
     uint64_t skipped;
     *over = false;
     while (m->example_count < limit) {
-        if (c->tile_at == c->tile.example_count) {
+        if (c->group_at == c->group_count) {
             TRY(group_next(c, 0, &skipped, over));
             if (*over) return ST_OK;
         }
-        uint32_t left = c->tile.example_count - c->tile_at, room = limit - m->example_count;
+        uint32_t left = c->group_count - c->group_at, room = limit - m->example_count;
         uint32_t count = left < room ? left : room;
-        c->reader->kernels->rows(m, &c->tile, c->writer.shape.example, dense_stride, c->order.row + c->tile_at, count);
-        c->tile_at += count;
+        block_group_give(&c->group, c->reader, m, dense_stride, c->order.row + c->group_at, count);
+        c->group_at += count;
     }
     return ST_OK;
 }
@@ -466,14 +470,18 @@ status data_cache_fill(struct data_cache *c, struct micro_batch *m, uint32_t lim
 /* Fills the tile, of which everything has been given. */
 static status tile_next(struct data_cache *c, bool *over)
 {
-    uint64_t skipped;
-    if (c->by_blocks) return group_next(c, 0, &skipped, over);
+    uint32_t dense_count = c->writer.shape.example.dense_count;
+    micro_batch_clear(&c->tile);
+    c->tile_at = 0;
+    if (c->by_blocks) {
+        TRY(mixed_take(c, &c->tile, BLOCK_TILE, dense_count, over));
+        *over = c->tile.example_count == 0;
+        return ST_OK;
+    }
     /* Of one block at a time, so that what the text had is told where it had it, within a tile. */
     TRY(rows_find(c, over));
     if (*over) return ST_OK;
-    micro_batch_clear(&c->tile);
-    c->tile_at = 0;
-    block_take(c->reader, &c->tile, BLOCK_TILE, c->writer.shape.example.dense_count);
+    block_take(c->reader, &c->tile, BLOCK_TILE, dense_count);
     sum_add(c, c->reader);
     return ST_OK;
 }
@@ -487,9 +495,8 @@ status data_cache_next(struct data_cache *c, struct reader_example *example, boo
         TRY(tile_next(c, over));
         if (*over) return ST_OK;
     }
-    uint32_t row = c->by_blocks ? c->order.row[c->tile_at] : c->tile_at, home = row * e.field_count;
-    const uint32_t *begin = m->key_begin + home;
-    c->tile_at++;
+    uint32_t row = c->tile_at++;
+    const uint32_t *begin = m->key_begin + (size_t)row * e.field_count;
     for (uint32_t f = 0; f < e.field_count; f++) c->key_end[f] = begin[f + 1] - begin[0];
     *example = (struct reader_example){.is_bad = m->is_bad[row],
                                        .weight = m->weight ? m->weight[row] : 1,
@@ -507,10 +514,13 @@ status data_cache_skip(struct data_cache *c, uint64_t count, bool *over)
 {
     *over = false;
     for (uint64_t left = count; left && !*over;) {
-        uint64_t skipped = c->tile.example_count - c->tile_at;
+        uint64_t skipped = c->tile.example_count - c->tile_at, held = c->group_count - c->group_at;
         if (skipped) {
             skipped = skipped < left ? skipped : left;
             c->tile_at += (uint32_t)skipped;
+        } else if (held) {
+            skipped = held < left ? held : left;
+            c->group_at += (uint32_t)skipped;
         } else if (c->by_blocks) {
             TRY(group_next(c, left, &skipped, over));
         } else {

@@ -46,6 +46,33 @@ void random_block(struct random_stream stream, uint64_t item, uint32_t block, ui
     random_philox4x32(counter, stream.key, out);
 }
 
+void random_blocks(struct random_stream stream, uint64_t item, uint32_t block, uint32_t out[4 * RANDOM_LANES])
+{
+    uint32_t x0[RANDOM_LANES], x1[RANDOM_LANES], x2[RANDOM_LANES], x3[RANDOM_LANES];
+    uint32_t k0 = stream.key[0], k1 = stream.key[1];
+    for (uint32_t i = 0; i < RANDOM_LANES; i++) {
+        x0[i] = (uint32_t)(item + i);
+        x1[i] = (uint32_t)((item + i) >> 32);
+        x2[i] = block;
+        x3[i] = 0;
+    }
+    for (int round = 0; round < PHILOX_ROUNDS; round++, k0 += PHILOX_W0, k1 += PHILOX_W1) {
+        for (uint32_t i = 0; i < RANDOM_LANES; i++) {
+            uint64_t product0 = (uint64_t)PHILOX_M0 * x0[i], product1 = (uint64_t)PHILOX_M1 * x2[i];
+            x0[i] = (uint32_t)(product1 >> 32) ^ x1[i] ^ k0;
+            x1[i] = (uint32_t)product1;
+            x2[i] = (uint32_t)(product0 >> 32) ^ x3[i] ^ k1;
+            x3[i] = (uint32_t)product0;
+        }
+    }
+    for (uint32_t i = 0; i < RANDOM_LANES; i++) {
+        out[4 * i] = x0[i];
+        out[4 * i + 1] = x1[i];
+        out[4 * i + 2] = x2[i];
+        out[4 * i + 3] = x3[i];
+    }
+}
+
 /* Two independent standard normals from 64 random bits: Box and Muller 1958, r cos(2 pi u) and r sin(2 pi u). */
 static void normal_pair(uint32_t radius_bits, uint32_t angle_bits, double out[2])
 {

@@ -17,7 +17,8 @@ enum random_domain {
     RANDOM_GEN = 5,        /* the data generator's own                                       */
     RANDOM_SCHEDULE = 6,   /* stream: which generator or search; item: its draw              */
     RANDOM_CANDIDATES = 7, /* stream: epoch; item: example of the pass; block: field << 16 | pair of draws */
-    RANDOM_BLOCKS = 8,     /* stream: epoch; item: permutation << 32 | place / 4; block: what is permuted (io/block_order.h) */
+    RANDOM_BLOCKS =
+        8, /* stream: epoch; item: permutation << 32 | place / 4; block: what is permuted (io/block_order.h) */
 };
 
 struct random_stream {
@@ -30,6 +31,9 @@ struct random_stream random_stream(uint64_t seed, enum random_domain domain, uin
 
 /* Four 32-bit values: block `block` of item `item`. */
 void random_block(struct random_stream stream, uint64_t item, uint32_t block, uint32_t out[4]);
+/* The same of items item .. item + 7, sooner than by themselves; out[4 * i + k]: value k of item + i. */
+#define RANDOM_LANES 8
+void random_blocks(struct random_stream stream, uint64_t item, uint32_t block, uint32_t out[4 * RANDOM_LANES]);
 
 /* Uniform in (0, 1), 2^-23 apart and never 0 or 1, from 32 random bits. 23 of them: with the half below, 24 would
  * need a 25-bit significand, and the greatest would round to 1. */

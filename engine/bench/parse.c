@@ -19,7 +19,9 @@
 #define ROWS_QUICK UINT64_C(20000)
 #define READ_BYTES ((size_t)256 << 10)
 #define WINDOW     10000u /* of shuffling */
-#define BLOCKS     8u     /* the same, out of the data cache */
+/* Out of the data cache: the pass that is measured, behind the one that writes and one that meets its memory for the first time. */
+#define CACHED_PASS 2u
+#define BLOCKS      8u /* the same, out of the data cache */
 
 /* --- formats ----------------------------------------------------------------------------------- */
 
@@ -89,7 +91,7 @@ static const struct text_format {
     const char *set[5]; /* of ctrdnn, …, NULL */
     size_t (*rewrite)(const char *line, size_t bytes, char *out);
     uint32_t window; /* lines that are shuffled; 0: the order of the file */
-    bool is_cached;  /* the pass is the second, out of the data cache in RAM */
+    bool is_cached;  /* passes but the first are out of the data cache in RAM */
     uint32_t blocks; /* that are mixed with each other then; 0: the order of the file */
 } formats[] = {
     {"criteo", READER_CRITEO, {NULL}, NULL, 0, false, 0},
@@ -218,9 +220,11 @@ static status text_parse(struct text *t, double *gigabytes)
                                                       .cache = {.ram_bytes = t->format->is_cached ? t->bytes : 0,
                                                                 .window = t->format->blocks},
                                                       .part = "reader"}));
-    status st = t->format->is_cached ? pass_read(t, reader, 0) : ST_OK;
+    uint64_t epoch = t->format->is_cached ? CACHED_PASS : 0;
+    status st = ST_OK;
+    for (uint64_t i = 0; i < epoch && st == ST_OK; i++) st = pass_read(t, reader, i);
     double begin = process_seconds();
-    if (st == ST_OK) st = pass_read(t, reader, t->format->is_cached);
+    if (st == ST_OK) st = pass_read(t, reader, epoch);
     *gigabytes = (double)t->bytes * 1e-9 / (process_seconds() - begin);
     reader_close(reader);
     return st;

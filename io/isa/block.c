@@ -100,51 +100,49 @@ static void rows_append(struct micro_batch *m, uint32_t home_count, uint32_t hom
     for (uint32_t i = 0; i < home_count; i++) m->key_begin[home + i + 1] = position + i + 1;
 }
 
+static void KERNEL(flat)(struct block_reader *reader, uint64_t *key, uint64_t *mask, uint32_t from, uint32_t count)
+{
+    uint32_t field_count = reader->shape.example.field_count;
+    memset(mask, 0, count * sizeof *mask);
+    for (uint32_t f = 0; f < field_count; f++) {
+        KERNEL(spread8)(key + f, field_count, &reader->field[f].key, from, count);
+        mask_add(mask, &reader->field[f], f, from, count);
+    }
+}
+
+static void KERNEL(flat_keys)(const struct block_group *group, struct micro_batch *m, const uint32_t *row,
+                              uint32_t count)
+{
+    uint32_t field_count = group->field_count, home = m->example_count * field_count, position = m->key_count;
+    m->key_begin[home] = position;
+    for (uint32_t i = 0; i < count; i++, home += field_count) {
+        const uint64_t *key = group->key + (size_t)row[i] * field_count;
+        position = row_append(m, key, group->mask[row[i]], field_count, home, position);
+    }
+    m->key_count = position;
+}
+
 static void KERNEL(keys)(struct block_reader *reader, struct micro_batch *m, uint32_t from, uint32_t count)
 {
     uint32_t field_count = reader->shape.example.field_count, home = m->example_count * field_count;
     uint32_t position = m->key_count;
-    uint64_t *mask = reader->tile_mask, *tile = reader->has_absent ? reader->tile : m->key + position;
     m->key_begin[home] = position;
-    for (uint32_t f = 0; f < field_count; f++)
-        KERNEL(spread8)(tile + f, field_count, &reader->field[f].key, from, count);
     if (!reader->has_absent) {
+        for (uint32_t f = 0; f < field_count; f++)
+            KERNEL(spread8)(m->key + position + f, field_count, &reader->field[f].key, from, count);
         rows_append(m, count * field_count, home, position);
         m->key_count = position + count * field_count;
         return;
     }
-    memset(mask, 0, count * sizeof *mask);
-    for (uint32_t f = 0; f < field_count; f++) mask_add(mask, &reader->field[f], f, from, count);
+    KERNEL(flat)(reader, reader->tile, reader->tile_mask, from, count);
     for (uint32_t i = 0; i < count; i++, home += field_count)
-        position = row_append(m, tile + (size_t)i * field_count, mask[i], field_count, home, position);
+        position =
+            row_append(m, reader->tile + (size_t)i * field_count, reader->tile_mask[i], field_count, home, position);
     m->key_count = position;
 }
 
-static void KERNEL(rows)(struct micro_batch *m, const struct micro_batch *from, struct example_shape shape,
-                         uint32_t dense_stride, const uint32_t *row, uint32_t count)
-{
-    uint32_t fields = shape.field_count, home = m->example_count * fields, position = m->key_count;
-    m->key_begin[home] = position;
-    for (uint32_t i = 0, at = m->example_count; i < count; i++, at++, home += fields) {
-        uint32_t from_home = row[i] * fields, begin = from->key_begin[from_home];
-        uint32_t key_count = from->key_begin[from_home + fields] - begin;
-        uint32_t home_step = home - from_home, key_step = position - begin; /* modulo 2^32 */
-        const float *dense = from->dense + (size_t)row[i] * shape.dense_count;
-        for (uint32_t c = 0; c < shape.dense_count; c++) m->dense[(size_t)at * dense_stride + c] = dense[c];
-        for (uint32_t c = 0; c < shape.label_count; c++)
-            m->label[(size_t)at * shape.label_count + c] = from->label[(size_t)row[i] * shape.label_count + c];
-        for (uint32_t k = 0; k < key_count; k++) m->key[position + k] = from->key[begin + k];
-        for (uint32_t k = 0; k < key_count; k++) m->key_home[position + k] = from->key_home[begin + k] + home_step;
-        for (uint32_t k = 0; m->value && k < key_count; k++) m->value[position + k] = from->value[begin + k];
-        for (uint32_t f = 1; f <= fields; f++) m->key_begin[home + f] = from->key_begin[from_home + f] + key_step;
-        if (m->weight) m->weight[at] = from->weight[row[i]];
-        if (m->group) m->group[at] = from->group[row[i]];
-        m->is_bad[at] = from->is_bad[row[i]];
-        position += key_count;
-    }
-    m->example_count += count;
-    m->key_count = position;
-}
-
-const struct block_kernels KERNEL(block_kernels) = {
-    .spread4 = KERNEL(spread4), .spread8 = KERNEL(spread8), .keys = KERNEL(keys), .rows = KERNEL(rows)};
+const struct block_kernels KERNEL(block_kernels) = {.spread4 = KERNEL(spread4),
+                                                    .spread8 = KERNEL(spread8),
+                                                    .keys = KERNEL(keys),
+                                                    .flat = KERNEL(flat),
+                                                    .flat_keys = KERNEL(flat_keys)};

@@ -161,10 +161,26 @@ static void random_init_names__each_init__has_one(void **state)
     assert_string_equal(random_init_names[INIT_NORMAL], "normal");
 }
 
+static void blocks__same_as_one_by_one(void **state)
+{
+    (void)state;
+    struct random_stream stream = random_stream(5, RANDOM_BLOCKS, 3);
+    for (uint64_t item = 0; item < 3; item++) {
+        uint64_t first = item == 2 ? UINT64_C(0xfffffffd) : item << 40;
+        uint32_t out[4 * RANDOM_LANES], expected[4];
+        random_blocks(stream, first, 7, out);
+        for (uint32_t i = 0; i < RANDOM_LANES; i++) {
+            random_block(stream, first + i, 7, expected);
+            assert_memory_equal(out + 4 * i, expected, sizeof expected);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox4x32__published_counters__known_answers),
+        cmocka_unit_test(blocks__same_as_one_by_one),
         cmocka_unit_test(random_block__item_and_block__are_the_counter),
         cmocka_unit_test(random_stream__any_argument_changed__is_another),
         cmocka_unit_test(random_unit__extreme_bits__is_inside_0_and_1),
