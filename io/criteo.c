@@ -254,8 +254,11 @@ static enum reader_found criteo_parse(void *state, const char *line, size_t byte
     if (c->label_count) *example->label = label;
 
     float integer[16];
-    bool is_done = c->kernels->integers &&
-                   c->kernels->integers(line, begin + 1, c->log1p ? c->log1p_of : NULL, c->missing_value, integer);
+    uint32_t integer_bytes[16];
+    for (uint32_t i = 0; i < 16; i++) integer_bytes[i] = begin[i + 2] - begin[i + 1] - 1;
+    bool is_done =
+        c->kernels->integers && c->kernels->integers(line, begin + 1, integer_bytes, CRITEO_INTEGERS,
+                                                     c->log1p ? c->log1p_of : NULL, c->missing_value, integer);
     if (!is_done && integers_parse(c, line, begin + 1, 1 + has_label, integer, why) == FOUND_BAD) return FOUND_BAD;
     for (uint32_t i = 0; i < c->dense_count; i++) example->dense[i] = integer[c->dense_column[i]];
     for (uint32_t i = 0; c->is_scaled && i < c->dense_count; i++) {

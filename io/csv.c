@@ -50,7 +50,8 @@ struct csv {
     /* Every field has one key at most, of any text: then all are hashed at once. */
     bool is_plain;
     struct text_seeds seeds;
-    uint32_t *text_at, *text_bytes; /* [field_count, padded]: of the line */
+    uint32_t *text_at, *text_bytes; /* [field_count, padded]: of the line; of the numbers before that */
+    float *number;                  /* [dense_count, padded] */
     uint64_t *found;                /* likewise                           */
     bool has_header, has_quotes, log1p, missing_is_key, ids_over_is_error, label_optional;
     char separator, list_separator;
@@ -66,6 +67,7 @@ struct csv {
     /* of the line: column i is base[begin[i]] .. base[begin[i + 1] - 2] */
     const char *base;
     bool is_trimmed;
+    bool is_quoted;  /* a value may have quotation marks around it, which are none of it */
     uint32_t *begin; /* [BEGIN_COUNT] */
     char *copy;      /* [READER_LINE_BYTES_MAX + 1] */
 };
@@ -84,7 +86,8 @@ static uint32_t columns_find(struct csv *c, const char *line, uint32_t bytes, ui
     c->line = NULL;
     c->base = line;
     c->is_trimmed = !found->has_space;
-    *has_quote = found->has_quote && c->has_quotes;
+    c->is_quoted = found->has_quote && c->has_quotes && c->is_trimmed && found->is_quoted;
+    *has_quote = found->has_quote && c->has_quotes && !c->is_quoted;
     return found->separator_count + 1;
 }
 
@@ -152,6 +155,7 @@ static uint32_t columns_copy(struct csv *c, const char *line, uint32_t bytes, ui
     if (count <= limit) c->begin[count] = (uint32_t)(to - c->copy) + 1;
     c->base = c->copy;
     c->is_trimmed = true;
+    c->is_quoted = false;
     return count;
 }
 
@@ -171,6 +175,9 @@ static inline struct csv_span span_of(const struct csv *c, uint32_t column)
         while (at < end && *at == ' ') at++;
         while (end > at && end[-1] == ' ') end--;
     }
+    bool has_marks = c->is_quoted && at < end && *at == '"';
+    at += has_marks;
+    end -= has_marks;
     return (struct csv_span){at, (uint32_t)(end - at)};
 }
 
@@ -281,6 +288,9 @@ static uint32_t wanted_count(const struct reader_schema *s)
            s->example.has_group;
 }
 
+/* Integers are taken sixteen at a time. */
+static size_t numbers_padded(uint32_t count) { return ((size_t)count + 15) & ~(size_t)15; }
+
 static void csv_layout(struct csv *c, struct layout *l, const struct reader_schema *s)
 {
     uint32_t count = wanted_count(s);
@@ -288,8 +298,10 @@ static void csv_layout(struct csv *c, struct layout *l, const struct reader_sche
     LAYOUT_TAKE(l, c->column, count);
     LAYOUT_TAKE(l, c->unlabelled, count);
     LAYOUT_TAKE(l, c->missing_key, s->example.field_count);
-    LAYOUT_TAKE(l, c->text_at, text_seeds_words(s->example.field_count));
-    LAYOUT_TAKE(l, c->text_bytes, text_seeds_words(s->example.field_count));
+    size_t texts = text_seeds_words(s->example.field_count), numbers = numbers_padded(s->example.dense_count);
+    LAYOUT_TAKE(l, c->text_at, texts > numbers ? texts : numbers);
+    LAYOUT_TAKE(l, c->text_bytes, texts > numbers ? texts : numbers);
+    LAYOUT_TAKE(l, c->number, numbers);
     LAYOUT_TAKE(l, c->found, text_seeds_words(s->example.field_count));
     LAYOUT_TAKE(l, c->begin, BEGIN_COUNT);
     LAYOUT_TAKE(l, c->copy, READER_LINE_BYTES_MAX + 1);
@@ -332,6 +344,7 @@ static status columns_place(struct csv *c, const char *names)
     c->begin[place.count] = (uint32_t)(place.to - c->copy);
     c->base = c->copy;
     c->is_trimmed = true;
+    c->is_quoted = false;
     return names_resolve(c, place.count, "data.columns");
 }
 
@@ -359,6 +372,7 @@ static status csv_place(void **state, struct arena *arena, const struct reader_o
     text_seeds_place(&c->seeds, arena, s->example.field_count);
     c->kernels = text_kernels_of(options->isa);
     c->columns.begin = c->begin;
+    c->columns.takes_quotes = s->has_quotes;
     c->dense = s->dense;
     c->field = s->field;
     c->label = s->label;
@@ -418,6 +432,30 @@ static inline bool dense_parse(const struct csv *c, uint32_t i, struct csv_span 
     if (c->log1p) narrow = log1p_of(c, wide);
     const struct reader_column *d = &c->dense[i];
     *out = (narrow - d->mean) * d->scale;
+    return true;
+}
+
+/* All numeric columns, if they are short integers or absent, as most are; false: some is not, and nothing is said of `dense`. */
+static bool integers_parse(const struct csv *c, const uint32_t *column, float *dense)
+{
+    if (!c->kernels->integers) return false;
+    for (uint32_t i = 0; i < c->dense_count; i++) {
+        struct csv_span s = span_of(c, column[i]);
+        c->text_at[i] = (uint32_t)(s.text - c->base);
+        c->text_bytes[i] = c->missing_bytes && is_missing(c, s) ? 0 : s.bytes;
+    }
+    for (size_t i = c->dense_count; i < numbers_padded(c->dense_count); i++) c->text_at[i] = c->text_bytes[i] = 0;
+    for (uint32_t i = 0; i < c->dense_count; i += 16) {
+        uint32_t left = c->dense_count - i;
+        if (!c->kernels->integers(c->base, c->text_at + i, c->text_bytes + i, left < 16 ? left : 16,
+                                  c->log1p ? c->log1p_of : NULL, 0, c->number + i))
+            return false;
+    }
+    for (uint32_t i = 0; i < c->dense_count; i++) {
+        const struct reader_column *d = &c->dense[i];
+        float value = (c->number[i] - d->mean) * d->scale;
+        dense[i] = c->text_bytes[i] ? value : c->missing_value;
+    }
     return true;
 }
 
@@ -559,7 +597,8 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
         }
         column = c->unlabelled;
     }
-    for (uint32_t i = 0; i < c->dense_count; i++)
+    bool is_done = integers_parse(c, column, example->dense);
+    for (uint32_t i = 0; i < c->dense_count && !is_done; i++)
         if (__builtin_expect(!dense_parse(c, i, span_of(c, column[i]), &example->dense[i]), 0))
             return bad_value(c, why, i, column, "a number");
 

@@ -16,11 +16,14 @@
 
 /* A line and its columns, as text_kernels.columns_find finds them: column i is the bytes begin[i] .. begin[i + 1] - 2. */
 struct text_columns {
-    size_t line_bytes;        /* up to the line end, or to the end of the text                                     */
-    bool has_end;             /* there is a line end                                                           */
-    bool has_quote;           /* there is a quotation mark                                                     */
-    bool has_space;           /* there is a space                                                            */
+    size_t line_bytes; /* up to the line end, or to the end of the text                                     */
+    bool has_end;      /* there is a line end                                                           */
+    bool has_quote;    /* there is a quotation mark                                                     */
+    bool
+        is_quoted; /* takes_quotes: all marks are a column's first and last byte, and what is between them was found as such */
+    bool has_space;           /* there is a space, and not between quotation marks if takes_quotes             */
     uint32_t separator_count; /* columns - 1                                                                  */
+    bool takes_quotes;        /* the caller's: separators between two quotation marks are none            */
     uint32_t *begin;          /* [limit + TEXT_BEGIN_MORE]; of columns beyond the limit nothing is kept          */
 };
 /* A block of 64 separators behind the last column that is kept. */
@@ -47,11 +50,11 @@ struct text_kernels {
     const char *name;
     /* Cuts the text at its first '\n' and finds the separators before it, in one pass. `limit`: columns that are kept. */
     void (*columns_find)(const char *text, size_t bytes, char separator, uint32_t limit, struct text_columns *found);
-    /* The thirteen integers, -?[0-9]* of up to 8 bytes each, at begin[0] .. begin[13], and the logarithms of 1 + their magnitude with
-     * their sign if log1p_of is not NULL: a table of log1p(0 .. TEXT_LOG1P_COUNT - 1). False if one of them is anything else: nothing
-     * is said of `out` then. begin[0 .. 16] must be places in the line. Or NULL. */
-    bool (*integers)(const char *line, const uint32_t *begin, const float *log1p_of, float missing_value,
-                     float out[16]);
+    /* `count` <= 16 integers, -?[0-9]* of up to 8 bytes each, and the logarithms of 1 + their magnitude with their sign if log1p_of is
+     * not NULL: a table of log1p(0 .. TEXT_LOG1P_COUNT - 1). False if one of them is anything else: nothing is said of `out` then. All
+     * sixteen `at` must be places in the line. Or NULL. */
+    bool (*integers)(const char *line, const uint32_t at[16], const uint32_t bytes[16], uint32_t count,
+                     const float *log1p_of, float missing_value, float out[16]);
     /* The keys of the categories at begin[0] .. begin[26]; returns how many. Or NULL. */
     uint32_t (*categories)(const struct criteo_fields *fields, const char *line, const uint32_t *begin, uint64_t *key,
                            uint32_t *key_end);

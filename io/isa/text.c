@@ -96,12 +96,40 @@ ALWAYS_INLINE void places_store(uint32_t *begin, uint32_t at, uint64_t mask, uin
 }
 #endif
 
+/* What is between quotation marks, on the way through blocks of 64 bytes. */
+struct quotes {
+    uint64_t inside;   /* all ones: the last block ended between two marks           */
+    uint64_t is_begin; /* 1: the next byte is a column's first                         */
+    uint64_t is_close; /* 1: the last byte was a closing mark, behind which a column ends */
+    uint64_t odd;      /* marks that are at no end of a column                       */
+};
+
+/* Takes what is between marks out of a block's separators and spaces; `inside`: its bytes that are the line's. */
+ALWAYS_INLINE void quotes_take(struct quotes *q, uint64_t marks, uint64_t inside, uint64_t *block_separators,
+                               uint64_t *spaces)
+{
+    uint64_t between = marks;
+    for (int shift = 1; shift < 64; shift *= 2) between ^= between << shift;
+    between ^= q->inside;
+    uint64_t separators = *block_separators & ~between, line_ends = ~inside;
+    uint64_t opens = marks & between, closes = marks & ~between;
+    q->odd |= opens & ~(separators << 1 | q->is_begin);
+    q->odd |= closes & ~((separators | line_ends) >> 1 | UINT64_C(1) << 63);
+    q->odd |= q->is_close & ~(separators | line_ends);
+    q->is_begin = separators >> 63;
+    q->is_close = closes >> 63;
+    q->inside = 0 - (between >> 63);
+    *block_separators = separators;
+    *spaces &= ~between;
+}
+
 static void KERNEL(columns_find)(const char *text, size_t bytes, char separator, uint32_t limit,
                                  struct text_columns *found)
 {
     uint32_t *restrict begin = found->begin;
     uint32_t count = 0; /* of separators; those beyond the limit are only counted */
     uint64_t quotes = 0, spaces = 0;
+    struct quotes between = {.is_begin = 1};
     size_t line_bytes = bytes;
     bool has_end = false;
     begin[0] = 0;
@@ -111,8 +139,9 @@ static void KERNEL(columns_find)(const char *text, size_t bytes, char separator,
         uint64_t ends = m.ends & inside;
         inside = ends ? (ends & (0 - ends)) - 1 : inside;
         uint64_t separators = m.separators & inside;
-        uint32_t more = (uint32_t)__builtin_popcountll(separators);
         quotes |= m.quotes & inside;
+        if (found->takes_quotes) quotes_take(&between, m.quotes & inside, inside, &separators, &m.spaces);
+        uint32_t more = (uint32_t)__builtin_popcountll(separators);
         spaces |= m.spaces & inside;
         if (__builtin_expect(count <= limit, 1)) places_store(begin + count + 1, (uint32_t)at + 1, separators, more);
         count += more;
@@ -126,6 +155,7 @@ static void KERNEL(columns_find)(const char *text, size_t bytes, char separator,
     found->line_bytes = line_bytes;
     found->has_end = has_end;
     found->has_quote = quotes;
+    found->is_quoted = found->takes_quotes && !between.odd && !between.inside;
     found->has_space = spaces;
     found->separator_count = count;
 }
@@ -361,13 +391,13 @@ ALWAYS_INLINE struct integers integers_of(vq word, vq bytes)
 }
 
 #if defined(__AVX512VBMI2__)
-static bool KERNEL(integers)(const char *line, const uint32_t *begin, const float *log1p_of, float missing_value,
-                             float out[16])
+static bool KERNEL(integers)(const char *line, const uint32_t at[16], const uint32_t bytes[16], uint32_t count,
+                             const float *log1p_of, float missing_value, float out[16])
 {
-    const __mmask16 lanes = (1u << CRITEO_INTEGERS) - 1;
-    vw low_bytes = load_w(begin + 1) - load_w(begin) - 1, high_bytes = load_w(begin + 9) - load_w(begin + 8) - 1;
-    struct integers low = integers_of(words_at(line, begin), widen(low_bytes));
-    struct integers high = integers_of(words_at(line, begin + 8), widen(high_bytes));
+    const __mmask16 lanes = (__mmask16)((1u << count) - 1);
+    vw low_bytes = load_w(bytes), high_bytes = load_w(bytes + 8);
+    struct integers low = integers_of(words_at(line, at), widen(low_bytes));
+    struct integers high = integers_of(words_at(line, at + 8), widen(high_bytes));
     uint32_t other = lanes_of(low.is_other) | lanes_of(high.is_other) << 8;
     if (__builtin_expect((other & lanes) != 0, 0)) return false;
     __m512i magnitude = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32((__m512i)low.magnitude)),
@@ -420,15 +450,15 @@ static bool KERNEL(homes)(uint32_t *key_begin, uint32_t *key_home, const uint32_
     return is_single;
 }
 #else
-static bool KERNEL(integers)(const char *line, const uint32_t *begin, const float *log1p_of, float missing_value,
-                             float out[16])
+static bool KERNEL(integers)(const char *line, const uint32_t at[16], const uint32_t all_bytes[16], uint32_t count,
+                             const float *log1p_of, float missing_value, float out[16])
 {
     vq is_other = {0};
     for (uint32_t i = 0; i < 16; i += LANES) {
-        vw text_bytes = load_w(begin + i + 1) - load_w(begin + i) - 1;
+        vw text_bytes = load_w(all_bytes + i);
         vq bytes = widen(text_bytes);
-        struct integers found = integers_of(words_at(line, begin + i), bytes);
-        vq lanes = (vq)((vq){0, 1, 2, 3} + i < CRITEO_INTEGERS);
+        struct integers found = integers_of(words_at(line, at + i), bytes);
+        vq lanes = (vq)((vq){0, 1, 2, 3} + i < count);
         is_other |= found.is_other & lanes;
         vq magnitude = found.magnitude & lanes & ~found.is_other, is_large = (vq)(magnitude >= TEXT_LOG1P_COUNT);
         float value[LANES];

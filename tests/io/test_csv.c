@@ -460,6 +460,59 @@ static void csv_parse__random_values__come_back(void **state)
     }
 }
 
+/* A value with or without quotation marks, sometimes with one where it must not be; returns the end. */
+static char *marked_put(char *at, uint64_t *random)
+{
+    static const char letters[] = {'a', 'b', ',', ' ', 'c', '\xc3'};
+    uint64_t kind = test_random(random) % 32;
+    bool has_marks = kind % 2;
+    if (has_marks && kind != 1) *at++ = '"';
+    for (size_t bytes = test_random(random) % (kind < 8 ? 90 : 7); bytes; bytes--) {
+        char c = letters[test_random(random) % sizeof letters];
+        *at++ = has_marks || (c != ',' && c != ' ') ? c : 'd';
+        if (test_random(random) % 256 == 0) *at++ = '"';
+    }
+    if (has_marks && kind != 3) *at++ = '"';
+    if (kind == 5) *at++ = 'e';
+    return at;
+}
+
+/* A space behind a line changes nothing, but keeps its columns from being found with the marks left where they are. */
+static void csv_parse__marks_anywhere__same_as_with_a_space_behind(void **state)
+{
+    (void)state;
+    struct reader_options options = csv_options();
+    options.schema.example = (struct example_shape){.field_count = 2, .key_count_max = 4, .label_count = 1};
+    options.schema.has_header = false;
+    options.schema.columns = "label,work,tags";
+    options.bad_skip = options.bad_keep = true;
+    uint64_t random = 77, good_count = 0;
+    for (int round = 0; round < 300; round++) {
+        static char text[2][TEST_EXAMPLES * 1024];
+        char *at[2] = {text[0], text[1]}, line[1024];
+        for (uint32_t i = 0; i < TEST_EXAMPLES; i++) {
+            char *end = marked_put(stpcpy(line, test_random(&random) % 2 ? "1," : "\"0\","), &random);
+            *end++ = ',';
+            end = marked_put(end, &random);
+            for (int way = 0; way < 2; way++) {
+                at[way] = mempcpy(at[way], line, (size_t)(end - line));
+                /* The last line has no end. */
+                at[way] = stpcpy(at[way], i + 1 == TEST_EXAMPLES ? way ? " " : "" : way ? " \n" : "\n");
+            }
+        }
+        struct test_read r[2];
+        for (int way = 0; way < 2; way++) assert_ok(test_read(&r[way], options, text[way]));
+        assert_int_equal(r[0].m.example_count, TEST_EXAMPLES);
+        assert_int_equal(r[1].m.key_count, r[0].m.key_count);
+        assert_memory_equal(r[1].m.is_bad, r[0].m.is_bad, TEST_EXAMPLES);
+        assert_memory_equal(r[1].m.key_begin, r[0].m.key_begin, (2 * TEST_EXAMPLES + 1) * sizeof *r[0].m.key_begin);
+        assert_memory_equal(r[1].m.key, r[0].m.key, r[0].m.key_count * sizeof *r[0].m.key);
+        for (uint32_t i = 0; i < TEST_EXAMPLES; i++) good_count += !r[0].m.is_bad[i];
+        for (int way = 0; way < 2; way++) test_read_close(&r[way]);
+    }
+    assert_in_range(good_count, 300 * TEST_EXAMPLES / 4, 300 * TEST_EXAMPLES * 9 / 10);
+}
+
 static void csv_parse__held_out_lines__leave_the_header_where_it_is(void **state)
 {
     (void)state;
@@ -498,6 +551,7 @@ int main(void)
         cmocka_unit_test(csv_parse__no_label__is_read_where_it_is_optional),
         cmocka_unit_test(csv_parse__bad_line__says_what_is_wrong),
         cmocka_unit_test(csv_parse__random_values__come_back),
+        cmocka_unit_test(csv_parse__marks_anywhere__same_as_with_a_space_behind),
         cmocka_unit_test(csv_parse__held_out_lines__leave_the_header_where_it_is),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
