@@ -200,7 +200,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     TRY(model_open(&t->model, &t->graph,
                    &(struct model_budget){.ram_bytes = setup->ram_bytes ? setup->ram_bytes : t->settings.store_ram,
                                           .disk_bytes = setup->disk_bytes,
-                                          .path = fixture_path("disk"),
+                                          .path = setup->disk_bytes ? fixture_path("disk") : NULL,
                                           .io_threads = setup->io_threads,
                                           .lives = true}));
     cores_allowed(&t->cores);
