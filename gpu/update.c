@@ -57,6 +57,7 @@ status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
                                           .span_floats = u->table->span_floats,
                                           .counts = o->counts,
                                           .row_states = o->row_state_count};
+    if (u->lives) FAIL(INVALID, "rows of a table that come and go are updated by the CPU alone, and not by a card");
     if (u->row_count == 0) return ST_OK;
     return gpu_launch(w->gpu, w->stream, GPU_KERNEL_rows_update, grid_for((uint64_t)u->row_count * 16),
                       (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);

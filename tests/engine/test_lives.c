@@ -32,7 +32,7 @@ static const char model_text[] = "[model]\nname = lives\n"
                                  "[train]\nbatch = 16\nmicro = 4\nlanes = 2\nepochs = 2\noptimizer = adam 0.01\n"
                                  "[store]\nram = 1MiB\nperiod = 18\n";
 
-#define DATA_ROWS    SCALED(1003u, 427u)
+#define DATA_ROWS    1003u
 #define BATCH        16u
 #define STEPS        (2 * ((DATA_ROWS + BATCH - 1) / BATCH))
 #define KEYS_MAX     8192u
