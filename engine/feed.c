@@ -121,50 +121,19 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     return counts;
 }
 
-static void slot_layout(struct layout *l, const struct feed_options *o, struct slot *slot, const uint32_t *spans)
-{
-    const struct graph *g = o->graph;
-    struct batch_shape shape = graph_batch(g);
-    struct example_shape example = graph_example(g);
-    bool with_scratch = !o->training;
-    for (uint32_t t = 0; t < g->table_count; t++) with_scratch |= is_choosy(o, t);
-    size_t batch_bytes = micro_batch_bytes(shape, example),
-           ticket = ticket_bytes(shape, example, g->table_count, spans, with_scratch);
-    uint64_t activation_bytes = o->training ? g->header->slot_bytes : g->header->slot_eval_bytes;
-    l->bytes += batch_bytes + ticket;
-    if (l->arena) {
-        micro_batch_place(&slot->batch, l->arena, shape, example);
-        ticket_place(&slot->ticket, l->arena, shape, example, g->table_count, spans, with_scratch);
-    }
-    struct view *views;
-    LAYOUT_TAKE(l, views, g->tensor_count);
-    uint8_t *activations = layout_take(l, activation_bytes, 1);
-    if (!l->arena) return;
-    slot->tensor = views;
-    for (uint32_t t = 0; t < g->tensor_count; t++) {
-        const struct graph_tensor *tensor = &g->tensors[t];
-        views[t] = (struct view){.rows = tensor->rows, .cols = tensor->cols, .stride = tensor->stride};
-        switch ((enum tensor_kind)tensor->kind) {
-        case TENSOR_DENSE:
-        case TENSOR_LABEL: views[t].data = graph_column_data(tensor, &slot->batch); break;
-        case TENSOR_ACTIVATION: /* gradients have no place in an evaluation slot, and are not read there */
-            if (tensor->offset < activation_bytes) views[t].data = (float *)(activations + tensor->offset);
-            break;
-        case TENSOR_PARAM: views[t].data = o->model->param + tensor->offset; break;
-        default: break;
-        }
-    }
-}
-
 static void feed_layout(struct layout *l, const struct feed_options *o, struct feed *feed)
 {
     const struct graph *g = o->graph;
     uint32_t spans[GRAPH_TABLES_MAX];
-    for (uint32_t t = 0; t < g->table_count; t++)
+    bool with_scratch = !o->training;
+    for (uint32_t t = 0; t < g->table_count; t++) {
         spans[t] = !o->training || is_choosy(o, t) ? g->tables[t].span_floats : 0; /* floats in scratch */
+        with_scratch |= is_choosy(o, t);
+    }
     struct slot *slots;
     LAYOUT_TAKE(l, slots, o->slot_count);
-    for (uint32_t s = 0; s < o->slot_count; s++) slot_layout(l, o, l->arena ? &slots[s] : NULL, spans);
+    for (uint32_t s = 0; s < o->slot_count; s++)
+        slot_layout(l, l->arena ? &slots[s] : NULL, g, o->model, spans, with_scratch, o->training);
     ring_layout(l->arena ? &feed->ready : NULL, l, o->slot_count, RING_ONE);
     ring_layout(l->arena ? &feed->free : NULL, l, o->slot_count, RING_MANY);
     if (l->arena) feed->slots = slots;

@@ -21,25 +21,10 @@
 #include "engine/base/bell.h"
 #include "engine/base/ring.h"
 #include "engine/replay.h"
-#include "engine/step_rows.h"
+#include "engine/slot.h"
 #include "graph/op.h"
 #include "io/reader.h"
 #include "io/store.h"
-
-/* The preallocated memory of one micro-batch in flight. */
-struct slot {
-    uint32_t index;
-    struct micro_batch batch;
-    struct ticket ticket;
-    /* [tensor_count]: rows is the example count for all but parameters, which are shared; gradients of parameters are
-     * set by the trainer, for the slot's lane. */
-    struct view *tensor;
-    /* [table_count] of the slot's step; training only. The feed adds to them until the step's last micro-batch: to be
-     * read with that one only. */
-    struct step_rows *step_rows;
-    uint32_t step_block; /* the feed's: which step_rows these are */
-    bool is_sweep;       /* training, the step's last one: rows go when the step ends (feed_sweep) */
-};
 
 struct feed_options {
     const struct graph *graph;

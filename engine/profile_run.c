@@ -1,6 +1,6 @@
 /* The run of a profile: everything is opened by the caller's thread; a thread of its own, pinned to the first core, takes all turns,
  * so that the caller keeps its own processors. */
-#include "engine/profile_run.h"
+#include "engine/profile_run_internal.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -8,97 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alias.h"
 #include "engine/base/clock.h"
-#include "engine/clip.h"
-#include "engine/cpu/device.h"
-#include "engine/feed.h"
-#include "engine/gen_memory.h"
 #include "engine/base/thread.h"
+#include "engine/cpu/device.h"
 #include "engine/profile_fit.h"
-#include "engine/schema.h"
 #include "engine/stop.h"
 
-/* What a pipeline of one stage rotates: one in flight and four that are ready. */
-#define SLOT_COUNT 5u
-/* Rounds that the time is divided into, and how many there are at most where turns cannot be long enough to use it up. */
+/* Rounds that the time is divided into; more, up to ROUNDS_MAX, where turns cannot be long enough to use it up. */
 #define ROUNDS_WANTED 24u
-#define ROUNDS_MAX    48u
-/* Passes of a turn, at most; of a step, fewer where a micro-batch has so many keys that the sums of their gradients would be large. */
-#define PASSES_MAX    64u
-#define STEP_KEYS_MAX ((uint64_t)1 << 22)
 /* A turn of a gang is disturbed if its threads have waited for cores for more than this share of it. */
 #define WAITED_SHARE 0.05
 /* Share of the time for measuring transfers. */
 #define MOVE_SHARE 0.06
-/* Rows of generated data: about what measuring reads in its time, within bounds. */
-#define GENERATED_ROWS_MIN 2048u
-#define GENERATED_ROWS_MAX 32768u
-#define GENERATED_VOCAB    100000u
-/* Turns that measure reading where nothing else is asked for. */
-#define READING_TURNS 16u
-
-/* A run of nodes of one layer and pass. */
-struct segment {
-    uint32_t begin, count, layer;
-};
-
-/* Parameters of a layer that one update of the graph changes, or a table that it looks up first. */
-struct layer_update {
-    uint32_t layer;
-    uint32_t update; /* of parameters, or GRAPH_NONE */
-    uint64_t offset, count;
-    uint32_t block_begin, block_count; /* where the norm is bounded: of these parameters */
-    uint32_t table;
-};
-
-struct run {
-    /* set once */
-    const struct profile_run_options *o;
-    const struct graph *graph;
-    struct profile_run_result *result;
-    struct batch_shape shape;
-    uint64_t begin_ns;
-    struct gen_memory generated; /* not opened if the data is the user's */
-    struct model model;
-    struct reader *reader;
-    struct arena arena;
-    struct device **devices; /* [config_count], some the same */
-    struct slot *slots;      /* [SLOT_COUNT] */
-    struct segment *segments;
-    uint32_t segment_count;
-    struct layer_update *updates;
-    struct param_block *blocks; /* of all parameters whose norm is bounded (engine/clip.h) */
-    double *squares;            /* of a layer's blocks                                     */
-    uint32_t update_count;
-    uint32_t *lookups; /* [lookup_count]: scratch */
-    struct graph_alias *aliases;
-    uint32_t alias_count;
-    struct schema schema;
-    uint32_t micros_max;           /* micro-batches of a step that the sums have room for */
-    float **param_grad;            /* [lanes]               */
-    float **table_grad, **scratch; /* [lanes, lookup_count] */
-    struct step_rows *rows;        /* [table_count]         */
-    struct row_numbers *numbers;   /* [table_count]         */
-    /* where it is */
-    uint64_t step, epoch, pass_examples; /* examples read in this pass over the data */
-    uint32_t micros;                     /* micro-batches of a measured step         */
-    uint32_t *steps;                     /* [config_count]: of a turn                */
-    /* samples of a turn */
-    double *pass;        /* [kind_count, layer_count, PASSES_MAX]                    */
-    double *param, *row; /* [kind_count, layer_count, PASSES_MAX]: of updates, a step */
-    uint32_t pass_count, step_count;
-    double reading[PASSES_MAX]; /* of fills, an example                 */
-    uint32_t reading_count;
-    /* of the rounds */
-    double *round_pass, *round_update; /* [kind_count, config_count, layer_count, ROUNDS_MAX] */
-    bool *is_disturbed;                /* [config_count, ROUNDS_MAX]: its gang waited for cores */
-    double *round_total;               /* [config_count, ROUNDS_MAX]                       */
-    double *round_reading;             /* [ROUNDS_MAX + READING_TURNS]                     */
-    uint32_t round_reading_count;
-    status status;
-    char message[4096];
-};
 
 /* --- clocks ----------------------------------------------------------------------------------- */
 
@@ -146,40 +67,6 @@ static double waited_seconds(void)
 }
 
 /* --- data ------------------------------------------------------------------------------------- */
-
-/* As much of it as measuring reads in its time. */
-static status data_generate(struct run *r)
-{
-    double rows = r->o->seconds * GENERATED_ROWS_MAX;
-    if (rows < GENERATED_ROWS_MIN) rows = GENERATED_ROWS_MIN;
-    return gen_memory_open(
-        &r->generated,
-        &(struct gen_memory_options){.format = (enum reader_format)r->o->settings->data_format,
-                                     .schema = &r->schema.reader,
-                                     .row_count = rows < GENERATED_ROWS_MAX ? (uint32_t)rows : GENERATED_ROWS_MAX,
-                                     .vocab = GENERATED_VOCAB});
-}
-
-static status data_open(struct run *r)
-{
-    const struct graph *g = r->graph;
-    const struct settings *s = r->o->settings;
-    const char *paths = r->o->data;
-    TRY(schema_open(&r->schema, g, s));
-    if (paths == NULL) {
-        TRY(data_generate(r));
-        paths = r->generated.path;
-    }
-    TRY(reader_open(&r->reader, &(struct reader_options){.format = (enum reader_format)s->data_format,
-                                                         .paths = paths,
-                                                         .schema = r->schema.reader,
-                                                         .bad_skip = s->data_bad_lines == BAD_LINES_SKIP,
-                                                         .seed = g->header->seed,
-                                                         .part = "profile"}));
-    if (reader_is_stream(r->reader)) FAIL(USAGE, "%s can be read only once; a profile needs a file", paths);
-    if (r->o->data) r->result->examples = (double)reader_example_estimate(r->reader);
-    return reader_start(r->reader, 0);
-}
 
 /* Fills m up to `examples`, from the front again where the data ends, or enough of it has been read. */
 static status batch_read(struct run *r, struct micro_batch *m, uint32_t examples)
@@ -474,214 +361,6 @@ static void *run_main(void *argument)
     return NULL;
 }
 
-/* --- opening ---------------------------------------------------------------------------------- */
-
-static uint64_t step_rows_max(const struct run *r, uint32_t table)
-{
-    return (uint64_t)r->micros_max * r->shape.micro * r->graph->tables[table].key_count_max;
-}
-
-static void slot_layout(struct layout *l, const struct run *r, struct slot *slot, const uint32_t *spans)
-{
-    const struct graph *g = r->graph;
-    struct example_shape example = graph_example(g);
-    l->bytes += micro_batch_bytes(r->shape, example) + ticket_bytes(r->shape, example, g->table_count, spans, false);
-    if (l->arena) {
-        micro_batch_place(&slot->batch, l->arena, r->shape, example);
-        ticket_place(&slot->ticket, l->arena, r->shape, example, g->table_count, spans, false);
-    }
-    struct view *views;
-    LAYOUT_TAKE(l, views, g->tensor_count);
-    uint8_t *activations = layout_take(l, g->header->slot_bytes, 1);
-    if (!l->arena) return;
-    slot->tensor = views;
-    for (uint32_t t = 0; t < g->tensor_count; t++) {
-        const struct graph_tensor *tensor = &g->tensors[t];
-        views[t] = (struct view){.rows = tensor->rows, .cols = tensor->cols, .stride = tensor->stride};
-        switch ((enum tensor_kind)tensor->kind) {
-        case TENSOR_DENSE:
-        case TENSOR_LABEL: views[t].data = graph_column_data(tensor, &slot->batch); break;
-        case TENSOR_ACTIVATION: views[t].data = (float *)(activations + tensor->offset); break;
-        case TENSOR_PARAM: views[t].data = r->model.param + tensor->offset; break;
-        default: break;
-        }
-    }
-}
-
-static void gradients_layout(struct layout *l, struct run *r)
-{
-    const struct graph *g = r->graph;
-    LAYOUT_TAKE(l, r->param_grad, r->shape.lanes);
-    LAYOUT_TAKE(l, r->table_grad, (size_t)r->shape.lanes * g->lookup_count);
-    LAYOUT_TAKE(l, r->scratch, (size_t)r->shape.lanes * (g->lookup_count + 1));
-    r->alias_count = graph_aliases(g, 0, g->header->param_floats, NULL);
-    LAYOUT_TAKE(l, r->aliases, r->alias_count);
-    if (l->arena) (void)graph_aliases(g, 0, g->header->param_floats, r->aliases);
-    for (uint32_t lane = 0; lane < r->shape.lanes; lane++) {
-        float *grad;
-        LAYOUT_TAKE(l, grad, g->header->grad_floats);
-        if (l->arena) r->param_grad[lane] = grad;
-    }
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        uint32_t uses = graph_table_lookups(g, t, r->lookups);
-        size_t floats = (size_t)step_rows_max(r, t) * g->tables[t].dim;
-        for (uint32_t lane = 0; lane < r->shape.lanes; lane++) {
-            for (uint32_t use = 0; use < uses; use++) {
-                float *grad;
-                LAYOUT_TAKE(l, grad, floats);
-                if (l->arena) r->table_grad[(size_t)lane * g->lookup_count + r->lookups[use]] = grad;
-            }
-        }
-    }
-}
-
-static void run_layout(struct layout *l, struct run *r)
-{
-    const struct graph *g = r->graph;
-    uint32_t spans[GRAPH_TABLES_MAX], config_count = r->o->config_count;
-    size_t kind_layers = (size_t)r->o->kind_count * g->layer_count, cells = kind_layers * config_count;
-    for (uint32_t t = 0; t < g->table_count; t++) spans[t] = g->tables[t].span_floats;
-    LAYOUT_TAKE(l, r->slots, SLOT_COUNT);
-    for (uint32_t s = 0; s < SLOT_COUNT; s++) slot_layout(l, r, l->arena ? &r->slots[s] : NULL, spans);
-    LAYOUT_TAKE(l, r->rows, g->table_count);
-    LAYOUT_TAKE(l, r->numbers, g->table_count);
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        uint32_t rows_max = (uint32_t)step_rows_max(r, t);
-        bool reads_shows = optimizer_reads_shows(&g->optimizers[g->tables[t].optimizer]);
-        row_numbers_layout(l->arena ? &r->numbers[t] : NULL, l, rows_max, r->micros_max);
-        step_rows_layout(l->arena ? &r->rows[t] : NULL, l, rows_max, (struct step_rows_wants){.shows = reads_shows});
-    }
-    gradients_layout(l, r);
-    LAYOUT_TAKE(l, r->segments, g->node_count);
-    LAYOUT_TAKE(l, r->updates, (size_t)g->layer_count * g->update_count + g->table_count);
-    uint32_t block_count = clip_blocks_list(g, 0, g->forward_count, NULL);
-    LAYOUT_TAKE(l, r->blocks, block_count);
-    LAYOUT_TAKE(l, r->squares, block_count);
-    if (l->arena) (void)clip_blocks_list(g, 0, g->forward_count, r->blocks);
-    LAYOUT_TAKE(l, r->devices, config_count);
-    LAYOUT_TAKE(l, r->steps, config_count);
-    LAYOUT_TAKE(l, r->pass, kind_layers * PASSES_MAX);
-    LAYOUT_TAKE(l, r->param, kind_layers * PASSES_MAX);
-    LAYOUT_TAKE(l, r->row, kind_layers * PASSES_MAX);
-    LAYOUT_TAKE(l, r->is_disturbed, (size_t)config_count * ROUNDS_MAX);
-    LAYOUT_TAKE(l, r->round_pass, cells * ROUNDS_MAX);
-    LAYOUT_TAKE(l, r->round_update, cells * ROUNDS_MAX);
-    LAYOUT_TAKE(l, r->round_total, (size_t)config_count * ROUNDS_MAX);
-    LAYOUT_TAKE(l, r->round_reading, ROUNDS_MAX + READING_TURNS);
-}
-
-static void segments_list(struct run *r)
-{
-    const struct graph *g = r->graph;
-    bool is_slowed = false; /* by op: then every node is timed by itself */
-    for (uint32_t k = 0; k < r->o->kind_count; k++) is_slowed |= r->o->kinds[k] != NULL;
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        struct segment *last = r->segment_count ? &r->segments[r->segment_count - 1] : NULL;
-        bool is_next = last && last->layer == g->nodes[n].layer && n != g->forward_count && !is_slowed;
-        if (is_next)
-            last->count++;
-        else
-            r->segments[r->segment_count++] = (struct segment){n, 1, g->nodes[n].layer};
-    }
-}
-
-/* Whose update is whose, as a stage of that one layer would have it. */
-static void updates_list(struct run *r)
-{
-    const struct graph *g = r->graph;
-    for (uint32_t s = 0; s < r->segment_count; s++) {
-        uint32_t begin = r->segments[s].begin, end = begin + r->segments[s].count;
-        if (begin >= g->forward_count) break;
-        for (uint32_t u = 0; u < g->update_count; u++) {
-            struct layer_update update = {.layer = r->segments[s].layer, .update = u};
-            if (g->updates[u].table != GRAPH_NONE) continue;
-            graph_params_of_nodes(g, begin, end, u, &update.offset, &update.count);
-            update.block_begin = clip_blocks_list(g, 0, begin, NULL);
-            update.block_count = clip_blocks_list(g, begin, end, NULL);
-            if (update.count > 0) r->updates[r->update_count++] = update;
-        }
-        for (uint32_t t = 0; t < g->table_count; t++) {
-            uint32_t node = graph_table_first_node(g, t);
-            if (begin <= node && node < end)
-                r->updates[r->update_count++] =
-                    (struct layer_update){.layer = r->segments[s].layer, .update = GRAPH_NONE, .table = t};
-        }
-    }
-}
-
-static status devices_open(struct run *r)
-{
-    const struct cores *cores = r->o->cores;
-    for (uint32_t c = 0; c < r->o->config_count; c++) {
-        const struct profile_config *config = &r->o->configs[c];
-        CHECK(config->cores >= 1 && config->cores <= cores->count && config->examples >= 1 &&
-              config->examples <= r->shape.micro);
-        for (uint32_t before = 0; before < c && r->devices[c] == NULL; before++)
-            if (r->o->configs[before].cores == config->cores) r->devices[c] = r->devices[before];
-        if (r->devices[c]) continue;
-        TRY(cpu_device_open(&r->devices[c], r->graph, config->cores, cores->is_whole ? cores->processor : NULL,
-                            r->o->isa));
-    }
-    return ST_OK;
-}
-
-static void devices_close(struct run *r)
-{
-    for (uint32_t c = 0; r->devices && c < r->o->config_count; c++) {
-        struct device *device = r->devices[c];
-        if (device == NULL) continue;
-        for (uint32_t i = c; i < r->o->config_count; i++)
-            if (r->devices[i] == device) r->devices[i] = NULL;
-        device->vt->close(device);
-    }
-}
-
-static status result_open(struct run *r)
-{
-    struct profile_run_result *result = r->result;
-    size_t cells = (size_t)r->o->kind_count * r->o->config_count * r->graph->layer_count;
-    result->layers = calloc(cells + 1, sizeof *result->layers);
-    result->move_seconds = calloc(r->o->move_count + 1, sizeof *result->move_seconds);
-    result->is_disturbed = calloc(r->o->config_count + 1, sizeof *result->is_disturbed);
-    if (result->layers == NULL || result->move_seconds == NULL || result->is_disturbed == NULL)
-        FAIL(MEMORY, "no memory for a profile");
-    return ST_OK;
-}
-
-static status run_open(struct run *r)
-{
-    const struct graph *g = r->graph;
-    uint64_t micro_keys = (uint64_t)r->shape.micro * g->header->key_count_max + 1, most = STEP_KEYS_MAX / micro_keys;
-    if (most > PASSES_MAX) most = PASSES_MAX;
-    if (most > batch_micro_count(r->shape)) most = batch_micro_count(r->shape);
-    r->micros_max = most > 1 ? (uint32_t)most : 1;
-    TRY(result_open(r));
-    TRY(model_open(&r->model, g, &(struct model_budget){.ram_bytes = r->o->settings->store_ram}));
-    model_init(&r->model);
-    r->lookups = calloc(g->lookup_count + 1, sizeof *r->lookups);
-    if (r->lookups == NULL) FAIL(MEMORY, "no memory for a profile");
-    struct layout sum = {0}, taken = {.arena = &r->arena};
-    run_layout(&sum, r);
-    if (sum.bytes == SIZE_MAX) FAIL(MEMORY, "a profile needs more bytes than any machine has; lower train.lanes");
-    TRY(arena_open(&r->arena, "profile", sum.bytes));
-    run_layout(&taken, r);
-    segments_list(r);
-    updates_list(r);
-    TRY(data_open(r));
-    return devices_open(r);
-}
-
-static void run_close(struct run *r)
-{
-    devices_close(r);
-    if (r->reader) reader_close(r->reader);
-    schema_close(&r->schema);
-    gen_memory_close(&r->generated);
-    free(r->lookups);
-    arena_close(&r->arena);
-    model_close(&r->model);
-}
-
 /* --- results ---------------------------------------------------------------------------------- */
 
 /* Moves what the undisturbed rounds have to the front; returns how many they are. All count where none is. */
@@ -741,9 +420,9 @@ status profile_run(const struct profile_run_options *options, struct profile_run
                       .result = result,
                       .shape = graph_batch(options->graph),
                       .begin_ns = clock_ns()};
-    status st = run_open(r);
+    status st = profile_open(r);
     if (st == ST_OK) st = run_thread(r);
-    run_close(r);
+    profile_close(r);
     free(r);
     if (st != ST_OK) profile_run_free(result);
     return st;
