@@ -4,7 +4,6 @@
 #define HETERPS_TESTS_MODEL_FIXTURE_H
 
 #include <dirent.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +12,7 @@
 #include "engine/base/file.h"
 #include "engine/base/random.h"
 #include "engine/model.h"
-
-#define assert_ok(call)                                                                                                \
-    do {                                                                                                               \
-        if ((call) != ST_OK) fail_msg("%s: %s", #call, status_message());                                              \
-    } while (0)
-#define assert_message(part)                                                                                           \
-    do {                                                                                                               \
-        if (strstr(status_message(), part) == NULL) fail_msg("\"%s\" is not in: %s", part, status_message());          \
-    } while (0)
-
-/* No program needs all of them. */
-#define FIXTURE           __attribute__((unused))
+#include "tests/engine/fixture_files.h"
 
 #define FIXTURE_RAM_BYTES ((uint64_t)4 << 20)
 
@@ -41,7 +29,6 @@ static const char fixture_text[] =
     "[loss bce]\ninput = y\nlabel = label\n"
     "[train]\nbatch = 8\noptimizer = adam 0.01\n";
 
-static char fixture_directory[64]; /* of the test program; fixture_path names something in it */
 static struct graph fixture_graph;
 
 FIXTURE static void fixture_compile(struct graph *graph, const char *assignment)
@@ -53,33 +40,16 @@ FIXTURE static void fixture_compile(struct graph *graph, const char *assignment)
 FIXTURE static int fixture_open(void **state)
 {
     (void)state;
-    snprintf(fixture_directory, sizeof fixture_directory, "/tmp/test_model_XXXXXX");
-    if (mkdtemp(fixture_directory) == NULL) return -1;
+    if (fixture_directory_make("test_model") != 0) return -1;
     fixture_compile(&fixture_graph, NULL);
     return 0;
-}
-
-FIXTURE static int fixture_remove(const char *path, const struct stat *stat, int type, struct FTW *ftw)
-{
-    (void)stat, (void)type, (void)ftw;
-    return remove(path);
 }
 
 FIXTURE static int fixture_close(void **state)
 {
     (void)state;
     graph_close(&fixture_graph);
-    return nftw(fixture_directory, fixture_remove, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* One of four buffers, in turn. */
-FIXTURE static const char *fixture_path(const char *name)
-{
-    static char paths[4][512];
-    static int next;
-    next = (next + 1) % 4;
-    snprintf(paths[next], sizeof paths[next], "%s/%s", fixture_directory, name);
-    return paths[next];
+    return fixture_directory_remove();
 }
 
 /* Gives the model `row_count` rows a table and values all of their own: a function of the seed. */

@@ -3,7 +3,6 @@
 #ifndef HETERPS_TESTS_PIPELINE_FIXTURE_H
 #define HETERPS_TESTS_PIPELINE_FIXTURE_H
 
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "engine/gen_criteo.h"
 #include "engine/pipeline_internal.h"
 #include "engine/schema.h"
+#include "tests/engine/fixture_files.h"
 
 /* ThreadSanitizer makes everything slow: fewer runs of shorter data are enough for it. */
 #ifdef __SANITIZE_THREAD__
@@ -22,45 +22,15 @@
 #define SCALED(normal, sanitized) (normal)
 #endif
 
-#define assert_ok(call)                                                                                                \
-    do {                                                                                                               \
-        if ((call) != ST_OK) fail_msg("%s: %s", #call, status_message());                                              \
-    } while (0)
-#define assert_message(part)                                                                                           \
-    do {                                                                                                               \
-        if (strstr(status_message(), part) == NULL) fail_msg("\"%s\" is not in: %s", part, status_message());          \
-    } while (0)
-
-/* No program needs all of them. */
-#define FIXTURE         __attribute__((unused))
-
 #define FIXTURE_TABLES  4
 #define FIXTURE_MESSAGE 4096
-
-static char fixture_directory[64]; /* of the test program */
-
-FIXTURE static const char *fixture_path(const char *name)
-{
-    static char paths[4][512];
-    static int next;
-    next = (next + 1) % 4;
-    snprintf(paths[next], sizeof paths[next], "%s/%s", fixture_directory, name);
-    return paths[next];
-}
 
 FIXTURE static int fixture_open(void **state)
 {
     (void)state;
-    snprintf(fixture_directory, sizeof fixture_directory, "/tmp/test_pipeline_XXXXXX");
-    if (mkdtemp(fixture_directory) == NULL) return -1;
+    if (fixture_directory_make("test_pipeline") != 0) return -1;
     alarm(300); /* a pipeline that hangs ends the program, and so fails the test */
     return 0;
-}
-
-FIXTURE static int fixture_remove(const char *path, const struct stat *stat, int type, struct FTW *ftw)
-{
-    (void)stat, (void)type, (void)ftw;
-    return remove(path);
 }
 
 FIXTURE static void fixture_tree_remove(const char *name)
@@ -71,7 +41,7 @@ FIXTURE static void fixture_tree_remove(const char *name)
 FIXTURE static int fixture_close(void **state)
 {
     (void)state;
-    return nftw(fixture_directory, fixture_remove, 16, FTW_DEPTH | FTW_PHYS);
+    return fixture_directory_remove();
 }
 
 /* Writes rows [first, first + count) of generated clicks, and after them `last` (NULL: nothing). */
