@@ -15,6 +15,9 @@
 /* Slots beyond those in flight: three micro-batches that are read, parsed and have their rows ready before their turn, and the
  * last one of the last step, which is kept for pipeline_check. */
 #define SLOTS_AHEAD 4u
+/* Where rows may be on a disk, more of small micro-batches: with some hundred reads under way each it is kept busy. */
+#define SLOTS_AHEAD_DISK 16u
+#define KEYS_AHEAD       32768u
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -255,13 +258,21 @@ static status worker_device_open(struct worker *w, const char *isa)
     return ST_OK;
 }
 
+static uint32_t slots_ahead(const struct pipeline_options *o)
+{
+    if (!o->training || !store_has_disk(o->model->store)) return SLOTS_AHEAD;
+    const uint64_t keys = (uint64_t)graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
+    const uint64_t slots = KEYS_AHEAD / (keys ? keys : 1);
+    return slots < SLOTS_AHEAD ? SLOTS_AHEAD : slots < SLOTS_AHEAD_DISK ? (uint32_t)slots : SLOTS_AHEAD_DISK;
+}
+
 /* Sets in_flight and slot_count. */
 static status slots_count(struct pipeline *p, const struct pipeline_options *o)
 {
-    uint32_t workers = (p->worker_count + p->pipeline_count - 1) / p->pipeline_count;
+    const uint32_t workers = (p->worker_count + p->pipeline_count - 1) / p->pipeline_count, ahead = slots_ahead(o);
     p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
     if (o->slot_count) {
-        uint32_t room = o->slot_count > SLOTS_AHEAD ? (o->slot_count - SLOTS_AHEAD) / p->pipeline_count : 0;
+        uint32_t room = o->slot_count > ahead ? (o->slot_count - ahead) / p->pipeline_count : 0;
         if (room < 1) room = 1;
         if (p->in_flight > room) p->in_flight = room;
         /* Those in flight, and the last one of the last step. */
@@ -273,7 +284,7 @@ static status slots_count(struct pipeline *p, const struct pipeline_options *o)
     }
     uint64_t later = o->in_flight ? 0 : 2 * (uint64_t)o->worker_count_max;
     if (p->sync == SYNC_BSP && later > p->micro_count) later = p->micro_count;
-    uint64_t slots = (later > p->in_flight ? later : p->in_flight) * p->pipeline_count + SLOTS_AHEAD;
+    uint64_t slots = (later > p->in_flight ? later : p->in_flight) * p->pipeline_count + ahead;
     if (slots > 1u << 16)
         FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " slots; expected at most %u", p->in_flight,
              p->pipeline_count, slots, 1u << 16);

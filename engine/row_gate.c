@@ -46,13 +46,16 @@ static void owner_end(struct row_gate *gate)
 static bool turn_look(void *context)
 {
     struct row_gate *gate = context;
-    return owner_try(gate, OWNER_THREAD);
+    /* Relaxed: whether the holder comes a turn earlier decides nothing. */
+    return !atomic_load_explicit(&gate->shared_is_wanted, memory_order_relaxed) && owner_try(gate, OWNER_THREAD);
 }
 
 static bool help_look(void *context)
 {
     struct row_gate *gate = context;
-    return gate->help(gate->context) || atomic_load_explicit(&gate->shared_owner, memory_order_relaxed) == OWNER_NONE;
+    return gate->help(gate->context) ||
+           (atomic_load_explicit(&gate->shared_owner, memory_order_relaxed) == OWNER_NONE &&
+            !atomic_load_explicit(&gate->shared_is_wanted, memory_order_relaxed));
 }
 
 /* The thread's turns. */
@@ -70,7 +73,9 @@ static void turn_end(struct row_gate *gate)
 status row_gate_hold(struct row_gate *gate)
 {
     if (!gate->is_closed) return ST_OK;
+    atomic_store_explicit(&gate->shared_is_wanted, true, memory_order_relaxed);
     while (!owner_try(gate, OWNER_HOLDER)) nanosleep(&(struct timespec){.tv_nsec = HOLD_LOOK_NS}, NULL);
+    atomic_store_explicit(&gate->shared_is_wanted, false, memory_order_relaxed);
     return store_settle(gate->store);
 }
 

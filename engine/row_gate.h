@@ -34,6 +34,7 @@ struct row_gate {
     uint64_t step_begin, step_end;
     /* seen by all */
     _Atomic uint32_t shared_owner;
+    _Atomic bool shared_is_wanted; /* somebody waits to hold it: the thread begins no other turn before */
 };
 
 /* A gate for up to `waiting_max` slots and `step_max` steps; while the layout only adds up, `gate` is not used. */

@@ -98,6 +98,13 @@ static struct uring_options uring_options_of(const struct cold_options *o)
                                   .faults = o->faults};
 }
 
+static uint32_t batch_count_of(const struct cold_options *o)
+{
+    uint32_t count = COLD_ROWS_AHEAD / o->fetch_max;
+    if (count < COLD_BATCHES_MIN) count = COLD_BATCHES_MIN;
+    return count < COLD_BATCHES_MAX ? count : COLD_BATCHES_MAX;
+}
+
 static void cold_layout(struct layout *l, const struct cold_options *o, struct cold *cold)
 {
     for (uint32_t t = 0; t < o->table_count; t++) {
@@ -106,7 +113,7 @@ static void cold_layout(struct layout *l, const struct cold_options *o, struct c
         LAYOUT_TAKE(l, segment, segment_count_of(&shape, o->table[t].disk_bytes));
         if (l->arena) cold->table[t].segment = segment;
     }
-    for (uint32_t b = 0; b < COLD_BATCHES; b++) {
+    for (uint32_t b = 0; b < batch_count_of(o); b++) {
         struct batch batch = {0};
         LAYOUT_TAKE(l, batch.fetch, o->fetch_max);
         LAYOUT_TAKE(l, batch.order, o->fetch_max);
@@ -220,6 +227,7 @@ status cold_open(struct cold **out, const struct cold_options *o)
     cold->path = o->path;
     cold->lock_fd = -1;
     cold->fetch_max = o->fetch_max;
+    cold->batch_count = batch_count_of(o);
     cold->number_next = 1;
     cold->context = o->context;
     cold->is_resident = o->is_resident;

@@ -63,8 +63,11 @@ MUST_USE status cold_open(struct cold **cold, const struct cold_options *options
 /* Removes the segments. NULL is ignored. */
 void cold_close(struct cold *cold);
 
-/* Fetching: rows of a batch, then its end. A batch may wait here for an earlier one: of batches there are COLD_BATCHES. */
-#define COLD_BATCHES 4u
+/* Fetching: rows of a batch, then its end. A batch may wait here for an earlier one: so many may be under way that they bring some
+ * COLD_ROWS_AHEAD rows, but not fewer nor more than this. */
+#define COLD_ROWS_AHEAD  32768u
+#define COLD_BATCHES_MIN 4u
+#define COLD_BATCHES_MAX 16u
 MUST_USE status cold_fetch_begin(struct cold *cold);
 void cold_fetch_prefetch(const struct cold *cold, uint32_t table, uint64_t key);
 /* Whether the key's row may be here. Then it is on its way to the span, and `arrived` will say. */

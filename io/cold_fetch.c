@@ -1,5 +1,5 @@
 /* Rows that come back. A batch's fetches are sorted by where they lie, and one read serves those that are neighbours; reads of up to
- * COLD_BATCHES batches are in flight, older ones first. */
+ * batch_count batches are in flight, older ones first. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #define DIGIT_BITS 11u
 #define DIGITS     3u
 
-static struct batch *batch_of(struct cold *cold, uint64_t number) { return &cold->batch[number % COLD_BATCHES]; }
+static struct batch *batch_of(struct cold *cold, uint64_t number) { return &cold->batch[number % cold->batch_count]; }
 
 static struct segment *segment_of(struct cold_table *table, uint32_t place)
 {
@@ -26,7 +26,7 @@ static uint32_t block_of(const struct cold_table *table, uint32_t place)
 
 status cold_fetch_begin(struct cold *cold)
 {
-    while (cold->begun_count - cold->arrived_count == COLD_BATCHES) TRY(cold_poll(cold, true));
+    while (cold->begun_count - cold->arrived_count == cold->batch_count) TRY(cold_poll(cold, true));
     struct batch *batch = batch_of(cold, ++cold->begun_count);
     batch->count = batch->left = batch->next = 0;
     batch->is_open = true;
@@ -218,7 +218,7 @@ static status batch_pump(struct cold *cold, uint32_t batch_index)
 status cold_fetch_pump(struct cold *cold)
 {
     for (uint64_t n = cold->arrived_count + 1; n <= cold->begun_count; n++)
-        if (!batch_of(cold, n)->is_open) TRY(batch_pump(cold, (uint32_t)(n % COLD_BATCHES)));
+        if (!batch_of(cold, n)->is_open) TRY(batch_pump(cold, (uint32_t)(n % cold->batch_count)));
     arrived_count_update(cold);
     return ST_OK;
 }

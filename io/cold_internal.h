@@ -110,7 +110,8 @@ struct cold {
     bool (*is_dead)(void *context, uint32_t table, const float *span);
     uint8_t *buffer; /* all that O_DIRECT touches: [buffer_bytes] */
     size_t buffer_bytes;
-    struct batch batch[COLD_BATCHES]; /* number n: [n % COLD_BATCHES] */
+    struct batch batch[COLD_BATCHES_MAX]; /* number n: [n % batch_count] */
+    uint32_t batch_count;
     uint64_t begun_count, arrived_count;
     uint64_t *sort; /* [2, fetch_max] */
     struct cold_read read[COLD_READS];

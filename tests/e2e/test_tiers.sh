@@ -56,9 +56,9 @@ two_tables() { # that look up the same fields
 check 'two tables over the same fields' two_tables
 
 own_budgets() { # of one of two tables: what is said at the start, and the same bytes
-    "$HETERPS" "$folder/wide.bin" --data "$data" --out "$folder/wide_own.model" --set store.ram=24MiB --set store.ssd=100MiB --set store.path="$folder/rows" \
+    "$HETERPS" "$folder/wide.bin" --data "$data" --out "$folder/wide_own.model" --set store.ram=32MiB --set store.ssd=100MiB --set store.path="$folder/rows" \
         --set wide.ram=6MiB --set wide.ssd=20MiB 2>"$folder/log.own" && cat "$folder/log.own" &&
-        grep -q 'table    wide: room for 17[0-9],[0-9]* rows of 12 B in RAM and [0-9,]* on disk (store.ram = 24 MiB, store.ssd = 100 MiB)' "$folder/log.own" &&
+        grep -q 'table    wide: room for 17[0-9],[0-9]* rows of 12 B in RAM and [0-9,]* on disk (store.ram = 32 MiB, store.ssd = 100 MiB)' "$folder/log.own" &&
         exported "$folder/wide.bin" "$folder/wide_own.model" wide_own && same_bytes wide wide_own
 }
 check 'a table with budgets of its own' own_budgets
