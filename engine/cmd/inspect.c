@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cfg/key.h"
+#include "cfg/settings.h"
 #include "engine/cmd/command.h"
 #include "engine/session.h"
 #include "graph/op.h"
@@ -288,6 +289,23 @@ static void layers_print(const struct graph *g)
     grid_print(&grid);
 }
 
+/* By what a table's rows come and go, if they do. */
+static void life_print(const struct graph *g, const struct graph_table *t)
+{
+    const struct row_life *l = &t->life;
+    if (!row_life_is_on(l)) return;
+    printf("life of %s: ", name_of(g, t->name));
+    if (l->admit > 1) printf("admit %u by %s of %" PRIu64 " keys; ", l->admit, cfg_admits[l->admit_by], l->admit_keys);
+    if (l->counts)
+        printf("score %g (show - click) + %g click, decay %g; ", (double)l->score_show, (double)l->score_click,
+               (double)l->decay);
+    if (l->vector_score > 0) printf("vector from score %g; ", (double)l->vector_score);
+    if (l->delete_score > 0) printf("dies below score %g; ", (double)l->delete_score);
+    if (l->ttl) printf("dies unseen for more than %u periods; ", l->ttl);
+    if (l->row_max) printf("at most %" PRIu64 " rows; ", l->row_max);
+    printf("a period has %" PRIu64 " steps\n", g->header->period);
+}
+
 static void tables_print(const struct graph *g)
 {
     if (g->table_count == 0) return;
@@ -311,6 +329,7 @@ static void tables_print(const struct graph *g)
     }
     printf("\nTables: rows are made when a key first appears; a row holds its vector and the optimizer's state\n");
     grid_print(&grid);
+    for (uint32_t i = 0; i < g->table_count; i++) life_print(g, &g->tables[i]);
 }
 
 static void ops_print(const struct graph *g)
