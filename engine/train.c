@@ -560,15 +560,6 @@ static status memory_plan(struct trainer *t)
         TRY(evaluate_open(s, &t->eval_options, &t->eval_feed));
         TRY(evaluate_reserve(s, t->eval_feed, &t->heads));
     }
-    /* Under wsp and asp a step's end is not the end of all that it touches, and rows that may die are not marked: training stands still to
-     * save. */
-    bool lives = false;
-    for (uint32_t i = 0; i < t->graph->table_count; i++) lives |= store_lives(s->model.store, i);
-    if (t->options->out && s->settings.checkpoint_every && s->settings.train_sync == SYNC_BSP && !lives)
-        TRY(saver_open(&t->saver, &(struct saver_options){.model = &s->model,
-                                                          .path = t->options->out,
-                                                          .keep = s->settings.checkpoint_keep,
-                                                          .buffer_bytes = s->settings.checkpoint_buffer}));
     TRY(streams_check(t));
     settings_check(t);
     memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */
