@@ -338,12 +338,10 @@ status admission_file_check(const char *path, const uint8_t *data, size_t bytes)
     return header_read(&h, path, data, bytes);
 }
 
-/* Every key where looking for it finds it. */
-static status records_read(struct admission *a, const char *path, const uint8_t *data, uint64_t count)
+/* Every key where looking for it finds it: as they lay. */
+static status records_copy(struct admission *a, const char *path, const uint8_t *data, uint64_t count)
 {
     struct record r;
-    if (count > a->key_max)
-        FAIL(INVALID, "%s: %" PRIu64 " keys, where at most %" PRIu64 " can be", path, count, a->key_max);
     for (uint64_t i = 0; i < count; i++) {
         memcpy(&r, data + i * sizeof r, sizeof r);
         const uint64_t cell = r.place >> 8;
@@ -362,6 +360,37 @@ static status records_read(struct admission *a, const char *path, const uint8_t 
                  HEADER_BYTES + i * sizeof r, r.key);
     }
     return ST_OK;
+}
+
+/* Counts of another size, or into bloom: every key anew, in the order of the file. */
+static status records_add(struct admission *a, const char *path, const uint8_t *data, uint64_t count)
+{
+    struct record r;
+    struct addition ignored;
+    for (uint64_t i = 0; i < count; i++) {
+        memcpy(&r, data + i * sizeof r, sizeof r);
+        const uint8_t times = (uint8_t)r.place;
+        const bool is_again = a->admit_by == ADMIT_EXACT && a->count[cell_of(a, r.key)] != 0;
+        if (is_again || times == 0 || times > a->admit - 1)
+            FAIL(INVALID, "%s: byte %" PRIu64 ": key %016" PRIx64 " cannot be there %u times%s", path,
+                 HEADER_BYTES + i * sizeof r, r.key, times, is_again ? " more" : "");
+        TRY(raise(a, r.key, times, &ignored));
+    }
+    return ST_OK;
+}
+
+static status records_read(struct admission *a, const char *path, const uint8_t *data, const struct header *h)
+{
+    const uint64_t count = h->record_count;
+    if (count > h->key_max)
+        FAIL(INVALID, "%s: %" PRIu64 " keys, where at most %" PRIu64 " can be", path, count, h->key_max);
+    if (a->admit_by == ADMIT_EXACT && count > a->key_max)
+        FAIL(MISMATCH,
+             "%s: has counted %" PRIu64 " keys, and table \"%s\" has admit_keys = %" PRIu64
+             ": raise admit_keys, or set admit_by = bloom",
+             path, count, a->table, a->key_max);
+    return a->admit_by == ADMIT_EXACT && h->key_max == a->key_max ? records_copy(a, path, data, count)
+                                                                  : records_add(a, path, data, count);
 }
 
 static status lines_read(struct admission *a, const char *path, const uint8_t *data, uint64_t count)
@@ -386,13 +415,14 @@ status admission_read(struct admission *a, const char *path, const uint8_t *data
     TRY(header_read(&h, path, data, bytes));
     if (h.name_hash != XXH3_64bits(a->table, strlen(a->table)))
         FAIL(MISMATCH, "%s: is not of table \"%s\"", path, a->table);
-    if (h.admit != a->admit || h.admit_by != a->admit_by || h.key_max != a->key_max)
+    const bool is_exact = h.admit_by == ADMIT_EXACT;
+    if (h.admit != a->admit || (!is_exact && (a->admit_by == ADMIT_EXACT || h.key_max != a->key_max)))
         FAIL(MISMATCH,
              "%s: has counted for admit = %u, admit_by = %s, admit_keys = %" PRIu64
              ", and table \"%s\" has %u, %s, %" PRIu64
              ": go on with the saved values, or start anew from its tensors and rows with --init",
-             path, h.admit, h.admit_by == ADMIT_EXACT ? "exact" : "bloom", h.key_max, a->table, a->admit,
+             path, h.admit, is_exact ? "exact" : "bloom", h.key_max, a->table, a->admit,
              a->admit_by == ADMIT_EXACT ? "exact" : "bloom", a->key_max);
-    return a->admit_by == ADMIT_EXACT ? records_read(a, path, data + HEADER_BYTES, h.record_count)
-                                      : lines_read(a, path, data + HEADER_BYTES, h.record_count);
+    return is_exact ? records_read(a, path, data + HEADER_BYTES, &h)
+                    : lines_read(a, path, data + HEADER_BYTES, h.record_count);
 }

@@ -1,7 +1,7 @@
 /* Which keys may have a row: those that have occurred often enough. Counts occurrences of keys in the order of the data, up to admit - 1,
  * and forgets none, so that what it says is a function of the data so far, and of nothing else.
  *
- *   exact   open addressing: a key and its count, 12 bytes a key of admit_keys. Full: an error that names the other one.
+ *   exact   open addressing: a key and its count, 12 bytes a key of admit_keys. Full: an error, and saved counts go on with more, or as the other one.
  *   bloom   a counting Bloom filter in blocks of a cache line (Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters",
  *           WEA 2007), four counters a key, of which only the least are raised (conservative update: Estan, Varghese, SIGCOMM 2002): never
  *           too low; of admit_keys keys it holds, about one in a hundred others is taken for a key that has occurred. Counters have 1, 2,
@@ -91,7 +91,8 @@ void admission_turn_forth(struct admission *admission);
  *   last    8              xxh3-64 of all bytes before */
 /* Into a writer that has just been opened; the caller commits. IO. */
 MUST_USE status admission_put(const struct admission *admission, struct file_writer *writer);
-/* Reads what admission_put wrote into one that is empty. CORRUPT, INVALID name the file; MISMATCH: other settings. */
+/* Reads what admission_put wrote into one that is empty, of the same admit. Exact counts may be of another admit_keys, as long as their keys are
+ * no more than fit, and may go on as bloom. CORRUPT, INVALID name the file; MISMATCH: other settings. */
 MUST_USE status admission_read(struct admission *admission, const char *path, const uint8_t *data, size_t bytes);
 /* Checks the file alone, of whatever settings. */
 MUST_USE status admission_file_check(const char *path, const uint8_t *data, size_t bytes);

@@ -295,9 +295,7 @@ status cold_put(struct cold *cold, uint32_t t, uint64_t key, const float *span)
     uint32_t place;
     if (table->index.row_count == table->row_max)
         FAIL(FULL,
-             "table \"%s\" is full: %" PRIu64 " rows on disk fill its %" PRIu64
-             " bytes of the budget; raise store.ssd, or let rows "
-             "go (rows, ttl, delete_score of the table)",
+             "table \"%s\" is full: %" PRIu64 " rows on disk fill its %" PRIu64 " bytes of the budget; raise store.ssd",
              table->name, table->row_max, table->disk_bytes);
     TRY(room_make(cold, table));
     /* Before the row is taken: a put that fails leaves it to the caller. */

@@ -233,8 +233,7 @@ static status row_create(const struct store *store, struct store_table *table, u
     if (next == table->row_max)
         FAIL(FULL,
              "table \"%s\" is full: %" PRIu64 " rows of %" PRIu64 " bytes fill its %" PRIu64
-             " bytes of the budget; raise store.ram (now %" PRIu64
-             " bytes), or let rows go (rows, ttl, delete_score of the table)",
+             " bytes of the budget; raise store.ram (now %" PRIu64 " bytes), or give it a disk (store.ssd)",
              table->name, next, row_bytes_of(table), table->budget_bytes, store->ram_bytes);
     *row = (uint32_t)next;
     return ST_OK;

@@ -64,8 +64,17 @@ fails 1 'ttl needs an end of periods' 'no periods' heterps "$graph" --data "$dat
 fails 2 'expected a label of \[data\]' 'no such label' heterps "$graph" --data "$data" --set emb.click_label=nothing
 fails 1 'admission counts; raise admit_keys, or set admit_by = bloom' 'more keys than are counted' heterps "$graph" --data "$data" --set emb.admit_keys=500
 other() { # resumed with another admission
-    ! heterps "$graph" --data "$data" --resume "$folder/whole.model" --set emb.admit_by=bloom --set train.epochs=3 2>"$folder/err" &&
+    ! heterps "$graph" --data "$data" --resume "$folder/whole.model" --set emb.admit=3 --set train.epochs=3 2>"$folder/err" &&
         grep -q 'has counted for admit = 2, admit_by = exact' "$folder/err" || { cat "$folder/err"; return 1; }
 }
 check 'resumed with another admission' other
+raised() { # full, with a save of the last step: goes on as if there had been room from the start, or as bloom
+    rm -rf "$folder/raised.model"
+    ! "$HETERPS" "$graph" --data "$data" --out "$folder/raised.model" --set emb.admit_keys=9000 -q 2>"$folder/err" &&
+        grep -q 'raise admit_keys.*the model in .*raised.model is from step [0-9]' "$folder/err" || { cat "$folder/err"; return 1; }
+    rm -rf "$folder/bloomed.model" && cp -r "$folder/raised.model" "$folder/bloomed.model" &&
+        heterps "$graph" --data "$data" --resume "$folder/bloomed.model" --set emb.admit_by=bloom && heterps fsck "$folder/bloomed.model" >/dev/null &&
+        heterps "$graph" --data "$data" --resume "$folder/raised.model" && exported "$graph" "$folder/raised.model" raised && same_bytes whole raised
+}
+check 'a full admission, raised at resume' raised
 finish

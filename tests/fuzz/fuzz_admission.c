@@ -1,4 +1,4 @@
-/* Any bytes as a file of admission, for tables of both kinds: an error, or counts within their bounds that are written as they were read.
+/* Any bytes as a file of admission, for tables of both kinds and two sizes: an error, or counts within their bounds that are written as they were read.
  * The checksum is made to fit first, so that what lies behind it is reached. */
 #define FUZZ_NAME "admission"
 #include "tests/fuzz/driver.h"
@@ -7,11 +7,11 @@
 
 #include "io/admission.h"
 
-static void table_read(uint32_t admit_by, const uint8_t *data, size_t bytes)
+static void table_read(uint32_t admit_by, uint64_t admit_keys, const uint8_t *data, size_t bytes)
 {
     struct admission a;
     const struct admission_options o = {.table = "emb",
-                                        .life = {.admit = 4, .admit_by = admit_by, .admit_keys = 20},
+                                        .life = {.admit = 4, .admit_by = admit_by, .admit_keys = admit_keys},
                                         .addition_max = 4,
                                         .ticket_max = 1};
     CHECK(admission_open(&a, &o) == ST_OK);
@@ -36,7 +36,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         const uint64_t hash = XXH3_64bits(sealed, bytes - 8);
         memcpy(sealed + bytes - 8, &hash, 8);
     }
-    for (uint32_t by = ADMIT_EXACT; by <= ADMIT_BLOOM; by++) table_read(by, sealed, bytes);
+    for (uint32_t by = ADMIT_EXACT; by <= ADMIT_BLOOM; by++) {
+        table_read(by, 20, sealed, bytes);
+        table_read(by, 50, sealed, bytes);
+    }
     free(sealed);
     return 0;
 }

@@ -156,6 +156,53 @@ static void admission_grant__a_key_with_a_row__is_admitted(void **state)
     }
 }
 
+/* Saved exact counts go on with more keys, with fewer that suffice, and as bloom. */
+static void admission_read__exact_counts_into_another__counts_on(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t by;
+        uint64_t keys;
+    } into[] = {{ADMIT_EXACT, KEYS}, {ADMIT_EXACT, 700}, {ADMIT_EXACT, 500}, {ADMIT_BLOOM, 1000}, {ADMIT_BLOOM, KEYS}};
+    struct admission a = opened(4, ADMIT_EXACT, 600);
+    for (uint32_t i = 0; i < 500; i++) {
+        for (uint32_t n = 0; n <= i % 3; n++) assert_int_equal(admission_add(&a, key_of(i)), ST_OK);
+        admission_step_end(&a, i + 1);
+        admission_release(&a, i + 1);
+    }
+    size_t bytes;
+    char *file = file_of(&a, &bytes);
+    for (size_t w = 0; w < sizeof into / sizeof *into; w++) {
+        struct admission b = opened(4, into[w].by, into[w].keys);
+        assert_int_equal(admission_read(&b, "FILE", (const uint8_t *)file, bytes), ST_OK);
+        for (uint32_t i = 0; i < 500; i++) {
+            /* Of exact counts one occurrence more is one more, and none is lost of bloom's. */
+            if (into[w].by == ADMIT_EXACT || i % 3 == 2) assert_int_equal(admission_has(&b, key_of(i)), i % 3 == 2);
+            if (i % 3 == 1) assert_int_equal(admission_add(&b, key_of(i)), ST_OK);
+            if (i % 3 == 1) assert_true(admission_has(&b, key_of(i)));
+        }
+        if (into[w].by == ADMIT_EXACT)
+            assert_int_equal(admission_add(&b, key_of(500)), into[w].keys > 500 ? ST_OK : ST_FULL);
+        admission_close(&b);
+    }
+    struct admission few = opened(4, ADMIT_EXACT, 499);
+    assert_int_equal(admission_read(&few, "FILE", (const uint8_t *)file, bytes), ST_MISMATCH);
+    assert_non_null(strstr(status_message(), "500 keys"));
+    assert_non_null(strstr(status_message(), "raise admit_keys"));
+    admission_close(&few);
+    free(file);
+    struct admission bloom = opened(4, ADMIT_BLOOM, 600), exact = opened(4, ADMIT_EXACT, 600),
+                     more = opened(4, ADMIT_BLOOM, 700);
+    file = file_of(&bloom, &bytes);
+    assert_int_equal(admission_read(&exact, "FILE", (const uint8_t *)file, bytes), ST_MISMATCH);
+    assert_int_equal(admission_read(&more, "FILE", (const uint8_t *)file, bytes), ST_MISMATCH);
+    free(file);
+    admission_close(&more);
+    admission_close(&exact);
+    admission_close(&bloom);
+    admission_close(&a);
+}
+
 static void admission_read__other_settings_or_damage__is_refused(void **state)
 {
     (void)state;
@@ -186,6 +233,7 @@ int main(void)
         cmocka_unit_test(admission_bloom__as_many_keys_as_it_is_for__takes_few_others),
         cmocka_unit_test(admission_exact__one_key_more__says_so),
         cmocka_unit_test(admission_grant__a_key_with_a_row__is_admitted),
+        cmocka_unit_test(admission_read__exact_counts_into_another__counts_on),
         cmocka_unit_test(admission_read__other_settings_or_damage__is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
