@@ -7,7 +7,7 @@
 #include "cfg/settings.h"
 #include "engine/base/log.h"
 
-enum recipe_class { CLASS_RECIPE, CLASS_MODEL, CLASS_SEQUENCE, CLASS_LENGTH, CLASS_RUNNING };
+enum recipe_class { CLASS_RECIPE, CLASS_MODEL, CLASS_SEQUENCE, CLASS_LATER_SEQUENCE, CLASS_LENGTH, CLASS_RUNNING };
 
 /* What is not listed is CLASS_RECIPE. A key of NULL is every key of the section. */
 static const struct {
@@ -47,8 +47,8 @@ static const struct {
     {"checkpoint", NULL, CLASS_RUNNING},
     {"store", "period", CLASS_MODEL},
     {"store", NULL, CLASS_RUNNING},
-    {"cache", "shuffle", CLASS_SEQUENCE},
-    {"cache", "window", CLASS_SEQUENCE},
+    {"cache", "shuffle", CLASS_LATER_SEQUENCE}, /* the first epoch's order is the same with any */
+    {"cache", "window", CLASS_LATER_SEQUENCE},
     {"cache", NULL, CLASS_RUNNING},
 };
 
@@ -129,6 +129,7 @@ enum round { ROUND_REFUSE, ROUND_TELL };
 static status difference(const struct recipe *r, enum round round, enum recipe_class class, const char *section,
                          const char *key, const char *saved, const char *present)
 {
+    if (class == CLASS_LATER_SEQUENCE) class = r->manifest->progress.epoch > 0 ? CLASS_SEQUENCE : CLASS_RECIPE;
     bool is_refused = (class == CLASS_MODEL && !r->is_same_model) || (class == CLASS_SEQUENCE && r->is_within_pass);
     if (round == ROUND_REFUSE && !is_refused) return ST_OK;
     if (round == ROUND_REFUSE && class == CLASS_MODEL)

@@ -273,13 +273,18 @@ static status save(struct trainer *t, enum save_how how)
     return ST_OK;
 }
 
-/* After a failure that leaves the model as it was at the last finished step: saves it, and returns the failure. */
+/* After a failure that leaves the model as it was at the last finished step: saves it, and returns the failure, whose message names the save. */
 static status save_and_fail(struct trainer *t, status failure)
 {
     char *message = strdup(status_message());
+    const char *what = message ? message : "";
     status st = save(t, SAVE_UNCHECKED);
     if (st != ST_OK) log_warning("the model could not be saved: %s", status_message());
-    st = status_adopt(failure, message ? message : "");
+    if (t->saved_step == UINT64_MAX)
+        st = status_adopt(failure, what);
+    else
+        st = status_fail(failure, __FILE__, __LINE__, "%s; the model in %s is from step %" PRIu64, what,
+                         t->options->out, t->saved_step);
     free(message);
     return st;
 }
@@ -442,8 +447,7 @@ static status loop(struct trainer *t)
             log_warning("%s; ignored, since a signal asks to stop", status_message());
             return ST_OK;
         }
-        if (st == ST_FULL) return save_and_fail(t, st);
-        TRY(st);
+        if (st != ST_OK) return progress->step > from.step ? save_and_fail(t, st) : st;
         if (is_end) pass_note(t);
         if (progress->step > step) TRY(due(t));
         bool is_pass_over = t->epoch_until && !is_end && !stop_requested() && progress->step < until;

@@ -69,11 +69,18 @@ status cache_file_open(struct cache_file *f, struct arena *arena)
 
 /* --- requests --------------------------------------------------------------------------------- */
 
+/* There is no file from now on; its why says what was being done, and what failed. */
+static void file_give_up(struct cache_file *f, const char *doing, const char *why)
+{
+    snprintf(f->why, sizeof f->why, "%s: %s%s%s", f->new_path, doing, *doing ? ": " : "", why);
+    cache_file_leave(f, f->is_new);
+}
+
 static void file_fails(struct cache_file *f, const char *doing, const char *why)
 {
     if (f->fd < 0) return;
-    log_warning("cache: %s: %s: %s; no file is kept", f->new_path, doing, why);
-    cache_file_leave(f, true);
+    file_give_up(f, doing, why);
+    log_warning("cache: %s; no file is kept", f->why);
 }
 
 /* Hands over what is left of the buffer's request. */
@@ -320,24 +327,28 @@ static bool is_named(const struct cache_file *f)
 
 void cache_file_begin(struct cache_file *f)
 {
+    struct stat about;
+    f->why[0] = 0;
     if (f->o.bytes_max == 0) return;
+    if (stat(f->o.path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        snprintf(f->why, sizeof f->why, "%s: %s", f->o.path, strerror(EISDIR));
+        return;
+    }
     f->fd = open(f->new_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (f->fd < 0) {
-        log_warning("cache: %s: opening: %s; no file is kept", f->new_path, strerror(errno));
+        file_give_up(f, "opening", strerror(errno));
         return;
     }
     bool is_locked = flock(f->fd, LOCK_EX | LOCK_NB) == 0;
     if (!is_locked || !is_named(f)) {
-        log_warning("cache: %s: %s; no file is kept", f->new_path,
-                    is_locked || errno == EWOULDBLOCK ? "another run writes it" : strerror(errno));
-        cache_file_leave(f, false);
+        file_give_up(f, "", is_locked || errno == EWOULDBLOCK ? "another run writes it" : strerror(errno));
         return;
     }
     f->is_new = true;
     f->used_bytes = blocks_begin(f);
     if (ftruncate(f->fd, 0) != 0 || !write_all(f->fd, &f->head, sizeof f->head, 0) ||
         !write_all(f->fd, f->o.sources->source, sources_bytes(f), sizeof f->head))
-        file_fails(f, "writing", strerror(errno));
+        file_give_up(f, "writing", strerror(errno));
 }
 
 uint8_t *cache_file_room(struct cache_file *f)

@@ -66,6 +66,7 @@ struct cache_file {
     bool is_new;       /* it is PATH.new yet */
     bool is_syncing;   /* it is whole, and on its way to the disk */
     uint64_t used_bytes;
+    char why[4352]; /* there is none although one is asked for: its name and what failed */
 };
 
 void cache_file_layout(struct cache_file *file, struct layout *layout, const struct cache_file_options *options);
@@ -85,6 +86,7 @@ void cache_file_leave(struct cache_file *file, bool removes);
 
 /* --- writing: what fails is told as a warning, and then there is no file any more ------------------- */
 
+/* Makes the file. If it cannot be, file->why says so, and the caller tells of it. */
 void cache_file_begin(struct cache_file *file);
 /* Memory [block_bytes_max, rounded up to pages] for the next block; without a file, too. Waits for a write if there is none. */
 uint8_t *cache_file_room(struct cache_file *file);

@@ -182,6 +182,46 @@ static void pass_begin(struct data_cache *c, uint64_t epoch, bool by_blocks)
     c->tile_at = c->group_at = c->group_count = 0;
 }
 
+/* Whether passes to come can be had from the cache alone. */
+static bool is_needed(const struct data_cache *c) { return c->sources.is_stream || c->budget.window; }
+
+/* Not all of the data is kept: why, and what to do where there is no other way to it. */
+static status cache_give_up(struct data_cache *c)
+{
+    char why[4608], after[64] = "";
+    const struct data_cache_budget *b = &c->budget;
+    const char *remedy = c->file.why[0] == 0 ? "more"
+                         : c->row_count      ? "more room, another cache.path"
+                                             : "another cache.path";
+    c->state = OFF;
+    cache_file_leave(&c->file, true);
+    if (c->file.why[0])
+        snprintf(why, sizeof why, "%s%s", c->file.why, b->ram_bytes ? ", and cache.ram is full" : "");
+    else
+        snprintf(why, sizeof why, "it no longer fits into cache.ram = %" PRIu64 " and cache.ssd = %" PRIu64 " bytes",
+                 b->ram_bytes, b->ssd_bytes);
+    if (c->row_count) snprintf(after, sizeof after, "after %" PRIu64 " examples ", c->row_count);
+    if (c->sources.is_stream)
+        FAIL(INVALID, "the data is a stream, all of which has to be in the cache, and %s%s; give %s, or a file", after,
+             why, remedy);
+    if (b->window)
+        FAIL(INVALID,
+             "cache.shuffle = blocks needs all of the data in the cache, and %s%s; give %s, or cache.shuffle = none",
+             after, why, remedy);
+    log_warning("cache: %s%s; every pass reads the text", after, why);
+    return ST_OK;
+}
+
+/* Begins the file. Without it, a cache that has no memory either can only fail later. */
+static status file_begin(struct data_cache *c)
+{
+    cache_file_begin(&c->file);
+    if (c->file.why[0] == 0) return ST_OK;
+    if (is_needed(c) && c->budget.ram_bytes == 0) return cache_give_up(c);
+    log_warning("cache: %s; no file is kept", c->file.why);
+    return ST_OK;
+}
+
 status data_cache_start(struct data_cache *c, uint64_t epoch, bool by_blocks, enum data_cache_pass *pass)
 {
     char why[4352];
@@ -191,6 +231,7 @@ status data_cache_start(struct data_cache *c, uint64_t epoch, bool by_blocks, en
     s->source = s->found;
     s->found = was;
     bool is_changed = cache_sources_differ(s, was, why, sizeof why);
+    if (c->state == OFF && is_needed(c)) return cache_give_up(c);
     cache_file_release_all(&c->file);
     cache_file_poll(&c->file);
     if (is_changed && c->state == WHOLE) {
@@ -204,7 +245,7 @@ status data_cache_start(struct data_cache *c, uint64_t epoch, bool by_blocks, en
         cache_file_head_make(&c->file);
         blocks_clear(c);
         c->state = WRITING;
-        cache_file_begin(&c->file);
+        TRY(file_begin(c));
     }
     *pass = c->state == WHOLE ? DATA_CACHE_READS : c->state == OFF ? DATA_CACHE_RESTS : DATA_CACHE_WRITES;
     return ST_OK;
@@ -244,24 +285,7 @@ static status block_end(struct data_cache *c, uint64_t text_bytes)
     c->text_begin = text_bytes;
     c->row_count += c->writer.rows.example_count;
     block_writer_clear(&c->writer);
-    if (has_place && is_kept(c)) return ST_OK;
-    c->state = OFF;
-    cache_file_leave(&c->file, true);
-    if (c->sources.is_stream)
-        FAIL(INVALID,
-             "the data is a stream, and after %" PRIu64 " examples no longer fits into cache.ram = %" PRIu64
-             " and cache.ssd = %" PRIu64 " bytes; give more, or a file",
-             c->row_count, c->budget.ram_bytes, c->budget.ssd_bytes);
-    if (c->budget.window)
-        FAIL(INVALID,
-             "cache.shuffle = blocks needs all of the data in the cache, and after %" PRIu64
-             " examples it no longer fits into cache.ram = %" PRIu64 " and cache.ssd = %" PRIu64
-             " bytes; give more, or cache.shuffle = none",
-             c->row_count, c->budget.ram_bytes, c->budget.ssd_bytes);
-    log_warning("cache: %" PRIu64 " examples no longer fit into cache.ram = %" PRIu64 " and cache.ssd = %" PRIu64
-                " bytes; every pass reads the text",
-                c->row_count, c->budget.ram_bytes, c->budget.ssd_bytes);
-    return ST_OK;
+    return has_place && is_kept(c) ? ST_OK : cache_give_up(c);
 }
 
 status data_cache_add(struct data_cache *c, const struct reader_example *example, struct block_counts counts,
@@ -301,7 +325,8 @@ status data_cache_finish(struct data_cache *c, struct block_counts counts, uint6
         return ST_OK;
     }
     cache_file_end(&c->file, c->place, c->block_count);
-    c->state = is_kept(c) ? WHOLE : OFF;
+    if (!is_kept(c)) return cache_give_up(c);
+    c->state = WHOLE;
     log_detail("cache    %" PRIu64 " examples in %" PRIu64 " blocks, %" PRIu64 " bytes of %" PRIu64 " of text",
                c->row_count, c->block_count, c->file.fd >= 0 ? c->file.used_bytes : c->ram_pages * CACHE_PAGE,
                text_bytes);
@@ -345,7 +370,7 @@ static status block_next(struct data_cache *c, struct block_reader *r)
     const uint8_t *block = is_ram ? c->ram + at : cache_file_get(&c->file, number, place);
     status st = ST_CORRUPT;
     if (block == NULL)
-        snprintf(c->why, sizeof c->why, "%s", strerror(errno));
+        snprintf(c->why, sizeof c->why, "%.500s", c->file.fd < 0 && c->file.why[0] ? c->file.why : strerror(errno));
     else if ((st = block_open(r, block, place->bytes, block_seed(c, number))) != ST_OK)
         snprintf(c->why, sizeof c->why, "%s", status_message());
     else if (r->row_count != place->row_count) {

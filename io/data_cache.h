@@ -32,21 +32,22 @@ MUST_USE status data_cache_open(struct data_cache **cache, const struct data_cac
 void data_cache_close(struct data_cache *cache);
 
 enum data_cache_pass {
-    DATA_CACHE_RESTS, /* the pass comes out of the text; the data does not fit, or the file fails, or there is no cache */
+    DATA_CACHE_RESTS, /* the pass comes out of the text; the data does not fit, or the file fails, or there is no cache  */
     DATA_CACHE_READS,  /* it comes out of the cache                                        */
     DATA_CACHE_WRITES, /* it comes out of the text: every example is to be added               */
 };
 /* Begins a pass. Looks whether the files are still what they were. `by_blocks`: if it reads, the order is that of blocks for the epoch (the budget's
- * window is not 0), else that of the files. IO: they cannot be read. */
+ * window is not 0), else that of the files. IO: they cannot be read. INVALID: nothing can be kept, and the data is a stream or orders of blocks are to
+ * come (the file and what it lacks). */
 MUST_USE status data_cache_start(struct data_cache *cache, uint64_t epoch, bool by_blocks, enum data_cache_pass *pass);
 
 /* --- a pass that writes ---------------------------------------------------------------------- */
 
 /* Adds the next example, before which the text had `counts`; text_bytes: of the text so far. What does not fit ends the cache, with a warning;
- * that is INVALID where the data is a stream. */
+ * that is INVALID where the data is a stream or orders of blocks are to come, and says what it was that failed. */
 MUST_USE status data_cache_add(struct data_cache *cache, const struct reader_example *example,
                                struct block_counts counts, uint64_t text_bytes);
-/* The pass is over; `counts` behind its last example. */
+/* The pass is over; `counts` behind its last example. Fails like data_cache_add. */
 MUST_USE status data_cache_finish(struct data_cache *cache, struct block_counts counts, uint64_t text_bytes);
 
 /* --- a pass that reads ----------------------------------------------------------------------- */

@@ -55,11 +55,10 @@ static status blocks_start(struct reader_files *files)
     for (uint32_t builds = 0;; builds++) {
         TRY(data_cache_start(files->cache, files->epoch, true, &files->pass));
         if (files->pass == DATA_CACHE_READS) return ST_OK;
-        if (files->pass == DATA_CACHE_RESTS || builds == 2)
+        if (builds == 2)
             FAIL(INVALID,
-                 "cache.shuffle = blocks needs all of the data in the cache, which %s; cache.shuffle = none goes "
-                 "without",
-                 files->pass == DATA_CACHE_RESTS ? "cannot keep it" : "cannot be made while the data is written to");
+                 "cache.shuffle = blocks needs all of the data in the cache, which cannot be made while the data is "
+                 "written to; cache.shuffle = none goes without");
         TRY(cache_build(files));
     }
 }

@@ -46,6 +46,33 @@ resumed() { # within an epoch, without the cache that was there
 }
 check 'stopped and resumed within an epoch' resumed
 fails 1 'cache.shuffle = blocks needs all of the data in the cache' 'no room for an order of blocks' heterps "$graph" --data "$data" --set cache.ram=1MiB $blocks
+unkept() { # PATTERN ARGUMENT... : an order of blocks without a file is refused before the first step
+    pattern=$1
+    shift
+    rm -rf "$folder/no.model"
+    ! "$HETERPS" "$graph" --data "$data" --out "$folder/no.model" --set cache.ssd=64MiB $blocks "$@" -q 2>"$folder/log" && grep -q "error: cache.shuffle = blocks needs all .*, and $pattern; give another cache.path" "$folder/log" &&
+        [ "$(wc -l <"$folder/log")" = 1 ] && [ ! -e "$folder/no.model/manifest.json" ] || { cat "$folder/log"; return 1; }
+}
+check 'no file for an order of blocks' unkept '/proc/nope/c.new: opening: No such file or directory' --set cache.path=/proc/nope/c
+check 'a directory in its place' unkept "$folder: Is a directory" --set cache.path="$folder"
+locked() {
+    rm -f "$data.cache"
+    (
+        flock 9
+        unkept '.*cache.new: another run writes it'
+    ) 9>>"$data.cache.new"
+}
+check 'another run that writes it' locked
+rm -f "$data.cache.new"
+lost() { # the cache cannot be kept in the end: named, and what has been trained is saved, and goes on, without the cache, too
+    rm -rf "$folder/lost.model"
+    ! "$HETERPS" "$graph" --data "$data" --out "$folder/lost.model" --set cache.ssd=1MiB $blocks -q 2>"$folder/log" &&
+        grep -q 'after [0-9]* examples .*takes more than cache.ssd = 1048576 bytes; give more room, .*; the model in .*lost.model is from step [1-9]' "$folder/log" || { cat "$folder/log"; return 1; }
+    rm -rf "$folder/left.model" && cp -r "$folder/lost.model" "$folder/left.model" && heterps "$graph" --data "$data" --resume "$folder/left.model" &&
+        exported "$graph" "$folder/left.model" left && same_bytes plain left || return 1
+    heterps "$graph" --data "$data" --resume "$folder/lost.model" --set cache.ssd=64MiB $blocks && exported "$graph" "$folder/lost.model" lost && same_bytes mixed lost
+}
+[ $sanitized = yes ] || check 'a cache that fails late' lost
 
 # The file.
 rm -f "$data.cache"
