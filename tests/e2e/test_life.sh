@@ -21,16 +21,16 @@ disk="--set store.ssd=16MiB --set store.path=$folder/rows"
 check 'all rows in RAM' trains whole "$graph" --data "$data"
 check 'one thread' like_whole one --threads 1
 check 'two stages' like_whole two --plan "$folder/two.json" --share
-check 'RAM for half of the rows' like_whole half $disk --set store.ram=6900KiB
-check 'RAM for a tenth of them, threads in place of io_uring' like_whole tenth $disk --set store.ram=6750KiB --set data.io=threads
-check 'saves and evaluations between steps' like_whole between $disk --set store.ram=6900KiB --set checkpoint.every=37 --set eval.every=45 --eval "$test"
+check 'RAM for half of the rows' like_whole half $disk --set store.ram=7300KiB
+check 'RAM for a tenth of them, threads in place of io_uring' like_whole tenth $disk --set store.ram=7150KiB --set data.io=threads
+check 'saves and evaluations between steps' like_whole between $disk --set store.ram=7300KiB --set checkpoint.every=37 --set eval.every=45 --eval "$test"
 
 crossed() { # stopped and resumed across budgets, once at the very end of a period
     rm -rf "$folder/crossed.model"
     heterps "$graph" --data "$data" --out "$folder/crossed.model" --set train.steps_max=33 &&
-        heterps "$graph" --data "$data" --resume "$folder/crossed.model" $disk --set store.ram=6900KiB --set train.steps_max=100 &&
+        heterps "$graph" --data "$data" --resume "$folder/crossed.model" $disk --set store.ram=7300KiB --set train.steps_max=100 &&
         heterps "$graph" --data "$data" --resume "$folder/crossed.model" --set train.steps_max=$((steps / 2 + 5)) &&
-        heterps "$graph" --data "$data" --resume "$folder/crossed.model" $disk --set store.ram=6750KiB &&
+        heterps "$graph" --data "$data" --resume "$folder/crossed.model" $disk --set store.ram=7150KiB &&
         exported "$graph" "$folder/crossed.model" crossed && same_bytes whole crossed &&
         cmp "$folder/whole.model/emb.$(step_of whole).admission" "$folder/crossed.model/emb.$(step_of crossed).admission"
 }
