@@ -45,7 +45,7 @@ resumed() { # within an epoch, without the cache that was there
         heterps "$graph" --data "$data" --resume "$folder/part.model" --set cache.ram=64MiB $blocks && exported "$graph" "$folder/part.model" part && same_bytes mixed part
 }
 check 'stopped and resumed within an epoch' resumed
-fails 1 'cache.shuffle = blocks needs all of the data in the cache' 'no room for an order of blocks' heterps "$graph" --data "$data" --set cache.ram=1MiB $blocks
+fails 1 'cache.shuffle = blocks needs all of the data in the cache' 'no room for an order of blocks' heterps "$graph" --data "$data" --set cache.ram=64KiB $blocks
 unkept() { # PATTERN ARGUMENT... : an order of blocks without a file is refused before the first step
     pattern=$1
     shift
