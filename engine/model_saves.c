@@ -63,7 +63,10 @@ status older_saves_list(struct older_saves *older, const char *path)
         /* The newest is there under both names if a save was killed between giving it one and taking the other. */
         if (model_name_kind(name) != MODEL_NAME_MANIFEST || older_has(older, name)) continue;
         bool is_read = manifest_load(&manifest, path, name) == ST_OK;
-        if (!is_read) log_warning("an older save stays as it is, because it cannot be read: %s", status_message());
+        if (!is_read)
+            log_warning("an older save cannot be read, so no file that it may need is removed until it is mended or "
+                        "deleted: %s",
+                        status_message());
         older_add(older, strdup(name), &manifest, is_read);
     }
     closedir(directory);
@@ -71,14 +74,12 @@ status older_saves_list(struct older_saves *older, const char *path)
     return ST_OK;
 }
 
-/* Whether a save that is kept needs a data file. */
+/* Whether a save that is kept needs a data file: one that cannot be read may need any. */
 static bool is_needed(const struct older_saves *older, const struct manifest *newest, const char *name)
 {
     bool answer = manifest_names(newest, name);
-    for (uint32_t i = 0; i < older->count && !answer; i++) {
-        const struct older_save *o = &older->items[i];
-        answer = o->is_read ? manifest_names(&o->manifest, name) : model_name_has_tag_of(o->name, name);
-    }
+    for (uint32_t i = 0; i < older->count && !answer; i++)
+        answer = !older->items[i].is_read || manifest_names(&older->items[i].manifest, name);
     return answer;
 }
 

@@ -23,9 +23,11 @@
 #define BLOCKS_BYTES    ((size_t)8 << 20)
 #define BLOCK_BYTES_MIN ((size_t)64 << 10)
 #define COPY_BYTES      ((size_t)1 << 20)
-/* A full save is made when all files together would have so many times its bytes, or a table so many files. */
+/* While nobody changes rows, no more come after this. */
+#define SILENCE_NS UINT64_C(10000000000)
+/* A full save is made when all files together would have so many times its bytes, or a table so many files of rows: what is in segments is the same files for long. */
 #define CHAIN_TIMES     2
-#define CHAIN_PARTS_MAX 256u
+#define CHAIN_FILES_MAX 256u
 
 /* A table in the saves of this run. */
 struct saver_table {
@@ -64,6 +66,7 @@ struct saver {
     uint32_t copy_count;
     bool is_copying; /* links are refused */
     bool is_broken;  /* a save has failed */
+    bool waits;      /* who changes a row of this save still waits for the thread */
     uint64_t begin_ns;
     status result;
     char message[4096];
@@ -71,6 +74,7 @@ struct saver {
     bool is_started, is_busy;
     struct bell bell;
     _Atomic bool shared_is_asked, shared_is_done, shared_is_closing;
+    _Atomic bool shared_is_awaited; /* by the main thread: training stands still */
 };
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -194,7 +198,9 @@ static bool full_choose(const struct saver *s)
     for (uint32_t t = 0; t < s->table_count; t++) {
         const struct saver_table *table = &s->table[t];
         const uint64_t row_bytes = sizeof(uint64_t) + s->model->graph->tables[t].span_floats * sizeof(float);
-        if (table->chain_count == 0 || table->chain_count + 2 > CHAIN_PARTS_MAX) return true;
+        uint32_t file_count = 0;
+        for (uint32_t i = 0; i < table->chain_count; i++) file_count += table->chain[i].number == 0;
+        if (table->chain_count == 0 || file_count == CHAIN_FILES_MAX) return true;
         chains += chain_bytes(table->chain, table->chain_count) + store_save_changed(s->store, t) * row_bytes;
         full += store_save_rows(s->store, t) * row_bytes + store_stretch_bytes(s->store, t);
     }
@@ -301,6 +307,7 @@ static status begin(struct saver *s, const uint64_t *row_count, uint32_t ticket)
     s->done = (struct saver_done){.progress = s->frozen.progress, .is_full = is_full};
     uint64_t written_count[GRAPH_TABLES_MAX];
     store_save_begin(s->store, is_full, written_count);
+    s->waits = true;
     for (uint32_t t = 0; t < s->table_count; t++) {
         s->table[t].cursor = 0;
         s->table[t].written_count = written_count[t];
@@ -341,7 +348,7 @@ static status link_sync(const struct saver *s, const char *name)
 {
     char *path = file_path_join(s->path, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    status st = file_sync(path, fd);
+    status st = fd < 0 ? status_fail(ST_IO, __FILE__, __LINE__, "%s: %s", path, strerror(errno)) : file_sync(path, fd);
     if (fd >= 0) close(fd);
     free(path);
     return st;
@@ -396,8 +403,9 @@ static status segments_put(struct saver *s)
         const struct saver_table *table = &s->table[t];
         for (uint32_t i = table->chain_count - table->linked_count; i < table->chain_count; i++) {
             const struct manifest_file *file = &table->chain[i].file;
+            if (is_copied(s, file->name)) continue;
             s->done.linked_bytes += file->bytes;
-            if (!is_copied(s, file->name)) TRY(link_sync(s, file->name));
+            TRY(link_sync(s, file->name));
         }
     }
     return ST_OK;
@@ -442,12 +450,19 @@ static status rows_write(struct saver *s)
         }
     }
     /* The rest is in the buffer, or on its way there. */
+    uint64_t seen_ns = clock_ns();
     for (uint32_t t = 0; t < s->table_count;) {
         if (is_complete(&s->table[t])) {
             t++;
             continue;
         }
+        bool is_awaited = atomic_load_explicit(&s->shared_is_awaited, memory_order_acquire);
         TRY(buffer_empty(s, &is_any));
+        if (is_any || !is_awaited) seen_ns = clock_ns();
+        if (clock_ns() - seen_ns > SILENCE_NS)
+            FAIL(SYSTEM,
+                 "%s: table %u: %" PRIu64 " rows were to be saved, and %" PRIu64 " have come; please report this",
+                 s->path, t, s->table[t].written_count, s->table[t].rows.rows.row_count);
         if (!is_any) sched_yield();
     }
     return ST_OK;
@@ -470,12 +485,19 @@ static status tables_put(struct saver *s)
     return rows_write(s);
 }
 
+/* From here on nobody waits for the thread. */
+static void rows_end(struct saver *s, status st)
+{
+    if (s->waits) store_save_end(s->store, st != ST_OK);
+    s->waits = false;
+}
+
 static status rows_put(void *context, struct save *save)
 {
     struct saver *s = context;
     for (uint32_t t = 0; t < s->table_count; t++) s->table[t].rows = (struct save_rows){0};
     status st = tables_put(s);
-    store_save_end(s->store, st != ST_OK); /* nobody waits for what follows */
+    rows_end(s, st);
     if (st == ST_OK) st = segments_put(s);
     for (uint32_t t = 0; t < s->table_count && st == ST_OK; t++)
         if (has_rows(s, t)) st = save_rows_commit(save, t, &s->table[t].rows);
@@ -523,6 +545,7 @@ static void *saver_main(void *argument)
         if (!atomic_load_explicit(&s->shared_is_asked, memory_order_acquire)) return NULL;
         atomic_store_explicit(&s->shared_is_asked, false, memory_order_relaxed);
         s->result = save_run(&s->save);
+        rows_end(s, s->result); /* if it failed before it came to the rows */
         if (s->result == ST_OK)
             chains_grow(s);
         else
@@ -550,7 +573,10 @@ bool saver_is_done(struct saver *s) { return s->is_busy && done_look(s); }
 
 void saver_wait(struct saver *s)
 {
-    if (s->is_busy) bell_await(&s->bell, false, done_look, s);
+    if (!s->is_busy) return;
+    atomic_store_explicit(&s->shared_is_awaited, true, memory_order_release);
+    bell_await(&s->bell, false, done_look, s);
+    atomic_store_explicit(&s->shared_is_awaited, false, memory_order_release);
 }
 
 status saver_take(struct saver *s, struct saver_done *done)

@@ -440,7 +440,7 @@ static status loop(struct trainer *t)
                                 .context = t};
         status st = pipeline_train(t->session->pipeline, &job, &is_end);
         if (st != ST_OK) return fail_unsaved(t, st);
-        TRY(t->save_result);
+        if (t->save_result != ST_OK) return fail_unsaved(t, t->save_result);
         if (is_end) st = feed_result(t->feed);
         if (st != ST_OK && stop_requested()) {
             /* Ctrl-C reaches whoever feeds our pipe too, and what it leaves behind may be half a line. */
@@ -564,6 +564,15 @@ static status memory_plan(struct trainer *t)
         TRY(evaluate_open(s, &t->eval_options, &t->eval_feed));
         TRY(evaluate_reserve(s, t->eval_feed, &t->heads));
     }
+    /* Under wsp and asp a step's end is not the end of all that it touches, and rows that may die are not marked: training stands still to
+     * save. */
+    bool lives = false;
+    for (uint32_t i = 0; i < t->graph->table_count; i++) lives |= store_lives(s->model.store, i);
+    if (t->options->out && s->settings.checkpoint_every && s->settings.train_sync == SYNC_BSP && !lives)
+        TRY(saver_open(&t->saver, &(struct saver_options){.model = &s->model,
+                                                          .path = t->options->out,
+                                                          .keep = s->settings.checkpoint_keep,
+                                                          .buffer_bytes = s->settings.checkpoint_buffer}));
     TRY(streams_check(t));
     settings_check(t);
     memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */

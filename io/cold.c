@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -161,6 +162,22 @@ static bool is_segment(const char *name)
     return digits >= 8 && end > digits + 1 && name[end - digits - 1] == '.';
 }
 
+/* Files besides those of segments. */
+#define FILES_OTHER 64u
+
+/* Every segment is an open file, and a save that has to copy it opens it once more. */
+static status files_check(const struct cold *cold)
+{
+    struct rlimit limit;
+    uint64_t needed = FILES_OTHER;
+    for (uint32_t t = 0; t < cold->table_count; t++) needed += 2 * (uint64_t)cold->table[t].segment_count;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed <= limit.rlim_cur) return ST_OK;
+    FAIL(SYSTEM,
+         "rows on disk need %" PRIu64 " open files, and this process may have %" PRIu64
+         "; raise that limit (ulimit -n), or lower store.ssd",
+         needed, (uint64_t)limit.rlim_cur);
+}
+
 /* Claims the directory, and removes what a dead process left in it. */
 static status directory_open(struct cold *cold)
 {
@@ -170,7 +187,9 @@ static status directory_open(struct cold *cold)
     cold->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (cold->lock_fd < 0) FAIL(IO, "cannot open %s: %s", name, strerror(errno));
     if (flock(cold->lock_fd, LOCK_EX | LOCK_NB) != 0)
-        FAIL(SYSTEM, "another process keeps rows in %s; give this one another store.path", cold->path);
+        FAIL(SYSTEM,
+             "%s is in use: another process, or this one, has locked it; give store.path a directory of its own",
+             cold->path);
     DIR *directory = opendir(cold->path);
     if (directory == NULL) FAIL(IO, "cannot read directory %s: %s", cold->path, strerror(errno));
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
@@ -248,6 +267,7 @@ status cold_open(struct cold **out, const struct cold_options *o)
         for (uint32_t t = 0; t < o->table_count && st == ST_OK; t++)
             st = table_open(&cold->table[t], &o->table[t], o->tag_bits ? o->tag_bits : 32, &buffer);
     }
+    if (st == ST_OK) st = files_check(cold);
     if (st == ST_OK) st = directory_open(cold);
     if (st == ST_OK) {
         const char *why;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cfg/ini.h"
@@ -58,9 +59,19 @@ static void streams_open(void)
     if (fd > STDERR_FILENO) close(fd);
 }
 
+/* Rows on a disk and saves of them have many files open: as many as we may have. */
+static void files_allow(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argument_count, char **arguments)
 {
     streams_open();
+    files_allow();
     /* A closed pipe, or a file-size limit, is an error of the write that meets it, not the end of the program. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

@@ -27,14 +27,15 @@ says() {
 }
 
 # --- whole ---
-three='^save +.*/manifest.json: step 24, .* rows, 2 files, .*: whole$'
-check 'a directory: its saves, the newest first' says 0 "$three" 'manifest.16.json: step 16.*whole' 'manifest.8.json: step 8' '^whole .*: 3 saves, 6 files' -- "$model"
+# The rows of step 24 are those of three files: two saves wrote what had changed.
+three='^save +.*/manifest.json: step 24, .* rows, 4 files, .*: whole$'
+check 'a directory: its saves, the newest first' says 0 "$three" 'manifest.16.json: step 16.*whole' 'manifest.8.json: step 8' '^whole .*: 3 saves, 9 files' -- "$model"
 check 'a save by its manifest' says 0 'manifest.8.json: step 8.*whole$' -- "$model/manifest.8.json"
 check 'a graph' says 0 '^file .*tiny.bin: graph, whole' -- "$graph"
 check 'a policy' says 0 '^file .*a.policy: policy, whole' -- "$work/a.policy"
 check 'a file of rows' says 0 '^file .*emb.8.rows: rows, whole' -- "$model/emb.8.rows"
 check 'a file of tensors: what cannot be known is said' says 0 'dense.8.safetensors: safetensors, whole: its header; of its data there is no checksum' -- "$model/dense.8.safetensors"
-check 'under --log json: events' says 0 '^\{"event":"save","path":".*manifest.json","step":24,.*"state":"whole"\}$' '^\{"event":"fsck","saves":3,"whole":3,"files":6,.*"faults":0,"usable":' -- "$model" --log json
+check 'under --log json: events' says 0 '^\{"event":"save","path":".*manifest.json","step":24,.*"state":"whole"\}$' '^\{"event":"fsck","saves":3,"whole":3,"files":9,.*"faults":0,"usable":' -- "$model" --log json
 quiet() { "$HETERPS" fsck "$model" -q >"$work/said" && [ ! -s "$work/said" ]; }
 check 'under -q: nothing, if all is well' quiet
 leftover() {
@@ -56,7 +57,7 @@ in_use() { # as a training does, by flock(2)
 }
 check 'a directory that a process writes to' in_use
 best() {
-    cp -R "$model" "$work/with_best" && cp -R "$model" "$work/with_best/best" && says 0 '^whole .*/best: 3|: 6 saves, 12 files' -- "$work/with_best" &&
+    cp -R "$model" "$work/with_best" && cp -R "$model" "$work/with_best/best" && says 0 '^whole .*/best: 3|: 6 saves, 18 files' -- "$work/with_best" &&
         printf x >>"$work/with_best/best/emb.24.rows" && says 1 'best/emb.24.rows: .* bytes, where .* are too many' '5 of 6 saves can be used' -- "$work/with_best"
 }
 check 'the best model beside it is looked at, too' best
@@ -74,7 +75,7 @@ manifest_lost() { # then the directory cannot be saved to, and the advice says s
 }
 older_lost() {
     rm -rf "$work/lost" && cp -R "$model" "$work/lost" && : >"$work/lost/manifest.16.json" &&
-        says 1 '^fault .*manifest.16.json: ' '^leftover .*emb.16.rows, .*: no manifest that can be read names it' '^use .*--resume .*/lost, or' -- "$work/lost"
+        says 1 '^fault .*manifest.16.json: ' '^leftover .*dense.16.safetensors, .*: no manifest that can be read names it' '^use .*--resume .*/lost, or' -- "$work/lost"
 }
 check 'the newest is lost: an older one goes on, as it says' newest_lost
 check 'the manifest is gone' manifest_lost

@@ -96,6 +96,6 @@ fails 2 'needs train.sync = bsp' 'wsp' heterps "$graph" --data "$data" --set sto
 mkdir -p "$folder/rows"
 flock "$folder/rows/lock" sleep 3 &
 sleep 0.3
-fails 1 'another store.path' 'a directory that is in use' heterps "$graph" --data "$data" --set store.ram=8MiB --set store.ssd=16MiB --set store.path="$folder/rows"
+fails 1 'give store.path a directory of its own' 'a directory that is in use' heterps "$graph" --data "$data" --set store.ram=8MiB --set store.ssd=16MiB --set store.path="$folder/rows"
 wait
 finish

@@ -380,7 +380,7 @@ static void directory_has_one_owner(void **state)
     world_open(&w, 1, false, 0);
     const struct cold_table_options table = {.name = "emb", .span_floats = SPAN, .disk_bytes = DISK_BYTES};
     struct cold_options options = {.path = test_path("rows"), .table_count = 1, .table = &table, .fetch_max = 1};
-    assert_fails(SYSTEM, "another store.path", cold_open(&other, &options));
+    assert_fails(SYSTEM, "give store.path a directory of its own", cold_open(&other, &options));
     world_close(&w);
     const struct cold_table_options little = {.name = "emb", .span_floats = SPAN, .disk_bytes = 1 << 20};
     options.table = &little;
