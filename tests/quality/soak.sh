@@ -22,7 +22,7 @@ done
 $h "$folder/graph.bin" --data "$folder/train.tsv" --eval "$folder/test.tsv" --out "$folder/model" $sets --log json >"$folder/events" 2>"$folder/errors" &
 pid=$!
 
-value() { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$pid/status" 2>/dev/null; }
+value() { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$pid/status" 2>/dev/null || true; } # nothing: the run has ended
 begin=$(date +%s) most=0
 echo '   seconds     step   planned KiB  resident KiB   most, with files KiB'
 while [ $(($(date +%s) - begin)) -lt $seconds ]; do
