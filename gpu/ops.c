@@ -23,11 +23,11 @@ static uint32_t width_of(uint32_t cols)
     return width;
 }
 
-status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t cols, const void *args,
+status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t rows, uint32_t cols, const void *args,
                        uint32_t args_bytes)
 {
     const uint32_t width = width_of(cols), height = BLOCK_THREADS / width;
-    uint32_t rows = (w->micro + height - 1) / height;
+    rows = (rows + height - 1) / height;
     if (cols == 0 || rows == 0) return ST_OK;
     if (rows > GPU_GRID_Y_MAX) rows = GPU_GRID_Y_MAX;
     return gpu_launch(w->gpu, w->stream, kernel, (struct gpu_dim){(cols + width - 1) / width, rows, 1},

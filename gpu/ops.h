@@ -57,12 +57,13 @@ MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }
 
-/* Launches a kernel that goes over [B, cols] as gpu/each.h does. */
-MUST_USE status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t cols, const void *args,
-                                uint32_t args_bytes);
-#define GPU_EACH(w, kernel, cols, ...)                                                                                 \
-    gpu_launch_each(w, GPU_KERNEL_##kernel, cols, &(const struct kernel##_args){.now = (w)->now, __VA_ARGS__},         \
+/* Launches a kernel that goes over [rows, cols] as gpu/each.h does; rows: the most that there may be, mostly examples. */
+MUST_USE status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t rows, uint32_t cols,
+                                const void *args, uint32_t args_bytes);
+#define GPU_EACH_OF(w, kernel, rows, cols, ...)                                                                        \
+    gpu_launch_each(w, GPU_KERNEL_##kernel, rows, cols, &(const struct kernel##_args){.now = (w)->now, __VA_ARGS__},   \
                     sizeof(struct kernel##_args))
+#define GPU_EACH(w, kernel, cols, ...) GPU_EACH_OF(w, kernel, (w)->micro, cols, __VA_ARGS__)
 /* A warp an example. */
 MUST_USE status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, const void *args,
                                  uint32_t args_bytes);

@@ -82,12 +82,9 @@ GPU_RUN(embed_bag_backward)
     const struct embed_bag_attr attr = GPU_ATTR(embed_bag_attr, n);
     uint32_t stride = 0;
     const uint32_t *argmax = argmax_of(c, n, &stride);
-    const struct gpu_work uniques = {.gpu = w->gpu,
-                                     .stream = w->stream,
-                                     .now = w->now,
-                                     .micro = w->micro * c->graph->tables[attr.table].key_count_max};
-    return GPU_EACH(&uniques, bag_backward, attr.dim, .inputs = bag_inputs_of(w, c, n),
-                    .keys = bag_keys_of(c, attr.table), .dout = gpu_in_of(op_dout(c, n)), .argmax = argmax,
-                    .table_grad = c->table_grad[attr.lookup], .argmax_stride = stride, .pool = attr.pool,
-                    .dim = attr.dim);
+    const uint32_t uniques = w->micro * c->graph->tables[attr.table].key_count_max; /* at most */
+    return GPU_EACH_OF(w, bag_backward, uniques, attr.dim, .inputs = bag_inputs_of(w, c, n),
+                       .keys = bag_keys_of(c, attr.table), .dout = gpu_in_of(op_dout(c, n)), .argmax = argmax,
+                       .table_grad = c->table_grad[attr.lookup], .argmax_stride = stride, .pool = attr.pool,
+                       .dim = attr.dim);
 }

@@ -10,7 +10,8 @@
  *     shared memory is read that nobody has written
  *     a barrier, shuffle or vote is not reached by all who take part, or they wait at different ones
  *
- * whatever the result was: a missing __syncthreads is found even if the order drawn happens to be harmless. Not in a build under ThreadSanitizer, whose calls these are. Part of test builds only. */
+ * whatever the result was: a missing __syncthreads is found even if the order drawn happens to be harmless. Part of test builds only, and not
+ * of one under ThreadSanitizer, whose calls these are. */
 #ifndef HETERPS_GPU_EMU_EMU_H
 #define HETERPS_GPU_EMU_EMU_H
 
