@@ -58,6 +58,23 @@ struct gpu {
     const struct gpu_vt *vt;
 };
 
+/* --- what cards there are: by what the program is linked with (gpu/none.c, gpu/cuda/, gpu/emu/) ------------------------------------- */
+
+struct gpu_facts {
+    char name[128];        /* "NVIDIA H200"                                        */
+    char link[64];         /* to the host: "PCIe 5.0 x16", or "" where not known   */
+    uint32_t major, minor; /* compute capability                                */
+    uint32_t core_count;   /* streaming multiprocessors                         */
+    uint64_t memory_bytes, free_bytes;
+};
+/* How many cards can be opened. 0: *why is a sentence that says why, kept by the callee. */
+uint32_t gpu_count(const char **why);
+/* USAGE: there is no such card, with why. */
+MUST_USE status gpu_describe(uint32_t index, struct gpu_facts *facts);
+MUST_USE status gpu_open(uint32_t index, struct gpu **gpu);
+
+/* --- a card ------------------------------------------------------------------------------------------------------------------------ */
+
 /* Memory of the card, not cleared, 256-byte aligned; `what` is for messages. MEMORY: what was asked, what is free. */
 static inline status gpu_take(struct gpu *g, size_t bytes, const char *what, void **memory)
 {

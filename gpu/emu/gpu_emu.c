@@ -333,3 +333,32 @@ status gpu_emu_open(struct gpu **gpu, size_t bytes, uint64_t seed)
     *gpu = &c->gpu;
     return ST_OK;
 }
+
+/* --- the cards of a test program ------------------------------------------------------------------- */
+
+/* HETERPS_EMU_BYTES, HETERPS_EMU_SEED: memory and seed of the one card that there is. */
+static uint64_t number_of(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : 0;
+}
+
+uint32_t gpu_count(const char **why)
+{
+    *why = "";
+    return 1;
+}
+status gpu_describe(uint32_t index, struct gpu_facts *facts)
+{
+    if (index != 0) FAIL(USAGE, "no card %u: there is one emulated card, number 0", index);
+    *facts =
+        (struct gpu_facts){.name = "emulated card", .core_count = 1, .memory_bytes = number_of("HETERPS_EMU_BYTES")};
+    if (facts->memory_bytes == 0) facts->memory_bytes = UINT64_C(1) << 40;
+    facts->free_bytes = facts->memory_bytes;
+    return ST_OK;
+}
+status gpu_open(uint32_t index, struct gpu **gpu)
+{
+    if (index != 0) FAIL(USAGE, "no card %u: there is one emulated card, number 0", index);
+    return gpu_emu_open(gpu, number_of("HETERPS_EMU_BYTES"), number_of("HETERPS_EMU_SEED"));
+}
