@@ -4,6 +4,7 @@
  *     gpu_take ──▶ memory of the card            gpu_copy, gpu_clear, gpu_launch ──▶ a stream: done in order, some time
  *     gpu_host_take ──▶ memory of the host       gpu_record ──▶ an event ──▶ gpu_follow: another stream waits for it;
  *         that the card copies from directly                        └──────▶ gpu_wait, gpu_is_done: the host does
+ *     gpu_capture, …, gpu_captured ──▶ a list of work ──▶ gpu_replay: given to a stream as one
  *
  * Failures of the card come from whichever call notices them first: the message names the call, what was asked, and the card's own
  * words; what is in its memory then is worth nothing. A thread may use a card while others do, but a stream and its events only one at a
@@ -20,6 +21,7 @@
 struct gpu;
 struct gpu_stream;
 struct gpu_event;
+struct gpu_list;
 
 /* Every kernel there is. */
 enum gpu_kernel {
@@ -40,9 +42,13 @@ struct gpu_vt {
     void (*give)(struct gpu *, void *memory);
     status (*host_take)(struct gpu *, size_t bytes, const char *what, void **memory);
     void (*host_give)(struct gpu *, void *memory);
+    status (*host_pin)(struct gpu *, void *memory, size_t bytes);
+    void (*host_unpin)(struct gpu *, void *memory);
     status (*stream_open)(struct gpu *, struct gpu_stream **);
     void (*stream_close)(struct gpu *, struct gpu_stream *);
     status (*copy)(struct gpu *, struct gpu_stream *, void *to, const void *from, size_t bytes);
+    status (*copy_rows)(struct gpu *, struct gpu_stream *, void *to, size_t to_stride, const void *from,
+                        size_t from_stride, size_t row_bytes, size_t rows);
     status (*clear)(struct gpu *, struct gpu_stream *, void *memory, size_t bytes);
     status (*launch)(struct gpu *, struct gpu_stream *, enum gpu_kernel, struct gpu_dim grid, struct gpu_dim block,
                      const void *args, uint32_t args_bytes);
@@ -52,6 +58,10 @@ struct gpu_vt {
     status (*follow)(struct gpu *, struct gpu_stream *, struct gpu_event *);
     status (*wait)(struct gpu *, struct gpu_event *);
     status (*is_done)(struct gpu *, struct gpu_event *, bool *is_done);
+    status (*capture)(struct gpu *, struct gpu_stream *);
+    status (*captured)(struct gpu *, struct gpu_stream *, struct gpu_list **list);
+    status (*replay)(struct gpu *, struct gpu_stream *, struct gpu_list *);
+    void (*list_close)(struct gpu *, struct gpu_list *);
     void (*close)(struct gpu *);
 };
 struct gpu {
@@ -88,16 +98,30 @@ static inline status gpu_host_take(struct gpu *g, size_t bytes, const char *what
     return g->vt->host_take(g, bytes, what, memory);
 }
 static inline void gpu_host_give(struct gpu *g, void *memory) { g->vt->host_give(g, memory); }
+/* Keeps memory of the host that is there already where it is, until gpu_host_unpin, before it is given back. Where that fails, copies from and
+ * to it are right but slower: the host waits for them. */
+static inline status gpu_host_pin(struct gpu *g, void *memory, size_t bytes)
+{
+    return g->vt->host_pin(g, memory, bytes);
+}
+static inline void gpu_host_unpin(struct gpu *g, void *memory) { g->vt->host_unpin(g, memory); }
 static inline status gpu_stream_open(struct gpu *g, struct gpu_stream **stream)
 {
     return g->vt->stream_open(g, stream);
 }
 /* NULL is ignored; waits for what is under way. */
 static inline void gpu_stream_close(struct gpu *g, struct gpu_stream *stream) { g->vt->stream_close(g, stream); }
-/* Between any two of the card's memory and the host's (gpu_host_take, or what it has been told of). */
+/* Between any two of the card's memory and the host's (gpu_host_take, gpu_host_pin). */
 static inline status gpu_copy(struct gpu *g, struct gpu_stream *s, void *to, const void *from, size_t bytes)
 {
     return g->vt->copy(g, s, to, from, bytes);
+}
+/* The same of `rows` rows, whose first bytes lie a stride apart. */
+static inline status gpu_copy_rows(struct gpu *g, struct gpu_stream *s, void *to, size_t to_stride, const void *from,
+                                   size_t from_stride, size_t row_bytes, size_t rows)
+{
+    if (to_stride == row_bytes && from_stride == row_bytes) return gpu_copy(g, s, to, from, row_bytes * rows);
+    return g->vt->copy_rows(g, s, to, to_stride, from, from_stride, row_bytes, rows);
 }
 static inline status gpu_clear(struct gpu *g, struct gpu_stream *s, void *memory, size_t bytes)
 {
@@ -125,6 +149,23 @@ static inline status gpu_wait(struct gpu *g, struct gpu_event *event) { return g
 static inline status gpu_is_done(struct gpu *g, struct gpu_event *event, bool *is_done)
 {
     return g->vt->is_done(g, event, is_done);
+}
+/* From here on what the stream is given (copies, clears, launches) is not done but written down, until gpu_captured, which makes a list
+ * of it: the addresses are the list's, what lies there is read when it is done. Nothing may be waited for in between. */
+static inline status gpu_capture(struct gpu *g, struct gpu_stream *s) { return g->vt->capture(g, s); }
+static inline status gpu_captured(struct gpu *g, struct gpu_stream *s, struct gpu_list **list)
+{
+    return g->vt->captured(g, s, list);
+}
+/* Gives the stream the whole list; again and again, on any stream, but not on two at a time. */
+static inline status gpu_replay(struct gpu *g, struct gpu_stream *s, struct gpu_list *list)
+{
+    return g->vt->replay(g, s, list);
+}
+/* NULL is ignored. Not while it is under way. */
+static inline void gpu_list_close(struct gpu *g, struct gpu_list *list)
+{
+    if (list != NULL) g->vt->list_close(g, list);
 }
 static inline void gpu_close(struct gpu *g) { g->vt->close(g); }
 

@@ -28,7 +28,8 @@ struct work {
     enum work_kind kind;
     void *to;
     const void *from;
-    size_t bytes;
+    size_t bytes; /* of a row … */
+    size_t rows, to_stride, from_stride;
     enum gpu_kernel kernel;
     struct gpu_dim grid, block;
     struct gpu_event *event;
@@ -36,9 +37,13 @@ struct work {
     uint32_t args_bytes;
     _Alignas(16) uint8_t args[ARGS_MAX];
 };
+struct gpu_list {
+    struct work *first, **end;
+};
 struct gpu_stream {
     struct gpu_stream *next;
     struct work *first, **end;
+    struct gpu_list *captured; /* being written down, or NULL */
 };
 struct taken {
     struct taken *next;
@@ -94,7 +99,10 @@ static status stream_step(struct card *c, struct gpu_stream *s)
     s->first = w->next;
     if (s->first == NULL) s->end = &s->first;
     switch (w->kind) {
-    case WORK_COPY: memcpy(w->to, w->from, w->bytes); break;
+    case WORK_COPY:
+        for (size_t r = 0; r < w->rows; r++)
+            memcpy((uint8_t *)w->to + r * w->to_stride, (const uint8_t *)w->from + r * w->from_stride, w->bytes);
+        break;
     case WORK_CLEAR: memset(w->to, 0, w->bytes); break;
     case WORK_RECORD: w->event->happened = w->time; break;
     case WORK_FOLLOW: break;
@@ -131,6 +139,12 @@ static status give_work(struct gpu *gpu, struct gpu_stream *s, const struct work
     CHECK(w != NULL);
     *w = *given;
     w->next = NULL;
+    if (s->captured != NULL) {
+        CHECK(given->kind == WORK_COPY || given->kind == WORK_CLEAR || given->kind == WORK_LAUNCH);
+        *s->captured->end = w;
+        s->captured->end = &w->next;
+        return card_unlock(c, ST_OK);
+    }
     *s->end = w;
     s->end = &w->next;
     status st = c->failed;
@@ -194,6 +208,13 @@ static void emu_host_give(struct gpu *gpu, void *memory)
     free(memory);
 }
 
+static status emu_host_pin(struct gpu *gpu, void *memory, size_t bytes)
+{
+    (void)gpu, (void)memory, (void)bytes;
+    return ST_OK;
+}
+static void emu_host_unpin(struct gpu *gpu, void *memory) { (void)gpu, (void)memory; }
+
 static status emu_stream_open(struct gpu *gpu, struct gpu_stream **stream)
 {
     struct card *c = card_lock(gpu);
@@ -228,7 +249,19 @@ static void emu_stream_close(struct gpu *gpu, struct gpu_stream *stream)
 
 static status emu_copy(struct gpu *gpu, struct gpu_stream *s, void *to, const void *from, size_t bytes)
 {
-    return give_work(gpu, s, &(struct work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes});
+    return give_work(gpu, s, &(struct work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes, .rows = 1});
+}
+static status emu_copy_rows(struct gpu *gpu, struct gpu_stream *s, void *to, size_t to_stride, const void *from,
+                            size_t from_stride, size_t row_bytes, size_t rows)
+{
+    const struct work w = {.kind = WORK_COPY,
+                           .to = to,
+                           .from = from,
+                           .bytes = row_bytes,
+                           .rows = rows,
+                           .to_stride = to_stride,
+                           .from_stride = from_stride};
+    return give_work(gpu, s, &w);
 }
 static status emu_clear(struct gpu *gpu, struct gpu_stream *s, void *memory, size_t bytes)
 {
@@ -294,6 +327,38 @@ static status emu_is_done(struct gpu *gpu, struct gpu_event *event, bool *is_don
     return card_unlock(c, st);
 }
 
+static status emu_capture(struct gpu *gpu, struct gpu_stream *s)
+{
+    struct card *c = card_lock(gpu);
+    CHECK(s->captured == NULL);
+    struct gpu_list *list = calloc(1, sizeof *list);
+    CHECK(list != NULL);
+    list->end = &list->first;
+    s->captured = list;
+    return card_unlock(c, ST_OK);
+}
+static status emu_captured(struct gpu *gpu, struct gpu_stream *s, struct gpu_list **list)
+{
+    struct card *c = card_lock(gpu);
+    *list = s->captured;
+    s->captured = NULL;
+    return card_unlock(c, ST_OK);
+}
+static status emu_replay(struct gpu *gpu, struct gpu_stream *s, struct gpu_list *list)
+{
+    for (const struct work *w = list->first; w != NULL; w = w->next) TRY(give_work(gpu, s, w));
+    return ST_OK;
+}
+static void emu_list_close(struct gpu *gpu, struct gpu_list *list)
+{
+    (void)gpu;
+    for (struct work *w = list->first, *next; w != NULL; w = next) {
+        next = w->next;
+        free(w);
+    }
+    free(list);
+}
+
 static void emu_close(struct gpu *gpu)
 {
     struct card *c = (struct card *)gpu;
@@ -308,9 +373,12 @@ static const struct gpu_vt emu_vt = {
     .give = emu_gpu_give,
     .host_take = emu_host_take,
     .host_give = emu_host_give,
+    .host_pin = emu_host_pin,
+    .host_unpin = emu_host_unpin,
     .stream_open = emu_stream_open,
     .stream_close = emu_stream_close,
     .copy = emu_copy,
+    .copy_rows = emu_copy_rows,
     .clear = emu_clear,
     .launch = emu_gpu_launch,
     .event_open = emu_event_open,
@@ -319,6 +387,10 @@ static const struct gpu_vt emu_vt = {
     .follow = emu_follow,
     .wait = emu_wait,
     .is_done = emu_is_done,
+    .capture = emu_capture,
+    .captured = emu_captured,
+    .replay = emu_replay,
+    .list_close = emu_list_close,
     .close = emu_close,
 };
 
