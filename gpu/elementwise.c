@@ -181,3 +181,25 @@ GPU_RUN(sum_pool_backward)
     return GPU_EACH(w, sum_pool_backward, din.cols, .dout = gpu_in_of(op_dout(c, n)), .din = gpu_out_of(din),
                     .cols = din.cols, .dim = attr.dim, .rows = attr.rows, .adds = op_din_adds(c, n, 0));
 }
+
+/* --- busy --------------------------------------------------------------------------------------------- */
+
+static status spend(const struct gpu_work *w, const struct graph_node *n, struct view to)
+{
+    return GPU_EACH(w, busy_rounds, 1, .to = gpu_out_of(to), .rounds = GPU_ATTR(busy_attr, n).rounds);
+}
+GPU_RUN(busy_forward)
+{
+    struct view in = op_in(c, n, 0), out = op_out(c, n);
+    TRY(GPU_EACH(w, move, out.cols, .from = gpu_in_of(in), .to = gpu_out_of(out), .cols = out.cols, .part = in.cols,
+                 .to_group = in.cols));
+    return spend(w, n, out);
+}
+GPU_RUN(busy_backward)
+{
+    struct view din = op_din(c, n, 0), dout = op_dout(c, n);
+    if (din.data != NULL)
+        TRY(GPU_EACH(w, busy_backward, din.cols, .dout = gpu_in_of(dout), .din = gpu_out_of(din), .in_cols = din.cols,
+                     .out_cols = dout.cols, .adds = op_din_adds(c, n, 0)));
+    return spend(w, n, dout);
+}

@@ -21,6 +21,19 @@ struct activation_backward_args {
     float slope;
     uint32_t adds;
 };
+/* busy: what it spends, a multiply-add after another, an example a thread; nothing is written to `to` */
+struct busy_rounds_args {
+    const struct gpu_now *now;
+    struct gpu_out to;
+    uint32_t rounds;
+};
+/* din[i] = or += the sum of dout[i + in_cols * …] */
+struct busy_backward_args {
+    const struct gpu_now *now;
+    struct gpu_in dout;
+    struct gpu_out din;
+    uint32_t in_cols, out_cols, adds;
+};
 /* to = or += from, where kept, times scale: by numbers of (key, step, example, column) alone */
 struct dropout_args {
     const struct gpu_now *now;

@@ -66,6 +66,7 @@ struct gpu_vt {
 };
 struct gpu {
     const struct gpu_vt *vt;
+    uint32_t capability; /* 10 * major + minor of its compute capability: which kernels it has instructions for */
 };
 
 /* --- what cards there are: by what the program is linked with (gpu/none.c, gpu/cuda/, gpu/emu/) ------------------------------------- */

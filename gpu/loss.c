@@ -1,4 +1,4 @@
-/* Launches of losses, and of softmax. */
+/* Launches of losses, of metrics, and of softmax. */
 #include "gpu/loss.h"
 
 #include "engine/base/fmath.h"
@@ -80,6 +80,30 @@ GPU_RUN(nce_backward)
                     .weight = c->batch->weight, .dx = gpu_out_of(dx), .cols = dx.cols, .corrects = attr.corrects,
                     .adds = op_din_adds(c, n, 0), .scale = attr.weight, .log_k = nce_log_k(c, n));
 }
+
+/* --- metrics ------------------------------------------------------------------------------------------- */
+
+static status metric_run(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n,
+                         enum metric_kind kind)
+{
+    const struct metric_attr attr = GPU_ATTR(metric_attr, n);
+    const struct view scores = op_in(c, n, 0), also = n->input_count > 1 ? op_in(c, n, 1) : (struct view){0};
+    return GPU_WARPS(w, metric_rank, .scores = gpu_in_of(scores), .also = gpu_in_of(also),
+                     .out = gpu_out_of(op_out(c, n)), .cols = scores.cols, .kind = kind, .k = attr.k,
+                     .has_label = attr.has_label);
+}
+
+/* A metric has no gradient, and no graph a backward node of one. */
+#define METRIC(name, kind)                                                                                             \
+    GPU_RUN(name##_forward) { return metric_run(w, c, n, kind); }                                                      \
+    GPU_RUN(name##_backward)                                                                                           \
+    {                                                                                                                  \
+        (void)w, (void)c, (void)n;                                                                                     \
+        return ST_OK;                                                                                                  \
+    }
+METRIC(accuracy, METRIC_ACCURACY)
+METRIC(hit_rate, METRIC_HIT_RATE)
+METRIC(ndcg, METRIC_NDCG)
 
 /* --- softmax ------------------------------------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-/* Losses as graph/op_*.c, in float32. */
+/* Losses and metrics as graph/op_*.c, in float32. */
 #include "gpu/loss.h"
 
 #include "gpu/each.h"
@@ -125,6 +125,44 @@ KERNEL(nce_backward)
         const float *q = in_row(a.log_q, b);
         const float slope = gpu_sigmoid(nce_logit(in_row(a.x, b), q, j, a.log_k, a.corrects)) - (j == 0 ? 1 : 0);
         grad_put(&out_row(a.dx, b)[j], is_hit(q, j) ? 0 : scale_of(a.weight, a.scale, b) * slope, a.adds);
+    }
+}
+
+DEVICE uint32_t warp_count(uint32_t x)
+{
+    for (uint32_t by = WARP_LANES / 2; by > 0; by /= 2) x += __shfl_xor_sync(WARP_ALL, x, by);
+    return x;
+}
+DEVICE float metric_value(uint32_t kind, uint32_t k, uint32_t above, uint32_t equal)
+{
+    const float rank = (float)above + 0.5f * (float)equal;
+    if (kind == METRIC_ACCURACY) return above == 0 ? __fdiv_rn(1, 1 + (float)equal) : 0;
+    if (kind == METRIC_HIT_RATE) return rank < (float)k ? 1 : 0;
+    return rank < (float)k ? __fdiv_rn(0.693147181f, gpu_log(2 + rank)) : 0;
+}
+
+KERNEL(metric_rank)
+{
+    EACH_EXAMPLE(b)
+    {
+        const float *x = in_row(a.scores, b), *also = a.also.data ? in_row(a.also, b) : (const float *)0,
+                    *q = a.has_label ? (const float *)0 : also;
+        uint32_t above = 0, equal = 0, target = 0;
+        if (a.cols == 1) {
+            const float score = a.has_label && !(*also > 0.5f) ? -*x : *x, other = a.has_label ? 0 : *also;
+            above = !(other <= score);
+            equal = other == score;
+        } else {
+            if (a.has_label) target = class_of(*also, a.cols);
+            for (uint32_t j = threadIdx.x; j < a.cols && target != ABSENT; j += WARP_LANES) {
+                if (j == target || is_hit(q, j)) continue;
+                above += !(x[j] <= x[target]);
+                equal += x[j] == x[target];
+            }
+            above = warp_count(above);
+            equal = warp_count(equal);
+        }
+        if (threadIdx.x == 0) *out_row(a.out, b) = target == ABSENT ? NOT_NUM : metric_value(a.kind, a.k, above, equal);
     }
 }
 

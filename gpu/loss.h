@@ -1,4 +1,4 @@
-/* Losses, and softmax. */
+/* Losses, metrics, and softmax. */
 #ifndef HETERPS_GPU_LOSS_H
 #define HETERPS_GPU_LOSS_H
 
@@ -57,6 +57,15 @@ struct nce_backward_args {
     struct gpu_out dx;
     uint32_t cols, corrects, adds;
     float scale, log_k;
+};
+/* The rank of one target among an example's scores, and what it is worth (graph/metric.c): with a label the class that it names, or of one
+ * column its sign; else column 0, or against `also`. A warp an example. */
+enum metric_kind { METRIC_ACCURACY, METRIC_HIT_RATE, METRIC_NDCG };
+struct metric_rank_args {
+    const struct gpu_now *now;
+    struct gpu_in scores, also; /* also: the label, log_q or other scores; data NULL: absent */
+    struct gpu_out out;
+    uint32_t cols, kind, k, has_label;
 };
 /* Over each of `groups` runs of `cols` columns. A warp an example. */
 struct softmax_forward_args {

@@ -1,6 +1,8 @@
 /* The table of ops, and the shapes of launches that many of them share. */
 #include "gpu/ops.h"
 
+#include "gpu/vectors.h"
+
 const struct gpu_op gpu_op_table[OP_ID_COUNT] = {
 #define GPU_OP(id) [OP_ID_##id] = {gpu_##id##_forward, gpu_##id##_backward},
 #include "gpu/ops.def"
@@ -12,6 +14,19 @@ const char *const gpu_kernel_names[GPU_KERNEL_COUNT] = {
 #include "gpu/kernels.def"
 #undef GPU_KERNEL
 };
+
+status gpu_op_runs(const struct graph *graph, const struct graph_node *n)
+{
+    const char *name = graph_string(graph, n->name);
+    if (gpu_op_table[n->op].forward == NULL)
+        FAIL(INVALID, "no card runs %s (%s): place its layer on processors", name, op_table[n->op].name);
+    if (n->op == OP_ID_interact && n->input_count > INTERACT_INPUTS_MAX)
+        FAIL(INVALID,
+             "a card runs interact with at most %u inputs, and %s has %u: place its layer on processors, or put inputs "
+             "together with [concat]",
+             INTERACT_INPUTS_MAX, name, n->input_count);
+    return ST_OK;
+}
 
 #define BLOCK_THREADS 256u
 

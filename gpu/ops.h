@@ -40,6 +40,10 @@ extern const struct gpu_op gpu_op_table[OP_ID_COUNT];
         attr_;                                                                                                         \
     })
 
+/* INVALID, with a sentence without place, where no card runs the node, either pass of it: for placement. embed_bag runs where the rows that the
+ * ticket points to are the card's memory, which is its caller's to know. */
+MUST_USE status gpu_op_runs(const struct graph *graph, const struct graph_node *n);
+
 /* The least that an op of the graph needs, which leaves its gradients in one part; GPU_SCRATCH_FLOATS let them have several. */
 size_t gpu_scratch_floats(const struct graph *graph);
 #define GPU_SCRATCH_FLOATS ((size_t)16 << 20)

@@ -17,7 +17,8 @@ static emu_kernel *const kernels[GPU_KERNEL_COUNT] = {
 #undef GPU_KERNEL
 };
 
-#define ARGS_MAX 4096u /* of a card, too */
+#define EMU_CAPABILITY 90u   /* all of its instructions that gpu/mma.h has */
+#define ARGS_MAX       4096u /* of a card, too */
 
 struct gpu_event {
     uint64_t recorded, happened; /* times */
@@ -398,7 +399,7 @@ status gpu_emu_open(struct gpu **gpu, size_t bytes, uint64_t seed)
 {
     struct card *c = calloc(1, sizeof *c);
     if (c == NULL) FAIL(MEMORY, "no memory to describe an emulated card");
-    c->gpu.vt = &emu_vt;
+    c->gpu = (struct gpu){&emu_vt, EMU_CAPABILITY};
     c->bytes = bytes;
     c->draw = seed;
     CHECK(pthread_mutex_init(&c->lock, NULL) == 0);
@@ -423,8 +424,11 @@ uint32_t gpu_count(const char **why)
 status gpu_describe(uint32_t index, struct gpu_facts *facts)
 {
     if (index != 0) FAIL(USAGE, "no card %u: there is one emulated card, number 0", index);
-    *facts =
-        (struct gpu_facts){.name = "emulated card", .core_count = 1, .memory_bytes = number_of("HETERPS_EMU_BYTES")};
+    *facts = (struct gpu_facts){.name = "emulated card",
+                                .major = EMU_CAPABILITY / 10,
+                                .minor = EMU_CAPABILITY % 10,
+                                .core_count = 1,
+                                .memory_bytes = number_of("HETERPS_EMU_BYTES")};
     if (facts->memory_bytes == 0) facts->memory_bytes = UINT64_C(1) << 40;
     facts->free_bytes = facts->memory_bytes;
     return ST_OK;

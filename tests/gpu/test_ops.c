@@ -314,10 +314,24 @@ static void gpu_op__table__is_covered(void **state)
         if (gpu_op_table[op].forward != NULL && !is_seen[op]) fail_msg("no text has %s", op_table[op].name);
 }
 
+static void gpu_op_runs__too_many_inputs__says_so(void **state)
+{
+    (void)state;
+    struct graph g;
+    ok(graph_compile(&g, "test.cfg", wide.text, strlen(wide.text), NULL, 0, NULL));
+    for (uint32_t i = 0; i < g.forward_count; i++) ok(gpu_op_runs(&g, &g.nodes[i]));
+    struct graph_node node = g.nodes[0];
+    node.op = OP_ID_interact;
+    node.input_count = 65;
+    assert_int_equal(gpu_op_runs(&g, &node), ST_INVALID);
+    assert_non_null(strstr(status_message(), "at most 64 inputs"));
+    graph_close(&g);
+}
+
 int main(void)
 {
     static char names[OP_TEXT_COUNT][96];
-    struct CMUnitTest tests[OP_TEXT_COUNT + 3];
+    struct CMUnitTest tests[OP_TEXT_COUNT + 4];
     memset(tests, 0, sizeof tests);
     for (size_t i = 0; i < OP_TEXT_COUNT; i++) {
         snprintf(names[i], sizeof names[i], "gpu_op__%s__equals_reference", op_texts[i].name);
@@ -326,7 +340,8 @@ int main(void)
     }
     tests[OP_TEXT_COUNT] = (struct CMUnitTest)cmocka_unit_test(gpu_op__wide__equals_reference);
     tests[OP_TEXT_COUNT + 1] = (struct CMUnitTest)cmocka_unit_test(gpu_op__table__is_covered);
-    tests[OP_TEXT_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(gpu_op__barrier_dropped__is_found);
+    tests[OP_TEXT_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(gpu_op_runs__too_many_inputs__says_so);
+    tests[OP_TEXT_COUNT + 3] = (struct CMUnitTest)cmocka_unit_test(gpu_op__barrier_dropped__is_found);
     const int result = cmocka_run_group_tests(tests, NULL, NULL);
     printf("# worst error %.1e, tolerance %.1e\n", error_worst, TOLERANCE);
     return result;
