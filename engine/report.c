@@ -150,15 +150,16 @@ void report_pause(struct report *r, uint64_t ns) { r->pause_ns += ns; }
 
 void report_saved(struct report *r, const struct report_save *s)
 {
-    char rows[27], written[27], bytes[16], linked[48] = "", linked_bytes[16];
+    char rows[27], written[27], bytes[16], linked[48] = "", linked_bytes[16], waited[64] = "";
     session_count_text(rows, s->row_count);
     if (s->linked_bytes)
         snprintf(linked, sizeof linked, ", %s linked",
                  cfg_bytes_text(linked_bytes, sizeof linked_bytes, s->linked_bytes));
+    if (s->wait_ms >= 1) snprintf(waited, sizeof waited, "; threads waited %.0f ms for checkpoint.buffer", s->wait_ms);
     if (s->is_beside)
-        log_info("saved    %s at step %" PRIu64 " (%s of %s rows, %s%s, %.0f ms beside training; stall %.1f ms)",
+        log_info("saved    %s at step %" PRIu64 " (%s of %s rows, %s%s, %.0f ms beside training; stall %.1f ms%s)",
                  s->path, s->progress->step, session_count_text(written, s->written_count), rows,
-                 cfg_bytes_text(bytes, sizeof bytes, s->bytes), linked, s->ms, s->pause_ms);
+                 cfg_bytes_text(bytes, sizeof bytes, s->bytes), linked, s->ms, s->pause_ms, waited);
     else
         log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", s->path, s->progress->step, rows, s->pause_ms);
     log_event_begin("checkpoint");
@@ -170,9 +171,29 @@ void report_saved(struct report *r, const struct report_save *s)
     log_event_u64("bytes_linked", s->linked_bytes);
     log_event_f64("ms", s->ms);
     log_event_f64("pause_ms", s->pause_ms);
+    log_event_f64("wait_ms", s->wait_ms);
     log_event_end();
     r->save_count++;
     if (s->pause_ms > r->save_pause_ms_max) r->save_pause_ms_max = s->pause_ms;
+}
+
+void report_save_late(struct report *r, bool is_merged)
+{
+    r->save_late_count++;
+    r->save_merged_count += is_merged;
+}
+
+/* How long saves have kept training, and how many came later than due. */
+static void saves_report(const struct report *r)
+{
+    char count[27], late_count[27], merged_count[27], late[128] = "";
+    if (r->save_late_count)
+        snprintf(late, sizeof late,
+                 "; %s fell due while another was being written and came later, %s of these with the next",
+                 session_count_text(late_count, r->save_late_count),
+                 session_count_text(merged_count, r->save_merged_count));
+    log_info("saves    %s so far: training stood still for %.1f ms at most%s", session_count_text(count, r->save_count),
+             r->save_pause_ms_max, late);
 }
 
 void report_replan(struct report *r, uint64_t step, const char *why, bool is_changed)
@@ -310,9 +331,7 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
                  session_count_text(count, row_count[t]));
     life_report(s, row_count, ticket);
     if (store_has_disk(s->model.store)) disk_report(s);
-    if (r->save_count)
-        log_info("saves    %s so far: training stood still for %.1f ms at most",
-                 session_count_text(count, r->save_count), r->save_pause_ms_max);
+    if (r->save_count) saves_report(r);
     struct pipeline_figures figures;
     pipeline_figures(s->pipeline, &figures);
     summary_print(&figures);
@@ -331,6 +350,7 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
     log_event_f64("samples_per_s", rate);
     log_event_u64("bad_lines", counts.bad_count);
     log_event_u64("saves", r->save_count);
+    log_event_u64("saves_late", r->save_late_count);
     log_event_f64("save_pause_ms_max", r->save_pause_ms_max);
     log_event_open("memory");
     struct memory_part part;

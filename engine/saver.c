@@ -488,7 +488,7 @@ static status tables_put(struct saver *s)
 /* From here on nobody waits for the thread. */
 static void rows_end(struct saver *s, status st)
 {
-    if (s->waits) store_save_end(s->store, st != ST_OK);
+    if (s->waits) s->done.wait_ms = (double)store_save_end(s->store, st != ST_OK) * 1e-6;
     s->waits = false;
 }
 

@@ -39,7 +39,8 @@ struct saver_done {
     uint64_t bytes;           /* written                         */
     uint64_t linked_bytes;    /* of segments that it is first to name */
     bool is_full;
-    double ms; /* from begin on */
+    double ms;      /* from begin on */
+    double wait_ms; /* for room in the buffer, of all threads together */
 };
 /* A save has been begun, and its end not been taken note of. */
 bool saver_is_busy(const struct saver *saver);

@@ -58,7 +58,8 @@ struct trainer {
     struct saver *saver;  /* saves beside training; NULL: it stands still               */
     double save_pause_ms; /* that the save under way has cost                           */
     status save_result;   /* of one that has ended beside training; its message is this thread's last */
-    bool save_has_waited; /* for another: said once                                     */
+    bool save_is_owed;    /* one fell due while another was being written                */
+    bool is_woken;        /* by tick, for the save that is owed                          */
     uint64_t begun_step;  /* of the last save, or UINT64_MAX                            */
     uint64_t saved_step;  /* of the last one that is complete, or UINT64_MAX            */
     uint64_t eval_step;   /* of the last evaluation, or UINT64_MAX                        */
@@ -161,18 +162,20 @@ static status save_settle(struct trainer *t)
                                                    .linked_bytes = done.linked_bytes,
                                                    .ms = done.ms,
                                                    .pause_ms = t->save_pause_ms,
+                                                   .wait_ms = done.wait_ms,
                                                    .is_beside = true});
     return ST_OK;
 }
 
-/* The main thread looks up. A save that has failed ends training. */
+/* The main thread looks up. A save that has failed ends training; one that makes way for another ends the job, behind the step under way. */
 static bool tick(void *context)
 {
     struct trainer *t = context;
     if (report_is_due(&t->report)) progress_tell(t);
     trace_tell();
     if (t->saver && saver_is_done(t->saver)) t->save_result = save_settle(t);
-    return stop_requested() || t->save_result != ST_OK;
+    t->is_woken |= t->save_is_owed && !saver_is_busy(t->saver);
+    return stop_requested() || t->save_result != ST_OK || t->is_woken;
 }
 
 /* Ends training with a failure after which the model is not worth saving: the message names the save to return to. */
@@ -216,22 +219,9 @@ static status model_put(struct trainer *t, const char *path, uint32_t keep, uint
 
 enum save_how { SAVE_BESIDE, SAVE_AND_WAIT, SAVE_UNCHECKED };
 
-/* One save at a time: another waits for it. */
-static status save_await(struct trainer *t, enum save_how how)
+static status save_begin(struct trainer *t)
 {
-    if (how == SAVE_BESIDE && !t->save_has_waited && saver_is_busy(t->saver) && !saver_is_done(t->saver)) {
-        t->save_has_waited = true;
-        log_info("saves    the one of step %" PRIu64
-                 " waits for the one before it to be written; training would not with a higher "
-                 "checkpoint.every (now %" PRIu64 ")",
-                 t->session->model.progress.step, t->session->settings.checkpoint_every);
-    }
-    return save_settle(t);
-}
-
-static status save_begin(struct trainer *t, enum save_how how)
-{
-    TRY(save_await(t, how));
+    TRY(save_settle(t));
     status st = feed_hold(t->feed);
     if (st == ST_OK) st = saver_begin(t->saver, t->row_count, t->ticket);
     feed_let_go(t->feed);
@@ -263,7 +253,7 @@ static status save(struct trainer *t, enum save_how how)
     if (t->saver == NULL) {
         TRY(save_whole(t, begin));
     } else {
-        TRY(save_begin(t, how));
+        TRY(save_begin(t));
         t->save_pause_ms = (double)(clock_ns() - begin) * 1e-6;
         if (how != SAVE_BESIDE) TRY(save_settle(t));
     }
@@ -271,6 +261,34 @@ static status save(struct trainer *t, enum save_how how)
     report_pause(&t->report, clock_ns() - begin);
     trace_span(TRACE_SAVE, "save", begin, clock_ns(), model->progress.step, 0);
     return ST_OK;
+}
+
+/* One save at a time: what falls due meanwhile becomes one save, as soon as that one is written. */
+static void save_put_off(struct trainer *t)
+{
+    const uint64_t step = t->session->model.progress.step, every = t->session->settings.checkpoint_every;
+    if (step % every != 0) return;
+    if (t->report.save_late_count == 0)
+        log_info("saves    that of step %" PRIu64
+                 " is made when the one before it is written, and training goes on meanwhile; with "
+                 "checkpoint.wait = yes it would wait (checkpoint.every = %" PRIu64 ")",
+                 step, every);
+    report_save_late(&t->report, t->save_is_owed);
+    t->save_is_owed = true;
+}
+
+/* Behind a step: the save that falls due with it, or is owed. */
+static status save_due(struct trainer *t)
+{
+    const struct settings *s = &t->session->settings;
+    const bool is_due = s->checkpoint_every && t->session->model.progress.step % s->checkpoint_every == 0;
+    if (!is_due && !t->save_is_owed) return ST_OK;
+    if (t->saver != NULL && !s->checkpoint_wait && saver_is_busy(t->saver) && !saver_is_done(t->saver)) {
+        save_put_off(t);
+        return ST_OK;
+    }
+    t->save_is_owed = false;
+    return save(t, SAVE_BESIDE);
 }
 
 /* After a failure that leaves the model as it was at the last finished step: saves it, and returns the failure, whose message names the save. */
@@ -354,7 +372,7 @@ static status due(struct trainer *t)
 {
     const struct settings *settings = &t->session->settings;
     uint64_t step = t->session->model.progress.step;
-    if (settings->checkpoint_every && step % settings->checkpoint_every == 0) TRY(save(t, SAVE_BESIDE));
+    TRY(save_due(t));
     if (settings->eval_every && step % settings->eval_every == 0) TRY(evaluate_due(t));
     return ST_OK;
 }
@@ -438,6 +456,7 @@ static status loop(struct trainer *t)
                                 .step_done = step_done,
                                 .tick = tick,
                                 .context = t};
+        t->is_woken = false;
         status st = pipeline_train(t->session->pipeline, &job, &is_end);
         if (st != ST_OK) return fail_unsaved(t, st);
         if (t->save_result != ST_OK) return fail_unsaved(t, t->save_result);
@@ -449,8 +468,8 @@ static status loop(struct trainer *t)
         }
         if (st != ST_OK) return progress->step > from.step ? save_and_fail(t, st) : st;
         if (is_end) pass_note(t);
-        if (progress->step > step) TRY(due(t));
-        bool is_pass_over = t->epoch_until && !is_end && !stop_requested() && progress->step < until;
+        if (progress->step > step || t->is_woken) TRY(due(t));
+        bool is_pass_over = t->epoch_until && !is_end && !stop_requested() && !t->is_woken && progress->step < until;
         if (is_pass_over) TRY(pass_due(t));
         if (!is_end && !stop_requested()) TRY(plan_look(t));
     }

@@ -44,6 +44,7 @@ struct store_marks {
     struct bell room_bell; /* who waits for room in the buffer */
     uint64_t head;         /* the saver's: next entry to take  */
     _Alignas(64) _Atomic uint64_t shared_tail;
+    _Atomic uint64_t shared_wait_ns; /* for room, in this save */
     _Alignas(64) _Atomic bool shared_is_saving, shared_is_given_up;
     struct marks_table table[];
 };
@@ -171,13 +172,23 @@ static bool place_look(void *context)
     }
 }
 
+static void count_add(_Atomic uint64_t *shared_count, uint64_t count)
+{
+    /* Relaxed: read when nobody is at work. */
+    atomic_fetch_add_explicit(shared_count, count, memory_order_relaxed);
+}
+
 /* Puts the row, which is the caller's, into the buffer. */
 static void row_buffer(const struct store *store, uint32_t table_index, uint64_t row)
 {
     struct store_marks *m = store->marks;
     const struct store_table *table = &store->table[table_index];
     struct place place = {.marks = m};
-    bell_await(&m->room_bell, true, place_look, &place);
+    if (!place_look(&place)) {
+        const uint64_t begin_ns = clock_ns();
+        bell_await(&m->room_bell, true, place_look, &place);
+        count_add(&m->shared_wait_ns, clock_ns() - begin_ns);
+    }
     if (place.entry == NULL) return;
     place.entry->key = key_of(store, table_index, row);
     place.entry->table = table_index;
@@ -207,12 +218,6 @@ void store_save_drop(struct store *store)
 }
 
 /* --- marks ------------------------------------------------------------------------------------ */
-
-static void count_add(_Atomic uint64_t *shared_count, uint64_t count)
-{
-    /* Relaxed: read when nobody is at work. */
-    atomic_fetch_add_explicit(shared_count, count, memory_order_relaxed);
-}
 
 /* Sees to it that the save under way has the row, or needs it no more; returns the mark that it had. */
 static uint8_t row_part(const struct store *store, uint32_t table_index, uint64_t row)
@@ -345,7 +350,7 @@ bool store_save_take(struct store *store, uint32_t table_index, uint64_t *cursor
     return false;
 }
 
-void store_save_end(struct store *store, bool is_given_up_now)
+uint64_t store_save_end(struct store *store, bool is_given_up_now)
 {
     struct store_marks *m = store->marks;
     if (is_given_up_now) {
@@ -353,6 +358,7 @@ void store_save_end(struct store *store, bool is_given_up_now)
         bell_ring(&m->room_bell);
     }
     atomic_store_explicit(&m->shared_is_saving, false, memory_order_release);
+    return atomic_exchange_explicit(&m->shared_wait_ns, 0, memory_order_relaxed);
 }
 
 /* --- rows on disk ------------------------------------------------------------------------------- */

@@ -42,8 +42,9 @@ struct saved_row {
 };
 bool store_save_peek(struct store *store, struct saved_row *row);
 void store_save_drop(struct store *store);
-/* All rows are written; or, given up, nobody waits for the saver any more, and no other save can begin. */
-void store_save_end(struct store *store, bool is_given_up);
+/* All rows are written; or, given up, nobody waits for the saver any more, and no other save can begin. Returns for how long threads have
+ * waited for room in the buffer, in ns, all together. */
+uint64_t store_save_end(struct store *store, bool is_given_up);
 
 /* Bytes that a full save would name of the segments of a table. */
 uint64_t store_stretch_bytes(const struct store *store, uint32_t table);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Usage: [EVERY=20] [ROWS=150000] sh tests/bench/saves.sh [SETTING...]
 # How long training stands still for a save: trains ctrdnn1 with rows of 256 B and a save every EVERY steps, and prints what each save says, then
-# the median and the greatest stall. A save that falls due before the one before it is written waits for that one: such are told apart by a
-# higher EVERY. Needs ./heterps-run.
+# the median and the greatest stall. A save that falls due before the one before it is written is made behind that one (checkpoint.wait=yes:
+# training waits for it). Needs ./heterps-run.
 set -eu
 cd "$(dirname "$0")/../.."
 folder=$(mktemp -d "${TMPDIR:-/tmp}/saves.XXXXXX")

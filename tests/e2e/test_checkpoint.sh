@@ -4,7 +4,7 @@
 . tests/e2e/process.sh
 graph=$folder/graph.bin data=$folder/data.tsv test=$folder/test.tsv model=$folder/model
 heterps gen criteo --rows 3000 --seed 51 -o "$data" && heterps gen criteo --rows 200 --skip 3000 --seed 51 -o "$test" &&
-    heterps compile samples/ctrdnn1.cfg -o "$graph" --set store.ram=16MiB --set train.batch=200 --set train.epochs=2 --set checkpoint.keep=3 ||
+    heterps compile samples/ctrdnn1.cfg -o "$graph" --set store.ram=16MiB --set train.batch=200 --set train.epochs=2 --set checkpoint.keep=3 --set checkpoint.wait=yes ||
     { echo "not ok 1 - fixture"; exit 1; }
 # A pass has 15 steps, the whole run 30.
 

@@ -6,8 +6,8 @@
 tiny_model
 graph=$work/tiny.bin data=$work/data.tsv model=$work/model
 rows 1500 "$data" && head -50 "$data" >"$work/few.tsv" &&
-    "$HETERPS" "$graph" --data "$data" --out "$model" --set checkpoint.every=8 --set checkpoint.keep=3 -q &&
-    "$HETERPS" "$graph" --data "$data" --out "$work/other" --set checkpoint.every=8 --set checkpoint.keep=3 --set train.seed=2 -q &&
+    "$HETERPS" "$graph" --data "$data" --out "$model" --set checkpoint.every=8 --set checkpoint.wait=yes --set checkpoint.keep=3 -q &&
+    "$HETERPS" "$graph" --data "$data" --out "$work/other" --set checkpoint.every=8 --set checkpoint.wait=yes --set checkpoint.keep=3 --set train.seed=2 -q &&
     "$HETERPS" pretrain --count 1 --evaluations 10 -o "$work/a.policy" -q || { echo "not ok 1 - fixture"; exit 1; }
 
 # says STATUS PATTERN... -- PATH [ARGUMENT...]: fsck ends so, and its report (standard output, then the error) has a line for each pattern.

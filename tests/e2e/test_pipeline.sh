@@ -178,7 +178,7 @@ bad_line() { # LAST_SAVE ARGUMENT...: a line that is wrong in the middle; the la
     expected_save=$1
     shift
     rm -rf "$folder/model"
-    fails_so 1 'bad\.tsv:421: ' "$graph" --data "$folder/bad.tsv" --out "$folder/model" --set data.shuffle=0 --set checkpoint.every=2 -q "$@" &&
+    fails_so 1 'bad\.tsv:421: ' "$graph" --data "$folder/bad.tsv" --out "$folder/model" --set data.shuffle=0 --set checkpoint.every=2 --set checkpoint.wait=yes -q "$@" &&
         last_save "$graph" "$folder/model" "$expected_save"
 }
 for p in 1 2 4 5; do check "a bad line under plan $p: names it, the last checkpoint loads" bad_line 4 --plan "$folder/plan$p.json" --share; done

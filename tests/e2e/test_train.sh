@@ -13,7 +13,7 @@ h=$HETERPS
 
 # ---- the whole round ----
 check 'compile' "$h" compile "$samples/ctrdnn1.cfg" -o g.bin
-"$h" g.bin --data train.tsv --eval test.tsv --out model --set eval.every=20 --set checkpoint.every=25 --log json >log 2>err
+"$h" g.bin --data train.tsv --eval test.tsv --out model --set eval.every=20 --set checkpoint.every=25 --set checkpoint.wait=yes --log json >log 2>err
 check 'train' test $? = 0 -a ! -s err
 cat >events.py <<'PYTHON'
 # The events of a run in steps of 128 examples, evaluated every 20 and at the end, saved every 25 and at the end.
