@@ -32,6 +32,7 @@ _Noreturn static void fiber_main(void)
 {
     struct emu *e = emu_self;
     e->launch->kernel(e->now->stack + EMU_STACK_BYTES - (e->launch->args_bytes + 63) / 64 * 64);
+    if (e->now->copy_count > 0) emu_fail("ends while %u of its copies are under way", e->now->copy_count);
     e->now->state = EMU_DONE;
     scheduler_go(e);
     __builtin_unreachable();
@@ -53,6 +54,7 @@ static void fiber_make(struct emu *e, uint32_t number)
     f->stack_pointer = top - SWITCH_WORDS;
     f->number = number;
     f->state = EMU_RUNS;
+    f->copy_count = f->group = 0;
     f->index = (struct emu_dim){number % block.x, number / block.x % block.y, number / block.x / block.y};
     e->runs[e->runs_count++] = (uint16_t)number;
 }
@@ -129,8 +131,19 @@ static uint32_t warp_wait(const struct emu_site *site, uint32_t mask, uint32_t b
     f->bits = bits;
     f->from = from;
     f->lane = lane;
+    f->work = NULL;
     wait_at(e, EMU_AT_WARP, site);
     return f->result;
+}
+
+void emu_warp_do(const struct emu_site *site, void (*work)(void *const lane[]), void *own)
+{
+    struct emu *e = emu_self;
+    struct emu_fiber *f = e->now;
+    f->mask = 0xffffffffu;
+    f->work = work;
+    f->own = own;
+    wait_at(e, EMU_AT_WARP, site);
 }
 
 void emu_sync_warp(const struct emu_site *site, uint32_t mask)
@@ -173,10 +186,15 @@ static void warp_look(struct emu *e, struct emu_fiber *f)
         if (mask >> lane & 1 && (warp[lane].number >= e->thread_count || warp[lane].state != EMU_AT_WARP ||
                                  warp[lane].site != f->site || warp[lane].mask != mask))
             return;
+    if (f->work != NULL) {
+        void *own[32];
+        for (uint32_t lane = 0; lane < 32; lane++) own[lane] = warp[lane].own;
+        f->work(own);
+    }
     uint32_t votes = 0;
-    for (uint32_t lane = 0; lane < 32; lane++)
+    for (uint32_t lane = 0; lane < 32 && f->work == NULL; lane++)
         if (mask >> lane & 1) votes |= (warp[lane].bits & 1) << lane;
-    for (uint32_t lane = 0; lane < 32; lane++) {
+    for (uint32_t lane = 0; lane < 32 && f->work == NULL; lane++) {
         if (!(mask >> lane & 1)) continue;
         const uint32_t from = lane_from(&warp[lane]);
         if (!(mask >> from & 1)) {
@@ -236,6 +254,22 @@ static status block_look(struct emu *e)
         snprintf(where, sizeof where, "waits at %s:%d: %s", b->file, b->line, b->called);
     FAIL(INVALID, "kernel %s, block (%u, %u, %u): thread %u waits at %s:%d: %s, and thread %u %s", e->launch->name,
          e->block.x, e->block.y, e->block.z, first->number, a->file, a->line, a->called, other->number, where);
+}
+
+/* --- asynchronous copies ------------------------------------------------------------------------ */
+
+void emu_copy_close(void) { emu_self->now->group++; }
+
+void emu_copy_wait(const struct emu_site *site, uint32_t groups_left)
+{
+    struct emu *e = emu_self;
+    struct emu_fiber *f = e->now;
+    uint32_t done = 0;
+    site_note(e, site);
+    if (site == e->dropped) return;
+    for (; done < f->copy_count && f->copy[done].group + groups_left < f->group; done++) emu_copy_end(&f->copy[done]);
+    f->copy_count -= done;
+    memmove(f->copy, f->copy + done, f->copy_count * sizeof *f->copy);
 }
 
 void emu_drop(const struct emu_site *site)

@@ -9,6 +9,7 @@
  *     two threads access the same byte, at least one of them writes, and no barrier lies between: also of two blocks
  *     shared memory is read that nobody has written
  *     a barrier, shuffle or vote is not reached by all who take part, or they wait at different ones
+ *     shared memory is touched while an asynchronous copy is under way to it: copies are done as late as can be, when their thread waits
  *
  * whatever the result was: a missing __syncthreads is found even if the order drawn happens to be harmless. Part of test builds only, and not
  * of one under ThreadSanitizer, whose calls these are. */
@@ -71,5 +72,16 @@ uint32_t emu_ballot(const struct emu_site *site, uint32_t mask, bool vote);
 void *emu_shared(const struct emu_site *site, size_t bytes);
 /* Integers only: sums of floats would depend on their order. */
 uint32_t emu_atomic_add(uint32_t *at, uint32_t value);
+/* All 32 lanes come, each with something of its own; work is called once with all of it, then they go on. */
+void emu_warp_do(const struct emu_site *site, void (*work)(void *const lane[]), void *own);
+/* cp.async: of `bytes` (4, 8, 16) of shared memory the first from_bytes are copied, the others become zeros, when this thread waits until at
+ * most groups_left of the groups that it has closed are under way. */
+void emu_copy_begin(const struct emu_site *site, void *to, const void *from, uint32_t bytes, uint32_t from_bytes);
+void emu_copy_close(void);
+void emu_copy_wait(const struct emu_site *site, uint32_t groups_left);
+/* ldmatrix: `count` (1, 2, 4) matrices of 8 x 8 numbers of 16 bits; row r of matrix m is what lane 8 m + r points to. */
+void emu_ldmatrix(const struct emu_site *site, uint32_t *to, uint32_t count, bool is_transposed, const void *row);
+/* mma.m16n8k16: c += a b, of bfloat16. */
+void emu_mma_bf16(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
 
 #endif

@@ -125,10 +125,18 @@ _Noreturn static void race(const struct emu_region *region, uintptr_t at, bool i
     emu_fail("%s %s, byte %lu, which other threads %s with no barrier between", own, region->name, offset, did);
 }
 
+static void copy_look(const struct emu_region *region, const struct emu_cell *c, uintptr_t at, bool is_write)
+{
+    if (region->site != NULL && c->write_when != 0 && (c->write_thread & ~(EMU_THREADS_MAX - 1)) == EMU_BY_COPY)
+        emu_fail("%s %s, byte %lu, to which a copy of thread %u is under way", is_write ? "writes" : "reads",
+                 region->name, (unsigned long)(at - region->begin), c->write_thread & (EMU_THREADS_MAX - 1));
+}
+
 static void cell_write(struct emu *e, const struct emu_region *region, struct emu_cell *c, uintptr_t at, bool is_atomic)
 {
     const uint16_t thread = (uint16_t)e->now->number, warp = thread / 32, synced = e->warp_count[warp];
     const bool was_atomic = c->write_thread == EMU_BY_ATOMIC;
+    copy_look(region, c, at, true);
     if (c->write_when >= e->launch_epoch && !(is_atomic && was_atomic)) {
         if (c->write_when < e->block_epoch) race(region, at, true, "has written", 0, true);
         if (c->write_when == e->epoch && c->write_thread != thread &&
@@ -152,6 +160,7 @@ static void cell_write(struct emu *e, const struct emu_region *region, struct em
 static void cell_read(struct emu *e, const struct emu_region *region, struct emu_cell *c, uintptr_t at)
 {
     const uint16_t thread = (uint16_t)e->now->number, warp = thread / 32, synced = e->warp_count[warp];
+    copy_look(region, c, at, false);
     if (region->site != NULL && c->write_when == 0)
         emu_fail("reads %s, byte %lu, which nobody has written", region->name, (unsigned long)(at - region->begin));
     if (c->write_when >= e->launch_epoch) {
@@ -181,6 +190,14 @@ static void cell_read(struct emu *e, const struct emu_region *region, struct emu
     c->read_warp = (uint16_t)((elsewhere ? EMU_READ_ELSEWHERE : 0) | synced);
 }
 
+static const struct emu_region *shared_find(const struct emu *e, uintptr_t at)
+{
+    for (uint32_t i = 0; i < e->array_count; i++)
+        if (at >= e->array[i].begin && at < e->array[i].end) return &e->array[i];
+    return NULL;
+}
+bool emu_is_shared(const void *at) { return shared_find(emu_self, (uintptr_t)at) != NULL; }
+
 /* The program itself: constants. */
 extern const char __executable_start[], edata[];
 
@@ -190,9 +207,7 @@ void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomi
     if (e == NULL || e->now == NULL) return; /* a function of kernels that the host has called */
     const uintptr_t at = (uintptr_t)memory;
     if (at - (uintptr_t)e->now->stack < EMU_STACK_BYTES) return;
-    const struct emu_region *region = NULL;
-    for (uint32_t i = 0; i < e->array_count && region == NULL; i++)
-        if (at >= e->array[i].begin && at < e->array[i].end) region = &e->array[i];
+    const struct emu_region *region = shared_find(e, at);
     if (region == NULL) region = region_find(e, at);
     if (region == NULL) {
         if (!is_write && at >= (uintptr_t)__executable_start && at < (uintptr_t)edata) return;
@@ -217,6 +232,42 @@ uint32_t emu_atomic_add(uint32_t *at, uint32_t value)
     const uint32_t old = *at;
     *at = old + value;
     return old;
+}
+
+/* --- asynchronous copies: to memory that is marked until they are done ----------------------------- */
+
+static void copy_mark(const struct emu_copy *copy, uint16_t thread)
+{
+    const struct emu_region *region = shared_find(emu_self, (uintptr_t)copy->to);
+    struct emu_cell *cell = region->cell + ((uintptr_t)copy->to - region->begin) / 2;
+    for (uint32_t i = 0; i < copy->bytes / 2; i++) cell[i].write_thread = thread;
+}
+
+void emu_copy_begin(const struct emu_site *site, void *to, const void *from, uint32_t bytes, uint32_t from_bytes)
+{
+    struct emu_fiber *f = emu_self->now;
+    const struct emu_copy copy = {to, from, bytes, from_bytes, f->group};
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || from_bytes > bytes || (uintptr_t)to % bytes != 0 ||
+        (uintptr_t)from % bytes != 0 || !emu_is_shared(to))
+        emu_fail(
+            "%s:%d: %s of %u bytes, %u of them from %p, to %p: expected shared memory, and multiples of 4, 8 or 16 "
+            "bytes",
+            site->file, site->line, site->called, bytes, from_bytes, from, to);
+    if (f->copy_count == EMU_COPIES_MAX)
+        emu_fail("%s:%d: %s: %u copies are under way already", site->file, site->line, site->called, EMU_COPIES_MAX);
+    if (from_bytes > 0) emu_access(from, from_bytes, false, false);
+    emu_access(to, bytes, true, false);
+    copy_mark(&copy, (uint16_t)(EMU_BY_COPY | f->number));
+    f->copy[f->copy_count++] = copy;
+}
+
+void emu_copy_end(const struct emu_copy *copy)
+{
+    copy_mark(copy, (uint16_t)emu_self->now->number);
+    if (copy->from_bytes > 0) emu_access(copy->from, copy->from_bytes, false, false);
+    emu_access(copy->to, copy->bytes, true, false);
+    memcpy(copy->to, copy->from, copy->from_bytes);
+    memset((char *)copy->to + copy->from_bytes, 0, copy->bytes - copy->from_bytes);
 }
 
 /* --- the compiler's calls ------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #define EMU_ARRAYS_MAX  32u
 #define EMU_SHARED_MAX  (228u << 10) /* bytes a block, of the cards that have most */
 #define EMU_SITES_MAX   64u
+#define EMU_COPIES_MAX  96u /* of a thread, under way */
 
 /* What is known of two bytes. `when` is an epoch: every block begins one, and every barrier of a block; they are counted over all launches,
  * so an epoch belongs to one block. `warp`: how many times the thread's warp had synchronised by then. */
@@ -20,6 +21,7 @@ struct emu_cell {
 #define EMU_BY_ATOMIC      0xffffu /* written by atomics                */
 #define EMU_BY_BLOCK       0xfffeu /* read by threads of several warps  */
 #define EMU_BY_WARP        0x8000u /* + warp: read by several of a warp */
+#define EMU_BY_COPY        0x4000u /* + thread: its copy is under way   */
 #define EMU_READ_ELSEWHERE 0x8000u
 
 /* Memory that may be accessed: of the device, or an array of a block's shared memory. */
@@ -30,6 +32,11 @@ struct emu_region {
     const struct emu_site *site; /* of shared memory */
 };
 
+struct emu_copy {
+    void *to;
+    const void *from;
+    uint32_t bytes, from_bytes, group;
+};
 enum emu_state { EMU_RUNS, EMU_AT_BLOCK, EMU_AT_WARP, EMU_DONE };
 struct emu_fiber {
     void *stack_pointer;
@@ -41,6 +48,11 @@ struct emu_fiber {
     /* at a warp's barrier */
     uint32_t mask, bits, lane, result;
     enum emu_from from;
+    void (*work)(void *const lane[]); /* of emu_warp_do, or NULL */
+    void *own;
+    /* its asynchronous copies, in order; group: the one that is open */
+    uint32_t copy_count, group;
+    struct emu_copy copy[EMU_COPIES_MAX];
 };
 
 /* Of a thread that launches; made at its first launch. */
@@ -79,6 +91,10 @@ _Noreturn void emu_fail(const char *format, ...) PRINTF_LIKE(1, 2);
 uint32_t emu_epoch_next(void);
 /* An access by the running thread: fails the launch if it must not be. */
 void emu_access(const void *at, uint32_t bytes, bool is_write, bool is_atomic);
+/* Does a copy of the running thread. */
+void emu_copy_end(const struct emu_copy *copy);
+/* Whether it is shared memory of the block. */
+bool emu_is_shared(const void *at);
 /* Takes the regions as they are. */
 status emu_regions_take(struct emu *e);
 

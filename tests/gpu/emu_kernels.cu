@@ -1,5 +1,6 @@
 #include "tests/gpu/emu_kernels.h"
 #include "gpu/kernel.h"
+#include "gpu/mma.h"
 
 #define reads_behind_args    faulty_args
 #define writes_before_args   faulty_args
@@ -14,6 +15,11 @@
 #define forgets_warp_args    faulty_args
 #define leaves_mask_args     faulty_args
 #define halves_collide_args  faulty_args
+#define forgets_copies_args  faulty_args
+#define hides_copies_args    faulty_args
+#define copies_early_args    faulty_args
+#define leaves_copies_args   faulty_args
+#define multiplies_args      faulty_args
 #define adds_args            faulty_args
 
 #define BLOCK                128u
@@ -120,6 +126,76 @@ KERNEL(halves_collide)
     uint16_t *half = (uint16_t *)a.out;
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < 2 * a.count) half[i] = (uint16_t)i;
+}
+
+KERNEL(forgets_copies)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile_copy(&tile[threadIdx.x], &a.in[i], 4, threadIdx.x == 3 ? 0 : 4);
+    tile_copies_close();
+    if (!a.is_faulty) tile_copies_wait(0);
+    __syncthreads();
+    a.out[i] = tile[threadIdx.x ^ 64];
+}
+
+KERNEL(hides_copies)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile_copy(&tile[threadIdx.x], &a.in[i], 4, 4);
+    tile_copies_close();
+    tile_copies_wait(0);
+    if (!a.is_faulty) __syncthreads();
+    a.out[i] = tile[threadIdx.x ^ 64];
+}
+
+/* Three stages, of which two are under way. */
+KERNEL(copies_early)
+{
+    SHARED(uint32_t, tile, 3 * BLOCK);
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, sum = 0;
+    for (uint32_t round = 0; round < 7; round++) {
+        if (round < 5) tile_copy(&tile[round % 3 * BLOCK + threadIdx.x], &a.in[(i + round) % a.count], 4, 4);
+        tile_copies_close();
+        if (round < 2) continue;
+        tile_copies_wait(2);
+        __syncthreads();
+        sum += tile[(round - 2) % 3 * BLOCK + (threadIdx.x ^ 64)];
+        if (!a.is_faulty) __syncthreads();
+    }
+    a.out[i] = sum;
+}
+
+KERNEL(leaves_copies)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile_copy(&tile[threadIdx.x], &a.in[i], 4, 4);
+    tile_copies_close();
+    if (!a.is_faulty) tile_copies_wait(0);
+    a.out[i] = i;
+}
+
+/* c = A B of 16 x 16 and 16 x 8, whose elements are small whole numbers: MULTIPLIES_LEFT, MULTIPLIES_RIGHT. */
+KERNEL(multiplies)
+{
+    SHARED(uint16_t, left, 16 * 16);
+    SHARED(uint16_t, right, 16 * 16);
+    for (uint32_t e = threadIdx.x; e < 256; e += BLOCK) {
+        left[e] = (uint16_t)(__float_as_uint((float)MULTIPLIES_LEFT(e / 16, e % 16)) >> 16);
+        right[e] = (uint16_t)(__float_as_uint((float)MULTIPLIES_RIGHT(e / 16, e % 16)) >> 16);
+    }
+    __syncthreads();
+    const uint32_t lane = threadIdx.x % 32, row = lane % 16, col = lane / 16 * 8;
+    uint32_t x[4], y[4];
+    float c[4] = {0};
+    matrix_load(x, &left[row * 16 + col]);
+    matrix_load_transposed(y, &right[row * 16 + col]);
+    if (!a.is_faulty || threadIdx.x != 7) matrix_multiply(c, x, y);
+    if (threadIdx.x >= 32) return;
+    for (uint32_t j = 0; j < 4; j++)
+        a.out[blockIdx.x * BLOCK + (lane / 4 + j / 2 * 8) * 8 + lane % 4 * 2 + j % 2] = (uint32_t)c[j];
 }
 
 KERNEL(adds)

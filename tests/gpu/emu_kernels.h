@@ -25,9 +25,18 @@ struct faulty_args {
     X(forgets_warp)    /* shares within a warp without __syncwarp                     */                               \
     X(leaves_mask)     /* a shuffle from a lane outside its mask                      */                               \
     X(halves_collide)  /* two threads write the two halves of a number: no fault      */                               \
+    X(forgets_copies)  /* reads what a copy has yet to bring                          */                               \
+    X(hides_copies)    /* waits for its copies, but tells nobody by a barrier         */                               \
+    X(copies_early)    /* over what others may still read                             */                               \
+    X(leaves_copies)   /* ends while they are under way                               */                               \
+    X(multiplies)      /* matrices; lane 7 does not come                              */                               \
     X(adds)            /* atomics do not collide; a plain read of the sum does        */
 
-#define DECLARE(name) void name(const void *args);
+/* The elements of what `multiplies` multiplies. */
+#define MULTIPLIES_LEFT(m, k)  ((3 * (m) + 5 * (k)) % 11)
+#define MULTIPLIES_RIGHT(k, n) ((7 * (k) + (n)) % 13)
+
+#define DECLARE(name)          void name(const void *args);
 FAULTY_KERNELS(DECLARE)
 #undef DECLARE
 

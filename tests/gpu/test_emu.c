@@ -46,6 +46,11 @@ static const struct {
     {"forgets_lane", "__shfl_xor_sync, and thread 7 has ended", forgets_lane},
     {"forgets_warp", "no barrier between", forgets_warp},
     {"leaves_mask", "reads lane 20, which mask 0000ffff leaves out", leaves_mask},
+    {"forgets_copies", "to which a copy of thread", forgets_copies},
+    {"hides_copies", "no barrier between", hides_copies},
+    {"copies_early", "shared memory tile", copies_early},
+    {"leaves_copies", "1 of its copies are under way", leaves_copies},
+    {"multiplies", "matrix_multiply, and thread 7", multiplies},
     {"adds", "has", adds},
 };
 
@@ -82,6 +87,15 @@ static void results_are_those_of_the_kernel(void **state)
         uint32_t mirrored = i / BLOCK * BLOCK + BLOCK - 1 - i % BLOCK;
         assert_int_equal(out[i], 3 * 7 * mirrored + 3);
     }
+    assert_int_equal(run(forgets_copies, "forgets_copies", false, 3, out), ST_OK);
+    for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(out[i], i % BLOCK == (3 ^ 64) ? 0 : 7 * (i ^ 64));
+    assert_int_equal(run(multiplies, "multiplies", false, 3, out), ST_OK);
+    for (uint32_t m = 0; m < 16; m++)
+        for (uint32_t n = 0; n < 8; n++) {
+            uint32_t sum = 0;
+            for (uint32_t k = 0; k < 16; k++) sum += MULTIPLIES_LEFT(m, k) * MULTIPLIES_RIGHT(k, n);
+            assert_int_equal(out[m * 8 + n], sum);
+        }
     assert_int_equal(run(forgets_lane, "forgets_lane", false, 3, out), ST_OK);
     for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(out[i], 7 * i + 7 * (i ^ 16));
 }
