@@ -80,6 +80,11 @@ struct gpu_facts {
 };
 /* How many cards can be opened. 0: *why is a sentence that says why, kept by the callee. */
 uint32_t gpu_count(const char **why);
+/* From now on there are none, for this reason, a sentence, which is copied. Before threads. */
+#define GPU_WHY_BYTES 1024u
+void gpu_deny(const char *why);
+/* That reason, or NULL. For those who count cards. */
+const char *gpu_denied(void);
 /* USAGE: there is no such card, with why. */
 MUST_USE status gpu_describe(uint32_t index, struct gpu_facts *facts);
 MUST_USE status gpu_open(uint32_t index, struct gpu **gpu);

@@ -9,12 +9,6 @@ const struct gpu_op gpu_op_table[OP_ID_COUNT] = {
 #undef GPU_OP
 };
 
-const char *const gpu_kernel_names[GPU_KERNEL_COUNT] = {
-#define GPU_KERNEL(name) #name,
-#include "gpu/kernels.def"
-#undef GPU_KERNEL
-};
-
 status gpu_op_runs(const struct graph *graph, const struct graph_node *n)
 {
     const char *name = graph_string(graph, n->name);

@@ -418,12 +418,18 @@ static uint64_t number_of(const char *name)
 
 uint32_t gpu_count(const char **why)
 {
-    *why = "";
-    return 1;
+    *why = gpu_denied() ? gpu_denied() : "";
+    return gpu_denied() == NULL;
+}
+static status check_index(uint32_t index)
+{
+    if (gpu_denied()) FAIL(USAGE, "no card %u: %s", index, gpu_denied());
+    if (index != 0) FAIL(USAGE, "no card %u: there is one emulated card, number 0", index);
+    return ST_OK;
 }
 status gpu_describe(uint32_t index, struct gpu_facts *facts)
 {
-    if (index != 0) FAIL(USAGE, "no card %u: there is one emulated card, number 0", index);
+    TRY(check_index(index));
     *facts = (struct gpu_facts){.name = "emulated card",
                                 .major = EMU_CAPABILITY / 10,
                                 .minor = EMU_CAPABILITY % 10,
@@ -435,6 +441,6 @@ status gpu_describe(uint32_t index, struct gpu_facts *facts)
 }
 status gpu_open(uint32_t index, struct gpu **gpu)
 {
-    if (index != 0) FAIL(USAGE, "no card %u: there is one emulated card, number 0", index);
+    TRY(check_index(index));
     return gpu_emu_open(gpu, number_of("HETERPS_EMU_BYTES"), number_of("HETERPS_EMU_SEED"));
 }

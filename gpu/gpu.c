@@ -1,0 +1,15 @@
+/* What all kinds of cards share: the names of kernels, and the reason why there are to be no cards. */
+#include "gpu/gpu.h"
+
+#include <stdio.h>
+
+const char *const gpu_kernel_names[GPU_KERNEL_COUNT] = {
+#define GPU_KERNEL(name) #name,
+#include "gpu/kernels.def"
+#undef GPU_KERNEL
+};
+
+static char denied[GPU_WHY_BYTES];
+
+void gpu_deny(const char *why) { snprintf(denied, sizeof denied, "%s", why); }
+const char *gpu_denied(void) { return *denied ? denied : NULL; }
