@@ -6,12 +6,15 @@
 #   demo     generates data, compiles, trains, evaluates, predicts
 #   bench    builds the programs of tests/bench into build/release
 # Needs a C11 compiler (CC, default gcc). Only what changed is rebuilt. Everything is made under build/MODE.
+# Cards: release has the CUDA side if there is an nvcc (NVCC, PATH, /usr/local/cuda/bin; NVCC=none: without, and faster), for the
+# architectures of GPU_ARCHS, by default those of gpu_archs below that the nvcc knows.
 set -eu
 cd "$(dirname "$0")"
 verb=${1:-release}
 CC=${CC:-gcc}
 packages='gcc libc6-dev libjansson-dev liblz4-dev liburing-dev libxxhash-dev zlib1g-dev'
 test_packages='libcmocka-dev python3 qemu-user'
+gpu_archs='sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120'
 
 # Installs what is missing of "$@": as root or by sudo; else says how, and ends with 2.
 need_packages() {
@@ -31,8 +34,10 @@ need_packages() {
 
 # One compiler call for a source and its object; an object under isa/ carries its instruction set in its name.
 compile() {
-    extra=
+    extra= without=
+    case $1 in */samples.c | */fatbins.c | */carried.c) without='CCACHE_DISABLE=1 ' ;; esac # it does not see what assembly includes
     case $2 in
+    */gpu/cuda/*.o) extra="$cuda_include -I$out/fatbin" ;;
     */io/isa/*.avx2.o) extra='-DISA=avx2 -mavx2 -mbmi -mbmi2' ;;
     */io/isa/*.avx512.o) extra='-DISA=avx512 -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi2 -mavx512vpopcntdq -mprefer-vector-width=512' ;;
     # Kernels for the emulation (gpu/emu/emu.h), whose checks are the calls of -fsanitize=thread.
@@ -42,15 +47,18 @@ compile() {
     *.avx512.o) extra='-DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512' ;;
     *.avx512bf16.o) extra='-DISA=avx512bf16 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mprefer-vector-width=512' ;;
     esac
-    echo "$CC $flags $extra -c $1 -o $2"
+    echo "$without$CC $flags $extra -c $1 -o $2"
 }
 
-# Object o of source s is stale if it is absent or older than anything that it was made from, or than the flags.
+# stale SOURCE OBJECT [FLAGS]: the object is absent or older than anything that it was made from, or than the flags.
 stale() {
     [ -e "$2" ] || return 0
-    deps=$(sed -e 's/^[^:]*://' -e 's/\\$//' "${2%.o}.d")
-    case $1 in */samples.c) deps="$deps $(sed -n 's/.*\.incbin \\"\(.*\)\\".*/\1/p' "$1")" ;; esac # the compiler does not list these
-    [ -n "$(find $deps "$out/flags" -newer "$2" -print -quit 2>/dev/null || echo gone)" ]
+    deps=$(sed -e 's/^[^:]*://' -e 's/\\$//' "${2%.*}.d")
+    case $1 in # the compiler does not list what assembly includes
+    */samples.c | */carried.c) deps="$deps $(sed -n 's/.*\.incbin \\"\(.*\)\\".*/\1/p' "$1")" ;;
+    */fatbins.c) deps="$deps $fatbins" ;;
+    esac
+    [ -n "$(find $deps "${3:-$out/flags}" -newer "$2" -print -quit 2>/dev/null || echo gone)" ]
 }
 
 # Builds the objects of "$@" (sources) that are stale; lists all in $objects.
@@ -89,6 +97,76 @@ archive() {
     ar rcs "$made" "$@"
 }
 
+# link_program PROGRAM HOW OBJECT...: links it anew if an object is newer, or another.
+link_program() {
+    made=$1 how=$2
+    shift 2
+    [ "$(cat "$made.list" 2>/dev/null)" != "$*" ] || [ ! -e "$made" ] || [ -n "$(find "$@" -newer "$made" -print -quit)" ] || return 0
+    $CC $opt $how $wrap -pthread -o "$made.new" "$@" $libraries
+    [ "$mode" != release ] || strip "$made.new"
+    mv "$made.new" "$made"
+    echo "$*" >"$made.list"
+}
+
+# Sets gpu to what is found, nvcc to nothing where it is of no use. An nvcc is tried once: many lack the C++ compiler that they need.
+find_nvcc() {
+    nvcc=${NVCC:-$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc || true)}
+    case $mode:$nvcc in
+    release:none) nvcc= gpu='none (NVCC=none)'; return ;;
+    release:) gpu='none (no nvcc in PATH or /usr/local/cuda/bin)'; return ;;
+    release:*) ;;
+    *) nvcc= gpu='none (release has it)'; return ;;
+    esac
+    release=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+    known=$("$nvcc" --list-gpu-code 2>/dev/null || true)
+    archs=
+    for arch in ${GPU_ARCHS:-$gpu_archs}; do
+        if echo "$known" | grep -qx "$arch"; then archs="${archs:+$archs }$arch"; fi
+    done
+    newest=${archs##*sm_}
+    code=
+    for arch in $archs; do code="$code -gencode arch=compute_${arch#sm_},code=$arch"; done
+    # IEEE arithmetic, contracted nowhere: as the emulation and the CPU do it. What is newer than all gets PTX.
+    nvcc_flags="-std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Werror all-warnings -I. -fatbin -Xfatbin -compress-all$code -gencode arch=compute_$newest,code=compute_$newest"
+    cuda_include=${nvcc%/bin/*}/include
+    if [ "$cuda_include" = /usr/include ]; then cuda_include=; else cuda_include="-isystem $cuda_include"; fi
+    mkdir -p "$out/fatbin"
+    if [ "$(cat "$out/fatbin/flags" 2>/dev/null)" != "$nvcc $release $nvcc_flags" ]; then
+        echo 'extern "C" __global__ void kernel() {}' >"$out/fatbin/try.cu"
+        echo '#include <cuda.h>' >"$out/fatbin/try.c"
+        if [ -z "$archs" ] || ! "$nvcc" $nvcc_flags -o "$out/fatbin/try.fatbin" "$out/fatbin/try.cu" >"$out/fatbin/try.log" 2>&1 ||
+            ! $CC $cuda_include -fsyntax-only "$out/fatbin/try.c" >>"$out/fatbin/try.log" 2>&1; then
+            gpu="none ($nvcc ${release:-?} does not compile: $out/fatbin/try.log)" nvcc=
+            return
+        fi
+        echo "$nvcc $release $nvcc_flags" >"$out/fatbin/flags"
+    fi
+    gpu="cuda $release ($archs)"
+}
+
+# The image (engine/image/image.h): the program linked dynamically, with the CUDA side and the kernels. Sets $carried, the object that has it.
+build_image() {
+    carried= fatbins=
+    [ -n "$nvcc" ] || return 0
+    : >"$out/todo"
+    echo "#define GPU_ARCHS \"$archs\"" >"$out/fatbin/fatbins.new"
+    for source in $(find gpu -maxdepth 1 -name '*.cu' | sort); do
+        name=$(basename "$source" .cu)
+        fatbin=$out/fatbin/$name.fatbin
+        fatbins="$fatbins $fatbin"
+        echo "FATBIN($name, \"$fatbin\")" >>"$out/fatbin/fatbins.new"
+        if stale "$source" "$fatbin" "$out/fatbin/flags"; then
+            echo "$nvcc $nvcc_flags -MMD -MF ${fatbin%.*}.d -o $fatbin $source" >>"$out/todo"
+        fi
+    done
+    do_all
+    cmp -s "$out/fatbin/fatbins.new" "$out/fatbin/fatbins.def" || mv "$out/fatbin/fatbins.new" "$out/fatbin/fatbins.def"
+    build_objects engine/image/self.c $(find gpu/cuda -name '*.c' | sort)
+    link_program "$out/image" '' "$out/engine/cmd/main.o" $objects "$library"
+    build_objects engine/image/carried.c
+    carried=$objects
+}
+
 # build MODE: objects, library without main, program.
 build() {
     mode=$1
@@ -107,7 +185,9 @@ build() {
     flags="-std=gnu11 $opt -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -D_GNU_SOURCE -DHETERPS_VERSION=\\\"$(cat engine/VERSION)\\\" -I. -pthread -MMD"
     [ "$(cat "$out/flags" 2>/dev/null)" = "$CC $flags" ] || echo "$CC $flags" >"$out/flags"
     : >"$out/commands"
-    build_objects $(find engine cfg graph io sched gpu -name '*.c' -not -path 'gpu/emu/*' | sort)
+    find_nvcc
+    build_objects $(find engine cfg graph io sched gpu -name '*.c' -not -path 'gpu/emu/*' -not -path 'gpu/cuda/*' \
+        -not -path engine/image/carried.c -not -path engine/image/self.c | sort)
     library=$out/libheterps.a
     # Calls that pass through engine/base/steady.c, which the library must give up even if none of our own objects makes one.
     wrap="-Wl,-u,__wrap_malloc $(sed -n 's/^[A-Z]*([^,]*, \([a-z0-9_]*\),.*/-Wl,--wrap=\1/p' engine/base/steady.def | tr '\n' ' ')"
@@ -115,13 +195,10 @@ build() {
     archive "$library" $program_objects
     # By file: static in every build, so that steady.c sees their calls.
     libraries='-l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a -l:libz.a -lm'
-    if [ ! -e "$out/heterps-run" ] || [ "$library" -nt "$out/heterps-run" ] || [ "$out/engine/cmd/main.o" -nt "$out/heterps-run" ]; then
-        $CC $opt $link $wrap -pthread -o "$out/heterps-run.new" "$out/engine/cmd/main.o" "$library" $libraries
-        [ "$mode" != release ] || strip "$out/heterps-run.new"
-        mv "$out/heterps-run.new" "$out/heterps-run"
-    fi
+    build_image
+    link_program "$out/heterps-run" "$link" "$out/engine/cmd/main.o" $carried "$library"
     { echo '['; sed '$ s/,$//' "$out/commands"; echo ']'; } >compile_commands.json
-    echo "mode $mode   gpu none   $out/heterps-run $(wc -c <"$out/heterps-run") bytes"
+    echo "mode $mode   gpu $gpu   $out/heterps-run $(wc -c <"$out/heterps-run") bytes"
 }
 
 # build_programs SOURCE...: each becomes build/MODE/…/NAME, linked with the library; with cmocka, which has no static form, dynamically,

@@ -85,4 +85,5 @@ const struct command command_bench = {
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct bench_verb_options),
     .defaults = &defaults,
+    .uses_cards = true,
     .run = run};

@@ -8,11 +8,12 @@
 
 #include "cfg/key.h"
 #include "engine/base/log.h"
+#include "engine/image/image.h"
 #include "engine/stop.h"
 
 /* Flags of every verb. */
 struct global_options {
-    const char *log;
+    const char *log, *gpu;
     bool is_verbose, is_quiet, is_help;
 };
 static const struct flag global_flags[] = {
@@ -21,8 +22,12 @@ static const struct flag global_flags[] = {
     {"-v", FLAG_SWITCH, NULL, "more details", offsetof(struct global_options, is_verbose), 0, 0, false},
     {"-q", FLAG_SWITCH, NULL, "warnings and errors only", offsetof(struct global_options, is_quiet), 0, 0, false},
     {"--help", FLAG_SWITCH, NULL, "this text", offsetof(struct global_options, is_help), 0, 0, false},
+    /* last: of verbs that use cards */
+    {"--gpu", FLAG_TEXT, "WHEN", "cards: off, auto (if there are any), on; default: HETERPS_GPU, or auto",
+     offsetof(struct global_options, gpu), 0, 0, false},
 };
-#define GLOBAL_FLAG_COUNT (sizeof global_flags / sizeof *global_flags)
+#define GLOBAL_FLAG_MAX (sizeof global_flags / sizeof *global_flags)
+static size_t global_flag_count(const struct command *c) { return GLOBAL_FLAG_MAX - !c->uses_cards; }
 
 static void flags_print(const struct flag *flags, size_t count)
 {
@@ -43,7 +48,7 @@ void command_help(const struct command *c)
                              : "",
            c->positionals, is_train ? " [train is the verb when none is given]" : "", c->summary);
     flags_print(c->flags, c->flag_count);
-    flags_print(global_flags, GLOBAL_FLAG_COUNT);
+    flags_print(global_flags, global_flag_count(c));
     if (c->help) printf("\n%s\n", c->help);
 }
 
@@ -93,7 +98,7 @@ static status flag_unknown(const struct command *c, const char *name)
     const char *names[128];
     size_t count = 0;
     for (uint32_t i = 0; i < c->flag_count; i++) names[count++] = c->flags[i].name;
-    for (size_t i = 0; i < GLOBAL_FLAG_COUNT; i++) names[count++] = global_flags[i].name;
+    for (size_t i = 0; i < global_flag_count(c); i++) names[count++] = global_flags[i].name;
     names[count] = NULL;
     const char *near = ini_nearest(name, names);
     bool is_train = strcmp(c->name, "train") == 0;
@@ -124,7 +129,7 @@ static status arguments_parse(const struct command *c, int count, char **argumen
         uint64_t *seen_set = &seen;
         size_t index = flag ? (size_t)(flag - c->flags) : 0;
         if (flag == NULL) {
-            flag = flag_find(global_flags, GLOBAL_FLAG_COUNT, argument, name_bytes);
+            flag = flag_find(global_flags, global_flag_count(c), argument, name_bytes);
             target = (uint8_t *)global;
             seen_set = &seen_global;
             index = flag ? (size_t)(flag - global_flags) : 0;
@@ -153,7 +158,7 @@ static status arguments_parse(const struct command *c, int count, char **argumen
     return ST_OK;
 }
 
-int command_run(const struct command *c, int argument_count, char **arguments)
+int command_run(const struct command *c, int skip, int argument_count, char **arguments)
 {
     const char *positionals[COMMAND_POSITIONALS_MAX] = {0};
     uint32_t positional_count = 0;
@@ -161,15 +166,18 @@ int command_run(const struct command *c, int argument_count, char **arguments)
     uint8_t *options = calloc(1, c->options_bytes + 1);
     CHECK(options != NULL);
     if (c->defaults) memcpy(options, c->defaults, c->options_bytes);
-    status st = arguments_parse(c, argument_count, arguments, positionals, &positional_count, options, &global);
+    status st =
+        arguments_parse(c, argument_count - skip, arguments + skip, positionals, &positional_count, options, &global);
     bool is_json = strcmp(global.log, "json") == 0;
     if (st == ST_OK && !is_json && strcmp(global.log, "text") != 0)
         st = status_fail(ST_USAGE, __FILE__, __LINE__, "--log: expected text or json, found \"%s\"", global.log);
     log_open(is_json ? LOG_JSON : LOG_TEXT, global.is_verbose ? 1 : global.is_quiet ? -1 : 0);
-    if (st == ST_OK && global.is_help)
+    if (st == ST_OK && global.is_help) {
         command_help(c);
-    else if (st == ST_OK)
-        st = c->run(positionals, options);
+    } else if (st == ST_OK) {
+        if (c->uses_cards) st = image_start(global.gpu, arguments);
+        if (st == ST_OK) st = c->run(positionals, options);
+    }
     free(options);
     if (st == ST_OK && (fflush(stdout) != 0 || ferror(stdout)))
         st = status_fail(ST_IO, __FILE__, __LINE__, "cannot write to standard output");

@@ -1,5 +1,6 @@
 /* A verb of the program is one file here with one `struct command`: its flags are a table from which parsing,
- * checking and `VERB --help` come. main.c lists the verbs. Every verb also takes --log text|json, -v, -q and --help. */
+ * checking and `VERB --help` come. main.c lists the verbs. Every verb also takes --log text|json, -v, -q and --help;
+ * those that run models, --gpu. */
 #ifndef HETERPS_ENGINE_CMD_COMMAND_H
 #define HETERPS_ENGINE_CMD_COMMAND_H
 
@@ -42,6 +43,7 @@ struct command {
     uint32_t flag_count;
     size_t options_bytes;
     const void *defaults; /* options before flags; NULL: zeros      */
+    bool uses_cards; /* takes --gpu; started anew with the CUDA side where there is a card (engine/image/image.h) */
     /* Does the work; a failure is printed by main. `options` was filled by the flags. */
     status (*run)(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options);
 };
@@ -50,8 +52,8 @@ extern const struct command command_compile, command_train, command_plan_memory,
     command_export, command_import, command_inspect, command_gen, command_profile, command_plan, command_pretrain,
     command_simulate, command_bench, command_fsck;
 
-/* Parses argv (after the verb) and runs; returns the program's exit status. */
-int command_run(const struct command *command, int argument_count, char **arguments);
+/* Parses argv (after the verb, `skip` words of it) and runs; returns the program's exit status. */
+int command_run(const struct command *command, int skip, int argument_count, char **arguments);
 void command_help(const struct command *command);
 
 #endif

@@ -65,4 +65,5 @@ const struct command command_eval = {
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct eval_options),
+    .uses_cards = true,
     .run = run};

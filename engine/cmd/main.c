@@ -9,6 +9,7 @@
 #include "cfg/ini.h"
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
+#include "engine/image/image.h"
 #include "graph/reference.h"
 #include "sched/estimate.h"
 
@@ -105,8 +106,9 @@ int main(int argument_count, char **arguments)
         printf("heterps-run %s\n", HETERPS_VERSION);
         return 0;
     }
+    if (strcmp(first, IMAGE_PROBE_FLAG) == 0 && argument_count == 2) return image_probe();
     const struct command *command = command_find(first);
-    if (command) return command_run(command, argument_count - 2, arguments + 2);
+    if (command) return command_run(command, 2, argument_count, arguments);
     /* A word that is neither a verb nor looks like a path is more likely a mistyped verb than a graph. */
     if (first[0] != '-' && strpbrk(first, "./") == NULL) {
         const char *names[COMMAND_COUNT + 1] = {0};
@@ -123,5 +125,5 @@ int main(int argument_count, char **arguments)
             return 2;
         }
     }
-    return command_run(&command_train, argument_count - 1, arguments + 1);
+    return command_run(&command_train, 1, argument_count, arguments);
 }

@@ -326,6 +326,7 @@ const struct command command_plan = {
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct plan_flags),
     .defaults = &plan_defaults,
+    .uses_cards = true,
     .run = run_plan,
     .help = "heterps-run plan graph.bin --cluster cluster.cfg -o plan.json\n"
             "heterps-run plan --instance instance.json --compare --explain --html plan.html\n"

@@ -164,6 +164,7 @@ const struct command command_predict = {
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct predict_options),
+    .uses_cards = true,
     .run = run,
     .help = "A loss of kind bce gives the probability of label 1, softmax that of class 1 of two classes, or of every "
             "class with spaces\n"

@@ -110,4 +110,5 @@ const struct command command_profile = {
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct profile_verb_options),
+    .uses_cards = true,
     .run = run};

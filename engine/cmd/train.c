@@ -172,6 +172,7 @@ const struct command command_train = {.name = "train",
                                       .flags = flags,
                                       .flag_count = sizeof flags / sizeof *flags,
                                       .options_bytes = sizeof(struct run_options),
+                                      .uses_cards = true,
                                       .run = run,
                                       .help = "SIGINT and SIGTERM finish the step, save when --out is given, and say "
                                               "how to go on; a second signal ends at once."};
@@ -185,5 +186,6 @@ const struct command command_plan_memory = {
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct run_options),
     .defaults = &dry_run,
+    .uses_cards = true,
     .run = run,
     .help = "The same as `train --dry-run`. Fails if this machine, its limits or its control group cannot give it."};
