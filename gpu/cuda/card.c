@@ -290,8 +290,12 @@ static status kernel_find(struct cuda_card *c, enum gpu_kernel kernel)
 
 static status card_open(struct cuda_card *c)
 {
+    uint32_t major, minor;
     CUDA_TRY(c, cuDeviceGet, (&c->device, (int)c->index), "looking for it");
     CUDA_TRY(c, cuDeviceGetName, (c->name, sizeof c->name, c->device), "asking for its name");
+    TRY(cuda_attribute(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major));
+    TRY(cuda_attribute(c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor));
+    c->gpu.capability = 10 * major + minor;
     CUDA_TRY(c, cuDevicePrimaryCtxRetain, (&c->context, c->device), "opening it");
     TRY(cuda_enter(c));
     for (uint32_t i = 0; i < cuda_fatbin_count; i++)

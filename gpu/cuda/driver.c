@@ -121,3 +121,11 @@ status cuda_enter(const struct cuda_card *c)
     CUDA_TRY(c, cuCtxSetCurrent, (c->context), "making it this thread's");
     return ST_OK;
 }
+
+status cuda_attribute(const struct cuda_card *c, CUdevice_attribute which, uint32_t *value)
+{
+    int number = 0;
+    CUDA_TRY(c, cuDeviceGetAttribute, (&number, which, c->device), "asking for its attribute %d", (int)which);
+    *value = (uint32_t)number;
+    return ST_OK;
+}

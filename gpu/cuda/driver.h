@@ -52,5 +52,6 @@ status cuda_fail(const struct cuda_card *c, const char *call, CUresult result, c
     } while (0)
 /* Makes the card the calling thread's: before every call that needs one. */
 MUST_USE status cuda_enter(const struct cuda_card *c);
+MUST_USE status cuda_attribute(const struct cuda_card *c, CUdevice_attribute which, uint32_t *value);
 
 #endif

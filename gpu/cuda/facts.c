@@ -36,14 +36,6 @@ static void link_text(char *text, size_t text_bytes, const char *bus_id)
     if (generation > 0 && lanes >= 1) snprintf(text, text_bytes, "PCIe %u.0 x%.0f", generation, lanes);
 }
 
-static status attribute(const struct cuda_card *c, CUdevice_attribute which, uint32_t *value)
-{
-    int number = 0;
-    CUDA_TRY(c, cuDeviceGetAttribute, (&number, which, c->device), "asking for its attribute %d", (int)which);
-    *value = (uint32_t)number;
-    return ST_OK;
-}
-
 status gpu_describe(uint32_t index, struct gpu_facts *facts)
 {
     const char *why;
@@ -57,9 +49,9 @@ status gpu_describe(uint32_t index, struct gpu_facts *facts)
     CUDA_TRY(&c, cuDeviceGet, (&c.device, (int)index), "looking for it");
     CUDA_TRY(&c, cuDeviceGetName, (c.name, sizeof c.name, c.device), "asking for its name");
     memcpy(facts->name, c.name, sizeof facts->name);
-    TRY(attribute(&c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &facts->major));
-    TRY(attribute(&c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &facts->minor));
-    TRY(attribute(&c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &facts->core_count));
+    TRY(cuda_attribute(&c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &facts->major));
+    TRY(cuda_attribute(&c, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &facts->minor));
+    TRY(cuda_attribute(&c, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &facts->core_count));
     if (cuda_calls.cuDeviceGetPCIBusId(bus_id, sizeof bus_id, c.device) == CUDA_SUCCESS) {
         for (char *p = bus_id; *p; p++) *p = (char)tolower((unsigned char)*p);
         link_text(facts->link, sizeof facts->link, bus_id);
