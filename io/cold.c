@@ -204,11 +204,9 @@ static status directory_open(struct cold *cold)
 static bool directory_is_direct(const struct cold *cold)
 {
     char name[COLD_NAME_BYTES];
+    bool is_direct;
     snprintf(name, sizeof name, "%s/" PROBE, cold->path);
-    int fd = open(name, O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
-    if (fd >= 0) close(fd);
-    (void)unlink(name);
-    return fd >= 0;
+    return file_probe(name, &is_direct) == ST_OK && is_direct;
 }
 
 static status table_open(struct cold_table *table, const struct cold_table_options *o, uint32_t tag_bits,

@@ -44,30 +44,34 @@ static uint32_t group_processors(const char *directory, bool is_v2)
     return quota_processors(atoll(text), atoll(period_text));
 }
 
-/* The least quota of the group at `group` ("/a/b", ended by a line's end) and of the groups around it, up to the mount. In a
+/* Lowers the quota to the least of the group at `group` ("/a/b", ended by a line's end) and of the groups around it, up to the mount. In a
  * container the group's path may be the host's and absent here; the mount, which ends the walk, is then the container's group. */
-static uint32_t walk_processors(const char *root, const char *group, bool is_v2)
+static void groups_walk(struct cores *cores, const char *root, const char *group, bool is_v2)
 {
     char directory[4096];
-    uint32_t least = UINT32_MAX;
     size_t group_bytes = strcspn(group, "\n");
     for (;;) {
         while (group_bytes > 0 && group[group_bytes - 1] == '/') group_bytes--;
         snprintf(directory, sizeof directory, "%ssys/fs/cgroup%s%.*s", root, is_v2 ? "" : "/cpu", (int)group_bytes,
                  group);
         uint32_t processors = group_processors(directory, is_v2);
-        if (processors < least) least = processors;
-        if (group_bytes == 0) return least;
+        if (processors < cores->quota) {
+            cores->quota = processors;
+            snprintf(cores->quota_name, sizeof cores->quota_name, "%s of control group %.*s",
+                     is_v2 ? "cpu.max" : "cpu.cfs_quota_us", group_bytes ? (int)group_bytes : 1,
+                     group_bytes ? group : "/");
+        }
+        if (group_bytes == 0) return;
         while (group_bytes > 0 && group[group_bytes - 1] != '/') group_bytes--;
     }
 }
 
 /* Lines "0::/a/b" (version 2) and "4:cpu,cpuacct:/a/b" (version 1) of the process's groups. */
-static uint32_t quota_least(const char *root)
+static void quota_find(struct cores *cores, const char *root)
 {
     char path[4096], text[8192];
     snprintf(path, sizeof path, "%sproc/self/cgroup", root);
-    uint32_t least = UINT32_MAX;
+    cores->quota = UINT32_MAX;
     if (!file_text_read(path, text, sizeof text))
         strcpy(text, "0::/\n1:cpu:/\n"); /* the mounts may be there without it */
     for (char *line = text, *end; *line; line = end) {
@@ -79,11 +83,8 @@ static uint32_t quota_least(const char *root)
         bool is_v2 = group == controllers + 1, is_cpu = is_v2;
         for (const char *word = controllers + 1; word < group; word += strcspn(word, ",:") + 1)
             is_cpu |= strcspn(word, ",:") == 3 && strncmp(word, "cpu", 3) == 0;
-        if (!is_cpu) continue;
-        uint32_t processors = walk_processors(root, group + 1, is_v2);
-        if (processors < least) least = processors;
+        if (is_cpu) groups_walk(cores, root, group + 1, is_v2);
     }
-    return least;
 }
 
 /* --- the mask --------------------------------------------------------------------------------- */
@@ -96,9 +97,10 @@ void cores_allowed_at(const char *root, struct cores *cores)
         for (uint32_t p = 0; p < MASK_BITS && cores->count < CORES_MAX; p++)
             if (CPU_ISSET_S(p, sizeof mask, mask)) cores->processor[cores->count++] = (int)p;
     if (cores->count == 0) cores->count = 1; /* an unknown mask: processor 0 is as good a guess as any */
-    uint32_t quota = quota_least(root);
-    cores->is_whole = quota >= cores->count;
-    if (!cores->is_whole) cores->count = quota;
+    cores->mask_count = cores->count;
+    quota_find(cores, root);
+    cores->is_whole = cores->quota >= cores->count;
+    if (!cores->is_whole) cores->count = cores->quota;
 }
 
 void cores_allowed(struct cores *cores) { cores_allowed_at("/", cores); }

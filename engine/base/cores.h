@@ -13,6 +13,9 @@ struct cores {
     uint32_t count;
     bool is_whole;
     int processor[CORES_MAX];
+    uint32_t mask_count;  /* processors of the mask, all of them listed above                                   */
+    uint32_t quota;       /* processors, rounded up; UINT32_MAX: there is none                                  */
+    char quota_name[320]; /* where it comes from: "cpu.max of control group /a/b"                               */
 };
 /* The mask is the main thread's, whichever thread asks: others may have pinned themselves. */
 void cores_allowed(struct cores *cores);

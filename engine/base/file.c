@@ -101,6 +101,22 @@ bool file_text_read(const char *path, char *text, size_t text_bytes)
     return used > 0;
 }
 
+status file_probe(const char *path, bool *is_direct)
+{
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = open(path, flags | O_DIRECT, 0600);
+    *is_direct = fd >= 0;
+    if (fd < 0 && errno == EINVAL) {
+        /* A file system without O_DIRECT may have made the file before it refused. */
+        (void)unlink(path);
+        fd = open(path, flags, 0600);
+    }
+    if (fd < 0) FAIL(IO, "%s: cannot make a file: %s", path, strerror(errno));
+    close(fd);
+    (void)unlink(path);
+    return ST_OK;
+}
+
 status file_directory_make(const char *path)
 {
     if (mkdir(path, 0777) == 0) return directory_of_sync(path);

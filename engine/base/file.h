@@ -47,6 +47,10 @@ MUST_USE status file_write(const char *path, const void *data, size_t bytes);
  * no such file, or nothing in it. */
 bool file_text_read(const char *path, char *text, size_t text_bytes);
 
+/* Makes a file under this name, which nothing has, and removes it: whether there can be files, and whether they can be read past the page
+ * cache (O_DIRECT). IO: path and reason. */
+MUST_USE status file_probe(const char *path, bool *is_direct);
+
 /* Makes a directory if it is not there (its parent must be). */
 MUST_USE status file_directory_make(const char *path);
 /* "DIR/NAME", malloc'd: yours. */

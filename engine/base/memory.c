@@ -1,6 +1,5 @@
 /* Takes large blocks from the kernel and keeps the list of what each part of the program planned to use. Called a few
  * dozen times at start-up, so the list is an array under one lock. */
-#include "engine/base/file.h"
 #include "engine/base/memory.h"
 
 #include <errno.h>
@@ -16,6 +15,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
+#include "engine/base/kernel_text.h"
 #include "engine/base/steady.h"
 
 #define PARTS_MAX 64u
@@ -176,21 +177,6 @@ size_t memory_planned_bytes(void)
     return sum_bytes;
 }
 
-/* The number behind `name` at the start of a line of text: "VmHWM:   1234 kB" gives 1234. False if it is not there. */
-static bool kernel_number_find(const char *text, const char *name, uint64_t *value)
-{
-    size_t name_bytes = strlen(name);
-    for (const char *line = text; line; line = strchr(line, '\n')) {
-        if (*line == '\n') line++;
-        if (strncmp(line, name, name_bytes) == 0) {
-            char *end;
-            *value = strtoull(line + name_bytes, &end, 10);
-            return end != line + name_bytes;
-        }
-    }
-    return false;
-}
-
 /* /proc/self/statm: [0] pages of address space, [1] resident pages. */
 static size_t statm_bytes(int index)
 {
@@ -239,6 +225,8 @@ static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 struct survey {
     struct memory_limit left, room;
     size_t resident_bytes, blocks_bytes; /* what the process holds of its plan: touched, and mapped */
+    struct memory_limit *listed;         /* [listed_max]: all of them; NULL: nobody asks */
+    uint32_t listed_count, listed_max;
 };
 
 /* Adds a limit under which used_bytes of limit_bytes are taken, held_bytes of these by the process's plan. */
@@ -251,6 +239,7 @@ static void survey_add(struct survey *survey, const char *name, const char *grou
     snprintf(limit.name, sizeof limit.name, "%s%s%s", name, group ? " of control group " : "", group ? group : "");
     if (left < survey->left.left_bytes) survey->left = limit;
     if (room < survey->room.room_bytes) survey->room = limit;
+    if (survey->listed_count < survey->listed_max) survey->listed[survey->listed_count++] = limit;
 }
 
 /* Names of one generation of control groups. */
@@ -281,26 +270,21 @@ static bool words_contain(const char *text, const char *ends, const char *word)
     return false;
 }
 
-/* Where that generation is mounted (`mount`), and which group is seen there (`top`; in a container often not "/"). Lines of
- * mountinfo: "36 35 0:31 /top /mount rw,nosuid shared:7 - cgroup cgroup rw,memory". As usual if it does not say. */
+/* Where that generation is mounted (`mount`), and which group is seen there (`top`; in a container often not "/"), as mountinfo says. As usual
+ * if it does not. */
 static void cgroup_mount_find(const char *root, const struct cgroup_files *files, char mount[256], char top[256])
 {
     char path[4096], text[32768];
+    struct kernel_mount m;
     snprintf(mount, 256, "%s", files->mount);
     snprintf(top, 256, "/");
     snprintf(path, sizeof path, "%sproc/self/mountinfo", root);
     if (!file_text_read(path, text, sizeof text)) return;
-    for (char *line = text, *next; line; line = next) {
-        next = strchr(line, '\n');
-        if (next) *next++ = '\0';
-        const char *kind = strstr(line, " - ");
-        char line_top[256], line_mount[256], file_system[32], options[512];
-        if (!kind || sscanf(line, "%*s %*s %*s %255s %255s", line_top, line_mount) != 2) continue;
-        if (sscanf(kind, " - %31s %*s %511s", file_system, options) != 2) continue;
-        if (strcmp(file_system, files->file_system) != 0) continue;
-        if (files->option && !words_contain(options, "", files->option)) continue;
-        strcpy(mount, line_mount);
-        strcpy(top, line_top);
+    for (const char *at = text; kernel_mount_next(&at, &m);) {
+        if (strcmp(m.file_system, files->file_system) != 0) continue;
+        if (files->option && !words_contain(m.options, "", files->option)) continue;
+        strcpy(mount, m.mount);
+        strcpy(top, m.top);
         return;
     }
 }
@@ -394,24 +378,42 @@ static void rlimits_survey(struct survey *survey)
                    survey->blocks_bytes);
 }
 
-static struct survey survey_at(const char *root)
+static void survey_make(struct survey *survey, const char *root)
 {
     const struct memory_limit none = {
         .name = "", .remedy = "", .limit_bytes = SIZE_MAX, .left_bytes = SIZE_MAX, .room_bytes = SIZE_MAX};
-    struct survey survey = {.left = none, .room = none, .resident_bytes = memory_resident_bytes()};
+    survey->left = survey->room = none;
+    survey->resident_bytes = memory_resident_bytes();
     if (pthread_mutex_trylock(&parts_lock) != 0) pthread_mutex_lock(&parts_lock);
-    survey.blocks_bytes = blocks_bytes;
+    survey->blocks_bytes = blocks_bytes;
     pthread_mutex_unlock(&parts_lock);
-    rlimits_survey(&survey);
-    cgroups_survey(&survey, root);
-    machine_survey(&survey, root);
-    return survey;
+    rlimits_survey(survey);
+    cgroups_survey(survey, root);
+    machine_survey(survey, root);
 }
 
-static struct memory_limit least_left(const char *root) { return survey_at(root).left; }
+static struct memory_limit least_left(const char *root)
+{
+    struct survey survey = {0};
+    survey_make(&survey, root);
+    return survey.left;
+}
 
-struct memory_limit memory_limit_at(const char *root) { return survey_at(root).room; }
+struct memory_limit memory_limit_at(const char *root)
+{
+    struct survey survey = {0};
+    survey_make(&survey, root);
+    return survey.room;
+}
 struct memory_limit memory_limit(void) { return memory_limit_at("/"); }
+
+uint32_t memory_limits_list(const char *root, struct memory_limit *limits, uint32_t max)
+{
+    struct survey survey = {.listed = limits, .listed_max = max};
+    survey_make(&survey, root);
+    return survey.listed_count;
+}
+
 size_t memory_available_bytes_at(const char *root) { return least_left(root).left_bytes; }
 size_t memory_available_bytes(void) { return memory_available_bytes_at("/"); }
 

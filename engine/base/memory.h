@@ -59,6 +59,8 @@ struct memory_limit {
 };
 /* The limit with the least room: a plan that is more than its room_bytes does not fit. SIZE_MAX if nothing bounds it. */
 struct memory_limit memory_limit(void);
+/* Puts the first `max` of all limits, those that were given no value left out, with the kernel's files below `root` as below; returns how many. */
+uint32_t memory_limits_list(const char *root, struct memory_limit *limits, uint32_t max);
 /* What the process may still take: the least left_bytes of all limits. */
 size_t memory_available_bytes(void);
 /* The same with the files of the kernel below `root` (ends in '/'), but this process's own: how tests see other machines. */

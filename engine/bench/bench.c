@@ -5,11 +5,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cfg/key.h"
 #include "cfg/settings.h"
 #include "engine/base/log.h"
+#include "engine/base/machine.h"
 #include "engine/base/memory.h"
 
 static const struct subject {
@@ -116,55 +116,18 @@ void bench_tell(const struct bench_figure *f, bool is_line)
 
 /* --- the machine -------------------------------------------------------------------------------- */
 
-/* The value of the first line "KEY : value" of a text file of the kernel, or what `absent` says. */
-static void kernel_value(const char *path, const char *key, const char *absent, char *value, size_t bytes)
-{
-    char line[512];
-    size_t key_bytes = strlen(key);
-    snprintf(value, bytes, "%s", absent);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        if (strncmp(line, key, key_bytes) != 0) continue;
-        char *at = line + key_bytes + strspn(line + key_bytes, "\t :");
-        at[strcspn(at, "\n")] = 0;
-        snprintf(value, bytes, "%.*s", (int)(bytes - 1), at);
-        break;
-    }
-    if (file) fclose(file);
-}
-
-/* "madvise" of "always [madvise] never". */
-static void huge_pages(char *value, size_t bytes)
-{
-    char line[128];
-    kernel_value("/sys/kernel/mm/transparent_hugepage/enabled", "", "none", line, sizeof line);
-    const char *begin = strchr(line, '['), *end = begin ? strchr(begin, ']') : NULL;
-    if (end)
-        snprintf(value, bytes, "%.*s", (int)(end - begin - 1), begin + 1);
-    else
-        snprintf(value, bytes, "%.*s", (int)(bytes - 1), line);
-}
-
-static uint64_t cache_bytes(int name)
-{
-    long bytes = sysconf(name);
-    return bytes > 0 ? (uint64_t)bytes : 0;
-}
-
 static void machine_tell(const struct bench *b)
 {
-    char cpu[128], pages[32], l1[16], l2[16], l3[16], all[16], left[16];
-    const uint64_t caches[] = {cache_bytes(_SC_LEVEL1_DCACHE_SIZE), cache_bytes(_SC_LEVEL2_CACHE_SIZE),
-                               cache_bytes(_SC_LEVEL3_CACHE_SIZE)};
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
-             available = memory_available_bytes();
-    kernel_value("/proc/cpuinfo", "model name", "unknown processor", cpu, sizeof cpu);
-    huge_pages(pages, sizeof pages);
+    char l1[16], l2[16], l3[16], all[16], left[16];
+    struct machine m;
+    const uint64_t available = memory_available_bytes();
+    machine_read(&m, "/", b->cores.processor, b->cores.mask_count);
+    const char *cpu = *m.cpu ? m.cpu : "unknown processor";
     bench_line("machine  %s, %u core%s, %s", cpu, b->cores.count, b->cores.count == 1 ? "" : "s", b->isa_name);
     bench_line("         L1d %s, L2 %s, L3 %s; memory %s, %s of it free; huge pages: %s",
-               cfg_bytes_text(l1, sizeof l1, caches[0]), cfg_bytes_text(l2, sizeof l2, caches[1]),
-               cfg_bytes_text(l3, sizeof l3, caches[2]), cfg_bytes_text(all, sizeof all, memory),
-               cfg_bytes_text(left, sizeof left, available), pages);
+               cfg_bytes_text(l1, sizeof l1, m.l1d_bytes), cfg_bytes_text(l2, sizeof l2, m.l2_bytes),
+               cfg_bytes_text(l3, sizeof l3, m.l3_bytes), cfg_bytes_text(all, sizeof all, m.memory_bytes),
+               cfg_bytes_text(left, sizeof left, available), m.huge_pages);
     bench_line("         medians of %u repeats, each behind one of its limit; share: of that limit, median",
                b->repeats);
     log_event_begin("machine");
@@ -172,12 +135,12 @@ static void machine_tell(const struct bench *b)
     log_event_text("cpu", cpu);
     log_event_u64("cores", b->cores.count);
     log_event_text("isa", b->isa_name);
-    log_event_u64("l1d_bytes", caches[0]);
-    log_event_u64("l2_bytes", caches[1]);
-    log_event_u64("l3_bytes", caches[2]);
-    log_event_u64("memory_bytes", memory);
+    log_event_u64("l1d_bytes", m.l1d_bytes);
+    log_event_u64("l2_bytes", m.l2_bytes);
+    log_event_u64("l3_bytes", m.l3_bytes);
+    log_event_u64("memory_bytes", m.memory_bytes);
     log_event_u64("memory_free_bytes", available);
-    log_event_text("huge_pages", pages);
+    log_event_text("huge_pages", m.huge_pages);
     log_event_end();
 }
 
