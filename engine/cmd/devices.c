@@ -1,0 +1,368 @@
+/* heterps-run devices: what this machine offers to training, as a page, as an object, or as a cluster text. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "cfg/key.h"
+#include "engine/base/cores.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/machine.h"
+#include "engine/base/memory.h"
+#include "engine/cmd/command.h"
+#include "engine/cpu/device.h"
+#include "gpu/gpu.h"
+#include "io/uring.h"
+
+#define LIMITS_MAX 32u
+#define GPUS_MAX   64u
+
+struct devices_flags {
+    const char *path;
+    bool json, cluster;
+};
+static const struct flag flags[] = {
+    {"--path", FLAG_TEXT, "DIR", "a directory on the disk to tell about; default: the present one",
+     offsetof(struct devices_flags, path), 0, 0, false},
+    {"--cluster", FLAG_SWITCH, NULL, "print a cluster text of these devices, for profile, plan and train --cluster",
+     offsetof(struct devices_flags, cluster), 0, 0, false},
+    {"--json", FLAG_SWITCH, NULL, "one object on standard output; the same as --log json",
+     offsetof(struct devices_flags, json), 0, 0, false},
+};
+
+/* All that there is to tell. */
+struct facts {
+    struct cores cores;
+    struct machine machine;
+    struct memory_limit limits[LIMITS_MAX];
+    uint32_t limit_count;
+    char path[PATH_MAX];
+    struct machine_disk disk;
+    bool is_direct;
+    char write_refusal[512]; /* why the directory cannot be written to; "": it can */
+    char offers[256];        /* of uring_offers */
+    struct machine_link links[MACHINE_LINKS_MAX];
+    uint32_t link_count;
+    struct gpu_facts gpus[GPUS_MAX];
+    uint32_t gpu_count;
+    const char *gpu_why; /* there is none; else NULL */
+};
+
+static status facts_find(struct facts *f, const char *path)
+{
+    cores_allowed(&f->cores);
+    machine_read(&f->machine, "/", f->cores.processor, f->cores.mask_count);
+    f->limit_count = memory_limits_list("/", f->limits, LIMITS_MAX);
+    if (realpath(path, f->path) == NULL) snprintf(f->path, sizeof f->path, "%s", path);
+    TRY(machine_disk_read(&f->disk, path));
+    char name[64];
+    snprintf(name, sizeof name, ".heterps-run.%ld", (long)getpid());
+    char *probe = file_path_join(path, name);
+    if (file_probe(probe, &f->is_direct) != ST_OK)
+        snprintf(f->write_refusal, sizeof f->write_refusal, "%s", status_message());
+    free(probe);
+    uring_offers(f->offers, sizeof f->offers);
+    f->link_count = machine_links_list("/", f->links);
+    f->gpu_count = gpu_count(&f->gpu_why);
+    if (f->gpu_count > GPUS_MAX) f->gpu_count = GPUS_MAX;
+    if (f->gpu_count) f->gpu_why = NULL;
+    for (uint32_t i = 0; i < f->gpu_count; i++) TRY(gpu_describe(i, &f->gpus[i]));
+    return ST_OK;
+}
+
+/* Version 1 of control groups writes a number near 2^63 where there is no limit. */
+static bool is_bound(const struct memory_limit *limit) { return limit->limit_bytes < SIZE_MAX / 4; }
+
+/* What a limit of this process is; UINT64_MAX: none. */
+static uint64_t own_limit(int resource)
+{
+    struct rlimit limit;
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+    return limit.rlim_cur;
+}
+
+/* --- the page ----------------------------------------------------------------------------------- */
+
+#define BYTES(value) cfg_bytes_text((char[16]){0}, 16, value)
+
+static void line(const char *name, const char *format, ...) PRINTF_LIKE(2, 3);
+static void line(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    printf("%-14s", name);
+    vprintf(format, arguments);
+    putchar('\n');
+    va_end(arguments);
+}
+
+static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
+static void processors_print(const struct facts *f)
+{
+    const struct machine *m = &f->machine;
+    const struct cores *c = &f->cores;
+    line("processors", "%s", *m->cpu ? m->cpu : "unknown");
+    if (m->core_count)
+        line("  here", "%u thread%s of %u core%s in %u package%s, %u NUMA node%s", c->mask_count, plural(c->mask_count),
+             m->core_count, plural(m->core_count), m->package_count, plural(m->package_count), m->node_count,
+             plural(m->node_count));
+    if (c->is_whole)
+        line("  usable", "%u", c->count);
+    else
+        line("  usable", "%u, by %s", c->count, c->quota_name);
+    printf("%-14s%s", "  kernels", isa_names[isa_best()]);
+    for (int isa = (int)isa_best() - 1, count = 0; isa >= 0; isa--)
+        if (isa_runs_here((enum isa)isa)) printf("%s%s", count++ ? ", " : "; also here: ", isa_names[isa]);
+    putchar('\n');
+    line("  caches", "L1d %s, L2 %s, L3 %s", BYTES(m->l1d_bytes), BYTES(m->l2_bytes), BYTES(m->l3_bytes));
+}
+
+static void own_limit_print(const char *name, int resource, bool is_bytes, const char *what)
+{
+    const uint64_t limit = own_limit(resource);
+    char count[24];
+    snprintf(count, sizeof count, "%" PRIu64, limit);
+    line(name, "%s %s", limit == UINT64_MAX ? "any number" : is_bytes ? BYTES(limit) : count, what);
+}
+
+static void limits_print(const struct facts *f)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < f->limit_count; i++) {
+        const struct memory_limit *l = &f->limits[i];
+        char of[24] = "", bytes[16];
+        if (!is_bound(l)) continue;
+        if (l->left_bytes != l->limit_bytes)
+            snprintf(of, sizeof of, " of %s", cfg_bytes_text(bytes, sizeof bytes, l->limit_bytes));
+        line(count++ ? "" : "  limits", "%s: %s left%s", l->name, BYTES(l->left_bytes), of);
+    }
+}
+
+static void memory_print(const struct facts *f)
+{
+    line("memory", "%s", BYTES(f->machine.memory_bytes));
+    line("  available", "%s", BYTES(memory_available_bytes()));
+    limits_print(f);
+    line("  huge pages", "%s", f->machine.huge_pages);
+    own_limit_print("  locked", RLIMIT_MEMLOCK, true, "may be locked (RLIMIT_MEMLOCK)");
+    own_limit_print("  files", RLIMIT_NOFILE, false, "may be open (RLIMIT_NOFILE)");
+}
+
+static void disk_print(const struct facts *f)
+{
+    line("disk", "%s", f->path);
+    line("  is", "%s%s%s", *f->disk.file_system ? f->disk.file_system : "of a kind that the kernel does not tell",
+         *f->disk.source ? " of " : "", f->disk.source);
+    line("  free", "%s of %s", BYTES(f->disk.free_bytes), BYTES(f->disk.total_bytes));
+    line("  O_DIRECT", "%s", *f->write_refusal ? f->write_refusal : f->is_direct ? "yes" : "no: by the page cache");
+    line("  requests", "%s", f->offers);
+}
+
+static void cards_print(const struct facts *f)
+{
+    if (f->gpu_count == 0) {
+        line("cards", "none: %s", f->gpu_why);
+        line("  cuBLASLt", "not looked for without cards");
+    }
+    for (uint32_t i = 0; i < f->gpu_count; i++) {
+        const struct gpu_facts *g = &f->gpus[i];
+        char name[24];
+        snprintf(name, sizeof name, "  cuda:%u", i);
+        if (i == 0) line("cards", "%u", f->gpu_count);
+        line(name, "%s, compute capability %u.%u, %u multiprocessor%s; %s, %s of it free%s%s", g->name, g->major,
+             g->minor, g->core_count, plural(g->core_count), BYTES(g->memory_bytes), BYTES(g->free_bytes),
+             *g->link ? "; " : "", g->link);
+    }
+}
+
+static void page_print(const struct facts *f)
+{
+    processors_print(f);
+    memory_print(f);
+    disk_print(f);
+    for (uint32_t i = 0; i < f->link_count; i++)
+        line(i ? "" : "network", "%s: %" PRIu64 " Mbit/s", f->links[i].name, f->links[i].mbit);
+    cards_print(f);
+}
+
+/* --- the object --------------------------------------------------------------------------------- */
+
+static void processors_event(const struct facts *f)
+{
+    const struct machine *m = &f->machine;
+    log_event_open("processors");
+    log_event_text("model", m->cpu);
+    log_event_u64("usable", f->cores.count);
+    log_event_open_array("numbers");
+    for (uint32_t i = 0; i < f->cores.mask_count; i++) log_event_u64(NULL, (uint64_t)f->cores.processor[i]);
+    log_event_close_array();
+    log_event_u64("cores", m->core_count);
+    log_event_u64("packages", m->package_count);
+    log_event_u64("numa_nodes", m->node_count);
+    if (*f->cores.quota_name) {
+        log_event_u64("quota", f->cores.quota);
+        log_event_text("quota_from", f->cores.quota_name);
+    }
+    log_event_text("isa", isa_names[isa_best()]);
+    log_event_open_array("isas");
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        if (isa_runs_here((enum isa)isa)) log_event_text(NULL, isa_names[isa]);
+    log_event_close_array();
+    log_event_u64("l1d_bytes", m->l1d_bytes);
+    log_event_u64("l2_bytes", m->l2_bytes);
+    log_event_u64("l3_bytes", m->l3_bytes);
+    log_event_close();
+}
+
+static void own_limit_event(const char *name, int resource)
+{
+    const uint64_t limit = own_limit(resource);
+    if (limit != UINT64_MAX) log_event_u64(name, limit);
+}
+
+static void memory_event(const struct facts *f)
+{
+    log_event_open("memory");
+    log_event_u64("bytes", f->machine.memory_bytes);
+    log_event_u64("available_bytes", memory_available_bytes());
+    log_event_open_array("limits");
+    for (uint32_t i = 0; i < f->limit_count; i++) {
+        if (!is_bound(&f->limits[i])) continue;
+        log_event_open(NULL);
+        log_event_text("name", f->limits[i].name);
+        log_event_u64("bytes", f->limits[i].limit_bytes);
+        log_event_u64("left_bytes", f->limits[i].left_bytes);
+        log_event_close();
+    }
+    log_event_close_array();
+    log_event_text("huge_pages", f->machine.huge_pages);
+    own_limit_event("locked_bytes_max", RLIMIT_MEMLOCK);
+    own_limit_event("open_files_max", RLIMIT_NOFILE);
+    log_event_close();
+}
+
+static void disk_event(const struct facts *f)
+{
+    log_event_open("disk");
+    log_event_text("path", f->path);
+    log_event_text("file_system", f->disk.file_system);
+    log_event_text("source", f->disk.source);
+    log_event_u64("bytes", f->disk.total_bytes);
+    log_event_u64("free_bytes", f->disk.free_bytes);
+    log_event_u64("is_writable", *f->write_refusal == 0);
+    log_event_u64("is_direct", f->is_direct);
+    log_event_text("requests", f->offers);
+    log_event_close();
+}
+
+static void cards_event(const struct facts *f)
+{
+    log_event_open_array("cards");
+    for (uint32_t i = 0; i < f->gpu_count; i++) {
+        const struct gpu_facts *g = &f->gpus[i];
+        log_event_open(NULL);
+        log_event_u64("index", i);
+        log_event_text("name", g->name);
+        log_event_u64("major", g->major);
+        log_event_u64("minor", g->minor);
+        log_event_u64("multiprocessors", g->core_count);
+        log_event_u64("memory_bytes", g->memory_bytes);
+        log_event_u64("free_bytes", g->free_bytes);
+        log_event_text("link", g->link);
+        log_event_close();
+    }
+    log_event_close_array();
+    if (f->gpu_why) log_event_text("no_cards", f->gpu_why);
+}
+
+static void object_print(const struct facts *f)
+{
+    log_event_begin("devices");
+    log_event_text("version", HETERPS_VERSION);
+    processors_event(f);
+    memory_event(f);
+    disk_event(f);
+    log_event_open_array("network");
+    for (uint32_t i = 0; i < f->link_count; i++) {
+        log_event_open(NULL);
+        log_event_text("name", f->links[i].name);
+        log_event_u64("mbit_per_s", f->links[i].mbit);
+        log_event_close();
+    }
+    log_event_close_array();
+    cards_event(f);
+    log_event_end();
+}
+
+/* --- the cluster -------------------------------------------------------------------------------- */
+
+/* Prices are there to be changed: with equal ones the cheapest plan is that of the fewest units. */
+static void cluster_print(const struct facts *f)
+{
+    printf(
+        "; What this machine has, as `heterps-run devices --cluster` has found it. Prices of all units are equal, so\n"
+        "; that the cheapest plan is that of the fewest; put in what a unit costs you. Nothing is asked but speed.\n"
+        "[type cpu]\n"
+        "device = cpu\n"
+        "price_per_hour = 1           ; of a core\n"
+        "limit = %u\n",
+        f->cores.count);
+    for (uint32_t i = 0; i < f->gpu_count; i++)
+        printf("[type cuda%u]\n"
+               "device = cuda:%u              ; %s\n"
+               "price_per_hour = 1           ; of the card\n"
+               "limit = 1\n",
+               i, i, f->gpus[i].name);
+    printf("[goal]\n"
+           "throughput = max\n");
+}
+
+/* --- the verb ----------------------------------------------------------------------------------- */
+
+static status run(const char *const *positionals, const void *options_pointer)
+{
+    (void)positionals;
+    const struct devices_flags *o = options_pointer;
+    static struct facts facts;
+    if (o->json && o->cluster) FAIL(USAGE, "--cluster is a text, --json an object; give one of them");
+    if (o->json) log_open(LOG_JSON, log_verbosity());
+    TRY(facts_find(&facts, o->path));
+    if (o->cluster)
+        cluster_print(&facts);
+    else if (log_format() == LOG_JSON)
+        object_print(&facts);
+    else
+        page_print(&facts);
+    return ST_OK;
+}
+
+static const struct devices_flags defaults = {.path = "."};
+const struct command command_devices = {
+    .name = "devices",
+    .positionals = "",
+    .summary = "what this machine has: processors, memory, disk, cards, and what limits them",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct devices_flags),
+    .defaults = &defaults,
+    .run = run,
+    .help = "heterps-run devices --cluster >cluster.cfg && heterps-run plan graph.bin --cluster cluster.cfg\n\n"
+            "--json prints an object; bytes are numbers, what is true is 1, and what the kernel does not tell is 0 or "
+            "\"\":\n"
+            "    processors   model, usable (cores for stages), numbers (of the affinity mask), cores, packages, "
+            "numa_nodes,\n"
+            "                 quota and quota_from (where a control group has one), isa (used), isas, l1d_bytes, "
+            "l2_bytes,\n"
+            "                 l3_bytes\n"
+            "    memory       bytes, available_bytes, limits: name, bytes, left_bytes of each; huge_pages,\n"
+            "                 locked_bytes_max and open_files_max (where they are bounded)\n"
+            "    disk         path, file_system, source, bytes, free_bytes, is_writable, is_direct, requests\n"
+            "    network      name, mbit_per_s of each interface that tells its speed\n"
+            "    cards        index, name, major, minor, multiprocessors, memory_bytes, free_bytes, link of each;\n"
+            "                 no_cards says why there are none"};
