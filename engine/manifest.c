@@ -13,6 +13,8 @@
 #define HASH_DIGITS 16
 /* The first version whose tables are lists of parts. */
 #define MANIFEST_WITH_PARTS 3
+/* And the first whose segments have checksums. */
+#define MANIFEST_WITH_SEGMENT_HASHES 4
 
 /* The end of a manifest: from the comma in front of the last key on. */
 #define END_BEFORE ",\n  \"xxh3\": \""
@@ -95,8 +97,8 @@ static json_t *part_json(const struct manifest_part *p)
     if (p->number == 0)
         return json_pack("{s:s, s:I, s:s, s:I}", "file", p->file.name, "bytes", (json_int_t)p->file.bytes, "xxh3", hash,
                          "rows", (json_int_t)p->rows);
-    return json_pack("{s:s, s:I, s:I, s:I, s:[I, I]}", "file", p->file.name, "bytes", (json_int_t)p->file.bytes,
-                     "number", (json_int_t)p->number, "block_bytes", (json_int_t)p->block_bytes, "blocks",
+    return json_pack("{s:s, s:I, s:s, s:I, s:I, s:[I, I]}", "file", p->file.name, "bytes", (json_int_t)p->file.bytes,
+                     "xxh3", hash, "number", (json_int_t)p->number, "block_bytes", (json_int_t)p->block_bytes, "blocks",
                      (json_int_t)p->block_begin, (json_int_t)p->block_end);
 }
 
@@ -202,15 +204,18 @@ static bool file_read(struct manifest_file *file, const char *name, json_int_t b
 }
 
 /* A part of a table, or, of a manifest before version 3, all of it. */
-static status part_read(struct manifest_part *p, const char *path, json_t *json, size_t index)
+static status part_read(struct manifest_part *p, const char *path, json_t *json, size_t index, json_int_t version)
 {
     json_error_t error;
     json_int_t bytes, rows = 0, number = 0, block_bytes = 0, begin = 0, end = 0;
     const char *file, *hash = "0000000000000000";
     uint64_t block_bytes_u64, begin_u64, end_u64;
     bool is_segment = json_object_get(json, "number") != NULL;
-    if (is_segment ? json_unpack_ex(json, &error, 0, "{s:s, s:I, s:I, s:I, s:[I, I!]}", "file", &file, "bytes", &bytes,
-                                    "number", &number, "block_bytes", &block_bytes, "blocks", &begin, &end) != 0
+    p->is_hashed = is_segment && version >= MANIFEST_WITH_SEGMENT_HASHES;
+    const char *segment_members =
+        p->is_hashed ? "{s:s, s:I, s:I, s:I, s:[I, I!], s:s}" : "{s:s, s:I, s:I, s:I, s:[I, I!]}";
+    if (is_segment ? json_unpack_ex(json, &error, 0, segment_members, "file", &file, "bytes", &bytes, "number", &number,
+                                    "block_bytes", &block_bytes, "blocks", &begin, &end, "xxh3", &hash) != 0
                    : json_unpack_ex(json, &error, 0, "{s:s, s:I, s:s, s:I}", "file", &file, "bytes", &bytes, "xxh3",
                                     &hash, "rows", &rows) != 0)
         FAIL(INVALID, "%s: table %zu: %s", path, index, error.text);
@@ -252,7 +257,7 @@ static status table_read(struct manifest_table *t, const char *path, json_t *jso
     size_t count = version >= MANIFEST_WITH_PARTS ? json_array_size(parts) : 1;
     for (size_t i = 0; i < count; i++) {
         struct manifest_part part = {0};
-        TRY(part_read(&part, path, version >= MANIFEST_WITH_PARTS ? json_array_get(parts, i) : json, index));
+        TRY(part_read(&part, path, version >= MANIFEST_WITH_PARTS ? json_array_get(parts, i) : json, index, version));
         manifest_part_add(t, &part);
     }
     return ST_OK;

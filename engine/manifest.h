@@ -1,7 +1,7 @@
 /* The manifest of a save: what the model is, how far its training has come, by which recipe, and which files hold it.
  *
  *     {
- *       "format": "heterps-model", "version": 3, "heterps": VERSION, "model": NAME, "model_hash": HEX,
+ *       "format": "heterps-model", "version": 4, "heterps": VERSION, "model": NAME, "model_hash": HEX,
  *       "save": NUMBER,                                                                       1 more than any older save's
  *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples"},
  *       "best": {"figure", "value", "step", "evaluated_step", "evaluations_since"},           absent without early stopping
@@ -14,10 +14,11 @@
  *     }
  *
  * A table's rows are those of its parts, oldest first: where several have a row of the same key, the last one counts. "rows" is the number of
- * keys. A PART is a file of rows (io/row_file.h), or blocks [begin, end) of a segment (io/segment.h), which has each its own checksum:
+ * keys. A PART is a file of rows (io/row_file.h), or blocks [begin, end) of a segment (io/segment.h), which has each its own checksum; "xxh3"
+ * is then that of their checksums, one after another (segment_hash_add):
  *
  *       {"file", "bytes", "xxh3", "rows"}
- *       {"file", "bytes", "number", "block_bytes", "blocks": [begin, end]}
+ *       {"file", "bytes", "xxh3", "number", "block_bytes", "blocks": [begin, end]}
  *
  * HEX is 16 hexadecimal digits. The last key is the xxh3-64 of every byte of the file before the comma in front of it: a
  * manifest is valid only as it was written.
@@ -28,14 +29,15 @@
  *
  *     1   without "save", "pass_examples", "optimizer" and "text": the recipe that it was saved by is not compared
  *     2   each table one file of rows: "file", "bytes" and "xxh3" beside its "rows", and no "parts"
- *     3   */
+ *     3   segments without "xxh3": another segment of the same number and shape is not told from the one that was saved
+ *     4   */
 #ifndef HETERPS_ENGINE_MANIFEST_H
 #define HETERPS_ENGINE_MANIFEST_H
 
 #include "engine/model.h"
 
 #define MANIFEST_NAME    "manifest.json"
-#define MANIFEST_VERSION 3
+#define MANIFEST_VERSION 4
 
 struct manifest_file {
     const char *name; /* in the model's directory */
@@ -45,6 +47,7 @@ struct manifest_part {
     struct manifest_file file; /* of a segment bytes: those of the blocks */
     uint64_t rows;             /* of a file of rows                       */
     uint64_t number;           /* of a segment; 0: it is a file of rows   */
+    bool is_hashed;            /* of a segment: its xxh3 is known         */
     uint32_t block_bytes, block_begin, block_end;
 };
 struct manifest_table {

@@ -80,8 +80,16 @@ static status segment_verify(const struct model_rows *rows, struct model_rows_pa
     if (part->map.bytes / said->block_bytes < said->block_end)
         FAIL(CORRUPT, "%s: the file has %zu bytes, and %s names %u blocks of %u bytes in it", part->path,
              part->map.bytes, manifest_path, said->block_end, said->block_bytes);
-    for (uint32_t b = said->block_begin; b < said->block_end; b++)
+    uint64_t hash = 0;
+    for (uint32_t b = said->block_begin; b < said->block_end; b++) {
         TRY(segment_block_check(&part->shape, block_of(part, b), said->number, b, part->path));
+        hash = segment_hash_add(hash, block_of(part, b));
+    }
+    if (said->is_hashed && hash != said->file.xxh3)
+        FAIL(CORRUPT,
+             "%s: blocks %u to %u are whole, but not those of this save: the xxh3 of their checksums is %016" PRIx64
+             ", %s says %016" PRIx64,
+             part->path, said->block_begin, said->block_end, hash, manifest_path, said->file.xxh3);
     return ST_OK;
 }
 

@@ -231,7 +231,9 @@ static status stretch_add(struct saver *s, uint32_t t, const struct store_stretc
     struct saver_table *table = &s->table[t];
     struct manifest_part part = {.file.bytes =
                                      (uint64_t)(stretch->block_end - stretch->block_begin) * stretch->block_bytes,
+                                 .file.xxh3 = stretch->xxh3,
                                  .number = stretch->number,
+                                 .is_hashed = true,
                                  .block_bytes = stretch->block_bytes,
                                  .block_begin = stretch->block_begin,
                                  .block_end = stretch->block_end};

@@ -105,7 +105,7 @@ MUST_USE status cold_write_out(struct cold *cold);
 struct cold_stretch {
     const char *path;
     int fd;
-    uint64_t number;
+    uint64_t number, xxh3; /* of its blocks, by segment_hash_add */
     uint32_t block_bytes, block_begin, block_end;
 };
 /* The table's next stretch behind segment `number`, of all its blocks or of those that have not been given, where any row is live. False: there

@@ -43,6 +43,8 @@ struct segment {
     uint32_t fetch_count; /* of its rows under way: until they have come the file stays    */
     uint32_t saved_count; /* blocks that cold_stretch_next has given                       */
     uint64_t number;
+    uint64_t xxh3,
+        xxh3_unsaved; /* of the blocks that are filled, by segment_hash_add; of those that have not been given */
 };
 
 struct chunk {

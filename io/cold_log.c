@@ -107,6 +107,14 @@ static status chunk_end(struct cold *cold, struct cold_table *table, bool is_las
     return cold_transfer(cold, COLD_WRITE, &chunk->write, cold_tag(COLD_WRITE, chunk->write.table, index));
 }
 
+/* The segment's block gets no more rows. */
+static void block_seal(struct cold_table *table, struct segment *segment, uint8_t *block)
+{
+    segment_block_seal(&table->shape, block, segment->number, segment->block_count++);
+    segment->xxh3 = segment_hash_add(segment->xxh3, block);
+    segment->xxh3_unsaved = segment_hash_add(segment->xxh3_unsaved, block);
+}
+
 status cold_log_cut(struct cold *cold, struct cold_table *table)
 {
     const struct segment_shape *shape = &table->shape;
@@ -115,7 +123,7 @@ status cold_log_cut(struct cold *cold, struct cold_table *table)
     struct segment *segment = &table->segment[chunk->segment];
     uint8_t *block = chunk->write.bytes + (size_t)chunk->block_count * shape->block_bytes;
     if (segment_block_rows(block) > 0) {
-        segment_block_seal(shape, block, segment->number, segment->block_count++);
+        block_seal(table, segment, block);
         chunk->block_count++;
         segment->row_count = segment->block_count * shape->block_rows; /* the rows that it lacks are garbage */
     }
@@ -135,7 +143,7 @@ static status row_append(struct cold *cold, struct cold_table *table, uint64_t k
     *place = table->open * segment_rows(shape) + segment->row_count++;
     segment->live_count++;
     if (segment_block_rows(block) < shape->block_rows) return ST_OK;
-    segment_block_seal(shape, block, segment->number, segment->block_count++);
+    block_seal(table, segment, block);
     chunk->block_count++;
     const bool is_last = segment->block_count == shape->block_count;
     if (is_last || chunk->block_count == table->chunk_blocks) return chunk_end(cold, table, is_last);

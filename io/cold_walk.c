@@ -121,9 +121,11 @@ bool cold_stretch_next(struct cold *cold, uint32_t t, bool is_all, uint64_t numb
     *stretch = (struct cold_stretch){.path = cold_segment_path(cold, table, best, cold->stretch_path),
                                      .fd = segment->fd,
                                      .number = segment->number,
+                                     .xxh3 = is_all ? segment->xxh3 : segment->xxh3_unsaved,
                                      .block_bytes = table->shape.block_bytes,
                                      .block_begin = is_all ? 0 : segment->saved_count,
                                      .block_end = segment->block_count};
     segment->saved_count = segment->block_count;
+    segment->xxh3_unsaved = 0;
     return true;
 }

@@ -98,6 +98,11 @@ void segment_block_seal(const struct segment_shape *s, uint8_t *block, uint64_t 
     ((struct block_head *)(void *)block)->hash = block_hash(s, block, number, block_index);
 }
 
+uint64_t segment_hash_add(uint64_t before, const uint8_t *block)
+{
+    return XXH3_64bits_withSeed(block, sizeof(uint64_t), before);
+}
+
 status segment_block_check(const struct segment_shape *s, const uint8_t *block, uint64_t number, uint32_t block_index,
                            const char *path)
 {

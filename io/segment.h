@@ -46,6 +46,9 @@ uint32_t segment_block_rows(const uint8_t *block);
 void segment_block_begin(const struct segment_shape *s, uint8_t *block);
 /* Puts the hash of a block that gets no more rows. */
 void segment_block_seal(const struct segment_shape *s, uint8_t *block, uint64_t number, uint32_t block_index);
+/* The hash of sealed blocks that follow one another: that of those before it, 0 at first, and of one more. Reads the hash in its head, not the
+ * block: once that is checked, it is as good. */
+uint64_t segment_hash_add(uint64_t before, const uint8_t *block);
 /* CORRUPT: file, byte, what does not hold. */
 MUST_USE status segment_block_check(const struct segment_shape *s, const uint8_t *block, uint64_t number,
                                     uint32_t block_index, const char *path);

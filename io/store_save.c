@@ -378,6 +378,7 @@ bool store_stretch_next(struct store *store, uint32_t table, bool is_full, uint6
     *number = from.number;
     *stretch = (struct store_stretch){.fd = from.fd,
                                       .number = from.number,
+                                      .xxh3 = from.xxh3,
                                       .block_bytes = from.block_bytes,
                                       .block_begin = from.block_begin,
                                       .block_end = from.block_end};

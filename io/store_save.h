@@ -53,8 +53,8 @@ MUST_USE status store_disk_write_out(struct store *store);
 /* Blocks of a segment on disk that a save names: they are not changed any more. */
 struct store_stretch {
     char path[4096];
-    int fd; /* the store's: open until rows are moved again */
-    uint64_t number;
+    int fd;                /* the store's: open until rows are moved again */
+    uint64_t number, xxh3; /* of the blocks, by segment_hash_add */
     uint32_t block_bytes, block_begin, block_end;
 };
 /* The table's next stretch behind segment *number (0: the first), ascending; of every block that has rows, or of those that no save has

@@ -149,7 +149,7 @@ static bool file_tell(struct found *found, const struct model_saved *s, const st
     return found->fault_count > before;
 }
 
-/* The same of the blocks of a segment, each of which says whether it is what was written. */
+/* The same of the blocks of a segment, each of which says whether it is what was written; if all are, whether they are this save's. */
 static bool segment_tell(struct found *found, const struct model_saved *s, const struct manifest_table *table,
                          const struct manifest_part *part)
 {
@@ -163,11 +163,16 @@ static bool segment_tell(struct found *found, const struct model_saved *s, const
     for (uint32_t b = part->block_begin; st == ST_OK && b < part->block_end; b++) {
         stretch.block_begin = b;
         stretch.block_end = b + 1;
+        stretch.is_hashed = false;
         const uint64_t begin = (uint64_t)b * part->block_bytes;
         if (model_rows_part_verify(&rows, 0, s->manifest_path) != ST_OK)
             fault_tell(found, rows.part[0].path, begin, begin + part->block_bytes, status_message());
     }
     if (st != ST_OK) fault_tell(found, part->file.name, 0, 0, status_message());
+    stretch = *part;
+    if (found->fault_count == before && model_rows_part_verify(&rows, 0, s->manifest_path) != ST_OK)
+        fault_tell(found, rows.part[0].path, (uint64_t)part->block_begin * part->block_bytes,
+                   (uint64_t)part->block_end * part->block_bytes, status_message());
     model_rows_close(&rows);
     return found->fault_count > before;
 }
@@ -209,6 +214,18 @@ static void save_tell(const char *path, const struct manifest *m, bool is_whole)
     }
     log_event_text("state", is_whole ? "whole" : "lost");
     log_event_end();
+}
+
+/* A whole save of a version before 4 may have another's segments in place of its own. */
+static void unknown_tell(const char *path, const struct manifest *m)
+{
+    for (uint32_t t = 0; t < m->table_count; t++)
+        for (uint32_t i = 0; i < m->tables[t].part_count; i++) {
+            if (m->tables[t].part[i].number == 0 || m->tables[t].part[i].is_hashed) continue;
+            line("note", "%s: its version has no checksums of segments: each is whole, but perhaps of another save",
+                 path);
+            return;
+        }
 }
 
 static void save_count(struct found *found, const struct manifest *m)
@@ -274,6 +291,7 @@ static void save_check(struct found *found, const char *path)
         if (found->usable == NULL) CHECK((found->usable = strdup(path)) != NULL);
         save_count(found, &saved.manifest);
         save_tell(path, &saved.manifest, true);
+        unknown_tell(path, &saved.manifest);
     } else if (is_open) {
         save_count(found, &saved.manifest);
         save_tell(path, &saved.manifest, false);

@@ -18,6 +18,17 @@ goes_on() {
     "$HETERPS" "$work/golden.bin" --data "$work/data.tsv" --resume "$work/model" --set train.epochs=2 --log json -q >"$work/log" && [ "$(event_field "$work/log" start step)" = 4 ] &&
         [ "$(event_field "$work/log" checkpoint step)" = 8 ]
 }
+# model3 and model4 have 2,048 rows of `gen criteo --vocab 100000 --seed 7` in steps of 64, some of their rows in segments.
+parts() { # VERSION: every save is whole, and has its values
+    "$HETERPS" fsck "$golden/model$1" >"$work/said" && [ "$(grep -c '^note .*no checksums of segments' "$work/said")" = "$2" ] || { cat "$work/said"; return 1; }
+    values "$golden/model$1" 405829493 31844 && values "$golden/model$1/manifest.25.json" 3579808652 25876
+}
+swapped() { # a segment of the same number, table and shape, every block of it whole
+    cp -R "$golden/model4" "$work/swapped" && cp "$golden/model3/emb.00000001.32.segment" "$work/swapped" || return 1
+    ! "$HETERPS" fsck "$work/swapped" >"$work/said" 2>&1 && grep -q 'fault .*emb.00000001.32.segment: blocks 5 to 7 are whole, but not those of this save' "$work/said" &&
+        grep -q 'manifest.25.json: .*: whole' "$work/said" || { cat "$work/said"; return 1; }
+    ! "$HETERPS" export "$work/golden.bin" --model "$work/swapped" -o "$work/none" -q 2>"$work/said" && grep -q 'are whole, but not those of this save' "$work/said"
+}
 refused() { # PATTERN FILE SED
     sed "$3" "$golden/$2" >"$work/newer.json"
     case $2 in
@@ -32,6 +43,9 @@ check 'a model, every save, by fsck' "$HETERPS" fsck "$work/model"
 check '… its values' values "$work/model" 1930941339 1780
 check '… those of the older save' values "$work/model/manifest.2.json" 3939050590 1268
 check '… and its training goes on' goes_on
+check 'rows in segments without checksums, version 3' parts 3 2
+check 'rows in segments, version 4' parts 4 0
+check 'another segment in the place of one' swapped
 check 'a policy' "$HETERPS" plan --instance "$golden/instance.json" --policy "$golden/policy" --method policy -o "$work/plan.json"
 check 'an instance and a plan' "$HETERPS" simulate --instance "$golden/instance.json" --plan "$golden/plan.json" --batches 2
 check 'a newer plan is refused by name' refused 'expected "heterps-solution-1", found "heterps-solution-2"' plan.json s/heterps-solution-1/heterps-solution-2/
