@@ -41,12 +41,13 @@ compile() {
     */io/isa/*.avx2.o) extra='-DISA=avx2 -mavx2 -mbmi -mbmi2' ;;
     */io/isa/*.avx512.o) extra='-DISA=avx512 -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi2 -mavx512vpopcntdq -mprefer-vector-width=512' ;;
     # Kernels for the emulation (gpu/emu/emu.h), whose checks are the calls of -fsanitize=thread.
-    *.emu.o) extra='-x c -fno-sanitize=all -fsanitize=thread' ;;
+    *.emu.o | *.emu.pic.o) extra='-x c -fno-sanitize=all -fsanitize=thread' ;;
     *.base.o) extra='-DISA=base' ;;
     *.avx2.o) extra='-DISA=avx2 -mavx2 -mfma' ;;
     *.avx512.o) extra='-DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512' ;;
     *.avx512bf16.o) extra='-DISA=avx512bf16 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mprefer-vector-width=512' ;;
     esac
+    case $2 in *.pic.o) extra="$extra -fPIC -fvisibility=hidden $cuda_include" ;; esac
     echo "$without$CC $flags $extra -c $1 -o $2"
 }
 
@@ -61,7 +62,7 @@ stale() {
     [ -n "$(find $deps "${3:-$out/flags}" -newer "$2" -print -quit 2>/dev/null || echo gone)" ]
 }
 
-# Builds the objects of "$@" (sources) that are stale; lists all in $objects.
+# Builds the objects of "$@" (sources) that are stale; lists all in $objects. With pic=.pic, those for a shared library.
 build_objects() {
     objects=
     : >"$out/todo"
@@ -73,7 +74,7 @@ build_objects() {
         *) suffixes=.o ;;
         esac
         for suffix in $suffixes; do
-            object=$out/${source%.c*}$suffix
+            object=$out/${source%.c*}${suffix%.o}$pic.o
             objects="$objects $object"
             mkdir -p "${object%/*}"
             command=$(compile "$source" "$object")
@@ -224,7 +225,21 @@ build_programs() {
     do_all
 }
 
+# What stands in for CUDA's driver in tests of the image (tests/gpu/libcuda_emu.c).
+build_stand_in() {
+    [ -n "$nvcc" ] || return 0
+    pic=.pic
+    build_objects tests/gpu/libcuda_emu.c gpu/gpu.c engine/base/status.c $(find gpu -maxdepth 1 -name '*.cu' | sort) $(find gpu/emu -name '*.c' | sort)
+    pic=
+    mkdir -p "$out/tests/gpu/driver"
+    made=$out/tests/gpu/driver/libcuda.so.1
+    if [ ! -e "$made" ] || [ -n "$(find $objects -newer "$made" -print -quit)" ]; then
+        $CC -shared -pthread -Wl,-z,defs -o "$made" $objects -lm
+    fi
+}
+
 mkdir -p build
+pic=
 case $verb in
 deps) need_packages $packages $test_packages ;;
 release | debug | asan | tsan)
@@ -240,6 +255,7 @@ test)
     case $mode in tsan) emulated_tests='-not -path tests/gpu/*' ;; *) emulated_tests= ;; esac
     build_programs $(set -f; find tests -name 'test_*.c' $emulated_tests | sort)
     build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort)
+    build_stand_in
     exec sh tests/run.sh "$out" $programs ;;
 bench)
     programs=

@@ -198,8 +198,8 @@ static const struct emu_region *shared_find(const struct emu *e, uintptr_t at)
 }
 bool emu_is_shared(const void *at) { return shared_find(emu_self, (uintptr_t)at) != NULL; }
 
-/* The program itself: constants. */
-extern const char __executable_start[], edata[];
+/* The program itself, or the shared library that this is linked into: constants. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden"))), edata[] __attribute__((visibility("hidden")));
 
 void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomic)
 {
@@ -210,7 +210,7 @@ void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomi
     const struct emu_region *region = shared_find(e, at);
     if (region == NULL) region = region_find(e, at);
     if (region == NULL) {
-        if (!is_write && at >= (uintptr_t)__executable_start && at < (uintptr_t)edata) return;
+        if (!is_write && at >= (uintptr_t)__ehdr_start && at < (uintptr_t)edata) return;
         emu_fail("%s %u bytes at %p, where there is no memory of the device", is_write ? "writes" : "reads", bytes,
                  memory);
     }
