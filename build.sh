@@ -209,6 +209,10 @@ build_programs() {
     if [ "$mode" != tsan ]; then
         build_objects $(find gpu tests/gpu -name '*.cu' | sort) $(find gpu/emu -name '*.c' | sort)
         archive "$emulation" $objects
+        # The program with an emulated card.
+        if [ ! -e "$out/heterps-emu" ] || [ -n "$(find "$library" "$emulation" "$out/engine/cmd/main.o" -newer "$out/heterps-emu" -print -quit)" ]; then
+            $CC $opt $link $wrap -pthread -o "$out/heterps-emu" -u gpu_count "$out/engine/cmd/main.o" "$emulation" "$library" $libraries
+        fi
     fi
     build_objects "$@"
     : >"$out/todo"

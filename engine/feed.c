@@ -674,6 +674,12 @@ struct slot *feed_slot(struct feed *feed, uint32_t index)
 
 uint32_t feed_slot_count(const struct feed *feed) { return feed->slot_count; }
 
+void *feed_memory(const struct feed *feed, size_t *bytes)
+{
+    *bytes = feed->arena.size_bytes;
+    return feed->arena.base;
+}
+
 struct feed_counts feed_counts(const struct feed *feed)
 {
     return (struct feed_counts){

@@ -85,6 +85,8 @@ void feed_release(struct feed *feed, struct slot *slot);
 /* Slot `index` of feed_slot_count, whoever has it now: a slot travels between threads as its index. */
 struct slot *feed_slot(struct feed *feed, uint32_t index);
 uint32_t feed_slot_count(const struct feed *feed);
+/* The memory that all slots lie in. */
+void *feed_memory(const struct feed *feed, size_t *bytes);
 struct feed_counts feed_counts(const struct feed *feed);
 /* The paths it reads, as they were given; for messages. */
 const char *feed_paths(const struct feed *feed);

@@ -118,6 +118,30 @@ static uint32_t sequence_lane(const struct pipeline *p, const struct slot *slot)
     return batch_lane_of(graph_batch(p->graph), slot->batch.micro_index);
 }
 
+/* --- devices with memory of their own --------------------------------------------------------- */
+
+/* Devices with memory of their own get the parameters. */
+static status devices_begin(struct pipeline *p)
+{
+    size_t bytes;
+    void *slots = feed_memory(p->feed, &bytes);
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        struct device *d = p->workers[i].device;
+        if (d->vt->begin) TRY(d->vt->begin(d, slots, bytes));
+    }
+    return ST_OK;
+}
+/* And give them back, also when the job has failed: what the host has is then as of the last update, or the failure is one that says
+ * that it is not. */
+static status devices_settle(struct pipeline *p)
+{
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        struct device *d = p->workers[i].device;
+        if (d->vt->settle) TRY(d->vt->settle(d));
+    }
+    return ST_OK;
+}
+
 /* --- tasks ------------------------------------------------------------------------------------ */
 
 static struct op_context slot_context(const struct pipeline *p, struct slot *slot)
@@ -154,13 +178,22 @@ static status diverged(struct worker *w, const struct stage *stage, const struct
         TRY(op_labels_check(c, &g->nodes[i], where, c->example_begin));
     /* Under wsp and asp other stages' rows are being updated, and only this stage's nodes may run. */
     uint32_t begin = w->pipeline->sync == SYNC_BSP ? 0 : stage->forward_begin;
-    for (uint32_t i = begin; i < stage->forward_end; i++) {
-        TRY(device_submit(w->device, c, &g->nodes[i], 1));
-        if (is_finite_view(op_out(c, &g->nodes[i]))) continue;
+    struct device *device = w->device, *host = NULL;
+    if (device->vt->settle) { /* the host has neither its parameters nor what its nodes have written */
+        TRY(devices_settle(w->pipeline));
+        TRY(cpu_device_open(&host, g, 1, NULL, NULL));
+        device = host;
+    }
+    status st = ST_OK;
+    for (uint32_t i = begin; i < stage->forward_end && st == ST_OK; i++) {
+        st = device_submit(device, c, &g->nodes[i], 1);
+        if (st != ST_OK || is_finite_view(op_out(c, &g->nodes[i]))) continue;
         op = graph_string(g, g->nodes[i].name);
         kind = op_table[g->nodes[i].op].section;
         break;
     }
+    if (host) host->vt->close(host);
+    TRY(st);
     FAIL(DIVERGED,
          "step %" PRIu64 ": the loss is not finite; the first such value is in the output of [%s %s]; a lower learning "
          "rate may help",
@@ -630,6 +663,7 @@ static bool all_are_idle(void *context)
 /* Runs the job that is set up, and returns when all workers are idle. */
 static status job_run(struct pipeline *p, bool (*tick)(void *context), void *context)
 {
+    TRY(devices_begin(p));
     memset(p->gate.sequence, 0, p->lanes * sizeof *p->gate.sequence);
     order_reset(&p->order);
     for (uint32_t lane = 0; lane < p->lanes; lane++) order_reset(&p->lane_order[lane]);
@@ -651,6 +685,7 @@ static status job_run(struct pipeline *p, bool (*tick)(void *context), void *con
     if (p->helped) feed_team_set(p->feed, NULL, false);
     uint64_t end_ns = clock_ns();
     for (uint32_t i = 0; i < p->worker_count; i++) wait_account(&p->workers[i], end_ns); /* what no task has ended */
+    if (p->job == JOB_TRAIN) TRY(devices_settle(p));
     if (!atomic_load_explicit(&p->shared_failed, memory_order_acquire)) return ST_OK;
     return status_adopt((status)atomic_load_explicit(&p->shared_failure, memory_order_relaxed), p->message);
 }

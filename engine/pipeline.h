@@ -65,7 +65,7 @@ void pipeline_enter(struct pipeline *to, struct pipeline_rest rest);
 uint32_t pipeline_slot_count(const struct pipeline *pipeline);
 /* The bell that a feed for it rings (feed_bell_set). */
 struct bell *pipeline_feed_bell(struct pipeline *pipeline);
-/* The device of its first worker, for names in messages. */
+/* A device on the CPU that is the pipeline's, for what the engine itself computes between jobs, and for names in messages. */
 const struct device *pipeline_device(const struct pipeline *pipeline);
 /* The core of the feed's thread: of the service cores; where there are none and one gang has all others the gang's last one, whose place in
  * the gang it takes when it has no slot to fill; or none if anywhere will do. */
@@ -115,8 +115,9 @@ MUST_USE status pipeline_forward(struct pipeline *pipeline, struct feed *feed, f
 
 enum stage_work { WORK_FORWARD, WORK_BACKWARD, WORK_UPDATE, WORK_COUNT };
 struct stage_figures {
-    char name[64];         /* "e..x": its layers                                                          */
-    uint32_t worker_count; /* gangs that serve it: of its own, or all of a shared pool                    */
+    char name[64]; /* "e..x": its layers                                                          */
+    bool is_card;
+    uint32_t worker_count; /* gangs that serve it: of its own, or all of a shared pool; streams of a card */
     uint32_t core_count;   /* cores of these; on sim the units that they imitate                          */
     uint64_t task_count[WORK_COUNT];
     uint64_t busy_ns[WORK_COUNT]; /* summed over workers                                                   */
@@ -125,7 +126,9 @@ struct stage_figures {
     uint32_t ring_cells;
     uint64_t forward_pushes, forward_depth_sum; /* slots that stood in the ring when another came, summed  */
     uint64_t backward_pushes, backward_depth_sum;
-    uint64_t cut_bytes; /* moved across the cut behind it, both ways, by stages on sim (engine/sim/device.h)  */
+    uint64_t
+        cut_bytes; /* moved across the cut behind it, both ways, by stages on cards and on sim (engine/sim/device.h) */
+    uint64_t other_bytes; /* moved by a card besides: columns of the data that no cut counts; losses            */
 };
 struct pipeline_figures {
     uint64_t wall_ns; /* of all training jobs                                                             */

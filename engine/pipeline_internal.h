@@ -16,6 +16,7 @@
 #include "engine/pipeline.h"
 #include "engine/placement.h"
 
+struct card_stage;
 struct worker;
 struct wsp;
 
@@ -54,7 +55,8 @@ struct stage {
     uint32_t run_count;
     uint32_t *tables; /* … tables that no stage before it looks up                                             */
     uint32_t table_count;
-    bool looks_up, is_sim;
+    bool looks_up, is_sim, is_card;
+    struct card_stage *card; /* is_card: what it keeps there                                                  */
     const struct resource_slow *slow; /* on cpu and slowed, or NULL                                          */
     struct claim *turn; /* wsp, asp: one task at a time; pipelines share those of stages that look up          */
     uint32_t block_begin, block_count; /* of the pipeline's blocks: its own parameters                       */
@@ -153,6 +155,7 @@ struct pipeline {
     struct worker *workers;
     uint32_t worker_count, started_count;
     bool spins;
+    struct device *host; /* where no stage is on cpu: what the engine itself computes by, or NULL               */
     struct team *helped; /* by the thread of the job's feed: the only worker's, where it has all cores; or NULL  */
     struct bell *bells;  /* one a stage of a pipeline: of those who serve only it                                */
     uint32_t bell_count;

@@ -7,6 +7,7 @@
 #include "engine/base/log.h"
 #include "engine/base/steady.h"
 #include "engine/clip.h"
+#include "engine/card/card.h"
 #include "engine/cpu/device.h"
 #include "engine/base/thread.h"
 #include "engine/pipeline_internal.h"
@@ -81,6 +82,12 @@ static uint32_t dense_runs(const struct graph *g, const struct stage *s, struct 
     return count;
 }
 
+/* Workers of a stage that take different lanes side by side. */
+static uint32_t seats_of(const struct pipeline *p, uint32_t stage)
+{
+    return p->plan->stages[stage].replicas * (placement_is_card(p->plan, stage) ? CARD_STREAMS : 1);
+}
+
 /* What rings, stages and workers keep. */
 static void pipeline_layout(struct pipeline *p, struct layout *l)
 {
@@ -94,17 +101,19 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     for (uint32_t i = 0; i < pair_count; i++) {
         struct stage s = {.index = i % p->stage_count, .pipeline_index = i / p->stage_count};
         const struct plan_stage *of = &plan->stages[s.index];
-        const struct plan_stage *beside = &plan->stages[s.index ? s.index - 1 : 0];
         s.is_first = s.index == 0;
         s.is_last = s.index + 1 == p->stage_count;
         s.is_sim = placement_is_sim(plan, s.index);
-        if (!s.is_sim && resource_is_slowed(&plan->types[of->type].slow)) s.slow = &plan->types[of->type].slow;
+        s.is_card = placement_is_card(plan, s.index);
+        if (placement_is_cpu(plan, s.index) && resource_is_slowed(&plan->types[of->type].slow))
+            s.slow = &plan->types[of->type].slow;
         stage_nodes(g, of, &s);
         (void)plan_stage_name(plan, g, s.index, s.name, sizeof s.name);
         /* One thread at each end, unless a stage has several workers: then any of them pushes or takes. */
-        bool is_one = !p->placement.is_shared && of->replicas == 1 && (s.is_first || beside->replicas == 1);
+        bool is_one =
+            !p->placement.is_shared && seats_of(p, s.index) == 1 && (s.is_first || seats_of(p, s.index - 1) == 1);
         enum ring_kind kind = is_one && !s.is_first ? RING_ONE : RING_MANY; /* into the first, any gate pushes */
-        s.seat_count = p->sync == SYNC_BSP ? of->replicas : 1;
+        s.seat_count = p->sync == SYNC_BSP ? seats_of(p, s.index) : 1;
         LAYOUT_TAKE(l, s.seats, s.seat_count);
         for (uint32_t k = 0; k < s.seat_count; k++) {
             struct seat *seat = l->arena ? &s.seats[k] : NULL;
@@ -123,7 +132,8 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         for (uint32_t t = 0; t < g->table_count; t++)
             if (owns_table(g, &s, t)) s.tables[s.table_count++] = t;
         /* The gate is one for all pipelines. */
-        s.bell = s.is_first || (p->placement.is_shared && !s.is_sim) ? p->gate_bell : &p->bells[i];
+        s.bell =
+            s.is_first || (p->placement.is_shared && placement_is_cpu(plan, s.index)) ? p->gate_bell : &p->bells[i];
         if (s.looks_up && s.turn) s.turn = p->stages[s.index].turn ? p->stages[s.index].turn : s.turn;
         p->stages[i] = s;
     }
@@ -151,7 +161,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         for (uint32_t s = place->stage_end; s-- > place->stage_begin;)
             for (uint32_t v = 0; v < p->pipeline_count; v++) {
                 struct stage *stage = &p->stages[v * p->stage_count + s];
-                if (is_pool ? stage->is_sim : v != place->pipeline) continue;
+                if (is_pool ? !placement_is_cpu(plan, s) : v != place->pipeline) continue;
                 w.stages[w.stage_count++] = stage;
                 w.slow_varies |= is_pool && stage->slow != NULL;
             }
@@ -167,7 +177,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     }
     for (uint32_t i = 0; i < pair_count && l->arena; i++) {
         struct stage *s = &p->stages[i];
-        s->part_count = s->worker_count;
+        s->part_count = s->is_card ? 1 : s->worker_count;
         s->next = s->is_last ? NULL : s + 1;
         s->before = s->is_first ? NULL : s - 1;
     }
@@ -251,11 +261,33 @@ static status worker_device_open(struct worker *w, const char *isa)
 {
     const struct pipeline *p = w->pipeline;
     const struct placement_worker *place = w->place;
-    if (w->stages[0]->is_sim) return sim_device_open(&w->device, p->graph, p->plan, place->stage_begin);
+    struct stage *stage = w->stages[0];
+    if (stage->is_sim) return sim_device_open(&w->device, p->graph, p->plan, place->stage_begin);
+    if (stage->is_card) {
+        const struct card_stage_options options = {.graph = p->graph,
+                                                   .model = p->model,
+                                                   .plan = p->plan,
+                                                   .stage = stage->index,
+                                                   .node_begin = stage->forward_begin,
+                                                   .node_end = stage->forward_end,
+                                                   .slot_count = p->slot_count,
+                                                   .lanes = p->lanes,
+                                                   .training = p->training};
+        if (stage->card == NULL) TRY(card_stage_open(&stage->card, &options));
+        return card_device_open(&w->device, stage->card);
+    }
     TRY(cpu_device_open(&w->device, p->graph, place->core_count, place->processors, isa));
     team_spin_set(cpu_device_team(w->device), p->spins);
     cpu_device_slow_set(w->device, w->stages[0]->slow);
     return ST_OK;
+}
+
+/* The first worker with cores, or NULL. */
+static struct worker *cpu_worker(const struct pipeline *p)
+{
+    for (uint32_t i = 0; i < p->worker_count; i++)
+        if (p->workers[i].place->core_count > 0) return &p->workers[i];
+    return NULL;
 }
 
 static uint32_t slots_ahead(const struct pipeline_options *o)
@@ -317,7 +349,11 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     pipeline_layout(p, &taken);
     if (p->training) TRY(gradients_take(p));
     if (p->training && p->sync != SYNC_BSP) TRY(wsp_open(p));
+    for (uint32_t s = 0; s < p->stage_count && p->sync != SYNC_BSP; s++)
+        if (p->stages[s].is_card)
+            FAIL(INVALID, "stage %u (%s) is on a card, which needs train.sync = bsp", s, p->stages[s].name);
     for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o->isa));
+    if (cpu_worker(p) == NULL) TRY(cpu_device_open(&p->host, p->graph, 1, NULL, o->isa));
     /* One gang has every core, and none is left to the feed: it gets the last one, and helps the gang when it has nothing to read. */
     if (p->worker_count == 1 && p->workers[0].place->core_count > 1 && core_count >= o->cores->count)
         p->helped = cpu_device_team(p->workers[0].device);
@@ -364,6 +400,8 @@ void pipeline_close(struct pipeline *p)
     memory_note("threads", -(size_t)p->started_count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
     for (uint32_t i = 0; p->workers && i < p->worker_count; i++)
         if (p->workers[i].device) p->workers[i].device->vt->close(p->workers[i].device);
+    for (uint32_t i = 0; p->stages && i < p->pipeline_count * p->stage_count; i++) card_stage_close(p->stages[i].card);
+    if (p->host) p->host->vt->close(p->host);
     wsp_close(p);
     arena_close(&p->gradients);
     arena_close(&p->arena);
@@ -395,7 +433,7 @@ const int *pipeline_service_cores(const struct pipeline *p, uint32_t *count)
 
 struct bell *pipeline_feed_bell(struct pipeline *p) { return p->stages[0].bell; }
 
-const struct device *pipeline_device(const struct pipeline *p) { return p->workers[0].device; }
+const struct device *pipeline_device(const struct pipeline *p) { return p->host ? p->host : cpu_worker(p)->device; }
 
 /* --- figures ---------------------------------------------------------------------------------- */
 
@@ -435,9 +473,20 @@ void pipeline_figures(const struct pipeline *p, struct pipeline_figures *f)
             if (!w->stages[0]->is_first) of[-1].cut_bytes += moved.forward_bytes;
         }
     }
+    /* Between two cards all goes by way of the host: what the first gives, the second takes. */
+    for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
+        const struct stage *s = &p->stages[i];
+        if (!s->is_card) continue;
+        const struct card_moved moved = card_stage_moved(s->card);
+        struct stage_figures *of = &p->figures[s->index];
+        if (!s->is_first) of[-1].cut_bytes += moved.front_bytes;
+        if (!s->is_last && !s[1].is_card) of->cut_bytes += moved.behind_bytes;
+        of->other_bytes += moved.other_bytes;
+    }
     for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
         struct stage_figures *of = &p->figures[i % p->stage_count];
         snprintf(of->name, sizeof of->name, "%s", p->stages[i].name);
+        of->is_card = p->stages[i].is_card;
         /* The same pool serves every pipeline. */
         bool is_counted = f->is_shared && i >= p->stage_count && !p->stages[i].is_sim;
         if (!is_counted) of->worker_count += p->stages[i].worker_count;

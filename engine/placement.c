@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/card/card.h"
+
 #define NAME_BYTES 128 /* of a stage in a message */
 
 static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
@@ -13,14 +15,20 @@ static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
 static status devices_check(const struct plan *plan, const struct graph *graph)
 {
     for (uint32_t s = 0; s < plan->stage_count; s++) {
-        const struct resource_type *type = &plan->types[plan->stages[s].type];
-        if (type->device == RESOURCE_CPU || type->device == RESOURCE_SIM) continue;
         char name[NAME_BYTES], device[32];
-        plan_stage_name(plan, graph, s, name, sizeof name);
-        FAIL(USAGE, "stage %u (%s) is on %s, which this build cannot run; give a plan with every stage on cpu or sim",
-             s, name, resource_device_text(type, device, sizeof device));
+        if (!placement_is_card(plan, s) || plan->stages[s].k == 1) continue;
+        FAIL(USAGE, "stage %u (%s) is on %u units of %s; a stage runs on one card: give it k = 1", s,
+             plan_stage_name(plan, graph, s, name, sizeof name), plan->stages[s].k,
+             resource_device_text(&plan->types[plan->stages[s].type], device, sizeof device));
     }
     return ST_OK;
+}
+
+/* Workers that a stage without cores has for itself; 0: it has cores. */
+static uint32_t own_workers(const struct plan *plan, uint32_t stage)
+{
+    if (placement_is_cpu(plan, stage)) return 0;
+    return plan->stages[stage].replicas * (placement_is_card(plan, stage) ? CARD_STREAMS : 1);
 }
 
 #define PIPELINES_MAX 1024u /* far more than there can be; keeps the sums below 2^64 */
@@ -28,7 +36,7 @@ static status devices_check(const struct plan *plan, const struct graph *graph)
 struct demand {
     uint64_t stage_cores;  /* of one pipeline                        */
     uint64_t worker_count; /* of one pipeline, on cpu                */
-    uint64_t sim_count;    /* workers of one pipeline, on sim        */
+    uint64_t own_count;    /* likewise, of stages without cores      */
     uint32_t gang_cores;   /* the widest gang; 0: no stage is on cpu */
     uint64_t core_count;   /* of all pipelines, with service         */
 };
@@ -39,10 +47,8 @@ static struct demand demand_of(const struct plan *plan, uint32_t pipeline_count)
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         uint32_t gang_cores = stage->k / stage->replicas;
-        if (placement_is_sim(plan, s)) {
-            d.sim_count += stage->replicas;
-            continue;
-        }
+        d.own_count += own_workers(plan, s);
+        if (!placement_is_cpu(plan, s)) continue;
         d.stage_cores += stage->k;
         d.worker_count += stage->replicas;
         if (gang_cores > d.gang_cores) d.gang_cores = gang_cores;
@@ -59,7 +65,7 @@ static status does_not_fit(const struct plan *plan, const struct demand *demand,
     size_t used = 0;
     uint32_t stage_count = 0;
     for (uint32_t s = 0; s < plan->stage_count; s++) {
-        if (placement_is_sim(plan, s) || stage_count++ >= STAGES_SHOWN) continue;
+        if (!placement_is_cpu(plan, s) || stage_count++ >= STAGES_SHOWN) continue;
         used += (size_t)snprintf(sum + used, sizeof sum - used, "%s%u", used == 0 ? "" : " + ", plan->stages[s].k);
     }
     if (stage_count == 0) snprintf(sum, sizeof sum, "0");
@@ -93,9 +99,9 @@ static void dedicated_fill(struct placement *placement, const struct plan *plan,
     struct placement_worker *worker = placement->worker;
     for (uint32_t v = 0; v < placement->pipeline_count; v++)
         for (uint32_t s = 0; s < plan->stage_count; s++)
-            for (uint32_t r = 0; r < plan->stages[s].replicas; r++) {
+            for (uint32_t r = 0, own = own_workers(plan, s); r < (own ? own : plan->stages[s].replicas); r++) {
                 uint32_t unit_count = plan->stages[s].k / plan->stages[s].replicas;
-                uint32_t core_count = placement_is_sim(plan, s) ? 0 : unit_count;
+                uint32_t core_count = own ? 0 : unit_count;
                 *worker++ =
                     (struct placement_worker){.pipeline = v,
                                               .stage_begin = s,
@@ -108,7 +114,7 @@ static void dedicated_fill(struct placement *placement, const struct plan *plan,
     if (plan->service_cores > 0) placement->service = processors_take(&next, plan->service_cores);
 }
 
-/* The pool, then the workers of stages on sim. */
+/* The pool, then the workers of stages without cores. */
 static void pool_fill(struct placement *placement, const struct plan *plan, uint32_t pool_count, uint32_t gang_cores,
                       const int *next)
 {
@@ -121,7 +127,7 @@ static void pool_fill(struct placement *placement, const struct plan *plan, uint
                                               .processors = processors_take(&next, gang_cores)};
     for (uint32_t v = 0; v < placement->pipeline_count; v++)
         for (uint32_t s = 0; s < plan->stage_count; s++)
-            for (uint32_t r = 0; placement_is_sim(plan, s) && r < plan->stages[s].replicas; r++)
+            for (uint32_t r = 0; r < own_workers(plan, s); r++)
                 *worker++ = (struct placement_worker){.pipeline = v,
                                                       .stage_begin = s,
                                                       .stage_end = s + 1,
@@ -142,7 +148,7 @@ status placement_make(struct placement *placement, const struct plan *plan, cons
     uint32_t gang_cores = demand.gang_cores ? pool_gang_cores(demand.gang_cores, core_count) : 0;
     /* Each worker on cpu has a core at least, so there are at most core_count of them. */
     uint32_t pool_count = gang_cores ? core_count / gang_cores : 0;
-    uint64_t workers = demand.sim_count * pipeline_count + (fits ? demand.worker_count * pipeline_count : pool_count);
+    uint64_t workers = demand.own_count * pipeline_count + (fits ? demand.worker_count * pipeline_count : pool_count);
     if (workers > PLACEMENT_WORKERS_MAX)
         FAIL(USAGE, "the plan needs %" PRIu64 " workers; expected at most %u: lower replicas of stages on sim", workers,
              PLACEMENT_WORKERS_MAX);
@@ -207,7 +213,7 @@ static bool worker_is_of(const struct placement_worker *worker, uint32_t stage)
 }
 
 /* "2 workers of 1 core on processors 0, 1" of the pool, or of a stage's own workers (stage GRAPH_NONE: the pool). */
-static void workers_tell(FILE *stream, const struct placement *placement, uint32_t stage)
+static void workers_tell(FILE *stream, const struct placement *placement, uint32_t stage, bool is_card)
 {
     struct processors_line line = {.stream = stream};
     uint32_t worker_count = 0, gang_cores = 0, unit_count = 0;
@@ -221,7 +227,9 @@ static void workers_tell(FILE *stream, const struct placement *placement, uint32
         is_pinned = worker->processors != NULL;
     }
     fprintf(stream, "%u worker%s ", worker_count, plural(worker_count));
-    if (gang_cores == 0)
+    if (is_card)
+        fprintf(stream, "of a card");
+    else if (gang_cores == 0)
         fprintf(stream, "imitate%s %u unit%s%s", worker_count == 1 ? "s" : "", unit_count, plural(unit_count),
                 worker_count == 1 ? "" : " each");
     else
@@ -240,11 +248,11 @@ static void workers_tell(FILE *stream, const struct placement *placement, uint32
 static void sharing_tell(FILE *stream, const struct placement *placement, const struct plan *plan)
 {
     uint32_t stage_count = 0;
-    for (uint32_t s = 0; s < plan->stage_count; s++) stage_count += !placement_is_sim(plan, s);
+    for (uint32_t s = 0; s < plan->stage_count; s++) stage_count += placement_is_cpu(plan, s);
     fprintf(stream, "%u stage%s", stage_count, plural(stage_count));
     if (placement->pipeline_count > 1) fprintf(stream, " of %u pipelines", placement->pipeline_count);
     fprintf(stream, " share%s ", stage_count == 1 && placement->pipeline_count == 1 ? "s" : "");
-    workers_tell(stream, placement, GRAPH_NONE);
+    workers_tell(stream, placement, GRAPH_NONE, false);
 }
 
 static void service_tell(FILE *stream, const struct placement *placement)
@@ -268,7 +276,7 @@ void placement_tell(const struct placement *placement, const struct plan *plan, 
         bool is_pool_line = l == 0, is_service_line = l == plan->stage_count + 1;
         if (is_pool_line && !has_pool) continue;
         if (is_service_line && placement->service_count == 0) continue;
-        if (!is_pool_line && !is_service_line && has_pool && !placement_is_sim(plan, l - 1)) continue;
+        if (!is_pool_line && !is_service_line && has_pool && placement_is_cpu(plan, l - 1)) continue;
         FILE *stream = open_memstream(&text, &bytes);
         CHECK(stream != NULL);
         if (is_service_line) {
@@ -277,7 +285,7 @@ void placement_tell(const struct placement *placement, const struct plan *plan, 
             sharing_tell(stream, placement, plan);
         } else {
             fprintf(stream, "stage %u (%s): ", l - 1, plan_stage_name(plan, graph, l - 1, name, sizeof name));
-            workers_tell(stream, placement, l - 1);
+            workers_tell(stream, placement, l - 1, placement_is_card(plan, l - 1));
         }
         CHECK(fclose(stream) == 0 && text != NULL);
         say(context, text);

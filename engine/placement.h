@@ -20,8 +20,8 @@
 struct placement_worker {
     uint32_t pipeline;               /* of pipeline_count, or PLACEMENT_ALL                                 */
     uint32_t stage_begin, stage_end; /* the stages that it serves: one, or all in a pool                    */
-    uint32_t core_count;             /* its gang; 0: a worker of a stage on sim, which mostly sleeps         */
-    uint32_t unit_count;             /* of the plan: core_count, or those that a sim device imitates        */
+    uint32_t core_count;             /* its gang; 0: a worker of a stage on a card or on sim, which mostly waits */
+    uint32_t unit_count;             /* of the plan: core_count; those that a sim device imitates; a card   */
     const int *processors;           /* [core_count], or NULL: not pinned                                   */
 };
 
@@ -37,10 +37,24 @@ struct placement {
     void *memory;
 };
 
+static inline enum resource_device placement_device(const struct plan *plan, uint32_t stage)
+{
+    return plan->types[plan->stages[stage].type].device;
+}
 /* Whether a stage is on a device that imitates its units: it has workers of its own, one a replica, and no cores. */
 static inline bool placement_is_sim(const struct plan *plan, uint32_t stage)
 {
-    return plan->types[plan->stages[stage].type].device == RESOURCE_SIM;
+    return placement_device(plan, stage) == RESOURCE_SIM;
+}
+/* Whether it is on a card: it has workers of its own, CARD_STREAMS a replica, and no cores. */
+static inline bool placement_is_card(const struct plan *plan, uint32_t stage)
+{
+    return placement_device(plan, stage) == RESOURCE_CUDA || placement_device(plan, stage) == RESOURCE_EMU;
+}
+/* Whether it has cores. */
+static inline bool placement_is_cpu(const struct plan *plan, uint32_t stage)
+{
+    return placement_device(plan, stage) == RESOURCE_CPU;
 }
 
 /* Places pipeline_count pipelines of the plan's stages on core_count cores: the first of `cores`, in order. Nothing is pinned if a
@@ -52,9 +66,9 @@ static inline bool placement_is_sim(const struct plan *plan, uint32_t stage)
  *   pool        if they do not and `share` is set: gangs of the widest gang of the plan, or of the greatest smaller width that
  *               leaves no core over; no service cores
  *
- * Stages on sim count for nothing in this, and their workers are never pinned.
+ * Stages on cards and on sim count for nothing in this, and their workers are never pinned.
  *
- * USAGE: a stage is on a device other than cpu and sim; they do not fit and `share` is not set: with the sum and what to do; more workers
+ * USAGE: a stage asks for more cards than one; they do not fit and `share` is not set: with the sum and what to do; more workers
  * than PLACEMENT_WORKERS_MAX. MEMORY. Borrows
  * all; on failure *placement is empty. `graph` is for names in messages. */
 MUST_USE status placement_make(struct placement *placement, const struct plan *plan, const struct graph *graph,
@@ -64,6 +78,7 @@ void placement_free(struct placement *placement);
 /* Says the placement, a line a stage and one for service cores, or one for the pool:
  *     "stage 0 (e..x): 2 workers of 1 core on processors 0, 1"
  *     "stage 1 (h1): 1 worker imitates 8 units"
+ *     "stage 1 (h1): 3 workers of a card"
  *     "3 stages share 2 workers of 1 core on processors 0, 1" */
 typedef void placement_say(void *context, const char *line);
 void placement_tell(const struct placement *placement, const struct plan *plan, const struct graph *graph,

@@ -7,6 +7,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/card/card.h"
 #include "engine/cpu/device.h"
 #include "engine/base/thread.h"
 #include "engine/profile.h"
@@ -82,12 +83,16 @@ done:
     return st;
 }
 
-/* That any plan for the cluster can have here: those on cpu need a core each, and a stage on sim is a worker. */
+/* That any plan for the cluster can have here: those on cpu need a core each, and other stages have workers of their own. */
 static uint32_t workers_max(const struct session *s)
 {
-    bool has_sim = false;
-    for (uint32_t t = 0; t < s->plan.type_count; t++) has_sim |= s->plan.types[t].device == RESOURCE_SIM;
-    return has_sim && s->graph.layer_count > s->threads ? s->graph.layer_count : s->threads;
+    uint32_t own = 0;
+    for (uint32_t t = 0; t < s->plan.type_count; t++) {
+        const enum resource_device device = s->plan.types[t].device;
+        const uint32_t a_stage = device == RESOURCE_CPU ? 0 : device == RESOURCE_SIM ? 1 : CARD_STREAMS;
+        if (a_stage * s->graph.layer_count > own) own = a_stage * s->graph.layer_count;
+    }
+    return own > s->threads ? own : s->threads;
 }
 
 /* The plan, and what settings say about how to run it. */

@@ -114,9 +114,9 @@ static const struct stage_figures *neighbour_idle(const struct pipeline_figures 
 static void stage_sentence(const struct pipeline_figures *f, uint32_t slowest, double busy, char text[SENTENCE_BYTES])
 {
     const char *name = f->stage[slowest].name;
-    int bytes =
-        snprintf(text, SENTENCE_BYTES, "stage %s is the bottleneck: busy %d%% of the time; give it more cores (k)",
-                 name, percent(busy));
+    int bytes = snprintf(text, SENTENCE_BYTES, "stage %s is the bottleneck: %sbusy %d%% of the time%s", name,
+                         f->stage[slowest].is_card ? "a stream of its card is " : "", percent(busy),
+                         f->stage[slowest].is_card ? "" : "; give it more cores (k)");
     /* "e..x": a stage of one layer has none to give. */
     const struct stage_figures *idle = strstr(name, "..") ? neighbour_idle(f, slowest, busy) : NULL;
     if (idle)
@@ -292,7 +292,10 @@ static void table_print(const struct pipeline_figures *f)
         const struct stage_figures *stage = &f->stage[s];
         struct stage_shares shares = stage_shares(f, stage);
         if (!f->is_shared) {
-            snprintf(cores, sizeof cores, "%u", stage->core_count);
+            if (stage->is_card)
+                snprintf(cores, sizeof cores, "card");
+            else
+                snprintf(cores, sizeof cores, "%u", stage->core_count);
             snprintf(wait, sizeof wait, "%d%%", percent(shares.wait));
         }
         rings[0] = '\0';
@@ -321,6 +324,33 @@ static void staleness_print(const struct pipeline_figures *f)
              f->local_max, f->local_bound, others);
 }
 
+/* "1.2 GiB" */
+static const char *bytes_text(char *buffer, size_t bytes, uint64_t count)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)count;
+    uint32_t unit = 0;
+    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
+    snprintf(buffer, bytes, "%.*f %s", value < 10 && unit > 0 ? 1 : 0, value, units[unit]);
+    return buffer;
+}
+
+/* What cards have moved. */
+static void moved_print(const struct pipeline_figures *f)
+{
+    uint64_t cut_bytes = 0, other_bytes = 0;
+    bool has_card = false;
+    char cut[24], other[24];
+    for (uint32_t s = 0; s < f->stage_count; s++) {
+        cut_bytes += f->stage[s].cut_bytes;
+        other_bytes += f->stage[s].other_bytes;
+        has_card |= f->stage[s].is_card;
+    }
+    if (has_card)
+        log_info("moved     %s across cuts, %s of columns and losses", bytes_text(cut, sizeof cut, cut_bytes),
+                 bytes_text(other, sizeof other, other_bytes));
+}
+
 void summary_print(const struct pipeline_figures *f)
 {
     char sentence[SENTENCE_BYTES];
@@ -338,6 +368,7 @@ void summary_print(const struct pipeline_figures *f)
                  percent(shares.work[WORK_FORWARD]), percent(shares.work[WORK_BACKWARD]),
                  percent(shares.work[WORK_UPDATE]), percent(r.busy), sentence);
     }
+    moved_print(f);
     if (f->has_staleness) staleness_print(f);
 }
 
@@ -373,6 +404,8 @@ void summary_event(const struct pipeline_figures *f)
         log_event_f64("backward", shares.work[WORK_BACKWARD]);
         log_event_f64("update", shares.work[WORK_UPDATE]);
         if (!f->is_shared) log_event_f64("wait", shares.wait);
+        if (stage->cut_bytes) log_event_u64("cut_bytes", stage->cut_bytes);
+        if (stage->is_card) log_event_u64("other_bytes", stage->other_bytes);
         log_event_u64("ring_cells", stage->ring_cells);
         ring_event("forward_ring_depth", stage->forward_pushes, stage->forward_depth_sum);
         ring_event("backward_ring_depth", stage->backward_pushes, stage->backward_depth_sum);

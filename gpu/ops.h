@@ -54,8 +54,12 @@ uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n);
 void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
 
 /* The updates of graph/device.h; all that they point to, lists of pointers too, is the card's memory. */
-MUST_USE status gpu_update_params(const struct gpu_work *w, const struct param_update *update);
+/* The sums of the first weight lie sums_begin floats behind the lanes' pointers. */
+MUST_USE status gpu_update_params(const struct gpu_work *w, const struct param_update *update, uint64_t sums_begin);
 MUST_USE status gpu_update_rows(const struct gpu_work *w, const struct table_update *update);
+/* Adds the gradients of an alias to its owner's, lane by lane, and clears them (engine/alias.h). */
+MUST_USE status gpu_alias_fold(const struct gpu_work *w, float *const *grad, uint32_t lanes,
+                               const struct graph_alias *alias);
 MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums *sums);
 
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }

@@ -32,14 +32,15 @@ static struct gpu_dim grid_for(uint64_t threads)
     return (struct gpu_dim){blocks < 4096 ? (uint32_t)blocks : 4096, 1, 1};
 }
 
-status gpu_update_params(const struct gpu_work *w, const struct param_update *u)
+status gpu_update_params(const struct gpu_work *w, const struct param_update *u, uint64_t sums_begin)
 {
     const struct params_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
                                             .sums = {u->grad, u->lanes, 1},
                                             .weight = u->weight,
                                             .state = u->state,
                                             .state_stride = u->state_stride,
-                                            .count = u->count};
+                                            .count = u->count,
+                                            .sums_begin = sums_begin};
     if (u->count == 0) return ST_OK;
     return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid_for(u->count), (struct gpu_dim){BLOCK, 1, 1},
                       &args, sizeof args);
@@ -73,4 +74,12 @@ status gpu_sum_params(const struct gpu_work *w, const struct param_sums *u)
     if (u->block_count == 0) return ST_OK;
     return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_sum, grid_for((uint64_t)u->block_count * 16),
                       (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);
+}
+
+status gpu_alias_fold(const struct gpu_work *w, float *const *grad, uint32_t lanes, const struct graph_alias *alias)
+{
+    const struct alias_fold_args args = {grad, alias->offset, alias->grad, alias->count, lanes};
+    if (alias->count == 0) return ST_OK;
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_alias_fold, grid_for(alias->count), (struct gpu_dim){BLOCK, 1, 1},
+                      &args, sizeof args);
 }

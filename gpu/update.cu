@@ -101,7 +101,7 @@ KERNEL(params_update)
     for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count;
          i += (uint64_t)gridDim.x * blockDim.x) {
         float state[2] = {0, 0};
-        const float sum = sums_take(&a.sums, i);
+        const float sum = sums_take(&a.sums, a.sums_begin + i);
         if (rests(&a.rule)) continue;
         for (uint32_t j = 0; j < a.rule.state_count; j++) state[j] = a.state[j * a.state_stride + i];
         a.weight[i] =
@@ -218,4 +218,14 @@ KERNEL(params_sum)
         const double total = squares_total(part);
         if (lane == 0 && is_there) a.squares[block] = total;
     }
+}
+
+KERNEL(alias_fold)
+{
+    for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count;
+         i += (uint64_t)gridDim.x * blockDim.x)
+        for (uint32_t lane = 0; lane < a.lanes; lane++) {
+            a.grad[lane][a.owner + i] += a.grad[lane][a.use + i];
+            a.grad[lane][a.use + i] = 0;
+        }
 }

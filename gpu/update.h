@@ -22,6 +22,13 @@ struct params_update_args {
     struct gpu_sums sums;
     float *weight, *state;
     uint64_t state_stride, count;
+    uint64_t sums_begin; /* of the first weight in the arrays of sums */
+};
+/* In each lane adds a run of floats to another, and clears it (engine/alias.h). */
+struct alias_fold_args {
+    float *const *grad; /* in memory of the card: [lane] */
+    uint64_t owner, use, count;
+    uint32_t lanes;
 };
 /* 16 threads a row. */
 struct rows_update_args {

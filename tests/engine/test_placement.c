@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/card/card.h"
 #include "engine/placement.h"
 
 /* Layers e x h1 h2 bce, as the graph's file has them. */
@@ -224,7 +225,7 @@ static void placement_make__one_core_too_many__says_the_sum(void **state)
     assert_refused(plan, 1, 1, "the plan needs 2 cores (stage 2), this process may use 1; lower k, or give --share");
 }
 
-static void placement_make__other_device__is_named_with_the_stage(void **state)
+static void placement_make__card__has_streams_and_no_cores(void **state)
 {
     (void)state;
     struct hand_plan h;
@@ -232,13 +233,29 @@ static void placement_make__other_device__is_named_with_the_stage(void **state)
     const struct plan *plan = hand_plan(&h, 3, K(1, 2, 1), K(1, 2, 1), 0);
     h.stage[2].type = 1;
     for (int share = 0; share < 2; share++) {
-        assert_int_equal(placement_make(&p, plan, &graph, 1, hand_cores(8, true), 8, share), ST_USAGE);
-        assert_string_equal(
-            status_message(),
-            "stage 2 (h2..bce) is on cuda:3, which this build cannot run; give a plan with every stage on cpu or "
-            "sim");
-        assert_null(p.memory);
+        assert_int_equal(placement_make(&p, plan, &graph, 1, hand_cores(3, true), 3, share), ST_OK);
+        assert_int_equal(p.worker_count, 3 + CARD_STREAMS);
+        assert_false(p.is_shared);
+        for (uint32_t w = 3; w < p.worker_count; w++) {
+            assert_int_equal(p.worker[w].stage_begin, 2);
+            assert_int_equal(p.worker[w].core_count, 0);
+            assert_null(p.worker[w].processors);
+        }
+        placement_free(&p);
     }
+}
+
+static void placement_make__several_cards__are_refused_with_the_stage(void **state)
+{
+    (void)state;
+    struct hand_plan h;
+    struct placement p;
+    const struct plan *plan = hand_plan(&h, 3, K(1, 2, 4), K(1, 2, 4), 0);
+    h.stage[2].type = 1;
+    assert_int_equal(placement_make(&p, plan, &graph, 1, hand_cores(8, true), 8, false), ST_USAGE);
+    assert_string_equal(status_message(),
+                        "stage 2 (h2..bce) is on 4 units of cuda:3; a stage runs on one card: give it k = 1");
+    assert_null(p.memory);
 }
 
 /* --- pools ------------------------------------------------------------------------------------ */
@@ -431,7 +448,8 @@ int main(void)
         cmocka_unit_test(placement_make__pipelines__are_placed_one_after_another),
         cmocka_unit_test(placement_make__quota_or_not_all_processors__pins_nothing),
         cmocka_unit_test(placement_make__one_core_too_many__says_the_sum),
-        cmocka_unit_test(placement_make__other_device__is_named_with_the_stage),
+        cmocka_unit_test(placement_make__card__has_streams_and_no_cores),
+        cmocka_unit_test(placement_make__several_cards__are_refused_with_the_stage),
         cmocka_unit_test(placement_make__share__makes_a_pool_without_a_core_left_over),
         cmocka_unit_test(placement_tell__pool__is_one_line),
         cmocka_unit_test(placement_make__sim__needs_no_cores),

@@ -212,7 +212,7 @@ static void update_params__every_rule__same_bits(void **state)
             on_card.state = copy_of(&card, start, 2 * count * sizeof(float));
             on_card.grad = copy_of(&card, card_grad, lanes * sizeof *card_grad);
             ok(cpu->vt->update_params(cpu, &u));
-            ok(gpu_update_params(&card.work, &on_card));
+            ok(gpu_update_params(&card.work, &on_card, 0));
             same(&card, rules[r], on_card.weight, weight, count);
             same(&card, rules[r], on_card.state, start, 2 * count);
             for (uint32_t i = 0; i < lanes; i++) same(&card, "cleared sums", card_grad[i], grad[i], count);

@@ -1,0 +1,50 @@
+/* A stage on a card (`cuda`, `emu`): what it keeps there, and the devices that run it.
+ *
+ *     host                                      card
+ *     slot: activations, columns  ◀─crossing─▶  the same at the same places, a slot each
+ *     parameters, state           ◀─a job's begin and end─▶ the same at the same places
+ *     (nothing)                                 gradients, a lane each
+ *
+ * During a job the card has the newest parameters of its stage; before and after it the host has (device_vt: begin, settle), so that saves,
+ * evaluations and other plans know nothing of cards.
+ *
+ * Each device is a stream with a worker of its own, which waits until the card is done with its task: while one copies, another computes. What
+ * a stream is given for a whole micro-batch is written down the first time and replayed from then on. */
+#ifndef HETERPS_ENGINE_CARD_CARD_H
+#define HETERPS_ENGINE_CARD_CARD_H
+
+#include "engine/model.h"
+#include "graph/device.h"
+#include "sched/plan.h"
+
+/* Streams of a stage on a card. */
+#define CARD_STREAMS 3u
+
+struct card_stage;
+struct card_stage_options {
+    const struct graph *graph; /* kept until close, as is the model */
+    struct model *model;
+    const struct plan *plan;
+    uint32_t stage;                /* of the plan                               */
+    uint32_t node_begin, node_end; /* its forward nodes                         */
+    uint32_t slot_count, lanes;    /* lanes: of gradients, in training          */
+    bool training;
+};
+/* INVALID: a layer that a card cannot run, with why; parameters that stages share. USAGE: there is no such card. MEMORY: with what the stage needs
+ * and what is free. What gpu/gpu.h says. */
+MUST_USE status card_stage_open(struct card_stage **stage, const struct card_stage_options *options);
+/* After its devices. NULL is ignored. */
+void card_stage_close(struct card_stage *stage);
+
+/* A stream of the stage. Submits of different slots, and one update, may run at the same time, each on a device of its own; of backward passes
+ * one a lane. Closed with device->vt->close(device). */
+MUST_USE status card_device_open(struct device **device, struct card_stage *stage);
+
+/* Bytes moved by training so far, by all devices of the stage. */
+struct card_moved {
+    uint64_t front_bytes, behind_bytes; /* across the cuts in front of the stage and behind it, both ways  */
+    uint64_t other_bytes;               /* columns of the data without a cut in front; losses              */
+};
+struct card_moved card_stage_moved(const struct card_stage *stage);
+
+#endif

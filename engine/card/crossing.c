@@ -1,0 +1,100 @@
+/* Who writes and who reads, from the stage's side. */
+#include "engine/card/crossing.h"
+
+#include <stdlib.h>
+
+#include "graph/cut.h"
+
+enum { IS_MADE = 1, IS_READ = 2, IS_LOSS_OUT = 4, IS_OF_HEAD = 8, IS_BEHIND = 16, IS_DIN = 32, IS_DOUT = 64 };
+
+static void nodes_mark(const struct graph *g, uint32_t begin, uint32_t end, uint8_t *marks, struct crossing *crossing)
+{
+    for (uint32_t i = begin; i < end; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        const uint32_t *args = &g->args[n->arg_begin], *made = args + n->input_count + n->param_count;
+        const uint32_t traits = op_table[n->op].traits;
+        for (uint32_t k = 0; k < n->input_count; k++) {
+            const uint32_t grad = g->tensors[args[k]].grad;
+            marks[args[k]] |= IS_READ;
+            if (n->other != GRAPH_NONE && grad != GRAPH_NONE) marks[grad] |= IS_DIN;
+            if (g->tensors[args[k]].kind == TENSOR_FIELD && !(traits & OP_LOOKS_UP)) crossing->counts_keys = true;
+        }
+        for (uint32_t k = 0; k < n->output_count + n->saved_count; k++) {
+            const uint32_t grad = g->tensors[made[k]].grad;
+            marks[made[k]] |= IS_MADE | (traits & OP_IS_LOSS ? IS_LOSS_OUT : 0);
+            if (grad != GRAPH_NONE) marks[grad] |= IS_DOUT;
+        }
+        if (traits & OP_IS_LOSS) crossing->has_loss = true;
+    }
+}
+
+/* What heads, wherever they are, read and write, and the match that evaluation ranks by reads. */
+static void heads_mark(const struct graph *g, uint8_t *marks)
+{
+    for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) {
+        const struct graph_node *n = &g->nodes[i];
+        const uint32_t match = graph_match_of(g, i);
+        for (uint32_t k = 0; k < n->input_count + n->param_count + n->output_count + n->saved_count; k++)
+            marks[g->args[n->arg_begin + k]] |= IS_OF_HEAD;
+        if (match == GRAPH_NONE) continue;
+        for (uint32_t k = 0; k < g->nodes[match].input_count; k++)
+            marks[g->args[g->nodes[match].arg_begin + k]] |= IS_OF_HEAD;
+    }
+}
+
+static bool is_in(enum crossing_list list, uint8_t marks, uint8_t kind)
+{
+    const bool is_made = marks & IS_MADE, is_behind = marks & IS_BEHIND, is_activation = kind == TENSOR_ACTIVATION;
+    switch (list) {
+    case CROSSING_FORWARD_IN:
+        return (marks & IS_READ) && !is_made && (is_activation || kind == TENSOR_DENSE || kind == TENSOR_LABEL);
+    case CROSSING_FORWARD_OUT: return is_made && is_behind;
+    case CROSSING_LOSSES: return is_made && !is_behind && (marks & IS_LOSS_OUT);
+    case CROSSING_HEADS: return is_made && !is_behind && is_activation && (marks & IS_OF_HEAD);
+    /* Of what the stage has made, or adds to. */
+    case CROSSING_BACKWARD_IN: return is_behind && (marks & (IS_DIN | IS_DOUT)) && !is_made;
+    case CROSSING_BACKWARD_OUT: return (marks & IS_DIN) && !(marks & IS_DOUT);
+    default: return false;
+    }
+}
+
+status crossing_find(struct crossing *crossing, const struct graph *g, uint32_t node_begin, uint32_t node_end,
+                     uint32_t last_layer)
+{
+    *crossing = (struct crossing){0};
+    const size_t room = (size_t)g->tensor_count + 1;
+    uint32_t *lists = calloc((CROSSING_LISTS + 2) * room, sizeof *lists);
+    uint8_t *marks = calloc(room, sizeof *marks);
+    if (lists == NULL || marks == NULL) {
+        free(lists);
+        free(marks);
+        FAIL(MEMORY, "no memory for the tensors of a stage");
+    }
+    nodes_mark(g, node_begin, node_end, marks, crossing);
+    heads_mark(g, marks);
+    uint32_t *forward = lists + CROSSING_LISTS * room, *backward = forward + room, forward_count, backward_count;
+    (void)graph_cut(g, last_layer, forward, &forward_count, backward, &backward_count);
+    for (uint32_t i = 0; i < forward_count; i++) marks[forward[i]] |= IS_BEHIND;
+    for (uint32_t i = 0; i < backward_count; i++) marks[backward[i]] |= IS_BEHIND;
+    for (uint32_t l = 0; l < CROSSING_LISTS; l++) {
+        crossing->tensor[l] = lists + l * room;
+        for (uint32_t t = 0; t < g->tensor_count; t++)
+            if (is_in((enum crossing_list)l, marks[t], g->tensors[t].kind))
+                crossing->tensor[l][crossing->count[l]++] = t;
+    }
+    free(marks);
+    return ST_OK;
+}
+
+void crossing_free(struct crossing *crossing)
+{
+    free(crossing->tensor[0]);
+    *crossing = (struct crossing){0};
+}
+
+uint64_t crossing_bytes(const struct crossing *crossing, const struct graph *g, enum crossing_list list)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < crossing->count[list]; i++) bytes += graph_cut_tensor_bytes(g, crossing->tensor[list][i]);
+    return bytes;
+}

@@ -1,0 +1,271 @@
+/* A stream of a stage on a card: passes, updates, and who waits for them. */
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/card/stage.h"
+
+struct card_device {
+    struct device device; /* first: a struct device * is a struct card_device * */
+    struct card_stage *stage;
+    bool is_first; /* of its stage: begins and settles for all */
+    struct gpu_event *event;
+    struct gpu_work work;
+};
+
+static status finish(struct card_device *d)
+{
+    TRY(gpu_record(d->work.gpu, d->work.stream, d->event));
+    return gpu_wait(d->work.gpu, d->event);
+}
+
+/* --- copies -------------------------------------------------------------------------------------- */
+
+static status list_copy(struct card_device *d, const struct op_context *c, const struct card_slot *slot,
+                        enum crossing_list list, bool is_to_card)
+{
+    const struct crossing *crossing = &d->stage->crossing;
+    for (uint32_t i = 0; i < crossing->count[list]; i++) {
+        const uint32_t t = crossing->tensor[list][i];
+        const struct view *host = &c->tensor[t], *card = &slot->view[t];
+        const struct view *to = is_to_card ? card : host, *from = is_to_card ? host : card;
+        TRY(gpu_copy_rows(d->work.gpu, d->work.stream, to->data, to->stride * sizeof(float), from->data,
+                          from->stride * sizeof(float), host->cols * sizeof(float), host->rows));
+    }
+    return ST_OK;
+}
+
+/* What of the micro-batch is no tensor. */
+static status batch_copy(struct card_device *d, const struct op_context *c, const struct card_slot *slot)
+{
+    const struct micro_batch *m = c->batch;
+    const struct crossing *crossing = &d->stage->crossing;
+    if (crossing->has_loss && m->weight != NULL)
+        TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.weight, m->weight, m->example_count * sizeof(float)));
+    if (crossing->counts_keys)
+        TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.key_begin, m->key_begin,
+                     ((size_t)m->example_count * c->graph->field_count + 1) * sizeof(uint32_t)));
+    return ST_OK;
+}
+
+/* --- passes -------------------------------------------------------------------------------------- */
+
+/* Gives the stream a whole pass: `c` is the host's context, `card` the card's. */
+static status forward_give(struct card_device *d, const struct op_context *c, const struct op_context *card,
+                           const struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
+{
+    TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, sizeof *slot->now));
+    TRY(list_copy(d, c, slot, CROSSING_FORWARD_IN, true));
+    TRY(batch_copy(d, c, slot));
+    for (uint32_t i = 0; i < count; i++) TRY(gpu_op_table[nodes[i].op].forward(&d->work, card, &nodes[i]));
+    TRY(list_copy(d, c, slot, CROSSING_FORWARD_OUT, false));
+    return list_copy(d, c, slot, c->training ? CROSSING_LOSSES : CROSSING_HEADS, false);
+}
+
+static status backward_give(struct card_device *d, const struct op_context *c, const struct op_context *card,
+                            const struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
+{
+    TRY(list_copy(d, c, slot, CROSSING_BACKWARD_IN, true));
+    for (uint32_t i = 0; i < count; i++) {
+        const struct graph_node *n = &c->graph->nodes[nodes[i].other];
+        TRY(gpu_op_table[n->op].backward(&d->work, card, n));
+    }
+    return list_copy(d, c, slot, CROSSING_BACKWARD_OUT, false);
+}
+
+static status pass_give(struct card_device *d, const struct op_context *c, const struct op_context *card,
+                        const struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
+{
+    return nodes->pass == PASS_FORWARD ? forward_give(d, c, card, slot, nodes, count)
+                                       : backward_give(d, c, card, slot, nodes, count);
+}
+
+/* The card's view of the slot, for as many examples as there are. */
+static void slot_set(const struct card_stage *s, struct card_slot *slot, const struct op_context *c, uint32_t lane)
+{
+    const struct graph *g = s->graph;
+    for (uint32_t t = 0; t < g->tensor_count; t++) {
+        slot->view[t].rows = c->tensor[t].rows;
+        if (g->tensors[t].kind == TENSOR_PARAM_GRAD && s->grads != NULL)
+            slot->view[t].data = s->grads + lane * g->header->grad_floats + g->tensors[t].offset;
+    }
+    if (c->batch->weight == NULL) slot->batch.weight = NULL;
+    *slot->now_host = (struct gpu_now){.example_count = c->batch->example_count,
+                                       .example_begin = c->example_begin,
+                                       .key_count = c->batch->key_count,
+                                       .training = c->training,
+                                       .step = c->batch->step};
+}
+
+static void moved_count(struct card_stage *s, bool is_forward, uint32_t examples)
+{
+    const struct card_moved *an_example = is_forward ? &s->forward_example : &s->backward_example,
+                            *a_micro = is_forward ? &s->forward_micro : &s->backward_micro;
+    /* Relaxed, all: figures. */
+    atomic_fetch_add_explicit(&s->shared_front, an_example->front_bytes * examples + a_micro->front_bytes,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->shared_behind, an_example->behind_bytes * examples + a_micro->behind_bytes,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->shared_other, an_example->other_bytes * examples + a_micro->other_bytes,
+                              memory_order_relaxed);
+}
+
+static status card_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,
+                          uint32_t count)
+{
+    struct card_device *d = (struct card_device *)device;
+    struct card_stage *s = d->stage;
+    if (c->batch->example_count == 0 || count == 0) return ST_OK;
+    const struct slot *host = (const struct slot *)((const uint8_t *)c->batch - offsetof(struct slot, batch));
+    CHECK(c->graph == s->graph && host->index < s->slot_count);
+    struct card_slot *slot = &s->slots[host->index];
+    const bool is_forward = nodes->pass == PASS_FORWARD;
+    const uint32_t lane = batch_lane_of(graph_batch(s->graph), c->batch->micro_index);
+    struct gpu_list **list =
+        &slot->list[is_forward ? (c->training ? CARD_LIST_TRAIN : CARD_LIST_EVALUATE) : CARD_LIST_BACKWARD + lane];
+    slot_set(s, slot, c, lane);
+    d->work.now = slot->now;
+    struct op_context card = *c;
+    card.tensor = slot->view;
+    card.batch = &slot->batch;
+    card.ticket = NULL;
+    card.table_grad = NULL;
+    if (c->batch->example_count < s->graph->header->micro) {
+        TRY(pass_give(d, c, &card, slot, nodes, count));
+    } else {
+        if (*list == NULL) {
+            TRY(gpu_capture(d->work.gpu, d->work.stream));
+            const status st = pass_give(d, c, &card, slot, nodes, count);
+            TRY(gpu_captured(d->work.gpu, d->work.stream, list));
+            TRY(st);
+        }
+        TRY(gpu_replay(d->work.gpu, d->work.stream, *list));
+    }
+    TRY(finish(d));
+    if (c->training) moved_count(s, is_forward, c->batch->example_count);
+    return ST_OK;
+}
+
+/* --- updates ------------------------------------------------------------------------------------- */
+
+/* Where a run of the host's parameters lies. */
+static uint64_t offset_of(const struct card_stage *s, const float *weight)
+{
+    CHECK(weight >= s->model->param);
+    return (uint64_t)(weight - s->model->param);
+}
+
+/* Adds up what uses of the floats [begin, end) have added. */
+static status aliases_give(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t end)
+{
+    const struct card_stage *s = d->stage;
+    for (uint32_t a = 0; a < s->alias_count; a++) {
+        struct graph_alias alias = s->aliases[a];
+        const uint64_t first = begin > alias.offset ? begin : alias.offset,
+                       behind = end < alias.offset + alias.count ? end : alias.offset + alias.count;
+        if (first >= behind) continue;
+        alias.grad += first - alias.offset;
+        alias.offset = first;
+        alias.count = behind - first;
+        TRY(gpu_alias_fold(&d->work, s->grad_list, lanes, &alias));
+    }
+    return ST_OK;
+}
+
+static status card_update_params(struct device *device, const struct param_update *update)
+{
+    struct card_device *d = (struct card_device *)device;
+    const struct card_stage *s = d->stage;
+    const uint64_t offset = offset_of(s, update->weight);
+    struct param_update card = *update;
+    card.weight = s->param + offset;
+    card.state = s->state + (update->state - s->model->state);
+    card.grad = s->grad_list;
+    if (update->optimizer->clip_norm <= 0) TRY(aliases_give(d, s->lanes, offset, offset + update->count));
+    TRY(gpu_update_params(&d->work, &card, offset));
+    return finish(d);
+}
+
+static status card_sum_params(struct device *device, const struct param_sums *sums)
+{
+    struct card_device *d = (struct card_device *)device;
+    const struct card_stage *s = d->stage;
+    const struct param_block *last = &sums->block[sums->block_count - 1];
+    uint32_t first = 0;
+    if (sums->block_count == 0) return ST_OK;
+    while (s->host_blocks[first].offset != sums->block->offset) CHECK(++first < s->block_count);
+    struct param_sums card = *sums;
+    card.grad = s->grad_list;
+    card.block = s->blocks + first;
+    card.squares = s->squares + first;
+    TRY(aliases_give(d, sums->lanes, sums->block->offset, last->offset + last->count));
+    TRY(gpu_sum_params(&d->work, &card));
+    TRY(gpu_copy(d->work.gpu, d->work.stream, s->squares_host + first, card.squares,
+                 sums->block_count * sizeof(double)));
+    TRY(finish(d));
+    for (uint32_t i = 0; i < sums->block_count; i++) sums->squares[i] = s->squares_host[first + i];
+    return ST_OK;
+}
+
+static status card_update_rows(struct device *device, const struct table_update *update)
+{
+    (void)device, (void)update;
+    CHECK(false); /* no layer here looks up rows */
+    return ST_OK;
+}
+
+/* --- opening ------------------------------------------------------------------------------------- */
+
+static status card_begin(struct device *device, void *slots, size_t bytes)
+{
+    struct card_device *d = (struct card_device *)device;
+    return d->is_first ? card_stage_begin(d->stage, slots, bytes) : ST_OK;
+}
+static status card_settle(struct device *device)
+{
+    struct card_device *d = (struct card_device *)device;
+    return d->is_first ? card_stage_settle(d->stage) : ST_OK;
+}
+
+static void card_close(struct device *device)
+{
+    struct card_device *d = (struct card_device *)device;
+    if (d->event != NULL) gpu_event_close(d->work.gpu, d->event);
+    gpu_stream_close(d->work.gpu, d->work.stream);
+    free(d);
+}
+
+#define CARD_VT(kind)                                                                                                  \
+    {                                                                                                                  \
+        .name = kind, .submit = card_submit, .update_rows = card_update_rows, .update_params = card_update_params,     \
+        .sum_params = card_sum_params, .begin = card_begin, .settle = card_settle, .close = card_close,                \
+    }
+static const struct device_vt vts[] = {CARD_VT("cuda"), CARD_VT("emu")};
+
+status card_device_open(struct device **out, struct card_stage *stage)
+{
+    struct card_device *d = calloc(1, sizeof *d);
+    status st;
+    *out = NULL;
+    if (d == NULL) FAIL(MEMORY, "no memory to describe a stream of stage %s", stage->name);
+    CHECK(stage->device_count < CARD_STREAMS);
+    d->device.vt = &vts[strcmp(stage->gpu->vt->name, vts[0].name) != 0];
+    d->stage = stage;
+    d->is_first = stage->device_count == 0;
+    d->work = (struct gpu_work){.gpu = stage->gpu,
+                                .now = NULL,
+                                .micro = stage->graph->header->micro,
+                                .graph = stage->graph,
+                                .scratch = stage->scratch[stage->device_count],
+                                .scratch_floats = stage->scratch_floats,
+                                .node_words = stage->node_words};
+    TRY_GOTO(gpu_stream_open(stage->gpu, &d->work.stream), failed);
+    TRY_GOTO(gpu_event_open(stage->gpu, &d->event), failed);
+    stage->device_count++;
+    *out = &d->device;
+    return ST_OK;
+failed:
+    card_close(&d->device);
+    return st;
+}

@@ -1,0 +1,71 @@
+/* What the files of engine/card share: the memory of a stage on a card. */
+#ifndef HETERPS_ENGINE_CARD_STAGE_H
+#define HETERPS_ENGINE_CARD_STAGE_H
+
+#include "engine/card/card.h"
+#include "engine/card/crossing.h"
+#include "engine/slot.h"
+#include "gpu/ops.h"
+
+/* A run of parameters that one dense update of the graph changes, and their state. */
+struct card_run {
+    uint64_t offset, count;             /* floats of the parameters */
+    uint64_t state_offset, state_count; /* floats of the state: rows of `count`, state_stride apart */
+    uint64_t state_stride;
+};
+
+/* A slot's place on the card. */
+struct card_slot {
+    struct view *view;        /* [tensor_count]: addresses of the card           */
+    struct micro_batch batch; /* likewise, of what ops read                      */
+    struct gpu_now *now, *now_host;
+    struct gpu_list **list; /* what has been written down: forward in evaluation, in training, backward of each lane */
+};
+enum { CARD_LIST_EVALUATE, CARD_LIST_TRAIN, CARD_LIST_BACKWARD };
+
+struct card_stage {
+    const struct graph *graph;
+    struct model *model;
+    struct gpu *gpu;
+    struct gpu_stream *stream; /* of begin and settle */
+    struct gpu_event *event;
+    uint32_t node_begin, node_end;
+    uint32_t slot_count, lanes;
+    bool training, is_first;
+    char name[64];
+    uint32_t device_count;
+    /* lists of the host */
+    struct crossing crossing;
+    struct card_run *runs; /* [run_count]: its own parameters */
+    uint32_t run_count;
+    struct graph_alias *aliases; /* [alias_count]: of its own parameters */
+    uint32_t alias_count;
+    struct param_block *host_blocks; /* [block_count]: of all parameters, in training */
+    uint32_t block_count;
+    struct card_slot *slots;     /* [slot_count] */
+    const uint32_t **node_words; /* [forward_count]: of the card, or NULL */
+    /* memory of the card, one piece */
+    void *memory;
+    float *param, *state; /* [param_floats], [state_floats] */
+    float *grads;         /* [lanes, grad_floats]: zero between updates */
+    float **grad_list;    /* [lanes]: where each begins     */
+    struct param_block *blocks;
+    double *squares;
+    float *scratch[CARD_STREAMS]; /* [scratch_floats] */
+    size_t scratch_floats;
+    /* memory of the host that the card copies from and to */
+    struct gpu_now *now_host; /* [slot_count], now_stride bytes apart */
+    size_t now_stride;
+    double *squares_host; /* [block_count] */
+    void *pinned;         /* the slots', or NULL */
+    /* bytes by where they are counted: of an example, and those that a micro-batch has once */
+    struct card_moved forward_example, forward_micro, backward_example, backward_micro;
+    _Atomic uint64_t shared_front, shared_behind, shared_other;
+};
+
+/* The host's parameters and state are the newest; slots lie in [slots, slots + bytes). */
+MUST_USE status card_stage_begin(struct card_stage *s, void *slots, size_t bytes);
+/* Gives them back. */
+MUST_USE status card_stage_settle(struct card_stage *s);
+
+#endif
