@@ -178,13 +178,14 @@ static status diverged(struct worker *w, const struct stage *stage, const struct
         TRY(op_labels_check(c, &g->nodes[i], where, c->example_begin));
     /* Under wsp and asp other stages' rows are being updated, and only this stage's nodes may run. */
     uint32_t begin = w->pipeline->sync == SYNC_BSP ? 0 : stage->forward_begin;
-    struct device *device = w->device, *host = NULL;
-    if (device->vt->settle) { /* the host has neither its parameters nor what its nodes have written */
-        TRY(devices_settle(w->pipeline));
-        TRY(cpu_device_open(&host, g, 1, NULL, NULL));
-        device = host;
-    }
     status st = ST_OK;
+    struct device *device = w->device;
+    const bool is_card = stage->is_card; /* then the host has neither its parameters nor what its nodes have written */
+    if (is_card) {
+        TRY(devices_settle(w->pipeline));
+        pthread_mutex_lock(&w->pipeline->host_lock);
+        device = w->pipeline->host;
+    }
     for (uint32_t i = begin; i < stage->forward_end && st == ST_OK; i++) {
         st = device_submit(device, c, &g->nodes[i], 1);
         if (st != ST_OK || is_finite_view(op_out(c, &g->nodes[i]))) continue;
@@ -192,7 +193,7 @@ static status diverged(struct worker *w, const struct stage *stage, const struct
         kind = op_table[g->nodes[i].op].section;
         break;
     }
-    if (host) host->vt->close(host);
+    if (is_card) pthread_mutex_unlock(&w->pipeline->host_lock);
     TRY(st);
     FAIL(DIVERGED,
          "step %" PRIu64 ": the loss is not finite; the first such value is in the output of [%s %s]; a lower learning "

@@ -155,7 +155,9 @@ struct pipeline {
     struct worker *workers;
     uint32_t worker_count, started_count;
     bool spins;
-    struct device *host; /* where no stage is on cpu: what the engine itself computes by, or NULL               */
+    struct device
+        *host; /* where a stage is not on cpu: what the engine itself computes by, one thread at a time; else NULL */
+    pthread_mutex_t host_lock;
     struct team *helped; /* by the thread of the job's feed: the only worker's, where it has all cores; or NULL  */
     struct bell *bells;  /* one a stage of a pipeline: of those who serve only it                                */
     uint32_t bell_count;

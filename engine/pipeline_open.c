@@ -282,14 +282,6 @@ static status worker_device_open(struct worker *w, const char *isa)
     return ST_OK;
 }
 
-/* The first worker with cores, or NULL. */
-static struct worker *cpu_worker(const struct pipeline *p)
-{
-    for (uint32_t i = 0; i < p->worker_count; i++)
-        if (p->workers[i].place->core_count > 0) return &p->workers[i];
-    return NULL;
-}
-
 static uint32_t slots_ahead(const struct pipeline_options *o)
 {
     if (!o->training || !store_has_disk(o->model->store)) return SLOTS_AHEAD;
@@ -353,7 +345,9 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
         if (p->stages[s].is_card)
             FAIL(INVALID, "stage %u (%s) is on a card, which needs train.sync = bsp", s, p->stages[s].name);
     for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o->isa));
-    if (cpu_worker(p) == NULL) TRY(cpu_device_open(&p->host, p->graph, 1, NULL, o->isa));
+    bool is_all_cpu = true;
+    for (uint32_t s = 0; s < p->stage_count; s++) is_all_cpu &= placement_is_cpu(p->plan, s);
+    if (!is_all_cpu) TRY(cpu_device_open(&p->host, p->graph, 1, NULL, o->isa));
     /* One gang has every core, and none is left to the feed: it gets the last one, and helps the gang when it has nothing to read. */
     if (p->worker_count == 1 && p->workers[0].place->core_count > 1 && core_count >= o->cores->count)
         p->helped = cpu_device_team(p->workers[0].device);
@@ -367,6 +361,7 @@ status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
     struct pipeline *p = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *p));
     if (p == NULL) FAIL(MEMORY, "no memory for a pipeline");
     memset(p, 0, sizeof *p);
+    CHECK(pthread_mutex_init(&p->host_lock, NULL) == 0);
     struct batch_shape shape = graph_batch(o->graph);
     p->graph = o->graph;
     p->model = o->model;
@@ -406,6 +401,7 @@ void pipeline_close(struct pipeline *p)
     arena_close(&p->gradients);
     arena_close(&p->arena);
     placement_free(&p->placement);
+    pthread_mutex_destroy(&p->host_lock);
     free(p);
 }
 
@@ -433,7 +429,7 @@ const int *pipeline_service_cores(const struct pipeline *p, uint32_t *count)
 
 struct bell *pipeline_feed_bell(struct pipeline *p) { return p->stages[0].bell; }
 
-const struct device *pipeline_device(const struct pipeline *p) { return p->host ? p->host : cpu_worker(p)->device; }
+const struct device *pipeline_device(const struct pipeline *p) { return p->host ? p->host : p->workers[0].device; }
 
 /* --- figures ---------------------------------------------------------------------------------- */
 

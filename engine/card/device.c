@@ -9,7 +9,7 @@
 struct card_device {
     struct device device; /* first: a struct device * is a struct card_device * */
     struct card_stage *stage;
-    bool is_first; /* of its stage: begins and settles for all */
+    uint32_t index; /* of its stage's; the first begins and settles for all */
     struct gpu_event *event;
     struct gpu_work work;
 };
@@ -122,8 +122,8 @@ static status card_submit(struct device *device, const struct op_context *c, con
     struct card_slot *slot = &s->slots[host->index];
     const bool is_forward = nodes->pass == PASS_FORWARD;
     const uint32_t lane = batch_lane_of(graph_batch(s->graph), c->batch->micro_index);
-    struct gpu_list **list =
-        &slot->list[is_forward ? (c->training ? CARD_LIST_TRAIN : CARD_LIST_EVALUATE) : CARD_LIST_BACKWARD + lane];
+    struct gpu_list **list = &slot->list[d->index * (CARD_LIST_BACKWARD + s->lanes)];
+    list += is_forward ? (c->training ? CARD_LIST_TRAIN : CARD_LIST_EVALUATE) : CARD_LIST_BACKWARD + lane;
     slot_set(s, slot, c, lane);
     d->work.now = slot->now;
     struct op_context card = *c;
@@ -220,12 +220,12 @@ static status card_update_rows(struct device *device, const struct table_update 
 static status card_begin(struct device *device, void *slots, size_t bytes)
 {
     struct card_device *d = (struct card_device *)device;
-    return d->is_first ? card_stage_begin(d->stage, slots, bytes) : ST_OK;
+    return d->index == 0 ? card_stage_begin(d->stage, slots, bytes) : ST_OK;
 }
 static status card_settle(struct device *device)
 {
     struct card_device *d = (struct card_device *)device;
-    return d->is_first ? card_stage_settle(d->stage) : ST_OK;
+    return d->index == 0 ? card_stage_settle(d->stage) : ST_OK;
 }
 
 static void card_close(struct device *device)
@@ -252,7 +252,7 @@ status card_device_open(struct device **out, struct card_stage *stage)
     CHECK(stage->device_count < CARD_STREAMS);
     d->device.vt = &vts[strcmp(stage->gpu->vt->name, vts[0].name) != 0];
     d->stage = stage;
-    d->is_first = stage->device_count == 0;
+    d->index = stage->device_count;
     d->work = (struct gpu_work){.gpu = stage->gpu,
                                 .now = NULL,
                                 .micro = stage->graph->header->micro,

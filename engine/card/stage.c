@@ -77,7 +77,7 @@ static uint32_t runs_find(const struct card_stage *s, struct card_run *runs)
     return count;
 }
 
-static uint32_t lists_of(const struct card_stage *s) { return CARD_LIST_BACKWARD + s->lanes; }
+static uint32_t lists_of(const struct card_stage *s) { return CARD_STREAMS * (CARD_LIST_BACKWARD + s->lanes); }
 
 static status lists_open(struct card_stage *s)
 {

@@ -19,7 +19,9 @@ struct card_slot {
     struct view *view;        /* [tensor_count]: addresses of the card           */
     struct micro_batch batch; /* likewise, of what ops read                      */
     struct gpu_now *now, *now_host;
-    struct gpu_list **list; /* what has been written down: forward in evaluation, in training, backward of each lane */
+    struct gpu_list **
+        list; /* what has been written down, of each device, whose scratch memory it names: forward in evaluation, in training,
+                               backward of each lane */
 };
 enum { CARD_LIST_EVALUATE, CARD_LIST_TRAIN, CARD_LIST_BACKWARD };
 

@@ -1,0 +1,191 @@
+#!/bin/sh
+# Plans with stages on a card, end to end, on the emulated one: what the CPU alone would have learned, the bytes that cuts say, and every
+# refusal. Needs build/MODE/heterps-emu, which has that card (gpu/emu).
+. "$(dirname "$0")/lib.sh"
+EMU=$BUILD/heterps-emu
+[ -x "$EMU" ] || { echo 'ok 1 - cards # SKIP this build has no emulated card'; exit 0; }
+
+# plan FILE "FIRST-LAST:DEVICE …": a plan of these stages, each of one unit.
+plan() {
+    python3 - "$@" <<'PYTHON'
+import json, sys
+stages = [word.split(":", 1) for word in sys.argv[2].split()]
+types = sorted({device for _, device in stages})
+json.dump({"format": "heterps-solution-1",
+           "types": [{"name": t, "device": t, "price_per_hour": 1} for t in types],
+           "stages": [{"first": int(l.split("-")[0]), "last": int(l.split("-")[1]), "type": types.index(t), "k": 1} for l, t in stages]},
+          open(sys.argv[1], "w"))
+PYTHON
+}
+
+# train NAME PROGRAM ARGUMENTS…: trains $work/$model.bin into $work/NAME, events to $work/NAME.log.
+train() {
+    into=$1 program=$2
+    shift 2
+    "$program" "$work/$model.bin" --data "$work/train.tsv" --out "$work/$into" --log json "$@" >"$work/$into.log" 2>"$work/$into.err"
+}
+
+# near NAME A B: the log losses after each step of two runs (1e-4) and their last parameters.
+cat >"$work/near.py" <<'PYTHON'
+import json, math, struct, sys
+work, a, b = sys.argv[1:]
+def losses(name):
+    return {e["step"]: e["logloss"] for e in map(json.loads, open(f"{work}/{name}.log")) if e["event"] == "eval"}
+def arrays(name):
+    path = json.load(open(f"{work}/{name}/manifest.json"))["dense"]["file"]
+    data = open(f"{work}/{name}/{path}", "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    parts = {k: v["data_offsets"] for k, v in json.loads(data[8:8 + size]).items() if k != "__metadata__"}
+    return {k: struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end]) for k, (begin, end) in parts.items()}
+x, y = losses(a), losses(b)
+assert len(y) > 2 and x.keys() >= y.keys() and max(x) == max(y), (x, y)
+worst_loss = max(abs(x[step] - y[step]) for step in y)
+p, q = arrays(a), arrays(b)
+assert p.keys() == q.keys()
+worst = max((abs(u - v), k) for k in p for u, v in zip(p[k], q[k]))
+print(f"{len(y)} losses differ by {worst_loss:.1e} at most, parameters by {worst[0]:.1e} ({worst[1]})")
+assert worst_loss <= 1e-4 and worst[0] <= 1e-3
+PYTHON
+near() {
+    if python3 "$work/near.py" "$work" "$2" "$3" >"$work/.out" 2>&1; then ok "$1"; else not_ok "$1"; fi
+    tail -3 "$work/.out" | note
+}
+
+# --- a model with a bit of everything ------------------------------------------------------------------------------------------
+
+cat >"$work/mixed.cfg" <<'CFG'
+[model]
+name = mixed
+[data]
+format = criteo
+label = label
+dense = I1..I13
+sparse = C1..C26
+[table emb]
+dim = 4
+[embedding e]
+table = emb
+input = sparse
+[concat x]
+input = e, dense
+[batch_norm n]
+input = x
+[fc z]
+input = n
+units = 117
+[cross c1]
+input = n, n, z
+[fc h1]
+input = c1
+units = 24
+activation = relu
+[dropout d]
+input = h1
+rate = 0.2
+[fc h2]
+input = d
+units = 24
+activation = tanh
+[fc h3]
+input = h2
+units = 24
+activation = sigmoid
+share = h2
+[concat both]
+input = h3, n
+[fc y]
+input = both
+units = 1
+[loss bce]
+input = y
+label = label
+[train]
+batch = 64
+micro = 16
+lanes = 2
+optimizer = adam 0.01
+clip_norm = 0.5
+CFG
+model=mixed
+"$HETERPS" gen criteo --rows 500 --vocab 50 -q -o "$work/train.tsv"
+if ! "$HETERPS" compile "$work/mixed.cfg" -o "$work/mixed.bin" >"$work/.out" 2>&1; then
+    not_ok 'the model compiles'
+    note <"$work/.out"
+    finish
+fi
+head -40 "$work/train.tsv" >"$work/eval.tsv"
+each="--eval $work/eval.tsv --set eval.every=1"
+plan "$work/cpu.json" '0-11:cpu'
+plan "$work/card.json" '0-1:cpu 2-11:emu'            # e, x | n, z, c1, h1, d, h2, h3, both, y, bce
+plan "$work/middle.json" '0-1:cpu 2-9:emu 10-11:cpu' # … both | y, bce
+plan "$work/cards.json" '0-0:cpu 1-5:emu 6-11:emu'
+
+check 'a plan of one stage on the CPU trains' train cpu "$HETERPS" --plan "$work/cpu.json" --threads 1 $each
+for way in card middle cards; do
+    check "$way: it trains" train $way "$EMU" --plan "$work/$way.json" $each
+    near "$way: it learns what the CPU learns" cpu $way
+done
+
+# Bits: other orders of the card's streams, other numbers of slots, other cuts, and stopping.
+same() { python3 - "$work/$1" "$work/$2" <<'PYTHON'
+import json, sys
+a, b = [json.load(open(d + "/manifest.json")) for d in sys.argv[1:]]
+assert a["dense"]["xxh3"] == b["dense"]["xxh3"], "parameters"
+assert [p["xxh3"] for p in a["tables"][0]["parts"]][-1] == [p["xxh3"] for p in b["tables"][0]["parts"]][-1], "rows"
+PYTHON
+}
+HETERPS_EMU_SEED=5 check 'the card does its work in another order' train again "$EMU" --plan "$work/card.json" --set train.in_flight=2
+check 'and ends with the same bytes' same card again
+check 'and with other cuts between cards too' same card cards
+train halves "$EMU" --plan "$work/card.json" --set train.steps_max=3
+check 'a run that was stopped goes on' train halves "$EMU" --plan "$work/card.json" --resume "$work/halves"
+check 'and ends with the same bytes' same card halves
+train swapped "$HETERPS" --plan "$work/cpu.json" --set train.steps_max=3
+check 'a card goes on where a CPU stopped' train swapped "$EMU" --plan "$work/card.json" --resume "$work/swapped" $each
+near 'and learns the same' cpu swapped
+
+# --- what is moved ----------------------------------------------------------------------------------------------------------------
+
+# Of 500 examples, floats: x and its gradient, 117 each, and the label; behind both, 141 each. A loss comes back besides.
+python3 - "$work" <<'PYTHON' && ok 'cards move what the cuts say' || not_ok 'cards move what the cuts say'
+import json, sys
+def stages(name):
+    return [s for s in map(json.loads, open(f"{sys.argv[1]}/{name}.log")) if s["event"] == "done"][0]["stages"]
+card, middle = stages("card"), stages("middle")
+assert card[0]["cut_bytes"] == 500 * 4 * (2 * 117 + 1), card
+assert card[1].get("cut_bytes", 0) == 0 and card[1]["other_bytes"] == 500 * 4, card
+assert middle[0]["cut_bytes"] == 500 * 4 * 2 * 117 and middle[1]["cut_bytes"] == 500 * 4 * 2 * 141, middle
+PYTHON
+
+# --- what is refused --------------------------------------------------------------------------------------------------------------
+
+run() { "$EMU" "$work/mixed.bin" --data "$work/train.tsv" "$@"; }
+plan "$work/rows.json" '0-11:emu'
+fails 1 'stage e..bce is on emu, and \[embedding e\] looks up rows, which only the CPU does: give that layer to cpu' \
+    'rows looked up on a card' run --plan "$work/rows.json"
+plan "$work/torn.json" '0-1:cpu 2-7:emu 8-11:cpu'
+fails 1 '\[h3\] shares its parameters with \[h2\] of another stage' 'shared parameters on both sides' run --plan "$work/torn.json"
+fails 1 'is on a card, which needs train.sync = bsp' 'waves' run --plan "$work/card.json" --set train.sync=wsp --set train.micro=64 --set train.lanes=1 --set train.clip_norm=0
+HETERPS_EMU_BYTES=1000000 fails 1 'emu: [0-9]+ bytes for stage n..bce: parameters and state .* 1000000 bytes' 'too little memory' run --plan "$work/card.json"
+plan "$work/cuda.json" '0-1:cpu 2-11:cuda:0'
+fails 2 'stage n..bce is on cuda:0; the cards here are emu' 'another kind of card' run --plan "$work/cuda.json"
+fails 2 'stage n..bce is on emu; this machine has 0 cards: ' 'a program without cards' "$HETERPS" "$work/mixed.bin" --data "$work/train.tsv" --plan "$work/card.json"
+fails 1 'step [0-9]+: the loss is not finite; the first such value is in the output of \[' 'a loss that is not finite' \
+    run --plan "$work/card.json" --set train.optimizer='sgd 1e6' --set h3.activation=none --set train.epochs=20 --set train.clip_norm=0 -q
+
+# --- the model of the samples -----------------------------------------------------------------------------------------------------
+
+model=ctrdnn
+"$HETERPS" compile samples/ctrdnn.cfg -o "$work/ctrdnn.bin" --set train.micro=64 -q
+"$HETERPS" gen criteo --rows 384 --vocab 200 -q -o "$work/train.tsv"
+plan "$work/one.json" '0-6:cpu'
+plan "$work/two.json" '0-0:cpu 1-6:emu'
+check 'ctrdnn trains on the CPU' train one "$HETERPS" --plan "$work/one.json" --threads 1 $each
+check 'ctrdnn trains on CPU and card' train two "$EMU" --plan "$work/two.json" $each
+near 'ctrdnn: the losses are the same' one two
+python3 - "$work" <<'PYTHON' && ok 'ctrdnn: the bytes are those of the cut' || not_ok 'ctrdnn: the bytes are those of the cut'
+import json, sys
+done = [e for e in map(json.loads, open(sys.argv[1] + "/two.log")) if e["event"] == "done"][0]
+assert done["stages"][0]["cut_bytes"] == 384 * ((416 + 13 + 1) * 4 + 416 * 4), done["stages"]
+PYTHON
+finish
