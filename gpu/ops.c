@@ -58,6 +58,7 @@ size_t gpu_scratch_floats(const struct graph *graph)
     size_t most = 0;
     for (uint32_t i = 0; i < graph->forward_count; i++) {
         const struct graph_node *n = &graph->nodes[i];
+        if (n->op == OP_ID_fc && gpu_fc_scratch_floats(graph, n) > most) most = gpu_fc_scratch_floats(graph, n);
         for (uint32_t k = 0; k < n->param_count; k++) {
             const struct graph_tensor *t = &graph->tensors[graph->args[n->arg_begin + n->input_count + k]];
             /* batch_norm: two sums a column */

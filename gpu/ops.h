@@ -46,6 +46,7 @@ MUST_USE status gpu_op_runs(const struct graph *graph, const struct graph_node *
 
 /* The least that an op of the graph needs, which leaves its gradients in one part; GPU_SCRATCH_FLOATS let them have several. */
 size_t gpu_scratch_floats(const struct graph *graph);
+size_t gpu_fc_scratch_floats(const struct graph *graph, const struct graph_node *n); /* of an fc */
 #define GPU_SCRATCH_FLOATS ((size_t)16 << 20)
 #define GPU_GRID_Y_MAX     65535u
 

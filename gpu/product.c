@@ -1,110 +1,243 @@
-/* Launches of fc: how a gradient of weights is cut in parts, so that all of a card has work. */
+/* Launches of fc: which kernels, what is prepared in scratch memory, and in how many parts a gradient of weights is summed, so that all of a
+ * card has work. All of it follows from the graph and the card alone, and so does the order of additions. */
 #include "gpu/product.h"
 
 #include "cfg/settings.h"
 #include "gpu/ops.h"
 
-static uint32_t tiles_of(uint32_t count) { return (count + PRODUCT_TILE - 1) / PRODUCT_TILE; }
-static uint32_t rows_of(const struct gpu_work *w, uint32_t groups)
-{
-    const uint64_t tiles = ((uint64_t)w->micro * groups + PRODUCT_TILE - 1) / PRODUCT_TILE;
-    return tiles < GPU_GRID_Y_MAX ? (uint32_t)tiles : GPU_GRID_Y_MAX;
-}
-static bool is_bf16(const struct fc_attr *attr) { return attr->precision == PRECISION_BF16; }
+static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-GPU_RUN(fc_forward)
+/* --- which kernel ---------------------------------------------------------------------------------- */
+
+enum pass { FORWARD, DIN, DWEIGHT, PASSES };
+struct tile {
+    uint32_t rows, cols;
+    enum gpu_kernel kernel[PASSES];
+};
+#define TILE(type, r, c)                                                                                               \
+    {                                                                                                                  \
+        r, c,                                                                                                          \
+        {                                                                                                              \
+            GPU_KERNEL_##type##_forward_##r##x##c, GPU_KERNEL_##type##_din_##r##x##c,                                  \
+                GPU_KERNEL_##type##_dweight_##r##x##c                                                                  \
+        }                                                                                                              \
+    }
+/* The largest first. */
+static const struct tile f32_tiles[] = {TILE(f32, 128, 128), TILE(f32, 64, 64), TILE(f32, 64, 16)},
+                         bf16_tiles[] = {TILE(bf16, 128, 128), TILE(bf16, 64, 64)};
+#define LAST(table) (&(table)[sizeof(table) / sizeof *(table)-1])
+
+/* The largest tile that the columns fill and that leaves TILES_LEAST blocks with work of their own, of which a card has room for hundreds; the
+ * smallest if there is none. */
+#define TILES_LEAST 96u
+static const struct tile *tile_choose(bool is_bf16, uint32_t rows, uint32_t cols, uint32_t parts_most)
+{
+    const struct tile *t = is_bf16 ? bf16_tiles : f32_tiles, *last = is_bf16 ? LAST(bf16_tiles) : LAST(f32_tiles);
+    while (t < last && (cols <= t[1].cols ||
+                        (uint64_t)divide_up(rows, t->rows) * divide_up(cols, t->cols) * parts_most < TILES_LEAST))
+        t++;
+    return t;
+}
+
+/* --- a node's products ------------------------------------------------------------------------------ */
+
+/* Scratch memory that is not taken yet. */
+struct scratch {
+    float *at;
+    size_t floats;
+};
+struct fc {
+    const struct gpu_work *w;
+    struct fc_attr attr;
+    uint32_t M, K, N; /* M: rows of the largest micro-batch */
+    enum factor_kind kind;
+    struct scratch scratch;
+};
+
+/* As float32 even where they are bfloat16, so that a card that has no such factors goes by the same plan; a multiple of 256 bytes. */
+static size_t prepared_floats(uint32_t rows, uint32_t cols)
+{
+    return ((size_t)rows * divide_up(cols, 8) * 8 + 63) / 64 * 64;
+}
+size_t gpu_fc_scratch_floats(const struct graph *g, const struct graph_node *n)
 {
     const struct fc_attr attr = GPU_ATTR(fc_attr, n);
-    struct view weight = op_param(c, n, 0);
-    const struct fc_forward_args args = {.now = w->now,
-                                         .in = gpu_in_of(op_in(c, n, 0)),
-                                         .weight = weight.data,
-                                         .bias = attr.has_bias ? op_param(c, n, 1).data : NULL,
-                                         .out = gpu_out_of(op_out(c, n)),
-                                         .K = weight.rows,
-                                         .N = weight.cols,
-                                         .groups = attr.groups,
-                                         .activation = attr.activation,
-                                         .is_bf16 = is_bf16(&attr),
-                                         .slope = attr.slope};
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_forward,
-                      (struct gpu_dim){tiles_of(args.N), rows_of(w, attr.groups), 1},
-                      (struct gpu_dim){PRODUCT_THREADS, 1, 1}, &args, sizeof args);
+    const struct graph_tensor *weight = &g->tensors[g->args[n->arg_begin + n->input_count]];
+    const uint32_t M = g->header->micro * attr.groups, K = weight->rows, N = weight->cols;
+    size_t floats = prepared_floats(M, N) + PREPARE_PARTS * (size_t)N;
+    if (attr.precision == PRECISION_BF16) floats += prepared_floats(M, K) + prepared_floats(K, N);
+    return floats;
+}
+static float *scratch_take(struct scratch *s, size_t floats)
+{
+    float *taken = s->at;
+    CHECK(floats <= s->floats); /* gpu_fc_scratch_floats */
+    s->at += floats;
+    s->floats -= floats;
+    return taken;
 }
 
-/* Rows of a part: as many parts as give the card `PARTS_BLOCKS` blocks, none of fewer than 8 visits of its tile, as far as the scratch memory
- * goes; a function of the graph alone, and so the order of additions is. */
-#define PARTS_BLOCKS 512u
-static uint32_t part_rows_of(const struct gpu_work *w, uint32_t groups, uint32_t blocks, size_t part_floats)
+static struct fc fc_of(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n)
 {
-    const uint32_t rows = w->micro * groups, least = 8 * PRODUCT_DEPTH;
-    uint32_t parts = (PARTS_BLOCKS + blocks - 1) / blocks;
-    if (parts > w->scratch_floats / part_floats) parts = (uint32_t)(w->scratch_floats / part_floats);
-    CHECK(parts > 0); /* gpu_scratch_floats */
-    uint32_t part_rows = (rows + parts - 1) / parts;
-    if (part_rows < least) part_rows = least;
-    return (part_rows + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH * PRODUCT_DEPTH;
-}
-static uint32_t parts_of(const struct gpu_work *w, uint32_t groups, uint32_t part_rows)
-{
-    const uint32_t rows = w->micro * groups;
-    return rows == 0 ? 1 : (rows + part_rows - 1) / part_rows;
+    const struct view weight = op_param(c, n, 0);
+    struct fc fc = {.w = w, .attr = GPU_ATTR(fc_attr, n), .scratch = {w->scratch, w->scratch_floats}};
+    fc.M = w->micro * fc.attr.groups;
+    fc.K = weight.rows;
+    fc.N = weight.cols;
+    if (fc.attr.precision == PRECISION_BF16)
+        fc.kind = w->gpu->capability >= PRODUCT_BF16_CAPABILITY ? FACTOR_BF16 : FACTOR_F32_ROUNDED;
+    return fc;
 }
 
-static status parts_add(const struct gpu_work *w, float *to, uint32_t count, uint32_t part_count)
+static bool is_aligned(struct view v, uint32_t width, uint32_t groups)
 {
-    const struct parts_add_args args = {w->now, w->scratch, to, count, part_count};
-    const uint32_t block = 256, blocks = (count + block - 1) / block;
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_parts_add, (struct gpu_dim){blocks, 1, 1},
+    return (uintptr_t)v.data % 16 == 0 && v.stride % 4 == 0 && (groups == 1 || width % 4 == 0);
+}
+static struct product_factor factor_of(struct view v, uint32_t width, uint32_t groups)
+{
+    return (struct product_factor){v.data, v.stride, width, groups, is_aligned(v, width, groups)};
+}
+static struct product_result result_of(struct view v, uint32_t width, uint32_t groups)
+{
+    return (struct product_result){v.data, v.stride, width, groups, is_aligned(v, width, groups)};
+}
+
+static status parts_add(const struct gpu_work *w, const float *parts, float *to, uint32_t count, uint32_t part_count)
+{
+    const struct parts_add_args args = {w->now, parts, to, count, part_count};
+    const uint32_t block = 256;
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_parts_add, (struct gpu_dim){divide_up(count, block), 1, 1},
                       (struct gpu_dim){block, 1, 1}, &args, sizeof args);
 }
 
-static status dweight_run(const struct gpu_work *w, const struct fc_attr *attr, struct view in, const struct fc_dz *dz,
-                          struct view dweight)
+/* Prepares the factor *f of `rows` rows: if it is copied, *f then is its copy. Adds the sums of its columns to col_sums unless that is NULL.
+ * out: whose slope f is multiplied by; data NULL: it is not. */
+static status prepare(struct fc *fc, struct product_factor *f, uint32_t rows, bool is_of_batch, bool is_copied,
+                      const struct product_factor *out, float *col_sums)
 {
-    const uint32_t K = dweight.rows, N = dweight.cols,
-                   part_rows = part_rows_of(w, attr->groups, tiles_of(K) * tiles_of(N), (size_t)K * N),
-                   parts = parts_of(w, attr->groups, part_rows);
-    const struct fc_dweight_args args = {w->now, gpu_in_of(in), *dz,       w->scratch,   K,
-                                         N,      attr->groups,  part_rows, is_bf16(attr)};
-    TRY(gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_dweight, (struct gpu_dim){tiles_of(N), tiles_of(K), parts},
-                   (struct gpu_dim){PRODUCT_THREADS, 1, 1}, &args, sizeof args));
-    return parts_add(w, dweight.data, K * N, parts);
+    uint32_t width = 1;
+    while (4 * width < f->width && width < 32) width *= 2;
+    const uint32_t height = PRODUCT_THREADS / width, stride = divide_up(f->width, 8) * 8,
+                   blocks = divide_up(stride, 4 * width),
+                   parts_most = col_sums != NULL ? PREPARE_PARTS : divide_up(PREPARE_BLOCKS, blocks),
+                   part_rows = divide_up(divide_up(rows, parts_most), height) * height,
+                   parts = divide_up(rows, part_rows);
+    struct factor_prepare_args args = {.now = fc->w->now,
+                                       .from = *f,
+                                       .rows = rows,
+                                       .cols = f->width,
+                                       .to_stride = stride,
+                                       .part_rows = part_rows,
+                                       .groups = is_of_batch ? fc->attr.groups : 0,
+                                       .kind = fc->kind};
+    if (out != NULL) {
+        args.out = *out;
+        args.activation = fc->attr.activation;
+        args.slope = fc->attr.slope;
+    }
+    if (is_copied) args.to = scratch_take(&fc->scratch, prepared_floats(rows, f->width));
+    struct scratch rest = fc->scratch;
+    if (col_sums != NULL) args.sums = scratch_take(&rest, (size_t)parts * f->width);
+    TRY(gpu_launch(fc->w->gpu, fc->w->stream, GPU_KERNEL_factor_prepare, (struct gpu_dim){blocks, parts, 1},
+                   (struct gpu_dim){width, height, 1}, &args, sizeof args));
+    if (is_copied) *f = (struct product_factor){args.to, stride, f->width, 1, true};
+    return col_sums == NULL ? ST_OK : parts_add(fc->w, args.sums, col_sums, f->width, parts);
+}
+/* The same for a product in which factors are rounded. */
+static status round_factor(struct fc *fc, struct product_factor *f, uint32_t rows, bool is_of_batch)
+{
+    return fc->kind == FACTOR_F32 ? ST_OK : prepare(fc, f, rows, is_of_batch, true, NULL, NULL);
 }
 
-static status dbias_run(const struct gpu_work *w, const struct fc_attr *attr, const struct fc_dz *dz, struct view dbias)
+static status product_run(const struct fc *fc, enum pass pass, const struct tile *t, uint32_t parts,
+                          const struct product_args *args)
 {
-    const uint32_t N = dbias.cols, blocks = (N + 31) / 32, part_rows = part_rows_of(w, attr->groups, blocks, N),
-                   parts = parts_of(w, attr->groups, part_rows);
-    const struct fc_dbias_args args = {w->now, *dz, w->scratch, N, attr->groups, part_rows};
-    TRY(gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_dbias, (struct gpu_dim){blocks, 1, parts},
-                   (struct gpu_dim){32, 8, 1}, &args, sizeof args));
-    return parts_add(w, dbias.data, N, parts);
+    const struct gpu_dim grid = {divide_up(args->rows, t->rows) * divide_up(args->cols, t->cols), parts, 1};
+    return gpu_launch(fc->w->gpu, fc->w->stream, t->kernel[pass], grid, (struct gpu_dim){PRODUCT_THREADS, 1, 1}, args,
+                      sizeof *args);
+}
+
+/* --- the passes -------------------------------------------------------------------------------------- */
+
+GPU_RUN(fc_forward)
+{
+    struct fc fc = fc_of(w, c, n);
+    struct product_args args = {.now = w->now,
+                                .left = factor_of(op_in(c, n, 0), fc.K, fc.attr.groups),
+                                .right = factor_of(op_param(c, n, 0), fc.N, 1),
+                                .result = result_of(op_out(c, n), fc.N, fc.attr.groups),
+                                .bias = fc.attr.has_bias ? op_param(c, n, 1).data : NULL,
+                                .rows = fc.M,
+                                .cols = fc.N,
+                                .terms = fc.K,
+                                .groups = fc.attr.groups,
+                                .activation = fc.attr.activation,
+                                .slope = fc.attr.slope};
+    TRY(round_factor(&fc, &args.left, fc.M, true));
+    TRY(round_factor(&fc, &args.right, fc.K, false));
+    return product_run(&fc, FORWARD, tile_choose(fc.kind == FACTOR_BF16, fc.M, fc.N, 1), 1, &args);
+}
+
+static status dweight_run(struct fc *fc, const struct product_factor *in, const struct product_factor *dz,
+                          float *dweight)
+{
+    struct product_args args = {.now = fc->w->now,
+                                .left = *in,
+                                .right = *dz,
+                                .result = {dweight, fc->N, fc->N, 1, fc->N % 4 == 0},
+                                .rows = fc->K,
+                                .cols = fc->N,
+                                .terms = fc->M,
+                                .groups = fc->attr.groups,
+                                .adds = true};
+    const struct tile *t = tile_choose(fc->kind == FACTOR_BF16, fc->K, fc->N, divide_up(fc->M, PART_ROWS));
+    const uint32_t blocks = divide_up(fc->K, t->rows) * divide_up(fc->N, t->cols), count = fc->K * fc->N;
+    uint32_t parts = divide_up(PART_BLOCKS, blocks);
+    if (parts > fc->scratch.floats / count) parts = (uint32_t)(fc->scratch.floats / count);
+    if (parts > divide_up(fc->M, PART_ROWS)) parts = divide_up(fc->M, PART_ROWS);
+    if (parts <= 1) {
+        args.part_terms = fc->M;
+        return product_run(fc, DWEIGHT, t, 1, &args);
+    }
+    args.part_terms = divide_up(fc->M, parts);
+    parts = divide_up(fc->M, args.part_terms);
+    args.result.data = fc->scratch.at;
+    args.adds = false;
+    TRY(product_run(fc, DWEIGHT, t, parts, &args));
+    return parts_add(fc->w, args.result.data, dweight, count, parts);
 }
 
 GPU_RUN(fc_backward)
 {
-    const struct fc_attr attr = GPU_ATTR(fc_attr, n);
-    struct view in = op_in(c, n, 0), weight = op_param(c, n, 0), din = op_din(c, n, 0), dweight = op_dparam(c, n, 0),
-                dbias = attr.has_bias ? op_dparam(c, n, 1) : (struct view){0};
-    const struct fc_dz dz = {gpu_in_of(op_dout(c, n)), gpu_in_of(op_out(c, n)),
-                             attr.dout_is_dz ? ACT_NONE : attr.activation, attr.slope};
-    if (dbias.data != NULL) TRY(dbias_run(w, &attr, &dz, dbias));
-    if (dweight.data != NULL) TRY(dweight_run(w, &attr, in, &dz, dweight));
-    if (din.data == NULL) return ST_OK;
-    const struct fc_din_args args = {.now = w->now,
-                                     .dz = dz,
-                                     .weight = weight.data,
-                                     .in = gpu_in_of(in),
-                                     .din = gpu_out_of(din),
-                                     .K = weight.rows,
-                                     .N = weight.cols,
-                                     .groups = attr.groups,
-                                     .input_activation = attr.input_activation,
-                                     .adds = op_din_adds(c, n, 0),
-                                     .is_bf16 = is_bf16(&attr),
-                                     .input_slope = attr.input_slope};
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_fc_din,
-                      (struct gpu_dim){tiles_of(args.K), rows_of(w, attr.groups), 1},
-                      (struct gpu_dim){PRODUCT_THREADS, 1, 1}, &args, sizeof args);
+    struct fc fc = fc_of(w, c, n);
+    struct view in_view = op_in(c, n, 0), din = op_din(c, n, 0), dweight = op_dparam(c, n, 0);
+    float *dbias = fc.attr.has_bias ? op_dparam(c, n, 1).data : NULL;
+    struct product_factor in = factor_of(in_view, fc.K, fc.attr.groups),
+                          out = factor_of(op_out(c, n), fc.N, fc.attr.groups),
+                          dz = factor_of(op_dout(c, n), fc.N, fc.attr.groups);
+    const bool has_slope = !fc.attr.dout_is_dz && fc.attr.activation != ACT_NONE,
+               is_factor = dweight.data != NULL || din.data != NULL,
+               is_copied = is_factor && (has_slope || fc.kind != FACTOR_F32);
+    if (is_copied || dbias != NULL) TRY(prepare(&fc, &dz, fc.M, true, is_copied, has_slope ? &out : NULL, dbias));
+    if (din.data != NULL) {
+        struct product_args args = {.now = w->now,
+                                    .left = dz,
+                                    .right = factor_of(op_param(c, n, 0), fc.N, 1),
+                                    .result = result_of(din, fc.K, fc.attr.groups),
+                                    .output = in,
+                                    .rows = fc.M,
+                                    .cols = fc.K,
+                                    .terms = fc.N,
+                                    .groups = fc.attr.groups,
+                                    .activation = fc.attr.input_activation,
+                                    .adds = op_din_adds(c, n, 0),
+                                    .slope = fc.attr.input_slope};
+        const struct scratch before = fc.scratch;
+        TRY(round_factor(&fc, &args.right, fc.K, false));
+        TRY(product_run(&fc, DIN, tile_choose(fc.kind == FACTOR_BF16, fc.M, fc.K, 1), 1, &args));
+        fc.scratch = before;
+    }
+    if (dweight.data == NULL) return ST_OK;
+    TRY(round_factor(&fc, &in, fc.M, true));
+    return dweight_run(&fc, &in, &dz, dweight.data);
 }

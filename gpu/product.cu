@@ -1,147 +1,224 @@
-/* Products by fused multiply-adds: a block computes a tile of 64 x 64, a thread 4 x 4 of it; the factors pass through shared memory, 16 terms
- * at a time. Each sum has one order, so results are the same bits every time. */
-#include "gpu/product.h"
+/* Products in float32 by fused multiply-adds. A block of 256 threads computes a tile of 16 TM x 16 TN sums, a thread TM x TN of them; the factors
+ * pass through shared memory, DEPTH terms at a time, STAGES deep: while one stage is multiplied the copies of three are under way.
+ *
+ *     shared: left [stage][DEPTH][16 TM + 4], right likewise: a term after another, so that a thread's rows and columns are taken four at a
+ *     time; with the 4 the copies of factors whose terms are neighbours in memory meet no bank twice.
+ *
+ * Each sum adds its terms in order, one after another, whatever the tile: results are the same bits every time. */
+#include "gpu/product_tile.h"
 
-#include "gpu/each.h"
-#include "gpu/math.h"
+#define DEPTH             8u
+#define STAGES            4u
+#define SIDE_STRIDE(each) (16 * (each) + 4)
+#define SIDE_FLOATS(each) (STAGES * DEPTH * SIDE_STRIDE(each))
 
-#define EACH   4u /* rows, and columns, of a thread  */
-#define SIDE   (PRODUCT_TILE / EACH)
-#define STRIDE (PRODUCT_TILE + 4)
-
-/* To the nearest bfloat16, of two to the even one. */
-DEVICE float bf16_of(float x)
+/* Eight neighbouring terms of rows, by eight threads each: where the rows of a factor are those of the tile. */
+#define WALK_ROWS (PRODUCT_THREADS / DEPTH)
+struct walk {
+    const float *row[4]; /* at the first term of the piece, and this thread's first   */
+    uint32_t is_inside;  /* bit j: row[j] is there */
+};
+DEVICE struct walk walk_of(const struct product_factor *f, const uint32_t each, uint32_t first, uint32_t count)
 {
-    const uint32_t bits = __float_as_uint(x);
-    if (x != x) return x;
-    return __uint_as_float((bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u);
-}
-DEVICE float factor_of(float x, uint32_t is_bf16) { return is_bf16 ? bf16_of(x) : x; }
-
-/* Row m of [B * groups, width]. */
-DEVICE const float *group_row(struct gpu_in v, uint32_t m, uint32_t groups, uint32_t width)
-{
-    return groups == 1 ? in_row(v, m) : in_row(v, m / groups) + m % groups * width;
-}
-DEVICE float dz_at(const struct fc_dz *dz, uint32_t m, uint32_t n, uint32_t groups, uint32_t N)
-{
-    const float dy = group_row(dz->dout, m, groups, N)[n];
-    return dz->activation ? dy * gpu_slope(dz->activation, dz->slope, group_row(dz->out, m, groups, N)[n]) : dy;
-}
-
-/* sum += left[depth][64]^T right[depth][64], this thread's part. */
-DEVICE void tiles_multiply(float sum[EACH][EACH], const float *left, const float *right)
-{
-    const uint32_t row = threadIdx.x / SIDE * EACH, col = threadIdx.x % SIDE * EACH;
-    for (uint32_t t = 0; t < PRODUCT_DEPTH; t++) UNROLL
-    for (uint32_t i = 0; i < EACH; i++) UNROLL
-    for (uint32_t j = 0; j < EACH; j++)
-        sum[i][j] = __fmaf_rn(left[t * STRIDE + row + i], right[t * STRIDE + col + j], sum[i][j]);
-}
-
-/* Fills a tile: element (t, i) of it is VALUE, or 0 where it lies outside. Neighbouring threads go along i, or along t where that is the
- * direction in which memory runs. */
-#define TILE_FILL_ALONG_I(tile, inside, VALUE)                                                                         \
-    for (uint32_t e = threadIdx.x; e < PRODUCT_DEPTH * PRODUCT_TILE; e += PRODUCT_THREADS) {                           \
-        const uint32_t t = e / PRODUCT_TILE, i = e % PRODUCT_TILE;                                                     \
-        tile[t * STRIDE + i] = (inside) ? (VALUE) : 0;                                                                 \
+    struct walk w = {{(const float *)0}, 0};
+    UNROLL for (uint32_t j = 0; j < (16 * each + WALK_ROWS - 1) / WALK_ROWS; j++)
+    {
+        const uint32_t i = first + threadIdx.x / DEPTH + j * WALK_ROWS;
+        const bool is_inside = i < count;
+        w.row[j] = is_inside ? factor_row(f, i) + threadIdx.x % DEPTH : (const float *)f->data;
+        w.is_inside |= (is_inside ? 1u : 0u) << j;
     }
-#define TILE_FILL_ALONG_T(tile, inside, VALUE)                                                                         \
-    for (uint32_t e = threadIdx.x; e < PRODUCT_DEPTH * PRODUCT_TILE; e += PRODUCT_THREADS) {                           \
-        const uint32_t i = e / PRODUCT_DEPTH, t = e % PRODUCT_DEPTH;                                                   \
-        tile[t * STRIDE + i] = (inside) ? (VALUE) : 0;                                                                 \
-    }
-
-KERNEL_BOUND(fc_forward, PRODUCT_THREADS)
+    return w;
+}
+/* to[t][i] = row[i][begin + t] */
+DEVICE void rows_copy(float *to, const struct walk *w, const uint32_t each, uint32_t begin, uint32_t end)
 {
-    SHARED(float, left, PRODUCT_DEPTH *STRIDE);
-    SHARED(float, right, PRODUCT_DEPTH *STRIDE);
-    const uint32_t M = a.now->example_count * a.groups, n0 = blockIdx.x * PRODUCT_TILE;
-    for (uint32_t m0 = blockIdx.y * PRODUCT_TILE; m0 < M; m0 += gridDim.y * PRODUCT_TILE) {
-        float sum[EACH][EACH] = {{0}};
-        for (uint32_t k0 = 0; k0 < a.K; k0 += PRODUCT_DEPTH) {
-            TILE_FILL_ALONG_T(left, m0 + i < M && k0 + t < a.K,
-                              factor_of(group_row(a.in, m0 + i, a.groups, a.K)[k0 + t], a.is_bf16))
-            TILE_FILL_ALONG_I(right, n0 + i < a.N && k0 + t < a.K,
-                              factor_of(a.weight[(size_t)(k0 + t) * a.N + n0 + i], a.is_bf16))
-            __syncthreads();
-            tiles_multiply(sum, left, right);
+    const uint32_t t = threadIdx.x % DEPTH;
+    UNROLL for (uint32_t j = 0; j < (16 * each + WALK_ROWS - 1) / WALK_ROWS; j++)
+    {
+        const uint32_t i = threadIdx.x / DEPTH + j * WALK_ROWS;
+        const bool is_inside = begin + t < end && (w->is_inside >> j & 1);
+        if (16 * each >= WALK_ROWS || i < 16 * each)
+            tile_copy(&to[t * SIDE_STRIDE(each) + i], w->row[j] + (is_inside ? begin : 0), 4, is_inside ? 4 : 0);
+    }
+}
+/* to[t][i] = f[begin + t][first + i]: where the factor's rows are terms. */
+DEVICE void terms_copy(float *to, const struct product_factor *f, const uint32_t each, uint32_t first, uint32_t count,
+                       uint32_t begin, uint32_t end)
+{
+    const uint32_t side = 16 * each;
+    if (f->is_aligned) {
+        for (uint32_t e = threadIdx.x; e < DEPTH * side / 4; e += PRODUCT_THREADS) {
+            const uint32_t t = e / (side / 4), i = e % (side / 4) * 4;
+            const uint32_t there = begin + t < end && first + i < count ? min(count - first - i, 4u) : 0;
+            const float *from = there ? factor_row(f, begin + t) + first + i : (const float *)f->data;
+            tile_copy(&to[t * SIDE_STRIDE(each) + i], from, 16, 4 * there);
+        }
+    } else {
+        for (uint32_t e = threadIdx.x; e < DEPTH * side; e += PRODUCT_THREADS) {
+            const uint32_t t = e / side, i = e % side;
+            const bool is_inside = begin + t < end && first + i < count;
+            const float *from = is_inside ? factor_row(f, begin + t) + first + i : (const float *)f->data;
+            tile_copy(&to[t * SIDE_STRIDE(each) + i], from, 4, is_inside ? 4 : 0);
+        }
+    }
+}
+
+/* A thread's rows or columns of a term: four neighbours, and of eight four more half a tile further on. */
+DEVICE void sides_take(float x[8], const float *from, const uint32_t each)
+{
+    if (each == 1) {
+        x[0] = *from;
+        return;
+    }
+    UNROLL for (uint32_t h = 0; h < each / 4; h++)
+    {
+        const float4 four = *(const float4 *)(from + h * 64);
+        x[4 * h] = four.x;
+        x[4 * h + 1] = four.y;
+        x[4 * h + 2] = four.z;
+        x[4 * h + 3] = four.w;
+    }
+}
+DEVICE uint32_t side_at(uint32_t number, const uint32_t each) { return each == 1 ? number : 4 * number; }
+
+DEVICE void f32_product(const struct product_args *a, const uint32_t pass, const uint32_t TM, const uint32_t TN,
+                        float *left, float *right)
+{
+    const struct product_piece p = piece_of(a, pass, 16 * TM, 16 * TN);
+    if (p.row >= p.rows) return;
+    /* A warp has 4 x 8 threads, so that what it takes of a term meets no bank twice. */
+    const uint32_t warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES,
+                   row = side_at(warp / 2 * 4 + lane / 8, TM), col = side_at(warp % 2 * 8 + lane % 8, TN);
+    struct walk left_walk = {{(const float *)0}, 0}, right_walk = {{(const float *)0}, 0};
+    if (pass != PASS_OF_DWEIGHT) left_walk = walk_of(&a->left, TM, p.row, p.rows);
+    if (pass == PASS_OF_DIN) right_walk = walk_of(&a->right, TN, p.col, p.cols);
+    float sum[8][8];
+    UNROLL for (uint32_t i = 0; i < TM; i++) UNROLL for (uint32_t j = 0; j < TN; j++) sum[i][j] = 0;
+
+    uint32_t copied = p.begin; /* terms */
+    for (uint32_t step = 0, t = p.begin; t < p.end || step < STAGES - 1; step++) {
+        if (step >= STAGES - 1) {
+            tile_copies_wait(STAGES - 2);
             __syncthreads();
         }
-        const uint32_t row = m0 + threadIdx.x / SIDE * EACH, col = n0 + threadIdx.x % SIDE * EACH;
-        for (uint32_t i = 0; i < EACH && row + i < M; i++)
-            for (uint32_t j = 0; j < EACH && col + j < a.N; j++) {
-                const uint32_t m = row + i;
-                const float z = a.bias ? sum[i][j] + a.bias[col + j] : sum[i][j];
-                (out_row(a.out, m / a.groups) + m % a.groups * a.N)[col + j] = gpu_activation(a.activation, a.slope, z);
-            }
-    }
-}
-
-KERNEL_BOUND(fc_din, PRODUCT_THREADS)
-{
-    SHARED(float, left, PRODUCT_DEPTH *STRIDE);
-    SHARED(float, right, PRODUCT_DEPTH *STRIDE);
-    const uint32_t M = a.now->example_count * a.groups, k0 = blockIdx.x * PRODUCT_TILE;
-    for (uint32_t m0 = blockIdx.y * PRODUCT_TILE; m0 < M; m0 += gridDim.y * PRODUCT_TILE) {
-        float sum[EACH][EACH] = {{0}};
-        for (uint32_t n0 = 0; n0 < a.N; n0 += PRODUCT_DEPTH) {
-            TILE_FILL_ALONG_T(left, m0 + i < M && n0 + t < a.N,
-                              factor_of(dz_at(&a.dz, m0 + i, n0 + t, a.groups, a.N), a.is_bf16))
-            TILE_FILL_ALONG_T(right, k0 + i < a.K && n0 + t < a.N,
-                              factor_of(a.weight[(size_t)(k0 + i) * a.N + n0 + t], a.is_bf16))
-            __syncthreads();
-            tiles_multiply(sum, left, right);
-            __syncthreads();
+        if (copied < p.end) {
+            float *l = left + step % STAGES * DEPTH * SIDE_STRIDE(TM),
+                  *r = right + step % STAGES * DEPTH * SIDE_STRIDE(TN);
+            if (pass == PASS_OF_DWEIGHT)
+                terms_copy(l, &a->left, TM, p.row, p.rows, copied, p.end);
+            else
+                rows_copy(l, &left_walk, TM, copied, p.end);
+            if (pass == PASS_OF_DIN)
+                rows_copy(r, &right_walk, TN, copied, p.end);
+            else
+                terms_copy(r, &a->right, TN, p.col, p.cols, copied, p.end);
+            copied += DEPTH;
         }
-        const uint32_t row = m0 + threadIdx.x / SIDE * EACH, col = k0 + threadIdx.x % SIDE * EACH;
-        for (uint32_t i = 0; i < EACH && row + i < M; i++)
-            for (uint32_t j = 0; j < EACH && col + j < a.K; j++) {
-                const uint32_t m = row + i;
-                const float x = group_row(a.in, m, a.groups, a.K)[col + j],
-                            grad = a.input_activation ? sum[i][j] * gpu_slope(a.input_activation, a.input_slope, x)
-                                                      : sum[i][j];
-                grad_put(out_row(a.din, m / a.groups) + m % a.groups * a.K + col + j, grad, a.adds);
-            }
+        tile_copies_close();
+        if (step < STAGES - 1) continue;
+        const uint32_t stage = (step + 1) % STAGES;
+        const float *l = left + stage * DEPTH * SIDE_STRIDE(TM) + row,
+                    *r = right + stage * DEPTH * SIDE_STRIDE(TN) + col;
+        UNROLL for (uint32_t k = 0; k < DEPTH; k++)
+        {
+            float x[8], y[8];
+            sides_take(x, l + k * SIDE_STRIDE(TM), TM);
+            sides_take(y, r + k * SIDE_STRIDE(TN), TN);
+            UNROLL for (uint32_t i = 0; i < TM; i++) UNROLL for (uint32_t j = 0; j < TN; j++) sum[i][j] =
+                __fmaf_rn(x[i], y[j], sum[i][j]);
+        }
+        t += DEPTH;
     }
+    UNROLL for (uint32_t i = 0; i < TM; i++) UNROLL for (uint32_t h = 0; h < (TN + 3) / 4; h++)
+        sums_end(a, pass, &p, p.row + row + i % 4 + i / 4 * 64, p.col + col + h * 64, TN == 1 ? 1 : 4, &sum[i][4 * h]);
 }
 
-KERNEL_BOUND(fc_dweight, PRODUCT_THREADS)
-{
-    SHARED(float, left, PRODUCT_DEPTH *STRIDE);
-    SHARED(float, right, PRODUCT_DEPTH *STRIDE);
-    const uint32_t M = a.now->example_count * a.groups, n0 = blockIdx.x * PRODUCT_TILE, k0 = blockIdx.y * PRODUCT_TILE,
-                   begin = blockIdx.z * a.part_rows, end = begin + a.part_rows < M ? begin + a.part_rows : M;
-    float sum[EACH][EACH] = {{0}};
-    for (uint32_t m0 = begin; m0 < end; m0 += PRODUCT_DEPTH) {
-        TILE_FILL_ALONG_I(left, k0 + i < a.K && m0 + t < end,
-                          factor_of(group_row(a.in, m0 + t, a.groups, a.K)[k0 + i], a.is_bf16))
-        TILE_FILL_ALONG_I(right, n0 + i < a.N && m0 + t < end,
-                          factor_of(dz_at(&a.dz, m0 + t, n0 + i, a.groups, a.N), a.is_bf16))
-        __syncthreads();
-        tiles_multiply(sum, left, right);
-        __syncthreads();
+#define F32_PRODUCT(name, pass, TM, TN)                                                                                \
+    KERNEL_BOUND(name, PRODUCT_THREADS)                                                                                \
+    {                                                                                                                  \
+        SHARED(float, left, SIDE_FLOATS(TM));                                                                          \
+        SHARED(float, right, SIDE_FLOATS(TN));                                                                         \
+        f32_product(&a, pass, TM, TN, left, right);                                                                    \
     }
-    const uint32_t row = k0 + threadIdx.x / SIDE * EACH, col = n0 + threadIdx.x % SIDE * EACH;
-    float *part = a.sums + (size_t)blockIdx.z * a.K * a.N;
-    for (uint32_t i = 0; i < EACH && row + i < a.K; i++)
-        for (uint32_t j = 0; j < EACH && col + j < a.N; j++) part[(size_t)(row + i) * a.N + col + j] = sum[i][j];
+#define f32_forward_128x128_args product_args
+#define f32_forward_64x64_args   product_args
+#define f32_forward_64x16_args   product_args
+#define f32_din_128x128_args     product_args
+#define f32_din_64x64_args       product_args
+#define f32_din_64x16_args       product_args
+#define f32_dweight_128x128_args product_args
+#define f32_dweight_64x64_args   product_args
+#define f32_dweight_64x16_args   product_args
+F32_PRODUCT(f32_forward_128x128, PASS_OF_FORWARD, 8, 8)
+F32_PRODUCT(f32_forward_64x64, PASS_OF_FORWARD, 4, 4)
+F32_PRODUCT(f32_forward_64x16, PASS_OF_FORWARD, 4, 1)
+F32_PRODUCT(f32_din_128x128, PASS_OF_DIN, 8, 8)
+F32_PRODUCT(f32_din_64x64, PASS_OF_DIN, 4, 4)
+F32_PRODUCT(f32_din_64x16, PASS_OF_DIN, 4, 1)
+F32_PRODUCT(f32_dweight_128x128, PASS_OF_DWEIGHT, 8, 8)
+F32_PRODUCT(f32_dweight_64x64, PASS_OF_DWEIGHT, 4, 4)
+F32_PRODUCT(f32_dweight_64x16, PASS_OF_DWEIGHT, 4, 1)
+
+/* --- factors ---------------------------------------------------------------------------------------- */
+
+/* engine/base/bf16.h: the nearest bfloat16, of two the even; numbers below 2^-126 become zeros. In the upper half of the word. */
+DEVICE uint32_t bf16_bits(float x)
+{
+    const uint32_t bits = __float_as_uint(x), magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return (bits | 1u << 22) & 0xffff0000u;
+    if (magnitude < 0x00800000u) return bits ^ magnitude;
+    return (bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u;
 }
 
-#define BIAS_COLS 32u
-#define BIAS_ROWS 8u
-KERNEL(fc_dbias)
+DEVICE void four_take(float x[4], const float *from, uint32_t there, uint32_t is_aligned)
 {
-    SHARED(float, sums, BIAS_COLS *BIAS_ROWS);
-    const uint32_t M = a.now->example_count * a.groups, n = blockIdx.x * BIAS_COLS + threadIdx.x,
-                   begin = blockIdx.z * a.part_rows, end = begin + a.part_rows < M ? begin + a.part_rows : M;
-    float sum = 0;
-    for (uint32_t m = begin + threadIdx.y; m < end && n < a.N; m += BIAS_ROWS) sum += dz_at(&a.dz, m, n, a.groups, a.N);
-    sums[threadIdx.y * BIAS_COLS + threadIdx.x] = sum;
+    if (there == 4 && is_aligned) {
+        const float4 four = *(const float4 *)from;
+        x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w;
+        return;
+    }
+    for (uint32_t j = 0; j < 4; j++) x[j] = j < there ? from[j] : 0;
+}
+
+/* A thread goes down four columns, every blockDim.y-th row of the part. */
+KERNEL_BOUND(factor_prepare, PRODUCT_THREADS)
+{
+    SHARED(float, sums, 4 * PRODUCT_THREADS);
+    const uint32_t col = (blockIdx.x * blockDim.x + threadIdx.x) * 4, begin = blockIdx.y * a.part_rows,
+                   end = begin + a.part_rows < a.rows ? begin + a.part_rows : a.rows,
+                   rows_there = a.groups ? a.now->example_count * a.groups : a.rows,
+                   cols_there = col < a.cols ? min(a.cols - col, 4u) : 0;
+    float sum[4] = {0};
+    for (uint32_t m = begin + threadIdx.y; m < end && col < a.to_stride; m += blockDim.y) {
+        const uint32_t there = m < rows_there ? cols_there : 0;
+        float x[4] = {0};
+        if (there) four_take(x, factor_row(&a.from, m) + col, there, a.from.is_aligned);
+        if (there && a.out.data) {
+            float out[4];
+            four_take(out, factor_row(&a.out, m) + col, there, a.out.is_aligned);
+            for (uint32_t j = 0; j < 4; j++) x[j] *= j < there ? gpu_slope(a.activation, a.slope, out[j]) : 0;
+        }
+        UNROLL for (uint32_t j = 0; j < 4; j++) sum[j] += x[j];
+        if (a.to == (void *)0) continue;
+        const size_t at = (size_t)m * a.to_stride + col;
+        if (a.kind == FACTOR_BF16) {
+            const uint2 four = {bf16_bits(x[0]) >> 16 | bf16_bits(x[1]), bf16_bits(x[2]) >> 16 | bf16_bits(x[3])};
+            *(uint2 *)((uint16_t *)a.to + at) = four;
+        } else {
+            if (a.kind == FACTOR_F32_ROUNDED)
+                for (uint32_t j = 0; j < 4; j++) x[j] = __uint_as_float(bf16_bits(x[j]));
+            *(float4 *)((float *)a.to + at) = (float4){x[0], x[1], x[2], x[3]};
+        }
+    }
+    if (a.sums == (float *)0) return;
+    for (uint32_t j = 0; j < 4; j++) sums[(threadIdx.y * blockDim.x + threadIdx.x) * 4 + j] = sum[j];
     __syncthreads();
-    if (threadIdx.y == 0 && n < a.N) {
-        for (uint32_t y = 1; y < BIAS_ROWS; y++) sum += sums[y * BIAS_COLS + threadIdx.x];
-        a.sums[(size_t)blockIdx.z * a.N + n] = sum;
+    if (threadIdx.y > 0) return;
+    for (uint32_t j = 0; j < cols_there; j++) {
+        float all = 0;
+        for (uint32_t y = 0; y < blockDim.y; y++) all += sums[(y * blockDim.x + threadIdx.x) * 4 + j];
+        a.sums[(size_t)blockIdx.y * a.cols + col + j] = all;
     }
 }
 
@@ -149,7 +226,7 @@ KERNEL(parts_add)
 {
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < a.count; i += gridDim.x * blockDim.x) {
         float sum = 0;
-        for (uint32_t part = 0; part < a.part_count; part++) sum += a.parts[(size_t)part * a.count + i];
+        UNROLL for (uint32_t part = 0; part < a.part_count; part++) sum += a.parts[(size_t)part * a.count + i];
         a.to[i] += sum;
     }
 }

@@ -1,54 +1,72 @@
-/* The three products of a fully connected layer (graph/op_fc.c), and the sums of its bias' gradient. Tensors [B, G * width] are taken as
- * [B * G, width]. */
+/* The three products of a fully connected layer (graph/op_fc.c) on a card. Tensors [B, G * width] are taken as [B * G, width].
+ *
+ *     factor_prepare    rounds a factor to bfloat16, or multiplies dout by its slope, into scratch memory; sums of columns on the way: dbias
+ *     f32_PASS_SIDES    float32: fused multiply-adds                                  (product.cu)
+ *     bf16_PASS_SIDES   prepared factors, on matrix units, from compute capability 8.0 on (product_bf16.cu)
+ *
+ * A pass is forward, din or dweight. All kernels of a pass compute the same, a block SIDES rows and columns of the result. */
 #ifndef HETERPS_GPU_PRODUCT_H
 #define HETERPS_GPU_PRODUCT_H
 
 #include "gpu/now.h"
 
-#define PRODUCT_TILE    64u /* rows and columns of the result that a block computes */
-#define PRODUCT_DEPTH   16u /* terms that it takes at a time                        */
-#define PRODUCT_THREADS 256u
+#define PRODUCT_THREADS         256u
+#define PRODUCT_BF16_CAPABILITY 80u
+/* Blocks that prepare a factor, or parts if the sums of its columns are wanted, at most. */
+#define PREPARE_BLOCKS 1056u
+#define PREPARE_PARTS  64u
+/* A gradient of weights is summed in parts until there are so many blocks, two for each multiprocessor of an H200; none of fewer rows. */
+#define PART_BLOCKS 264u
+#define PART_ROWS   256u
 
-/* How dz follows from dout and out. */
-struct fc_dz {
-    struct gpu_in dout, out;
-    uint32_t activation; /* of out; 0: dout is dz already */
+/* What factor_prepare writes. */
+enum factor_kind {
+    FACTOR_F32,
+    FACTOR_F32_ROUNDED, /* float32 that are bfloat16: for cards whose matrix units know none */
+    FACTOR_BF16
+};
+/* Row m of a matrix lies at data + m / groups * stride + m % groups * width elements. Aligned: so that 16 bytes can be taken at a time, from
+ * every fourth (float32) or eighth (bfloat16) column on. */
+struct product_factor {
+    const void *data; /* float32 or bfloat16 */
+    uint32_t stride, width, groups, is_aligned;
+};
+struct product_result {
+    float *data;
+    uint32_t stride, width, groups, is_aligned;
+};
+
+/* result = end(left right):
+ *
+ *                 rows            cols   terms            left             right            end of a sum s
+ *     forward     of micro-batch  N      K                in               weight           activation(s + bias)
+ *     din         of micro-batch  K      N                dz               weight^T         = or += s * slope of output
+ *     dweight     K               N      of micro-batch   in^T             dz               =, or (adds) +=, to part z of the terms
+ *
+ * Factors are given as they lie in memory. The micro-batch has example_count * groups rows. */
+struct product_args {
+    const struct gpu_now *now;
+    struct product_factor left, right;
+    struct product_result result; /* dweight: [part][rows, cols], contiguous */
+    struct product_factor output; /* of the layer before; din, with activation */
+    const float *bias;            /* [cols] or NULL; forward */
+    uint32_t rows, cols, terms;   /* the one that is of the micro-batch: its most */
+    uint32_t groups, activation, adds, part_terms;
     float slope;
 };
-/* out = act(in W + bias) */
-struct fc_forward_args {
+
+struct factor_prepare_args {
     const struct gpu_now *now;
-    struct gpu_in in;
-    const float *weight, *bias; /* [K, N]; [N], or NULL */
-    struct gpu_out out;
-    uint32_t K, N, groups, activation, is_bf16;
+    struct product_factor from,
+        out;     /* float32; out: from is multiplied by its activation's slope; data NULL: it is not */
+    void *to;    /* [rows, to_stride], zeros behind the columns and the rows that there are; NULL: sums alone */
+    float *sums; /* [part][cols] of columns, before rounding; or NULL */
+    uint32_t rows, cols, to_stride, part_rows;
+    uint32_t groups; /* of a micro-batch, which has example_count * groups rows; 0: there are `rows` */
+    uint32_t kind, activation;
     float slope;
 };
-/* din = or += dz W^T * slope of in */
-struct fc_din_args {
-    const struct gpu_now *now;
-    struct fc_dz dz;
-    const float *weight;
-    struct gpu_in in;
-    struct gpu_out din;
-    uint32_t K, N, groups, input_activation, adds, is_bf16;
-    float input_slope;
-};
-/* part z of in^T dz, over rows z * part_rows …, goes to sums[z][K * N] */
-struct fc_dweight_args {
-    const struct gpu_now *now;
-    struct gpu_in in;
-    struct fc_dz dz;
-    float *sums;
-    uint32_t K, N, groups, part_rows, is_bf16;
-};
-/* part z of the sums of dz over rows, to sums[z][N] */
-struct fc_dbias_args {
-    const struct gpu_now *now;
-    struct fc_dz dz;
-    float *sums;
-    uint32_t N, groups, part_rows;
-};
+
 /* to[i] += sum over parts, in order */
 struct parts_add_args {
     const struct gpu_now *now;

@@ -101,12 +101,14 @@ static const uint32_t *const *node_words_copy(struct card *card)
     return (const uint32_t *const *)card->node_words;
 }
 
+static uint32_t capability = 90;
 static void card_open(struct card *card, struct rig *r, uint64_t seed, uint32_t parts)
 {
     const struct graph *g = r->g;
     const struct micro_batch *m = &r->m;
     *card = (struct card){.rig = r, .batch = *m, .ticket = r->ticket};
     ok(gpu_emu_open(&card->gpu, 0, seed));
+    card->gpu->capability = capability;
     ok(gpu_stream_open(card->gpu, &card->stream));
     ok(gpu_event_open(card->gpu, &card->event));
     card->tensor = rig_take(g->tensor_count * sizeof *card->tensor);
@@ -266,19 +268,31 @@ static void gpu_op__text__equals_reference(void **state)
 }
 
 /* More than a tile of products, more than a part of their sums, more columns and examples than a block has threads. */
-static const struct op_text wide = {"wide",
-                                    "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 200\nmicro "
-                                    "= 200\noptimizer = sgd 0.1\n[table emb]\n"
-                                    "dim = 17\n[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, "
-                                    "dense\n[fc h1]\ninput = x\nunits = 130\n"
-                                    "activation = relu\n[batch_norm h2]\ninput = h1\n[fc h3]\ninput = h2\ngroups = "
-                                    "2\nunits = 3\nactivation = tanh\n[concat c]\ninput = h3, h2\n[fc h]\n"
-                                    "input = c\nunits = 300\nactivation = sigmoid\n" OUT};
+#define WIDE(name, precision)                                                                                          \
+    {                                                                                                                  \
+        name, "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 200\nmicro = 200\noptimizer = "  \
+              "sgd "                                                                                                   \
+              "0.1\nprecision = " precision                                                                            \
+              "\n[table emb]\ndim = 17\n[embedding e]\ntable = emb\ninput = sparse\n[concat "                          \
+              "x]\ninput = e, dense\n[fc h1]\ninput = x\nunits = 130\nactivation = relu\n[batch_norm h2]\ninput = "    \
+              "h1\n[fc h3]\ninput = h2\ngroups = 2\nunits = 3\nactivation = tanh\n[concat c]\ninput = h3, h2\n[fc "    \
+              "h]\ninput = c\nunits = 300\nactivation = sigmoid\n" OUT                                                 \
+    }
+static const struct op_text wide = WIDE("wide", "f32"), wide_bf16 = WIDE("wide_bf16", "bf16");
 static void gpu_op__wide__equals_reference(void **state)
 {
     (void)state;
     ok(text_run(&wide, 200, 3));
     ok(text_run(&wide, 133, 4));
+    ok(text_run(&wide_bf16, 70, 5));
+}
+/* Cards whose matrix units know no bfloat16 multiply rounded float32. */
+static void gpu_op__bf16_on_an_old_card__equals_reference(void **state)
+{
+    (void)state;
+    capability = 75;
+    ok(text_run(&wide_bf16, 20, 6));
+    capability = 90;
 }
 
 /* Without any one barrier some text must fail. Runs last: what ran before has reached them all. */
@@ -293,6 +307,7 @@ static void gpu_op__barrier_dropped__is_found(void **state)
         status st = ST_OK;
         for (size_t t = 0; t < OP_TEXT_COUNT && st == ST_OK; t++) st = text_run(&op_texts[t], EXAMPLES, 1 + i);
         if (st == ST_OK) st = text_run(&wide, 133, 1 + i);
+        if (st == ST_OK) st = text_run(&wide_bf16, 7, 1 + i);
         emu_drop(NULL);
         if (st != ST_INVALID) fail_msg("%s:%d: %s is not missed", sites[i]->file, sites[i]->line, sites[i]->called);
     }
@@ -331,7 +346,7 @@ static void gpu_op_runs__too_many_inputs__says_so(void **state)
 int main(void)
 {
     static char names[OP_TEXT_COUNT][96];
-    struct CMUnitTest tests[OP_TEXT_COUNT + 4];
+    struct CMUnitTest tests[OP_TEXT_COUNT + 5];
     memset(tests, 0, sizeof tests);
     for (size_t i = 0; i < OP_TEXT_COUNT; i++) {
         snprintf(names[i], sizeof names[i], "gpu_op__%s__equals_reference", op_texts[i].name);
@@ -341,7 +356,8 @@ int main(void)
     tests[OP_TEXT_COUNT] = (struct CMUnitTest)cmocka_unit_test(gpu_op__wide__equals_reference);
     tests[OP_TEXT_COUNT + 1] = (struct CMUnitTest)cmocka_unit_test(gpu_op__table__is_covered);
     tests[OP_TEXT_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(gpu_op_runs__too_many_inputs__says_so);
-    tests[OP_TEXT_COUNT + 3] = (struct CMUnitTest)cmocka_unit_test(gpu_op__barrier_dropped__is_found);
+    tests[OP_TEXT_COUNT + 3] = (struct CMUnitTest)cmocka_unit_test(gpu_op__bf16_on_an_old_card__equals_reference);
+    tests[OP_TEXT_COUNT + 4] = (struct CMUnitTest)cmocka_unit_test(gpu_op__barrier_dropped__is_found);
     const int result = cmocka_run_group_tests(tests, NULL, NULL);
     printf("# worst error %.1e, tolerance %.1e\n", error_worst, TOLERANCE);
     return result;

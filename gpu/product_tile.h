@@ -1,0 +1,76 @@
+/* What the kernels of products share: where tiles and rows lie, and what becomes of sums. Kernels only. */
+#ifndef HETERPS_GPU_PRODUCT_TILE_H
+#define HETERPS_GPU_PRODUCT_TILE_H
+
+#include "gpu/kernel.h"
+#include "gpu/math.h"
+#include "gpu/mma.h"
+#include "gpu/product.h"
+
+enum product_pass { PASS_OF_FORWARD, PASS_OF_DIN, PASS_OF_DWEIGHT };
+
+/* The piece of the result that a block computes: blocks that run at the same time take neighbouring rows and columns, so that what they
+ * read comes from the second-level cache. */
+struct product_piece {
+    uint32_t row, col;   /* its first */
+    uint32_t rows, cols; /* of the whole result, that there are */
+    uint32_t begin, end; /* terms */
+};
+#define BAND 8u /* tiles of rows */
+DEVICE struct product_piece piece_of(const struct product_args *a, const uint32_t pass, const uint32_t row_side,
+                                     const uint32_t col_side)
+{
+    const uint32_t micro_rows = a->now->example_count * a->groups, row_tiles = (a->rows + row_side - 1) / row_side,
+                   col_tiles = (a->cols + col_side - 1) / col_side, band = blockIdx.x / (BAND * col_tiles) * BAND,
+                   height = row_tiles - band < BAND ? row_tiles - band : BAND, within = blockIdx.x - band * col_tiles;
+    struct product_piece p = {
+        (band + within % height) * row_side, within / height * col_side, a->rows, a->cols, 0, a->terms};
+    if (pass != PASS_OF_DWEIGHT) {
+        p.rows = micro_rows;
+    } else {
+        p.begin = blockIdx.y * a->part_terms;
+        p.end = p.begin + a->part_terms < micro_rows ? p.begin + a->part_terms : micro_rows;
+    }
+    return p;
+}
+
+DEVICE size_t row_offset(uint32_t m, uint32_t stride, uint32_t width, uint32_t groups)
+{
+    return groups == 1 ? (size_t)m * stride : (size_t)(m / groups) * stride + m % groups * width;
+}
+DEVICE const float *factor_row(const struct product_factor *f, uint32_t m)
+{
+    return (const float *)f->data + row_offset(m, f->stride, f->width, f->groups);
+}
+
+/* The end of the sums of `count` (1, 2, 4) neighbouring columns. */
+DEVICE void sums_end(const struct product_args *a, const uint32_t pass, const struct product_piece *p, uint32_t row,
+                     uint32_t col, const uint32_t count, const float *sum)
+{
+    if (row >= p->rows || col >= p->cols) return;
+    float *to = a->result.data + row_offset(row, a->result.stride, a->result.width, a->result.groups) + col;
+    const float *output = pass == PASS_OF_DIN && a->activation ? factor_row(&a->output, row) + col : (const float *)0;
+    const uint32_t there = p->cols - col < count ? p->cols - col : count;
+    float x[4] = {0};
+    if (pass == PASS_OF_DWEIGHT) to += (size_t)blockIdx.y * a->rows * a->cols;
+    UNROLL for (uint32_t j = 0; j < count; j++)
+    {
+        if (j >= there) continue;
+        x[j] = sum[j];
+        if (pass == PASS_OF_FORWARD) {
+            if (a->bias) x[j] += a->bias[col + j];
+            x[j] = gpu_activation(a->activation, a->slope, x[j]);
+        } else {
+            if (pass == PASS_OF_DIN && output) x[j] *= gpu_slope(a->activation, a->slope, output[j]);
+            if (a->adds) x[j] += to[j];
+        }
+    }
+    if (count == 4 && there == 4 && a->result.is_aligned)
+        *(float4 *)to = (float4){x[0], x[1], x[2], x[3]};
+    else if (count == 2 && there == 2 && a->result.is_aligned)
+        *(float2 *)to = (float2){x[0], x[1]};
+    else
+        UNROLL for (uint32_t j = 0; j < count; j++) if (j < there) to[j] = x[j];
+}
+
+#endif

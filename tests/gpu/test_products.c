@@ -1,0 +1,358 @@
+/* Every kernel of products, emulated, over shapes that fill their tiles and shapes that do not: against sums in double, and against each other
+ * bit by bit, since the tile must not change the order of additions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/bf16.h"
+#include "gpu/emu/emu.h"
+#include "gpu/product.h"
+#include "graph/op.h"
+
+#define TOLERANCE        5e-6 /* of 1 + what is expected */
+
+#define GPU_KERNEL(name) emu_kernel name;
+#include "gpu/kernels.def"
+#undef GPU_KERNEL
+
+enum pass { FORWARD, DIN, DWEIGHT };
+#define TILE(type, is_bf16, rows, cols)                                                                                \
+    {#type "_forward_" #rows "x" #cols, type##_forward_##rows##x##cols, FORWARD, rows, cols, is_bf16},                 \
+        {#type "_din_" #rows "x" #cols, type##_din_##rows##x##cols, DIN, rows, cols, is_bf16},                         \
+    {                                                                                                                  \
+#type "_dweight_" #rows "x" #cols, type##_dweight_##rows##x##cols, DWEIGHT, rows, cols, is_bf16                \
+    }
+static const struct kernel {
+    const char *name;
+    emu_kernel *kernel;
+    enum pass pass;
+    uint32_t rows, cols;
+    bool is_bf16;
+} kernels[] = {TILE(f32, false, 128, 128), TILE(f32, false, 64, 64), TILE(f32, false, 64, 16),
+               TILE(bf16, true, 128, 128), TILE(bf16, true, 64, 64)};
+#define KERNELS (sizeof kernels / sizeof *kernels)
+
+/* micro: rows of a full micro-batch, there: of this one, both of groups; gap: floats between rows, shift: before the first. */
+static const struct shape {
+    uint32_t micro, there, groups, K, N, gap, shift;
+} shapes[] = {
+    {128, 128, 1, 64, 128, 0, 0}, {150, 137, 1, 70, 133, 3, 1}, {65, 65, 1, 1, 1, 0, 0},  {40, 40, 3, 13, 20, 16, 0},
+    {33, 7, 2, 20, 36, 12, 0},    {300, 260, 1, 9, 5, 7, 0},    {1, 1, 1, 429, 17, 0, 2}, {140, 0, 1, 16, 8, 0, 0},
+};
+#define SHAPES (sizeof shapes / sizeof *shapes)
+
+static uint32_t draw = 1;
+static float number(void) /* -1 to 1 */
+{
+    draw = draw * 1664525 + 1013904223;
+    return (float)(int32_t)draw * 0x1p-31f;
+}
+
+/* A matrix of the card, whose memory is the host's too: `there` of its rows are numbers, all else is NaN. */
+struct matrix {
+    void *memory;
+    float *data;
+    uint32_t stride, width, groups;
+};
+static struct matrix matrix_make(uint32_t rows, uint32_t there, uint32_t groups, uint32_t width, uint32_t gap,
+                                 uint32_t shift)
+{
+    struct matrix x = {.stride = groups * width + gap, .width = width, .groups = groups};
+    const size_t count = shift + (size_t)(rows - 1) * x.stride + groups * width;
+    assert_int_equal(emu_alloc(&x.memory, count * sizeof(float), "a matrix"), ST_OK);
+    x.data = (float *)x.memory + shift;
+    for (size_t i = 0; i < count; i++) ((float *)x.memory)[i] = NAN;
+    for (uint32_t b = 0; b < there; b++)
+        for (uint32_t i = 0; i < groups * width; i++) x.data[(size_t)b * x.stride + i] = number();
+    return x;
+}
+static float *at(const struct matrix *x, uint32_t m, uint32_t i)
+{
+    return x->data + (size_t)(m / x->groups) * x->stride + m % x->groups * x->width + i;
+}
+static uint32_t aligned(const struct matrix *x)
+{
+    return (uintptr_t)x->data % 16 == 0 && x->stride % 4 == 0 && (x->groups == 1 || x->width % 4 == 0);
+}
+static struct product_factor factor_of(const struct matrix *x)
+{
+    return (struct product_factor){x->data, x->stride, x->width, x->groups, aligned(x)};
+}
+static status launch(const char *name, emu_kernel *kernel, struct emu_dim grid, struct emu_dim block, const void *args,
+                     uint32_t bytes, uint64_t seed)
+{
+    const struct emu_launch l = {name, kernel, grid, block, args, bytes};
+    return emu_launch(&l, seed);
+}
+
+/* One pass over one shape. */
+struct rig {
+    const struct kernel *kernel;
+    const struct shape *shape;
+    uint64_t seed;
+    struct gpu_now *now;
+    struct matrix in, dz, weight, bias, result;
+    void *prepared[2];
+    uint32_t prepared_count, parts, part_terms;
+};
+
+/* The factor as the kernel wants it: rounded in memory of its own, or as it is. */
+static status factor_give(struct rig *r, struct product_factor *f, uint32_t rows, bool is_of_batch)
+{
+    if (!r->kernel->is_bf16) return ST_OK;
+    const uint32_t stride = (f->width + 7) / 8 * 8;
+    void *to;
+    assert_int_equal(emu_alloc(&to, (size_t)rows * stride * sizeof(uint16_t), "a prepared factor"), ST_OK);
+    r->prepared[r->prepared_count++] = to;
+    const struct factor_prepare_args args = {.now = r->now,
+                                             .from = *f,
+                                             .to = to,
+                                             .rows = rows,
+                                             .cols = f->width,
+                                             .to_stride = stride,
+                                             .part_rows = 32,
+                                             .groups = is_of_batch ? r->shape->groups : 0,
+                                             .kind = FACTOR_BF16};
+    *f = (struct product_factor){to, stride, f->width, 1, true};
+    return launch("factor_prepare", factor_prepare, (struct emu_dim){(stride + 31) / 32, (rows + 31) / 32, 1},
+                  (struct emu_dim){8, 32, 1}, &args, sizeof args, r->seed);
+}
+
+static status pass_run(struct rig *r)
+{
+    const struct shape *s = r->shape;
+    const struct kernel *k = r->kernel;
+    const uint32_t M = s->micro * s->groups;
+    struct product_args args = {.now = r->now, .groups = s->groups};
+    struct product_factor in = factor_of(&r->in), dz = factor_of(&r->dz), weight = factor_of(&r->weight);
+    status st = ST_OK;
+    if (k->pass != DIN) st = factor_give(r, &in, M, true);
+    if (k->pass != FORWARD && st == ST_OK) st = factor_give(r, &dz, M, true);
+    if (k->pass != DWEIGHT && st == ST_OK) st = factor_give(r, &weight, s->K, false);
+    if (st != ST_OK) return st;
+    args.left = k->pass == DIN ? dz : in;
+    args.right = k->pass == DWEIGHT ? dz : weight;
+    args.rows = k->pass == DWEIGHT ? s->K : M;
+    args.cols = k->pass == DIN ? s->K : s->N;
+    args.terms = k->pass == FORWARD ? s->K : k->pass == DIN ? s->N : M;
+    args.part_terms = r->part_terms;
+    args.result = (struct product_result){r->result.data, r->result.stride, r->result.width, r->result.groups,
+                                          aligned(&r->result)};
+    if (k->pass == FORWARD) {
+        args.bias = r->bias.data;
+        args.activation = ACT_LEAKY_RELU;
+        args.slope = 0.25f;
+    } else if (k->pass == DIN) {
+        args.output = factor_of(&r->in);
+        args.activation = ACT_TANH;
+        args.adds = true;
+    }
+    return launch(k->name, k->kernel,
+                  (struct emu_dim){(args.rows + k->rows - 1) / k->rows * ((args.cols + k->cols - 1) / k->cols),
+                                   k->pass == DWEIGHT ? r->parts : 1, 1},
+                  (struct emu_dim){PRODUCT_THREADS, 1, 1}, &args, sizeof args, r->seed);
+}
+
+static double error_worst;
+static void compare(const struct rig *r, uint32_t row, uint32_t col, float got, double expected)
+{
+    const double error = fabs((double)got - expected) / (1 + fabs(expected));
+    if (error > error_worst) error_worst = error;
+    if (!(error <= TOLERANCE))
+        fail_msg("%s, shape %d, row %u column %u: %a, expected %a", r->kernel->name, (int)(r->shape - shapes), row, col,
+                 (double)got, expected);
+}
+static double rounded(const struct rig *r, float x) { return (double)(r->kernel->is_bf16 ? bf16_round(x) : x); }
+
+/* Before: what the result held. */
+static void result_check(const struct rig *r, const struct matrix *before)
+{
+    const struct shape *s = r->shape;
+    const uint32_t M = s->micro * s->groups, there = s->there * s->groups;
+    const enum pass pass = r->kernel->pass;
+    for (uint32_t m = 0; m < (pass == DWEIGHT ? s->K : M); m++)
+        for (uint32_t i = 0; i < (pass == DIN ? s->K : s->N); i++) {
+            double sum = 0;
+            if (pass == DWEIGHT) {
+                for (uint32_t t = 0; t < there; t++)
+                    sum += rounded(r, *at(&r->in, t, m)) * rounded(r, *at(&r->dz, t, i));
+                float all = 0;
+                for (uint32_t p = 0; p < r->parts; p++) all += *at(&r->result, p * s->K + m, i);
+                compare(r, m, i, all, sum);
+                continue;
+            }
+            const float got = *at(&r->result, m, i);
+            if (m >= there) {
+                assert_true(isnan(got)); /* untouched */
+                continue;
+            }
+            if (pass == FORWARD) {
+                for (uint32_t t = 0; t < s->K; t++)
+                    sum += rounded(r, *at(&r->in, m, t)) * rounded(r, *at(&r->weight, t, i));
+                sum += (double)r->bias.data[i];
+                compare(r, m, i, got, sum < 0 ? 0.25 * sum : sum);
+            } else {
+                for (uint32_t t = 0; t < s->N; t++)
+                    sum += rounded(r, *at(&r->dz, m, t)) * rounded(r, *at(&r->weight, i, t));
+                const double x = (double)*at(&r->in, m, i);
+                compare(r, m, i, got, (double)*at(before, m, i) + sum * (1 - x * x));
+            }
+        }
+}
+
+/* Runs one kernel over one shape; *sums: what it left, of the rows that there are, the caller's to free; or NULL. */
+static status shape_run(const struct kernel *k, const struct shape *s, uint64_t seed, float **sums)
+{
+    const uint32_t M = s->micro * s->groups;
+    struct rig r = {.kernel = k, .shape = s, .seed = seed, .parts = 1, .part_terms = M};
+    void *now;
+    assert_int_equal(emu_alloc(&now, sizeof *r.now, "now"), ST_OK);
+    r.now = now;
+    *r.now = (struct gpu_now){.example_count = s->there};
+    draw = 1 + (uint32_t)(s - shapes);
+    r.in = matrix_make(s->micro, s->there, s->groups, s->K, s->gap, s->shift);
+    r.dz = matrix_make(s->micro, s->there, s->groups, s->N, s->gap, s->shift);
+    r.weight = matrix_make(s->K, s->K, 1, s->N, 0, 0);
+    r.bias = matrix_make(1, 1, 1, s->N, 0, 0);
+    if (k->pass == DWEIGHT) {
+        r.part_terms = M > 100 ? 96 : M; /* the last part may be short, or empty */
+        r.parts = (M + r.part_terms - 1) / r.part_terms;
+        r.result = matrix_make(r.parts * s->K, 0, 1, s->N, 0, 0);
+    } else {
+        r.result = matrix_make(s->micro, s->there, s->groups, k->pass == DIN ? s->K : s->N, s->gap, s->shift);
+    }
+    struct matrix before = r.result;
+    const size_t floats = (size_t)(k->pass == DWEIGHT ? r.parts * s->K : s->micro) * r.result.stride - r.result.stride +
+                          r.result.groups * r.result.width;
+    before.data = malloc(floats * sizeof(float));
+    assert_non_null(before.data);
+    memcpy(before.data, r.result.data, floats * sizeof(float));
+    status st = pass_run(&r);
+    if (st == ST_OK && sums != NULL) {
+        const uint32_t rows = k->pass == DWEIGHT ? r.parts * s->K : s->there * s->groups, width = r.result.width;
+        result_check(&r, &before);
+        *sums = malloc((size_t)rows * width * sizeof(float) + 1);
+        for (uint32_t m = 0; m < rows; m++)
+            for (uint32_t i = 0; i < width; i++) (*sums)[(size_t)m * width + i] = *at(&r.result, m, i);
+    }
+    free(before.data);
+    for (uint32_t i = 0; i < r.prepared_count; i++) emu_free(r.prepared[i]);
+    emu_free(r.in.memory), emu_free(r.dz.memory), emu_free(r.weight.memory), emu_free(r.bias.memory);
+    emu_free(r.result.memory), emu_free(now);
+    return st;
+}
+
+static void product__any_shape__equals_sums_in_double_and_other_tiles(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        const struct shape *s = &shapes[i];
+        float *first[2][3] = {{NULL}};
+        for (size_t k = 0; k < KERNELS; k++) {
+            float *sums = NULL;
+            if (shape_run(&kernels[k], s, 1 + k, &sums) != ST_OK) fail_msg("shape %d: %s", (int)i, status_message());
+            float **other = &first[kernels[k].is_bf16][kernels[k].pass];
+            const uint32_t rows = kernels[k].pass == DWEIGHT ? s->K : s->there * s->groups,
+                           cols = kernels[k].pass == DIN ? s->K : s->N;
+            if (*other != NULL) {
+                assert_memory_equal(sums, *other, (size_t)rows * cols * sizeof(float));
+                free(sums);
+            } else {
+                *other = sums;
+            }
+        }
+        for (size_t j = 0; j < 6; j++) free(first[j / 3][j % 3]);
+    }
+}
+
+/* Prepares three rows, of which the micro-batch has two. */
+static status prepare_run(enum factor_kind kind, uint64_t seed)
+{
+    static const float special[] = {0,           -0.0f,      1,           1.00390625f,  1.01171875f, 0x1p-126f,
+                                    0x1.8p-127f, -0x1p-140f, 0x1.fep127f, 0x1.ff8p127f, INFINITY,    -INFINITY};
+    enum { COLS = sizeof special / sizeof *special, STRIDE = 16, ROWS = 3, THERE = 2 };
+    void *now, *to, *sums;
+    struct matrix from = matrix_make(ROWS, THERE, 1, COLS, 0, 0), out = matrix_make(ROWS, THERE, 1, COLS, 0, 0);
+    assert_int_equal(emu_alloc(&now, sizeof(struct gpu_now), "now"), ST_OK);
+    assert_int_equal(emu_alloc(&to, ROWS * STRIDE * sizeof(float), "to"), ST_OK);
+    assert_int_equal(emu_alloc(&sums, COLS * sizeof(float), "sums"), ST_OK);
+    *(struct gpu_now *)now = (struct gpu_now){.example_count = THERE};
+    memcpy(from.data, special, sizeof special);
+    struct factor_prepare_args args = {.now = now,
+                                       .from = factor_of(&from),
+                                       .to = to,
+                                       .sums = sums,
+                                       .rows = ROWS,
+                                       .cols = COLS,
+                                       .to_stride = STRIDE,
+                                       .part_rows = ROWS,
+                                       .groups = 1,
+                                       .kind = kind,
+                                       .activation = ACT_RELU};
+    if (kind == FACTOR_F32) args.out = factor_of(&out);
+    memset(to, 0xff, ROWS * STRIDE * sizeof(float));
+    status st = launch("factor_prepare", factor_prepare, (struct emu_dim){1, 1, 1}, (struct emu_dim){4, 64, 1}, &args,
+                       sizeof args, seed);
+    for (uint32_t m = 0; m < ROWS && st == ST_OK; m++)
+        for (uint32_t i = 0; i < STRIDE; i++) {
+            float x = 0, got = ((const float *)to)[m * STRIDE + i];
+            if (m < THERE && i < COLS) x = *at(&from, m, i) * (kind != FACTOR_F32 || *at(&out, m, i) > 0 ? 1.0f : 0.0f);
+            if (kind != FACTOR_F32) x = bf16_round(x);
+            if (kind == FACTOR_BF16) {
+                const uint32_t bits = (uint32_t)((const uint16_t *)to)[m * STRIDE + i] << 16;
+                memcpy(&got, &bits, sizeof got);
+            }
+            if (memcmp(&got, &x, sizeof x) != 0 && !(isnan(got) && isnan(x)))
+                fail_msg("kind %u, row %u, column %u: %a, expected %a", kind, m, i, (double)got, (double)x);
+        }
+    if (kind == FACTOR_BF16 && st == ST_OK) /* of what was not rounded */
+        assert_true(((const float *)sums)[4] == special[4] + *at(&from, 1, 4));
+    emu_free(now), emu_free(from.memory), emu_free(out.memory), emu_free(to), emu_free(sums);
+    return st;
+}
+
+/* The bits of bfloat16 are those of the processors' products. */
+static void factor_prepare__every_kind__rounds_as_processors_do(void **state)
+{
+    (void)state;
+    for (uint32_t kind = FACTOR_F32; kind <= FACTOR_BF16; kind++)
+        if (prepare_run(kind, 1 + kind) != ST_OK) fail_msg("%s", status_message());
+}
+
+/* Without any one barrier, or wait for copies, some kernel must fail. Runs last: what ran before has reached them all. */
+static void product__barrier_dropped__is_found(void **state)
+{
+    (void)state;
+    const struct emu_site *sites[64];
+    const uint32_t count = emu_sites(sites, 64);
+    assert_true(count > 0 && count <= 64);
+    for (uint32_t i = 0; i < count; i++) {
+        status st = ST_OK;
+        emu_drop(sites[i]);
+        for (size_t k = 0; k < KERNELS && st == ST_OK; k++) st = shape_run(&kernels[k], &shapes[0], 1 + i, NULL);
+        if (st == ST_OK) st = prepare_run(FACTOR_BF16, 1 + i);
+        emu_drop(NULL);
+        if (st != ST_INVALID) fail_msg("%s:%d: %s is not missed", sites[i]->file, sites[i]->line, sites[i]->called);
+    }
+    printf("# %u barriers\n", count);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(product__any_shape__equals_sums_in_double_and_other_tiles),
+        cmocka_unit_test(factor_prepare__every_kind__rounds_as_processors_do),
+        cmocka_unit_test(product__barrier_dropped__is_found),
+    };
+    const int result = cmocka_run_group_tests(tests, NULL, NULL);
+    printf("# worst error %.1e, tolerance %.1e\n", error_worst, TOLERANCE);
+    return result;
+}
