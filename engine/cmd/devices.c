@@ -351,6 +351,7 @@ const struct command command_devices = {
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct devices_flags),
     .defaults = &defaults,
+    .uses_cards = true,
     .run = run,
     .help = "heterps-run devices --cluster >cluster.cfg && heterps-run plan graph.bin --cluster cluster.cfg\n\n"
             "--json prints an object; bytes are numbers, what is true is 1, and what the kernel does not tell is 0 or "
