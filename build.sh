@@ -147,7 +147,7 @@ find_nvcc() {
 
 # The image (engine/image/image.h): the program linked dynamically, with the CUDA side and the kernels. Sets $carried, the object that has it.
 build_image() {
-    carried= fatbins=
+    carried= fatbins= cuda_objects=
     [ -n "$nvcc" ] || return 0
     : >"$out/todo"
     echo "#define GPU_ARCHS \"$archs\"" >"$out/fatbin/fatbins.new"
@@ -162,8 +162,10 @@ build_image() {
     done
     do_all
     cmp -s "$out/fatbin/fatbins.new" "$out/fatbin/fatbins.def" || mv "$out/fatbin/fatbins.new" "$out/fatbin/fatbins.def"
-    build_objects engine/image/self.c $(find gpu/cuda -name '*.c' | sort)
-    link_program "$out/image" '' "$out/engine/cmd/main.o" $objects "$library"
+    build_objects $(find gpu/cuda -name '*.c' | sort)
+    cuda_objects=$objects
+    build_objects engine/image/self.c
+    link_program "$out/image" '' "$out/engine/cmd/main.o" $objects $cuda_objects "$library"
     build_objects engine/image/carried.c
     carried=$objects
 }
@@ -219,11 +221,15 @@ build_programs() {
     for object in $objects; do
         program=${object%.o}
         programs="$programs $program"
-        case $object in */tests/gpu/*) emulated=$emulation ;; *) emulated= ;; esac
-        if [ ! -e "$program" ] || [ -n "$(find "$object" "$library" $emulated -newer "$program" -print -quit)" ]; then
+        case $object in # what has cards, and what opens CUDA's driver, finds the one that is stood in for
+        */tests/gpu/test_cuda.o) cards="$cuda_objects -Wl,-rpath,\\\$ORIGIN/driver" ;;
+        */tests/gpu/*) cards=$emulation ;;
+        *) cards= ;;
+        esac
+        if [ ! -e "$program" ] || [ -n "$(find "$object" "$library" ${cards%% -Wl*} -newer "$program" -print -quit)" ]; then
             how=$link
             if nm "$object" | grep -q _cmocka_run_group_tests; then how=-lcmocka; fi
-            echo "$CC $opt $wrap -pthread -o $program $object $emulated $library $libraries $how" >>"$out/todo"
+            echo "$CC $opt $wrap -pthread -o $program $object $cards $library $libraries $how" >>"$out/todo"
         fi
     done
     do_all
