@@ -226,10 +226,12 @@ build_programs() {
         */tests/gpu/*) cards=$emulation ;;
         *) cards= ;;
         esac
-        if [ ! -e "$program" ] || [ -n "$(find "$object" "$library" ${cards%% -Wl*} -newer "$program" -print -quit)" ]; then
+        if [ ! -e "$program" ] || [ "$(cat "$program.list" 2>/dev/null)" != "$cards" ] || [ -n "$(find "$object" "$library" ${cards%% -Wl*} -newer "$program" -print -quit)" ]; then
             how=$link
             if nm "$object" | grep -q _cmocka_run_group_tests; then how=-lcmocka; fi
             echo "$CC $opt $wrap -pthread -o $program $object $cards $library $libraries $how" >>"$out/todo"
+            rm -f "$program"
+            echo "$cards" >"$program.list"
         fi
     done
     do_all
