@@ -8,8 +8,9 @@
  * without zeros in front. Behind white space '#' begins a comment. Field "features" has all of a line's ids, in order. All of a line is
  * checked, what the schema leaves out too.
  *
- * Workload: ten to forty features a line, 10 bytes each. Every feature goes to its field's place at once, as far as the field has
- * room; fields with fewer then move together. */
+ * Workload: ten to forty features a line, 10 bytes each. They are read many at a time where the processor can and nothing about them is
+ * unusual (text_kernels.features), else one after the other. Every feature goes to its field's place at once, as far as the field has room;
+ * fields with fewer then move together. */
 #include "io/reader_internal.h"
 
 #include <stdio.h>
@@ -24,15 +25,17 @@
 
 struct libsvm {
     enum reader_format format;
+    const struct text_kernels *kernels;
     uint32_t field_count, label_count;
     const struct reader_column *field;
-    uint32_t all;            /* the field "features", or NO_FIELD                                        */
-    uint32_t number_count;   /* numbers of fields that are wanted are below                                */
-    uint32_t *of_number;     /* [number_count]: the field Fn, or NO_FIELD                                */
-    uint32_t *base;          /* [field_count]: where its keys may begin                                   */
-    struct text_seeds seeds; /* [field_count] */
-    uint32_t *ids_max;       /* [field_count]                                                           */
-    uint32_t *count;         /* [field_count]: of this line, be they more than ids_max                    */
+    uint32_t all;             /* the field "features", or NO_FIELD                                        */
+    uint32_t number_count;    /* numbers of fields that are wanted are below                                */
+    uint32_t *of_number;      /* [number_count]: the field Fn, or NO_FIELD                                */
+    uint32_t *base;           /* [field_count]: where its keys may begin                                   */
+    struct text_seeds seeds;  /* [field_count] */
+    struct text_seeds of_all; /* [TEXT_FEATURES]: all of them that of `all`                             */
+    uint32_t *ids_max;        /* [field_count]                                                           */
+    uint32_t *count;          /* [field_count]: of this line, be they more than ids_max                    */
     struct label_map label_map;
     bool has_value, has_group, missing_is_key, ids_over_is_error, label_optional;
 };
@@ -73,7 +76,8 @@ static size_t libsvm_bytes(const struct reader_options *options)
 {
     struct libsvm unused;
     struct layout sum = {.bytes = arena_bytes(sizeof(struct libsvm)) + label_map_bytes(options->schema.label_map) +
-                                  text_seeds_bytes(options->schema.example.field_count)};
+                                  text_seeds_bytes(options->schema.example.field_count) +
+                                  text_seeds_bytes(TEXT_FEATURES)};
     libsvm_layout(&unused, &sum, &options->schema);
     return sum.bytes;
 }
@@ -106,6 +110,8 @@ static status fields_place(struct libsvm *l, const struct reader_schema *s, cons
         base += field->ids_max;
     }
     CHECK(base <= s->example.key_count_max);
+    for (uint32_t i = 0; i < TEXT_FEATURES && l->all != NO_FIELD; i++)
+        text_seeds_set(&l->of_all, i, l->seeds.seed[l->all]);
     return ST_OK;
 }
 
@@ -117,6 +123,8 @@ static status place(void **state, struct arena *arena, const struct reader_optio
     struct libsvm *l = arena_take(arena, sizeof *l);
     libsvm_layout(l, &layout, s);
     text_seeds_place(&l->seeds, arena, s->example.field_count);
+    text_seeds_place(&l->of_all, arena, TEXT_FEATURES);
+    l->kernels = text_kernels_of(options->isa);
     TRY(label_map_place(&l->label_map, arena, s->label_map));
     l->format = format;
     l->field = s->field;
@@ -260,6 +268,58 @@ static inline void feature_put(const struct libsvm *l, struct reader_example *ex
     if (l->has_value) example->value[at] = value;
 }
 
+/* Features of field "features". */
+static void features_put_all(const struct libsvm *l, struct reader_example *example, const char *text,
+                             const struct text_features *found)
+{
+    uint64_t key[TEXT_FEATURES];
+    uint32_t begin = l->count[l->all], room = l->ids_max[l->all], at = l->base[l->all] + begin;
+    l->count[l->all] += found->count;
+    if (begin >= room) return;
+    uint32_t count = found->count < room - begin ? found->count : room - begin;
+    l->kernels->keys(key, text, found->at, found->id_bytes, &l->of_all, count);
+    memcpy(example->key + at, key, count * sizeof *key);
+    if (l->has_value) memcpy(example->value + at, found->value, count * sizeof *found->value);
+}
+
+/* Features of the fields of these numbers. */
+static void features_put_each(const struct libsvm *l, struct reader_example *example, const char *text,
+                              const struct text_features *found)
+{
+    uint64_t key[TEXT_FEATURES], seed[TEXT_FEATURES], flip_short[TEXT_FEATURES], flip_usual[TEXT_FEATURES];
+    uint32_t field[TEXT_FEATURES];
+    for (uint32_t i = 0; i < found->count; i++) {
+        field[i] = found->field[i] < l->number_count ? l->of_number[found->field[i]] : NO_FIELD;
+        uint32_t f = field[i] == NO_FIELD ? 0 : field[i];
+        seed[i] = l->seeds.seed[f], flip_short[i] = l->seeds.flip_short[f], flip_usual[i] = l->seeds.flip_usual[f];
+    }
+    const struct text_seeds seeds = {seed, flip_short, flip_usual};
+    l->kernels->keys(key, text, found->at, found->id_bytes, &seeds, found->count);
+    for (uint32_t i = 0; i < found->count; i++) {
+        uint32_t f = field[i], n = f == NO_FIELD ? 0 : l->count[f]++;
+        if (f == NO_FIELD || n >= l->ids_max[f]) continue;
+        example->key[l->base[f] + n] = key[i];
+        if (l->has_value) example->value[l->base[f] + n] = found->value[i];
+    }
+}
+
+/* Puts the features at the front of the text, the first of which has this place in its line, as many as are found at a time. Returns how many
+ * bytes they take, and how many they are; 0: the next one must be read by itself. */
+static inline __attribute__((always_inline)) size_t features_take(const struct libsvm *l, enum reader_format format,
+                                                                  const char *text, size_t bytes,
+                                                                  struct reader_example *example, uint32_t place,
+                                                                  uint32_t *count)
+{
+    struct text_features found;
+    size_t taken = l->kernels->features(text, bytes, format == READER_LIBFFM, &found);
+    if (taken == 0) return 0;
+    *count = found.count;
+    if (format != READER_LIBFFM && l->all != NO_FIELD) features_put_all(l, example, text, &found);
+    for (uint32_t i = 0; format == READER_LIBFM && i < found.count; i++) found.field[i] = place + i;
+    if (format != READER_LIBSVM && l->number_count) features_put_each(l, example, text, &found);
+    return taken;
+}
+
 /* Moves the fields' keys together. */
 static enum reader_found fields_close(const struct libsvm *l, struct reader_example *example, char *why)
 {
@@ -278,7 +338,10 @@ static enum reader_found fields_close(const struct libsvm *l, struct reader_exam
             if (l->has_value) example->value[base] = 1;
             count = 1;
         }
-        if (total != base) {
+        if (count <= 1) { /* which of the two is hard to predict: both copy one, and the next field's takes its place */
+            example->key[total] = example->key[base];
+            if (l->has_value) example->value[total] = example->value[base];
+        } else if (total != base) {
             for (uint32_t i = 0; i < count; i++) example->key[total + i] = example->key[base + i];
             for (uint32_t i = 0; l->has_value && i < count; i++) example->value[total + i] = example->value[base + i];
         }
@@ -317,12 +380,13 @@ static inline __attribute__((always_inline)) enum reader_found parse(const struc
     if (at == end || *at == '#') return FOUND_NONE;
     if (label_take(l, line, &at, end, example, why) == FOUND_BAD) return FOUND_BAD;
     memset(l->count, 0, sizeof *l->count * l->field_count);
-    bool has_group = false;
+    bool has_group = false, takes_many = l->kernels->features != NULL;
     for (uint32_t place = 1;; place++) {
         while (at < end && is_blank(*at)) at++;
         if (at == end || *at == '#') break;
         const char *word = at, *id;
         size_t id_bytes;
+        uint32_t many;
         if (format == READER_LIBSVM && *at == 'q' && place == 1 && !has_group) {
             bool is_group = end - at > 4 && memcmp(at, "qid:", 4) == 0;
             at += 4;
@@ -332,6 +396,13 @@ static inline __attribute__((always_inline)) enum reader_found parse(const struc
             has_group = true;
             place--;
             continue;
+        }
+        if (takes_many) {
+            size_t taken = features_take(l, format, at, (size_t)(end - at), example, place, &many);
+            takes_many = taken > 0;
+            at += taken;
+            place += takes_many ? many - 1 : 0;
+            if (takes_many) continue;
         }
         float value;
         uint32_t number = place;

@@ -46,6 +46,15 @@ struct criteo_fields {
     uint64_t missing_key[CRITEO_CATEGORIES + 6]; /* [field_count] */
 };
 
+/* Features of a line, as text_kernels.features finds them; arrays are padded as seeds are, with any place in the text. */
+#define TEXT_FEATURES 64u
+struct text_features {
+    uint32_t count;
+    uint32_t at[TEXT_FEATURES], id_bytes[TEXT_FEATURES]; /* of the id: up to 20 digits, none of them a zero in front */
+    uint32_t field[TEXT_FEATURES];                       /* has_field: up to 65535                               */
+    float value[TEXT_FEATURES];
+};
+
 struct text_kernels {
     const char *name;
     /* Cuts the text at its first '\n' and finds the separators before it, in one pass. `limit`: columns that are kept. */
@@ -62,6 +71,10 @@ struct text_kernels {
      * within the text and any `bytes`. Or NULL. */
     void (*keys)(uint64_t *key, const char *text, const uint32_t *at, const uint32_t *bytes,
                  const struct text_seeds *seeds, uint32_t count);
+    /* Features "id:value" or, with fields, "field:id:value", one blank between two: those at the front of the text, TEXT_FEATURES at most.
+     * Returns how many bytes they take, up to the next one or the text's end, and 0 if there are none or one of them is anything else, which may
+     * be right all the same. Or NULL. */
+    size_t (*features)(const char *text, size_t bytes, bool has_field, struct text_features *found);
     /* Notes of an example's fields where their keys lie: key_begin[i + 1] = key_base + key_end[i], and key_home of each key is
      * home + i. False if a field has several keys: then key_home is for the caller. Or NULL. */
     bool (*homes)(uint32_t *key_begin, uint32_t *key_home, const uint32_t *key_end, uint32_t field_count, uint32_t home,

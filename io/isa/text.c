@@ -2,6 +2,7 @@
  *
  * Workload: a line of Criteo, 250 bytes with 40 columns: four blocks of 64 bytes, two vectors of integers, four of keys. Numbers and keys
  * whose length is unusual are left to plain code, so that nothing here branches on the data but on how unusual it is. */
+#include "io/decimal.h"
 #include "io/reader_internal.h"
 #include "io/text_isa.h"
 
@@ -391,6 +392,145 @@ ALWAYS_INLINE struct integers integers_of(vq word, vq bytes)
 }
 
 #if defined(__AVX512VBMI2__)
+/* --- features --------------------------------------------------------------------------------- */
+
+/* A line's parts: what is between its blanks and colons. */
+#define PARTS_MAX (3 * TEXT_FEATURES)
+struct parts {
+    uint32_t begin[PARTS_MAX + TEXT_BEGIN_MORE]; /* part i is the bytes begin[i] .. begin[i + 1] - 2 */
+    char separator[PARTS_MAX + 128];             /* behind part i                                */
+};
+
+/* Finds the parts at the front of a text that ends in no blank, `most` of them at least if there are so many; returns how many. */
+ALWAYS_INLINE uint32_t parts_find(const char *text, size_t bytes, uint32_t most, struct parts *parts)
+{
+    uint32_t count = 0;
+    size_t at = 0;
+    parts->begin[0] = 0;
+    for (; at < bytes && count < most; at += 64) {
+        __m512i block = _mm512_loadu_si512(text + at);
+        uint64_t separators = _mm512_cmpeq_epi8_mask(block, _mm512_set1_epi8(' ')) |
+                              _mm512_cmpeq_epi8_mask(block, _mm512_set1_epi8('\t')) |
+                              _mm512_cmpeq_epi8_mask(block, _mm512_set1_epi8(':'));
+        if (bytes - at < 64) separators &= ((uint64_t)1 << (bytes - at)) - 1;
+        uint32_t more = (uint32_t)__builtin_popcountll(separators);
+        places_store(parts->begin + count + 1, (uint32_t)at + 1, separators, more);
+        _mm512_storeu_si512(parts->separator + count, _mm512_maskz_compress_epi8(separators, block));
+        count += more;
+    }
+    if (at < bytes || count >= most) return count;
+    parts->begin[count + 1] = (uint32_t)bytes + 1;
+    parts->separator[count] = ' ';
+    return count + 1;
+}
+
+/* Whether a colon is behind each part of a feature but its last, and a blank behind that. */
+ALWAYS_INLINE bool parts_alternate(const char *separator, uint32_t count, bool has_field)
+{
+    /* Bit i of pattern j: (64 j + i) % 3 != 2. */
+    static const uint64_t thirds[3] = {UINT64_C(0xb6db6db6db6db6db), UINT64_C(0xdb6db6db6db6db6d),
+                                       UINT64_C(0x6db6db6db6db6db6)};
+    for (uint32_t i = 0; i < count; i += 64) {
+        uint64_t colons = _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(separator + i), _mm512_set1_epi8(':'));
+        uint64_t expected = has_field ? thirds[i / 64] : UINT64_C(0x5555555555555555);
+        uint64_t inside = count - i < 64 ? ((uint64_t)1 << (count - i)) - 1 : UINT64_MAX;
+        if ((colons ^ expected) & inside) return false;
+    }
+    return true;
+}
+
+/* decimal_parse_short (io/decimal.h), lane by lane. Returns the lanes in which it is false. */
+ALWAYS_INLINE uint32_t decimals_of(vq word, vq bytes, float out[LANES])
+{
+    const vq each = splat(UINT64_C(0x0101010101010101));
+    vq is_negative = (vq)((word & 0xff) == '-'), count = bytes + is_negative; /* true is -1 */
+    word = shift_right(word, is_negative & 8);
+    vq inside = ~shift_left(splat(UINT64_MAX), 8 * count);
+    vq x = word ^ each * '.', points = (x - each) & ~x & each * 0x80 & inside;
+    vq has_point = (vq)(points != 0), before = ((points & (0 - points)) >> 7) - 1;
+    word = (word & before) | (word >> 8 & ~before);
+    vq behind_whole = (vq)_mm512_popcnt_epi64((__m512i)before) >> 3;
+    vq digits = count + has_point, fraction = (digits - behind_whole) & has_point;
+    vq shift = 64 - 8 * digits;
+    word = shift_left(word, shift) ^ shift_left(each * '0', shift);
+    vq other = ((word + each * 0x76) | word) & each * 0x80;
+    word = pairs_add(word, splat(UINT64_C(0x010a010a010a010a)));
+    word = halves_add(word, splat(UINT64_C(0x0001006400010064)));
+    word = low_multiply(word, splat(10000)) + (word >> 32);
+    vd value = (vd)_mm512_cvtepu64_pd((__m512i)word);
+    if (lanes_of(has_point)) { /* a division takes as long as all the rest */
+        const __m512d powers = _mm512_setr_pd(1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7);
+        value /= (vd)_mm512_permutexvar_pd((__m512i)fraction, powers);
+    }
+    vq is_between = (vq)(((vq)value & 0x1fffffff) == 0x10000000);
+    value = (vd)((is_negative & (vq)(0 - value)) | (~is_negative & (vq)value));
+    _mm256_storeu_ps(out, _mm512_cvtpd_ps((__m512d)value));
+    return lanes_of((vq)(bytes - 1 >= 8) | (vq)(digits == 0) | (vq)(other != 0) | is_between);
+}
+
+/* The ids that are no digits, or nothing, or have a zero in front; of more than eight bytes none. */
+ALWAYS_INLINE uint32_t ids_other(vq word, vq bytes)
+{
+    vq shift = 64 - 8 * bytes;
+    vq digits = shift_left(word, shift) ^ shift_left(splat(UINT64_C(0x3030303030303030)), shift);
+    vq other = ((digits + UINT64_C(0x7676767676767676)) | digits) & UINT64_C(0x8080808080808080);
+    vq has_zero = (vq)((word & 0xff) == '0') & (vq)(bytes > 1);
+    return lanes_of((vq)(bytes == 0) | ((vq)(other != 0) & (vq)(bytes <= 8)) | has_zero);
+}
+
+static bool is_long_id(const char *text, uint32_t bytes)
+{
+    for (uint32_t i = 0; i < bytes; i++)
+        if (text[i] < '0' || text[i] > '9') return false;
+    return bytes <= 20;
+}
+
+static size_t KERNEL(features)(const char *text, size_t bytes, bool has_field, struct text_features *found)
+{
+    const uint32_t each = has_field ? 3 : 2, most = each * TEXT_FEATURES;
+    struct parts parts;
+    uint32_t value_at[TEXT_FEATURES], value_bytes[TEXT_FEATURES], field_at[TEXT_FEATURES], field_bytes[TEXT_FEATURES];
+    while (bytes && (text[bytes - 1] == ' ' || text[bytes - 1] == '\t')) bytes--;
+    uint32_t count = parts_find(text, bytes, most, &parts) / each;
+    if (count > TEXT_FEATURES) count = TEXT_FEATURES;
+    if (!parts_alternate(parts.separator, count * each, has_field)) return 0;
+    const uint32_t *begin = parts.begin + has_field;
+    for (uint32_t i = 0; i < count; i++, begin += each) {
+        found->at[i] = begin[0], found->id_bytes[i] = begin[1] - begin[0] - 1;
+        value_at[i] = begin[1], value_bytes[i] = begin[2] - begin[1] - 1;
+        if (has_field) field_at[i] = begin[-1], field_bytes[i] = begin[0] - begin[-1] - 1;
+    }
+    for (uint32_t i = count; i % LANES; i++) {
+        found->at[i] = value_at[i] = field_at[i] = 0;
+        found->id_bytes[i] = value_bytes[i] = field_bytes[i] = 1;
+    }
+    for (uint32_t i = 0; i < count; i += LANES) {
+        uint32_t lanes = count - i < LANES ? (1u << (count - i)) - 1 : (1u << LANES) - 1;
+        vq id_bytes = widen(load_w(found->id_bytes + i));
+        if (ids_other(words_at(text, found->at + i), id_bytes) & lanes) return 0;
+        uint32_t other = lanes_of((vq)(id_bytes > 8)) & lanes;
+        for (; __builtin_expect(other != 0, 0); other &= other - 1) {
+            uint32_t j = i + (uint32_t)__builtin_ctz(other);
+            if (!is_long_id(text + found->at[j], found->id_bytes[j])) return 0;
+        }
+        other = decimals_of(words_at(text, value_at + i), widen(load_w(value_bytes + i)), found->value + i) & lanes;
+        for (; __builtin_expect(other != 0, 0); other &= other - 1) {
+            uint32_t j = i + (uint32_t)__builtin_ctz(other);
+            double wide;
+            if (!decimal_parse(text + value_at[j], value_bytes[j], &wide, &found->value[j])) return 0;
+        }
+        if (!has_field) continue;
+        struct integers number = integers_of(words_at(text, field_at + i), widen(load_w(field_bytes + i)));
+        vq is_other = number.is_other | number.is_negative | (vq)(widen(load_w(field_bytes + i)) - 1 >= 5) |
+                      (vq)(number.magnitude > 65535);
+        if (lanes_of(is_other) & lanes) return 0;
+        _mm256_storeu_si256((__m256i *)(void *)(found->field + i), _mm512_cvtepi64_epi32((__m512i)number.magnitude));
+    }
+    found->count = count;
+    size_t taken = parts.begin[count * each];
+    return taken < bytes ? taken : bytes;
+}
+
 static bool KERNEL(integers)(const char *line, const uint32_t at[16], const uint32_t bytes[16], uint32_t count,
                              const float *log1p_of, float missing_value, float out[16])
 {
@@ -491,6 +631,7 @@ const struct text_kernels KERNEL(text_kernels) = {
     .keys = KERNEL(keys),
 #endif
 #if defined(__AVX512VBMI2__)
+    .features = KERNEL(features),
     .homes = KERNEL(homes),
 #endif
 };

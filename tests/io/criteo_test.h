@@ -74,6 +74,8 @@ static inline uint64_t test_batch_hash(const struct test_batch *b, struct exampl
     hash = reader_key(hash, (const char *)m->key_begin, sizeof *m->key_begin * (homes + 1));
     hash = reader_key(hash, (const char *)m->label, sizeof *m->label * m->example_count);
     hash = reader_key(hash, (const char *)m->is_bad, m->example_count);
+    if (shape.has_value) hash = reader_key(hash, (const char *)m->value, sizeof *m->value * m->key_count);
+    if (shape.has_group) hash = reader_key(hash, (const char *)m->group, sizeof *m->group * m->example_count);
     for (uint32_t e = 0; e < m->example_count; e++)
         hash =
             reader_key(hash, (const char *)(m->dense + e * shape.dense_stride), sizeof *m->dense * shape.dense_count);

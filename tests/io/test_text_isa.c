@@ -251,6 +251,7 @@ static void isas_agree(struct reader_options options)
         if (file_hash(options, kernels->name, &counts) != hash) fail_msg("%s reads another file", kernels->name);
         assert_int_equal(counts.bad_count, first.bad_count);
         assert_int_equal(counts.line_count, first.line_count);
+        assert_int_equal(counts.cut_count, first.cut_count);
     }
 }
 
@@ -285,6 +286,93 @@ static void criteo__random_lines_under_all_options__give_the_same(void **state)
     }
 }
 
+/* Lines of features, one in some with what is seldom there. */
+static size_t features_make(char *out, enum reader_format format, uint64_t seed)
+{
+    static const char *const ids[] = {"3",
+                                      "17",
+                                      "90",
+                                      "12345",
+                                      "99999999",
+                                      "123456789",
+                                      "4",
+                                      "65536",
+                                      "00000001",
+                                      "0",
+                                      "00",
+                                      "1x",
+                                      "x",
+                                      "",
+                                      "-3",
+                                      "17:2",
+                                      "12345678",
+                                      "1234567a",
+                                      "12345678901234567890",
+                                      "123456789012345678901"};
+    static const char *const values[] = {"1", "0.5", "1",   "12.3000",  "1",           "-0.25",     "3e5",    "-0",
+                                         "1", "1.",  ".5",  "99999999", "123456789.5", "1.2345678", "-7.125", ".",
+                                         "-", "",    "nan", "1e39",     "16777217",    "+1",        "1.5.2",  "0x1"};
+    static const char *const fields[] = {"0", "1", "17", "65535", "65536", "00017", "000017", "", "-1", "x", "123456"};
+    static const char *const blanks[] = {" ", " ", " ", " ", "\t", "  ", " \t "};
+    char *at = out;
+    uint64_t random = seed + 1;
+#define PICK(list, usual) list[test_random(&random) % (is_odd ? sizeof list / sizeof *list : (usual))]
+    for (int n = 0; n < 600; n++) {
+        uint64_t kind = n ? test_random(&random) % 60 : 30, count = test_random(&random) % (kind == 8 ? 300 : 45);
+        uint64_t odd = kind < 8 ? test_random(&random) % (count + 1) : count;
+        at += sprintf(at, "%s", kind == 9 ? "x" : kind == 10 ? "" : n % 2 ? "1" : "0");
+        if (format == READER_LIBSVM && kind >= 11 && n % 3 == 0) at += sprintf(at, " qid:%d", n / 5);
+        for (uint64_t i = 0; i < count; i++) {
+            bool is_odd = i == odd;
+            at = stpcpy(at, PICK(blanks, 4));
+            if (format == READER_LIBFFM) at += sprintf(at, "%s:", PICK(fields, 4));
+            at = stpcpy(at, PICK(ids, 7));
+            if (!is_odd || i % 2) at += sprintf(at, ":%s", PICK(values, 9));
+        }
+        at = stpcpy(at, kind == 12 ? " # 3:1 2:1" : kind == 13 ? " " : kind == 14 ? " \t" : "");
+        at = stpcpy(at, kind == 15 ? "\r\n" : "\n");
+    }
+#undef PICK
+    if (seed % 2) at--;
+    return (size_t)(at - out);
+}
+
+static void features__random_lines_of_all_dialects__give_the_same(void **state)
+{
+    (void)state;
+    static const enum reader_format formats[] = {READER_LIBSVM, READER_LIBFM, READER_LIBFFM};
+    static const struct reader_column
+        all[] = {{.name = "features", .seed = 7, .ids_max = 40, .vocabulary = READER_NONE}},
+        places[] = {{.name = "F2", .seed = 1, .ids_max = 1, .vocabulary = READER_NONE},
+                    {.name = "features", .seed = 2, .ids_max = 150, .vocabulary = READER_NONE},
+                    {.name = "F70", .seed = 3, .ids_max = 1, .vocabulary = READER_NONE}},
+        numbers[] = {{.name = "F17", .seed = 1, .ids_max = 9, .vocabulary = READER_NONE},
+                     {.name = "F65535", .seed = 2, .ids_max = 1, .vocabulary = READER_NONE},
+                     {.name = "F1", .seed = 3, .ids_max = 30, .vocabulary = READER_NONE}};
+    static const struct reader_column *const fields[] = {all, places, numbers};
+    static char text[1000000];
+    for (uint64_t flags = 0; flags < 96; flags++) {
+        uint64_t dialect = flags / 32;
+        struct reader_options options = {.format = formats[dialect],
+                                         .paths =
+                                             test_file("features", text, features_make(text, formats[dialect], flags)),
+                                         .part = "data",
+                                         .bad_skip = true};
+        struct reader_schema *s = &options.schema;
+        s->field = fields[dialect];
+        s->example =
+            (struct example_shape){.field_count = dialect ? 3 : 1, .label_count = 1, .has_value = !(flags & 1)};
+        for (uint32_t f = 0; f < s->example.field_count; f++) s->example.key_count_max += s->field[f].ids_max;
+        s->missing_is_key = flags & 2;
+        s->ids_over_is_error = flags & 4;
+        s->example.has_group = dialect == 0 && (flags & 8);
+        s->group = "qid";
+        options.label_optional = flags & 8;
+        options.bad_keep = flags & 16;
+        isas_agree(options);
+    }
+}
+
 static void reader_open__unknown_instruction_set__is_refused(void **state)
 {
     (void)state;
@@ -302,6 +390,7 @@ int main(void)
         cmocka_unit_test(integers__any_that_are_short__are_those_of_fmath),
         cmocka_unit_test(integers__anything_else__is_left_to_plain_code),
         cmocka_unit_test(criteo__random_lines_under_all_options__give_the_same),
+        cmocka_unit_test(features__random_lines_of_all_dialects__give_the_same),
         cmocka_unit_test(reader_open__unknown_instruction_set__is_refused),
     };
     for (size_t i = 0; i < ISA_COUNT; i++)
