@@ -6,33 +6,26 @@
 #include "engine/base/file.h"
 #include "engine/base/fmath.h"
 #include "engine/base/log.h"
-#include "engine/cmd/command.h"
+#include "engine/cmd/saved.h"
 #include "engine/evaluate.h"
 #include "engine/rank.h"
 #include "engine/stop.h"
 
 struct predict_options {
-    const char *model, *data, *output, *isa;
-    uint32_t threads;
+    struct saved_options saved; /* first */
+    const char *output;
     bool header;
-    struct flag_list set;
 };
 static const struct flag flags[] = {
-    {"--model", FLAG_TEXT, "DIR", "the saved model; DIR/manifest.STEP.json: an older save of it",
-     offsetof(struct predict_options, model), 0, 0, true},
+    SAVED_FLAG_MODEL,
     {"--data", FLAG_TEXT, "FILE",
      "data, the label may be absent: files separated by commas, .gz or not; - is standard input",
-     offsetof(struct predict_options, data), 0, 0, true},
+     offsetof(struct saved_options, data), 0, 0, true},
     {"-o", FLAG_TEXT, "FILE", "where to write; default, and -: standard output",
      offsetof(struct predict_options, output), 0, 0, false},
     {"--header", FLAG_SWITCH, NULL, "begin with a line that names the columns: the losses",
      offsetof(struct predict_options, header), 0, 0, false},
-    {"--threads", FLAG_U32, "N", "computing threads; never changes the result",
-     offsetof(struct predict_options, threads), 1, 1024, false},
-    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here",
-     offsetof(struct predict_options, isa), 0, 0, false},
-    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",
-     offsetof(struct predict_options, set), 0, 0, false},
+    SAVED_FLAGS,
 };
 
 struct predictions {
@@ -114,20 +107,22 @@ static status predictions_write(struct session *s, struct feed *feed, struct pre
     return p->rank ? rank_end(p->rank, &nothing) : ST_OK;
 }
 
-static status predict(struct session *s, const struct predict_options *o)
+static status predict(struct session *s, const struct saved_options *options)
 {
+    const struct predict_options *o = (const struct predict_options *)options;
     const char *output = o->output ? o->output : "-";
     if (log_format() == LOG_JSON && (strcmp(output, "-") == 0 || strcmp(output, "/dev/stdout") == 0))
         FAIL(USAGE, "predict: --log json and the predictions both write to standard output; give -o FILE");
     struct feed *feed = NULL;
     struct file_writer writer = {0};
-    TRY(evaluate_open(
-        s, &(struct evaluate_options){.paths = o->data, .lines = READER_ALL, .label_optional = true, .bad_keep = true},
-        &feed));
+    TRY(evaluate_open(s,
+                      &(struct evaluate_options){
+                          .paths = o->saved.data, .lines = READER_ALL, .label_optional = true, .bad_keep = true},
+                      &feed));
     struct predictions predictions = {&s->graph, &writer, NULL};
     status st = rank_open_alone(s, &writer, &predictions.rank);
     if (st == ST_OK) st = session_memory_check(s);
-    if (st == ST_OK) st = model_load(&s->model, o->model);
+    if (st == ST_OK) st = model_load(&s->model, o->saved.model);
     stop_listen(feed_wake, feed);
     if (st == ST_OK) st = file_writer_open(&writer, output);
     if (st == ST_OK && o->header) st = header_put(&predictions);
@@ -143,18 +138,9 @@ static status predict(struct session *s, const struct predict_options *o)
     return st;
 }
 
-static status run(const char *const *positionals, const void *options_pointer)
+static status run(const char *const *positionals, const void *options)
 {
-    const struct predict_options *o = options_pointer;
-    struct session session;
-    TRY(session_open(&session, &(struct session_options){.graph_path = positionals[0],
-                                                         .set = o->set.item,
-                                                         .set_count = o->set.count,
-                                                         .threads = o->threads,
-                                                         .isa = o->isa}));
-    status st = predict(&session, o);
-    session_close(&session);
-    return st;
+    return saved_run(positionals[0], options, predict);
 }
 
 const struct command command_predict = {

@@ -1,0 +1,47 @@
+/* What the verbs that use a saved model have in common: eval, predict. */
+#ifndef HETERPS_ENGINE_CMD_SAVED_H
+#define HETERPS_ENGINE_CMD_SAVED_H
+
+#include "engine/cmd/command.h"
+#include "engine/session.h"
+
+/* First in the verb's options. */
+struct saved_options {
+    const char *model, *data, *isa;
+    uint32_t threads;
+    struct flag_list set;
+};
+
+#define SAVED_FLAG_MODEL                                                                                               \
+    {                                                                                                                  \
+        "--model", FLAG_TEXT, "DIR", "the saved model; DIR/manifest.STEP.json: an older save of it",                   \
+            offsetof(struct saved_options, model), 0, 0, true                                                          \
+    }
+/* Of how it is run. */
+#define SAVED_FLAGS                                                                                                    \
+    {"--threads",                                                                                                      \
+     FLAG_U32,                                                                                                         \
+     "N",                                                                                                              \
+     "computing threads; never changes the result",                                                                    \
+     offsetof(struct saved_options, threads),                                                                          \
+     1,                                                                                                                \
+     1024,                                                                                                             \
+     false},                                                                                                           \
+        {"--isa",                                                                                                      \
+         FLAG_TEXT,                                                                                                    \
+         "NAME",                                                                                                       \
+         "instruction set: base, avx2, avx512, avx512bf16; default: the best here",                                    \
+         offsetof(struct saved_options, isa),                                                                          \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         false},                                                                                                       \
+    {                                                                                                                  \
+        "--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graph; may be repeated",                   \
+            offsetof(struct saved_options, set), 0, 0, false                                                           \
+    }
+
+/* Opens a session for the graph, has it used, and closes it. Errors are those of session_open and of `use`. */
+MUST_USE status saved_run(const char *graph_path, const struct saved_options *options,
+                          status (*use)(struct session *session, const struct saved_options *options));
+
+#endif
