@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/card/measure.h"
 #include "engine/profile_data.h"
 #include "engine/profile_fit.h"
 #include "engine/profile_run.h"
@@ -43,6 +44,9 @@ struct profile {
     uint32_t *kind_of; /* [type_count]; KIND_NONE: not measured */
     const struct resource_slow **kinds;
     uint32_t kind_count;
+    const struct resource_type **cards; /* [card_count]: measured types on cards */
+    uint32_t *card_of;                  /* [type_count]                          */
+    uint32_t card_count;
     double sizes[SIZES_MAX], units[UNITS_MAX];
     uint32_t size_count, unit_count;
     struct profile_config configs[SIZES_MAX + UNITS_MAX]; /* the sizes on one core, then the gangs */
@@ -54,10 +58,15 @@ struct profile {
 
 /* --- what to measure -------------------------------------------------------------------------- */
 
-static bool is_measured(const struct cluster_type *type)
+static bool is_cpu_measured(const struct cluster_type *type)
 {
     return type->resource.device == RESOURCE_CPU && *type->profile == 0;
 }
+static bool is_card_measured(const struct cluster_type *type)
+{
+    return *type->profile == 0 && card_is_here(&type->resource);
+}
+static bool is_measured(const struct cluster_type *type) { return is_cpu_measured(type) || is_card_measured(type); }
 
 /* How a type is slowed at the step in question, or NULL. */
 static const struct resource_slow *slow_of(const struct profile *p, const struct cluster_type *type)
@@ -75,14 +84,20 @@ static void kinds_list(struct profile *p)
 {
     const struct cluster *cluster = p->o->cluster;
     for (uint32_t t = 0; t < cluster->type_count; t++) {
-        p->kind_of[t] = KIND_NONE;
-        if (!is_measured(&cluster->types[t])) continue;
+        p->kind_of[t] = p->card_of[t] = KIND_NONE;
+        if (is_card_measured(&cluster->types[t])) {
+            p->card_of[t] = p->card_count;
+            p->cards[p->card_count++] = &cluster->types[t].resource;
+        }
+        if (!is_cpu_measured(&cluster->types[t])) continue;
         const struct resource_slow *slow = slow_of(p, &cluster->types[t]);
         uint32_t c = 0;
         while (c < p->kind_count && !slow_is_same(p->kinds[c], slow)) c++;
         if (c == p->kind_count) p->kinds[p->kind_count++] = slow;
         p->kind_of[t] = c;
     }
+    /* What a card is given has been through the passes on the CPU. */
+    if (p->kind_count == 0 && p->card_count > 0) p->kinds[p->kind_count++] = NULL;
 }
 
 static void configs_list(struct profile *p)
@@ -175,11 +190,11 @@ static void alpha_fit(const struct profile *p, uint32_t kind, uint32_t layer, st
     time->alpha_high = fit.high;
 }
 
-static void move_fit(const struct profile *p, uint32_t layer, struct instance_time *time)
+static void move_fit(const struct profile *p, uint32_t layer, const struct fit_line *move, struct instance_time *time)
 {
     struct moved moved = moved_of(p, layer);
-    double bytes = p->move.slope * (moved.forward + moved.backward);
-    time->odt = bytes + p->move.fixed * ((moved.forward > 0) + (moved.backward > 0));
+    double bytes = move->slope * (moved.forward + moved.backward);
+    time->odt = bytes + move->fixed * ((moved.forward > 0) + (moved.backward > 0));
     time->beta = time->odt > 0 ? bytes / time->odt : 1;
 }
 
@@ -194,7 +209,7 @@ static void measured_time(const struct profile *p, uint32_t kind, uint32_t layer
     time->update = update < time->oct ? update : time->oct;
     time->fixed = line.fixed < pass ? line.fixed : pass;
     alpha_fit(p, kind, layer, time);
-    move_fit(p, layer, time);
+    move_fit(p, layer, &p->move, time);
     const char *name = graph_string(p->graph, p->graph->layers[layer].name);
     if (line.has_interval)
         log_detail(
@@ -205,6 +220,26 @@ static void measured_time(const struct profile *p, uint32_t kind, uint32_t layer
         log_detail("profile  %s: %.3g us + %.3g us an example (of too few batch sizes for an interval), update %.3g us "
                    "a step",
                    name, line.fixed * 1e6, line.slope * 1e6, whole->update * 1e6);
+}
+
+/* Of a card: a stage has one of it, so there is nothing to divide. */
+static void card_time(const struct profile *p, uint32_t card, uint32_t layer, struct instance_time *time)
+{
+    const struct card_times *times = &p->result.cards[card];
+    const uint32_t layer_count = p->graph->layer_count;
+    const struct fit_line move = fit_line(p->move_bytes, times->move, MOVES);
+    double seconds[SIZES_MAX];
+    for (uint32_t s = 0; s < p->size_count; s++) seconds[s] = at_least(times->pass[s * layer_count + layer]);
+    *time = (struct instance_time){.alpha = 1, .beta = 1, .oct = INSTANCE_CANNOT};
+    move_fit(p, layer, &move, time);
+    time->beta = 1;
+    if (isinf(seconds[0])) return;
+    const struct fit_line line = fit_line(p->sizes, seconds, p->size_count);
+    const double pass = p->batch == p->micro ? seconds[0] : line.fixed + line.slope * p->batch,
+                 update = times->update[layer] * (p->batch / p->graph->header->batch);
+    time->oct = at_least(pass + update);
+    time->update = update < time->oct ? update : time->oct;
+    time->fixed = line.fixed < pass ? line.fixed : pass;
 }
 
 /* --- stored and declared types ---------------------------------------------------------------- */
@@ -391,6 +426,10 @@ static status measure(struct profile *p, struct instance *instance)
                                                   .config_count = p->kind_count ? p->config_count : 0,
                                                   .kinds = p->kinds,
                                                   .kind_count = p->kind_count,
+                                                  .cards = p->cards,
+                                                  .card_count = p->card_count,
+                                                  .card_sizes = p->sizes,
+                                                  .card_size_count = p->size_count,
                                                   .move_bytes = p->move_bytes,
                                                   .move_count = MOVES,
                                                   .seconds = p->o->seconds > 0 ? p->o->seconds : PROFILE_SECONDS},
@@ -400,6 +439,9 @@ static status measure(struct profile *p, struct instance *instance)
     for (uint32_t t = 0; t < instance->type_count; t++)
         for (uint32_t l = 0; l < instance->layer_count && p->kind_of[t] != KIND_NONE; l++)
             measured_time(p, p->kind_of[t], l, &instance->times[(size_t)l * instance->type_count + t]);
+    for (uint32_t t = 0; t < instance->type_count; t++)
+        for (uint32_t l = 0; l < instance->layer_count && p->card_of[t] != KIND_NONE; l++)
+            card_time(p, p->card_of[t], l, &instance->times[(size_t)l * instance->type_count + t]);
     instance->service_seconds = p->result.reading_seconds;
     instance->examples = p->result.examples > 0 ? p->result.examples : PROFILE_EXAMPLES_UNKNOWN;
     return instance_check(instance);
@@ -416,7 +458,10 @@ static status profile_open(struct profile *p)
     TRY(layer_table_of_graph(&p->table, g));
     p->kind_of = calloc(type_count, sizeof *p->kind_of);
     p->kinds = calloc(type_count, sizeof *p->kinds);
-    if (p->kind_of == NULL || p->kinds == NULL) FAIL(MEMORY, "no memory for a profile");
+    p->card_of = calloc(type_count, sizeof *p->card_of);
+    p->cards = calloc(type_count, sizeof *p->cards);
+    if (p->kind_of == NULL || p->kinds == NULL || p->card_of == NULL || p->cards == NULL)
+        FAIL(MEMORY, "no memory for a profile");
     kinds_list(p);
     configs_list(p);
     moves_list(p);
@@ -430,6 +475,8 @@ static void profile_close(struct profile *p)
     profile_data_close(&p->data);
     free(p->kind_of);
     free(p->kinds);
+    free(p->card_of);
+    free(p->cards);
 }
 
 status profile_take(struct instance *instance, const struct profile_options *o, bool *busy)

@@ -12,10 +12,12 @@
 #include <xxhash.h>
 
 #include "engine/base/file.h"
+#include "engine/card/measure.h"
 #include "engine/base/log.h"
 #include "engine/cpu/device.h"
 #include "engine/base/cores.h"
 #include "engine/profile_data.h"
+#include "gpu/gpu.h"
 
 /* Changes with what a file says. */
 #define FILE_VERSION 2u
@@ -74,6 +76,12 @@ static void cluster_add(XXH3_state_t *hash, const struct profile_options *o)
                             rates->alpha,          rates->beta};
         add(hash, figures, sizeof figures);
         stored_add(hash, cluster, type);
+        struct gpu_facts card;
+        if (card_is_here(&type->resource) && gpu_describe(type->resource.device_index, &card) == ST_OK) {
+            add_text(hash, card.name);
+            add_text(hash, card.link);
+            add_u64(hash, card.memory_bytes);
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/log.h"
+#include "engine/card/measure.h"
 #include "engine/base/cores.h"
 #include "engine/session.h"
 
@@ -129,12 +130,24 @@ status profile_limits(const struct cluster *cluster, uint32_t core_count, uint32
     return ST_OK;
 }
 
+/* A type on a card that is here is that one. */
+static void cards_limit(const struct cluster *cluster, uint32_t *limits)
+{
+    for (uint32_t t = 0; t < cluster->type_count; t++)
+        if (card_is_here(&cluster->types[t].resource)) limits[t] = 1;
+}
+
 status profile_limits_wanted(const struct profile_options *o, uint32_t *limits)
 {
     struct cores cores;
     cores_allowed(&cores);
-    if (o->here) return profile_limits(o->cluster, cores.count, limits);
+    if (o->here) {
+        TRY(profile_limits(o->cluster, cores.count, limits));
+        cards_limit(o->cluster, limits);
+        return ST_OK;
+    }
     for (uint32_t t = 0; t < o->cluster->type_count; t++) limits[t] = o->cluster->types[t].resource.limit;
+    cards_limit(o->cluster, limits);
     return ST_OK;
 }
 

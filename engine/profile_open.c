@@ -189,7 +189,9 @@ static status result_open(struct run *r)
     result->layers = calloc(cells + 1, sizeof *result->layers);
     result->move_seconds = calloc(r->o->move_count + 1, sizeof *result->move_seconds);
     result->is_disturbed = calloc(r->o->config_count + 1, sizeof *result->is_disturbed);
-    if (result->layers == NULL || result->move_seconds == NULL || result->is_disturbed == NULL)
+    result->cards = calloc(r->o->card_count + 1, sizeof *result->cards);
+    result->card_count = result->cards ? r->o->card_count : 0;
+    if (result->layers == NULL || result->move_seconds == NULL || result->is_disturbed == NULL || result->cards == NULL)
         FAIL(MEMORY, "no memory for a profile");
     return ST_OK;
 }

@@ -137,6 +137,20 @@ static void sample_add(const struct run *r, double *samples, uint32_t index, uin
     }
 }
 
+static struct op_context slot_context(const struct run *r, struct slot *slot)
+{
+    const struct graph *g = r->graph;
+    return (struct op_context){.graph = g,
+                               .tensor = slot->tensor,
+                               .batch = &slot->batch,
+                               .ticket = &slot->ticket,
+                               .table_grad =
+                                   r->table_grad + (size_t)lane_of(r, slot->batch.micro_index) * g->lookup_count,
+                               .seed = g->header->seed,
+                               .example_begin = slot->batch.micro_index * r->shape.micro,
+                               .training = true};
+}
+
 /* Forward and backward. */
 static status pass_run(struct run *r, uint32_t config, struct slot *slot)
 {
@@ -144,14 +158,7 @@ static status pass_run(struct run *r, uint32_t config, struct slot *slot)
     uint32_t lane = lane_of(r, slot->batch.micro_index), cores = r->o->configs[config].cores;
     for (uint32_t t = 0; t < g->tensor_count; t++)
         if (g->tensors[t].kind == TENSOR_PARAM_GRAD) slot->tensor[t].data = r->param_grad[lane] + g->tensors[t].offset;
-    struct op_context c = {.graph = g,
-                           .tensor = slot->tensor,
-                           .batch = &slot->batch,
-                           .ticket = &slot->ticket,
-                           .table_grad = r->table_grad + (size_t)lane * g->lookup_count,
-                           .seed = g->header->seed,
-                           .example_begin = slot->batch.micro_index * r->shape.micro,
-                           .training = true};
+    const struct op_context c = slot_context(r, slot);
     sample_begin(r, r->pass, r->pass_count);
     for (uint32_t s = 0; s < r->segment_count; s++) {
         const struct segment *of = &r->segments[s];
@@ -344,13 +351,40 @@ static status reading_run(struct run *r)
     return ST_OK;
 }
 
+/* What cards take, from a micro-batch that the first config has run. */
+static status cards_run(struct run *r)
+{
+    struct slot *slot = &r->slots[0];
+    r->micros = 1;
+    step_begin(r);
+    turn_begin(r);
+    TRY(slot_fill(r, slot, 0, r->shape.micro));
+    TRY(pass_run(r, 0, slot));
+    const struct op_context context = slot_context(r, slot);
+    for (uint32_t i = 0; i < r->o->card_count; i++) {
+        const struct card_measure_options options = {.graph = r->graph,
+                                                     .model = &r->model,
+                                                     .type = r->o->cards[i],
+                                                     .slot = slot,
+                                                     .context = &context,
+                                                     .sizes = r->o->card_sizes,
+                                                     .size_count = r->o->card_size_count,
+                                                     .move_bytes = r->o->move_bytes,
+                                                     .move_count = r->o->move_count,
+                                                     .seconds = r->o->seconds / r->o->card_count};
+        TRY(card_measure(&r->result->cards[i], &options));
+    }
+    return ST_OK;
+}
+
 static status all_run(struct run *r)
 {
     const struct cores *cores = r->o->cores;
     if (cores->is_whole) cores_pin(cores->processor, 1);
     TRY(profile_move(r->o->move_bytes, r->result->move_seconds, r->o->move_count, cores->count,
                      cores->is_whole && cores->count > 1 ? cores->processor[1] : -1, r->o->seconds * MOVE_SHARE));
-    return r->o->config_count > 0 ? rounds_run(r) : reading_run(r);
+    TRY(r->o->config_count > 0 ? rounds_run(r) : reading_run(r));
+    return r->o->card_count > 0 ? cards_run(r) : ST_OK;
 }
 
 static void *run_main(void *argument)
@@ -433,5 +467,7 @@ void profile_run_free(struct profile_run_result *result)
     free(result->layers);
     free(result->move_seconds);
     free(result->is_disturbed);
+    for (uint32_t i = 0; i < result->card_count; i++) card_times_free(&result->cards[i]);
+    free(result->cards);
     *result = (struct profile_run_result){0};
 }

@@ -17,6 +17,7 @@
 
 #include "cfg/settings.h"
 #include "engine/base/cores.h"
+#include "engine/card/measure.h"
 #include "graph/graph.h"
 #include "sched/resource.h"
 
@@ -40,6 +41,11 @@ struct profile_run_options {
        slowed cpu device makes of it (engine/cpu/device.h). */
     const struct resource_slow *const *kinds; /* [kind_count] */
     uint32_t kind_count;
+    /* Types on cards that are here (engine/card/measure.h), and the micro-batches that are measured there; they need a config of one core. */
+    const struct resource_type *const *cards; /* [card_count] */
+    uint32_t card_count;
+    const double *card_sizes; /* [card_size_count] */
+    uint32_t card_size_count;
     const double *move_bytes; /* [move_count]: sizes of what one core writes and another reads */
     uint32_t move_count;
     double seconds; /* bound of it all; but one round is always made */
@@ -56,6 +62,8 @@ struct profile_run_result {
     struct profile_seconds *layers; /* [kind_count, config_count, layer_count]                        */
     bool *is_disturbed;   /* [config_count]: its gang has had to wait for cores in every turn: the figures say little */
     double *move_seconds; /* [move_count]                                                   */
+    struct card_times *cards; /* [card_count] */
+    uint32_t card_count;
     double reading_seconds; /* reading, parsing and preparing the rows of an example, on one core */
     double examples;        /* that a pass over the data has, about; 0: not known, or generated   */
     uint32_t rounds;

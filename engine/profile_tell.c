@@ -19,6 +19,10 @@ typedef char row_cells[COLUMNS][CELL_BYTES];
 static void ms_text(char *cell, double seconds)
 {
     double ms = seconds * 1e3;
+    if (seconds >= INSTANCE_CANNOT) {
+        snprintf(cell, CELL_BYTES, "cannot");
+        return;
+    }
     int decimals = ms >= 99.95 ? 0 : ms >= 9.995 ? 1 : ms >= 0.9995 ? 2 : 4;
     snprintf(cell, CELL_BYTES, "%.*f", decimals, ms);
 }

@@ -63,7 +63,7 @@ struct device_vt {
     status (*update_params)(struct device *, const struct param_update *);
     status (*sum_params)(struct device *, const struct param_sums *);
     /* Of a device with memory of its own; NULL: it works on the host's. Before a job: the host's parameters and state are the newest, and
-     * the slots of the job lie in [slots, slots + bytes). After a job, when nobody works: the host gets them back. */
+     * the slots of the job lie in [slots, slots + bytes); NULL: nobody knows where. After a job, when nobody works: the host gets them back. */
     status (*begin)(struct device *, void *slots, size_t bytes);
     status (*settle)(struct device *);
     void (*close)(struct device *);

@@ -37,6 +37,8 @@ struct instance_type {
 };
 
 /* Seconds of a layer on one unit of a type, for B_o examples. */
+/* Seconds of a layer on a type that cannot run it: no plan that asks for any throughput gives it one. */
+#define INSTANCE_CANNOT 1e9
 struct instance_time {
     double oct;                   /* > 0: forward, backward, update, synchronisation                               */
     double alpha;                 /* 0 … 1: the share of oct that divides among units                              */

@@ -51,6 +51,21 @@ static status batch_copy(struct card_device *d, const struct op_context *c, cons
 
 /* --- passes -------------------------------------------------------------------------------------- */
 
+/* The launches of a run of nodes; a backward node's kernels get the forward node. */
+static status nodes_give(struct card_device *d, const struct op_context *card, const struct graph_node *nodes,
+                         uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (nodes[i].pass == PASS_FORWARD) {
+            TRY(gpu_op_table[nodes[i].op].forward(&d->work, card, &nodes[i]));
+            continue;
+        }
+        const struct graph_node *n = &card->graph->nodes[nodes[i].other];
+        TRY(gpu_op_table[n->op].backward(&d->work, card, n));
+    }
+    return ST_OK;
+}
+
 /* Gives the stream a whole pass: `c` is the host's context, `card` the card's. */
 static status forward_give(struct card_device *d, const struct op_context *c, const struct op_context *card,
                            const struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
@@ -58,7 +73,7 @@ static status forward_give(struct card_device *d, const struct op_context *c, co
     TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, sizeof *slot->now));
     TRY(list_copy(d, c, slot, CROSSING_FORWARD_IN, true));
     TRY(batch_copy(d, c, slot));
-    for (uint32_t i = 0; i < count; i++) TRY(gpu_op_table[nodes[i].op].forward(&d->work, card, &nodes[i]));
+    TRY(nodes_give(d, card, nodes, count));
     TRY(list_copy(d, c, slot, CROSSING_FORWARD_OUT, false));
     return list_copy(d, c, slot, c->training ? CROSSING_LOSSES : CROSSING_HEADS, false);
 }
@@ -67,10 +82,7 @@ static status backward_give(struct card_device *d, const struct op_context *c, c
                             const struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
 {
     TRY(list_copy(d, c, slot, CROSSING_BACKWARD_IN, true));
-    for (uint32_t i = 0; i < count; i++) {
-        const struct graph_node *n = &c->graph->nodes[nodes[i].other];
-        TRY(gpu_op_table[n->op].backward(&d->work, card, n));
-    }
+    TRY(nodes_give(d, card, nodes, count));
     return list_copy(d, c, slot, CROSSING_BACKWARD_OUT, false);
 }
 
@@ -81,10 +93,18 @@ static status pass_give(struct card_device *d, const struct op_context *c, const
                                        : backward_give(d, c, card, slot, nodes, count);
 }
 
-/* The card's view of the slot, for as many examples as there are. */
-static void slot_set(const struct card_stage *s, struct card_slot *slot, const struct op_context *c, uint32_t lane)
+/* The card's view of the slot, for as many examples as there are; *card becomes the context of it. */
+static void slot_set(struct card_device *d, struct card_slot *slot, const struct op_context *c, uint32_t lane,
+                     struct op_context *card)
 {
+    const struct card_stage *s = d->stage;
     const struct graph *g = s->graph;
+    d->work.now = slot->now;
+    *card = *c;
+    card->tensor = slot->view;
+    card->batch = &slot->batch;
+    card->ticket = NULL;
+    card->table_grad = NULL;
     for (uint32_t t = 0; t < g->tensor_count; t++) {
         slot->view[t].rows = c->tensor[t].rows;
         if (g->tensors[t].kind == TENSOR_PARAM_GRAD && s->grads != NULL)
@@ -111,26 +131,26 @@ static void moved_count(struct card_stage *s, bool is_forward, uint32_t examples
                               memory_order_relaxed);
 }
 
+static struct card_slot *slot_of(const struct card_stage *s, const struct op_context *c)
+{
+    const struct slot *host = (const struct slot *)((const uint8_t *)c->batch - offsetof(struct slot, batch));
+    CHECK(c->graph == s->graph && host->index < s->slot_count);
+    return &s->slots[host->index];
+}
+
 static status card_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,
                           uint32_t count)
 {
     struct card_device *d = (struct card_device *)device;
     struct card_stage *s = d->stage;
     if (c->batch->example_count == 0 || count == 0) return ST_OK;
-    const struct slot *host = (const struct slot *)((const uint8_t *)c->batch - offsetof(struct slot, batch));
-    CHECK(c->graph == s->graph && host->index < s->slot_count);
-    struct card_slot *slot = &s->slots[host->index];
+    struct card_slot *slot = slot_of(s, c);
     const bool is_forward = nodes->pass == PASS_FORWARD;
     const uint32_t lane = batch_lane_of(graph_batch(s->graph), c->batch->micro_index);
     struct gpu_list **list = &slot->list[d->index * (CARD_LIST_BACKWARD + s->lanes)];
     list += is_forward ? (c->training ? CARD_LIST_TRAIN : CARD_LIST_EVALUATE) : CARD_LIST_BACKWARD + lane;
-    slot_set(s, slot, c, lane);
-    d->work.now = slot->now;
-    struct op_context card = *c;
-    card.tensor = slot->view;
-    card.batch = &slot->batch;
-    card.ticket = NULL;
-    card.table_grad = NULL;
+    struct op_context card;
+    slot_set(d, slot, c, lane, &card);
     if (c->batch->example_count < s->graph->header->micro) {
         TRY(pass_give(d, c, &card, slot, nodes, count));
     } else {
@@ -145,6 +165,19 @@ static status card_submit(struct device *device, const struct op_context *c, con
     TRY(finish(d));
     if (c->training) moved_count(s, is_forward, c->batch->example_count);
     return ST_OK;
+}
+
+status card_device_repeat(struct device *device, const struct op_context *c, const struct graph_node *nodes,
+                          uint32_t count, uint32_t times)
+{
+    struct card_device *d = (struct card_device *)device;
+    struct card_slot *slot = slot_of(d->stage, c);
+    struct op_context card;
+    if (count == 0) return ST_OK;
+    slot_set(d, slot, c, 0, &card);
+    TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, sizeof *slot->now));
+    for (uint32_t i = 0; i < times; i++) TRY(nodes_give(d, &card, nodes, count));
+    return finish(d);
 }
 
 /* --- updates ------------------------------------------------------------------------------------- */

@@ -65,7 +65,7 @@ static uint32_t runs_find(const struct card_stage *s, struct card_run *runs)
     uint32_t count = 0;
     for (uint32_t u = 0; u < g->update_count; u++) {
         const struct graph_update *update = &g->updates[u];
-        struct card_run run = {.state_stride = update->param_count};
+        struct card_run run = {.update = u, .state_stride = update->param_count};
         if (update->table != GRAPH_NONE) continue;
         graph_params_of_nodes(g, s->node_begin, s->node_end, u, &run.offset, &run.count);
         if (run.count == 0) continue;
@@ -256,7 +256,7 @@ done:
 
 status card_stage_begin(struct card_stage *s, void *slots, size_t bytes)
 {
-    if (slots != s->pinned) {
+    if (slots != s->pinned && slots != NULL) {
         if (s->pinned != NULL) gpu_host_unpin(s->gpu, s->pinned);
         s->pinned = NULL;
         if (gpu_host_pin(s->gpu, slots, bytes) == ST_OK)

@@ -9,6 +9,7 @@
 
 /* A run of parameters that one dense update of the graph changes, and their state. */
 struct card_run {
+    uint32_t update;
     uint64_t offset, count;             /* floats of the parameters */
     uint64_t state_offset, state_count; /* floats of the state: rows of `count`, state_stride apart */
     uint64_t state_stride;
@@ -69,5 +70,8 @@ struct card_stage {
 MUST_USE status card_stage_begin(struct card_stage *s, void *slots, size_t bytes);
 /* Gives them back. */
 MUST_USE status card_stage_settle(struct card_stage *s);
+/* For measuring: gives the stream the nodes of a pass so many times, without what is copied before and behind, and waits. */
+MUST_USE status card_device_repeat(struct device *device, const struct op_context *c, const struct graph_node *nodes,
+                                   uint32_t count, uint32_t times);
 
 #endif

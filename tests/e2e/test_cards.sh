@@ -157,6 +157,32 @@ assert card[1].get("cut_bytes", 0) == 0 and card[1]["other_bytes"] == 500 * 4, c
 assert middle[0]["cut_bytes"] == 500 * 4 * 2 * 117 and middle[1]["cut_bytes"] == 500 * 4 * 2 * 141, middle
 PYTHON
 
+# --- planning -----------------------------------------------------------------------------------------------------------------------
+
+cat >"$work/cluster.cfg" <<'CFG'
+[type core]
+device = cpu
+price_per_hour = 0.04
+limit = 1
+[type card]
+device = emu
+price_per_hour = 1
+limit = 4
+[goal]
+throughput = max
+CFG
+check 'a card is profiled' "$EMU" profile "$work/mixed.bin" --cluster "$work/cluster.cfg" --data "$work/train.tsv" --seconds 2 -o "$work/profile.json"
+python3 - "$work/profile.json" <<'PYTHON' && ok 'what a card cannot run has no time there, the rest has' || not_ok 'what a card cannot run has no time there, the rest has'
+import json, sys
+profile = json.load(open(sys.argv[1]))
+assert profile["types"][1]["limit"] == 1 and profile["types"][1]["source"] == "measured", profile["types"]
+times = {layer["name"]: layer["oct"][1] for layer in profile["layers"]}
+for name, seconds in times.items():
+    assert (seconds == 1e9) == (name in ("e", "h2", "h3")) and seconds > 0, times
+PYTHON
+check 'a run plans for a card by itself' train planned "$EMU" --cluster "$work/cluster.cfg" $each
+near 'and learns the same' cpu planned
+
 # --- what is refused --------------------------------------------------------------------------------------------------------------
 
 run() { "$EMU" "$work/mixed.bin" --data "$work/train.tsv" "$@"; }

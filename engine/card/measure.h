@@ -1,0 +1,39 @@
+/* Times of a card, for plans: what a layer takes there, and what moving bytes between host and card does. */
+#ifndef HETERPS_ENGINE_CARD_MEASURE_H
+#define HETERPS_ENGINE_CARD_MEASURE_H
+
+#include "engine/model.h"
+#include "engine/slot.h"
+#include "sched/resource.h"
+
+/* Whether a type is on a card that this program can open. */
+bool card_is_here(const struct resource_type *type);
+
+struct card_measure_options {
+    const struct graph *graph;
+    struct model *model;
+    const struct resource_type *type;
+    /* A micro-batch of train.micro examples that has been through both passes on the CPU: what it holds is copied, so that what depends on values
+     * is as in training. */
+    struct slot *slot;
+    const struct op_context *context; /* of its passes          */
+    const double *sizes;              /* [size_count]: examples */
+    uint32_t size_count;
+    const double *move_bytes; /* [move_count] */
+    uint32_t move_count;
+    double seconds; /* bound of it all; but everything is measured once */
+};
+struct card_times {
+    double *
+        pass; /* [size_count, layer_count]: seconds of a layer's forward and backward passes; INFINITY: a card cannot run it */
+    double *
+        update; /* [layer_count]: seconds of the update of its parameters, once a step                                        */
+    double *
+        move; /* [move_count]: seconds of a transfer of so many bytes, the wait for it included; the mean of both ways       */
+};
+/* Medians. Between layers nothing is shared: layers whose parameters other layers use count as ones that a card cannot run, for stages may be cut
+ * between them. Free with card_times_free. What gpu/gpu.h says; STOPPED: stop_requested(). */
+MUST_USE status card_measure(struct card_times *times, const struct card_measure_options *options);
+void card_times_free(struct card_times *times);
+
+#endif
