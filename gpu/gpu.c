@@ -1,5 +1,7 @@
-/* What all kinds of cards share: the names of kernels, and the reason why there are to be no cards. */
+/* What all kinds of cards share: the names of kernels, and the reason why there are to be no cards, or no cuBLASLt. */
 #include "gpu/gpu.h"
+
+#include "gpu/blas.h"
 
 #include <stdio.h>
 
@@ -13,3 +15,8 @@ static char denied[GPU_WHY_BYTES];
 
 void gpu_deny(const char *why) { snprintf(denied, sizeof denied, "%s", why); }
 const char *gpu_denied(void) { return *denied ? denied : NULL; }
+
+static bool blas_is_denied;
+
+void gpu_blas_deny(void) { blas_is_denied = true; }
+bool gpu_blas_is_denied(void) { return blas_is_denied; }

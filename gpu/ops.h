@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "gpu/blas.h"
 #include "gpu/gpu.h"
 #include "gpu/now.h"
 #include "graph/device.h"
@@ -17,6 +18,7 @@ struct gpu_work {
     const struct graph *graph;
     float *scratch; /* of the stream: sums in parts; [scratch_floats], at least gpu_scratch_floats(graph) */
     size_t scratch_floats;
+    struct gpu_blas *blas;             /* or NULL: every product by kernels of gpu/product.c */
     const uint32_t *const *node_words; /* [forward_count]: of the card's memory (gpu_node_words_fill), or NULL */
 };
 
@@ -46,6 +48,7 @@ MUST_USE status gpu_op_runs(const struct graph *graph, const struct graph_node *
 
 /* The least that an op of the graph needs, which leaves its gradients in one part; GPU_SCRATCH_FLOATS let them have several. */
 size_t gpu_scratch_floats(const struct graph *graph);
+bool gpu_fc_is_bf16(const struct graph_node *n); /* whether its factors are rounded */
 size_t gpu_fc_scratch_floats(const struct graph *graph, const struct graph_node *n); /* of an fc */
 #define GPU_SCRATCH_FLOATS ((size_t)16 << 20)
 #define GPU_GRID_Y_MAX     65535u

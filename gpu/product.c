@@ -3,6 +3,7 @@
 #include "gpu/product.h"
 
 #include "cfg/settings.h"
+#include "gpu/elementwise.h"
 #include "gpu/ops.h"
 
 static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
@@ -59,13 +60,14 @@ static size_t prepared_floats(uint32_t rows, uint32_t cols)
 {
     return ((size_t)rows * divide_up(cols, 8) * 8 + 63) / 64 * 64;
 }
+bool gpu_fc_is_bf16(const struct graph_node *n) { return GPU_ATTR(fc_attr, n).precision == PRECISION_BF16; }
 size_t gpu_fc_scratch_floats(const struct graph *g, const struct graph_node *n)
 {
     const struct fc_attr attr = GPU_ATTR(fc_attr, n);
     const struct graph_tensor *weight = &g->tensors[g->args[n->arg_begin + n->input_count]];
     const uint32_t M = g->header->micro * attr.groups, K = weight->rows, N = weight->cols;
     size_t floats = prepared_floats(M, N) + PREPARE_PARTS * (size_t)N;
-    if (attr.precision == PRECISION_BF16) floats += prepared_floats(M, K) + prepared_floats(K, N);
+    if (gpu_fc_is_bf16(n)) floats += prepared_floats(M, K) + prepared_floats(K, N);
     return floats;
 }
 static float *scratch_take(struct scratch *s, size_t floats)
@@ -157,15 +159,49 @@ static status product_run(const struct fc *fc, enum pass pass, const struct tile
                       sizeof *args);
 }
 
+/* Gives the product to the library, if there is one and it is worth it; rows behind those of the micro-batch are zeros in prepared factors, so it
+ * takes them all. What comes after the sums but bias and relu is the caller's. */
+#define BLAS_SIDE_LEAST    64u
+#define BLAS_DWEIGHT_LEAST (512u * 512)
+#define BLAS_WORKSPACE     ((size_t)32 << 20)
+static status blas_run(const struct fc *fc, enum pass pass, const struct product_args *args, bool *is_taken)
+{
+    const struct product_result *result = &args->result;
+    const size_t bytes = fc->scratch.floats * sizeof(float);
+    *is_taken = false;
+    if (fc->w->blas == NULL || fc->kind != FACTOR_BF16 || args->rows < BLAS_SIDE_LEAST ||
+        args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
+        (result->groups > 1 && result->stride != result->groups * result->width))
+        return ST_OK;
+    const struct gpu_blas_product p = {.left = args->left.data,
+                                       .right = args->right.data,
+                                       .result = result->data,
+                                       .bias = args->bias,
+                                       .left_stride = args->left.stride,
+                                       .right_stride = args->right.stride,
+                                       .result_stride = result->groups > 1 ? result->width : result->stride,
+                                       .rows = args->rows,
+                                       .cols = args->cols,
+                                       .terms = args->terms,
+                                       .left_is_transposed = pass == DWEIGHT,
+                                       .right_is_transposed = pass == DIN,
+                                       .is_relu = pass == FORWARD && args->activation == ACT_RELU,
+                                       .adds = args->adds,
+                                       .workspace = fc->scratch.at,
+                                       .workspace_bytes = bytes < BLAS_WORKSPACE ? bytes : BLAS_WORKSPACE};
+    return fc->w->blas->vt->multiply(fc->w->blas, fc->w->stream, &p, is_taken);
+}
+
 /* --- the passes -------------------------------------------------------------------------------------- */
 
 GPU_RUN(fc_forward)
 {
     struct fc fc = fc_of(w, c, n);
+    const struct view out = op_out(c, n);
     struct product_args args = {.now = w->now,
                                 .left = factor_of(op_in(c, n, 0), fc.K, fc.attr.groups),
                                 .right = factor_of(op_param(c, n, 0), fc.N, 1),
-                                .result = result_of(op_out(c, n), fc.N, fc.attr.groups),
+                                .result = result_of(out, fc.N, fc.attr.groups),
                                 .bias = fc.attr.has_bias ? op_param(c, n, 1).data : NULL,
                                 .rows = fc.M,
                                 .cols = fc.N,
@@ -175,7 +211,28 @@ GPU_RUN(fc_forward)
                                 .slope = fc.attr.slope};
     TRY(round_factor(&fc, &args.left, fc.M, true));
     TRY(round_factor(&fc, &args.right, fc.K, false));
+    bool is_taken;
+    TRY(blas_run(&fc, FORWARD, &args, &is_taken));
+    if (is_taken && fc.attr.activation > ACT_RELU)
+        return GPU_EACH(w, activation_forward, out.cols, .in = gpu_in_of(out), .out = gpu_out_of(out), .cols = out.cols,
+                        .activation = fc.attr.activation, .slope = fc.attr.slope);
+    if (is_taken) return ST_OK;
     return product_run(&fc, FORWARD, tile_choose(fc.kind == FACTOR_BF16, fc.M, fc.N, 1), 1, &args);
+}
+
+/* din, of which the slope is the last factor; where it is added to what stands there, only our kernels can. */
+static status din_run(struct fc *fc, struct product_args *args, struct view in, struct view din)
+{
+    const struct scratch before = fc->scratch;
+    const bool has_slope = args->activation != ACT_NONE;
+    bool is_taken = false;
+    TRY(round_factor(fc, &args->right, fc->K, false));
+    if (!(has_slope && args->adds)) TRY(blas_run(fc, DIN, args, &is_taken));
+    fc->scratch = before;
+    if (!is_taken) return product_run(fc, DIN, tile_choose(fc->kind == FACTOR_BF16, fc->M, fc->K, 1), 1, args);
+    if (!has_slope) return ST_OK;
+    return GPU_EACH(fc->w, activation_backward, din.cols, .out = gpu_in_of(in), .dout = gpu_in_of(din),
+                    .din = gpu_out_of(din), .cols = din.cols, .activation = args->activation, .slope = args->slope);
 }
 
 static status dweight_run(struct fc *fc, const struct product_factor *in, const struct product_factor *dz,
@@ -190,8 +247,13 @@ static status dweight_run(struct fc *fc, const struct product_factor *in, const 
                                 .terms = fc->M,
                                 .groups = fc->attr.groups,
                                 .adds = true};
+    const uint32_t count = fc->K * fc->N;
     const struct tile *t = tile_choose(fc->kind == FACTOR_BF16, fc->K, fc->N, divide_up(fc->M, PART_ROWS));
-    const uint32_t blocks = divide_up(fc->K, t->rows) * divide_up(fc->N, t->cols), count = fc->K * fc->N;
+    bool is_taken = false;
+    /* Narrower ones are summed in parts, for which the library has no order that is fixed. */
+    if (count >= BLAS_DWEIGHT_LEAST) TRY(blas_run(fc, DWEIGHT, &args, &is_taken));
+    if (is_taken) return ST_OK;
+    const uint32_t blocks = divide_up(fc->K, t->rows) * divide_up(fc->N, t->cols);
     uint32_t parts = divide_up(PART_BLOCKS, blocks);
     if (parts > fc->scratch.floats / count) parts = (uint32_t)(fc->scratch.floats / count);
     if (parts > divide_up(fc->M, PART_ROWS)) parts = divide_up(fc->M, PART_ROWS);
@@ -232,10 +294,7 @@ GPU_RUN(fc_backward)
                                     .activation = fc.attr.input_activation,
                                     .adds = op_din_adds(c, n, 0),
                                     .slope = fc.attr.input_slope};
-        const struct scratch before = fc.scratch;
-        TRY(round_factor(&fc, &args.right, fc.K, false));
-        TRY(product_run(&fc, DIN, tile_choose(fc.kind == FACTOR_BF16, fc.M, fc.K, 1), 1, &args));
-        fc.scratch = before;
+        TRY(din_run(&fc, &args, in_view, din));
     }
     if (dweight.data == NULL) return ST_OK;
     TRY(round_factor(&fc, &in, fc.M, true));

@@ -292,6 +292,7 @@ status card_device_open(struct device **out, struct card_stage *stage)
                                 .graph = stage->graph,
                                 .scratch = stage->scratch[stage->device_count],
                                 .scratch_floats = stage->scratch_floats,
+                                .blas = stage->blas,
                                 .node_words = stage->node_words};
     TRY_GOTO(gpu_stream_open(stage->gpu, &d->work.stream), failed);
     TRY_GOTO(gpu_event_open(stage->gpu, &d->event), failed);

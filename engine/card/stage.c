@@ -308,6 +308,21 @@ static status gpu_open_for(struct card_stage *s, const struct resource_type *typ
     return ST_OK;
 }
 
+/* cuBLASLt, where a product of the stage would be given to it: opening it takes time and memory. */
+static status blas_open(struct card_stage *s)
+{
+    const char *why = "no product of it is of bfloat16";
+    bool is_wanted = false;
+    for (uint32_t i = s->node_begin; i < s->node_end; i++)
+        is_wanted |= s->graph->nodes[i].op == OP_ID_fc && gpu_fc_is_bf16(&s->graph->nodes[i]);
+    if (is_wanted) TRY(gpu_blas_open(s->gpu, &s->blas, &why));
+    if (s->blas != NULL)
+        log_detail("stage %s: cuBLASLt: %s", s->name, gpu_blas_library(&why));
+    else
+        log_detail("stage %s: no cuBLASLt: %s", s->name, why);
+    return ST_OK;
+}
+
 /* Adds the bytes of a list, by where they are counted. */
 static void moved_add(const struct card_stage *s, enum crossing_list list, uint64_t *an_example, uint64_t *a_micro)
 {
@@ -334,6 +349,7 @@ static status stage_open(struct card_stage *s, const struct card_stage_options *
     const struct plan_stage *of = &o->plan->stages[o->stage];
     (void)plan_stage_name(o->plan, o->graph, o->stage, s->name, sizeof s->name);
     TRY(gpu_open_for(s, &o->plan->types[of->type]));
+    TRY(blas_open(s));
     TRY(nodes_check(s));
     TRY(aliases_find(s));
     TRY(crossing_find(&s->crossing, o->graph, o->node_begin, o->node_end, of->last_layer));
@@ -389,6 +405,7 @@ void card_stage_close(struct card_stage *s)
         gpu_give(s->gpu, s->memory);
         if (s->event != NULL) gpu_event_close(s->gpu, s->event);
         gpu_stream_close(s->gpu, s->stream);
+        gpu_blas_close(s->blas);
         gpu_close(s->gpu);
     }
     crossing_free(&s->crossing);

@@ -30,6 +30,7 @@ struct card_stage {
     const struct graph *graph;
     struct model *model;
     struct gpu *gpu;
+    struct gpu_blas *blas; /* or NULL */
     struct gpu_stream *stream; /* of begin and settle */
     struct gpu_event *event;
     uint32_t node_begin, node_end;

@@ -10,10 +10,11 @@
 #include "engine/base/log.h"
 #include "engine/image/image.h"
 #include "engine/stop.h"
+#include "gpu/blas.h"
 
 /* Flags of every verb. */
 struct global_options {
-    const char *log, *gpu;
+    const char *log, *gpu, *blas;
     bool is_verbose, is_quiet, is_help;
 };
 static const struct flag global_flags[] = {
@@ -25,9 +26,13 @@ static const struct flag global_flags[] = {
     /* last: of verbs that use cards */
     {"--gpu", FLAG_TEXT, "WHEN", "cards: off, auto (if there are any), on; default: HETERPS_GPU, or auto",
      offsetof(struct global_options, gpu), 0, 0, false},
+    {"--blas", FLAG_TEXT, "WHEN",
+     "bfloat16 products on cards: auto (by cuBLASLt, if it is installed), off; default: auto",
+     offsetof(struct global_options, blas), 0, 0, false},
 };
+#define CARD_FLAGS      2u
 #define GLOBAL_FLAG_MAX (sizeof global_flags / sizeof *global_flags)
-static size_t global_flag_count(const struct command *c) { return GLOBAL_FLAG_MAX - !c->uses_cards; }
+static size_t global_flag_count(const struct command *c) { return GLOBAL_FLAG_MAX - (c->uses_cards ? 0 : CARD_FLAGS); }
 
 static void flags_print(const struct flag *flags, size_t count)
 {
@@ -162,7 +167,7 @@ int command_run(const struct command *c, int skip, int argument_count, char **ar
 {
     const char *positionals[COMMAND_POSITIONALS_MAX] = {0};
     uint32_t positional_count = 0;
-    struct global_options global = {.log = "text"};
+    struct global_options global = {.log = "text", .blas = "auto"};
     uint8_t *options = calloc(1, c->options_bytes + 1);
     CHECK(options != NULL);
     if (c->defaults) memcpy(options, c->defaults, c->options_bytes);
@@ -171,6 +176,10 @@ int command_run(const struct command *c, int skip, int argument_count, char **ar
     bool is_json = strcmp(global.log, "json") == 0;
     if (st == ST_OK && !is_json && strcmp(global.log, "text") != 0)
         st = status_fail(ST_USAGE, __FILE__, __LINE__, "--log: expected text or json, found \"%s\"", global.log);
+    if (st == ST_OK && strcmp(global.blas, "off") == 0)
+        gpu_blas_deny();
+    else if (st == ST_OK && strcmp(global.blas, "auto") != 0)
+        st = status_fail(ST_USAGE, __FILE__, __LINE__, "--blas: expected auto or off, found \"%s\"", global.blas);
     log_open(is_json ? LOG_JSON : LOG_TEXT, global.is_verbose ? 1 : global.is_quiet ? -1 : 0);
     if (st == ST_OK && global.is_help) {
         command_help(c);
