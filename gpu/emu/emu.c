@@ -300,7 +300,6 @@ static status block_run(struct emu *e)
 {
     e->block_epoch = e->epoch = emu_epoch_next();
     e->array_count = 0;
-    memset(e->shared_cell, 0, e->shared_bytes / 2 * sizeof *e->shared_cell);
     e->shared_bytes = 0;
     memset(e->warp_count, 0, sizeof e->warp_count);
     e->runs_count = 0;

@@ -219,6 +219,9 @@ void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomi
                  (unsigned long)(at - region->begin), region->name, (unsigned long)(region->end - region->begin));
     struct emu_cell *cell = region->cell + (at - region->begin) / 2;
     for (uint32_t i = 0; i < (bytes + 1) / 2; i++) {
+        /* Of shared memory what another block has left says nothing. */
+        if (region->site != NULL && cell[i].write_when < e->block_epoch && cell[i].read_when < e->block_epoch)
+            cell[i] = (struct emu_cell){0};
         if (is_write)
             cell_write(e, region, &cell[i], at + 2 * i, is_atomic);
         else
