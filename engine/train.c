@@ -595,6 +595,7 @@ static status memory_plan(struct trainer *t)
     TRY(streams_check(t));
     settings_check(t);
     memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */
+    if (t->options->look) return ST_OK;
     session_memory_plan(s);
     return session_memory_check(s);
 }
@@ -647,6 +648,7 @@ static status train(struct trainer *t)
     TRY(memory_plan(t));
     if (t->options->dry_run) return ST_OK;
     TRY(best_open(t));
+    if (t->options->look) return t->options->look(t->options->look_context, s, t->options, t->eval);
     TRY(model_fill(t));
     const uint64_t first_step = s->model.progress.step, first_pass_examples = s->model.progress.pass_examples;
     report_start(&t->report, s);

@@ -12,6 +12,10 @@ struct train_options {
     const char *init;           /* what to take first values from (warm_start.h), NULL: none    */
     bool dry_run;               /* plan and check the memory, and do nothing                    */
     const char *resume_command; /* how to go on after a signal, as a shell would take it */
+    /* NULL, or: called in place of training, when all that can be refused has been, but for the plan of memory (session_memory_check), and
+     * nothing has been read or filled. `eval`: what would be evaluated, or NULL. What it returns is train_run's answer. */
+    status (*look)(void *context, struct session *session, const struct train_options *options, const char *eval);
+    void *look_context;
 };
 
 /* Fills session->model, which is open and empty, and trains it. Leaves the model as it is at the last finished step. STOPPED after a

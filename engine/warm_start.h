@@ -26,6 +26,8 @@ struct warm_start_options {
     /* import: what has the name of a part must have its type and shape, and a saved model is refused. Else (--init) a part that
      * does not fit keeps its initial value. */
     bool is_import;
+    /* Refuses what names and shapes refuse, and reads no values: of a saved model only whether its files are there. The model is left as it is. */
+    bool only_looks;
     bool strict; /* a part that PATH lacks is an error, and a tensor that the graph lacks      */
     /* Weights that PATH has as [outputs, inputs]: names of parameters, separated by commas, or "all": the weights of fc; or NULL. */
     const char *transpose;

@@ -166,11 +166,17 @@ static bool is_segment(const char *name)
 #define FILES_OTHER 64u
 
 /* Every segment is an open file, and a save that has to copy it opens it once more. */
+uint64_t cold_files(const struct cold *cold)
+{
+    uint64_t count = FILES_OTHER;
+    for (uint32_t t = 0; t < cold->table_count; t++) count += 2 * (uint64_t)cold->table[t].segment_count;
+    return count;
+}
+
 static status files_check(const struct cold *cold)
 {
     struct rlimit limit;
-    uint64_t needed = FILES_OTHER;
-    for (uint32_t t = 0; t < cold->table_count; t++) needed += 2 * (uint64_t)cold->table[t].segment_count;
+    const uint64_t needed = cold_files(cold);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed <= limit.rlim_cur) return ST_OK;
     FAIL(SYSTEM,
          "rows on disk need %" PRIu64 " open files, and this process may have %" PRIu64

@@ -124,6 +124,8 @@ struct cold_counts {
     uint64_t false_count;         /* reads for a row that was another's                        */
 };
 struct cold_counts cold_counts(const struct cold *cold, uint32_t table);
+/* Open files that it may come to need: cold_open refuses more than this process may have. */
+uint64_t cold_files(const struct cold *cold);
 /* "io_uring", "threads"; whether reads pass the page cache by. */
 const char *cold_io_name(const struct cold *cold);
 bool cold_is_direct(const struct cold *cold);

@@ -63,6 +63,8 @@ void store_close(struct store *store);
 bool store_has_disk(const struct store *store);
 /* One thread at a time may use it: it has a disk, or rows that come and go. */
 bool store_takes_turns(const struct store *store);
+/* Open files that it may come to need for the disk. */
+uint64_t store_disk_files(const struct store *store);
 /* How the disk is read, in words: "io_uring", "threads, by the page cache". */
 const char *store_disk_name(const struct store *store);
 

@@ -151,6 +151,8 @@ status tiers_open(struct store *store, const struct store_options *o, uint64_t *
 
 bool store_has_disk(const struct store *store) { return store->cold != NULL; }
 
+uint64_t store_disk_files(const struct store *store) { return cold_files(store->cold); }
+
 const char *store_disk_name(const struct store *store)
 {
     bool is_direct = cold_is_direct(store->cold);

@@ -48,6 +48,16 @@ struct json {
 static char event_text[EVENT_BYTES_MAX];
 static struct json event = {.text = event_text, .size_bytes = sizeof event_text};
 
+/* Set by log_warnings_take, before threads. */
+static void (*warning_take)(void *context, const char *warning);
+static void *warning_context;
+
+void log_warnings_take(void (*take)(void *context, const char *warning), void *context)
+{
+    warning_take = take;
+    warning_context = context;
+}
+
 void log_open(enum log_format format, int verbosity)
 {
     atomic_store(&shared_format, (int)format);
@@ -286,7 +296,11 @@ void log_detail(const char *format, ...)
 void log_warning(const char *format, ...)
 {
     FORMAT_MESSAGE(message, format);
-    if (log_format() == LOG_JSON)
+    if (warning_take) {
+        line_lock_take();
+        warning_take(warning_context, message);
+        pthread_mutex_unlock(&line_lock);
+    } else if (log_format() == LOG_JSON)
         message_event("warning", message);
     else
         text_line("heterps-run: warning: ", message);

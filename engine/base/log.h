@@ -25,6 +25,8 @@ void log_info(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_detail(const char *format, ...) PRINTF_LIKE(1, 2); /* only with -v */
 /* "heterps-run: warning: …"; under JSON {"event":"warning","text":…}. */
 void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
+/* From now on warnings go to `take`, one at a time, in place of a line; NULL: as they did. For who tells them otherwise; before threads. */
+void log_warnings_take(void (*take)(void *context, const char *warning), void *context);
 /* "heterps-run: error: …" to standard error under both formats; under JSON also {"event":"error","text":…}. */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 /* Redraws the last line of the terminal in place; cut to its width. Only where log_is_terminal(); never waits: while

@@ -14,9 +14,9 @@
 #include "sched/estimate.h"
 
 static const struct command *const commands[] = {
-    &command_compile,  &command_train,    &command_plan_memory, &command_eval,   &command_predict, &command_export,
-    &command_import,   &command_fsck,     &command_inspect,     &command_gen,    &command_profile, &command_plan,
-    &command_pretrain, &command_simulate, &command_bench,       &command_devices};
+    &command_compile,  &command_train,    &command_plan_memory, &command_eval,    &command_predict, &command_export,
+    &command_import,   &command_fsck,     &command_inspect,     &command_gen,     &command_profile, &command_plan,
+    &command_pretrain, &command_simulate, &command_bench,       &command_devices, &command_doctor};
 #define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
 static void help(void)

@@ -1,26 +1,18 @@
 /* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. heterps-run plan-memory GRAPH: what that would
- * take of memory. */
+ * take of memory. heterps-run doctor GRAPH takes the same flags (cmd/doctor.c). */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/log.h"
-#include "engine/cmd/command.h"
+#include "engine/cmd/run.h"
 #include "engine/trace.h"
-#include "engine/train.h"
 #include "sched/solution.h"
 
 /* For planning before training begins. */
 #define PLAN_SECONDS 1.0
 
-struct run_options {
-    const char *data, *eval, *out, *resume, *init, *plan, *trace, *isa;
-    struct session_cluster cluster;
-    uint32_t threads;
-    bool share, dry_run;
-    struct flag_list set;
-};
 static const struct flag flags[] = {
     {"--data", FLAG_TEXT, "FILE",
      "training data: files separated by commas, .gz or not; - is standard input; default: data.path of the graph",
@@ -97,8 +89,14 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
 
 static status train(struct session *s, const struct run_options *o, char **data, char **eval, char **out)
 {
-    struct train_options options = {
-        .data = o->data, .eval = o->eval, .out = o->out, .resume = o->resume, .init = o->init, .dry_run = o->dry_run};
+    struct train_options options = {.data = o->data,
+                                    .eval = o->eval,
+                                    .out = o->out,
+                                    .resume = o->resume,
+                                    .init = o->init,
+                                    .dry_run = o->dry_run,
+                                    .look = o->look,
+                                    .look_context = o->look_context};
     if (o->resume && o->out == NULL) options.out = *out = model_dir_of(o->resume);
     if (o->init && o->resume) FAIL(USAGE, "--init starts a new training, --resume goes on with one; give one of them");
     if (options.data == NULL && *s->settings.data_path) options.data = *data = session_paths(s, s->settings.data_path);
@@ -116,7 +114,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
     return st;
 }
 
-static status session_train(const char *graph, const struct run_options *o)
+status run_train(const char *graph, const struct run_options *o)
 {
     struct session session;
     struct session_cluster cluster = o->cluster;
@@ -159,7 +157,7 @@ static status run(const char *const *positionals, const void *options_pointer)
         TRY(trace_open(o->trace, trace_threads(o->threads)));
         trace_thread("main");
     }
-    status st = session_train(positionals[0], o);
+    status st = run_train(positionals[0], o);
     char message[4096];
     snprintf(message, sizeof message, "%s", status_message());
     if (trace_close() != ST_OK) log_warning("the trace is cut: %s", status_message());
@@ -189,3 +187,22 @@ const struct command command_plan_memory = {
     .uses_cards = true,
     .run = run,
     .help = "The same as `train --dry-run`. Fails if this machine, its limits or its control group cannot give it."};
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .positionals = "GRAPH",
+    .summary = "say what training a graph needs of this machine, what does not fit, and what to change",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct run_options),
+    .uses_cards = true,
+    .run = run_doctor,
+    .help = "heterps-run doctor graph.bin --data train.tsv --out model --set store.ssd=100GiB --set "
+            "store.path=/data/rows\n\n"
+            "Takes the flags of a training, opens what it would open and begins nothing. Tells every refusal, not the "
+            "first "
+            "alone, and of each\nthing whether it fits (ok), is worth a look (warn) or ends training (fail), what is "
+            "needed, "
+            "what is found, and what to change. The exit\nstatus is 1 if anything fails. --log json writes an event "
+            "`doctor` a "
+            "line: section, state, what, needed, found, todo; the last one is `verdict`."};

@@ -231,7 +231,9 @@ status image_start(const char *choice, char **arguments)
         gpu_deny(status_message());
         if (!is_needed) log_detail("no cards: %s", status_message());
     }
-    if (is_needed && gpu_count(&why) == 0)
+    /* The image has taken over because a child has found one. It does not open the driver before it has to: a process that has done so cannot
+     * fork and use cards there. */
+    if (is_needed && image.kind != IMAGE_SELF && gpu_count(&why) == 0)
         FAIL(SYSTEM, "%s on: there is no card: %s; without a card: --gpu off", where, why);
     return ST_OK;
 }

@@ -1,0 +1,594 @@
+/* heterps-run doctor: what a training needs of this machine, and every reason for which it would be refused before its first step.
+ *
+ * The training is opened as it would be (run_train), by a child, up to where it would begin. A refusal is told; then doctor looks for what has to
+ * be otherwise for that refusal to be gone, by trying: one relaxation after another, each in a child of its own. With the one that helps it goes on,
+ * to the next refusal, or to an opened training whose figures are told (engine/doctor.h). So what is told is what training says itself, and
+ * nothing that a child claims, plans or notes outlives it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/cmd/run.h"
+#include "engine/doctor.h"
+#include "engine/model_names.h"
+#include "sched/cluster.h"
+
+#define LINES_MAX    512u
+#define REFUSALS_MAX 64u /* more than there are relaxations and settings that are wrong */
+#define RAM_STEP     ((uint64_t)1 << 20)
+
+/* --- a try -------------------------------------------------------------------------------------- */
+
+struct lines {
+    struct doctor_line line[LINES_MAX];
+    uint32_t count;
+};
+
+/* What a child says: lines (a refusal and a warning have no `what`, and their sentence in `todo`), then one record with is_end. */
+struct record {
+    bool is_end, is_opened;
+    status result; /* of the end; the message is line.todo */
+    struct doctor_line line;
+    struct doctor_memory memory;
+};
+
+struct outcome {
+    status result;
+    bool is_opened; /* memory and lines are those of an opened training */
+    char message[sizeof(((struct doctor_line *)0)->todo)];
+    struct doctor_memory memory;
+    struct lines lines;
+};
+
+/* The child's side. */
+struct teller {
+    int fd;
+    struct record end;
+};
+
+static void record_send(int fd, const struct record *record)
+{
+    const uint8_t *bytes = (const uint8_t *)record;
+    for (size_t done = 0; done < sizeof *record;) {
+        const ssize_t wrote = write(fd, bytes + done, sizeof *record - done);
+        if (wrote < 0 && errno != EINTR) return; /* the parent has gone */
+        if (wrote > 0) done += (size_t)wrote;
+    }
+}
+
+static void line_send(void *context, const struct doctor_line *line)
+{
+    const struct teller *t = context;
+    record_send(t->fd, &(struct record){.line = *line});
+}
+
+static void warning_send(void *context, const char *warning)
+{
+    doctor_tell(line_send, context, DOCTOR_model, DOCTOR_WARN, "", "", "", warning);
+}
+
+static status opened(void *context, struct session *session, const struct train_options *options, const char *eval)
+{
+    struct teller *t = context;
+    doctor_look(session, options, eval, &t->end.memory, line_send, t);
+    t->end.is_opened = true;
+    return ST_OK;
+}
+
+static _Noreturn void child_run(const char *graph, const struct run_options *o, int fd)
+{
+    static struct teller teller;
+    struct run_options options = *o;
+    teller.fd = fd;
+    /* Standard input is left to whoever reads it for good. */
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing >= 0) (void)dup2(nothing, STDIN_FILENO);
+    log_open(LOG_TEXT, -1);
+    log_warnings_take(warning_send, &teller);
+    options.look = opened;
+    options.look_context = &teller;
+    teller.end.is_end = true;
+    teller.end.result = run_train(graph, &options);
+    if (teller.end.result != ST_OK) snprintf(teller.end.line.todo, sizeof teller.end.line.todo, "%s", status_message());
+    record_send(fd, &teller.end);
+    _exit(0);
+}
+
+static bool record_take(int fd, struct record *record)
+{
+    uint8_t *bytes = (uint8_t *)record;
+    size_t done = 0;
+    while (done < sizeof *record) {
+        const ssize_t got = read(fd, bytes + done, sizeof *record - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+static void outcome_collect(struct outcome *out, int fd)
+{
+    static struct record record;
+    *out = (struct outcome){.result = ST_SYSTEM};
+    snprintf(out->message, sizeof out->message, "the look at this training ended before it was done");
+    while (record_take(fd, &record)) {
+        if (!record.is_end) {
+            if (out->lines.count < LINES_MAX) out->lines.line[out->lines.count++] = record.line;
+            continue;
+        }
+        out->result = record.result;
+        out->is_opened = record.is_opened;
+        out->memory = record.memory;
+        memcpy(out->message, record.line.todo, sizeof out->message);
+    }
+}
+
+/* Opens the training in a child, and collects what that says. SYSTEM: there can be none. */
+static status outcome_of(struct outcome *out, const char *graph, const struct run_options *o)
+{
+    int ends[2], wait_status;
+    fflush(NULL);
+    if (pipe2(ends, O_CLOEXEC) != 0) FAIL(SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    const pid_t child = fork();
+    if (child < 0) {
+        const int fork_errno = errno;
+        close(ends[0]);
+        close(ends[1]);
+        FAIL(SYSTEM, "cannot start a process: %s", strerror(fork_errno));
+    }
+    if (child == 0) {
+        close(ends[0]);
+        child_run(graph, o, ends[1]);
+    }
+    close(ends[1]);
+    outcome_collect(out, ends[0]);
+    close(ends[0]);
+    while (waitpid(child, &wait_status, 0) < 0 && errno == EINTR) continue;
+    if (WIFSIGNALED(wait_status))
+        snprintf(out->message, sizeof out->message, "opening this training was ended by signal %d (%s)",
+                 WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
+    return ST_OK;
+}
+
+/* --- relaxations -------------------------------------------------------------------------------- */
+
+static void plan_shares(struct run_options *o) { o->share = true; }
+static void plan_none(struct run_options *o) { o->plan = NULL; }
+static void cluster_none(struct run_options *o) { o->cluster.path = NULL; }
+static void method_none(struct run_options *o) { o->cluster.method = NULL; }
+static void threads_all(struct run_options *o) { o->threads = 0; }
+static void isa_best_here(struct run_options *o) { o->isa = NULL; }
+static void resume_none(struct run_options *o) { o->resume = NULL; }
+static void init_none(struct run_options *o) { o->init = NULL; }
+static void out_none(struct run_options *o) { o->out = NULL; }
+static void eval_none(struct run_options *o) { o->eval = NULL; }
+static void data_none(struct run_options *o) { o->data = "/dev/null"; }
+
+/* What may have to be otherwise for a refusal to be gone, and which section that refusal belongs to. The first that helps is taken, so what takes
+ * less away comes first; what another refusal would follow from is taken along. */
+static const struct relaxation {
+    enum doctor_section section;
+    void (*flag)(struct run_options *); /* or NULL */
+    const char *set[6];                 /* …, NULL */
+} relaxations[] = {
+    {DOCTOR_plan, cluster_none, {NULL}},
+    {DOCTOR_plan, method_none, {NULL}},
+    {DOCTOR_model, isa_best_here, {NULL}},
+    {DOCTOR_plan, NULL, {"train.pipelines=1"}},
+    {DOCTOR_plan, plan_shares, {NULL}},
+    {DOCTOR_plan, plan_none, {NULL}},
+    {DOCTOR_plan, threads_all, {NULL}},
+    {DOCTOR_plan, NULL, {"train.in_flight=0"}},
+    {DOCTOR_disk, NULL, {"store.ssd=0"}},
+    {DOCTOR_rows, NULL, {"train.sync=bsp", "train.pipelines=1"}},
+    {DOCTOR_save, init_none, {NULL}},
+    {DOCTOR_save, out_none, {"checkpoint.every=0"}},
+    {DOCTOR_save, resume_none, {"checkpoint.every=0"}},
+    {DOCTOR_data, NULL, {"train.stop=none"}},
+    {DOCTOR_data, NULL, {"train.epochs=1"}},
+    {DOCTOR_data, NULL, {"cache.ram=0", "cache.ssd=0", "cache.shuffle=none"}},
+    {DOCTOR_data, NULL, {"eval.every=0"}},
+    {DOCTOR_data, NULL, {"eval.every=0", "train.stop=none"}},
+    {DOCTOR_data, NULL, {"data.eval_fraction=0", "eval.every=0", "train.stop=none"}},
+    {DOCTOR_data, eval_none, {"data.eval=", "eval.every=0", "train.stop=none"}},
+    {DOCTOR_data,
+     data_none,
+     {"data.eval_fraction=0", "train.epochs=1", "cache.ssd=0", "cache.ram=0", "cache.shuffle=none"}},
+    {DOCTOR_save, NULL, {"checkpoint.every=0"}},
+};
+#define RELAXATION_COUNT (sizeof relaxations / sizeof *relaxations)
+
+/* What a training is being opened with, and what has been found. */
+struct doctor {
+    const char *graph;
+    struct run_options options;
+    uint32_t user_sets;     /* the first of options.set are the user's */
+    char ram_set[64];       /* "store.ram=N", once it had to be changed  */
+    char batch_set[64];     /* "train.batch=N", likewise                 */
+    struct outcome outcome; /* of the present options */
+    struct lines lines;
+    uint32_t memory_refusal; /* index of a line about memory + 1 */
+    uint64_t fit;            /* store.ram with which the plan of memory fits, 0: none is known */
+    struct outcome fitting;  /* with that                                                      */
+};
+
+static void set_add(struct run_options *o, const char *assignment)
+{
+    if (o->set.count < FLAG_LIST_MAX) o->set.item[o->set.count++] = assignment;
+}
+
+static void set_remove(struct run_options *o, uint32_t index)
+{
+    memmove(o->set.item + index, o->set.item + index + 1, (o->set.count - index - 1) * sizeof *o->set.item);
+    o->set.count--;
+}
+
+/* What a refusal says of memory changes from one moment to the next. */
+static bool is_same(const struct outcome *a, const struct outcome *b)
+{
+    return a->result == b->result && (a->result == ST_MEMORY || strcmp(a->message, b->message) == 0);
+}
+
+/* Takes the options, if with them the refusal is another one or gone. */
+static status relaxed_try(struct doctor *d, const struct run_options *o, bool *helps)
+{
+    static struct outcome outcome;
+    TRY(outcome_of(&outcome, d->graph, o));
+    *helps = !is_same(&outcome, &d->outcome);
+    if (!*helps) return ST_OK;
+    d->outcome = outcome;
+    d->options = *o;
+    return ST_OK;
+}
+
+/* batch 0: as it is. */
+static status memory_try(struct doctor *d, uint64_t ram, uint64_t batch, bool *helps)
+{
+    char ram_set[sizeof d->ram_set], batch_set[sizeof d->batch_set];
+    struct run_options o = d->options;
+    const uint32_t first = o.set.count;
+    snprintf(ram_set, sizeof ram_set, "store.ram=%" PRIu64, ram);
+    snprintf(batch_set, sizeof batch_set, "train.batch=%" PRIu64, batch);
+    set_add(&o, ram_set);
+    if (batch) set_add(&o, "train.micro=0"), set_add(&o, "train.lanes=1"), set_add(&o, batch_set);
+    TRY(relaxed_try(d, &o, helps));
+    if (!*helps) return ST_OK;
+    strcpy(d->ram_set, ram_set);
+    d->options.set.item[first] = d->ram_set;
+    if (batch == 0) return ST_OK;
+    strcpy(d->batch_set, batch_set);
+    d->options.set.item[d->options.set.count - 1] = d->batch_set;
+    return ST_OK;
+}
+
+static status settings_peek(const struct doctor *d, struct settings *settings, struct ini *ini)
+{
+    struct graph graph;
+    TRY(session_graph_open(&graph, d->graph, d->options.set.item, d->options.set.count));
+    status st = ini_parse(ini, d->graph, graph.text, graph.text_bytes);
+    if (st == ST_OK) st = settings_read(ini, settings);
+    graph_close(&graph);
+    return st;
+}
+
+/* A budget of rows that can be opened: half as much, and so on; or twice; or, with fewer examples a step, one of some. */
+static status memory_relax(struct doctor *d, bool *helps)
+{
+    static const uint64_t rams[] = {(uint64_t)256 << 20, (uint64_t)32 << 20, (uint64_t)4 << 20};
+    struct settings settings;
+    struct ini ini = {0};
+    const status st = settings_peek(d, &settings, &ini);
+    ini_free(&ini);
+    if (st != ST_OK) return ST_OK; /* the refusal is of that */
+    for (uint64_t ram = settings.store_ram / 2; ram >= RAM_STEP && !*helps; ram /= 2) TRY(memory_try(d, ram, 0, helps));
+    for (uint64_t ram = settings.store_ram, i = 0; i < 12 && ram < UINT64_MAX / 4 && !*helps; i++)
+        TRY(memory_try(d, ram *= 2, 0, helps));
+    for (uint64_t batch = settings.train_batch / 2; batch && !*helps; batch /= 2)
+        for (uint32_t i = 0; i < sizeof rams / sizeof *rams && !*helps; i++) TRY(memory_try(d, rams[i], batch, helps));
+    return ST_OK;
+}
+
+/* Finds what makes the present refusal go, and goes on with that. *section is the refusal's. */
+static status relax(struct doctor *d, bool *helps, enum doctor_section *section)
+{
+    *helps = false;
+    *section = DOCTOR_memory;
+    if (d->outcome.result == ST_MEMORY) TRY(memory_relax(d, helps));
+    for (size_t i = 0; i < RELAXATION_COUNT && !*helps; i++) {
+        struct run_options o = d->options;
+        *section = relaxations[i].section;
+        if (relaxations[i].flag) relaxations[i].flag(&o);
+        for (uint32_t k = 0; relaxations[i].set[k]; k++) set_add(&o, relaxations[i].set[k]);
+        TRY(relaxed_try(d, &o, helps));
+    }
+    for (uint32_t i = 0; i < d->user_sets && !*helps; i++) {
+        struct run_options o = d->options;
+        *section = DOCTOR_model;
+        set_remove(&o, i);
+        TRY(relaxed_try(d, &o, helps));
+        d->user_sets -= *helps;
+    }
+    return ST_OK;
+}
+
+/* --- findings ----------------------------------------------------------------------------------- */
+
+static void line_keep(void *context, const struct doctor_line *line)
+{
+    struct lines *lines = context;
+    if (lines->count < LINES_MAX) lines->line[lines->count++] = *line;
+}
+
+static void refusal_keep(struct doctor *d, const struct outcome *outcome, enum doctor_section section)
+{
+    if (section == DOCTOR_memory && d->memory_refusal == 0) d->memory_refusal = d->lines.count + 1;
+    doctor_tell(line_keep, &d->lines, section, DOCTOR_FAIL, "", "", "", outcome->message);
+}
+
+/* Training plans for a cluster at its start, by measuring; that is not done here. */
+static void cluster_look(struct doctor *d)
+{
+    struct cluster cluster;
+    if (d->options.cluster.path == NULL || d->options.plan) return;
+    if (cluster_read(&cluster, d->options.cluster.path) == ST_OK) {
+        doctor_tell(line_keep, &d->lines, DOCTOR_plan, DOCTOR_OK, "--cluster", "", d->options.cluster.path,
+                    "its plan is made when training starts, from times that are measured then; what follows is of one "
+                    "stage on all cores");
+        cluster_free(&cluster);
+    } else {
+        doctor_tell(line_keep, &d->lines, DOCTOR_plan, DOCTOR_FAIL, "--cluster", "", d->options.cluster.path,
+                    status_message());
+    }
+    d->options.cluster.path = NULL;
+}
+
+static void trace_look(struct doctor *d)
+{
+    const char *path = d->options.trace;
+    bool is_direct;
+    if (path == NULL) return;
+    const bool fits = access(path, F_OK) == 0 ? access(path, W_OK) == 0 : file_probe(path, &is_direct) == ST_OK;
+    doctor_tell(line_keep, &d->lines, DOCTOR_save, fits ? DOCTOR_OK : DOCTOR_FAIL, "--trace", "", path,
+                fits ? NULL : "cannot be written; give another file");
+}
+
+/* Whether a line tells of what is not as the user has asked for, because a refusal had to go. */
+static bool is_beside(const struct run_options *asked, const struct run_options *opened_with,
+                      const struct doctor_line *l)
+{
+    if (l->section == DOCTOR_data && strcmp(l->what, "training") == 0) return opened_with->data != asked->data;
+    if (l->section == DOCTOR_data && strcmp(l->what, "evaluation") == 0) return opened_with->eval != asked->eval;
+    if (l->section == DOCTOR_save && strcmp(l->what, "--out") == 0)
+        return opened_with->out != asked->out || opened_with->resume != asked->resume;
+    if (l->section == DOCTOR_plan && strcmp(l->what, "cores") == 0) return opened_with->share != asked->share;
+    return false;
+}
+
+/* Looks for a store.ram with which the plan of memory, of which `m` is known, fits, trying each: what the rest of the plan leaves, a little less. */
+static status fit_find(struct doctor *d, struct doctor_memory m)
+{
+    for (uint32_t i = 0; i < 6; i++) {
+        char assignment[64];
+        struct run_options o = d->options;
+        const uint64_t rest = m.planned_bytes - (m.store_ram < m.planned_bytes ? m.store_ram : m.planned_bytes);
+        if (rest >= m.room_bytes || m.room_bytes == SIZE_MAX) return ST_OK;
+        const uint64_t left = m.room_bytes - rest, ram = (left - left / 64) / RAM_STEP * RAM_STEP;
+        if (ram == 0) return ST_OK;
+        snprintf(assignment, sizeof assignment, "store.ram=%" PRIu64, ram);
+        set_add(&o, assignment);
+        TRY(outcome_of(&d->fitting, d->graph, &o));
+        if (!d->fitting.is_opened) return ST_OK;
+        m = d->fitting.memory;
+        if (m.planned_bytes > m.room_bytes) continue;
+        d->fit = ram;
+        return ST_OK;
+    }
+    return ST_OK;
+}
+
+/* Where no budget of rows fits: with fewer examples a step. */
+static status fit_by_batch(struct doctor *d)
+{
+    struct settings settings;
+    struct ini ini = {0};
+    const status st = settings_peek(d, &settings, &ini);
+    ini_free(&ini);
+    if (st != ST_OK) return ST_OK;
+    set_add(&d->options, "train.micro=0");
+    set_add(&d->options, "train.lanes=1");
+    set_add(&d->options, d->batch_set);
+    for (uint64_t batch = settings.train_batch / 2; batch && d->fit == 0; batch /= 2) {
+        snprintf(d->batch_set, sizeof d->batch_set, "train.batch=%" PRIu64, batch);
+        TRY(outcome_of(&d->fitting, d->graph, &d->options));
+        if (d->fitting.is_opened) TRY(fit_find(d, d->fitting.memory));
+    }
+    return ST_OK;
+}
+
+/* Says behind a refusal with which budget it would be gone. */
+static void fit_tell(const struct doctor *d, struct doctor_line *l)
+{
+    const size_t used = strlen(l->todo);
+    char *to = l->todo + used;
+    if (d->fit)
+        snprintf(to, sizeof l->todo - used, "; %s%s%s--set store.ram=%" PRIu64 "MiB fits",
+                 *d->batch_set ? "--set " : "", d->batch_set, *d->batch_set ? " " : "", d->fit / RAM_STEP);
+    else
+        snprintf(to, sizeof l->todo - used,
+                 "; neither store.ram nor train.batch can be low enough: a smaller model, or more memory");
+}
+
+/* A training has been opened: finds what its memory should be, if it is not well, and keeps its lines. */
+static status opened_keep(struct doctor *d, const struct run_options *asked)
+{
+    const struct doctor_memory m = d->outcome.memory;
+    const bool is_refused = d->memory_refusal != 0;
+    if (is_refused || m.planned_bytes > m.room_bytes) {
+        TRY(fit_find(d, m));
+        if (d->fit == 0) TRY(fit_by_batch(d));
+        if (is_refused) fit_tell(d, &d->lines.line[d->memory_refusal - 1]);
+    }
+    /* Of one that could not even be opened there are no figures but these. */
+    if (is_refused && d->fit) {
+        doctor_tell(line_keep, &d->lines, DOCTOR_memory, DOCTOR_WARN, "", "", "",
+                    "what follows is of a training with settings that fit");
+        d->outcome = d->fitting;
+    }
+    for (uint32_t i = 0; i < d->outcome.lines.count; i++) {
+        struct doctor_line *l = &d->outcome.lines.line[i];
+        if (is_beside(asked, &d->options, l)) continue;
+        if (l->section == DOCTOR_memory && l->state == DOCTOR_FAIL) fit_tell(d, l);
+        line_keep(&d->lines, l);
+    }
+    return ST_OK;
+}
+
+/* --- telling ------------------------------------------------------------------------------------ */
+
+static const char *const state_names[] = {[DOCTOR_OK] = "ok", [DOCTOR_WARN] = "warn", [DOCTOR_FAIL] = "fail"};
+static const char *const section_names[] = {
+#define SECTION(name, heading) [DOCTOR_##name] = heading,
+    DOCTOR_SECTIONS(SECTION)
+#undef SECTION
+};
+
+static void line_print(const struct doctor_line *l)
+{
+    const char *state = state_names[l->state];
+    /* A refusal, or a warning: its own sentence has all. */
+    if (*l->what == 0) {
+        printf("  %-4s  %s\n", state, l->todo);
+        return;
+    }
+    printf("  %-4s  %-20s  %s%s%s%s\n", state, l->what, *l->needed ? "needs " : "", l->needed,
+           *l->needed && *l->found ? ", has " : "", l->found);
+    if (*l->todo) printf("  %-4s  %-20s  %s\n", "", "", l->todo);
+}
+
+static void line_event(const struct doctor_line *l)
+{
+    log_event_begin("doctor");
+    log_event_text("section", section_names[l->section]);
+    log_event_text("state", state_names[l->state]);
+    log_event_text("what", l->what);
+    log_event_text("needed", l->needed);
+    log_event_text("found", l->found);
+    log_event_text("todo", l->todo);
+    log_event_end();
+}
+
+static status verdict(const struct lines *lines)
+{
+    uint32_t counts[3] = {0};
+    const bool is_text = log_format() == LOG_TEXT;
+    for (int section = 0; section < DOCTOR_SECTION_COUNT; section++) {
+        bool has_heading = false;
+        for (uint32_t i = 0; i < lines->count; i++) {
+            const struct doctor_line *l = &lines->line[i];
+            if ((int)l->section != section) continue;
+            counts[l->state]++;
+            if (is_text && !has_heading) printf("%s\n", section_names[section]);
+            has_heading = true;
+            if (is_text) line_print(l);
+            line_event(l);
+        }
+    }
+    log_event_begin("verdict");
+    log_event_u64("fails", counts[DOCTOR_FAIL]);
+    log_event_u64("warnings", counts[DOCTOR_WARN]);
+    log_event_end();
+    (void)fflush(stdout); /* before the error's line, where both go to one place */
+    if (counts[DOCTOR_FAIL])
+        FAIL(INFEASIBLE, "%u thing%s in the way of this training; see \"fail\" above", counts[DOCTOR_FAIL],
+             counts[DOCTOR_FAIL] == 1 ? " is" : "s are");
+    if (is_text) printf("training can begin\n");
+    return ST_OK;
+}
+
+/* --- the verb ----------------------------------------------------------------------------------- */
+
+/* Directories that opening a training makes, and what it claims them by: what was not there is removed afterwards. */
+struct traces {
+    char *directory[3];
+    bool had_directory[3], had_lock[3];
+};
+
+static void traces_note(struct traces *t, const struct doctor *d)
+{
+    struct settings settings;
+    struct ini ini = {0};
+    const struct run_options *o = &d->options;
+    char *resumed = o->resume ? model_dir_of(o->resume) : NULL;
+    const char *out = o->out ? o->out : resumed;
+    *t = (struct traces){0};
+    if (out) {
+        t->directory[0] = file_path_join(out, MODEL_BEST_NAME);
+        t->directory[1] = strdup(out);
+    }
+    if (settings_peek(d, &settings, &ini) == ST_OK && *settings.store_path)
+        t->directory[2] = strdup(settings.store_path);
+    ini_free(&ini);
+    free(resumed);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (t->directory[i] == NULL) continue;
+        char *lock = file_path_join(t->directory[i], MODEL_LOCK_NAME);
+        t->had_directory[i] = access(t->directory[i], F_OK) == 0;
+        t->had_lock[i] = access(lock, F_OK) == 0;
+        free(lock);
+    }
+}
+
+static void traces_remove(struct traces *t)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        if (t->directory[i] == NULL) continue;
+        char *lock = file_path_join(t->directory[i], MODEL_LOCK_NAME);
+        if (!t->had_lock[i]) (void)unlink(lock);
+        if (!t->had_directory[i]) (void)rmdir(t->directory[i]);
+        free(lock);
+        free(t->directory[i]);
+    }
+}
+
+static status look(struct doctor *d)
+{
+    bool helps = true;
+    const struct run_options asked = d->options;
+    cluster_look(d);
+    trace_look(d);
+    TRY(outcome_of(&d->outcome, d->graph, &d->options));
+    for (uint32_t i = 0; i < REFUSALS_MAX && helps && d->outcome.result != ST_OK; i++) {
+        static struct outcome refused;
+        enum doctor_section section;
+        refused = d->outcome;
+        TRY(relax(d, &helps, &section));
+        refusal_keep(d, &refused, helps ? section : refused.result == ST_MEMORY ? DOCTOR_memory : DOCTOR_model);
+    }
+    if (d->outcome.result != ST_OK) {
+        doctor_tell(line_keep, &d->lines, DOCTOR_model, DOCTOR_WARN, "", "", "",
+                    "the rest cannot be looked at before that is mended");
+        return ST_OK;
+    }
+    return opened_keep(d, &asked);
+}
+
+status run_doctor(const char *const *positionals, const void *options)
+{
+    static struct doctor doctor;
+    struct traces traces;
+    doctor.graph = positionals[0];
+    doctor.options = *(const struct run_options *)options;
+    doctor.user_sets = doctor.options.set.count;
+    traces_note(&traces, &doctor);
+    const status st = look(&doctor);
+    traces_remove(&traces);
+    return st == ST_OK ? verdict(&doctor.lines) : st;
+}

@@ -1,0 +1,24 @@
+/* What the verbs that train, or say what training would do, share: the flags of a training, and the way from them to train_run. */
+#ifndef HETERPS_ENGINE_CMD_RUN_H
+#define HETERPS_ENGINE_CMD_RUN_H
+
+#include "engine/cmd/command.h"
+#include "engine/train.h"
+
+/* By the flags of `train`; all zero: none is given. */
+struct run_options {
+    const char *data, *eval, *out, *resume, *init, *plan, *trace, *isa;
+    struct session_cluster cluster; /* path NULL: there is none */
+    uint32_t threads;
+    bool share, dry_run;
+    struct flag_list set;
+    status (*look)(void *context, struct session *session, const struct train_options *options, const char *eval);
+    void *look_context; /* both as in struct train_options */
+};
+
+/* Opens a session for them and trains, but for the trace. As session_open and train_run fail; USAGE: flags that exclude each other. */
+MUST_USE status run_train(const char *graph, const struct run_options *options);
+/* The verb doctor. */
+MUST_USE status run_doctor(const char *const *positionals, const void *options);
+
+#endif

@@ -1,0 +1,218 @@
+#!/bin/sh
+# doctor: whatever training refuses before its first step, doctor refuses in the same words, all of it at once; what it advises is enough; where it finds
+# nothing training begins; and it leaves nothing behind.
+. "$(dirname "$0")/lib.sh"
+case $BUILD in
+*/asan | */tsan) sanitized=yes ;;
+*) sanitized=no ;;
+esac
+tiny_model
+rows 3000 "$work/train.tsv"
+rows 500 "$work/test.tsv" 3000
+tiny=$work/tiny.bin data=$work/train.tsv
+mkdir "$work/other" "$work/empty"
+echo something >"$work/other/file"
+
+# doctor ARGUMENT...: its page in $work/page.
+doctor() { "$HETERPS" doctor "$@" >"$work/page" 2>"$work/page.err" </dev/null; }
+# section NAME: its lines on that page.
+section() { sed -n "/^$1\$/,/^[a-z]/p" "$work/page" | grep -v "^[a-z]"; }
+
+# --- what training accepts --------------------------------------------------------------------------
+
+begins() {
+    ls -A "$work" >"$work/.before" && doctor "$tiny" --data "$data" --eval "$work/test.tsv" --out "$work/model" --set train.steps_max=3 &&
+        tail -1 "$work/page" | grep -qx 'training can begin' && ! grep -qE '^  (fail|warn)' "$work/page" && ls -A "$work" >"$work/.after" &&
+        sed -i '/^page/d;/^\.before$/d;/^\.after$/d' "$work/.before" "$work/.after" && cmp "$work/.before" "$work/.after" &&
+        "$HETERPS" "$tiny" --data "$data" --eval "$work/test.tsv" --out "$work/model" --set train.steps_max=3 -q
+}
+check 'nothing in the way: status 0, nothing left behind, and training begins' begins
+for heading in model data memory rows disk 'save directory' plan cards; do check "a section $heading" grep -qx "$heading" "$work/page"; done
+same_memory() {
+    "$HETERPS" plan-memory "$tiny" --data "$data" --eval "$work/test.tsv" 2>&1 | tr '\n' ' ' | tr -s ' ' >"$work/plan" &&
+        doctor "$tiny" --data "$data" --eval "$work/test.tsv" || return 1
+    section memory | sed -n 's/^  ok    \(.*[^ ]\)  *needs \(.*\)$/\1 \2/p' | grep -v '^in all' >"$work/parts"
+    [ "$(wc -l <"$work/parts")" -gt 8 ] || return 1
+    # The program's own part is what its heap is at that moment.
+    grep -v '^program' "$work/parts" | while read -r part; do
+        grep -qF " $part" "$work/plan" || { echo "$part is not in $(cat "$work/plan")"; exit 1; }
+    done
+}
+check 'memory part by part is what plan-memory says' same_memory
+check 'an existing model: goes on' doctor "$tiny" --data "$data" --resume "$work/model"
+claim_kept() { ls "$work/model" >"$work/.before"; doctor "$tiny" --data "$data" --out "$work/model"; ls "$work/model" | cmp - "$work/.before"; }
+check 'an existing directory stays as it is' claim_kept
+parsed() {
+    "$HETERPS" doctor "$tiny" --data "$work/nowhere" --log json </dev/null 2>/dev/null | python3 -c '
+import json, sys
+events = [json.loads(line) for line in sys.stdin]
+lines = [e for e in events if e["event"] == "doctor"]
+assert {e["state"] for e in lines} <= {"ok", "warn", "fail"} and {"memory", "plan", "data"} <= {e["section"] for e in lines}
+assert all(set(e) == {"event", "section", "state", "what", "needed", "found", "todo"} for e in lines)
+verdicts = [e for e in events if e["event"] == "verdict"]
+assert len(verdicts) == 1 and verdicts[0]["fails"] == sum(e["state"] == "fail" for e in lines) == 1, verdicts'
+}
+check '--log json' parsed
+
+# --- what training refuses ------------------------------------------------------------------------
+
+# both SECTION NAME ARGUMENT...: training is refused, and doctor says the same in that section. Standard input is the script's.
+both() {
+    of=$1 name=$2
+    shift 2
+    if same_refusal "$@" >"$work/.out" 2>&1; then ok "$name"; else
+        not_ok "$name"
+        echo "# $*"
+        cat "$work/train.err" "$work/.out" | head -20 | note
+    fi
+}
+same_refusal() {
+    "$HETERPS" "$@" -q >/dev/null 2>"$work/train.err" </dev/null
+    case $? in 1 | 2) ;; *) return 1 ;; esac
+    sed -n 's/^heterps-run: error: //p' "$work/train.err" >"$work/refusal"
+    [ -s "$work/refusal" ] || return 1
+    doctor "$@"
+    [ $? = 1 ] && section "$of" | grep -qF -- "$(cat "$work/refusal")" && return 0
+    section "$of"
+    return 1
+}
+python3 tests/e2e/make_plan.py "$work/wide.json" "0-1:400:1 2-4:1:1"
+python3 tests/e2e/make_plan.py "$work/short.json" "0-1:1:1"
+printf '[type cpu]\ndevice = cpu\nprice_per_hour = 1\nlimit = 1\n[goal]\nthroughput = max\n' >"$work/cluster.cfg"
+printf '[type cpu]\ndevice = cpu\nlimit = 1\n' >"$work/cheap.cfg"
+{ head -5 "$data"; echo 'no line of criteo'; } >"$work/wrong.tsv"
+head -c 0 "$data" >"$work/nothing.tsv"
+sed 's/units = 8/units = 16/' "$work/tiny.cfg" >"$work/wider.cfg"
+"$HETERPS" compile "$work/wider.cfg" -o "$work/wider.bin" -q
+"$HETERPS" "$work/wider.bin" --data "$data" --out "$work/wider" --set train.steps_max=1 -q
+
+both model 'no graph' "$work/nowhere.bin" --data "$data"
+both model 'a graph that is none' "$data" --data "$data"
+both model 'an unknown setting' "$tiny" --data "$data" --set train.bach=64
+both model 'a setting out of range' "$tiny" --data "$data" --set train.batch=0
+both model 'an unknown instruction set' "$tiny" --data "$data" --isa avx3
+both data 'no data' "$tiny"
+both data 'data that is not there' "$tiny" --data "$work/nowhere.tsv"
+both data 'the second file is not there' "$tiny" --data "$data,$work/nowhere.tsv"
+both data 'a malformed line among the first' "$tiny" --data "$work/wrong.tsv"
+both data 'evaluation data that is not there' "$tiny" --data "$data" --eval "$work/nowhere.tsv"
+both data 'one stream for both' "$tiny" --data - --eval -
+both data 'a stream for two passes' "$tiny" --data - --set train.epochs=2
+both data 'a stream, and a cache without a name' "$tiny" --data - --set cache.ssd=1MiB
+both data 'lines held out of a stream' "$tiny" --data - --set data.eval_fraction=0.5
+both data 'early stopping without evaluation' "$tiny" --data "$data" --set train.stop=auc
+both data 'early stopping by no figure' "$tiny" --data "$data" --eval "$work/test.tsv" --set train.stop=nonsense
+both plan 'more cores than there are' "$tiny" --data "$data" --plan "$work/wide.json"
+both plan 'a plan of too few layers' "$tiny" --data "$data" --plan "$work/short.json"
+both plan 'no plan' "$tiny" --data "$data" --plan "$work/nowhere.json"
+both plan 'a plan and a cluster' "$tiny" --data "$data" --plan "$work/short.json" --cluster "$work/cluster.cfg"
+both plan 'a cluster without prices' "$tiny" --data "$data" --cluster "$work/cheap.cfg"
+both plan 'an unknown method' "$tiny" --data "$data" --cluster "$work/cluster.cfg" --method guess
+both plan 'pipelines under bsp' "$tiny" --data "$data" --set train.pipelines=2 --share
+both plan 'too many slots' "$tiny" --data "$data" --set train.in_flight=60000 --set train.sync=wsp --set train.pipelines=2 --share
+both 'save directory' 'a directory of something else' "$tiny" --data "$data" --out "$work/other"
+both 'save directory' 'a file in place of a directory' "$tiny" --data "$data" --out "$data"
+both 'save directory' "another graph's model" "$tiny" --data "$data" --out "$work/wider"
+both 'save directory' 'nothing to go on from' "$tiny" --data "$data" --resume "$work/empty"
+both 'save directory' "going on from another graph's model" "$tiny" --data "$data" --resume "$work/wider"
+both 'save directory' 'beginning and going on' "$tiny" --data "$data" --resume "$work/model" --init "$work/model"
+both 'save directory' 'nothing to begin with' "$tiny" --data "$data" --init "$work/nowhere"
+both 'save directory' 'nothing of that name to begin with' "$tiny" --data "$data" --init "$work/empty"
+both disk 'a disk without a directory' "$tiny" --data "$data" --set store.ssd=64MiB
+both disk 'a directory that cannot be made' "$tiny" --data "$data" --set store.ram=64MiB --set store.ssd=64MiB --set store.path="$work/no/where"
+both disk 'too little of a disk' "$tiny" --data "$data" --set store.ssd=1MiB --set store.path="$work/rows"
+both disk 'rows on disk without the barrier' "$tiny" --data "$data" --set store.ssd=64MiB --set store.path="$work/rows" --set train.sync=wsp
+both rows 'rows that come and go without the barrier' "$tiny" --data "$data" --set emb.ttl=2 --set store.period=2 --set train.sync=wsp
+both memory 'RAM for no micro-batch' "$tiny" --data "$data" --set store.ram=1MiB --set train.batch=4096 --set train.micro=4096
+check 'and says how much is enough' sh -c "grep -qE 'store\.ram=[0-9]+MiB fits' '$work/page'"
+
+locked() {
+    python3 - "$1" "$@" <<'PYTHON'
+import fcntl, os, subprocess, sys
+os.makedirs(sys.argv[1], exist_ok=True)
+lock = open(sys.argv[1] + "/lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+r = subprocess.run([os.environ["HETERPS"], "doctor", *sys.argv[3:]], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+print(r.stdout)
+sys.exit(0 if r.returncode == 1 and ("another process writes to this directory" in r.stdout or "has locked it" in r.stdout) else 1)
+PYTHON
+}
+export HETERPS
+check 'a directory that another training has' locked "$work/model" "$tiny" --data "$data" --out "$work/model"
+check 'rows of another training' locked "$work/rows2" "$tiny" --data "$data" --set store.ssd=64MiB --set store.path="$work/rows2"
+files() { (ulimit -n 70; doctor "$tiny" --data "$data" --set store.ssd=64MiB --set store.path="$work/rows3"); [ $? = 1 ] && section disk | grep -q 'rows on disk need [0-9]* open files, and this process may have 70'; }
+check 'too few open files' files
+check 'a trace that cannot be written' sh -c "! '$HETERPS' doctor '$tiny' --data '$data' --trace '$work/no/where' | grep -q 'training can begin'"
+
+all_at_once() {
+    doctor "$tiny" --data "$work/nowhere.tsv" --eval "$work/nowhere2.tsv" --out "$work/other" --plan "$work/short.json" --isa avx3 --set train.bach=1 \
+        --set store.ssd=1MiB --set store.path="$work/rows" --set train.stop=nonsense --set store.ram=64KiB
+    [ $? = 1 ] && tail -1 "$work/page.err" | grep -q '9 things are in the way' && [ "$(grep -c '^  fail' "$work/page")" = 9 ]
+}
+check 'nine refusals at once' all_at_once
+check 'and nothing of them is left' sh -c "[ ! -e '$work/rows' ] && [ ! -e '$work/rows3' ] && [ ! -e '$work/no' ] && [ ! -e '$work/other/lock' ] && [ ! -e '$work/empty/lock' ]"
+
+# --- what training does not see before it is too late -------------------------------------------------
+
+check 'a line below the first micro-batch is not looked at' sh -c "head -2000 '$data' >'$work/late.tsv'; echo x >>'$work/late.tsv'; '$HETERPS' doctor '$tiny' --data '$work/late.tsv' </dev/null"
+skipped() { doctor "$tiny" --data "$work/wrong.tsv" --set data.bad_lines=skip && section data | grep -q 'warn .*training' && section data | grep -q '1 of the first 6 lines are malformed'; }
+check 'malformed lines that are skipped: a warning' skipped
+nothing() { doctor "$tiny" --data "$work/nothing.tsv"; [ $? = 1 ] && section data | grep -q 'no examples'; }
+check 'data without an example' nothing
+unsaved() { doctor "$tiny" --data "$data" && section 'save directory' | grep -q 'warn .*--out' && section 'save directory' | grep -q 'nothing will be saved'; }
+check 'nothing is saved: a warning' unsaved
+resumed_rows() {
+    rows 20000 "$work/many.tsv"
+    "$HETERPS" "$tiny" --data "$work/many.tsv" --out "$work/many" -q && doctor "$tiny" --data "$data" --resume "$work/many" --set store.ram=1MiB
+    [ $? = 1 ] && section rows | grep -q 'fail .*emb of --resume .*needs .* rows, has room for'
+}
+check 'more rows to go on with than there is room for' resumed_rows
+full() { # in a name space of its own: a small disk
+    unshare -m sh -c "mount -t tmpfs -o size=1m none '$work/empty' && { head -c 1m /dev/zero >'$work/empty/zeros' 2>/dev/null; '$HETERPS' doctor '$tiny' --data '$data' --set store.ssd=64MiB --set store.path='$work/empty/rows' --out '$work/empty/model'; } >'$work/page' 2>&1"
+    [ $? = 1 ] && section disk | grep -q 'fail  rows .*needs 64 MiB, has [0-9.]* K*i*B free in ' && section 'save directory' | grep -q '^  fail  '
+}
+if unshare -m mount -t tmpfs none "$work/empty" 2>/dev/null; then
+    check 'a full disk for rows, and for saves' full
+else
+    skip 'a full disk' 'a file system cannot be mounted here'
+fi
+read_only() { doctor "$tiny" --data "$data" --out "$1"; [ $? = 1 ] && section 'save directory' | grep -q '^  fail  '; }
+if [ "$(id -u)" != 0 ]; then
+    mkdir "$work/closed" && chmod 555 "$work/closed"
+    check 'a directory that cannot be written to' read_only "$work/closed"
+else
+    check 'a directory that cannot be written to' read_only /proc/sys
+fi
+
+# --- memory ---------------------------------------------------------------------------------------
+
+if [ $sanitized = yes ]; then
+    skip 'limits of memory' 'a sanitizer takes memory of its own'
+    finish
+fi
+# advised LIMIT_KIB ARGUMENT...: under that limit doctor refuses, and training is refused; with the store.ram that doctor names both are well.
+advised() {
+    kib=$1
+    shift
+    (ulimit -v "$kib"; doctor "$@")
+    [ $? = 1 ] && section memory | grep -q 'fail' || return 1
+    (ulimit -v "$kib"; "$HETERPS" "$@" -q --set train.steps_max=2 </dev/null) 2>"$work/train.err" && return 1
+    ram=$(sed -n 's/.*--set store.ram=\([0-9]*MiB\) fits.*/\1/p' "$work/page" | head -1)
+    [ -n "$ram" ] && (ulimit -v "$kib"; "$HETERPS" "$@" -q --set train.steps_max=2 --set store.ram="$ram" </dev/null &&
+        "$HETERPS" doctor "$@" --set store.ram="$ram" </dev/null)
+}
+check 'too little address space: what is advised is enough' advised 200000 "$tiny" --data "$data" --set store.ram=1GiB
+check 'a little too little' advised 300000 "$tiny" --data "$data" --set store.ram=270MiB
+total_kib=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+beyond() { doctor "$tiny" --data "$data" --set store.ram="$((total_kib * 2))KiB"; [ $? = 1 ] && section memory | grep -qE 'store\.ram=[0-9]+MiB fits'; }
+check 'more than the machine has' beyond
+fewer_examples() {
+    (ulimit -v 120000; doctor "$tiny" --data "$data" --set train.batch=65536 --set train.micro=65536)
+    [ $? = 1 ] || return 1
+    advice=$(sed -n 's/.*; \(--set train.batch=[0-9]* --set store.ram=[0-9]*MiB\) fits.*/\1/p' "$work/page" | head -1)
+    [ -n "$advice" ] && (ulimit -v 120000; "$HETERPS" "$tiny" --data "$data" -q --set train.steps_max=2 $advice </dev/null)
+}
+check 'steps of too many examples for any budget of rows: what is advised is enough' fewer_examples
+nothing_fits() { (ulimit -v 24000; doctor "$tiny" --data "$data"); [ $? = 1 ] && section memory | grep -q 'fail.*'; }
+check 'too little for anything' nothing_fits
+finish
