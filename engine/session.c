@@ -10,6 +10,7 @@
 #include "engine/card/card.h"
 #include "engine/cpu/device.h"
 #include "engine/base/thread.h"
+#include "engine/image/image.h"
 #include "engine/profile.h"
 #include "engine/stop.h"
 #include "io/uring.h"
@@ -185,7 +186,8 @@ status session_open(struct session *s, const struct session_options *o)
                s->cores.count);
     log_detail("graph    %s: model %016" PRIx64 ", %u tensors, %u nodes, %zu bytes", o->graph_path,
                s->graph.header->model_hash, s->graph.tensor_count, s->graph.node_count, s->graph.bytes);
-    memory_note("program", memory_program_bytes() + s->graph.bytes);
+    /* An image that the program carries is never read by who goes on without it. */
+    memory_note("program", memory_program_bytes() - (size_t)(image.end - image.begin) + s->graph.bytes);
     return ST_OK;
 failed:
     session_close(s);

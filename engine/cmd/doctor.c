@@ -117,7 +117,8 @@ static bool record_take(int fd, struct record *record)
 static void outcome_collect(struct outcome *out, int fd)
 {
     static struct record record;
-    *out = (struct outcome){.result = ST_SYSTEM};
+    memset(out, 0, sizeof *out);
+    out->result = ST_SYSTEM;
     snprintf(out->message, sizeof out->message, "the look at this training ended before it was done");
     while (record_take(fd, &record)) {
         if (!record.is_end) {
@@ -218,6 +219,7 @@ struct doctor {
     uint32_t memory_refusal; /* index of a line about memory + 1 */
     uint64_t fit;            /* store.ram with which the plan of memory fits, 0: none is known */
     struct outcome fitting;  /* with that                                                      */
+    struct outcome trial, refused;
 };
 
 static void set_add(struct run_options *o, const char *assignment)
@@ -240,11 +242,10 @@ static bool is_same(const struct outcome *a, const struct outcome *b)
 /* Takes the options, if with them the refusal is another one or gone. */
 static status relaxed_try(struct doctor *d, const struct run_options *o, bool *helps)
 {
-    static struct outcome outcome;
-    TRY(outcome_of(&outcome, d->graph, o));
-    *helps = !is_same(&outcome, &d->outcome);
+    TRY(outcome_of(&d->trial, d->graph, o));
+    *helps = !is_same(&d->trial, &d->outcome);
     if (!*helps) return ST_OK;
-    d->outcome = outcome;
+    d->outcome = d->trial;
     d->options = *o;
     return ST_OK;
 }
@@ -566,11 +567,10 @@ static status look(struct doctor *d)
     trace_look(d);
     TRY(outcome_of(&d->outcome, d->graph, &d->options));
     for (uint32_t i = 0; i < REFUSALS_MAX && helps && d->outcome.result != ST_OK; i++) {
-        static struct outcome refused;
         enum doctor_section section;
-        refused = d->outcome;
+        d->refused = d->outcome;
         TRY(relax(d, &helps, &section));
-        refusal_keep(d, &refused, helps ? section : refused.result == ST_MEMORY ? DOCTOR_memory : DOCTOR_model);
+        refusal_keep(d, &d->refused, helps ? section : d->refused.result == ST_MEMORY ? DOCTOR_memory : DOCTOR_model);
     }
     if (d->outcome.result != ST_OK) {
         doctor_tell(line_keep, &d->lines, DOCTOR_model, DOCTOR_WARN, "", "", "",
@@ -582,13 +582,16 @@ static status look(struct doctor *d)
 
 status run_doctor(const char *const *positionals, const void *options)
 {
-    static struct doctor doctor;
+    struct doctor *d = calloc(1, sizeof *d);
     struct traces traces;
-    doctor.graph = positionals[0];
-    doctor.options = *(const struct run_options *)options;
-    doctor.user_sets = doctor.options.set.count;
-    traces_note(&traces, &doctor);
-    const status st = look(&doctor);
+    if (d == NULL) FAIL(MEMORY, "no memory to tell what is found");
+    d->graph = positionals[0];
+    d->options = *(const struct run_options *)options;
+    d->user_sets = d->options.set.count;
+    traces_note(&traces, d);
+    status st = look(d);
     traces_remove(&traces);
-    return st == ST_OK ? verdict(&doctor.lines) : st;
+    if (st == ST_OK) st = verdict(&d->lines);
+    free(d);
+    return st;
 }
