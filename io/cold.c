@@ -267,6 +267,7 @@ status cold_open(struct cold **out, const struct cold_options *o)
             cold->read[i].read.bytes = buffer;
             cold->free_read[i] = i;
         }
+        cold->reads_bytes = (size_t)(buffer - cold->buffer);
         cold->free_read_count = COLD_READS;
         for (uint32_t t = 0; t < o->table_count && st == ST_OK; t++)
             st = table_open(&cold->table[t], &o->table[t], o->tag_bits ? o->tag_bits : 32, &buffer);

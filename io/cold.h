@@ -86,17 +86,19 @@ MUST_USE status cold_poll(struct cold *cold, bool wait);
 /* Waits until every batch has arrived, and every write is done. */
 MUST_USE status cold_settle(struct cold *cold);
 
-/* Goes through the rows of a table, segment by segment, while nothing is in flight for anybody (cold_settle). */
+/* Goes through the rows of a table, segment by segment, while nothing is in flight for anybody (cold_settle): its blocks come into the memory of
+ * fetches, so that there is one walk at a time, and no fetch until it is closed. */
 struct cold_walk {
+    struct cold *cold;
     uint32_t table, segment, row;
-    uint8_t *buffer; /* blocks [block_begin, block_end) of the segment */
-    uint32_t block_begin, block_end;
+    uint32_t block_begin, block_end; /* of the segment: those in memory */
 };
-void cold_walk_open(struct cold_walk *walk, const struct cold *cold, uint32_t table);
-/* The next row; *span NULL: there is none. The span is the walk's until the next call. IO, CORRUPT as cold_poll; MEMORY. */
-MUST_USE status cold_walk_next(struct cold_walk *walk, const struct cold *cold, uint64_t *key, const float **span);
+void cold_walk_open(struct cold_walk *walk, struct cold *cold, uint32_t table);
+/* The next row; *span NULL: there is none. The span stays until the next call. IO, CORRUPT as cold_poll. */
+MUST_USE status cold_walk_next(struct cold_walk *walk, uint64_t *key, const float **span);
 /* Forgets the row that cold_walk_next has just given. */
-void cold_walk_remove(const struct cold_walk *walk, struct cold *cold);
+void cold_walk_remove(const struct cold_walk *walk);
+/* One that was never opened, all zero, is ignored. */
 void cold_walk_close(struct cold_walk *walk);
 
 /* Writes out what has been put, a block that is not full, too, and waits for it. IO, CORRUPT as cold_poll. */

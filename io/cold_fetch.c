@@ -26,6 +26,7 @@ static uint32_t block_of(const struct cold_table *table, uint32_t place)
 
 status cold_fetch_begin(struct cold *cold)
 {
+    CHECK(!cold->is_walked);
     while (cold->begun_count - cold->arrived_count == cold->batch_count) TRY(cold_poll(cold, true));
     struct batch *batch = batch_of(cold, ++cold->begun_count);
     batch->count = batch->left = batch->next = 0;

@@ -110,8 +110,9 @@ struct cold {
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
     void (*arrived)(void *context, const struct cold_row *row, bool is_found);
     bool (*is_dead)(void *context, uint32_t table, const float *span);
-    uint8_t *buffer; /* all that O_DIRECT touches: [buffer_bytes] */
-    size_t buffer_bytes;
+    uint8_t *buffer; /* all that O_DIRECT touches: [buffer_bytes]; first [reads_bytes] those of reads, in a row */
+    size_t buffer_bytes, reads_bytes;
+    bool is_walked;                       /* they are a walk's */
     struct batch batch[COLD_BATCHES_MAX]; /* number n: [n % batch_count] */
     uint32_t batch_count;
     uint64_t begun_count, arrived_count;

@@ -2,42 +2,45 @@
  * link the files. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "io/cold_internal.h"
 
-#define WALK_BYTES ((uint32_t)1 << 20)
+/* Of the memory of reads: what one call reads. */
+#define WALK_BYTES ((size_t)1 << 20)
 
-void cold_walk_open(struct cold_walk *walk, const struct cold *cold, uint32_t table)
+void cold_walk_open(struct cold_walk *walk, struct cold *cold, uint32_t table)
 {
-    CHECK(cold->arrived_count == cold->begun_count);
-    *walk = (struct cold_walk){.table = table};
+    CHECK(cold->arrived_count == cold->begun_count && !cold->is_walked);
+    cold->is_walked = true;
+    *walk = (struct cold_walk){.cold = cold, .table = table};
 }
 
 void cold_walk_close(struct cold_walk *walk)
 {
-    free(walk->buffer);
+    if (walk->cold != NULL) walk->cold->is_walked = false;
     *walk = (struct cold_walk){0};
 }
 
 /* Reads blocks from `block` on, up to one that is not on disk yet. */
-static status blocks_read(struct cold_walk *walk, const struct cold *cold, uint32_t block)
+static status blocks_read(struct cold_walk *walk, uint32_t block)
 {
+    const struct cold *cold = walk->cold;
     const struct cold_table *table = &cold->table[walk->table];
     const struct segment *segment = &table->segment[walk->segment];
     const uint32_t block_bytes = table->shape.block_bytes;
-    uint32_t most = WALK_BYTES / block_bytes ? WALK_BYTES / block_bytes : 1, count = 1;
+    const size_t bytes = cold->reads_bytes < WALK_BYTES ? cold->reads_bytes : WALK_BYTES;
+    const uint32_t most = (uint32_t)(bytes / block_bytes);
+    uint32_t count = 1;
     char name[COLD_NAME_BYTES];
-    if (walk->buffer == NULL) walk->buffer = aligned_alloc(SEGMENT_ALIGN_BYTES, (size_t)most * block_bytes);
-    if (walk->buffer == NULL) FAIL(MEMORY, "no memory to read rows of table \"%s\"", table->name);
+    CHECK(most > 0);
     while (count < most && block + count < segment->block_count &&
            cold_log_block(table, walk->segment, block + count) == NULL)
         count++;
     const uint64_t offset_bytes = (uint64_t)block * block_bytes;
     for (uint32_t done = 0; done < count * block_bytes;) {
-        ssize_t got = pread(segment->fd, walk->buffer + done, count * block_bytes - done, (off_t)(offset_bytes + done));
+        ssize_t got = pread(segment->fd, cold->buffer + done, count * block_bytes - done, (off_t)(offset_bytes + done));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0)
             FAIL(IO, "cannot read %s at byte %" PRIu64 ": %s", cold_segment_path(cold, table, walk->segment, name),
@@ -45,15 +48,25 @@ static status blocks_read(struct cold_walk *walk, const struct cold *cold, uint3
         done += (uint32_t)got;
     }
     for (uint32_t i = 0; i < count; i++)
-        TRY(segment_block_check(&table->shape, walk->buffer + (size_t)i * block_bytes, segment->number, block + i,
+        TRY(segment_block_check(&table->shape, cold->buffer + (size_t)i * block_bytes, segment->number, block + i,
                                 cold_segment_path(cold, table, walk->segment, name)));
     walk->block_begin = block;
     walk->block_end = block + count;
     return ST_OK;
 }
 
-status cold_walk_next(struct cold_walk *walk, const struct cold *cold, uint64_t *key, const float **span)
+/* A block that has been read, or is not on disk yet. */
+static const uint8_t *block_at(const struct cold_walk *walk, uint32_t block)
 {
+    const struct cold_table *table = &walk->cold->table[walk->table];
+    const uint8_t *unwritten = cold_log_block(table, walk->segment, block);
+    return unwritten != NULL ? unwritten
+                             : walk->cold->buffer + (size_t)(block - walk->block_begin) * table->shape.block_bytes;
+}
+
+status cold_walk_next(struct cold_walk *walk, uint64_t *key, const float **span)
+{
+    const struct cold *cold = walk->cold;
     const struct cold_table *table = &cold->table[walk->table];
     const struct segment_shape *shape = &table->shape;
     *span = NULL;
@@ -65,12 +78,10 @@ status cold_walk_next(struct cold_walk *walk, const struct cold *cold, uint64_t 
             continue;
         }
         const uint32_t row = walk->row++, block_index = row / shape->block_rows;
-        const uint8_t *block = cold_log_block(table, walk->segment, block_index);
-        if (block == NULL) {
-            if (block_index < walk->block_begin || block_index >= walk->block_end)
-                TRY(blocks_read(walk, cold, block_index));
-            block = walk->buffer + (size_t)(block_index - walk->block_begin) * shape->block_bytes;
-        }
+        if ((block_index < walk->block_begin || block_index >= walk->block_end) &&
+            cold_log_block(table, walk->segment, block_index) == NULL)
+            TRY(blocks_read(walk, block_index));
+        const uint8_t *block = block_at(walk, block_index);
         *key = segment_key(shape, block, row % shape->block_rows);
         if (!cold_index_has(&table->index, *key, walk->segment * segment_rows(shape) + row)) continue;
         *span = segment_span(shape, block, row % shape->block_rows);
@@ -79,12 +90,11 @@ status cold_walk_next(struct cold_walk *walk, const struct cold *cold, uint64_t 
     return ST_OK;
 }
 
-void cold_walk_remove(const struct cold_walk *walk, struct cold *cold)
+void cold_walk_remove(const struct cold_walk *walk)
 {
-    struct cold_table *table = &cold->table[walk->table];
+    struct cold_table *table = &walk->cold->table[walk->table];
     const uint32_t row = walk->row - 1, block_index = row / table->shape.block_rows;
-    const uint8_t *block = cold_log_block(table, walk->segment, block_index);
-    if (block == NULL) block = walk->buffer + (size_t)(block_index - walk->block_begin) * table->shape.block_bytes;
+    const uint8_t *block = block_at(walk, block_index);
     cold_index_remove(&table->index, segment_key(&table->shape, block, row % table->shape.block_rows),
                       walk->segment * segment_rows(&table->shape) + row);
     table->segment[walk->segment].live_count--;

@@ -42,9 +42,10 @@ struct store_options {
     uint64_t disk_bytes; /* all tables; 0: rows live in RAM only                                         */
     uint32_t ticket_max; /* tickets that create, prepared and not released, of a store that takes turns  */
     /* with a disk */
-    const char *path;  /* the directory for its files, kept until close */
-    bool io_threads;   /* not io_uring                                  */
-    uint32_t tag_bits; /* 0; else for tests (io/cold.h)                 */
+    const char *path;            /* the directory for its files, kept until close */
+    bool io_threads;             /* not io_uring                                  */
+    uint32_t tag_bits;           /* 0; else for tests (io/cold.h)                 */
+    struct uring_faults *faults; /* NULL, but in tests                  */
     uint32_t table_count;
     const struct store_table_options *table;
     struct batch_shape batch;

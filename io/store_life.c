@@ -208,9 +208,9 @@ static status disk_walk(struct store *store, uint32_t t, row_look *look, void *c
     if (store->cold == NULL) return ST_OK;
     TRY(store_settle(store));
     cold_walk_open(&walk, store->cold, t);
-    status st = cold_walk_next(&walk, store->cold, &key, &span);
-    for (; st == ST_OK && span != NULL; st = cold_walk_next(&walk, store->cold, &key, &span))
-        if (look(context, key, span)) cold_walk_remove(&walk, store->cold);
+    status st = cold_walk_next(&walk, &key, &span);
+    for (; st == ST_OK && span != NULL; st = cold_walk_next(&walk, &key, &span))
+        if (look(context, key, span)) cold_walk_remove(&walk);
     cold_walk_close(&walk);
     return st;
 }

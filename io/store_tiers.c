@@ -123,6 +123,7 @@ status tiers_open(struct store *store, const struct store_options *o, uint64_t *
         .fetch_max = (uint32_t)(store->key_count_max * o->table_count), /* a field may be looked up in every table */
         .io_threads = o->io_threads,
         .tag_bits = o->tag_bits,
+        .faults = o->faults,
         .context = store,
         .is_resident = is_resident,
         .arrived = row_arrived,
@@ -519,5 +520,5 @@ status store_walk_next(struct store_walk *walk, uint64_t *key, const float **spa
         *span = span_of(table, row);
         return ST_OK;
     }
-    return cold_walk_next(&walk->cold, store->cold, key, span);
+    return cold_walk_next(&walk->cold, key, span);
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -112,9 +114,20 @@ static void file_map__not_a_file__io_with_path_and_reason(void **state)
     file_map_close(&map);
 }
 
-static void file_writer__pieces_of_all_sizes__whole_file_and_hash(void **state)
+/* What the writer's writes meet: of each `write_fault`, if it is not 0, one is broken off by a signal, and the next one ends early. */
+static unsigned write_fault, write_count;
+ssize_t write(int fd, const void *data, size_t bytes)
 {
-    (void)state;
+    if (write_fault == 0) return syscall(SYS_write, fd, data, bytes);
+    if (++write_count % write_fault == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    return syscall(SYS_write, fd, data, write_count % write_fault == 1 && bytes > 7 ? bytes / 3 : bytes);
+}
+
+static void pieces_write(void)
+{
     const size_t bytes = 3u << 20;
     uint8_t *data = malloc(bytes);
     assert_non_null(data);
@@ -134,6 +147,25 @@ static void file_writer__pieces_of_all_sizes__whole_file_and_hash(void **state)
     assert_file_is(path_of("a"), data, bytes);
     assert_int_equal(names_count(false), 1);
     free(data);
+}
+
+static void file_writer__pieces_of_all_sizes__whole_file_and_hash(void **state)
+{
+    (void)state;
+    pieces_write();
+}
+
+static void file_writer__signals_and_short_writes__the_same_fault(void **state)
+{
+    (void)state;
+    for (unsigned fault = 2; fault < 5; fault++) {
+        write_count = 0;
+        write_fault = fault;
+        pieces_write();
+        write_fault = 0;
+        assert_int_equal(unlink(path_of("a")), 0);
+        assert_true(write_count > fault);
+    }
 }
 
 static void file_writer__until_commit__target_is_untouched(void **state)
@@ -346,6 +378,7 @@ int main(void)
         TEST(file_map__empty__not_null),
         TEST(file_map__not_a_file__io_with_path_and_reason),
         TEST(file_writer__pieces_of_all_sizes__whole_file_and_hash),
+        TEST(file_writer__signals_and_short_writes__the_same_fault),
         TEST(file_writer__until_commit__target_is_untouched),
         TEST(file_writer__abort__leaves_nothing),
         TEST(file_writer__stale_temporary__is_replaced),

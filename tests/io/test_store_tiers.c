@@ -2,18 +2,23 @@
  * comes back, and in the end both hold the same. */
 #include "tests/io/io_test.h"
 
+#include "io/segment.h"
 #include "io/store.h"
+#include "io/uring.h"
 
 #define MICRO       64u
 #define FIELDS      2u
 #define TABLES      2u
 #define TICKETS_MAX 12u
-#define KEYS        30000u
+#define KEYS        9000u
+#define SPAN_MAX    86u
+#define ROWS_MAX    70000u       /* of a table */
+#define RAM_BYTES   (8600u << 10) /* index and buffers of the disk, and about a third of the rows */
 
 static const struct batch_shape batch = {.batch = MICRO, .micro = MICRO, .lanes = 1};
 static const struct example_shape shape = {.field_count = FIELDS, .key_count_max = FIELDS};
 static const uint8_t serves[TABLES][FIELDS] = {{1, 1}, {0, 1}};
-static const uint32_t spans[TABLES] = {22, 3};
+static const uint32_t spans[TABLES] = {SPAN_MAX, 11};
 
 static void row_init(void *context, uint32_t table, uint64_t key, float *span)
 {
@@ -31,6 +36,9 @@ struct side {
     struct micro_batch m[TICKETS_MAX];
 };
 
+/* What reads and writes of the next disk meet, or NULL. */
+static struct uring_faults *faults;
+
 static void side_open(struct side *side, uint64_t ram_bytes, uint64_t disk_bytes, bool io_threads, uint32_t tag_bits)
 {
     struct store_table_options tables[TABLES];
@@ -45,6 +53,7 @@ static void side_open(struct side *side, uint64_t ram_bytes, uint64_t disk_bytes
                                           .path = test_path("rows"),
                                           .io_threads = io_threads,
                                           .tag_bits = tag_bits,
+                                          .faults = faults,
                                           .ticket_max = TICKETS_MAX,
                                           .table_count = TABLES,
                                           .table = tables,
@@ -116,7 +125,7 @@ static void ticket_update(struct ticket *ticket)
 
 struct pair {
     uint64_t key;
-    float span[22];
+    float span[SPAN_MAX];
 };
 
 static int pair_compare(const void *a, const void *b)
@@ -134,7 +143,7 @@ static uint64_t side_list(struct side *side, uint32_t table, uint64_t row_count,
     for (;; count++) {
         assert_ok(store_walk_next(&walk, &pairs[count].key, &span));
         if (span == NULL) break;
-        assert_true(count < 3 * KEYS);
+        assert_true(count < ROWS_MAX);
         memcpy(pairs[count].span, span, spans[table] * sizeof *span);
     }
     assert_int_equal(count, walk.row_count);
@@ -144,9 +153,9 @@ static uint64_t side_list(struct side *side, uint32_t table, uint64_t row_count,
 }
 
 /* Rows that exist once the ticket is done, though more have been prepared. */
-static void sides_compare(struct side *ram, struct side *disk, const struct ticket *ticket)
+static void rows_compare(struct side *ram, struct side *disk, const struct ticket *ticket)
 {
-    static struct pair a[3 * KEYS + 1], b[3 * KEYS + 1];
+    static struct pair a[ROWS_MAX + 1], b[ROWS_MAX + 1];
     assert_ok(store_settle(disk->store));
     for (uint32_t t = 0; t < TABLES; t++) {
         uint64_t count = side_list(ram, t, ticket->table[t].row_count, ticket->number, a);
@@ -157,7 +166,7 @@ static void sides_compare(struct side *ram, struct side *disk, const struct tick
             assert_memory_equal(a[i].span, b[i].span, spans[t] * sizeof(float));
         }
         for (uint64_t i = 0; i < count; i += 501) {
-            float copy[22];
+            float copy[SPAN_MAX];
             assert_ok(store_copy(disk->store, t, &a[i].key, 1, copy));
             assert_memory_equal(a[i].span, copy, spans[t] * sizeof(float));
         }
@@ -170,7 +179,7 @@ static void run(bool io_threads, uint32_t tag_bits, uint32_t rounds)
     uint64_t random = 99;
     uint32_t done = 0, prepared = 0;
     side_open(&ram, 64 << 20, 0, false, 0);
-    side_open(&disk, 11500 << 10, 32 << 20, io_threads, tag_bits);
+    side_open(&disk, RAM_BYTES, 32 << 20, io_threads, tag_bits);
     assert_true(store_has_disk(disk.store) && !store_has_disk(ram.store));
     while (done < rounds) {
         /* Some tickets ahead, as far as there is room. */
@@ -194,7 +203,7 @@ static void run(bool io_threads, uint32_t tag_bits, uint32_t rounds)
         ticket_update(&disk.ticket[i]);
         if (test_random(&random) % 3 || prepared + 4 > done + TICKETS_MAX)
             store_release(disk.store, disk.ticket[i].number);
-        if (done % (tag_bits ? 40 : 400) == 0) sides_compare(&ram, &disk, &ram.ticket[i]);
+        if (done % (tag_bits ? 40 : 200) == 0) rows_compare(&ram, &disk, &ram.ticket[i]);
         if (done % 50) continue;
         struct micro_batch *m = &ram.m[(prepared + 1) % TICKETS_MAX]; /* nobody's just now */
         if (prepared + 2 > done + TICKETS_MAX) continue;
@@ -205,7 +214,7 @@ static void run(bool io_threads, uint32_t tag_bits, uint32_t rounds)
         while (!store_ready(disk.store, &disk.look_up)) assert_ok(store_poll(disk.store, true));
         ticket_compare(&ram.look_up, &disk.look_up, false);
     }
-    sides_compare(&ram, &disk, &ram.ticket[(done - 1) % TICKETS_MAX]);
+    rows_compare(&ram, &disk, &ram.ticket[(done - 1) % TICKETS_MAX]);
     for (uint32_t t = 0; t < TABLES; t++)
         assert_int_equal(store_row_count(ram.store, t), store_row_count(disk.store, t));
     assert_true(store_used_bytes(disk.store) < store_used_bytes(ram.store) * 2 / 3);
@@ -216,15 +225,15 @@ static void run(bool io_threads, uint32_t tag_bits, uint32_t rounds)
 static void store_with_disk__random_tickets__as_in_ram(void **state)
 {
     (void)state;
-    run(false, 0, 3000);
-    run(true, 0, 1500);
+    run(false, 0, 1000);
+    run(true, 0, 500);
 }
 
 /* Keys that are taken for each other on disk: rows that turn out to be new when they arrive. */
 static void store_with_disk__short_tags__as_in_ram(void **state)
 {
     (void)state;
-    run(false, 10, 1500);
+    run(false, 10, 500);
 }
 
 static void store_insert__beyond_ram__rows_go_to_disk(void **state)
@@ -232,21 +241,101 @@ static void store_insert__beyond_ram__rows_go_to_disk(void **state)
     (void)state;
     static struct side disk;
     static uint64_t keys[KEYS];
-    float *span, copy[22];
-    side_open(&disk, 11500 << 10, 32 << 20, false, 0);
+    float *span, copy[SPAN_MAX];
+    side_open(&disk, RAM_BYTES, 32 << 20, false, 0);
     for (uint64_t i = 0; i < KEYS; i++) {
         keys[i] = i * i * UINT64_C(0x9e3779b97f4a7c15);
         assert_ok(store_insert(disk.store, 0, keys[i], &span));
-        for (uint32_t k = 0; k < 22; k++) assert_true(span[k] == 0);
-        span[21] = (float)i;
+        for (uint32_t k = 0; k < SPAN_MAX; k++) assert_true(span[k] == 0);
+        span[SPAN_MAX - 1] = (float)i;
     }
     assert_int_equal(store_row_count(disk.store, 0), KEYS);
     for (uint64_t i = 0; i < KEYS; i += 97) {
         assert_ok(store_copy(disk.store, 0, &keys[i], 1, copy));
-        assert_true(copy[21] == (float)i);
+        assert_true(copy[SPAN_MAX - 1] == (float)i);
     }
     assert_fails(INVALID, "already", store_insert(disk.store, 0, keys[5], &span));
     side_close(&disk);
+}
+
+/* Steps of keys that nobody has had, on both sides, until the disk says no. Returns what it said, and the last ticket that was prepared. */
+static status sides_fill(struct side *ram, struct side *disk, uint32_t *last)
+{
+    uint64_t key = 0;
+    for (uint32_t n = 0;; n++) {
+        bool has_room = true;
+        const uint32_t i = n % TICKETS_MAX;
+        struct micro_batch *m = &ram->m[i];
+        TRY(store_make_room(disk->store, &has_room));
+        assert_true(has_room);
+        micro_batch_clear(m);
+        for (uint32_t e = 0; e < MICRO; e++, m->example_count++)
+            for (uint32_t f = 0; f < FIELDS; f++) {
+                m->key_home[m->key_count] = e * FIELDS + f;
+                m->key[m->key_count++] = ++key * UINT64_C(0x9e3779b97f4a7c15);
+                m->key_begin[e * FIELDS + f + 1] = m->key_count;
+            }
+        batch_copy(&disk->m[i], m);
+        assert_ok(store_prepare(ram->store, m, STORE_CREATE, &ram->ticket[i]));
+        TRY(store_prepare(disk->store, &disk->m[i], STORE_CREATE, &disk->ticket[i]));
+        while (!store_ready(disk->store, &disk->ticket[i])) TRY(store_poll(disk->store, true));
+        ticket_update(&ram->ticket[i]);
+        ticket_update(&disk->ticket[i]);
+        store_release(disk->store, disk->ticket[i].number);
+        *last = i;
+    }
+}
+
+/* The put that has no room comes in the middle of rows that leave: the row stays in RAM, and all rows are there to be saved. */
+static void store_make_room__disk_is_full__every_row_is_there(void **state)
+{
+    (void)state;
+    static struct side ram, disk;
+    uint32_t last = 0;
+    bool has_room;
+    side_open(&ram, 64 << 20, 0, false, 0);
+    side_open(&disk, RAM_BYTES, 32 << 20, false, 0);
+    assert_fails(FULL, "raise store.ssd", sides_fill(&ram, &disk, &last));
+    for (int again = 0; again < 2; again++) {
+        const struct ticket *ticket = &ram.ticket[last];
+        assert_ok(store_settle(disk.store));
+        for (uint32_t t = 0; t < TABLES; t++) {
+            struct store_counts counts = store_counts(disk.store, t);
+            assert_int_equal(counts.ram_rows + counts.disk_rows, ticket->table[t].row_count);
+        }
+        if (again == 0) rows_compare(&ram, &disk, ticket);
+        assert_fails(FULL, "raise store.ssd", store_make_room(disk.store, &has_room));
+    }
+    side_close(&ram);
+    side_close(&disk);
+}
+
+/* A drive that fails then: said with file and byte, now and by every later call; no row is in two places, or in none. */
+static void store_make_room__drive_fails__says_so_and_goes_on_saying_it(void **state)
+{
+    (void)state;
+    for (int variant = 0; variant < 4; variant++) {
+        static struct side ram, disk;
+        struct uring_faults failing = {
+            .seed = (uint64_t)variant, .spared = 3 + 20 * (uint64_t)variant, .align_bytes = SEGMENT_ALIGN_BYTES};
+        uint32_t last = 0;
+        failing.one_in[variant % 2 ? URING_ENOSPC : URING_EIO] = 1;
+        side_open(&ram, 16 << 20, 0, false, 0);
+        faults = &failing;
+        side_open(&disk, RAM_BYTES, 32 << 20, variant / 2, 0);
+        assert_fails(IO, variant % 2 ? "No space left on device" : "Input/output error",
+                     sides_fill(&ram, &disk, &last));
+        assert_non_null(strstr(status_message(), ".segment at byte "));
+        for (uint32_t t = 0; t < TABLES; t++) {
+            struct store_counts counts = store_counts(disk.store, t);
+            assert_int_equal(counts.ram_rows + counts.disk_rows, store_row_count(disk.store, t));
+        }
+        assert_fails(IO, ".segment at byte ", store_poll(disk.store, false));
+        assert_fails(IO, ".segment at byte ", store_settle(disk.store));
+        side_close(&ram);
+        side_close(&disk);
+        faults = NULL;
+    }
 }
 
 static int remove_all(void **state)
@@ -262,6 +351,8 @@ int main(void)
         cmocka_unit_test(store_with_disk__random_tickets__as_in_ram),
         cmocka_unit_test(store_with_disk__short_tags__as_in_ram),
         cmocka_unit_test(store_insert__beyond_ram__rows_go_to_disk),
+        cmocka_unit_test(store_make_room__disk_is_full__every_row_is_there),
+        cmocka_unit_test(store_make_room__drive_fails__says_so_and_goes_on_saying_it),
     };
     return cmocka_run_group_tests(tests, test_directory_make, remove_all) ? 1 : 0;
 }
