@@ -1,0 +1,72 @@
+#!/bin/sh
+# The release binary with cards, end to end, by a driver whose cards are emulated (tests/gpu/libcuda_emu.c): from the file that is shipped through
+# the image and gpu/cuda to the kernels. What it learns is what the program with an emulated card linked in learns, byte for byte; how near
+# that is to the CPU test_cards.sh says.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/process.sh"
+driver=$BUILD/tests/gpu/driver
+if [ ! -e "$BUILD/image" ] || [ ! -e "$driver/libcuda.so.1" ] || ! grep -q carried "$BUILD/heterps-run.list"; then
+    skip 'training on cards of a driver' 'this build has no CUDA side: a release build with nvcc has'
+    finish
+fi
+unset HETERPS_GPU
+tiny_model
+rows 640 "$work/data.tsv"
+cd "$work" || exit 1
+
+# plan FILE FIRST-LAST:DEVICE...: stages of one unit each.
+plan() {
+    file=$1 types= stages= number=0
+    shift
+    for stage; do
+        layers=${stage%%:*} device=${stage#*:}
+        types="$types, {\"name\": \"type$number\", \"device\": \"$device\", \"price_per_hour\": 1}"
+        stages="$stages, {\"first\": ${layers%-*}, \"last\": ${layers#*-}, \"type\": $number, \"k\": 1}"
+        number=$((number + 1))
+    done
+    echo "{\"format\": \"heterps-solution-1\", \"types\": [${types#, }], \"stages\": [${stages#, }]}" >"$file"
+}
+plan emu.json 0-1:cpu 2-4:emu # e, x | h1, y, bce
+plan cuda.json 0-1:cpu 2-4:cuda:0
+plan cuda2.json 0-1:cpu 2-2:cuda:1 3-4:cuda:0
+
+train_emu() { "$BUILD/heterps-emu" tiny.bin --data data.tsv --plan emu.json --out emu.model -q && exported tiny.bin emu.model emu; }
+check 'a program with an emulated card trains' train_emu
+export LD_LIBRARY_PATH="$driver"
+check 'the one that is shipped learns the same on a driver'\''s card' trains_same emu tiny.bin --data data.tsv --plan cuda.json --gpu on
+export HETERPS_EMU_CARDS=2 HETERPS_EMU_SEED=11
+check 'on two cards, in another order of their work' trains_same emu tiny.bin --data data.tsv --plan cuda2.json
+unset HETERPS_EMU_CARDS HETERPS_EMU_SEED
+halves() {
+    rm -rf halves.model
+    "$HETERPS" tiny.bin --data data.tsv --plan cuda.json --out halves.model --set train.steps_max=4 -q &&
+        "$HETERPS" tiny.bin --data data.tsv --plan cuda.json --out halves.model --resume halves.model -q && exported tiny.bin halves.model halves && same_bytes emu halves
+}
+check 'in two runs' halves
+scored() { # a model from a card serves as any
+    "$HETERPS" predict tiny.bin --model emu.model --data data.tsv -o there -q && "$HETERPS" predict tiny.bin --model emu.model --data data.tsv -o off --gpu off -q && cmp there off
+}
+check 'predict' scored
+# Of ours only: a driver's own calls nobody counts. A list of work is made once for each of 5 slots, 3 streams and 2 passes, when it first comes.
+steady() {
+    "$HETERPS" tiny.bin --data data.tsv --plan cuda.json --set train.epochs=4 --log json >steady.log &&
+        [ "$(event_number done allocations steady.log)" -le 30 ] && [ "$(event_number done locks steady.log)" = 0 ]
+}
+check 'while steps run nothing is allocated but lists of work, no lock is taken' steady
+
+# ---- what is refused, or fails ----
+fails 2 'stage h1..bce is on cuda:0; this machine has 0 cards: --gpu is off' 'a plan with a card, and --gpu off' \
+    "$HETERPS" tiny.bin --data data.tsv --plan cuda.json --gpu off
+HETERPS_STANDIN=crash fails 2 'this machine has 0 cards: the driver crashes when it is started' 'a plan with a card, and a driver that crashes' \
+    "$HETERPS" tiny.bin --data data.tsv --plan cuda.json
+fails 2 'stage h1 is on cuda:1; this machine has 1 card' 'a plan with more cards than there are' "$HETERPS" tiny.bin --data data.tsv --plan cuda2.json
+HETERPS_EMU_BYTES=20000 fails 1 'card 0 .emulated card 0.: [0-9]+ bytes for stage h1..bce: .*: of its 20000 bytes 20000 are free: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY' \
+    'a card with too little memory' "$HETERPS" tiny.bin --data data.tsv --plan cuda.json -q
+
+# ---- signals ----
+start tiny.bin --data data.tsv --plan cuda.json --out long.model --set train.epochs=10000 --log json
+await '"event":"progress' run.out
+kill -TERM "$pid"
+wait "$pid"
+check 'SIGTERM saves and ends with 143' test $? = 143 -a -s long.model/manifest.json
+finish
