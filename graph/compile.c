@@ -167,7 +167,7 @@ status graph_compile(struct graph *graph, const char *path, const char *text, si
     TRY(ini_parse(&c.ini, path, text, text_bytes));
     status st = compile(&c, assignments, assignment_count, source, &image, &image_bytes);
     ini_free(&c.ini);
-    for (struct list *list = &c.strings; list <= &c.statistics; list++) free(list->items);
+    for (struct list *list = &c.strings; list <= &c.label_names; list++) free(list->items);
     if (st != ST_OK) return st;
     st = graph_bind(graph, path, image, image_bytes);
     if (st != ST_OK) {

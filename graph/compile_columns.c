@@ -118,7 +118,7 @@ static uint64_t seed_of(const struct compiler *c, const char *name)
 
 /* One list of names in [data] on its way into records. */
 struct column_list {
-    struct list *list;
+    struct list *list, *columns;
     const struct format_names *names;
     enum tensor_kind kind;
 };
@@ -166,9 +166,8 @@ static status column_add(struct compiler *c, const struct ini_section *section, 
         return ini_fail(&c->ini, section, entry, "expected a column of the %s format (%s), found \"%s\"", format,
                         list->names->text, name);
     }
-    for (uint32_t i = 0; i < list->list->count; i++)
-        if (strcmp(compiler_string(c, LIST_AT(*list->list, struct graph_field, i)->column), name) == 0)
-            return ini_fail(&c->ini, section, entry, "the column \"%s\" is named twice", name);
+    if (name_number(c, list->columns, name) != GRAPH_NONE)
+        return ini_fail(&c->ini, section, entry, "the column \"%s\" is named twice", name);
     struct graph_field field = {.vocabulary = GRAPH_NONE, .log_q = GRAPH_NONE, .scale = 1};
     TRY(compiler_string_add(c, name, &field.name));
     field.column = field.name;
@@ -176,7 +175,7 @@ static status column_add(struct compiler *c, const struct ini_section *section, 
     struct graph_field *record = list_add(list->list);
     if (record == NULL) return ST_MEMORY;
     *record = field;
-    return ST_OK;
+    return name_number_add(c, list->columns, field.column, list->list->count - 1);
 }
 
 static status candidates_add(struct compiler *c, const struct ini_section *section)
@@ -210,19 +209,18 @@ static status candidates_add(struct compiler *c, const struct ini_section *secti
     struct graph_field *record = list_add(&c->fields);
     if (record == NULL) return ST_MEMORY;
     *record = field;
-    return ST_OK;
+    return name_number_add(c, &c->field_names, field.column, c->fields.count - 1);
 }
 
 /* The tensor of a numeric column by itself, made when an op first names it; NONE: there is no such column. */
 status compiler_dense_column(struct compiler *c, const char *name, uint32_t *tensor)
 {
     *tensor = GRAPH_NONE;
-    for (uint32_t i = 0; i < c->denses.count; i++) {
-        if (strcmp(compiler_string(c, LIST_AT(c->denses, struct graph_field, i)->name), name) != 0) continue;
-        TRY(compiler_tensor_add(c, name, TENSOR_DENSE, 1, tensor));
-        compiler_tensor(c, *tensor)->stride = c->header.dense_stride;
-        compiler_tensor(c, *tensor)->offset = i;
-    }
+    uint32_t i = name_number(c, &c->dense_names, name);
+    if (i == GRAPH_NONE) return ST_OK;
+    TRY(compiler_tensor_add(c, name, TENSOR_DENSE, 1, tensor));
+    compiler_tensor(c, *tensor)->stride = c->header.dense_stride;
+    compiler_tensor(c, *tensor)->offset = i;
     return ST_OK;
 }
 
@@ -266,20 +264,6 @@ static status tensors_add(struct compiler *c, const struct ini_section *data)
     return ST_OK;
 }
 
-static bool is_field_column(const struct compiler *c, const char *name)
-{
-    for (uint32_t f = 0; f < c->fields.count; f++)
-        if (strcmp(compiler_string(c, LIST_AT(c->fields, struct graph_field, f)->column), name) == 0) return true;
-    return false;
-}
-
-static bool is_label_column(const struct compiler *c, const char *name)
-{
-    for (uint32_t l = 0; l < c->labels.count; l++)
-        if (strcmp(compiler_string(c, LIST_AT(c->labels, struct graph_field, l)->column), name) == 0) return true;
-    return false;
-}
-
 /* The column whose keys another one has is a field, and has keys of its own. */
 static status keys_of_check(struct compiler *c, const struct ini_section *section, const char *keys_of)
 {
@@ -287,7 +271,7 @@ static status keys_of_check(struct compiler *c, const struct ini_section *sectio
     struct column_settings other;
     const struct ini_section *other_section;
     if (!*keys_of) return ST_OK;
-    if (!is_field_column(c, keys_of))
+    if (name_number(c, &c->field_names, keys_of) == GRAPH_NONE)
         return ini_fail(&c->ini, section, entry,
                         "expected a column that [data] names in sparse, or [candidates] in of, found \"%s\"", keys_of);
     TRY(column_settings_find(c, keys_of, &other, &other_section));
@@ -305,8 +289,8 @@ static status columns_are_used(struct compiler *c)
         struct column_settings settings;
         const struct ini_section *section = &c->ini.sections[i];
         if (strcmp(section->kind, "column") != 0) continue;
-        bool is_field = is_field_column(c, section->name);
-        if (!is_field && !is_label_column(c, section->name))
+        bool is_field = name_number(c, &c->field_names, section->name) != GRAPH_NONE;
+        if (!is_field && name_number(c, &c->label_names, section->name) == GRAPH_NONE)
             return ini_fail(&c->ini, section, NULL,
                             "expected a column that [data] names in sparse or label, or [candidates] in of");
         TRY(settings_read_named(&c->ini, section, "column", &settings));
@@ -351,9 +335,9 @@ status compile_columns(struct compiler *c, const struct graph_source *source)
     const struct settings *s = &c->settings;
     const struct format *format = &formats[s->data_format];
     struct graph_header *h = &c->header;
-    struct column_list dense = {&c->denses, &format->dense, TENSOR_DENSE},
-                       sparse = {&c->fields, &format->sparse, TENSOR_FIELD},
-                       label = {&c->labels, &format->label, TENSOR_LABEL};
+    struct column_list dense = {&c->denses, &c->dense_names, &format->dense, TENSOR_DENSE},
+                       sparse = {&c->fields, &c->field_names, &format->sparse, TENSOR_FIELD},
+                       label = {&c->labels, &c->label_names, &format->label, TENSOR_LABEL};
     TRY(compile_vocabularies(c, source));
     TRY(names_each(c, data, data ? ini_entry_find(data, "dense") : NULL, s->data_dense, column_add, &dense));
     TRY(names_each(c, data, data ? ini_entry_find(data, "sparse") : NULL, s->data_sparse, column_add, &sparse));
@@ -490,11 +474,14 @@ static status known_moments(void *context, const char *const *columns, uint32_t 
     const struct graph *g = context;
     bool standardises;
     TRY(known_standardises(g, &standardises));
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t known = 0;
-        while (known < g->header->dense_count && strcmp(graph_string(g, g->denses[known].column), columns[i]) != 0)
-            known++;
-        if (known == g->header->dense_count || !standardises)
+    const uint32_t known_count = g->header->dense_count;
+    for (uint32_t i = 0, known = 0; i < count; i++, known++) { /* most often the next */
+        uint32_t passed = 0;
+        for (; passed < known_count; passed++, known++) {
+            if (known >= known_count) known = 0;
+            if (strcmp(graph_string(g, g->denses[known].column), columns[i]) == 0) break;
+        }
+        if (passed == known_count || !standardises)
             FAIL(INVALID,
                  "the column %s was not standardised when the graph was compiled; compile the model text again",
                  columns[i]);

@@ -229,24 +229,31 @@ static status batch_resolve(struct compiler *c)
     return ST_OK;
 }
 
-/* Which fields each table serves. */
+/* Which fields the table serves: is_served [fields], all false before. */
+static void table_fields_find(struct compiler *c, uint32_t table, bool *is_served)
+{
+    for (uint32_t i = 0; i < c->forward_count; i++) {
+        const struct graph_node *node = compiler_node(c, i);
+        struct embed_bag_attr attr;
+        memcpy(&attr, node->attr, sizeof attr);
+        if (node->op != OP_ID_embed_bag || attr.table != table) continue;
+        for (uint32_t k = 0; k < node->input_count; k++)
+            is_served[compiler_tensor(c, compiler_args(c, node)[k])->cols] = true;
+    }
+}
+
 static status tables_measure(struct compiler *c)
 {
     for (uint32_t t = 0; t < c->tables.count; t++) {
         struct graph_table *table = LIST_AT(c->tables, struct graph_table, t);
+        bool *is_served = calloc(c->fields.count + 1, sizeof *is_served);
+        if (is_served == NULL) FAIL(MEMORY, "no memory to compile the model");
+        table_fields_find(c, t, is_served);
         for (uint32_t f = 0; f < c->fields.count; f++) {
-            bool is_served = false;
-            for (uint32_t i = 0; i < c->forward_count && !is_served; i++) {
-                const struct graph_node *node = compiler_node(c, i);
-                struct embed_bag_attr attr;
-                memcpy(&attr, node->attr, sizeof attr);
-                if (node->op != OP_ID_embed_bag || attr.table != t) continue;
-                for (uint32_t k = 0; k < node->input_count; k++)
-                    is_served = is_served || compiler_tensor(c, compiler_args(c, node)[k])->cols == f;
-            }
-            table->field_count += is_served;
-            table->key_count_max += is_served ? LIST_AT(c->fields, struct graph_field, f)->ids_max : 0;
+            table->field_count += is_served[f];
+            table->key_count_max += is_served[f] ? LIST_AT(c->fields, struct graph_field, f)->ids_max : 0;
         }
+        free(is_served);
         if (table->field_count == 0)
             return ini_fail(&c->ini, ini_find(&c->ini, "table", compiler_string(c, table->name)), NULL,
                             "no [embedding] uses this table; remove it, or use it");

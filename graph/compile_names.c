@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 bool is_name(const char *text)
 {
@@ -23,6 +24,47 @@ bool name_split(const char *name, size_t *stem_bytes, uint32_t *number)
     *number = 0;
     for (size_t i = bytes - digits; i < bytes; i++) *number = *number * 10 + (uint32_t)(name[i] - '0');
     return true;
+}
+
+/* The place of a name, or the free one where it belongs; there must be one. */
+static struct name_place *place_of(const struct compiler *c, const struct list *names, const char *name)
+{
+    uint32_t mask = names->max - 1, i = (uint32_t)XXH3_64bits(name, strlen(name)) & mask;
+    struct name_place *places = names->items;
+    while (places[i].name && strcmp(compiler_string(c, places[i].name - 1), name) != 0) i = (i + 1) & mask;
+    return &places[i];
+}
+
+uint32_t name_number(const struct compiler *c, const struct list *names, const char *name)
+{
+    if (names->count == 0) return GRAPH_NONE;
+    const struct name_place *place = place_of(c, names, name);
+    return place->name ? place->number : GRAPH_NONE;
+}
+
+/* Twice as many places. */
+static status names_grow(const struct compiler *c, struct list *names)
+{
+    struct list more = {.count = names->count, .max = names->max ? 2 * names->max : 64};
+    more.items = calloc(more.max, sizeof(struct name_place));
+    if (more.items == NULL) FAIL(MEMORY, "no memory for the names of %u records", names->count);
+    for (uint32_t i = 0; i < names->max; i++) {
+        const struct name_place *place = LIST_AT(*names, struct name_place, i);
+        if (place->name) *place_of(c, &more, compiler_string(c, place->name - 1)) = *place;
+    }
+    free(names->items);
+    *names = more;
+    return ST_OK;
+}
+
+status name_number_add(const struct compiler *c, struct list *names, uint32_t name, uint32_t number)
+{
+    if (names->count >= names->max / 2) TRY(names_grow(c, names));
+    struct name_place *place = place_of(c, names, compiler_string(c, name));
+    if (place->name) return ST_OK;
+    *place = (struct name_place){name + 1, number};
+    names->count++;
+    return ST_OK;
 }
 
 status names_each(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,

@@ -68,14 +68,7 @@ uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_
 
 /* --- what a name stands for ------------------------------------------------------------------- */
 
-uint32_t compiler_tensor_find(struct compiler *c, const char *name)
-{
-    for (uint32_t i = 0; i < c->tensors.count; i++) {
-        const struct graph_tensor *t = compiler_tensor(c, i);
-        if (strcmp(compiler_string(c, t->name), name) == 0) return i;
-    }
-    return GRAPH_NONE;
-}
+uint32_t compiler_tensor_find(struct compiler *c, const char *name) { return name_number(c, &c->tensor_names, name); }
 
 status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kind kind, uint32_t cols, uint32_t *index)
 {
@@ -89,7 +82,7 @@ status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kin
     t->stride = cols;
     t->grad = GRAPH_NONE;
     *index = c->tensors.count - 1;
-    return ST_OK;
+    return name_number_add(c, &c->tensor_names, name_offset, *index);
 }
 
 static status arg_add(struct compiler *c, uint32_t value)

@@ -16,6 +16,12 @@ struct list {
     size_t item_bytes;
 };
 
+/* Names and a number of each, found by hash: names lie in the compiler's strings. `items` are `max` places of name_place, a power of two, of
+ * which `count` are taken. */
+struct name_place {
+    uint32_t name, number; /* offset of the name + 1; 0: free */
+};
+
 struct compiler {
     struct ini ini;
     struct settings settings;
@@ -24,6 +30,8 @@ struct compiler {
     struct list statistics; /* graph_optimizer: the rule of each run of statistics; until compile_backward makes the
                                updates, a parameter's `update` is 0 if it is trained, else 1 + its run; until
                                compile_memory places it, an alias's `offset` is the number of its owner's tensor  */
+    struct list tensor_names, dense_names, field_names,
+        label_names; /* name_place: of these records, by name or column */
     uint32_t forward_count;
     struct graph_header header; /* batch, counts and totals as they become known */
 };
@@ -70,6 +78,10 @@ void formats_print(FILE *out, bool as_markdown);
 bool is_name(const char *text);
 /* Splits the number off the end of a name: "C12" gives 1 and 12. False without one, or with a leading zero. */
 bool name_split(const char *name, size_t *stem_bytes, uint32_t *number);
+/* The number of the name; NONE: it has none. */
+uint32_t name_number(const struct compiler *c, const struct list *names, const char *name);
+/* Gives the name at this offset a number, unless it has one. MEMORY. */
+MUST_USE status name_number_add(const struct compiler *c, struct list *names, uint32_t name, uint32_t number);
 /* Calls `each` for every name of the list, ranges written out. */
 typedef status name_each(struct compiler *, const struct ini_section *, const struct ini_entry *, const char *name,
                          void *context);
