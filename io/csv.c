@@ -43,6 +43,9 @@ struct csv {
     uint32_t *column;     /* beside name: its number in the file, or ABSENT                          */
     uint32_t *unlabelled; /* the same where a line lacks the labels' columns                             */
     uint32_t column_count, weight, group; /* the last two are indices of name, or ABSENT              */
+    uint32_t *by_name; /* [by_name_count], a power of two: 1 + index of name, by its hash, or 0; linear probing */
+    uint32_t by_name_count;
+    uint32_t *same_name; /* beside name: the next one that is the same, or ABSENT                       */
     struct text_fields texts;
     struct label_map label_map;
     uint64_t *missing_key; /* [field_count] */
@@ -232,23 +235,44 @@ static status fail_lacking(const struct csv *c, const char *name, const char *wh
     FAIL(INVALID, "%s lacks the column \"%s\"; it has %s", where, name, names);
 }
 
+/* The place of a wanted name, or the free one where it would be. */
+static uint32_t *name_place(const struct csv *c, const char *text, size_t bytes)
+{
+    uint32_t mask = c->by_name_count - 1, at = (uint32_t)reader_key_inline(0, text, bytes) & mask;
+    for (; c->by_name[at]; at = (at + 1) & mask) {
+        const char *name = c->name[c->by_name[at] - 1];
+        if (strlen(name) == bytes && memcmp(name, text, bytes) == 0) break;
+    }
+    return &c->by_name[at];
+}
+
+/* Enters the wanted names, the last one first, so that equal ones are in order. */
+static void by_name_fill(struct csv *c)
+{
+    memset(c->by_name, 0, c->by_name_count * sizeof *c->by_name);
+    for (uint32_t w = c->column_count; w-- > 0;) {
+        uint32_t *place = name_place(c, c->name[w], strlen(c->name[w]));
+        c->same_name[w] = *place ? *place - 1 : ABSENT;
+        *place = w + 1;
+    }
+}
+
 /* Where the wanted columns are, among the `count` names of the line that was split last. */
 static status names_resolve(struct csv *c, uint32_t count, const char *where)
 {
     uint32_t label_count = 0;
     c->file_columns = 0;
     c->file_columns_unlabelled = ABSENT;
-    for (uint32_t w = 0; w < c->column_count; w++) {
-        size_t bytes = strlen(c->name[w]);
-        c->column[w] = ABSENT;
-        for (uint32_t i = 0; i < count; i++) {
-            struct csv_span name = span_of(c, i);
-            if (name.bytes != bytes || memcmp(name.text, c->name[w], bytes) != 0) continue;
-            if (c->column[w] != ABSENT) FAIL(INVALID, "%s names the column \"%s\" twice", where, c->name[w]);
-            c->column[w] = i;
-        }
-        if (c->column[w] == ABSENT && !may_lack(c, w)) return fail_lacking(c, c->name[w], where, count);
+    for (uint32_t w = 0; w < c->column_count; w++) c->column[w] = ABSENT;
+    for (uint32_t i = 0; i < count; i++) {
+        struct csv_span name = span_of(c, i);
+        uint32_t first = *name_place(c, name.text, name.bytes);
+        if (first && c->column[first - 1] != ABSENT)
+            FAIL(INVALID, "%s names the column \"%s\" twice", where, c->name[first - 1]);
+        for (uint32_t w = first - 1; w != ABSENT; w = c->same_name[w]) c->column[w] = i;
     }
+    for (uint32_t w = 0; w < c->column_count; w++)
+        if (c->column[w] == ABSENT && !may_lack(c, w)) return fail_lacking(c, c->name[w], where, count);
     for (uint32_t w = 0; w < c->column_count; w++) {
         uint32_t before = 0, column = c->column[w];
         bool is_of_label = false;
@@ -297,6 +321,9 @@ static void csv_layout(struct csv *c, struct layout *l, const struct reader_sche
     LAYOUT_TAKE(l, c->name, count);
     LAYOUT_TAKE(l, c->column, count);
     LAYOUT_TAKE(l, c->unlabelled, count);
+    LAYOUT_TAKE(l, c->same_name, count);
+    for (c->by_name_count = 1; c->by_name_count < 2 * count + 1;) c->by_name_count *= 2;
+    LAYOUT_TAKE(l, c->by_name, c->by_name_count);
     LAYOUT_TAKE(l, c->missing_key, s->example.field_count);
     size_t texts = text_seeds_words(s->example.field_count), numbers = numbers_padded(s->example.dense_count);
     LAYOUT_TAKE(l, c->text_at, texts > numbers ? texts : numbers);
@@ -360,6 +387,7 @@ static status names_place(struct csv *c, const struct reader_schema *s)
     c->weight = c->group = ABSENT;
     if (s->example.has_weight) c->name[c->weight = c->column_count++] = s->weight;
     if (s->example.has_group) c->name[c->group = c->column_count++] = s->group;
+    by_name_fill(c);
     return ST_OK;
 }
 
