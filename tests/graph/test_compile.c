@@ -551,6 +551,37 @@ static void memory__inputs_of_a_concat__lie_within_its_output(void **state)
 }
 
 /* The parts' strides are the whole's, but not their memory: 2^16 examples of 90 parts of 1024 columns are less than 2^34 floats, gradients included. */
+static void compile__many_columns__are_told_apart(void **state)
+{
+    (void)state;
+    struct graph g;
+    static const char text[] =
+        "[data]\nformat = csv\nsparse = C1..C999\ndense = I1..I1000\n[table emb]\ndim = 4\n" LOOKUP
+        "[concat x]\ninput = e, I900\n[fc h]\ninput = x\nunits = 8\n" TAIL;
+    const char *const refused[][2] = {
+        {"data.sparse=C1..C999, C77", "the column \"C77\" is named twice"},
+        {"data.dense=I1..I900, I900", "the column \"I900\" is named twice"},
+        {"data.label=C500", "\"C500\" is another column's name"},
+        {"data.dense=I1..I899", "I900"},
+    };
+    g = compiled(text, NULL);
+    assert_int_equal(g.field_count, 999);
+    assert_int_equal(g.header->dense_count, 1000);
+    for (uint32_t f = 0; f < g.field_count; f++) {
+        char name[16];
+        snprintf(name, sizeof name, "C%u", f + 1);
+        assert_string_equal(graph_string(&g, g.fields[f].name), name);
+        assert_int_equal(tensor_of(&g, name)->cols, f);
+    }
+    assert_int_equal(tensor_of(&g, "I900")->offset, 899);
+    assert_int_equal(g.tables[0].field_count, 999);
+    graph_close(&g);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_not_equal(compile_set(&g, text, refused[i][0]), ST_OK);
+        if (!strstr(status_message(), refused[i][1])) fail_msg("%s: %s", refused[i][0], status_message());
+    }
+}
+
 static void memory__many_parts__count_once(void **state)
 {
     (void)state;
@@ -601,6 +632,7 @@ int main(void)
         cmocka_unit_test(lookups__one_table_in_two_layers__are_numbered_in_order),
         cmocka_unit_test(memory__tensors_alive_together__do_not_overlap),
         cmocka_unit_test(memory__inputs_of_a_concat__lie_within_its_output),
+        cmocka_unit_test(compile__many_columns__are_told_apart),
         cmocka_unit_test(memory__many_parts__count_once),
         cmocka_unit_test(memory__deep_net__needs_less_than_the_sum_of_its_tensors),
     };
