@@ -21,6 +21,7 @@
 #include "cfg/settings.h"
 #include "engine/feed.h"
 #include "engine/base/cores.h"
+#include "engine/card/card.h"
 #include "graph/device.h"
 #include "sched/plan.h"
 
@@ -32,8 +33,9 @@ struct pipeline_options {
     const struct plan *plan; /* kept until close           */
     bool share;              /* stages share the cores, where the plan asks for more than there are          */
     const struct cores *cores;
-    uint32_t core_count; /* how many of them the stages may use                                              */
-    const char *isa;     /* as cpu_device_open's                                                             */
+    uint32_t core_count;     /* how many of them the stages may use                                              */
+    const char *isa;         /* as cpu_device_open's                                                             */
+    uint64_t card_row_bytes; /* rows that stay on a card (engine/card/rows.h)                                */
     /* training only */
     bool training;
     uint32_t sync;           /* SYNC_BSP, … of cfg/settings.h                                               */
@@ -128,7 +130,8 @@ struct stage_figures {
     uint64_t backward_pushes, backward_depth_sum;
     uint64_t
         cut_bytes; /* moved across the cut behind it, both ways, by stages on cards and on sim (engine/sim/device.h) */
-    uint64_t other_bytes; /* moved by a card besides: columns of the data that no cut counts; losses            */
+    uint64_t other_bytes; /* moved by a card besides: columns of the data that no cut counts, losses, keys, cold rows */
+    struct card_row_figures card_rows;
 };
 struct pipeline_figures {
     uint64_t wall_ns; /* of all training jobs                                                             */

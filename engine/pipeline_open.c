@@ -257,7 +257,7 @@ static status worker_start(struct worker *w)
     return ST_OK;
 }
 
-static status worker_device_open(struct worker *w, const char *isa)
+static status worker_device_open(struct worker *w, const struct pipeline_options *o)
 {
     const struct pipeline *p = w->pipeline;
     const struct placement_worker *place = w->place;
@@ -272,11 +272,12 @@ static status worker_device_open(struct worker *w, const char *isa)
                                                    .node_end = stage->forward_end,
                                                    .slot_count = p->slot_count,
                                                    .lanes = p->lanes,
+                                                   .row_bytes = o->card_row_bytes,
                                                    .training = p->training};
         if (stage->card == NULL) TRY(card_stage_open(&stage->card, &options));
         return card_device_open(&w->device, stage->card);
     }
-    TRY(cpu_device_open(&w->device, p->graph, place->core_count, place->processors, isa));
+    TRY(cpu_device_open(&w->device, p->graph, place->core_count, place->processors, o->isa));
     team_spin_set(cpu_device_team(w->device), p->spins);
     cpu_device_slow_set(w->device, w->stages[0]->slow);
     return ST_OK;
@@ -344,7 +345,7 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     for (uint32_t s = 0; s < p->stage_count && p->sync != SYNC_BSP; s++)
         if (p->stages[s].is_card)
             FAIL(INVALID, "stage %u (%s) is on a card, which needs train.sync = bsp", s, p->stages[s].name);
-    for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o->isa));
+    for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o));
     bool is_all_cpu = true;
     for (uint32_t s = 0; s < p->stage_count; s++) is_all_cpu &= placement_is_cpu(p->plan, s);
     if (!is_all_cpu) TRY(cpu_device_open(&p->host, p->graph, 1, NULL, o->isa));
@@ -478,6 +479,7 @@ void pipeline_figures(const struct pipeline *p, struct pipeline_figures *f)
         if (!s->is_first) of[-1].cut_bytes += moved.front_bytes;
         if (!s->is_last && !s[1].is_card) of->cut_bytes += moved.behind_bytes;
         of->other_bytes += moved.other_bytes;
+        of->card_rows = card_stage_rows(s->card);
     }
     for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
         struct stage_figures *of = &p->figures[i % p->stage_count];

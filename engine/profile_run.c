@@ -351,6 +351,12 @@ static status reading_run(struct run *r)
     return ST_OK;
 }
 
+static status card_rows_updated(void *context, struct device *device, uint32_t table)
+{
+    struct run *r = context;
+    return rows_update(r, device, table, 1.0f / (float)r->shape.micro);
+}
+
 /* What cards take, from a micro-batch that the first config has run. */
 static status cards_run(struct run *r)
 {
@@ -371,6 +377,9 @@ static status cards_run(struct run *r)
                                                      .size_count = r->o->card_size_count,
                                                      .move_bytes = r->o->move_bytes,
                                                      .move_count = r->o->move_count,
+                                                     .row_bytes = r->o->settings->store_gpu,
+                                                     .rows_update = card_rows_updated,
+                                                     .rows_context = r,
                                                      .seconds = r->o->seconds / r->o->card_count};
         TRY(card_measure(&r->result->cards[i], &options));
     }

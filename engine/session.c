@@ -112,6 +112,7 @@ static status pipeline_open_for(struct session *s, const struct session_options 
                                                     .cores = &s->cores,
                                                     .core_count = s->threads,
                                                     .isa = o->isa,
+                                                    .card_row_bytes = s->settings.store_gpu,
                                                     .training = o->training,
                                                     .sync = s->settings.train_sync,
                                                     .in_flight = s->settings.train_in_flight,

@@ -346,6 +346,13 @@ static void moved_print(const struct pipeline_figures *f)
         other_bytes += f->stage[s].other_bytes;
         has_card |= f->stage[s].is_card;
     }
+    for (uint32_t s = 0; s < f->stage_count; s++) {
+        const struct card_row_figures *rows = &f->stage[s].card_rows;
+        const uint64_t all = rows->resident + rows->cold;
+        if (all > 0)
+            log_info("rows      of steps %d%% were on the card; %" PRIu64 " moved in, %" PRIu64 " home",
+                     percent(share_of((double)rows->resident, (double)all)), rows->moved_in, rows->moved_home);
+    }
     if (has_card)
         log_info("moved     %s across cuts, %s of columns and losses", bytes_text(cut, sizeof cut, cut_bytes),
                  bytes_text(other, sizeof other, other_bytes));
@@ -406,6 +413,12 @@ void summary_event(const struct pipeline_figures *f)
         if (!f->is_shared) log_event_f64("wait", shares.wait);
         if (stage->cut_bytes) log_event_u64("cut_bytes", stage->cut_bytes);
         if (stage->is_card) log_event_u64("other_bytes", stage->other_bytes);
+        if (stage->card_rows.resident + stage->card_rows.cold > 0) {
+            log_event_u64("rows_resident", stage->card_rows.resident);
+            log_event_u64("rows_cold", stage->card_rows.cold);
+            log_event_u64("rows_moved_in", stage->card_rows.moved_in);
+            log_event_u64("rows_moved_home", stage->card_rows.moved_home);
+        }
         log_event_u64("ring_cells", stage->ring_cells);
         ring_event("forward_ring_depth", stage->forward_pushes, stage->forward_depth_sum);
         ring_event("backward_ring_depth", stage->backward_pushes, stage->backward_depth_sum);

@@ -60,10 +60,17 @@ void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint
 /* The updates of graph/device.h; all that they point to, lists of pointers too, is the card's memory. */
 /* The sums of the first weight lie sums_begin floats behind the lanes' pointers. */
 MUST_USE status gpu_update_params(const struct gpu_work *w, const struct param_update *update, uint64_t sums_begin);
+/* Rows whose span is NULL are left alone, their sums too. */
 MUST_USE status gpu_update_rows(const struct gpu_work *w, const struct table_update *update);
 /* Adds the gradients of an alias to its owner's, lane by lane, and clears them (engine/alias.h). */
 MUST_USE status gpu_alias_fold(const struct gpu_work *w, float *const *grad, uint32_t lanes,
                                const struct graph_alias *alias);
+/* Copies rows, `floats` each, from their places to one behind the other, or the other way. */
+MUST_USE status gpu_rows_pack(const struct gpu_work *w, float *const *span, float *packed, uint32_t count,
+                              uint32_t floats, bool is_packed);
+/* Takes the sums of the rows index[0 .. count) out of each of the arrays [rows, dim] of `grad`: packed [parts, count, dim]. */
+MUST_USE status gpu_rows_take(const struct gpu_work *w, float *const *grad, uint32_t parts, const uint32_t *index,
+                              uint32_t count, uint32_t dim, float *packed);
 MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums *sums);
 
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }

@@ -88,3 +88,17 @@ GPU_RUN(embed_bag_backward)
                        .table_grad = c->table_grad[attr.lookup], .argmax_stride = stride, .pool = attr.pool,
                        .dim = attr.dim);
 }
+
+status gpu_rows_pack(const struct gpu_work *w, float *const *span, float *packed, uint32_t count, uint32_t floats,
+                     bool is_packed)
+{
+    const struct rows_pack_args args = {span, packed, count, floats, is_packed};
+    return gpu_launch_each(w, GPU_KERNEL_rows_pack, count, floats, &args, sizeof args);
+}
+
+status gpu_rows_take(const struct gpu_work *w, float *const *grad, uint32_t parts, const uint32_t *index,
+                     uint32_t count, uint32_t dim, float *packed)
+{
+    const struct rows_take_args args = {grad, index, packed, parts, count, dim};
+    return gpu_launch_each(w, GPU_KERNEL_rows_take, count, dim, &args, sizeof args);
+}

@@ -75,3 +75,29 @@ KERNEL(bag_backward)
             *to = sum;
         }
 }
+
+KERNEL(rows_pack)
+{
+    for (uint32_t i = blockIdx.y * blockDim.y + threadIdx.y; i < a.count; i += gridDim.y * blockDim.y)
+        EACH_COL(f, a.floats)
+        {
+            float *packed = a.packed + (size_t)i * a.floats + f, *span = a.span[i] + f;
+            if (a.is_packed)
+                *packed = *span;
+            else
+                *span = *packed;
+        }
+}
+
+KERNEL(rows_take)
+{
+    for (uint32_t i = blockIdx.y * blockDim.y + threadIdx.y; i < a.count; i += gridDim.y * blockDim.y)
+        EACH_COL(d, a.dim)
+        {
+            const size_t from = (size_t)a.index[i] * a.dim + d, to = (size_t)i * a.dim + d;
+            for (uint32_t part = 0; part < a.parts; part++) {
+                a.packed[(size_t)part * a.count * a.dim + to] = a.grad[part][from];
+                a.grad[part][from] = 0;
+            }
+        }
+}

@@ -36,5 +36,18 @@ struct bag_backward_args {
     float *table_grad;
     uint32_t argmax_stride, pool, dim;
 };
+/* Rows that move: those in a list of places from or to one behind the other. */
+struct rows_pack_args {
+    float *const *span;                /* [count] */
+    float *packed;                     /* [count, floats] */
+    uint32_t count, floats, is_packed; /* 1: into packed */
+};
+/* packed[part][i][d] = grad[part][index[i]][d], which is cleared. */
+struct rows_take_args {
+    float *const *grad;    /* [parts] */
+    const uint32_t *index; /* [count] */
+    float *packed;
+    uint32_t parts, count, dim;
+};
 
 #endif

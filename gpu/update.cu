@@ -142,10 +142,11 @@ KERNEL(rows_update)
     /* All 32 lanes of a warp go on together, for they shuffle: a row that is not there is one without numbers. */
     const uint32_t lane = threadIdx.x % ROW_THREADS, rows_at_once = gridDim.x * blockDim.x / ROW_THREADS;
     for (uint32_t first = 0; first < a.row_count; first += rows_at_once) {
-        const uint32_t row = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS,
-                       is_there = row < a.row_count, dim = is_there ? a.dim : 0;
-        float *span = a.span[is_there ? row : 0], scale = a.rule.scale, m_correction = a.rule.m_correction,
-              v_correction = a.rule.v_correction, *sums = a.sums.grad[0];
+        const uint32_t row = first + (blockIdx.x * blockDim.x + threadIdx.x) / ROW_THREADS;
+        float *span = row < a.row_count ? a.span[row] : NULL;
+        const uint32_t is_there = span != NULL, dim = is_there ? a.dim : 0;
+        float scale = a.rule.scale, m_correction = a.rule.m_correction, v_correction = a.rule.v_correction,
+              *sums = a.sums.grad[0];
         const uint64_t at = (uint64_t)row * a.dim;
         uint32_t is_summed = 0;
         if (a.counts && is_there) {

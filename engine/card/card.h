@@ -4,6 +4,7 @@
  *     slot: activations, columns  ◀─crossing─▶  the same at the same places, a slot each
  *     parameters, state           ◀─a job's begin and end─▶ the same at the same places
  *     (nothing)                                 gradients, a lane each
+ *     rows of tables                            those that are used most, where the stage looks them up (engine/card/rows.h)
  *
  * During a job the card has the newest parameters of its stage; before and after it the host has (device_vt: begin, settle), so that saves,
  * evaluations and other plans know nothing of cards.
@@ -28,6 +29,7 @@ struct card_stage_options {
     uint32_t stage;                /* of the plan                               */
     uint32_t node_begin, node_end; /* its forward nodes                         */
     uint32_t slot_count, lanes;    /* lanes: of gradients, in training          */
+    uint64_t row_bytes;            /* for rows that stay on the card (engine/card/rows.h) */
     bool training;
 };
 /* INVALID: a layer that a card cannot run, with why; parameters that stages share. USAGE: there is no such card. MEMORY: with what the stage needs
@@ -46,5 +48,11 @@ struct card_moved {
     uint64_t other_bytes;               /* columns of the data without a cut in front; losses              */
 };
 struct card_moved card_stage_moved(const struct card_stage *stage);
+
+/* Rows of steps so far that were resident on the card, and that were not; that moved in, and home. */
+struct card_row_figures {
+    uint64_t resident, cold, moved_in, moved_home;
+};
+struct card_row_figures card_stage_rows(const struct card_stage *stage);
 
 #endif

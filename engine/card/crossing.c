@@ -17,7 +17,7 @@ static void nodes_mark(const struct graph *g, uint32_t begin, uint32_t end, uint
             const uint32_t grad = g->tensors[args[k]].grad;
             marks[args[k]] |= IS_READ;
             if (n->other != GRAPH_NONE && grad != GRAPH_NONE) marks[grad] |= IS_DIN;
-            if (g->tensors[args[k]].kind == TENSOR_FIELD && !(traits & OP_LOOKS_UP)) crossing->counts_keys = true;
+            if (g->tensors[args[k]].kind == TENSOR_FIELD) crossing->counts_keys = true;
         }
         for (uint32_t k = 0; k < n->output_count + n->saved_count; k++) {
             const uint32_t grad = g->tensors[made[k]].grad;

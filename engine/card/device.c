@@ -70,7 +70,7 @@ static status nodes_give(struct card_device *d, const struct op_context *card, c
 static status forward_give(struct card_device *d, const struct op_context *c, const struct op_context *card,
                            const struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
 {
-    TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, sizeof *slot->now));
+    TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, d->stage->now_bytes));
     TRY(list_copy(d, c, slot, CROSSING_FORWARD_IN, true));
     TRY(batch_copy(d, c, slot));
     TRY(nodes_give(d, card, nodes, count));
@@ -103,8 +103,8 @@ static void slot_set(struct card_device *d, struct card_slot *slot, const struct
     *card = *c;
     card->tensor = slot->view;
     card->batch = &slot->batch;
-    card->ticket = NULL;
-    card->table_grad = NULL;
+    card->ticket = &slot->ticket;
+    card->table_grad = s->training ? s->rows.table_grad + (size_t)lane * g->lookup_count : NULL;
     for (uint32_t t = 0; t < g->tensor_count; t++) {
         slot->view[t].rows = c->tensor[t].rows;
         if (g->tensors[t].kind == TENSOR_PARAM_GRAD && s->grads != NULL)
@@ -116,6 +116,27 @@ static void slot_set(struct card_device *d, struct card_slot *slot, const struct
                                        .key_count = c->batch->key_count,
                                        .training = c->training,
                                        .step = c->batch->step};
+    for (uint32_t i = 0; i < s->rows.table_count; i++) {
+        const uint32_t t = s->rows.tables[i].table;
+        slot->now_host->unique_count[t] = c->ticket->table[t].unique_count;
+    }
+}
+
+/* Before a forward pass, and not written down, for there is another number of keys each time: the keys, and what the ticket says of them. */
+static status keys_give(struct card_device *d, const struct op_context *c, struct card_slot *slot)
+{
+    struct card_stage *s = d->stage;
+    const struct micro_batch *m = c->batch;
+    uint64_t bytes = m->key_count * sizeof *m->key_home;
+    if (s->rows.table_count == 0) return ST_OK;
+    if (bytes > 0) TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.key_home, m->key_home, bytes));
+    if (bytes > 0 && m->value != NULL)
+        TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.value, m->value, m->key_count * sizeof *m->value));
+    if (m->value != NULL) bytes += m->key_count * sizeof *m->value;
+    TRY(card_rows_forward(&s->rows, &d->work, &s->stream_rows[d->index], c, &slot->ticket, &bytes));
+    /* Relaxed: a figure. */
+    if (c->training) atomic_fetch_add_explicit(&s->shared_other, bytes, memory_order_relaxed);
+    return ST_OK;
 }
 
 static void moved_count(struct card_stage *s, bool is_forward, uint32_t examples)
@@ -147,20 +168,24 @@ static status card_submit(struct device *device, const struct op_context *c, con
     struct card_slot *slot = slot_of(s, c);
     const bool is_forward = nodes->pass == PASS_FORWARD;
     const uint32_t lane = batch_lane_of(graph_batch(s->graph), c->batch->micro_index);
-    struct gpu_list **list = &slot->list[d->index * (CARD_LIST_BACKWARD + s->lanes)];
-    list += is_forward ? (c->training ? CARD_LIST_TRAIN : CARD_LIST_EVALUATE) : CARD_LIST_BACKWARD + lane;
+    const uint32_t kind = is_forward ? (c->training ? CARD_LIST_TRAIN : CARD_LIST_EVALUATE) : CARD_LIST_BACKWARD + lane,
+                   at = d->index * (CARD_LIST_BACKWARD + s->lanes) + kind;
     struct op_context card;
     slot_set(d, slot, c, lane, &card);
+    if (is_forward) TRY(keys_give(d, c, slot));
     if (c->batch->example_count < s->graph->header->micro) {
         TRY(pass_give(d, c, &card, slot, nodes, count));
     } else {
-        if (*list == NULL) {
+        if (slot->list_batch[at] != c->batch) {
+            gpu_list_close(d->work.gpu, slot->list[at]);
+            slot->list[at] = NULL;
             TRY(gpu_capture(d->work.gpu, d->work.stream));
             const status st = pass_give(d, c, &card, slot, nodes, count);
-            TRY(gpu_captured(d->work.gpu, d->work.stream, list));
+            TRY(gpu_captured(d->work.gpu, d->work.stream, &slot->list[at]));
             TRY(st);
+            slot->list_batch[at] = c->batch;
         }
-        TRY(gpu_replay(d->work.gpu, d->work.stream, *list));
+        TRY(gpu_replay(d->work.gpu, d->work.stream, slot->list[at]));
     }
     TRY(finish(d));
     if (c->training) moved_count(s, is_forward, c->batch->example_count);
@@ -175,7 +200,7 @@ status card_device_repeat(struct device *device, const struct op_context *c, con
     struct op_context card;
     if (count == 0) return ST_OK;
     slot_set(d, slot, c, 0, &card);
-    TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, sizeof *slot->now));
+    TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, d->stage->now_bytes));
     for (uint32_t i = 0; i < times; i++) TRY(nodes_give(d, &card, nodes, count));
     return finish(d);
 }
@@ -243,9 +268,8 @@ static status card_sum_params(struct device *device, const struct param_sums *su
 
 static status card_update_rows(struct device *device, const struct table_update *update)
 {
-    (void)device, (void)update;
-    CHECK(false); /* no layer here looks up rows */
-    return ST_OK;
+    struct card_device *d = (struct card_device *)device;
+    return card_rows_update(&d->stage->rows, &d->work, d->event, update);
 }
 
 /* --- opening ------------------------------------------------------------------------------------- */

@@ -51,6 +51,18 @@ struct timed_pass {
     uint32_t layer;
 };
 
+/* As in training, with what a micro-batch's rows need: there is no pass of rows without it. */
+static status rows_pass_run(struct measure *m, const void *what, uint32_t times)
+{
+    const struct timed_pass *p = what;
+    for (uint32_t i = 0; i < times; i++)
+        for (int way = 0; way < 2; way++) {
+            uint32_t begin, count = layer_nodes(m->graph, p->layer, way == 0, &begin);
+            TRY(device_submit(m->device, p->context, m->graph->nodes + begin, count));
+        }
+    return ST_OK;
+}
+
 static status pass_run(struct measure *m, const void *what, uint32_t times)
 {
     const struct timed_pass *p = what;
@@ -114,6 +126,7 @@ static status layer_open(struct measure *m, uint32_t layer)
                                                .node_end = begin + count,
                                                .slot_count = 1,
                                                .lanes = m->graph->header->lanes,
+                                               .row_bytes = m->o->row_bytes,
                                                .training = true};
     TRY(card_stage_open(&m->stage, &options));
     TRY(card_device_open(&m->device, m->stage));
@@ -145,13 +158,28 @@ static status layer_measure(struct measure *m, uint32_t layer)
         uint32_t begin, count = layer_nodes(m->graph, layer, way == 0, &begin);
         TRY(device_submit(m->device, &context, m->graph->nodes + begin, count));
     }
+    const struct timed_pass pass = {&context, layer};
+    double rows_seconds = 0;
+    /* Rows move in at the end of the second step that has them, so this is the third. */
+    for (uint32_t step = 0; m->stage->rows.table_count > 0 && step < 3; step++) {
+        TRY(rows_pass_run(m, &pass, 1));
+        const uint64_t begin_ns = clock_ns();
+        for (uint32_t i = 0; i < m->stage->rows.table_count; i++)
+            TRY(o->rows_update(o->rows_context, m->device, m->stage->rows.tables[i].table));
+        rows_seconds = seconds_since(begin_ns);
+    }
     for (uint32_t s = 0; s < o->size_count; s++) {
-        slot.batch.example_count = (uint32_t)o->sizes[s];
-        const struct timed_pass pass = {&context, layer};
-        TRY(figure_take(m, pass_run, &pass, &m->times->pass[s * layer_count + layer]));
+        timed *run = m->stage->rows.table_count > 0 ? rows_pass_run : pass_run;
+        /* Rows are those of the whole micro-batch: fewer examples of it take their share. */
+        slot.batch.example_count = run == pass_run ? (uint32_t)o->sizes[s] : o->slot->batch.example_count;
+        double *seconds = &m->times->pass[s * layer_count + layer];
+        TRY(figure_take(m, run, &pass, seconds));
+        if (run == rows_pass_run) *seconds *= o->sizes[s] / o->slot->batch.example_count;
     }
     m->times->update[layer] = 0;
-    return m->stage->run_count == 0 ? ST_OK : figure_take(m, update_run, NULL, &m->times->update[layer]);
+    if (m->stage->run_count > 0) TRY(figure_take(m, update_run, NULL, &m->times->update[layer]));
+    m->times->update[layer] += rows_seconds;
+    return ST_OK;
 }
 
 /* --- moves -------------------------------------------------------------------------------------- */

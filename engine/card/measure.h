@@ -4,6 +4,7 @@
 
 #include "engine/model.h"
 #include "engine/slot.h"
+#include "graph/device.h"
 #include "sched/resource.h"
 
 /* Whether a type is on a card that this program can open. */
@@ -21,6 +22,10 @@ struct card_measure_options {
     uint32_t size_count;
     const double *move_bytes; /* [move_count] */
     uint32_t move_count;
+    uint64_t row_bytes; /* as card_stage_options' */
+    /* Updates the rows of a table, of a step of that micro-batch, by a device. */
+    status (*rows_update)(void *context, struct device *device, uint32_t table);
+    void *rows_context;
     double seconds; /* bound of it all; but everything is measured once */
 };
 struct card_times {

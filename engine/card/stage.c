@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/memory.h"
 #include "engine/clip.h"
 #include "graph/cut.h"
 
@@ -16,17 +17,11 @@
 
 static status nodes_check(const struct card_stage *s)
 {
-    const struct graph *g = s->graph;
     for (uint32_t i = s->node_begin; i < s->node_end; i++) {
-        const struct graph_node *n = &g->nodes[i];
-        const struct op *op = &op_table[n->op];
-        if (op->traits & OP_LOOKS_UP)
-            FAIL(INVALID,
-                 "stage %s is on %s, and [%s %s] looks up rows, which only the CPU does: give that layer to cpu",
-                 s->name, s->gpu->vt->name, op->section, graph_string(g, n->name));
-        if (gpu_op_table[n->op].forward == NULL)
-            FAIL(INVALID, "stage %s is on %s, which has no kernel for [%s %s]: give that layer to cpu", s->name,
-                 s->gpu->vt->name, op->section, graph_string(g, n->name));
+        if (gpu_op_runs(s->graph, &s->graph->nodes[i]) == ST_OK) continue;
+        char why[512];
+        snprintf(why, sizeof why, "%s", status_message());
+        FAIL(INVALID, "stage %s is on %s: %s", s->name, s->gpu->vt->name, why);
     }
     return ST_OK;
 }
@@ -90,12 +85,19 @@ static status lists_open(struct card_stage *s)
     s->host_blocks = calloc(s->block_count + 1, sizeof *s->host_blocks);
     if (s->runs == NULL || s->slots == NULL || s->node_words == NULL || s->host_blocks == NULL)
         FAIL(MEMORY, "no memory to describe stage %s", s->name);
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) {
+        s->stream_rows[d].table = calloc(g->table_count + 1, sizeof *s->stream_rows[d].table);
+        if (s->stream_rows[d].table == NULL) FAIL(MEMORY, "no memory to describe stage %s", s->name);
+    }
     (void)runs_find(s, s->runs);
     if (s->block_count > 0) (void)clip_blocks_list(g, 0, g->forward_count, s->host_blocks);
     for (uint32_t i = 0; i < s->slot_count; i++) {
         s->slots[i].view = calloc(g->tensor_count + 1, sizeof *s->slots[i].view);
         s->slots[i].list = calloc(lists_of(s), sizeof *s->slots[i].list);
-        if (s->slots[i].view == NULL || s->slots[i].list == NULL)
+        s->slots[i].list_batch = calloc(lists_of(s), sizeof *s->slots[i].list_batch);
+        s->slots[i].ticket.table = calloc(g->table_count + 1, sizeof *s->slots[i].ticket.table);
+        if (s->slots[i].view == NULL || s->slots[i].list == NULL || s->slots[i].list_batch == NULL ||
+            s->slots[i].ticket.table == NULL)
             FAIL(MEMORY, "no memory to describe the slots of stage %s", s->name);
     }
     return ST_OK;
@@ -103,26 +105,9 @@ static status lists_open(struct card_stage *s)
 
 /* --- memory of the card ------------------------------------------------------------------------ */
 
-/* Parts of one piece of memory, each on a multiple of 256 bytes. */
-struct carve {
-    uint8_t *base; /* NULL: only adds up */
-    size_t bytes;
-};
-static void *carve_take(struct carve *c, size_t bytes)
-{
-    void *part = c->base ? c->base + c->bytes : NULL;
-    c->bytes += (bytes + 255) & ~(size_t)255;
-    return part;
-}
-
 static size_t activation_bytes(const struct card_stage *s)
 {
     return s->training ? s->graph->header->slot_bytes : s->graph->header->slot_eval_bytes;
-}
-
-static size_t now_bytes(const struct card_stage *s)
-{
-    return sizeof(struct gpu_now) + s->graph->table_count * sizeof(uint32_t);
 }
 
 /* Where the tensors of a slot lie on the card: as engine/slot.c has them on the host. */
@@ -150,18 +135,32 @@ static void slot_carve(const struct card_stage *s, struct carve *c, struct card_
     const struct graph *g = s->graph;
     const struct example_shape example = graph_example(g);
     const size_t micro = g->header->micro;
+    struct ticket_table *tables = slot->ticket.table;
     slot->batch = (struct micro_batch){0};
     uint8_t *activations = carve_take(c, activation_bytes(s));
-    slot->now = carve_take(c, now_bytes(s));
+    slot->now = carve_take(c, s->now_bytes);
     slot->batch.dense = carve_take(c, micro * example.dense_stride * sizeof(float));
     slot->batch.label = carve_take(c, micro * example.label_count * sizeof(float));
     if (example.has_weight) slot->batch.weight = carve_take(c, micro * sizeof(float));
     if (s->crossing.counts_keys)
         slot->batch.key_begin = carve_take(c, (micro * example.field_count + 1) * sizeof(uint32_t));
+    const size_t keys = micro * example.key_count_max;
+    if (s->rows.table_count) {
+        slot->batch.key_home = carve_take(c, keys * sizeof(uint32_t));
+        if (example.has_value) slot->batch.value = carve_take(c, keys * sizeof(float));
+    }
+    for (uint32_t i = 0; i < s->rows.table_count; i++) {
+        const struct card_table *t = &s->rows.tables[i];
+        struct ticket_table *of = &tables[t->table];
+        of->unique_of = carve_take(c, keys * sizeof(uint32_t));
+        of->occurrence_begin = carve_take(c, ((size_t)t->uniques_max + 1) * sizeof(uint32_t));
+        of->occurrence = carve_take(c, keys * sizeof(uint32_t));
+        of->step_row = carve_take(c, t->uniques_max * sizeof(uint32_t));
+    }
     if (c->base) views_set(s, slot, activations);
 }
 
-static void stage_carve(struct card_stage *s, struct carve *c, size_t parts[4])
+static void stage_carve(struct card_stage *s, struct carve *c, struct carve *pinned, size_t parts[5])
 {
     const struct graph_header *h = s->graph->header;
     const uint32_t lanes = s->training ? s->lanes : 0;
@@ -172,6 +171,11 @@ static void stage_carve(struct card_stage *s, struct carve *c, size_t parts[4])
     parts[1] = c->bytes;
     for (uint32_t i = 0; i < s->slot_count; i++) slot_carve(s, c, &s->slots[i]);
     parts[2] = c->bytes;
+    card_rows_carve(&s->rows, c, pinned);
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) card_stream_rows_carve(&s->rows, &s->stream_rows[d], c, pinned);
+    parts[3] = c->bytes;
+    s->now_host = carve_take(pinned, s->slot_count * s->now_stride);
+    s->squares_host = carve_take(pinned, s->block_count * sizeof *s->squares_host);
     s->grad_list = carve_take(c, lanes * sizeof *s->grad_list);
     s->blocks = carve_take(c, s->block_count * sizeof *s->blocks);
     s->squares = carve_take(c, s->block_count * sizeof *s->squares);
@@ -180,35 +184,36 @@ static void stage_carve(struct card_stage *s, struct carve *c, size_t parts[4])
         s->node_words[i] = carve_take(c, words * sizeof(uint32_t));
     }
     for (uint32_t d = 0; d < CARD_STREAMS; d++) s->scratch[d] = carve_take(c, s->scratch_floats * sizeof(float));
-    parts[3] = c->bytes;
+    parts[4] = c->bytes;
 }
 
 static status memory_open(struct card_stage *s)
 {
-    struct carve sum = {0};
-    size_t parts[4];
+    struct carve sum = {0}, pinned = {0};
+    size_t parts[5];
     const size_t least = gpu_scratch_floats(s->graph);
     s->scratch_floats = least > GPU_SCRATCH_FLOATS ? least : GPU_SCRATCH_FLOATS;
-    stage_carve(s, &sum, parts);
-    char text[320];
+    s->now_bytes = sizeof(struct gpu_now) + s->graph->table_count * sizeof(uint32_t);
+    s->now_stride = (s->now_bytes + 63) & ~(size_t)63;
+    stage_carve(s, &sum, &pinned, parts);
+    char text[400];
     snprintf(
         text, sizeof text,
-        "stage %.60s: parameters and state %.3f GiB, gradients of %u lanes %.3f, %u slots %.3f, scratch and lists %.3f",
+        "stage %.60s: parameters and state %.3f GiB, gradients of %u lanes %.3f, %u slots %.3f, rows %.3f, scratch "
+        "and lists %.3f",
         s->name, (double)parts[0] / GIB, s->training ? s->lanes : 0, (double)(parts[1] - parts[0]) / GIB, s->slot_count,
-        (double)(parts[2] - parts[1]) / GIB, (double)(parts[3] - parts[2]) / GIB);
+        (double)(parts[2] - parts[1]) / GIB, (double)(parts[3] - parts[2]) / GIB, (double)(parts[4] - parts[3]) / GIB);
     TRY(gpu_take(s->gpu, sum.bytes, text, &s->memory));
-    log_detail("card     %s: %.3f GiB for %s", s->gpu->vt->name, (double)sum.bytes / GIB, text);
-    struct carve taken = {.base = s->memory};
-    stage_carve(s, &taken, parts);
-    CHECK(taken.bytes == sum.bytes);
-    void *host;
-    s->now_stride = (now_bytes(s) + 63) & ~(size_t)63;
-    TRY(gpu_host_take(s->gpu, s->slot_count * s->now_stride, "slots' numbers", &host));
-    s->now_host = host;
+    TRY(gpu_host_take(s->gpu, pinned.bytes, text, &s->host_memory));
+    memory_note("cards", pinned.bytes);
+    s->host_bytes = pinned.bytes;
+    log_detail("card     %s: %.3f GiB, of the host %.3f, for %s", s->gpu->vt->name, (double)sum.bytes / GIB,
+               (double)pinned.bytes / GIB, text);
+    struct carve taken = {.base = s->memory}, host = {.base = s->host_memory};
+    stage_carve(s, &taken, &host, parts);
+    CHECK(taken.bytes == sum.bytes && host.bytes == pinned.bytes);
     for (uint32_t i = 0; i < s->slot_count; i++)
-        s->slots[i].now_host = (struct gpu_now *)((uint8_t *)host + i * s->now_stride);
-    TRY(gpu_host_take(s->gpu, (s->block_count + 1) * sizeof(double), "squares of gradients", &host));
-    s->squares_host = host;
+        s->slots[i].now_host = (struct gpu_now *)((uint8_t *)s->now_host + i * s->now_stride);
     return ST_OK;
 }
 
@@ -254,16 +259,23 @@ done:
 
 /* --- jobs --------------------------------------------------------------------------------------- */
 
+/* Keeps the memory of a job's slots where it is, and that of the jobs before. */
+static void slots_pin(struct card_stage *s, void *slots, size_t bytes)
+{
+    uint32_t i = 0;
+    while (i < CARD_PINNED && s->pinned[i] != NULL && s->pinned[i] != slots) i++;
+    if (i == CARD_PINNED) gpu_host_unpin(s->gpu, s->pinned[--i]);
+    if (s->pinned[i] == slots) return;
+    s->pinned[i] = NULL;
+    if (gpu_host_pin(s->gpu, slots, bytes) == ST_OK)
+        s->pinned[i] = slots;
+    else
+        log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
+}
+
 status card_stage_begin(struct card_stage *s, void *slots, size_t bytes)
 {
-    if (slots != s->pinned && slots != NULL) {
-        if (s->pinned != NULL) gpu_host_unpin(s->gpu, s->pinned);
-        s->pinned = NULL;
-        if (gpu_host_pin(s->gpu, slots, bytes) == ST_OK)
-            s->pinned = slots;
-        else
-            log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
-    }
+    if (slots != NULL) slots_pin(s, slots, bytes);
     for (uint32_t r = 0; r < s->run_count; r++) {
         const struct card_run *run = &s->runs[r];
         const float *state = s->model->state + run->state_offset;
@@ -287,7 +299,9 @@ status card_stage_settle(struct card_stage *s)
             TRY(gpu_copy(s->gpu, s->stream, state + k * run->state_stride,
                          s->state + run->state_offset + k * run->state_stride, run->count * sizeof(float)));
     }
-    return stream_finish(s);
+    TRY(stream_finish(s));
+    const struct gpu_work work = {.gpu = s->gpu, .stream = s->stream};
+    return card_rows_settle(&s->rows, &work, s->event);
 }
 
 /* --- opening ------------------------------------------------------------------------------------ */
@@ -354,10 +368,12 @@ static status stage_open(struct card_stage *s, const struct card_stage_options *
     TRY(aliases_find(s));
     TRY(crossing_find(&s->crossing, o->graph, o->node_begin, o->node_end, of->last_layer));
     moved_set(s);
+    TRY(card_rows_open(&s->rows, o->graph, o->model, o->node_begin, o->node_end, o->lanes, o->training, o->row_bytes));
     TRY(lists_open(s));
     TRY(gpu_stream_open(s->gpu, &s->stream));
     TRY(gpu_event_open(s->gpu, &s->event));
     TRY(memory_open(s));
+    TRY(card_rows_begin(&s->rows, s->gpu, s->stream, s->event));
     return lists_send(s);
 }
 
@@ -389,6 +405,8 @@ static void slots_close(struct card_stage *s)
         for (uint32_t l = 0; s->slots[i].list != NULL && l < lists_of(s); l++)
             gpu_list_close(s->gpu, s->slots[i].list[l]);
         free(s->slots[i].list);
+        free(s->slots[i].list_batch);
+        free(s->slots[i].ticket.table);
         free(s->slots[i].view);
     }
     free(s->slots);
@@ -399,15 +417,18 @@ void card_stage_close(struct card_stage *s)
     if (s == NULL) return;
     slots_close(s);
     if (s->gpu != NULL) {
-        if (s->pinned != NULL) gpu_host_unpin(s->gpu, s->pinned);
-        gpu_host_give(s->gpu, s->squares_host);
-        gpu_host_give(s->gpu, s->now_host);
+        for (uint32_t i = 0; i < CARD_PINNED; i++)
+            if (s->pinned[i] != NULL) gpu_host_unpin(s->gpu, s->pinned[i]);
+        gpu_host_give(s->gpu, s->host_memory);
+        memory_note("cards", -s->host_bytes); /* taken back, modulo 2^64 */
         gpu_give(s->gpu, s->memory);
         if (s->event != NULL) gpu_event_close(s->gpu, s->event);
         gpu_stream_close(s->gpu, s->stream);
         gpu_blas_close(s->blas);
         gpu_close(s->gpu);
     }
+    card_rows_close(&s->rows);
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) free(s->stream_rows[d].table);
     crossing_free(&s->crossing);
     free(s->aliases);
     free(s->host_blocks);
@@ -422,4 +443,9 @@ struct card_moved card_stage_moved(const struct card_stage *s)
     return (struct card_moved){atomic_load_explicit(&s->shared_front, memory_order_relaxed),
                                atomic_load_explicit(&s->shared_behind, memory_order_relaxed),
                                atomic_load_explicit(&s->shared_other, memory_order_relaxed)};
+}
+
+struct card_row_figures card_stage_rows(const struct card_stage *s)
+{
+    return (struct card_row_figures){s->rows.resident_rows, s->rows.cold_rows, s->rows.moved_in, s->rows.moved_home};
 }

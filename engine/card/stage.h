@@ -4,6 +4,7 @@
 
 #include "engine/card/card.h"
 #include "engine/card/crossing.h"
+#include "engine/card/rows.h"
 #include "engine/slot.h"
 #include "gpu/ops.h"
 
@@ -19,12 +20,16 @@ struct card_run {
 struct card_slot {
     struct view *view;        /* [tensor_count]: addresses of the card           */
     struct micro_batch batch; /* likewise, of what ops read                      */
+    struct ticket ticket;     /* likewise                                        */
     struct gpu_now *now, *now_host;
-    struct gpu_list **
-        list; /* what has been written down, of each device, whose scratch memory it names: forward in evaluation, in training,
-                               backward of each lane */
+    /* What has been written down, of each device, whose scratch memory it names: forward in evaluation, in training, backward of each lane. */
+    struct gpu_list **list;
+    const void **list_batch; /* of which of the host's slots, for they differ between training and evaluation */
 };
 enum { CARD_LIST_EVALUATE, CARD_LIST_TRAIN, CARD_LIST_BACKWARD };
+
+/* Feeds whose slots stay pinned. */
+#define CARD_PINNED 4u
 
 struct card_stage {
     const struct graph *graph;
@@ -46,7 +51,9 @@ struct card_stage {
     uint32_t alias_count;
     struct param_block *host_blocks; /* [block_count]: of all parameters, in training */
     uint32_t block_count;
-    struct card_slot *slots;     /* [slot_count] */
+    struct card_slot *slots; /* [slot_count] */
+    struct card_rows rows;   /* of tables that are looked up here */
+    struct card_stream_rows stream_rows[CARD_STREAMS];
     const uint32_t **node_words; /* [forward_count]: of the card, or NULL */
     /* memory of the card, one piece */
     void *memory;
@@ -59,9 +66,11 @@ struct card_stage {
     size_t scratch_floats;
     /* memory of the host that the card copies from and to */
     struct gpu_now *now_host; /* [slot_count], now_stride bytes apart */
-    size_t now_stride;
-    double *squares_host; /* [block_count] */
-    void *pinned;         /* the slots', or NULL */
+    size_t now_bytes, now_stride;
+    void *host_memory; /* one piece */
+    size_t host_bytes;
+    double *squares_host;      /* [block_count] */
+    void *pinned[CARD_PINNED]; /* memory of slots, or NULL: training's, evaluations' */
     /* bytes by where they are counted: of an example, and those that a micro-batch has once */
     struct card_moved forward_example, forward_micro, backward_example, backward_micro;
     _Atomic uint64_t shared_front, shared_behind, shared_other;
