@@ -1,6 +1,8 @@
 /* A stream of a stage on a card: passes, updates, and who waits for them. */
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,6 +161,34 @@ static struct card_slot *slot_of(const struct card_stage *s, const struct op_con
     return &s->slots[host->index];
 }
 
+/* Replays the pass if all examples are there, from memory that stays in place; else gives it as it is. */
+static status pass_submit(struct card_device *d, const struct op_context *c, const struct op_context *card,
+                          struct card_slot *slot, uint32_t at, const struct graph_node *nodes, uint32_t count)
+{
+    if (c->batch->example_count < d->stage->graph->header->micro || !d->stage->is_pinned)
+        return pass_give(d, c, card, slot, nodes, count);
+    if (slot->list_batch[at] != c->batch) {
+        gpu_list_close(d->work.gpu, slot->list[at]);
+        slot->list[at] = NULL;
+        slot->list_batch[at] = NULL;
+        TRY(gpu_capture(d->work.gpu, d->work.stream));
+        const status st = pass_give(d, c, card, slot, nodes, count);
+        TRY(gpu_captured(d->work.gpu, d->work.stream, &slot->list[at]));
+        TRY(st);
+        slot->list_batch[at] = c->batch;
+    }
+    return gpu_replay(d->work.gpu, d->work.stream, slot->list[at]);
+}
+
+/* The card's own words, and which stage had it do what. */
+static status submit_failed(const struct card_stage *s, status st, const struct op_context *c, bool is_forward)
+{
+    char message[1024];
+    snprintf(message, sizeof message, "stage %s, %s pass of %u examples in step %" PRIu64 ": %.700s", s->name,
+             is_forward ? "forward" : "backward", c->batch->example_count, c->batch->step, status_message());
+    return status_adopt(st, message);
+}
+
 static status card_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,
                           uint32_t count)
 {
@@ -172,22 +202,10 @@ static status card_submit(struct device *device, const struct op_context *c, con
                    at = d->index * (CARD_LIST_BACKWARD + s->lanes) + kind;
     struct op_context card;
     slot_set(d, slot, c, lane, &card);
-    if (is_forward) TRY(keys_give(d, c, slot));
-    if (c->batch->example_count < s->graph->header->micro) {
-        TRY(pass_give(d, c, &card, slot, nodes, count));
-    } else {
-        if (slot->list_batch[at] != c->batch) {
-            gpu_list_close(d->work.gpu, slot->list[at]);
-            slot->list[at] = NULL;
-            TRY(gpu_capture(d->work.gpu, d->work.stream));
-            const status st = pass_give(d, c, &card, slot, nodes, count);
-            TRY(gpu_captured(d->work.gpu, d->work.stream, &slot->list[at]));
-            TRY(st);
-            slot->list_batch[at] = c->batch;
-        }
-        TRY(gpu_replay(d->work.gpu, d->work.stream, slot->list[at]));
-    }
-    TRY(finish(d));
+    status st = is_forward ? keys_give(d, c, slot) : ST_OK;
+    if (st == ST_OK) st = pass_submit(d, c, &card, slot, at, nodes, count);
+    if (st == ST_OK) st = finish(d);
+    if (st != ST_OK) return submit_failed(s, st, c, is_forward);
     if (c->training) moved_count(s, is_forward, c->batch->example_count);
     return ST_OK;
 }

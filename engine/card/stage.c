@@ -265,12 +265,9 @@ static void slots_pin(struct card_stage *s, void *slots, size_t bytes)
     uint32_t i = 0;
     while (i < CARD_PINNED && s->pinned[i] != NULL && s->pinned[i] != slots) i++;
     if (i == CARD_PINNED) gpu_host_unpin(s->gpu, s->pinned[--i]);
-    if (s->pinned[i] == slots) return;
-    s->pinned[i] = NULL;
-    if (gpu_host_pin(s->gpu, slots, bytes) == ST_OK)
-        s->pinned[i] = slots;
-    else
-        log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
+    s->is_pinned = s->pinned[i] == slots || gpu_host_pin(s->gpu, slots, bytes) == ST_OK;
+    s->pinned[i] = s->is_pinned ? slots : NULL;
+    if (!s->is_pinned) log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
 }
 
 status card_stage_begin(struct card_stage *s, void *slots, size_t bytes)

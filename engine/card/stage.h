@@ -35,12 +35,13 @@ struct card_stage {
     const struct graph *graph;
     struct model *model;
     struct gpu *gpu;
-    struct gpu_blas *blas; /* or NULL */
+    struct gpu_blas *blas;     /* or NULL */
     struct gpu_stream *stream; /* of begin and settle */
     struct gpu_event *event;
     uint32_t node_begin, node_end;
     uint32_t slot_count, lanes;
     bool training, is_first;
+    bool is_pinned; /* the slots of the job */
     char name[64];
     uint32_t device_count;
     /* lists of the host */

@@ -55,8 +55,11 @@ static status cuda_host_pin(struct gpu *gpu, void *memory, size_t bytes)
 {
     const struct cuda_card *c = card_of(gpu);
     TRY(cuda_enter(c));
-    CUDA_TRY(c, cuMemHostRegister, (memory, bytes, CU_MEMHOSTREGISTER_PORTABLE),
-             "keeping %zu bytes of the host's memory where they are", bytes);
+    const CUresult result = cuda_calls.cuMemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE);
+    /* Stages on one card share the slots. */
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        return cuda_fail(c, "cuMemHostRegister", result, "keeping %zu bytes of the host's memory where they are",
+                         bytes);
     return ST_OK;
 }
 static void cuda_host_unpin(struct gpu *gpu, void *memory)
