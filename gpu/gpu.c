@@ -2,11 +2,19 @@
 #include "gpu/gpu.h"
 
 #include "gpu/blas.h"
+#include "gpu/product.h"
 
 #include <stdio.h>
 
 const char *const gpu_kernel_names[GPU_KERNEL_COUNT] = {
 #define GPU_KERNEL(name) #name,
+#include "gpu/kernels.def"
+#undef GPU_KERNEL
+};
+
+const uint32_t gpu_kernel_large_bytes[GPU_KERNEL_COUNT] = {
+#define GPU_KERNEL(name)
+#define GPU_KERNEL_LARGE(name, bytes) [GPU_KERNEL_##name] = bytes,
 #include "gpu/kernels.def"
 #undef GPU_KERNEL
 };

@@ -31,6 +31,9 @@ enum gpu_kernel {
     GPU_KERNEL_COUNT
 };
 extern const char *const gpu_kernel_names[GPU_KERNEL_COUNT];
+/* Bytes of shared memory that a launch of it gives; 0: it brings its own. */
+extern const uint32_t gpu_kernel_large_bytes[GPU_KERNEL_COUNT];
+#define GPU_LARGE_CAPABILITY 80u /* of a card that has those */
 
 struct gpu_dim {
     uint32_t x, y, z;

@@ -10,7 +10,8 @@
  *     }
  *
  * threadIdx, __syncthreads, __shfl_xor_sync and so on mean what they mean in CUDA. SHARED(float, tile, 32 * 33) is an array of the block's
- * shared memory. No contraction of a * b + c: where fmaf is meant it is written, so that both sides round alike. */
+ * shared memory; SHARED_LARGE the only one of a kernel that is GPU_KERNEL_LARGE in gpu/kernels.def. No contraction of a * b + c: where fmaf is
+ * meant it is written, so that both sides round alike. */
 #ifndef HETERPS_GPU_KERNEL_H
 #define HETERPS_GPU_KERNEL_H
 
@@ -24,8 +25,11 @@
 #define KERNEL(name)              extern "C" __global__ void name(const struct name##_args a)
 #define KERNEL_BOUND(name, count) extern "C" __global__ void __launch_bounds__(count) name(const struct name##_args a)
 #define SHARED(type, name, count) __shared__ __align__(16) type name[count]
-#define DEVICE                    static __device__ __forceinline__
-#define UNROLL                    _Pragma("unroll")
+#define SHARED_LARGE(type, name, count)                                                                                \
+    extern __shared__ __align__(16) uint8_t shared_large[];                                                            \
+    type *const name = (type *)shared_large
+#define DEVICE static __device__ __forceinline__
+#define UNROLL _Pragma("unroll")
 
 #else
 
@@ -49,20 +53,21 @@
     })
 #define SHARED(type, name, count)                                                                                      \
     type *const name = (type *)emu_shared(EMU_HERE("shared memory " #name), sizeof(type) * (count))
+#define SHARED_LARGE(type, name, count) SHARED(type, name, count)
 
-#define threadIdx                     emu_thread_index()
-#define blockIdx                      emu_block_index()
-#define blockDim                      emu_block_dim()
-#define gridDim                       emu_grid_dim()
-#define __syncthreads()               emu_sync_block(EMU_HERE("__syncthreads"))
-#define __syncwarp()                  emu_sync_warp(EMU_HERE("__syncwarp"), WARP_ALL)
-#define __shfl_sync(mask, v, lane)    EMU_SHUFFLE("__shfl_sync", mask, v, EMU_FROM_LANE, lane)
-#define __shfl_xor_sync(mask, v, x)   EMU_SHUFFLE("__shfl_xor_sync", mask, v, EMU_FROM_XOR, x)
-#define __shfl_down_sync(mask, v, by) EMU_SHUFFLE("__shfl_down_sync", mask, v, EMU_FROM_ABOVE, by)
-#define __shfl_up_sync(mask, v, by)   EMU_SHUFFLE("__shfl_up_sync", mask, v, EMU_FROM_BELOW, by)
-#define __ballot_sync(mask, v)        emu_ballot(EMU_HERE("__ballot_sync"), mask, (v) != 0)
-#define __any_sync(mask, v)           (__ballot_sync(mask, v) != 0)
-#define __all_sync(mask, v)           (__ballot_sync(mask, !(v)) == 0)
+#define threadIdx                       emu_thread_index()
+#define blockIdx                        emu_block_index()
+#define blockDim                        emu_block_dim()
+#define gridDim                         emu_grid_dim()
+#define __syncthreads()                 emu_sync_block(EMU_HERE("__syncthreads"))
+#define __syncwarp()                    emu_sync_warp(EMU_HERE("__syncwarp"), WARP_ALL)
+#define __shfl_sync(mask, v, lane)      EMU_SHUFFLE("__shfl_sync", mask, v, EMU_FROM_LANE, lane)
+#define __shfl_xor_sync(mask, v, x)     EMU_SHUFFLE("__shfl_xor_sync", mask, v, EMU_FROM_XOR, x)
+#define __shfl_down_sync(mask, v, by)   EMU_SHUFFLE("__shfl_down_sync", mask, v, EMU_FROM_ABOVE, by)
+#define __shfl_up_sync(mask, v, by)     EMU_SHUFFLE("__shfl_up_sync", mask, v, EMU_FROM_BELOW, by)
+#define __ballot_sync(mask, v)          emu_ballot(EMU_HERE("__ballot_sync"), mask, (v) != 0)
+#define __any_sync(mask, v)             (__ballot_sync(mask, v) != 0)
+#define __all_sync(mask, v)             (__ballot_sync(mask, !(v)) == 0)
 /* Values of 4 bytes. */
 #define EMU_SHUFFLE(called, mask, v, from, lane)                                                                       \
     ({                                                                                                                 \

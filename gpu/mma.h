@@ -41,11 +41,17 @@ DEVICE void tile_copies_close(void)
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
+DEVICE void tile_copies_wait(const uint32_t groups_left) /* 0 to 2: a constant, the instruction has it inside */
+{
 #if __CUDA_ARCH__ >= 800
-#define tile_copies_wait(groups_left) asm volatile("cp.async.wait_group %0;" ::"n"(groups_left) : "memory")
-#else
-#define tile_copies_wait(groups_left)
+    if (groups_left == 2)
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+    else if (groups_left == 1)
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+    else
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
 #endif
+}
 
 DEVICE void matrix_load(uint32_t to[4], const void *row)
 {

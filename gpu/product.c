@@ -25,7 +25,7 @@ struct tile {
     }
 /* The largest first. */
 static const struct tile f32_tiles[] = {TILE(f32, 128, 128), TILE(f32, 64, 64), TILE(f32, 64, 16)},
-                         bf16_tiles[] = {TILE(bf16, 128, 128), TILE(bf16, 64, 64)};
+                         bf16_tiles[] = {TILE(bf16, 256, 128), TILE(bf16, 128, 128), TILE(bf16, 64, 64)};
 #define LAST(table) (&(table)[sizeof(table) / sizeof *(table)-1])
 
 /* The largest tile that the columns fill and that leaves TILES_LEAST blocks with work of their own, of which a card has room for hundreds; the

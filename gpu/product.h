@@ -12,6 +12,7 @@
 
 #define PRODUCT_THREADS         256u
 #define PRODUCT_BF16_CAPABILITY 80u
+#define PRODUCT_LARGE_BYTES     (4u * 32 * (256 + 128) * 2) /* of shared memory: bf16_…_256x128 */
 /* Blocks that prepare a factor, or parts if the sums of its columns are wanted, at most. */
 #define PREPARE_BLOCKS 1056u
 #define PREPARE_PARTS  64u

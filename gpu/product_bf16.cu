@@ -1,6 +1,11 @@
-/* Products of factors in bfloat16, prepared (factor_prepare), on a card's matrix units. A block of 8 warps, 2 x 4, computes a tile of
- * ROWS x COLS sums; the factors pass through shared memory DEPTH terms at a time, STAGES deep: while one stage is multiplied, the copies of
- * two are under way.
+/* Products of factors in bfloat16, prepared (factor_prepare), on a card's matrix units. A block of 8 warps computes a tile of
+ * ROWS x COLS sums, a warp HEIGHT x WIDTH of them; the factors pass through shared memory DEPTH terms at a time, STAGES deep: while one stage is
+ * multiplied, the copies of those behind it are under way.
+ *
+ *     tile         warps    a warp     stages    shared memory, of a block    what it is for
+ *     256 x 128    4 x 2    64 x 64    4         96 KiB                       most products for a byte that comes from the second-level cache
+ *     128 x 128    2 x 4    64 x 32    3         48 KiB                       fewer rows or columns: two blocks on a multiprocessor
+ *     64 x 64      2 x 4    32 x 16    3         24 KiB                       narrow ones
  *
  * Shared memory is chunks of 8 numbers, 16 bytes. Where a factor's rows are those of the tile: [row][4 chunks of terms], chunk c of row i at
  * place c ^ (i / 2 % 4); where they are terms: [term][chunks of the tile's rows], chunk c of term t at place c ^ (t % 8). So the eight chunks
@@ -9,12 +14,8 @@
  * Each sum adds its terms sixteen after sixteen, in order, whatever the tile; the sixteen as the card's mma does. */
 #include "gpu/product_tile.h"
 
-#define DEPTH           32u
-#define STAGES          3u
-#define CHUNK           8u
-#define SIDE_HALF(side) (STAGES * DEPTH * (side))
-#define WARP_ROWS       2u
-#define WARP_COLS       4u
+#define DEPTH 32u
+#define CHUNK 8u
 
 DEVICE uint32_t row_chunk(uint32_t i, uint32_t c) { return (i * (DEPTH / CHUNK) + (c ^ (i / 2 % 4))) * CHUNK; }
 DEVICE uint32_t term_chunk(const uint32_t side, uint32_t t, uint32_t c)
@@ -70,15 +71,17 @@ DEVICE void right_load(uint32_t y[4], const uint16_t *right, const uint32_t side
         matrix_load(y, &right[row_chunk(first + lane % 8 + lane / 16 * 8, begin / CHUNK + lane / 8 % 2)]);
 }
 
+/* shared: [STAGES][DEPTH * (ROWS + COLS)] */
 DEVICE void bf16_product(const struct product_args *a, const uint32_t pass, const uint32_t ROWS, const uint32_t COLS,
-                         uint16_t *left, uint16_t *right)
+                         const uint32_t HEIGHT, const uint32_t WIDTH, const uint32_t STAGES, uint16_t *shared)
 {
+    uint16_t *left = shared, *right = shared + STAGES * DEPTH * ROWS;
     const struct product_piece p = piece_of(a, pass, ROWS, COLS);
     if (p.row >= p.rows) return;
-    const uint32_t warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES, height = ROWS / WARP_ROWS,
-                   width = COLS / WARP_COLS, row = warp / WARP_COLS * height, col = warp % WARP_COLS * width;
-    float sum[4][4][4];
-    UNROLL for (uint32_t i = 0; i < height / 16; i++) UNROLL for (uint32_t j = 0; j < width / 8; j++)
+    const uint32_t warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES,
+                   row = warp / (COLS / WIDTH) * HEIGHT, col = warp % (COLS / WIDTH) * WIDTH;
+    float sum[4][8][4];
+    UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++) UNROLL for (uint32_t j = 0; j < WIDTH / 8; j++)
         UNROLL for (uint32_t k = 0; k < 4; k++) sum[i][j][k] = 0;
 
     uint32_t copied = p.begin; /* terms */
@@ -105,37 +108,48 @@ DEVICE void bf16_product(const struct product_args *a, const uint32_t pass, cons
         const uint16_t *l = left + stage * DEPTH * ROWS, *r = right + stage * DEPTH * COLS;
         UNROLL for (uint32_t k = 0; k < DEPTH; k += 16)
         {
-            uint32_t x[4][4], y[2][4];
-            UNROLL for (uint32_t i = 0; i < height / 16; i++)
+            uint32_t x[4][4], y[4][4];
+            UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++)
                 left_load(x[i], l, ROWS, pass == PASS_OF_DWEIGHT, row + 16 * i, k);
-            UNROLL for (uint32_t j = 0; j < width / 16; j++)
+            UNROLL for (uint32_t j = 0; j < WIDTH / 16; j++)
                 right_load(y[j], r, COLS, pass != PASS_OF_DIN, col + 16 * j, k);
-            UNROLL for (uint32_t i = 0; i < height / 16; i++) UNROLL for (uint32_t j = 0; j < width / 8; j++)
+            UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++) UNROLL for (uint32_t j = 0; j < WIDTH / 8; j++)
                 matrix_multiply(sum[i][j], x[i], &y[j / 2][j % 2 * 2]);
         }
         t += DEPTH;
     }
-    UNROLL for (uint32_t i = 0; i < height / 16; i++) UNROLL for (uint32_t j = 0; j < width / 8; j++)
+    UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++) UNROLL for (uint32_t j = 0; j < WIDTH / 8; j++)
         UNROLL for (uint32_t h = 0; h < 2; h++) sums_end(a, pass, &p, p.row + row + 16 * i + lane / 4 + 8 * h,
                                                          p.col + col + 8 * j + lane % 4 * 2, 2, &sum[i][j][2 * h]);
 }
 
-#define BF16_PRODUCT(name, pass, ROWS, COLS)                                                                           \
+#define BF16_PRODUCT(name, pass, ROWS, COLS, HEIGHT, WIDTH)                                                            \
     KERNEL_BOUND(name, PRODUCT_THREADS)                                                                                \
     {                                                                                                                  \
-        SHARED(uint16_t, left, SIDE_HALF(ROWS));                                                                       \
-        SHARED(uint16_t, right, SIDE_HALF(COLS));                                                                      \
-        bf16_product(&a, pass, ROWS, COLS, left, right);                                                               \
+        SHARED(uint16_t, shared, 3 * DEPTH * (ROWS + COLS));                                                           \
+        bf16_product(&a, pass, ROWS, COLS, HEIGHT, WIDTH, 3, shared);                                                  \
     }
+#define BF16_PRODUCT_LARGE(name, pass)                                                                                 \
+    KERNEL_BOUND(name, PRODUCT_THREADS)                                                                                \
+    {                                                                                                                  \
+        SHARED_LARGE(uint16_t, shared, PRODUCT_LARGE_BYTES / sizeof(uint16_t));                                        \
+        bf16_product(&a, pass, 256, 128, 64, 64, 4, shared);                                                           \
+    }
+#define bf16_forward_256x128_args product_args
 #define bf16_forward_128x128_args product_args
 #define bf16_forward_64x64_args   product_args
+#define bf16_din_256x128_args     product_args
 #define bf16_din_128x128_args     product_args
 #define bf16_din_64x64_args       product_args
+#define bf16_dweight_256x128_args product_args
 #define bf16_dweight_128x128_args product_args
 #define bf16_dweight_64x64_args   product_args
-BF16_PRODUCT(bf16_forward_128x128, PASS_OF_FORWARD, 128, 128)
-BF16_PRODUCT(bf16_forward_64x64, PASS_OF_FORWARD, 64, 64)
-BF16_PRODUCT(bf16_din_128x128, PASS_OF_DIN, 128, 128)
-BF16_PRODUCT(bf16_din_64x64, PASS_OF_DIN, 64, 64)
-BF16_PRODUCT(bf16_dweight_128x128, PASS_OF_DWEIGHT, 128, 128)
-BF16_PRODUCT(bf16_dweight_64x64, PASS_OF_DWEIGHT, 64, 64)
+BF16_PRODUCT_LARGE(bf16_forward_256x128, PASS_OF_FORWARD)
+BF16_PRODUCT(bf16_forward_128x128, PASS_OF_FORWARD, 128, 128, 64, 32)
+BF16_PRODUCT(bf16_forward_64x64, PASS_OF_FORWARD, 64, 64, 32, 16)
+BF16_PRODUCT_LARGE(bf16_din_256x128, PASS_OF_DIN)
+BF16_PRODUCT(bf16_din_128x128, PASS_OF_DIN, 128, 128, 64, 32)
+BF16_PRODUCT(bf16_din_64x64, PASS_OF_DIN, 64, 64, 32, 16)
+BF16_PRODUCT_LARGE(bf16_dweight_256x128, PASS_OF_DWEIGHT)
+BF16_PRODUCT(bf16_dweight_128x128, PASS_OF_DWEIGHT, 128, 128, 64, 32)
+BF16_PRODUCT(bf16_dweight_64x64, PASS_OF_DWEIGHT, 64, 64, 32, 16)

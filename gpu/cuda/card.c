@@ -140,7 +140,8 @@ static status cuda_launch(struct gpu *gpu, struct gpu_stream *s, enum gpu_kernel
                      CU_LAUNCH_PARAM_END};
     TRY(cuda_enter(c));
     CUDA_TRY(c, cuLaunchKernel,
-             (c->kernel[kernel], grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, s->stream, NULL, extra),
+             (c->kernel[kernel], grid.x, grid.y, grid.z, block.x, block.y, block.z, gpu_kernel_large_bytes[kernel],
+              s->stream, NULL, extra),
              "launching %s on %u x %u x %u blocks of %u x %u x %u threads with %zu bytes of arguments, behind %s",
              gpu_kernel_names[kernel], grid.x, grid.y, grid.z, block.x, block.y, block.z, bytes, s->last);
     s->last = gpu_kernel_names[kernel];
@@ -288,6 +289,11 @@ static status kernel_find(struct cuda_card *c, enum gpu_kernel kernel)
         result = cuda_calls.cuModuleGetFunction(&c->kernel[kernel], c->module[i], gpu_kernel_names[kernel]);
     if (result != CUDA_SUCCESS)
         return cuda_fail(c, "cuModuleGetFunction", result, "looking for kernel %s", gpu_kernel_names[kernel]);
+    if (gpu_kernel_large_bytes[kernel] && c->gpu.capability >= GPU_LARGE_CAPABILITY)
+        CUDA_TRY(
+            c, cuFuncSetAttribute,
+            (c->kernel[kernel], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)gpu_kernel_large_bytes[kernel]),
+            "giving kernel %s its %u bytes of shared memory", gpu_kernel_names[kernel], gpu_kernel_large_bytes[kernel]);
     return ST_OK;
 }
 

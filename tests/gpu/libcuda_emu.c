@@ -186,6 +186,14 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
         }
     return CUDA_ERROR_NOT_FOUND;
 }
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int value)
+{
+    return which == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+                   (uint32_t)value == gpu_kernel_large_bytes[(uintptr_t)function - 1]
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,
                         void **extra)
@@ -193,7 +201,8 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     const void *args = NULL;
     size_t args_bytes = 0;
     NEED_CONTEXT();
-    if (shared_bytes != 0 || parameters != NULL || extra == NULL) return CUDA_ERROR_INVALID_VALUE;
+    if (shared_bytes != gpu_kernel_large_bytes[(uintptr_t)function - 1] || parameters != NULL || extra == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
     for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
         if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER) args = extra[1];
         if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE) args_bytes = *(const size_t *)extra[1];

@@ -36,8 +36,8 @@ static const struct kernel {
     enum pass pass;
     uint32_t rows, cols;
     bool is_bf16;
-} kernels[] = {TILE(f32, false, 128, 128), TILE(f32, false, 64, 64), TILE(f32, false, 64, 16),
-               TILE(bf16, true, 128, 128), TILE(bf16, true, 64, 64)};
+} kernels[] = {TILE(f32, false, 128, 128), TILE(f32, false, 64, 64),   TILE(f32, false, 64, 16),
+               TILE(bf16, true, 256, 128), TILE(bf16, true, 128, 128), TILE(bf16, true, 64, 64)};
 #define KERNELS (sizeof kernels / sizeof *kernels)
 
 /* micro: rows of a full micro-batch, there: of this one, both of groups; gap: floats between rows, shift: before the first. */
