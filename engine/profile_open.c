@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/cpu/device.h"
+#include "engine/session.h"
 
 /* Micro-batches of a step, fewer than PASSES_MAX where one has so many keys that the sums of their gradients would be large. */
 #define STEP_KEYS_MAX ((uint64_t)1 << 22)
@@ -204,7 +205,13 @@ status profile_open(struct run *r)
     if (most > batch_micro_count(r->shape)) most = batch_micro_count(r->shape);
     r->micros_max = most > 1 ? (uint32_t)most : 1;
     TRY(result_open(r));
-    TRY(model_open(&r->model, g, &(struct model_budget){.ram_bytes = r->o->settings->store_ram}));
+    const struct settings *s = r->o->settings;
+    TRY(session_disk_check(s));
+    TRY(model_open(&r->model, g,
+                   &(struct model_budget){.ram_bytes = s->store_ram,
+                                          .disk_bytes = s->store_ssd,
+                                          .path = s->store_path,
+                                          .io_threads = s->data_io == IO_THREADS}));
     model_init(&r->model);
     r->lookups = calloc(g->lookup_count + 1, sizeof *r->lookups);
     if (r->lookups == NULL) FAIL(MEMORY, "no memory for a profile");

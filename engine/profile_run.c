@@ -86,20 +86,27 @@ static status batch_read(struct run *r, struct micro_batch *m, uint32_t examples
 
 static void step_begin(struct run *r)
 {
+    store_release(r->model.store, r->ticket); /* the rows of the step before may leave RAM */
     for (uint32_t t = 0; t < r->graph->table_count; t++) step_rows_begin(&r->numbers[t], &r->rows[t]);
 }
 
-/* The slot becomes micro-batch `index` of the step. */
+/* The slot becomes micro-batch `index` of the step. Making room and waiting for rows on disk is not counted: beside other micro-batches it
+ * takes no core. */
 static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32_t examples)
 {
     const struct graph *g = r->graph;
+    struct store *store = r->model.store;
+    bool has_room;
+    TRY(store_make_room(store, &has_room));
+    CHECK(has_room); /* for a step's rows: store_open has seen to it */
     struct watch watch = watch_begin(1);
     if (r->pass_examples >= PROFILE_EXAMPLES) {
         TRY(reader_start(r->reader, ++r->epoch));
         r->pass_examples = 0;
     }
     TRY(batch_read(r, &slot->batch, examples));
-    TRY(store_prepare(r->model.store, &slot->batch, STORE_CREATE, &slot->ticket));
+    TRY(store_prepare(store, &slot->batch, STORE_CREATE, &slot->ticket));
+    r->ticket = slot->ticket.number;
     for (uint32_t t = 0; t < g->table_count; t++) step_rows_add(&r->numbers[t], &r->rows[t], &slot->ticket.table[t]);
     for (uint32_t t = 0; t < g->tensor_count; t++)
         if (g->tensors[t].rows == 0) slot->tensor[t].rows = examples;
@@ -108,6 +115,7 @@ static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32
     /* A few examples cost more each, for what a micro-batch costs whatever it holds. */
     if (examples == r->shape.micro && r->reading_count < PASSES_MAX)
         r->reading[r->reading_count++] = watch_end(&watch) / examples;
+    while (!store_ready(store, &slot->ticket)) TRY(store_poll(store, true));
     return ST_OK;
 }
 

@@ -63,6 +63,7 @@ struct run {
     struct row_numbers *numbers;   /* [table_count]         */
     /* where it is */
     uint64_t step, epoch, pass_examples; /* examples read in this pass over the data */
+    uint32_t ticket;                     /* the last one                             */
     uint32_t micros;                     /* micro-batches of a measured step         */
     uint32_t *steps;                     /* [config_count]: of a turn                */
     /* samples of a turn */

@@ -96,15 +96,17 @@ static uint32_t workers_max(const struct session *s)
     return own > s->threads ? own : s->threads;
 }
 
+/* Before the model takes its memory and its directory on disk, which a profile takes for a while, too. */
+static status plan_open(struct session *s, const struct session_options *o)
+{
+    if (o->plan) return plan_read(&s->plan, &s->graph, o->plan);
+    if (o->cluster) return plan_make(s, o);
+    return plan_default(s, o->training ? s->settings.train_pipelines : 1, o->share);
+}
+
 /* The plan, and what settings say about how to run it. */
 static status pipeline_open_for(struct session *s, const struct session_options *o)
 {
-    if (o->plan)
-        TRY(plan_read(&s->plan, &s->graph, o->plan));
-    else if (o->cluster)
-        TRY(plan_make(s, o));
-    else
-        TRY(plan_default(s, o->training ? s->settings.train_pipelines : 1, o->share));
     s->pipeline_options = (struct pipeline_options){.graph = &s->graph,
                                                     .model = &s->model,
                                                     .plan = &s->plan,
@@ -136,13 +138,35 @@ static status table_budgets_read(const struct session *s, struct model_table_bud
     return ST_OK;
 }
 
-/* What both ways of opening do; on failure the caller closes. */
-static status model_part_open(struct session *s, const struct session_options *o)
+status session_disk_check(const struct settings *s)
+{
+    if (s->store_ssd && *s->store_path == 0)
+        FAIL(USAGE, "store.ssd needs a directory on a disk for rows that RAM has no room for: --set store.path=DIR");
+    if (s->store_ssd && s->train_sync != SYNC_BSP)
+        FAIL(USAGE, "store.ssd needs train.sync = bsp, where the end of a step says which rows may leave RAM; under "
+                    "wsp and asp steps overlap: "
+                    "give store.ram room for all rows, or --set train.sync=bsp");
+    return ST_OK;
+}
+
+/* What both ways of opening do, without the model; on failure the caller closes. */
+static status graph_part_open(struct session *s, const struct session_options *o)
 {
     s->graph_path = o->graph_path;
     TRY(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count));
     TRY(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes));
     TRY(settings_read(&s->ini, &s->settings));
+    TRY(session_disk_check(&s->settings));
+    for (uint32_t t = 0; t < s->graph.table_count; t++)
+        if (o->training && row_life_is_on(&s->graph.tables[t].life) && s->settings.train_sync != SYNC_BSP)
+            FAIL(USAGE,
+                 "table %s: rows that come and go need train.sync = bsp: only there a step has an end at which they do",
+                 graph_string(&s->graph, s->graph.tables[t].name));
+    return ST_OK;
+}
+
+static status model_part_open(struct session *s, const struct session_options *o)
+{
     struct model_table_budget tables[GRAPH_TABLES_MAX];
     TRY(table_budgets_read(s, tables));
     const struct model_budget budget = {.ram_bytes = s->settings.store_ram,
@@ -151,22 +175,14 @@ static status model_part_open(struct session *s, const struct session_options *o
                                         .path = s->settings.store_path,
                                         .io_threads = s->settings.data_io == IO_THREADS,
                                         .lives = o->training};
-    if (budget.disk_bytes && *budget.path == 0)
-        FAIL(USAGE, "store.ssd needs a directory on a disk for rows that RAM has no room for: --set store.path=DIR");
-    if (budget.disk_bytes && s->settings.train_sync != SYNC_BSP)
-        FAIL(USAGE, "store.ssd needs train.sync = bsp: only there a step's end says which rows may leave RAM");
-    for (uint32_t t = 0; t < s->graph.table_count; t++)
-        if (o->training && row_life_is_on(&s->graph.tables[t].life) && s->settings.train_sync != SYNC_BSP)
-            FAIL(USAGE,
-                 "table %s: rows that come and go need train.sync = bsp: only there a step has an end at which they do",
-                 graph_string(&s->graph, s->graph.tables[t].name));
     return model_open(&s->model, &s->graph, &budget);
 }
 
 status session_model_open(struct session *s, const struct session_options *o)
 {
     memset(s, 0, sizeof *s);
-    status st = model_part_open(s, o);
+    status st = graph_part_open(s, o);
+    if (st == ST_OK) st = model_part_open(s, o);
     if (st != ST_OK) session_close(s);
     return st;
 }
@@ -179,6 +195,8 @@ status session_open(struct session *s, const struct session_options *o)
     memory_note("program", 0);                      /* the first part of the plan; how much it is, is known below */
     memory_note("threads", 2 * THREAD_STACK_BYTES); /* reading, for training and for evaluation */
     status st;
+    TRY_GOTO(graph_part_open(s, o), failed);
+    TRY_GOTO(plan_open(s, o), failed);
     TRY_GOTO(model_part_open(s, o), failed);
     TRY_GOTO(schema_open(&s->schema, &s->graph, &s->settings), failed);
     TRY_GOTO(pipeline_open_for(s, o), failed);

@@ -63,6 +63,14 @@ own_budgets() { # of one of two tables: what is said at the start, and the same 
 }
 check 'a table with budgets of its own' own_budgets
 
+planned() { # by a profile that has the same budgets, of which the rows that it reads need the disk
+    printf '[type cpu]\ndevice = cpu\nprice_per_hour = 1\nlimit = 2\n[goal]\nthroughput = 100\n' >"$folder/cluster.cfg"
+    "$HETERPS" profile "$graph" --cluster "$folder/cluster.cfg" --data "$data" --no-cache --seconds 0.5 --set store.ram=7500KiB --set store.ssd=16MiB --set store.path="$folder/rows" \
+        -o "$folder/instance.json" 2>"$folder/log.profile" >/dev/null && grep -q 'waiting for rows on disk is not in these times' "$folder/log.profile" &&
+        [ "$(ls "$folder/rows")" = lock ] && XDG_CACHE_HOME="$folder/cache" like_whole planned 7500KiB 16MiB --cluster "$folder/cluster.cfg"
+}
+check 'profiled, planned and trained with a disk' planned
+
 interrupted() { # in the middle of an evaluation beside training: saved, and nothing else
     rm -rf "$folder/stop.model"
     start "$graph" --data "$data" --set store.ram=7500KiB --set store.ssd=16MiB --set store.path="$folder/rows" --out "$folder/stop.model" \
@@ -92,7 +100,7 @@ fails 1 'raise store.ssd' 'too little disk' heterps "$graph" --data "$data" --se
 fails 1 'table "emb".*raise store.ssd; store.ssd is 1048576 bytes for 1 table' 'and whose it is, of how much' heterps "$graph" --data "$data" --set store.ram=8MiB --set store.ssd=1MiB --set store.path="$folder/rows"
 fails 1 "tables' own budgets .*ram.* are 94371840 bytes together" 'more RAM than there is' heterps "$graph" --data "$data" --set store.ram=60MiB --set emb.ram=90MiB
 fails 1 "tables' own budgets .*ssd.* are 94371840 bytes together" 'more disk than there is' heterps "$graph" --data "$data" --set store.ram=60MiB --set store.ssd=16MiB --set store.path="$folder/rows" --set emb.ssd=90MiB
-fails 2 'needs train.sync = bsp' 'wsp' heterps "$graph" --data "$data" --set store.ssd=16MiB --set store.path="$folder/rows" --set train.sync=wsp --set train.micro=64
+fails 2 'needs train.sync = bsp, .*: give store.ram room for all rows' 'wsp' heterps "$graph" --data "$data" --set store.ssd=16MiB --set store.path="$folder/rows" --set train.sync=wsp --set train.micro=64
 mkdir -p "$folder/rows"
 flock "$folder/rows/lock" sleep 3 &
 sleep 0.3
