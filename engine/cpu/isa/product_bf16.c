@@ -54,12 +54,17 @@ ALWAYS_INLINE size_t tile_words(uint32_t steps) { return (size_t)steps * VF + LI
 /* bf16_round (engine/base/bf16.h), lane by lane. */
 ALWAYS_INLINE vf vf_bf16_round(vf x)
 {
+#ifdef __AVX512BF16__
+    /* Its instruction makes zeros of small numbers by itself. */
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)), 16);
+#else
     vu bits = (vu)x, magnitude = bits & 0x7fffffff;
     vu is_nan = (vu)((vi)magnitude > 0x7f800000), is_small = (vu)((vi)magnitude < 0x00800000);
     vu rounded = bits + 0x7fff + (bits >> 16 & 1);
     rounded = (is_nan & (bits | 1u << 22)) | (~is_nan & rounded);
     rounded = (is_small & (bits ^ magnitude)) | (~is_small & rounded);
     return (vf)(rounded & 0xffff0000);
+#endif
 }
 
 #if VF == 16
