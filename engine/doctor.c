@@ -15,6 +15,7 @@
 #include "engine/model_saved.h"
 #include "engine/placement.h"
 #include "engine/warm_start.h"
+#include "gpu/blas.h"
 #include "gpu/gpu.h"
 
 #define BYTES(value)     cfg_bytes_text((char[16]){0}, 16, value)
@@ -335,6 +336,10 @@ static void cards_look(const struct look *l)
     const uint32_t count = gpu_count(&why);
     tell(l, DOCTOR_cards, DOCTOR_OK, "stages on cards", needed ? COUNT(needed) : "none",
          count ? COUNT(count) : TEXT(400, "none: %s", why), NULL);
+    const char *blas = count ? gpu_blas_library(&why) : NULL;
+    if (count)
+        tell(l, DOCTOR_cards, DOCTOR_OK, "products", "",
+             blas ? blas : TEXT(400, "our own kernels; no cuBLASLt: %s", why), NULL);
     for (uint32_t i = 0; i < count; i++) {
         struct gpu_facts facts;
         if (gpu_describe(i, &facts) != ST_OK) continue;

@@ -495,6 +495,19 @@ status profile_take(struct instance *instance, const struct profile_options *o, 
     return st;
 }
 
+status profile_check(struct instance *instance, const struct profile_options *o)
+{
+    struct profile p = {.o = o, .graph = o->graph};
+    *instance = (struct instance){0};
+    status st = profile_open(&p);
+    if (st == ST_OK) st = instance_make(instance, o->graph->layer_count, o->cluster->type_count);
+    if (st == ST_OK) st = others_take(&p, instance);
+    profile_close(&p);
+    if (st == ST_OK) return profile_goal_set(instance, o);
+    instance_free(instance);
+    return st;
+}
+
 status profile_measure(struct instance *instance, const struct profile_options *o)
 {
     bool busy;

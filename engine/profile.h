@@ -55,7 +55,10 @@ struct profile_options {
  * signal, where stop_listen was called; else as reading, estimating and running fail. A warning says that the machine was busy. */
 MUST_USE status profile_measure(struct instance *instance, const struct profile_options *options);
 
-/* The same from a file in $XDG_CACHE_HOME/heterps-run, else ~/.cache/heterps-run, where one is there for this graph, these types, this
+/* Fails as profile_measure does with what can be wrong before anything is measured; the times of measured types are 0. */
+MUST_USE status profile_check(struct instance *instance, const struct profile_options *options);
+
+/* As profile_measure, from a file in $XDG_CACHE_HOME/heterps-run, else ~/.cache/heterps-run, where one is there for this graph, these types, this
  * data, this processor and this program, and profile_measure with what is measured kept there for the next time. A file that does not
  * parse or does not match is measured anew. What was measured on a busy machine is not kept. Where no such folder can be written, a remark
  * says so. */

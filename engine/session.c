@@ -42,6 +42,18 @@ static bool stop_asked(void *context, const struct search_standing *standing)
     return stop_requested();
 }
 
+status session_units_share(struct instance *instance, uint32_t pipelines)
+{
+    for (uint32_t t = 0; t < instance->type_count; t++) {
+        struct resource_type *type = &instance->types[t].resource;
+        if (type->limit < pipelines)
+            FAIL(USAGE, "train.pipelines = %u pipelines need a unit each of type %s, which has %u here", pipelines,
+                 type->name, type->limit);
+        type->limit /= pipelines;
+    }
+    return ST_OK;
+}
+
 /* Profiles the graph for a cluster and plans it: each pipeline gets its share of the units. */
 static status plan_make(struct session *s, const struct session_options *o)
 {
@@ -59,16 +71,7 @@ static status plan_make(struct session *s, const struct session_options *o)
                                             .seconds = c->no_cache ? PROFILE_SECONDS : 0,
                                             .here = !o->share};
     TRY_GOTO(c->no_cache ? profile_measure(&instance, &profile) : profile_cached(&instance, &profile), done);
-    for (uint32_t t = 0; t < instance.type_count; t++) {
-        struct resource_type *type = &instance.types[t].resource;
-        if (type->limit < pipelines) {
-            st = status_fail(ST_USAGE, __FILE__, __LINE__,
-                             "train.pipelines = %u pipelines need a unit each of type %s, which has %u here", pipelines,
-                             type->name, type->limit);
-            goto done;
-        }
-        type->limit /= pipelines;
-    }
+    TRY_GOTO(session_units_share(&instance, pipelines), done);
     const struct replan_options options = {.graph = &s->graph,
                                            .instance = &instance,
                                            .throughput = cluster.throughput / pipelines,

@@ -59,6 +59,9 @@ MUST_USE status session_model_open(struct session *session, const struct session
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
 
+/* Leaves to each of so many pipelines its part of the units. USAGE: a type has too few. */
+MUST_USE status session_units_share(struct instance *instance, uint32_t pipelines);
+
 /* Between two jobs: plans anew with the times that the replanner has corrected, and where that is better opens the pipeline of the new plan.
  * Feeds stay as they are. */
 MUST_USE status session_replan(struct session *session, bool *is_changed);

@@ -16,6 +16,7 @@
 #include "engine/base/memory.h"
 #include "engine/cmd/command.h"
 #include "engine/cpu/device.h"
+#include "gpu/blas.h"
 #include "gpu/gpu.h"
 #include "io/uring.h"
 
@@ -50,7 +51,8 @@ struct facts {
     uint32_t link_count;
     struct gpu_facts gpus[GPUS_MAX];
     uint32_t gpu_count;
-    const char *gpu_why; /* there is none; else NULL */
+    const char *gpu_why;         /* there is none; else NULL                         */
+    const char *blas, *blas_why; /* cuBLASLt by name and version, or why there is none */
 };
 
 static status facts_find(struct facts *f, const char *path)
@@ -72,6 +74,7 @@ static status facts_find(struct facts *f, const char *path)
     if (f->gpu_count > GPUS_MAX) f->gpu_count = GPUS_MAX;
     if (f->gpu_count) f->gpu_why = NULL;
     for (uint32_t i = 0; i < f->gpu_count; i++) TRY(gpu_describe(i, &f->gpus[i]));
+    f->blas = gpu_blas_library(&f->blas_why);
     return ST_OK;
 }
 
@@ -166,10 +169,7 @@ static void disk_print(const struct facts *f)
 
 static void cards_print(const struct facts *f)
 {
-    if (f->gpu_count == 0) {
-        line("cards", "none: %s", f->gpu_why);
-        line("  cuBLASLt", "not looked for without cards");
-    }
+    if (f->gpu_count == 0) line("cards", "none: %s", f->gpu_why);
     for (uint32_t i = 0; i < f->gpu_count; i++) {
         const struct gpu_facts *g = &f->gpus[i];
         char name[24];
@@ -179,6 +179,10 @@ static void cards_print(const struct facts *f)
              g->minor, g->core_count, plural(g->core_count), BYTES(g->memory_bytes), BYTES(g->free_bytes),
              *g->link ? "; " : "", g->link);
     }
+    if (f->blas)
+        line("  cuBLASLt", "%s", f->blas);
+    else
+        line("  cuBLASLt", "none: %s", f->blas_why);
 }
 
 static void page_print(const struct facts *f)
@@ -279,6 +283,7 @@ static void cards_event(const struct facts *f)
     }
     log_event_close_array();
     if (f->gpu_why) log_event_text("no_cards", f->gpu_why);
+    log_event_text(f->blas ? "cublaslt" : "no_cublaslt", f->blas ? f->blas : f->blas_why);
 }
 
 static void object_print(const struct facts *f)
@@ -366,4 +371,6 @@ const struct command command_devices = {
             "    disk         path, file_system, source, bytes, free_bytes, is_writable, is_direct, requests\n"
             "    network      name, mbit_per_s of each interface that tells its speed\n"
             "    cards        index, name, major, minor, multiprocessors, memory_bytes, free_bytes, link of each;\n"
-            "                 no_cards says why there are none"};
+            "                 no_cards says why there are none\n"
+            "    cublaslt     the library of products that cards use beside our kernels; no_cublaslt says why there is "
+            "none"};

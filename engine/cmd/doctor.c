@@ -18,7 +18,7 @@
 #include "engine/cmd/run.h"
 #include "engine/doctor.h"
 #include "engine/model_names.h"
-#include "sched/cluster.h"
+#include "engine/profile.h"
 
 #define LINES_MAX    512u
 #define REFUSALS_MAX 64u /* more than there are relaxations and settings that are wrong */
@@ -334,21 +334,43 @@ static void refusal_keep(struct doctor *d, const struct outcome *outcome, enum d
     doctor_tell(line_keep, &d->lines, section, DOCTOR_FAIL, "", "", "", outcome->message);
 }
 
-/* Training plans for a cluster at its start, by measuring; that is not done here. */
-static void cluster_look(struct doctor *d)
+/* What can be wrong with the cluster before the graph is measured for it. */
+static status cluster_check(const struct doctor *d, const char *path, const struct run_options *asked)
 {
-    struct cluster cluster;
-    if (d->options.cluster.path == NULL || d->options.plan) return;
-    if (cluster_read(&cluster, d->options.cluster.path) == ST_OK) {
-        doctor_tell(line_keep, &d->lines, DOCTOR_plan, DOCTOR_OK, "--cluster", "", d->options.cluster.path,
-                    "its plan is made when training starts, from times that are measured then; what follows is of one "
-                    "stage on all cores");
-        cluster_free(&cluster);
-    } else {
-        doctor_tell(line_keep, &d->lines, DOCTOR_plan, DOCTOR_FAIL, "--cluster", "", d->options.cluster.path,
-                    status_message());
-    }
-    d->options.cluster.path = NULL;
+    struct cluster cluster = {0};
+    struct graph graph;
+    struct settings settings;
+    struct ini ini = {0};
+    struct instance instance = {0};
+    TRY(session_graph_open(&graph, d->graph, d->options.set.item, d->options.set.count));
+    status st = settings_peek(d, &settings, &ini);
+    if (st == ST_OK) st = cluster_read(&cluster, path);
+    if (st == ST_OK)
+        st = profile_check(&instance, &(struct profile_options){.graph = &graph,
+                                                                .graph_path = d->graph,
+                                                                .cluster = &cluster,
+                                                                .data = d->options.data,
+                                                                .isa = d->options.isa,
+                                                                .here = !asked->share});
+    if (st == ST_OK) st = session_units_share(&instance, settings.train_pipelines);
+    instance_free(&instance);
+    cluster_free(&cluster);
+    ini_free(&ini);
+    graph_close(&graph);
+    return st;
+}
+
+/* Training plans for a cluster at its start, by measuring; that is not done here. Last of all: who has looked for cards may not fork any more. */
+static void cluster_look(struct doctor *d, const struct run_options *asked)
+{
+    const char *path = asked->cluster.path;
+    if (path == NULL || asked->plan) return;
+    const bool fits = cluster_check(d, path, asked) == ST_OK;
+    doctor_tell(
+        line_keep, &d->lines, DOCTOR_plan, fits ? DOCTOR_OK : DOCTOR_FAIL, "--cluster", "", path,
+        fits ? "the plan is made when training starts, from times that are measured then; all here is of one stage "
+               "on all cores"
+             : status_message());
 }
 
 static void trace_look(struct doctor *d)
@@ -563,7 +585,7 @@ static status look(struct doctor *d)
 {
     bool helps = true;
     const struct run_options asked = d->options;
-    cluster_look(d);
+    if (d->options.plan == NULL) d->options.cluster.path = NULL;
     trace_look(d);
     TRY(outcome_of(&d->outcome, d->graph, &d->options));
     for (uint32_t i = 0; i < REFUSALS_MAX && helps && d->outcome.result != ST_OK; i++) {
@@ -572,12 +594,13 @@ static status look(struct doctor *d)
         TRY(relax(d, &helps, &section));
         refusal_keep(d, &d->refused, helps ? section : d->refused.result == ST_MEMORY ? DOCTOR_memory : DOCTOR_model);
     }
-    if (d->outcome.result != ST_OK) {
+    if (d->outcome.result == ST_OK)
+        TRY(opened_keep(d, &asked));
+    else
         doctor_tell(line_keep, &d->lines, DOCTOR_model, DOCTOR_WARN, "", "", "",
                     "the rest cannot be looked at before that is mended");
-        return ST_OK;
-    }
-    return opened_keep(d, &asked);
+    cluster_look(d, &asked);
+    return ST_OK;
 }
 
 status run_doctor(const char *const *positionals, const void *options)

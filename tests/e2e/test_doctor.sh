@@ -107,6 +107,9 @@ both plan 'a plan of too few layers' "$tiny" --data "$data" --plan "$work/short.
 both plan 'no plan' "$tiny" --data "$data" --plan "$work/nowhere.json"
 both plan 'a plan and a cluster' "$tiny" --data "$data" --plan "$work/short.json" --cluster "$work/cluster.cfg"
 both plan 'a cluster without prices' "$tiny" --data "$data" --cluster "$work/cheap.cfg"
+printf '[type cpu]\ndevice = cpu\nprice_per_hour = 1\nlimit = 1\n[type far]\ndevice = cuda:7\nprice_per_hour = 1\nlimit = 1\n' >"$work/far.cfg"
+both plan 'a cluster with a device that is not here' "$tiny" --data "$data" --cluster "$work/far.cfg"
+both plan 'a cluster of too few units' "$tiny" --data "$data" --cluster "$work/cluster.cfg" --set train.pipelines=2 --set train.sync=wsp
 both plan 'an unknown method' "$tiny" --data "$data" --cluster "$work/cluster.cfg" --method guess
 both plan 'pipelines under bsp' "$tiny" --data "$data" --set train.pipelines=2 --share
 both plan 'too many slots' "$tiny" --data "$data" --set train.in_flight=60000 --set train.sync=wsp --set train.pipelines=2 --share
@@ -151,6 +154,38 @@ all_at_once() {
 }
 check 'nine refusals at once' all_at_once
 check 'and nothing of them is left' sh -c "[ ! -e '$work/rows' ] && [ ! -e '$work/rows3' ] && [ ! -e '$work/no' ] && [ ! -e '$work/other/lock' ] && [ ! -e '$work/empty/lock' ]"
+
+# --- cards ------------------------------------------------------------------------------------------
+
+# card_plan FILE DEVICE FIRST: layers from FIRST on on that device.
+card_plan() {
+    python3 - "$@" <<'PYTHON'
+import json, sys
+path, device, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
+stages = [{"first": 0, "last": first - 1, "type": 0, "k": 1}] if first else []
+json.dump({"format": "heterps-solution-1", "types": [{"name": t, "device": t, "price_per_hour": 1} for t in ("cpu", device)],
+           "stages": stages + [{"first": first, "last": 4, "type": 1, "k": 1}]}, open(path, "w"))
+PYTHON
+}
+card_plan "$work/card.json" emu 2
+sed 's/"type": 1, "k": 1/"type": 1, "k": 2/' "$work/card.json" >"$work/two.json"
+card_plan "$work/cuda.json" cuda:0 2
+both plan 'a card that is not here' "$tiny" --data "$data" --plan "$work/cuda.json" --gpu off
+if [ -x "$BUILD/heterps-emu" ]; then
+    static=$HETERPS HETERPS=$BUILD/heterps-emu
+    on_card() { doctor "$tiny" --data "$data" --plan "$work/card.json" && section cards | grep -qE 'ok    stages on cards +needs 1, has 1' && section cards | grep -q ' free$'; }
+    check 'a stage on a card that is here' on_card
+    both plan 'a stage on two cards' "$tiny" --data "$data" --plan "$work/two.json"
+    both plan 'a card without the barrier' "$tiny" --data "$data" --plan "$work/card.json" --set train.sync=wsp
+    both plan 'another kind of card' "$tiny" --data "$data" --plan "$work/cuda.json"
+    HETERPS_EMU_BYTES=20000
+    export HETERPS_EMU_BYTES
+    both plan 'a card with too little memory' "$tiny" --data "$data" --plan "$work/card.json"
+    unset HETERPS_EMU_BYTES
+    HETERPS=$static
+else
+    skip 'stages on cards' 'this build has no emulated card'
+fi
 
 # --- what training does not see before it is too late -------------------------------------------------
 
@@ -202,7 +237,7 @@ advised() {
         "$HETERPS" doctor "$@" --set store.ram="$ram" </dev/null)
 }
 check 'too little address space: what is advised is enough' advised 200000 "$tiny" --data "$data" --set store.ram=1GiB
-check 'a little too little' advised 300000 "$tiny" --data "$data" --set store.ram=270MiB
+check 'a little too little' advised 300000 "$tiny" --data "$data" --set store.ram=300MiB
 total_kib=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)
 beyond() { doctor "$tiny" --data "$data" --set store.ram="$((total_kib * 2))KiB"; [ $? = 1 ] && section memory | grep -qE 'store\.ram=[0-9]+MiB fits'; }
 check 'more than the machine has' beyond
