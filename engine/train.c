@@ -533,7 +533,8 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
     *train = (struct data_cache_budget){.ram_bytes = is_again ? s->cache_ram : 0,
                                         .ssd_bytes = s->cache_ssd,
                                         .path = s->cache_path,
-                                        .window = is_again && s->cache_shuffle == CACHE_BLOCKS ? s->cache_window : 0};
+                                        .window = is_again && s->cache_shuffle == CACHE_BLOCKS ? s->cache_window : 0,
+                                        .is_bounded = s->train_steps_max > 0};
     if (t->eval == NULL) return;
     bool is_part = t->eval == t->options->data;
     struct evaluate_options *o = &t->eval_options;

@@ -338,19 +338,26 @@ status admission_file_check(const char *path, const uint8_t *data, size_t bytes)
     return header_read(&h, path, data, bytes);
 }
 
-/* Every key where looking for it finds it: as they lay. */
-static status records_copy(struct admission *a, const char *path, const uint8_t *data, uint64_t count)
+/* A count of a file that may have been written by another admit: who was admitted stays so. */
+static uint8_t times_of(const struct admission *a, const struct header *h, uint8_t times)
 {
+    return times == h->admit - 1 || times > a->admit - 1 ? (uint8_t)(a->admit - 1) : times;
+}
+
+/* Every key where looking for it finds it: as they lay. */
+static status records_copy(struct admission *a, const char *path, const uint8_t *data, const struct header *h)
+{
+    const uint64_t count = h->record_count;
     struct record r;
     for (uint64_t i = 0; i < count; i++) {
         memcpy(&r, data + i * sizeof r, sizeof r);
         const uint64_t cell = r.place >> 8;
         const uint8_t times = (uint8_t)r.place;
-        if (cell >= a->cell_count || a->count[cell] != 0 || times == 0 || times > a->admit - 1)
+        if (cell >= a->cell_count || a->count[cell] != 0 || times == 0 || times > h->admit - 1)
             FAIL(INVALID, "%s: byte %" PRIu64 ": key %016" PRIx64 " cannot be in cell %" PRIu64 " %u times", path,
                  HEADER_BYTES + i * sizeof r, r.key, cell, times);
         a->key[cell] = r.key;
-        a->count[cell] = times;
+        a->count[cell] = times_of(a, h, times);
     }
     a->used_count = count;
     for (uint64_t i = 0; i < count; i++) {
@@ -363,18 +370,18 @@ static status records_copy(struct admission *a, const char *path, const uint8_t 
 }
 
 /* Counts of another size, or into bloom: every key anew, in the order of the file. */
-static status records_add(struct admission *a, const char *path, const uint8_t *data, uint64_t count)
+static status records_add(struct admission *a, const char *path, const uint8_t *data, const struct header *h)
 {
     struct record r;
     struct addition ignored;
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < h->record_count; i++) {
         memcpy(&r, data + i * sizeof r, sizeof r);
         const uint8_t times = (uint8_t)r.place;
         const bool is_again = a->admit_by == ADMIT_EXACT && a->count[cell_of(a, r.key)] != 0;
-        if (is_again || times == 0 || times > a->admit - 1)
+        if (is_again || times == 0 || times > h->admit - 1)
             FAIL(INVALID, "%s: byte %" PRIu64 ": key %016" PRIx64 " cannot be there %u times%s", path,
                  HEADER_BYTES + i * sizeof r, r.key, times, is_again ? " more" : "");
-        TRY(raise(a, r.key, times, &ignored));
+        TRY(raise(a, r.key, times_of(a, h, times), &ignored));
     }
     return ST_OK;
 }
@@ -389,21 +396,24 @@ static status records_read(struct admission *a, const char *path, const uint8_t 
              "%s: has counted %" PRIu64 " keys, and table \"%s\" has admit_keys = %" PRIu64
              ": raise admit_keys, or set admit_by = bloom",
              path, count, a->table, a->key_max);
-    return a->admit_by == ADMIT_EXACT && h->key_max == a->key_max ? records_copy(a, path, data, count)
-                                                                  : records_add(a, path, data, count);
+    return a->admit_by == ADMIT_EXACT && h->key_max == a->key_max ? records_copy(a, path, data, h)
+                                                                  : records_add(a, path, data, h);
 }
 
-static status lines_read(struct admission *a, const char *path, const uint8_t *data, uint64_t count)
+static status lines_read(struct admission *a, const char *path, const uint8_t *data, const struct header *h)
 {
+    const uint64_t count = h->record_count;
     if (count != a->cell_count)
         FAIL(INVALID, "%s: %" PRIu64 " lines, where there must be %" PRIu64, path, count, a->cell_count);
     memcpy(a->count, data, count * LINE_BYTES);
     for (uint64_t n = 0; n < count * LINE_BITS / a->bits; n++) {
         const uint64_t bit = n * a->bits;
-        const uint32_t value = (uint32_t)a->count[bit / 8] >> bit % 8 & ((1u << a->bits) - 1);
-        if (value > a->admit - 1)
+        const struct counter counter = {a->count + bit / 8, bit % 8, (1u << a->bits) - 1};
+        const uint8_t value = counter_get(counter);
+        if (value > h->admit - 1)
             FAIL(INVALID, "%s: byte %" PRIu64 ": a counter of %u, where at most %u can be", path,
-                 HEADER_BYTES + bit / 8, value, a->admit - 1);
+                 HEADER_BYTES + bit / 8, value, h->admit - 1);
+        if (times_of(a, h, value) != value) counter_set(counter, times_of(a, h, value));
     }
     return ST_OK;
 }
@@ -416,13 +426,15 @@ status admission_read(struct admission *a, const char *path, const uint8_t *data
     if (h.name_hash != XXH3_64bits(a->table, strlen(a->table)))
         FAIL(MISMATCH, "%s: is not of table \"%s\"", path, a->table);
     const bool is_exact = h.admit_by == ADMIT_EXACT;
-    if (h.admit != a->admit || (!is_exact && (a->admit_by == ADMIT_EXACT || h.key_max != a->key_max)))
+    const uint32_t bits = bits_of(h.admit);
+    if (!is_exact && (a->admit_by == ADMIT_EXACT || h.key_max != a->key_max || bits != a->bits))
         FAIL(MISMATCH,
              "%s: has counted for admit = %u, admit_by = %s, admit_keys = %" PRIu64
              ", and table \"%s\" has %u, %s, %" PRIu64
-             ": go on with the saved values, or start anew from its tensors and rows with --init",
+             ": go on with the saved values (of admit any from %u to %u), or start anew from its tensors and rows with "
+             "--init",
              path, h.admit, is_exact ? "exact" : "bloom", h.key_max, a->table, a->admit,
-             a->admit_by == ADMIT_EXACT ? "exact" : "bloom", a->key_max);
-    return is_exact ? records_read(a, path, data + HEADER_BYTES, &h)
-                    : lines_read(a, path, data + HEADER_BYTES, h.record_count);
+             a->admit_by == ADMIT_EXACT ? "exact" : "bloom", a->key_max, bits > 1 ? (1u << bits / 2) + 1 : 2,
+             1u << bits);
+    return is_exact ? records_read(a, path, data + HEADER_BYTES, &h) : lines_read(a, path, data + HEADER_BYTES, &h);
 }

@@ -91,8 +91,9 @@ void admission_turn_forth(struct admission *admission);
  *   last    8              xxh3-64 of all bytes before */
 /* Into a writer that has just been opened; the caller commits. IO. */
 MUST_USE status admission_put(const struct admission *admission, struct file_writer *writer);
-/* Reads what admission_put wrote into one that is empty, of the same admit. Exact counts may be of another admit_keys, as long as their keys are
- * no more than fit, and may go on as bloom. CORRUPT, INVALID name the file; MISMATCH: other settings. */
+/* Reads what admission_put wrote into one that is empty. By another admit, who was admitted stays so, and others are as many occurrences nearer to it
+ * or further from it; that of bloom must have counters of as many bits. Exact counts may be of another admit_keys, as long as their keys are no
+ * more than fit, and may go on as bloom. CORRUPT, INVALID name the file; MISMATCH: other settings. */
 MUST_USE status admission_read(struct admission *admission, const char *path, const uint8_t *data, size_t bytes);
 /* Checks the file alone, of whatever settings. */
 MUST_USE status admission_file_check(const char *path, const uint8_t *data, size_t bytes);

@@ -185,8 +185,8 @@ static void pass_begin(struct data_cache *c, uint64_t epoch, bool by_blocks)
 /* Whether passes to come can be had from the cache alone. */
 static bool is_needed(const struct data_cache *c) { return c->sources.is_stream || c->budget.window; }
 
-/* Not all of the data is kept: why, and what to do where there is no other way to it. */
-static status cache_give_up(struct data_cache *c)
+/* Not all of the data is kept: why, and what to do where there is no other way to it. `is_late`: a pass begins that would need it. */
+static status cache_give_up(struct data_cache *c, bool is_late)
 {
     char why[4608], after[64] = "";
     const struct data_cache_budget *b = &c->budget;
@@ -201,6 +201,10 @@ static status cache_give_up(struct data_cache *c)
         snprintf(why, sizeof why, "it no longer fits into cache.ram = %" PRIu64 " and cache.ssd = %" PRIu64 " bytes",
                  b->ram_bytes, b->ssd_bytes);
     if (c->row_count) snprintf(after, sizeof after, "after %" PRIu64 " examples ", c->row_count);
+    if (c->budget.is_bounded && !is_late && is_needed(c)) {
+        log_warning("cache: %s%s; a second pass would be refused", after, why);
+        return ST_OK;
+    }
     if (c->sources.is_stream)
         FAIL(INVALID, "the data is a stream, all of which has to be in the cache, and %s%s; give %s, or a file", after,
              why, remedy);
@@ -217,7 +221,7 @@ static status file_begin(struct data_cache *c)
 {
     cache_file_begin(&c->file);
     if (c->file.why[0] == 0) return ST_OK;
-    if (is_needed(c) && c->budget.ram_bytes == 0) return cache_give_up(c);
+    if (is_needed(c) && c->budget.ram_bytes == 0) return cache_give_up(c, false);
     log_warning("cache: %s; no file is kept", c->file.why);
     return ST_OK;
 }
@@ -231,7 +235,7 @@ status data_cache_start(struct data_cache *c, uint64_t epoch, bool by_blocks, en
     s->source = s->found;
     s->found = was;
     bool is_changed = cache_sources_differ(s, was, why, sizeof why);
-    if (c->state == OFF && is_needed(c)) return cache_give_up(c);
+    if (c->state == OFF && is_needed(c)) return cache_give_up(c, true);
     cache_file_release_all(&c->file);
     cache_file_poll(&c->file);
     if (is_changed && c->state == WHOLE) {
@@ -285,7 +289,7 @@ static status block_end(struct data_cache *c, uint64_t text_bytes)
     c->text_begin = text_bytes;
     c->row_count += c->writer.rows.example_count;
     block_writer_clear(&c->writer);
-    return has_place && is_kept(c) ? ST_OK : cache_give_up(c);
+    return has_place && is_kept(c) ? ST_OK : cache_give_up(c, false);
 }
 
 status data_cache_add(struct data_cache *c, const struct reader_example *example, struct block_counts counts,
@@ -325,7 +329,7 @@ status data_cache_finish(struct data_cache *c, struct block_counts counts, uint6
         return ST_OK;
     }
     cache_file_end(&c->file, c->place, c->block_count);
-    if (!is_kept(c)) return cache_give_up(c);
+    if (!is_kept(c)) return cache_give_up(c, false);
     c->state = WHOLE;
     log_detail("cache    %" PRIu64 " examples in %" PRIu64 " blocks, %" PRIu64 " bytes of %" PRIu64 " of text",
                c->row_count, c->block_count, c->file.fd >= 0 ? c->file.used_bytes : c->ram_pages * CACHE_PAGE,

@@ -88,6 +88,7 @@ struct data_cache_budget {
     /* Passes but epoch 0 are in an order of blocks, windows of so many (io/block_order.h), in place of `shuffle`; the data has to fit then.
      * 0: in the order that they have without a cache. */
     uint32_t window;
+    bool is_bounded; /* the first pass may be the last: what it cannot keep is no failure before another begins */
 };
 struct data_cache;
 

@@ -64,8 +64,13 @@ fails 1 'ttl needs an end of periods' 'no periods' heterps "$graph" --data "$dat
 fails 2 'expected a label of \[data\]' 'no such label' heterps "$graph" --data "$data" --set emb.click_label=nothing
 fails 1 'admission counts; raise admit_keys, or set admit_by = bloom' 'more keys than are counted' heterps "$graph" --data "$data" --set emb.admit_keys=500
 other() { # resumed with another admission
-    ! heterps "$graph" --data "$data" --resume "$folder/whole.model" --set emb.admit=3 --set train.epochs=3 2>"$folder/err" &&
-        grep -q 'has counted for admit = 2, admit_by = exact' "$folder/err" || { cat "$folder/err"; return 1; }
+    rm -rf "$folder/other.model" "$folder/bloom.model" && cp -r "$folder/whole.model" "$folder/other.model" &&
+        heterps "$graph" --data "$data" --resume "$folder/other.model" --set emb.admit=3 --set train.epochs=3 2>"$folder/err" &&
+        grep -q 'warning: emb.admit: 2 when it was saved, 3 now' "$folder/err" && heterps fsck "$folder/other.model" >/dev/null || { cat "$folder/err"; return 1; }
+    # Counters of one bit cannot count to 2.
+    heterps "$graph" --data "$data" --out "$folder/bloom.model" --set emb.admit_by=bloom --set train.steps_max=5 &&
+        ! heterps "$graph" --data "$data" --resume "$folder/bloom.model" --set emb.admit_by=bloom --set emb.admit=3 2>"$folder/err" &&
+        grep -q 'has counted for admit = 2, admit_by = bloom, .*of admit any from 2 to 2' "$folder/err" || { cat "$folder/err"; return 1; }
 }
 check 'resumed with another admission' other
 raised() { # full, with a save of the last step: goes on as if there had been room from the start, or as bloom

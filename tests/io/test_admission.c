@@ -203,18 +203,59 @@ static void admission_read__exact_counts_into_another__counts_on(void **state)
     admission_close(&a);
 }
 
+/* Who was admitted stays so; who was not has as many occurrences as before. */
+static void admission_read__another_admit__keeps_whom_it_has_admitted(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t from, to, by, into;
+    } cases[] = {{6, 4, ADMIT_EXACT, ADMIT_EXACT},   {4, 6, ADMIT_EXACT, ADMIT_EXACT},
+                 {2, 200, ADMIT_EXACT, ADMIT_EXACT}, {200, 2, ADMIT_EXACT, ADMIT_EXACT},
+                 {6, 3, ADMIT_EXACT, ADMIT_BLOOM},   {12, 5, ADMIT_BLOOM, ADMIT_BLOOM},
+                 {5, 12, ADMIT_BLOOM, ADMIT_BLOOM},  {4, 3, ADMIT_BLOOM, ADMIT_BLOOM}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const uint32_t from = cases[c].from, to = cases[c].to;
+        struct admission a = opened(from, cases[c].by, 2000), b = opened(to, cases[c].into, 2000);
+        for (uint32_t i = 0; i < 80; i++) {
+            for (uint32_t n = 0; n < i % 8; n++) assert_int_equal(admission_add(&a, key_of(i)), ST_OK);
+            admission_step_end(&a, i + 1);
+            admission_release(&a, i + 1);
+        }
+        size_t bytes;
+        char *file = file_of(&a, &bytes);
+        assert_int_equal(admission_read(&b, "FILE", (const uint8_t *)file, bytes), ST_OK);
+        for (uint32_t i = 0; i < 80; i++) {
+            const bool was_admitted = i % 8 >= from - 1;
+            uint32_t left = was_admitted || i % 8 >= to - 1 ? 0 : to - 1 - i % 8;
+            assert_int_equal(admission_has(&a, key_of(i)), was_admitted);
+            for (; left > 0; left--) {
+                if (admission_has(&b, key_of(i)))
+                    fail_msg("case %zu: key %u of %u occurrences lacks %u, and is admitted", c, i, i % 8, left);
+                assert_int_equal(admission_add(&b, key_of(i)), ST_OK);
+                admission_step_end(&b, 1);
+                admission_release(&b, 1);
+            }
+            assert_true(admission_has(&b, key_of(i)));
+        }
+        free(file);
+        admission_close(&a);
+        admission_close(&b);
+    }
+}
+
 static void admission_read__other_settings_or_damage__is_refused(void **state)
 {
     (void)state;
-    struct admission a = opened(3, ADMIT_EXACT, 10), b = opened(4, ADMIT_EXACT, 10);
+    struct admission a = opened(3, ADMIT_BLOOM, 10), b = opened(5, ADMIT_BLOOM, 10);
     assert_int_equal(admission_add(&a, 5), ST_OK);
     size_t bytes;
     char *file = file_of(&a, &bytes);
     assert_int_equal(admission_read(&b, "FILE", (const uint8_t *)file, bytes), ST_MISMATCH);
-    assert_non_null(strstr(status_message(), "admit = 3, admit_by = exact, admit_keys = 10"));
+    assert_non_null(strstr(status_message(), "admit = 3, admit_by = bloom, admit_keys = 10"));
+    assert_non_null(strstr(status_message(), "any from 3 to 4"));
     for (size_t i = 0; i < bytes; i++) {
         file[i] = (char)(file[i] ^ 4);
-        struct admission c = opened(3, ADMIT_EXACT, 10);
+        struct admission c = opened(3, ADMIT_BLOOM, 10);
         assert_int_not_equal(admission_read(&c, "FILE", (const uint8_t *)file, bytes), ST_OK);
         assert_int_not_equal(admission_file_check("FILE", (const uint8_t *)file, bytes), ST_OK);
         admission_close(&c);
@@ -234,6 +275,7 @@ int main(void)
         cmocka_unit_test(admission_exact__one_key_more__says_so),
         cmocka_unit_test(admission_grant__a_key_with_a_row__is_admitted),
         cmocka_unit_test(admission_read__exact_counts_into_another__counts_on),
+        cmocka_unit_test(admission_read__another_admit__keeps_whom_it_has_admitted),
         cmocka_unit_test(admission_read__other_settings_or_damage__is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
