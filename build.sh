@@ -109,7 +109,8 @@ link_program() {
     echo "$*" >"$made.list"
 }
 
-# Sets gpu to what is found, nvcc to nothing where it is of no use. An nvcc is tried once: many lack the C++ compiler that they need.
+# Sets gpu to what is found, nvcc to nothing where it is of no use. An nvcc is tried once: many lack the C++ compiler that they need. What was
+# asked for by name must do.
 find_nvcc() {
     nvcc=${NVCC:-$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc || true)}
     case $mode:$nvcc in
@@ -122,7 +123,8 @@ find_nvcc() {
     known=$("$nvcc" --list-gpu-code 2>/dev/null || true)
     archs=
     for arch in ${GPU_ARCHS:-$gpu_archs}; do
-        if echo "$known" | grep -qx "$arch"; then archs="${archs:+$archs }$arch"; fi
+        if echo "$known" | grep -qx "$arch"; then archs="${archs:+$archs }$arch"
+        elif [ -n "${GPU_ARCHS:-}" ]; then echo "build.sh: GPU_ARCHS: $nvcc ${release:-} does not know $arch, but" $known >&2; exit 2; fi
     done
     newest=${archs##*sm_}
     code=
@@ -133,11 +135,13 @@ find_nvcc() {
     if [ "$cuda_include" = /usr/include ]; then cuda_include=; else cuda_include="-isystem $cuda_include"; fi
     mkdir -p "$out/fatbin"
     if [ "$(cat "$out/fatbin/flags" 2>/dev/null)" != "$nvcc $release $nvcc_flags" ]; then
+        "$nvcc" --version >"$out/fatbin/try.log" 2>&1 || true
         echo 'extern "C" __global__ void kernel() {}' >"$out/fatbin/try.cu"
         echo '#include <cuda.h>' >"$out/fatbin/try.c"
-        if [ -z "$archs" ] || ! "$nvcc" $nvcc_flags -o "$out/fatbin/try.fatbin" "$out/fatbin/try.cu" >"$out/fatbin/try.log" 2>&1 ||
+        if [ -z "$archs" ] || ! "$nvcc" $nvcc_flags -o "$out/fatbin/try.fatbin" "$out/fatbin/try.cu" >>"$out/fatbin/try.log" 2>&1 ||
             ! $CC $cuda_include -fsyntax-only "$out/fatbin/try.c" >>"$out/fatbin/try.log" 2>&1; then
-            gpu="none ($nvcc ${release:-?} does not compile: $out/fatbin/try.log)" nvcc=
+            gpu="none ($nvcc ${release:-} does not compile: $out/fatbin/try.log)" nvcc=
+            [ -z "${NVCC:-}" ] || { echo "build.sh: gpu $gpu" >&2; exit 2; }
             return
         fi
         echo "$nvcc $release $nvcc_flags" >"$out/fatbin/flags"
