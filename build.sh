@@ -161,7 +161,7 @@ build_image() {
         fatbins="$fatbins $fatbin"
         echo "FATBIN($name, \"$fatbin\")" >>"$out/fatbin/fatbins.new"
         if stale "$source" "$fatbin" "$out/fatbin/flags"; then
-            echo "$nvcc $nvcc_flags -MMD -MF ${fatbin%.*}.d -o $fatbin $source" >>"$out/todo"
+            echo "$nvcc --threads 2 $nvcc_flags -MMD -MF ${fatbin%.*}.d -o $fatbin $source" >>"$out/todo"
         fi
     done
     do_all
