@@ -1,10 +1,11 @@
 #!/bin/sh
-# Usage: ./build.sh [release|debug|asan|tsan|deps|test|demo|bench]        output of the first four: ./heterps-run
+# Usage: ./build.sh [release|debug|asan|tsan|deps|test|demo|bench|card]        output of the first four: ./heterps-run
 #   release  optimised, stripped, fully static (default)      debug  -O1 -g, static
 #   asan     AddressSanitizer and UndefinedBehaviorSanitizer  tsan   ThreadSanitizer
 #   deps     installs the Debian packages that are missing    test   builds and runs every test, or TESTS=PATTERN; MODE=asan|tsan
 #   demo     generates data, compiles, trains, evaluates, predicts
 #   bench    builds the programs of tests/bench into build/release
+#   card     builds heterps-run and the programs that tests/gpu.sh runs, build/release/tests/gpu/check_ops and driver_start
 # Needs a C11 compiler (CC, default gcc). Only what changed is rebuilt. Everything is made under build/MODE.
 # Cards: release has the CUDA side if there is an nvcc (NVCC, PATH, /usr/local/cuda/bin; NVCC=none: without, and faster), for the
 # architectures of GPU_ARCHS, by default those of gpu_archs below that the nvcc knows.
@@ -241,6 +242,13 @@ build_programs() {
     do_all
 }
 
+# Programs that open whatever driver there is: dynamic, for a driver can only be loaded, and without any other library.
+build_card_programs() {
+    [ -n "$nvcc" ] || return 0
+    build_objects tests/gpu/check_ops.c tests/gpu/driver_start.c
+    for object in $objects; do link_program "${object%.o}" '' "$object" $cuda_objects "$library"; done
+}
+
 # What stands in for CUDA's driver in tests of the image (tests/gpu/libcuda_emu.c).
 build_stand_in() {
     [ -n "$nvcc" ] || return 0
@@ -272,12 +280,18 @@ test)
     build_programs $(set -f; find tests -name 'test_*.c' $emulated_tests | sort)
     build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort)
     build_stand_in
+    build_card_programs
     exec sh tests/run.sh "$out" $programs ;;
 bench)
     programs=
     need_packages $packages
     build release
     build_programs $(find tests/bench -name '*.c' | sort) ;;
+card)
+    need_packages $packages
+    build release
+    ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run
+    build_card_programs ;;
 demo)
     need_packages $packages
     build release

@@ -23,7 +23,10 @@ KERNEL(busy_rounds)
     EACH_EXAMPLE(b)
     {
         float x = (float)a.now->training; /* 0 or 1: x never leaves [0, 1], which the compiler cannot know */
-        for (uint32_t i = 0; i < a.rounds; i++) x = __fmaf_rn(x, 0.5f, 0.25f);
+        uint32_t i = 0;
+        for (; i + 16 <= a.rounds; i += 16) /* bench card takes them for what a card can do: no loop beside them */
+            UNROLL for (uint32_t k = 0; k < 16; k++) x = __fmaf_rn(x, 0.5f, 0.25f);
+        for (; i < a.rounds; i++) x = __fmaf_rn(x, 0.5f, 0.25f);
         if (x > 1) *out_row(a.to, b) = x;
     }
 }

@@ -73,6 +73,12 @@ MUST_USE status gpu_rows_take(const struct gpu_work *w, float *const *grad, uint
                               uint32_t count, uint32_t dim, float *packed);
 MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums *sums);
 
+/* One product of a fully connected layer by our own kernels, described as the library's is (gpu/blas.h): for benchmarks of one beside the other.
+ * Left transposed is the gradient of weights, whose result is contiguous and which adds; right transposed that of the input; else forward. The
+ * rows that are the micro-batch's are those that w->now has. Factors are float32, or bfloat16 with strides that are multiples of 8 and zeros behind
+ * their columns; all are aligned to 16 bytes. */
+MUST_USE status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *product, bool is_bf16);
+
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }
 

@@ -235,6 +235,28 @@ static status din_run(struct fc *fc, struct product_args *args, struct view in, 
                     .din = gpu_out_of(din), .cols = din.cols, .activation = args->activation, .slope = args->slope);
 }
 
+/* By our kernels: in parts, so that all of a card has work, which are then added in order. */
+static status dweight_own(struct fc *fc, struct product_args *args)
+{
+    const uint32_t count = fc->K * fc->N;
+    const struct tile *t = tile_choose(fc->kind == FACTOR_BF16, fc->K, fc->N, divide_up(fc->M, PART_ROWS));
+    const uint32_t blocks = divide_up(fc->K, t->rows) * divide_up(fc->N, t->cols);
+    float *dweight = args->result.data;
+    uint32_t parts = divide_up(PART_BLOCKS, blocks);
+    if (parts > fc->scratch.floats / count) parts = (uint32_t)(fc->scratch.floats / count);
+    if (parts > divide_up(fc->M, PART_ROWS)) parts = divide_up(fc->M, PART_ROWS);
+    if (parts <= 1) {
+        args->part_terms = fc->M;
+        return product_run(fc, DWEIGHT, t, 1, args);
+    }
+    args->part_terms = divide_up(fc->M, parts);
+    parts = divide_up(fc->M, args->part_terms);
+    args->result.data = fc->scratch.at;
+    args->adds = false;
+    TRY(product_run(fc, DWEIGHT, t, parts, args));
+    return parts_add(fc->w, args->result.data, dweight, count, parts);
+}
+
 static status dweight_run(struct fc *fc, const struct product_factor *in, const struct product_factor *dz,
                           float *dweight)
 {
@@ -247,26 +269,36 @@ static status dweight_run(struct fc *fc, const struct product_factor *in, const 
                                 .terms = fc->M,
                                 .groups = fc->attr.groups,
                                 .adds = true};
-    const uint32_t count = fc->K * fc->N;
-    const struct tile *t = tile_choose(fc->kind == FACTOR_BF16, fc->K, fc->N, divide_up(fc->M, PART_ROWS));
     bool is_taken = false;
     /* Narrower ones are summed in parts, for which the library has no order that is fixed. */
-    if (count >= BLAS_DWEIGHT_LEAST) TRY(blas_run(fc, DWEIGHT, &args, &is_taken));
-    if (is_taken) return ST_OK;
-    const uint32_t blocks = divide_up(fc->K, t->rows) * divide_up(fc->N, t->cols);
-    uint32_t parts = divide_up(PART_BLOCKS, blocks);
-    if (parts > fc->scratch.floats / count) parts = (uint32_t)(fc->scratch.floats / count);
-    if (parts > divide_up(fc->M, PART_ROWS)) parts = divide_up(fc->M, PART_ROWS);
-    if (parts <= 1) {
-        args.part_terms = fc->M;
-        return product_run(fc, DWEIGHT, t, 1, &args);
-    }
-    args.part_terms = divide_up(fc->M, parts);
-    parts = divide_up(fc->M, args.part_terms);
-    args.result.data = fc->scratch.at;
-    args.adds = false;
-    TRY(product_run(fc, DWEIGHT, t, parts, &args));
-    return parts_add(fc->w, args.result.data, dweight, count, parts);
+    if (fc->K * fc->N >= BLAS_DWEIGHT_LEAST) TRY(blas_run(fc, DWEIGHT, &args, &is_taken));
+    return is_taken ? ST_OK : dweight_own(fc, &args);
+}
+
+status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, bool is_bf16)
+{
+    const enum pass pass = p->left_is_transposed ? DWEIGHT : p->right_is_transposed ? DIN : FORWARD;
+    struct fc fc = {.w = w,
+                    .kind = is_bf16 ? FACTOR_BF16 : FACTOR_F32,
+                    .scratch = {p->workspace, p->workspace_bytes / sizeof(float)}};
+    fc.M = pass == DWEIGHT ? p->terms : p->rows;
+    fc.K = pass == FORWARD ? p->terms : pass == DIN ? p->cols : p->rows;
+    fc.N = pass == DIN ? p->terms : p->cols;
+    const uint32_t left_width = p->left_is_transposed ? p->rows : p->terms,
+                   right_width = p->right_is_transposed ? p->terms : p->cols, step = is_bf16 ? 8 : 4;
+    struct product_args args = {.now = w->now,
+                                .left = {p->left, p->left_stride, left_width, 1, p->left_stride % step == 0},
+                                .right = {p->right, p->right_stride, right_width, 1, p->right_stride % step == 0},
+                                .result = {p->result, p->result_stride, p->cols, 1, p->result_stride % 4 == 0},
+                                .bias = p->bias,
+                                .rows = p->rows,
+                                .cols = p->cols,
+                                .terms = p->terms,
+                                .groups = 1,
+                                .activation = p->is_relu ? ACT_RELU : ACT_NONE,
+                                .adds = p->adds};
+    if (pass == DWEIGHT) return dweight_own(&fc, &args);
+    return product_run(&fc, pass, tile_choose(is_bf16, p->rows, p->cols, 1), 1, &args);
 }
 
 GPU_RUN(fc_backward)

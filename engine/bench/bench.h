@@ -1,7 +1,7 @@
 /* The benchmark of `heterps-run bench`: subjects, each a file here, that measure what the product does with one part of the machine beside
  * what that part can do at most (limits.h), alternately, in one run.
  *
- *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c ring.c disk.c models.c ──▶ bench_tell: a line, or an event
+ *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c ring.c disk.c models.c card.c ──▶ bench_tell: a line, or an event
  *
  * Nothing is printed before what was asked for is found to make sense; then everything goes to standard output as soon as it is known, so a benchmark that is stopped has shown what it has found. */
 #ifndef HETERPS_ENGINE_BENCH_BENCH_H
@@ -20,7 +20,8 @@
     X(parse, bench_parse_check, "text that becomes micro-batches", "the file read and dropped")                        \
     X(ring, NULL, "numbers from thread to thread", "a plain ring")                                                     \
     X(disk, bench_disk_check, "random blocks of 4 KiB of a file", "a bare ring, file and buffers registered")          \
-    X(train, bench_train_check, "training, micro-batches in memory", "its operations at the peak of gemm")
+    X(train, bench_train_check, "training, micro-batches in memory", "its operations at the peak of gemm")             \
+    X(card, bench_card_check, "kernels of a card", "its driver's copies, its multiply-adds, cuBLASLt")
 
 enum bench_subject {
 #define SUBJECT(name, ...) BENCH_##name,
@@ -34,17 +35,19 @@ struct bench_options {
     const char *subject; /* a name, or "all"                                                       */
     const char
         *what; /* train: a sample's name, a model text or a graph; parse: a format; disk: a directory; NULL: all, "." */
-    const char *isa;        /* NULL: the best here                                                     */
-    const char *precision;  /* of gemm and train: "f32", "bf16"; NULL: both                            */
-    uint32_t threads;       /* 0: one, and as many as there are processors                              */
-    uint32_t repeats;       /* 0: five                                                                 */
-    uint64_t bytes;         /* of the table that rows come from, disk: of the file; 0: what is sensible */
+    const char *isa;       /* NULL: the best here                                                     */
+    const char *precision; /* of gemm, train and card: "f32", "bf16"; NULL: both                            */
+    uint32_t threads;      /* 0: one, and as many as there are processors                              */
+    uint32_t repeats;      /* 0: five                                                                 */
+    uint64_t
+        bytes; /* of the table that rows come from, disk: of the file, card: of what is copied; 0: what is sensible */
     uint32_t vocab;         /* values of a field in generated data; 0: BENCH_VOCAB                      */
     bool quick;             /* small sizes, short repeats: whether it works, and roughly how fast        */
     const char *const *set; /* [set_count]: "section.key=value" for train                              */
     uint32_t set_count;
-    const char *const *shape; /* [shape_count]: "MxNxK" for gemm, in place of its grid               */
+    const char *const *shape; /* [shape_count]: "MxNxK" for gemm and card, in place of their grids              */
     uint32_t shape_count;
+    uint32_t card; /* of card */
 };
 #define BENCH_REPEATS   5u
 #define BENCH_VOCAB     38461u
@@ -98,12 +101,19 @@ void bench_line(const char *format, ...) PRINTF_LIKE(1, 2);
 /* "285.1", "77.2", "0.934": four digits or so, for columns. */
 char *bench_number(char *buffer, size_t bytes, double value);
 
+/* Examples, units and inputs of a fully connected layer; of "512x64x256". */
+struct bench_product {
+    uint32_t M, N, K;
+};
+MUST_USE status bench_shape_parse(const char *text, struct bench_product *p);
+
 /* The subjects. */
 #define SUBJECT(name, ...) MUST_USE status bench_##name(const struct bench *b);
 BENCH_SUBJECTS(SUBJECT)
 #undef SUBJECT
 /* Whether what is asked of them makes sense; they print nothing. */
 MUST_USE status bench_gemm_check(const struct bench *b);
+MUST_USE status bench_card_check(const struct bench *b);
 MUST_USE status bench_parse_check(const struct bench *b);
 MUST_USE status bench_disk_check(const struct bench *b);
 MUST_USE status bench_train_check(const struct bench *b);

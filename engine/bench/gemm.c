@@ -15,10 +15,6 @@
 #define FLOPS_MIN_QUICK 1e8
 #define SIZE_LARGEST    16384u /* of --shape */
 
-struct product {
-    uint32_t M, N, K; /* examples, units, inputs */
-};
-
 /* One pass of a layer; D_INPUT and D_WEIGHT are told apart by wanting only one of the gradients. STEP: all three, and the update. */
 enum pass { FORWARD, D_INPUT, D_WEIGHT, PASS_KINDS, STEP = PASS_KINDS };
 static const char *const pass_names[PASS_KINDS] = {"forward", "d input", "d weight"};
@@ -32,8 +28,8 @@ struct layer {
 
 static uint32_t stride_of(uint32_t cols) { return ((cols + 15) / 16 | 1) * 16; }
 
-static status layer_open(struct layer *l, const struct bench *b, struct product p, enum pass pass, uint32_t precision,
-                         uint32_t threads)
+static status layer_open(struct layer *l, const struct bench *b, struct bench_product p, enum pass pass,
+                         uint32_t precision, uint32_t threads)
 {
     struct hand_graph *h = &l->h;
     struct fc_attr attr = {.units = p.N,
@@ -85,7 +81,8 @@ static void update(struct layer *l, uint32_t tensor, float *state)
 }
 
 /* GFLOP/s. */
-static double layer_measure(struct layer *l, const struct bench *b, struct product p, enum pass pass, uint32_t threads)
+static double layer_measure(struct layer *l, const struct bench *b, struct bench_product p, enum pass pass,
+                            uint32_t threads)
 {
     double flops = 2.0 * p.M * p.N * p.K * (pass == STEP ? 3 : 1), least = b->o->quick ? FLOPS_MIN_QUICK : FLOPS_MIN;
     long rounds = (long)(least / flops) + 1;
@@ -107,7 +104,7 @@ struct measured {
 };
 
 /* Measures passes [begin, end) of a product, one beside the other, and before each the peak. */
-static status product_measure(const struct bench *b, struct product p, enum pass begin, enum pass end,
+static status product_measure(const struct bench *b, struct bench_product p, enum pass begin, enum pass end,
                               uint32_t precision, uint32_t threads, struct measured *m)
 {
     static struct layer layers[PASS_KINDS + 1];
@@ -131,7 +128,7 @@ static status product_measure(const struct bench *b, struct product p, enum pass
     return st;
 }
 
-static struct bench_figure figure_of(const char *name, struct product p, uint32_t precision, uint32_t threads,
+static struct bench_figure figure_of(const char *name, struct bench_product p, uint32_t precision, uint32_t threads,
                                      const struct measured *m, enum pass pass)
 {
     return (struct bench_figure){.subject = "gemm",
@@ -174,7 +171,7 @@ static status grid_line(const struct bench *b, const struct grid *g, uint32_t M,
 {
     char line[256], cells[PASS_KINDS][64] = {{0}};
     for (uint32_t k = 0; k < g->size_count; k++) {
-        struct product p = {M, N, g->size[k]};
+        struct bench_product p = {M, N, g->size[k]};
         TRY(product_measure(b, p, FORWARD, PASS_KINDS, precision, threads, m));
         series_add(peaks, series_spread(&m->peak[FORWARD]).median);
         for (int pass = 0; pass < PASS_KINDS; pass++) {
@@ -214,8 +211,8 @@ static status grid_measure(const struct bench *b, uint32_t precision, uint32_t t
 }
 
 /* The passes [begin, end) of one product, a line each. */
-static status lines_measure(const struct bench *b, struct product p, enum pass begin, enum pass end, uint32_t precision,
-                            uint32_t threads)
+static status lines_measure(const struct bench *b, struct bench_product p, enum pass begin, enum pass end,
+                            uint32_t precision, uint32_t threads)
 {
     static struct measured m;
     TRY(product_measure(b, p, begin, end, precision, threads, &m));
@@ -232,7 +229,7 @@ static status lines_measure(const struct bench *b, struct product p, enum pass b
 /* Steps of layers: the three products, what is elementwise, Adagrad's update. */
 static status steps_measure(const struct bench *b, uint32_t precision, uint32_t threads)
 {
-    static const struct product layers[] = {
+    static const struct bench_product layers[] = {
         {512, 512, 429}, {512, 256, 512}, {512, 128, 256}, {512, 64, 221}, {512, 2048, 1677}};
     for (size_t i = 0; i < sizeof layers / sizeof *layers - (b->o->quick ? 2 : 0); i++)
         TRY(lines_measure(b, layers[i], STEP, STEP + 1, precision, threads));
@@ -240,7 +237,7 @@ static status steps_measure(const struct bench *b, uint32_t precision, uint32_t 
 }
 
 /* "512x64x256": M, N, K. */
-static status shape_parse(const char *text, struct product *p)
+status bench_shape_parse(const char *text, struct bench_product *p)
 {
     uint32_t *const sizes[] = {&p->M, &p->N, &p->K};
     const char *at = text;
@@ -258,16 +255,16 @@ static status shape_parse(const char *text, struct product *p)
 
 status bench_gemm_check(const struct bench *b)
 {
-    struct product p;
-    for (uint32_t i = 0; i < b->o->shape_count; i++) TRY(shape_parse(b->o->shape[i], &p));
+    struct bench_product p;
+    for (uint32_t i = 0; i < b->o->shape_count; i++) TRY(bench_shape_parse(b->o->shape[i], &p));
     return ST_OK;
 }
 
 static status shapes_measure(const struct bench *b, uint32_t precision, uint32_t threads)
 {
     for (uint32_t i = 0; i < b->o->shape_count; i++) {
-        struct product p;
-        TRY(shape_parse(b->o->shape[i], &p));
+        struct bench_product p;
+        TRY(bench_shape_parse(b->o->shape[i], &p));
         TRY(lines_measure(b, p, FORWARD, STEP + 1, precision, threads));
     }
     return ST_OK;

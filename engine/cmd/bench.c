@@ -7,7 +7,7 @@
 
 struct bench_verb_options {
     const char *isa, *bytes, *precision;
-    uint32_t threads, repeats, vocab;
+    uint32_t threads, repeats, vocab, card;
     struct flag_list set, shape;
     bool json, quick;
 };
@@ -17,19 +17,22 @@ static const struct flag flags[] = {
      OFFSET(threads), 1, CORES_MAX, false},
     {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here", OFFSET(isa),
      0, 0, false},
-    {"--precision", FLAG_TEXT, "NAME", "gemm, train: of products, f32 or bf16; default: both", OFFSET(precision), 0, 0,
-     false},
+    {"--precision", FLAG_TEXT, "NAME", "gemm, train, card: of products, f32 or bf16; default: both", OFFSET(precision),
+     0, 0, false},
     {"--quick", FLAG_SWITCH, NULL, "small sizes and short repeats: seconds, and rough figures", OFFSET(quick), 0, 0,
      false},
     {"--repeats", FLAG_U32, "N", "of every figure and its limit; default: 5", OFFSET(repeats), 1, SERIES_MAX / 8,
      false},
     {"--bytes", FLAG_TEXT, "SIZE",
-     "of the table of gather, update and lookup: default half of what is free, at most 8GiB; of disk's file: 1GiB",
+     "of the table of gather, update and lookup: default half of what is free, at most 8GiB; of disk's file: 1GiB; of "
+     "what card copies: 256MiB",
      OFFSET(bytes), 0, 0, false},
     {"--vocab", FLAG_U32, "V", "values of a field in the data of parse and train; default: 38461", OFFSET(vocab), 1,
      1000000000, false},
-    {"--shape", FLAG_LIST, "MxNxK", "gemm: of these examples, units and inputs in place of its grid; may be repeated",
-     OFFSET(shape), 0, 0, false},
+    {"--shape", FLAG_LIST, "MxNxK",
+     "gemm, card: of these examples, units and inputs in place of the grid; may be repeated", OFFSET(shape), 0, 0,
+     false},
+    {"--card", FLAG_U32, "N", "card: the N-th one, as devices counts them; default: 0", OFFSET(card), 0, 1023, false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "train: override a setting of the model; may be repeated", OFFSET(set), 0,
      0, false},
     {"--json", FLAG_SWITCH, NULL, "one object a line on standard output; the same as --log json", OFFSET(json), 0, 0,
@@ -52,6 +55,7 @@ static status run(const char *const *positionals, const void *options_pointer)
                                              .repeats = o->repeats,
                                              .bytes = bytes,
                                              .vocab = o->vocab,
+                                             .card = o->card,
                                              .quick = o->quick,
                                              .set = o->set.item,
                                              .set_count = o->set.count,
@@ -80,6 +84,9 @@ const struct command command_bench = {
         "    train    training with micro-batches in memory: ctrdnn, ctrdnn1, ctrdnn2, or GRAPH: the name of a "
         "sample (dcnv2 is\n"
         "             another), a model text or a compiled graph; limit: its operations at the peak\n"
+        "    card     copies, products and updates of a card; limit: its driver's copies, cuBLASLt where it is "
+        "installed, "
+        "multiply-adds\n"
         "or all, which is the default. Every figure is the median of --repeats, each beside one of its limit.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

@@ -67,7 +67,7 @@ else
     check 'is said' grep -q 'warning: not enough memory for a table of 4 GiB: going on with' warnings
 fi
 
-fails 2 'expected gemm, gather, update, lookup, parse, ring, disk, train or all, found "gem"' 'a subject that is none' "$h" bench gem
+fails 2 'expected gemm, gather, update, lookup, parse, ring, disk, train, card or all, found "gem"' 'a subject that is none' "$h" bench gem
 fails 2 'bench gemm takes no "x.bin"; only `bench train GRAPH`' 'a graph for another subject' "$h" bench gemm x.bin
 fails 2 'bench parse: expected criteo, .*libffm, found "cvs"' 'a format that is none' "$h" bench parse cvs
 fails 2 "--threads: expected at most $cores, the cores" 'more threads than cores' "$h" bench gemm --threads $((cores + 1))
@@ -75,6 +75,9 @@ fails 2 'unknown flag --quik; did you mean --quick' 'an unknown flag' "$h" bench
 fails 2 '--threads: expected a whole number from 1' 'no threads' "$h" bench --threads 0
 fails 2 '--bytes: expected a size such as 2GiB, found "many"' 'a size that is none' "$h" bench --bytes many
 fails 2 '--shape: bench ring has no use for it; only gemm' 'shapes of no product' "$h" bench ring --shape 64x64x64
+fails 2 '--shape: expected MxNxK' 'a shape that is none, of a card' "$h" bench card --gpu off --shape 64x64
+fails 2 'no card 0: --gpu is off' 'a card where there is none' "$h" bench card --gpu off
+fails 2 '--card: bench gemm has no use for it; only card' 'a card for processors' "$h" bench gemm --card 1
 fails 2 '--precision: expected f32 or bf16, found "f16"' 'an unknown precision' "$h" bench gemm --precision f16
 fails 2 '--isa: expected base, avx2, avx512 or avx512bf16, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
 fails 2 '--set: bench gemm has no use for it; only train' 'settings where there are none' "$h" bench gemm --set train.batch=1
