@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+"""samples/ctrdnn2.cfg and samples/dcnv2.cfg in PyTorch on a card: what tests/gpu.sh compares training there with.
+
+    torch_card.py MODEL BATCH PRECISION SECONDS       MODEL: ctrdnn2, dcnv2; PRECISION: f32 (TF32), bf16 (autocast)
+
+Prints samples a second of the fastest of these, and which it was; the time is divided among them:
+    sparse    gradients of rows are sparse, torch.optim.Adagrad
+    dense     all gradients are dense, Adagrad by foreach calls
+    compiled  the same, the model by torch.compile
+    graph     the same without torch.compile, a whole step as one CUDA graph
+Batches are made beforehand and lie in pinned memory; each is copied to the card when its step comes. 26 fields of V values each, drawn by Zipf's law
+(1.05); in dcnv2 a field has half as many keys as it may have."""
+import sys
+import time
+
+model_name, batch, precision, seconds = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+if model_name not in ("ctrdnn2", "dcnv2") or precision not in ("f32", "bf16"):
+    sys.exit(__doc__)
+import numpy as np
+import torch
+from torch import nn
+
+DENSE, FIELDS, V, WARM, BATCHES, RATE = 13, 26, 38461, 5, 16, 0.01
+KEYS = {1: 3, 2: 2, 4: 2, 5: 6, 10: 7, 11: 3, 12: 8, 14: 6, 15: 9, 16: 5, 20: 12, 21: 100, 22: 27, 23: 10, 24: 3}
+CARD = torch.device("cuda")
+torch.manual_seed(1)
+torch.backends.cuda.matmul.allow_tf32 = True
+torch.set_float32_matmul_precision("high")
+
+
+def layers(sizes, ends_linear):
+    made = []
+    for i, (inputs, units) in enumerate(zip(sizes, sizes[1:])):
+        made.append(nn.Linear(inputs, units))
+        if not ends_linear or i + 2 < len(sizes):
+            made.append(nn.ReLU())
+    return nn.Sequential(*made)
+
+
+class Model(nn.Module):
+    def __init__(self, is_sparse):
+        super().__init__()
+        self.is_dcn = model_name == "dcnv2"
+        self.dim = 128 if self.is_dcn else 64
+        self.rows = nn.EmbeddingBag(V * FIELDS, self.dim, mode="sum", sparse=is_sparse, include_last_offset=True)
+        nn.init.uniform_(self.rows.weight, -0.01, 0.01)
+        if self.is_dcn:
+            width = 27 * self.dim
+            self.bottom = layers([DENSE, 512, 256, 128], False)
+            self.down = nn.ModuleList(nn.Linear(width, 512, bias=False) for _ in range(3))
+            self.up = nn.ModuleList(nn.Linear(512, width) for _ in range(3))
+            self.top = layers([width, 1024, 1024, 512, 256, 1], True)
+        else:
+            self.top = layers([FIELDS * self.dim + DENSE, 2048, 1024, 512, 256, 1], True)
+
+    def forward(self, keys, offsets, dense):
+        rows = self.rows(keys, offsets).view(batch, -1)
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=precision == "bf16"):
+            if not self.is_dcn:
+                return self.top(torch.cat([rows, dense], 1)).float().squeeze(1)
+            x0 = torch.cat([self.bottom(dense).float(), rows], 1)
+            x = x0
+            for down, up in zip(self.down, self.up):
+                x = torch.addcmul(x, x0, up(down(x)).float())
+            return self.top(x).float().squeeze(1)
+
+
+def make_batches():
+    draw = np.random.default_rng(1)
+    share = np.cumsum(np.arange(1, V + 1) ** -1.05)
+    share /= share[-1]
+    counts = [(KEYS.get(f + 1, 1) + 1) // 2 if model_name == "dcnv2" else 1 for f in range(FIELDS)]
+    offsets = np.concatenate([[0], np.cumsum(np.tile(counts, batch))]).astype(np.int64)
+    first = np.tile(np.repeat(np.arange(FIELDS) * V, counts), batch)
+    made = []
+    for _ in range(BATCHES):
+        keys = np.minimum(np.searchsorted(share, draw.random(len(first))), V - 1) + first
+        dense = draw.standard_normal((batch, DENSE), dtype=np.float32)
+        label = draw.integers(0, 2, batch).astype(np.float32)
+        made.append([torch.from_numpy(x).pin_memory() for x in (keys.astype(np.int64), dense, label)])
+    return torch.from_numpy(offsets).to(CARD), made
+
+
+offsets, batches = make_batches()
+loss_of = nn.BCEWithLogitsLoss()
+
+
+def adagrad(parameters):
+    """Adagrad by calls that take all parameters at a time, which a CUDA graph can hold; gradients stay where they are and become 0."""
+    weights = list(parameters)
+    sums = [torch.zeros_like(w) for w in weights]
+
+    @torch.no_grad()
+    def step():
+        grads = [w.grad for w in weights]
+        torch._foreach_addcmul_(sums, grads, grads)
+        roots = torch._foreach_sqrt(sums)
+        torch._foreach_add_(roots, 1e-10)
+        torch._foreach_addcdiv_(weights, grads, roots, value=-RATE)
+        torch._foreach_zero_(grads)
+
+    return step
+
+
+def way(name):
+    """A function that trains on the batch that lies in `there`."""
+    model = Model(name == "sparse").to(CARD)
+    there = [x.to(CARD) for x in batches[0]]
+    if name == "sparse":
+        optimizers = [torch.optim.Adagrad(model.rows.parameters(), lr=RATE), torch.optim.Adagrad(list(model.top.parameters()), lr=RATE, foreach=True)]
+        if model.is_dcn:
+            others = [p for part in (model.bottom, model.down, model.up) for p in part.parameters()]
+            optimizers.append(torch.optim.Adagrad(others, lr=RATE, foreach=True))
+
+        def train():
+            for optimizer in optimizers:
+                optimizer.zero_grad(set_to_none=True)
+            loss_of(model(there[0], offsets, there[1]), there[2]).backward()
+            for optimizer in optimizers:
+                optimizer.step()
+
+        return there, train
+    run = torch.compile(model) if name == "compiled" else model
+    step = adagrad(model.parameters())
+
+    def train():
+        loss_of(run(there[0], offsets, there[1]), there[2]).backward()
+        step()
+
+    if name != "graph":
+        return there, train
+    beside = torch.cuda.Stream()
+    beside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(beside):
+        for _ in range(3):
+            train()
+    torch.cuda.current_stream().wait_stream(beside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        train()
+    return there, graph.replay
+
+
+def rate(name, limit):
+    there, train = way(name)
+    steps, begin = -WARM, 0
+    while True:
+        if steps == 0:
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+        for to, source in zip(there, batches[steps % BATCHES]):
+            to.copy_(source, non_blocking=True)
+        train()
+        steps += 1
+        if steps > 0 and steps % 20 == 0:
+            torch.cuda.synchronize()
+            spent = time.perf_counter() - begin
+            if spent > limit:
+                return steps * batch / spent
+
+
+found = []
+for name in ("sparse", "dense", "compiled", "graph"):
+    try:
+        found.append((rate(name, seconds / 4), name))
+    except Exception as error:  # one that does not work here
+        print(f"{name}: {str(error).splitlines()[:1]}", file=sys.stderr)
+    torch.cuda.empty_cache()
+if not found:
+    sys.exit("torch_card.py: no way to train works here")
+best = max(found)
+print(f"{best[0]:.0f} {best[1]}")
+print(", ".join(f"{name} {value:.0f}" for value, name in found), file=sys.stderr)
