@@ -227,7 +227,7 @@ build_programs() {
         program=${object%.o}
         programs="$programs $program"
         case $object in # what has cards, and what opens CUDA's driver, finds the one that is stood in for
-        */tests/gpu/test_cuda.o) cards="$cuda_objects -Wl,-rpath,\\\$ORIGIN/driver" ;;
+        */tests/gpu/test_cuda.o) cards="$cuda_objects -Wl,-rpath,\\\$ORIGIN/driver:\\\$ORIGIN/blas" ;;
         */tests/gpu/*) cards=$emulation ;;
         *) cards= ;;
         esac
@@ -249,7 +249,7 @@ build_card_programs() {
     for object in $objects; do link_program "${object%.o}" '' "$object" $cuda_objects "$library"; done
 }
 
-# What stands in for CUDA's driver in tests of the image (tests/gpu/libcuda_emu.c).
+# What stands in for CUDA's driver in tests of the image (tests/gpu/libcuda_emu.c), and for cuBLASLt in tests/gpu/test_cuda.c.
 build_stand_in() {
     [ -n "$nvcc" ] || return 0
     pic=.pic
@@ -259,6 +259,14 @@ build_stand_in() {
     made=$out/tests/gpu/driver/libcuda.so.1
     if [ ! -e "$made" ] || [ -n "$(find $objects -newer "$made" -print -quit)" ]; then
         $CC -shared -pthread -Wl,-z,defs -o "$made" $objects -lm
+    fi
+    pic=.pic
+    build_objects tests/gpu/libcublaslt_emu.c
+    pic=
+    mkdir -p "$out/tests/gpu/blas"
+    made=$out/tests/gpu/blas/libcublasLt.so.13
+    if [ ! -e "$made" ] || [ "$objects" -nt "$made" ]; then
+        $CC -shared -Wl,-z,defs '-Wl,-rpath,$ORIGIN/../driver' -o "$made" $objects
     fi
 }
 

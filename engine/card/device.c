@@ -14,6 +14,7 @@ struct card_device {
     uint32_t index; /* of its stage's; the first begins and settles for all */
     struct gpu_event *event;
     struct gpu_work work;
+    bool is_given[CARD_LIST_BACKWARD + 1]; /* such a pass, at least once */
 };
 
 static status finish(struct card_device *d)
@@ -161,11 +162,17 @@ static struct card_slot *slot_of(const struct card_stage *s, const struct op_con
     return &s->slots[host->index];
 }
 
-/* Replays the pass if all examples are there, from memory that stays in place; else gives it as it is. */
+/* Replays the pass if all examples are there, from memory that stays in place; else gives it as it is, and so the first of its kind: a library
+ * loads its kernels when it needs them, which must not be written down. */
 static status pass_submit(struct card_device *d, const struct op_context *c, const struct op_context *card,
                           struct card_slot *slot, uint32_t at, const struct graph_node *nodes, uint32_t count)
 {
-    if (c->batch->example_count < d->stage->graph->header->micro || !d->stage->is_pinned)
+    const uint32_t kind = nodes->pass != PASS_FORWARD ? CARD_LIST_BACKWARD
+                          : c->training               ? CARD_LIST_TRAIN
+                                                      : CARD_LIST_EVALUATE;
+    const bool is_first = d->work.blas != NULL && !d->is_given[kind];
+    d->is_given[kind] = true;
+    if (c->batch->example_count < d->stage->graph->header->micro || !d->stage->is_pinned || is_first)
         return pass_give(d, c, card, slot, nodes, count);
     if (slot->list_batch[at] != c->batch) {
         gpu_list_close(d->work.gpu, slot->list[at]);

@@ -49,7 +49,7 @@ enum {
 
 /* --- the library ------------------------------------------------------------------------------------ */
 
-static char library_name[256], why_none[256];
+static char library_name[256], why_none[512];
 static bool is_there;
 
 /* Where the loader does not look by itself: CUDA's own packages, and distributions'. */

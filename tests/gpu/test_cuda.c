@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/blas.h"
 #include "gpu/elementwise.h"
 #include "gpu/gpu.h"
 #include "graph/op.h"
@@ -231,6 +232,94 @@ static void cards__denied__are_none(void **state)
     fails_with(gpu_open(0, &gpu), ST_USAGE, "no card 0: the test says so", NULL);
 }
 
+/* --- cuBLASLt (libcublaslt_emu.c) ---------------------------------------------------------------- */
+
+#define ROWS  5u
+#define COLS  11u
+#define TERMS 7u
+static uint16_t bf16_of(int number)
+{
+    const float x = (float)number;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+static int left_at(uint32_t row, uint32_t term) { return (int)((row * 3 + term * 5) % 9) - 4; }
+static int right_at(uint32_t term, uint32_t col) { return (int)((term * 7 + col) % 5) - 2; }
+
+/* result[row, col] = 1 at first; whole numbers, so that every sum is exact. */
+static status product_run(struct card *c, struct gpu_blas *blas, struct gpu_blas_product *p, bool *is_taken)
+{
+    enum { STRIDE = 16, LEFT = 0, RIGHT = 512, RESULT = 1024 }; /* bytes of c->in's copy */
+    uint8_t *host = (uint8_t *)c->host, *card = (uint8_t *)c->in;
+    uint16_t *left = (uint16_t *)(void *)(host + LEFT), *right = (uint16_t *)(void *)(host + RIGHT);
+    float *result = (float *)(void *)(host + RESULT);
+    for (uint32_t t = 0; t < TERMS; t++) {
+        for (uint32_t m = 0; m < ROWS; m++)
+            left[p->left_is_transposed ? t * STRIDE + m : m * STRIDE + t] = bf16_of(left_at(m, t));
+        for (uint32_t n = 0; n < COLS; n++)
+            right[p->right_is_transposed ? n * STRIDE + t : t * STRIDE + n] = bf16_of(right_at(t, n));
+    }
+    for (uint32_t i = 0; i < ROWS * STRIDE; i++) result[i] = 1;
+    for (uint32_t n = 0; n < COLS; n++) result[ROWS * STRIDE + n] = (float)n; /* bias */
+    ok(gpu_copy(c->gpu, c->stream, c->in, c->host, COUNT * sizeof(float)));
+    p->left = card + LEFT;
+    p->right = card + RIGHT;
+    p->result = (float *)(void *)(card + RESULT);
+    if (p->bias) p->bias = p->result + ROWS * STRIDE;
+    p->left_stride = p->right_stride = p->result_stride = STRIDE;
+    p->rows = p->rows ? p->rows : ROWS;
+    p->cols = p->cols ? p->cols : COLS;
+    p->terms = TERMS;
+    p->workspace = c->out;
+    p->workspace_bytes = 1024;
+    TRY(blas->vt->multiply(blas, c->stream, p, is_taken));
+    ok(gpu_copy(c->gpu, c->stream, c->got, c->in, COUNT * sizeof(float)));
+    ok(gpu_record(c->gpu, c->stream, c->event));
+    ok(gpu_wait(c->gpu, c->event));
+    for (uint32_t m = 0; m < ROWS && *is_taken; m++)
+        for (uint32_t n = 0; n < COLS; n++) {
+            int sum = p->adds ? 1 : 0;
+            for (uint32_t t = 0; t < TERMS; t++) sum += left_at(m, t) * right_at(t, n);
+            if (p->bias) sum += (int)n;
+            if (p->is_relu && sum < 0) sum = 0;
+            assert_float_equal(c->got[RESULT / sizeof(float) + m * STRIDE + n], (float)sum, 0);
+        }
+    return ST_OK;
+}
+
+static void blas__products_of_fc__are_right(void **state)
+{
+    struct card *c = *state;
+    static const float bias;
+    struct gpu_blas *blas;
+    const char *why;
+    bool is_taken;
+    if (gpu_blas_library(&why) == NULL) fail_msg("%s", why);
+    assert_string_equal(gpu_blas_library(&why), "libcublasLt.so.13, version 13.2.0");
+    ok(gpu_blas_open(c->gpu, &blas, &why));
+    assert_non_null(blas);
+    for (uint32_t again = 0; again < 2; again++) {
+        struct gpu_blas_product forward = {.bias = &bias, .is_relu = true}, din = {.right_is_transposed = true},
+                                dweight = {.left_is_transposed = true, .adds = true};
+        ok(product_run(c, blas, &forward, &is_taken));
+        assert_true(is_taken);
+        ok(product_run(c, blas, &din, &is_taken));
+        assert_true(is_taken);
+        ok(product_run(c, blas, &dweight, &is_taken));
+        assert_true(is_taken);
+    }
+    struct gpu_blas_product refused = {.cols = 99, .right_is_transposed = true};
+    fails_with(product_run(c, blas, &refused, &is_taken), ST_SYSTEM, "multiplying 5 x 7 by 7 x 99",
+               "cublasLtMatrixLayoutCreate", "CUBLAS_STATUS_INVALID_VALUE", NULL); /* 99 columns, 16 apart */
+    struct gpu_blas_product narrow = {.cols = 1};
+    for (uint32_t again = 0; again < 2; again++) {
+        ok(product_run(c, blas, &narrow, &is_taken));
+        assert_false(is_taken);
+    }
+    gpu_blas_close(blas);
+}
+
 int main(void)
 {
     const char *why;
@@ -250,6 +339,7 @@ int main(void)
         OF_CARD(thread__that_never_had_the_card__can_use_it),
         OF_CARD(memory__more_than_there_is__says_what_is_free),
         OF_CARD(kernel__out_of_bounds__is_named_by_who_waits),
+        OF_CARD(blas__products_of_fc__are_right),
         cmocka_unit_test(cards__denied__are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
