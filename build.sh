@@ -265,7 +265,7 @@ build_stand_in() {
     pic=
     mkdir -p "$out/tests/gpu/blas"
     made=$out/tests/gpu/blas/libcublasLt.so.13
-    if [ ! -e "$made" ] || [ "$objects" -nt "$made" ]; then
+    if [ ! -e "$made" ] || [ -n "$(find $objects -newer "$made" -print -quit)" ]; then
         $CC -shared -Wl,-z,defs '-Wl,-rpath,$ORIGIN/../driver' -o "$made" $objects
     fi
 }
