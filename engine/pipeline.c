@@ -12,6 +12,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/steady.h"
 #include "engine/cpu/device.h"
+#include "engine/parts.h"
 #include "engine/pipeline_internal.h"
 #include "engine/trace.h"
 #include "io/store_save.h"
@@ -224,16 +225,6 @@ static status slot_loss(struct worker *w, const struct stage *stage, struct slot
     return diverged(w, stage, &c);
 }
 
-/* Part `part` of `parts` of `count`, cut at multiples of `unit`. */
-static void part_of(uint64_t count, uint32_t part, uint32_t parts, uint64_t unit, uint64_t *begin, uint64_t *end)
-{
-    uint64_t units = (count + unit - 1) / unit;
-    *begin = units * part / parts * unit;
-    *end = units * (part + 1) / parts * unit;
-    if (*begin > count) *begin = count;
-    if (*end > count) *end = count;
-}
-
 status stage_sum_run(struct worker *w, const struct stage *stage, const struct stage_update *u)
 {
     struct pipeline *p = w->pipeline;
@@ -262,7 +253,7 @@ status stage_update_run(struct worker *w, const struct stage *stage, const struc
         const struct param_run *run = &stage->runs[r];
         const struct graph_update *of = &g->updates[run->update];
         uint64_t begin, end;
-        part_of(run->count, u->part, u->parts, 16, &begin, &end); /* 16 floats: a cache line */
+        part_of(run->count, u->part, u->parts, PART_FLOATS, &begin, &end);
         if (begin == end) continue;
         uint64_t at = run->offset + begin;
         bool is_clipped = g->optimizers[of->optimizer].clip_norm > 0; /* then the first lane has the sums */
@@ -539,10 +530,18 @@ static bool slot_take(struct worker *w, struct stage *stage, struct ring *ring, 
     return false;
 }
 
+/* Whether the worker may take from the s-th seat from its own on: of several cards each has the micro-batches of its own seats. */
+static bool is_seat_of(const struct worker *w, const struct stage *stage, uint32_t s)
+{
+    return !stage->is_card ||
+           (w->seat + s) % stage->seat_count % stage->replica_count == w->seat % stage->replica_count;
+}
+
 static bool backward_take(struct worker *w, struct stage *stage)
 {
     for (uint32_t s = 0; s < stage->seat_count; s++) {
         struct seat *seat = &stage->seats[(w->seat + s) % stage->seat_count];
+        if (!is_seat_of(w, stage, s)) continue;
         if (ring_depth(&seat->backward) == 0 || !claim_try(&seat->claim)) continue;
         struct task task = {.kind = TASK_BACKWARD, .stage = stage, .seat = seat};
         if (slot_take(w, stage, &seat->backward, &task.slot)) {
@@ -560,6 +559,7 @@ static bool forward_take(struct worker *w, struct stage *stage)
 {
     for (uint32_t s = 0; s < stage->seat_count; s++) {
         struct task task = {.kind = TASK_FORWARD, .stage = stage};
+        if (!is_seat_of(w, stage, s)) continue;
         if (!slot_take(w, stage, &stage->seats[(w->seat + s) % stage->seat_count].forward, &task.slot)) continue;
         w->task = task;
         return true;
@@ -584,7 +584,7 @@ static bool task_take(struct worker *w)
         struct stage *stage = stage_at(w, i);
         if (p->job == JOB_TRAIN) {
             struct task part;
-            if (p->sync == SYNC_BSP && bsp_part_take(p, stage, &part)) {
+            if (p->sync == SYNC_BSP && bsp_part_take(p, stage, w->seat, &part)) {
                 w->task = part;
                 return true;
             }

@@ -31,6 +31,7 @@ struct seat {
 struct parts {
     _Alignas(64) _Atomic uint32_t shared_next; /* >= the number of parts: none to take */
     _Atomic uint32_t shared_left;              /* that are not done                     */
+    _Atomic uint64_t shared_taken;             /* of several cards: by which of them    */
 };
 
 /* A run of parameters that one dense update of the graph changes. */
@@ -56,7 +57,8 @@ struct stage {
     uint32_t *tables; /* … tables that no stage before it looks up                                             */
     uint32_t table_count;
     bool looks_up, is_sim, is_card;
-    struct card_stage *card; /* is_card: what it keeps there                                                  */
+    uint32_t replica_count;
+    struct card_stage **cards;        /* [replica_count], is_card: what it keeps on each card                        */
     const struct resource_slow *slow; /* on cpu and slowed, or NULL                                          */
     struct claim *turn; /* wsp, asp: one task at a time; pipelines share those of stages that look up          */
     uint32_t block_begin, block_count; /* of the pipeline's blocks: its own parameters                       */
@@ -255,7 +257,7 @@ bool bsp_admit(struct pipeline *p, struct slot *slot);
 /* After a backward pass of the slot at the stage: opens the stage's update when it was the step's last one. */
 void bsp_backward_done(struct pipeline *p, struct stage *stage, struct slot *slot);
 /* Takes a part of what the stage has to sum or to update: fills the task. */
-bool bsp_part_take(struct pipeline *p, struct stage *stage, struct task *task);
+bool bsp_part_take(struct pipeline *p, struct stage *stage, uint32_t seat, struct task *task);
 MUST_USE status bsp_sum_run(struct worker *w, struct stage *stage, uint32_t part);
 MUST_USE status bsp_update_run(struct worker *w, struct stage *stage, uint32_t part);
 

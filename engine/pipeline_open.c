@@ -105,6 +105,8 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         s.is_last = s.index + 1 == p->stage_count;
         s.is_sim = placement_is_sim(plan, s.index);
         s.is_card = placement_is_card(plan, s.index);
+        s.replica_count = of->replicas;
+        if (s.is_card) LAYOUT_TAKE(l, s.cards, s.replica_count);
         if (placement_is_cpu(plan, s.index) && resource_is_slowed(&plan->types[of->type].slow))
             s.slow = &plan->types[of->type].slow;
         stage_nodes(g, of, &s);
@@ -177,7 +179,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     }
     for (uint32_t i = 0; i < pair_count && l->arena; i++) {
         struct stage *s = &p->stages[i];
-        s->part_count = s->is_card ? 1 : s->worker_count;
+        s->part_count = s->is_card ? s->replica_count : s->worker_count;
         s->next = s->is_last ? NULL : s + 1;
         s->before = s->is_first ? NULL : s - 1;
     }
@@ -264,7 +266,10 @@ static status worker_device_open(struct worker *w, const struct pipeline_options
     struct stage *stage = w->stages[0];
     if (stage->is_sim) return sim_device_open(&w->device, p->graph, p->plan, place->stage_begin);
     if (stage->is_card) {
+        const uint32_t replica = w->seat % stage->replica_count;
         const struct card_stage_options options = {.graph = p->graph,
+                                                   .replica = replica,
+                                                   .replica_count = stage->replica_count,
                                                    .model = p->model,
                                                    .plan = p->plan,
                                                    .stage = stage->index,
@@ -274,8 +279,8 @@ static status worker_device_open(struct worker *w, const struct pipeline_options
                                                    .lanes = p->lanes,
                                                    .row_bytes = o->card_row_bytes,
                                                    .training = p->training};
-        if (stage->card == NULL) TRY(card_stage_open(&stage->card, &options));
-        return card_device_open(&w->device, stage->card);
+        if (stage->cards[replica] == NULL) TRY(card_stage_open(&stage->cards[replica], &options));
+        return card_device_open(&w->device, stage->cards[replica]);
     }
     TRY(cpu_device_open(&w->device, p->graph, place->core_count, place->processors, o->isa));
     team_spin_set(cpu_device_team(w->device), p->spins);
@@ -346,6 +351,9 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
         if (p->stages[s].is_card)
             FAIL(INVALID, "stage %u (%s) is on a card, which needs train.sync = bsp", s, p->stages[s].name);
     for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o));
+    for (uint32_t s = 0; s < p->stage_count && p->training; s++)
+        if (p->stages[s].is_card && p->stages[s].replica_count > 1)
+            TRY(card_stages_join(p->stages[s].cards, p->stages[s].replica_count));
     bool is_all_cpu = true;
     for (uint32_t s = 0; s < p->stage_count; s++) is_all_cpu &= placement_is_cpu(p->plan, s);
     if (!is_all_cpu) TRY(cpu_device_open(&p->host, p->graph, 1, NULL, o->isa));
@@ -396,7 +404,11 @@ void pipeline_close(struct pipeline *p)
     memory_note("threads", -(size_t)p->started_count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
     for (uint32_t i = 0; p->workers && i < p->worker_count; i++)
         if (p->workers[i].device) p->workers[i].device->vt->close(p->workers[i].device);
-    for (uint32_t i = 0; p->stages && i < p->pipeline_count * p->stage_count; i++) card_stage_close(p->stages[i].card);
+    for (uint32_t i = 0; p->stages && i < p->pipeline_count * p->stage_count; i++) {
+        struct stage *s = &p->stages[i];
+        if (s->is_card && s->replica_count > 1) card_stages_part(s->cards, s->replica_count);
+        for (uint32_t r = 0; s->is_card && r < s->replica_count; r++) card_stage_close(s->cards[r]);
+    }
     if (p->host) p->host->vt->close(p->host);
     wsp_close(p);
     arena_close(&p->gradients);
@@ -474,12 +486,14 @@ void pipeline_figures(const struct pipeline *p, struct pipeline_figures *f)
     for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
         const struct stage *s = &p->stages[i];
         if (!s->is_card) continue;
-        const struct card_moved moved = card_stage_moved(s->card);
         struct stage_figures *of = &p->figures[s->index];
-        if (!s->is_first) of[-1].cut_bytes += moved.front_bytes;
-        if (!s->is_last && !s[1].is_card) of->cut_bytes += moved.behind_bytes;
-        of->other_bytes += moved.other_bytes;
-        of->card_rows = card_stage_rows(s->card);
+        for (uint32_t r = 0; r < s->replica_count; r++) {
+            const struct card_moved moved = card_stage_moved(s->cards[r]);
+            if (!s->is_first) of[-1].cut_bytes += moved.front_bytes;
+            if (!s->is_last && !s[1].is_card) of->cut_bytes += moved.behind_bytes;
+            of->other_bytes += moved.other_bytes;
+        }
+        of->card_rows = card_stage_rows(s->cards[0]); /* rows are on one card */
     }
     for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
         struct stage_figures *of = &p->figures[i % p->stage_count];

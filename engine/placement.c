@@ -16,10 +16,11 @@ static status devices_check(const struct plan *plan, const struct graph *graph)
 {
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         char name[NAME_BYTES], device[32];
-        if (!placement_is_card(plan, s) || plan->stages[s].k == 1) continue;
-        FAIL(USAGE, "stage %u (%s) is on %u units of %s; a stage runs on one card: give it k = 1", s,
-             plan_stage_name(plan, graph, s, name, sizeof name), plan->stages[s].k,
-             resource_device_text(&plan->types[plan->stages[s].type], device, sizeof device));
+        const struct plan_stage *stage = &plan->stages[s];
+        if (!placement_is_card(plan, s) || stage->replicas <= CARDS_MAX) continue;
+        FAIL(USAGE, "stage %u (%s) is on %u units of %s; expected at most %u cards", s,
+             plan_stage_name(plan, graph, s, name, sizeof name), stage->k,
+             resource_device_text(&plan->types[stage->type], device, sizeof device), CARDS_MAX);
     }
     return ST_OK;
 }

@@ -68,7 +68,7 @@ static inline bool placement_is_cpu(const struct plan *plan, uint32_t stage)
  *
  * Stages on cards and on sim count for nothing in this, and their workers are never pinned.
  *
- * USAGE: a stage asks for more cards than one; they do not fit and `share` is not set: with the sum and what to do; more workers
+ * USAGE: a stage asks for more cards than CARDS_MAX; they do not fit and `share` is not set: with the sum and what to do; more workers
  * than PLACEMENT_WORKERS_MAX. MEMORY. Borrows
  * all; on failure *placement is empty. `graph` is for names in messages. */
 MUST_USE status placement_make(struct placement *placement, const struct plan *plan, const struct graph *graph,

@@ -130,11 +130,13 @@ status profile_limits(const struct cluster *cluster, uint32_t core_count, uint32
     return ST_OK;
 }
 
-/* A type on a card that is here is that one. */
+/* A type on cards that are here has those from the one that it names on. */
 static void cards_limit(const struct cluster *cluster, uint32_t *limits)
 {
-    for (uint32_t t = 0; t < cluster->type_count; t++)
-        if (card_is_here(&cluster->types[t].resource)) limits[t] = 1;
+    for (uint32_t t = 0; t < cluster->type_count; t++) {
+        const uint32_t here = cards_here(&cluster->types[t].resource);
+        if (here > 0 && limits[t] > here) limits[t] = here;
+    }
 }
 
 status profile_limits_wanted(const struct profile_options *o, uint32_t *limits)

@@ -20,16 +20,19 @@
 
 /* Streams of a stage on a card. */
 #define CARD_STREAMS 3u
+/* Cards of a stage: each takes the micro-batches of its own lanes. */
+#define CARDS_MAX 64u
 
 struct card_stage;
 struct card_stage_options {
     const struct graph *graph; /* kept until close, as is the model */
     struct model *model;
     const struct plan *plan;
-    uint32_t stage;                /* of the plan                               */
-    uint32_t node_begin, node_end; /* its forward nodes                         */
-    uint32_t slot_count, lanes;    /* lanes: of gradients, in training          */
-    uint64_t row_bytes;            /* for rows that stay on the card (engine/card/rows.h) */
+    uint32_t stage;                  /* of the plan                               */
+    uint32_t replica, replica_count; /* which of its cards: the type's number and `replica` */
+    uint32_t node_begin, node_end;   /* its forward nodes                         */
+    uint32_t slot_count, lanes;      /* lanes: of gradients, in training          */
+    uint64_t row_bytes;              /* for rows that stay on the card (engine/card/rows.h) */
     bool training;
 };
 /* INVALID: a layer that a card cannot run, with why; parameters that stages share. USAGE: there is no such card. MEMORY: with what the stage needs
@@ -37,6 +40,18 @@ struct card_stage_options {
 MUST_USE status card_stage_open(struct card_stage **stage, const struct card_stage_options *options);
 /* After its devices. NULL is ignored. */
 void card_stage_close(struct card_stage *stage);
+
+/* Lets the cards of one stage (at most CARDS_MAX) exchange gradients and parameters. Each has lanes of its own, and one part of all parameters
+ * that it updates (engine/parts.h):
+ *
+ *     gradients of its part, of the lanes of the others ──▶ sums along the tree of lanes, update ──▶ parameters of its part, to the others
+ *
+ * Every card moves what it would in a ring, and adds in the order that one card, or the CPU, adds in, so the bytes are the same. Source of
+ * sharding the update: Rajbhandari et al., "ZeRO", SC 2020, section 5.1 (its stage 1). INVALID: the stage looks rows up, or has
+ * fewer lanes than cards. */
+MUST_USE status card_stages_join(struct card_stage **stages, uint32_t count);
+/* Before they are closed, one by one; those not opened are NULL. */
+void card_stages_part(struct card_stage **stages, uint32_t count);
 
 /* A stream of the stage. Submits of different slots, and one update, may run at the same time, each on a device of its own; of backward passes
  * one a lane. Closed with device->vt->close(device). */

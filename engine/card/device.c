@@ -256,6 +256,65 @@ static status aliases_give(struct card_device *d, uint32_t lanes, uint64_t begin
     return ST_OK;
 }
 
+/* Which card of the stage has a lane: that of its seat (engine/pipeline_internal.h). */
+static uint32_t replica_of(const struct card_stage *s, uint32_t lane)
+{
+    return lane % (s->replica_count * CARD_STREAMS) % s->replica_count;
+}
+
+/* Floats [begin, begin + count) of the lanes of the other cards come here, and are cleared there. */
+static status lanes_take(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t count)
+{
+    const struct card_stage *s = d->stage;
+    const uint64_t lane_floats = s->graph->header->grad_floats;
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        const struct card_stage *peer = s->peers[replica_of(s, lane)].stage;
+        const uint64_t at = lane * lane_floats + begin;
+        if (peer) TRY(gpu_copy(d->work.gpu, d->work.stream, s->grads + at, peer->grads + at, count * sizeof(float)));
+    }
+    TRY(finish(d));
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        const struct card_peer *peer = &s->peers[replica_of(s, lane)];
+        float *at = peer->stage ? peer->stage->grads + lane * lane_floats + begin : NULL;
+        if (at) TRY(gpu_clear(peer->stage->gpu, peer->stream, at, count * sizeof(float)));
+    }
+    for (uint32_t r = 0; r < s->replica_count; r++) {
+        const struct card_peer *peer = &s->peers[r];
+        if (peer->stage == NULL) continue;
+        TRY(gpu_record(peer->stage->gpu, peer->stream, peer->event));
+        TRY(gpu_wait(peer->stage->gpu, peer->event));
+    }
+    return ST_OK;
+}
+
+/* What uses of the floats [begin, end) have added belongs to them. */
+static status sums_take(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t end)
+{
+    const struct card_stage *s = d->stage;
+    if (s->replica_count == 1) return ST_OK;
+    TRY(lanes_take(d, lanes, begin, end - begin));
+    for (uint32_t a = 0; a < s->alias_count; a++) {
+        const struct graph_alias *alias = &s->aliases[a];
+        const uint64_t first = begin > alias->offset ? begin : alias->offset,
+                       behind = end < alias->offset + alias->count ? end : alias->offset + alias->count;
+        if (first < behind) TRY(lanes_take(d, lanes, alias->grad + (first - alias->offset), behind - first));
+    }
+    return ST_OK;
+}
+
+/* Floats from here to the same place of the other cards. `own` is an array of this card, `of` gives that of another. */
+static float *params_of(const struct card_stage *s) { return s->param; }
+static float *sums_of(const struct card_stage *s) { return s->grads; }
+static status spread(struct card_device *d, float *(*of)(const struct card_stage *), uint64_t begin, uint64_t count)
+{
+    const struct card_stage *s = d->stage;
+    for (uint32_t r = 0; r < s->replica_count && s->replica_count > 1; r++)
+        if (s->peers[r].stage)
+            TRY(gpu_copy(d->work.gpu, d->work.stream, of(s->peers[r].stage) + begin, of(s) + begin,
+                         count * sizeof(float)));
+    return finish(d);
+}
+
 static status card_update_params(struct device *device, const struct param_update *update)
 {
     struct card_device *d = (struct card_device *)device;
@@ -265,9 +324,16 @@ static status card_update_params(struct device *device, const struct param_updat
     card.weight = s->param + offset;
     card.state = s->state + (update->state - s->model->state);
     card.grad = s->grad_list;
-    if (update->optimizer->clip_norm <= 0) TRY(aliases_give(d, s->lanes, offset, offset + update->count));
+    const bool is_summed = update->optimizer->clip_norm > 0; /* all cards have the sums, in the first lane */
+    if (!is_summed) TRY(sums_take(d, s->lanes, offset, offset + update->count));
+    if (!is_summed) TRY(aliases_give(d, s->lanes, offset, offset + update->count));
     TRY(gpu_update_params(&d->work, &card, offset));
-    return finish(d);
+    for (uint32_t r = 0; is_summed && s->replica_count > 1 && r < s->run_count; r++) {
+        const struct card_run *run = &s->runs[r];
+        if (offset < run->offset || offset >= run->offset + run->count) continue;
+        TRY(gpu_clear(d->work.gpu, d->work.stream, s->grads + run->offset, run->count * sizeof(float)));
+    }
+    return spread(d, params_of, offset, update->count);
 }
 
 static status card_sum_params(struct device *device, const struct param_sums *sums)
@@ -282,11 +348,12 @@ static status card_sum_params(struct device *device, const struct param_sums *su
     card.grad = s->grad_list;
     card.block = s->blocks + first;
     card.squares = s->squares + first;
+    TRY(sums_take(d, sums->lanes, sums->block->offset, last->offset + last->count));
     TRY(aliases_give(d, sums->lanes, sums->block->offset, last->offset + last->count));
     TRY(gpu_sum_params(&d->work, &card));
     TRY(gpu_copy(d->work.gpu, d->work.stream, s->squares_host + first, card.squares,
                  sums->block_count * sizeof(double)));
-    TRY(finish(d));
+    TRY(spread(d, sums_of, sums->block->offset, last->offset + last->count - sums->block->offset));
     for (uint32_t i = 0; i < sums->block_count; i++) sums->squares[i] = s->squares_host[first + i];
     return ST_OK;
 }

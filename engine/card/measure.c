@@ -15,10 +15,11 @@
 /* Shares of the time. */
 #define MOVE_SHARE 0.1
 
-bool card_is_here(const struct resource_type *type)
+uint32_t cards_here(const struct resource_type *type)
 {
     const char *why;
-    return (type->device == RESOURCE_CUDA || type->device == RESOURCE_EMU) && type->device_index < gpu_count(&why);
+    const uint32_t count = gpu_count(&why), first = type->device_index;
+    return (type->device == RESOURCE_CUDA || type->device == RESOURCE_EMU) && first < count ? count - first : 0;
 }
 
 struct measure {

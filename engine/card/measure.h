@@ -7,8 +7,9 @@
 #include "graph/device.h"
 #include "sched/resource.h"
 
-/* Whether a type is on a card that this program can open. */
-bool card_is_here(const struct resource_type *type);
+/* Cards that this program can open, from the one that the type names on; 0: none, or the type is on none. */
+uint32_t cards_here(const struct resource_type *type);
+static inline bool card_is_here(const struct resource_type *type) { return cards_here(type) > 0; }
 
 struct card_measure_options {
     const struct graph *graph;

@@ -9,6 +9,7 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/clip.h"
+#include "engine/parts.h"
 #include "graph/cut.h"
 
 #define GIB (1024.0 * 1024 * 1024)
@@ -289,12 +290,16 @@ status card_stage_settle(struct card_stage *s)
 {
     for (uint32_t r = 0; s->training && r < s->run_count; r++) {
         const struct card_run *run = &s->runs[r];
-        float *state = s->model->state + run->state_offset;
-        TRY(gpu_copy(s->gpu, s->stream, s->model->param + run->offset, s->param + run->offset,
-                     run->count * sizeof(float)));
+        uint64_t begin, end;
+        part_of(run->count, s->replica, s->replica_count, PART_FLOATS, &begin,
+                &end); /* its own: the others have theirs */
+        const uint64_t at = run->offset + begin, state_at = run->state_offset + begin,
+                       bytes = (end - begin) * sizeof(float);
+        if (bytes == 0) continue;
+        TRY(gpu_copy(s->gpu, s->stream, s->model->param + at, s->param + at, bytes));
         for (uint32_t k = 0; k < run->state_count; k++)
-            TRY(gpu_copy(s->gpu, s->stream, state + k * run->state_stride,
-                         s->state + run->state_offset + k * run->state_stride, run->count * sizeof(float)));
+            TRY(gpu_copy(s->gpu, s->stream, s->model->state + state_at + k * run->state_stride,
+                         s->state + state_at + k * run->state_stride, bytes));
     }
     TRY(stream_finish(s));
     const struct gpu_work work = {.gpu = s->gpu, .stream = s->stream};
@@ -308,12 +313,12 @@ static status gpu_open_for(struct card_stage *s, const struct resource_type *typ
     static const char *const names[RESOURCE_DEVICE_COUNT] = {[RESOURCE_CUDA] = "cuda", [RESOURCE_EMU] = "emu"};
     char device[32];
     const char *why;
-    const uint32_t count = gpu_count(&why);
+    const uint32_t count = gpu_count(&why), index = type->device_index + s->replica;
     (void)resource_device_text(type, device, sizeof device);
-    if (type->device_index >= count)
-        FAIL(USAGE, "stage %s is on %s; this machine has %u cards%s%s: give its layers to another type", s->name,
-             device, count, *why ? ": " : "", why);
-    TRY(gpu_open(type->device_index, &s->gpu));
+    if (index >= count)
+        FAIL(USAGE, "stage %s is on %s; this machine has %u card%s%s%s: give its layers to another type", s->name,
+             device, count, count == 1 ? "" : "s", *why ? ": " : "", why);
+    TRY(gpu_open(index, &s->gpu));
     if (strcmp(s->gpu->vt->name, names[type->device]) != 0)
         FAIL(USAGE, "stage %s is on %s; the cards here are %s", s->name, device, s->gpu->vt->name);
     return ST_OK;
@@ -387,6 +392,8 @@ status card_stage_open(struct card_stage **out, const struct card_stage_options 
     s->lanes = o->lanes;
     s->training = o->training;
     s->is_first = o->stage == 0;
+    s->replica = o->replica;
+    s->replica_count = o->replica_count ? o->replica_count : 1;
     status st = stage_open(s, o);
     if (st != ST_OK) {
         card_stage_close(s);
@@ -445,4 +452,42 @@ struct card_moved card_stage_moved(const struct card_stage *s)
 struct card_row_figures card_stage_rows(const struct card_stage *s)
 {
     return (struct card_row_figures){s->rows.resident_rows, s->rows.cold_rows, s->rows.moved_in, s->rows.moved_home};
+}
+
+/* --- several cards ------------------------------------------------------------------------------ */
+
+status card_stages_join(struct card_stage **stages, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct card_stage *s = stages[i];
+        if (s->rows.table_count > 0)
+            FAIL(INVALID, "stage %s is on %u cards and looks rows up, which one card does, or the CPU: give it k = 1",
+                 s->name, count);
+        if (s->lanes < count)
+            FAIL(INVALID, "stage %s is on %u cards, and steps have %u lanes, which each run on one: raise train.lanes",
+                 s->name, count, s->lanes);
+        s->peers = calloc(count, sizeof *s->peers);
+        if (s->peers == NULL) FAIL(MEMORY, "no memory to describe the cards of stage %s", s->name);
+        for (uint32_t k = 0; k < count; k++) {
+            if (k == i) continue;
+            TRY(gpu_stream_open(stages[k]->gpu, &s->peers[k].stream));
+            TRY(gpu_event_open(stages[k]->gpu, &s->peers[k].event));
+            s->peers[k].stage = stages[k];
+        }
+    }
+    return ST_OK;
+}
+
+void card_stages_part(struct card_stage **stages, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct card_stage *s = stages[i];
+        for (uint32_t k = 0; s != NULL && s->peers != NULL && k < count; k++) {
+            if (k == i || stages[k] == NULL) continue;
+            if (s->peers[k].event) gpu_event_close(stages[k]->gpu, s->peers[k].event);
+            gpu_stream_close(stages[k]->gpu, s->peers[k].stream);
+        }
+        if (s != NULL) free(s->peers);
+        if (s != NULL) s->peers = NULL;
+    }
 }

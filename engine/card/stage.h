@@ -28,6 +28,13 @@ struct card_slot {
 };
 enum { CARD_LIST_EVALUATE, CARD_LIST_TRAIN, CARD_LIST_BACKWARD };
 
+/* Another card of the stage, and a stream there for what this one has to do to its memory. */
+struct card_peer {
+    struct card_stage *stage; /* itself: NULL */
+    struct gpu_stream *stream;
+    struct gpu_event *event;
+};
+
 /* Feeds whose slots stay pinned. */
 #define CARD_PINNED 4u
 
@@ -44,6 +51,8 @@ struct card_stage {
     bool is_pinned; /* the slots of the job */
     char name[64];
     uint32_t device_count;
+    uint32_t replica, replica_count;
+    struct card_peer *peers; /* [replica_count], of several cards */
     /* lists of the host */
     struct crossing crossing;
     struct card_run *runs; /* [run_count]: its own parameters */

@@ -64,6 +64,7 @@ static void parts_open(struct parts *parts, uint32_t count)
 {
     /* Relaxed: published by the release of shared_next. */
     atomic_store_explicit(&parts->shared_left, count, memory_order_relaxed);
+    atomic_store_explicit(&parts->shared_taken, 0, memory_order_relaxed);
     atomic_store_explicit(&parts->shared_next, 0, memory_order_release);
 }
 
@@ -73,6 +74,16 @@ static bool part_take(struct parts *parts, uint32_t count, uint32_t *part)
     if (atomic_load_explicit(&parts->shared_next, memory_order_acquire) >= count) return false;
     *part = atomic_fetch_add_explicit(&parts->shared_next, 1, memory_order_acquire);
     return *part < count;
+}
+
+/* The part that is the card's own: its state is there. */
+static bool part_take_own(struct parts *parts, uint32_t count, uint32_t own, uint32_t *part)
+{
+    /* Acquire, as above; who takes it is decided by the bit. */
+    if (atomic_load_explicit(&parts->shared_next, memory_order_acquire) >= count) return false;
+    const uint64_t bit = UINT64_C(1) << own;
+    *part = own;
+    return (atomic_fetch_or_explicit(&parts->shared_taken, bit, memory_order_acq_rel) & bit) == 0;
 }
 
 /* Whether it was the last one. */
@@ -94,9 +105,15 @@ void bsp_backward_done(struct pipeline *p, struct stage *stage, struct slot *slo
     if (stage->is_first && !is_last) slot_give(p, slot);
 }
 
-bool bsp_part_take(struct pipeline *p, struct stage *stage, struct task *task)
+bool bsp_part_take(struct pipeline *p, struct stage *stage, uint32_t seat, struct task *task)
 {
     *task = (struct task){.kind = TASK_UPDATE, .stage = stage};
+    if (stage->is_card) {
+        const uint32_t own = seat % stage->replica_count;
+        if (part_take_own(&stage->update, stage->part_count, own, &task->part)) return true;
+        task->kind = TASK_SUM;
+        return p->clipped && part_take_own(&stage->sum, stage->part_count, own, &task->part);
+    }
     if (part_take(&stage->update, stage->part_count, &task->part)) return true;
     task->kind = TASK_SUM;
     return p->clipped && part_take(&stage->sum, stage->part_count, &task->part);

@@ -409,22 +409,28 @@ status gpu_emu_open(struct gpu **gpu, size_t bytes, uint64_t seed)
 
 /* --- the cards of a test program ------------------------------------------------------------------- */
 
-/* HETERPS_EMU_BYTES, HETERPS_EMU_SEED: memory and seed of the one card that there is. */
+/* HETERPS_EMU_CARDS, HETERPS_EMU_BYTES, HETERPS_EMU_SEED: how many there are, the memory of each, the seed. */
 static uint64_t number_of(const char *name)
 {
     const char *text = getenv(name);
     return text ? strtoull(text, NULL, 10) : 0;
 }
 
+static uint32_t card_count(void)
+{
+    const uint64_t count = number_of("HETERPS_EMU_CARDS");
+    return count ? (uint32_t)count : 1;
+}
 uint32_t gpu_count(const char **why)
 {
     *why = gpu_denied() ? gpu_denied() : "";
-    return gpu_denied() == NULL;
+    return gpu_denied() ? 0 : card_count();
 }
 static status check_index(uint32_t index)
 {
     if (gpu_denied()) FAIL(USAGE, "no card %u: %s", index, gpu_denied());
-    if (index != 0) FAIL(USAGE, "no card %u: there is one emulated card, number 0", index);
+    if (index >= card_count())
+        FAIL(USAGE, "no card %u: emulated cards have numbers from 0, below %u", index, card_count());
     return ST_OK;
 }
 status gpu_describe(uint32_t index, struct gpu_facts *facts)

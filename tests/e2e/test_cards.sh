@@ -5,15 +5,15 @@
 EMU=$BUILD/heterps-emu
 [ -x "$EMU" ] || { echo 'ok 1 - cards # SKIP this build has no emulated card'; exit 0; }
 
-# plan FILE "FIRST-LAST:DEVICE …": a plan of these stages, each of one unit.
+# plan FILE "FIRST-LAST:DEVICE[=K] …": a plan of these stages, each of one unit or K.
 plan() {
     python3 - "$@" <<'PYTHON'
 import json, sys
-stages = [word.split(":", 1) for word in sys.argv[2].split()]
-types = sorted({device for _, device in stages})
+stages = [(layers, *(device.split("=") + ["1"])[:2]) for layers, device in (word.split(":", 1) for word in sys.argv[2].split())]
+types = sorted({device for _, device, _ in stages})
 json.dump({"format": "heterps-solution-1",
            "types": [{"name": t, "device": t, "price_per_hour": 1} for t in types],
-           "stages": [{"first": int(l.split("-")[0]), "last": int(l.split("-")[1]), "type": types.index(t), "k": 1} for l, t in stages]},
+           "stages": [{"first": int(l.split("-")[0]), "last": int(l.split("-")[1]), "type": types.index(t), "k": int(k)} for l, t, k in stages]},
           open(sys.argv[1], "w"))
 PYTHON
 }
@@ -143,6 +143,24 @@ check 'and ends with the same bytes' same card halves
 train swapped "$HETERPS" --plan "$work/cpu.json" --set train.steps_max=3
 check 'a card goes on where a CPU stopped' train swapped "$EMU" --plan "$work/card.json" --resume "$work/swapped" $each
 near 'and learns the same' cpu swapped
+
+# --- several cards ----------------------------------------------------------------------------------------------------------------
+
+plan "$work/pair.json" '0-1:cpu 2-11:emu=2'
+export HETERPS_EMU_CARDS=3
+HETERPS_EMU_SEED=9 check 'a stage on two cards trains' train pair "$EMU" --plan "$work/pair.json" $each
+check 'and ends with the bytes of one' same card pair
+"$EMU" "$work/mixed.bin" --data "$work/train.tsv" --out "$work/one_free" --plan "$work/card.json" --set train.clip_norm=0 -q
+check 'without a bound of the norm' train pair_free "$EMU" --plan "$work/pair.json" --set train.clip_norm=0
+check 'too' same one_free pair_free
+plan "$work/triple.json" '0-1:cpu 2-11:emu=3'
+fails 1 'is on 3 cards, and steps have 2 lanes, which each run on one: raise train.lanes' 'more cards than lanes' \
+    "$EMU" "$work/mixed.bin" --data "$work/train.tsv" --plan "$work/triple.json"
+plan "$work/rows2.json" '0-1:emu=2 2-11:cpu'
+fails 1 'is on 2 cards and looks rows up, which one card does' 'rows on two cards' \
+    "$EMU" "$work/mixed.bin" --data "$work/train.tsv" --plan "$work/rows2.json"
+unset HETERPS_EMU_CARDS
+fails 2 'this machine has 1 card' 'more cards than there are' "$EMU" "$work/mixed.bin" --data "$work/train.tsv" --plan "$work/pair.json"
 
 # --- what is moved ----------------------------------------------------------------------------------------------------------------
 

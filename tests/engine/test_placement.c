@@ -245,16 +245,27 @@ static void placement_make__card__has_streams_and_no_cores(void **state)
     }
 }
 
-static void placement_make__several_cards__are_refused_with_the_stage(void **state)
+static void placement_make__cards__each_have_streams(void **state)
 {
     (void)state;
     struct hand_plan h;
     struct placement p;
     const struct plan *plan = hand_plan(&h, 3, K(1, 2, 4), K(1, 2, 4), 0);
     h.stage[2].type = 1;
+    assert_int_equal(placement_make(&p, plan, &graph, 1, hand_cores(3, true), 3, false), ST_OK);
+    assert_int_equal(p.worker_count, 3 + 4 * CARD_STREAMS);
+    placement_free(&p);
+}
+
+static void placement_make__too_many_cards__are_refused_with_the_stage(void **state)
+{
+    (void)state;
+    struct hand_plan h;
+    struct placement p;
+    const struct plan *plan = hand_plan(&h, 3, K(1, 2, 65), K(1, 2, 65), 0);
+    h.stage[2].type = 1;
     assert_int_equal(placement_make(&p, plan, &graph, 1, hand_cores(8, true), 8, false), ST_USAGE);
-    assert_string_equal(status_message(),
-                        "stage 2 (h2..bce) is on 4 units of cuda:3; a stage runs on one card: give it k = 1");
+    assert_string_equal(status_message(), "stage 2 (h2..bce) is on 65 units of cuda:3; expected at most 64 cards");
     assert_null(p.memory);
 }
 
@@ -449,7 +460,8 @@ int main(void)
         cmocka_unit_test(placement_make__quota_or_not_all_processors__pins_nothing),
         cmocka_unit_test(placement_make__one_core_too_many__says_the_sum),
         cmocka_unit_test(placement_make__card__has_streams_and_no_cores),
-        cmocka_unit_test(placement_make__several_cards__are_refused_with_the_stage),
+        cmocka_unit_test(placement_make__cards__each_have_streams),
+        cmocka_unit_test(placement_make__too_many_cards__are_refused_with_the_stage),
         cmocka_unit_test(placement_make__share__makes_a_pool_without_a_core_left_over),
         cmocka_unit_test(placement_tell__pool__is_one_line),
         cmocka_unit_test(placement_make__sim__needs_no_cores),
