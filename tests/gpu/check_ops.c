@@ -1,5 +1,5 @@
 /* Usage: check_ops [CARD]
- * Every op and every update on a real card against the reference and the CPU (card_rig.h, update_rig.h): for machines with one, where
+ * Every op and every update on a real card against the reference and the CPU (card_rig.h, update_rig.h, product_rig.h): for machines with one, where
  * tests/gpu.sh runs it; test_ops.c and test_updates.c do the same on emulated cards. Takes whatever driver is found, and needs nothing else.
  * Prints a line a check. Exit status 1 if one fails, 77 if there is no card. */
 #include <setjmp.h>
@@ -20,8 +20,8 @@ static const char *check_name;
         longjmp(next_check, 1);                                                                                        \
     } while (0)
 
-#include "gpu/product.h"
 #include "tests/gpu/card_rig.h"
+#include "tests/gpu/product_rig.h"
 #include "tests/gpu/update_rig.h"
 
 /* One card for all checks. */
@@ -72,6 +72,8 @@ int main(int argc, char **argv)
     CHECK_THAT("chain_bf16", ok(text_run(&chain_bf16, 66, 6)));
     rig_blas = blas;
     if (blas != NULL) CHECK_THAT("chain_bf16, by cuBLASLt", ok(text_run(&chain_bf16, 66, 7)));
+    CHECK_THAT("float32 products", product_check_all(false));
+    CHECK_THAT("bfloat16 products", product_check_all(true));
     CHECK_THAT("updates of rows", update_rows_check_all());
     CHECK_THAT("updates of parameters", update_params_check_all());
     CHECK_THAT("sums of parameters", sum_params_check_all());

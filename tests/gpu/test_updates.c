@@ -1,4 +1,4 @@
-/* Updates on an emulated card against the CPU's (update_rig.h). */
+/* Updates on an emulated card against the CPU's (update_rig.h); products that benchmarks ask for (product_rig.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "gpu/emu/gpu_emu.h"
+#include "tests/gpu/product_rig.h"
 #include "tests/gpu/update_rig.h"
 
 static status rig_gpu_open(uint64_t seed, struct gpu **gpu) { return gpu_emu_open(gpu, 0, seed); }
@@ -28,12 +29,20 @@ static void sum_params__blocks__same_bits(void **state)
     sum_params_check_all();
 }
 
+static void gpu_product__every_pass__equals_sums_in_double(void **state)
+{
+    (void)state;
+    product_check_all(false);
+    product_check_all(true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(update_rows__every_rule__same_bits),
         cmocka_unit_test(update_params__every_rule__same_bits),
         cmocka_unit_test(sum_params__blocks__same_bits),
+        cmocka_unit_test(gpu_product__every_pass__equals_sums_in_double),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

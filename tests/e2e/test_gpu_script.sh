@@ -1,0 +1,38 @@
+#!/bin/sh
+# tests/gpu.sh, which is for machines with a card, on a driver whose cards are emulated: every part runs and has its line in the table; a check that
+# fails is told by the exit status; what is missing is named.
+. "$(dirname "$0")/lib.sh"
+driver=$BUILD/tests/gpu/driver
+if [ ! -e "$driver/libcuda.so.1" ] || [ ! -x "$BUILD/tests/gpu/check_ops" ]; then
+    skip 'tests/gpu.sh' 'this build has no CUDA side: a release build with nvcc has'
+    finish
+fi
+unset HETERPS_GPU
+script() { HETERPS=$HETERPS CHECKS=${CHECKS:-$BUILD/tests/gpu} LD_LIBRARY_PATH=$driver sh "$root/tests/gpu.sh" --quick; }
+check 'all parts but ops run' sh -c "PARTS='same|plans|bench|torch|start|busy' HETERPS='$HETERPS' CHECKS='$BUILD/tests/gpu' LD_LIBRARY_PATH='$driver' sh tests/gpu.sh --quick >'$work/all'"
+has() { check "$1" grep -qE "$2" "$work/all"; }
+has 'losses' '^dcnv2: loss, both against the CPU, relative +<= 1e-4 +[0-9.e-]+$'
+has 'bytes' '^matchnet: two runs on the card +the same the same bytes$'
+has 'plans' '^the plan of auto, of the best measured +>= 0.98 +[0-9.]+$'
+has 'every method has a plan that trains' '^inverse: cpu cuda:0 .* measured [1-9][0-9]* examples/s$'
+has 'benchmarks' '^  bf16 d weight, M 64 N 64 K 64 +[0-9.e-]+ TFLOP/s'
+has 'the start' '^a training with --gpu on starts later by, s beyond a bare cuInit +<= 0.3 +-?[0-9.]+$'
+has 'how busy the card is' '^share of time in which streams of the card have work, ctrdnn2 +>= 0.85 +[01]\.[0-9]+$'
+has 'what is left out' '^ctrdnn2 and dcnv2 beside PyTorch +left out: no python3 with torch that has CUDA$'
+
+mkdir "$work/bad"
+printf '#!/bin/sh\necho "ok 1 - a"\necho "not ok 2 - b"\nexit 1\n' >"$work/bad/check_ops"
+chmod +x "$work/bad/check_ops"
+failing() {
+    PARTS=ops CHECKS=$work/bad script >"$work/failing"
+    [ $? = 1 ] && grep -qE '^ops and updates: status 1, 1 are wrong +right +FAILED$' "$work/failing"
+}
+check 'a check that fails' failing
+missing() { PARTS=ops CHECKS=$work script | grep -q 'left out: ops: no .*/check_ops: ./build.sh card makes it'; }
+check 'a program that is not there' missing
+no_card() {
+    HETERPS=$HETERPS HETERPS_GPU=off LD_LIBRARY_PATH=$driver HETERPS_EMU_CARDS=0 sh tests/gpu.sh --quick >"$work/none"
+    [ $? = 77 ] && grep -q '^nothing is measured: there is no card$' "$work/none"
+}
+check 'no card' no_card
+finish
