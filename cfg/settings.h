@@ -79,4 +79,7 @@ MUST_USE status settings_read(const struct ini *ini, struct settings *settings);
 MUST_USE status settings_read_named(const struct ini *ini, const struct ini_section *section, const char *kind,
                                     void *out);
 
+/* USAGE: rows on disk cannot be as these settings have them. */
+MUST_USE status settings_disk_check(const struct settings *settings);
+
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/cpu/device.h"
-#include "engine/session.h"
 
 /* Micro-batches of a step, fewer than PASSES_MAX where one has so many keys that the sums of their gradients would be large. */
 #define STEP_KEYS_MAX ((uint64_t)1 << 22)
@@ -206,7 +205,7 @@ status profile_open(struct run *r)
     r->micros_max = most > 1 ? (uint32_t)most : 1;
     TRY(result_open(r));
     const struct settings *s = r->o->settings;
-    TRY(session_disk_check(s));
+    TRY(settings_disk_check(s));
     TRY(model_open(&r->model, g,
                    &(struct model_budget){.ram_bytes = s->store_ram,
                                           .disk_bytes = s->store_ssd,

@@ -141,17 +141,6 @@ static status table_budgets_read(const struct session *s, struct model_table_bud
     return ST_OK;
 }
 
-status session_disk_check(const struct settings *s)
-{
-    if (s->store_ssd && *s->store_path == 0)
-        FAIL(USAGE, "store.ssd needs a directory on a disk for rows that RAM has no room for: --set store.path=DIR");
-    if (s->store_ssd && s->train_sync != SYNC_BSP)
-        FAIL(USAGE, "store.ssd needs train.sync = bsp, where the end of a step says which rows may leave RAM; under "
-                    "wsp and asp steps overlap: "
-                    "give store.ram room for all rows, or --set train.sync=bsp");
-    return ST_OK;
-}
-
 /* What both ways of opening do, without the model; on failure the caller closes. */
 static status graph_part_open(struct session *s, const struct session_options *o)
 {
@@ -159,7 +148,7 @@ static status graph_part_open(struct session *s, const struct session_options *o
     TRY(session_graph_open(&s->graph, o->graph_path, o->set, o->set_count));
     TRY(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes));
     TRY(settings_read(&s->ini, &s->settings));
-    TRY(session_disk_check(&s->settings));
+    TRY(settings_disk_check(&s->settings));
     for (uint32_t t = 0; t < s->graph.table_count; t++)
         if (o->training && row_life_is_on(&s->graph.tables[t].life) && s->settings.train_sync != SYNC_BSP)
             FAIL(USAGE,

@@ -50,9 +50,6 @@ struct session {
 /* Opens a graph file; with assignments it is compiled anew from its text. */
 MUST_USE status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count);
 
-/* USAGE: rows on disk as these settings have them cannot be. */
-MUST_USE status session_disk_check(const struct settings *settings);
-
 /* Opens graph, settings and model memory (empty), and nothing that computes: of the options graph_path and set are looked at. */
 MUST_USE status session_model_open(struct session *session, const struct session_options *options);
 /* The same, then plan and pipeline. */
