@@ -220,6 +220,12 @@ struct slot *feed_slot(struct feed *feed, uint32_t index) { return &feed->slots[
 
 uint32_t feed_slot_count(const struct feed *feed) { return feed->slot_count; }
 
+void *feed_memory(const struct feed *feed, size_t *bytes)
+{
+    *bytes = feed->arena.size_bytes;
+    return feed->arena.base;
+}
+
 status feed_result(const struct feed *feed)
 {
     (void)feed;
