@@ -97,13 +97,17 @@ bool cfg_parse_bytes(const char *text, uint64_t *value)
         {"MiB", UINT64_C(1) << 20},
         {"GiB", UINT64_C(1) << 30},
         {"TiB", UINT64_C(1) << 40},
+        {"PB", UINT64_C(1000000000000000)},
+        {"PiB", UINT64_C(1) << 50},
+        {"EB", UINT64_C(1000000000000000000)},
+        {"EiB", UINT64_C(1) << 60},
     };
     uint64_t whole, fraction = 0, fraction_unit = 1;
     if (!digits_read(&text, &whole)) return false;
     if (*text == '.') {
         const char *begin = ++text;
         if (!digits_read(&text, &fraction)) return false;
-        /* Up to 18 digits: times the greatest unit, 2^40, they stay below 2^100. */
+        /* Up to 18 digits: times the greatest unit, 2^60, they stay below 2^120. */
         if (text - begin > 18) return false;
         for (const char *at = begin; at < text; at++) fraction_unit *= 10;
     }

@@ -75,6 +75,7 @@ struct gpu {
 /* --- what cards there are: by what the program is linked with (gpu/none.c, gpu/cuda/, gpu/emu/) ------------------------------------- */
 
 struct gpu_facts {
+    char device[16];       /* as a plan names it: "cuda:0", "emu" */
     char name[128];        /* "NVIDIA H200"                                        */
     char link[64];         /* to the host: "PCIe 5.0 x16", or "" where not known   */
     uint32_t major, minor; /* compute capability                                */

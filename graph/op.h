@@ -323,10 +323,10 @@ MUST_USE status op_labels_check(const struct op_context *c, const struct graph_n
 /* What an example of the micro-batch counts. */
 static inline float batch_weight(const struct micro_batch *m, uint32_t b) { return m->weight ? m->weight[b] : 1; }
 
-/* Whether input i's gradient is added to what stands there. */
+/* Whether input i's gradient is added to what stands there; false where there is none, for the node has no backward pass. */
 static inline bool op_din_adds(const struct op_context *c, const struct graph_node *n, uint32_t i)
 {
-    return c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
+    return n->other != GRAPH_NONE && c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
 }
 
 /* Keys that example b has in the field of an attention_pool, whose vectors are those of this many keys at most. */

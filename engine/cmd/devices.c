@@ -173,7 +173,7 @@ static void cards_print(const struct facts *f)
     for (uint32_t i = 0; i < f->gpu_count; i++) {
         const struct gpu_facts *g = &f->gpus[i];
         char name[24];
-        snprintf(name, sizeof name, "  cuda:%u", i);
+        snprintf(name, sizeof name, "  %s", g->device);
         if (i == 0) line("cards", "%u", f->gpu_count);
         line(name, "%s, compute capability %u.%u, %u multiprocessor%s; %s, %s of it free%s%s", g->name, g->major,
              g->minor, g->core_count, plural(g->core_count), BYTES(g->memory_bytes), BYTES(g->free_bytes),
@@ -319,11 +319,11 @@ static void cluster_print(const struct facts *f)
         "limit = %u\n",
         f->cores.count);
     for (uint32_t i = 0; i < f->gpu_count; i++)
-        printf("[type cuda%u]\n"
-               "device = cuda:%u              ; %s\n"
+        printf("[type card%u]\n"
+               "device = %s              ; %s\n"
                "price_per_hour = 1           ; of the card\n"
                "limit = 1\n",
-               i, i, f->gpus[i].name);
+               i, f->gpus[i].device, f->gpus[i].name);
     printf("[goal]\n"
            "throughput = max\n");
 }

@@ -44,6 +44,7 @@ status gpu_describe(uint32_t index, struct gpu_facts *facts)
     char bus_id[32];
     size_t bytes, free_bytes;
     *facts = (struct gpu_facts){0};
+    snprintf(facts->device, sizeof facts->device, "cuda:%u", index);
     if (index >= count && count == 0) FAIL(USAGE, "no card %u: %s", index, why);
     if (index >= count) FAIL(USAGE, "no card %u: there are %u, numbered from 0", index, count);
     CUDA_TRY(&c, cuDeviceGet, (&c.device, (int)index), "looking for it");

@@ -436,7 +436,8 @@ static status check_index(uint32_t index)
 status gpu_describe(uint32_t index, struct gpu_facts *facts)
 {
     TRY(check_index(index));
-    *facts = (struct gpu_facts){.name = "emulated card",
+    *facts = (struct gpu_facts){.device = "emu",
+                                .name = "emulated card",
                                 .major = EMU_CAPABILITY / 10,
                                 .minor = EMU_CAPABILITY % 10,
                                 .core_count = 1,

@@ -244,4 +244,31 @@ resumed 'in the second pass, shuffled' $((steps + steps / 3)) --set data.shuffle
 resumed 'between two passes' $steps --set train.epochs=2
 "$h" compile "$samples/ctrdnn1.cfg" -o g.bin -q --set 'train.optimizer=adam 0.001' --set 'emb.optimizer=adam 0.001' --set train.lanes=2
 resumed 'adam, two lanes, half of the way' $((steps / 2))
+
+# ---- an op whose inputs are all columns of the data has no backward pass ----
+cat >columns.cfg <<'CFG'
+[data]
+format = csv
+label = label
+dense = d0, d1, d2
+sparse = f
+[table t]
+dim = 1
+[embedding e]
+table = t
+input = f
+[interact o]
+input = dense
+dim = 1
+[concat c]
+input = o, e
+[fc y]
+input = c
+units = 1
+[loss l]
+input = y
+CFG
+"$h" compile columns.cfg -o columns.bin -q
+"$h" gen columns.bin --rows 50 -q -o columns.csv
+check 'products of columns of the data train' "$h" columns.bin --data columns.csv -q
 finish
