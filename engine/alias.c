@@ -5,13 +5,11 @@ void aliases_fold(const struct graph_alias *aliases, uint32_t alias_count, float
                   uint64_t begin, uint64_t end)
 {
     for (uint32_t a = 0; a < alias_count; a++) {
-        const struct graph_alias *alias = &aliases[a];
-        uint64_t first = begin > alias->offset ? begin : alias->offset,
-                 behind = end < alias->offset + alias->count ? end : alias->offset + alias->count;
-        for (uint32_t lane = 0; lane < lanes && first < behind; lane++) {
-            float *restrict owner = param_grad[lane] + first, *restrict use = param_grad[lane] + alias->grad +
-                                                                              (first - alias->offset);
-            for (uint64_t i = 0; i < behind - first; i++) {
+        struct graph_alias alias = aliases[a];
+        if (!alias_cut(&alias, begin, end)) continue;
+        for (uint32_t lane = 0; lane < lanes; lane++) {
+            float *restrict owner = param_grad[lane] + alias.offset, *restrict use = param_grad[lane] + alias.grad;
+            for (uint64_t i = 0; i < alias.count; i++) {
                 owner[i] += use[i];
                 use[i] = 0;
             }

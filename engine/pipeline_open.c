@@ -82,12 +82,6 @@ static uint32_t dense_runs(const struct graph *g, const struct stage *s, struct 
     return count;
 }
 
-/* Workers of a stage that take different lanes side by side. */
-static uint32_t seats_of(const struct pipeline *p, uint32_t stage)
-{
-    return p->plan->stages[stage].replicas * (placement_is_card(p->plan, stage) ? CARD_STREAMS : 1);
-}
-
 /* What rings, stages and workers keep. */
 static void pipeline_layout(struct pipeline *p, struct layout *l)
 {
@@ -112,10 +106,10 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         stage_nodes(g, of, &s);
         (void)plan_stage_name(plan, g, s.index, s.name, sizeof s.name);
         /* One thread at each end, unless a stage has several workers: then any of them pushes or takes. */
-        bool is_one =
-            !p->placement.is_shared && seats_of(p, s.index) == 1 && (s.is_first || seats_of(p, s.index - 1) == 1);
+        bool is_one = !p->placement.is_shared && placement_seats(plan, s.index) == 1 &&
+                      (s.is_first || placement_seats(plan, s.index - 1) == 1);
         enum ring_kind kind = is_one && !s.is_first ? RING_ONE : RING_MANY; /* into the first, any gate pushes */
-        s.seat_count = p->sync == SYNC_BSP ? seats_of(p, s.index) : 1;
+        s.seat_count = p->sync == SYNC_BSP ? placement_seats(plan, s.index) : 1;
         LAYOUT_TAKE(l, s.seats, s.seat_count);
         for (uint32_t k = 0; k < s.seat_count; k++) {
             struct seat *seat = l->arena ? &s.seats[k] : NULL;

@@ -28,8 +28,7 @@ static status devices_check(const struct plan *plan, const struct graph *graph)
 /* Workers that a stage without cores has for itself; 0: it has cores. */
 static uint32_t own_workers(const struct plan *plan, uint32_t stage)
 {
-    if (placement_is_cpu(plan, stage)) return 0;
-    return plan->stages[stage].replicas * (placement_is_card(plan, stage) ? CARD_STREAMS : 1);
+    return placement_is_cpu(plan, stage) ? 0 : placement_seats(plan, stage);
 }
 
 #define PIPELINES_MAX 1024u /* far more than there can be; keeps the sums below 2^64 */

@@ -12,6 +12,7 @@
 #define HETERPS_ENGINE_PLACEMENT_H
 
 #include "engine/base/cores.h"
+#include "engine/card/card.h"
 #include "sched/plan.h"
 
 #define PLACEMENT_ALL         UINT32_MAX /* a worker's pipeline: each of them */
@@ -50,6 +51,11 @@ static inline bool placement_is_sim(const struct plan *plan, uint32_t stage)
 static inline bool placement_is_card(const struct plan *plan, uint32_t stage)
 {
     return placement_device(plan, stage) == RESOURCE_CUDA || placement_device(plan, stage) == RESOURCE_EMU;
+}
+/* Those of its workers that take different lanes side by side: replicas, or streams of its cards. */
+static inline uint32_t placement_seats(const struct plan *plan, uint32_t stage)
+{
+    return plan->stages[stage].replicas * (placement_is_card(plan, stage) ? CARD_STREAMS : 1);
 }
 /* Whether it has cores. */
 static inline bool placement_is_cpu(const struct plan *plan, uint32_t stage)

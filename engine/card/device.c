@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/alias.h"
 #include "engine/card/stage.h"
 
 struct card_device {
@@ -155,6 +156,11 @@ static void moved_count(struct card_stage *s, bool is_forward, uint32_t examples
                               memory_order_relaxed);
 }
 
+static uint32_t lane_of(const struct op_context *c)
+{
+    return batch_lane_of(graph_batch(c->graph), c->batch->micro_index);
+}
+
 static struct card_slot *slot_of(const struct card_stage *s, const struct op_context *c)
 {
     const struct slot *host = (const struct slot *)((const uint8_t *)c->batch - offsetof(struct slot, batch));
@@ -165,11 +171,13 @@ static struct card_slot *slot_of(const struct card_stage *s, const struct op_con
 /* Replays the pass if all examples are there, from memory that stays in place; else gives it as it is, and so the first of its kind: a library
  * loads its kernels when it needs them, which must not be written down. */
 static status pass_submit(struct card_device *d, const struct op_context *c, const struct op_context *card,
-                          struct card_slot *slot, uint32_t at, const struct graph_node *nodes, uint32_t count)
+                          struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
 {
     const uint32_t kind = nodes->pass != PASS_FORWARD ? CARD_LIST_BACKWARD
                           : c->training               ? CARD_LIST_TRAIN
-                                                      : CARD_LIST_EVALUATE;
+                                                      : CARD_LIST_EVALUATE,
+                   lane = kind == CARD_LIST_BACKWARD ? lane_of(c) : 0,
+                   at = d->index * (CARD_LIST_BACKWARD + d->stage->lanes) + kind + lane;
     const bool is_first = d->work.blas != NULL && !d->is_given[kind];
     d->is_given[kind] = true;
     if (c->batch->example_count < d->stage->graph->header->micro || !d->stage->is_pinned || is_first)
@@ -204,13 +212,10 @@ static status card_submit(struct device *device, const struct op_context *c, con
     if (c->batch->example_count == 0 || count == 0) return ST_OK;
     struct card_slot *slot = slot_of(s, c);
     const bool is_forward = nodes->pass == PASS_FORWARD;
-    const uint32_t lane = batch_lane_of(graph_batch(s->graph), c->batch->micro_index);
-    const uint32_t kind = is_forward ? (c->training ? CARD_LIST_TRAIN : CARD_LIST_EVALUATE) : CARD_LIST_BACKWARD + lane,
-                   at = d->index * (CARD_LIST_BACKWARD + s->lanes) + kind;
     struct op_context card;
-    slot_set(d, slot, c, lane, &card);
+    slot_set(d, slot, c, lane_of(c), &card);
     status st = is_forward ? keys_give(d, c, slot) : ST_OK;
-    if (st == ST_OK) st = pass_submit(d, c, &card, slot, at, nodes, count);
+    if (st == ST_OK) st = pass_submit(d, c, &card, slot, nodes, count);
     if (st == ST_OK) st = finish(d);
     if (st != ST_OK) return submit_failed(s, st, c, is_forward);
     if (c->training) moved_count(s, is_forward, c->batch->example_count);
@@ -245,13 +250,7 @@ static status aliases_give(struct card_device *d, uint32_t lanes, uint64_t begin
     const struct card_stage *s = d->stage;
     for (uint32_t a = 0; a < s->alias_count; a++) {
         struct graph_alias alias = s->aliases[a];
-        const uint64_t first = begin > alias.offset ? begin : alias.offset,
-                       behind = end < alias.offset + alias.count ? end : alias.offset + alias.count;
-        if (first >= behind) continue;
-        alias.grad += first - alias.offset;
-        alias.offset = first;
-        alias.count = behind - first;
-        TRY(gpu_alias_fold(&d->work, s->grad_list, lanes, &alias));
+        if (alias_cut(&alias, begin, end)) TRY(gpu_alias_fold(&d->work, s->grad_list, lanes, &alias));
     }
     return ST_OK;
 }
@@ -294,17 +293,15 @@ static status sums_take(struct card_device *d, uint32_t lanes, uint64_t begin, u
     if (s->replica_count == 1) return ST_OK;
     TRY(lanes_take(d, lanes, begin, end - begin));
     for (uint32_t a = 0; a < s->alias_count; a++) {
-        const struct graph_alias *alias = &s->aliases[a];
-        const uint64_t first = begin > alias->offset ? begin : alias->offset,
-                       behind = end < alias->offset + alias->count ? end : alias->offset + alias->count;
-        if (first < behind) TRY(lanes_take(d, lanes, alias->grad + (first - alias->offset), behind - first));
+        struct graph_alias alias = s->aliases[a];
+        if (alias_cut(&alias, begin, end)) TRY(lanes_take(d, lanes, alias.grad, alias.count));
     }
     return ST_OK;
 }
 
-/* Floats from here to the same place of the other cards. `own` is an array of this card, `of` gives that of another. */
 static float *params_of(const struct card_stage *s) { return s->param; }
-static float *sums_of(const struct card_stage *s) { return s->grads; }
+static float *sums_of(const struct card_stage *s) { return s->grads; } /* the first lane's */
+/* Floats from here to the same place of the other cards, in the array that `of` gives of each; waits. */
 static status spread(struct card_device *d, float *(*of)(const struct card_stage *), uint64_t begin, uint64_t count)
 {
     const struct card_stage *s = d->stage;

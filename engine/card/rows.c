@@ -66,7 +66,7 @@ static void maps_layout(struct card_rows *r, struct layout *l)
         LAYOUT_TAKE(l, t->is_used, t->tier_rows);
         LAYOUT_TAKE(l, t->is_changed, t->tier_rows);
         LAYOUT_TAKE(l, t->shared_slot, t->step_rows_max);
-        LAYOUT_TAKE(l, t->step_row_of, t->step_rows_max);
+        LAYOUT_TAKE(l, t->shared_row, t->step_rows_max);
         LAYOUT_TAKE(l, t->cold_span, t->chunk);
         LAYOUT_TAKE(l, t->cold_occurrences, t->chunk);
         LAYOUT_TAKE(l, t->cold_clicks, t->chunk);
@@ -217,8 +217,7 @@ static uint32_t spans_fill(const struct card_table *t, const struct card_stream_
             /* Relaxed, both: all who have the row write the same, and an update comes after all. */
             atomic_store_explicit(&t->shared_slot[from->step_row[u]], slot, memory_order_relaxed);
             if (slot == CARD_NONE)
-                atomic_store_explicit((_Atomic uint32_t *)&t->step_row_of[from->step_row[u]], from->row[u],
-                                      memory_order_relaxed);
+                atomic_store_explicit(&t->shared_row[from->step_row[u]], from->row[u], memory_order_relaxed);
         }
         if (slot != CARD_NONE) {
             s->span_host[u] = tier_span(t, slot);
@@ -302,6 +301,12 @@ static uint32_t place_find(struct card_table *t, uint32_t *looks)
     return slot;
 }
 
+/* Relaxed: passes of the step are over. */
+static uint32_t row_of_step(const struct card_table *t, uint32_t step_row)
+{
+    return atomic_load_explicit(&t->shared_row[step_row], memory_order_relaxed);
+}
+
 /* Chooses rows that move in, of the step's cold ones from *at on, at most a chunk, and those that make room for them. */
 static uint32_t coming_choose(struct card_table *t, uint32_t cold_count, uint32_t *at, uint32_t *looks,
                               uint32_t *leaving)
@@ -309,7 +314,7 @@ static uint32_t coming_choose(struct card_table *t, uint32_t cold_count, uint32_
     uint32_t coming = 0;
     *leaving = 0;
     for (; *at < cold_count && coming < t->chunk; ++*at) {
-        const uint32_t step_row = t->index_host[*at], row = t->step_row_of[step_row];
+        const uint32_t step_row = t->index_host[*at], row = row_of_step(t, step_row);
         if (row == ROW_NONE) continue;
         const bool is_first = !t->seen[row];
         t->seen[row] = 1;
@@ -336,7 +341,7 @@ static status rows_move_in(struct card_rows *r, const struct gpu_work *w, struct
         uint32_t leaving, coming = coming_choose(t, cold_count, &at, &looks, &leaving);
         if (leaving > 0) TRY(rows_go_home(r, w, event, t, t->leaving, leaving));
         for (uint32_t i = 0; i < coming; i++) {
-            const uint32_t slot = t->coming[i], row = t->step_row_of[t->coming_row[i]];
+            const uint32_t slot = t->coming[i], row = row_of_step(t, t->coming_row[i]);
             float *home = update->span[t->coming_row[i]];
             t->chunk_list_host[i] = tier_span(t, slot);
             memcpy(t->packed_host + (size_t)i * t->floats, home, t->floats * sizeof(float));

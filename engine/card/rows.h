@@ -57,7 +57,7 @@ struct card_table {
     uint8_t *is_used, *is_changed; /* [tier_rows]: since the hand came by; since it was home last */
     /* the step's */
     _Atomic uint32_t *shared_slot; /* [step_rows_max]: of its rows, or CARD_NONE */
-    uint32_t *step_row_of;         /* [step_rows_max]: the store's number, of cold rows */
+    _Atomic uint32_t *shared_row;  /* [step_rows_max]: the store's number, of cold rows */
     float **cold_span;             /* [chunk]: scratch of an update */
     uint32_t *cold_occurrences, *cold_clicks;
     uint64_t *cold_key;

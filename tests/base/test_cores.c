@@ -16,23 +16,8 @@
 #include <unistd.h>
 
 #include "engine/base/cores.h"
+#include "tests/base/fixture_root.h"
 
-static char root[64];
-
-static void file_write(const char *name, const char *text)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s%s", root, name);
-    for (char *at = path + strlen(root); (at = strchr(at, '/')) != NULL; at++) {
-        *at = 0;
-        mkdir(path, 0755);
-        *at = '/';
-    }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
 static void root_clear(void)
 {
     char command[256];
@@ -96,10 +81,10 @@ static void cores_allowed__v2_quotas__least_rounded_up_counts(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct cores cores;
         root_clear();
-        file_write("proc/self/cgroup", "0::/outer/inner\n");
-        if (cases[i].inner) file_write("sys/fs/cgroup/outer/inner/cpu.max", cases[i].inner);
-        if (cases[i].outer) file_write("sys/fs/cgroup/outer/cpu.max", cases[i].outer);
-        if (cases[i].mount) file_write("sys/fs/cgroup/cpu.max", cases[i].mount);
+        file_put("proc/self/cgroup", "0::/outer/inner\n");
+        if (cases[i].inner) file_put("sys/fs/cgroup/outer/inner/cpu.max", cases[i].inner);
+        if (cases[i].outer) file_put("sys/fs/cgroup/outer/cpu.max", cases[i].outer);
+        if (cases[i].mount) file_put("sys/fs/cgroup/cpu.max", cases[i].mount);
         cores_allowed_at(root, &cores);
         uint32_t expected = cases[i].count && cases[i].count < mask_size ? cases[i].count : mask_size;
         assert_int_equal(cores.count, expected);
@@ -114,20 +99,20 @@ static void cores_allowed__v1_quotas__least_rounded_up_counts(void **state)
     uint32_t mask_size = mask_count(&mask);
     struct cores cores;
     root_clear();
-    file_write("proc/self/cgroup", "12:cpuset:/x\n4:cpu,cpuacct:/a/b\n0::/\n");
-    file_write("sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "-1\n");
-    file_write("sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "100000\n");
+    file_put("proc/self/cgroup", "12:cpuset:/x\n4:cpu,cpuacct:/a/b\n0::/\n");
+    file_put("sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "-1\n");
+    file_put("sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "100000\n");
     cores_allowed_at(root, &cores);
     assert_int_equal(cores.count, mask_size);
-    file_write("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "20000\n");
-    file_write("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "50000\n");
+    file_put("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "20000\n");
+    file_put("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "50000\n");
     cores_allowed_at(root, &cores);
     assert_int_equal(cores.count, 1);
     assert_int_equal(cores.is_whole, mask_size == 1);
     root_clear(); /* a group of another controller says nothing */
-    file_write("proc/self/cgroup", "12:cpuset:/a\n");
-    file_write("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "20000\n");
-    file_write("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "50000\n");
+    file_put("proc/self/cgroup", "12:cpuset:/a\n");
+    file_put("sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "20000\n");
+    file_put("sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "50000\n");
     cores_allowed_at(root, &cores);
     assert_int_equal(cores.count, mask_size);
 }
@@ -138,12 +123,12 @@ static void cores_allowed__group_is_not_there__mount_counts(void **state)
     (void)state;
     struct cores cores;
     root_clear();
-    file_write("proc/self/cgroup", "0::/docker/0123456789abcdef\n");
-    file_write("sys/fs/cgroup/cpu.max", "100000 100000\n");
+    file_put("proc/self/cgroup", "0::/docker/0123456789abcdef\n");
+    file_put("sys/fs/cgroup/cpu.max", "100000 100000\n");
     cores_allowed_at(root, &cores);
     assert_int_equal(cores.count, 1);
     root_clear(); /* nor is the list */
-    file_write("sys/fs/cgroup/cpu.max", "100000 100000\n");
+    file_put("sys/fs/cgroup/cpu.max", "100000 100000\n");
     cores_allowed_at(root, &cores);
     assert_int_equal(cores.count, 1);
 }

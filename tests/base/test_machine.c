@@ -16,23 +16,7 @@
 #include "engine/base/kernel_text.h"
 #include "engine/base/machine.h"
 #include "engine/base/memory.h"
-
-static char root[64];
-
-static void file_put(const char *name, const char *text)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s%s", root, name);
-    for (char *at = path + strlen(root); (at = strchr(at, '/')) != NULL; at++) {
-        *at = 0;
-        mkdir(path, 0755);
-        *at = '/';
-    }
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
+#include "tests/base/fixture_root.h"
 
 static void kernel_list_read__ranges__are_counted_out(void **state)
 {

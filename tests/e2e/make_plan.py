@@ -1,20 +1,26 @@
-"""Usage: python3 make_plan.py FILE "FIRST-LAST:K:REPLICAS …[ +SERVICE]": writes a plan.json of CPU stages, each given by its first and
-last layer, its cores, and its replicas; at the end service cores, if any. As in "0-1:1:1 2-3:2:2 +1"."""
+"""Usage: python3 make_plan.py FILE "STAGE … [+SERVICE]": writes a plan.json. A stage is FIRST-LAST:K:REPLICAS, layers on CPU cores, or
+FIRST-LAST:DEVICE[=K], as in "0-1:1:1 2-3:2:2 +1" and "0-1:cpu 2-4:cuda:0 5-5:emu=2"; at the end service cores, if any."""
 import json
 import sys
 
 path, notation = sys.argv[1:]
-plan = {
-    "format": "heterps-solution-1",
-    "types": [{"name": "cpu", "device": "cpu", "price_per_hour": 0.04, "limit": 64}],
-    "stages": [],
-}
+plan = {"format": "heterps-solution-1", "types": [], "stages": []}
 for word in notation.split():
     if word.startswith("+"):
         plan["service_cores"] = int(word)
         continue
-    layers, k, replicas = word.split(":")
+    layers, rest = word.split(":", 1)
     first, last = map(int, layers.split("-"))
-    plan["stages"].append({"first": first, "last": last, "type": 0, "k": int(k), "replicas": int(replicas)})
+    stage = {"first": first, "last": last}
+    if rest[0].isdigit():
+        device, (k, replicas) = "cpu", rest.split(":")
+        stage["replicas"] = int(replicas)
+    else:
+        device, k = (rest.split("=") + ["1"])[:2]
+    names = [t["name"] for t in plan["types"]]
+    if device not in names:
+        plan["types"].append({"name": device, "device": device, "price_per_hour": 0.04, "limit": 64})
+        names.append(device)
+    plan["stages"].append({**stage, "type": names.index(device), "k": int(k)})
 with open(path, "w") as file:
     json.dump(plan, file, indent=1)

@@ -5,18 +5,7 @@
 EMU=$BUILD/heterps-emu
 [ -x "$EMU" ] || { echo 'ok 1 - cards # SKIP this build has no emulated card'; exit 0; }
 
-# plan FILE "FIRST-LAST:DEVICE[=K] …": a plan of these stages, each of one unit or K.
-plan() {
-    python3 - "$@" <<'PYTHON'
-import json, sys
-stages = [(layers, *(device.split("=") + ["1"])[:2]) for layers, device in (word.split(":", 1) for word in sys.argv[2].split())]
-types = sorted({device for _, device, _ in stages})
-json.dump({"format": "heterps-solution-1",
-           "types": [{"name": t, "device": t, "price_per_hour": 1} for t in types],
-           "stages": [{"first": int(l.split("-")[0]), "last": int(l.split("-")[1]), "type": types.index(t), "k": int(k)} for l, t, k in stages]},
-          open(sys.argv[1], "w"))
-PYTHON
-}
+plan() { python3 tests/e2e/make_plan.py "$@"; }
 
 # train NAME PROGRAM ARGUMENTS…: trains $work/$model.bin into $work/NAME, events to $work/NAME.log.
 train() {

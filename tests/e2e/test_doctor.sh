@@ -157,19 +157,10 @@ check 'and nothing of them is left' sh -c "[ ! -e '$work/rows' ] && [ ! -e '$wor
 
 # --- cards ------------------------------------------------------------------------------------------
 
-# card_plan FILE DEVICE FIRST: layers from FIRST on on that device.
-card_plan() {
-    python3 - "$@" <<'PYTHON'
-import json, sys
-path, device, first = sys.argv[1], sys.argv[2], int(sys.argv[3])
-stages = [{"first": 0, "last": first - 1, "type": 0, "k": 1}] if first else []
-json.dump({"format": "heterps-solution-1", "types": [{"name": t, "device": t, "price_per_hour": 1} for t in ("cpu", device)],
-           "stages": stages + [{"first": first, "last": 4, "type": 1, "k": 1}]}, open(path, "w"))
-PYTHON
-}
-card_plan "$work/card.json" emu 2
-sed 's/"type": 1, "k": 1/"type": 1, "k": 2/' "$work/card.json" >"$work/two.json"
-card_plan "$work/cuda.json" cuda:0 2
+plan() { python3 tests/e2e/make_plan.py "$@"; }
+plan "$work/card.json" '0-1:cpu 2-4:emu'
+plan "$work/two.json" '0-1:cpu 2-4:emu=2'
+plan "$work/cuda.json" '0-1:cpu 2-4:cuda:0'
 both plan 'a card that is not here' "$tiny" --data "$data" --plan "$work/cuda.json" --gpu off
 if [ -x "$BUILD/heterps-emu" ]; then
     static=$HETERPS HETERPS=$BUILD/heterps-emu

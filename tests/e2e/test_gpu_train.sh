@@ -14,21 +14,10 @@ tiny_model
 rows 640 "$work/data.tsv"
 cd "$work" || exit 1
 
-# plan FILE FIRST-LAST:DEVICE...: stages of one unit each.
-plan() {
-    file=$1 types= stages= number=0
-    shift
-    for stage; do
-        layers=${stage%%:*} device=${stage#*:}
-        types="$types, {\"name\": \"type$number\", \"device\": \"$device\", \"price_per_hour\": 1}"
-        stages="$stages, {\"first\": ${layers%-*}, \"last\": ${layers#*-}, \"type\": $number, \"k\": 1}"
-        number=$((number + 1))
-    done
-    echo "{\"format\": \"heterps-solution-1\", \"types\": [${types#, }], \"stages\": [${stages#, }]}" >"$file"
-}
-plan emu.json 0-1:cpu 2-4:emu # e, x | h1, y, bce
-plan cuda.json 0-1:cpu 2-4:cuda:0
-plan cuda2.json 0-1:cpu 2-2:cuda:1 3-4:cuda:0
+plan() { python3 "$root/tests/e2e/make_plan.py" "$@"; }
+plan emu.json '0-1:cpu 2-4:emu' # e, x | h1, y, bce
+plan cuda.json '0-1:cpu 2-4:cuda:0'
+plan cuda2.json '0-1:cpu 2-2:cuda:1 3-4:cuda:0'
 
 train_emu() { "$BUILD/heterps-emu" tiny.bin --data data.tsv --plan emu.json --out emu.model -q && exported tiny.bin emu.model emu; }
 check 'a program with an emulated card trains' train_emu
