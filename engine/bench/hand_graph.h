@@ -52,14 +52,14 @@ static inline void hand_close(struct hand_graph *h)
     for (uint32_t t = 0; t < h->graph.tensor_count; t++) free(h->view[t].data);
 }
 
-/* A block that free() takes, exactly as long; from 2 MiB on in huge pages, where a run has its tensors, too (memory_take). */
+/* A block that free() takes, exactly as long, from a cache line's begin on, as a run has its tensors (graph_check); from 2 MiB on in huge
+ * pages, as a run's are, too (memory_take). */
 static inline float *hand_block(size_t floats)
 {
     size_t bytes = floats * sizeof(float);
     void *block = NULL;
-    if (bytes < HUGE_PAGE_BYTES) return malloc(bytes);
-    if (posix_memalign(&block, HUGE_PAGE_BYTES, bytes) != 0) return NULL;
-    (void)madvise(block, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE);
+    if (posix_memalign(&block, bytes < HUGE_PAGE_BYTES ? CACHE_LINE_BYTES : HUGE_PAGE_BYTES, bytes) != 0) return NULL;
+    if (bytes >= HUGE_PAGE_BYTES) (void)madvise(block, bytes / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, MADV_HUGEPAGE);
     return block;
 }
 
