@@ -368,7 +368,7 @@ static status stage_open(struct card_stage *s, const struct card_stage_options *
     TRY(blas_open(s));
     TRY(nodes_check(s));
     TRY(aliases_find(s));
-    TRY(crossing_find(&s->crossing, o->graph, o->node_begin, o->node_end, of->last_layer));
+    TRY(crossing_find(&s->crossing, o->graph, of->first_layer, of->last_layer));
     moved_set(s);
     TRY(card_rows_open(&s->rows, o->graph, o->model, o->node_begin, o->node_end, o->lanes, o->training, o->row_bytes));
     TRY(lists_open(s));

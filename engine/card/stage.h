@@ -3,10 +3,10 @@
 #define HETERPS_ENGINE_CARD_STAGE_H
 
 #include "engine/card/card.h"
-#include "engine/card/crossing.h"
 #include "engine/card/rows.h"
 #include "engine/slot.h"
 #include "gpu/ops.h"
+#include "graph/crossing.h"
 
 /* A run of parameters that one dense update of the graph changes, and their state. */
 struct card_run {

@@ -9,18 +9,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
 #include "engine/trace.h"
+#include "graph/crossing.h"
 #include "graph/cut.h"
 
 /* Of a micro-batch, unscaled by steps: far above what anybody waits for, far below 2^64 ns. */
 #define MICRO_SECONDS_MAX 1e6
-
-/* A list of tensors that cross a cut, and the memory that they are copied to: one behind the other, `micro` examples each. */
-struct crossing {
-    uint32_t *tensors; /* [count] */
-    uint32_t count;
-    uint8_t *memory;
-    size_t bytes;
-};
 
 struct sim_device {
     struct device device; /* first: a struct device * is a struct sim_device * */
@@ -28,8 +21,10 @@ struct sim_device {
     double example_seconds; /* of this replica, as planned and scaled           */
     double slow_factor;     /* from step slow_step on                           */
     uint64_t slow_step;
-    struct crossing take_forward, take_backward; /* what is copied out of the slot            */
-    struct crossing give_forward, give_backward; /* what is written into it: from memory of zeros */
+    struct crossing crossing;
+    /* What is copied out of the slot goes to one of these, what is written into it comes from the other. */
+    uint8_t *taken, *zeros;
+    size_t taken_bytes, zeros_bytes; /* of the longest list */
     struct sim_moved moved;
     uint64_t free_ns; /* when the imitated units are done with what they have begun */
     uint64_t late_ns; /* by how much the thread woke after that                    */
@@ -52,30 +47,36 @@ static void keys_copy(const struct op_context *c, uint32_t field, uint8_t *to)
     }
 }
 
-/* Copies what the list names out of the slot, or into it; returns the bytes. */
-static uint64_t crossing_move(const struct crossing *crossing, const struct op_context *c, bool is_given)
+/* Copies what the list names out of the slot; returns the bytes. */
+static uint64_t list_take(const struct sim_device *d, const struct op_context *c, enum crossing_list list)
 {
-    uint8_t *at = crossing->memory;
-    for (uint32_t i = 0; i < crossing->count; i++) {
-        uint32_t t = crossing->tensors[i];
+    uint8_t *at = d->taken;
+    for (uint32_t i = 0; i < d->crossing.count[list]; i++) {
+        uint32_t t = d->crossing.tensor[list][i];
         size_t row_bytes = graph_cut_tensor_bytes(c->graph, t);
         const struct view *v = &c->tensor[t];
         bool is_field = c->graph->tensors[t].kind == TENSOR_FIELD;
-        /* Columns of the data pass a stage by: what it hands on is what it was given. */
-        bool is_made = is_given && c->graph->tensors[t].kind == TENSOR_ACTIVATION;
         uint32_t rows = is_field ? c->batch->example_count : v->rows;
         if (is_field) keys_copy(c, c->graph->tensors[t].cols, at);
-        for (uint32_t b = 0; b < rows && !is_field; b++) {
-            float *row = v->data + (size_t)b * v->stride;
-            if (is_made)
-                memcpy(row, at + b * row_bytes, row_bytes);
-            else
-                memcpy(at + b * row_bytes, row, row_bytes);
-        }
+        for (uint32_t b = 0; b < rows && !is_field; b++)
+            memcpy(at + b * row_bytes, v->data + (size_t)b * v->stride, row_bytes);
         at += rows * row_bytes;
     }
-    CHECK(at <= crossing->memory + crossing->bytes);
-    return (uint64_t)(at - crossing->memory);
+    CHECK(at <= d->taken + d->taken_bytes);
+    return (uint64_t)(at - d->taken);
+}
+
+/* Writes zeros into what the list names of the slot. */
+static void list_give(const struct sim_device *d, const struct op_context *c, enum crossing_list list)
+{
+    const uint8_t *at = d->zeros;
+    for (uint32_t i = 0; i < d->crossing.count[list]; i++) {
+        uint32_t t = d->crossing.tensor[list][i];
+        size_t row_bytes = graph_cut_tensor_bytes(c->graph, t);
+        const struct view *v = &c->tensor[t];
+        for (uint32_t b = 0; b < v->rows; b++, at += row_bytes) memcpy(v->data + (size_t)b * v->stride, at, row_bytes);
+    }
+    CHECK(at <= d->zeros + d->zeros_bytes);
 }
 
 /* --- time ------------------------------------------------------------------------------------- */
@@ -115,9 +116,10 @@ static status sim_submit(struct device *device, const struct op_context *c, cons
     double slow = c->batch->step >= d->slow_step ? d->slow_factor : 1;
     uint64_t micro_ns = (uint64_t)(d->example_seconds * slow * c->batch->example_count * 1e9),
              forward_ns = micro_ns / 3, begin_ns = task_begin_ns(d);
-    uint64_t moved_bytes = crossing_move(is_forward ? &d->take_forward : &d->take_backward, c, false);
+    uint64_t moved_bytes = list_take(d, c, is_forward ? CROSSING_FRONT : CROSSING_BEHIND);
     if (c->training) *(is_forward ? &d->moved.forward_bytes : &d->moved.backward_bytes) += moved_bytes;
-    (void)crossing_move(is_forward ? &d->give_forward : &d->give_backward, c, true);
+    list_give(d, c, is_forward ? CROSSING_FORWARD_OUT : CROSSING_BACKWARD_BEGUN);
+    if (is_forward) list_give(d, c, CROSSING_HEADS);
     task_end(d, begin_ns + (is_forward ? forward_ns : micro_ns - forward_ns));
     return ST_OK;
 }
@@ -149,6 +151,7 @@ static void sim_close(struct device *device)
 {
     struct sim_device *d = (struct sim_device *)device;
     arena_close(&d->arena);
+    crossing_free(&d->crossing);
     free(d);
 }
 
@@ -163,90 +166,36 @@ static const struct device_vt sim_vt = {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The tensors of a list, but for those of `but`, which only pass the stage by. */
-static void crossing_fill(struct crossing *crossing, const struct graph *g, const uint32_t *tensors, uint32_t count,
-                          const uint32_t *but, uint32_t but_count)
+/* Of a whole micro-batch, where the list is the longest yet. */
+static void list_measure(const struct sim_device *d, enum crossing_list list, size_t *longest)
 {
-    uint32_t next = 0; /* both lists ascend */
-    crossing->count = 0;
-    crossing->bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        while (next < but_count && but[next] < tensors[i]) next++;
-        if (next < but_count && but[next] == tensors[i]) continue;
-        uint32_t rows = g->tensors[tensors[i]].rows ? g->tensors[tensors[i]].rows : g->header->micro;
-        crossing->tensors[crossing->count++] = tensors[i];
-        crossing->bytes += rows * graph_cut_tensor_bytes(g, tensors[i]);
+    const struct graph *g = d->graph;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < d->crossing.count[list]; i++) {
+        uint32_t t = d->crossing.tensor[list][i], rows = g->tensors[t].rows ? g->tensors[t].rows : g->header->micro;
+        bytes += rows * graph_cut_tensor_bytes(g, t);
     }
+    if (bytes > *longest) *longest = bytes;
 }
 
-/* Adds to an ascending list what the stage's heads read and write, for the engine reads that when the forward pass is done. */
-static void heads_add(const struct graph *g, const struct plan_stage *stage, uint32_t *tensors, uint32_t *count)
-{
-    for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) {
-        const struct graph_node *n = &g->nodes[i];
-        if (n->layer < stage->first_layer || n->layer > stage->last_layer) continue;
-        for (uint32_t k = 0; k < n->input_count + n->param_count + n->output_count + n->saved_count; k++) {
-            uint32_t tensor = g->args[n->arg_begin + k], at = *count;
-            if (g->tensors[tensor].kind != TENSOR_ACTIVATION) continue;
-            while (at > 0 && tensors[at - 1] > tensor) at--;
-            if (at > 0 && tensors[at - 1] == tensor) continue;
-            memmove(tensors + at + 1, tensors + at, (*count - at) * sizeof *tensors);
-            tensors[at] = tensor;
-            ++*count;
-        }
-    }
-}
-
-/* What the stage takes and gives in each pass, into lists of room for every tensor. */
-static void crossings_find(struct sim_device *d, const struct graph *g, const struct plan_stage *stage,
-                           uint32_t *const lists[8])
-{
-    uint32_t front_forward_count = 0, front_backward_count = 0, behind_forward_count, behind_backward_count;
-    if (stage->first_layer > 0)
-        (void)graph_cut(g, stage->first_layer - 1, lists[0], &front_forward_count, lists[1], &front_backward_count);
-    (void)graph_cut(g, stage->last_layer, lists[2], &behind_forward_count, lists[3], &behind_backward_count);
-    heads_add(g, stage, lists[2], &behind_forward_count);
-    d->take_forward.tensors = lists[4];
-    d->take_backward.tensors = lists[5];
-    d->give_forward.tensors = lists[6];
-    d->give_backward.tensors = lists[7];
-    crossing_fill(&d->take_forward, g, lists[0], front_forward_count, NULL, 0);
-    crossing_fill(&d->take_backward, g, lists[3], behind_backward_count, NULL, 0);
-    crossing_fill(&d->give_forward, g, lists[2], behind_forward_count, lists[0], front_forward_count);
-    crossing_fill(&d->give_backward, g, lists[1], front_backward_count, lists[3], behind_backward_count);
-}
-
-static void crossing_layout(struct crossing *crossing, struct layout *l)
-{
-    uint32_t *tensors;
-    LAYOUT_TAKE(l, tensors, crossing->count);
-    uint8_t *memory = layout_take(l, crossing->bytes, 1);
-    if (!l->arena) return;
-    memcpy(tensors, crossing->tensors, crossing->count * sizeof *tensors);
-    crossing->tensors = tensors;
-    crossing->memory = memory;
-}
 static void device_layout(struct sim_device *d, struct layout *l)
 {
-    crossing_layout(&d->take_forward, l);
-    crossing_layout(&d->take_backward, l);
-    crossing_layout(&d->give_forward, l);
-    crossing_layout(&d->give_backward, l);
+    LAYOUT_TAKE(l, d->taken, d->taken_bytes);
+    LAYOUT_TAKE(l, d->zeros, d->zeros_bytes);
 }
 
-static status crossings_open(struct sim_device *d, const struct graph *g, const struct plan_stage *stage)
+static status memory_open(struct sim_device *d)
 {
-    size_t room = (size_t)g->tensor_count + 2;
-    uint32_t *memory = calloc(8 * room, sizeof *memory), *lists[8];
-    if (memory == NULL) FAIL(MEMORY, "no memory for the tensors of a stage");
-    for (uint32_t i = 0; i < 8; i++) lists[i] = memory + i * room;
-    crossings_find(d, g, stage, lists);
+    list_measure(d, CROSSING_FRONT, &d->taken_bytes);
+    list_measure(d, CROSSING_BEHIND, &d->taken_bytes);
+    list_measure(d, CROSSING_FORWARD_OUT, &d->zeros_bytes);
+    list_measure(d, CROSSING_HEADS, &d->zeros_bytes);
+    list_measure(d, CROSSING_BACKWARD_BEGUN, &d->zeros_bytes);
     struct layout sum = {0}, taken = {.arena = &d->arena};
     device_layout(d, &sum);
-    status st = arena_open(&d->arena, "sim devices", sum.bytes);
-    if (st == ST_OK) device_layout(d, &taken);
-    free(memory);
-    return st;
+    TRY(arena_open(&d->arena, "sim devices", sum.bytes));
+    device_layout(d, &taken);
+    return ST_OK;
 }
 
 /* The greatest factor of the ops of the stage's layers. */
@@ -290,7 +239,8 @@ status sim_device_open(struct device **out, const struct graph *graph, const str
     d->device.vt = &sim_vt;
     d->graph = graph;
     TRY_GOTO(times_set(d, plan, stage), fail);
-    TRY_GOTO(crossings_open(d, graph, &plan->stages[stage]), fail);
+    TRY_GOTO(crossing_find(&d->crossing, graph, plan->stages[stage].first_layer, plan->stages[stage].last_layer), fail);
+    TRY_GOTO(memory_open(d), fail);
     *out = &d->device;
     return ST_OK;
 fail:

@@ -1,5 +1,6 @@
 /* What crosses a cut: by hand for a chain and for a skip, and for every cut of a graph with towers and skips by running it on two slots that
- * share nothing but what the lists say: then the gradients are those of one slot, and without any one of the tensors they are not. */
+ * share nothing but what the lists say: then the gradients are those of one slot, and without any one of the tensors they are not. What a stage takes and
+ * gives: from the cuts around it, for every stage of that graph. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "graph/crossing.h"
 #include "graph/cut.h"
 #include "tests/graph/rig.h"
 
@@ -277,6 +279,68 @@ static void graph_cut__two_slots__need_all_that_is_listed_and_no_more(void **sta
     graph_close(&g);
 }
 
+/* --- stages ----------------------------------------------------------------------------------- */
+
+static bool list_has(const struct crossing *c, enum crossing_list list, uint32_t tensor)
+{
+    for (uint32_t i = 0; i < c->count[list]; i++)
+        if (c->tensor[list][i] == tensor) return true;
+    return false;
+}
+
+/* Whether nodes of the layers write the tensor on the way forward. */
+static bool is_made(const struct graph *g, uint32_t first, uint32_t last, uint32_t tensor)
+{
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        const uint32_t *made = &g->args[n->arg_begin + n->input_count + n->param_count];
+        for (uint32_t k = 0; k < n->output_count + n->saved_count && n->layer >= first && n->layer <= last; k++)
+            if (made[k] == tensor) return true;
+    }
+    return false;
+}
+
+static void crossing_find__any_stage__agrees_with_the_cuts_around_it(void **state)
+{
+    (void)state;
+    enum { FRONT_SENT, FRONT_RETURNED, BEHIND_SENT, BEHIND_RETURNED, CUT_LISTS };
+    struct graph g;
+    compile(&g, towers_text);
+    for (uint32_t first = 0; first < g.layer_count; first++)
+        for (uint32_t last = first; last < g.layer_count; last++) {
+            uint32_t list[CUT_LISTS][128], count[CUT_LISTS] = {0}, losses = 0;
+            bool has[CUT_LISTS][128] = {{false}};
+            struct crossing c;
+            assert_true(g.tensor_count <= 128);
+            if (first > 0)
+                (void)graph_cut(&g, first - 1, list[FRONT_SENT], &count[FRONT_SENT], list[FRONT_RETURNED],
+                                &count[FRONT_RETURNED]);
+            (void)graph_cut(&g, last, list[BEHIND_SENT], &count[BEHIND_SENT], list[BEHIND_RETURNED],
+                            &count[BEHIND_RETURNED]);
+            for (uint32_t l = 0; l < CUT_LISTS; l++)
+                for (uint32_t i = 0; i < count[l]; i++) has[l][list[l][i]] = true;
+            assert_int_equal(crossing_find(&c, &g, first, last), ST_OK);
+            for (uint32_t t = 0; t < g.tensor_count; t++) {
+                bool is_own = is_made(&g, first, last, t), is_activation = g.tensors[t].kind == TENSOR_ACTIVATION;
+                assert_int_equal(list_has(&c, CROSSING_FRONT, t), has[FRONT_SENT][t]);
+                assert_int_equal(list_has(&c, CROSSING_BEHIND, t), has[BEHIND_RETURNED][t]);
+                assert_int_equal(list_has(&c, CROSSING_FORWARD_OUT, t), has[BEHIND_SENT][t] && is_own);
+                assert_int_equal(list_has(&c, CROSSING_BACKWARD_BEGUN, t),
+                                 has[FRONT_RETURNED][t] && !has[BEHIND_RETURNED][t]);
+                /* What is neither read here nor added to only passes by. */
+                if (list_has(&c, CROSSING_FORWARD_IN, t) && is_activation) assert_true(has[FRONT_SENT][t] && !is_own);
+                if (list_has(&c, CROSSING_BACKWARD_IN, t)) assert_true(has[BEHIND_RETURNED][t]);
+                if (list_has(&c, CROSSING_BACKWARD_OUT, t)) assert_true(has[FRONT_RETURNED][t]);
+                if (list_has(&c, CROSSING_HEADS, t)) assert_true(is_own && !has[BEHIND_SENT][t]);
+                losses += list_has(&c, CROSSING_LOSSES, t);
+            }
+            assert_int_equal(c.has_loss, last + 1 == g.layer_count);
+            assert_int_equal(losses > 0, c.has_loss);
+            crossing_free(&c);
+        }
+    graph_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +348,7 @@ int main(void)
         cmocka_unit_test(graph_cut__look_up_behind_it__sends_the_keys),
         cmocka_unit_test(graph_cut__read_twice__is_sent_once),
         cmocka_unit_test(graph_cut__two_slots__need_all_that_is_listed_and_no_more),
+        cmocka_unit_test(crossing_find__any_stage__agrees_with_the_cuts_around_it),
     };
     int failure_count = cmocka_run_group_tests(tests, NULL, NULL);
     return failure_count ? 1 : 0;

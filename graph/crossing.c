@@ -1,16 +1,19 @@
 /* Who writes and who reads, from the stage's side. */
-#include "engine/card/crossing.h"
+#include "graph/crossing.h"
 
 #include <stdlib.h>
 
 #include "graph/cut.h"
+#include "graph/op.h"
 
 enum { IS_MADE = 1, IS_READ = 2, IS_LOSS_OUT = 4, IS_OF_HEAD = 8, IS_BEHIND = 16, IS_DIN = 32, IS_DOUT = 64 };
 
-static void nodes_mark(const struct graph *g, uint32_t begin, uint32_t end, uint8_t *marks, struct crossing *crossing)
+static void nodes_mark(const struct graph *g, uint32_t first_layer, uint32_t last_layer, uint8_t *marks,
+                       struct crossing *crossing)
 {
-    for (uint32_t i = begin; i < end; i++) {
+    for (uint32_t i = 0; i < g->forward_count; i++) {
         const struct graph_node *n = &g->nodes[i];
+        if (n->layer < first_layer || n->layer > last_layer) continue;
         const uint32_t *args = &g->args[n->arg_begin], *made = args + n->input_count + n->param_count;
         const uint32_t traits = op_table[n->op].traits;
         for (uint32_t k = 0; k < n->input_count; k++) {
@@ -51,37 +54,40 @@ static bool is_in(enum crossing_list list, uint8_t marks, uint8_t kind)
     case CROSSING_FORWARD_OUT: return is_made && is_behind;
     case CROSSING_LOSSES: return is_made && !is_behind && (marks & IS_LOSS_OUT);
     case CROSSING_HEADS: return is_made && !is_behind && is_activation && (marks & IS_OF_HEAD);
-    /* Of what the stage has made, or adds to. */
     case CROSSING_BACKWARD_IN: return is_behind && (marks & (IS_DIN | IS_DOUT)) && !is_made;
     case CROSSING_BACKWARD_OUT: return (marks & IS_DIN) && !(marks & IS_DOUT);
-    default: return false;
+    case CROSSING_BACKWARD_BEGUN: return (marks & IS_DIN) && !(marks & IS_DOUT) && !is_behind;
+    default: CHECK(false); return false;
     }
 }
 
-status crossing_find(struct crossing *crossing, const struct graph *g, uint32_t node_begin, uint32_t node_end,
-                     uint32_t last_layer)
+status crossing_find(struct crossing *crossing, const struct graph *g, uint32_t first_layer, uint32_t last_layer)
 {
     *crossing = (struct crossing){0};
     const size_t room = (size_t)g->tensor_count + 1;
-    uint32_t *lists = calloc((CROSSING_LISTS + 2) * room, sizeof *lists);
+    uint32_t *lists = calloc((CROSSING_LISTS + 1) * room, sizeof *lists), sent_count;
     uint8_t *marks = calloc(room, sizeof *marks);
     if (lists == NULL || marks == NULL) {
         free(lists);
         free(marks);
         FAIL(MEMORY, "no memory for the tensors of a stage");
     }
-    nodes_mark(g, node_begin, node_end, marks, crossing);
+    uint32_t *sent = lists + CROSSING_LISTS * room;
+    for (uint32_t l = 0; l < CROSSING_LISTS; l++) crossing->tensor[l] = lists + l * room;
+    if (first_layer > 0)
+        (void)graph_cut(g, first_layer - 1, crossing->tensor[CROSSING_FRONT], &crossing->count[CROSSING_FRONT], NULL,
+                        NULL);
+    (void)graph_cut(g, last_layer, sent, &sent_count, crossing->tensor[CROSSING_BEHIND],
+                    &crossing->count[CROSSING_BEHIND]);
+    nodes_mark(g, first_layer, last_layer, marks, crossing);
     heads_mark(g, marks);
-    uint32_t *forward = lists + CROSSING_LISTS * room, *backward = forward + room, forward_count, backward_count;
-    (void)graph_cut(g, last_layer, forward, &forward_count, backward, &backward_count);
-    for (uint32_t i = 0; i < forward_count; i++) marks[forward[i]] |= IS_BEHIND;
-    for (uint32_t i = 0; i < backward_count; i++) marks[backward[i]] |= IS_BEHIND;
-    for (uint32_t l = 0; l < CROSSING_LISTS; l++) {
-        crossing->tensor[l] = lists + l * room;
+    for (uint32_t i = 0; i < sent_count; i++) marks[sent[i]] |= IS_BEHIND;
+    for (uint32_t i = 0; i < crossing->count[CROSSING_BEHIND]; i++)
+        marks[crossing->tensor[CROSSING_BEHIND][i]] |= IS_BEHIND;
+    for (uint32_t l = CROSSING_FORWARD_IN; l < CROSSING_LISTS; l++)
         for (uint32_t t = 0; t < g->tensor_count; t++)
             if (is_in((enum crossing_list)l, marks[t], g->tensors[t].kind))
                 crossing->tensor[l][crossing->count[l]++] = t;
-    }
     free(marks);
     return ST_OK;
 }
@@ -90,11 +96,4 @@ void crossing_free(struct crossing *crossing)
 {
     free(crossing->tensor[0]);
     *crossing = (struct crossing){0};
-}
-
-uint64_t crossing_bytes(const struct crossing *crossing, const struct graph *g, enum crossing_list list)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < crossing->count[list]; i++) bytes += graph_cut_tensor_bytes(g, crossing->tensor[list][i]);
-    return bytes;
 }
