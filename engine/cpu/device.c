@@ -194,9 +194,9 @@ static size_t packed_floats_of(const struct graph *graph)
 }
 
 /* Of a member. */
-static size_t scratch_bytes_of(const struct graph *graph, bool has_bf16)
+static size_t scratch_bytes_of(const struct graph *graph)
 {
-    size_t most = has_bf16 ? BF16_SCRATCH_BYTES : CPU_SCRATCH_BYTES;
+    size_t most = CPU_SCRATCH_BYTES;
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const struct graph_node *n = &graph->nodes[i];
         struct interact_attr attr;
@@ -272,7 +272,7 @@ status cpu_device_open(struct device **out, const struct graph *graph, uint32_t 
     d->product_count = PRODUCT_NUMBERS;
     d->work.product_count = &d->product_count;
     TRY_GOTO(memory_plan(d, graph), fail);
-    TRY_GOTO(team_open(&d->work.team, threads, scratch_bytes_of(graph, d->work.packed_floats > 0), processors), fail);
+    TRY_GOTO(team_open(&d->work.team, threads, scratch_bytes_of(graph), processors), fail);
     *out = &d->device;
     return ST_OK;
 fail:

@@ -68,8 +68,4 @@ static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PA
 #define CPU_SCRATCH_BYTES                                                                                              \
     ((PRODUCT_KEPT + PRODUCT_TERMS * PRODUCT_LEFT) * sizeof(float) + PRODUCT_TILE_BYTES + PRODUCT_KEPT_BYTES)
 
-/* The same of products in bfloat16 (isa/product_bf16.c): the rows of a piece, and its packed left factor and sums. */
-#define BF16_ROWS_MAX      252u
-#define BF16_SCRATCH_BYTES (1536u << 10)
-
 #endif

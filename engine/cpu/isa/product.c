@@ -202,24 +202,6 @@ struct place {
     bool is_first, is_last;
 };
 
-/* How a whole tile's sums end without leaving the registers: the usual ends. */
-enum tile_end { TILE_WAITS, TILE_BIAS, TILE_BIAS_RELU, TILE_SLOPE_RELU, TILE_ADDS, TILE_BY_PARTS };
-
-static enum tile_end tile_end_of(const struct product *p)
-{
-    switch (p->end) {
-    case PRODUCT_ADDS: return TILE_ADDS;
-    case PRODUCT_SLOPES:
-        if (p->activation == ACT_NONE) return p->adds ? TILE_ADDS : TILE_WAITS;
-        return p->activation == ACT_RELU && !p->adds ? TILE_SLOPE_RELU : TILE_BY_PARTS;
-    case PRODUCT_ACTIVATES:
-        if (p->bias == NULL) return p->activation == ACT_NONE ? TILE_WAITS : TILE_BY_PARTS;
-        if (p->activation == ACT_NONE) return TILE_BIAS;
-        return p->activation == ACT_RELU ? TILE_BIAS_RELU : TILE_BY_PARTS;
-    }
-    return TILE_BY_PARTS;
-}
-
 /* The factors of a tile. */
 struct tile_factors {
     const float *left, *panel;
@@ -237,7 +219,7 @@ ALWAYS_INLINE void tile_whole(const struct tile_factors *f, size_t left_row, siz
     vf sum[TILE][2];
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < TILE; r++) sum[r][0] = sum[r][1] = (vf){0};
-    tile_multiply(TILE, 2, f->left, left_row, left_term, f->panel, panel_term, f->terms, &f->ahead, packed, sum);
+    tile_multiply(false, TILE, 2, f->left, left_row, left_term, f->panel, panel_term, f->terms, &f->ahead, packed, sum);
     if (goes_on) {
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < TILE; r++) {
@@ -245,25 +227,7 @@ ALWAYS_INLINE void tile_whole(const struct tile_factors *f, size_t left_row, siz
             sum[r][1] = vf_load(result + r * result_row + VF) + sum[r][1];
         }
     }
-#define TILE_END(expression)                                                                                           \
-    {                                                                                                                  \
-        _Pragma("GCC unroll 16") for (uint32_t r = 0; r < TILE; r++)                                                   \
-        {                                                                                                              \
-            _Pragma("GCC unroll 2") for (uint32_t v = 0; v < 2; v++)                                                   \
-            {                                                                                                          \
-                float *to = result + r * result_row + v * VF;                                                          \
-                vf s = sum[r][v];                                                                                      \
-                vf_store(to, expression);                                                                              \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-    switch (end) {
-    case TILE_BIAS: TILE_END(s + vf_load(bias + v * VF)) break;
-    case TILE_BIAS_RELU: TILE_END(vf_activation(ACT_RELU, 0, s + vf_load(bias + v * VF))) break;
-    case TILE_SLOPE_RELU: TILE_END(vf_activation_grad(ACT_RELU, 0, vf_load(output + r * output_row + v * VF), s)) break;
-    case TILE_ADDS: TILE_END(vf_load(to) + s) break;
-    default: TILE_END(s) break;
-    }
+    tile_sums_end(end, sum, result, result_row, bias, output, output_row);
 }
 
 /* The three kinds of left factor, each with a panel that is packed already, and with one that this tile packs. */
@@ -289,18 +253,18 @@ static void tile_part(const struct tile_factors *f, uint32_t rows, uint32_t cols
 {
     if (f->left_term == 1) {
         if (cols > VF)
-            tile_dispatch(rows, 2, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, &f->ahead, sums, PANEL,
-                          true);
+            tile_dispatch(false, rows, 2, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, &f->ahead, sums,
+                          PANEL, true);
         else
-            tile_dispatch(rows, 1, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, &f->ahead, sums, PANEL,
-                          true);
+            tile_dispatch(false, rows, 1, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, &f->ahead, sums,
+                          PANEL, true);
     } else {
         if (cols > VF)
-            tile_dispatch(rows, 2, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, &f->ahead, sums, PANEL,
-                          true);
+            tile_dispatch(false, rows, 2, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, &f->ahead, sums,
+                          PANEL, true);
         else
-            tile_dispatch(rows, 1, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, &f->ahead, sums, PANEL,
-                          true);
+            tile_dispatch(false, rows, 1, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, &f->ahead, sums,
+                          PANEL, true);
     }
 }
 
@@ -582,22 +546,27 @@ struct kept {
 };
 _Static_assert(sizeof(struct kept) <= PRODUCT_KEPT_BYTES && ADDS_COLS * ADDS_TERMS <= PRODUCT_KEPT, "scratch");
 
-/* Where a piece is: its columns, and its unit of rows and groups. Of a member's share (engine/cpu/team.c), which is some units, those of the
- * first columns come first. */
-static void piece_place(const struct product *p, uint32_t piece, uint32_t *col_chunk, uint32_t *unit)
-{
-    uint32_t begin = piece / (p->share_units * p->col_chunks) * p->share_units, left = p->units - begin;
-    uint32_t units = left < p->share_units ? left : p->share_units;
-    piece -= begin * p->col_chunks;
-    *col_chunk = piece / units;
-    *unit = begin + piece % units;
-}
-
 /* Where the rows of chunk `chunk` begin: whole tiles, the same number in each but for one. */
 static uint32_t row_begin(const struct product *p, uint32_t chunk)
 {
     uint32_t tiles = divide_up(p->rows, TILE), row = (uint32_t)((uint64_t)tiles * chunk / p->row_chunks) * TILE;
     return row < p->rows ? row : p->rows;
+}
+
+/* Where a piece is. Of a member's share (engine/cpu/team.c), which is some units of rows and groups, those of the first columns come first. */
+static struct product_place place_of(const struct product *p, uint32_t piece)
+{
+    uint32_t begin = piece / (p->share_units * p->col_chunks) * p->share_units, left = p->units - begin;
+    uint32_t units = left < p->share_units ? left : p->share_units;
+    piece -= begin * p->col_chunks;
+    uint32_t unit = begin + piece % units, row_chunk = unit % p->row_chunks;
+    struct product_place at = {.row = row_begin(p, row_chunk),
+                               .col = piece / units * p->piece_cols,
+                               .group = unit / p->row_chunks * p->piece_groups};
+    at.rows = row_begin(p, row_chunk + 1) - at.row;
+    at.cols = count_from(at.col, p->cols, p->piece_cols);
+    at.groups = count_from(at.group, p->row_groups, p->piece_groups);
+    return at;
 }
 
 void KERNEL(product_pack)(const struct product *p, uint32_t piece, void *scratch)
@@ -621,17 +590,13 @@ static struct block_ahead block_after(const struct product *p, struct place at, 
 
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch)
 {
+    struct product_place place = place_of(p, piece);
     if (p->type == PRODUCT_BF16) {
-        KERNEL(product_bf16_piece)(p, piece, scratch);
+        KERNEL(product_bf16_piece)(p, place, scratch);
         return;
     }
-    uint32_t col_chunk, unit;
-    piece_place(p, piece, &col_chunk, &unit);
-    uint32_t row_chunk = unit % p->row_chunks, group_begin = unit / p->row_chunks * p->piece_groups;
-    uint32_t groups = count_from(group_begin, p->row_groups, p->piece_groups);
-    struct place at = {.row = row_begin(p, row_chunk), .col = col_chunk * p->piece_cols};
-    at.rows = row_begin(p, row_chunk + 1) - at.row;
-    at.cols = count_from(at.col, p->cols, p->piece_cols);
+    uint32_t group_begin = place.group, groups = place.groups;
+    struct place at = {.row = place.row, .rows = place.rows, .col = place.col, .cols = place.cols};
     float *panels = scratch, *left = panels + PRODUCT_KEPT, *tile = left + PRODUCT_TERMS * PRODUCT_LEFT;
     struct kept *kept = (struct kept *)(tile + PRODUCT_TILE_BYTES / sizeof *tile);
     float *col_sums = p->col_sums != NULL && at.row == 0 ? p->col_sums + at.col : NULL;
@@ -679,14 +644,11 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
 #define PIECES_EACH_KEPT 8u
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
-    if (p->type == PRODUCT_BF16) {
-        KERNEL(product_bf16_cut)(p, members);
-        return;
-    }
     uint32_t col_chunks = divide_up(p->cols, p->end == PRODUCT_ADDS ? ADDS_COLS : PRODUCT_COLS);
     p->piece_cols = divide_up(divide_up(p->cols, PANEL), col_chunks) * PANEL;
     p->col_chunks = divide_up(p->cols, p->piece_cols);
-    p->keeps = members > 1 && (uint64_t)p->term_groups * p->terms * p->piece_cols <= PRODUCT_KEPT;
+    p->keeps =
+        members > 1 && (p->type == PRODUCT_BF16 || (uint64_t)p->term_groups * p->terms * p->piece_cols <= PRODUCT_KEPT);
     uint32_t wanted = members == 1 ? 1 : (p->keeps ? PIECES_EACH_KEPT : PIECES_EACH) * members;
     wanted = divide_up(wanted, p->col_chunks);
     if (wanted > 1) wanted = divide_up(wanted, members) * members;
@@ -697,4 +659,5 @@ void KERNEL(product_cut)(struct product *p, uint32_t members)
     p->units = p->row_chunks * group_chunks;
     p->share_units = divide_up(p->units, members);
     p->piece_count = p->col_chunks * p->units;
+    if (p->type == PRODUCT_BF16) KERNEL(product_bf16_cut)(p);
 }

@@ -52,24 +52,26 @@ struct product {
     uint64_t number; /* F32: given to no other product that finds the same scratch                          */
     /* set by product_cut() */
     uint32_t piece_count;
-    /* F32 */
     uint32_t piece_cols, piece_groups, col_chunks, row_chunks;
     uint32_t units, share_units; /* of rows and groups: all, and most that a member has for its own */
-    bool keeps;                  /* whether what a piece has packed is left for the next                 */
+    bool keeps;                  /* F32: whether what a piece has packed is left for the next; BF16: members > 1 */
     /* BF16 */
-    uint32_t piece_rows;
-    uint32_t panel_count, chunk_count;
-    bool is_pairs; /* cpu_work.bf16_pairs                                                                 */
-    uint32_t piece_panels, panel_runs, pack_count; /* set by product_cut(); pack_count: else 0                    */
+    bool is_pairs;       /* cpu_work.bf16_pairs                                                                 */
+    uint32_t pack_count; /* else 0                                                                          */
     size_t packed_floats;
     float *packed; /* [packed_floats], 64-byte aligned: set between product_cut() and product_pack()        */
+};
+
+/* Where a piece is: rows, of each of its groups of rows, and columns. */
+struct product_place {
+    uint32_t row, rows, col, cols, group, groups;
 };
 
 /* Cuts into piece_count pieces for a team of `members`, and what must be packed before into pack_count. */
 void KERNEL(product_cut)(struct product *p, uint32_t members);
 /* Packs a piece. All are done before the first product_piece(). scratch: as there. */
 void KERNEL(product_pack)(const struct product *p, uint32_t piece, void *scratch);
-/* Computes a piece. scratch: CPU_SCRATCH_BYTES, of BF16 BF16_SCRATCH_BYTES, as team_work's. */
+/* Computes a piece. scratch: CPU_SCRATCH_BYTES, as team_work's. */
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch);
 /* The end of finished sums [rows, 2 VF] of rows [row_begin, row_begin + rows) of a group of rows, and of the panel from column col on. */
 void KERNEL(product_finish)(const struct product *p, uint32_t group, const float *sums, uint32_t row_begin,

@@ -11,52 +11,49 @@
  * processors VDPBF16PS is four times slower than a fused multiply-add, on others as fast.
  *
  *     right   packed[panel][group of terms][step][PANEL]      shared: panels are packed by pieces of their own before
- *     left    [block of STEPS][row][ROW_WORDS]     where terms lie side by side:  the rows of a piece, in its scratch
- *             [tile][step][VF]                     where rows lie side by side
+ *     left    [row][ROW_WORDS]     where terms lie side by side:  a tile's rows, in the piece's scratch, for all panels of the piece
+ *             [step][VF]           where rows lie side by side
  *
- *     piece: rows x panels        for each superblock of SUPER_STEPS steps
- *                                     pack the rows' part of the left factor (1 MiB, stays in L2)
- *                                     for each panel
- *                                         for each block of STEPS steps (16 KiB of the panel, stay in L1)
- *                                             for each TILE of rows: TILE x PANEL sums in registers
- *                                         if this was the last of its terms: the end of the panel's sums
+ *     piece: rows x columns        for each group of its rows
+ *                                      for each block of BLOCK_STEPS steps
+ *                                          for each TILE of rows: pack the tile (28 KiB of the left factor, stay in L1)
+ *                                              for each panel (512 KiB together, stay in L2): TILE x PANEL sums in registers
+ *                                                  then, if this was the last block, bias and activation, or slope, or adding
  *
- * Where all panels of a piece fit into half of L2, for each TILE of rows all panels, so that results are written row by row. */
+ * An element's terms are one chain of additions from zero, whatever the block: sums wait in the piece's scratch for the next one. Pieces run,
+ * their ends included, while numbers below 2^-126 are zeros. */
 #include "engine/cpu/isa/product_bf16.h"
 
 #include "engine/base/clock.h"
 #include "engine/cpu/isa/tile.h"
 
-#define STEPS       128u
-#define SUPER_STEPS 2048u                 /* a multiple of STEPS */
-#define ROW_WORDS   (STEPS + LINE_FLOATS) /* an odd number of lines, and room for a vector behind the last step */
-#define ROWS_MAX    BF16_ROWS_MAX
-#define LEFT_WORDS  (ROWS_MAX * 1184u) /* all rows of 1024 steps; of more steps fewer rows */
-/* Sums of a piece's rows with one panel, or with all of its panels where superblocks follow. */
-#define STRIP_WORDS (ROWS_MAX * PANEL * 8)
-/* Panels that are short (rows_multiply), of a piece together: half a MiB; and how many of them a tile goes by before its results are written. */
-#define SHORT_WORDS (128u << 10)
-#define RUN_PANELS  8u
-_Static_assert(ROWS_MAX % TILE == 0 && TILE <= VF, "a tile's rows are a vector's lanes");
-_Static_assert(LEFT_WORDS >= ROWS_MAX * 1024 / STEPS * ROW_WORDS, "scratch");
-_Static_assert(BF16_SCRATCH_BYTES >= (LEFT_WORDS + STRIP_WORDS) * sizeof(float), "scratch");
+#define BLOCK_STEPS PRODUCT_TERMS
+#define ROW_WORDS   (BLOCK_STEPS + LINE_FLOATS) /* an odd number of lines, and room for a vector behind the last step */
+_Static_assert(TILE *ROW_WORDS <= PRODUCT_TERMS * PRODUCT_LEFT && TILE <= VF && VF <= PRODUCT_LEFT,
+               "a tile's rows are a vector's lanes");
 
 /* Steps that `terms` take. */
 ALWAYS_INLINE uint32_t steps_of(uint32_t terms, const bool is_pairs)
 {
     return is_pairs ? (terms + 1) / 2 : (terms + 1) / 2 * 2;
 }
-static uint32_t super_terms(bool is_pairs) { return is_pairs ? 2 * SUPER_STEPS : SUPER_STEPS; }
-/* Of the packed left factor: from one block to the next where terms lie side by side, else from one tile to the next. */
-ALWAYS_INLINE size_t block_words(uint32_t rows) { return (size_t)rows * ROW_WORDS; }
-ALWAYS_INLINE size_t tile_words(uint32_t steps) { return (size_t)steps * VF + LINE_FLOATS; }
+#ifdef __AVX512BF16__
+/* Rounded lane i goes to lane i ^ exchange. The instruction makes zeros of small numbers by itself. */
+ALWAYS_INLINE vf vf_bf16_round_to(vf x, const int exchange)
+{
+    const __m512i lane = _mm512_xor_si512(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                                          _mm512_set1_epi32(exchange));
+    const __m512i order = _mm512_slli_epi32(lane, 16);
+    return (vf)_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, order,
+                                              _mm512_castsi256_si512((__m256i)_mm512_cvtneps_pbh(x)));
+}
+#endif
 
 /* bf16_round (engine/base/bf16.h), lane by lane. */
 ALWAYS_INLINE vf vf_bf16_round(vf x)
 {
 #ifdef __AVX512BF16__
-    /* Its instruction makes zeros of small numbers by itself. */
-    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x)), 16);
+    return vf_bf16_round_to(x, 0);
 #else
     vu bits = (vu)x, magnitude = bits & 0x7fffffff;
     vu is_nan = (vu)((vi)magnitude > 0x7f800000), is_small = (vu)((vi)magnitude < 0x00800000);
@@ -67,17 +64,25 @@ ALWAYS_INLINE vf vf_bf16_round(vf x)
 #endif
 }
 
-#if VF == 16
-#define VF_SWAP_NEIGHBOURS(v) VF_SHUFFLE(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+/* The same, and each two neighbours exchanged: the order in which terms are added. */
+ALWAYS_INLINE vf vf_bf16_round_swapped(vf x)
+{
+#ifdef __AVX512BF16__
+    return vf_bf16_round_to(x, 1);
+#elif VF == 16
+    vf v = vf_bf16_round(x);
+    return VF_SHUFFLE(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
 #elif VF == 8
-#define VF_SWAP_NEIGHBOURS(v) VF_SHUFFLE(v, v, 1, 0, 3, 2, 5, 4, 7, 6)
+    vf v = vf_bf16_round(x);
+    return VF_SHUFFLE(v, v, 1, 0, 3, 2, 5, 4, 7, 6);
 #else
-#define VF_SWAP_NEIGHBOURS(v) VF_SHUFFLE(v, v, 1, 0, 3, 2)
+    vf v = vf_bf16_round(x);
+    return VF_SHUFFLE(v, v, 1, 0, 3, 2);
 #endif
+}
 
 /* What VDPBF16PS takes, where there is one. */
 #ifdef __AVX512BF16__
-#define HAS_PAIRS true
 /* Words of low (lanes 0 .. VF - 1) and high (VF ..) side by side: lane i has terms 2 i and 2 i + 1. */
 ALWAYS_INLINE vf vf_pairs_along(vf low, vf high) { return (vf)(__m512i)_mm512_cvtne2ps_pbh(high, low); }
 /* Lane i has lane i of `low` and that of `high`. */
@@ -87,44 +92,28 @@ ALWAYS_INLINE vf vf_pairs_across(vf low, vf high)
                                            21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     return (vf)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
-ALWAYS_INLINE vf vf_pairs_add(vf sum, vf left, vf right)
-{
-    return _mm512_dpbf16_ps(sum, (__m512bh)(__m512i)left, (__m512bh)(__m512i)right);
-}
-ALWAYS_INLINE vf vf_word_splat(const float *word)
-{
-    int32_t bits;
-    memcpy(&bits, word, sizeof bits);
-    return (vf)_mm512_set1_epi32(bits);
-}
 #else
-#define HAS_PAIRS false
 ALWAYS_INLINE vf vf_pairs_along(vf low, vf high) { return low + high; }
 ALWAYS_INLINE vf vf_pairs_across(vf low, vf high) { return low + high; }
-ALWAYS_INLINE vf vf_pairs_add(vf sum, vf left, vf right) { return sum + left + right; }
-ALWAYS_INLINE vf vf_word_splat(const float *word) { return vf_splat(*word); }
 #endif
 
 ALWAYS_INLINE vf vf_load_or_zero(const float *p, size_t left) { return left == 0 ? (vf){0} : vf_load_upto(p, left); }
 
-/* Floats of a row between asking for their line and packing them; behind the row's last comes the next row. */
-#define FLOATS_AHEAD 512u
-
-/* Packs `terms` terms that lie side by side; writes up to a vector more than their steps. */
-ALWAYS_INLINE void pack_along(float *words, const float *from, uint32_t terms, const bool is_pairs)
+/* Packs `terms` terms that lie side by side, and asks for those at `ahead`; writes up to a vector more than their steps. */
+ALWAYS_INLINE void pack_along(float *words, const float *from, const float *ahead, uint32_t terms, const bool is_pairs)
 {
     if (is_pairs) {
         for (uint32_t t = 0; t < terms; t += 2 * VF, words += VF) {
             vf low = vf_load_upto(from + t, terms - t);
             vf high = vf_load_or_zero(from + t + VF, terms - t > VF ? terms - t - VF : 0);
-            for (uint32_t i = 0; i < 2 * VF; i += LINE_FLOATS) prefetch_read(from + t + i + FLOATS_AHEAD);
+            for (uint32_t i = 0; i < 2 * VF; i += LINE_FLOATS) prefetch_read(ahead + t + i);
             vf_store(words, vf_pairs_along(low, high));
         }
     } else {
         for (uint32_t t = 0; t < terms; t += VF, words += VF) {
-            vf rounded = vf_bf16_round(vf_load_upto(from + t, terms - t));
-            if (t % LINE_FLOATS == 0) prefetch_read(from + t + FLOATS_AHEAD);
-            vf_store(words, VF_SWAP_NEIGHBOURS(rounded));
+            vf rounded = vf_bf16_round_swapped(vf_load_upto(from + t, terms - t));
+            if (t % LINE_FLOATS == 0) prefetch_read(ahead + t);
+            vf_store(words, rounded);
         }
     }
 }
@@ -164,11 +153,14 @@ static void words_transpose(float *panel, const float *rows, size_t row_words, u
 
 /* --- the right factor ------------------------------------------------------------------------- */
 
+/* Rows of a left factor between asking for their lines and packing them. */
+#define LEFT_ROWS_AHEAD 2u
+
 /* A piece of packing: so many terms of so many panels, which are some KiB of a row where columns lie side by side. */
 #define PACK_TERMS  512u
 #define PACK_PANELS 8u
 #define PACK_WORDS  (PACK_TERMS + LINE_FLOATS)
-_Static_assert(BF16_SCRATCH_BYTES >= 4 * PACK_WORDS * sizeof(float), "scratch");
+_Static_assert(PRODUCT_KEPT >= 4 * PACK_WORDS, "scratch");
 
 static size_t packed_panel_words(const struct product *p)
 {
@@ -201,7 +193,8 @@ ALWAYS_INLINE void right_pack_along(float *panels, size_t panel_words, const flo
     for (uint32_t c = 0; c < (cols + PANEL - 1) / PANEL * PANEL; c += 4) {
         for (uint32_t i = 0; i < 4; i++) {
             if (c + i < cols)
-                pack_along(rows + i * PACK_WORDS, right + (c + i) * right_col, terms, is_pairs);
+                pack_along(rows + i * PACK_WORDS, right + (c + i) * right_col, right + (c + i + 4) * right_col, terms,
+                           is_pairs);
             else
                 memset(rows + i * PACK_WORDS, 0, PACK_WORDS * sizeof *rows);
         }
@@ -233,113 +226,81 @@ void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece, void *sc
         right_pack(p, piece, scratch, false);
 }
 
-/* --- the left factor -------------------------------------------------------------------------- */
+/* --- tiles ------------------------------------------------------------------------------------ */
 
-/* Packs terms [begin, begin + terms) of `rows` rows from left on. */
-ALWAYS_INLINE void left_pack(const struct product *p, float *words, const float *left, uint32_t rows, uint32_t begin,
-                             uint32_t terms, const bool is_pairs)
+/* Packs `terms` terms of a tile of `rows` rows. */
+ALWAYS_INLINE void left_pack(const struct product *p, float *words, const float *left, uint32_t rows, uint32_t terms,
+                             const bool is_pairs)
 {
-    uint32_t steps = steps_of(terms, is_pairs);
-    left += begin * p->left_term;
     if (p->left_term == 1) {
-        uint32_t block_terms = is_pairs ? 2 * STEPS : STEPS;
         for (uint32_t r = 0; r < rows; r++, left += p->left_row, words += ROW_WORDS)
-            for (uint32_t t = 0, block = 0; t < terms; t += block_terms, block++)
-                pack_along(words + block * block_words(rows), left + t,
-                           terms - t < block_terms ? terms - t : block_terms, is_pairs);
+            pack_along(words, left, left + LEFT_ROWS_AHEAD * p->left_row, terms, is_pairs);
         return;
     }
     for (uint32_t t = 0; t < terms; t += 2, left += 2 * p->left_term, words += (is_pairs ? 1 : 2) * VF) {
-        for (uint32_t r = 0; r < rows; r += LINE_FLOATS) {
-            prefetch_read(left + ROWS_AHEAD * p->left_term + r);
-            prefetch_read(left + (ROWS_AHEAD + 1) * p->left_term + r);
-        }
-        for (uint32_t r = 0, tile = 0; r < rows; r += TILE, tile++)
-            pack_across(words + tile * tile_words(steps), VF, left + r, t + 1 < terms ? left + p->left_term + r : NULL,
-                        rows - r < TILE ? rows - r : TILE, is_pairs);
+        prefetch_read(left + ROWS_AHEAD * p->left_term);
+        prefetch_read(left + (ROWS_AHEAD + 1) * p->left_term);
+        pack_across(words, VF, left, t + 1 < terms ? left + p->left_term : NULL, rows, is_pairs);
     }
 }
 
-/* --- tiles ------------------------------------------------------------------------------------ */
+/* A tile's factors, packed, sums that it goes on from, PANEL apart, or NULL, and what it asks for meanwhile. */
+struct bf16_tile {
+    const float *left, *panel, *sums;
+    uint32_t steps;
+    struct tile_ahead ahead;
+};
 
-/* sums [rows, PANEL] (+)= left [rows, steps] x panel [steps, PANEL]. All but left, panel, sums and steps are constants in an
- * instance. */
-ALWAYS_INLINE void bf16_tile_multiply(const uint32_t rows, const float *left, const float *panel, uint32_t steps,
-                                      float *sums, const bool is_first, const bool is_along, const bool is_pairs)
-{
-    if (!is_pairs) {
-        /* The next tile's rows lie behind these. */
-        const struct tile_ahead ahead = {.left = is_along ? left + rows * ROW_WORDS : NULL};
-        tile_sums(rows, 2, left, is_along ? ROW_WORDS : 1, is_along ? 1 : VF, panel, PANEL, steps, &ahead, sums, PANEL,
-                  is_first);
-        return;
-    }
-    vf sum[TILE][2];
-#pragma GCC unroll 16
-    for (uint32_t r = 0; r < rows; r++) {
-        sum[r][0] = is_first ? (vf){0} : vf_load(sums + r * PANEL);
-        sum[r][1] = is_first ? (vf){0} : vf_load(sums + r * PANEL + VF);
-    }
-    for (uint32_t s = 0; s < steps; s++) {
-        vf right0 = vf_load(panel), right1 = vf_load(panel + VF);
-#pragma GCC unroll 16
-        for (uint32_t r = 0; r < rows; r++) {
-            vf l = vf_word_splat(left + (is_along ? r * ROW_WORDS : r));
-            sum[r][0] = vf_pairs_add(sum[r][0], l, right0);
-            sum[r][1] = vf_pairs_add(sum[r][1], l, right1);
-        }
-        left += is_along ? 1 : VF;
-        panel += PANEL;
-    }
-#pragma GCC unroll 16
-    for (uint32_t r = 0; r < rows; r++) {
-        vf_store(sums + r * PANEL, sum[r][0]);
-        vf_store(sums + r * PANEL + VF, sum[r][1]);
-    }
-}
-
-/* One instance a number of rows: the last tile of a piece is as high as what is left. */
-#define BF16_TILE_CASE(rows)                                                                                           \
-    case rows: bf16_tile_multiply(rows, left, panel, steps, sums, is_first, is_along, is_pairs); break;
-ALWAYS_INLINE void bf16_tile_dispatch(uint32_t rows, const float *left, const float *panel, uint32_t steps, float *sums,
-                                      const bool is_first, const bool is_along, const bool is_pairs)
-{
-    switch (rows) {
-        BF16_TILE_CASE(1)
-        BF16_TILE_CASE(2)
-        BF16_TILE_CASE(3)
-        BF16_TILE_CASE(4)
-#if TILE > 4
-        BF16_TILE_CASE(5)
-        BF16_TILE_CASE(6)
-#endif
-#if TILE > 6
-        BF16_TILE_CASE(7)
-        BF16_TILE_CASE(8)
-        BF16_TILE_CASE(9)
-        BF16_TILE_CASE(10)
-        BF16_TILE_CASE(11)
-        BF16_TILE_CASE(12)
-        BF16_TILE_CASE(13)
-        BF16_TILE_CASE(14)
-#endif
-    default: __builtin_unreachable();
-    }
-}
-
-typedef void bf16_tile(uint32_t rows, const float *left, const float *panel, uint32_t steps, float *sums,
-                       bool is_first);
-#define BF16_TILE(name, is_along, is_pairs)                                                                            \
-    static void name(uint32_t rows, const float *left, const float *panel, uint32_t steps, float *sums, bool is_first) \
+/* A whole tile, to its end in the registers. */
+typedef void bf16_whole(const struct bf16_tile *f, enum tile_end end, float *result, size_t result_row,
+                        const float *bias, const float *output, size_t output_row);
+#define BF16_WHOLE(name, is_pairs, left_row, left_step)                                                                \
+    static __attribute__((noinline)) void name(const struct bf16_tile *f, enum tile_end end, float *result,            \
+                                               size_t result_row, const float *bias, const float *output,              \
+                                               size_t output_row)                                                      \
     {                                                                                                                  \
-        bf16_tile_dispatch(rows, left, panel, steps, sums, is_first, is_along, is_pairs);                              \
+        vf sum[TILE][2];                                                                                               \
+        _Pragma("GCC unroll 16") for (uint32_t r = 0; r < TILE; r++) sum[r][0] = sum[r][1] = (vf){0};                  \
+        if (f->sums != NULL) _Pragma("GCC unroll 16") for (uint32_t r = 0; r < TILE; r++)                              \
+            {                                                                                                          \
+                sum[r][0] = vf_load(f->sums + r * PANEL);                                                              \
+                sum[r][1] = vf_load(f->sums + r * PANEL + VF);                                                         \
+            }                                                                                                          \
+        tile_multiply(is_pairs, TILE, 2, f->left, left_row, left_step, f->panel, PANEL, f->steps, &f->ahead, NULL,     \
+                      sum);                                                                                            \
+        tile_sums_end(end, sum, result, result_row, bias, output, output_row);                                         \
     }
-BF16_TILE(tile_along_single, true, false)
-BF16_TILE(tile_across_single, false, false)
-BF16_TILE(tile_along_pairs, true, HAS_PAIRS)
-BF16_TILE(tile_across_pairs, false, HAS_PAIRS)
-static bf16_tile *const bf16_tiles[2][2] = {{tile_across_single, tile_across_pairs},
-                                            {tile_along_single, tile_along_pairs}};
+BF16_WHOLE(whole_along_single, false, ROW_WORDS, 1)
+BF16_WHOLE(whole_across_single, false, 1, VF)
+BF16_WHOLE(whole_along_pairs, HAS_PAIRS, ROW_WORDS, 1)
+BF16_WHOLE(whole_across_pairs, HAS_PAIRS, 1, VF)
+static bf16_whole *const bf16_wholes[2][2] = {{whole_across_single, whole_across_pairs},
+                                              {whole_along_single, whole_along_pairs}};
+
+/* A part of a tile: fewer rows or columns, or an end of many kinds. Its sums, PANEL apart, begin or go on in `sums`. */
+static void tile_part(const struct bf16_tile *f, uint32_t rows, uint32_t cols, bool is_along, bool is_pairs,
+                      float *sums)
+{
+    size_t row = is_along ? ROW_WORDS : 1, step = is_along ? 1 : VF;
+    bool is_first = f->sums == NULL;
+    if (HAS_PAIRS && is_pairs) {
+        if (cols > VF)
+            tile_dispatch(HAS_PAIRS, rows, 2, f->left, row, step, f->panel, PANEL, f->steps, &f->ahead, sums, PANEL,
+                          is_first);
+        else
+            tile_dispatch(HAS_PAIRS, rows, 1, f->left, row, step, f->panel, PANEL, f->steps, &f->ahead, sums, PANEL,
+                          is_first);
+    } else {
+        if (cols > VF)
+            tile_dispatch(false, rows, 2, f->left, row, step, f->panel, PANEL, f->steps, &f->ahead, sums, PANEL,
+                          is_first);
+        else
+            tile_dispatch(false, rows, 1, f->left, row, step, f->panel, PANEL, f->steps, &f->ahead, sums, PANEL,
+                          is_first);
+    }
+}
+
+/* --- pieces ----------------------------------------------------------------------------------- */
 
 /* Between the two, numbers below 2^-126 are zeros, as operands and as results: MXCSR's DAZ and FTZ. */
 ALWAYS_INLINE uint32_t tiny_flush(void)
@@ -350,163 +311,170 @@ ALWAYS_INLINE uint32_t tiny_flush(void)
 }
 ALWAYS_INLINE void tiny_restore(uint32_t before) { __asm__ volatile("ldmxcsr %0" : : "m"(before) : "memory"); }
 
-/* Where the sums of a panel go: columns [col, …) of rows [row_begin, …) of a group of rows. */
-struct place {
-    uint32_t row_group, row_begin, col;
+/* Terms of a product: [begin, begin + terms) of group `group`. */
+struct terms {
+    uint32_t group, begin, count;
+    bool is_first, is_last;
 };
 
-/* Asks for the lines of the result, and of the output that slopes come from, that the end of a tile's sums will meet; into the second-level
- * cache, for tiles come before. */
-static void result_prefetch(const struct product *p, struct place at, uint32_t rows)
+static struct terms terms_at(const struct product *p, uint32_t group, uint32_t begin)
 {
-    const float *result = p->result + at.row_group * p->result_group + at.row_begin * p->result_row + at.col;
-    const float *output =
-        p->output ? p->output + at.row_group * p->output_group + at.row_begin * p->output_row + at.col : NULL;
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t c = 0; c < PANEL; c += LINE_FLOATS) {
-            __builtin_prefetch(result + r * p->result_row + c, 0, 2);
-            if (output != NULL) __builtin_prefetch(output + r * p->output_row + c, 0, 2);
+    uint32_t most = p->is_pairs ? 2 * BLOCK_STEPS : BLOCK_STEPS, left = p->terms - begin;
+    struct terms at = {.group = group, .begin = begin, .count = left < most ? left : most};
+    at.is_first = group == 0 && begin == 0;
+    at.is_last = group + 1 == p->term_groups && begin + at.count == p->terms;
+    return at;
+}
+
+static struct terms terms_after(const struct product *p, struct terms at)
+{
+    bool is_group_end = at.begin + at.count == p->terms;
+    return terms_at(p, at.group + is_group_end, is_group_end ? 0 : at.begin + at.count);
+}
+
+/* What the tile with panel number c of `panels` asks for of the tile of the left factor at `left`, which will be packed next. */
+static void left_ask(const struct product *p, const float *left, uint32_t rows, uint32_t terms, uint32_t c,
+                     uint32_t panels, struct tile_far far[2])
+{
+    if (p->left_term == 1) {
+        uint32_t each = (rows + panels - 1) / panels, end = (c + 1) * each < rows ? (c + 1) * each : rows;
+        for (uint32_t r = c * each, i = 0; r < end; r++, i++) {
+            const float *row = left + r * p->left_row;
+            if (i < 2)
+                far[i] = (struct tile_far){row, PANEL, (terms + PANEL - 1) / PANEL};
+            else
+                for (uint32_t t = 0; t < terms; t += LINE_FLOATS) prefetch_far(row + t);
         }
-}
-
-/* Asks for the lines of the block of steps behind this one that tile number `tile` of `tiles` fetches: from the shared memory of all
- * cores into this one's second-level cache, while it multiplies. */
-static void block_prefetch(const float *block, uint32_t tile, uint32_t tiles)
-{
-    const uint32_t lines = STEPS * PANEL / LINE_FLOATS;
-    const float *next = block + STEPS * PANEL;
-    for (uint32_t i = lines * tile / tiles; i < lines * (tile + 1) / tiles; i++)
-        __builtin_prefetch(next + i * LINE_FLOATS, 0, 2);
-}
-
-/* The packed left factor of a tile from row r and of a block from step `begin` on. */
-static const float *left_at(const struct product *p, const float *left, uint32_t rows, uint32_t steps, uint32_t r,
-                            uint32_t begin)
-{
-    return p->left_term == 1 ? left + begin / STEPS * block_words(rows) + (size_t)r * ROW_WORDS
-                             : left + r / TILE * tile_words(steps) + (size_t)begin * VF;
-}
-
-/* Adds the steps of a superblock to the sums of rows x panel in the strip. */
-static void panel_multiply(const struct product *p, const float *left, uint32_t rows, const float *panel,
-                           uint32_t steps, float *strip, struct place place, bool is_first, bool is_last)
-{
-    bf16_tile *tile = bf16_tiles[p->left_term == 1][p->is_pairs];
-    uint32_t tiles = (rows + TILE - 1) / TILE, before = tiny_flush();
-    for (uint32_t begin = 0; begin < steps; begin += STEPS) {
-        uint32_t count = steps - begin < STEPS ? steps - begin : STEPS;
-        const float *block = panel + (size_t)begin * PANEL;
-        for (uint32_t i = 0; i < tiles; i++) {
-            uint32_t r = i * TILE, tile_rows = rows - r < TILE ? rows - r : TILE;
-            block_prefetch(block, i, tiles);
-            if (is_last && begin + count == steps)
-                result_prefetch(p, (struct place){place.row_group, place.row_begin + r, place.col}, tile_rows);
-            tile(tile_rows, left_at(p, left, rows, steps, r, begin), block, count, strip + r * PANEL,
-                 is_first && begin == 0);
+    } else {
+        uint32_t each = (terms + 2 * panels - 1) / (2 * panels);
+        for (uint32_t i = 0; i < 2; i++) {
+            uint32_t begin = (2 * c + i) * each;
+            if (begin < terms)
+                far[i] = (struct tile_far){left + begin * p->left_term, p->left_term,
+                                           terms - begin < each ? terms - begin : each};
         }
     }
+}
+
+/* Asks for part i of `parts` of a packed panel's next steps. */
+static void panel_ask(const float *panel, uint32_t steps, uint32_t i, uint32_t parts)
+{
+    uint32_t lines = steps * (PANEL / LINE_FLOATS);
+    for (uint32_t l = lines * i / parts; l < lines * (i + 1) / parts; l++) prefetch_far(panel + l * LINE_FLOATS);
+}
+
+/* Where a piece's arrays are in its scratch. Sums that wait: tile after tile, of each all panels. */
+struct arrays {
+    float *waiting, *left, *tile;
+};
+
+/* Rows x columns `at`, of one group, by one block of terms. */
+static void block_multiply(const struct product *p, struct product_place at, struct terms of, const struct arrays *to)
+{
+    size_t panel_words = packed_panel_words(p), steps_all = steps_of(p->terms, p->is_pairs);
+    uint32_t panels = (at.cols + PANEL - 1) / PANEL, tiles = (at.rows + TILE - 1) / TILE,
+             steps = steps_of(of.count, p->is_pairs);
+    enum tile_end end = of.is_last ? tile_end_of(p) : TILE_WAITS;
+    const float *right =
+        p->packed + at.col / PANEL * panel_words + (of.group * steps_all + steps_of(of.begin, p->is_pairs)) * PANEL;
+    const float *left =
+        p->left + (at.group + of.group) * p->left_group + at.row * p->left_row + of.begin * p->left_term;
+    float *result = p->result + at.group * p->result_group + at.row * p->result_row + at.col;
+    const float *output =
+        p->output != NULL ? p->output + at.group * p->output_group + at.row * p->output_row + at.col : NULL;
+    struct terms after = of.is_last ? (struct terms){0} : terms_after(p, of);
+    const float *left_after =
+        p->left + (at.group + after.group) * p->left_group + at.row * p->left_row + after.begin * p->left_term;
+    const float *right_after = p->packed + at.col / PANEL * panel_words +
+                               (after.group * steps_all + steps_of(after.begin, p->is_pairs)) * PANEL;
+    for (uint32_t i = 0; i < tiles; i++) {
+        uint32_t r = i * TILE, rows = at.rows - r < TILE ? at.rows - r : TILE;
+        bool is_last_tile = i + 1 == tiles;
+        if (HAS_PAIRS && p->is_pairs)
+            left_pack(p, to->left, left + r * p->left_row, rows, of.count, HAS_PAIRS);
+        else
+            left_pack(p, to->left, left + r * p->left_row, rows, of.count, false);
+        for (uint32_t c = 0; c < panels; c++) {
+            uint32_t cols = at.cols - c * PANEL < PANEL ? at.cols - c * PANEL : PANEL;
+            float *waiting = to->waiting + ((size_t)i * panels + c) * (TILE * PANEL),
+                  *tile_result = result + r * p->result_row + c * PANEL;
+            struct bf16_tile tile = {
+                .left = to->left,
+                .panel = right + c * panel_words,
+                .sums = of.is_first ? NULL : waiting,
+                .steps = steps,
+                .ahead = {.result_row = of.is_last ? p->result_row : PANEL, .output_row = p->output_row}};
+            if (!of.is_last) {
+                tile.ahead.result = waiting + TILE * PANEL;
+            } else if (c + 1 < panels) {
+                tile.ahead.result = tile_result + PANEL;
+                if (output != NULL) tile.ahead.output = output + r * p->output_row + (c + 1) * PANEL;
+            } else if (!is_last_tile) {
+                tile.ahead.result = result + (r + TILE) * p->result_row;
+                if (output != NULL) tile.ahead.output = output + (r + TILE) * p->output_row;
+            }
+            if (!is_last_tile)
+                left_ask(p, left + (r + TILE) * p->left_row, at.rows - r - TILE < TILE ? at.rows - r - TILE : TILE,
+                         of.count, c, panels, tile.ahead.far);
+            else if (!of.is_last)
+                left_ask(p, left_after, at.rows < TILE ? at.rows : TILE, after.count, c, panels, tile.ahead.far);
+            if (!of.is_last) panel_ask(right_after + c * panel_words, steps_of(after.count, p->is_pairs), i, tiles);
+            if (rows == TILE && cols == PANEL && end != TILE_BY_PARTS) {
+                bf16_wholes[p->left_term == 1][p->is_pairs](
+                    &tile, end, of.is_last ? tile_result : waiting, of.is_last ? p->result_row : PANEL,
+                    p->bias != NULL ? p->bias + at.col + c * PANEL : NULL,
+                    output != NULL ? output + r * p->output_row + c * PANEL : NULL, p->output_row);
+                continue;
+            }
+            float *sums = of.is_first && of.is_last ? to->tile : waiting;
+            tile_part(&tile, rows, cols, p->left_term == 1, p->is_pairs, sums);
+            if (of.is_last) KERNEL(product_finish)(p, at.group, sums, at.row + r, rows, at.col + c * PANEL);
+        }
+    }
+}
+
+void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at, void *scratch)
+{
+    struct arrays to = {.waiting = scratch};
+    to.left = to.waiting + PRODUCT_KEPT;
+    to.tile = to.left + PRODUCT_TERMS * PRODUCT_LEFT;
+    struct terms first = terms_at(p, 0, 0);
+    uint32_t before = tiny_flush(), row_end = at.row + at.rows, group_end = at.group + at.groups, rows_most = at.rows;
+    /* As many rows at a time as there is room for their sums to wait. */
+    if (!first.is_last) rows_most = PRODUCT_KEPT / p->piece_cols / TILE * TILE;
+    for (; at.group < group_end; at.group++)
+        for (uint32_t row = at.row; row < row_end; row += rows_most) {
+            struct product_place part = at;
+            part.row = row;
+            part.rows = row_end - row < rows_most ? row_end - row : rows_most;
+            struct terms of = first;
+            for (; !of.is_last; of = terms_after(p, of)) block_multiply(p, part, of, &to);
+            block_multiply(p, part, of, &to);
+        }
     tiny_restore(before);
 }
 
-/* The whole of rows x panels where the panels are short: they stay in the second-level cache, and a tile goes by all of them, so that
- * results, which then are most of the traffic, are written row by row. */
-static void rows_multiply(const struct product *p, const float *left, uint32_t rows, const float *panels,
-                          uint32_t panel_count, float *strip, struct place place)
+void KERNEL(product_bf16_cut)(struct product *p)
 {
-    bf16_tile *tile = bf16_tiles[p->left_term == 1][p->is_pairs];
-    uint32_t steps = steps_of(p->terms, p->is_pairs);
-    for (uint32_t r = 0; r < rows; r += TILE) {
-        uint32_t tile_rows = rows - r < TILE ? rows - r : TILE;
-        for (uint32_t i = 0; i < panel_count; i += RUN_PANELS) {
-            uint32_t end = panel_count - i < RUN_PANELS ? panel_count : i + RUN_PANELS, before = tiny_flush();
-            for (uint32_t j = i; j < end; j++) {
-                struct place to = {place.row_group, place.row_begin + r, place.col + j * PANEL};
-                result_prefetch(p, to, tile_rows);
-                for (uint32_t begin = 0; begin < steps; begin += STEPS)
-                    tile(tile_rows, left_at(p, left, rows, steps, r, begin),
-                         panels + j * packed_panel_words(p) + (size_t)begin * PANEL,
-                         steps - begin < STEPS ? steps - begin : STEPS, strip + (j - i) * TILE * PANEL, begin == 0);
-            }
-            tiny_restore(before);
-            for (uint32_t j = i; j < end; j++) KERNEL(product_finish)
-            (p, place.row_group, strip + (j - i) * TILE * PANEL, place.row_begin + r, tile_rows, place.col + j * PANEL);
-        }
-    }
-}
-
-void KERNEL(product_bf16_piece)(const struct product *p, uint32_t piece, void *scratch)
-{
-    uint32_t panel_begin = piece % p->panel_runs * p->piece_panels, place = piece / p->panel_runs;
-    uint32_t row_begin = place % p->chunk_count * p->piece_rows, row_group = place / p->chunk_count;
-    uint32_t rows = p->rows - row_begin < p->piece_rows ? p->rows - row_begin : p->piece_rows;
-    uint32_t panels = p->panel_count - panel_begin < p->piece_panels ? p->panel_count - panel_begin : p->piece_panels;
-    uint32_t step_max = super_terms(p->is_pairs), steps_all = steps_of(p->terms, p->is_pairs);
-    float *left = scratch, *strips = left + LEFT_WORDS;
-    for (uint32_t t = 0; t < p->term_groups; t++) {
-        for (uint32_t begin = 0; begin < p->terms; begin += step_max) {
-            uint32_t terms = p->terms - begin < step_max ? p->terms - begin : step_max;
-            bool is_first = t == 0 && begin == 0, is_last = t + 1 == p->term_groups && begin + terms == p->terms;
-            const float *from = p->left + (row_group + t) * p->left_group + row_begin * p->left_row;
-            if (HAS_PAIRS && p->is_pairs)
-                left_pack(p, left, from, rows, begin, terms, HAS_PAIRS);
-            else
-                left_pack(p, left, from, rows, begin, terms, false);
-            if (is_first && is_last && panels * packed_panel_words(p) <= SHORT_WORDS) {
-                rows_multiply(p, left, rows, p->packed + panel_begin * packed_panel_words(p), panels, strips,
-                              (struct place){row_group, row_begin, panel_begin * PANEL});
-                return;
-            }
-            for (uint32_t i = 0; i < panels; i++) {
-                const float *panel = p->packed + (panel_begin + i) * packed_panel_words(p) +
-                                     ((size_t)t * steps_all + steps_of(begin, p->is_pairs)) * PANEL;
-                float *strip = is_first && is_last ? strips : strips + (size_t)i * p->piece_rows * PANEL;
-                struct place to = {row_group, row_begin, (panel_begin + i) * PANEL};
-                panel_multiply(p, left, rows, panel, steps_of(terms, p->is_pairs), strip, to, is_first, is_last);
-                if (is_last) KERNEL(product_finish)(p, row_group, strip, row_begin, rows, to.col);
-            }
-        }
-    }
-}
-
-void KERNEL(product_bf16_cut)(struct product *p, uint32_t members)
-{
-    uint32_t supers = p->term_groups * ((p->terms + super_terms(p->is_pairs) - 1) / super_terms(p->is_pairs));
-    uint32_t wanted = members == 1 ? 1 : 8 * members;
-    /* As many rows as a superblock's left factor has room for. */
-    uint32_t steps = steps_of(p->terms, p->is_pairs), super_steps = steps < SUPER_STEPS ? steps : SUPER_STEPS;
-    size_t rows_most = p->left_term == 1 ? LEFT_WORDS / (((super_steps + STEPS - 1) / STEPS) * ROW_WORDS) / TILE * TILE
-                                         : LEFT_WORDS / tile_words(super_steps) * TILE;
-    if (rows_most > ROWS_MAX) rows_most = ROWS_MAX;
-    p->panel_count = (p->cols + PANEL - 1) / PANEL;
-    /* Chunks of rows first, but of four tiles at least; then runs of panels, for each of which the left factor is packed again. */
-    uint32_t chunks = (uint32_t)((p->rows + rows_most - 1) / rows_most),
-             chunks_most = (p->rows + 4 * TILE - 1) / (4 * TILE);
-    uint32_t chunks_wanted = (wanted + p->row_groups - 1) / p->row_groups;
-    if (chunks < chunks_wanted) chunks = chunks_wanted < chunks_most ? chunks_wanted : chunks_most;
-    p->piece_rows = ((p->rows + chunks - 1) / chunks + TILE - 1) / TILE * TILE;
-    p->chunk_count = (p->rows + p->piece_rows - 1) / p->piece_rows;
-    uint32_t pieces = p->chunk_count * p->row_groups;
-    uint32_t panels_most = supers == 1 ? p->panel_count : STRIP_WORDS / (p->piece_rows * PANEL);
-    uint32_t runs = (p->panel_count + panels_most - 1) / panels_most;
-    uint32_t runs_wanted = (wanted + pieces - 1) / pieces;
-    if (runs < runs_wanted) runs = runs_wanted < p->panel_count ? runs_wanted : p->panel_count;
-    p->piece_panels = (p->panel_count + runs - 1) / runs;
-    p->panel_runs = (p->panel_count + p->piece_panels - 1) / p->piece_panels;
-    p->piece_count = pieces * p->panel_runs;
+    uint32_t panels = (p->cols + PANEL - 1) / PANEL;
     p->pack_count =
-        (p->panel_count + PACK_PANELS - 1) / PACK_PANELS * p->term_groups * ((p->terms + PACK_TERMS - 1) / PACK_TERMS);
-    p->packed_floats = p->panel_count * packed_panel_words(p);
+        (panels + PACK_PANELS - 1) / PACK_PANELS * p->term_groups * ((p->terms + PACK_TERMS - 1) / PACK_TERMS);
+    p->packed_floats = panels * packed_panel_words(p);
 }
 
 /* --- which way is faster ---------------------------------------------------------------------- */
 
 /* Least time of some runs of a tile, in ns: what else the machine does only adds. */
-static uint64_t tile_ns(bf16_tile *tile, uint32_t steps, const float *left, const float *panel, float *sums)
+static uint64_t tile_ns(bf16_whole *whole, uint32_t steps)
 {
+    static const float zeros[TILE * ROW_WORDS > 256 * PANEL ? TILE * ROW_WORDS : 256 * PANEL];
+    float sums[TILE * PANEL];
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < 8; i++) {
         uint64_t begin = clock_ns();
-        for (uint32_t s = 0; s < steps; s += STEPS) tile(TILE, left, panel, STEPS, sums, true);
+        for (uint32_t j = 0; j < 4; j++)
+            whole(&(struct bf16_tile){.left = zeros, .panel = zeros, .steps = steps}, TILE_WAITS, sums, PANEL, NULL,
+                  NULL, 0);
         uint64_t ns = clock_ns() - begin;
         if (ns < least) least = ns;
     }
@@ -515,8 +483,5 @@ static uint64_t tile_ns(bf16_tile *tile, uint32_t steps, const float *left, cons
 
 bool KERNEL(bf16_pairs_are_faster)(void)
 {
-    static const float left[TILE * ROW_WORDS], panel[STEPS * PANEL];
-    float sums[TILE * PANEL];
-    return HAS_PAIRS && tile_ns(tile_along_pairs, 4 * STEPS, left, panel, sums) <
-                            tile_ns(tile_along_single, 2 * 4 * STEPS, left, panel, sums);
+    return HAS_PAIRS && tile_ns(whole_along_pairs, 128) < tile_ns(whole_along_single, 256);
 }

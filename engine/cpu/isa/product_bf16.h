@@ -4,9 +4,10 @@
 
 #include "engine/cpu/isa/product.h"
 
-/* Of a product of type PRODUCT_BF16: product_cut, product_pack_bytes, product_pack and product_piece of product.h. */
-void KERNEL(product_bf16_cut)(struct product *p, uint32_t members);
+/* What product_cut, product_pack and product_piece (product.h) do of a product of type PRODUCT_BF16 in particular: sets pack_count and
+ * packed_floats; packs a piece; computes one. */
+void KERNEL(product_bf16_cut)(struct product *p);
 void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece, void *scratch);
-void KERNEL(product_bf16_piece)(const struct product *p, uint32_t piece, void *scratch);
+void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at, void *scratch);
 
 #endif

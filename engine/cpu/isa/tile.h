@@ -13,6 +13,7 @@
 
 #include "engine/cpu/isa/act.h"
 #include "engine/cpu/isa/kernels_isa.h"
+#include "engine/cpu/isa/product.h"
 
 /* TILE x PANEL sums fill the registers: 6 x 2 of 16 (AVX2), 14 x 2 of 32 (AVX-512); base keeps room for the product
  * that a fused multiply-add would not need: 4 x 2 of 16. */
@@ -31,8 +32,8 @@
 /* Rows of a factor between asking for their lines and packing them. */
 #define ROWS_AHEAD 8u
 
-/* `count` terms of tile_multiply: constant where it unrolls. */
-ALWAYS_INLINE void tile_terms(const uint32_t rows, const uint32_t vectors, const uint32_t count,
+/* `count` terms of tile_multiply, or steps of pairs: constant where it unrolls. */
+ALWAYS_INLINE void tile_terms(const bool is_pairs, const uint32_t rows, const uint32_t vectors, const uint32_t count,
                               const float *base[(TILE + 2) / 3], size_t left_row, size_t left_term, const float *panel,
                               size_t panel_term, float *packed, vf sum[TILE][2])
 {
@@ -56,7 +57,11 @@ ALWAYS_INLINE void tile_terms(const uint32_t rows, const uint32_t vectors, const
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < rows; r++) {
             const float *number = &base[r / 3][r % 3 * left_row + t * left_term];
-            if (is_near && r % 3 == 0) {
+            if (is_pairs) {
+                vf l = vf_word_splat(number);
+                vf_pairs_into(&sum[r][0], l, right0);
+                if (vectors == 2) vf_pairs_into(&sum[r][1], l, right1);
+            } else if (is_near && r % 3 == 0) {
                 vf_fma_into_splat(&sum[r][0], number, right0);
                 if (vectors == 2) vf_fma_into_splat(&sum[r][1], number, right1);
             } else {
@@ -94,13 +99,14 @@ ALWAYS_INLINE void tile_far_ask(struct tile_far *far)
     far->rows--;
 }
 
-/* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF], whose terms lie panel_term apart. `rows` and `vectors` are constants in every instance. Terms side by
+/* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF], whose terms lie panel_term apart. `rows` and `vectors` are constants in every instance,
+ * `is_pairs` too: then a term is a word of two in bfloat16 (product_bf16.c). Terms side by
  * side (left_term 1) are reached from a base for each three rows, which the processor's addressing multiplies by 0, 1 and 2. Lines of
  * `ahead` are asked for meanwhile, a row's at a time: all at once they take every place of the first cache that waits for memory (64 terms,
  * M = 2048, N = 2048: 0.91 of the peak, all at once when a tile begins 0.81). */
-ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
-                                 size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
-                                 const struct tile_ahead *ahead, float *packed, vf sum[TILE][2])
+ALWAYS_INLINE void tile_multiply(const bool is_pairs, const uint32_t rows, const uint32_t vectors, const float *left,
+                                 size_t left_row, size_t left_term, const float *panel, size_t panel_term,
+                                 uint32_t terms, const struct tile_ahead *ahead, float *packed, vf sum[TILE][2])
 {
     const float *result = ahead->result, *output = ahead->output;
     uint32_t rows_ahead = result != NULL ? TILE : 0;
@@ -137,23 +143,23 @@ ALWAYS_INLINE void tile_multiply(const uint32_t rows, const uint32_t vectors, co
             for (uint32_t i = 0; i < far1_each; i++)
                 if (far1.rows > 0) tile_far_ask(&far1);
         }
-        tile_terms(rows, vectors, step, base, left_row, left_term, panel, panel_term, packed, sum);
+        tile_terms(is_pairs, rows, vectors, step, base, left_row, left_term, panel, panel_term, packed, sum);
         if (packed != NULL) packed += step * PANEL;
     }
     /* Once all is asked for, sums alone: what there is besides takes a tenth of the instructions. */
     for (; step > 1 && t + step <= terms; t += step, panel += step * panel_term) {
-        tile_terms(rows, vectors, step, base, left_row, left_term, panel, panel_term, packed, sum);
+        tile_terms(is_pairs, rows, vectors, step, base, left_row, left_term, panel, panel_term, packed, sum);
         if (packed != NULL) packed += step * PANEL;
     }
     for (; step > 1 && t < terms; t++, panel += panel_term) {
-        tile_terms(rows, vectors, 1, base, left_row, left_term, panel, panel_term, packed, sum);
+        tile_terms(is_pairs, rows, vectors, 1, base, left_row, left_term, panel, panel_term, packed, sum);
         if (packed != NULL) packed += PANEL;
     }
 }
 
 /* The same for sums in memory, rows sums_row apart: added to, or begun if is_first. */
-ALWAYS_INLINE void tile_sums(const uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
-                             size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
+ALWAYS_INLINE void tile_sums(const bool is_pairs, const uint32_t rows, const uint32_t vectors, const float *left,
+                             size_t left_row, size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
                              const struct tile_ahead *ahead, float *sums, size_t sums_row, bool is_first)
 {
     vf sum[TILE][2];
@@ -161,22 +167,66 @@ ALWAYS_INLINE void tile_sums(const uint32_t rows, const uint32_t vectors, const 
     for (uint32_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (uint32_t v = 0; v < vectors; v++) sum[r][v] = is_first ? (vf){0} : vf_load(sums + r * sums_row + v * VF);
-    tile_multiply(rows, vectors, left, left_row, left_term, panel, panel_term, terms, ahead, NULL, sum);
+    tile_multiply(is_pairs, rows, vectors, left, left_row, left_term, panel, panel_term, terms, ahead, NULL, sum);
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (uint32_t v = 0; v < vectors; v++) vf_store(sums + r * sums_row + v * VF, sum[r][v]);
 }
 
+/* How a whole tile's sums end without leaving the registers: the usual ends. */
+enum tile_end { TILE_WAITS, TILE_BIAS, TILE_BIAS_RELU, TILE_SLOPE_RELU, TILE_ADDS, TILE_BY_PARTS };
+
+static inline enum tile_end tile_end_of(const struct product *p)
+{
+    switch (p->end) {
+    case PRODUCT_ADDS: return TILE_ADDS;
+    case PRODUCT_SLOPES:
+        if (p->activation == ACT_NONE) return p->adds ? TILE_ADDS : TILE_WAITS;
+        return p->activation == ACT_RELU && !p->adds ? TILE_SLOPE_RELU : TILE_BY_PARTS;
+    case PRODUCT_ACTIVATES:
+        if (p->bias == NULL) return p->activation == ACT_NONE ? TILE_WAITS : TILE_BY_PARTS;
+        if (p->activation == ACT_NONE) return TILE_BIAS;
+        return p->activation == ACT_RELU ? TILE_BIAS_RELU : TILE_BY_PARTS;
+    }
+    return TILE_BY_PARTS;
+}
+
+#define TILE_END(expression)                                                                                           \
+    {                                                                                                                  \
+        _Pragma("GCC unroll 16") for (uint32_t r = 0; r < TILE; r++)                                                   \
+        {                                                                                                              \
+            _Pragma("GCC unroll 2") for (uint32_t v = 0; v < 2; v++)                                                   \
+            {                                                                                                          \
+                float *to = result + r * result_row + v * VF;                                                          \
+                vf s = sum[r][v];                                                                                      \
+                vf_store(to, expression);                                                                              \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+/* A whole tile's sums, to their end at `result`, where they meet `output`. `end` is any but TILE_BY_PARTS. */
+ALWAYS_INLINE void tile_sums_end(enum tile_end end, vf sum[TILE][2], float *result, size_t result_row,
+                                 const float *bias, const float *output, size_t output_row)
+{
+    switch (end) {
+    case TILE_BIAS: TILE_END(s + vf_load(bias + v * VF)) break;
+    case TILE_BIAS_RELU: TILE_END(vf_activation(ACT_RELU, 0, s + vf_load(bias + v * VF))) break;
+    case TILE_SLOPE_RELU: TILE_END(vf_activation_grad(ACT_RELU, 0, vf_load(output + r * output_row + v * VF), s)) break;
+    case TILE_ADDS: TILE_END(vf_load(to) + s) break;
+    default: TILE_END(s) break;
+    }
+}
+
 /* One instance a number of rows: the last tile of a piece is as high as what is left. */
 #define TILE_CASE(rows)                                                                                                \
     case rows:                                                                                                         \
-        tile_sums(rows, vectors, left, left_row, left_term, panel, panel_term, terms, ahead, sums, sums_row,           \
+        tile_sums(is_pairs, rows, vectors, left, left_row, left_term, panel, panel_term, terms, ahead, sums, sums_row, \
                   is_first);                                                                                           \
         break;
-ALWAYS_INLINE void tile_dispatch(uint32_t rows, const uint32_t vectors, const float *left, size_t left_row,
-                                 size_t left_term, const float *panel, size_t panel_term, uint32_t terms,
-                                 const struct tile_ahead *ahead, float *sums, size_t sums_row, bool is_first)
+ALWAYS_INLINE void tile_dispatch(const bool is_pairs, uint32_t rows, const uint32_t vectors, const float *left,
+                                 size_t left_row, size_t left_term, const float *panel, size_t panel_term,
+                                 uint32_t terms, const struct tile_ahead *ahead, float *sums, size_t sums_row,
+                                 bool is_first)
 {
     switch (rows) {
         TILE_CASE(1)
@@ -205,7 +255,7 @@ ALWAYS_INLINE void tile_dispatch(uint32_t rows, const uint32_t vectors, const fl
 static inline void tile_along(uint32_t rows, const float *left, size_t left_row, const float *panel, uint32_t terms,
                               const struct tile_ahead *ahead, float *sums, size_t sums_row, bool is_first)
 {
-    tile_dispatch(rows, 2, left, left_row, 1, panel, PANEL, terms, ahead, sums, sums_row, is_first);
+    tile_dispatch(false, rows, 2, left, left_row, 1, panel, PANEL, terms, ahead, sums, sums_row, is_first);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #define HETERPS_ENGINE_CPU_ISA_VEC_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -97,6 +98,23 @@ ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *a, vf b)
     vf_fma_into(sum, vf_splat(*a), b);
 #endif
 }
+
+/* A word is two numbers in bfloat16: *sum += the products of the words' numbers, of the upper ones first. Sums and numbers below 2^-126 count as
+ * zeros. Where there is no such instruction nothing calls it. */
+#ifdef __AVX512BF16__
+#define HAS_PAIRS true
+ALWAYS_INLINE void vf_pairs_into(vf *sum, vf a, vf b) { __asm__("vdpbf16ps %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b)); }
+ALWAYS_INLINE vf vf_word_splat(const float *word)
+{
+    int32_t bits;
+    memcpy(&bits, word, sizeof bits);
+    return (vf)_mm512_set1_epi32(bits);
+}
+#else
+#define HAS_PAIRS false
+ALWAYS_INLINE void vf_pairs_into(vf *sum, vf a, vf b) { *sum += a + b; }
+ALWAYS_INLINE vf vf_word_splat(const float *word) { return vf_splat(*word); }
+#endif
 
 ALWAYS_INLINE vf vf_sqrt(vf a)
 {
