@@ -39,6 +39,7 @@ compile() {
     case $1 in */samples.c | */fatbins.c | */carried.c) without='CCACHE_DISABLE=1 ' ;; esac # it does not see what assembly includes
     case $2 in
     */gpu/cuda/*.o) extra="$cuda_include -I$out/fatbin" ;;
+    */tests/gpu/test_abi.o) extra=${cuda_include:-} ;; # without an nvcc: what the compiler finds by itself, if anything
     */io/isa/*.avx2.o) extra='-DISA=avx2 -mavx2 -mbmi -mbmi2' ;;
     */io/isa/*.avx512.o) extra='-DISA=avx512 -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi2 -mavx512vpopcntdq -mprefer-vector-width=512' ;;
     # Kernels for the emulation (gpu/emu/emu.h), whose checks are the calls of -fsanitize=thread.

@@ -17,7 +17,7 @@ struct gpu_blas;
 struct gpu_blas_product {
     const void *left, *right;
     float *result;
-    const float *bias; /* [cols], or NULL */
+    const float *bias; /* [cols], or NULL; not taken unless 16-byte aligned */
     uint32_t left_stride, right_stride, result_stride;
     uint32_t rows, cols, terms;
     bool left_is_transposed; /* it lies as [terms, rows] */

@@ -12,40 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
+#include "gpu/cuda/blaslt.h"
 #include "gpu/cuda/driver.h"
 
-/* cublasLtMatmulHeuristicResult_t */
-struct blas_way {
-    uint64_t algorithm[8];
-    size_t workspace_bytes;
-    int state;
-    float waves;
-    int reserved[4];
-};
 static struct {
 #define BLAS_CALL(type, name, arguments) type(*name) arguments;
 #include "gpu/cuda/blas.def"
 #undef BLAS_CALL
 } calls;
-
-/* Values of its enumerations. */
-enum {
-    TYPE_F32 = 0,
-    TYPE_BF16 = 14,
-    COMPUTE_F32 = 68,
-    OPERATION_TRANSPOSED = 1,
-    DESC_A_OPERATION = 3,
-    DESC_B_OPERATION = 4,
-    DESC_EPILOGUE = 7,
-    DESC_BIAS = 8,
-    EPILOGUE_NONE = 1,
-    EPILOGUE_RELU = 2,
-    EPILOGUE_BIAS = 4,
-    WANT_WORKSPACE_BYTES = 1,
-    WANT_REDUCTIONS = 3,
-    WANT_A_ALIGNMENT = 5, /* and those of B, C and D */
-    REDUCTION_NONE = 0
-};
 
 /* --- the library ------------------------------------------------------------------------------------ */
 
@@ -120,21 +95,24 @@ struct shape {
 struct known {
     struct known *next;
     struct shape shape;
-    void *desc, *a, *b, *d; /* NULL: the library has no way */
-    struct blas_way way;
+    lt_desc desc; /* NULL: the library has no way */
+    lt_layout a, b, d;
+    lt_way way;
 };
 struct cuda_blas {
     struct gpu_blas blas; /* first: a struct gpu_blas * is a struct cuda_blas * */
     const struct cuda_card *card;
-    void *handle;
+    lt_handle handle;
     pthread_mutex_t lock;
     struct known *known;
 };
 
+/* Of a result, in bytes. No more than all of a graph's tensors have, so that a lane's gradients, wherever they begin, come the same way. */
+#define ALIGNMENT_MOST 64u
 static uint32_t alignment_of(const void *at)
 {
     const uintptr_t low = (uintptr_t)at & -(uintptr_t)at;
-    return low == 0 || low > 256 ? 256 : (uint32_t)low;
+    return low == 0 || low > ALIGNMENT_MOST ? ALIGNMENT_MOST : (uint32_t)low;
 }
 static struct shape shape_of(const struct gpu_blas_product *p)
 {
@@ -162,24 +140,24 @@ static status blas_fail(const struct cuda_blas *b, const struct shape *s, const 
 #define BLAS_TRY(b, s, call, arguments)                                                                                \
     do {                                                                                                               \
         const int result_ = calls.call arguments;                                                                      \
-        if (result_ != 0) return blas_fail(b, s, #call, result_);                                                      \
+        if (result_ != LT_OK) return blas_fail(b, s, #call, result_);                                                  \
     } while (0)
 #define SET(set, of, which, value) BLAS_TRY(b, s, set, (of, which, &(value), sizeof(value)))
 
-static status way_ask(const struct cuda_blas *b, struct known *k, void *preference)
+static status way_ask(const struct cuda_blas *b, struct known *k, lt_preference preference)
 {
     const struct shape *s = &k->shape;
-    const uint32_t reductions = REDUCTION_NONE, prepared = 256;
+    const uint32_t reductions = LT_REDUCTION_NONE, prepared = 256;
     int found = 0;
-    SET(cublasLtMatmulPreferenceSetAttribute, preference, WANT_WORKSPACE_BYTES, s->workspace_bytes);
-    SET(cublasLtMatmulPreferenceSetAttribute, preference, WANT_REDUCTIONS, reductions);
-    SET(cublasLtMatmulPreferenceSetAttribute, preference, WANT_A_ALIGNMENT, prepared);
-    SET(cublasLtMatmulPreferenceSetAttribute, preference, WANT_A_ALIGNMENT + 1, prepared);
-    SET(cublasLtMatmulPreferenceSetAttribute, preference, WANT_A_ALIGNMENT + 2, s->result_alignment);
-    SET(cublasLtMatmulPreferenceSetAttribute, preference, WANT_A_ALIGNMENT + 3, s->result_alignment);
-    const int result = calls.cublasLtMatmulAlgoGetHeuristic(b->handle, k->desc, k->a, k->b, k->d, k->d, preference, 1,
-                                                            &k->way, &found);
-    if (result != 0 || found == 0 || k->way.state != 0) { /* none, or not supported: ours serve */
+    SET(cublasLtMatmulPreferenceSetAttribute, preference, LT_WANT_WORKSPACE_BYTES, s->workspace_bytes);
+    SET(cublasLtMatmulPreferenceSetAttribute, preference, LT_WANT_REDUCTIONS, reductions);
+    SET(cublasLtMatmulPreferenceSetAttribute, preference, LT_WANT_A_ALIGNMENT, prepared);
+    SET(cublasLtMatmulPreferenceSetAttribute, preference, LT_WANT_A_ALIGNMENT + 1, prepared);
+    SET(cublasLtMatmulPreferenceSetAttribute, preference, LT_WANT_A_ALIGNMENT + 2, s->result_alignment);
+    SET(cublasLtMatmulPreferenceSetAttribute, preference, LT_WANT_A_ALIGNMENT + 3, s->result_alignment);
+    const lt_status result = calls.cublasLtMatmulAlgoGetHeuristic(b->handle, k->desc, k->a, k->b, k->d, k->d,
+                                                                  preference, 1, &k->way, &found);
+    if (result != LT_OK || found == 0 || k->way.state != LT_OK) { /* none, or not supported: ours serve */
         calls.cublasLtMatmulDescDestroy(k->desc);
         k->desc = NULL;
     }
@@ -189,22 +167,22 @@ static status way_ask(const struct cuda_blas *b, struct known *k, void *preferen
 static status way_find(const struct cuda_blas *b, struct known *k, const void *bias)
 {
     const struct shape *s = &k->shape;
-    const int transposed = OPERATION_TRANSPOSED,
-              epilogue = (s->has_bias ? EPILOGUE_BIAS : 0) | (s->is_relu ? EPILOGUE_RELU : 0),
-              epilogue_or_none = epilogue ? epilogue : EPILOGUE_NONE;
-    void *preference = NULL;
-    BLAS_TRY(b, s, cublasLtMatmulDescCreate, (&k->desc, COMPUTE_F32, TYPE_F32));
-    if (s->right_is_transposed) SET(cublasLtMatmulDescSetAttribute, k->desc, DESC_A_OPERATION, transposed);
-    if (s->left_is_transposed) SET(cublasLtMatmulDescSetAttribute, k->desc, DESC_B_OPERATION, transposed);
-    SET(cublasLtMatmulDescSetAttribute, k->desc, DESC_EPILOGUE, epilogue_or_none);
-    if (s->has_bias) SET(cublasLtMatmulDescSetAttribute, k->desc, DESC_BIAS, bias);
+    const int transposed = LT_OPERATION_TRANSPOSED,
+              epilogue = (s->has_bias ? LT_EPILOGUE_BIAS : 0) | (s->is_relu ? LT_EPILOGUE_RELU : 0),
+              epilogue_or_none = epilogue ? epilogue : LT_EPILOGUE_NONE;
+    lt_preference preference = NULL;
+    BLAS_TRY(b, s, cublasLtMatmulDescCreate, (&k->desc, LT_COMPUTE_F32, LT_TYPE_F32));
+    if (s->right_is_transposed) SET(cublasLtMatmulDescSetAttribute, k->desc, LT_DESC_A_OPERATION, transposed);
+    if (s->left_is_transposed) SET(cublasLtMatmulDescSetAttribute, k->desc, LT_DESC_B_OPERATION, transposed);
+    SET(cublasLtMatmulDescSetAttribute, k->desc, LT_DESC_EPILOGUE, epilogue_or_none);
+    if (s->has_bias) SET(cublasLtMatmulDescSetAttribute, k->desc, LT_DESC_BIAS, bias);
     BLAS_TRY(b, s, cublasLtMatrixLayoutCreate,
-             (&k->a, TYPE_BF16, s->right_is_transposed ? s->terms : s->cols,
+             (&k->a, LT_TYPE_BF16, s->right_is_transposed ? s->terms : s->cols,
               s->right_is_transposed ? s->cols : s->terms, s->right_stride));
     BLAS_TRY(b, s, cublasLtMatrixLayoutCreate,
-             (&k->b, TYPE_BF16, s->left_is_transposed ? s->rows : s->terms, s->left_is_transposed ? s->terms : s->rows,
-              s->left_stride));
-    BLAS_TRY(b, s, cublasLtMatrixLayoutCreate, (&k->d, TYPE_F32, s->cols, s->rows, s->result_stride));
+             (&k->b, LT_TYPE_BF16, s->left_is_transposed ? s->rows : s->terms,
+              s->left_is_transposed ? s->terms : s->rows, s->left_stride));
+    BLAS_TRY(b, s, cublasLtMatrixLayoutCreate, (&k->d, LT_TYPE_F32, s->cols, s->rows, s->result_stride));
     BLAS_TRY(b, s, cublasLtMatmulPreferenceCreate, (&preference));
     const status st = way_ask(b, k, preference);
     calls.cublasLtMatmulPreferenceDestroy(preference);
@@ -238,18 +216,36 @@ static status way_of(struct cuda_blas *b, const struct gpu_blas_product *p, stru
     return ST_OK;
 }
 
+/* The heuristic has named a way that does not do after all: nothing was given to the card, and ours serve from now on. */
+static void way_refused(const struct cuda_blas *b, struct known *k, lt_status result)
+{
+    (void)blas_fail(b, &k->shape, "cublasLtMatmul", result);
+    log_detail("%s; the kernels here do it", status_message());
+    calls.cublasLtMatmulDescDestroy(k->desc);
+    k->desc = NULL;
+}
+
+/* The library's preferences know of no alignment of a bias, and some of its kernels read it by 16 bytes. */
+#define BIAS_ALIGNMENT 16u
+
 static status multiply(struct cuda_blas *b, struct gpu_stream *stream, const struct gpu_blas_product *p, bool *is_taken)
 {
     const float one = 1, beta = p->adds ? 1 : 0;
     struct known *k;
+    if ((uintptr_t)p->bias % BIAS_ALIGNMENT != 0) return ST_OK;
     TRY(cuda_enter(b->card));
     TRY(way_of(b, p, &k));
     if (k->desc == NULL) return ST_OK;
     const struct shape *s = &k->shape;
-    if (s->has_bias) SET(cublasLtMatmulDescSetAttribute, k->desc, DESC_BIAS, p->bias);
-    BLAS_TRY(b, s, cublasLtMatmul,
-             (b->handle, k->desc, &one, p->right, k->a, p->left, k->b, &beta, p->result, k->d, p->result, k->d,
-              k->way.algorithm, p->workspace, p->workspace_bytes, stream->stream));
+    if (s->has_bias) SET(cublasLtMatmulDescSetAttribute, k->desc, LT_DESC_BIAS, p->bias);
+    const lt_status result =
+        calls.cublasLtMatmul(b->handle, k->desc, &one, p->right, k->a, p->left, k->b, &beta, p->result, k->d, p->result,
+                             k->d, &k->way.algorithm, p->workspace, p->workspace_bytes, stream->stream);
+    if (result == LT_NOT_SUPPORTED || result == LT_INVALID_VALUE || result == LT_ARCH_MISMATCH) {
+        way_refused(b, k, result);
+        return ST_OK;
+    }
+    if (result != LT_OK) return blas_fail(b, s, "cublasLtMatmul", result);
     stream->last = "a product of cuBLASLt";
     *is_taken = true;
     return ST_OK;
@@ -285,13 +281,13 @@ status gpu_blas_open(struct gpu *gpu, struct gpu_blas **blas, const char **why)
 {
     const struct cuda_card *card = (const struct cuda_card *)gpu;
     static __thread char text[512];
-    void *handle = NULL;
+    lt_handle handle = NULL;
     *blas = NULL;
     *why = "not asked for";
     if (gpu_blas_is_denied() || gpu_blas_library(why) == NULL) return ST_OK;
     TRY(cuda_enter(card));
-    const int result = calls.cublasLtCreate(&handle);
-    if (result != 0) {
+    const lt_status result = calls.cublasLtCreate(&handle);
+    if (result != LT_OK) {
         const char *name = calls.cublasLtGetStatusName(result);
         snprintf(text, sizeof text, "%s: cublasLtCreate: %s (%d)", library_name, name ? name : "an unknown error",
                  result);

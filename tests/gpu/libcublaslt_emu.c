@@ -1,5 +1,6 @@
 /* Stands in for cuBLASLt in tests: its calls (gpu/cuda/blas.def) over memory of the stand-in for CUDA's driver, which is the host's. Strict about
- * what it is given: column-major shapes that fit together, float32 results, no sums in parts; for a result of one row it has no way. */
+ * what it is given: column-major shapes that fit together, float32 results, no sums in parts, a bias that is 16-byte aligned; for a result of one row
+ * it has no way, and for one of two columns none that does. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,7 +40,9 @@ struct way {
 EXPORT(size_t, cublasLtGetVersion, void) { return 130200; }
 EXPORT(const char *, cublasLtGetStatusName, int status)
 {
-    return status == INVALID_VALUE ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS_OTHER";
+    return status == INVALID_VALUE   ? "CUBLAS_STATUS_INVALID_VALUE"
+           : status == NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED"
+                                     : "CUBLAS_STATUS_OTHER";
 }
 static CUresult (*stream_finish)(CUstream);
 EXPORT(int, cublasLtCreate, void **handle)
@@ -163,8 +166,9 @@ EXPORT(int, cublasLtMatmul, void *handle, void *desc, const void *alpha, const v
     (void)handle;
     if (c != d || c_layout != d_layout || *(const float *)alpha != 1 || !fits(how, left, right, to) ||
         !is_aligned(a, 256) || !is_aligned(b, 256) || !is_aligned(d, (uint32_t)way[1]) || workspace_bytes < way[0] ||
-        !is_aligned(workspace, 16) || (how->epilogue & 4 && how->bias == NULL))
+        !is_aligned(workspace, 16) || (how->epilogue & 4 && (how->bias == NULL || !is_aligned(how->bias, 16))))
         return INVALID_VALUE;
+    if (to->cols == 2) return NOT_SUPPORTED;
     if (stream_finish(stream) != CUDA_SUCCESS) return INVALID_VALUE; /* what the emulated card was given before */
     memset(workspace, 0xff, workspace_bytes);
     for (uint64_t col = 0; col < to->cols; col++)
