@@ -143,6 +143,17 @@ static status devices_settle(struct pipeline *p)
     return ST_OK;
 }
 
+/* The slots of the feed are about to be given back. */
+static void devices_leave(struct pipeline *p, const struct feed *feed)
+{
+    size_t bytes;
+    void *slots = feed_memory(feed, &bytes);
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        struct device *d = p->workers[i].device;
+        if (d->vt->leave) d->vt->leave(d, slots, bytes);
+    }
+}
+
 /* --- tasks ------------------------------------------------------------------------------------ */
 
 static struct op_context slot_context(const struct pipeline *p, struct slot *slot)
@@ -718,6 +729,11 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
     return st;
 }
 
+void pipeline_forget(struct pipeline *p)
+{
+    if (p != NULL && p->feed_trained != NULL) devices_leave(p, p->feed_trained);
+}
+
 struct pipeline_rest pipeline_leave(struct pipeline *from)
 {
     struct pipeline_rest rest = {from->feed_trained, from->train_held, from->kept};
@@ -740,7 +756,9 @@ static status forward_job(struct pipeline *p, struct feed *feed, bool (*tick)(vo
     p->job = JOB_FORWARD;
     p->feed = feed;
     p->stashes = false;
-    return job_run(p, tick, context);
+    const status st = job_run(p, tick, context);
+    if (feed != p->feed_trained) devices_leave(p, feed);
+    return st;
 }
 
 status pipeline_check(struct pipeline *p)

@@ -53,6 +53,10 @@ struct pipeline_options {
  * INVALID: plan, graph and sync do not fit together; MEMORY; SYSTEM. */
 MUST_USE status pipeline_open(struct pipeline **pipeline, const struct pipeline_options *options);
 void pipeline_close(struct pipeline *pipeline);
+/* Before the feed that it has trained from is closed, and the pipeline is not: it trains no more. NULL is ignored. Other feeds may be closed whenever
+ * no job of them runs. */
+void pipeline_forget(struct pipeline *p);
+
 /* What a pipeline leaves, between two jobs, to another that goes on with its feed: the slots that it holds and keeps. */
 struct pipeline_rest {
     struct feed *feed; /* NULL: it has trained nothing */

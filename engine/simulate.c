@@ -303,6 +303,7 @@ static status run_open(struct run *run, struct simulation *simulation)
 
 static void run_close(struct run *run)
 {
+    pipeline_forget(run->pipeline);
     feed_close(run->feed);
     pipeline_close(run->pipeline);
     model_close(&run->model);

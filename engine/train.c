@@ -703,6 +703,7 @@ status train_run(struct session *session, const struct train_options *options)
     trace_tell(); /* while the names in it are there */
     feed_close(t.eval_feed);
     data_cache_close(t.eval_cache);
+    pipeline_forget(session->pipeline);
     feed_close(t.feed);
     heads_close(&t.heads);
     free(t.best_path);

@@ -66,6 +66,8 @@ struct device_vt {
      * the slots of the job lie in [slots, slots + bytes); NULL: nobody knows where. After a job, when nobody works: the host gets them back. */
     status (*begin)(struct device *, void *slots, size_t bytes);
     status (*settle)(struct device *);
+    /* Of one that has begin, after a job: its slots, [slots, slots + bytes), are about to be given back, and what is kept of them is let go. */
+    void (*leave)(struct device *, void *slots, size_t bytes);
     void (*close)(struct device *);
 };
 struct device {

@@ -72,6 +72,7 @@ status train_bench_run(struct train_bench *b, double seconds, double *examples_p
 
 void train_bench_close(struct train_bench *b)
 {
+    pipeline_forget(b->session.pipeline);
     feed_close(b->feed);
     replay_close(&b->replay);
     session_close(&b->session);

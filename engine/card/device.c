@@ -7,8 +7,11 @@
 #include <string.h>
 
 #include "engine/alias.h"
+#include "engine/base/log.h"
 #include "engine/card/stage.h"
 
+/* After so many passes that could not be written down no other is tried. */
+#define CARD_WRITES_FAIL_MAX 4u
 struct card_device {
     struct device device; /* first: a struct device * is a struct card_device * */
     struct card_stage *stage;
@@ -16,6 +19,7 @@ struct card_device {
     struct gpu_event *event;
     struct gpu_work work;
     bool is_given[CARD_LIST_BACKWARD + 1]; /* such a pass, at least once */
+    uint32_t unwritten_count;              /* passes that could not be written down */
 };
 
 static status finish(struct card_device *d)
@@ -168,6 +172,33 @@ static struct card_slot *slot_of(const struct card_stage *s, const struct op_con
     return &s->slots[host->index];
 }
 
+/* Writes the pass down. Where that cannot be done (a driver or a library that does in it what only they know of), *is_written is false, and it has
+ * to be given as it is: that says what is wrong if something is. */
+static void pass_write(struct card_device *d, const struct op_context *c, const struct op_context *card,
+                       struct card_slot *slot, const struct graph_node *nodes, uint32_t count, uint32_t at,
+                       bool *is_written)
+{
+    gpu_list_close(d->work.gpu, slot->list[at]);
+    slot->list[at] = NULL;
+    slot->list_batch[at] = NULL;
+    status st = gpu_capture(d->work.gpu, d->work.stream);
+    if (st == ST_OK) {
+        st = pass_give(d, c, card, slot, nodes, count);
+        if (st != ST_OK) log_detail("card     a pass cannot be written down: %s", status_message());
+        const status ended = gpu_captured(d->work.gpu, d->work.stream, &slot->list[at]);
+        if (st == ST_OK) st = ended;
+    }
+    *is_written = st == ST_OK;
+    if (*is_written) {
+        slot->list_batch[at] = c->batch;
+        return;
+    }
+    gpu_list_close(d->work.gpu, slot->list[at]);
+    slot->list[at] = NULL;
+    log_detail("card     stage %s: a pass cannot be written down%s: %s", d->stage->name,
+               ++d->unwritten_count == CARD_WRITES_FAIL_MAX ? ", and no other is tried" : "", status_message());
+}
+
 /* Replays the pass if all examples are there, from memory that stays in place; else gives it as it is, and so the first of its kind: a library
  * loads its kernels when it needs them, which must not be written down. */
 static status pass_submit(struct card_device *d, const struct op_context *c, const struct op_context *card,
@@ -180,18 +211,12 @@ static status pass_submit(struct card_device *d, const struct op_context *c, con
                    at = d->index * (CARD_LIST_BACKWARD + d->stage->lanes) + kind + lane;
     const bool is_first = d->work.blas != NULL && !d->is_given[kind];
     d->is_given[kind] = true;
+    bool is_written = slot->list_batch[at] == c->batch;
     if (c->batch->example_count < d->stage->graph->header->micro || !d->stage->is_pinned || is_first)
         return pass_give(d, c, card, slot, nodes, count);
-    if (slot->list_batch[at] != c->batch) {
-        gpu_list_close(d->work.gpu, slot->list[at]);
-        slot->list[at] = NULL;
-        slot->list_batch[at] = NULL;
-        TRY(gpu_capture(d->work.gpu, d->work.stream));
-        const status st = pass_give(d, c, card, slot, nodes, count);
-        TRY(gpu_captured(d->work.gpu, d->work.stream, &slot->list[at]));
-        TRY(st);
-        slot->list_batch[at] = c->batch;
-    }
+    if (!is_written && d->unwritten_count < CARD_WRITES_FAIL_MAX)
+        pass_write(d, c, card, slot, nodes, count, at, &is_written);
+    if (!is_written) return pass_give(d, c, card, slot, nodes, count);
     return gpu_replay(d->work.gpu, d->work.stream, slot->list[at]);
 }
 
@@ -374,6 +399,12 @@ static status card_settle(struct device *device)
     return d->index == 0 ? card_stage_settle(d->stage) : ST_OK;
 }
 
+static void card_leave(struct device *device, void *slots, size_t bytes)
+{
+    struct card_device *d = (struct card_device *)device;
+    if (d->index == 0) card_stage_leave(d->stage, slots, bytes);
+}
+
 static void card_close(struct device *device)
 {
     struct card_device *d = (struct card_device *)device;
@@ -385,7 +416,8 @@ static void card_close(struct device *device)
 #define CARD_VT(kind)                                                                                                  \
     {                                                                                                                  \
         .name = kind, .submit = card_submit, .update_rows = card_update_rows, .update_params = card_update_params,     \
-        .sum_params = card_sum_params, .begin = card_begin, .settle = card_settle, .close = card_close,                \
+        .sum_params = card_sum_params, .begin = card_begin, .settle = card_settle, .leave = card_leave,                \
+        .close = card_close,                                                                                           \
     }
 static const struct device_vt vts[] = {CARD_VT("cuda"), CARD_VT("emu")};
 

@@ -260,15 +260,41 @@ done:
 
 /* --- jobs --------------------------------------------------------------------------------------- */
 
-/* Keeps the memory of a job's slots where it is, and that of the jobs before. */
-static void slots_pin(struct card_stage *s, void *slots, size_t bytes)
+static uint32_t pin_find(const struct card_stage *s, const void *slots)
 {
     uint32_t i = 0;
-    while (i < CARD_PINNED && s->pinned[i] != NULL && s->pinned[i] != slots) i++;
-    if (i == CARD_PINNED) gpu_host_unpin(s->gpu, s->pinned[--i]);
-    s->is_pinned = s->pinned[i] == slots || gpu_host_pin(s->gpu, slots, bytes) == ST_OK;
-    s->pinned[i] = s->is_pinned ? slots : NULL;
-    if (!s->is_pinned) log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
+    while (i < CARD_PINNED && s->pinned[i] != slots) i++;
+    return i;
+}
+/* Keeps the memory of a job's slots where it is, until card_stage_leave. */
+static void slots_pin(struct card_stage *s, void *slots, size_t bytes)
+{
+    s->is_pinned = pin_find(s, slots) < CARD_PINNED;
+    if (s->is_pinned) return;
+    const uint32_t i = pin_find(s, NULL);
+    CHECK(i < CARD_PINNED);
+    s->is_pinned = gpu_host_pin(s->gpu, slots, bytes) == ST_OK;
+    if (s->is_pinned)
+        s->pinned[i] = slots;
+    else
+        log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
+}
+
+/* A card copies from the pages that it has been told of, also when other memory has their addresses by then. */
+void card_stage_leave(struct card_stage *s, void *slots, size_t bytes)
+{
+    const uint32_t pin = pin_find(s, slots);
+    for (uint32_t i = 0; i < s->slot_count; i++)
+        for (uint32_t l = 0; l < lists_of(s); l++) {
+            const uintptr_t batch = (uintptr_t)s->slots[i].list_batch[l];
+            if (batch < (uintptr_t)slots || batch >= (uintptr_t)slots + bytes) continue;
+            gpu_list_close(s->gpu, s->slots[i].list[l]);
+            s->slots[i].list[l] = NULL;
+            s->slots[i].list_batch[l] = NULL;
+        }
+    if (pin == CARD_PINNED) return;
+    gpu_host_unpin(s->gpu, slots);
+    s->pinned[pin] = NULL;
 }
 
 status card_stage_begin(struct card_stage *s, void *slots, size_t bytes)

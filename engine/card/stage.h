@@ -35,8 +35,8 @@ struct card_peer {
     struct gpu_event *event;
 };
 
-/* Feeds whose slots stay pinned. */
-#define CARD_PINNED 4u
+/* Feeds whose slots are kept in place at a time: that of training, and one of an evaluation. */
+#define CARD_PINNED 2u
 
 struct card_stage {
     const struct graph *graph;
@@ -80,7 +80,7 @@ struct card_stage {
     void *host_memory; /* one piece */
     size_t host_bytes;
     double *squares_host;      /* [block_count] */
-    void *pinned[CARD_PINNED]; /* memory of slots, or NULL: training's, evaluations' */
+    void *pinned[CARD_PINNED]; /* memory of slots, or NULL */
     /* bytes by where they are counted: of an example, and those that a micro-batch has once */
     struct card_moved forward_example, forward_micro, backward_example, backward_micro;
     _Atomic uint64_t shared_front, shared_behind, shared_other;
@@ -90,6 +90,8 @@ struct card_stage {
 MUST_USE status card_stage_begin(struct card_stage *s, void *slots, size_t bytes);
 /* Gives them back. */
 MUST_USE status card_stage_settle(struct card_stage *s);
+/* These slots of a job are given back: neither is their memory kept in place any more, nor work that has been written down for it. */
+void card_stage_leave(struct card_stage *s, void *slots, size_t bytes);
 /* For measuring: gives the stream the nodes of a pass so many times, without what is copied before and behind, and waits. */
 MUST_USE status card_device_repeat(struct device *device, const struct op_context *c, const struct graph_node *nodes,
                                    uint32_t count, uint32_t times);

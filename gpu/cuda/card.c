@@ -1,6 +1,7 @@
 /* A card by CUDA's driver: every entry of struct gpu_vt is a call or two. Steps' work comes as lists that are replayed, so these calls are few
  * a micro-batch; each makes the card the calling thread's first, which costs some tens of nanoseconds. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,20 +52,60 @@ static void cuda_host_give(struct gpu *gpu, void *memory)
 {
     if (memory && cuda_enter(card_of(gpu)) == ST_OK) cuda_calls.cuMemFreeHost(memory);
 }
+/* Memory that is pinned is so for all cards, once; who shares it (stages of one feed's slots) is counted. The driver refuses what overlaps memory
+ * that it has already, and copies of memory that it has in part. */
+#define PINS_MAX 64u
+static struct pin {
+    void *memory; /* NULL: free */
+    size_t bytes;
+    uint32_t uses;
+} pins[PINS_MAX];
+static atomic_flag pins_lock = ATOMIC_FLAG_INIT; /* held for a look at the list, and while a job begins or ends */
+static void pins_enter(void)
+{
+    /* Acquire and release, as any lock. */
+    while (atomic_flag_test_and_set_explicit(&pins_lock, memory_order_acquire)) continue;
+}
+static void pins_leave(void) { atomic_flag_clear_explicit(&pins_lock, memory_order_release); }
+/* That of this memory, NULL: a free one; or NULL. */
+static struct pin *pin_find(const void *memory)
+{
+    for (uint32_t i = 0; i < PINS_MAX; i++)
+        if (pins[i].memory == memory) return &pins[i];
+    return NULL;
+}
+static status pin_make(const struct cuda_card *c, void *memory, size_t bytes)
+{
+    struct pin *pin = pin_find(memory);
+    if (pin != NULL && pin->bytes == bytes) {
+        pin->uses++;
+        return ST_OK;
+    }
+    if ((pin = pin_find(NULL)) == NULL) FAIL(SYSTEM, "more than %u pieces of the host's memory to keep", PINS_MAX);
+    CUDA_TRY(c, cuMemHostRegister, (memory, bytes, CU_MEMHOSTREGISTER_PORTABLE),
+             "keeping %zu bytes of the host's memory where they are", bytes);
+    *pin = (struct pin){memory, bytes, 1};
+    return ST_OK;
+}
 static status cuda_host_pin(struct gpu *gpu, void *memory, size_t bytes)
 {
     const struct cuda_card *c = card_of(gpu);
     TRY(cuda_enter(c));
-    const CUresult result = cuda_calls.cuMemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE);
-    /* Stages on one card share the slots. */
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
-        return cuda_fail(c, "cuMemHostRegister", result, "keeping %zu bytes of the host's memory where they are",
-                         bytes);
-    return ST_OK;
+    pins_enter();
+    const status st = pin_make(c, memory, bytes);
+    pins_leave();
+    return st;
 }
 static void cuda_host_unpin(struct gpu *gpu, void *memory)
 {
-    if (memory && cuda_enter(card_of(gpu)) == ST_OK) cuda_calls.cuMemHostUnregister(memory);
+    if (memory == NULL || cuda_enter(card_of(gpu)) != ST_OK) return;
+    pins_enter();
+    struct pin *pin = pin_find(memory);
+    if (pin != NULL && --pin->uses == 0) {
+        cuda_calls.cuMemHostUnregister(memory);
+        pin->memory = NULL;
+    }
+    pins_leave();
 }
 
 /* --- work ------------------------------------------------------------------------------------------ */
@@ -281,7 +322,8 @@ static const struct gpu_vt cuda_vt = {
     .close = cuda_close,
 };
 
-/* A kernel lies in one of the modules. */
+/* A kernel lies in one of the modules. It is loaded here, not at its first launch, which may be one that is written down (gpu_capture); and one by
+ * one, not by CUDA_MODULE_LOADING=EAGER, with which cuBLASLt would load all of its hundreds of megabytes. */
 static status kernel_find(struct cuda_card *c, enum gpu_kernel kernel)
 {
     CUresult result = CUDA_ERROR_NOT_FOUND;
@@ -289,6 +331,9 @@ static status kernel_find(struct cuda_card *c, enum gpu_kernel kernel)
         result = cuda_calls.cuModuleGetFunction(&c->kernel[kernel], c->module[i], gpu_kernel_names[kernel]);
     if (result != CUDA_SUCCESS)
         return cuda_fail(c, "cuModuleGetFunction", result, "looking for kernel %s", gpu_kernel_names[kernel]);
+#if CUDA_VERSION >= 12040
+    CUDA_TRY(c, cuFuncLoad, (c->kernel[kernel]), "loading kernel %s", gpu_kernel_names[kernel]);
+#endif
     if (gpu_kernel_large_bytes[kernel] && c->gpu.capability >= GPU_LARGE_CAPABILITY)
         CUDA_TRY(
             c, cuFuncSetAttribute,

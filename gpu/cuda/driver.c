@@ -66,8 +66,6 @@ static void ready_once(void)
         }
         memcpy((char *)&cuda_calls + names[i].offset, &address, sizeof address);
     }
-    /* Kernels are loaded with their modules, not at their first launch, which may be one that is written down (gpu_capture). */
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     char text[256];
     int version = 0, found = 0;
     CUresult result = cuda_calls.cuInit(0);

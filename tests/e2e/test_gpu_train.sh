@@ -43,6 +43,25 @@ steady() {
 }
 check 'while steps run nothing is allocated but lists of work, no lock is taken' steady
 
+# The slots of an evaluation are given back behind it, and others come where they were: a card that goes on with the pages it knows reads those. A
+# preloaded stand-in ends a program that gives back memory which a card has.
+evaluates() {
+    for how in cuda emu; do
+        case $how in cuda) program=$HETERPS preload=$driver/libcuda.so.1 ;; *) program=$BUILD/heterps-emu preload= ;; esac
+        LD_PRELOAD=$preload "$program" tiny.bin --data data.tsv --plan $how.json --eval data.tsv --set eval.every=8 --set train.epochs=2 --log json >$how.log || return 1
+        grep '"event":"eval"' $how.log | sed -E 's/.*"logloss":([-0-9.e]+).*/\1/' >$how.losses
+    done
+    [ "$(wc -l <cuda.losses)" -gt 2 ] && cmp cuda.losses emu.losses
+}
+check 'evaluations beside training, from memory that comes and goes' evaluates
+unwritten() {
+    rm -rf unwritten.model
+    HETERPS_STANDIN=uncaptured "$HETERPS" tiny.bin --data data.tsv --plan cuda.json --out unwritten.model -v >unwritten.log 2>&1 &&
+        grep -q 'stage h1..bce: a pass cannot be written down, and no other is tried: .*STREAM_CAPTURE_INVALIDATED' unwritten.log &&
+        exported tiny.bin unwritten.model unwritten && same_bytes emu unwritten
+}
+check 'a driver that writes no work down: it is given piece by piece, and learns the same' unwritten
+
 # ---- what is refused, or fails ----
 fails 2 'stage h1..bce is on cuda:0; this machine has 0 cards: --gpu is off' 'a plan with a card, and --gpu off' \
     "$HETERPS" tiny.bin --data data.tsv --plan cuda.json --gpu off

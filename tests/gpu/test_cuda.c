@@ -151,8 +151,6 @@ static void rows__of_other_strides__are_copied(void **state)
 {
     struct card *c = *state;
     memset(c->got, 0, COUNT * sizeof(float));
-    ok(gpu_host_pin(c->gpu, c->now, sizeof *c->now));
-    gpu_host_unpin(c->gpu, c->now);
     ok(gpu_copy_rows(c->gpu, c->stream, c->in, 3 * sizeof(float), c->host, 5 * sizeof(float), 2 * sizeof(float), 4));
     ok(gpu_copy_rows(c->gpu, c->stream, c->got, 10 * sizeof(float), c->in, 3 * sizeof(float), 2 * sizeof(float), 4));
     ok(gpu_record(c->gpu, c->stream, c->event));
@@ -179,6 +177,31 @@ static void list__replayed__reads_what_lies_there_then(void **state)
     }
     gpu_list_close(c->gpu, list);
     gpu_list_close(c->gpu, NULL);
+}
+
+/* Two stages have the same slots: they stay until both have let go. */
+static void memory__pinned_twice__stays_until_both_let_go(void **state)
+{
+    struct card *c = *state;
+    uint8_t *memory = aligned_alloc(4096, 8192);
+    struct gpu_list *list;
+    assert_non_null(memory);
+    ok(gpu_host_pin(c->gpu, memory, 8192));
+    ok(gpu_host_pin(c->gpu, memory, 8192));
+    fails_with(gpu_host_pin(c->gpu, memory + 4096, 4096), ST_SYSTEM, "keeping 4096 bytes", "ALREADY_REGISTERED", NULL);
+    gpu_host_unpin(c->gpu, memory);
+    ok(gpu_capture(c->gpu, c->stream));
+    ok(gpu_copy(c->gpu, c->stream, c->in, memory, 64));
+    ok(gpu_captured(c->gpu, c->stream, &list));
+    gpu_list_close(c->gpu, list);
+    gpu_host_unpin(c->gpu, memory);
+    ok(gpu_capture(c->gpu, c->stream)); /* now anybody may take it away */
+    fails_with(gpu_copy(c->gpu, c->stream, c->in, memory, 64), ST_SYSTEM, "STREAM_CAPTURE_UNSUPPORTED", NULL);
+    fails_with(gpu_captured(c->gpu, c->stream, &list), ST_SYSTEM, "STREAM_CAPTURE_INVALIDATED", NULL);
+    assert_null(list);
+    ok(gpu_host_pin(c->gpu, memory, 8192));
+    gpu_host_unpin(c->gpu, memory);
+    free(memory);
 }
 
 static void *waits_elsewhere(void *given)
@@ -247,6 +270,7 @@ static uint16_t bf16_of(int number)
 static int left_at(uint32_t row, uint32_t term) { return (int)((row * 3 + term * 5) % 9) - 4; }
 static int right_at(uint32_t term, uint32_t col) { return (int)((term * 7 + col) % 5) - 2; }
 
+static uint32_t bias_shift; /* floats behind a multiple of 64 bytes */
 /* result[row, col] = 1 at first; whole numbers, so that every sum is exact. */
 static status product_run(struct card *c, struct gpu_blas *blas, struct gpu_blas_product *p, bool *is_taken)
 {
@@ -266,7 +290,7 @@ static status product_run(struct card *c, struct gpu_blas *blas, struct gpu_blas
     p->left = card + LEFT;
     p->right = card + RIGHT;
     p->result = (float *)(void *)(card + RESULT);
-    if (p->bias) p->bias = p->result + ROWS * STRIDE;
+    if (p->bias) p->bias = p->result + ROWS * STRIDE + bias_shift;
     p->left_stride = p->right_stride = p->result_stride = STRIDE;
     p->rows = p->rows ? p->rows : ROWS;
     p->cols = p->cols ? p->cols : COLS;
@@ -317,6 +341,16 @@ static void blas__products_of_fc__are_right(void **state)
         ok(product_run(c, blas, &narrow, &is_taken));
         assert_false(is_taken);
     }
+    struct gpu_blas_product two = {.rows = 2}; /* refused only when it comes to it */
+    for (uint32_t again = 0; again < 2; again++) {
+        ok(product_run(c, blas, &two, &is_taken));
+        assert_false(is_taken);
+    }
+    struct gpu_blas_product shifted = {.bias = &bias};
+    bias_shift = 1;
+    ok(product_run(c, blas, &shifted, &is_taken));
+    assert_false(is_taken);
+    bias_shift = 0;
     gpu_blas_close(blas);
 }
 
@@ -336,6 +370,7 @@ int main(void)
         OF_CARD(streams__one_follows_the_other__see_its_work),
         OF_CARD(rows__of_other_strides__are_copied),
         OF_CARD(list__replayed__reads_what_lies_there_then),
+        OF_CARD(memory__pinned_twice__stays_until_both_let_go),
         OF_CARD(thread__that_never_had_the_card__can_use_it),
         OF_CARD(memory__more_than_there_is__says_what_is_free),
         OF_CARD(kernel__out_of_bounds__is_named_by_who_waits),
