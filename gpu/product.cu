@@ -91,29 +91,24 @@ DEVICE void f32_product(const struct product_args *a, const uint32_t pass, const
     const uint32_t warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES,
                    row = side_at(warp / 2 * 4 + lane / 8, TM), col = side_at(warp % 2 * 8 + lane % 8, TN);
     struct walk left_walk = {{(const float *)0}, 0}, right_walk = {{(const float *)0}, 0};
-    if (pass != PASS_OF_DWEIGHT) left_walk = walk_of(&a->left, TM, p.row, p.rows);
-    if (pass == PASS_OF_DIN) right_walk = walk_of(&a->right, TN, p.col, p.cols);
+    if (!left_is_terms(pass)) left_walk = walk_of(&a->left, TM, p.row, p.rows);
+    if (!right_is_terms(pass)) right_walk = walk_of(&a->right, TN, p.col, p.cols);
     float sum[8][8];
     UNROLL for (uint32_t i = 0; i < TM; i++) UNROLL for (uint32_t j = 0; j < TN; j++) sum[i][j] = 0;
 
-    uint32_t copied = p.begin; /* terms */
-    for (uint32_t step = 0, t = p.begin; t < p.end || step < STAGES - 1; step++) {
-        if (step >= STAGES - 1) {
-            tile_copies_wait(STAGES - 2);
-            __syncthreads();
-        }
-        if (copied < p.end) {
+    for (uint32_t step = 0, begin = p.begin; tile_is_left(&p, step, begin, DEPTH, STAGES); step++, begin += DEPTH) {
+        tile_step_await(step, STAGES);
+        if (begin < p.end) {
             float *l = left + step % STAGES * DEPTH * SIDE_STRIDE(TM),
                   *r = right + step % STAGES * DEPTH * SIDE_STRIDE(TN);
-            if (pass == PASS_OF_DWEIGHT)
-                terms_copy(l, &a->left, TM, p.row, p.rows, copied, p.end);
+            if (left_is_terms(pass))
+                terms_copy(l, &a->left, TM, p.row, p.rows, begin, p.end);
             else
-                rows_copy(l, &left_walk, TM, copied, p.end);
-            if (pass == PASS_OF_DIN)
-                rows_copy(r, &right_walk, TN, copied, p.end);
+                rows_copy(l, &left_walk, TM, begin, p.end);
+            if (right_is_terms(pass))
+                terms_copy(r, &a->right, TN, p.col, p.cols, begin, p.end);
             else
-                terms_copy(r, &a->right, TN, p.col, p.cols, copied, p.end);
-            copied += DEPTH;
+                rows_copy(r, &right_walk, TN, begin, p.end);
         }
         tile_copies_close();
         if (step < STAGES - 1) continue;
@@ -128,7 +123,6 @@ DEVICE void f32_product(const struct product_args *a, const uint32_t pass, const
             UNROLL for (uint32_t i = 0; i < TM; i++) UNROLL for (uint32_t j = 0; j < TN; j++) sum[i][j] =
                 __fmaf_rn(x[i], y[j], sum[i][j]);
         }
-        t += DEPTH;
     }
     UNROLL for (uint32_t i = 0; i < TM; i++) UNROLL for (uint32_t h = 0; h < (TN + 3) / 4; h++)
         sums_end(a, pass, &p, p.row + row + i % 4 + i / 4 * 64, p.col + col + h * 64, TN == 1 ? 1 : 4, &sum[i][4 * h]);

@@ -23,30 +23,20 @@ DEVICE uint32_t term_chunk(const uint32_t side, uint32_t t, uint32_t c)
     return (t * (side / CHUNK) + (c ^ (t % 8))) * CHUNK;
 }
 
-/* Rows [first, first + side) of the factor, terms [begin, begin + DEPTH); what is not there becomes 0. */
-DEVICE void rows_copy(uint16_t *to, const struct product_factor *f, const uint32_t side, uint32_t first, uint32_t count,
-                      uint32_t begin, uint32_t end)
+/* Rows [first, first + side) of the tile, terms [begin, begin + DEPTH), a chunk each of neighbouring terms, or of neighbouring rows where the
+ * factor's rows are terms; what is not there becomes 0. */
+DEVICE void side_copy(uint16_t *to, const struct product_factor *f, const bool rows_are_terms, const uint32_t side,
+                      uint32_t first, uint32_t count, uint32_t begin, uint32_t end)
 {
+    const uint32_t row_chunks = (rows_are_terms ? side : DEPTH) / CHUNK;
     UNROLL for (uint32_t j = 0; j < side * DEPTH / CHUNK / PRODUCT_THREADS; j++)
     {
-        const uint32_t e = threadIdx.x + j * PRODUCT_THREADS, i = e / (DEPTH / CHUNK), c = e % (DEPTH / CHUNK),
-                       t = begin + c * CHUNK;
-        const bool is_inside = first + i < count && t < end;
-        const uint16_t *from = (const uint16_t *)f->data + (is_inside ? (size_t)(first + i) * f->stride + t : 0);
-        tile_copy(&to[row_chunk(i, c)], from, 16, is_inside ? 16 : 0);
-    }
-}
-/* The factor's rows [begin, begin + DEPTH) are terms, its columns [first, first + side) the tile's rows. */
-DEVICE void terms_copy(uint16_t *to, const struct product_factor *f, const uint32_t side, uint32_t first,
-                       uint32_t count, uint32_t begin, uint32_t end)
-{
-    UNROLL for (uint32_t j = 0; j < side * DEPTH / CHUNK / PRODUCT_THREADS; j++)
-    {
-        const uint32_t e = threadIdx.x + j * PRODUCT_THREADS, t = e / (side / CHUNK), c = e % (side / CHUNK),
-                       i = first + c * CHUNK;
-        const bool is_inside = begin + t < end && i < count;
-        const uint16_t *from = (const uint16_t *)f->data + (is_inside ? (size_t)(begin + t) * f->stride + i : 0);
-        tile_copy(&to[term_chunk(side, t, c)], from, 16, is_inside ? 16 : 0);
+        const uint32_t e = threadIdx.x + j * PRODUCT_THREADS, m = e / row_chunks, c = e % row_chunks,
+                       i = first + (rows_are_terms ? c * CHUNK : m), t = begin + (rows_are_terms ? m : c * CHUNK);
+        const bool is_inside = i < count && t < end;
+        const size_t at = rows_are_terms ? (size_t)t * f->stride + i : (size_t)i * f->stride + t;
+        tile_copy(&to[rows_are_terms ? term_chunk(side, m, c) : row_chunk(m, c)],
+                  (const uint16_t *)f->data + (is_inside ? at : 0), 16, is_inside ? 16 : 0);
     }
 }
 
@@ -84,23 +74,13 @@ DEVICE void bf16_product(const struct product_args *a, const uint32_t pass, cons
     UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++) UNROLL for (uint32_t j = 0; j < WIDTH / 8; j++)
         UNROLL for (uint32_t k = 0; k < 4; k++) sum[i][j][k] = 0;
 
-    uint32_t copied = p.begin; /* terms */
-    for (uint32_t step = 0, t = p.begin; t < p.end || step < STAGES - 1; step++) {
-        if (step >= STAGES - 1) {
-            tile_copies_wait(STAGES - 2);
-            __syncthreads();
-        }
-        if (copied < p.end) {
-            uint16_t *l = left + step % STAGES * DEPTH * ROWS, *r = right + step % STAGES * DEPTH * COLS;
-            if (pass == PASS_OF_DWEIGHT)
-                terms_copy(l, &a->left, ROWS, p.row, p.rows, copied, p.end);
-            else
-                rows_copy(l, &a->left, ROWS, p.row, p.rows, copied, p.end);
-            if (pass == PASS_OF_DIN)
-                rows_copy(r, &a->right, COLS, p.col, p.cols, copied, p.end);
-            else
-                terms_copy(r, &a->right, COLS, p.col, p.cols, copied, p.end);
-            copied += DEPTH;
+    for (uint32_t step = 0, begin = p.begin; tile_is_left(&p, step, begin, DEPTH, STAGES); step++, begin += DEPTH) {
+        tile_step_await(step, STAGES);
+        if (begin < p.end) {
+            side_copy(left + step % STAGES * DEPTH * ROWS, &a->left, left_is_terms(pass), ROWS, p.row, p.rows, begin,
+                      p.end);
+            side_copy(right + step % STAGES * DEPTH * COLS, &a->right, right_is_terms(pass), COLS, p.col, p.cols, begin,
+                      p.end);
         }
         tile_copies_close();
         if (step < STAGES - 1) continue;
@@ -110,13 +90,12 @@ DEVICE void bf16_product(const struct product_args *a, const uint32_t pass, cons
         {
             uint32_t x[4][4], y[4][4];
             UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++)
-                left_load(x[i], l, ROWS, pass == PASS_OF_DWEIGHT, row + 16 * i, k);
+                left_load(x[i], l, ROWS, left_is_terms(pass), row + 16 * i, k);
             UNROLL for (uint32_t j = 0; j < WIDTH / 16; j++)
-                right_load(y[j], r, COLS, pass != PASS_OF_DIN, col + 16 * j, k);
+                right_load(y[j], r, COLS, right_is_terms(pass), col + 16 * j, k);
             UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++) UNROLL for (uint32_t j = 0; j < WIDTH / 8; j++)
                 matrix_multiply(sum[i][j], x[i], &y[j / 2][j % 2 * 2]);
         }
-        t += DEPTH;
     }
     UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++) UNROLL for (uint32_t j = 0; j < WIDTH / 8; j++)
         UNROLL for (uint32_t h = 0; h < 2; h++) sums_end(a, pass, &p, p.row + row + 16 * i + lane / 4 + 8 * h,

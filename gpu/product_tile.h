@@ -34,6 +34,34 @@ DEVICE struct product_piece piece_of(const struct product_args *a, const uint32_
     return p;
 }
 
+/* A block's way through its terms, `depth` of them a stage of shared memory, `stages` stages. Each step begins the copies of one stage, while there are
+ * terms left, and from step stages - 1 on multiplies the one whose copies are the oldest:
+ *
+ *     for (uint32_t step = 0, begin = p.begin; tile_is_left(&p, step, begin, depth, stages); step++, begin += depth) {
+ *         tile_step_await(step, stages);
+ *         if (begin < p.end) … copies of the terms from `begin` on into stage step % stages …
+ *         tile_copies_close();
+ *         if (step < stages - 1) continue;
+ *         … stage (step + 1) % stages …
+ *     }
+ *
+ * Over a counted number of steps some kernels need 8 registers more (nvcc 13.0, sm_90). */
+DEVICE bool tile_is_left(const struct product_piece *p, uint32_t step, uint32_t begin, const uint32_t depth,
+                         const uint32_t stages)
+{
+    return step < stages - 1 || begin - (stages - 1) * depth < p->end;
+}
+/* Until the stage that the step multiplies is there for all threads, and all have multiplied the one that it copies into. */
+DEVICE void tile_step_await(uint32_t step, const uint32_t stages)
+{
+    if (step < stages - 1) return;
+    tile_copies_wait(stages - 2);
+    __syncthreads();
+}
+/* Whether the rows of a factor are terms, or those of the tile. */
+DEVICE bool left_is_terms(const uint32_t pass) { return pass == PASS_OF_DWEIGHT; }
+DEVICE bool right_is_terms(const uint32_t pass) { return pass != PASS_OF_DIN; }
+
 DEVICE size_t row_offset(uint32_t m, uint32_t stride, uint32_t width, uint32_t groups)
 {
     return groups == 1 ? (size_t)m * stride : (size_t)(m / groups) * stride + m % groups * width;
