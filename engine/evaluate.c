@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/rank.h"
 #include "engine/stop.h"
+#include "sched/words.h"
 
 status evaluate_open(struct session *s, const struct evaluate_options *o, struct feed **feed)
 {
@@ -119,7 +120,7 @@ static void result_tell(const struct session *s, const struct heads *heads, uint
         log_info("eval     step %" PRIu64 "%s%s: %s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
                  heads->count > 1 ? head->name : "", figures_text(head, text, sizeof text), count, seconds);
     }
-    if (bad_count) log_warning("%" PRIu64 " malformed lines of the evaluation data were skipped", bad_count);
+    if (bad_count) log_warning("skipped %s of the evaluation data", words_plural(WORDS, bad_count, "malformed line"));
     log_event_begin("eval");
     log_event_u64("step", step);
     figures_event(heads_main(heads));

@@ -87,7 +87,10 @@ static status claim_locked(const char *path, const char *lock_path)
     /* Some network file systems know no locks (ENOLCK, EOPNOTSUPP, ENOSYS): there the directory stays unclaimed. */
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(fd);
-        FAIL(SYSTEM, "%s: another process writes to this directory", path);
+        FAIL(SYSTEM,
+             "%s: another process writes to this directory, or store.path, which rows on disk need for themselves, "
+             "names it",
+             path);
     }
     struct claim *claim = malloc(sizeof *claim);
     CHECK(claim != NULL);

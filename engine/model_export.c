@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "engine/manifest.h"
+#include "engine/stop.h"
 #include "io/npy.h"
 
 #define DENSE_NAME   "dense"
@@ -92,6 +93,8 @@ static status vectors_put(struct file_writer *writer, const struct table_content
         uint64_t left = t->row_count - begin;
         uint32_t count = left < ROWS_AT_ONCE ? (uint32_t)left : ROWS_AT_ONCE;
         st = store_copy(t->store, t->table, t->key + begin, count, spans);
+        if (stop_requested())
+            st = status_fail(ST_STOPPED, __FILE__, __LINE__, "stopped by a signal; %s is not written", writer->path);
         for (uint32_t i = 0; i < count && st == ST_OK; i++)
             st = file_writer_put(writer, spans + (size_t)i * t->span_floats, t->dim * sizeof *spans);
     }

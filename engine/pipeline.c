@@ -780,6 +780,6 @@ status pipeline_forward(struct pipeline *p, struct feed *feed, forward_sink *sin
     p->sink = sink;
     p->sink_context = context;
     TRY(forward_job(p, feed, tick, context));
-    if (!p->gate.is_ended) FAIL(STOPPED, "stopped by a signal during evaluation");
+    if (!p->gate.is_ended) FAIL(STOPPED, "stopped by a signal before the end of the data");
     return feed_result(feed);
 }

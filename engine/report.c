@@ -9,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/summary.h"
+#include "sched/words.h"
 
 /* How often a terminal's line is redrawn, a plain line is printed, an event is written. */
 #define REDRAW_NS ((uint64_t)200000000)
@@ -337,7 +338,7 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
     summary_print(&figures);
     session_memory_report();
     if (counts.bad_count)
-        log_warning("%" PRIu64 " malformed lines of the training data were skipped", counts.bad_count);
+        log_warning("skipped %s of the training data", words_plural(WORDS, counts.bad_count, "malformed line"));
     if (counts.cut_count)
         log_warning("%" PRIu64 " lists of keys were longer than data.ids_max and were cut", counts.cut_count);
     if (counts.unknown_count)

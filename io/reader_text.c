@@ -107,7 +107,8 @@ static char *line_end(struct reader_text *text)
 }
 
 /* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
- * long. *over: there is none, the files have ended. */
+ * long; where that ends the run it is told before its end is found, which may never come. *over: there is none, the
+ * files have ended. */
 static status line_next(struct reader_text *text, const char **line, size_t *bytes, bool *over)
 {
     *over = false;
@@ -117,6 +118,13 @@ static status line_next(struct reader_text *text, const char **line, size_t *byt
         if (!is_whole) {
             size_t got;
             TRY(buffer_more(text, &got));
+            if (got && text->is_discarding && !text->is_told && !text->bad_skip) {
+                text->is_told = true;
+                text->line_number++;
+                text->counts.line_count++;
+                *line = NULL;
+                return ST_OK;
+            }
             if (got) continue;
             if (!line_is_left(text)) {
                 TRY(source_next(&text->source, over));
@@ -135,6 +143,9 @@ static status line_next(struct reader_text *text, const char **line, size_t *byt
         else if (*bytes && (*line)[*bytes - 1] == '\r')
             --*bytes;
         text->is_discarding = false;
+        bool is_rest = text->is_told;
+        text->is_told = false;
+        if (is_rest) continue;
         if (++text->line_number == 1 && *line) reader_mark_skip(line, bytes);
         text->counts.line_count++;
         return ST_OK;
@@ -457,7 +468,7 @@ status reader_text_start(struct reader_text *text, uint64_t epoch)
         text->begin = text->scan = text->end = 0;
         text->is_untouched = true;
     }
-    text->is_discarding = text->is_over = text->line_has_more = false;
+    text->is_discarding = text->is_told = text->is_over = text->line_has_more = false;
     text->line_number = 0;
     file_begin(text);
     text->is_file_begin = true;

@@ -36,6 +36,7 @@ struct reader_text {
     char *buffer;
     size_t begin, scan, end;
     bool is_discarding; /* the line that is being cut is too long, and its front is gone already */
+    bool is_told;       /* and that it is has been told */
     uint64_t line_number;
     struct reader_example parsed; /* that a block has given last */
     /* A line that has more examples; valid as long as it is not over. */

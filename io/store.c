@@ -183,8 +183,8 @@ status store_open(struct store **store, const struct store_options *options)
     }
     if (st == ST_OK) st = life_open(s, options);
     if (st == ST_MEMORY)
-        st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s; store.ram is %" PRIu64 " bytes", status_message(),
-                         s->ram_bytes);
+        st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s; store.ram is %" PRIu64 " MiB", status_message(),
+                         s->ram_bytes >> 20);
     if (st != ST_OK) {
         store_close(s);
         return st;

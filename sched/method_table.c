@@ -27,7 +27,7 @@ status solve_method_check(const char *method)
     size_t used = 0;
     for (uint32_t m = 0; m < METHOD_ID_COUNT && used < sizeof names; m++)
         used += (size_t)snprintf(names + used, sizeof names - used, ", %s", method_table[m].name);
-    FAIL(USAGE, "unknown method '%s'; expected auto%s", method, names);
+    FAIL(USAGE, "unknown method \"%s\"; expected auto%s", method, names);
 }
 
 bool method_type_is_cpu(const struct instance *instance, uint32_t type)

@@ -74,6 +74,9 @@ static size_t block_bytes(size_t bytes)
 
 static struct memory_limit least_left(const char *root);
 
+/* Rounded up. */
+static size_t mebibytes(size_t bytes) { return (bytes >> 20) + (bytes % ((size_t)1 << 20) > 0); }
+
 status memory_take(const char *part, size_t bytes, void **block)
 {
     CHECK(!steady_is_on());
@@ -88,9 +91,9 @@ status memory_take(const char *part, size_t bytes, void **block)
         int map_errno = errno; /* before the look at the limits changes it */
         struct memory_limit limit = least_left("/");
         if (limit.left_bytes >= mapped_bytes)
-            FAIL(MEMORY, "%s: %zu bytes of memory: %s", part, size, strerror(map_errno));
-        FAIL(MEMORY, "%s: %zu bytes of memory: %s: %s of %zu bytes leaves %zu bytes; %s", part, size,
-             strerror(map_errno), limit.name, limit.limit_bytes, limit.left_bytes, limit.remedy);
+            FAIL(MEMORY, "%s: %zu MiB of memory: %s", part, mebibytes(size), strerror(map_errno));
+        FAIL(MEMORY, "%s: %zu MiB of memory: %s: %s of %zu MiB leaves %zu MiB; %s", part, mebibytes(size),
+             strerror(map_errno), limit.name, limit.limit_bytes >> 20, limit.left_bytes >> 20, limit.remedy);
     }
     uint8_t *begin = mapped;
     if (is_huge) {

@@ -72,7 +72,10 @@ static status flag_store(const struct flag *flag, const char *text, uint8_t *opt
     if (is_repeated && flag->type != FLAG_LIST) FAIL(USAGE, "%s is given twice", flag->name);
     switch (flag->type) {
     case FLAG_SWITCH: *(bool *)at = true; return ST_OK;
-    case FLAG_TEXT: *(const char **)at = text; return ST_OK;
+    case FLAG_TEXT:
+        if (*text == '\0') FAIL(USAGE, "%s: expected a value, %s, found nothing", flag->name, flag->value);
+        *(const char **)at = text;
+        return ST_OK;
     case FLAG_LIST: {
         struct flag_list *list = at;
         if (list->count == FLAG_LIST_MAX) FAIL(USAGE, "%s is given more than %d times", flag->name, FLAG_LIST_MAX);

@@ -9,6 +9,7 @@
 #include "engine/compile_source.h"
 #include "engine/session.h"
 #include "graph/op.h"
+#include "sched/words.h"
 
 struct compile_options {
     const char *output;
@@ -44,10 +45,10 @@ static status run(const char *const *positionals, const void *options_pointer)
     }
     char count[27], size[16];
     if (st == ST_OK)
-        log_info("compiled %s: %u layers, %u ops, %s parameters, %.1f kflop an example -> %s (%s)",
-                 graph_string(&graph, graph.header->name), graph.layer_count, graph.forward_count,
-                 session_count_text(count, params), (double)flops * 1e-3, o->output,
-                 cfg_bytes_text(size, sizeof size, graph.bytes));
+        log_info("compiled %s: %s, %s, %s parameters, %.1f kflop an example -> %s (%s)",
+                 graph_string(&graph, graph.header->name), words_plural(WORDS, graph.layer_count, "layer"),
+                 words_plural(WORDS, graph.forward_count, "op"), session_count_text(count, params),
+                 (double)flops * 1e-3, o->output, cfg_bytes_text(size, sizeof size, graph.bytes));
     graph_close(&graph);
     return st;
 }

@@ -4,6 +4,8 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/session.h"
+#include "engine/stop.h"
+#include "sched/words.h"
 
 struct export_options {
     const char *model, *output, *format;
@@ -27,12 +29,14 @@ static status export(struct model *model, const struct export_options *o)
         FAIL(USAGE, "--format: expected safetensors or npy, found \"%s\"", o->format);
     struct model_exported done;
     TRY(model_load(model, o->model));
+    stop_listen(NULL, NULL);
     TRY(model_export(model, o->output, is_npy ? MODEL_EXPORT_NPY : MODEL_EXPORT_SAFETENSORS, &done));
     uint64_t row_count = 0;
     for (uint32_t t = 0; t < model->graph->table_count; t++) row_count += store_row_count(model->store, t);
     char bytes_text[16], rows_text[27];
-    log_info("%s: %u files, %s rows, %s", o->output, done.files, session_count_text(rows_text, row_count),
-             cfg_bytes_text(bytes_text, sizeof bytes_text, done.bytes));
+    log_info("exported %s, %s rows, %s -> %s", words_plural(WORDS, done.files, "file"),
+             session_count_text(rows_text, row_count), cfg_bytes_text(bytes_text, sizeof bytes_text, done.bytes),
+             o->output);
     return ST_OK;
 }
 

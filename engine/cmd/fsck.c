@@ -21,9 +21,10 @@
 #include "engine/cmd/command.h"
 #include "engine/model_names.h"
 #include "engine/model_saved.h"
-#include "io/admission.h"
 #include "engine/session.h"
+#include "io/admission.h"
 #include "sched/policy.h"
+#include "sched/words.h"
 
 #define MANIFEST_FIRST "manifest."
 #define MANIFEST_LAST  ".json"
@@ -195,8 +196,9 @@ static void save_describe(const struct manifest *m, char *text, size_t bytes_max
         rows += m->tables[t].rows;
         bytes += manifest_table_bytes(&m->tables[t]) + m->tables[t].admission.bytes;
     }
-    snprintf(text, bytes_max, "step %" PRIu64 ", %s rows, %u files, %s", m->progress.step,
-             session_count_text(rows_text, rows), files_of(m), cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
+    snprintf(text, bytes_max, "step %" PRIu64 ", %s rows, %s, %s", m->progress.step,
+             session_count_text(rows_text, rows), words_plural(WORDS, files_of(m), "file"),
+             cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
 }
 
 static void save_tell(const char *path, const struct manifest *m, bool is_whole)
@@ -598,8 +600,8 @@ static status run(const char *const *positionals, const void *options)
     if (st == ST_OK) {
         char text[16];
         if (found.fault_count == 0 && is_directory && log_verbosity() >= 0)
-            line("whole", "%s: %" PRIu64 " saves, %" PRIu64 " files, %s", path, found.save_count, found.file_count,
-                 cfg_bytes_text(text, sizeof text, found.bytes));
+            line("whole", "%s: %s, %s, %s", path, words_plural(WORDS, found.save_count, "save"),
+                 words_plural(WORDS, found.file_count, "file"), cfg_bytes_text(text, sizeof text, found.bytes));
         if (found.fault_count != 0 && is_directory && found.usable != NULL) usable_tell(&found, path);
         log_event_begin("fsck");
         log_event_u64("saves", found.save_count);

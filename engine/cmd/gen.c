@@ -15,6 +15,7 @@
 #include "engine/gen_graph.h"
 #include "engine/metrics.h"
 #include "engine/session.h"
+#include "engine/stop.h"
 
 struct gen_options {
     uint64_t rows, skip, seed;
@@ -114,6 +115,8 @@ static status rows_write(const struct gen_options *options, struct generator *ge
         if (used > BUFFER_BYTES || i + 1 == options->rows) {
             TRY(file_writer_put(output, buffer, used));
             used = 0;
+            if (stop_requested())
+                FAIL(STOPPED, "stopped by a signal after %" PRIu64 " rows; %s is not written", i + 1, options->output);
         }
         if (isnan(row.label)) continue;
         truth->positive_count += row.label > 0.5f;
@@ -156,7 +159,6 @@ static status gen_run(const char *const positionals[COMMAND_POSITIONALS_MAX], co
     const struct gen_options *options = options_;
     if (strcmp(options->output, "-") == 0 && log_format() == LOG_JSON)
         FAIL(USAGE, "gen: --log json and -o - both write to standard output");
-    if (options->output[0] == '\0') FAIL(USAGE, "gen: -o needs the name of a file");
 
     struct generator gen = {0};
     struct file_writer output = {0};
@@ -169,6 +171,7 @@ static status gen_run(const char *const positionals[COMMAND_POSITIONALS_MAX], co
     TRY_GOTO(memory_take("generator", sizeof(struct truth), &truth_block), done);
     struct truth *truth = truth_block;
     TRY_GOTO(file_writer_open(&output, options->output), done);
+    stop_listen(NULL, NULL);
     TRY_GOTO(rows_write(options, &gen, &output, truth, buffer), done);
     uint64_t written_bytes = output.written_bytes;
     TRY_GOTO(file_writer_commit(&output), done);

@@ -71,7 +71,7 @@ static const struct flag flags[] = {
 static void stages_print(const struct solution *s)
 {
     const struct instance *instance = s->instance;
-    printf("plan       %u stage%s:", s->stage_count, s->stage_count == 1 ? "" : "s");
+    printf("plan       %s:", words_plural(WORDS, s->stage_count, "stage"));
     for (uint32_t i = 0; i < s->stage_count; i++) {
         const struct cost_stage *stage = &s->stages[i];
         const char *first = instance->layers[stage->first].name, *last = instance->layers[stage->last].name;
@@ -118,7 +118,8 @@ static void units_print(const struct solution *s)
 static void solution_print(const struct solution *s)
 {
     const struct instance *instance = s->instance;
-    printf("instance   %s: %u layers, %u types", instance->name, instance->layer_count, instance->type_count);
+    printf("instance   %s: %s, %s", instance->name, words_plural(WORDS, instance->layer_count, "layer"),
+           words_plural(WORDS, instance->type_count, "type"));
     if (instance->throughput_limit > 0)
         printf(", at least %s examples/s", words_number(WORDS, instance->throughput_limit, 4));
     printf("\n");
@@ -250,8 +251,8 @@ static status results_write(const struct plan_flags *f, const struct solution *s
     if (f->html && chosen->stage_count > 0) TRY(page_write(f->html, solutions, count));
     for (uint32_t i = 0; i < count; i++)
         if (solutions[i].ended_by == SEARCH_STOPPED)
-            FAIL(STOPPED, "stopped after %" PRIu64 " evaluations of %s: the plan is the best so far",
-                 solutions[i].evaluations, solutions[i].method);
+            FAIL(STOPPED, "stopped after %s of %s: the plan is the best so far",
+                 words_plural(WORDS, solutions[i].evaluations, "evaluation"), solutions[i].method);
     if (chosen->result.is_feasible) return ST_OK;
     char text[1024];
     FAIL(INFEASIBLE, "%s", solution_infeasible_text(chosen, text, sizeof text));

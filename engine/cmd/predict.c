@@ -10,6 +10,7 @@
 #include "engine/evaluate.h"
 #include "engine/rank.h"
 #include "engine/stop.h"
+#include "sched/words.h"
 
 struct predict_options {
     struct saved_options saved; /* first */
@@ -134,7 +135,7 @@ static status predict(struct session *s, const struct saved_options *options)
     struct feed_counts counts = feed_counts(feed);
     feed_close(feed);
     if (st == ST_OK && counts.bad_count)
-        log_warning("%llu malformed lines: their predictions are nan", (unsigned long long)counts.bad_count);
+        log_warning("%s: nan is predicted there", words_plural(WORDS, counts.bad_count, "malformed line"));
     return st;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/session.h"
 #include "engine/simulate.h"
 #include "engine/stop.h"
+#include "sched/words.h"
 
 struct command_options {
     const char *instance, *plan, *method, *sync;
@@ -92,8 +93,9 @@ static void text_tell(const struct work *w)
 {
     const struct simulation *m = &w->simulation;
     char predicted[32], measured[32], bytes[2][16];
-    log_info("simulate %s: %u layers, %u stages on sim; a second of the plan takes %.4g s here",
-             w->graph_path ? w->graph_path : w->instance.name, names_of(w)->layer_count, m->stage_count, m->time_scale);
+    log_info("simulate %s: %s, %s on sim; a second of the plan takes %.4g s here",
+             w->graph_path ? w->graph_path : w->instance.name, words_plural(WORDS, names_of(w)->layer_count, "layer"),
+             words_plural(WORDS, m->stage_count, "stage"), m->time_scale);
     if (w->factor > 1) log_info("cuts     are 1/%.0f as wide as the instance says", w->factor);
     for (uint32_t s = 0; s < m->stage_count; s++) {
         const struct simulated_stage *stage = &m->stages[s];

@@ -59,7 +59,7 @@ static status isa_choose(const char *name, enum isa *out)
                  isa_names[isa_best()]);
         return ST_OK;
     }
-    FAIL(USAGE, "unknown instruction set '%s': base, avx2, avx512 or avx512bf16", name);
+    FAIL(USAGE, "unknown instruction set \"%s\"; expected base, avx2, avx512 or avx512bf16", name);
 }
 
 /* The factor of an op in a step; 1 where nothing is slowed. */

@@ -169,7 +169,7 @@ static bool limit_is_seen(int resource, const char *name, size_t used_bytes)
     bool is_room = after.room_bytes <= before.room_bytes && after.room_bytes > NEARLY(before.room_bytes);
     bool is_refused = memory_take("limited", LEFT_BYTES, &block) == ST_MEMORY;
     char number[32];
-    snprintf(number, sizeof number, "%zu bytes leaves", (size_t)limit.rlim_cur);
+    snprintf(number, sizeof number, "%zu MiB leaves", (size_t)limit.rlim_cur >> 20);
     bool is_named = strcmp(before.name, name) == 0 && before.limit_bytes == limit.rlim_cur &&
                     strstr(before.remedy, "ulimit") && strstr(status_message(), name) &&
                     strstr(status_message(), number);

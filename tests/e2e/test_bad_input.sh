@@ -199,6 +199,10 @@ fails 1 'junk.gz: .*gzip' 'data: gzip with something else behind it' "$h" tiny.b
 python3 -c 'b = bytearray(open("data.tsv.gz", "rb").read()); b[9000] ^= 255; open("flip.gz", "wb").write(b)'
 fails 1 'flip.gz: .*gzip' 'data: gzip with a byte turned' "$h" tiny.bin --data flip.gz -q
 cut -f 2- data.tsv >unlabelled.tsv
+fails 1 'zero:1: the line is longer than' 'data: a line that never ends' timeout 20 "$h" tiny.bin --data /dev/zero -q
+head -c 3000000 /dev/zero >zeros
+fails 1 'zeros:1: the line is longer than' 'data: a line without end, by several parsers' "$h" tiny.bin --data zeros -q --set train.readers=2
+fails 2 '--out: expected a value, DIR, found nothing' 'an empty name of a directory' "$h" tiny.bin --data data.tsv --out ''
 check 'data: predict needs no label' sh -c "'$h' predict tiny.bin --model model --data unlabelled.tsv -o a.txt && '$h' predict tiny.bin --model model --data data.tsv -o b.txt && cmp a.txt b.txt"
 fails 1 'unlabelled.tsv:1: ' 'data: eval needs labels' "$h" eval tiny.bin --model model --data unlabelled.tsv -q
 fails 1 'once|stream' 'data: two passes over standard input' sh -c "'$h' tiny.bin --data - --set train.epochs=2 -q <data.tsv"

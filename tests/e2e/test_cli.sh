@@ -151,7 +151,7 @@ for verb in "compile tiny.cfg" "gen criteo --rows 1" "predict tiny.bin --model m
         fails 1 'model: expected a file' "$verb -o that is a folder" "$h" $verb -o model
     }
 done
-fails 2 'name of a file' 'gen -o with an empty name' "$h" gen criteo --rows 1 -o ''
+fails 2 '-o: expected a value, FILE, found nothing' 'gen -o with an empty name' "$h" gen criteo --rows 1 -o ''
 fails_json() { # under JSON the error is an event as well
     "$h" tiny.bin --data nope.tsv --log json >out 2>err
     [ $? = 1 ] && [ "$(wc -l <err)" = 1 ] && python3 -c 'import json, sys; e = json.load(sys.stdin); sys.exit(not (e["event"] == "error" and "nope.tsv" in e["text"]))' <out

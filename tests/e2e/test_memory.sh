@@ -71,8 +71,8 @@ refused() {
     [ $? = 1 ] && is_one_error "$pattern" && [ ! -e "$folder/refused/manifest.json" ]
 }
 check 'half the address space that the plan needs: error names RLIMIT_AS and store.ram' refused \
-    'RLIMIT_AS of 40960000 bytes.*ulimit -v.*store\.ram' -v 40000 "$small"
-check 'half the data segment: error names RLIMIT_DATA and store.ram' refused 'RLIMIT_DATA of 40960000 bytes.*ulimit -d.*store\.ram' -d 40000 "$small"
+    'RLIMIT_AS of 39 MiB.*ulimit -v.*store\.ram' -v 40000 "$small"
+check 'half the data segment: error names RLIMIT_DATA and store.ram' refused 'RLIMIT_DATA of 39 MiB.*ulimit -d.*store\.ram' -d 40000 "$small"
 
 # Rows for all memory of the machine: the kernel lends the addresses, so the check of the plan must refuse.
 heterps compile samples/ctrdnn2.cfg -o "$folder/ctrdnn2.bin"

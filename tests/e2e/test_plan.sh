@@ -94,7 +94,7 @@ fails 1 'negative.json: layers\[2\].oct\[1\]: expected .*, found -1' 'an instanc
 fails 1 'short.json: layers: expected ' 'an instance with too few layers' "$HETERPS" plan --instance "$work/short.json"
 printf '[type a]\nprice_per_hour = 1\nlimit = 0\n' >"$work/bad.cfg"
 fails 1 'bad.cfg:3: \[type a\] limit: ' 'a cluster with a wrong number' "$HETERPS" plan --layers cfg/nce.layers.cfg --cluster "$work/bad.cfg"
-fails 2 "unknown method 'magic'; expected auto, rl" 'an unknown method' "$HETERPS" plan --instance "$work/small.json" --method magic
+fails 2 "unknown method \"magic\"; expected auto, rl" 'an unknown method' "$HETERPS" plan --instance "$work/small.json" --method magic
 fails 2 'expected one of GRAPH, --instance FILE and --layers FILE, found none' 'nothing to plan' "$HETERPS" plan
 fails 2 'a graph needs --cluster FILE' 'a graph without a cluster' "$HETERPS" plan "$work/none.bin"
 fails 1 'brute: ' 'brute force over too many plans' "$HETERPS" plan --layers cfg/ctrdnn20.layers.cfg --cluster cfg/paper64.cfg --method brute

@@ -94,6 +94,13 @@ unwritten() { # a prediction that is interrupted leaves the old file
     kill $writer 2>/dev/null
     return $stalled_result
 }
+half_gone() { # generated rows that are interrupted leave nothing
+    start gen criteo --rows 100000000 -o "$folder/gen"
+    await_program
+    sleep 0.3
+    kill -INT $pid && ended 130 $patience && says 'stopped by a signal after [0-9]+ rows' && [ -z "$(find "$folder" -name 'gen*')" ]
+}
+check 'gen: SIGINT: nothing is left' half_gone
 # ThreadSanitizer holds a signal back while its thread sleeps in a system call that it does not know.
 if [ "$(basename "$BUILD")" = tsan ]; then
     skip 'signals while a pipe stalls' 'ThreadSanitizer delays them'
