@@ -14,7 +14,8 @@ const char *const cfg_transforms[] = {
 const char *const cfg_missing[] = {[MISSING_NONE] = "none", [MISSING_KEY] = "key", NULL};
 const char *const cfg_bad_lines[] = {[BAD_LINES_ERROR] = "error", [BAD_LINES_SKIP] = "skip", NULL};
 const char *const cfg_ios[] = {[IO_URING] = "io_uring", [IO_THREADS] = "threads", NULL};
-const char *const cfg_precisions[] = {[PRECISION_F32] = "f32", [PRECISION_BF16] = "bf16", NULL};
+const char *const cfg_precisions[] = {
+    [PRECISION_F32] = "f32", [PRECISION_BF16] = "bf16", [PRECISION_TF32] = "tf32", NULL};
 const char *const cfg_cache_shuffles[] = {[CACHE_PLAIN] = "none", [CACHE_BLOCKS] = "blocks", NULL};
 const char *const cfg_syncs[] = {[SYNC_BSP] = "bsp", [SYNC_WSP] = "wsp", [SYNC_ASP] = "asp", NULL};
 

@@ -11,7 +11,8 @@ enum { TRANSFORM_NONE, TRANSFORM_LOG1P, TRANSFORM_STANDARD };
 enum { MISSING_NONE, MISSING_KEY };
 enum { BAD_LINES_ERROR, BAD_LINES_SKIP };
 enum { IO_URING, IO_THREADS };
-enum { PRECISION_F32, PRECISION_BF16, PRECISION_COUNT };
+enum { PRECISION_F32, PRECISION_BF16, PRECISION_TF32, PRECISION_COUNT };
+#define PRECISION_CPU_COUNT 2 /* how many of them differ on processors: the first */
 enum { CACHE_PLAIN, CACHE_BLOCKS };
 enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
 /* Names of choices; each ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h); cfg_admits: of enum admit_by

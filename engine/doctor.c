@@ -336,6 +336,10 @@ static void cards_look(const struct look *l)
     const uint32_t count = gpu_count(&why);
     tell(l, DOCTOR_cards, DOCTOR_OK, "stages on cards", needed ? COUNT(needed) : "none",
          count ? COUNT(count) : TEXT(400, "none: %s", why), NULL);
+    if (l->session->settings.train_precision == PRECISION_TF32 && needed == 0)
+        tell(l, DOCTOR_cards, DOCTOR_WARN, "train.precision", "a stage on a card", "none",
+             "tf32 is of cards from compute capability 8.0 on: here every product is in float32, as with --set "
+             "train.precision=f32");
     const char *blas = count ? gpu_blas_library(&why) : NULL;
     if (count)
         tell(l, DOCTOR_cards, DOCTOR_OK, "products", "",

@@ -12,8 +12,8 @@ struct gpu;
 struct gpu_stream;
 struct gpu_blas;
 
-/* result = or += left [rows, terms] right [terms, cols], bfloat16 factors, float32 sums; all row-major, a stride is in elements. Then bias is
- * added to each row, and negative sums become 0. */
+/* result = or += left [rows, terms] right [terms, cols], bfloat16 or TF32 factors, float32 sums; all row-major, a stride is in elements. Then bias
+ * is added to each row, and negative sums become 0. */
 struct gpu_blas_product {
     const void *left, *right;
     float *result;
@@ -22,6 +22,7 @@ struct gpu_blas_product {
     uint32_t rows, cols, terms;
     bool left_is_transposed; /* it lies as [terms, rows] */
     bool right_is_transposed;
+    bool is_tf32; /* its factors: float32 that are TF32, else bfloat16 */
     bool is_relu; /* a NaN may become 0 */
     bool adds;
     void *workspace; /* of the stream, 256-byte aligned */

@@ -48,7 +48,7 @@ MUST_USE status gpu_op_runs(const struct graph *graph, const struct graph_node *
 
 /* The least that an op of the graph needs, which leaves its gradients in one part; GPU_SCRATCH_FLOATS let them have several. */
 size_t gpu_scratch_floats(const struct graph *graph);
-bool gpu_fc_is_bf16(const struct graph_node *n); /* whether its factors are rounded */
+bool gpu_fc_is_rounded(const struct graph_node *n); /* whether its factors are, on cards that can */
 size_t gpu_fc_scratch_floats(const struct graph *graph, const struct graph_node *n); /* of an fc */
 #define GPU_SCRATCH_FLOATS ((size_t)16 << 20)
 #define GPU_GRID_Y_MAX     65535u
@@ -75,9 +75,9 @@ MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums
 
 /* One product of a fully connected layer by our own kernels, described as the library's is (gpu/blas.h): for benchmarks of one beside the other.
  * Left transposed is the gradient of weights, whose result is contiguous and which adds; right transposed that of the input; else forward. The
- * rows that are the micro-batch's are those that w->now has. Factors are float32, or bfloat16 with strides that are multiples of 8 and zeros behind
- * their columns; all are aligned to 16 bytes. */
-MUST_USE status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *product, bool is_bf16);
+ * rows that are the micro-batch's are those that w->now has. precision: of cfg/settings.h; factors are float32, or bfloat16
+ * or TF32 with strides that are multiples of 8 and zeros behind their columns, which takes a card that has these; all are aligned to 16 bytes. */
+MUST_USE status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *product, uint32_t precision);
 
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }

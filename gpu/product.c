@@ -25,15 +25,19 @@ struct tile {
     }
 /* The largest first. */
 static const struct tile f32_tiles[] = {TILE(f32, 128, 128), TILE(f32, 64, 64), TILE(f32, 64, 16)},
-                         bf16_tiles[] = {TILE(bf16, 256, 128), TILE(bf16, 128, 128), TILE(bf16, 64, 64)};
-#define LAST(table) (&(table)[sizeof(table) / sizeof *(table)-1])
+                         bf16_tiles[] = {TILE(bf16, 256, 128), TILE(bf16, 128, 128), TILE(bf16, 64, 64)},
+                         tf32_tiles[] = {TILE(tf32, 256, 128), TILE(tf32, 128, 128), TILE(tf32, 64, 64)};
+#define TILES 3
+/* By what the factors are. */
+static const struct tile *const tiles_of[FACTOR_KINDS] = {
+    [FACTOR_F32] = f32_tiles, [FACTOR_F32_ROUNDED] = f32_tiles, [FACTOR_BF16] = bf16_tiles, [FACTOR_TF32] = tf32_tiles};
 
 /* The largest tile that the columns fill and that leaves TILES_LEAST blocks with work of their own, of which a card has room for hundreds; the
  * smallest if there is none. */
 #define TILES_LEAST 96u
-static const struct tile *tile_choose(bool is_bf16, uint32_t rows, uint32_t cols, uint32_t parts_most)
+static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint32_t cols, uint32_t parts_most)
 {
-    const struct tile *t = is_bf16 ? bf16_tiles : f32_tiles, *last = is_bf16 ? LAST(bf16_tiles) : LAST(f32_tiles);
+    const struct tile *t = tiles_of[kind], *last = t + TILES - 1;
     while (t < last && (cols <= t[1].cols ||
                         (uint64_t)divide_up(rows, t->rows) * divide_up(cols, t->cols) * parts_most < TILES_LEAST))
         t++;
@@ -60,14 +64,14 @@ static size_t prepared_floats(uint32_t rows, uint32_t cols)
 {
     return ((size_t)rows * divide_up(cols, 8) * 8 + 63) / 64 * 64;
 }
-bool gpu_fc_is_bf16(const struct graph_node *n) { return GPU_ATTR(fc_attr, n).precision == PRECISION_BF16; }
+bool gpu_fc_is_rounded(const struct graph_node *n) { return GPU_ATTR(fc_attr, n).precision != PRECISION_F32; }
 size_t gpu_fc_scratch_floats(const struct graph *g, const struct graph_node *n)
 {
     const struct fc_attr attr = GPU_ATTR(fc_attr, n);
     const struct graph_tensor *weight = &g->tensors[g->args[n->arg_begin + n->input_count]];
     const uint32_t M = g->header->micro * attr.groups, K = weight->rows, N = weight->cols;
     size_t floats = prepared_floats(M, N) + PREPARE_PARTS * (size_t)N;
-    if (gpu_fc_is_bf16(n)) floats += prepared_floats(M, K) + prepared_floats(K, N);
+    if (gpu_fc_is_rounded(n)) floats += prepared_floats(M, K) + prepared_floats(K, N);
     return floats;
 }
 static float *scratch_take(struct scratch *s, size_t floats)
@@ -79,6 +83,17 @@ static float *scratch_take(struct scratch *s, size_t floats)
     return taken;
 }
 
+/* graph/op_fc.c says what each comes to on cards that have no such factors. */
+static enum factor_kind kind_of(const struct gpu *gpu, uint32_t precision)
+{
+    const bool has_units = gpu->capability >= PRODUCT_MMA_CAPABILITY;
+    switch (precision) {
+    case PRECISION_BF16: return has_units ? FACTOR_BF16 : FACTOR_F32_ROUNDED;
+    case PRECISION_TF32: return has_units ? FACTOR_TF32 : FACTOR_F32;
+    default: return FACTOR_F32;
+    }
+}
+
 static struct fc fc_of(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n)
 {
     const struct view weight = op_param(c, n, 0);
@@ -86,8 +101,7 @@ static struct fc fc_of(const struct gpu_work *w, const struct op_context *c, con
     fc.M = w->micro * fc.attr.groups;
     fc.K = weight.rows;
     fc.N = weight.cols;
-    if (fc.attr.precision == PRECISION_BF16)
-        fc.kind = w->gpu->capability >= PRODUCT_BF16_CAPABILITY ? FACTOR_BF16 : FACTOR_F32_ROUNDED;
+    fc.kind = kind_of(w->gpu, fc.attr.precision);
     return fc;
 }
 
@@ -169,7 +183,7 @@ static status blas_run(const struct fc *fc, enum pass pass, const struct product
     const struct product_result *result = &args->result;
     const size_t bytes = fc->scratch.floats * sizeof(float);
     *is_taken = false;
-    if (fc->w->blas == NULL || fc->kind != FACTOR_BF16 || args->rows < BLAS_SIDE_LEAST ||
+    if (fc->w->blas == NULL || !(fc->kind == FACTOR_BF16 || fc->kind == FACTOR_TF32) || args->rows < BLAS_SIDE_LEAST ||
         args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
         (result->groups > 1 && result->stride != result->groups * result->width))
         return ST_OK;
@@ -185,6 +199,7 @@ static status blas_run(const struct fc *fc, enum pass pass, const struct product
                                        .terms = args->terms,
                                        .left_is_transposed = pass == DWEIGHT,
                                        .right_is_transposed = pass == DIN,
+                                       .is_tf32 = fc->kind == FACTOR_TF32,
                                        .is_relu = pass == FORWARD && args->activation == ACT_RELU,
                                        .adds = args->adds,
                                        .workspace = fc->scratch.at,
@@ -217,7 +232,7 @@ GPU_RUN(fc_forward)
         return GPU_EACH(w, activation_forward, out.cols, .in = gpu_in_of(out), .out = gpu_out_of(out), .cols = out.cols,
                         .activation = fc.attr.activation, .slope = fc.attr.slope);
     if (is_taken) return ST_OK;
-    return product_run(&fc, FORWARD, tile_choose(fc.kind == FACTOR_BF16, fc.M, fc.N, 1), 1, &args);
+    return product_run(&fc, FORWARD, tile_choose(fc.kind, fc.M, fc.N, 1), 1, &args);
 }
 
 /* din, of which the slope is the last factor; where it is added to what stands there, only our kernels can. */
@@ -229,7 +244,7 @@ static status din_run(struct fc *fc, struct product_args *args, struct view in, 
     TRY(round_factor(fc, &args->right, fc->K, false));
     if (!(has_slope && args->adds)) TRY(blas_run(fc, DIN, args, &is_taken));
     fc->scratch = before;
-    if (!is_taken) return product_run(fc, DIN, tile_choose(fc->kind == FACTOR_BF16, fc->M, fc->K, 1), 1, args);
+    if (!is_taken) return product_run(fc, DIN, tile_choose(fc->kind, fc->M, fc->K, 1), 1, args);
     if (!has_slope) return ST_OK;
     return GPU_EACH(fc->w, activation_backward, din.cols, .out = gpu_in_of(in), .dout = gpu_in_of(din),
                     .din = gpu_out_of(din), .cols = din.cols, .activation = args->activation, .slope = args->slope);
@@ -239,7 +254,7 @@ static status din_run(struct fc *fc, struct product_args *args, struct view in, 
 static status dweight_own(struct fc *fc, struct product_args *args)
 {
     const uint32_t count = fc->K * fc->N;
-    const struct tile *t = tile_choose(fc->kind == FACTOR_BF16, fc->K, fc->N, divide_up(fc->M, PART_ROWS));
+    const struct tile *t = tile_choose(fc->kind, fc->K, fc->N, divide_up(fc->M, PART_ROWS));
     const uint32_t blocks = divide_up(fc->K, t->rows) * divide_up(fc->N, t->cols);
     float *dweight = args->result.data;
     uint32_t parts = divide_up(PART_BLOCKS, blocks);
@@ -275,17 +290,17 @@ static status dweight_run(struct fc *fc, const struct product_factor *in, const 
     return is_taken ? ST_OK : dweight_own(fc, &args);
 }
 
-status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, bool is_bf16)
+status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, uint32_t precision)
 {
     const enum pass pass = p->left_is_transposed ? DWEIGHT : p->right_is_transposed ? DIN : FORWARD;
-    struct fc fc = {.w = w,
-                    .kind = is_bf16 ? FACTOR_BF16 : FACTOR_F32,
-                    .scratch = {p->workspace, p->workspace_bytes / sizeof(float)}};
+    struct fc fc = {
+        .w = w, .kind = kind_of(w->gpu, precision), .scratch = {p->workspace, p->workspace_bytes / sizeof(float)}};
     fc.M = pass == DWEIGHT ? p->terms : p->rows;
     fc.K = pass == FORWARD ? p->terms : pass == DIN ? p->cols : p->rows;
     fc.N = pass == DIN ? p->terms : p->cols;
     const uint32_t left_width = p->left_is_transposed ? p->rows : p->terms,
-                   right_width = p->right_is_transposed ? p->terms : p->cols, step = is_bf16 ? 8 : 4;
+                   right_width = p->right_is_transposed ? p->terms : p->cols,
+                   step = precision == PRECISION_BF16 ? 8 : 4;
     struct product_args args = {.now = w->now,
                                 .left = {p->left, p->left_stride, left_width, 1, p->left_stride % step == 0},
                                 .right = {p->right, p->right_stride, right_width, 1, p->right_stride % step == 0},
@@ -298,7 +313,7 @@ status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, b
                                 .activation = p->is_relu ? ACT_RELU : ACT_NONE,
                                 .adds = p->adds};
     if (pass == DWEIGHT) return dweight_own(&fc, &args);
-    return product_run(&fc, pass, tile_choose(is_bf16, p->rows, p->cols, 1), 1, &args);
+    return product_run(&fc, pass, tile_choose(fc.kind, p->rows, p->cols, 1), 1, &args);
 }
 
 GPU_RUN(fc_backward)

@@ -165,6 +165,13 @@ DEVICE uint32_t bf16_bits(float x)
     return (bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u;
 }
 
+/* The nearest TF32, of two the one further from zero, as cvt.rna.tf32.f32 has it: float32 whose lower 13 bits are zeros. */
+DEVICE float tf32_round(float x)
+{
+    const uint32_t bits = __float_as_uint(x), is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    return __uint_as_float((is_nan ? bits | 1u << 22 : bits + 0x1000u) & 0xffffe000u);
+}
+
 DEVICE void four_take(float x[4], const float *from, uint32_t there, uint32_t is_aligned)
 {
     if (there == 4 && is_aligned) {
@@ -202,6 +209,8 @@ KERNEL_BOUND(factor_prepare, PRODUCT_THREADS)
         } else {
             if (a.kind == FACTOR_F32_ROUNDED)
                 for (uint32_t j = 0; j < 4; j++) x[j] = __uint_as_float(bf16_bits(x[j]));
+            if (a.kind == FACTOR_TF32)
+                for (uint32_t j = 0; j < 4; j++) x[j] = tf32_round(x[j]);
             *(float4 *)((float *)a.to + at) = (float4){x[0], x[1], x[2], x[3]};
         }
     }

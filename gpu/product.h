@@ -1,8 +1,9 @@
 /* The three products of a fully connected layer (graph/op_fc.c) on a card. Tensors [B, G * width] are taken as [B * G, width].
  *
- *     factor_prepare    rounds a factor to bfloat16, or multiplies dout by its slope, into scratch memory; sums of columns on the way: dbias
+ *     factor_prepare    rounds a factor to bfloat16 or TF32, or multiplies dout by its slope, into scratch memory; sums of columns on the way: dbias
  *     f32_PASS_SIDES    float32: fused multiply-adds                                  (product.cu)
- *     bf16_PASS_SIDES   prepared factors, on matrix units, from compute capability 8.0 on (product_bf16.cu)
+ *     bf16_PASS_SIDES   prepared factors, on matrix units, from compute capability 8.0 on (product_mma.h)
+ *     tf32_PASS_SIDES   the same
  *
  * A pass is forward, din or dweight. All kernels of a pass compute the same, a block SIDES rows and columns of the result. */
 #ifndef HETERPS_GPU_PRODUCT_H
@@ -10,9 +11,9 @@
 
 #include "gpu/now.h"
 
-#define PRODUCT_THREADS         256u
-#define PRODUCT_BF16_CAPABILITY 80u
-#define PRODUCT_LARGE_BYTES     (4u * 32 * (256 + 128) * 2) /* of shared memory: bf16_…_256x128 */
+#define PRODUCT_THREADS        256u
+#define PRODUCT_MMA_CAPABILITY 80u                     /* from it on there are matrix units for both */
+#define PRODUCT_LARGE_BYTES    (4u * 64 * (256 + 128)) /* of shared memory: …_256x128 */
 /* Blocks that prepare a factor, or parts if the sums of its columns are wanted, at most. */
 #define PREPARE_BLOCKS 1056u
 #define PREPARE_PARTS  64u
@@ -24,12 +25,14 @@
 enum factor_kind {
     FACTOR_F32,
     FACTOR_F32_ROUNDED, /* float32 that are bfloat16: for cards whose matrix units know none */
-    FACTOR_BF16
+    FACTOR_BF16,
+    FACTOR_TF32, /* float32 whose lower 13 bits are zeros */
+    FACTOR_KINDS
 };
 /* Row m of a matrix lies at data + m / groups * stride + m % groups * width elements. Aligned: so that 16 bytes can be taken at a time, from
- * every fourth (float32) or eighth (bfloat16) column on. */
+ * every fourth (float32, TF32) or eighth (bfloat16) column on. */
 struct product_factor {
-    const void *data; /* float32 or bfloat16 */
+    const void *data; /* as its kind says */
     uint32_t stride, width, groups, is_aligned;
 };
 struct product_result {

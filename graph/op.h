@@ -92,7 +92,7 @@ struct fc_attr {
     uint8_t activation;       /* enum activation, of this op's output                                    */
     uint8_t dout_is_dz;       /* fusion: the consumer has multiplied dout by the activation's slope       */
     uint8_t input_activation; /* fusion: multiply din by this slope at the input                          */
-    uint8_t precision;        /* PRECISION_F32 or _BF16 (cfg/settings.h), of the factors of its products */
+    uint8_t precision;        /* PRECISION_F32, … (cfg/settings.h), of the factors of its products */
     uint8_t reserved[2];
     uint32_t groups; /* runs of equally many inputs that go through the same weights, each to `units` outputs */
 };

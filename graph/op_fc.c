@@ -13,6 +13,12 @@
  * the gradient is that of a network with rounded factors whose rounding has slope 1. Terms are added in pairs, of each the odd one first:
  * 1, 0, 3, 2, …, and a last one without partner by itself, as VDPBF16PS adds them (Intel SDM); so sums are the same bits on every instruction
  * set, except where terms or sums are below 2^-126, which some take for 0.
+ *
+ * With precision tf32 they are rounded to TensorFloat-32, float32 with 10 bits of mantissa instead of 23, to the nearest, of two to the one further
+ * from zero, where the matrix units of a card take that: on cards from compute capability 8.0 on (gpu/product_tf32.cu). Everything else multiplies in
+ * float32: the reference here, processors, older cards. An element there and one here differ by at most about 2^-10 of the sum of its terms'
+ * magnitudes, two roundings of 2^-11 a product. So what is learned depends, within that, on which layers a plan gives to such a card.
+ *
  * An fc of one unit is always float32: its products take no time, and it is mostly the logit. */
 #include "cfg/settings.h"
 #include "engine/base/bf16.h"
@@ -98,7 +104,8 @@ status op_fc_shape(struct op_shape *s, const struct graph_table *tables, uint32_
     if (attr.has_bias > 1 || attr.dout_is_dz > 1)
         FAIL(INVALID, "expected flags of 0 or 1, found %u and %u", attr.has_bias, attr.dout_is_dz);
     if (attr.precision >= PRECISION_COUNT || (attr.units == 1 && attr.precision != PRECISION_F32))
-        FAIL(INVALID, "expected a precision of 0 (f32), or with more than one unit 1 (bf16), found %u", attr.precision);
+        FAIL(INVALID, "expected a precision of 0 (f32), or with more than one unit 1 (bf16) or 2 (tf32), found %u",
+             attr.precision);
     if (attr.init > FC_INIT_GLOROT || !(attr.init_scale >= 0 && attr.init_scale <= INIT_SCALE_MAX))
         FAIL(INVALID, "expected an init below %d and a scale of 0 to %g, found %u and %g", FC_INIT_GLOROT + 1,
              (double)INIT_SCALE_MAX, attr.init, (double)attr.init_scale);

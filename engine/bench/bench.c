@@ -161,7 +161,7 @@ double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, b
     const int *processors = bench_processors(b, threads);
     double fma = limit_fma(b->isa, threads, processors, by_wall);
     *by = "multiply-adds";
-    if (precision == PRECISION_F32 || b->isa != ISA_avx512bf16) return fma;
+    if (precision != PRECISION_BF16 || b->isa != ISA_avx512bf16) return fma;
     double pairs = limit_bf16(threads, processors, by_wall);
     if (pairs > fma) *by = "VDPBF16PS";
     return pairs > fma ? pairs : fma;
@@ -224,7 +224,10 @@ status bench_run(const struct bench_options *o)
     TRY(options_check(o, chosen));
     uint32_t precision = 0;
     while (precision < PRECISION_COUNT && !bench_has_precision(&b, precision)) precision++;
-    if (precision == PRECISION_COUNT) FAIL(USAGE, "--precision: expected f32 or bf16, found \"%s\"", o->precision);
+    if (precision == PRECISION_COUNT)
+        FAIL(USAGE, "--precision: expected f32, bf16 or tf32, found \"%s\"", o->precision);
+    if (o->precision && precision >= PRECISION_CPU_COUNT && chosen != BENCH_card)
+        FAIL(USAGE, "--precision: only bench card has %s, in which processors multiply as in f32", o->precision);
     TRY(isa_find(&b));
     cores_allowed(&b.cores);
     if (o->threads > b.cores.count)

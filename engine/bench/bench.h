@@ -35,10 +35,11 @@ struct bench_options {
     const char *subject; /* a name, or "all"                                                       */
     const char
         *what; /* train: a sample's name, a model text or a graph; parse: a format; disk: a directory; NULL: all, "." */
-    const char *isa;       /* NULL: the best here                                                     */
-    const char *precision; /* of gemm, train and card: "f32", "bf16"; NULL: both                            */
-    uint32_t threads;      /* 0: one, and as many as there are processors                              */
-    uint32_t repeats;      /* 0: five                                                                 */
+    const char *isa; /* NULL: the best here                                                     */
+    const char
+        *precision;   /* of gemm, train and card: "f32", "bf16", of card "tf32"; NULL: all                            */
+    uint32_t threads; /* 0: one, and as many as there are processors                              */
+    uint32_t repeats; /* 0: five                                                                 */
     uint64_t
         bytes; /* of the table that rows come from, disk: of the file, card: of what is copied; 0: what is sensible */
     uint32_t vocab;         /* values of a field in generated data; 0: BENCH_VOCAB                      */
@@ -69,7 +70,7 @@ MUST_USE status bench_run(const struct bench_options *options);
 /* The processors for so many threads, or NULL: pinning is not worth it. */
 const int *bench_processors(const struct bench *b, uint32_t threads);
 
-/* Whether gemm and train are to measure a precision: PRECISION_F32, … of cfg/settings.h. */
+/* Whether gemm, train and card are to measure a precision, PRECISION_F32, … of cfg/settings.h: gemm and train those below PRECISION_CPU_COUNT. */
 bool bench_has_precision(const struct bench *b, uint32_t precision);
 /* GFLOP/s that products in a precision can reach: multiply-adds; in bfloat16 VDPBF16PS, where that is there and faster. by: which. by_wall: as
  * limit_fma's. */

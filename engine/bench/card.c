@@ -1,5 +1,5 @@
 /* How near the kernels of a card come to what the card can do: copies to those of its driver, updates to that too, products to its multiply-adds
- * (float32) or to cuBLASLt on the same factors (bfloat16), where that is installed.
+ * (float32) or to cuBLASLt on the same factors (bfloat16, TF32), where that is installed.
  *
  * A figure is many repeats in one stream between two looks at the clock, written down once and replayed, as training does it. */
 #include "engine/bench/bench.h"
@@ -11,6 +11,7 @@
 #include "engine/base/clock.h"
 #include "gpu/elementwise.h"
 #include "gpu/ops.h"
+#include "gpu/product.h"
 #include "graph/optimizer.h"
 
 #define BYTES          (UINT64_C(256) << 20) /* of what is copied; far beyond the card's caches */
@@ -44,9 +45,11 @@ struct card {
     uint64_t bytes;
     void *memory[MEMORY_MAX]; /* [memory_count]: of the card, of one subject at a time */
     uint32_t memory_count;
-    void *host;       /* pinned, `bytes` */
-    float *noise_f32; /* pinned, NOISE_BYTES each */
+    void *host; /* pinned, `bytes` */
+    /* pinned, NOISE_BYTES each */
+    float *noise_f32;
     uint16_t *noise_bf16;
+    uint32_t *noise_tf32;
 };
 
 /* --- memory ------------------------------------------------------------------------------------- */
@@ -85,7 +88,9 @@ static void noise_make(struct card *c)
         uint32_t bits;
         memcpy(&bits, &x, sizeof bits);
         c->noise_bf16[i] = (uint16_t)(bits >> 16);
-        if (i < NOISE_BYTES / sizeof(float)) c->noise_f32[i] = x;
+        if (i >= NOISE_BYTES / sizeof(float)) continue;
+        c->noise_f32[i] = x;
+        c->noise_tf32[i] = bits & 0xffffe000u;
     }
 }
 
@@ -288,12 +293,12 @@ static status rows_measure(struct card *c)
 
 struct product {
     struct gpu_blas_product p;
-    bool is_bf16;
+    uint32_t precision;
 };
 static status product_by_us(struct card *c, const void *what)
 {
     const struct product *p = what;
-    return gpu_product(&c->work, &p->p, p->is_bf16);
+    return gpu_product(&c->work, &p->p, p->precision);
 }
 static status product_by_library(struct card *c, const void *what)
 {
@@ -317,11 +322,13 @@ struct layer {
 };
 static uint32_t stride_of(uint32_t cols) { return (cols + 7) / 8 * 8; }
 
-static struct product product_of(const struct layer *l, enum pass pass, bool is_bf16)
+static struct product product_of(const struct layer *l, enum pass pass, uint32_t precision)
 {
     const uint32_t M = l->size.M, N = l->size.N, K = l->size.K, in_stride = stride_of(K), out_stride = stride_of(N);
-    struct gpu_blas_product p = {
-        .result = l->result, .workspace = l->scratch, .workspace_bytes = GPU_SCRATCH_FLOATS * sizeof(float)};
+    struct gpu_blas_product p = {.result = l->result,
+                                 .is_tf32 = precision == PRECISION_TF32,
+                                 .workspace = l->scratch,
+                                 .workspace_bytes = GPU_SCRATCH_FLOATS * sizeof(float)};
     p.left = pass == D_INPUT ? l->dz : l->in;
     p.left_stride = pass == D_INPUT ? out_stride : in_stride;
     p.left_is_transposed = p.adds = pass == D_WEIGHT;
@@ -334,23 +341,26 @@ static struct product product_of(const struct layer *l, enum pass pass, bool is_
     p.terms = pass == FORWARD ? K : pass == D_INPUT ? N : M;
     p.bias = pass == FORWARD ? l->bias : NULL;
     p.is_relu = pass == FORWARD;
-    return (struct product){p, is_bf16};
+    return (struct product){p, precision};
 }
 
 /* Whether the library has a way for it. */
 static status library_asks(struct card *c, const struct product *p, bool *is_taken)
 {
     *is_taken = false;
-    if (c->blas == NULL || !p->is_bf16) return ST_OK;
+    if (c->blas == NULL || p->precision == PRECISION_F32) return ST_OK;
     TRY(c->blas->vt->multiply(c->blas, c->stream, &p->p, is_taken));
     return finish(c);
 }
 
-static status layer_measure(struct card *c, struct bench_product size, bool is_bf16)
+static status layer_measure(struct card *c, struct bench_product size, uint32_t precision)
 {
-    const uint64_t width = is_bf16 ? sizeof(uint16_t) : sizeof(float), M = size.M, N = stride_of(size.N),
-                   K = stride_of(size.K);
-    const void *noise = is_bf16 ? (const void *)c->noise_bf16 : (const void *)c->noise_f32;
+    const bool is_f32 = precision == PRECISION_F32;
+    const uint64_t width = precision == PRECISION_BF16 ? sizeof(uint16_t) : sizeof(float), M = size.M,
+                   N = stride_of(size.N), K = stride_of(size.K);
+    const void *const noises[PRECISION_COUNT] =
+        {[PRECISION_F32] = c->noise_f32, [PRECISION_BF16] = c->noise_bf16, [PRECISION_TF32] = c->noise_tf32},
+                      *noise = noises[precision];
     const uint64_t most = M * N > M * K ? M * N : M * K, floats = most > K * N ? most : K * N;
     const double tflop = 2e-12 * size.M * size.N * size.K, peak_tflop = 2e-12 * ROUNDS * c->peak_examples;
     struct layer l = {.size = size};
@@ -362,22 +372,21 @@ static status layer_measure(struct card *c, struct bench_product size, bool is_b
     TRY(card_take(c, GPU_SCRATCH_FLOATS * sizeof(float), NULL, &l.scratch));
     TRY(examples_set(c, size.M));
     for (enum pass pass = FORWARD; pass < PASSES; pass++) {
-        const struct product p = product_of(&l, pass, is_bf16);
+        const struct product p = product_of(&l, pass, precision);
         bool has_library;
         char name[64];
-        snprintf(name, sizeof name, "%s %s, M %u N %u K %u", cfg_precisions[is_bf16], pass_names[pass], size.M, size.N,
-                 size.K);
+        snprintf(name, sizeof name, "%s %s, M %u N %u K %u", cfg_precisions[precision], pass_names[pass], size.M,
+                 size.N, size.K);
         TRY(library_asks(c, &p, &has_library));
         struct timed ours = {product_by_us, &p, NULL, 0, 0}, limit = {0};
-        if (has_library || !is_bf16)
-            limit = (struct timed){is_bf16 ? product_by_library : multiply_adds, &p, NULL, 0, 0};
+        if (has_library || is_f32) limit = (struct timed){is_f32 ? multiply_adds : product_by_library, &p, NULL, 0, 0};
         TRY(figure_take(c,
                         (struct bench_figure){.name = name,
                                               .unit = "TFLOP/s",
-                                              .precision = cfg_precisions[is_bf16],
-                                              .limit_name = is_bf16 ? "cuBLASLt" : "multiply-adds",
+                                              .precision = cfg_precisions[precision],
+                                              .limit_name = is_f32 ? "multiply-adds" : "cuBLASLt",
                                               .detail = {{"M", size.M}, {"N", size.N}, {"K", size.K}}},
-                        &ours, tflop, &limit, is_bf16 ? tflop : peak_tflop));
+                        &ours, tflop, &limit, is_f32 ? peak_tflop : tflop));
     }
     card_give(c);
     return ST_OK;
@@ -391,14 +400,14 @@ static status products_measure(struct card *c)
     const uint32_t count = o->shape_count ? o->shape_count : o->quick ? 1 : sizeof whole / sizeof *whole;
     for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) {
         if (!bench_has_precision(c->b, precision)) continue;
-        if (precision == PRECISION_BF16 && c->gpu->capability < GPU_LARGE_CAPABILITY) {
-            bench_line("  bf16: left out: this card has no matrix units for it");
+        if (precision != PRECISION_F32 && c->gpu->capability < PRODUCT_MMA_CAPABILITY) {
+            bench_line("  %s: left out: this card has no matrix units for it", cfg_precisions[precision]);
             continue;
         }
         for (uint32_t i = 0; i < count; i++) {
             struct bench_product size = whole[i % (sizeof whole / sizeof *whole)];
             if (o->shape_count) TRY(bench_shape_parse(o->shape[i], &size));
-            TRY(layer_measure(c, size, precision == PRECISION_BF16));
+            TRY(layer_measure(c, size, precision));
         }
     }
     return ST_OK;
@@ -421,6 +430,7 @@ static status card_open(struct card *c)
     TRY(gpu_host_take(c->gpu, c->bytes, "bench card", &c->host));
     TRY(gpu_host_take(c->gpu, NOISE_BYTES, "bench card", (void **)&c->noise_f32));
     TRY(gpu_host_take(c->gpu, NOISE_BYTES, "bench card", (void **)&c->noise_bf16));
+    TRY(gpu_host_take(c->gpu, NOISE_BYTES, "bench card", (void **)&c->noise_tf32));
     noise_make(c);
     c->peak_examples = c->facts.core_count * THREADS_A_CORE;
     *(struct gpu_now *)c->host = (struct gpu_now){.example_count = c->peak_examples};
@@ -440,6 +450,7 @@ static void card_close(struct card *c)
     card_give(c);
     gpu_blas_close(c->blas);
     if (c->event) gpu_event_close(c->gpu, c->event);
+    gpu_host_give(c->gpu, c->noise_tf32);
     gpu_host_give(c->gpu, c->noise_bf16);
     gpu_host_give(c->gpu, c->noise_f32);
     gpu_host_give(c->gpu, c->host);

@@ -275,7 +275,7 @@ typedef status measure(const struct bench *b, uint32_t precision, uint32_t threa
 static status each_measure(const struct bench *b, measure *run)
 {
     for (uint32_t t = 0; t < b->thread_count_count; t++)
-        for (uint32_t p = 0; p < PRECISION_COUNT; p++)
+        for (uint32_t p = 0; p < PRECISION_CPU_COUNT; p++)
             if (bench_has_precision(b, p)) TRY(run(b, p, b->thread_counts[t]));
     return ST_OK;
 }

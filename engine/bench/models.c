@@ -294,7 +294,7 @@ static status model_measure(const struct bench *b, const char *name)
     if (st == ST_OK) st = model_file_data(&m, b);
     for (uint32_t t = 0; t < b->thread_count_count && st == ST_OK; t++) {
         if (is_as_set(b, &m)) st = config_measure(b, &m, b->thread_counts[t], NULL);
-        for (uint32_t p = 0; p < PRECISION_COUNT && st == ST_OK && !is_as_set(b, &m); p++)
+        for (uint32_t p = 0; p < PRECISION_CPU_COUNT && st == ST_OK && !is_as_set(b, &m); p++)
             if (bench_has_precision(b, p)) st = config_measure(b, &m, b->thread_counts[t], cfg_precisions[p]);
     }
     model_file_close(&m);

@@ -356,7 +356,7 @@ static status blas_open(struct card_stage *s)
     const char *why = "no product of it is of bfloat16";
     bool is_wanted = false;
     for (uint32_t i = s->node_begin; i < s->node_end; i++)
-        is_wanted |= s->graph->nodes[i].op == OP_ID_fc && gpu_fc_is_bf16(&s->graph->nodes[i]);
+        is_wanted |= s->graph->nodes[i].op == OP_ID_fc && gpu_fc_is_rounded(&s->graph->nodes[i]);
     if (is_wanted) TRY(gpu_blas_open(s->gpu, &s->blas, &why));
     if (s->blas != NULL)
         log_detail("stage %s: cuBLASLt: %s", s->name, gpu_blas_library(&why));

@@ -120,9 +120,9 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
         memcpy(&attr, n->attr, sizeof attr);
         int used = snprintf(text, bytes, "fc");
         if (attr.groups > 1) used = snprintf(text, bytes, "fc, %u groups", attr.groups);
-        snprintf(text + used, bytes - (size_t)used, "%s%s%s%s", attr.has_bias ? " + bias" : "",
+        snprintf(text + used, bytes - (size_t)used, "%s%s%s%s%s", attr.has_bias ? " + bias" : "",
                  attr.activation ? " + " : "", attr.activation ? activation_names[attr.activation] : "",
-                 attr.precision == PRECISION_BF16 ? ", bf16" : "");
+                 attr.precision ? ", " : "", attr.precision ? cfg_precisions[attr.precision] : "");
     } else if (n->op == OP_ID_embed_bag) {
         struct embed_bag_attr attr;
         memcpy(&attr, n->attr, sizeof attr);

@@ -90,7 +90,7 @@ const char *gpu_blas_library(const char **why)
 struct shape {
     uint32_t rows, cols, terms, left_stride, right_stride, result_stride;
     uint32_t left_is_transposed, right_is_transposed, has_bias, is_relu, adds, result_alignment;
-    uint64_t workspace_bytes;
+    uint64_t is_tf32, workspace_bytes; /* as wide as leaves no gap between members */
 };
 struct known {
     struct known *next;
@@ -128,6 +128,7 @@ static struct shape shape_of(const struct gpu_blas_product *p)
                           .is_relu = p->is_relu,
                           .adds = p->adds,
                           .result_alignment = alignment_of(p->result),
+                          .is_tf32 = p->is_tf32,
                           .workspace_bytes = p->workspace_bytes};
 }
 
@@ -167,21 +168,22 @@ static status way_ask(const struct cuda_blas *b, struct known *k, lt_preference 
 static status way_find(const struct cuda_blas *b, struct known *k, const void *bias)
 {
     const struct shape *s = &k->shape;
-    const int transposed = LT_OPERATION_TRANSPOSED,
+    const int transposed = LT_OPERATION_TRANSPOSED, type = s->is_tf32 ? LT_TYPE_F32 : LT_TYPE_BF16,
+              compute_type = s->is_tf32 ? LT_COMPUTE_F32_FAST_TF32 : LT_COMPUTE_F32,
               epilogue = (s->has_bias ? LT_EPILOGUE_BIAS : 0) | (s->is_relu ? LT_EPILOGUE_RELU : 0),
               epilogue_or_none = epilogue ? epilogue : LT_EPILOGUE_NONE;
     lt_preference preference = NULL;
-    BLAS_TRY(b, s, cublasLtMatmulDescCreate, (&k->desc, LT_COMPUTE_F32, LT_TYPE_F32));
+    BLAS_TRY(b, s, cublasLtMatmulDescCreate, (&k->desc, compute_type, LT_TYPE_F32));
     if (s->right_is_transposed) SET(cublasLtMatmulDescSetAttribute, k->desc, LT_DESC_A_OPERATION, transposed);
     if (s->left_is_transposed) SET(cublasLtMatmulDescSetAttribute, k->desc, LT_DESC_B_OPERATION, transposed);
     SET(cublasLtMatmulDescSetAttribute, k->desc, LT_DESC_EPILOGUE, epilogue_or_none);
     if (s->has_bias) SET(cublasLtMatmulDescSetAttribute, k->desc, LT_DESC_BIAS, bias);
     BLAS_TRY(b, s, cublasLtMatrixLayoutCreate,
-             (&k->a, LT_TYPE_BF16, s->right_is_transposed ? s->terms : s->cols,
-              s->right_is_transposed ? s->cols : s->terms, s->right_stride));
+             (&k->a, type, s->right_is_transposed ? s->terms : s->cols, s->right_is_transposed ? s->cols : s->terms,
+              s->right_stride));
     BLAS_TRY(b, s, cublasLtMatrixLayoutCreate,
-             (&k->b, LT_TYPE_BF16, s->left_is_transposed ? s->rows : s->terms,
-              s->left_is_transposed ? s->terms : s->rows, s->left_stride));
+             (&k->b, type, s->left_is_transposed ? s->rows : s->terms, s->left_is_transposed ? s->terms : s->rows,
+              s->left_stride));
     BLAS_TRY(b, s, cublasLtMatrixLayoutCreate, (&k->d, LT_TYPE_F32, s->cols, s->rows, s->result_stride));
     BLAS_TRY(b, s, cublasLtMatmulPreferenceCreate, (&preference));
     const status st = way_ask(b, k, preference);

@@ -29,6 +29,7 @@ enum {
     LT_TYPE_F32 = 0,
     LT_TYPE_BF16 = 14,
     LT_COMPUTE_F32 = 68,
+    LT_COMPUTE_F32_FAST_TF32 = 77, /* float32 factors are rounded, or not: those that are TF32 stay what they are */
     LT_OPERATION_TRANSPOSED = 1,
     LT_DESC_A_OPERATION = 3,
     LT_DESC_B_OPERATION = 4,

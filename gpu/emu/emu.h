@@ -83,5 +83,7 @@ void emu_copy_wait(const struct emu_site *site, uint32_t groups_left);
 void emu_ldmatrix(const struct emu_site *site, uint32_t *to, uint32_t count, bool is_transposed, const void *row);
 /* mma.m16n8k16: c += a b, of bfloat16. */
 void emu_mma_bf16(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
+/* mma.m16n8k8: the same of TF32; fails where the 13 bits of a factor that TF32 has not are set: a card leaves open what it makes of them. */
+void emu_mma_tf32(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
 
 #endif

@@ -53,32 +53,62 @@ static float half_of(uint32_t pair, uint32_t which)
     return x;
 }
 
+/* c += a b, of so many terms, once the lanes' factors lie in a and b. */
+static void mma_add(void *const lane[], const float (*a)[16], const float (*b)[8], uint32_t terms)
+{
+    float c[16][8];
+    for (uint32_t i = 0; i < 32; i++)
+        for (uint32_t j = 0; j < 4; j++)
+            c[i / 4 + j / 2 * 8][i % 4 * 2 + j % 2] = ((const struct mma_lane *)lane[i])->c[j];
+    for (uint32_t m = 0; m < 16; m++)
+        for (uint32_t k = 0; k < terms; k++)
+            for (uint32_t n = 0; n < 8; n++) c[m][n] += a[m][k] * b[k][n]; /* the product is exact */
+    for (uint32_t i = 0; i < 32; i++)
+        for (uint32_t j = 0; j < 4; j++)
+            ((const struct mma_lane *)lane[i])->c[j] = c[i / 4 + j / 2 * 8][i % 4 * 2 + j % 2];
+}
+
 static void mma_bf16_work(void *const lane[])
 {
-    float a[16][16], b[16][8], c[16][8];
+    float a[16][16], b[16][8];
     for (uint32_t i = 0; i < 32; i++) {
         const struct mma_lane *own = lane[i];
         const uint32_t at = i / 4, pair = i % 4 * 2;
         for (uint32_t j = 0; j < 2; j++) {
             for (uint32_t part = 0; part < 4; part++)
                 a[at + part % 2 * 8][pair + part / 2 * 8 + j] = half_of(own->a[part], j);
-            for (uint32_t part = 0; part < 2; part++) {
-                b[pair + part * 8 + j][at] = half_of(own->b[part], j);
-                c[at + part * 8][pair + j] = own->c[2 * part + j];
-            }
+            for (uint32_t part = 0; part < 2; part++) b[pair + part * 8 + j][at] = half_of(own->b[part], j);
         }
     }
-    for (uint32_t m = 0; m < 16; m++)
-        for (uint32_t k = 0; k < 16; k++)
-            for (uint32_t n = 0; n < 8; n++) c[m][n] += a[m][k] * b[k][n]; /* the product is exact */
-    for (uint32_t i = 0; i < 32; i++) {
-        const struct mma_lane *own = lane[i];
-        for (uint32_t j = 0; j < 4; j++) own->c[j] = c[i / 4 + j / 2 * 8][i % 4 * 2 + j % 2];
-    }
+    mma_add(lane, a, b, 16);
 }
 
 void emu_mma_bf16(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b)
 {
     struct mma_lane own = {a, b, c};
     emu_warp_do(site, mma_bf16_work, &own);
+}
+
+static void mma_tf32_work(void *const lane[])
+{
+    float a[16][16], b[8][8];
+    for (uint32_t i = 0; i < 32; i++) {
+        const struct mma_lane *own = lane[i];
+        for (uint32_t part = 0; part < 4; part++)
+            memcpy(&a[i / 4 + part % 2 * 8][i % 4 + part / 2 * 4], &own->a[part], sizeof(float));
+        for (uint32_t part = 0; part < 2; part++) memcpy(&b[i % 4 + part * 4][i / 4], &own->b[part], sizeof(float));
+    }
+    mma_add(lane, a, b, 8);
+}
+
+void emu_mma_tf32(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b)
+{
+    struct mma_lane own = {a, b, c};
+    for (uint32_t part = 0; part < 6; part++) {
+        const uint32_t bits = part < 4 ? a[part] : b[part - 4];
+        if (bits & 0x1fffu)
+            emu_fail("%s:%d: %s of %08x: expected TF32, whose lower 13 bits are zeros", site->file, site->line,
+                     site->called, bits);
+    }
+    emu_warp_do(site, mma_tf32_work, &own);
 }

@@ -78,7 +78,8 @@ fails 2 '--shape: bench ring has no use for it; only gemm' 'shapes of no product
 fails 2 '--shape: expected MxNxK' 'a shape that is none, of a card' "$h" bench card --gpu off --shape 64x64
 fails 2 'no card 0: --gpu is off' 'a card where there is none' "$h" bench card --gpu off
 fails 2 '--card: bench gemm has no use for it; only card' 'a card for processors' "$h" bench gemm --card 1
-fails 2 '--precision: expected f32 or bf16, found "f16"' 'an unknown precision' "$h" bench gemm --precision f16
+fails 2 '--precision: expected f32, bf16 or tf32, found "f16"' 'an unknown precision' "$h" bench gemm --precision f16
+fails 2 '--precision: only bench card has tf32' 'a precision of cards alone' "$h" bench gemm --precision tf32
 fails 2 '--isa: expected base, avx2, avx512 or avx512bf16, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
 fails 2 '--set: bench gemm has no use for it; only train' 'settings where there are none' "$h" bench gemm --set train.batch=1
 fails 2 '--threads: bench lookup has no use for it; only gemm, gather, update and train' 'threads of what has one' "$h" bench lookup --threads 2

@@ -12,7 +12,7 @@ small='--set h1.units=70 --set h2.units=33 --set train.batch=300 --set train.mic
 
 check 'compile' "$h" compile "$samples/ctrdnn.cfg" -o g.bin -q $small --set train.precision=bf16
 check 'compile in float32' "$h" compile "$samples/ctrdnn.cfg" -o f32.bin -q $small
-fails 2 'train.precision: expected one of f32, bf16' 'another precision is refused' "$h" compile "$samples/ctrdnn.cfg" -o no.bin --set train.precision=f16
+fails 2 'train.precision: expected one of f32, bf16, tf32' 'another precision is refused' "$h" compile "$samples/ctrdnn.cfg" -o no.bin --set train.precision=f16
 check 'inspect says which products are in bfloat16: not that of one unit' sh -c "'$h' inspect g.bin | grep -c 'fc.*bf16' | grep -qx 3 && ! '$h' inspect f32.bin | grep -q bf16"
 
 # bytes NAME ARGUMENT...: trains a fresh model, exports it to NAME; same: as an earlier one.
@@ -65,6 +65,12 @@ PYTHON
 rm -rf m
 "$h" f32.bin --data train.tsv --out m -q && "$h" export f32.bin --model m -o in_f32 -q
 check 'what is exported is float32' python3 dtype.py
+check 'compile in TF32' "$h" compile "$samples/ctrdnn.cfg" -o tf32.bin -q $small --set train.precision=tf32
+check 'inspect says so' sh -c "'$h' inspect tf32.bin | grep -c 'fc.*tf32' | grep -qx 3"
+rm -rf m
+"$h" tf32.bin --data train.tsv --out m -q && "$h" export tf32.bin --model m -o in_tf32 -q
+check 'processors train the bytes of float32 in TF32' diff -r in_tf32 in_f32
+check 'and doctor says so' sh -c "'$h' doctor tf32.bin --data train.tsv | grep -q 'warn *train.precision .*here every product is in float32'"
 check 'a model of float32 goes on in bfloat16' "$h" g.bin --data train.tsv --resume m -q --set train.epochs=2
 
 if [ $learned = 0 ]; then

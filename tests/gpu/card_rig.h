@@ -267,14 +267,23 @@ static inline status text_run(const struct op_text *test, uint32_t examples, uin
               "h1\n[fc h3]\ninput = h2\ngroups = 2\nunits = 3\nactivation = tanh\n[concat c]\ninput = h3, h2\n[fc "    \
               "h]\ninput = c\nunits = 300\nactivation = sigmoid\n" OUT                                                 \
     }
-static const struct op_text wide = WIDE("wide", "f32"), wide_bf16 = WIDE("wide_bf16", "bf16");
+static const struct op_text wide = WIDE("wide", "f32"), wide_bf16 = WIDE("wide_bf16", "bf16"),
+                            wide_tf32 = WIDE("wide_tf32", "tf32");
 /* Whole micro-batches, of which the library knows no part. */
-static const struct op_text chain_bf16 = {
-    "chain_bf16",
-    "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 66\nmicro = 66\noptimizer = sgd "
-    "0.1\nprecision = bf16\n[table emb]\ndim = 17\n[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput "
-    "= e\nunits = 64\nactivation = relu\n[fc b]\ninput = a\nunits = 70\nactivation = sigmoid\n[fc c]\ninput = "
-    "a\nunits = 65\nbias = no\n[fc d]\ninput = b\nunits = 520\n[fc f]\ninput = d\nunits = 512\n[concat "
-    "h]\ninput = b, c, f\n" OUT};
+#define FC_CHAIN(name, precision)                                                                                      \
+    {                                                                                                                  \
+        name, "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 66\nmicro = 66\noptimizer = "    \
+              "sgd 0.1\nprecision = " precision                                                                        \
+              "\n[table emb]\ndim = 17\n[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput "                    \
+              "= e\nunits = 64\nactivation = relu\n[fc b]\ninput = a\nunits = 70\nactivation = sigmoid\n[fc "          \
+              "c]\ninput = a\nunits = 65\nbias = no\n[fc d]\ninput = b\nunits = 520\n[fc f]\ninput = d\nunits = "      \
+              "512\n[concat h]\ninput = b, c, f\n" OUT                                                                 \
+    }
+static const struct op_text chain_bf16 = FC_CHAIN("chain_bf16", "bf16"), chain_tf32 = FC_CHAIN("chain_tf32", "tf32");
+
+/* Sums of matrix units are cut off, not rounded, so they are told apart from the reference's later. */
+#define BF16_TOLERANCE (4 * TOLERANCE)
+/* The reference multiplies in float32 (graph/op_fc.c): by two roundings of 2^-11 a product; terms may cancel each other. */
+#define TF32_TOLERANCE 1e-2
 
 #endif

@@ -20,6 +20,7 @@ static const char *check_name;
         longjmp(next_check, 1);                                                                                        \
     } while (0)
 
+#include "gpu/product.h"
 #include "tests/gpu/card_rig.h"
 #include "tests/gpu/product_rig.h"
 #include "tests/gpu/update_rig.h"
@@ -44,9 +45,6 @@ static void rig_gpu_close(struct gpu *gpu) { (void)gpu; }
         fflush(stdout);                                                                                                \
     } while (0)
 
-/* Sums of matrix units are cut off, not rounded, so they are told apart from the reference's later. */
-#define BF16_TOLERANCE (4 * TOLERANCE)
-
 int main(int argc, char **argv)
 {
     const uint32_t index = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
@@ -66,19 +64,33 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < OP_TEXT_COUNT; i++)
         CHECK_THAT(op_texts[i].name, ok(text_run(&op_texts[i], EXAMPLES, 1)); ok(text_run(&op_texts[i], 1, 2)));
     CHECK_THAT("wide", ok(text_run(&wide, 200, 3)));
+    const double f32_worst = error_worst;
+    error_worst = 0;
     tolerance = BF16_TOLERANCE;
     CHECK_THAT("wide_bf16", ok(text_run(&wide_bf16, 200, 4)));
     CHECK_THAT("wide_bf16, few examples", ok(text_run(&wide_bf16, 7, 5)));
     CHECK_THAT("chain_bf16", ok(text_run(&chain_bf16, 66, 6)));
     rig_blas = blas;
     if (blas != NULL) CHECK_THAT("chain_bf16, by cuBLASLt", ok(text_run(&chain_bf16, 66, 7)));
-    CHECK_THAT("float32 products", product_check_all(false));
-    CHECK_THAT("bfloat16 products", product_check_all(true));
+    rig_blas = NULL;
+    const double bf16_worst = error_worst;
+    error_worst = 0;
+    tolerance = TF32_TOLERANCE;
+    CHECK_THAT("wide_tf32", ok(text_run(&wide_tf32, 200, 8)));
+    CHECK_THAT("wide_tf32, few examples", ok(text_run(&wide_tf32, 7, 9)));
+    CHECK_THAT("chain_tf32", ok(text_run(&chain_tf32, 66, 10)));
+    rig_blas = blas;
+    if (blas != NULL) CHECK_THAT("chain_tf32, by cuBLASLt", ok(text_run(&chain_tf32, 66, 11)));
+    CHECK_THAT("float32 products", product_check_all(PRECISION_F32));
+    if (card_gpu->capability >= PRODUCT_MMA_CAPABILITY) {
+        CHECK_THAT("bfloat16 products", product_check_all(PRECISION_BF16));
+        CHECK_THAT("TF32 products", product_check_all(PRECISION_TF32));
+    }
     CHECK_THAT("updates of rows", update_rows_check_all());
     CHECK_THAT("updates of parameters", update_params_check_all());
     CHECK_THAT("sums of parameters", sum_params_check_all());
-    printf("1..%u\n# worst error %.1e, tolerance %.1e; of bf16 %.1e\n", check_count, error_worst, TOLERANCE,
-           BF16_TOLERANCE);
+    printf("1..%u\n# worst errors (tolerances): float32 %.1e (%.1e), bfloat16 %.1e (%.1e), TF32 %.1e (%.1e)\n",
+           check_count, f32_worst, TOLERANCE, bf16_worst, BF16_TOLERANCE, error_worst, TF32_TOLERANCE);
     gpu_blas_close(blas);
     if (fail_count == 0) gpu_close(card_gpu);
     return fail_count > 0;

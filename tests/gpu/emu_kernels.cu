@@ -2,27 +2,29 @@
 #include "gpu/kernel.h"
 #include "gpu/mma.h"
 
-#define reads_behind_args    faulty_args
-#define writes_before_args   faulty_args
-#define forgets_barrier_args faulty_args
-#define overwrites_args      faulty_args
-#define diverges_args        faulty_args
-#define leaves_args          faulty_args
-#define reads_unwritten_args faulty_args
-#define blocks_collide_args  faulty_args
-#define blocks_peek_args     faulty_args
-#define forgets_lane_args    faulty_args
-#define forgets_warp_args    faulty_args
-#define leaves_mask_args     faulty_args
-#define halves_collide_args  faulty_args
-#define forgets_copies_args  faulty_args
-#define hides_copies_args    faulty_args
-#define copies_early_args    faulty_args
-#define leaves_copies_args   faulty_args
-#define multiplies_args      faulty_args
-#define adds_args            faulty_args
+#define reads_behind_args     faulty_args
+#define writes_before_args    faulty_args
+#define forgets_barrier_args  faulty_args
+#define overwrites_args       faulty_args
+#define diverges_args         faulty_args
+#define leaves_args           faulty_args
+#define reads_unwritten_args  faulty_args
+#define blocks_collide_args   faulty_args
+#define blocks_peek_args      faulty_args
+#define forgets_lane_args     faulty_args
+#define forgets_warp_args     faulty_args
+#define leaves_mask_args      faulty_args
+#define halves_collide_args   faulty_args
+#define forgets_copies_args   faulty_args
+#define hides_copies_args     faulty_args
+#define copies_early_args     faulty_args
+#define leaves_copies_args    faulty_args
+#define multiplies_args       faulty_args
+#define multiplies_tf32_args  faulty_args
+#define forgets_to_round_args faulty_args
+#define adds_args             faulty_args
 
-#define BLOCK                128u
+#define BLOCK                 128u
 
 KERNEL(reads_behind)
 {
@@ -192,10 +194,37 @@ KERNEL(multiplies)
     float c[4] = {0};
     matrix_load(x, &left[row * 16 + col]);
     matrix_load_transposed(y, &right[row * 16 + col]);
-    if (!a.is_faulty || threadIdx.x != 7) matrix_multiply(c, x, y);
+    if (!a.is_faulty || threadIdx.x != 7) matrix_multiply_bf16(c, x, y);
     if (threadIdx.x >= 32) return;
     for (uint32_t j = 0; j < 4; j++)
         a.out[blockIdx.x * BLOCK + (lane / 4 + j / 2 * 8) * 8 + lane % 4 * 2 + j % 2] = (uint32_t)c[j];
+}
+
+/* c = A B of 16 x 8 and 8 x 8: the right factor lies as [col][term], as ldmatrix serves it. */
+KERNEL(multiplies_tf32)
+{
+    SHARED(float, left, 16 * 8);
+    SHARED(float, right, 8 * 8);
+    left[threadIdx.x] = MULTIPLIES_LEFT(threadIdx.x / 8, threadIdx.x % 8);
+    if (threadIdx.x < 64) right[threadIdx.x] = MULTIPLIES_RIGHT(threadIdx.x % 8, threadIdx.x / 8);
+    __syncthreads();
+    const uint32_t lane = threadIdx.x % 32;
+    uint32_t x[4], y[4];
+    float c[4] = {0};
+    matrix_load(x, &left[lane % 16 * 8 + lane / 16 * 4]);
+    matrix_load(y, &right[lane % 8 * 8 + lane / 8 % 2 * 4]); /* twice */
+    if (!a.is_faulty || threadIdx.x != 7) matrix_multiply_tf32(c, x, y);
+    if (threadIdx.x >= 32) return;
+    for (uint32_t j = 0; j < 4; j++)
+        a.out[blockIdx.x * BLOCK + (lane / 4 + j / 2 * 8) * 8 + lane % 4 * 2 + j % 2] = (uint32_t)c[j];
+}
+
+KERNEL(forgets_to_round)
+{
+    const uint32_t one = __float_as_uint(1.0f), x[4] = {one, one, one, one | 4 * a.is_faulty}, y[2] = {one, one};
+    float c[4] = {0};
+    matrix_multiply_tf32(c, x, y);
+    a.out[blockIdx.x * blockDim.x + threadIdx.x] = (uint32_t)c[0];
 }
 
 KERNEL(adds)

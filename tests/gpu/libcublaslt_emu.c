@@ -12,7 +12,7 @@
 enum { OK, NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
 
 struct desc {
-    bool is_transposed[2];
+    bool is_tf32, is_transposed[2];
     int epilogue;
     const float *bias;
 };
@@ -63,8 +63,9 @@ EXPORT(int, cublasLtMatmulDescCreate, void **desc, int compute_type, int scale_t
 {
     struct desc *d = calloc(1, sizeof *d);
     d->epilogue = 1;
+    d->is_tf32 = compute_type == 77;
     *desc = d;
-    return compute_type == 68 && scale_type == 0 ? OK : INVALID_VALUE;
+    return (compute_type == 68 || d->is_tf32) && scale_type == 0 ? OK : INVALID_VALUE;
 }
 EXPORT(int, cublasLtMatmulDescDestroy, void *desc)
 {
@@ -129,7 +130,9 @@ static bool fits(const struct desc *d, const struct layout *a, const struct layo
 {
     const uint64_t rows = d->is_transposed[0] ? a->cols : a->rows, terms = d->is_transposed[0] ? a->rows : a->cols,
                    terms_b = d->is_transposed[1] ? b->cols : b->rows, cols = d->is_transposed[1] ? b->rows : b->cols;
-    return a->type == 14 && b->type == 14 && to->type == 0 && rows == to->rows && cols == to->cols && terms == terms_b;
+    const int type = d->is_tf32 ? 0 : 14;
+    return a->type == type && b->type == type && to->type == 0 && rows == to->rows && cols == to->cols &&
+           terms == terms_b;
 }
 
 EXPORT(int, cublasLtMatmulAlgoGetHeuristic, void *handle, void *desc, void *a, void *b, void *c, void *d,
@@ -146,10 +149,11 @@ EXPORT(int, cublasLtMatmulAlgoGetHeuristic, void *handle, void *desc, void *a, v
     return OK;
 }
 
-static float number_at(const uint16_t *memory, const struct layout *l, uint64_t row, uint64_t col, bool is_transposed)
+static float number_at(const void *memory, const struct layout *l, uint64_t row, uint64_t col, bool is_transposed)
 {
+    const uint64_t at = is_transposed ? row * (uint64_t)l->stride + col : col * (uint64_t)l->stride + row;
     const uint32_t bits =
-        (uint32_t)memory[is_transposed ? row * (uint64_t)l->stride + col : col * (uint64_t)l->stride + row] << 16;
+        l->type == 0 ? ((const uint32_t *)memory)[at] & 0xffffe000u : (uint32_t)((const uint16_t *)memory)[at] << 16;
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;

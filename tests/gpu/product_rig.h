@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cfg/settings.h"
 #include "gpu/ops.h"
 #include "tests/gpu/card_open.h"
 
@@ -17,8 +18,7 @@
 struct product_rig {
     struct gpu_work work;
     struct gpu_event *event;
-    bool is_bf16;
-    uint32_t draw;
+    uint32_t precision, draw;
     void *memory[8];
     uint32_t memory_count;
 };
@@ -49,11 +49,12 @@ static inline void *product_matrix(struct product_rig *r, float *numbers)
         numbers[i] = i % PRODUCT_STRIDE < PRODUCT_SIDE ? (float)(int32_t)r->draw * 0x1p-31f : 0;
         memcpy(&bits, &numbers[i], sizeof bits);
         halves[i] = (uint16_t)(bits >> 16);
-        if (r->is_bf16) bits = (uint32_t)halves[i] << 16;
+        if (r->precision == PRECISION_BF16) bits = (uint32_t)halves[i] << 16;
+        if (r->precision == PRECISION_TF32) bits &= 0xffffe000u;
         memcpy(&numbers[i], &bits, sizeof bits);
     }
-    void *memory = r->is_bf16 ? product_copy(r, halves, count * sizeof *halves)
-                              : product_copy(r, numbers, count * sizeof *numbers);
+    void *memory = r->precision == PRECISION_BF16 ? product_copy(r, halves, count * sizeof *halves)
+                                                  : product_copy(r, numbers, count * sizeof *numbers);
     free(halves);
     return memory;
 }
@@ -77,10 +78,10 @@ static inline void product_compare(const struct gpu_blas_product *p, const float
         }
 }
 
-static inline void product_check_all(bool is_bf16)
+static inline void product_check_all(uint32_t precision)
 {
     const size_t count = (size_t)PRODUCT_SIDE * PRODUCT_STRIDE, bytes = count * sizeof(float);
-    struct product_rig r = {.is_bf16 = is_bf16, .draw = 1};
+    struct product_rig r = {.precision = precision, .draw = 1};
     float *left = malloc(bytes), *right = malloc(bytes), *got = malloc(bytes), *start = malloc(bytes);
     float *scratch = calloc(PRODUCT_SCRATCH, sizeof *scratch);
     CHECK(left != NULL && right != NULL && got != NULL && start != NULL && scratch != NULL);
@@ -106,7 +107,7 @@ static inline void product_check_all(bool is_bf16)
         p.left_is_transposed = p.adds = pass == 2;
         p.result_stride = pass == 2 ? PRODUCT_SIDE : PRODUCT_STRIDE;
         ok(gpu_copy(r.work.gpu, r.work.stream, p.result, start, bytes));
-        ok(gpu_product(&r.work, &p, is_bf16));
+        ok(gpu_product(&r.work, &p, precision));
         ok(gpu_copy(r.work.gpu, r.work.stream, got, p.result, bytes));
         product_finish(&r);
         product_compare(&p, got, left, right, start[0]);

@@ -260,12 +260,16 @@ static void cards__denied__are_none(void **state)
 #define ROWS  5u
 #define COLS  11u
 #define TERMS 7u
-static uint16_t bf16_of(int number)
+/* A small whole number, which either kind of factor has. */
+static void number_put(void *memory, uint32_t at, bool is_tf32, int number)
 {
     const float x = (float)number;
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)(bits >> 16);
+    if (is_tf32)
+        ((uint32_t *)memory)[at] = bits;
+    else
+        ((uint16_t *)memory)[at] = (uint16_t)(bits >> 16);
 }
 static int left_at(uint32_t row, uint32_t term) { return (int)((row * 3 + term * 5) % 9) - 4; }
 static int right_at(uint32_t term, uint32_t col) { return (int)((term * 7 + col) % 5) - 2; }
@@ -274,15 +278,15 @@ static uint32_t bias_shift; /* floats behind a multiple of 64 bytes */
 /* result[row, col] = 1 at first; whole numbers, so that every sum is exact. */
 static status product_run(struct card *c, struct gpu_blas *blas, struct gpu_blas_product *p, bool *is_taken)
 {
-    enum { STRIDE = 16, LEFT = 0, RIGHT = 512, RESULT = 1024 }; /* bytes of c->in's copy */
+    enum { STRIDE = 16, LEFT = 0, RIGHT = 1024, RESULT = 2048 }; /* bytes of c->in's copy */
     uint8_t *host = (uint8_t *)c->host, *card = (uint8_t *)c->in;
-    uint16_t *left = (uint16_t *)(void *)(host + LEFT), *right = (uint16_t *)(void *)(host + RIGHT);
     float *result = (float *)(void *)(host + RESULT);
     for (uint32_t t = 0; t < TERMS; t++) {
         for (uint32_t m = 0; m < ROWS; m++)
-            left[p->left_is_transposed ? t * STRIDE + m : m * STRIDE + t] = bf16_of(left_at(m, t));
+            number_put(host + LEFT, p->left_is_transposed ? t * STRIDE + m : m * STRIDE + t, p->is_tf32, left_at(m, t));
         for (uint32_t n = 0; n < COLS; n++)
-            right[p->right_is_transposed ? n * STRIDE + t : t * STRIDE + n] = bf16_of(right_at(t, n));
+            number_put(host + RIGHT, p->right_is_transposed ? n * STRIDE + t : t * STRIDE + n, p->is_tf32,
+                       right_at(t, n));
     }
     for (uint32_t i = 0; i < ROWS * STRIDE; i++) result[i] = 1;
     for (uint32_t n = 0; n < COLS; n++) result[ROWS * STRIDE + n] = (float)n; /* bias */
@@ -323,9 +327,11 @@ static void blas__products_of_fc__are_right(void **state)
     assert_string_equal(gpu_blas_library(&why), "libcublasLt.so.13, version 13.2.0");
     ok(gpu_blas_open(c->gpu, &blas, &why));
     assert_non_null(blas);
-    for (uint32_t again = 0; again < 2; again++) {
-        struct gpu_blas_product forward = {.bias = &bias, .is_relu = true}, din = {.right_is_transposed = true},
-                                dweight = {.left_is_transposed = true, .adds = true};
+    for (uint32_t again = 0; again < 4; again++) {
+        const bool is_tf32 = again % 2;
+        struct gpu_blas_product forward = {.is_tf32 = is_tf32, .bias = &bias, .is_relu = true},
+                                din = {.is_tf32 = is_tf32, .right_is_transposed = true},
+                                dweight = {.is_tf32 = is_tf32, .left_is_transposed = true, .adds = true};
         ok(product_run(c, blas, &forward, &is_taken));
         assert_true(is_taken);
         ok(product_run(c, blas, &din, &is_taken));

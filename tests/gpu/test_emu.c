@@ -50,7 +50,9 @@ static const struct {
     {"hides_copies", "no barrier between", hides_copies},
     {"copies_early", "shared memory tile", copies_early},
     {"leaves_copies", "1 of its copies are under way", leaves_copies},
-    {"multiplies", "matrix_multiply, and thread 7", multiplies},
+    {"multiplies", "matrix_multiply_bf16, and thread 7", multiplies},
+    {"multiplies_tf32", "matrix_multiply_tf32, and thread 7", multiplies_tf32},
+    {"forgets_to_round", "of 3f800004: expected TF32", forgets_to_round},
     {"adds", "has", adds},
 };
 
@@ -94,6 +96,13 @@ static void results_are_those_of_the_kernel(void **state)
         for (uint32_t n = 0; n < 8; n++) {
             uint32_t sum = 0;
             for (uint32_t k = 0; k < 16; k++) sum += MULTIPLIES_LEFT(m, k) * MULTIPLIES_RIGHT(k, n);
+            assert_int_equal(out[m * 8 + n], sum);
+        }
+    assert_int_equal(run(multiplies_tf32, "multiplies_tf32", false, 3, out), ST_OK);
+    for (uint32_t m = 0; m < 16; m++)
+        for (uint32_t n = 0; n < 8; n++) {
+            uint32_t sum = 0;
+            for (uint32_t k = 0; k < 8; k++) sum += MULTIPLIES_LEFT(m, k) * MULTIPLIES_RIGHT(k, n);
             assert_int_equal(out[m * 8 + n], sum);
         }
     assert_int_equal(run(forgets_lane, "forgets_lane", false, 3, out), ST_OK);

@@ -25,8 +25,9 @@ static void rig_gpu_close(struct gpu *gpu) { gpu_close(gpu); }
 
 static uint32_t blas_taken;
 static bool blas_refuses;
-static float blas_number(const void *memory, size_t i)
+static float blas_number(const struct gpu_blas_product *p, const void *memory, size_t i)
 {
+    if (p->is_tf32) return ((const float *)memory)[i];
     const uint32_t bits = (uint32_t)((const uint16_t *)memory)[i] << 16;
     float x;
     memcpy(&x, &bits, sizeof x);
@@ -51,10 +52,12 @@ static status blas_multiply(struct gpu_blas *blas, struct gpu_stream *stream, co
             float *to = &p->result[(size_t)m * p->result_stride + i];
             double sum = p->adds ? (double)*to : 0;
             for (uint32_t t = 0; t < p->terms; t++)
-                sum += (double)(blas_number(p->left, p->left_is_transposed ? (size_t)t * p->left_stride + m
-                                                                           : (size_t)m * p->left_stride + t) *
-                                blas_number(p->right, p->right_is_transposed ? (size_t)i * p->right_stride + t
-                                                                             : (size_t)t * p->right_stride + i));
+                sum += (double)(blas_number(p, p->left,
+                                            p->left_is_transposed ? (size_t)t * p->left_stride + m
+                                                                  : (size_t)m * p->left_stride + t) *
+                                blas_number(p, p->right,
+                                            p->right_is_transposed ? (size_t)i * p->right_stride + t
+                                                                   : (size_t)t * p->right_stride + i));
             sum += p->bias ? (double)p->bias[i] : 0;
             *to = (float)(p->is_relu && sum < 0 ? 0 : sum);
         }
@@ -77,13 +80,27 @@ static void gpu_op__wide__equals_reference(void **state)
     ok(text_run(&wide, 70, 4));
     ok(text_run(&wide_bf16, 70, 5));
 }
-/* Cards whose matrix units know no bfloat16 multiply rounded float32. */
-static void gpu_op__bf16_on_an_old_card__equals_reference(void **state)
+/* Cards whose matrix units know neither multiply rounded float32 for bfloat16, and float32 for TF32. */
+static void gpu_op__rounded_on_an_old_card__equals_reference(void **state)
 {
     (void)state;
     capability = 75;
     ok(text_run(&wide_bf16, 20, 6));
+    ok(text_run(&wide_tf32, 20, 7));
     capability = 90;
+}
+/* Within the rounding, but not nearer than that: it does round. */
+static void gpu_op__tf32__is_near_the_reference(void **state)
+{
+    const double before = error_worst;
+    (void)state;
+    tolerance = TF32_TOLERANCE;
+    error_worst = 0;
+    ok(text_run(&wide_tf32, 70, 5));
+    printf("# worst error of TF32 %.1e, tolerance %.1e\n", error_worst, TF32_TOLERANCE);
+    assert_true(error_worst > 10 * TOLERANCE);
+    error_worst = before;
+    tolerance = TOLERANCE;
 }
 
 /* Without any one barrier some text must fail. Runs last: what ran before has reached them all. */
@@ -99,6 +116,9 @@ static void gpu_op__barrier_dropped__is_found(void **state)
         for (size_t t = 0; t < OP_TEXT_COUNT && st == ST_OK; t++) st = text_run(&op_texts[t], EXAMPLES, 1 + i);
         if (st == ST_OK) st = text_run(&wide, 133, 1 + i);
         if (st == ST_OK) st = text_run(&wide_bf16, 7, 1 + i);
+        tolerance = TF32_TOLERANCE;
+        if (st == ST_OK) st = text_run(&wide_tf32, 7, 1 + i);
+        tolerance = TOLERANCE;
         emu_drop(NULL);
         if (st != ST_INVALID) fail_msg("%s:%d: %s is not missed", sites[i]->file, sites[i]->line, sites[i]->called);
     }
@@ -120,19 +140,26 @@ static void gpu_op__table__is_covered(void **state)
         if (gpu_op_table[op].forward != NULL && !is_seen[op]) fail_msg("no text has %s", op_table[op].name);
 }
 
-static void gpu_op__bf16_by_a_library__equals_reference(void **state)
+/* Both products of each fc but the last, and the gradient of the widest weights. */
+#define CHAIN_PRODUCTS 11u
+static void gpu_op__rounded_by_a_library__equals_reference(void **state)
 {
+    const double before = error_worst;
     (void)state;
     rig_blas = &blas_stand_in;
     tolerance = 4 * TOLERANCE; /* the reference's own sums, of 520 terms */
     ok(text_run(&chain_bf16, 66, 7));
-    /* Both products of each fc but the last, and the gradient of the widest weights. */
-    assert_int_equal(blas_taken, 11);
+    assert_int_equal(blas_taken, CHAIN_PRODUCTS);
     blas_refuses = true;
     ok(text_run(&chain_bf16, 66, 8));
-    assert_int_equal(blas_taken, 11);
+    assert_int_equal(blas_taken, CHAIN_PRODUCTS);
+    blas_refuses = false;
+    tolerance = TF32_TOLERANCE;
+    ok(text_run(&chain_tf32, 66, 9));
+    assert_int_equal(blas_taken, 2 * CHAIN_PRODUCTS);
     rig_blas = NULL;
     tolerance = TOLERANCE;
+    error_worst = before;
 }
 
 static void gpu_op_runs__too_many_inputs__says_so(void **state)
@@ -152,7 +179,7 @@ static void gpu_op_runs__too_many_inputs__says_so(void **state)
 int main(void)
 {
     static char names[OP_TEXT_COUNT][96];
-    struct CMUnitTest tests[OP_TEXT_COUNT + 6];
+    struct CMUnitTest tests[OP_TEXT_COUNT + 7];
     memset(tests, 0, sizeof tests);
     for (size_t i = 0; i < OP_TEXT_COUNT; i++) {
         snprintf(names[i], sizeof names[i], "gpu_op__%s__equals_reference", op_texts[i].name);
@@ -162,9 +189,10 @@ int main(void)
     tests[OP_TEXT_COUNT] = (struct CMUnitTest)cmocka_unit_test(gpu_op__wide__equals_reference);
     tests[OP_TEXT_COUNT + 1] = (struct CMUnitTest)cmocka_unit_test(gpu_op__table__is_covered);
     tests[OP_TEXT_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(gpu_op_runs__too_many_inputs__says_so);
-    tests[OP_TEXT_COUNT + 3] = (struct CMUnitTest)cmocka_unit_test(gpu_op__bf16_on_an_old_card__equals_reference);
-    tests[OP_TEXT_COUNT + 4] = (struct CMUnitTest)cmocka_unit_test(gpu_op__bf16_by_a_library__equals_reference);
-    tests[OP_TEXT_COUNT + 5] = (struct CMUnitTest)cmocka_unit_test(gpu_op__barrier_dropped__is_found);
+    tests[OP_TEXT_COUNT + 3] = (struct CMUnitTest)cmocka_unit_test(gpu_op__rounded_on_an_old_card__equals_reference);
+    tests[OP_TEXT_COUNT + 4] = (struct CMUnitTest)cmocka_unit_test(gpu_op__rounded_by_a_library__equals_reference);
+    tests[OP_TEXT_COUNT + 5] = (struct CMUnitTest)cmocka_unit_test(gpu_op__tf32__is_near_the_reference);
+    tests[OP_TEXT_COUNT + 6] = (struct CMUnitTest)cmocka_unit_test(gpu_op__barrier_dropped__is_found);
     const int result = cmocka_run_group_tests(tests, NULL, NULL);
     printf("# worst error %.1e, tolerance %.1e\n", error_worst, TOLERANCE);
     return result;

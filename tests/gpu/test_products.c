@@ -24,20 +24,21 @@
 #undef GPU_KERNEL
 
 enum pass { FORWARD, DIN, DWEIGHT };
-#define TILE(type, is_bf16, rows, cols)                                                                                \
-    {#type "_forward_" #rows "x" #cols, type##_forward_##rows##x##cols, FORWARD, rows, cols, is_bf16},                 \
-        {#type "_din_" #rows "x" #cols, type##_din_##rows##x##cols, DIN, rows, cols, is_bf16},                         \
+#define TILE(type, kind, rows, cols)                                                                                   \
+    {#type "_forward_" #rows "x" #cols, type##_forward_##rows##x##cols, FORWARD, rows, cols, kind},                    \
+        {#type "_din_" #rows "x" #cols, type##_din_##rows##x##cols, DIN, rows, cols, kind},                            \
     {                                                                                                                  \
-#type "_dweight_" #rows "x" #cols, type##_dweight_##rows##x##cols, DWEIGHT, rows, cols, is_bf16                \
+#type "_dweight_" #rows "x" #cols, type##_dweight_##rows##x##cols, DWEIGHT, rows, cols, kind                   \
     }
 static const struct kernel {
     const char *name;
     emu_kernel *kernel;
     enum pass pass;
     uint32_t rows, cols;
-    bool is_bf16;
-} kernels[] = {TILE(f32, false, 128, 128), TILE(f32, false, 64, 64),   TILE(f32, false, 64, 16),
-               TILE(bf16, true, 256, 128), TILE(bf16, true, 128, 128), TILE(bf16, true, 64, 64)};
+    enum factor_kind kind;
+} kernels[] = {TILE(f32, FACTOR_F32, 128, 128),   TILE(f32, FACTOR_F32, 64, 64),     TILE(f32, FACTOR_F32, 64, 16),
+               TILE(bf16, FACTOR_BF16, 256, 128), TILE(bf16, FACTOR_BF16, 128, 128), TILE(bf16, FACTOR_BF16, 64, 64),
+               TILE(tf32, FACTOR_TF32, 256, 128), TILE(tf32, FACTOR_TF32, 128, 128), TILE(tf32, FACTOR_TF32, 64, 64)};
 #define KERNELS (sizeof kernels / sizeof *kernels)
 
 /* micro: rows of a full micro-batch, there: of this one, both of groups; gap: floats between rows, shift: before the first. */
@@ -54,6 +55,17 @@ static float number(void) /* -1 to 1 */
 {
     draw = draw * 1664525 + 1013904223;
     return (float)(int32_t)draw * 0x1p-31f;
+}
+
+/* As factor_prepare is to round. TF32 has 11 bits, of which a number below 2^-126 has those from 2^-136 on. */
+static float rounded_to(enum factor_kind kind, float x)
+{
+    if (kind == FACTOR_BF16 || kind == FACTOR_F32_ROUNDED) return bf16_round(x);
+    if (kind != FACTOR_TF32 || !isfinite(x)) return x;
+    int exponent;
+    frexp((double)x, &exponent);
+    const double step = ldexp(1, exponent < -125 ? -136 : exponent - 11);
+    return (float)(round((double)x / step) * step); /* of two the one further from zero */
 }
 
 /* A matrix of the card, whose memory is the host's too: `there` of its rows are numbers, all else is NaN. */
@@ -107,10 +119,11 @@ struct rig {
 /* The factor as the kernel wants it: rounded in memory of its own, or as it is. */
 static status factor_give(struct rig *r, struct product_factor *f, uint32_t rows, bool is_of_batch)
 {
-    if (!r->kernel->is_bf16) return ST_OK;
+    if (r->kernel->kind == FACTOR_F32) return ST_OK;
     const uint32_t stride = (f->width + 7) / 8 * 8;
     void *to;
-    assert_int_equal(emu_alloc(&to, (size_t)rows * stride * sizeof(uint16_t), "a prepared factor"), ST_OK);
+    assert_int_equal(
+        emu_alloc(&to, (size_t)rows * stride * (r->kernel->kind == FACTOR_BF16 ? 2 : 4), "a prepared factor"), ST_OK);
     r->prepared[r->prepared_count++] = to;
     const struct factor_prepare_args args = {.now = r->now,
                                              .from = *f,
@@ -120,7 +133,7 @@ static status factor_give(struct rig *r, struct product_factor *f, uint32_t rows
                                              .to_stride = stride,
                                              .part_rows = 32,
                                              .groups = is_of_batch ? r->shape->groups : 0,
-                                             .kind = FACTOR_BF16};
+                                             .kind = r->kernel->kind};
     *f = (struct product_factor){to, stride, f->width, 1, true};
     return launch("factor_prepare", factor_prepare, (struct emu_dim){(stride + 31) / 32, (rows + 31) / 32, 1},
                   (struct emu_dim){8, 32, 1}, &args, sizeof args, r->seed);
@@ -170,7 +183,7 @@ static void compare(const struct rig *r, uint32_t row, uint32_t col, float got, 
         fail_msg("%s, shape %d, row %u column %u: %a, expected %a", r->kernel->name, (int)(r->shape - shapes), row, col,
                  (double)got, expected);
 }
-static double rounded(const struct rig *r, float x) { return (double)(r->kernel->is_bf16 ? bf16_round(x) : x); }
+static double rounded(const struct rig *r, float x) { return (double)rounded_to(r->kernel->kind, x); }
 
 /* Before: what the result held. */
 static void result_check(const struct rig *r, const struct matrix *before)
@@ -255,11 +268,11 @@ static void product__any_shape__equals_sums_in_double_and_other_tiles(void **sta
     (void)state;
     for (size_t i = 0; i < SHAPES; i++) {
         const struct shape *s = &shapes[i];
-        float *first[2][3] = {{NULL}};
+        float *first[FACTOR_KINDS][3] = {{NULL}};
         for (size_t k = 0; k < KERNELS; k++) {
             float *sums = NULL;
             if (shape_run(&kernels[k], s, 1 + k, &sums) != ST_OK) fail_msg("shape %d: %s", (int)i, status_message());
-            float **other = &first[kernels[k].is_bf16][kernels[k].pass];
+            float **other = &first[kernels[k].kind][kernels[k].pass];
             const uint32_t rows = kernels[k].pass == DWEIGHT ? s->K : s->there * s->groups,
                            cols = kernels[k].pass == DIN ? s->K : s->N;
             if (*other != NULL) {
@@ -269,16 +282,17 @@ static void product__any_shape__equals_sums_in_double_and_other_tiles(void **sta
                 *other = sums;
             }
         }
-        for (size_t j = 0; j < 6; j++) free(first[j / 3][j % 3]);
+        for (size_t j = 0; j < 3 * FACTOR_KINDS; j++) free(first[j / 3][j % 3]);
     }
 }
 
 /* Prepares three rows, of which the micro-batch has two. */
 static status prepare_run(enum factor_kind kind, uint64_t seed)
 {
-    static const float special[] = {0,           -0.0f,      1,           1.00390625f,  1.01171875f, 0x1p-126f,
-                                    0x1.8p-127f, -0x1p-140f, 0x1.fep127f, 0x1.ff8p127f, INFINITY,    -INFINITY};
-    enum { COLS = sizeof special / sizeof *special, STRIDE = 16, ROWS = 3, THERE = 2 };
+    static const float special[] = {0,           -0.0f,       1,           1.00390625f,   1.01171875f,   0x1p-126f,
+                                    0x1.8p-127f, -0x1p-140f,  0x1.fep127f, 0x1.ff8p127f,  INFINITY,      -INFINITY,
+                                    0x1.002p0f,  -0x1.006p0f, 0x1.0018p0f, 0x1.002002p0f, 0x1.ffdffep9f, 0x1.ffep-127f};
+    enum { COLS = sizeof special / sizeof *special, STRIDE = 24, ROWS = 3, THERE = 2 };
     void *now, *to, *sums;
     struct matrix from = matrix_make(ROWS, THERE, 1, COLS, 0, 0), out = matrix_make(ROWS, THERE, 1, COLS, 0, 0);
     assert_int_equal(emu_alloc(&now, sizeof(struct gpu_now), "now"), ST_OK);
@@ -299,13 +313,13 @@ static status prepare_run(enum factor_kind kind, uint64_t seed)
                                        .activation = ACT_RELU};
     if (kind == FACTOR_F32) args.out = factor_of(&out);
     memset(to, 0xff, ROWS * STRIDE * sizeof(float));
-    status st = launch("factor_prepare", factor_prepare, (struct emu_dim){1, 1, 1}, (struct emu_dim){4, 64, 1}, &args,
+    status st = launch("factor_prepare", factor_prepare, (struct emu_dim){1, 1, 1}, (struct emu_dim){8, 32, 1}, &args,
                        sizeof args, seed);
     for (uint32_t m = 0; m < ROWS && st == ST_OK; m++)
         for (uint32_t i = 0; i < STRIDE; i++) {
             float x = 0, got = ((const float *)to)[m * STRIDE + i];
             if (m < THERE && i < COLS) x = *at(&from, m, i) * (kind != FACTOR_F32 || *at(&out, m, i) > 0 ? 1.0f : 0.0f);
-            if (kind != FACTOR_F32) x = bf16_round(x);
+            x = rounded_to(kind, x);
             if (kind == FACTOR_BF16) {
                 const uint32_t bits = (uint32_t)((const uint16_t *)to)[m * STRIDE + i] << 16;
                 memcpy(&got, &bits, sizeof got);
@@ -319,11 +333,11 @@ static status prepare_run(enum factor_kind kind, uint64_t seed)
     return st;
 }
 
-/* The bits of bfloat16 are those of the processors' products. */
+/* The bits of bfloat16 are those of the processors' products; those of TF32 have no other. */
 static void factor_prepare__every_kind__rounds_as_processors_do(void **state)
 {
     (void)state;
-    for (uint32_t kind = FACTOR_F32; kind <= FACTOR_BF16; kind++)
+    for (uint32_t kind = FACTOR_F32; kind < FACTOR_KINDS; kind++)
         if (prepare_run(kind, 1 + kind) != ST_OK) fail_msg("%s", status_message());
 }
 

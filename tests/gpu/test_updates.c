@@ -32,8 +32,7 @@ static void sum_params__blocks__same_bits(void **state)
 static void gpu_product__every_pass__equals_sums_in_double(void **state)
 {
     (void)state;
-    product_check_all(false);
-    product_check_all(true);
+    for (uint32_t precision = 0; precision < PRECISION_COUNT; precision++) product_check_all(precision);
 }
 
 int main(void)

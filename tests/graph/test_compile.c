@@ -293,7 +293,7 @@ static void fuse__batch_norm_between__is_left_alone(void **state)
 }
 
 /* Every fc of several units, and nothing that a trained model depends on. */
-static void precision__bf16__is_told_to_every_fc_but_that_of_one_unit(void **state)
+static void precision__rounded__is_told_to_every_fc_but_that_of_one_unit(void **state)
 {
     (void)state;
     static const char text[] = HEAD LOOKUP "[fc h]\ninput = e\nunits = 8\n" TAIL;
@@ -303,8 +303,13 @@ static void precision__bf16__is_told_to_every_fc_but_that_of_one_unit(void **sta
     assert_int_equal(fc_attr_of(&bf16, "y").units, 1);
     assert_int_equal(fc_attr_of(&bf16, "y").precision, PRECISION_F32);
     assert_true(f32.header->model_hash == bf16.header->model_hash);
+    struct graph tf32 = compiled(text, "train.precision=tf32");
+    assert_int_equal(fc_attr_of(&tf32, "h").precision, PRECISION_TF32);
+    assert_int_equal(fc_attr_of(&tf32, "y").precision, PRECISION_F32);
+    assert_true(f32.header->model_hash == tf32.header->model_hash);
     graph_close(&f32);
     graph_close(&bf16);
+    graph_close(&tf32);
 }
 
 /* --- parameters and their updates ------------------------------------------------------------- */
@@ -623,7 +628,7 @@ int main(void)
         cmocka_unit_test(fuse__activation_in_the_same_layer__goes_into_the_fc),
         cmocka_unit_test(fuse__output_read_twice__is_left_alone),
         cmocka_unit_test(fuse__batch_norm_between__is_left_alone),
-        cmocka_unit_test(precision__bf16__is_told_to_every_fc_but_that_of_one_unit),
+        cmocka_unit_test(precision__rounded__is_told_to_every_fc_but_that_of_one_unit),
         cmocka_unit_test(updates__batch_norm_and_data_norm__are_apart),
         cmocka_unit_test(updates__batch_norms__are_runs_behind_what_is_trained),
         cmocka_unit_test(params__shared__have_one_place_and_two_gradients),

@@ -87,6 +87,7 @@ static void fc_shape__bad__is_refused(void **state)
     fc_shape((struct fc_attr){.units = 1, .init = FC_INIT_GLOROT + 1}, 3, "init");
     fc_shape((struct fc_attr){.units = 1, .init_scale = NAN}, 3, "init");
     fc_shape((struct fc_attr){.units = 1, .groups = 1, .precision = PRECISION_BF16}, 3, "precision");
+    fc_shape((struct fc_attr){.units = 1, .groups = 1, .precision = PRECISION_TF32}, 3, "precision");
     fc_shape((struct fc_attr){.units = 2, .groups = 1, .precision = PRECISION_COUNT}, 3, "precision");
     fc_shape((struct fc_attr){.units = 1, .groups = 0}, 3, "groups");
     fc_shape((struct fc_attr){.units = 1, .groups = 2}, 3, "groups that divide the 3 inputs");
