@@ -388,9 +388,10 @@ static void alpha_tell(const struct profile *p)
 {
     uint32_t count = units_measured(p);
     if (count == 1)
-        log_info("profile  %s: alpha is assumed, %g for layers that calculate and %g for others",
-                 p->unit_count == 1 ? "one core is here" : "others have used the cores that gangs wanted",
-                 ALPHA_OF_CALCULATION, ALPHA_OF_MEMORY);
+        log_info("profile  how layers divide among cores (alpha) is assumed, %g for those that calculate and %g for "
+                 "others, for %s",
+                 ALPHA_OF_CALCULATION, ALPHA_OF_MEMORY,
+                 p->unit_count == 1 ? "one core is here" : "other programs used the cores meanwhile");
     if (count == 2)
         log_info("profile  alpha is that of two numbers of cores: a line through two points has no interval");
 }

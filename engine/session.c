@@ -14,6 +14,7 @@
 #include "engine/profile.h"
 #include "engine/stop.h"
 #include "io/uring.h"
+#include "sched/words.h"
 
 status session_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
 {
@@ -331,31 +332,62 @@ char *session_count_text(char *buffer, uint64_t value)
 
 #define TEXT_COLUMNS 110
 
-/* The parts as lines of at most TEXT_COLUMNS, under a heading; in use: "USED of PLANNED". */
-static void parts_log(const char *heading, bool in_use)
+/* "NAME PLANNED", or of what is in use "NAME USED of PLANNED". */
+static void part_text(char *text, size_t bytes, const char *name, bool in_use, size_t used, size_t planned)
 {
-    char line[2 * TEXT_COLUMNS], used_text[16], planned_text[16], item[128];
-    struct memory_part part;
-    snprintf(line, sizeof line, "%s", heading);
-    const char *separator = " ";
-    for (size_t i = 0; memory_part_get(i, &part); i++) {
-        if (part.planned_bytes == 0) continue;
-        size_t used = memory_part_resident_bytes(part.name);
-        cfg_bytes_text(used_text, sizeof used_text, used);
-        cfg_bytes_text(planned_text, sizeof planned_text, part.planned_bytes);
-        if (in_use && used == 0) continue;
-        snprintf(item, sizeof item, "%s %s%s%s", part.name, in_use ? used_text : planned_text, in_use ? " of " : "",
-                 in_use ? planned_text : "");
-        if (strlen(line) + strlen(separator) + strlen(item) > TEXT_COLUMNS) {
-            log_info("%s,", line);
-            snprintf(line, sizeof line, "        ");
-            separator = " ";
-        }
-        size_t end = strlen(line);
-        snprintf(line + end, sizeof line - end, "%s%s", separator, item);
-        separator = ", ";
+    char used_text[16], planned_text[16];
+    cfg_bytes_text(used_text, sizeof used_text, used);
+    cfg_bytes_text(planned_text, sizeof planned_text, planned);
+    snprintf(text, bytes, "%s %s%s%s", name, in_use ? used_text : planned_text, in_use ? " of " : "",
+             in_use ? planned_text : "");
+}
+
+/* A line of items, or several of at most TEXT_COLUMNS. */
+struct lines {
+    char line[2 * TEXT_COLUMNS];
+    const char *separator;
+};
+
+static void lines_add(struct lines *l, const char *item)
+{
+    if (strlen(l->line) + strlen(l->separator) + strlen(item) > TEXT_COLUMNS) {
+        log_info("%s,", l->line);
+        snprintf(l->line, sizeof l->line, "        ");
+        l->separator = " ";
     }
-    log_info("%s", line);
+    size_t end = strlen(l->line);
+    snprintf(l->line + end, sizeof l->line - end, "%s%s", l->separator, item);
+    l->separator = ", ";
+}
+
+/* The parts behind a heading; unless all are asked for, here or by -v, those of less than a fiftieth of the whole as one. */
+static void parts_log(const char *heading, bool in_use, bool all)
+{
+    struct lines lines = {.separator = " "};
+    char item[128];
+    struct memory_part part;
+    size_t other_count = 0, other_used = 0, other_planned = 0, least = memory_planned_bytes() / 50;
+    if (all || log_verbosity() > 0) least = 0;
+    snprintf(lines.line, sizeof lines.line, "%s", heading);
+    for (size_t i = 0; memory_part_get(i, &part); i++) {
+        size_t used = memory_part_resident_bytes(part.name);
+        if (part.planned_bytes == 0 || (in_use && used == 0)) continue;
+        if (part.planned_bytes < least) {
+            other_count++;
+            other_used += used;
+            other_planned += part.planned_bytes;
+            continue;
+        }
+        part_text(item, sizeof item, part.name, in_use, used, part.planned_bytes);
+        lines_add(&lines, item);
+    }
+    if (other_count) {
+        char name[48];
+        snprintf(name, sizeof name, "%s", words_plural(WORDS, other_count, "other part"));
+        part_text(item, sizeof item, name, in_use, other_used, other_planned);
+        lines_add(&lines, item);
+    }
+    log_info("%s", lines.line);
 }
 
 void session_memory_report(void)
@@ -364,15 +396,15 @@ void session_memory_report(void)
     snprintf(heading, sizeof heading, "memory   at most %s of %s planned:",
              cfg_bytes_text(resident, sizeof resident, memory_resident_bytes_max()),
              cfg_bytes_text(planned, sizeof planned, memory_planned_bytes()));
-    parts_log(heading, true);
+    parts_log(heading, true, false);
 }
 
-void session_memory_plan(const struct session *s)
+void session_memory_plan(const struct session *s, bool all)
 {
     char heading[80], text[16], count[27], offers[256];
     snprintf(heading, sizeof heading,
              "memory   %s planned:", cfg_bytes_text(text, sizeof text, memory_planned_bytes()));
-    parts_log(heading, false);
+    parts_log(heading, false, all);
     if (store_has_disk(s->model.store))
         log_detail("disk     %s: by %s; %s", s->settings.store_path, store_disk_name(s->model.store),
                    uring_offers(offers, sizeof offers));

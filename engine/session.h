@@ -72,11 +72,11 @@ char *session_paths_beside(const char *file, const char *value);
 /* What a feed of this session's graph reads: everything but the paths and what training or predicting adds. */
 struct feed_options session_feed_options(struct session *session, const char *paths);
 
-/* Prints the plan of memory taken so far, by part. */
-void session_memory_plan(const struct session *session);
+/* Prints the plan of memory taken so far: by part, but unless `all` or -v is given small parts as one. */
+void session_memory_plan(const struct session *session, bool all);
 /* MEMORY if the plan is more than this process can have: to be asked before the memory is filled. */
 MUST_USE status session_memory_check(const struct session *session);
-/* Prints what is in use of it, by part. */
+/* Prints what is in use of it, likewise. */
 void session_memory_report(void);
 
 /* "12,345,678" into buffer (27 bytes), which is returned. */

@@ -597,7 +597,7 @@ static status memory_plan(struct trainer *t)
     settings_check(t);
     memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */
     if (t->options->look) return ST_OK;
-    session_memory_plan(s);
+    session_memory_plan(s, t->options->dry_run);
     return session_memory_check(s);
 }
 

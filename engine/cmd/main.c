@@ -13,11 +13,22 @@
 #include "graph/reference.h"
 #include "sched/estimate.h"
 
-static const struct command *const commands[] = {
-    &command_compile,  &command_train,    &command_plan_memory, &command_eval,    &command_predict, &command_export,
-    &command_import,   &command_fsck,     &command_inspect,     &command_gen,     &command_profile, &command_plan,
-    &command_pretrain, &command_simulate, &command_bench,       &command_devices, &command_doctor};
-#define COMMAND_COUNT (sizeof commands / sizeof *commands)
+/* In the order of help; a title begins a group. */
+static const struct {
+    const char *title;
+    const struct command *command;
+} verbs[] = {
+    {"Models", &command_compile}, {NULL, &command_train},
+    {NULL, &command_eval},        {NULL, &command_predict},
+    {NULL, &command_export},      {NULL, &command_import},
+    {NULL, &command_inspect},     {NULL, &command_fsck},
+    {NULL, &command_gen},         {"This machine", &command_doctor},
+    {NULL, &command_plan_memory}, {NULL, &command_devices},
+    {NULL, &command_bench},       {"Plans", &command_profile},
+    {NULL, &command_plan},        {NULL, &command_simulate},
+    {NULL, &command_pretrain},
+};
+#define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 static void help(void)
 {
@@ -26,7 +37,10 @@ static void help(void)
            "  heterps-run graph.bin --data train.tsv --eval test.tsv --out model\n"
            "  heterps-run predict graph.bin --model model --data new.tsv\n\n",
            HETERPS_VERSION);
-    for (size_t i = 0; i < COMMAND_COUNT; i++) printf("  %-11s %s\n", commands[i]->name, commands[i]->summary);
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        if (verbs[i].title) printf("%s%s:\n", i ? "\n" : "", verbs[i].title);
+        printf("  %-11s %s\n", verbs[i].command->name, verbs[i].command->summary);
+    }
     printf(
         "\n`heterps-run VERB --help` lists the flags of a verb, `heterps-run help settings` all settings of a model,\n"
         "`heterps-run help cluster` those of a cluster, `heterps-run help layers` those of a layer table.\n"
@@ -46,8 +60,8 @@ static void keys_print(const char *const *kinds, const struct cfg_key *keys_of(c
 
 static const struct command *command_find(const char *name)
 {
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    for (size_t i = 0; i < VERB_COUNT; i++)
+        if (strcmp(verbs[i].command->name, name) == 0) return verbs[i].command;
     return NULL;
 }
 
@@ -111,8 +125,8 @@ int main(int argument_count, char **arguments)
     if (command) return command_run(command, 2, argument_count, arguments);
     /* A word that is neither a verb nor looks like a path is more likely a mistyped verb than a graph. */
     if (first[0] != '-' && strpbrk(first, "./") == NULL) {
-        const char *names[COMMAND_COUNT + 1] = {0};
-        for (size_t i = 0; i < COMMAND_COUNT; i++) names[i] = commands[i]->name;
+        const char *names[VERB_COUNT + 1] = {0};
+        for (size_t i = 0; i < VERB_COUNT; i++) names[i] = verbs[i].command->name;
         const char *near = ini_nearest(first, names);
         FILE *file = fopen(first, "rb");
         if (file)

@@ -93,7 +93,8 @@ static void proof_print(const struct solution *s)
         printf("by %s, %s evaluations in %s", s->method, words_count(WORDS, (double)s->evaluations),
                words_seconds(WORDS, s->seconds));
     if (s->rl_cost > 0)
-        printf("; rl alone: %s in %s", words_change(WORDS, s->rl_cost / s->result.cost),
+        printf("; rl alone: %s, in %s",
+               s->rl_cost > s->result.cost ? words_change(WORDS, s->rl_cost / s->result.cost) : "the same",
                words_seconds(WORDS, s->rl_seconds));
 }
 
