@@ -67,10 +67,11 @@ static void fc_piece(void *context, uint32_t piece, void *scratch)
 
 static void fc_pack_piece(void *context, uint32_t piece, void *scratch)
 {
+    (void)scratch;
     const struct fc_call *call = context;
     uint32_t i = 0;
     for (; piece >= call->product[i].pack_count; i++) piece -= call->product[i].pack_count;
-    KERNEL(product_pack)(&call->product[i], piece, scratch);
+    KERNEL(product_pack)(&call->product[i], piece);
 }
 
 static void fc_run(const struct cpu_work *work, struct fc_call *call)

@@ -569,10 +569,7 @@ static struct product_place place_of(const struct product *p, uint32_t piece)
     return at;
 }
 
-void KERNEL(product_pack)(const struct product *p, uint32_t piece, void *scratch)
-{
-    KERNEL(product_bf16_pack)(p, piece, scratch);
-}
+void KERNEL(product_pack)(const struct product *p, uint32_t piece) { KERNEL(product_bf16_pack)(p, piece); }
 
 /* What will be packed after the block that begins at `right`, of group t of terms: its next terms, the next group's, or the next piece's columns,
  * which most often are the same member's. */
@@ -644,7 +641,8 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
 #define PIECES_EACH_KEPT 8u
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
-    uint32_t col_chunks = divide_up(p->cols, p->end == PRODUCT_ADDS ? ADDS_COLS : PRODUCT_COLS);
+    uint32_t col_chunks =
+        divide_up(p->cols, p->end == PRODUCT_ADDS || p->type == PRODUCT_BF16 ? ADDS_COLS : PRODUCT_COLS);
     p->piece_cols = divide_up(divide_up(p->cols, PANEL), col_chunks) * PANEL;
     p->col_chunks = divide_up(p->cols, p->piece_cols);
     p->keeps =

@@ -69,8 +69,8 @@ struct product_place {
 
 /* Cuts into piece_count pieces for a team of `members`, and what must be packed before into pack_count. */
 void KERNEL(product_cut)(struct product *p, uint32_t members);
-/* Packs a piece. All are done before the first product_piece(). scratch: as there. */
-void KERNEL(product_pack)(const struct product *p, uint32_t piece, void *scratch);
+/* Packs a piece. All are done before the first product_piece(). */
+void KERNEL(product_pack)(const struct product *p, uint32_t piece);
 /* Computes a piece. scratch: CPU_SCRATCH_BYTES, as team_work's. */
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch);
 /* The end of finished sums [rows, 2 VF] of rows [row_begin, row_begin + rows) of a group of rows, and of the panel from column col on. */

@@ -118,37 +118,22 @@ ALWAYS_INLINE void pack_along(float *words, const float *from, const float *ahea
     }
 }
 
-/* Packs terms t and t + 1 (absent: NULL) of `cols` <= VF columns that lie side by side into the words of one step or two. */
-ALWAYS_INLINE void pack_across(float *words, size_t step_words, const float *term, const float *next, size_t cols,
-                               const bool is_pairs)
+/* Stores terms t and t + 1 as the words of one step or two. */
+ALWAYS_INLINE void words_store(float *words, size_t step_words, vf term, vf next, const bool is_pairs)
 {
-    vf low = vf_load_or_zero(term, cols), high = next ? vf_load_or_zero(next, cols) : (vf){0};
     if (is_pairs) {
-        vf_store(words, vf_pairs_across(low, high));
+        vf_store(words, vf_pairs_across(term, next));
     } else {
-        vf_store(words, vf_bf16_round(high));
-        vf_store(words + step_words, vf_bf16_round(low));
+        vf_store(words, vf_bf16_round(next));
+        vf_store(words + step_words, vf_bf16_round(term));
     }
 }
 
-typedef float v4 __attribute__((vector_size(16)));
-typedef float v4_memory __attribute__((vector_size(16), aligned(4), may_alias));
-
-/* Moves four rows of `steps` words into four columns of a panel. */
-static void words_transpose(float *panel, const float *rows, size_t row_words, uint32_t steps)
+/* Packs terms t and t + 1 (absent: NULL) of `cols` <= VF columns that lie side by side. */
+ALWAYS_INLINE void pack_across(float *words, size_t step_words, const float *term, const float *next, size_t cols,
+                               const bool is_pairs)
 {
-    const float *r0 = rows, *r1 = r0 + row_words, *r2 = r1 + row_words, *r3 = r2 + row_words;
-    for (uint32_t s = 0; s < steps; s += 4) { /* rows have room behind their last step, the panel does not */
-        v4 a = *(const v4_memory *)(r0 + s), b = *(const v4_memory *)(r1 + s);
-        v4 d = *(const v4_memory *)(r2 + s), e = *(const v4_memory *)(r3 + s);
-        v4 ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-        v4 de_low = __builtin_shufflevector(d, e, 0, 4, 1, 5), de_high = __builtin_shufflevector(d, e, 2, 6, 3, 7);
-        v4 out[4] = {__builtin_shufflevector(ab_low, de_low, 0, 1, 4, 5),
-                     __builtin_shufflevector(ab_low, de_low, 2, 3, 6, 7),
-                     __builtin_shufflevector(ab_high, de_high, 0, 1, 4, 5),
-                     __builtin_shufflevector(ab_high, de_high, 2, 3, 6, 7)};
-        for (uint32_t i = 0; i < 4 && s + i < steps; i++) *(v4_memory *)(panel + (s + i) * PANEL) = out[i];
-    }
+    words_store(words, step_words, vf_load_or_zero(term, cols), next ? vf_load_or_zero(next, cols) : (vf){0}, is_pairs);
 }
 
 /* --- the right factor ------------------------------------------------------------------------- */
@@ -159,8 +144,6 @@ static void words_transpose(float *panel, const float *rows, size_t row_words, u
 /* A piece of packing: so many terms of so many panels, which are some KiB of a row where columns lie side by side. */
 #define PACK_TERMS  512u
 #define PACK_PANELS 8u
-#define PACK_WORDS  (PACK_TERMS + LINE_FLOATS)
-_Static_assert(PRODUCT_KEPT >= 4 * PACK_WORDS, "scratch");
 
 static size_t packed_panel_words(const struct product *p)
 {
@@ -186,23 +169,39 @@ ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const fl
     }
 }
 
-/* Packs terms x cols of a factor whose terms lie side by side, by way of `rows`. */
+/* Packs terms x cols of a factor whose terms lie side by side: VF columns by LINE_FLOATS terms at a time through registers. Where there are
+ * fewer, they are copied among zeros first. */
 ALWAYS_INLINE void right_pack_along(float *panels, size_t panel_words, const float *right, size_t right_col,
-                                    uint32_t terms, uint32_t cols, float *rows, const bool is_pairs)
+                                    uint32_t terms, uint32_t cols, const bool is_pairs)
 {
-    for (uint32_t c = 0; c < (cols + PANEL - 1) / PANEL * PANEL; c += 4) {
-        for (uint32_t i = 0; i < 4; i++) {
-            if (c + i < cols)
-                pack_along(rows + i * PACK_WORDS, right + (c + i) * right_col, right + (c + i + 4) * right_col, terms,
-                           is_pairs);
-            else
-                memset(rows + i * PACK_WORDS, 0, PACK_WORDS * sizeof *rows);
+    float edge[VF * LINE_FLOATS];
+    for (uint32_t c = 0; c < (cols + PANEL - 1) / PANEL * PANEL; c += VF) {
+        float *words = panels + c / PANEL * panel_words + c % PANEL;
+        uint32_t col_count = c >= cols ? 0 : cols - c < VF ? cols - c : VF;
+        for (uint32_t t = 0; t < terms; t += LINE_FLOATS) {
+            const float *from = right + c * right_col + t;
+            size_t from_col = right_col;
+            uint32_t count = terms - t < LINE_FLOATS ? terms - t : LINE_FLOATS;
+            if (count < LINE_FLOATS || col_count < VF) {
+                memset(edge, 0, sizeof edge);
+                for (uint32_t i = 0; i < col_count; i++)
+                    memcpy(edge + i * LINE_FLOATS, from + i * right_col, count * sizeof *from);
+                from = edge;
+                from_col = LINE_FLOATS;
+            } else if (c + 2 * VF <= cols) {
+                for (uint32_t i = 0; i < VF; i++) prefetch_read(from + (VF + i) * right_col);
+            }
+            for (uint32_t i = 0; i < count; i += 4) {
+                vf term[4];
+                vf_load_transposed(term, from + i, from_col);
+                for (uint32_t j = 0; j < 4 && i + j < count; j += 2, words += (is_pairs ? 1 : 2) * PANEL)
+                    words_store(words, PANEL, term[j], term[j + 1], is_pairs);
+            }
         }
-        words_transpose(panels + c / PANEL * panel_words + c % PANEL, rows, PACK_WORDS, steps_of(terms, is_pairs));
     }
 }
 
-ALWAYS_INLINE void right_pack(const struct product *p, uint32_t piece, float *scratch, const bool is_pairs)
+ALWAYS_INLINE void right_pack(const struct product *p, uint32_t piece, const bool is_pairs)
 {
     uint32_t runs = (p->terms + PACK_TERMS - 1) / PACK_TERMS, place = piece / runs, group = place % p->term_groups;
     uint32_t panel = place / p->term_groups * PACK_PANELS, begin = piece % runs * PACK_TERMS;
@@ -215,15 +214,15 @@ ALWAYS_INLINE void right_pack(const struct product *p, uint32_t piece, float *sc
     if (p->right_col == 1)
         right_pack_across(panels, panel_words, right, p->right_term, terms, cols, is_pairs);
     else
-        right_pack_along(panels, panel_words, right, p->right_col, terms, cols, scratch, is_pairs);
+        right_pack_along(panels, panel_words, right, p->right_col, terms, cols, is_pairs);
 }
 
-void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece, void *scratch)
+void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece)
 {
     if (HAS_PAIRS && p->is_pairs)
-        right_pack(p, piece, scratch, HAS_PAIRS);
+        right_pack(p, piece, HAS_PAIRS);
     else
-        right_pack(p, piece, scratch, false);
+        right_pack(p, piece, false);
 }
 
 /* --- tiles ------------------------------------------------------------------------------------ */
