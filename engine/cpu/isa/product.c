@@ -476,7 +476,8 @@ static void block_multiply(const struct product *p, struct place at, const struc
         struct tile_factors f = {.left = p->left + r * p->left_row + at.begin * p->left_term,
                                  .left_row = p->left_row,
                                  .left_term = p->left_term,
-                                 .terms = at.terms};
+                                 .terms = at.terms,
+                                 .ahead = {.result_row = p->result_row, .output_row = p->output_row, .far = {right}}};
         /* A transposed left factor's next tile: of these terms, or the first one of the next block's. */
         const float *left_next = NULL;
         uint32_t left_next_terms = at.terms, end_term = at.begin + at.terms;
@@ -503,16 +504,12 @@ static void block_multiply(const struct product *p, struct place at, const struc
             f.packs = packs ? panel : NULL;
             f.panel_term = is_in_place ? p->right_term : panel_width(cols);
             bool is_last_panel = c + PANEL >= at.cols;
-            f.ahead = (struct tile_ahead){
-                .left = p->left_term == 1 && is_last_panel ? f.left + rows * p->left_row : NULL,
-                .result_row = p->result_row,
-                .output_row = p->output_row,
-            };
-            if (c < block->next.cols) {
-                f.ahead.far[0] = right;
-                f.ahead.far[0].at += c;
-            }
+            f.ahead.left = p->left_term == 1 && is_last_panel ? f.left + rows * p->left_row : NULL;
+            f.ahead.far[0].at = right.at + c;
+            f.ahead.far[0].rows = c < block->next.cols ? right.rows : 0;
+            f.ahead.far[1].rows = 0;
             if (left_next != NULL) f.ahead.far[1] = left_ahead(left_next, p->left_term, left_next_terms, c, left_each);
+            f.ahead.result = f.ahead.output = NULL;
             if (!is_last_panel || r + TILE < at.row + at.rows) {
                 uint32_t row_ahead = is_last_panel ? r + rows : r, col_ahead = is_last_panel ? at.col : col + PANEL;
                 f.ahead.result = p->result + row_ahead * p->result_row + col_ahead;
