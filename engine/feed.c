@@ -166,7 +166,7 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     feed->steps_ahead = steps_ahead;
 }
 
-size_t feed_bytes(const struct feed_options *options)
+static size_t feed_bytes(const struct feed_options *options)
 {
     struct layout sum = {0};
     feed_layout(&sum, options, NULL);

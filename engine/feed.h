@@ -50,8 +50,6 @@ struct feed_counts {
 
 struct team;
 struct feed;
-/* Memory that feed_open takes, by the same sum. */
-size_t feed_bytes(const struct feed_options *options);
 /* Opens the reader (a wrong path fails here) and takes all memory, but reads nothing yet. */
 MUST_USE status feed_open(struct feed **feed, const struct feed_options *options);
 /* Lets the feed ring this bell, which must outlive it, whenever feed_try_next may have another answer: after each slot that is

@@ -77,8 +77,6 @@ struct model_arrays {
 };
 MUST_USE status model_arrays_list(struct model_arrays *arrays, const struct model *model, bool with_state);
 void model_arrays_free(struct model_arrays *arrays);
-/* Copies an array's values in, from rows * cols floats row after row, aligned to nothing. */
-void model_array_set(const struct model_array *array, const uint8_t *data);
 /* Puts an array's values, row after row, into an open writer. */
 MUST_USE status model_array_put(const struct model_array *array, struct file_writer *writer);
 /* Puts all as a safetensors file into an open writer; the caller commits. */

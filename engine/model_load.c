@@ -114,7 +114,8 @@ static status rows_copy(const struct load *l, struct model *model, uint32_t tabl
     return ST_OK;
 }
 
-void model_array_set(const struct model_array *a, const uint8_t *data)
+/* Copies an array's values in, from rows * cols floats row after row, aligned to nothing. */
+static void array_set(const struct model_array *a, const uint8_t *data)
 {
     size_t row_bytes = a->cols * sizeof(float);
     for (uint32_t row = 0; row < a->rows; row++)
@@ -130,7 +131,7 @@ static status load_copy(const struct load *l, struct model *model)
             TRY(admission_read(admission, saved->path, saved->map.data, saved->map.bytes));
         TRY(rows_copy(l, model, t));
     }
-    for (uint32_t i = 0; i < l->arrays.count; i++) model_array_set(&l->arrays.items[i], l->saved.dense.tensors[i].data);
+    for (uint32_t i = 0; i < l->arrays.count; i++) array_set(&l->arrays.items[i], l->saved.dense.tensors[i].data);
     model->progress = l->saved.manifest.progress;
     model->best = l->saved.manifest.best;
     store_period_set(model->store, model_period(model->graph, model->progress.step));

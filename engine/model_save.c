@@ -164,7 +164,8 @@ static status admission_save(struct save *s, struct admission *admission, struct
     return st;
 }
 
-status save_admissions(struct save *s, uint32_t ticket)
+/* Writes what tables count for the admission of keys, as of the step of this ticket: behind save_begin, while nobody else uses the store. */
+static status save_admissions(struct save *s, uint32_t ticket)
 {
     const struct graph *g = s->model->graph;
     s->admission = calloc((size_t)g->table_count + 1, sizeof *s->admission);

@@ -36,8 +36,6 @@ struct save {
 
 /* Chooses names that nothing in the directory has. MEMORY, IO. save_end follows in any case. */
 MUST_USE status save_begin(struct save *s);
-/* Writes what tables count for the admission of keys, as of the step of this ticket: behind save_begin, while nobody else uses the store. */
-MUST_USE status save_admissions(struct save *s, uint32_t ticket);
 /* Writes everything else, then removes what is too old; after a failure what it has written itself, and what else has its tag. */
 MUST_USE status save_run(struct save *s);
 void save_end(struct save *s);

@@ -22,7 +22,8 @@
 
 /* --- failing ---------------------------------------------------------------------------------- */
 
-void pipeline_fail(struct pipeline *p, status failure)
+/* Ends the job with a failure of the calling thread: st and its message. */
+static void pipeline_fail(struct pipeline *p, status failure)
 {
     uint32_t none = ST_OK;
     /* Relaxed: only who is first matters; the message is published below. */
@@ -50,7 +51,8 @@ static struct seat *seat_of(const struct pipeline *p, const struct stage *stage,
     return &stage->seats[batch_lane_of(graph_batch(p->graph), slot->batch.micro_index) % stage->seat_count];
 }
 
-void forward_push(struct worker *w, struct stage *stage, struct slot *slot)
+/* Puts a slot into a stage's ring; counts what stood there. */
+static void forward_push(struct worker *w, struct stage *stage, struct slot *slot)
 {
     struct ring *ring = &seat_of(w->pipeline, stage, slot)->forward;
     struct stage_times *times = &w->times[stage->index];
@@ -60,7 +62,7 @@ void forward_push(struct worker *w, struct stage *stage, struct slot *slot)
     stage_bell_ring(stage);
 }
 
-void backward_push(struct worker *w, struct stage *stage, struct slot *slot)
+static void backward_push(struct worker *w, struct stage *stage, struct slot *slot)
 {
     struct ring *ring = &seat_of(w->pipeline, stage, slot)->backward;
     struct stage_times *times = &w->times[stage->index];
@@ -81,8 +83,9 @@ void slot_give(struct pipeline *p, struct slot *slot)
     first_bell_ring(p);
 }
 
-void order_put(struct worker *w, struct order *order, struct slot *slot,
-               void (*deliver)(struct worker *, struct slot *))
+/* Marks the slot's number as finished and hands on what is next in order: deliver(w, slot), one at a time. */
+static void order_put(struct worker *w, struct order *order, struct slot *slot,
+                      void (*deliver)(struct worker *, struct slot *))
 {
     struct pipeline *p = w->pipeline;
     /* Release pairs with the acquire below. */

@@ -221,18 +221,10 @@ struct pipeline {
 
 /* A worker's thread: takes tasks until the pipeline is closed. */
 void *pipeline_worker(void *worker);
-/* Ends the job with a failure of the calling thread: st and its message. */
-void pipeline_fail(struct pipeline *p, status failure);
 void stage_bell_ring(struct stage *stage);
 void pipeline_bells_ring(struct pipeline *p);
-/* Puts a slot into a stage's ring; counts what stood there. */
-void forward_push(struct worker *w, struct stage *stage, struct slot *slot);
-void backward_push(struct worker *w, struct stage *stage, struct slot *slot);
 /* Gives a slot back to the feed, and room to the gate. */
 void slot_give(struct pipeline *p, struct slot *slot);
-/* Marks the slot's number as finished and hands on what is next in order: deliver(w, slot), one at a time. */
-void order_put(struct worker *w, struct order *order, struct slot *slot,
-               void (*deliver)(struct worker *, struct slot *));
 /* What an update of a stage works on; part `part` of `parts` of it. */
 struct stage_update {
     float *param, *state;         /* whole arrays, as the model's                                                  */

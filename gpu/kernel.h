@@ -66,8 +66,6 @@
 #define __shfl_down_sync(mask, v, by)   EMU_SHUFFLE("__shfl_down_sync", mask, v, EMU_FROM_ABOVE, by)
 #define __shfl_up_sync(mask, v, by)     EMU_SHUFFLE("__shfl_up_sync", mask, v, EMU_FROM_BELOW, by)
 #define __ballot_sync(mask, v)          emu_ballot(EMU_HERE("__ballot_sync"), mask, (v) != 0)
-#define __any_sync(mask, v)             (__ballot_sync(mask, v) != 0)
-#define __all_sync(mask, v)             (__ballot_sync(mask, !(v)) == 0)
 /* Values of 4 bytes. */
 #define EMU_SHUFFLE(called, mask, v, from, lane)                                                                       \
     ({                                                                                                                 \
@@ -84,12 +82,7 @@
 #define __fdiv_rn(x, y)     ((float)(x) / (float)(y))
 #define __float_as_uint(x)  emu_bits_of(x)
 #define __uint_as_float(x)  emu_float_of(x)
-#define __float_as_int(x)   ((int32_t)emu_bits_of(x))
-#define __popc(x)           __builtin_popcount(x)
-#define __ffs(x)            __builtin_ffs((int)(x))
-#define __clz(x)            ((x) ? __builtin_clz(x) : 32)
 #define __umulhi(x, y)      ((uint32_t)((uint64_t)(x) * (y) >> 32))
-#define __ldg(p)            (*(p))
 #define atomicAdd(p, value) emu_atomic_add(p, value)
 #define min(x, y)                                                                                                      \
     ({                                                                                                                 \

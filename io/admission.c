@@ -146,13 +146,6 @@ void admission_close(struct admission *a)
 
 bool admission_has(const struct admission *a, uint64_t key) { return count_of(a, key) >= a->admit - 1; }
 
-void admission_prefetch(const struct admission *a, uint64_t key)
-{
-    const uint64_t home = home_of(a, key);
-    if (a->admit_by == ADMIT_EXACT) __builtin_prefetch(&a->key[home]);
-    __builtin_prefetch(&a->count[a->admit_by == ADMIT_EXACT ? home : home * LINE_BYTES]);
-}
-
 /* Exact: the key's cell, with room for it. */
 static status cell_find(const struct admission *a, uint64_t key, uint64_t *cell)
 {

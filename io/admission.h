@@ -59,8 +59,6 @@ void admission_close(struct admission *admission);
 
 /* Whether the key may have a row: admit - 1 occurrences are counted. */
 bool admission_has(const struct admission *admission, uint64_t key);
-/* Asks for the memory that the key's count is in. */
-void admission_prefetch(const struct admission *admission, uint64_t key);
 /* Counts one occurrence. FULL: the table, its admit_keys, what to do. */
 MUST_USE status admission_add(struct admission *admission, uint64_t key);
 /* What has been added since the last call belongs to tickets up to this one. */

@@ -15,7 +15,7 @@
 #define SAMPLE_BYTES ((size_t)64 << 10)
 #define SAMPLES      16u
 
-uint32_t cache_sources_count(const char *paths)
+static uint32_t paths_count(const char *paths)
 {
     uint32_t count = 1;
     for (; *paths; paths++) count += *paths == ',';
@@ -24,7 +24,7 @@ uint32_t cache_sources_count(const char *paths)
 
 void cache_sources_layout(struct cache_sources *c, struct layout *l, const char *paths, bool is_stream)
 {
-    *c = (struct cache_sources){.path_count = cache_sources_count(paths), .is_stream = is_stream};
+    *c = (struct cache_sources){.path_count = paths_count(paths), .is_stream = is_stream};
     LAYOUT_TAKE(l, c->paths, strlen(paths) + 1);
     LAYOUT_TAKE(l, c->source, c->path_count);
     LAYOUT_TAKE(l, c->found, c->path_count);

@@ -23,7 +23,6 @@ struct cache_sources {
     uint8_t *sample;
 };
 
-uint32_t cache_sources_count(const char *paths);
 /* `paths` separated by commas; keeps nothing. */
 void cache_sources_layout(struct cache_sources *sources, struct layout *layout, const char *paths, bool is_stream);
 /* Looks at the data: *source is what it is. IO: it cannot be read. */

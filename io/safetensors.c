@@ -228,10 +228,3 @@ void safetensors_close(struct safetensors *file)
     json_decref(file->json);
     *file = (struct safetensors){0};
 }
-
-const struct safetensors_tensor *safetensors_find(const struct safetensors *file, const char *name)
-{
-    for (uint32_t i = 0; i < file->tensor_count; i++)
-        if (strcmp(file->tensors[i].name, name) == 0) return &file->tensors[i];
-    return NULL;
-}

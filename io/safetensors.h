@@ -65,7 +65,5 @@ struct safetensors {
  * safetensors_close; on failure *file is empty. */
 MUST_USE status safetensors_open(struct safetensors *file, const char *path, const uint8_t *data, size_t bytes);
 void safetensors_close(struct safetensors *file);
-/* NULL if there is none of that name. Cost: a look at every name. */
-const struct safetensors_tensor *safetensors_find(const struct safetensors *file, const char *name);
 
 #endif

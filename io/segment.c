@@ -130,20 +130,3 @@ void segment_trailer_seal(const struct segment_shape *s, uint8_t *out, uint64_t 
     memset(out, 0, SEGMENT_ALIGN_BYTES);
     memcpy(out, &trailer, sizeof trailer);
 }
-
-status segment_trailer_read(struct segment_trailer *out, const uint8_t *bytes, const char *path)
-{
-    struct trailer t;
-    memcpy(&t, bytes, sizeof t);
-    if (t.magic != MAGIC) FAIL(CORRUPT, "%s: its last block does not say that it is a segment of rows", path);
-    if (t.version > VERSION)
-        FAIL(MISMATCH, "%s: a segment of version %u, this program reads up to %u", path, t.version, VERSION);
-    if (t.hash != XXH3_64bits(&t, offsetof(struct trailer, hash)))
-        FAIL(CORRUPT, "%s: its last block is not what was written: the checksum differs", path);
-    *out = (struct segment_trailer){.number = t.number,
-                                    .span_floats = t.span_floats,
-                                    .block_bytes = t.block_bytes,
-                                    .block_count = t.block_count,
-                                    .row_count = t.row_count};
-    return ST_OK;
-}

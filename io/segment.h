@@ -53,14 +53,8 @@ uint64_t segment_hash_add(uint64_t before, const uint8_t *block);
 MUST_USE status segment_block_check(const struct segment_shape *s, const uint8_t *block, uint64_t number,
                                     uint32_t block_index, const char *path);
 
-struct segment_trailer {
-    uint64_t number;
-    uint32_t span_floats, block_bytes, block_count, row_count;
-};
 /* Fills the last SEGMENT_ALIGN_BYTES of a segment's file. */
 void segment_trailer_seal(const struct segment_shape *s, uint8_t *out, uint64_t number, uint32_t block_count,
                           uint32_t row_count);
-/* Reads them back. CORRUPT: not a segment, or garbled. MISMATCH: of a newer version. */
-MUST_USE status segment_trailer_read(struct segment_trailer *trailer, const uint8_t *bytes, const char *path);
 
 #endif

@@ -118,10 +118,6 @@ MUST_USE status store_sweep(struct store *store, uint64_t period);
 void store_find_again(struct store *store, const struct micro_batch *m, struct ticket *ticket);
 /* Finds and removes the dead rows on disk, so that counts of rows are exact; while the store is settled and nobody uses it. */
 MUST_USE status store_purge(struct store *store);
-/* How often rows have been removed so far; 0: what is stored has only ever grown. */
-uint64_t store_sweep_count(const struct store *store);
-/* Whether a row with this span, as it was saved in or before the present period, is dead by now. */
-bool store_is_dead(const struct store *store, uint32_t table, const float *span);
 /* Whether the table's rows come and go. */
 bool store_lives(const struct store *store, uint32_t table);
 /* Counts keys that have no row yet; NULL: the table admits every key. To be saved, and read before rows are inserted. */

@@ -121,7 +121,7 @@ struct store {
     struct scratch scratch;
     uint32_t ticket_count; /* prepared to create, modulo 2^32 */
     bool takes_turns;
-    uint64_t period, sweep_count;
+    uint64_t period;
     uint64_t *histogram; /* [EVICT_BINS], where a table has a bound of its rows */
     float *zeros;        /* a row of them, where rows may be gone               */
     uint32_t ticket_max, released_count;

@@ -101,12 +101,6 @@ enum row_fate life_fate(const struct store *store, const struct store_table *tab
     return table->life.counts ? row_life_fate(&table->life, counters_of(table, span), store->period) : ROW_LIVES;
 }
 
-bool store_is_dead(const struct store *store, uint32_t table, const float *span)
-{
-    CHECK(table < store->table_count);
-    return life_fate(store, &store->table[table], span) != ROW_LIVES;
-}
-
 /* Which rows go: the dead, or those of the least scores. */
 struct removal {
     const struct store *store;
@@ -225,19 +219,13 @@ static bool removal_look(void *context, uint64_t key, const float *span)
     return is_gone;
 }
 
-static void removed(struct store *store, const struct removal *r)
-{
-    row_count_subtract(r->table, r->count);
-    if (r->count) store->sweep_count++;
-}
-
 static status disk_purge(struct store *store, uint32_t t)
 {
     struct store_table *table = &store->table[t];
     struct removal r = {.store = store, .table = table};
     if (store->cold == NULL || !table->life.counts || table->is_purged) return ST_OK;
     status st = disk_walk(store, t, removal_look, &r);
-    removed(store, &r);
+    row_count_subtract(r.table, r.count);
     table->is_purged = st == ST_OK;
     return st;
 }
@@ -310,7 +298,7 @@ static status evict(struct store *store, uint32_t t)
     TRY(threshold_find(store, t, wanted, &r));
     ram_walk(store, table, removal_look, &r);
     status st = disk_walk(store, t, removal_look, &r);
-    removed(store, &r);
+    row_count_subtract(r.table, r.count);
     CHECK(st != ST_OK || r.count == wanted);
     table->lives.evicted += r.count;
     table->lives.evictions++;
@@ -343,7 +331,7 @@ status store_sweep(struct store *store, uint64_t period)
         struct removal r = {.store = store, .table = table};
         if (!table->life.counts) continue;
         if (is_next) ram_walk(store, table, removal_look, &r);
-        removed(store, &r);
+        row_count_subtract(r.table, r.count);
         table->is_purged &= !is_next;
         TRY(evict(store, t));
     }
@@ -357,7 +345,7 @@ void store_period_set(struct store *store, uint64_t period)
         struct store_table *table = &store->table[t];
         struct removal r = {.store = store, .table = table};
         if (table->life.counts) ram_walk(store, table, removal_look, &r);
-        removed(store, &r);
+        row_count_subtract(r.table, r.count);
         table->is_purged = false;
         table->lives = (struct store_life_counts){0};
     }
@@ -377,8 +365,6 @@ void store_find_again(struct store *store, const struct micro_batch *m, struct t
         }
     }
 }
-
-uint64_t store_sweep_count(const struct store *store) { return store->sweep_count; }
 
 struct store_life_counts store_life_counts(const struct store *store, uint32_t table)
 {

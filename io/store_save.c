@@ -115,8 +115,6 @@ void marks_close(struct store *store)
     arena_close(&arena);
 }
 
-bool store_is_marked(const struct store *store) { return store->marks != NULL; }
-
 static uint64_t key_of(const struct store *store, uint32_t table, uint64_t row)
 {
     return store->cold != NULL ? store->marks->table[table].key[row] : store_key(store, table, row);

@@ -22,7 +22,6 @@
 /* Rows are marked from now on; the store is empty. `buffer_bytes`: of rows that are changed before they are saved. MEMORY. */
 MUST_USE status store_save_open(struct store *store, uint64_t buffer_bytes);
 /* Before the values of these rows of a table are changed; each row is one thread's for the time. Nothing where rows are not marked. */
-bool store_is_marked(const struct store *store);
 void store_rows_change(struct store *store, uint32_t table, float *const *span, uint32_t count);
 
 /* Begins a save of all rows of RAM, or of those that have changed since the one before; tells how many they are, a table. */

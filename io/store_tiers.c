@@ -93,7 +93,6 @@ static bool row_is_dead(void *context, uint32_t table_index, const float *span)
     if (fate == ROW_LIVES) return false;
     table->lives.died[fate]++;
     row_count_subtract(table, 1);
-    store->sweep_count++;
     return true;
 }
 

@@ -60,7 +60,8 @@ static size_t own_count(enum policy_cell cell, uint32_t layer_count, uint32_t ty
 
 static uint64_t hash_text(uint64_t hash, const char *text) { return XXH3_64bits_withSeed(text, strlen(text), hash); }
 
-uint64_t policy_fingerprint(const struct instance *instance)
+/* A hash of layers and types, names, sizes and prices, but not of measured times: an instance measured again has the same. */
+static uint64_t fingerprint_of(const struct instance *instance)
 {
     uint64_t hash = instance->layer_count;
     for (uint32_t l = 0; l < instance->layer_count; l++) {
@@ -83,7 +84,7 @@ void policy_load(const struct policy *policy, const struct instance *instance, s
     memcpy(net->parameters, policy->shared, shared * sizeof *policy->shared);
     memset(net->parameters + shared, 0, own * sizeof *net->parameters);
     if (policy->own != NULL && policy->layer_count == instance->layer_count &&
-        policy->type_count == instance->type_count && policy->fingerprint == policy_fingerprint(instance))
+        policy->type_count == instance->type_count && policy->fingerprint == fingerprint_of(instance))
         memcpy(net->parameters + shared, policy->own, own * sizeof *policy->own);
 }
 
@@ -107,7 +108,7 @@ status policy_store(struct policy *policy, enum policy_cell cell, const struct i
                               .own = own_copy,
                               .layer_count = instance->layer_count,
                               .type_count = instance->type_count,
-                              .fingerprint = policy_fingerprint(instance)};
+                              .fingerprint = fingerprint_of(instance)};
     return ST_OK;
 }
 

@@ -18,8 +18,6 @@ struct policy {
     uint32_t layer_count, type_count; /* 0: none */
 };
 
-/* A hash of layers and types, names, sizes and prices, but not of measured times: an instance measured again has the same. */
-uint64_t policy_fingerprint(const struct instance *instance);
 /* Sets the parameters of a network of the same cell. Those of an instance come with it only if it is this one by fingerprint; else they are 0. */
 void policy_load(const struct policy *policy, const struct instance *instance, struct net *net);
 /* The parameters of a network become the policy's, and its cell. MEMORY, and then the policy is as it was. */

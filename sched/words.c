@@ -159,7 +159,9 @@ static bool is_printable(uint32_t c)
     return c != 0xFEFF && (c & 0xFFFE) != 0xFFFE && !(c >= 0xFDD0 && c <= 0xFDEF);
 }
 
-uint32_t words_next(const char **text)
+/* The next character of a text, which then points behind it; 0 at its end. Control characters and bytes that are
+ * not UTF-8 are U+FFFD. */
+static uint32_t words_next(const char **text)
 {
     uint32_t character = 0;
     if (**text == 0) return 0;

@@ -25,9 +25,6 @@ char *words_change(char buffer[WORDS_BYTES],
 /* "1 stage", "2 stages" */
 char *words_plural(char buffer[WORDS_BYTES], uint64_t count, const char *noun);
 
-/* The next character of a text, which then points behind it; 0 at its end. Control characters and bytes that are
- * not UTF-8 are U+FFFD. */
-uint32_t words_next(const char **text);
 /* `character` as UTF-8 behind `at`; returns how many bytes, at most 4. */
 size_t words_put(char *at, uint32_t character);
 /* A copy with only printable characters, at most `width` of them, the last one "…" where it is cut. */

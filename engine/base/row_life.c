@@ -15,7 +15,7 @@ struct row_counters row_counters_get(const float *at)
     return c;
 }
 
-void row_counters_put(float *at, struct row_counters c)
+static void row_counters_put(float *at, struct row_counters c)
 {
     uint32_t bits = c.seen << 1 | c.has_vector;
     memcpy(at, &c.show, sizeof c.show);

@@ -46,7 +46,6 @@ struct row_counters {
     bool has_vector;
 };
 struct row_counters row_counters_get(const float *at);
-void row_counters_put(float *at, struct row_counters counters);
 /* Of a row that nobody has counted yet; `has_vector`: all its columns have values. */
 void row_counters_begin(float *at, bool has_vector);
 

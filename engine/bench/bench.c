@@ -21,11 +21,6 @@ static const struct subject {
     BENCH_SUBJECTS(SUBJECT)
 #undef SUBJECT
 };
-const char *const bench_subject_names[BENCH_SUBJECT_COUNT + 1] = {
-#define SUBJECT(name, ...) #name,
-    BENCH_SUBJECTS(SUBJECT)
-#undef SUBJECT
-        NULL};
 
 /* --- output ------------------------------------------------------------------------------------ */
 

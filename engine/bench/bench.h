@@ -29,7 +29,6 @@ enum bench_subject {
 #undef SUBJECT
         BENCH_SUBJECT_COUNT
 };
-extern const char *const bench_subject_names[BENCH_SUBJECT_COUNT + 1]; /* …, NULL */
 
 struct bench_options {
     const char *subject; /* a name, or "all"                                                       */

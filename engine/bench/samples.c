@@ -12,7 +12,7 @@ __asm__(".section .rodata\n"
         ".text\n");
 extern const char sample_ctrdnn[], sample_ctrdnn1[], sample_ctrdnn2[], sample_dcnv2[];
 
-const char *const sample_names[] = {"ctrdnn", "ctrdnn1", "ctrdnn2", "dcnv2", NULL};
+static const char *const sample_names[] = {"ctrdnn", "ctrdnn1", "ctrdnn2", "dcnv2", NULL};
 static const char *const texts[] = {sample_ctrdnn, sample_ctrdnn1, sample_ctrdnn2, sample_dcnv2};
 
 const char *sample_text(const char *name)

@@ -4,7 +4,5 @@
 
 /* Of samples/NAME.cfg; ends with 0. NULL: there is none of that name. */
 const char *sample_text(const char *name);
-/* The names, and NULL behind the last. */
-extern const char *const sample_names[];
 
 #endif
