@@ -409,7 +409,7 @@ status gpu_emu_open(struct gpu **gpu, size_t bytes, uint64_t seed)
 
 /* --- the cards of a test program ------------------------------------------------------------------- */
 
-/* HETERPS_EMU_CARDS, HETERPS_EMU_BYTES, HETERPS_EMU_SEED: how many there are, the memory of each, the seed. */
+/* HETERPS_EMU_CARDS, HETERPS_EMU_BYTES, HETERPS_EMU_SEED, HETERPS_EMU_CAPABILITY: how many there are, the memory of each, the seed, what they know. */
 static uint64_t number_of(const char *name)
 {
     const char *text = getenv(name);
@@ -420,6 +420,11 @@ static uint32_t card_count(void)
 {
     const uint64_t count = number_of("HETERPS_EMU_CARDS");
     return count ? (uint32_t)count : 1;
+}
+static uint32_t card_capability(void)
+{
+    const uint64_t capability = number_of("HETERPS_EMU_CAPABILITY");
+    return capability ? (uint32_t)capability : EMU_CAPABILITY;
 }
 uint32_t gpu_count(const char **why)
 {
@@ -438,8 +443,8 @@ status gpu_describe(uint32_t index, struct gpu_facts *facts)
     TRY(check_index(index));
     *facts = (struct gpu_facts){.device = "emu",
                                 .name = "emulated card",
-                                .major = EMU_CAPABILITY / 10,
-                                .minor = EMU_CAPABILITY % 10,
+                                .major = card_capability() / 10,
+                                .minor = card_capability() % 10,
                                 .core_count = 1,
                                 .memory_bytes = number_of("HETERPS_EMU_BYTES")};
     if (facts->memory_bytes == 0) facts->memory_bytes = UINT64_C(1) << 40;
@@ -449,5 +454,7 @@ status gpu_describe(uint32_t index, struct gpu_facts *facts)
 status gpu_open(uint32_t index, struct gpu **gpu)
 {
     TRY(check_index(index));
-    return gpu_emu_open(gpu, number_of("HETERPS_EMU_BYTES"), number_of("HETERPS_EMU_SEED"));
+    TRY(gpu_emu_open(gpu, number_of("HETERPS_EMU_BYTES"), number_of("HETERPS_EMU_SEED")));
+    (*gpu)->capability = card_capability();
+    return ST_OK;
 }
