@@ -11,33 +11,12 @@
 #include "engine/cpu/isa/act.h"
 #include "engine/cpu/isa/kernels_isa.h"
 
-#define BIAS_COLS (2u * VF)
-
 /* One fc in one pass. */
 struct fc_call {
     struct product product[2];
     uint32_t product_count;
-    /* bfloat16: column sums of dz, in pieces of BIAS_COLS columns */
-    struct view dz;
-    float *dbias;
-    uint32_t units, groups; /* dz.cols is their product */
-    uint32_t dbias_pieces;
     uint32_t parts; /* members of the team */
 };
-
-/* Column sums of dz over the examples in order, group after group, added to dbias at the end. */
-static void dbias_piece(const struct fc_call *call, uint32_t piece)
-{
-    struct view dz = call->dz;
-    uint32_t units = call->units;
-    for (uint32_t c = piece * BIAS_COLS; c < units && c < (piece + 1) * BIAS_COLS; c += VF) {
-        vf sum = {0};
-        for (uint32_t g = 0; g < call->groups; g++)
-            for (uint32_t b = 0; b < dz.rows; b++)
-                sum += vf_load_upto(dz.data + (size_t)b * dz.stride + g * units + c, units - c);
-        vf_store_upto(call->dbias + c, vf_load_upto(call->dbias + c, units - c) + sum, units - c);
-    }
-}
 
 /* Whether `piece` is in this part of `count` pieces, and then which of them; else it is counted on behind them. */
 static bool is_in_part(uint32_t count, uint32_t part, uint32_t parts, uint32_t *piece)
@@ -58,10 +37,6 @@ static void fc_piece(void *context, uint32_t piece, void *scratch)
                 KERNEL(product_piece)(&call->product[i], piece, scratch);
                 return;
             }
-        if (is_in_part(call->dbias_pieces, part, call->parts, &piece)) {
-            dbias_piece(call, piece);
-            return;
-        }
     }
 }
 
@@ -76,7 +51,7 @@ static void fc_pack_piece(void *context, uint32_t piece, void *scratch)
 
 static void fc_run(const struct cpu_work *work, struct fc_call *call)
 {
-    uint32_t piece_count = call->dbias_pieces, pack_count = 0, members = team_member_count(work->team);
+    uint32_t piece_count = 0, pack_count = 0, members = team_member_count(work->team);
     size_t packed_floats = 0;
     for (uint32_t i = 0; i < call->product_count; i++) {
         struct product *p = &call->product[i];
@@ -304,13 +279,8 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
         return;
     }
     enum product_type type = attr.precision == PRECISION_BF16 ? PRODUCT_BF16 : PRODUCT_F32;
-    struct fc_call call = {.dz = dz,
-                           .dbias = dbias,
-                           .units = N,
-                           .groups = attr.groups,
-                           .dbias_pieces = dbias != NULL && type == PRODUCT_BF16 ? (N + BIAS_COLS - 1) / BIAS_COLS : 0};
-    float *col_sums = type == PRODUCT_F32 ? dbias : NULL;
-    if (dweight.data != NULL || col_sums != NULL) /* of no rows: column sums alone */
+    struct fc_call call = {0};
+    if (dweight.data != NULL || dbias != NULL) /* of no rows: column sums alone */
         call.product[call.product_count++] = (struct product){
             .type = type,
             .end = PRODUCT_ADDS,
@@ -329,7 +299,7 @@ void KERNEL(fc_backward_f32)(const struct cpu_work *work, const struct op_contex
             .right_group = N,
             .result = dweight.data,
             .result_row = dweight.stride,
-            .col_sums = col_sums,
+            .col_sums = dbias,
         };
     if (din.data != NULL)
         call.product[call.product_count++] = (struct product){

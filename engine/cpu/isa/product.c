@@ -654,5 +654,5 @@ void KERNEL(product_cut)(struct product *p, uint32_t members)
     p->units = p->row_chunks * group_chunks;
     p->share_units = divide_up(p->units, members);
     p->piece_count = p->col_chunks * p->units;
-    if (p->type == PRODUCT_BF16) KERNEL(product_bf16_cut)(p);
+    if (p->type == PRODUCT_BF16) KERNEL(product_bf16_cut)(p, members);
 }

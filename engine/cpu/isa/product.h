@@ -48,7 +48,7 @@ struct product {
     const float *output;        /* SLOPES: what the activation gave                                   */
     size_t output_row, output_group;
     bool adds;       /* SLOPES                                                                              */
-    float *col_sums; /* F32, right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
+    float *col_sums; /* right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
     uint64_t number; /* F32: given to no other product that finds the same scratch                          */
     /* set by product_cut() */
     uint32_t piece_count;
@@ -56,8 +56,9 @@ struct product {
     uint32_t units, share_units; /* of rows and groups: all, and most that a member has for its own */
     bool keeps;                  /* F32: whether what a piece has packed is left for the next; BF16: members > 1 */
     /* BF16 */
-    bool is_pairs;       /* cpu_work.bf16_pairs                                                                 */
-    uint32_t pack_count; /* else 0                                                                          */
+    bool is_pairs;        /* cpu_work.bf16_pairs                                                                 */
+    uint32_t pack_count;  /* else 0 */
+    uint32_t pack_panels; /* of a piece of packing, most */
     size_t packed_floats;
     float *packed; /* [packed_floats], 64-byte aligned: set between product_cut() and product_pack()        */
 };

@@ -141,8 +141,7 @@ ALWAYS_INLINE void pack_across(float *words, size_t step_words, const float *ter
 /* Rows of a left factor between asking for their lines and packing them. */
 #define LEFT_ROWS_AHEAD 2u
 
-/* A piece of packing: so many terms of so many panels, which are some KiB of a row where columns lie side by side. */
-#define PACK_TERMS  512u
+/* Most panels of a piece of packing: some KiB of a row where columns lie side by side. */
 #define PACK_PANELS 8u
 
 static size_t packed_panel_words(const struct product *p)
@@ -150,21 +149,22 @@ static size_t packed_panel_words(const struct product *p)
     return (size_t)p->term_groups * steps_of(p->terms, p->is_pairs) * PANEL;
 }
 
-/* Packs terms x cols of a factor whose columns lie side by side. */
+/* Packs terms x cols of a factor whose columns lie side by side, and if has_sums adds the terms to col_sums in order. */
 ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const float *right, size_t right_term,
-                                     uint32_t terms, uint32_t cols, const bool is_pairs)
+                                     uint32_t terms, uint32_t cols, vf col_sums[2 * PACK_PANELS], const bool has_sums,
+                                     const bool is_pairs)
 {
     for (uint32_t t = 0; t < terms; t += 2, right += 2 * right_term, panels += (is_pairs ? 1 : 2) * PANEL) {
-        float *panel = panels;
-        for (uint32_t c = 0; c < cols; c += PANEL, panel += panel_words) {
-            const float *term = right + c, *next = t + 1 < terms ? term + right_term : NULL;
-            for (uint32_t i = 0; i < PANEL; i += LINE_FLOATS) {
-                prefetch_read(term + ROWS_AHEAD * right_term + i);
-                prefetch_read(term + (ROWS_AHEAD + 1) * right_term + i);
+        for (uint32_t c = 0, v = 0; c < (cols + PANEL - 1) / PANEL * PANEL; c += VF, v++) {
+            size_t left = cols > c ? cols - c : 0;
+            vf term = vf_load_or_zero(right + c, left), next = {0};
+            if (t + 1 < terms) next = vf_load_or_zero(right + right_term + c, left);
+            if (c % LINE_FLOATS == 0) {
+                prefetch_read(right + ROWS_AHEAD * right_term + c);
+                prefetch_read(right + (ROWS_AHEAD + 1) * right_term + c);
             }
-            pack_across(panel, PANEL, term, next, cols - c, is_pairs);
-            pack_across(panel + VF, PANEL, term + VF, next ? next + VF : NULL, cols - c > VF ? cols - c - VF : 0,
-                        is_pairs);
+            words_store(panels + v / 2 * panel_words + v % 2 * VF, PANEL, term, next, is_pairs);
+            if (has_sums) col_sums[v] = col_sums[v] + term + next;
         }
     }
 }
@@ -203,18 +203,25 @@ ALWAYS_INLINE void right_pack_along(float *panels, size_t panel_words, const flo
 
 ALWAYS_INLINE void right_pack(const struct product *p, uint32_t piece, const bool is_pairs)
 {
-    uint32_t runs = (p->terms + PACK_TERMS - 1) / PACK_TERMS, place = piece / runs, group = place % p->term_groups;
-    uint32_t panel = place / p->term_groups * PACK_PANELS, begin = piece % runs * PACK_TERMS;
-    uint32_t terms = p->terms - begin < PACK_TERMS ? p->terms - begin : PACK_TERMS;
-    uint32_t cols = p->cols - panel * PANEL < PACK_PANELS * PANEL ? p->cols - panel * PANEL : PACK_PANELS * PANEL;
+    uint32_t panel = piece * p->pack_panels, col = panel * PANEL;
+    uint32_t cols = p->cols - col < p->pack_panels * PANEL ? p->cols - col : p->pack_panels * PANEL;
     size_t panel_words = packed_panel_words(p);
-    const float *right = p->right + group * p->right_group + panel * PANEL * p->right_col + begin * p->right_term;
-    float *panels = p->packed + panel * panel_words +
-                    ((size_t)group * steps_of(p->terms, is_pairs) + steps_of(begin, is_pairs)) * PANEL;
-    if (p->right_col == 1)
-        right_pack_across(panels, panel_words, right, p->right_term, terms, cols, is_pairs);
-    else
-        right_pack_along(panels, panel_words, right, p->right_col, terms, cols, is_pairs);
+    float *panels = p->packed + panel * panel_words;
+    vf sums[2 * PACK_PANELS] = {{0}};
+    for (uint32_t g = 0; g < p->term_groups; g++, panels += (size_t)steps_of(p->terms, is_pairs) * PANEL) {
+        const float *right = p->right + g * p->right_group + col * p->right_col;
+        if (p->right_col != 1)
+            right_pack_along(panels, panel_words, right, p->right_col, p->terms, cols, is_pairs);
+        else if (p->col_sums != NULL)
+            right_pack_across(panels, panel_words, right, p->right_term, p->terms, cols, sums, true, is_pairs);
+        else
+            right_pack_across(panels, panel_words, right, p->right_term, p->terms, cols, sums, false, is_pairs);
+    }
+    if (p->col_sums == NULL) return;
+    for (uint32_t c = 0; c < cols; c += VF) {
+        float *to = p->col_sums + col + c;
+        vf_store_upto(to, vf_load_upto(to, cols - c) + sums[c / VF], cols - c);
+    }
 }
 
 void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece)
@@ -434,6 +441,7 @@ static void block_multiply(const struct product *p, struct product_place at, str
 
 void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at, void *scratch)
 {
+    if (at.rows == 0) return; /* column sums alone */
     struct arrays to = {.waiting = scratch};
     to.left = to.waiting + PRODUCT_KEPT;
     to.tile = to.left + PRODUCT_TERMS * PRODUCT_LEFT;
@@ -453,11 +461,11 @@ void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at
     tiny_restore(before);
 }
 
-void KERNEL(product_bf16_cut)(struct product *p)
+void KERNEL(product_bf16_cut)(struct product *p, uint32_t members)
 {
-    uint32_t panels = (p->cols + PANEL - 1) / PANEL;
-    p->pack_count =
-        (panels + PACK_PANELS - 1) / PACK_PANELS * p->term_groups * ((p->terms + PACK_TERMS - 1) / PACK_TERMS);
+    uint32_t panels = (p->cols + PANEL - 1) / PANEL, each = members == 1 ? PACK_PANELS : panels / (4 * members) + 1;
+    p->pack_panels = each < PACK_PANELS ? each : PACK_PANELS;
+    p->pack_count = (panels + p->pack_panels - 1) / p->pack_panels;
     p->packed_floats = panels * packed_panel_words(p);
 }
 
