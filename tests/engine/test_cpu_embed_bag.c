@@ -15,9 +15,11 @@ struct bag_params {
     uint32_t B, dim, gap, keys_max, vocabulary;
     enum pool pool;
     bool repeats_field, has_value, is_run; /* is_run: the op looks up fields 2 and 3 only, which lie side by side */
+    bool is_whole;                         /* the op looks up all fields                                          */
 };
 
-/* Fields 0, 2 and 3 are looked up in table 1 by the op, field 4 in table 1 by somebody else, field 1 in table 0. */
+/* Fields 0, 2 and 3 are looked up in table 1 by the op, field 4 in table 1 by somebody else, field 1 in table 0; if it is_whole all in
+ * table 1 by the op. */
 static void bag_build(struct fixture *f, const void *params)
 {
     const struct bag_params *p = params;
@@ -53,7 +55,7 @@ static void bag_build(struct fixture *f, const void *params)
     t->occurrence = calloc(m->key_count + 1, sizeof *t->occurrence);
     for (uint32_t i = 0; i < m->key_count; i++) {
         t->unique_of[i] = 0xdeadbeef;
-        if (m->key_home[i] % BAG_FIELDS == 1) continue;
+        if (m->key_home[i] % BAG_FIELDS == 1 && !p->is_whole) continue;
         uint32_t u = 0;
         while (u < t->unique_count && unique_key[u] != m->key[i]) u++;
         unique_key[u] = m->key[i];
@@ -85,6 +87,7 @@ static void bag_build(struct fixture *f, const void *params)
 
     struct hand_tensors in = {3, {hand_field(h, 0), hand_field(h, 2), hand_field(h, 3)}}, saved = {0};
     if (p->is_run) in = (struct hand_tensors){2, {in.t[1], in.t[2]}};
+    if (p->is_whole) in = (struct hand_tensors){5, {in.t[0], hand_field(h, 1), in.t[1], in.t[2], hand_field(h, 4)}};
     if (p->repeats_field) in.t[in.count++] = in.t[0];
     uint32_t cols = 0;
     for (uint32_t i = 0; i < in.count; i++)
@@ -113,6 +116,9 @@ static void embed_bag__any_pool_and_dim__equals_reference_to_the_bit(void **stat
                 case_check("embed_bag of fields side by side", bag_build, &p, EXACT);
                 p.has_value = true;
                 case_check("embed_bag of fields side by side with values", bag_build, &p, EXACT);
+                /* All fields; keys for several pieces, each with runs of rows. */
+                p = (struct bag_params){4 * B, dims[d], B % 4, 3, 200, (enum pool)pool, .is_whole = true};
+                if (dims[d] < 33) case_check("embed_bag of all fields", bag_build, &p, EXACT);
             }
 }
 

@@ -39,10 +39,24 @@ ALWAYS_INLINE vf vf_load(const float *p) { return *(const vf_memory *)p; }
 ALWAYS_INLINE void vf_store(float *p, vf v) { *(vf_memory *)p = v; }
 ALWAYS_INLINE vf vf_splat(float x) { return x - (vf){0}; } /* x - 0 is x, the sign of zero included */
 /* The first n < VF floats; the rest of the vector is zero and stays unwritten. With masks where there are any, but not under
- * AddressSanitizer, which does not see what a mask reads. */
+ * AddressSanitizer, which does not see what a mask reads; half and quarter vectors without: a load behind a store with a mask that reaches
+ * beyond what the store writes waits for it. */
 #if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
-ALWAYS_INLINE vf vf_load_n(const float *p, size_t n) { return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p); }
-ALWAYS_INLINE void vf_store_n(float *p, vf v, size_t n) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v); }
+ALWAYS_INLINE vf vf_load_n(const float *p, size_t n)
+{
+    if (__builtin_constant_p(n) && n == 8) return _mm512_zextps256_ps512(_mm256_loadu_ps(p));
+    if (__builtin_constant_p(n) && n == 4) return _mm512_zextps128_ps512(_mm_loadu_ps(p));
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+ALWAYS_INLINE void vf_store_n(float *p, vf v, size_t n)
+{
+    if (__builtin_constant_p(n) && n == 8)
+        _mm256_storeu_ps(p, _mm512_castps512_ps256(v));
+    else if (__builtin_constant_p(n) && n == 4)
+        _mm_storeu_ps(p, _mm512_castps512_ps128(v));
+    else
+        _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), v);
+}
 #elif defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__)
 ALWAYS_INLINE vi vf_mask_n(size_t n) { return (vi){0, 1, 2, 3, 4, 5, 6, 7} < (int32_t)n; }
 ALWAYS_INLINE vf vf_load_n(const float *p, size_t n) { return _mm256_maskload_ps(p, (__m256i)vf_mask_n(n)); }
