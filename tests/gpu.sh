@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: [HETERPS=./heterps-run] [CHECKS=build/release/tests/gpu] [CARD=0] [PARTS=PATTERN] sh tests/gpu.sh [--quick]
+# Usage: [HETERPS=./heterps-run] [CHECKS=build/release/tests/gpu] [CARD=0] [PARTS=PATTERN] [LIMIT=570] sh tests/gpu.sh [--quick]
 # What a machine with a card is asked for, measured on it, in at most ten minutes, without a network: whether its results are right, and how fast
 # training there is. With HETERPS= nothing is built: that file, the programs check_ops and driver_start in CHECKS, and samples/ and tests/ are
 # enough, from another machine. Without it ./build.sh card comes first. What is missing (a driver, cuBLASLt, PyTorch) is named and left out.
@@ -10,7 +10,8 @@
 #   torch  ctrdnn2 and dcnv2 in bfloat16 beside PyTorch
 #   start  what a card adds to the start
 #   busy   the share of time in which the card works
-# Ends with a table: what, asked, found. Figures short of what is asked are only told. --quick: tiny sizes, for cards that are emulated.
+# Each line of the table (what, asked, found) is printed when it is known, and all of them at the end. Figures short of what is asked are only told.
+# What would end later than LIMIT seconds after the start is left out. --quick: tiny sizes, for cards that are emulated.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
@@ -28,17 +29,37 @@ fi
 case $HETERPS in /*) h=$HETERPS ;; *) h=$root/$HETERPS ;; esac
 checks=${CHECKS:-build/release/tests/gpu} card=${CARD:-0} parts=${PARTS:-.}
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 143' TERM
-trap 'exit 130' INT
-failed=0
+failed=0 deadline=$(($(date +%s) + ${LIMIT:-570}))
 : >"$work/table"
+line='%-62s %-8s %s\n'
+table() {
+    echo
+    printf "$line" what asked found
+    cat "$work/table"
+}
+trap 'rm -rf "$work"' EXIT
+trap 'table; exit 143' TERM
+trap 'table; exit 130' INT
 
-told() { printf '%-62s %-8s %s\n' "$1" "$2" "$3" >>"$work/table"; }  # WHAT ASKED FOUND
-left_out() { echo "left out: $1: $2"; told "$1" '' "left out: $2"; } # WHAT WHY
-broken() { failed=1; echo "FAILED: $1"; told "$1" right FAILED; }
-wanted() { echo "$1" | grep -qE "$parts" && echo "
-== $1"; }
+told() { printf "$line" "$1" "$2" "$3" | tee -a "$work/table"; } # WHAT ASKED FOUND
+left_out() { told "$1" '' "left out: $2"; }                      # WHAT WHY
+broken() { failed=1; told "$1" right FAILED; }
+# left SECONDS: how many of these there are still.
+left() {
+    until_then=$((deadline - $(date +%s)))
+    [ $until_then -ge 1 ] || until_then=1
+    if [ $until_then -lt "$1" ]; then echo $until_then; else echo "$1"; fi
+}
+# wanted PART SECONDS: it is, and there are so many left, which is what it takes if all goes well.
+wanted() {
+    echo "$1" | grep -qE "$parts" || return 1
+    if [ $quick = no ] && [ "$(left "$2")" -lt "$2" ]; then
+        left_out "$1" "no time: of the $2 s that it takes $(left "$2") are left"
+        return 1
+    fi
+    echo "
+== $1"
+}
 number() { awk "BEGIN { printf \"%.${2:-2}f\", $1 }"; }
 # The number or the word behind "NAME": in lines of JSON, the last one.
 field() { grep -oE "\"$1\": ?\"?[^,\"}]*" "$2" | tail -1 | sed 's/^"[^"]*": *"*//'; }
@@ -78,7 +99,7 @@ runs() {
     if [ $quick = yes ]; then
         timeout 60 "$h" "$graph" --data "$data" --log json --set train.steps_max=2 "$@" >"$log" 2>"$log.err"
     else
-        timeout -k 20 -s TERM "$run_seconds" "$h" "$graph" --data "$data" --log json --set train.epochs=100000 "$@" >"$log" 2>"$log.err"
+        timeout -k 20 -s TERM "$(left $run_seconds)" "$h" "$graph" --data "$data" --log json --set train.epochs=100000 "$@" >"$log" 2>"$log.err"
     fi
     status=$?
     [ $status = 0 ] || [ $status = 143 ] || [ $status = 124 ] || { head -3 "$log.err"; return 1; }
@@ -106,16 +127,27 @@ if ! "$h" devices --gpu on >"$work/devices" 2>"$work/devices.err"; then
     exit 77
 fi
 "$h" --version
+# A PyTorch that was installed by pip has brought a cuBLASLt that the loader does not find.
+if ! grep -q '^  cuBLASLt *lib' "$work/devices"; then
+    brought=$(python3 -c 'import glob, os, sys
+for p in sys.path:
+    for f in sorted(glob.glob(os.path.join(p, "nvidia", "*", "lib", "libcublasLt.so.1[123]"))): print(os.path.dirname(f))' 2>/dev/null | head -1)
+    if [ -n "$brought" ]; then
+        export LD_LIBRARY_PATH="$brought${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+        "$h" devices --gpu on >"$work/devices" 2>"$work/devices.err"
+        echo "cuBLASLt of python3: LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
+    fi
+fi
 sed -n '/^cards/,$p' "$work/devices"
 echo "cores      $cores"
 "$h" gen criteo --rows $rows -o "$work/criteo" -q || exit 1
 
 # --- ops ---
-if wanted ops; then
+if wanted ops 20; then
     if [ -x "$checks/check_ops" ]; then
-        timeout 150 "$checks/check_ops" "$card" >"$work/ops"
+        timeout "$(left 150)" "$checks/check_ops" "$card" >"$work/ops"
         status=$?
-        grep -vE '^ok ' "$work/ops"
+        grep -vE '^ok ' "$work/ops" | head -60
         if [ $status = 0 ]; then
             told "ops and updates that are right: $(grep -c '^ok ' "$work/ops")" all all
         else
@@ -132,7 +164,7 @@ train_as() {
     name=$1 how=$2 graph=$work/$1.bin
     shift 2
     rm -rf "$work/model"
-    timeout 90 "$h" "$graph" --data "$work/$name.data" --log json --out "$work/model" --set train.epochs=1 "$@" >"$work/$name.$how.log" 2>"$work/$name.$how.err" &&
+    timeout "$(left 90)" "$h" "$graph" --data "$work/$name.data" --log json --out "$work/model" --set train.epochs=1 "$@" >"$work/$name.$how.log" 2>"$work/$name.$how.err" &&
         "$h" eval "$graph" --model "$work/model" --data "$work/$name.data" --gpu off --log json >"$work/$name.$how.eval" 2>"$work/$name.$how.err" &&
         "$h" export "$graph" --model "$work/model" -o "$work/$name.$how" -q && return 0
     head -3 "$work/$name.$how.err"
@@ -146,7 +178,7 @@ near() {
     off=$(awk "BEGIN { d = ($there - $here) / $here; printf \"%.1e\", d < 0 ? -d : d }")
     if awk "BEGIN { exit !($off <= 1e-4) }"; then told "$1: loss, $2 against the CPU, relative" '<= 1e-4' "$off"; else broken "$1: loss $there on $2, $here on the CPU"; fi
 }
-if wanted same; then
+if wanted same 60; then
     for name in ctrdnn ctrdnn2 dcnv2 matchnet; do
         case $name in # where the CPU ends if both train: behind the rows, and what has parameters in common with a layer there
         matchnet) cut=11 batch=512 ;;
@@ -177,15 +209,15 @@ if wanted same; then
 fi
 
 # --- plans ---
-if wanted plans; then
+if wanted plans 100; then
     settings='--set train.batch=32768 --set train.micro=1024' profile_seconds=20 plan_seconds=3
     if [ $quick = yes ]; then settings=$(sizes ctrdnn2) profile_seconds=1 plan_seconds=0.1; fi
     model ctrdnn2 $settings
     "$h" devices --cluster >"$work/cluster" 2>/dev/null
-    if timeout 90 "$h" profile "$work/ctrdnn2.bin" --cluster "$work/cluster" --here --data "$work/criteo" --seconds $profile_seconds --no-cache -o "$work/instance" -q; then
+    if timeout "$(left 90)" "$h" profile "$work/ctrdnn2.bin" --cluster "$work/cluster" --here --data "$work/criteo" --seconds $profile_seconds --no-cache -o "$work/instance" -q; then
         : >"$work/rates"
         for method in auto cpu gpu heuristic inverse rl; do
-            timeout 30 "$h" plan --instance "$work/instance" --method $method --seconds $plan_seconds -o "$work/$method.plan" -q >/dev/null 2>"$work/err" ||
+            timeout "$(left 30)" "$h" plan --instance "$work/instance" --method $method --seconds $plan_seconds -o "$work/$method.plan" -q >/dev/null 2>"$work/err" ||
                 [ -s "$work/$method.plan" ] || { echo "$method: $(cat "$work/err")"; continue; }
             # One that is slower than what the goal asks for, which is the best, is run all the same.
             sed -i 's/"feasible": false/"feasible": true/' "$work/$method.plan"
@@ -214,10 +246,10 @@ if wanted plans; then
 fi
 
 # --- bench ---
-if wanted bench; then
+if wanted bench 30; then
     sizes='--repeats 5'
     [ $quick = no ] || sizes='--quick --repeats 2 --bytes 16KiB --shape 64x64x64'
-    if timeout 120 "$h" bench card --card "$card" $sizes --json >"$work/bench"; then
+    if timeout "$(left 120)" "$h" bench card --card "$card" $sizes --json >"$work/bench"; then
         grep '"event":"bench"' "$work/bench" | sed -E 's/.*"name":"([^"]*)".*"unit":"([^"]*)".*"median":([^,]*),.*/\1|\3|\2|&/; s/\|[^|]*"share":([0-9.]*).*/|\1/; s/\|\{.*/|/' >"$work/shares"
         awk -F'|' '{ printf "  %-42s %10.4g %-8s %s\n", $1, $2, $3, $4 == "" ? "" : sprintf("share %.2f", $4) }' "$work/shares"
         # share_of NAMES WHAT ASKED: the least of these.
@@ -250,12 +282,15 @@ on_card() {
     shift 3
     runs "$work/${name}.bin" "$data" "$work/log" --plan "$work/card.json" "$@" && ours=$(rate "$work/log")
 }
-if wanted torch; then
+if wanted torch 80; then
     if python3 -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then
         for name in ctrdnn2 dcnv2; do
             asked=1.5
             [ $name = ctrdnn2 ] || asked=1.2
-            theirs=$(timeout 120 python3 tests/peers/torch_card.py $name 2048 bf16 "$run_seconds" 2>"$work/err") || { left_out "$name: PyTorch" "$(tail -1 "$work/err")"; continue; }
+            [ "$(left 40)" = 40 ] || { left_out "$name: PyTorch" 'no time'; continue; }
+            # Told to end, it still says what it has found.
+            theirs=$(timeout -k 5 "$(left 90)" python3 tests/peers/torch_card.py $name 2048 bf16 "$run_seconds" 2>"$work/err")
+            [ -n "$theirs" ] || { left_out "$name: PyTorch" "$(tail -1 "$work/err")"; continue; }
             on_card $name bf16 2048 || { left_out "$name: ours" 'does not train'; continue; }
             echo "$name, bfloat16, batch 2048: ours, from text, $ours; PyTorch, batches in memory, $theirs examples/s"
             told "$name, bfloat16, over PyTorch on this card" ">= $asked" "$(number "$ours / ${theirs%% *}")"
@@ -276,7 +311,7 @@ took() {
         echo
     done | sort -g | sed -n "$(((${#repeats} + 3) / 4))p"
 }
-if wanted start; then
+if wanted start 30; then
     model ctrdnn --set emb.dim=4 --set h1.units=8 --set h2.units=8 --set h3.units=8
     head -64 "$work/criteo" >"$work/few"
     plan "$work/card.json" "0-$(last_layer "$work/ctrdnn.bin"):cuda:$card"
@@ -307,7 +342,7 @@ busy_share() {
             if (to > from) printf "%.2f", busy / (to - from)
         }'
 }
-if wanted busy; then
+if wanted busy 15; then
     name=ctrdnn2
     if command -v nvidia-smi >/dev/null && [ $quick = no ]; then
         timeout "$run_seconds" nvidia-smi --id="$card" --query-gpu=utilization.gpu --format=csv,noheader,nounits -l 1 >"$work/smi" 2>/dev/null &
@@ -323,7 +358,5 @@ if wanted busy; then
     fi
 fi
 
-echo
-printf '%-62s %-8s %s\n' what asked found
-cat "$work/table"
+table
 exit $failed

@@ -205,9 +205,8 @@ static status move_samples(struct measure *m, struct gpu *gpu, struct gpu_stream
     return ST_OK;
 }
 
-static status moves_measure(struct measure *m)
+static status moves_measure(struct measure *m, struct gpu *gpu)
 {
-    struct gpu *gpu;
     struct gpu_stream *stream = NULL;
     struct gpu_event *event = NULL;
     void *card = NULL, *host = NULL;
@@ -215,7 +214,6 @@ static status moves_measure(struct measure *m)
     status st;
     for (uint32_t i = 0; i < m->o->move_count; i++)
         if (m->o->move_bytes[i] > most) most = m->o->move_bytes[i];
-    TRY(gpu_open(m->o->type->device_index, &gpu));
     TRY_GOTO(gpu_stream_open(gpu, &stream), done);
     TRY_GOTO(gpu_event_open(gpu, &event), done);
     TRY_GOTO(gpu_take(gpu, (size_t)most, "measuring transfers", &card), done);
@@ -226,7 +224,6 @@ done:
     gpu_give(gpu, card);
     if (event) gpu_event_close(gpu, event);
     gpu_stream_close(gpu, stream);
-    gpu_close(gpu);
     return st;
 }
 
@@ -251,13 +248,16 @@ static status all_measure(struct measure *m)
                             .stage_count = layer_count,
                             .method = ""};
     m->sample_limit = o->seconds * (1 - MOVE_SHARE) / (layer_count * (o->size_count + 1));
-    TRY(moves_measure(m));
-    for (uint32_t l = 0; l < layer_count; l++) {
-        const status st = layer_measure(m, l);
+    /* Open from here on: each layer opens and closes it again, which alone takes a good part of a second. */
+    struct gpu *gpu;
+    TRY(gpu_open(o->type->device_index, &gpu));
+    status st = moves_measure(m, gpu);
+    for (uint32_t l = 0; l < layer_count && st == ST_OK; l++) {
+        st = layer_measure(m, l);
         layer_close(m);
-        TRY(st);
     }
-    return ST_OK;
+    gpu_close(gpu);
+    return st;
 }
 
 status card_measure(struct card_times *times, const struct card_measure_options *o)

@@ -30,11 +30,16 @@ failing() {
     [ $? = 1 ] && grep -qE '^ops and updates: status 1, 1 are wrong +right +FAILED$' "$work/failing"
 }
 check 'a check that fails' failing
-missing() { PARTS=ops CHECKS=$work script | grep -q 'left out: ops: no .*/check_ops: ./build.sh card makes it'; }
+missing() { PARTS=ops CHECKS=$work script | grep -qE '^ops +left out: no .*/check_ops: ./build.sh card makes it'; }
 check 'a program that is not there' missing
 no_card() {
     HETERPS=$HETERPS HETERPS_GPU=off LD_LIBRARY_PATH=$driver HETERPS_EMU_CARDS=0 sh tests/gpu.sh --quick >"$work/none"
     [ $? = 77 ] && grep -q '^nothing is measured: there is no card$' "$work/none"
 }
 check 'no card' no_card
+late() { # only what is quick, and is said to be
+    HETERPS=$HETERPS CHECKS=$BUILD/tests/gpu LD_LIBRARY_PATH=$driver LIMIT=1 PARTS='ops|torch' sh tests/gpu.sh >"$work/late"
+    [ $? = 0 ] && [ "$(grep -cE '^(ops|torch) +left out: no time: of the [0-9]+ s that it takes 1 are left$' "$work/late")" = 4 ]
+}
+check 'no time' late
 finish

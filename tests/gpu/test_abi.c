@@ -1,6 +1,6 @@
 /* What gpu/cuda takes for granted of CUDA, held against the toolkit's own files where they are: the header of cuBLASLt (types of calls, layouts,
- * values of enumerations), and the names that the driver library exports, by the stub that programs are linked with. What is of the header is
- * decided when this is compiled. Needs no card and no driver. */
+ * values of enumerations), the library itself, and the names that the driver library exports, by the stub that programs are linked with. What is of
+ * the header is decided when this is compiled. Needs no card and no driver. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,6 +72,51 @@ SAME(LT_WANT_A_ALIGNMENT + 2, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
 SAME(LT_WANT_A_ALIGNMENT + 3, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
 SAME(LT_REDUCTION_NONE, CUBLASLT_REDUCTION_SCHEME_NONE);
 
+/* The library itself, if there is one: what it says to attributes needs no card. */
+static void attributes__as_ours__are_taken_by_the_library(void **state)
+{
+    (void)state;
+    static struct {
+#define BLAS_CALL(type, name, arguments) type(*name) arguments;
+#include "gpu/cuda/blas.def"
+#undef BLAS_CALL
+    } calls;
+    void *library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL), *address;
+    if (library == NULL) library = dlopen("libcublasLt.so.12", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        print_message("%s\n", dlerror());
+        skip();
+    }
+#define BLAS_CALL(type, name, arguments)                                                                               \
+    if ((address = dlsym(library, #name)) == NULL) fail_msg("the library lacks " #name);                               \
+    memcpy(&calls.name, &address, sizeof address);
+#include "gpu/cuda/blas.def"
+#undef BLAS_CALL
+    lt_desc desc;
+    lt_layout layout;
+    lt_preference preference;
+    const int transposed = LT_OPERATION_TRANSPOSED, epilogue = LT_EPILOGUE_RELU | LT_EPILOGUE_BIAS;
+    const void *bias = &calls;
+    const uint64_t workspace_bytes = 1 << 20;
+    const uint32_t reductions = LT_REDUCTION_NONE, alignment = 64;
+    assert_int_equal(calls.cublasLtMatmulDescCreate(&desc, LT_COMPUTE_F32, LT_TYPE_F32), LT_OK);
+#define TAKES(set, of, which, value) assert_int_equal(calls.set(of, which, &(value), sizeof(value)), LT_OK)
+    TAKES(cublasLtMatmulDescSetAttribute, desc, LT_DESC_A_OPERATION, transposed);
+    TAKES(cublasLtMatmulDescSetAttribute, desc, LT_DESC_B_OPERATION, transposed);
+    TAKES(cublasLtMatmulDescSetAttribute, desc, LT_DESC_EPILOGUE, epilogue);
+    TAKES(cublasLtMatmulDescSetAttribute, desc, LT_DESC_BIAS, bias);
+    assert_int_equal(calls.cublasLtMatrixLayoutCreate(&layout, LT_TYPE_BF16, 64, 32, 72), LT_OK);
+    assert_int_equal(calls.cublasLtMatmulPreferenceCreate(&preference), LT_OK);
+    TAKES(cublasLtMatmulPreferenceSetAttribute, preference, LT_WANT_WORKSPACE_BYTES, workspace_bytes);
+    TAKES(cublasLtMatmulPreferenceSetAttribute, preference, LT_WANT_REDUCTIONS, reductions);
+    for (int which = 0; which < 4; which++)
+        TAKES(cublasLtMatmulPreferenceSetAttribute, preference, LT_WANT_A_ALIGNMENT + which, alignment);
+    assert_string_equal(calls.cublasLtGetStatusName(LT_NOT_SUPPORTED), "CUBLAS_STATUS_NOT_SUPPORTED");
+    assert_int_equal(calls.cublasLtMatmulPreferenceDestroy(preference), LT_OK);
+    assert_int_equal(calls.cublasLtMatrixLayoutDestroy(layout), LT_OK);
+    assert_int_equal(calls.cublasLtMatmulDescDestroy(desc), LT_OK);
+}
+
 /* The calls, with the library's types in place of ours: each is the one that the header declares. */
 #define lt_status           cublasStatus_t
 #define lt_compute          cublasComputeType_t
@@ -118,7 +163,8 @@ static void calls__every_one__is_exported_by_the_driver(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(calls__every_one__is_exported_by_the_driver)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(attributes__as_ours__are_taken_by_the_library),
+                                       cmocka_unit_test(calls__every_one__is_exported_by_the_driver)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
