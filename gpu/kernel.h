@@ -24,6 +24,8 @@
 
 #define KERNEL(name)              extern "C" __global__ void name(const struct name##_args a)
 #define KERNEL_BOUND(name, count) extern "C" __global__ void __launch_bounds__(count) name(const struct name##_args a)
+#define KERNEL_BOUND_ROOM(name, count, blocks)                                                                         \
+    extern "C" __global__ void __launch_bounds__(count, blocks) name(const struct name##_args a)
 #define SHARED(type, name, count) __shared__ __align__(16) type name[count]
 #define SHARED_LARGE(type, name, count)                                                                                \
     extern __shared__ __align__(16) uint8_t shared_large[];                                                            \
@@ -45,7 +47,8 @@
     void name(const void *args);                                                                                       \
     void name(const void *args) { name##_body(*(const struct name##_args *)args); }                                    \
     static void name##_body(const struct name##_args a)
-#define KERNEL_BOUND(name, count) KERNEL(name)
+#define KERNEL_BOUND(name, count)              KERNEL(name)
+#define KERNEL_BOUND_ROOM(name, count, blocks) KERNEL(name)
 #define EMU_HERE(called)                                                                                               \
     ({                                                                                                                 \
         static const struct emu_site here = {__FILE__, __LINE__, called};                                              \

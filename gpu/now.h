@@ -14,6 +14,8 @@ struct gpu_now {
     uint32_t unique_count[]; /* [table] */
 };
 
+#define EACH_THREADS 256u /* of a block of gpu_launch_each */
+
 /* [B, cols], stride floats from row to row; data NULL: absent. */
 struct gpu_in {
     const float *data;

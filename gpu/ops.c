@@ -22,20 +22,18 @@ status gpu_op_runs(const struct graph *graph, const struct graph_node *n)
     return ST_OK;
 }
 
-#define BLOCK_THREADS 256u
-
 /* Threads of a block along the columns: as many as there are, at most all; the rest goes along the examples. */
 static uint32_t width_of(uint32_t cols)
 {
     uint32_t width = 1;
-    while (width < cols && width < BLOCK_THREADS) width *= 2;
+    while (width < cols && width < EACH_THREADS) width *= 2;
     return width;
 }
 
 status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t rows, uint32_t cols, const void *args,
                        uint32_t args_bytes)
 {
-    const uint32_t width = width_of(cols), height = BLOCK_THREADS / width;
+    const uint32_t width = width_of(cols), height = EACH_THREADS / width;
     rows = (rows + height - 1) / height;
     if (cols == 0 || rows == 0) return ST_OK;
     if (rows > GPU_GRID_Y_MAX) rows = GPU_GRID_Y_MAX;

@@ -51,26 +51,63 @@ KERNEL(bag_forward)
     }
 }
 
-/* A unique each y, a number of its row each x. */
-KERNEL(bag_backward)
+/* What input `s` adds to number d of the row that is the key at `position`: false if nothing. */
+DEVICE uint32_t bag_term(const struct bag_backward_args *a, uint32_t position, uint32_t home, uint32_t s, uint32_t d,
+                         float *term)
+{
+    const uint32_t b = home / a->inputs.field_count;
+    uint32_t col = a->inputs.begin[s] + d;
+    float factor = value_of(&a->keys, position);
+    if (a->pool == BAG_MAX && a->argmax[(size_t)b * a->argmax_stride + col] != position) return 0;
+    if (a->pool == BAG_APART) col += (position - a->keys.key_begin[home]) * a->dim;
+    if (a->pool == BAG_MEAN) factor *= __fdiv_rn(1, (float)(a->keys.key_begin[home + 1] - a->keys.key_begin[home]));
+    *term = in_row(a->dout, b)[col] * factor;
+    return 1;
+}
+
+/* Adds what inputs from `s` on, of the same field, do. */
+DEVICE void bag_rest_add(const struct bag_backward_args *a, uint32_t position, uint32_t home, uint32_t s, uint32_t d,
+                         float *sum)
+{
+    float term;
+    for (; s != BAG_NONE; s = a->inputs.next[s])
+        if (bag_term(a, position, home, s, d, &term)) *sum += term;
+}
+
+/* A unique each y, a number of its row each x. Some keys occur in most examples, and to find each occurrence takes one read behind another: so
+ * AT_ONCE of them are looked up beside each other, and then added in their order. */
+#define AT_ONCE 8u
+KERNEL_BOUND(bag_backward, EACH_THREADS)
 {
     const uint32_t unique_count = a.now->unique_count[a.keys.table];
     for (uint32_t u = blockIdx.y * blockDim.y + threadIdx.y; u < unique_count; u += gridDim.y * blockDim.y)
         EACH_COL(d, a.dim)
         {
             float *to = a.table_grad + (size_t)a.keys.step_row[u] * a.dim + d, sum = *to;
-            for (uint32_t i = a.keys.occurrence_begin[u]; i < a.keys.occurrence_begin[u + 1]; i++) {
-                const uint32_t position = a.keys.occurrence[i], home = a.keys.key_home[position],
-                               b = home / a.inputs.field_count;
-                for (uint32_t s = a.inputs.first[home % a.inputs.field_count]; s != BAG_NONE; s = a.inputs.next[s]) {
-                    uint32_t col = a.inputs.begin[s] + d;
-                    float factor = value_of(&a.keys, position);
-                    if (a.pool == BAG_MAX && a.argmax[(size_t)b * a.argmax_stride + col] != position) continue;
-                    if (a.pool == BAG_APART) col += (position - a.keys.key_begin[home]) * a.dim;
-                    if (a.pool == BAG_MEAN)
-                        factor *= __fdiv_rn(1, (float)(a.keys.key_begin[home + 1] - a.keys.key_begin[home]));
-                    sum += in_row(a.dout, b)[col] * factor;
+            const uint32_t end = a.keys.occurrence_begin[u + 1];
+            uint32_t i = a.keys.occurrence_begin[u];
+            for (; i + AT_ONCE <= end; i += AT_ONCE) {
+                uint32_t position[AT_ONCE], home[AT_ONCE], rest[AT_ONCE], is_added[AT_ONCE];
+                float term[AT_ONCE];
+                UNROLL for (uint32_t k = 0; k < AT_ONCE; k++) position[k] = a.keys.occurrence[i + k];
+                UNROLL for (uint32_t k = 0; k < AT_ONCE; k++) home[k] = a.keys.key_home[position[k]];
+                UNROLL for (uint32_t k = 0; k < AT_ONCE; k++) rest[k] = a.inputs.first[home[k] % a.inputs.field_count];
+                UNROLL for (uint32_t k = 0; k < AT_ONCE; k++)
+                {
+                    is_added[k] = rest[k] != BAG_NONE && bag_term(&a, position[k], home[k], rest[k], d, &term[k]);
+                    if (rest[k] != BAG_NONE) rest[k] = a.inputs.next[rest[k]];
                 }
+                UNROLL for (uint32_t k = 0; k < AT_ONCE; k++)
+                {
+                    if (is_added[k]) sum += term[k];
+                    if (rest[k] == BAG_NONE) continue;
+                    const uint32_t again = a.keys.occurrence[i + k];
+                    bag_rest_add(&a, again, a.keys.key_home[again], rest[k], d, &sum);
+                }
+            }
+            for (; i < end; i++) {
+                const uint32_t position = a.keys.occurrence[i], home = a.keys.key_home[position];
+                bag_rest_add(&a, position, home, a.inputs.first[home % a.inputs.field_count], d, &sum);
             }
             *to = sum;
         }

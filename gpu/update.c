@@ -24,7 +24,7 @@ static struct gpu_rule rule_of(const struct graph_optimizer *o, float scale, flo
     return rule;
 }
 
-#define BLOCK 256u
+#define BLOCK ROWS_UPDATE_THREADS /* all have as many */
 /* Blocks for `threads`, no more than a card runs at a time. */
 static struct gpu_dim grid_for(uint64_t threads)
 {
@@ -32,17 +32,24 @@ static struct gpu_dim grid_for(uint64_t threads)
     return (struct gpu_dim){blocks < 4096 ? (uint32_t)blocks : 4096, 1, 1};
 }
 
+static struct gpu_sums sums_of(float *const *grad, uint32_t lanes, uint32_t use_count)
+{
+    CHECK(lanes <= GPU_LANES_MAX);
+    return (struct gpu_sums){grad, lanes, use_count};
+}
+
 status gpu_update_params(const struct gpu_work *w, const struct param_update *u, uint64_t sums_begin)
 {
     const struct params_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
-                                            .sums = {u->grad, u->lanes, 1},
+                                            .sums = sums_of(u->grad, u->lanes, 1),
                                             .weight = u->weight,
                                             .state = u->state,
                                             .state_stride = u->state_stride,
                                             .count = u->count,
                                             .sums_begin = sums_begin};
     if (u->count == 0) return ST_OK;
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid_for(u->count), (struct gpu_dim){BLOCK, 1, 1},
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update,
+                      grid_for((u->count + PARAMS_UPDATE_EACH - 1) / PARAMS_UPDATE_EACH), (struct gpu_dim){BLOCK, 1, 1},
                       &args, sizeof args);
 }
 
@@ -50,7 +57,7 @@ status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
 {
     const struct optimizer *o = &optimizer_table[u->optimizer->kind];
     const struct rows_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
-                                          .sums = {u->grad, u->lanes, u->use_count},
+                                          .sums = sums_of(u->grad, u->lanes, u->use_count),
                                           .span = u->span,
                                           .occurrence_count = u->occurrence_count,
                                           .row_count = u->row_count,
@@ -67,7 +74,7 @@ status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
 status gpu_sum_params(const struct gpu_work *w, const struct param_sums *u)
 {
     _Static_assert(sizeof(struct param_block) == 2 * sizeof(uint64_t), "as the kernel reads it");
-    const struct params_sum_args args = {.sums = {u->grad, u->lanes, 1},
+    const struct params_sum_args args = {.sums = sums_of(u->grad, u->lanes, 1),
                                          .blocks = (const uint64_t *)u->block,
                                          .squares = u->squares,
                                          .block_count = u->block_count};

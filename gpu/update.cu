@@ -21,26 +21,60 @@ enum {
 enum { RULE_FTRL_BETA = 0, RULE_FTRL_L1 = 1, RULE_FTRL_L2 = 2, RULE_ROW_INITIAL = 0, RULE_ROW_BOUND = 1 };
 
 #define ROW_THREADS 16u
-#define TREE_LEVELS 32u
+#define EACH        PARAMS_UPDATE_EACH
 
-/* The sum of float `at` over all uses and lanes, which are cleared. */
-DEVICE float sums_take(const struct gpu_sums *s, uint64_t at)
+/* One lane's sum of float `at` over all uses, in order. */
+DEVICE float uses_take(float *const *grad, uint32_t use_count, uint64_t at)
 {
-    float part[TREE_LEVELS];
-    uint32_t part_count = 0;
+    float sum = grad[0][at];
+    for (uint32_t use = 1; use < use_count; use++) sum += grad[use][at];
+    return sum;
+}
+DEVICE void uses_clear(float *const *grad, uint32_t use_count, uint64_t at)
+{
+    for (uint32_t use = 0; use < use_count; use++) grad[use][at] = 0;
+}
+
+/* The sums of the `count` floats first, first + step, … that lie before `end`, over all uses and lanes, which are cleared: lanes along a tree,
+ * whose level l waits in part[l]. */
+#define TREE_LEVELS 11u
+DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, uint64_t end, const uint32_t count,
+                      float *sum)
+{
+    float part[TREE_LEVELS][EACH] = {{0}};
     for (uint32_t lane = 0; lane < s->lanes; lane++) {
         float *const *grad = s->grad + (size_t)lane * s->use_count;
-        float sum = grad[0][at];
-        grad[0][at] = 0;
-        for (uint32_t use = 1; use < s->use_count; use++) {
-            sum += grad[use][at];
-            grad[use][at] = 0;
+        UNROLL for (uint32_t k = 0; k < count; k++) sum[k] =
+            first + k * step < end ? uses_take(grad, s->use_count, first + k * step) : 0;
+        UNROLL for (uint32_t k = 0; k < count; k++) if (first + k * step < end)
+            uses_clear(grad, s->use_count, first + k * step);
+        /* As a number that is counted up: what the bits below the first that is 0 hold goes into that one. */
+        const uint32_t changed = lane ^ (lane + 1);
+        UNROLL for (uint32_t level = 0; level < TREE_LEVELS; level++)
+        {
+            if (!(changed >> level & 1)) continue;
+            const uint32_t is_held = lane >> level & 1;
+            UNROLL for (uint32_t k = 0; k < count; k++)
+            {
+                if (is_held)
+                    sum[k] = part[level][k] + sum[k];
+                else
+                    part[level][k] = sum[k];
+            }
         }
-        for (uint32_t bit = lane; bit & 1; bit >>= 1) sum = part[--part_count] + sum;
-        part[part_count++] = sum;
     }
-    float sum = part[--part_count];
-    while (part_count > 0) sum = part[--part_count] + sum;
+    uint32_t is_begun = 0;
+    UNROLL for (uint32_t level = 0; level < TREE_LEVELS; level++)
+    {
+        if (!(s->lanes >> level & 1)) continue;
+        UNROLL for (uint32_t k = 0; k < count; k++) sum[k] = is_begun ? part[level][k] + sum[k] : part[level][k];
+        is_begun = 1;
+    }
+}
+DEVICE float sum_take(const struct gpu_sums *s, uint64_t at)
+{
+    float sum = 0;
+    sums_take(s, at, 0, at + 1, 1, &sum);
     return sum;
 }
 
@@ -96,17 +130,33 @@ DEVICE float rule_apply(const struct gpu_rule *r, float w, float state[2], float
 /* A rate so small that ftrl changes nothing (FTRL_RATE_MIN). */
 DEVICE uint32_t rests(const struct gpu_rule *r) { return r->kind == RULE_ftrl && r->rate < 1e-20f; }
 
+/* An optimizer has at most so many states of a number. */
+#define STATES 2u
+
 KERNEL(params_update)
 {
-    for (uint64_t i = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.count;
-         i += (uint64_t)gridDim.x * blockDim.x) {
-        float state[2] = {0, 0};
-        const float sum = sums_take(&a.sums, a.sums_begin + i);
+    const uint64_t step = blockDim.x, end = a.sums_begin + a.count;
+    for (uint64_t first = (uint64_t)blockIdx.x * EACH * step + threadIdx.x; first < a.count;
+         first += (uint64_t)gridDim.x * EACH * step) {
+        float weight[EACH], state[EACH][STATES], sum[EACH] = {0};
+        UNROLL for (uint32_t k = 0; k < EACH; k++)
+        {
+            const uint64_t i = first + k * step;
+            weight[k] = i < a.count ? a.weight[i] : 0;
+            UNROLL for (uint32_t j = 0; j < STATES; j++) state[k][j] =
+                i < a.count && j < a.rule.state_count ? a.state[j * a.state_stride + i] : 0;
+        }
+        sums_take(&a.sums, a.sums_begin + first, step, end, EACH, sum);
         if (rests(&a.rule)) continue;
-        for (uint32_t j = 0; j < a.rule.state_count; j++) state[j] = a.state[j * a.state_stride + i];
-        a.weight[i] =
-            rule_apply(&a.rule, a.weight[i], state, sum, a.rule.scale, a.rule.m_correction, a.rule.v_correction);
-        for (uint32_t j = 0; j < a.rule.state_count; j++) a.state[j * a.state_stride + i] = state[j];
+        UNROLL for (uint32_t k = 0; k < EACH; k++)
+        {
+            const uint64_t i = first + k * step;
+            if (i >= a.count) continue;
+            a.weight[i] = rule_apply(&a.rule, weight[k], state[k], sum[k], a.rule.scale, a.rule.m_correction,
+                                     a.rule.v_correction);
+            UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a.rule.state_count) a.state[j * a.state_stride + i] =
+                state[k][j];
+        }
     }
 }
 
@@ -137,7 +187,8 @@ DEVICE float adam_correction(float beta, uint32_t t)
     return (float)(1 / (1 - power));
 }
 
-KERNEL(rows_update)
+/* Four blocks on a multiprocessor: rows lie here and there, and who waits for one needs others beside it. */
+KERNEL_BOUND_ROOM(rows_update, ROWS_UPDATE_THREADS, 4)
 {
     /* All 32 lanes of a warp go on together, for they shuffle: a row that is not there is one without numbers. */
     const uint32_t lane = threadIdx.x % ROW_THREADS, rows_at_once = gridDim.x * blockDim.x / ROW_THREADS;
@@ -159,7 +210,7 @@ KERNEL(rows_update)
         if (a.rule.clip_norm > 0) {
             double part = 0;
             for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
-                const float sum = sums_take(&a.sums, at + i);
+                const float sum = sum_take(&a.sums, at + i);
                 sums[at + i] = sum;
                 part += (double)sum * (double)sum;
             }
@@ -174,9 +225,9 @@ KERNEL(rows_update)
                         rate = a.rule.rate * __fsqrt_rn(__fdiv_rn(initial, initial + g2sum));
             double part = 0;
             for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
-                const float sum = is_summed ? sums[at + i] : sums_take(&a.sums, at + i),
-                            g = gradient(&a.rule, span[i], sum, scale), w = span[i] - rate * g;
-                sums[at + i] = 0;
+                const float before = span[i], sum = is_summed ? sums[at + i] : sum_take(&a.sums, at + i),
+                            g = gradient(&a.rule, before, sum, scale), w = before - rate * g;
+                if (is_summed) sums[at + i] = 0;
                 span[i] = w > bound ? bound : w < -bound ? -bound : w;
                 part += (double)g * (double)g;
             }
@@ -186,13 +237,16 @@ KERNEL(rows_update)
             continue;
         }
         for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
-            float state[2] = {0, 0};
-            const float sum = is_summed ? sums[at + i] : sums_take(&a.sums, at + i);
-            sums[at + i] = 0;
+            float state[STATES];
+            const float weight = span[i];
+            UNROLL for (uint32_t j = 0; j < STATES; j++) state[j] =
+                j < a.rule.state_count ? span[(1 + j) * a.dim + i] : 0;
+            const float sum = is_summed ? sums[at + i] : sum_take(&a.sums, at + i);
+            if (is_summed) sums[at + i] = 0;
             if (rests(&a.rule)) continue;
-            for (uint32_t j = 0; j < a.rule.state_count; j++) state[j] = span[(1 + j) * a.dim + i];
-            span[i] = rule_apply(&a.rule, span[i], state, sum, scale, m_correction, v_correction);
-            for (uint32_t j = 0; j < a.rule.state_count; j++) span[(1 + j) * a.dim + i] = state[j];
+            span[i] = rule_apply(&a.rule, weight, state, sum, scale, m_correction, v_correction);
+            UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a.rule.state_count) span[(1 + j) * a.dim + i] =
+                state[j];
         }
         __syncwarp(); /* the counter has been read */
         if (a.counts && is_there && lane == 0) {
@@ -212,7 +266,7 @@ KERNEL(params_sum)
         const uint64_t offset = is_there ? a.blocks[2 * block] : 0, count = is_there ? a.blocks[2 * block + 1] : 0;
         double part = 0;
         for (uint64_t i = lane; i < count; i += ROW_THREADS) {
-            const float sum = sums_take(&a.sums, offset + i);
+            const float sum = sum_take(&a.sums, offset + i);
             sums[offset + i] = sum;
             part += (double)sum * (double)sum;
         }

@@ -5,14 +5,18 @@
 
 #include "gpu/now.h"
 
-#define GPU_RULE_PARAMS 6u
+#define GPU_RULE_PARAMS     6u
+#define ROWS_UPDATE_THREADS 256u /* of a block */
+#define PARAMS_UPDATE_EACH                                                                                             \
+    4u /* numbers that a thread updates at a time: what all of them need of memory is under way at once */
 /* An optimizer at one update. */
 struct gpu_rule {
     uint32_t kind, state_count; /* optimizer_id                                  */
     float scale, rate, l1, l2, clip_value, clip_norm, param[GPU_RULE_PARAMS];
     float m_correction, v_correction; /* Adam, of this t: not where rows count for themselves */
 };
-/* Uses are added in order, then lanes along a tree (graph/device.h); all are cleared. */
+/* Uses are added in order, then lanes, at most GPU_LANES_MAX (cfg/keys.def), along a tree (graph/device.h); all are cleared. */
+#define GPU_LANES_MAX 1024u
 struct gpu_sums {
     float *const *grad; /* in memory of the card: [lane * use_count + use] */
     uint32_t lanes, use_count;

@@ -256,13 +256,13 @@ static inline status text_run(const struct op_text *test, uint32_t examples, uin
     return st;
 }
 
-/* More than a tile of products, more than a part of their sums, more columns and examples than a block has threads. */
+/* More than a tile of products, more than a part of their sums, more columns and examples than a block has threads, a field that is read twice. */
 #define WIDE(name, precision)                                                                                          \
     {                                                                                                                  \
         name, "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 200\nmicro = 200\noptimizer = "  \
               "sgd "                                                                                                   \
               "0.1\nprecision = " precision                                                                            \
-              "\n[table emb]\ndim = 17\n[embedding e]\ntable = emb\ninput = sparse\n[concat "                          \
+              "\n[table emb]\ndim = 17\n[embedding e]\ntable = emb\ninput = sparse, C3\n[concat "                      \
               "x]\ninput = e, dense\n[fc h1]\ninput = x\nunits = 130\nactivation = relu\n[batch_norm h2]\ninput = "    \
               "h1\n[fc h3]\ninput = h2\ngroups = 2\nunits = 3\nactivation = tanh\n[concat c]\ninput = h3, h2\n[fc "    \
               "h]\ninput = c\nunits = 300\nactivation = sigmoid\n" OUT                                                 \
