@@ -140,6 +140,7 @@ struct stage_figures {
 struct pipeline_figures {
     uint64_t wall_ns; /* of all training jobs                                                             */
     bool is_shared;
+    bool rows_come_and_go; /* report.c: reading and stages wait for what rules of rows do at ends of steps  */
     uint32_t worker_count;
     uint64_t pool_wait_ns; /* of a shared pool's workers                                                   */
     uint32_t stage_count;

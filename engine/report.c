@@ -335,6 +335,7 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
     if (r->save_count) saves_report(r);
     struct pipeline_figures figures;
     pipeline_figures(s->pipeline, &figures);
+    figures.rows_come_and_go = store_takes_turns(s->model.store);
     summary_print(&figures);
     session_memory_report();
     if (counts.bad_count)

@@ -322,6 +322,10 @@ static void summary_bottleneck__both_ends_wait__slots(void **state)
         &f,
         "no stage is busy more than 60% of the time; now input is missing (30%), now reading lacks a free slot (69%): "
         "more slots (train.in_flight) may help");
+    f.rows_come_and_go = true;
+    assert_bottleneck(&f, "no stage is busy more than 60% of the time; reading and computing wait for each other "
+                          "(30%), for rows come and go at "
+                          "the end of each step: fewer, larger steps (train.batch) would have less of it");
     f.read_wait_ns = 0;
     char text[1024];
     assert_null(strstr(summary_bottleneck(&f, text, sizeof text), "now"));
