@@ -10,8 +10,9 @@
  *
  * Shared memory is chunks of 16 bytes: 8 numbers, or 4. Where a factor's rows are those of the tile: [row][4 chunks of terms], chunk c of row i
  * at place c ^ (i / 2 % 4); where they are terms: [term][chunks of the tile's rows], chunk c of term t at place c ^ (t % 4 * 2 + t / 4 % 2). So no
- * two of what a warp takes at a time lie in the same banks: the eight chunks of a matrix, those that a quarter of a warp copies, nor, of TF32
- * whose rows are terms, the words of 4 terms in 8 rows. (Matrices of 16-bit numbers alone can be loaded transposed.)
+ * two of what is taken at a time lie in the same banks: the eight chunks of a matrix, those that a quarter of a warp copies, nor those that it loads
+ * of TF32 whose rows are terms, two chunks of each of 4 terms. (Matrices of 16-bit numbers alone can be loaded transposed; there a lane takes a chunk,
+ * so that its rows are four neighbours and not every eighth.)
  *
  * Each sum adds its terms 32 bytes of them after another, in order, whatever the tile; those of one mma as the card does. */
 #ifndef HETERPS_GPU_PRODUCT_MMA_H
@@ -55,36 +56,74 @@ DEVICE void side_copy(uint32_t *to, const struct product_factor *f, const uint32
     }
 }
 
-/* Number i of term t, of TF32. */
-DEVICE uint32_t term_word(const uint32_t *from, const uint32_t side, uint32_t t, uint32_t i)
+/* Which row of its tile a warp's lanes take for row r of their group of 8, number g: row after row, or, where they load `each` neighbours (2, 4) of a
+ * term at a time, those of every lane for as many groups. It is the same for what they give back. */
+DEVICE uint32_t row_of(uint32_t g, uint32_t r, const uint32_t each)
 {
-    return from[term_chunk(side / CHUNK_NUMBERS(TF32_BYTES), t, i / CHUNK_WORDS) + i % CHUNK_WORDS];
+    return g / each * 8 * each + r * each + g % each;
 }
-/* Fragments (gpu/mma.h) of 16 rows from `first` on and MMA_TERMS terms from `begin` on: for the left factor, and two of 8 for the right one. */
-DEVICE void left_load(uint32_t x[4], const uint32_t *left, const uint32_t bytes, const uint32_t side,
-                      const bool rows_are_terms, uint32_t first, uint32_t begin)
+DEVICE uint32_t each_of(const uint32_t bytes, const bool rows_are_terms, const uint32_t rows)
+{
+    return bytes == TF32_BYTES && rows_are_terms ? (rows < 32 ? rows / 8 : 4) : 1;
+}
+
+/* Of `rows` rows from `first` on, and 8 terms from `begin` on, of TF32 whose rows are terms: to[half of the terms][group of rows]. */
+DEVICE void words_load(uint32_t to[2][8], const uint32_t *from, const uint32_t side, const uint32_t rows,
+                       uint32_t first, uint32_t begin)
+{
+    const uint32_t lane = threadIdx.x % WARP_LANES, each = each_of(TF32_BYTES, true, rows);
+    UNROLL for (uint32_t half = 0; half < 2; half++) UNROLL for (uint32_t g = 0; g < rows / 8; g += each)
+    {
+        const uint32_t i = first + row_of(g, lane / 4, each);
+        const uint32_t *at =
+            &from[term_chunk(side / CHUNK_NUMBERS(TF32_BYTES), begin + lane % 4 + 4 * half, i / 4) + i % 4];
+        if (each == 4) {
+            const uint4 four = *(const uint4 *)at;
+            to[half][g] = four.x, to[half][g + 1] = four.y, to[half][g + 2] = four.z, to[half][g + 3] = four.w;
+        } else {
+            const uint2 two = *(const uint2 *)at;
+            to[half][g] = two.x, to[half][g + 1] = two.y;
+        }
+    }
+}
+/* Fragments (gpu/mma.h) of `rows` rows from `first` on and MMA_TERMS terms from `begin` on: of the left factor, 16 rows each; of the right one, two
+ * of 8. */
+DEVICE void left_load(uint32_t x[4][4], const uint32_t *left, const uint32_t bytes, const uint32_t side,
+                      const bool rows_are_terms, const uint32_t rows, uint32_t first, uint32_t begin)
 {
     const uint32_t lane = threadIdx.x % WARP_LANES, numbers = CHUNK_NUMBERS(bytes);
-    if (!rows_are_terms)
-        matrix_load(x, &left[row_chunk(first + lane % 16, begin / numbers + lane / 16)]);
-    else if (bytes == BF16_BYTES)
-        matrix_load_transposed(
-            x, &left[term_chunk(side / numbers, begin + lane % 8 + lane / 16 * 8, first / numbers + lane / 8 % 2)]);
-    else
-        UNROLL for (uint32_t j = 0; j < 4; j++) x[j] =
-            term_word(left, side, begin + lane % 4 + j / 2 * 4, first + lane / 4 + j % 2 * 8);
+    uint32_t word[2][8];
+    if (rows_are_terms && bytes == TF32_BYTES) words_load(word, left, side, rows, first, begin);
+    UNROLL for (uint32_t i = 0; i < rows / 16; i++)
+    {
+        const uint32_t row = first + 16 * i;
+        if (!rows_are_terms)
+            matrix_load(x[i], &left[row_chunk(row + lane % 16, begin / numbers + lane / 16)]);
+        else if (bytes == BF16_BYTES)
+            matrix_load_transposed(
+                x[i],
+                &left[term_chunk(side / numbers, begin + lane % 8 + lane / 16 * 8, row / numbers + lane / 8 % 2)]);
+        else
+            UNROLL for (uint32_t j = 0; j < 4; j++) x[i][j] = word[j / 2][2 * i + j % 2];
+    }
 }
-DEVICE void right_load(uint32_t y[4], const uint32_t *right, const uint32_t bytes, const uint32_t side,
-                       const bool rows_are_terms, uint32_t first, uint32_t begin)
+DEVICE void right_load(uint32_t y[4][4], const uint32_t *right, const uint32_t bytes, const uint32_t side,
+                       const bool rows_are_terms, const uint32_t rows, uint32_t first, uint32_t begin)
 {
     const uint32_t lane = threadIdx.x % WARP_LANES, numbers = CHUNK_NUMBERS(bytes);
-    if (!rows_are_terms)
-        matrix_load(y, &right[row_chunk(first + lane % 8 + lane / 16 * 8, begin / numbers + lane / 8 % 2)]);
-    else if (bytes == BF16_BYTES)
-        matrix_load_transposed(y, &right[term_chunk(side / numbers, begin + lane % 16, first / numbers + lane / 16)]);
-    else
-        UNROLL for (uint32_t j = 0; j < 4; j++) y[j] =
-            term_word(right, side, begin + lane % 4 + j % 2 * 4, first + lane / 4 + j / 2 * 8);
+    uint32_t word[2][8];
+    if (rows_are_terms && bytes == TF32_BYTES) words_load(word, right, side, rows, first, begin);
+    UNROLL for (uint32_t i = 0; i < rows / 16; i++)
+    {
+        const uint32_t row = first + 16 * i;
+        if (!rows_are_terms)
+            matrix_load(y[i], &right[row_chunk(row + lane % 8 + lane / 16 * 8, begin / numbers + lane / 8 % 2)]);
+        else if (bytes == BF16_BYTES)
+            matrix_load_transposed(y[i],
+                                   &right[term_chunk(side / numbers, begin + lane % 16, row / numbers + lane / 16)]);
+        else
+            UNROLL for (uint32_t j = 0; j < 4; j++) y[i][j] = word[j % 2][2 * i + j / 2];
+    }
 }
 
 /* shared: [STAGES_WORDS(STAGES, ROWS + COLS)] */
@@ -117,10 +156,8 @@ DEVICE void mma_product(const struct product_args *a, const uint32_t pass, const
         UNROLL for (uint32_t k = 0; k < DEPTH(bytes); k += MMA_TERMS(bytes))
         {
             uint32_t x[4][4], y[4][4];
-            UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++)
-                left_load(x[i], l, bytes, ROWS, left_is_terms(pass), row + 16 * i, k);
-            UNROLL for (uint32_t j = 0; j < WIDTH / 16; j++)
-                right_load(y[j], r, bytes, COLS, right_is_terms(pass), col + 16 * j, k);
+            left_load(x, l, bytes, ROWS, left_is_terms(pass), HEIGHT, row, k);
+            right_load(y, r, bytes, COLS, right_is_terms(pass), WIDTH, col, k);
             UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++) UNROLL for (uint32_t j = 0; j < WIDTH / 8; j++)
             {
                 if (bytes == BF16_BYTES)
@@ -130,9 +167,22 @@ DEVICE void mma_product(const struct product_args *a, const uint32_t pass, const
             }
         }
     }
-    UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++) UNROLL for (uint32_t j = 0; j < WIDTH / 8; j++)
-        UNROLL for (uint32_t h = 0; h < 2; h++) sums_end(a, pass, &p, p.row + row + 16 * i + lane / 4 + 8 * h,
-                                                         p.col + col + 8 * j + lane % 4 * 2, 2, &sum[i][j][2 * h]);
+    const uint32_t row_each = each_of(bytes, left_is_terms(pass), HEIGHT),
+                   col_each = each_of(bytes, right_is_terms(pass), WIDTH);
+    UNROLL for (uint32_t i = 0; i < HEIGHT / 16; i++) UNROLL for (uint32_t h = 0; h < 2; h++)
+        UNROLL for (uint32_t j = 0; j < WIDTH / 8; j += col_each)
+    {
+        const uint32_t m = p.row + row + row_of(2 * i + h, lane / 4, row_each), n = p.col + col;
+        if (col_each == 1)
+            sums_end(a, pass, &p, m, n + row_of(j, lane % 4 * 2, 1), 2, &sum[i][j][2 * h]);
+        else
+            UNROLL for (uint32_t e = 0; e < 2; e++)
+            {
+                float all[4];
+                UNROLL for (uint32_t g = 0; g < col_each; g++) all[g] = sum[i][j + g][2 * h + e];
+                sums_end(a, pass, &p, m, n + row_of(j, lane % 4 * 2 + e, col_each), col_each, all);
+            }
+    }
 }
 
 #define MMA_PRODUCT(name, pass, bytes, ROWS, COLS, HEIGHT, WIDTH)                                                      \
