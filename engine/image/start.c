@@ -25,9 +25,10 @@
 #define MFD_EXEC 0x0010u /* Linux 6.3 */
 #endif
 
-/* Of the driver: many cards that no process keeps awake take seconds to start. */
-#define PROBE_SECONDS 10
-#define ENDING_MS     500
+/* Of the driver: many cards that no process keeps awake take seconds each to start. Who insists on cards waits longer. */
+#define PROBE_SECONDS        10
+#define PROBE_SECONDS_NEEDED 60
+#define ENDING_MS            500
 
 static const char *const devices[] = {"/dev/nvidiactl", "/dev/dxg"};
 static const char *const places[] = {
@@ -151,14 +152,14 @@ static bool probe_ended(pid_t child, int *how, uint64_t deadline_ns)
     }
 }
 
-static status probe(int fd)
+static status probe(int fd, int seconds)
 {
     int ends[2], how = 0;
     char text[512];
     const pid_t self = getpid();
     struct sigaction ours = {.sa_handler = SIG_DFL}, theirs; /* were it ignored, there would be no exit status */
     if (pipe2(ends, O_CLOEXEC) != 0) FAIL(SYSTEM, "no pipe to the probe of the CUDA side: %s", strerror(errno));
-    const uint64_t deadline_ns = clock_ns() + PROBE_SECONDS * UINT64_C(1000000000);
+    const uint64_t deadline_ns = clock_ns() + (uint64_t)seconds * UINT64_C(1000000000);
     sigaction(SIGCHLD, &ours, &theirs);
     const pid_t child = fork();
     if (child == 0) probe_run(fd, ends[1], self);
@@ -176,7 +177,7 @@ static status probe(int fd)
         (void)probe_ended(child, &how, clock_ns() + ENDING_MS * UINT64_C(1000000));
     }
     sigaction(SIGCHLD, &theirs, NULL);
-    if (!is_over) FAIL(SYSTEM, "the driver does not answer within %d s: does `nvidia-smi`?", PROBE_SECONDS);
+    if (!is_over) FAIL(SYSTEM, "the driver does not answer within %d s: does `nvidia-smi`?", seconds);
     if (WIFSIGNALED(how))
         FAIL(SYSTEM, "the driver crashes when it is started (%s)%s%s", strsignal(WTERMSIG(how)), *text ? ": " : "",
              text);
@@ -187,7 +188,7 @@ static status probe(int fd)
 /* --- the choice ------------------------------------------------------------------------------------ */
 
 /* Returns only if the image cannot take over, with why. */
-static status take_over(char **arguments)
+static status take_over(char **arguments, bool is_needed)
 {
     int fd = -1;
     if (!is_worth_trying())
@@ -196,7 +197,7 @@ static status take_over(char **arguments)
              "directories",
              devices[0], devices[1]);
     TRY(image_file(&fd));
-    const status st = probe(fd);
+    const status st = probe(fd, is_needed ? PROBE_SECONDS_NEEDED : PROBE_SECONDS);
     if (st == ST_OK) image_become(fd, arguments);
     const int error = errno;
     close(fd);
@@ -227,7 +228,7 @@ status image_start(const char *choice, char **arguments)
         snprintf(off, sizeof off, "%s is off", where);
         gpu_deny(off);
     } else if (image.kind == IMAGE_CARRIED) {
-        (void)take_over(arguments);
+        (void)take_over(arguments, is_needed);
         gpu_deny(status_message());
         if (!is_needed) log_detail("no cards: %s", status_message());
     }
