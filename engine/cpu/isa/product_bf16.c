@@ -141,6 +141,7 @@ ALWAYS_INLINE void pack_across(float *words, size_t step_words, const float *ter
 /* Rows of a left factor between asking for their lines and packing them. */
 #define LEFT_ROWS_AHEAD 2u
 
+#define PIECE_COLS      (2 * PRODUCT_COLS) /* most columns of a piece */
 /* Most panels of a piece of packing: some KiB of a row where columns lie side by side. */
 #define PACK_PANELS 8u
 
@@ -151,7 +152,7 @@ static size_t packed_panel_words(const struct product *p)
 
 /* Packs terms x cols of a factor whose columns lie side by side, and if has_sums adds the terms to col_sums in order. */
 ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const float *right, size_t right_term,
-                                     uint32_t terms, uint32_t cols, vf col_sums[2 * PACK_PANELS], const bool has_sums,
+                                     uint32_t terms, uint32_t cols, vf *col_sums, const bool has_sums,
                                      const bool is_pairs)
 {
     for (uint32_t t = 0; t < terms; t += 2, right += 2 * right_term, panels += (is_pairs ? 1 : 2) * PANEL) {
@@ -201,35 +202,51 @@ ALWAYS_INLINE void right_pack_along(float *panels, size_t panel_words, const flo
     }
 }
 
-ALWAYS_INLINE void right_pack(const struct product *p, uint32_t piece, const bool is_pairs)
+/* Terms of a product: [begin, begin + count) of group `group`. */
+struct terms {
+    uint32_t group, begin, count;
+    bool is_first, is_last;
+};
+
+/* Packs terms x columns [col, col + cols), and adds the terms to col_sums unless that is NULL. */
+ALWAYS_INLINE void right_pack(const struct product *p, struct terms of, uint32_t col, uint32_t cols, float *panels,
+                              size_t panel_words, vf *col_sums, const bool is_pairs)
 {
-    uint32_t panel = piece * p->pack_panels, col = panel * PANEL;
-    uint32_t cols = p->cols - col < p->pack_panels * PANEL ? p->cols - col : p->pack_panels * PANEL;
-    size_t panel_words = packed_panel_words(p);
-    float *panels = p->packed + panel * panel_words;
-    vf sums[2 * PACK_PANELS] = {{0}};
-    for (uint32_t g = 0; g < p->term_groups; g++, panels += (size_t)steps_of(p->terms, is_pairs) * PANEL) {
-        const float *right = p->right + g * p->right_group + col * p->right_col;
-        if (p->right_col != 1)
-            right_pack_along(panels, panel_words, right, p->right_col, p->terms, cols, is_pairs);
-        else if (p->col_sums != NULL)
-            right_pack_across(panels, panel_words, right, p->right_term, p->terms, cols, sums, true, is_pairs);
-        else
-            right_pack_across(panels, panel_words, right, p->right_term, p->terms, cols, sums, false, is_pairs);
-    }
-    if (p->col_sums == NULL) return;
-    for (uint32_t c = 0; c < cols; c += VF) {
-        float *to = p->col_sums + col + c;
-        vf_store_upto(to, vf_load_upto(to, cols - c) + sums[c / VF], cols - c);
-    }
+    const float *right = p->right + of.group * p->right_group + of.begin * p->right_term + col * p->right_col;
+    if (p->right_col != 1)
+        right_pack_along(panels, panel_words, right, p->right_col, of.count, cols, is_pairs);
+    else if (col_sums != NULL)
+        right_pack_across(panels, panel_words, right, p->right_term, of.count, cols, col_sums, true, is_pairs);
+    else
+        right_pack_across(panels, panel_words, right, p->right_term, of.count, cols, NULL, false, is_pairs);
+}
+
+static void right_pack_any(const struct product *p, struct terms of, uint32_t col, uint32_t cols, float *panels,
+                           size_t panel_words, vf *col_sums)
+{
+    if (HAS_PAIRS && p->is_pairs)
+        right_pack(p, of, col, cols, panels, panel_words, col_sums, HAS_PAIRS);
+    else
+        right_pack(p, of, col, cols, panels, panel_words, col_sums, false);
+}
+
+static void col_sums_add(float *to, const vf *col_sums, uint32_t cols)
+{
+    for (uint32_t c = 0; c < cols; c += VF, to += VF)
+        vf_store_upto(to, vf_load_upto(to, cols - c) + col_sums[c / VF], cols - c);
 }
 
 void KERNEL(product_bf16_pack)(const struct product *p, uint32_t piece)
 {
-    if (HAS_PAIRS && p->is_pairs)
-        right_pack(p, piece, HAS_PAIRS);
-    else
-        right_pack(p, piece, false);
+    uint32_t panel = piece * p->pack_panels, col = panel * PANEL;
+    uint32_t cols = p->cols - col < p->pack_panels * PANEL ? p->cols - col : p->pack_panels * PANEL;
+    size_t panel_words = packed_panel_words(p), group_words = (size_t)steps_of(p->terms, p->is_pairs) * PANEL;
+    vf sums[2 * PACK_PANELS] = {{0}};
+    for (uint32_t g = 0; g < p->term_groups; g++)
+        right_pack_any(p, (struct terms){.group = g, .count = p->terms}, col, cols,
+                       p->packed + panel * panel_words + g * group_words, panel_words,
+                       p->col_sums != NULL ? sums : NULL);
+    if (p->col_sums != NULL) col_sums_add(p->col_sums + col, sums, cols);
 }
 
 /* --- tiles ------------------------------------------------------------------------------------ */
@@ -317,12 +334,6 @@ ALWAYS_INLINE uint32_t tiny_flush(void)
 }
 ALWAYS_INLINE void tiny_restore(uint32_t before) { __asm__ volatile("ldmxcsr %0" : : "m"(before) : "memory"); }
 
-/* Terms of a product: [begin, begin + terms) of group `group`. */
-struct terms {
-    uint32_t group, begin, count;
-    bool is_first, is_last;
-};
-
 static struct terms terms_at(const struct product *p, uint32_t group, uint32_t begin)
 {
     uint32_t most = p->is_pairs ? 2 * BLOCK_STEPS : BLOCK_STEPS, left = p->terms - begin;
@@ -372,6 +383,7 @@ static void panel_ask(const float *panel, uint32_t steps, uint32_t i, uint32_t p
 /* Where a piece's arrays are in its scratch. Sums that wait: tile after tile, of each all panels. */
 struct arrays {
     float *waiting, *left, *tile;
+    vf *col_sums; /* of a piece that packs the right factor itself; or NULL */
 };
 
 /* Rows x columns `at`, of one group, by one block of terms. */
@@ -381,8 +393,12 @@ static void block_multiply(const struct product *p, struct product_place at, str
     uint32_t panels = (at.cols + PANEL - 1) / PANEL, tiles = (at.rows + TILE - 1) / TILE,
              steps = steps_of(of.count, p->is_pairs);
     enum tile_end end = of.is_last ? tile_end_of(p) : TILE_WAITS;
-    const float *right =
-        p->packed + at.col / PANEL * panel_words + (of.group * steps_all + steps_of(of.begin, p->is_pairs)) * PANEL;
+    bool is_own = p->pack_count == 0;
+    const float *right = p->packed;
+    if (is_own)
+        right_pack_any(p, of, at.col, at.cols, p->packed, panel_words = (size_t)steps * PANEL, to->col_sums);
+    else
+        right += at.col / PANEL * panel_words + (of.group * steps_all + steps_of(of.begin, p->is_pairs)) * PANEL;
     const float *left =
         p->left + (at.group + of.group) * p->left_group + at.row * p->left_row + of.begin * p->left_term;
     float *result = p->result + at.group * p->result_group + at.row * p->result_row + at.col;
@@ -393,6 +409,7 @@ static void block_multiply(const struct product *p, struct product_place at, str
         p->left + (at.group + after.group) * p->left_group + at.row * p->left_row + after.begin * p->left_term;
     const float *right_after = p->packed + at.col / PANEL * panel_words +
                                (after.group * steps_all + steps_of(after.begin, p->is_pairs)) * PANEL;
+    uint32_t before = tiny_flush();
     for (uint32_t i = 0; i < tiles; i++) {
         uint32_t r = i * TILE, rows = at.rows - r < TILE ? at.rows - r : TILE;
         bool is_last_tile = i + 1 == tiles;
@@ -424,7 +441,8 @@ static void block_multiply(const struct product *p, struct product_place at, str
                          of.count, c, panels, tile.ahead.far);
             else if (!of.is_last)
                 left_ask(p, left_after, at.rows < TILE ? at.rows : TILE, after.count, c, panels, tile.ahead.far);
-            if (!of.is_last) panel_ask(right_after + c * panel_words, steps_of(after.count, p->is_pairs), i, tiles);
+            if (!of.is_last && !is_own)
+                panel_ask(right_after + c * panel_words, steps_of(after.count, p->is_pairs), i, tiles);
             if (rows == TILE && cols == PANEL && end != TILE_BY_PARTS) {
                 bf16_wholes[p->left_term == 1][p->is_pairs](
                     &tile, end, of.is_last ? tile_result : waiting, of.is_last ? p->result_row : PANEL,
@@ -437,18 +455,23 @@ static void block_multiply(const struct product *p, struct product_place at, str
             if (of.is_last) KERNEL(product_finish)(p, at.group, sums, at.row + r, rows, at.col + c * PANEL);
         }
     }
+    tiny_restore(before);
 }
+
+/* Rows whose sums there is room for to wait. */
+static uint32_t rows_waiting(const struct product *p) { return PRODUCT_KEPT / p->piece_cols / TILE * TILE; }
 
 void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at, void *scratch)
 {
     if (at.rows == 0) return; /* column sums alone */
-    struct arrays to = {.waiting = scratch};
+    vf col_sums[PIECE_COLS / VF] = {{0}};
+    bool has_sums = p->pack_count == 0 && p->col_sums != NULL;
+    struct arrays to = {.waiting = scratch, .col_sums = has_sums ? col_sums : NULL};
     to.left = to.waiting + PRODUCT_KEPT;
     to.tile = to.left + PRODUCT_TERMS * PRODUCT_LEFT;
     struct terms first = terms_at(p, 0, 0);
-    uint32_t before = tiny_flush(), row_end = at.row + at.rows, group_end = at.group + at.groups, rows_most = at.rows;
-    /* As many rows at a time as there is room for their sums to wait. */
-    if (!first.is_last) rows_most = PRODUCT_KEPT / p->piece_cols / TILE * TILE;
+    uint32_t row_end = at.row + at.rows, group_end = at.group + at.groups;
+    uint32_t rows_most = first.is_last ? at.rows : rows_waiting(p);
     for (; at.group < group_end; at.group++)
         for (uint32_t row = at.row; row < row_end; row += rows_most) {
             struct product_place part = at;
@@ -458,15 +481,21 @@ void KERNEL(product_bf16_piece)(const struct product *p, struct product_place at
             for (; !of.is_last; of = terms_after(p, of)) block_multiply(p, part, of, &to);
             block_multiply(p, part, of, &to);
         }
-    tiny_restore(before);
+    if (has_sums) col_sums_add(p->col_sums + at.col, col_sums, at.cols);
 }
 
 void KERNEL(product_bf16_cut)(struct product *p, uint32_t members)
 {
     uint32_t panels = (p->cols + PANEL - 1) / PANEL, each = members == 1 ? PACK_PANELS : panels / (4 * members) + 1;
+    struct terms first = terms_at(p, 0, 0);
     p->pack_panels = each < PACK_PANELS ? each : PACK_PANELS;
     p->pack_count = (panels + p->pack_panels - 1) / p->pack_panels;
     p->packed_floats = panels * packed_panel_words(p);
+    /* One member that needs each block once packs it before it multiplies, and finds it in its second cache. */
+    if (members == 1 && p->rows > 0 && p->row_groups == 1 && (first.is_last || p->rows <= rows_waiting(p))) {
+        p->pack_count = 0;
+        p->packed_floats = (size_t)steps_of(first.count, p->is_pairs) * p->piece_cols;
+    }
 }
 
 /* --- which way is faster ---------------------------------------------------------------------- */
