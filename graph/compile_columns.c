@@ -74,7 +74,7 @@ static const struct format {
                      {NULL, 0, 0, {"next"}, false, "next"},
                      false,
                      "next",
-                     "words separated by blanks: an example each word, with those before it"},
+                     "words separated by blanks: an example each word, with those before it in its file"},
 };
 
 void formats_print(FILE *out, bool as_markdown)
