@@ -24,6 +24,10 @@
 #define STEP_NONE   UINT64_MAX
 /* Examples that a resumed run drops between two looks at whether it should stop. */
 #define SKIP_EXAMPLES UINT64_C(65536)
+/* The thread leaves a team of two to its caller where it has been idle for less than one part in IDLE_PARTS of the time lately, which is about
+ * RECENT_SLOTS slots: what two cores share then costs more than the second one gives. */
+#define IDLE_PARTS   3u
+#define RECENT_SLOTS 16u
 
 /* What the thread is at, for who wants it to end: a call of the reader may wait for a pipe that nobody writes to, and cannot be
  * woken from that. Who gives up on it exchanges IN_READER for LEFT_BEHIND; everything else ends soon. */
@@ -66,6 +70,8 @@ struct feed {
     struct row_gate gate;
     bool is_left; /* it has been left behind: everything but the feed's own memory may be gone */
     uint64_t read_ns, prepare_ns, wait_ns;
+    bool is_away; /* it helps no team of two                                          */
+    uint64_t busy_seen_ns, busy_recent_ns, wait_seen_ns, wait_recent_ns; /* away_decide's                  */
     /* written by the thread before shared_is_done, read after it */
     status result;
     char message[4096];
@@ -270,6 +276,33 @@ static bool team_look(void *context)
     return has_helped;
 }
 
+/* Tells the team, if there is one, whether the thread comes. */
+static void away_tell(struct feed *feed, bool is_away)
+{
+    feed->is_away = is_away;
+    /* As in team_look(). */
+    atomic_store_explicit(&feed->shared_is_helping, true, memory_order_seq_cst);
+    struct team *team = atomic_load_explicit(&feed->shared_team, memory_order_seq_cst);
+    if (team) team_helper_away_set(team, is_away);
+    atomic_store_explicit(&feed->shared_is_helping, false, memory_order_release);
+}
+
+/* What has been added to a sum since the last call, and what was added lately. */
+static void recent_add(uint64_t *recent_ns, uint64_t *seen_ns, uint64_t now_ns)
+{
+    *recent_ns += now_ns - *seen_ns - *recent_ns / RECENT_SLOTS;
+    *seen_ns = now_ns;
+}
+
+/* Behind every slot, once it is known how long a wait is. */
+static void away_decide(struct feed *feed)
+{
+    if (feed->wait_ns == 0) return;
+    recent_add(&feed->busy_recent_ns, &feed->busy_seen_ns, feed->read_ns + feed->prepare_ns);
+    recent_add(&feed->wait_recent_ns, &feed->wait_seen_ns, feed->wait_ns);
+    away_tell(feed, feed->wait_recent_ns * IDLE_PARTS < feed->busy_recent_ns + feed->wait_recent_ns);
+}
+
 struct wanted {
     struct feed *feed;
     struct ring *ring;    /* NULL: nothing but work for the team … */
@@ -293,7 +326,7 @@ static void help(struct feed *feed, struct wanted *wanted)
     do {
         /* A helper spins as members do. Alone the thread does not: all slots are full, so the consumer has work for longer than a spin
          * lasts, and wants the core for it. Relaxed: either will do. */
-        bool spins = atomic_load_explicit(&feed->shared_spins, memory_order_relaxed);
+        bool spins = !feed->is_away && atomic_load_explicit(&feed->shared_spins, memory_order_relaxed);
         bell_await(&feed->free_bell, spins, wanted_look, wanted);
     } while (!wanted->is_found && !is_interrupted(feed));
 }
@@ -546,6 +579,7 @@ static status step_read(struct feed *feed, struct place *at)
         if (!at->is_open) return ST_OK;
         TRY(slot_prepare(feed, at, slot));
         counts_publish(feed);
+        away_decide(feed);
         const bool is_sweep = slot->is_sweep;
         row_gate_wait(&feed->gate, index, &slot->ticket);
         TRY(slots_show(feed, false));
@@ -601,6 +635,7 @@ static void *feed_main(void *argument)
     /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last slot come before it. */
     atomic_store_explicit(&feed->shared_is_done, true, memory_order_release);
     bell_ring(feed->ready_bell);
+    away_tell(feed, false);
     help(feed, &(struct wanted){.feed = feed});
     return NULL;
 }

@@ -50,6 +50,7 @@ struct team {
     void *scratch_block;
     size_t scratch_bytes, block_bytes;
     uint32_t member_count, started_count;
+    _Atomic bool shared_is_alone; /* the caller runs everything by itself */
     _Atomic bool shared_spins; /* false where threads outnumber processors: the one that is waited for needs the core */
     /* written by the caller between runs, read by members after a claim */
     uint64_t delay_seed;
@@ -209,7 +210,7 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t piece_
 {
     struct member *self = &team->members[0];
     CHECK(piece_count <= PIECE_MASK);
-    if (team->member_count == 1 || piece_count <= 1) {
+    if (team_member_count(team) == 1 || piece_count <= 1) {
         for (uint32_t piece = 0; piece < piece_count; piece++) {
             if (team->delay_ns_max != 0) delay(self);
             work(context, piece, self->scratch);
@@ -238,6 +239,12 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t piece_
     if (finished != piece_count) caller_wait(team, piece_count);
 }
 
+void team_helper_away_set(struct team *team, bool is_away)
+{
+    /* Relaxed: how a run is cut changes nothing in it. */
+    if (team->member_count == 2) atomic_store_explicit(&team->shared_is_alone, is_away, memory_order_relaxed);
+}
+
 static void helped_set(struct team *team, bool is_helped)
 {
     atomic_store_explicit(&team->shared_is_helped, is_helped, memory_order_relaxed);
@@ -248,6 +255,7 @@ void team_helper_set(struct team *team, struct bell *bell)
 {
     if (team->member_count == 1) return;
     team->helper_bell = bell;
+    team_helper_away_set(team, false);
     helped_set(team, bell != NULL);
 }
 
@@ -273,7 +281,10 @@ void team_spin_set(struct team *team, bool spins)
     atomic_store_explicit(&team->shared_spins, spins, memory_order_relaxed);
 }
 
-uint32_t team_member_count(const struct team *team) { return team->member_count; }
+uint32_t team_member_count(const struct team *team)
+{
+    return atomic_load_explicit(&team->shared_is_alone, memory_order_relaxed) ? 1 : team->member_count;
+}
 
 static status member_start(struct member *m)
 {

@@ -28,6 +28,7 @@ MUST_USE status team_open(struct team **team, uint32_t member_count, size_t scra
 void team_close(struct team *team);
 /* Whether waiting members spin before they sleep; at first, if they are no more than the processors. Between runs. */
 void team_spin_set(struct team *team, bool spins);
+/* For how many a run is worth cutting now: all members, or one (team_helper_away_set). May have another answer at any time. */
 uint32_t team_member_count(const struct team *team);
 
 /* Runs all pieces (fewer than 2^24) and returns when all are done; what they wrote is visible to the caller. One
@@ -37,6 +38,9 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t piece_
 /* From now on the last member stays away, and who waits at `bell` helps in its place: every run of several pieces rings it. NULL: the member
  * is back. A team of one is not helped. Between runs. */
 void team_helper_set(struct team *team, struct bell *bell);
+/* The helper of a team of two comes seldom: the caller runs everything by itself from its next run on; or it comes again. Of a larger team one
+ * member more or less counts little: nothing changes. By the helper, at any time. */
+void team_helper_away_set(struct team *team, bool is_away);
 /* Works off pieces of the present run, if there are any, and returns whether there were. One thread at a time, another than the caller of
  * team_run. */
 bool team_help(struct team *team);

@@ -54,6 +54,11 @@ def has_module(name):
         return False
 
 
+def one_core():
+    """What confines a command to one processor."""
+    return ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+
+
 class Table(table.Table):
     # --- the machine's limits -------------------------------------------------------------------------
 
@@ -144,9 +149,10 @@ class Table(table.Table):
         return self.once(f"train {model} {precision}", measure)[0 if tuned else 1]
 
     def gang(self, model):
-        """Ours on two cores over ours on one."""
+        """Ours on two cores over ours on one, whose threads all share that one."""
         def rate(threads):
-            return self.bench(f"train {model} --threads {threads} --precision f32 --set train.micro={MICRO} --repeats 1")[0]["median"]
+            prefix = one_core() if threads == 1 else []
+            return self.bench(f"train {model} --threads {threads} --precision f32 --set train.micro={MICRO} --repeats 1", prefix)[0]["median"]
 
         one, two = self.turns({1: lambda: rate(1)}, {2: lambda: rate(2)})
         return two / one
@@ -164,8 +170,7 @@ class Table(table.Table):
 
     def ours_from_text(self, threads):
         path, graph = self.text()
-        prefix = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if threads == 1 else []
-        command = prefix + [HETERPS, graph, "--data", path, "--threads", str(threads), "--log", "json"]
+        command = (one_core() if threads == 1 else []) + [HETERPS, graph, "--data", path, "--threads", str(threads), "--log", "json"]
         return self.rate(r'"event":"done".*"samples_per_s":([\d.]+)', command)
 
     def end_to_end(self, readers):

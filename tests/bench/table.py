@@ -58,9 +58,9 @@ class Table:
             raise Skip(f"{' '.join(command)}: no \"{pattern}\" in what it prints")
         return float(found[-1])
 
-    def bench(self, arguments):
-        """The figures of `heterps-run bench`."""
-        events = [json.loads(line) for line in self.run([HETERPS, "bench", "--json", *arguments.split()]).splitlines()]
+    def bench(self, arguments, prefix=()):
+        """The figures of `heterps-run bench`, run behind `prefix`."""
+        events = [json.loads(line) for line in self.run([*prefix, HETERPS, "bench", "--json", *arguments.split()]).splitlines()]
         figures = [event for event in events if event["event"] == "bench"]
         if not figures:
             raise Skip("bench gave no figure")

@@ -265,6 +265,14 @@ static void team_helper_set__of_two__the_helper_works_in_the_members_place(void 
         for (int run = 0; run < RUNS; run++) team_run(h.team, helped_piece, &h, PIECES);
         assert_int_equal(h.shared_by_helper + h.shared_by_caller, RUNS * PIECES);
         assert_true(h.shared_by_helper > RUNS && h.shared_by_caller > 0);
+        team_helper_away_set(h.team, true);
+        assert_int_equal(team_member_count(h.team), 1);
+        h.shared_by_helper = h.shared_by_caller = 0;
+        for (int run = 0; run < RUNS; run++) team_run(h.team, helped_piece, &h, PIECES);
+        assert_int_equal(h.shared_by_caller, RUNS * PIECES);
+        team_helper_away_set(h.team, time == 0);
+        team_helper_set(h.team, &h.bell); /* who comes anew is there */
+        assert_int_equal(team_member_count(h.team), 2);
         team_delay_set(h.team, (uint64_t)time, 3000);
         for (uint32_t pieces = 0; pieces < 200; pieces++) job_run(h.team, &job, pieces);
         team_delay_set(h.team, 0, 0);
