@@ -79,7 +79,7 @@ DEVICE void matrix_multiply_bf16(float c[4], const uint32_t a[4], const uint32_t
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-    __trap(); /* fc_of (gpu/product.c) chooses another kernel there */
+    __trap(); /* kind_of (gpu/product.c) chooses another kernel there */
 #endif
 }
 DEVICE void matrix_multiply_tf32(float c[4], const uint32_t a[4], const uint32_t b[2])

@@ -131,6 +131,9 @@ DEVICE void mma_product(const struct product_args *a, const uint32_t pass, const
                         const uint32_t COLS, const uint32_t HEIGHT, const uint32_t WIDTH, const uint32_t STAGES,
                         uint32_t *shared)
 {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    __trap(); /* kind_of (gpu/product.c) chooses other kernels there: nothing to compile */
+#else
     uint32_t *left = shared, *right = shared + STAGES_WORDS(STAGES, ROWS);
     const struct product_piece p = piece_of(a, pass, ROWS, COLS);
     if (p.row >= p.rows) return;
@@ -183,6 +186,7 @@ DEVICE void mma_product(const struct product_args *a, const uint32_t pass, const
                 sums_end(a, pass, &p, m, n + row_of(j, lane % 4 * 2 + e, col_each), col_each, all);
             }
     }
+#endif
 }
 
 #define MMA_PRODUCT(name, pass, bytes, ROWS, COLS, HEIGHT, WIDTH)                                                      \
