@@ -50,7 +50,7 @@ static inline bool placement_is_sim(const struct plan *plan, uint32_t stage)
 /* Whether it is on a card: it has workers of its own, CARD_STREAMS a replica, and no cores. */
 static inline bool placement_is_card(const struct plan *plan, uint32_t stage)
 {
-    return placement_device(plan, stage) == RESOURCE_CUDA || placement_device(plan, stage) == RESOURCE_EMU;
+    return resource_is_card(placement_device(plan, stage));
 }
 /* Those of its workers that take different lanes side by side: replicas, or streams of its cards. */
 static inline uint32_t placement_seats(const struct plan *plan, uint32_t stage)

@@ -350,7 +350,9 @@ static void layers_describe(const struct profile *p, struct instance *instance)
                                                       .kind = instance_text(instance, facts->kind),
                                                       .in_bytes = facts->in_bytes,
                                                       .weight_bytes = facts->weight_bytes,
-                                                      .cut_bytes = facts->cut_bytes};
+                                                      .cut_bytes = facts->cut_bytes,
+                                                      .tied_before = facts->tied_before,
+                                                      .tied_behind = facts->tied_behind};
     }
 }
 

@@ -106,3 +106,39 @@ uint32_t graph_aliases(const struct graph *g, uint64_t offset, uint64_t count, s
     }
     return alias_count;
 }
+
+/* The layers of both nodes have something in common. */
+static void tie(const struct graph *g, uint32_t node, uint32_t other, uint32_t *first, uint32_t *last)
+{
+    const uint32_t a = g->nodes[node].layer, b = g->nodes[other].layer, low = a < b ? a : b, high = a < b ? b : a;
+    const uint32_t ends[] = {low, high};
+    for (int i = 0; i < 2; i++) {
+        if (first[ends[i]] > low) first[ends[i]] = low;
+        if (last[ends[i]] < high) last[ends[i]] = high;
+    }
+}
+
+void graph_ties(const struct graph *g, uint32_t *first, uint32_t *last)
+{
+    for (uint32_t l = 0; l < g->layer_count; l++) first[l] = last[l] = l;
+    for (uint32_t i = 0; i < g->forward_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        for (uint32_t k = 0; k < n->param_count; k++) {
+            const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + n->input_count + k]];
+            if (t->is_alias) tie(g, i, owner_node(g, t->offset), first, last);
+        }
+        if (!(op_table[n->op].traits & OP_LOOKS_UP)) continue;
+        tie(g, i, graph_table_first_node(g, ((const struct embed_bag_attr *)n->attr)->table), first, last);
+    }
+    /* What lies within a run and is tied to layers outside it brings these. */
+    for (bool grows = true; grows;) {
+        grows = false;
+        for (uint32_t l = 0; l < g->layer_count; l++)
+            for (uint32_t k = first[l]; k <= last[l]; k++)
+                if (first[k] < first[l] || last[k] > last[l]) {
+                    if (first[k] < first[l]) first[l] = first[k];
+                    if (last[k] > last[l]) last[l] = last[k];
+                    grows = true;
+                }
+    }
+}

@@ -293,6 +293,9 @@ struct graph_alias {
 /* The aliases of parameters that lie within floats [offset, offset + count), in the order of their nodes: fills aliases[0 ..
  * returned - 1]; NULL: only counts. */
 uint32_t graph_aliases(const struct graph *g, uint64_t offset, uint64_t count, struct graph_alias *aliases);
+/* The least run of layers around each that has no rows and no parameters in common with layers outside it: fills first[layer_count] and
+ * last[layer_count]. */
+void graph_ties(const struct graph *g, uint32_t *first, uint32_t *last);
 /* Rows of an activation for which a slot has room, its bytes from first to last number, and where it ends in the slot. */
 static inline uint32_t graph_activation_rows(const struct graph_header *h, const struct graph_tensor *t)
 {

@@ -7,17 +7,40 @@
 
 #define SECONDS_PER_HOUR 3600.0
 
+/* From each layer on the first one, and up to each layer the one behind the last, that is tied to layers on the other side. Whether any is tied. */
+static bool ties_set(struct cost_model *m, const struct instance *i)
+{
+    bool is_tied = false;
+    for (uint32_t l = 0; l < m->layer_count; l++) {
+        m->torn_at[l] = m->layer_count;
+        m->whole_from[l] = 0;
+        is_tied |= i->layers[l].tied_before > 0 || i->layers[l].tied_behind > 0;
+    }
+    for (uint32_t l = 0; l < m->layer_count && is_tied; l++) {
+        uint32_t at = l, from = l + 1;
+        while (at < m->layer_count && at - i->layers[at].tied_before >= l) at++;
+        while (from > 0 && from - 1 + i->layers[from - 1].tied_behind <= l) from--;
+        m->torn_at[l] = at;
+        m->whole_from[l] = from;
+    }
+    return is_tied;
+}
+
 status cost_model_open(struct cost_model *model, const struct instance *i)
 {
     uint32_t L = i->layer_count, T = i->type_count;
     *model = (struct cost_model){.instance = i, .layer_count = L, .type_count = T};
-    size_t times_bytes = (size_t)L * T * sizeof *model->times, price_bytes = T * sizeof *model->price;
-    uint8_t *memory = malloc(times_bytes + price_bytes + T * sizeof *model->limit);
+    size_t times_bytes = (size_t)L * T * sizeof *model->times, price_bytes = T * sizeof *model->price,
+           limit_bytes = T * sizeof *model->limit, torn_bytes = L * sizeof *model->torn_at;
+    uint8_t *memory = malloc(times_bytes + price_bytes + limit_bytes + 2 * torn_bytes + T * sizeof *model->is_card);
     if (memory == NULL) FAIL(MEMORY, "no memory for the costs of %u layers on %u types", L, T);
     model->memory = memory;
     model->times = (struct cost_time *)memory;
-    model->price = (double *)(memory + times_bytes);
-    model->limit = (uint32_t *)(memory + times_bytes + price_bytes);
+    model->price = (double *)(memory += times_bytes);
+    model->limit = (uint32_t *)(memory += price_bytes);
+    model->torn_at = (uint32_t *)(memory += limit_bytes);
+    model->whole_from = (uint32_t *)(memory += torn_bytes);
+    model->is_card = (bool *)(memory + torn_bytes);
     for (size_t c = 0; c < (size_t)L * T; c++) {
         const struct instance_time *t = &i->times[c];
         double oct = t->oct / i->batch, odt = t->odt / i->batch;
@@ -27,8 +50,11 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
     for (uint32_t t = 0; t < T; t++) {
         model->price[t] = i->types[t].resource.price_per_hour;
         model->limit[t] = i->types[t].resource.limit;
+        model->is_card[t] = resource_is_card(i->types[t].resource.device);
         all_units += model->price[t] * model->limit[t];
     }
+    model->torn = INSTANCE_CANNOT / i->batch;
+    const bool is_tied = ties_set(model, i);
     model->usd_per_rate = i->epochs * i->examples / SECONDS_PER_HOUR;
     model->tau_max = i->throughput_limit > 0 ? 1 / i->throughput_limit : INFINITY;
     /* No feasible plan is slower than tau_max, nor has more units than there are. Without a least throughput every plan that has its units is
@@ -37,6 +63,7 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
     if (isinf(tau)) {
         tau = 0;
         for (size_t c = 0; c < (size_t)L * T; c++) tau += cost_et(&model->times[c], 1);
+        if (is_tied) tau += model->torn;
     }
     model->penalty = model->usd_per_rate * tau * all_units * (1 + 1e-9);
     if (!(model->penalty > 0)) model->penalty = 1; /* nothing has a price */
@@ -97,13 +124,9 @@ uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t lim
 
 struct cost_time cost_segment(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type)
 {
-    const struct cost_time *end = &m->times[(size_t)last * m->type_count + type];
-    struct cost_time sum = {.move = end->move, .move_shared = end->move_shared};
-    for (uint32_t l = first; l <= last; l++) {
-        const struct cost_time *t = &m->times[(size_t)l * m->type_count + type];
-        sum.compute += t->compute;
-        sum.compute_shared += t->compute_shared;
-    }
+    struct cost_time sum = {0};
+    for (uint32_t l = first; l <= last; l++) cost_compute_add(m, l, type, &sum);
+    cost_move_set(m, first, last, type, &sum);
     return sum;
 }
 
@@ -111,7 +134,6 @@ uint32_t cost_stages(const struct cost_model *m, const type_index *types, struct
 {
     uint32_t count = 0;
     for (uint32_t l = 0; l < m->layer_count; l++) {
-        const struct cost_time *t = &m->times[(size_t)l * m->type_count + types[l]];
         if (l == 0 || types[l] != types[l - 1]) {
             struct cost_stage *s = &stages[count++];
             s->first = l;
@@ -121,10 +143,8 @@ uint32_t cost_stages(const struct cost_model *m, const type_index *types, struct
         }
         struct cost_stage *s = &stages[count - 1];
         s->last = l;
-        s->time.compute += t->compute;
-        s->time.compute_shared += t->compute_shared;
-        s->time.move = t->move;
-        s->time.move_shared = t->move_shared;
+        cost_compute_add(m, l, types[l], &s->time);
+        cost_move_set(m, s->first, l, types[l], &s->time);
     }
     return count;
 }

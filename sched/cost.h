@@ -6,7 +6,7 @@
  *     cost  = epochs M / throughput / 3600 * sum over stages of price_per_hour k        (6, 7)
  *
  * A stage is a maximal run of layers on one type. Its computation is the sum of its layers', parallel and sequential seconds each; its
- * communication is that of the cut behind its last layer. */
+ * communication is that of the cut behind its last layer, and on a card that of INSTANCE_CANNOT if it leaves out what is tied to its layers. */
 #ifndef HETERPS_SCHED_COST_H
 #define HETERPS_SCHED_COST_H
 
@@ -29,6 +29,11 @@ struct cost_model {
     double usd_per_rate;     /* cost = usd_per_rate * tau * sum of price k; tau = 1 / throughput */
     double tau_max;          /* 1 / throughput_limit; infinite: no limit */
     double penalty;          /* above the cost of any plan that keeps to limits and throughput */
+    /* What is tied: a stage on a card that begins with layer l ends before torn_at[l], and one that ends with l begins at whole_from[l] or
+     * behind; others take `torn` seconds more an example. */
+    bool *is_card;                  /* [T] */
+    uint32_t *torn_at, *whole_from; /* [L] */
+    double torn;
     void *memory;
 };
 MUST_USE status cost_model_open(struct cost_model *model, const struct instance *instance);
@@ -46,6 +51,22 @@ static inline double cost_et(const struct cost_time *t, double k)
 {
     double compute = t->compute + t->compute_shared / k, move = t->move + t->move_shared / k;
     return compute > move ? compute : move;
+}
+/* Adds a layer to the computation of a stage. */
+static inline void cost_compute_add(const struct cost_model *m, uint32_t layer, uint32_t type, struct cost_time *sum)
+{
+    const struct cost_time *t = &m->times[(size_t)layer * m->type_count + type];
+    sum->compute += t->compute;
+    sum->compute_shared += t->compute_shared;
+}
+/* The communication of the stage of layers first … last. */
+static inline void cost_move_set(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type,
+                                 struct cost_time *sum)
+{
+    const struct cost_time *end = &m->times[(size_t)last * m->type_count + type];
+    sum->move = end->move;
+    sum->move_shared = end->move_shared;
+    if (m->is_card[type] && (last >= m->torn_at[first] || first < m->whole_from[last])) sum->move += m->torn;
 }
 /* Formula 13 as corrected: the least k with ET(k) <= tau; 0 if there is none up to `limit`. That this is so is checked with cost_et, so
  * rounding never gives a stage that misses tau. */

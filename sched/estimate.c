@@ -168,9 +168,11 @@ status layer_table_of_graph(struct layer_table *table, const struct graph *graph
     *table = (struct layer_table){.name = graph_string(graph, graph->header->name), .layer_count = graph->layer_count};
     uint32_t *cols = calloc(2 * (size_t)graph->arg_count + 1, sizeof *cols);
     uint64_t *flops_most = calloc(graph->layer_count, sizeof *flops_most);
+    uint32_t *ties = calloc(2 * (size_t)graph->layer_count, sizeof *ties); /* first, last */
     status st = layers_make(table, table->name);
-    if (st == ST_OK && (cols == NULL || flops_most == NULL))
+    if (st == ST_OK && (cols == NULL || flops_most == NULL || ties == NULL))
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for %u layers", graph->layer_count);
+    if (st == ST_OK) graph_ties(graph, ties, ties + graph->layer_count);
     for (uint32_t i = 0; i < graph->forward_count && st == ST_OK; i++) {
         const struct graph_node *n = &graph->nodes[i];
         struct layer_facts *layer = &table->layers[n->layer];
@@ -192,7 +194,10 @@ status layer_table_of_graph(struct layer_table *table, const struct graph *graph
             (double)(cut.forward_bytes + cut.backward_bytes) + (double)cut.micro_bytes / graph->header->micro;
         layer->weight_bytes = layer->dense_bytes = (double)from->param_count * sizeof(float);
         layer->flops = (double)from->flops_forward;
+        layer->tied_before = l - ties[l];
+        layer->tied_behind = ties[graph->layer_count + l] - l;
     }
+    free(ties);
     free(cols);
     free(flops_most);
     if (st != ST_OK) layer_table_free(table);
@@ -253,6 +258,8 @@ static void instance_fill(struct instance *instance, const struct layer_table *t
         layer->in_bytes = from->in_bytes;
         layer->weight_bytes = from->weight_bytes;
         layer->cut_bytes = from->cut_bytes;
+        layer->tied_before = from->tied_before;
+        layer->tied_behind = from->tied_behind;
         for (uint32_t t = 0; t < cluster->type_count; t++)
             instance->times[(size_t)l * cluster->type_count + t] = estimate_time(from, &cluster->types[t].rates, batch);
     }

@@ -29,6 +29,7 @@ struct layer_facts {
     double in_bytes, out_bytes, cut_bytes, touched_bytes; /* an example */
     double weight_bytes, dense_bytes;                     /* in all; of these synchronised every batch */
     double flops;                                         /* forward, an example */
+    uint32_t tied_before, tied_behind;                    /* as an instance's */
 };
 struct layer_table {
     const char *name;

@@ -237,6 +237,8 @@ static status layer_read(struct instance *instance, const struct json_part *part
     TRY(json_part_real(part, "in_bytes", JSON_REQUIRED, 0, RESOURCE_FIGURE_MAX, &layer->in_bytes));
     TRY(json_part_real(part, "weight_bytes", JSON_REQUIRED, 0, RESOURCE_FIGURE_MAX, &layer->weight_bytes));
     TRY(json_part_real(part, "cut_bytes", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &layer->cut_bytes));
+    TRY(json_part_u32(part, "tied_before", JSON_OPTIONAL, 0, l, &layer->tied_before));
+    TRY(json_part_u32(part, "tied_behind", JSON_OPTIONAL, 0, instance->layer_count - 1 - l, &layer->tied_behind));
     for (size_t f = 0; f < FIGURE_COUNT; f++) TRY(figure_read(instance, part, l, &figures[f]));
     return intervals_check(instance, part, l);
 }
@@ -338,6 +340,9 @@ status instance_check(const struct instance *i)
                layer->weight_bytes);
         EXPECT(is_within(layer->cut_bytes, 0, most), "layer \"%s\" has %g bytes behind it", layer->name,
                layer->cut_bytes);
+        EXPECT(layer->tied_before <= l && layer->tied_behind < i->layer_count - l,
+               "layer \"%s\", %u of %u, is tied to %u before it and %u behind it", layer->name, l, i->layer_count,
+               layer->tied_before, layer->tied_behind);
         for (uint32_t t = 0; t < i->type_count; t++) {
             struct instance_time time = *instance_time(i, l, t);
             for (size_t f = 0; f < FIGURE_COUNT; f++)
@@ -401,7 +406,9 @@ static json_t *layer_json(const struct instance *i, uint32_t l)
     bool is_whole = put(object, "name", json_string(layer->name)) && put(object, "type", json_string(layer->kind)) &&
                     put(object, "in_bytes", json_figure(layer->in_bytes)) &&
                     put(object, "weight_bytes", json_figure(layer->weight_bytes)) &&
-                    (layer->cut_bytes == 0 || put(object, "cut_bytes", json_figure(layer->cut_bytes)));
+                    (layer->cut_bytes == 0 || put(object, "cut_bytes", json_figure(layer->cut_bytes))) &&
+                    (layer->tied_before == 0 || put(object, "tied_before", json_integer(layer->tied_before))) &&
+                    (layer->tied_behind == 0 || put(object, "tied_behind", json_integer(layer->tied_behind)));
     for (size_t f = 0; f < FIGURE_COUNT && is_whole; f++)
         if (is_known(i, l, &figures[f])) is_whole = put(object, figures[f].key, figures_json(i, l, &figures[f]));
     if (is_whole) return object;

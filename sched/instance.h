@@ -8,7 +8,8 @@
  *                  "device": "cpu", "source": "measured", "slow": "fc 4", "slow_from": 0}, …],      device …: optional
  *       "layers": [{"name": "e", "type": "embedding", "in_bytes": 416, "weight_bytes": 423293696,
  *                   "oct": [ T ], "alpha": [ T ], "odt": [ T ], "beta": [ T ],
- *                   "cut_bytes": 3328, "fixed": [ T ], "update": [ T ], "alpha_low": [ T ], "alpha_high": [ T ]}, …], cut_bytes …
+ *                   "cut_bytes": 3328, "tied_before": 0, "tied_behind": 2,
+ *                   "fixed": [ T ], "update": [ T ], "alpha_low": [ T ], "alpha_high": [ T ]}, …],        cut_bytes …
  *       "graph_hash": HEX, "service": {"seconds": 2e-6, "cores": 1},                                    optional
  *       "parameter_server": {"seconds": 1e-6, "price_per_hour": 0.04}                                   optional
  *     }
@@ -36,9 +37,10 @@ struct instance_type {
     enum instance_source source;   /* where its times come from                                  */
 };
 
-/* Seconds of a layer on one unit of a type, for B_o examples. */
-/* Seconds of a layer on a type that cannot run it: no plan that asks for any throughput gives it one. */
+/* Seconds of a layer on a type that cannot run it, and of a stage on a card that leaves out a layer that is tied to one of its own: no plan
+ * that asks for any throughput has it. */
 #define INSTANCE_CANNOT 1e9
+/* Seconds of a layer on one unit of a type, for B_o examples. */
 struct instance_time {
     double oct;                   /* > 0: forward, backward, update, synchronisation                               */
     double alpha;                 /* 0 … 1: the share of oct that divides among units                              */
@@ -55,6 +57,9 @@ struct instance_layer {
     double in_bytes;     /* of its input, an example                                                */
     double weight_bytes; /* of its parameters, in all                                               */
     double cut_bytes;    /* across the cut behind it, an example, there and back; 0: not known      */
+    /* So many layers before it and behind it look up a table or use parameters that it does, or lie between (graph_ties): a card has them all in
+     * one stage, or none. */
+    uint32_t tied_before, tied_behind;
 };
 
 struct instance {

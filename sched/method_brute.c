@@ -18,7 +18,6 @@ struct prefix {
 static void prefix_extend(const struct cost_model *m, struct prefix *prefixes, uint32_t layer, uint32_t type,
                           struct cost_stage *stages)
 {
-    const struct cost_time *time = &m->times[(size_t)layer * m->type_count + type];
     struct prefix *at = &prefixes[layer];
     if (layer > 0 && prefixes[layer - 1].stage.type == type) {
         *at = prefixes[layer - 1];
@@ -27,10 +26,8 @@ static void prefix_extend(const struct cost_model *m, struct prefix *prefixes, u
         if (layer > 0) at->stage_count += prefixes[layer - 1].stage_count;
     }
     at->stage.last = layer;
-    at->stage.time.compute += time->compute;
-    at->stage.time.compute_shared += time->compute_shared;
-    at->stage.time.move = time->move;
-    at->stage.time.move_shared = time->move_shared;
+    cost_compute_add(m, layer, type, &at->stage.time);
+    cost_move_set(m, at->stage.first, layer, type, &at->stage.time);
     stages[at->stage_count - 1] = at->stage;
     /* What the layers behind it have left in the stage before. */
     if (at->stage_count > 1 && at->stage.first == layer) stages[at->stage_count - 2] = prefixes[layer - 1].stage;

@@ -173,16 +173,13 @@ static status segments_begin(struct exact *x, uint32_t first, double tau, struct
     for (uint32_t last = first; last < x->layer_count && open > 0; last++) {
         open = 0;
         for (uint32_t t = 0; t < x->type_count; t++) {
-            const struct cost_time *time = &m->times[(size_t)last * x->type_count + t];
             struct segment segment = {.first = (uint16_t)first, .last = (uint16_t)last, .type = (uint16_t)t};
-            sums[t].compute += time->compute;
-            sums[t].compute_shared += time->compute_shared;
+            cost_compute_add(m, last, t, &sums[t]);
             /* Computation grows with every layer; communication may fall. */
             if (cost_units_least(&sums[t], tau, m->limit[t]) == 0) continue;
             open++;
             segment.time = sums[t];
-            segment.time.move = time->move;
-            segment.time.move_shared = time->move_shared;
+            cost_move_set(m, first, last, t, &segment.time);
             if (cost_units_least(&segment.time, tau, m->limit[t]) > 0) TRY(segment_add(x, &segment));
         }
     }
@@ -608,11 +605,8 @@ static bool greedy_keeps_to(const struct cost_model *m, double tau, type_index *
             struct cost_time sum = {0};
             if (left[t] == 0 || (first > 0 && types[first - 1] == t)) continue;
             for (uint32_t last = first; last < L && sum.compute + sum.compute_shared / left[t] <= tau; last++) {
-                const struct cost_time *layer = &m->times[(size_t)last * T + t];
-                sum.compute += layer->compute;
-                sum.compute_shared += layer->compute_shared;
-                sum.move = layer->move;
-                sum.move_shared = layer->move_shared;
+                cost_compute_add(m, last, t, &sum);
+                cost_move_set(m, first, last, t, &sum);
                 if (last < end || !(cost_et(&sum, left[t]) <= tau)) continue;
                 end = last + 1;
                 type = t;

@@ -35,6 +35,10 @@ struct resource_type {
     struct resource_slow slow;
 };
 
+static inline bool resource_is_card(enum resource_device device)
+{
+    return device == RESOURCE_CUDA || device == RESOURCE_EMU;
+}
 /* "cpu", "cuda:0", into buffer. */
 char *resource_device_text(const struct resource_type *type, char *buffer, size_t bytes);
 /* Reads "cpu", "cuda:N" (N from 0 to 999), "emu", "sim"; false if it is none. */

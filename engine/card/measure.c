@@ -19,15 +19,21 @@ uint32_t cards_here(const struct resource_type *type)
 {
     const char *why;
     const uint32_t count = gpu_count(&why), first = type->device_index;
-    return (type->device == RESOURCE_CUDA || type->device == RESOURCE_EMU) && first < count ? count - first : 0;
+    return resource_is_card(type->device) && first < count ? count - first : 0;
 }
+
+/* Layers that a card has in one stage. */
+struct run_of_layers {
+    uint32_t first, last;
+};
 
 struct measure {
     const struct card_measure_options *o;
     const struct graph *graph;
     struct card_times *times;
-    struct plan plan; /* every layer a stage */
+    struct plan plan; /* whose stage of a run is that of its first layer */
     struct plan_stage *stages;
+    struct run_of_layers *runs; /* [layer_count]: what each is tied to */
     struct card_stage *stage;
     struct device *device;
     double sample_limit; /* seconds that all samples of one figure may take */
@@ -35,13 +41,18 @@ struct measure {
 
 static double seconds_since(uint64_t begin_ns) { return (double)(clock_ns() - begin_ns) * 1e-9; }
 
-/* The nodes of a layer in a pass: graph nodes [*begin, *begin + count). */
-static uint32_t layer_nodes(const struct graph *g, uint32_t layer, bool is_forward, uint32_t *begin)
+static bool has_layer(const struct run_of_layers *of, uint32_t layer)
+{
+    return layer >= of->first && layer <= of->last;
+}
+
+/* The nodes of layers in a pass: graph nodes [*begin, *begin + count). */
+static uint32_t layer_nodes(const struct graph *g, const struct run_of_layers *of, bool is_forward, uint32_t *begin)
 {
     uint32_t first = is_forward ? 0 : g->forward_count, end = is_forward ? g->forward_count : g->node_count;
-    while (first < end && g->nodes[first].layer != layer) first++;
+    while (first < end && !has_layer(of, g->nodes[first].layer)) first++;
     *begin = first;
-    while (first < end && g->nodes[first].layer == layer) first++;
+    while (first < end && has_layer(of, g->nodes[first].layer)) first++;
     return first - *begin;
 }
 
@@ -49,7 +60,7 @@ static uint32_t layer_nodes(const struct graph *g, uint32_t layer, bool is_forwa
 typedef status timed(struct measure *m, const void *what, uint32_t times);
 struct timed_pass {
     const struct op_context *context;
-    uint32_t layer;
+    struct run_of_layers layers;
 };
 
 /* As in training, with what a micro-batch's rows need: there is no pass of rows without it. */
@@ -58,7 +69,7 @@ static status rows_pass_run(struct measure *m, const void *what, uint32_t times)
     const struct timed_pass *p = what;
     for (uint32_t i = 0; i < times; i++)
         for (int way = 0; way < 2; way++) {
-            uint32_t begin, count = layer_nodes(m->graph, p->layer, way == 0, &begin);
+            uint32_t begin, count = layer_nodes(m->graph, &p->layers, way == 0, &begin);
             TRY(device_submit(m->device, p->context, m->graph->nodes + begin, count));
         }
     return ST_OK;
@@ -68,7 +79,7 @@ static status pass_run(struct measure *m, const void *what, uint32_t times)
 {
     const struct timed_pass *p = what;
     for (int way = 0; way < 2; way++) {
-        uint32_t begin, count = layer_nodes(m->graph, p->layer, way == 0, &begin);
+        uint32_t begin, count = layer_nodes(m->graph, &p->layers, way == 0, &begin);
         TRY(card_device_repeat(m->device, p->context, m->graph->nodes + begin, count, times));
     }
     return ST_OK;
@@ -116,13 +127,14 @@ static status figure_take(struct measure *m, timed *run, const void *what, doubl
     return ST_OK;
 }
 
-static status layer_open(struct measure *m, uint32_t layer)
+static status stage_open(struct measure *m, const struct run_of_layers *of)
 {
-    uint32_t begin, count = layer_nodes(m->graph, layer, true, &begin);
+    uint32_t begin, count = layer_nodes(m->graph, of, true, &begin);
+    m->stages[of->first] = (struct plan_stage){.first_layer = of->first, .last_layer = of->last, .k = 1, .replicas = 1};
     const struct card_stage_options options = {.graph = m->graph,
                                                .model = m->o->model,
                                                .plan = &m->plan,
-                                               .stage = layer,
+                                               .stage = of->first,
                                                .node_begin = begin,
                                                .node_end = begin + count,
                                                .slot_count = 1,
@@ -134,7 +146,7 @@ static status layer_open(struct measure *m, uint32_t layer)
     return m->device->vt->begin(m->device, NULL, 0);
 }
 
-static void layer_close(struct measure *m)
+static void stage_close(struct measure *m)
 {
     if (m->device) m->device->vt->close(m->device);
     card_stage_close(m->stage);
@@ -142,25 +154,44 @@ static void layer_close(struct measure *m)
     m->stage = NULL;
 }
 
-/* The layer's figures; INFINITY where it cannot be opened as a stage. */
-static status layer_measure(struct measure *m, uint32_t layer)
+/* Gives the layers of a run its seconds: those that are no run of their own share what these leave. As a card has all of the run or none, only the
+ * sum counts. */
+static void seconds_give(const struct measure *m, const struct run_of_layers *of, double seconds, double *layers)
+{
+    uint32_t count = 0;
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t l = of->first; l <= of->last; l++) {
+            const bool is_own = m->runs[l].first == of->first && m->runs[l].last == of->last;
+            if (pass == 0 && is_own) count++;
+            if (pass == 0 && !is_own) seconds -= layers[l];
+            if (pass == 1 && is_own) layers[l] = seconds > 0 ? seconds / count : 0;
+        }
+}
+
+/* The figures of a run of layers; INFINITY where it cannot be opened as a stage. */
+static status run_measure(struct measure *m, const struct run_of_layers *of)
 {
     const struct card_measure_options *o = m->o;
     struct op_context context = *o->context;
     struct slot slot = *o->slot; /* whose micro-batch has fewer examples */
     const uint32_t layer_count = m->graph->layer_count;
-    for (uint32_t s = 0; s < o->size_count; s++) m->times->pass[s * layer_count + layer] = INFINITY;
-    const status st = layer_open(m, layer);
-    if (st == ST_INVALID) return ST_OK;
+    const status st = stage_open(m, of);
+    if (st == ST_INVALID) {
+        for (uint32_t s = 0; s < o->size_count; s++)
+            for (uint32_t l = of->first; l <= of->last; l++)
+                if (m->runs[l].first == of->first && m->runs[l].last == of->last)
+                    m->times->pass[s * layer_count + l] = INFINITY;
+        return ST_OK;
+    }
     TRY(st);
     slot.index = 0;
     context.batch = &slot.batch;
-    for (int way = 0; way < 2; way++) { /* once as in training: what the layer reads is on the card then */
-        uint32_t begin, count = layer_nodes(m->graph, layer, way == 0, &begin);
+    for (int way = 0; way < 2; way++) { /* once as in training: what the layers read is on the card then */
+        uint32_t begin, count = layer_nodes(m->graph, of, way == 0, &begin);
         TRY(device_submit(m->device, &context, m->graph->nodes + begin, count));
     }
-    const struct timed_pass pass = {&context, layer};
-    double rows_seconds = 0;
+    const struct timed_pass pass = {&context, *of};
+    double rows_seconds = 0, update_seconds = 0;
     /* Rows move in at the end of the second step that has them, so this is the third. */
     for (uint32_t step = 0; m->stage->rows.table_count > 0 && step < 3; step++) {
         TRY(rows_pass_run(m, &pass, 1));
@@ -173,13 +204,13 @@ static status layer_measure(struct measure *m, uint32_t layer)
         timed *run = m->stage->rows.table_count > 0 ? rows_pass_run : pass_run;
         /* Rows are those of the whole micro-batch: fewer examples of it take their share. */
         slot.batch.example_count = run == pass_run ? (uint32_t)o->sizes[s] : o->slot->batch.example_count;
-        double *seconds = &m->times->pass[s * layer_count + layer];
-        TRY(figure_take(m, run, &pass, seconds));
-        if (run == rows_pass_run) *seconds *= o->sizes[s] / o->slot->batch.example_count;
+        double seconds = 0;
+        TRY(figure_take(m, run, &pass, &seconds));
+        if (run == rows_pass_run) seconds *= o->sizes[s] / o->slot->batch.example_count;
+        seconds_give(m, of, seconds, &m->times->pass[s * layer_count]);
     }
-    m->times->update[layer] = 0;
-    if (m->stage->run_count > 0) TRY(figure_take(m, update_run, NULL, &m->times->update[layer]));
-    m->times->update[layer] += rows_seconds;
+    if (m->stage->run_count > 0) TRY(figure_take(m, update_run, NULL, &update_seconds));
+    seconds_give(m, of, update_seconds + rows_seconds, m->times->update);
     return ST_OK;
 }
 
@@ -238,24 +269,35 @@ static status all_measure(struct measure *m)
     times->update = calloc(layer_count + 1, sizeof *times->update);
     times->move = calloc(o->move_count + 1, sizeof *times->move);
     m->stages = calloc(layer_count, sizeof *m->stages);
-    if (times->pass == NULL || times->update == NULL || times->move == NULL || m->stages == NULL)
+    m->runs = calloc(layer_count, sizeof *m->runs);
+    if (times->pass == NULL || times->update == NULL || times->move == NULL || m->stages == NULL || m->runs == NULL)
         FAIL(MEMORY, "no memory for the times of a card");
-    for (uint32_t l = 0; l < layer_count; l++)
-        m->stages[l] = (struct plan_stage){.first_layer = l, .last_layer = l, .k = 1, .replicas = 1};
+    uint32_t *ends = calloc(2 * (size_t)layer_count, sizeof *ends);
+    if (ends == NULL) FAIL(MEMORY, "no memory for the ties of layers");
+    graph_ties(m->graph, ends, ends + layer_count);
+    for (uint32_t l = 0; l < layer_count; l++) m->runs[l] = (struct run_of_layers){ends[l], ends[layer_count + l]};
+    free(ends);
     m->plan = (struct plan){.types = (struct resource_type *)(uintptr_t)o->type,
                             .type_count = 1,
                             .stages = m->stages,
                             .stage_count = layer_count,
                             .method = ""};
     m->sample_limit = o->seconds * (1 - MOVE_SHARE) / (layer_count * (o->size_count + 1));
-    /* Open from here on: each layer opens and closes it again, which alone takes a good part of a second. */
+    /* Open from here on: each stage opens and closes it again, which alone takes a good part of a second. */
     struct gpu *gpu;
     TRY(gpu_open(o->type->device_index, &gpu));
     status st = moves_measure(m, gpu);
-    for (uint32_t l = 0; l < layer_count && st == ST_OK; l++) {
-        st = layer_measure(m, l);
-        layer_close(m);
-    }
+    /* Short runs first: long ones are left what these have not. */
+    for (uint32_t count = 1; count <= layer_count; count++)
+        for (uint32_t l = 0; l < layer_count && st == ST_OK; l++) {
+            const struct run_of_layers *of = &m->runs[l];
+            bool is_first = of->last - of->first + 1 == count;
+            for (uint32_t k = of->first; k < l && is_first; k++)
+                is_first = m->runs[k].first != of->first || m->runs[k].last != of->last;
+            if (!is_first) continue;
+            st = run_measure(m, of);
+            stage_close(m);
+        }
     gpu_close(gpu);
     return st;
 }
@@ -266,6 +308,7 @@ status card_measure(struct card_times *times, const struct card_measure_options 
     *times = (struct card_times){0};
     const status st = all_measure(&m);
     free(m.stages);
+    free(m.runs);
     if (st != ST_OK) card_times_free(times);
     return st;
 }

@@ -37,8 +37,7 @@ struct card_times {
     double *
         move; /* [move_count]: seconds of a transfer of so many bytes, the wait for it included; the mean of both ways       */
 };
-/* Medians. Between layers nothing is shared: layers whose parameters other layers use count as ones that a card cannot run, for stages may be cut
- * between them. Free with card_times_free. What gpu/gpu.h says; STOPPED: stop_requested(). */
+/* Medians. Layers that are tied (graph_ties) are measured as the stage that they have to be in, and have equal shares of it. Free with card_times_free. What gpu/gpu.h says; STOPPED: stop_requested(). */
 MUST_USE status card_measure(struct card_times *times, const struct card_measure_options *options);
 void card_times_free(struct card_times *times);
 

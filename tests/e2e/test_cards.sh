@@ -229,13 +229,15 @@ limit = 4
 throughput = max
 CFG
 check 'a card is profiled' "$EMU" profile "$work/mixed.bin" --cluster "$work/cluster.cfg" --data "$work/train.tsv" --seconds 2 -o "$work/profile.json"
-python3 - "$work/profile.json" <<'PYTHON' && ok 'what a card cannot run has no time there, the rest has' || not_ok 'what a card cannot run has no time there, the rest has'
+python3 - "$work/profile.json" <<'PYTHON' && ok 'a card has times, and is told which layers are tied' || not_ok 'a card has times, and is told which layers are tied'
 import json, sys
 profile = json.load(open(sys.argv[1]))
 assert profile["types"][1]["limit"] == 1 and profile["types"][1]["source"] == "measured", profile["types"]
-times = {layer["name"]: layer["oct"][1] for layer in profile["layers"]}
-for name, seconds in times.items():
-    assert (seconds == 1e9) == (name in ("h2", "h3")) and seconds > 0, times
+layers = {layer["name"]: layer for layer in profile["layers"]}
+for name, layer in layers.items():
+    assert 0 < layer["oct"][1] < 1e9, layer
+    assert (layer.get("tied_before", 0), layer.get("tied_behind", 0)) == {"h2": (0, 1), "h3": (1, 0)}.get(name, (0, 0)), layer
+assert layers["h2"]["oct"][1] >= 1e-6 and abs(layers["h2"]["oct"][1] / layers["h3"]["oct"][1] - 1) < 1e-6, layers # equal shares
 PYTHON
 check 'a run plans for a card by itself' train planned "$EMU" --cluster "$work/cluster.cfg" $each
 near 'and learns the same' cpu planned

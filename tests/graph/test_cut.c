@@ -341,6 +341,28 @@ static void crossing_find__any_stage__agrees_with_the_cuts_around_it(void **stat
     graph_close(&g);
 }
 
+/* e and e2 look up one table, c uses the weight of a: with b and d between them one run. f has nothing in common with others. */
+static void graph_ties__rows_and_weights_in_common__are_runs_of_layers(void **state)
+{
+    (void)state;
+    static const char text[] = "[data]\ndense = I1..I5\nsparse = C1..C5\n[table s]\ndim = 5\n"
+                               "[fc a]\ninput = dense\nunits = 5\n[embedding e]\ntable = s\ninput = C1\n"
+                               "[fc b]\ninput = e\nunits = 5\n[fc c]\ninput = dense\nunits = 5\nshare = a\n"
+                               "[embedding e2]\ntable = s\ninput = C2\n[concat x]\ninput = a, b, c, e2\n"
+                               "[fc f]\ninput = x\nunits = 1\n[loss l]\ninput = f\n";
+    static const uint32_t expected[][2] = {{0, 4}, {0, 4}, {2, 2}, {0, 4}, {0, 4}, {5, 5}, {6, 6}, {7, 7}};
+    struct graph g;
+    uint32_t first[16], last[16];
+    compile(&g, text);
+    assert_int_equal(g.layer_count, 8);
+    graph_ties(&g, first, last);
+    for (uint32_t l = 0; l < 8; l++) {
+        assert_int_equal(first[l], expected[l][0]);
+        assert_int_equal(last[l], expected[l][1]);
+    }
+    graph_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +370,7 @@ int main(void)
         cmocka_unit_test(graph_cut__look_up_behind_it__sends_the_keys),
         cmocka_unit_test(graph_cut__read_twice__is_sent_once),
         cmocka_unit_test(graph_cut__two_slots__need_all_that_is_listed_and_no_more),
+        cmocka_unit_test(graph_ties__rows_and_weights_in_common__are_runs_of_layers),
         cmocka_unit_test(crossing_find__any_stage__agrees_with_the_cuts_around_it),
     };
     int failure_count = cmocka_run_group_tests(tests, NULL, NULL);

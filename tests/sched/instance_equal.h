@@ -28,7 +28,8 @@ static inline bool instance_equal(const struct instance *a, const struct instanc
     for (uint32_t l = 0; l < a->layer_count; l++) {
         const struct instance_layer *x = &a->layers[l], *y = &b->layers[l];
         if (strcmp(x->name, y->name) != 0 || strcmp(x->kind, y->kind) != 0 || x->in_bytes != y->in_bytes ||
-            x->weight_bytes != y->weight_bytes || x->cut_bytes != y->cut_bytes)
+            x->weight_bytes != y->weight_bytes || x->cut_bytes != y->cut_bytes || x->tied_before != y->tied_before ||
+            x->tied_behind != y->tied_behind)
             return false;
     }
     return memcmp(a->times, b->times, (size_t)a->layer_count * a->type_count * sizeof *a->times) == 0;

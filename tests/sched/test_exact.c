@@ -102,6 +102,89 @@ static void exact__random__equals_every_plan(void **state)
     assert_true(infeasible_count > 500 && infeasible_count < 2500);
 }
 
+/* Layers of a group have rows or parameters in common; group 0 is none. */
+static void groups_tie(struct instance_layer *layers, uint32_t L, const uint32_t *group)
+{
+    for (uint32_t l = 0; l < L; l++) {
+        uint32_t first = l, last = l;
+        for (bool grows = true; grows;) {
+            grows = false;
+            for (uint32_t k = first; k <= last; k++)
+                for (uint32_t o = 0; o < L; o++) {
+                    if (group[k] == 0 || group[o] != group[k] || (o >= first && o <= last)) continue;
+                    first = o < first ? o : first;
+                    last = o > last ? o : last;
+                    grows = true;
+                }
+        }
+        layers[l].tied_before = l - first;
+        layers[l].tied_behind = last - l;
+    }
+}
+
+/* Whether each stage on a card has all layers of a group or none. */
+static bool keeps_groups(const struct cost_model *m, const uint32_t *group, const type_index *types)
+{
+    struct cost_stage stages[16];
+    uint32_t count = cost_stages(m, types, stages);
+    for (uint32_t s = 0; s < count; s++)
+        for (uint32_t l = stages[s].first; l <= stages[s].last && m->is_card[stages[s].type]; l++)
+            for (uint32_t o = 0; o < m->layer_count && group[l] > 0; o++)
+                if (group[o] == group[l] && (o < stages[s].first || o > stages[s].last)) return false;
+    return true;
+}
+
+static void exact__tied_layers__equals_every_plan_that_keeps_them_together(void **state)
+{
+    (void)state;
+    uint64_t seed = 29;
+    uint32_t tied_count = 0, feasible_count = 0;
+    for (uint32_t c = 0; c < 2000; c++) {
+        uint64_t begin = seed;
+        uint32_t T = 2 + fixture_below(&seed, 2), L = 2 + fixture_below(&seed, T == 2 ? 7 : 4), group[16];
+        double free_score, score = INFINITY;
+        bool is_free_feasible, is_feasible = false;
+        fixture_random_make(&fixture, &seed, L, T, 20, exp(fixture_between(&seed, -3, 2)));
+        for (uint32_t t = 0; t < T; t++)
+            fixture.types[t].resource.device = fixture_below(&seed, 3) ? RESOURCE_EMU : RESOURCE_CPU;
+        for (uint32_t l = 0; l < L; l++) group[l] = fixture_below(&seed, 4);
+        struct cost_model free;
+        assert_int_equal(cost_model_open(&free, &fixture.instance), ST_OK);
+        type_index types[16] = {0};
+        struct cost_stage stages[16];
+        for (uint32_t layer = 0; layer < L;) {
+            struct cost_result r = provision_exact(&free, stages, cost_stages(&free, types, stages));
+            if (keeps_groups(&free, group, types) && r.is_feasible) {
+                is_feasible = true;
+                score = r.score < score ? r.score : score;
+            }
+            for (layer = 0; layer < L && ++types[layer] == T;) types[layer++] = 0;
+        }
+        double greatest;
+        try_all(&free, &free_score, &is_free_feasible, &greatest);
+        cost_model_free(&free);
+        groups_tie(fixture.layers, L, group);
+        struct run run, brute;
+        const struct search_options options = {0};
+        solve_exact(&run, &fixture.instance);
+        run_open(&brute, &fixture.instance, &options);
+        assert_int_equal(method_brute(&brute.search), ST_OK);
+        const struct search *s = &run.search;
+        if (!s->is_proven || s->is_feasible != is_feasible || (is_feasible && !is_near(s->best_score, score)) ||
+            brute.search.is_feasible != is_feasible || (is_feasible && !is_near(brute.search.best_score, score)))
+            fail_msg("seed %llu: %u layers, %u types: %.17g is the least cost (feasible: %d), exact found %.17g (%d), "
+                     "brute %.17g",
+                     (unsigned long long)begin, L, T, score, is_feasible, s->best_score, s->is_feasible,
+                     brute.search.best_score);
+        assert_true(!is_feasible || keeps_groups(&run.model, group, s->best));
+        feasible_count += is_feasible;
+        tied_count += is_free_feasible && (!is_feasible || score > free_score * (1 + 1e-9));
+        run_close(&run);
+        run_close(&brute);
+    }
+    assert_true(feasible_count > 300 && tied_count > 100);
+}
+
 /* Limits of 1 to 3 units: the least path breaks them nearly always. */
 static void exact__limits_that_bind__equals_every_plan(void **state)
 {
@@ -315,6 +398,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact__random__equals_every_plan),
+        cmocka_unit_test(exact__tied_layers__equals_every_plan_that_keeps_them_together),
         cmocka_unit_test(exact__limits_that_bind__equals_every_plan),
         cmocka_unit_test(exact__at_the_greatest_throughput__is_feasible_and_above_it_not),
         cmocka_unit_test(exact__two_layers_that_each_like_a_type__get_it),

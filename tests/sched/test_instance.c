@@ -29,7 +29,7 @@ static const char good_text[] =
     "  {\"name\": \"v100\", \"price_per_hour\": 2.42, \"limit\": 32}],\n"
     " \"layers\": [{\"name\": \"e\", \"type\": \"embedding\", \"in_bytes\": 416, \"weight_bytes\": 423293696,\n"
     "   \"oct\": [0.1, 0.2], \"alpha\": [1, 0.5], \"odt\": [0, 3e-2], \"beta\": [0, 1],\n"
-    "   \"cut_bytes\": 3328, \"fixed\": [0.01, 0.02], \"alpha_low\": [0.9, 0.4], \"alpha_high\": [0.95, 0.6]},\n"
+    "   \"cut_bytes\": 3328, \"tied_behind\": 2, \"fixed\": [0.01, 0.02], \"alpha_low\": [0.9, 0.4], \"alpha_high\": [0.95, 0.6]},\n"
     "  {\"name\": \"h1\", \"type\": \"fc\", \"in_bytes\": 64, \"weight_bytes\": 0,\n"
     "   \"oct\": [0.3, 0.4], \"alpha\": [0.25, 0.75], \"odt\": [4, 5], \"beta\": [0.5, 0.5]},\n"
     "  {\"name\": \"bce\", \"type\": \"loss\", \"in_bytes\": 4.5, \"weight_bytes\": 8,\n"
