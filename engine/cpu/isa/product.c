@@ -202,69 +202,123 @@ struct place {
     bool is_first, is_last;
 };
 
-/* The factors of a tile. */
-struct tile_factors {
-    const float *left, *panel;
-    size_t left_row, left_term, panel_term;
-    uint32_t terms;
-    float *packs; /* where the panel is packed on the way; or NULL */
-    struct tile_ahead ahead;
+/* What a row of tiles asks for: each tile the result of its neighbour, the last one that of the next row's first, and its left factor. */
+struct row_ahead {
+    const float *left;                 /* the next row's, terms side by side; or NULL */
+    const float *result, *result_next; /* of this row, and of the next one or NULL */
+    const float *output, *output_next; /* the same of what they meet; or NULL */
+    size_t result_row, output_row;
+    struct tile_far right; /* of the next block's first panel, some terms; the same of its other columns */
+    uint32_t right_cols;
+    const float *left_far; /* the next left factor, if transposed, all of whose terms the row asks for; or NULL */
+    size_t left_far_term;
+    uint32_t left_far_terms, left_far_each; /* all, and of a tile */
 };
 
-/* A whole tile: its sums, added to what waits in the result if they go on, to their end there. */
-ALWAYS_INLINE void tile_whole(const struct tile_factors *f, size_t left_row, size_t left_term, bool goes_on,
-                              enum tile_end end, float *result, size_t result_row, const float *bias,
-                              const float *output, size_t output_row, size_t panel_term, float *packed)
+/* What the tile from column c on asks for. */
+ALWAYS_INLINE struct tile_ahead tile_ahead_of(const struct row_ahead *row, uint32_t c, bool is_last)
 {
-    vf sum[TILE][2];
-#pragma GCC unroll 16
-    for (uint32_t r = 0; r < TILE; r++) sum[r][0] = sum[r][1] = (vf){0};
-    tile_multiply(false, TILE, 2, f->left, left_row, left_term, f->panel, panel_term, f->terms, &f->ahead, packed, sum);
-    if (goes_on) {
-#pragma GCC unroll 16
-        for (uint32_t r = 0; r < TILE; r++) {
-            sum[r][0] = vf_load(result + r * result_row) + sum[r][0];
-            sum[r][1] = vf_load(result + r * result_row + VF) + sum[r][1];
-        }
-    }
-    tile_sums_end(end, sum, result, result_row, bias, output, output_row);
+    struct tile_ahead ahead = {.left = is_last ? row->left : NULL,
+                               .result = is_last ? row->result_next : row->result + c + PANEL,
+                               .output = is_last ? row->output_next : row->output,
+                               .result_row = row->result_row,
+                               .output_row = row->output_row};
+    if (!is_last && row->output != NULL) ahead.output += c + PANEL;
+    if (c < row->right_cols) ahead.far[0] = (struct tile_far){row->right.at + c, row->right.row, row->right.rows};
+    uint32_t begin = c / PANEL * row->left_far_each;
+    if (begin < row->left_far_terms)
+        ahead.far[1] = (struct tile_far){row->left_far + begin * row->left_far_term, row->left_far_term,
+                                         count_from(begin, row->left_far_terms, row->left_far_each)};
+    return ahead;
 }
 
-/* The three kinds of left factor, each with a panel that is packed already, and with one that this tile packs. */
-typedef void whole_tile(const struct tile_factors *f, bool goes_on, enum tile_end end, float *result, size_t result_row,
-                        const float *bias, const float *output, size_t output_row);
-#define WHOLE_TILE(name, left_row, left_term, panel_term, packed)                                                      \
-    static __attribute__((noinline)) void name(const struct tile_factors *f, bool goes_on, enum tile_end end,          \
-                                               float *result, size_t result_row, const float *bias,                    \
-                                               const float *output, size_t output_row)                                 \
-    {                                                                                                                  \
-        tile_whole(f, left_row, left_term, goes_on, end, result, result_row, bias, output, output_row, panel_term,     \
-                   packed);                                                                                            \
-    }
-WHOLE_TILE(tile_whole_along, f->left_row, 1, PANEL, NULL)
-WHOLE_TILE(tile_whole_across, 1, f->left_term, PANEL, NULL)
-WHOLE_TILE(tile_whole_packed, 1, LEFT_STEP, PANEL, NULL)
-WHOLE_TILE(tile_whole_along_packs, f->left_row, 1, f->panel_term, f->packs)
-WHOLE_TILE(tile_whole_across_packs, 1, f->left_term, f->panel_term, f->packs)
-WHOLE_TILE(tile_whole_packed_packs, 1, LEFT_STEP, f->panel_term, f->packs)
+/* A row of tiles: its factors, and where its sums go. */
+struct tile_row {
+    const float *left, *panel;
+    size_t left_row, left_term, panel_term, panel_step; /* panel_step: from a panel to the next */
+    uint32_t terms, cols;
+    float *packs;    /* where whole panels are packed on the way; or NULL */
+    float *col_sums; /* where the sums of the columns of what was packed are added; or NULL */
+    float *result;
+    size_t result_row, output_row;
+    const float *bias, *output;
+    struct row_ahead ahead;
+};
 
-/* A part of a tile, fewer rows or columns, whose sums come and go through `sums`, PANEL apart. */
-static void tile_part(const struct tile_factors *f, uint32_t rows, uint32_t cols, float *sums)
+/* Adds to col_sums the sums of a packed panel's columns: even terms and odd ones, then both. */
+static __attribute__((noinline)) void panel_sums(const float *panel, uint32_t terms, float *col_sums)
+{
+    vf sum[2][2] = {{{0}}};
+    uint32_t t = 0;
+    for (; t + 2 <= terms; t += 2, panel += 2 * PANEL)
+        for (uint32_t i = 0; i < 2; i++) {
+            sum[i][0] += vf_load(panel + i * PANEL);
+            sum[i][1] += vf_load(panel + i * PANEL + VF);
+        }
+    if (t < terms) sum[0][0] += vf_load(panel), sum[0][1] += vf_load(panel + VF);
+    vf_store(col_sums, vf_load(col_sums) + (sum[0][0] + sum[1][0]));
+    vf_store(col_sums + VF, vf_load(col_sums + VF) + (sum[0][1] + sum[1][1]));
+}
+
+/* The whole panels of a row of whole tiles: their sums, added to what waits in the result if they go on, to their end there. In one loop, for
+ * while one tile's last sums are added the processor must already have come to the next one's first. */
+ALWAYS_INLINE void tiles_whole(const struct tile_row *f, size_t left_row, size_t left_term, bool goes_on,
+                               enum tile_end end, size_t panel_term, bool packs)
+{
+    size_t result_row = f->result_row;
+    for (uint32_t c = 0; c + PANEL <= f->cols; c += PANEL) {
+        float *result = f->result + c, *packed = packs ? f->packs + c * f->terms : NULL;
+        struct tile_ahead ahead = tile_ahead_of(&f->ahead, c, c + PANEL >= f->cols);
+        vf sum[TILE][2];
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < TILE; r++) sum[r][0] = sum[r][1] = (vf){0};
+        tile_multiply(false, TILE, 2, f->left, left_row, left_term, f->panel + c / PANEL * f->panel_step, panel_term,
+                      f->terms, &ahead, packed, sum);
+        if (goes_on) {
+#pragma GCC unroll 16
+            for (uint32_t r = 0; r < TILE; r++) {
+                sum[r][0] = vf_load(result + r * result_row) + sum[r][0];
+                sum[r][1] = vf_load(result + r * result_row + VF) + sum[r][1];
+            }
+        }
+        tile_sums_end(end, sum, result, result_row, f->bias != NULL ? f->bias + c : NULL,
+                      f->output != NULL ? f->output + c : NULL, f->output_row);
+        if (packs && f->col_sums != NULL) panel_sums(packed, f->terms, f->col_sums + c);
+    }
+}
+
+/* The three kinds of left factor, each with panels that are packed already, and with such that these tiles pack. */
+typedef void row_whole(const struct tile_row *f, bool goes_on, enum tile_end end);
+#define ROW_WHOLE(name, left_row, left_term, panel_term, packs)                                                        \
+    static __attribute__((noinline)) void name(const struct tile_row *f, bool goes_on, enum tile_end end)              \
+    {                                                                                                                  \
+        tiles_whole(f, left_row, left_term, goes_on, end, panel_term, packs);                                          \
+    }
+ROW_WHOLE(row_along, f->left_row, 1, PANEL, false)
+ROW_WHOLE(row_across, 1, f->left_term, PANEL, false)
+ROW_WHOLE(row_packed, 1, LEFT_STEP, PANEL, false)
+ROW_WHOLE(row_along_packs, f->left_row, 1, f->panel_term, true)
+ROW_WHOLE(row_across_packs, 1, f->left_term, f->panel_term, true)
+ROW_WHOLE(row_packed_packs, 1, LEFT_STEP, f->panel_term, true)
+
+/* A part of a tile, fewer rows or columns, with `panel`, whose terms lie panel_term apart. Its sums come and go through `sums`, PANEL apart. */
+static void tile_part(const struct tile_row *f, const struct tile_ahead *ahead, const float *panel, size_t panel_term,
+                      uint32_t rows, uint32_t cols, float *sums)
 {
     if (f->left_term == 1) {
         if (cols > VF)
-            tile_dispatch(false, rows, 2, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, &f->ahead, sums,
-                          PANEL, true);
+            tile_dispatch(false, rows, 2, f->left, f->left_row, 1, panel, panel_term, f->terms, ahead, sums, PANEL,
+                          true);
         else
-            tile_dispatch(false, rows, 1, f->left, f->left_row, 1, f->panel, f->panel_term, f->terms, &f->ahead, sums,
-                          PANEL, true);
+            tile_dispatch(false, rows, 1, f->left, f->left_row, 1, panel, panel_term, f->terms, ahead, sums, PANEL,
+                          true);
     } else {
         if (cols > VF)
-            tile_dispatch(false, rows, 2, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, &f->ahead, sums,
-                          PANEL, true);
+            tile_dispatch(false, rows, 2, f->left, 1, f->left_term, panel, panel_term, f->terms, ahead, sums, PANEL,
+                          true);
         else
-            tile_dispatch(false, rows, 1, f->left, 1, f->left_term, f->panel, f->panel_term, f->terms, &f->ahead, sums,
-                          PANEL, true);
+            tile_dispatch(false, rows, 1, f->left, 1, f->left_term, panel, panel_term, f->terms, ahead, sums, PANEL,
+                          true);
     }
 }
 
@@ -392,21 +446,6 @@ static void left_pack(float *to, const float *left, size_t left_term, uint32_t r
     }
 }
 
-/* Adds to col_sums the sums of a packed panel's columns: even terms and odd ones, then both. */
-static void panel_sums(const float *panel, uint32_t terms, float *col_sums)
-{
-    vf sum[2][2] = {{{0}}};
-    uint32_t t = 0;
-    for (; t + 2 <= terms; t += 2, panel += 2 * PANEL)
-        for (uint32_t i = 0; i < 2; i++) {
-            sum[i][0] += vf_load(panel + i * PANEL);
-            sum[i][1] += vf_load(panel + i * PANEL + VF);
-        }
-    if (t < terms) sum[0][0] += vf_load(panel), sum[0][1] += vf_load(panel + VF);
-    vf_store(col_sums, vf_load(col_sums) + (sum[0][0] + sum[1][0]));
-    vf_store(col_sums + VF, vf_load(col_sums + VF) + (sum[0][1] + sum[1][1]));
-}
-
 /* A block of the right factor, columns side by side, that will be packed after this one; no terms: none. Of one whose terms are side by side
  * nothing is asked for: pack_cols does, and in tiles it costs more than it gains (d input, M = N = K = 512: 2 % of the time). */
 struct block_ahead {
@@ -420,15 +459,6 @@ static struct tile_far right_ahead(const struct product *p, const struct block_a
     uint32_t begin = (uint32_t)((uint64_t)next->terms * i / tiles),
              end = (uint32_t)((uint64_t)next->terms * (i + 1) / tiles);
     return (struct tile_far){next->right + begin * p->right_term, p->right_term, end - begin};
-}
-
-/* What the tile with panel c asks for of the next tile of a transposed left factor, at `left`: of all its terms `each`. Its rows lie far apart, so
- * nothing else fetches them ahead (M = 2048, N = 64, K = 1024: 0.70 of the peak, without 0.39). */
-ALWAYS_INLINE struct tile_far left_ahead(const float *left, size_t left_term, uint32_t terms, uint32_t c, uint32_t each)
-{
-    uint32_t begin = c / PANEL * each;
-    if (begin >= terms) return (struct tile_far){0};
-    return (struct tile_far){left + begin * left_term, left_term, count_from(begin, terms, each)};
 }
 
 /* A block of the right factor. Its whole panels are packed, or few rows read them where they lie, or the first tile that reads each there packs
@@ -461,77 +491,89 @@ static uint32_t strips_multiply(const struct product *p, struct place at, const 
     return c;
 }
 
+/* What row i of `tiles` rows of tiles asks for, whose left factor is f's: of the next row, if there is one, and of what comes behind this block.
+ * The next tile of a transposed left factor, of these terms, or the first one of the next block's, has rows so far apart that nothing else
+ * fetches them ahead (M = 2048, N = 64, K = 1024: 0.70 of the peak, without 0.39). */
+static struct row_ahead row_ahead_of(const struct product *p, struct place at, const struct block *block,
+                                     const struct tile_row *f, uint32_t i, uint32_t tiles, bool is_last)
+{
+    bool has_next = i + 1 < tiles;
+    const float *output = is_last ? f->output : NULL;
+    struct row_ahead ahead = {
+        .left = p->left_term == 1 ? f->left + TILE * p->left_row : NULL,
+        .result = f->result,
+        .result_next = has_next ? f->result + TILE * p->result_row : NULL,
+        .output = output,
+        .output_next = has_next && output != NULL ? output + TILE * p->output_row : NULL,
+        .result_row = p->result_row,
+        .output_row = p->output_row,
+        .right = right_ahead(p, &block->next, i, tiles),
+        .right_cols = block->next.cols,
+        .left_far_term = p->left_term,
+    };
+    uint32_t end_term = at.begin + at.terms;
+    if (p->left_term != 1 && has_next) {
+        ahead.left_far = f->left + TILE * p->left_row;
+        ahead.left_far_terms = at.terms;
+    } else if (p->left_term != 1 && end_term < p->terms) {
+        ahead.left_far = p->left + at.row * p->left_row + end_term * p->left_term;
+        ahead.left_far_terms = count_from(end_term, p->terms, at.terms);
+    }
+    ahead.left_far_each = divide_up(at.terms, divide_up(at.cols, PANEL));
+    return ahead;
+}
+
 /* Multiplies a block of the left factor by one of the right factor. */
 static void block_multiply(const struct product *p, struct place at, const struct block *block, float *tile,
                            float *left)
 {
-    uint32_t tiles = divide_up(at.rows, TILE), left_each = divide_up(at.terms, divide_up(at.cols, PANEL));
+    uint32_t tiles = divide_up(at.rows, TILE);
     bool adds = p->end == PRODUCT_ADDS || p->adds;
     bool is_packed = p->left_term != 1 && at.cols >= LEFT_PACKED_PANELS * PANEL;
     bool goes_on = !at.is_first && !adds, is_last = at.is_last || adds;
     enum tile_end end = is_last ? tile_end_of(p) : TILE_WAITS;
-    for (uint32_t r = at.row; r < at.row + at.rows; r += TILE) {
-        uint32_t rows = at.row + at.rows - r < TILE ? at.row + at.rows - r : TILE;
-        struct tile_far right = right_ahead(p, &block->next, (r - at.row) / TILE, tiles);
-        struct tile_factors f = {.left = p->left + r * p->left_row + at.begin * p->left_term,
-                                 .left_row = p->left_row,
-                                 .left_term = p->left_term,
-                                 .terms = at.terms,
-                                 .ahead = {.result_row = p->result_row, .output_row = p->output_row, .far = {right}}};
-        /* A transposed left factor's next tile: of these terms, or the first one of the next block's. */
-        const float *left_next = NULL;
-        uint32_t left_next_terms = at.terms, end_term = at.begin + at.terms;
-        if (p->left_term != 1 && r + TILE < at.row + at.rows) {
-            left_next = f.left + TILE * p->left_row;
-        } else if (p->left_term != 1 && end_term < p->terms) {
-            left_next = p->left + at.row * p->left_row + end_term * p->left_term;
-            left_next_terms = count_from(end_term, p->terms, at.terms);
-        }
+    for (uint32_t i = 0; i < tiles; i++) {
+        uint32_t r = at.row + i * TILE, rows = count_from(r, at.row + at.rows, TILE);
+        bool packs = block->way == BLOCK_PACKS && i == 0, is_in_place = block->way == BLOCK_IN_PLACE || packs;
+        struct tile_row f = {.left = p->left + r * p->left_row + at.begin * p->left_term,
+                             .panel = is_in_place ? block->right : block->panels,
+                             .left_row = p->left_row,
+                             .left_term = p->left_term,
+                             .panel_term = is_in_place ? p->right_term : PANEL,
+                             .panel_step = PANEL * (is_in_place ? p->right_col : at.terms),
+                             .terms = at.terms,
+                             .cols = at.cols,
+                             .packs = block->panels,
+                             .col_sums = block->col_sums,
+                             .result = p->result + r * p->result_row + at.col,
+                             .result_row = p->result_row,
+                             .output_row = p->output_row,
+                             .bias = p->bias != NULL ? p->bias + at.col : NULL,
+                             .output = p->output != NULL ? p->output + r * p->output_row + at.col : NULL};
+        f.ahead = row_ahead_of(p, at, block, &f, i, tiles, is_last);
         if (is_packed) {
             left_pack(left, f.left, p->left_term, rows, at.terms);
             f.left = left;
             f.left_term = LEFT_STEP;
         }
-        bool has_strips = block->way == BLOCK_IN_PLACE && p->right_col == 1;
-        for (uint32_t c = has_strips ? strips_multiply(p, at, block, goes_on, is_last, tile) : 0; c < at.cols;
-             c += PANEL) {
-            uint32_t cols = at.cols - c < PANEL ? at.cols - c : PANEL, col = at.col + c;
-            float *to = p->result + r * p->result_row + col;
-            bool packs = block->way == BLOCK_PACKS && cols == PANEL && r == at.row;
-            bool is_in_place = (block->way == BLOCK_IN_PLACE && cols == PANEL) || packs;
-            float *panel = block->panels + c * at.terms;
-            f.panel = is_in_place ? block->right + c * p->right_col : panel;
-            f.packs = packs ? panel : NULL;
-            f.panel_term = is_in_place ? p->right_term : panel_width(cols);
-            bool is_last_panel = c + PANEL >= at.cols;
-            f.ahead.left = p->left_term == 1 && is_last_panel ? f.left + rows * p->left_row : NULL;
-            f.ahead.far[0].at = right.at + c;
-            f.ahead.far[0].rows = c < block->next.cols ? right.rows : 0;
-            f.ahead.far[1].rows = 0;
-            if (left_next != NULL) f.ahead.far[1] = left_ahead(left_next, p->left_term, left_next_terms, c, left_each);
-            f.ahead.result = f.ahead.output = NULL;
-            if (!is_last_panel || r + TILE < at.row + at.rows) {
-                uint32_t row_ahead = is_last_panel ? r + rows : r, col_ahead = is_last_panel ? at.col : col + PANEL;
-                f.ahead.result = p->result + row_ahead * p->result_row + col_ahead;
-                if (p->output != NULL && is_last) f.ahead.output = p->output + row_ahead * p->output_row + col_ahead;
-            }
-            if (rows == TILE && cols == PANEL && block->way != BLOCK_IN_PLACE && end != TILE_BY_PARTS) {
-                const float *bias = p->bias != NULL ? p->bias + col : NULL;
-                const float *output = p->output != NULL ? p->output + r * p->output_row + col : NULL;
-                static whole_tile *const tiles_whole[3][2] = {{tile_whole_along, tile_whole_along_packs},
-                                                              {tile_whole_across, tile_whole_across_packs},
-                                                              {tile_whole_packed, tile_whole_packed_packs}};
-                tiles_whole[is_packed ? 2 : p->left_term != 1][packs](&f, goes_on, end, to, p->result_row, bias, output,
-                                                                      p->output_row);
-                if (packs && block->col_sums != NULL) panel_sums(panel, at.terms, block->col_sums + c);
-                continue;
-            }
-            if (is_in_place && p->right_col != 1)
-                tile_thin(rows, f.left, p->left_row, f.panel, p->right_col, at.terms, tile);
+        uint32_t c = 0;
+        if (block->way == BLOCK_IN_PLACE && p->right_col == 1) {
+            c = strips_multiply(p, at, block, goes_on, is_last, tile);
+        } else if (rows == TILE && block->way != BLOCK_IN_PLACE && end != TILE_BY_PARTS) {
+            static row_whole *const rows_whole[3][2] = {
+                {row_along, row_along_packs}, {row_across, row_across_packs}, {row_packed, row_packed_packs}};
+            rows_whole[is_packed ? 2 : p->left_term != 1][packs](&f, goes_on, end);
+            c = at.cols / PANEL * PANEL;
+        }
+        for (; c < at.cols; c += PANEL) {
+            uint32_t cols = count_from(c, at.cols, PANEL);
+            struct tile_ahead ahead = tile_ahead_of(&f.ahead, c, c + PANEL >= at.cols);
+            if (is_in_place && cols == PANEL && p->right_col != 1)
+                tile_thin(rows, f.left, p->left_row, block->right + c * p->right_col, p->right_col, at.terms, tile);
             else
-                tile_part(&f, rows, cols, tile);
-            if (goes_on || !is_last) sums_wait(to, p->result_row, tile, rows, cols, goes_on, is_last);
-            if (is_last) sums_finish(p, tile, r, rows, col, cols);
+                tile_part(&f, &ahead, block->panels + c * at.terms, panel_width(cols), rows, cols, tile);
+            if (goes_on || !is_last) sums_wait(f.result + c, p->result_row, tile, rows, cols, goes_on, is_last);
+            if (is_last) sums_finish(p, tile, r, rows, at.col + c, cols);
         }
     }
 }
