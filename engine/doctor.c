@@ -12,9 +12,9 @@
 
 #include "engine/base/machine.h"
 #include "engine/cpu/device.h"
-#include "engine/model_saved.h"
-#include "engine/placement.h"
-#include "engine/warm_start.h"
+#include "engine/model/model_saved.h"
+#include "engine/pipe/placement.h"
+#include "engine/model/warm_start.h"
 #include "gpu/blas.h"
 #include "gpu/gpu.h"
 
@@ -280,7 +280,7 @@ static void disk_look(const struct look *l)
 
 /* --- the directory of saves --------------------------------------------------------------------- */
 
-/* A save of as many rows as there may be: each its key and span (io/row_file.h), parameters and state as float32. */
+/* A save of as many rows as there may be: each its key and span (io/store/row_file.h), parameters and state as float32. */
 static uint64_t save_bytes_max(const struct session *s, uint64_t *dense_bytes)
 {
     const struct graph *g = &s->graph;

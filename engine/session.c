@@ -11,7 +11,7 @@
 #include "engine/cpu/device.h"
 #include "engine/base/thread.h"
 #include "engine/image/image.h"
-#include "engine/profile.h"
+#include "engine/profile/profile.h"
 #include "engine/stop.h"
 #include "io/uring.h"
 #include "sched/words.h"

@@ -3,12 +3,12 @@
 #define HETERPS_ENGINE_SESSION_H
 
 #include "cfg/settings.h"
-#include "engine/schema.h"
-#include "engine/feed.h"
+#include "engine/data/schema.h"
+#include "engine/pipe/feed.h"
 #include "engine/base/bell.h"
-#include "engine/model.h"
-#include "engine/pipeline.h"
-#include "engine/replan.h"
+#include "engine/model/model.h"
+#include "engine/pipe/pipeline.h"
+#include "engine/plan/replan.h"
 
 struct session_options {
     const char *graph_path;

@@ -4,7 +4,7 @@
 #ifndef HETERPS_ENGINE_SUMMARY_H
 #define HETERPS_ENGINE_SUMMARY_H
 
-#include "engine/pipeline.h"
+#include "engine/pipe/pipeline.h"
 
 /* Prints with log_info. Of one stage, a line with its shares and the bottleneck:
  *

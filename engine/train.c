@@ -10,15 +10,15 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
-#include "engine/early_stop.h"
-#include "engine/evaluate.h"
-#include "io/data_cache.h"
+#include "engine/eval/early_stop.h"
+#include "engine/eval/evaluate.h"
+#include "io/cache/data_cache.h"
 #include "engine/report.h"
-#include "engine/saver.h"
+#include "engine/model/saver.h"
 #include "engine/stop.h"
-#include "engine/trace.h"
-#include "engine/warm_start.h"
-#include "io/store_touch.h"
+#include "engine/pipe/trace.h"
+#include "engine/model/warm_start.h"
+#include "io/store/store_touch.h"
 
 /* A plan that was made for a cluster is held against what the pipeline does about so often. */
 #define LOOK_SECONDS     1.0

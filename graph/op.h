@@ -311,7 +311,7 @@ static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
     while (node < g->forward_count && !(op_table[g->nodes[node].op].traits & OP_IS_LOSS)) node++;
     return node;
 }
-/* The match whose output a head over drawn candidates reads, so that evaluation can rank all words by it (engine/rank.h): what it reads
+/* The match whose output a head over drawn candidates reads, so that evaluation can rank all words by it (engine/eval/rank.h): what it reads
  * stays in the slot too. GRAPH_NONE: the head is none, or reads something else. */
 uint32_t graph_match_of(const struct graph *g, uint32_t head);
 /* Whether input k of a forward node is a label. */

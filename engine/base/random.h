@@ -18,7 +18,7 @@ enum random_domain {
     RANDOM_SCHEDULE = 6,   /* stream: which generator or search; item: its draw              */
     RANDOM_CANDIDATES = 7, /* stream: epoch; item: example of the pass; block: field << 16 | pair of draws */
     RANDOM_BLOCKS =
-        8, /* stream: epoch; item: permutation << 32 | place / 4; block: what is permuted (io/block_order.h) */
+        8, /* stream: epoch; item: permutation << 32 | place / 4; block: what is permuted (io/cache/block_order.h) */
 };
 
 struct random_stream {

@@ -15,8 +15,8 @@
 #include "engine/base/log.h"
 #include "engine/bench/samples.h"
 #include "engine/bench/train.h"
-#include "engine/compile_source.h"
-#include "engine/gen_memory.h"
+#include "engine/data/compile_source.h"
+#include "engine/data/gen_memory.h"
 
 #define SETS_MAX 264u
 /* Different examples that are given in turn, unless that were fewer steps than STEPS_MIN or more than STEPS_MAX. */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "engine/bench/samples.h"
-#include "engine/gen_memory.h"
+#include "engine/data/gen_memory.h"
 
 #define ROWS       UINT64_C(400000)
 #define ROWS_QUICK UINT64_C(20000)

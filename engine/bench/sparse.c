@@ -10,10 +10,10 @@
 #include "engine/bench/watch.h"
 #include "engine/cpu/device.h"
 #include "engine/base/cores.h"
-#include "engine/step_rows.h"
+#include "engine/pipe/step_rows.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"
-#include "io/store.h"
+#include "io/store/store.h"
 
 #define PART       "benchmark"
 #define FIELDS_MAX 64u

@@ -2,7 +2,7 @@
 #ifndef HETERPS_ENGINE_BENCH_TRAIN_H
 #define HETERPS_ENGINE_BENCH_TRAIN_H
 
-#include "engine/pipeline.h"
+#include "engine/pipe/pipeline.h"
 #include "engine/session.h"
 
 struct train_bench_options {

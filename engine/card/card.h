@@ -14,7 +14,7 @@
 #ifndef HETERPS_ENGINE_CARD_CARD_H
 #define HETERPS_ENGINE_CARD_CARD_H
 
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "graph/device.h"
 #include "sched/plan.h"
 
@@ -42,7 +42,7 @@ MUST_USE status card_stage_open(struct card_stage **stage, const struct card_sta
 void card_stage_close(struct card_stage *stage);
 
 /* Lets the cards of one stage (at most CARDS_MAX) exchange gradients and parameters. Each has lanes of its own, and one part of all parameters
- * that it updates (engine/parts.h):
+ * that it updates (engine/pipe/parts.h):
  *
  *     gradients of its part, of the lanes of the others ──▶ sums along the tree of lanes, update ──▶ parameters of its part, to the others
  *

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/alias.h"
+#include "engine/pipe/alias.h"
 #include "engine/base/log.h"
 #include "engine/card/stage.h"
 
@@ -280,7 +280,7 @@ static status aliases_give(struct card_device *d, uint32_t lanes, uint64_t begin
     return ST_OK;
 }
 
-/* Which card of the stage has a lane: that of its seat (engine/pipeline_internal.h). */
+/* Which card of the stage has a lane: that of its seat (engine/pipe/pipeline_internal.h). */
 static uint32_t replica_of(const struct card_stage *s, uint32_t lane)
 {
     return lane % (s->replica_count * CARD_STREAMS) % s->replica_count;

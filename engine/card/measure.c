@@ -6,7 +6,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/card/stage.h"
-#include "engine/profile_fit.h"
+#include "engine/profile/profile_fit.h"
 #include "engine/stop.h"
 
 #define SAMPLES        7u

@@ -2,8 +2,8 @@
 #ifndef HETERPS_ENGINE_CARD_MEASURE_H
 #define HETERPS_ENGINE_CARD_MEASURE_H
 
-#include "engine/model.h"
-#include "engine/slot.h"
+#include "engine/model/model.h"
+#include "engine/pipe/slot.h"
 #include "graph/device.h"
 #include "sched/resource.h"
 

@@ -7,7 +7,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/cpu/device.h"
-#include "io/store_save.h"
+#include "io/store/store_save.h"
 
 /* Rows that are packed to be moved at a time. */
 #define CHUNK_ROWS 8192u

@@ -16,7 +16,7 @@
 #ifndef HETERPS_ENGINE_CARD_ROWS_H
 #define HETERPS_ENGINE_CARD_ROWS_H
 
-#include "engine/model.h"
+#include "engine/model/model.h"
 #include "gpu/ops.h"
 #include "graph/device.h"
 

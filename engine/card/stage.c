@@ -8,8 +8,8 @@
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
-#include "engine/clip.h"
-#include "engine/parts.h"
+#include "engine/pipe/clip.h"
+#include "engine/pipe/parts.h"
 #include "graph/cut.h"
 
 #define GIB (1024.0 * 1024 * 1024)
@@ -111,7 +111,7 @@ static size_t activation_bytes(const struct card_stage *s)
     return s->training ? s->graph->header->slot_bytes : s->graph->header->slot_eval_bytes;
 }
 
-/* Where the tensors of a slot lie on the card: as engine/slot.c has them on the host. */
+/* Where the tensors of a slot lie on the card: as engine/pipe/slot.c has them on the host. */
 static void views_set(const struct card_stage *s, struct card_slot *slot, uint8_t *activations)
 {
     const struct graph *g = s->graph;

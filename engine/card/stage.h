@@ -4,7 +4,7 @@
 
 #include "engine/card/card.h"
 #include "engine/card/rows.h"
-#include "engine/slot.h"
+#include "engine/pipe/slot.h"
 #include "gpu/ops.h"
 #include "graph/crossing.h"
 

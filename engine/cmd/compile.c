@@ -6,7 +6,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
-#include "engine/compile_source.h"
+#include "engine/data/compile_source.h"
 #include "engine/session.h"
 #include "graph/op.h"
 #include "sched/words.h"

@@ -17,8 +17,8 @@
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
 #include "engine/doctor.h"
-#include "engine/model_names.h"
-#include "engine/profile.h"
+#include "engine/model/model_names.h"
+#include "engine/profile/profile.h"
 
 #define LINES_MAX    512u
 #define REFUSALS_MAX 64u /* more than there are relaxations and settings that are wrong */

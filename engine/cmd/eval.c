@@ -1,6 +1,6 @@
 /* heterps-run eval: measures a saved model on a data set. */
 #include "engine/cmd/saved.h"
-#include "engine/evaluate.h"
+#include "engine/eval/evaluate.h"
 #include "engine/stop.h"
 
 struct eval_options {

@@ -19,10 +19,10 @@
 #include "cfg/key.h"
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
-#include "engine/model_names.h"
-#include "engine/model_saved.h"
+#include "engine/model/model_names.h"
+#include "engine/model/model_saved.h"
 #include "engine/session.h"
-#include "io/admission.h"
+#include "io/store/admission.h"
 #include "sched/policy.h"
 #include "sched/words.h"
 

@@ -11,9 +11,9 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/cmd/command.h"
-#include "engine/gen_criteo.h"
-#include "engine/gen_graph.h"
-#include "engine/metrics.h"
+#include "engine/data/gen_criteo.h"
+#include "engine/data/gen_graph.h"
+#include "engine/eval/metrics.h"
 #include "engine/session.h"
 #include "engine/stop.h"
 

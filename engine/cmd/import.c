@@ -2,7 +2,7 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/session.h"
-#include "engine/warm_start.h"
+#include "engine/model/warm_start.h"
 
 struct import_options {
     const char *output, *transpose, *map;

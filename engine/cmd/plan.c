@@ -9,7 +9,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
-#include "engine/planner.h"
+#include "engine/plan/planner.h"
 #include "engine/stop.h"
 #include "sched/explain.h"
 #include "sched/page.h"

@@ -7,8 +7,8 @@
 #include "engine/base/fmath.h"
 #include "engine/base/log.h"
 #include "engine/cmd/saved.h"
-#include "engine/evaluate.h"
-#include "engine/rank.h"
+#include "engine/eval/evaluate.h"
+#include "engine/eval/rank.h"
 #include "engine/stop.h"
 #include "sched/words.h"
 

@@ -5,8 +5,8 @@
 
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
-#include "engine/planner.h"
-#include "engine/profile.h"
+#include "engine/plan/planner.h"
+#include "engine/profile/profile.h"
 #include "engine/session.h"
 #include "engine/stop.h"
 

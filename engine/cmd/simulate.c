@@ -8,7 +8,7 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/session.h"
-#include "engine/simulate.h"
+#include "engine/plan/simulate.h"
 #include "engine/stop.h"
 #include "sched/words.h"
 

@@ -7,7 +7,7 @@
 
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
-#include "engine/trace.h"
+#include "engine/pipe/trace.h"
 #include "sched/solution.h"
 
 /* For planning before training begins. */

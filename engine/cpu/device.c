@@ -8,7 +8,7 @@
 #include "engine/base/memory.h"
 #include "engine/cpu/kernels.h"
 #include "engine/base/futex.h"
-#include "engine/trace.h"
+#include "engine/pipe/trace.h"
 
 const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", "avx512bf16", NULL};
 static const struct cpu_kernels *const kernels_by_isa[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2,

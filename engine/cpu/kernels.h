@@ -31,7 +31,7 @@ struct cpu_kernels {
     void (*sum_params)(const struct cpu_work *, const struct param_sums *);
     /* Whether VDPBF16PS is there and multiplies faster here than fused multiply-adds of rounded factors: measures both, about 100 us. */
     bool (*bf16_pairs_are_faster)(void);
-    /* Ranking (engine/rank.h); no team. Words lie in panels of `panel_words`: word w's bias, then its numbers, are the panel's floats w %
+    /* Ranking (engine/eval/rank.h); no team. Words lie in panels of `panel_words`: word w's bias, then its numbers, are the panel's floats w %
      * panel_words, panel_words + w % panel_words, … */
     uint32_t panel_words;
     /* scores[r][w] = bias + sum over d, in order, of query[r][d] * word[d], for all words of the panels. */

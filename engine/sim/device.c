@@ -8,7 +8,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/memory.h"
-#include "engine/trace.h"
+#include "engine/pipe/trace.h"
 #include "graph/crossing.h"
 #include "graph/cut.h"
 

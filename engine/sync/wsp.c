@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/clip.h"
-#include "engine/pipeline_internal.h"
+#include "engine/pipe/clip.h"
+#include "engine/pipe/pipeline_internal.h"
 #include "graph/optimizer.h"
 
 /* A run of floats that updates change, of a pipeline's parameters or of its optimizer state. */
@@ -500,8 +500,8 @@ void wsp_slot_done(struct worker *w, struct slot *slot)
     const struct micro_batch *m = &slot->batch;
     struct record *record = &wsp->records[p->sequence[slot->index] % wsp->record_count];
     for (uint32_t t = 0; t < p->graph->table_count; t++) record->row_count[t] = slot->ticket.table[t].row_count;
-    record->done =
-        (struct step_done){m->step, m->epoch, m->step_example_count, p->loss[slot->index], record->row_count, slot->ticket.number};
+    record->done = (struct step_done){
+        m->step, m->epoch, m->step_example_count, p->loss[slot->index], record->row_count, slot->ticket.number};
     atomic_store_explicit(&record->shared_is_there, true, memory_order_release);
     /* Release pairs with the acquire in wsp_admit(). */
     atomic_fetch_add_explicit(&wsp->pipelines[p->slot_pipeline[slot->index]].shared_done, 1, memory_order_release);

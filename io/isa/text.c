@@ -1,10 +1,10 @@
-/* The parsers' kernels (io/text_isa.h), one text for every instruction set.
+/* The parsers' kernels (io/read/text_isa.h), one text for every instruction set.
  *
  * Workload: a line of Criteo, 250 bytes with 40 columns: four blocks of 64 bytes, two vectors of integers, four of keys. Numbers and keys
  * whose length is unusual are left to plain code, so that nothing here branches on the data but on how unusual it is. */
-#include "io/decimal.h"
-#include "io/reader_internal.h"
-#include "io/text_isa.h"
+#include "io/read/decimal.h"
+#include "io/read/reader_internal.h"
+#include "io/read/text_isa.h"
 
 #include <string.h>
 
@@ -439,7 +439,7 @@ ALWAYS_INLINE bool parts_alternate(const char *separator, uint32_t count, bool h
     return true;
 }
 
-/* decimal_parse_short (io/decimal.h), lane by lane. Returns the lanes in which it is false. */
+/* decimal_parse_short (io/read/decimal.h), lane by lane. Returns the lanes in which it is false. */
 ALWAYS_INLINE uint32_t decimals_of(vq word, vq bytes, float out[LANES])
 {
     const vq each = splat(UINT64_C(0x0101010101010101));

@@ -7,8 +7,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/cpu/device.h"
-#include "engine/pipeline.h"
-#include "engine/trace.h"
+#include "engine/pipe/pipeline.h"
+#include "engine/pipe/trace.h"
 #include "tests/bench/prepared_feed.h"
 
 #define ROUNDS_MAX   1000

@@ -1,4 +1,4 @@
-/* A feed for benchmarks, which the linker takes instead of engine/feed.c: it has its micro-batches parsed and their rows found and numbered
+/* A feed for benchmarks, which the linker takes instead of engine/pipe/feed.c: it has its micro-batches parsed and their rows found and numbered
  * beforehand, and plays them round and round. A call of it points a free slot to the next one; nobody's thread reads meanwhile, so none helps
  * a team. */
 #ifndef HETERPS_TESTS_PREPARED_FEED_H
@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/feed.h"
-#include "engine/gen_criteo.h"
-#include "engine/model.h"
-#include "io/reader.h"
-#include "tests/engine/schema_fixture.h"
+#include "engine/pipe/feed.h"
+#include "engine/data/gen_criteo.h"
+#include "engine/model/model.h"
+#include "io/read/reader.h"
+#include "tests/engine/pipe/schema_fixture.h"
 
 #define RAM_BYTES ((uint64_t)512 << 20)
 

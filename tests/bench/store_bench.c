@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "io/store.h"
+#include "io/store/store.h"
 
 #define EXAMPLES    512u
 #define FIELDS      26u

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/engine/pipeline_fixture.h"
+#include "tests/engine/pipe/pipeline_fixture.h"
 
 #include <math.h>
 

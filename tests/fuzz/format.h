@@ -6,8 +6,8 @@
 #include <math.h>
 #include <sys/mman.h>
 
-#include "io/reader.h"
-#include "io/text_isa.h"
+#include "io/read/reader.h"
+#include "io/read/text_isa.h"
 
 #define FORMAT_MICRO 8u
 

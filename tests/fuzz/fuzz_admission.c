@@ -5,7 +5,7 @@
 
 #include <xxhash.h>
 
-#include "io/admission.h"
+#include "io/store/admission.h"
 
 static void table_read(uint32_t admit_by, uint64_t admit_keys, const uint8_t *data, size_t bytes)
 {

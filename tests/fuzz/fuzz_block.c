@@ -4,7 +4,7 @@
 
 #include <xxhash.h>
 
-#include "io/block.h"
+#include "io/cache/block.h"
 
 #define MICRO 100u
 

@@ -5,14 +5,14 @@
 
 #include <xxhash.h>
 
-#include "io/block.h"
-#include "io/cache_file.h"
+#include "io/cache/block.h"
+#include "io/cache/cache_file.h"
 #include "tests/fuzz/format.h"
 
 #define BLOCKS 64u
 #define TAIL   40u
 
-/* Gives the file hashes as io/cache_file.c makes them. */
+/* Gives the file hashes as io/cache/cache_file.c makes them. */
 static void hashes_put(uint8_t *file, size_t bytes, const struct cache_file_head *head)
 {
     if (bytes < sizeof *head + TAIL) return;

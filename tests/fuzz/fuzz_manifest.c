@@ -9,7 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "engine/recipe.h"
+#include "engine/model/recipe.h"
 
 static const char text[] = "[data]\ndense = I1..I3\nsparse = C1..C3\nshuffle = 16\n[table emb]\ndim = 4\n"
                            "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n"

@@ -2,7 +2,7 @@
 #define FUZZ_NAME "name_map"
 #include "tests/fuzz/driver.h"
 
-#include "engine/name_map.h"
+#include "engine/model/name_map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/placement.h"
+#include "engine/pipe/placement.h"
 
 /* Layers e x h1 h2 y bce. */
 static const char model_text[] = "[data]\ndense = I1..I2\nsparse = C1..C2\n"

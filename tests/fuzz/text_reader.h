@@ -8,7 +8,7 @@
 #include <math.h>
 #include <sys/mman.h>
 
-#include "io/reader.h"
+#include "io/read/reader.h"
 
 #define MICRO      8u
 #define NEGATIVES  3u

@@ -1,4 +1,4 @@
-/* Scores of queries with all words of a vocabulary, and what is asked of such a row of scores (engine/rank.h). A panel of words is read
+/* Scores of queries with all words of a vocabulary, and what is asked of such a row of scores (engine/eval/rank.h). A panel of words is read
  * once for all queries, TILE of them at a time; with some tens of queries the products bound it, not memory. */
 #include "engine/cpu/isa/tile.h"
 

@@ -1,0 +1,157 @@
+/* The forward pass over a feed. */
+#include "engine/eval/evaluate.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/eval/rank.h"
+#include "engine/stop.h"
+#include "sched/words.h"
+
+status evaluate_open(struct session *s, const struct evaluate_options *o, struct feed **feed)
+{
+    struct feed_options options = session_feed_options(s, o->paths);
+    options.reader.lines = o->lines;
+    options.reader.label_optional = o->label_optional;
+    options.reader.bad_keep = o->bad_keep;
+    options.reader.cache = o->cache;
+    options.reader.cache_kept = o->cache_kept;
+    TRY(feed_open(feed, &options));
+    feed_bell_set(*feed, pipeline_feed_bell(s->pipeline));
+    return ST_OK;
+}
+
+/* What the next path of the list is; false at its end. *is_file: it can be opened by others too. */
+static bool path_next(const char **paths, struct stat *file, bool *is_file)
+{
+    char path[PATH_MAX];
+    if (**paths == 0) return false;
+    size_t bytes = strcspn(*paths, ",");
+    *is_file = false;
+    if (bytes < sizeof path) {
+        memcpy(path, *paths, bytes);
+        path[bytes] = 0;
+        *is_file = stat(path, file) == 0 && S_ISREG(file->st_mode);
+    }
+    *paths += bytes + ((*paths)[bytes] == ',');
+    return true;
+}
+
+enum reader_part evaluate_lines(const struct session *s, const char *paths, const char *data)
+{
+    struct stat file, other;
+    bool is_file, is_other;
+    if (s->settings.data_eval_fraction == 0) return READER_ALL;
+    while (path_next(&paths, &file, &is_file))
+        for (const char *at = data; is_file && path_next(&at, &other, &is_other);)
+            if (is_other && file.st_dev == other.st_dev && file.st_ino == other.st_ino) return READER_HELD_OUT;
+    return READER_ALL;
+}
+
+/* Bytes of all paths; 0: that cannot be told. */
+static double paths_bytes(const char *paths)
+{
+    struct stat file;
+    bool is_file;
+    double sum = 0;
+    while (path_next(&paths, &file, &is_file)) {
+        if (!is_file) return 0;
+        sum += (double)file.st_size;
+    }
+    return sum;
+}
+
+double evaluate_share(const struct session *s, const struct evaluate_options *o, const char *data)
+{
+    double held_out = s->settings.data_eval_fraction, eval = paths_bytes(o->paths),
+           train = paths_bytes(data) * (1 - held_out);
+    if (o->lines == READER_HELD_OUT) eval *= held_out;
+    return eval > 0 && train > 0 ? eval / (eval + train) : 0.1;
+}
+
+static bool stop_tick(void *context)
+{
+    (void)context;
+    return stop_requested();
+}
+
+status evaluate_run(struct session *s, struct feed *feed, forward_sink *sink, void *context)
+{
+    TRY(feed_start(feed, NULL));
+    return pipeline_forward(s->pipeline, feed, sink, stop_tick, context);
+}
+
+static status measure_sink(void *context, const struct slot *slot) { return heads_add(context, slot); }
+
+status evaluate_reserve(struct session *s, const struct feed *feed, struct heads *heads)
+{
+    TRY(heads_rank(heads, s));
+    uint64_t estimate = feed_example_estimate(feed);
+    return heads_reserve(heads, estimate + estimate / 10);
+}
+
+/* "AUC 0.76739, log loss 0.46335"; into buffer, which is returned. */
+static char *figures_text(const struct head *head, char *buffer, size_t bytes)
+{
+    for (uint32_t k = 0, end = 0; k < head->figure_count && end < bytes; k++)
+        end += (uint32_t)snprintf(buffer + end, bytes - end, "%s%s %.*f", k ? ", " : "", head->figures[k].text,
+                                  head->figures[k].digits, head->values[k]);
+    return buffer;
+}
+
+static void figures_event(const struct head *head)
+{
+    for (uint32_t k = 0; k < head->figure_count; k++) log_event_f64(head->figures[k].key, head->values[k]);
+}
+
+static void result_tell(const struct session *s, const struct heads *heads, uint64_t example_count, uint64_t bad_count,
+                        double seconds)
+{
+    uint64_t step = s->model.progress.step;
+    char count[27], text[512];
+    session_count_text(count, example_count);
+    for (uint32_t i = 0; i < heads->count; i++) {
+        const struct head *head = &heads->items[i];
+        log_info("eval     step %" PRIu64 "%s%s: %s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
+                 heads->count > 1 ? head->name : "", figures_text(head, text, sizeof text), count, seconds);
+    }
+    if (bad_count) log_warning("skipped %s of the evaluation data", words_plural(WORDS, bad_count, "malformed line"));
+    log_event_begin("eval");
+    log_event_u64("step", step);
+    figures_event(heads_main(heads));
+    log_event_u64("samples", example_count);
+    log_event_u64("bad_lines", bad_count);
+    log_event_f64("seconds", seconds);
+    log_event_open_array("heads");
+    for (uint32_t i = 0; i < heads->count; i++) {
+        log_event_open(NULL);
+        log_event_text("name", heads->items[i].name);
+        log_event_text("section", heads->items[i].section);
+        log_event_text("kind", heads->items[i].kind);
+        figures_event(&heads->items[i]);
+        log_event_close();
+    }
+    log_event_close_array();
+    log_event_end();
+}
+
+status evaluate_measure(struct session *s, struct feed *feed, struct heads *heads)
+{
+    uint64_t begin = clock_ns();
+    TRY(heads_rank(heads, s));
+    if (heads->rank) TRY(rank_begin(heads->rank));
+    TRY(evaluate_run(s, feed, measure_sink, heads));
+    struct feed_counts counts = feed_counts(feed);
+    uint64_t example_count = heads->items[0].example_count;
+    if (example_count == 0)
+        FAIL(INVALID, "%s: no examples to evaluate%s", feed_paths(feed),
+             counts.bad_count ? ": every line is malformed" : "");
+    TRY(heads_finish(heads));
+    result_tell(s, heads, example_count, counts.bad_count, (double)(clock_ns() - begin) * 1e-9);
+    return ST_OK;
+}

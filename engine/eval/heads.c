@@ -1,0 +1,312 @@
+/* Sums over the examples of an evaluation, by a head's kind. An op's line says which function adds a slot and which finishes. */
+#include "engine/eval/heads.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/fmath.h"
+#include "engine/eval/rank.h"
+
+/* A slot as a head's node sees it. */
+struct seen {
+    const struct op_context *c;
+    const struct graph_node *n;
+    const struct micro_batch *batch;
+};
+
+static struct view input_of(const struct seen *s, uint32_t i) { return op_in(s->c, s->n, i); }
+static float at(struct view v, uint32_t b, uint32_t col) { return v.data[(size_t)b * v.stride + col]; }
+
+/* --- what a kind adds of an example: up to two sums, each times the example's weight ----------- */
+
+static void squared_add(const struct seen *s, uint32_t b, double sums[2])
+{
+    double error = (double)at(input_of(s, 0), b, 0) - (double)at(input_of(s, 1), b, 0);
+    sums[0] = error * error;
+    sums[1] = fabs(error);
+}
+
+static void hinge_add(const struct seen *s, uint32_t b, double sums[2])
+{
+    struct loss_attr attr;
+    memcpy(&attr, s->n->attr, sizeof attr);
+    double positive = (double)at(input_of(s, 0), b, 0), negative = (double)at(input_of(s, 1), b, 0),
+           loss = (double)attr.margin - positive + negative;
+    sums[0] = loss < 0 ? 0 : loss;
+    sums[1] = positive > negative ? 1 : positive == negative ? 0.5 : 0;
+}
+
+/* Accuracy as the metric of that name has it: the greatest logit is the label's, and who share it share the point. */
+static void softmax_add(const struct seen *s, uint32_t b, double sums[2])
+{
+    struct view in = input_of(s, 0);
+    const float *x = in.data + (size_t)b * in.stride, target = x[(uint32_t)at(input_of(s, 1), b, 0)];
+    uint32_t above = 0, equal = 0;
+    for (uint32_t j = 0; j < in.cols; j++) {
+        above += !(x[j] <= target);
+        equal += x[j] == target;
+    }
+    sums[0] = (double)at(op_saved(s->c, s->n, 0), b, LOSS_SAVED_LOSS);
+    sums[1] = above == 0 ? 1.0 / equal : 0;
+}
+
+static void saved_loss_add(const struct seen *s, uint32_t b, double sums[2])
+{
+    sums[0] = (double)at(op_saved(s->c, s->n, 0), b, LOSS_SAVED_LOSS);
+}
+
+static void metric_add(const struct seen *s, uint32_t b, double sums[2])
+{
+    sums[0] = (double)at(op_out(s->c, s->n), b, 0);
+}
+
+/* --- what follows from the means of those ------------------------------------------------------ */
+
+static void means_finish(const double means[2], double *values)
+{
+    values[0] = means[0];
+    values[1] = means[1];
+}
+static void squared_finish(const double means[2], double *values)
+{
+    values[0] = sqrt(means[0]);
+    values[1] = means[1];
+}
+static void softmax_finish(const double means[2], double *values)
+{
+    values[0] = means[0];
+    values[1] = fmath_exp(means[0]);
+    values[2] = means[1];
+}
+
+/* --- kinds ------------------------------------------------------------------------------------ */
+
+struct head_kind {
+    void (*add)(const struct seen *, uint32_t b, double sums[2]); /* NULL: into the metrics of a binary classifier */
+    void (*finish)(const double means[2], double *values);
+    uint32_t figure_count;
+    struct figure_kind figures[HEAD_FIGURES_MAX];
+};
+
+static const struct head_kind binary = {NULL,
+                                        NULL,
+                                        5,
+                                        {{"auc", "AUC", 5, 1, false},
+                                         {"logloss", "log loss", 5, -1, true},
+                                         {"ne", "normalised entropy", 4, -1, false},
+                                         {"calibration", "calibration", 4, 0, false},
+                                         {"group_auc", "group AUC", 5, 1, false}}};
+static const struct head_kind kinds[OP_ID_COUNT] = {
+    [OP_ID_softmax_loss] = {softmax_add,
+                            softmax_finish,
+                            3,
+                            {{"logloss", "log loss", 5, -1, true},
+                             {"perplexity", "perplexity", 2, -1, false},
+                             {"accuracy", "accuracy", 5, 1, false}}},
+    [OP_ID_squared] = {squared_add, squared_finish, 2, {{"rmse", "RMSE", 5, -1, true}, {"mae", "MAE", 5, -1, false}}},
+    [OP_ID_hinge] = {hinge_add,
+                     means_finish,
+                     2,
+                     {{"loss", "loss", 5, -1, true}, {"accuracy", "accuracy of pairs", 5, 1, false}}},
+    [OP_ID_nce] = {saved_loss_add, means_finish, 1, {{"loss", "loss of the drawn", 5, -1, true}}},
+    [OP_ID_sampled_softmax] = {saved_loss_add, means_finish, 1, {{"loss", "loss of the drawn", 5, -1, true}}},
+    [OP_ID_accuracy] = {metric_add, means_finish, 1, {{"accuracy", "accuracy", 5, 1, false}}},
+    [OP_ID_hit_rate] = {metric_add, means_finish, 1, {{"hit_rate", "hit rate", 5, 1, false}}},
+    [OP_ID_ndcg] = {metric_add, means_finish, 1, {{"ndcg", "NDCG", 5, 1, false}}},
+};
+
+/* Of a loss whose words are ranked, with groups and without. */
+static const struct head_kind ranked_groups = {saved_loss_add,
+                                               means_finish,
+                                               4,
+                                               {{"loss", "loss of the drawn", 5, -1, true},
+                                                {"recall", "recall", 5, 1, false},
+                                                {"hit_rate", "hit rate", 5, 1, false},
+                                                {"ndcg", "NDCG", 5, 1, false}}};
+static const struct head_kind ranked_examples = {saved_loss_add,
+                                                 means_finish,
+                                                 5,
+                                                 {{"loss", "loss of the drawn", 5, -1, true},
+                                                  {"logloss", "log loss", 5, -1, true},
+                                                  {"perplexity", "perplexity", 2, -1, false},
+                                                  {"hit_rate_1", "hit rate@1", 5, 1, false},
+                                                  {"hit_rate_10", "@10", 5, 1, false}}};
+
+static const struct head_kind *kind_of(const struct graph *g, const struct graph_node *n)
+{
+    uint32_t cols = g->tensors[g->args[n->arg_begin]].cols, ranked = rank_head(g);
+    if (ranked != GRAPH_NONE && n == &g->nodes[ranked])
+        return graph_example(g).has_group ? &ranked_groups : &ranked_examples;
+    return n->op == OP_ID_bce_logits || (n->op == OP_ID_softmax_loss && cols == 2) ? &binary : &kinds[n->op];
+}
+
+status heads_open(struct heads *heads, const struct graph *g)
+{
+    *heads = (struct heads){.graph = g};
+    for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) heads->count++;
+    heads->items = calloc(heads->count + 1, sizeof *heads->items);
+    if (heads->items == NULL) FAIL(MEMORY, "no memory for the %u heads of the model", heads->count);
+    struct example_shape example = graph_example(g);
+    struct head *head = heads->items;
+    for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1), head++) {
+        const struct graph_node *n = &g->nodes[i];
+        const struct head_kind *kind = kind_of(g, n);
+        *head = (struct head){.node = n,
+                              .name = graph_string(g, n->name),
+                              .section = op_table[n->op].section,
+                              .kind = op_table[n->op].kind,
+                              .figures = kind->figures,
+                              .figure_count = kind->figure_count,
+                              .metrics = {.has_weight = example.has_weight, .has_group = example.has_group}};
+        if (kind == &binary && !example.has_group) head->figure_count--; /* the last is of groups */
+        CHECK(head->figure_count > 0);                                   /* every head has its line above */
+        if (i == rank_head(g)) heads->ranked = head;
+    }
+    return ST_OK;
+}
+
+void heads_close(struct heads *heads)
+{
+    for (uint32_t i = 0; i < heads->count && heads->items; i++) metrics_free(&heads->items[i].metrics);
+    free(heads->items);
+    rank_close(heads->rank);
+    *heads = (struct heads){0};
+}
+
+status heads_reserve(struct heads *heads, uint64_t example_count)
+{
+    for (uint32_t i = 0; i < heads->count; i++)
+        if (kind_of(heads->graph, heads->items[i].node) == &binary)
+            TRY(metrics_reserve(&heads->items[i].metrics, example_count));
+    return ST_OK;
+}
+
+static status head_add(const struct graph *g, struct head *head, const struct op_context *c)
+{
+    const struct head_kind *kind = kind_of(g, head->node);
+    const struct seen seen = {c, head->node, c->batch};
+    TRY(op_labels_check(c, head->node, "evaluation, example", head->example_count));
+    head->example_count += c->batch->example_count;
+    if (kind == &binary) {
+        struct view x = op_in(c, head->node, 0), label = op_in(c, head->node, 1);
+        return metrics_add(&head->metrics, &(struct metrics_examples){.logit = x.data + (x.cols - 1),
+                                                                      .minus = x.cols == 2 ? x.data : NULL,
+                                                                      .logit_stride = x.stride,
+                                                                      .label = label.data,
+                                                                      .label_stride = label.stride,
+                                                                      .weight = c->batch->weight,
+                                                                      .group = c->batch->group,
+                                                                      .count = c->batch->example_count});
+    }
+    for (uint32_t b = 0; b < c->batch->example_count; b++) {
+        double weight = (double)batch_weight(c->batch, b), sums[2] = {0};
+        kind->add(&seen, b, sums);
+        head->weight_sum += weight;
+        head->sums[0] += weight * sums[0];
+        head->sums[1] += weight * sums[1];
+    }
+    return ST_OK;
+}
+
+status heads_rank(struct heads *heads, struct session *session)
+{
+    return heads->ranked && heads->rank == NULL ? rank_open(&heads->rank, session, NULL) : ST_OK;
+}
+
+status heads_add(struct heads *heads, const struct slot *slot)
+{
+    const struct op_context c = {.graph = heads->graph, .tensor = slot->tensor, .batch = &slot->batch};
+    for (uint32_t i = 0; i < heads->count; i++) TRY(head_add(heads->graph, &heads->items[i], &c));
+    return heads->rank ? rank_add(heads->rank, slot) : ST_OK;
+}
+
+static status ranked_finish(struct heads *heads)
+{
+    struct rank_result r;
+    TRY(rank_end(heads->rank, &r));
+    const double of_groups[] = {r.recall, r.hit_rate, r.ndcg},
+                 of_examples[] = {r.logloss, r.perplexity, r.hit_rate_1, r.hit_rate_10};
+    if (r.has_groups)
+        memcpy(heads->ranked->values + 1, of_groups, sizeof of_groups);
+    else
+        memcpy(heads->ranked->values + 1, of_examples, sizeof of_examples);
+    return ST_OK;
+}
+
+status heads_finish(struct heads *heads)
+{
+    for (uint32_t i = 0; i < heads->count; i++) {
+        struct head *head = &heads->items[i];
+        const struct head_kind *kind = kind_of(heads->graph, head->node);
+        if (kind == &binary) {
+            struct metrics_result r;
+            TRY(metrics_finish(&head->metrics, &r));
+            const double values[] = {r.auc, r.logloss, r.ne, r.calibration, r.group_auc};
+            memcpy(head->values, values, sizeof values);
+        } else {
+            kind->finish((const double[]){head->sums[0] / head->weight_sum, head->sums[1] / head->weight_sum},
+                         head->values);
+        }
+        head->example_count = 0;
+        head->weight_sum = head->sums[0] = head->sums[1] = 0;
+    }
+    if (heads->rank) TRY(ranked_finish(heads));
+    return ST_OK;
+}
+
+/* --- figures by name -------------------------------------------------------------------------- */
+
+const struct head *heads_main(const struct heads *heads)
+{
+    const struct head *head = heads->items;
+    while (!(op_table[head->node->op].traits & OP_IS_LOSS)) head++; /* every graph has a loss */
+    return head;
+}
+
+uint32_t head_main_figure(const struct head *head)
+{
+    for (uint32_t i = 0; i < head->figure_count; i++)
+        if (head->figures[i].is_loss) return i;
+    return 0;
+}
+
+static bool figure_of(const struct head *head, const char *key, uint32_t *figure)
+{
+    for (*figure = 0; *figure < head->figure_count; ++*figure)
+        if (strcmp(head->figures[*figure].key, key) == 0) return head->figures[*figure].better != 0;
+    return false;
+}
+
+bool heads_figure_find(const struct heads *heads, const char *name, uint32_t *head, uint32_t *figure)
+{
+    for (*head = 0; *head < heads->count; ++*head) {
+        const struct head *h = &heads->items[*head];
+        size_t bytes = strlen(h->name);
+        if (strncmp(name, h->name, bytes) != 0) continue;
+        if (name[bytes] == 0) {
+            *figure = head_main_figure(h);
+            return true;
+        }
+        if (name[bytes] == '.' && figure_of(h, name + bytes + 1, figure)) return true;
+    }
+    *head = (uint32_t)(heads_main(heads) - heads->items);
+    return figure_of(&heads->items[*head], name, figure);
+}
+
+char *heads_figure_names(const struct heads *heads, char *buffer, size_t bytes)
+{
+    const struct head *first = heads_main(heads);
+    size_t end = 0;
+    buffer[0] = 0;
+    for (uint32_t i = 0; i < heads->count; i++)
+        for (uint32_t k = 0; k < heads->items[i].figure_count && end < bytes; k++) {
+            const struct head *head = &heads->items[i];
+            if (head->figures[k].better == 0) continue;
+            bool is_first = head == first, is_metric = (op_table[head->node->op].traits & OP_IS_METRIC) != 0;
+            end += (size_t)snprintf(buffer + end, bytes - end, "%s%s%s%s", end ? ", " : "", is_first ? "" : head->name,
+                                    is_first || is_metric ? "" : ".", is_metric ? "" : head->figures[k].key);
+        }
+    return buffer;
+}

@@ -1,0 +1,73 @@
+/* What an evaluation says of a model's heads, its losses and metrics, each by its kind:
+ *
+ *   bce, softmax of two classes   AUC, log loss, normalised entropy, calibration; where the data have groups, AUC within groups
+ *   softmax                       log loss, perplexity, accuracy
+ *   squared                       root of the mean squared error, mean absolute error
+ *   hinge                         loss, accuracy: the share of pairs in the right order, ties half
+ *   nce, sampled_softmax          the loss over what was drawn; the first one behind a match over all words, too (engine/eval/rank.h): recall,
+ *                                 hit rate and NDCG, or log loss, perplexity and hit rates
+ *   metrics                       the mean
+ *
+ * A loss here is without the head's weight, so that it can be compared. Means are over examples, each as often as its weight says, where the
+ * data have weights: an example of weight 2 is two. */
+#ifndef HETERPS_ENGINE_EVAL_HEADS_H
+#define HETERPS_ENGINE_EVAL_HEADS_H
+
+#include "engine/eval/metrics.h"
+#include "engine/pipe/pipeline.h"
+
+/* One number that is measured. */
+struct figure_kind {
+    const char *key, *text; /* in events, in lines for people                      */
+    int digits;             /* behind the point                                    */
+    int better;             /* 1: more is better, -1: less is, 0: neither          */
+    bool is_loss;           /* not finite only if the model has diverged           */
+};
+#define HEAD_FIGURES_MAX 5
+struct head {
+    /* set once */
+    const struct graph_node *node;
+    const char *name, *section, *kind;
+    const struct figure_kind *figures; /* [figure_count] */
+    uint32_t figure_count;
+    /* of the running evaluation */
+    uint64_t example_count;
+    double weight_sum, sums[2];
+    struct metrics metrics;
+    /* of the last that was finished; NaN: undefined */
+    double values[HEAD_FIGURES_MAX];
+};
+
+struct session;
+struct heads {
+    const struct graph *graph;
+    struct head *items;
+    uint32_t count;
+    struct head *ranked; /* of which all words are ranked, or NULL          */
+    struct rank *rank;   /* NULL: not yet                                  */
+};
+
+/* Keeps the graph. MEMORY. */
+MUST_USE status heads_open(struct heads *heads, const struct graph *graph);
+/* Of one that is all zero, too. */
+void heads_close(struct heads *heads);
+/* Room for so many examples, that no later growth is needed. */
+MUST_USE status heads_reserve(struct heads *heads, uint64_t example_count);
+/* Makes ready for an evaluation: where words are ranked, opens the ranking unless that is done, which the session's pipeline then serves
+ * until heads_close. What rank_open says. */
+MUST_USE status heads_rank(struct heads *heads, struct session *session);
+/* Takes in a slot whose forward pass is done. INVALID: a label names no class. */
+MUST_USE status heads_add(struct heads *heads, const struct slot *slot);
+/* Sets the values, and empties the collection. */
+MUST_USE status heads_finish(struct heads *heads);
+/* The first loss, which stands for the model where one number must. */
+const struct head *heads_main(const struct heads *heads);
+/* A loss's figure that is_loss, a metric's only one: what stands for a head. */
+uint32_t head_main_figure(const struct head *head);
+/* The figure called `name`: HEAD.FIGURE by its key, HEAD (head_main_figure), or FIGURE of the first loss. False: there is none that can be
+ * better or worse. */
+bool heads_figure_find(const struct heads *heads, const char *name, uint32_t *head, uint32_t *figure);
+/* What could have been asked for: "auc, logloss, …"; into buffer, which is returned. */
+char *heads_figure_names(const struct heads *heads, char *buffer, size_t bytes);
+
+#endif

@@ -1,0 +1,73 @@
+/* What is measured of predictions: exact AUC, log loss, normalised entropy, calibration; over weighted examples, too, and within groups. */
+#ifndef HETERPS_ENGINE_EVAL_METRICS_H
+#define HETERPS_ENGINE_EVAL_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "engine/base/status.h"
+
+/* An example with a weight w and a group: 16 bytes. */
+struct metrics_record {
+    uint64_t group;
+    uint32_t key;        /* orders as the logit does */
+    float signed_weight; /* w of a positive, -w of a negative, -0 among them */
+};
+
+/* Collects one (logit, label) an example, 5 bytes, or a record; grows by doubling (memory part "evaluation"). Zero-initialise. */
+struct metrics {
+    bool has_weight, has_group;    /* of the examples; set before the first is added, or room reserved */
+    float *logit;                  /* [example_max], without weights and groups */
+    uint8_t *label;                /* likewise */
+    struct metrics_record *record; /* [example_max], with them */
+    uint64_t example_count, example_max;
+    /* over examples, each times its weight, in their order */
+    double weight_sum, positive_sum, loss_sum, prediction_sum;
+};
+/* Of what follows each example counts as often as its weight says: an example of weight 2 is two. */
+struct metrics_result {
+    uint64_t example_count;
+    double auc; /* Mann-Whitney: P(score of a positive > of a negative) + half of ties; NaN if one class is absent */
+    double
+        group_auc; /* mean of the AUC within each group that has both classes, weighted by the examples of the group (Zhu et al.,
+                         "Optimized Cost per Click in Taobao Display Advertising", KDD 2017, section 4.2); NaN if there is none */
+    double
+        logloss; /* mean binary cross-entropy in nats                                                               */
+    double ne;   /* logloss / entropy of the mean label (He et al., ADKDD 2014, eq. 1); NaN as above                 */
+    double
+        calibration; /* sum of predictions / sum of labels (He et al., section 2); NaN without positives                 */
+};
+
+/* Room for `example_count` examples at once, so that no later growth is needed. */
+MUST_USE status metrics_reserve(struct metrics *metrics, uint64_t example_count);
+/* Strides are floats from one example to the next. */
+struct metrics_examples {
+    const float *logit, *minus; /* minus: subtracted from the logit, same stride; NULL: nothing */
+    const float *label;         /* above 0.5: positive                                          */
+    size_t logit_stride, label_stride;
+    const float *weight;   /* [count], >= 0; where the metrics have weights                     */
+    const uint64_t *group; /* [count]; likewise                                                 */
+    uint32_t count;
+};
+MUST_USE status metrics_add(struct metrics *metrics, const struct metrics_examples *examples);
+/* Sorts the scores (radix, in place of a second array); the collection is empty afterwards. */
+MUST_USE status metrics_finish(struct metrics *metrics, struct metrics_result *result);
+void metrics_free(struct metrics *metrics);
+
+/* --- engine/eval/metrics_record.c ------------------------------------------------------------------ */
+
+/* An integer that orders as the number does; both zeros are one. */
+static inline uint32_t metrics_key(float score)
+{
+    uint32_t bits;
+    score += 0.0f; /* -0 + 0 is +0 */
+    memcpy(&bits, &score, sizeof bits);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+/* Both reorder the records. NaN as metrics_result says. */
+double metrics_records_auc(struct metrics_record *record, uint64_t count);
+double metrics_records_group_auc(struct metrics_record *record, uint64_t count);
+
+#endif

@@ -1,0 +1,148 @@
+/* A model is what training changes: dense parameters, their optimizer state, the rows of the tables, and how far
+ * training has come. Parameters lie in one array at the offsets of their tensors; state beside them.
+ *
+ *     graph ──model_open──▶ initial values ──model_load──▶ values of a model directory ──training──▶ model_save */
+#ifndef HETERPS_ENGINE_MODEL_MODEL_H
+#define HETERPS_ENGINE_MODEL_MODEL_H
+
+#include "engine/base/file.h"
+#include "graph/graph.h"
+#include "graph/optimizer.h"
+#include "io/store/store.h"
+
+struct progress {
+    uint64_t step;           /* steps done since the start of training                                  */
+    uint64_t epoch;          /* passes finished                                                          */
+    uint64_t epoch_examples; /* examples of the current pass that are done                               */
+    uint64_t examples;       /* since the start of training                                             */
+    uint64_t pass_examples;  /* of a whole pass; 0 while none has ended                                 */
+};
+
+/* Early stopping (engine/eval/early_stop.h), as far as it has come. */
+struct best {
+    char figure[136]; /* HEAD.FIGURE that decides; "": nothing has been evaluated for it                 */
+    double value;     /* the best so far                                                                 */
+    uint64_t step;    /* that had it                                                                     */
+    uint64_t evaluated_step, evaluations_since; /* the last evaluation; how many since the best          */
+};
+
+struct model {
+    const struct graph *graph;
+    float *param;           /* [header->param_floats]                                                           */
+    float *state;           /* [header->state_floats]: of update u at state_offset[u]: [state_count, param_count] */
+    uint64_t *state_offset; /* [update_count]                                                         */
+    struct store *store;
+    struct progress progress;
+    struct best best;
+};
+/* The period that the step after this many is in (engine/base/row_life.h). */
+static inline uint64_t model_period(const struct graph *g, uint64_t step)
+{
+    return g->header->period ? step / g->header->period : 0;
+}
+
+/* What a table's rows may take for themselves; 0: a share of what others leave. */
+struct model_table_budget {
+    uint64_t ram_bytes, disk_bytes;
+};
+/* What the tables' rows may take. */
+struct model_budget {
+    uint64_t ram_bytes;                     /* index included                                          */
+    uint64_t disk_bytes;                    /* 0: rows live in RAM only                                */
+    const char *path;                       /* with a disk: a directory for its files, kept until close */
+    bool io_threads;                        /* reads and writes are threads' and not io_uring's        */
+    const struct model_table_budget *table; /* [table_count], for the call; NULL: all share */
+    bool lives;                             /* training: rows come and go as their tables say          */
+};
+
+/* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. Keeps the graph until model_close. On failure *model is
+ * empty, and may be closed. MEMORY; INVALID: the graph's updates and parameters do not fit each other; with a disk what cold_open says. */
+MUST_USE status model_open(struct model *model, const struct graph *graph, const struct model_budget *budget);
+/* Fills in the initial values of parameters and their optimizer state: a function of the graph and its seed. */
+void model_init(struct model *model);
+void model_close(struct model *model);
+/* The initial row of a key: store_table_options.row_init with the model as context. */
+void model_row_init(void *model, uint32_t table, uint64_t key, float *span);
+
+/* The dense part as named arrays, in the order of the graph: each parameter, and if asked for behind it its
+ * optimizer state as NAME.state0, … They point into the model. */
+struct model_array {
+    char *name;
+    float *data;
+    uint32_t rows, cols, stride;
+};
+struct model_arrays {
+    struct model_array *items;
+    uint32_t count;
+};
+MUST_USE status model_arrays_list(struct model_arrays *arrays, const struct model *model, bool with_state);
+void model_arrays_free(struct model_arrays *arrays);
+/* Puts an array's values, row after row, into an open writer. */
+MUST_USE status model_array_put(const struct model_array *array, struct file_writer *writer);
+/* Puts all as a safetensors file into an open writer; the caller commits. */
+MUST_USE status model_arrays_put(const struct model_arrays *arrays, struct file_writer *writer);
+
+/* Says early whether model_save can use the directory `path`, and claims it for this process until it exits: makes
+ * the directory if it is absent. Before anything is written, INVALID or CORRUPT if it holds anything but a model,
+ * MISMATCH if that is another graph's; IO if it cannot be written to; SYSTEM if another process has claimed it (a
+ * lock on DIR/lock). May be called again. */
+MUST_USE status model_dir_check(const struct graph *graph, const char *path);
+
+#define MODEL_BEST_NAME "best"
+struct model_save_options {
+    const char *path;          /* the directory; model_dir_check comes first                                    */
+    const uint64_t *row_count; /* [table_count]: rows to save of each table (those that exist at this step whatever
+                                  has been read ahead); NULL: all                                               */
+    uint32_t ticket;           /* with a disk, by this: of the last step that is done (ticket.number)            */
+    uint32_t keep;             /* saves that stay in the directory, this one included; 0 is 1                   */
+};
+/* Saves into a directory, in one piece:
+ *     manifest.json               what the model is, its progress, its recipe, its files with bytes and xxh3 (engine/model/manifest.h)
+ *     manifest.STEP.json          the same of an older save that is kept
+ *     dense.STEP.safetensors      parameters by name, optimizer state as NAME.state0, …
+ *     TABLE.STEP.rows             key and span of each row, in the order of creation (io/store/row_file.h)
+ *     lock                        empty; claims the directory
+ *     best                        where early stopping keeps the best model: a directory of the same kind
+ * A second save of the same step has STEP-1 for STEP, then STEP-2, …: no file is changed after a manifest has named it. Nothing
+ * that is unchanged is written twice: the manifest that was the newest gets its second name by a link.
+ *
+ * manifest.json is always the save that was written last, and the `keep` saves written last stay, whatever their steps: a run that
+ * went back to an older save and goes on in its directory leaves the saves of later steps there until as many newer ones are written.
+ * Nothing is removed before the new save is complete, and a save's manifest goes before its files: a kill at any moment leaves
+ * manifests that all name whole saves, and so does a failure, which also removes what it had written. *bytes (or NULL) becomes
+ * what was written. */
+MUST_USE status model_save(const struct model *model, const struct model_save_options *options, uint64_t *bytes);
+
+/* Where a saved model is looked for: PATH is a model's directory, which gives its newest save, or a manifest in one
+ * (DIR/manifest.2000.json), which gives that save. INVALID if it is neither: asked before model_dir_check, which would make a
+ * mistyped directory. */
+MUST_USE status model_dir_find(const char *path);
+/* The directory that such a PATH lies in, or is: where training that is resumed from it saves. malloc'd: yours. */
+char *model_dir_of(const char *path);
+/* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there; `path` as above. Sizes,
+ * checksums, model hash and every name and shape are verified before the model is touched: CORRUPT, MISMATCH or
+ * INVALID name the file and what differs; IO one that is missing. Rows beyond the budget: FULL, and the model is
+ * then only good for model_close. */
+MUST_USE status model_load(struct model *model, const char *path);
+/* The same to go on training: compares the recipe that it was saved by with the graph's first (engine/model/recipe.h), which may
+ * refuse, or warn. */
+MUST_USE status model_resume(struct model *model, const char *path);
+/* Says early, before any memory is filled, what of that the recipe refuses; and what model_dir_find does. */
+MUST_USE status model_resume_check(const struct graph *graph, const char *path);
+
+enum model_export_format { MODEL_EXPORT_SAFETENSORS, MODEL_EXPORT_NPY };
+struct model_exported {
+    uint32_t files;
+    uint64_t bytes;
+};
+/* Writes the values into directory `path` (made if absent; not a model's directory), where warm_start finds them: dense.safetensors
+ * (the parameters by name, in the graph's order) and, a table, TABLE.safetensors with "keys" U64 [n] and "vectors" F32 [n, dim], rows
+ * sorted by key; or the same as NAME.npy, TABLE.keys.npy and TABLE.vectors.npy. What the files hold depends on the model's values only.
+ * *exported (or NULL) becomes what was written. A table called "dense" goes to "%64ense.safetensors". */
+MUST_USE status model_export(const struct model *model, const char *path, enum model_export_format format,
+                             struct model_exported *exported);
+/* "STEM" made safe as a part of a file's name: bytes other than letters, digits, '_', '.', '-' become %XX. malloc'd:
+ * yours. */
+char *model_file_stem(const char *table);
+
+#endif

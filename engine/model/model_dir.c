@@ -1,0 +1,167 @@
+/* A model's directory: whether it may be saved to, who may, and what is done to files in it. */
+#include "engine/model/model_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/model/model_names.h"
+
+bool model_file_is_there(const char *directory, const char *name)
+{
+    char *path = file_path_join(directory, name);
+    struct stat ignored;
+    bool answer = lstat(path, &ignored) == 0 || errno != ENOENT;
+    free(path);
+    return answer;
+}
+
+status manifest_load(struct manifest *manifest, const char *directory, const char *name)
+{
+    struct file_map map = {0};
+    char *path = file_path_join(directory, name);
+    *manifest = (struct manifest){0};
+    status st = file_map_open(&map, path);
+    if (st == ST_OK) st = manifest_read(manifest, path, map.data, map.bytes);
+    file_map_close(&map);
+    free(path);
+    return st;
+}
+
+/* A directory without a manifest is empty, or holds what a first save left when it was killed: the lock, and data. */
+static status leftovers_check(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (directory == NULL) FAIL(IO, "%s: %s", path, strerror(errno));
+    bool is_ours = model_file_is_there(path, MODEL_LOCK_NAME);
+    char foreign[256] = "";
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL && foreign[0] == 0;) {
+        const char *name = entry->d_name;
+        enum model_name_kind kind = model_name_kind(name);
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+            (is_ours && (kind == MODEL_NAME_DATA || kind == MODEL_NAME_TEMPORARY ||
+                         strcmp(name, MODEL_LOCK_NAME) == 0 || strcmp(name, MODEL_BEST_NAME) == 0)))
+            continue;
+        snprintf(foreign, sizeof foreign, "%s", name);
+    }
+    closedir(directory);
+    if (foreign[0] != 0)
+        FAIL(INVALID, "%s: not empty, and holds no model (\"%s\" is there, no %s); give a new or empty directory", path,
+             foreign, MANIFEST_NAME);
+    return ST_OK;
+}
+
+/* Descriptors of the locks that this process holds; the kernel drops them when it ends. Under claims_lock. */
+struct claim {
+    int fd;
+    struct claim *next;
+};
+static struct claim *claims;
+static pthread_mutex_t claims_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_claimed(const struct stat *lock)
+{
+    struct stat held;
+    for (const struct claim *c = claims; c != NULL; c = c->next)
+        if (fstat(c->fd, &held) == 0 && held.st_dev == lock->st_dev && held.st_ino == lock->st_ino) return true;
+    return false;
+}
+
+static status claim_locked(const char *path, const char *lock_path)
+{
+    int fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (fd < 0) FAIL(IO, "%s: %s", lock_path, strerror(errno));
+    struct stat lock;
+    if (fstat(fd, &lock) == 0 && is_claimed(&lock)) {
+        close(fd);
+        return ST_OK;
+    }
+    /* Some network file systems know no locks (ENOLCK, EOPNOTSUPP, ENOSYS): there the directory stays unclaimed. */
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(fd);
+        FAIL(SYSTEM,
+             "%s: another process writes to this directory, or store.path, which rows on disk need for themselves, "
+             "names it",
+             path);
+    }
+    struct claim *claim = malloc(sizeof *claim);
+    CHECK(claim != NULL);
+    *claim = (struct claim){.fd = fd, .next = claims};
+    claims = claim;
+    return ST_OK;
+}
+
+static status claim(const char *path)
+{
+    char *lock_path = file_path_join(path, MODEL_LOCK_NAME);
+    pthread_mutex_lock(&claims_lock);
+    status st = claim_locked(path, lock_path);
+    pthread_mutex_unlock(&claims_lock);
+    free(lock_path);
+    return st;
+}
+
+/* A file can be made there, which leaves nothing behind. */
+static status writable_check(const char *path)
+{
+    struct file_writer writer = {0};
+    char *manifest_path = file_path_join(path, MANIFEST_NAME);
+    status st = file_writer_open(&writer, manifest_path);
+    file_writer_abort(&writer);
+    free(manifest_path);
+    return st;
+}
+
+/* Another graph's model is not replaced: it may be the only copy of long work. */
+static status same_graph_check(const struct graph *graph, const char *path)
+{
+    struct manifest manifest;
+    TRY(manifest_load(&manifest, path, MANIFEST_NAME));
+    char name[64];
+    snprintf(name, sizeof name, "%s", manifest.model);
+    uint64_t hash = manifest.model_hash;
+    manifest_free(&manifest);
+    if (hash != graph->header->model_hash)
+        FAIL(MISMATCH,
+             "%s: holds a model of another graph (\"%s\", hash %016" PRIx64 "; this one is %016" PRIx64
+             "); give another directory, or remove it",
+             path, name, hash, graph->header->model_hash);
+    return ST_OK;
+}
+
+status model_dir_check(const struct graph *graph, const char *path)
+{
+    TRY(file_directory_make(path));
+    if (model_file_is_there(path, MANIFEST_NAME)) {
+        TRY(same_graph_check(graph, path));
+    } else {
+        TRY(leftovers_check(path));
+    }
+    TRY(claim(path));
+    return writable_check(path);
+}
+
+status model_dir_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int sync_errno = fd < 0 || fsync(fd) != 0 ? errno : 0;
+    if (fd >= 0) close(fd);
+    if (sync_errno != 0 && sync_errno != EINVAL) FAIL(IO, "%s: fsync: %s", path, strerror(sync_errno));
+    return ST_OK;
+}
+
+bool model_file_remove(const char *directory, const char *name)
+{
+    char *path = file_path_join(directory, name);
+    bool is_removed = unlink(path) == 0;
+    free(path);
+    return is_removed;
+}

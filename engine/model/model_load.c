@@ -1,0 +1,180 @@
+/* Loads a saved model into a graph's: everything is compared and verified first, then copied. Called once a start. */
+#include "engine/model/model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/model/model_saved.h"
+#include "engine/model/recipe.h"
+#include "io/store/admission.h"
+
+struct load {
+    struct model_saved saved;
+    struct model_arrays arrays; /* of the model that is loaded into */
+};
+
+/* --- what differs ----------------------------------------------------------------------------- */
+
+static status mismatch_tensor(const struct load *l, const char *name, const struct model_array *graph,
+                              const struct manifest_tensor *saved)
+{
+    char graph_text[64] = "none", saved_text[64] = "none";
+    if (graph) snprintf(graph_text, sizeof graph_text, "[%u, %u]", graph->rows, graph->cols);
+    if (saved) snprintf(saved_text, sizeof saved_text, "[%" PRIu64 ", %" PRIu64 "]", saved->shape[0], saved->shape[1]);
+    FAIL(MISMATCH, "%s: %.120s: the graph has %s, %s has %s", l->saved.manifest_path, name, graph_text,
+         l->saved.directory, saved_text);
+}
+
+static uint32_t saved_find(const struct manifest *m, const char *name, uint32_t guess)
+{
+    if (guess < m->tensor_count && strcmp(m->tensors[guess].name, name) == 0) return guess;
+    for (uint32_t i = 0; i < m->tensor_count; i++)
+        if (strcmp(m->tensors[i].name, name) == 0) return i;
+    return GRAPH_NONE;
+}
+
+static bool graph_has(const struct model_arrays *arrays, const char *name)
+{
+    for (uint32_t i = 0; i < arrays->count; i++)
+        if (strcmp(arrays->items[i].name, name) == 0) return true;
+    return false;
+}
+
+/* By name first, so that an array more or less is not taken for a change of all behind it; the same arrays in
+ * another order come last. */
+static status tensors_compare(const struct load *l)
+{
+    const struct manifest *m = &l->saved.manifest;
+    bool is_in_order = m->tensor_count == l->arrays.count;
+    for (uint32_t i = 0; i < l->arrays.count; i++) {
+        const struct model_array *a = &l->arrays.items[i];
+        uint32_t k = saved_find(m, a->name, i);
+        if (k == GRAPH_NONE) return mismatch_tensor(l, a->name, a, NULL);
+        if (m->tensors[k].shape[0] != a->rows || m->tensors[k].shape[1] != a->cols)
+            return mismatch_tensor(l, a->name, a, &m->tensors[k]);
+        is_in_order = is_in_order && k == i;
+    }
+    for (uint32_t i = 0; i < m->tensor_count && !is_in_order; i++)
+        if (!graph_has(&l->arrays, m->tensors[i].name))
+            return mismatch_tensor(l, m->tensors[i].name, NULL, &m->tensors[i]);
+    if (!is_in_order) FAIL(MISMATCH, "%s: the graph has the same parameters in another order", l->saved.manifest_path);
+    return ST_OK;
+}
+
+static status tables_compare(const struct load *l, const struct graph *g)
+{
+    const struct manifest *m = &l->saved.manifest;
+    for (uint32_t t = 0; t < g->table_count || t < m->table_count; t++) {
+        const char *graph_name = t < g->table_count ? graph_string(g, g->tables[t].name) : "none";
+        const char *saved_name = t < m->table_count ? m->tables[t].name : "none";
+        if (t >= g->table_count || t >= m->table_count || strcmp(graph_name, saved_name) != 0)
+            FAIL(MISMATCH, "%s: table %u: the graph has %s, %s has %.120s", l->saved.manifest_path, t, graph_name,
+                 l->saved.directory, saved_name);
+        if (g->tables[t].dim != m->tables[t].dim)
+            FAIL(MISMATCH, "%s: table %s: the graph has dim %u, %s has %u", l->saved.manifest_path, graph_name,
+                 g->tables[t].dim, l->saved.directory, m->tables[t].dim);
+        if (g->tables[t].span_floats != m->tables[t].span_floats)
+            FAIL(MISMATCH,
+                 "%s: table %s: a row of the graph has %u floats (vector and optimizer state), of %s %u: its optimizer "
+                 "differs",
+                 l->saved.manifest_path, graph_name, g->tables[t].span_floats, l->saved.directory,
+                 m->tables[t].span_floats);
+    }
+    return ST_OK;
+}
+
+static status hash_compare(const struct load *l, const struct graph *g)
+{
+    if (l->saved.manifest.model_hash != g->header->model_hash)
+        FAIL(MISMATCH,
+             "%s: the graph has the same tables and parameters, but another model hash (%016" PRIx64
+             ", %s has %016" PRIx64 "): its columns, ops, optimizers or seed differ",
+             l->saved.manifest_path, g->header->model_hash, l->saved.directory, l->saved.manifest.model_hash);
+    return ST_OK;
+}
+
+/* --- copying ---------------------------------------------------------------------------------- */
+
+static status rows_copy(const struct load *l, struct model *model, uint32_t table)
+{
+    const struct model_rows *rows = &l->saved.rows[table];
+    struct model_rows_walk walk = {0};
+    uint64_t key;
+    for (const float *from; model_rows_next(rows, &walk, &key, &from);) {
+        float *span;
+        TRY(store_put(model->store, table, key, &span));
+        memcpy(span, from, rows->said->span_floats * sizeof *span);
+    }
+    model_rows_forget(rows);
+    if (store_row_count(model->store, table) != rows->said->rows)
+        FAIL(INVALID, "%s: table %s has %" PRIu64 " rows, and its files have %" PRIu64 " keys", l->saved.manifest_path,
+             rows->said->name, rows->said->rows, store_row_count(model->store, table));
+    return ST_OK;
+}
+
+/* Copies an array's values in, from rows * cols floats row after row, aligned to nothing. */
+static void array_set(const struct model_array *a, const uint8_t *data)
+{
+    size_t row_bytes = a->cols * sizeof(float);
+    for (uint32_t row = 0; row < a->rows; row++)
+        memcpy(a->data + (size_t)row * a->stride, data + row * row_bytes, row_bytes);
+}
+
+static status load_copy(const struct load *l, struct model *model)
+{
+    for (uint32_t t = 0; t < l->saved.manifest.table_count; t++) {
+        struct admission *admission = store_admission(model->store, t);
+        const struct model_admission *saved = &l->saved.admission[t];
+        if (admission != NULL && saved->path != NULL)
+            TRY(admission_read(admission, saved->path, saved->map.data, saved->map.bytes));
+        TRY(rows_copy(l, model, t));
+    }
+    for (uint32_t i = 0; i < l->arrays.count; i++) array_set(&l->arrays.items[i], l->saved.dense.tensors[i].data);
+    model->progress = l->saved.manifest.progress;
+    model->best = l->saved.manifest.best;
+    store_period_set(model->store, model_period(model->graph, model->progress.step));
+    return ST_OK;
+}
+
+/* --- loading ---------------------------------------------------------------------------------- */
+
+static status load_run(struct load *l, struct model *model, const char *path, bool to_train)
+{
+    TRY(model_saved_open(&l->saved, path));
+    TRY(model_arrays_list(&l->arrays, model, true));
+    TRY(tables_compare(l, model->graph));
+    TRY(tensors_compare(l));
+    /* Before the hash, which cannot say which setting it is that differs. */
+    if (to_train) TRY(recipe_check(l->saved.manifest_path, &l->saved.manifest, model->graph));
+    TRY(hash_compare(l, model->graph));
+    TRY(model_saved_verify(&l->saved));
+    return load_copy(l, model);
+}
+
+static status load(struct model *model, const char *path, bool to_train)
+{
+    struct load l = {0};
+    for (uint32_t t = 0; t < model->graph->table_count; t++) CHECK(store_row_count(model->store, t) == 0);
+    status st = load_run(&l, model, path, to_train);
+    model_saved_close(&l.saved);
+    model_arrays_free(&l.arrays);
+    if (st == ST_MISMATCH)
+        st = status_fail(st, __FILE__, __LINE__, "%s (a model trained with --set needs the same --set here)",
+                         status_message());
+    return st;
+}
+
+status model_load(struct model *model, const char *path) { return load(model, path, false); }
+
+status model_resume(struct model *model, const char *path) { return load(model, path, true); }
+
+status model_resume_check(const struct graph *graph, const char *path)
+{
+    struct model_saved saved;
+    TRY(model_saved_open(&saved, path));
+    status st = recipe_refuse(saved.manifest_path, &saved.manifest, graph);
+    model_saved_close(&saved);
+    return st;
+}

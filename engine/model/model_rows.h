@@ -1,0 +1,47 @@
+/* The rows of a table in a save: the parts that its manifest lists, oldest first, mapped and verified; a row that is in several parts is
+ * given as often, and the last one counts.
+ *
+ *     emb.100.rows ── all rows of step 100      emb.00000007.200.segment, blocks 0 to 31      emb.200.rows ── rows that have changed */
+#ifndef HETERPS_ENGINE_MODEL_MODEL_ROWS_H
+#define HETERPS_ENGINE_MODEL_MODEL_ROWS_H
+
+#include "engine/base/file.h"
+#include "engine/model/manifest.h"
+#include "io/store/row_file.h"
+#include "io/store/segment.h"
+
+struct model_rows_part {
+    const struct manifest_part *said;
+    char *path;
+    struct file_map map;
+    /* once verified: either of the two */
+    struct row_file rows;
+    struct segment_shape shape;
+};
+struct model_rows {
+    const struct manifest_table *said;
+    struct model_rows_part *part; /* [part_count] */
+    uint32_t part_count;
+};
+
+/* Maps the files of a table in `directory`. Keeps `said` until close. IO: a file is missing; MEMORY. Closed in any case. */
+MUST_USE status model_rows_open(struct model_rows *rows, const char *directory, const struct manifest_table *said);
+/* Reads every byte of the parts: CORRUPT, INVALID or MISMATCH name file and place. `manifest_path` is for messages. */
+MUST_USE status model_rows_verify(struct model_rows *rows, const char *manifest_path);
+/* The same of one part. */
+MUST_USE status model_rows_part_verify(struct model_rows *rows, uint32_t part, const char *manifest_path);
+/* Lets what has been read go from resident memory. */
+void model_rows_forget(const struct model_rows *rows);
+void model_rows_close(struct model_rows *rows);
+
+/* Goes through the rows of all parts, in order; all zero at first. */
+struct model_rows_walk {
+    uint32_t part;
+    uint64_t row; /* of a part; of a segment's block */
+    uint32_t block;
+    uint64_t count; /* rows that it has given */
+};
+/* The next row of verified parts; false: there is none. *span points into the file. */
+bool model_rows_next(const struct model_rows *rows, struct model_rows_walk *walk, uint64_t *key, const float **span);
+
+#endif

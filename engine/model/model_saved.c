@@ -1,0 +1,194 @@
+/* Finds, maps and verifies the files of a saved model (engine/model/model_saved.h). */
+#include "engine/model/model_saved.h"
+
+#include "io/store/admission.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+/* A save that comes between reading the manifest and opening its files may remove them. Who saves more often than this
+ * while a model is loaded is not loaded from. */
+#define ATTEMPTS_MAX 100
+#define MANIFEST_END ".json"
+
+/* --- the path --------------------------------------------------------------------------------- */
+
+static bool ends_in(const char *text, const char *end)
+{
+    size_t bytes = strlen(text), end_bytes = strlen(end);
+    return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat stat_of_path;
+    return stat(path, &stat_of_path) == 0 && S_ISDIR(stat_of_path.st_mode);
+}
+
+char *model_dir_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *directory = is_directory(path) || !ends_in(path, MANIFEST_END) ? strdup(path)
+                      : slash == NULL                                    ? strdup(".")
+                      : slash == path                                    ? strdup("/")
+                                                                         : strndup(path, (size_t)(slash - path));
+    CHECK(directory != NULL);
+    return directory;
+}
+
+/* The manifest that a path leads to, as a path. malloc'd. */
+static char *manifest_path_of(const char *path)
+{
+    if (is_directory(path)) return file_path_join(path, MANIFEST_NAME);
+    char *copy = strdup(path);
+    CHECK(copy != NULL);
+    return copy;
+}
+
+status model_dir_find(const char *path)
+{
+    struct stat stat_of_path;
+    if (stat(path, &stat_of_path) != 0) {
+        if (errno == ENOENT || errno == ENOTDIR) FAIL(INVALID, "%s: holds no model: there is no such directory", path);
+        FAIL(IO, "%s: %s", path, strerror(errno));
+    }
+    if (!S_ISDIR(stat_of_path.st_mode)) {
+        if (ends_in(path, MANIFEST_END)) return ST_OK;
+        FAIL(INVALID, "%s: holds no model: expected a model's directory, or a manifest in one (DIR/manifest.STEP.json)",
+             path);
+    }
+    char *manifest_path = manifest_path_of(path);
+    bool is_absent = stat(manifest_path, &stat_of_path) != 0 && errno == ENOENT;
+    free(manifest_path);
+    if (is_absent) FAIL(INVALID, "%s: holds no model: there is no %s", path, MANIFEST_NAME);
+    return ST_OK;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+void model_saved_close(struct model_saved *s)
+{
+    for (uint32_t t = 0; s->rows != NULL && t < s->manifest.table_count; t++) model_rows_close(&s->rows[t]);
+    free(s->rows);
+    for (uint32_t t = 0; s->admission != NULL && t < s->manifest.table_count; t++) {
+        free(s->admission[t].path);
+        file_map_close(&s->admission[t].map);
+    }
+    free(s->admission);
+    safetensors_close(&s->dense);
+    file_map_close(&s->dense_map);
+    free(s->dense_path);
+    free(s->manifest_path);
+    free(s->directory);
+    manifest_free(&s->manifest);
+    *s = (struct model_saved){0};
+}
+
+static status manifest_open(struct model_saved *s, const char *path, uint64_t *hash)
+{
+    struct file_map map;
+    TRY(model_dir_find(path));
+    s->directory = model_dir_of(path);
+    s->manifest_path = manifest_path_of(path);
+    TRY(file_map_open(&map, s->manifest_path));
+    *hash = XXH3_64bits(map.data, map.bytes);
+    status st = manifest_read(&s->manifest, s->manifest_path, map.data, map.bytes);
+    file_map_close(&map);
+    return st;
+}
+
+static status files_open(struct model_saved *s)
+{
+    uint32_t table_count = s->manifest.table_count;
+    s->rows = calloc((size_t)table_count + 1, sizeof *s->rows);
+    s->admission = calloc((size_t)table_count + 1, sizeof *s->admission);
+    if (s->rows == NULL || s->admission == NULL) FAIL(MEMORY, "%s: no memory for %u tables", s->directory, table_count);
+    s->dense_path = file_path_join(s->directory, s->manifest.dense.name);
+    TRY(file_map_open(&s->dense_map, s->dense_path));
+    for (uint32_t t = 0; t < table_count; t++) {
+        const char *admission = s->manifest.tables[t].admission.name;
+        TRY(model_rows_open(&s->rows[t], s->directory, &s->manifest.tables[t]));
+        if (admission == NULL) continue;
+        s->admission[t].path = file_path_join(s->directory, admission);
+        TRY(file_map_open(&s->admission[t].map, s->admission[t].path));
+    }
+    return ST_OK;
+}
+
+/* Whether there is another manifest by now. This thread's last failure stays what it was. */
+static bool is_replaced(const struct model_saved *s, uint64_t hash)
+{
+    struct file_map map;
+    char *message = strdup(status_message());
+    bool answer = file_map_open(&map, s->manifest_path) == ST_OK && XXH3_64bits(map.data, map.bytes) != hash;
+    file_map_close(&map);
+    (void)status_adopt(ST_OK, message ? message : "");
+    free(message);
+    return answer;
+}
+
+status model_saved_open(struct model_saved *s, const char *path)
+{
+    for (int attempt = 1;; attempt++) {
+        *s = (struct model_saved){0};
+        uint64_t hash = 0;
+        bool was_replaced = false;
+        status st = manifest_open(s, path, &hash);
+        if (st == ST_OK) {
+            st = files_open(s);
+            if (st == ST_OK) return ST_OK;
+            was_replaced = st == ST_IO && is_replaced(s, hash);
+        }
+        model_saved_close(s);
+        if (!was_replaced || attempt == ATTEMPTS_MAX) return st;
+    }
+}
+
+/* --- verifying -------------------------------------------------------------------------------- */
+
+static status bytes_verify(const struct model_saved *s, const char *path, const struct file_map *map,
+                           const struct manifest_file *file)
+{
+    if (map->bytes != file->bytes)
+        FAIL(CORRUPT, "%s: the file has %zu bytes, %s says %" PRIu64, path, map->bytes, s->manifest_path, file->bytes);
+    if (XXH3_64bits(map->data, map->bytes) != file->xxh3)
+        FAIL(CORRUPT, "%s: its %zu bytes do not match the checksum in %s", path, map->bytes, s->manifest_path);
+    return ST_OK;
+}
+
+static status dense_verify(struct model_saved *s)
+{
+    const struct manifest *m = &s->manifest;
+    TRY(bytes_verify(s, s->dense_path, &s->dense_map, &m->dense));
+    TRY(safetensors_open(&s->dense, s->dense_path, s->dense_map.data, s->dense_map.bytes));
+    if (s->dense.tensor_count != m->tensor_count)
+        FAIL(MISMATCH, "%s: %u tensors, where %s says %u", s->dense_path, s->dense.tensor_count, s->manifest_path,
+             m->tensor_count);
+    for (uint32_t i = 0; i < m->tensor_count; i++) {
+        const struct safetensors_tensor *t = &s->dense.tensors[i];
+        const struct manifest_tensor *said = &m->tensors[i];
+        if (strcmp(t->name, said->name) != 0 || t->type != SAFETENSORS_F32 || t->rank != 2 ||
+            t->shape[0] != said->shape[0] || t->shape[1] != said->shape[1])
+            FAIL(MISMATCH, "%s: tensor %u is \"%.120s\", not the F32 [%" PRIu64 ", %" PRIu64 "] %.120s of %s",
+                 s->dense_path, i, t->name, said->shape[0], said->shape[1], said->name, s->manifest_path);
+    }
+    return ST_OK;
+}
+
+status model_saved_verify(struct model_saved *s)
+{
+    TRY(dense_verify(s));
+    file_map_forget(&s->dense_map);
+    for (uint32_t t = 0; t < s->manifest.table_count; t++) {
+        const struct model_admission *a = &s->admission[t];
+        TRY(model_rows_verify(&s->rows[t], s->manifest_path));
+        if (a->path == NULL) continue;
+        TRY(bytes_verify(s, a->path, &a->map, &s->manifest.tables[t].admission));
+        TRY(admission_file_check(a->path, a->map.data, a->map.bytes));
+    }
+    return ST_OK;
+}

@@ -1,0 +1,33 @@
+/* A saved model as its files: found, mapped, and verified against its manifest, whatever graph it is of. Opened once a start; the
+ * directory may be one that another process saves to, that was copied by hand, or that was damaged.
+ *
+ *     model_saved_open ──▶ manifest (read), files (mapped) ──model_saved_verify──▶ dense, rows: as they were written */
+#ifndef HETERPS_ENGINE_MODEL_MODEL_SAVED_H
+#define HETERPS_ENGINE_MODEL_MODEL_SAVED_H
+
+#include "engine/model/manifest.h"
+#include "engine/model/model_rows.h"
+#include "io/safetensors.h"
+
+struct model_saved {
+    char *directory, *manifest_path;
+    struct manifest manifest;
+    char *dense_path;
+    struct file_map dense_map; /* for file_map_forget, between passes over it         */
+    /* once verified: in the order of the manifest's tensors and tables */
+    struct safetensors dense;
+    struct model_rows *rows; /* [manifest.table_count] */
+    struct model_admission { /* [manifest.table_count]: a file of io/store/admission.h; path NULL: there is none */
+        char *path;
+        struct file_map map;
+    } * admission;
+};
+
+/* Reads the manifest of a save and maps the files that it names; `path` as for model_load. INVALID: there is no model, or its
+ * manifest is none; CORRUPT: the manifest's bytes have changed; IO: a file is missing. On failure *saved is empty. */
+MUST_USE status model_saved_open(struct model_saved *saved, const char *path);
+/* Reads every byte: CORRUPT, INVALID or MISMATCH name the file, and of rows the place. */
+MUST_USE status model_saved_verify(struct model_saved *saved);
+void model_saved_close(struct model_saved *saved);
+
+#endif

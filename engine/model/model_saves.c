@@ -1,0 +1,116 @@
+/* The saves that a model's directory holds: in order of age, and which of them go (engine/model/model_saves.h). */
+#include "engine/model/model_saves.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/model/model_dir.h"
+#include "engine/model/model_names.h"
+
+void older_saves_free(struct older_saves *older)
+{
+    for (uint32_t i = 0; i < older->count; i++) {
+        free(older->items[i].name);
+        manifest_free(&older->items[i].manifest);
+    }
+    free(older->items);
+    *older = (struct older_saves){0};
+}
+
+static bool older_has(const struct older_saves *older, const char *name)
+{
+    for (uint32_t i = 0; i < older->count; i++)
+        if (strcmp(older->items[i].name, name) == 0) return true;
+    return false;
+}
+
+/* Takes name and manifest. */
+static void older_add(struct older_saves *older, char *name, const struct manifest *manifest, bool is_read)
+{
+    older->items = realloc(older->items, (older->count + 1) * sizeof *older->items);
+    CHECK(older->items != NULL && name != NULL);
+    older->items[older->count++] = (struct older_save){.name = name, .manifest = *manifest, .is_read = is_read};
+}
+
+/* The save written last comes first. Those without a number are of programs that kept no more than one: by step, then. */
+static int older_compare(const void *a, const void *b)
+{
+    const struct older_save *x = a, *y = b;
+    const struct manifest *p = &x->manifest, *q = &y->manifest;
+    if (x->is_read != y->is_read) return x->is_read ? -1 : 1;
+    if (p->save != q->save) return p->save > q->save ? -1 : 1;
+    if (p->progress.step != q->progress.step) return p->progress.step > q->progress.step ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+status older_saves_list(struct older_saves *older, const char *path)
+{
+    struct manifest manifest;
+    if (model_file_is_there(path, MANIFEST_NAME)) {
+        TRY(manifest_load(&manifest, path, MANIFEST_NAME));
+        older_add(older, manifest_older_name(&manifest), &manifest, true);
+        older->items[0].is_newest = true;
+    }
+    DIR *directory = opendir(path);
+    if (directory == NULL) FAIL(IO, "%s: %s", path, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        const char *name = entry->d_name;
+        /* The newest is there under both names if a save was killed between giving it one and taking the other. */
+        if (model_name_kind(name) != MODEL_NAME_MANIFEST || older_has(older, name)) continue;
+        bool is_read = manifest_load(&manifest, path, name) == ST_OK;
+        if (!is_read)
+            log_warning("an older save cannot be read, so no file that it may need is removed until it is mended or "
+                        "deleted: %s",
+                        status_message());
+        older_add(older, strdup(name), &manifest, is_read);
+    }
+    closedir(directory);
+    if (older->count) qsort(older->items, older->count, sizeof *older->items, older_compare);
+    return ST_OK;
+}
+
+/* Whether a save that is kept needs a data file: one that cannot be read may need any. */
+static bool is_needed(const struct older_saves *older, const struct manifest *newest, const char *name)
+{
+    bool answer = manifest_names(newest, name);
+    for (uint32_t i = 0; i < older->count && !answer; i++)
+        answer = !older->items[i].is_read || manifest_names(&older->items[i].manifest, name);
+    return answer;
+}
+
+void older_saves_thin(const char *path, struct older_saves *older, const struct manifest *newest, uint32_t keep)
+{
+    uint32_t kept = 0;
+    bool is_removed = false;
+    for (uint32_t i = 0; i < older->count; i++) {
+        struct older_save *o = &older->items[i];
+        if (!o->is_read || i + 1 < keep) {
+            struct older_save same = *o;
+            *o = older->items[kept];
+            older->items[kept++] = same;
+        } else {
+            is_removed = model_file_remove(path, o->name) || is_removed;
+        }
+    }
+    for (uint32_t i = kept; i < older->count; i++) {
+        free(older->items[i].name);
+        manifest_free(&older->items[i].manifest);
+    }
+    older->count = kept;
+    /* A manifest that came back after a power cut would name what is gone. */
+    if (is_removed && model_dir_sync(path) != ST_OK) return;
+    DIR *directory = opendir(path);
+    if (directory == NULL) return;
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        const char *name = entry->d_name;
+        enum model_name_kind kind = model_name_kind(name);
+        if (kind == MODEL_NAME_TEMPORARY || (kind == MODEL_NAME_DATA && !is_needed(older, newest, name)))
+            unlinkat(dirfd(directory), name, 0);
+    }
+    closedir(directory);
+}

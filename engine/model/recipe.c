@@ -1,0 +1,222 @@
+/* Compares the settings of a save's text with the graph's, key by key of cfg/keys.def; once a resumed start. */
+#include "engine/model/recipe.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cfg/settings.h"
+#include "engine/base/log.h"
+
+enum recipe_class { CLASS_RECIPE, CLASS_MODEL, CLASS_SEQUENCE, CLASS_LATER_SEQUENCE, CLASS_LENGTH, CLASS_RUNNING };
+
+/* What is not listed is CLASS_RECIPE. A key of NULL is every key of the section. */
+static const struct {
+    const char *kind, *key;
+    enum recipe_class class;
+} classes[] = {
+    {"model", NULL, CLASS_RUNNING},
+    {"data", "format", CLASS_MODEL},
+    {"data", "path", CLASS_RUNNING},
+    {"data", "eval", CLASS_RUNNING},
+    {"data", "dense", CLASS_MODEL},
+    {"data", "sparse", CLASS_MODEL},
+    {"data", "ids_max", CLASS_MODEL},
+    {"data", "transform", CLASS_MODEL},
+    {"data", "missing", CLASS_MODEL},
+    {"data", "missing_value", CLASS_MODEL},
+    /* Not data.bad_lines: whoever stopped at a bad line goes on by skipping it, and the examples before it are the same. */
+    {"data", "shuffle", CLASS_SEQUENCE},
+    {"data", "label_map", CLASS_MODEL},
+    {"data", "window", CLASS_MODEL},
+    {"data", "eval_fraction", CLASS_SEQUENCE},
+    {"column", NULL, CLASS_MODEL},
+    {"vocabulary", NULL, CLASS_MODEL},
+    {"table", "dim", CLASS_MODEL},
+    {"table", "init", CLASS_MODEL},
+    {"table", "ram", CLASS_RUNNING},
+    {"table", "ssd", CLASS_RUNNING},
+    {"train", "epochs", CLASS_LENGTH},
+    {"train", "steps_max", CLASS_LENGTH},
+    {"train", "stop", CLASS_LENGTH},
+    {"train", "patience", CLASS_LENGTH},
+    {"train", "seed", CLASS_MODEL},
+    {"train", "in_flight", CLASS_RUNNING},
+    {"train", "pipelines", CLASS_RUNNING},
+    {"train", "clock_distance", CLASS_RUNNING},
+    {"eval", NULL, CLASS_RUNNING},
+    {"checkpoint", NULL, CLASS_RUNNING},
+    {"store", "period", CLASS_MODEL},
+    {"store", NULL, CLASS_RUNNING},
+    {"cache", "shuffle", CLASS_LATER_SEQUENCE}, /* the first epoch's order is the same with any */
+    {"cache", "window", CLASS_LATER_SEQUENCE},
+    {"cache", NULL, CLASS_RUNNING},
+};
+
+static enum recipe_class class_of(const char *kind, const char *key)
+{
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strcmp(classes[i].kind, kind) == 0 && (classes[i].key == NULL || strcmp(classes[i].key, key) == 0))
+            return classes[i].class;
+    return CLASS_RECIPE;
+}
+
+/* Sections with names, by kind: what a value means does not depend on rules that only training knows. */
+union named_settings {
+    struct table_settings table;
+    struct column_settings column;
+    struct vocabulary_settings vocabulary;
+    struct candidates_settings candidates;
+};
+
+static bool is_named(const char *kind)
+{
+    for (const char *const *k = settings_named_kinds; *k; k++)
+        if (strcmp(*k, kind) == 0) return true;
+    return false;
+}
+
+/* One side of the comparison. */
+struct side {
+    struct ini ini;
+    struct settings settings;
+};
+
+struct recipe {
+    const char *path;
+    const struct manifest *manifest;
+    bool is_same_model, is_within_pass;
+    struct side saved, present;
+};
+
+static status side_read(struct side *side, const char *path, const char *text, size_t text_bytes)
+{
+    union named_settings ignored;
+    TRY(ini_parse(&side->ini, path, text, text_bytes));
+    for (uint32_t i = 0; i < side->ini.section_count; i++)
+        if (is_named(side->ini.sections[i].kind))
+            TRY(settings_read_named(&side->ini, &side->ini.sections[i], side->ini.sections[i].kind, &ignored));
+    return settings_read(&side->ini, &side->settings);
+}
+
+/* Fields of a key in two structs that cfg_read has filled: 2k and 2000 are equal. */
+static bool is_equal(const struct cfg_key *key, const void *a_struct, const void *b_struct)
+{
+    const char *a = (const char *)a_struct + key->offset, *b = (const char *)b_struct + key->offset;
+    switch (key->type) {
+    case CFG_U32:
+    case CFG_CHOICE: return memcmp(a, b, sizeof(uint32_t)) == 0;
+    case CFG_U64:
+    case CFG_BYTES: return memcmp(a, b, sizeof(uint64_t)) == 0;
+    case CFG_F32: return memcmp(a, b, sizeof(float)) == 0;
+    case CFG_F64: return memcmp(a, b, sizeof(double)) == 0;
+    case CFG_BOOL: return *(const bool *)a == *(const bool *)b;
+    case CFG_TEXT: return strcmp(*(const char *const *)a, *(const char *const *)b) == 0;
+    }
+    return false;
+}
+
+/* A key's value as it was written, or its default. */
+static const char *value_text(const struct ini_section *section, const struct cfg_key *key)
+{
+    const struct ini_entry *entry = section ? ini_entry_find(section, key->name) : NULL;
+    const char *text = entry ? entry->value : key->fallback;
+    return text && *text ? text : "(none)";
+}
+
+/* What comes of a key that differs. Refusals come in a round of their own, before anything is told. */
+enum round { ROUND_REFUSE, ROUND_TELL };
+
+static status difference(const struct recipe *r, enum round round, enum recipe_class class, const char *section,
+                         const char *key, const char *saved, const char *present)
+{
+    if (class == CLASS_LATER_SEQUENCE) class = r->manifest->progress.epoch > 0 ? CLASS_SEQUENCE : CLASS_RECIPE;
+    bool is_refused = (class == CLASS_MODEL && !r->is_same_model) || (class == CLASS_SEQUENCE && r->is_within_pass);
+    if (round == ROUND_REFUSE && !is_refused) return ST_OK;
+    if (round == ROUND_REFUSE && class == CLASS_MODEL)
+        FAIL(INVALID,
+             "%s: %s.%s was %.200s when it was saved and is %.200s now, which gives its values another meaning; go on "
+             "with the saved value, or start anew from its tensors and rows with --init",
+             r->path, section, key, saved, present);
+    if (round == ROUND_REFUSE)
+        FAIL(INVALID,
+             "%s: %s.%s was %.200s when it was saved and is %.200s now, but %" PRIu64
+             " examples of a pass are done, and the rest of it would come in another order; finish the pass first "
+             "(--set %s.%s=%.200s --set train.epochs=%" PRIu64 "), or start anew from its tensors and rows with --init",
+             r->path, section, key, saved, present, r->manifest->progress.epoch_examples, section, key, saved,
+             r->manifest->progress.epoch + 1);
+    if (class == CLASS_LENGTH)
+        log_info("resume   %s.%s: %s when it was saved, %s now", section, key, saved, present);
+    else if (class == CLASS_RECIPE || class == CLASS_SEQUENCE)
+        log_warning("%s.%s: %s when it was saved, %s now: training goes on by another recipe", section, key, saved,
+                    present);
+    return ST_OK;
+}
+
+/* The keys of a section that both have, read into structs of its kind. `name` is how --set calls it. */
+static status keys_compare(const struct recipe *r, enum round round, const char *kind, const char *name,
+                           const struct ini_section *saved_section, const void *saved,
+                           const struct ini_section *present_section, const void *present)
+{
+    size_t key_count;
+    const struct cfg_key *keys = settings_keys(kind, &key_count);
+    for (size_t i = 0; i < key_count; i++)
+        if (!is_equal(&keys[i], saved, present))
+            TRY(difference(r, round, class_of(kind, keys[i].name), name, keys[i].name,
+                           value_text(saved_section, &keys[i]), value_text(present_section, &keys[i])));
+    return ST_OK;
+}
+
+static status named_compare(const struct recipe *r, enum round round, const struct ini_section *present)
+{
+    union named_settings saved_settings, present_settings;
+    const struct ini_section *saved = ini_find(&r->saved.ini, present->kind, present->name);
+    if (saved == NULL)
+        return ST_OK; /* tables themselves are compared with the manifest's list of them, columns by the model's hash */
+    TRY(settings_read_named(&r->saved.ini, saved, present->kind, &saved_settings));
+    TRY(settings_read_named(&r->present.ini, present, present->kind, &present_settings));
+    return keys_compare(r, round, present->kind, present->name, saved, &saved_settings, present, &present_settings);
+}
+
+static status compare(const struct recipe *r, enum round round)
+{
+    for (const char *const *kind = settings_kinds; *kind; kind++)
+        TRY(keys_compare(r, round, *kind, *kind, ini_find(&r->saved.ini, *kind, ""), &r->saved.settings,
+                         ini_find(&r->present.ini, *kind, ""), &r->present.settings));
+    for (uint32_t i = 0; i < r->present.ini.section_count; i++)
+        if (is_named(r->present.ini.sections[i].kind)) TRY(named_compare(r, round, &r->present.ini.sections[i]));
+    return ST_OK;
+}
+
+static status check(const char *path, const struct manifest *m, const struct graph *graph, bool to_tell)
+{
+    const struct progress *p = &m->progress;
+    struct recipe r = {.path = path,
+                       .manifest = m,
+                       .is_same_model = m->model_hash == graph->header->model_hash,
+                       .is_within_pass = p->epoch_examples != 0 && p->epoch_examples != p->pass_examples};
+    status st = side_read(&r.saved, path, m->text, m->text_bytes);
+    if (st != ST_OK) {
+        /* Another version's text may have keys that this one does not know; the values are good all the same. */
+        if (to_tell) log_warning("the recipe that the model was saved by cannot be compared: %s", status_message());
+        st = ST_OK;
+    } else {
+        st = side_read(&r.present, path, graph->text, graph->text_bytes);
+        if (st == ST_OK) st = compare(&r, ROUND_REFUSE);
+        if (st == ST_OK && to_tell) st = compare(&r, ROUND_TELL);
+    }
+    ini_free(&r.saved.ini);
+    ini_free(&r.present.ini);
+    return st;
+}
+
+status recipe_check(const char *path, const struct manifest *m, const struct graph *graph)
+{
+    if (m->text != NULL) return check(path, m, graph, true);
+    log_info("resume   %s does not say by which recipe it was trained: not compared", path);
+    return ST_OK;
+}
+
+status recipe_refuse(const char *path, const struct manifest *m, const struct graph *graph)
+{
+    return m->text != NULL ? check(path, m, graph, false) : ST_OK;
+}

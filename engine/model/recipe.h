@@ -1,0 +1,20 @@
+/* The recipe of a save (the settings that it was trained by, as its manifest keeps them) against that of the graph which goes on
+ * from it. Every key of cfg/keys.def is of one class, listed in recipe.c; a key that is not listed there warns.
+ *
+ *     MODEL      what the values mean depends on it: refused if the model hash differs
+ *     SEQUENCE   changes which examples come when: refused within a pass, a warning between two
+ *     RECIPE     changes how training goes on: a warning
+ *     LENGTH     changes when it ends: told
+ *     RUNNING    changes nothing in the result, or only where data and output are: silent                                    */
+#ifndef HETERPS_ENGINE_MODEL_RECIPE_H
+#define HETERPS_ENGINE_MODEL_RECIPE_H
+
+#include "engine/model/manifest.h"
+
+/* INVALID names the key, both values, and how to go on. A save without a text, or whose text this program cannot read, is not
+ * compared, which is told. `path` is the manifest's, for messages. */
+MUST_USE status recipe_check(const char *path, const struct manifest *manifest, const struct graph *graph);
+/* The same, but only refuses and tells nothing. */
+MUST_USE status recipe_refuse(const char *path, const struct manifest *manifest, const struct graph *graph);
+
+#endif

@@ -1,0 +1,59 @@
+/* Named tensors made elsewhere, as one list, whatever files they come from:
+ *
+ *     FILE.safetensors    its tensors by name; "keys" and "vectors" are FILE.keys and FILE.vectors: a table's rows, as `export` writes
+ *                         them
+ *     NAME.npy            one tensor
+ *     TABLE.words.txt     TABLE.words: texts, one a line, of which the keys of a table are to be made
+ *     a directory         all of these in it; other files are left alone
+ *
+ * In the names of files %XX stands for a byte (model_file_stem). Files stay mapped, and nothing is copied. */
+#ifndef HETERPS_ENGINE_MODEL_TENSOR_SOURCE_H
+#define HETERPS_ENGINE_MODEL_TENSOR_SOURCE_H
+
+#include "engine/model/name_map.h"
+#include "io/npy.h"
+
+struct source_file;
+
+struct source_tensor {
+    const char *name, *theirs; /* name: what a map has made of theirs, else the same      */
+    struct npy npy;            /* as of a .npy file, which says the most; a safetensors file's are row-major */
+    bool is_words;             /* then shape [lines], data and bytes are the text, and there is no type */
+    bool is_used;              /* the user's to set: somebody has asked for it by name     */
+    uint32_t file;             /* index                                                    */
+};
+struct tensor_source {
+    struct source_file *files;
+    struct source_tensor *tensors; /* sorted by name; no two have the same */
+    uint32_t file_count, tensor_count;
+};
+
+/* Opens a file or a directory. IO; INVALID as the formats say, if a directory holds nothing of the kind, and if two tensors
+ * have one name. On failure *source is empty. */
+MUST_USE status tensor_source_open(struct tensor_source *source, const char *path);
+/* The same of a file that is open already; keeps what the two hold until tensor_source_close. */
+MUST_USE status tensor_source_wrap(struct tensor_source *source, const char *path, const struct file_map *map,
+                                   const struct safetensors *file);
+/* Gives tensors the names that the map has for them; keeps the map until tensor_source_close. INVALID if the map names a tensor
+ * that is not there, or two then have one name. */
+MUST_USE status tensor_source_rename(struct tensor_source *source, const char *map_path, const struct name_map *map);
+void tensor_source_close(struct tensor_source *source);
+
+/* NULL if there is none. */
+struct source_tensor *tensor_source_find(const struct tensor_source *source, const char *name);
+/* The file that it lies in. */
+const char *source_tensor_path(const struct tensor_source *source, const struct source_tensor *tensor);
+/* Lets the pages of its file go from resident memory (file_map_forget). */
+void source_tensor_forget(const struct tensor_source *source, const struct source_tensor *tensor);
+
+/* F16, BF16, F32 or F64. */
+bool source_tensor_is_float(const struct source_tensor *tensor);
+/* Element `index` of a tensor of floats, in the order of its bytes: exact, or of F64 rounded to nearest, ties to even. */
+float source_tensor_float(const struct source_tensor *tensor, uint64_t index);
+/* INVALID names the first element, by its indices, that is not finite, or not as a float32. Reads them all. */
+MUST_USE status source_tensor_finite(const struct tensor_source *source, const struct source_tensor *tensor);
+/* "3x4", "a number", into `text`, which is returned. */
+#define SHAPE_TEXT_BYTES 180
+char *source_tensor_shape(const struct source_tensor *tensor, char text[SHAPE_TEXT_BYTES]);
+
+#endif

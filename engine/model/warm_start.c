@@ -1,0 +1,660 @@
+/* Starts a model from values made elsewhere (engine/model/warm_start.h). Called at most once a start, on files of any origin:
+ *
+ *     open, verify ──▶ match by name, type and shape ──▶ room for the rows? all finite? ──▶ copy ──▶ say what came of it
+ *
+ * Nothing is copied before the last file has been looked at. */
+#include "engine/model/warm_start.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cfg/ini.h"
+#include "engine/base/log.h"
+#include "engine/model/model_saved.h"
+#include "engine/session.h"
+#include "engine/model/tensor_source.h"
+#include "io/read/reader.h"
+
+#define KEY_BYTES sizeof(uint64_t)
+/* Rows between two forgettings of what they were copied from: it is no part of the memory plan. */
+#define FORGET_ROWS 16384
+/* Names that a line lists before it only counts. */
+#define NAMES_MAX 8
+/* Names come from files: a message shows this much of one. */
+#define NAME_SHOWN ".100s"
+
+/* What became of a parameter. */
+enum fit { FIT_ABSENT, FIT_TAKEN, FIT_TYPE, FIT_SHAPE };
+struct source_param {
+    enum fit fit;
+    bool is_transposed; /* PATH has it so, --transpose says */
+    struct source_tensor *tensor;
+};
+
+/* Rows for a table of the graph: of a saved model (`rows`) or of tensors (`vectors`, and `keys` or `words`). */
+struct source_table {
+    bool is_there, is_taken;
+    uint32_t dim;
+    uint64_t row_count;
+    uint32_t floats; /* of a row that are copied: its span, or its vector */
+    const struct model_rows *rows;
+    const struct source_tensor *keys, *words, *vectors;
+    uint64_t seed; /* of the words' keys */
+};
+
+struct warm_start {
+    struct model *model;
+    const struct warm_start_options *o;
+    bool is_saved;            /* PATH is a model's directory                  */
+    struct model_saved saved; /* then                                         */
+    struct name_map map;
+    struct tensor_source tensors;
+    struct model_arrays arrays;  /* of the model         */
+    const char **names;          /* what the graph has names for, NULL at the end: arrays first, then TABLE.keys, … */
+    struct source_param *params; /* [arrays.count]       */
+    struct source_table *tables; /* [table_count] of the graph */
+    uint32_t taken_count;
+};
+
+static const char *const table_parts[] = {"keys", "words", "vectors"};
+enum { PART_KEYS, PART_WORDS, PART_VECTORS, PART_COUNT };
+
+static void warm_start_close(struct warm_start *w)
+{
+    uint32_t table_count = w->model->graph->table_count;
+    for (uint32_t i = 0; w->names != NULL && i < PART_COUNT * table_count; i++)
+        free((char *)(uintptr_t)w->names[w->arrays.count + i]);
+    free(w->names);
+    free(w->tables);
+    free(w->params);
+    model_arrays_free(&w->arrays);
+    tensor_source_close(&w->tensors);
+    name_map_free(&w->map);
+    model_saved_close(&w->saved);
+}
+
+/* --- what the graph has ----------------------------------------------------------------------- */
+
+static status parts_list(struct warm_start *w)
+{
+    const struct graph *g = w->model->graph;
+    TRY(model_arrays_list(&w->arrays, w->model, false));
+    const uint32_t count = w->arrays.count;
+    w->params = calloc((size_t)count + 1, sizeof *w->params);
+    w->tables = calloc((size_t)g->table_count + 1, sizeof *w->tables);
+    w->names = calloc((size_t)count + PART_COUNT * (size_t)g->table_count + 1, sizeof *w->names);
+    if (w->params == NULL || w->tables == NULL || w->names == NULL)
+        FAIL(MEMORY, "%s: no memory to compare it with the model", w->o->path);
+    for (uint32_t i = 0; i < count; i++) w->names[i] = w->arrays.items[i].name;
+    for (uint32_t i = 0; i < PART_COUNT * g->table_count; i++) {
+        char *name;
+        const char *table = graph_string(g, g->tables[i / PART_COUNT].name);
+        CHECK(asprintf(&name, "%s.%s", table, table_parts[i % PART_COUNT]) >= 0);
+        w->names[count + i] = name;
+    }
+    return ST_OK;
+}
+
+/* "; did you mean h1.weight?" into text, or nothing. */
+static const char *near_text(char *text, size_t bytes, const char *name, const char *const *names)
+{
+    const char *near = strlen(name) < INI_NAME_BYTES_MAX ? ini_nearest(name, names) : NULL;
+    snprintf(text, bytes, near ? "; did you mean %" NAME_SHOWN "?" : "", near);
+    return text;
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+/* The weights of fc. Parameters are listed in the order of the graph's tensors. */
+static void transpose_all(struct warm_start *w)
+{
+    const struct graph *g = w->model->graph;
+    for (uint32_t n = 0; n < g->forward_count; n++) {
+        const struct graph_node *node = &g->nodes[n];
+        if (node->op != OP_ID_fc) continue;
+        const uint32_t weight = g->args[node->arg_begin + node->input_count];
+        uint32_t index = 0;
+        for (uint32_t t = 0; t < weight; t++) index += g->tensors[t].kind == TENSOR_PARAM;
+        w->params[index].is_transposed = true;
+    }
+}
+
+static status transpose_read(struct warm_start *w)
+{
+    const char *names = w->o->transpose;
+    if (names == NULL) return ST_OK;
+    if (strcmp(names, "all") == 0) {
+        transpose_all(w);
+        return ST_OK;
+    }
+    while (*names) {
+        char name[256], near[128];
+        size_t bytes = strcspn(names, ",");
+        snprintf(name, sizeof name, "%.*s", bytes < sizeof name ? (int)bytes : (int)sizeof name - 1, names);
+        uint32_t i = 0;
+        while (i < w->arrays.count && strcmp(w->arrays.items[i].name, name) != 0) i++;
+        if (i == w->arrays.count)
+            FAIL(USAGE, "--transpose: the graph has no parameter \"%" NAME_SHOWN "\"%s", name,
+                 near_text(near, sizeof near, name, w->names));
+        w->params[i].is_transposed = true;
+        names += bytes + (names[bytes] == ',');
+    }
+    return ST_OK;
+}
+
+static status map_read(struct warm_start *w)
+{
+    struct file_map text;
+    if (w->o->map == NULL) return ST_OK;
+    TRY(file_map_open(&text, w->o->map));
+    status st = name_map_parse(&w->map, w->o->map, (const char *)text.data, text.bytes);
+    file_map_close(&text);
+    TRY(st);
+    for (uint32_t i = 0; i < w->map.count; i++) {
+        const struct name_pair *p = &w->map.pairs[i];
+        char near[128];
+        const char *const *name = w->names;
+        while (*name != NULL && strcmp(*name, p->ours) != 0) name++;
+        if (*name == NULL)
+            FAIL(INVALID, "%s:%u: the graph has no \"%" NAME_SHOWN "\"%s", w->o->map, p->line, p->ours,
+                 near_text(near, sizeof near, p->ours, w->names));
+    }
+    return ST_OK;
+}
+
+static bool is_named(const struct warm_start *w, const char *field)
+{
+    for (uint32_t i = 0; i < w->o->field_count; i++)
+        if (strcmp(w->o->field[i], field) == 0) return true;
+    return w->o->field_count == 0;
+}
+
+static status fields_check(const struct warm_start *w)
+{
+    const struct graph *g = w->model->graph;
+    for (uint32_t i = 0; i < w->o->field_count; i++) {
+        uint32_t f = 0;
+        while (f < g->field_count && strcmp(graph_string(g, g->fields[f].name), w->o->field[i]) != 0) f++;
+        if (f == g->field_count)
+            FAIL(USAGE, "--field: the graph has no sparse field \"%" NAME_SHOWN "\"", w->o->field[i]);
+    }
+    return ST_OK;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static void saved_table_match(struct warm_start *w, uint32_t table)
+{
+    const struct graph *g = w->model->graph;
+    const struct graph_table *have = &g->tables[table];
+    struct source_table *source = &w->tables[table];
+    const struct manifest *m = &w->saved.manifest;
+    for (uint32_t i = 0; i < m->table_count; i++) {
+        const struct manifest_table *saved = &m->tables[i];
+        if (strcmp(saved->name, graph_string(g, have->name)) != 0) continue;
+        const char *optimizer = optimizer_table[g->optimizers[have->optimizer].kind].name;
+        /* A manifest that does not name the optimizer is of a program whose optimizers all had spans of their own length. */
+        bool has_state = saved->span_floats == have->span_floats &&
+                         (saved->optimizer == NULL || strcmp(saved->optimizer, optimizer) == 0);
+        source->is_there = true;
+        source->dim = saved->dim;
+        source->row_count = saved->rows;
+        source->rows = &w->saved.rows[i];
+        source->floats = has_state ? have->span_floats : have->dim;
+    }
+}
+
+static status saved_open(struct warm_start *w)
+{
+    if (w->o->is_import)
+        FAIL(INVALID,
+             "%s: a saved model, not tensors made elsewhere; it is used as it is (--model), goes on by --resume, and "
+             "starts another by --init",
+             w->o->path);
+    TRY(model_saved_open(&w->saved, w->o->path));
+    if (w->o->only_looks) return ST_OK;
+    TRY(model_saved_verify(&w->saved));
+    TRY(tensor_source_wrap(&w->tensors, w->saved.dense_path, &w->saved.dense_map, &w->saved.dense));
+    for (uint32_t t = 0; t < w->model->graph->table_count; t++) saved_table_match(w, t);
+    return ST_OK;
+}
+
+static bool is_there(const char *path)
+{
+    struct stat ignored;
+    return stat(path, &ignored) == 0;
+}
+
+static status source_open(struct warm_start *w)
+{
+    struct stat stat_of_path;
+    const char *path = w->o->path;
+    size_t bytes = strlen(path);
+    bool is_directory = stat(path, &stat_of_path) == 0 && S_ISDIR(stat_of_path.st_mode);
+    char *manifest_path = file_path_join(path, MANIFEST_NAME);
+    w->is_saved = is_directory ? is_there(manifest_path) : bytes > 5 && strcmp(path + bytes - 5, ".json") == 0;
+    free(manifest_path);
+    if (w->is_saved) return saved_open(w);
+    TRY(tensor_source_open(&w->tensors, path));
+    return w->o->map ? tensor_source_rename(&w->tensors, w->o->map, &w->map) : ST_OK;
+}
+
+/* --- what fits -------------------------------------------------------------------------------- */
+
+static struct source_tensor *tensor_named(const struct warm_start *w, const char *name)
+{
+    struct source_tensor *t = tensor_source_find(&w->tensors, name);
+    if (t != NULL) t->is_used = true;
+    return t;
+}
+
+static enum fit param_fit(const struct source_param *p, const struct model_array *a)
+{
+    const struct safetensors_tensor *t = &p->tensor->npy.array;
+    const uint32_t rows = p->is_transposed ? a->cols : a->rows, cols = p->is_transposed ? a->rows : a->cols;
+    if (!source_tensor_is_float(p->tensor)) return FIT_TYPE;
+    bool is_same = t->rank == 2 && t->shape[0] == rows && t->shape[1] == cols;
+    bool is_same_row = t->rank == 1 && !p->is_transposed && rows == 1 && t->shape[0] == cols;
+    return is_same || is_same_row ? FIT_TAKEN : FIT_SHAPE;
+}
+
+static const char *type_text(const struct source_tensor *t)
+{
+    return t->is_words ? "text" : safetensors_type_name(t->npy.array.type);
+}
+
+/* An import that does not fit. */
+static status param_refuse(const struct warm_start *w, uint32_t index)
+{
+    const struct model_array *a = &w->arrays.items[index];
+    const struct source_param *p = &w->params[index];
+    const struct safetensors_tensor *t = &p->tensor->npy.array;
+    const char *path = source_tensor_path(&w->tensors, p->tensor), *theirs = p->tensor->theirs;
+    char shape[SHAPE_TEXT_BYTES];
+    source_tensor_shape(p->tensor, shape);
+    if (p->fit == FIT_TYPE)
+        FAIL(INVALID, "%s: %" NAME_SHOWN ": expected elements of type F32, F64, F16 or BF16, found %s", path, theirs,
+             type_text(p->tensor));
+    if (p->is_transposed)
+        FAIL(MISMATCH, "%s: %" NAME_SHOWN ": expected %ux%u, which --transpose makes the graph's %ux%u, found %s", path,
+             theirs, a->cols, a->rows, a->rows, a->cols, shape);
+    bool is_turned = t->rank == 2 && t->shape[0] == a->cols && t->shape[1] == a->rows;
+    FAIL(MISMATCH, "%s: %" NAME_SHOWN ": expected %ux%u, as the graph has it, found %s%s%" NAME_SHOWN, path, theirs,
+         a->rows, a->cols, shape,
+         is_turned ? "; if its rows are the outputs, as PyTorch has them, give --transpose " : "",
+         is_turned ? a->name : "");
+}
+
+static status params_match(struct warm_start *w)
+{
+    for (uint32_t i = 0; i < w->arrays.count; i++) {
+        struct source_param *p = &w->params[i];
+        p->tensor = tensor_named(w, w->arrays.items[i].name);
+        if (p->tensor != NULL) p->fit = param_fit(p, &w->arrays.items[i]);
+        if (w->o->is_import && p->fit != FIT_ABSENT && p->fit != FIT_TAKEN) return param_refuse(w, i);
+        w->taken_count += p->fit == FIT_TAKEN;
+    }
+    return ST_OK;
+}
+
+static status words_seed(const struct warm_start *w, uint32_t table, uint64_t *seed)
+{
+    const struct graph *g = w->model->graph;
+    const char *name = graph_string(g, g->tables[table].name);
+    uint8_t *serves = calloc((size_t)g->field_count + 1, 1);
+    if (serves == NULL) FAIL(MEMORY, "no memory to list the fields of table %s", name);
+    graph_table_serves(g, table, serves);
+    const struct graph_field *first = NULL, *other = NULL;
+    for (uint32_t f = 0; f < g->field_count; f++) {
+        const struct graph_field *field = &g->fields[f];
+        if (!serves[f] || !is_named(w, graph_string(g, field->name))) continue;
+        if (first == NULL) first = field;
+        if (field->seed != first->seed) other = field;
+    }
+    free(serves);
+    if (first == NULL)
+        FAIL(USAGE, "--field: table %s looks up none of the fields that it names, but has words to be hashed", name);
+    if (other != NULL)
+        FAIL(USAGE,
+             "table %s: its words would be other keys for field %s than for field %s; say by --field of which field "
+             "they "
+             "are (heterps-run import)",
+             name, graph_string(g, first->name), graph_string(g, other->name));
+    *seed = first->seed;
+    return ST_OK;
+}
+
+/* Whether keys (or words) and vectors are there, in types and shapes that make rows of some dim. */
+static bool is_table(const struct source_table *s)
+{
+    if (s->vectors == NULL || (s->keys == NULL) == (s->words == NULL)) return false;
+    const struct safetensors_tensor *vectors = &s->vectors->npy.array;
+    const struct safetensors_tensor *keys = s->keys ? &s->keys->npy.array : &s->words->npy.array;
+    bool has_keys = s->keys ? !s->keys->is_words && (keys->type == SAFETENSORS_U64 || keys->type == SAFETENSORS_I64)
+                            : s->words->is_words;
+    return has_keys && source_tensor_is_float(s->vectors) && keys->rank == 1 && vectors->rank == 2 &&
+           vectors->shape[0] == keys->shape[0] && vectors->shape[1] <= UINT32_MAX;
+}
+
+static status table_refuse(const struct warm_start *w, const struct source_table *s, const char *name)
+{
+    char text[3][SHAPE_TEXT_BYTES + 32], shape[SHAPE_TEXT_BYTES];
+    const struct source_tensor *const parts[PART_COUNT] = {s->keys, s->words, s->vectors};
+    for (uint32_t i = 0; i < PART_COUNT; i++)
+        snprintf(text[i], sizeof text[i], "%s%s%s", parts[i] ? type_text(parts[i]) : "none", parts[i] ? " " : "",
+                 parts[i] ? source_tensor_shape(parts[i], shape) : "");
+    FAIL(INVALID,
+         "%s: table %s: expected %s.vectors F32, F64, F16 or BF16 [rows, dim], and either %s.keys U64 or I64 [rows] or "
+         "%s.words.txt of so many lines; found vectors %s, keys %s, words %s",
+         w->o->path, name, name, name, name, text[PART_VECTORS], text[PART_KEYS], text[PART_WORDS]);
+}
+
+static status table_match(struct warm_start *w, uint32_t table)
+{
+    const struct graph *g = w->model->graph;
+    const char *name = graph_string(g, g->tables[table].name);
+    const char *const *names = &w->names[w->arrays.count + PART_COUNT * table];
+    struct source_table *s = &w->tables[table];
+    s->keys = tensor_named(w, names[PART_KEYS]);
+    s->words = tensor_named(w, names[PART_WORDS]);
+    s->vectors = tensor_named(w, names[PART_VECTORS]);
+    if (s->keys == NULL && s->words == NULL && s->vectors == NULL) return ST_OK;
+    if (!is_table(s)) return table_refuse(w, s, name);
+    s->is_there = true;
+    s->row_count = s->vectors->npy.array.shape[0];
+    s->dim = (uint32_t)s->vectors->npy.array.shape[1];
+    s->floats = g->tables[table].dim;
+    if (w->o->is_import && s->dim != s->floats)
+        FAIL(MISMATCH, "%s: table %s: expected vectors of %u numbers, as the graph has them, found %u", w->o->path,
+             name, s->floats, s->dim);
+    return s->words ? words_seed(w, table, &s->seed) : ST_OK;
+}
+
+static status match(struct warm_start *w)
+{
+    const struct graph *g = w->model->graph;
+    TRY(params_match(w));
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        struct source_table *source = &w->tables[t];
+        if (!w->is_saved) TRY(table_match(w, t));
+        source->is_taken = source->is_there && source->dim == g->tables[t].dim;
+        uint64_t row_max = store_row_max(w->model->store, t);
+        if (source->is_taken && source->row_count > row_max)
+            FAIL(FULL, "%s: %" PRIu64 " rows of table %s, where its budget has room for %" PRIu64 "; raise store.ram",
+                 w->o->path, source->row_count, graph_string(g, g->tables[t].name), row_max);
+    }
+    return ST_OK;
+}
+
+/* What training has saved is as it was; what comes from elsewhere is looked at. */
+static status finite_check(const struct warm_start *w)
+{
+    for (uint32_t i = 0; i < w->arrays.count; i++)
+        if (w->params[i].fit == FIT_TAKEN) TRY(source_tensor_finite(&w->tensors, w->params[i].tensor));
+    for (uint32_t t = 0; t < w->model->graph->table_count; t++) {
+        if (!w->tables[t].is_taken) continue;
+        TRY(source_tensor_finite(&w->tensors, w->tables[t].vectors));
+        source_tensor_forget(&w->tensors, w->tables[t].vectors);
+    }
+    return ST_OK;
+}
+
+/* --- copying ---------------------------------------------------------------------------------- */
+
+/* A row of a table that counts begins anew; one that comes whole stays without a vector if it has none. */
+static void counters_begin(const struct warm_start *w, uint32_t table, float *span, bool has_vector)
+{
+    const struct graph_table *t = &w->model->graph->tables[table];
+    float *at = span + graph_table_rule_floats(t);
+    if (t->life.counts) row_counters_begin(at, has_vector || row_counters_get(at).has_vector);
+}
+
+/* Of a saved model: what is read of rows is let go on the way. */
+static status saved_rows_copy(struct warm_start *w, uint32_t table)
+{
+    const struct source_table *source = &w->tables[table];
+    struct model_rows_walk walk = {0};
+    uint64_t key;
+    for (const float *from; model_rows_next(source->rows, &walk, &key, &from);) {
+        float *span;
+        TRY(store_put(w->model->store, table, key, &span));
+        if (source->floats == source->dim) model_row_init(w->model, table, key, span);
+        memcpy(span, from, source->floats * sizeof *span);
+        counters_begin(w, table, span, source->floats == source->dim);
+    }
+    model_rows_forget(source->rows);
+    return ST_OK;
+}
+
+/* The key of the next row: `words` goes on to the next line. */
+static uint64_t row_key(const struct source_table *s, uint64_t row, const char **words)
+{
+    uint64_t key;
+    if (s->keys != NULL) {
+        memcpy(&key, s->keys->npy.array.data + row * KEY_BYTES, KEY_BYTES);
+        return key;
+    }
+    const char *begin = *words, *end = (const char *)s->words->npy.array.data + s->words->npy.array.bytes;
+    const char *stop = memchr(begin, '\n', (size_t)(end - begin));
+    if (stop == NULL) stop = end;
+    *words = stop + (stop < end);
+    return reader_key(s->seed, begin, (size_t)(stop - begin) - (stop > begin && stop[-1] == '\r'));
+}
+
+static void row_values(const struct source_table *s, uint64_t row, float *span)
+{
+    const uint64_t step = s->vectors->npy.is_fortran ? s->row_count : 1;
+    const uint64_t first = s->vectors->npy.is_fortran ? row : row * s->dim;
+    for (uint32_t d = 0; d < s->dim; d++) span[d] = source_tensor_float(s->vectors, first + d * step);
+}
+
+static void rows_forget(const struct warm_start *w, const struct source_table *s)
+{
+    if (s->keys != NULL) source_tensor_forget(&w->tensors, s->keys);
+    if (s->words != NULL) source_tensor_forget(&w->tensors, s->words);
+    if (s->vectors != NULL) source_tensor_forget(&w->tensors, s->vectors);
+}
+
+static status rows_copy(struct warm_start *w, uint32_t table)
+{
+    const struct source_table *source = &w->tables[table];
+    if (source->rows != NULL) return saved_rows_copy(w, table);
+    const char *words = source->words ? (const char *)source->words->npy.array.data : NULL;
+    for (uint64_t row = 0; row < source->row_count; row++) {
+        float *span;
+        const uint64_t key = row_key(source, row, &words);
+        status st = store_insert(w->model->store, table, key, &span);
+        if (st == ST_INVALID)
+            FAIL(INVALID, "%s: row %" PRIu64 " of table %s has the key %016" PRIx64 " of an earlier row", w->o->path,
+                 row, graph_string(w->model->graph, w->model->graph->tables[table].name), key);
+        TRY(st);
+        if (source->floats == source->dim) model_row_init(w->model, table, key, span);
+        row_values(source, row, span);
+        counters_begin(w, table, span, true);
+        if (row % FORGET_ROWS == FORGET_ROWS - 1) rows_forget(w, source);
+    }
+    rows_forget(w, source);
+    return ST_OK;
+}
+
+/* A row-major tensor that comes transposed is a column-major one of the graph's shape, and the other way round. */
+static void param_copy(const struct model_array *a, const struct source_param *p)
+{
+    const bool by_columns = p->tensor->npy.is_fortran != p->is_transposed;
+    for (uint64_t row = 0; row < a->rows; row++)
+        for (uint64_t col = 0; col < a->cols; col++)
+            a->data[row * a->stride + col] =
+                source_tensor_float(p->tensor, by_columns ? col * a->rows + row : row * a->cols + col);
+}
+
+static status copy(struct warm_start *w)
+{
+    for (uint32_t t = 0; t < w->model->graph->table_count; t++)
+        if (w->tables[t].is_taken) TRY(rows_copy(w, t));
+    for (uint32_t i = 0; i < w->arrays.count; i++)
+        if (w->params[i].fit == FIT_TAKEN) param_copy(&w->arrays.items[i], &w->params[i]);
+    return ST_OK;
+}
+
+/* --- what came of it -------------------------------------------------------------------------- */
+
+/* A list of texts behind a heading; of long ones the first NAMES_MAX and how many more. */
+struct names {
+    char text[2048];
+    uint32_t count;
+};
+
+static void PRINTF_LIKE(2, 3) names_add(struct names *names, const char *format, ...)
+{
+    size_t end = strlen(names->text);
+    if (names->count++ >= NAMES_MAX) return;
+    va_list arguments;
+    va_start(arguments, format);
+    end += (size_t)snprintf(names->text + end, sizeof names->text - end, names->count > 1 ? ", " : "");
+    vsnprintf(names->text + end, sizeof names->text - end, format, arguments);
+    va_end(arguments);
+}
+
+static void names_end(struct names *names)
+{
+    size_t end = strlen(names->text);
+    if (names->count > NAMES_MAX)
+        snprintf(names->text + end, sizeof names->text - end, " and %u more", names->count - NAMES_MAX);
+}
+
+/* What keeps its initial values, and why. */
+static void untaken_list(const struct warm_start *w, struct names *names)
+{
+    const struct graph *g = w->model->graph;
+    *names = (struct names){.count = 0};
+    for (uint32_t i = 0; i < w->arrays.count; i++) {
+        const struct model_array *a = &w->arrays.items[i];
+        const struct source_param *p = &w->params[i];
+        char shape[SHAPE_TEXT_BYTES];
+        if (p->fit == FIT_ABSENT) names_add(names, "%" NAME_SHOWN " (absent)", a->name);
+        if (p->fit == FIT_TYPE) names_add(names, "%" NAME_SHOWN " (%s there, not F32)", a->name, type_text(p->tensor));
+        if (p->fit == FIT_SHAPE)
+            names_add(names, "%" NAME_SHOWN " (%s there, %ux%u here)", a->name, source_tensor_shape(p->tensor, shape),
+                      a->rows, a->cols);
+    }
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        const char *name = graph_string(g, g->tables[t].name);
+        if (w->tables[t].is_taken) continue;
+        if (w->tables[t].is_there)
+            names_add(names, "table %" NAME_SHOWN " (dim %u there, %u here)", name, w->tables[t].dim, g->tables[t].dim);
+        else
+            names_add(names, "table %" NAME_SHOWN " (absent)", name);
+    }
+    names_end(names);
+}
+
+/* A saved model's optimizer state is not looked for by name: NAME.state0, …. */
+static bool is_state(const struct warm_start *w, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return w->is_saved && dot != NULL && strncmp(dot, ".state", 6) == 0;
+}
+
+static bool graph_has_table(const struct graph *g, const char *name)
+{
+    for (uint32_t t = 0; t < g->table_count; t++)
+        if (strcmp(graph_string(g, g->tables[t].name), name) == 0) return true;
+    return false;
+}
+
+/* What PATH has and the graph has not. */
+static void unused_list(const struct warm_start *w, struct names *names)
+{
+    *names = (struct names){.count = 0};
+    for (uint32_t i = 0; i < w->tensors.tensor_count; i++) {
+        const struct source_tensor *t = &w->tensors.tensors[i];
+        if (!t->is_used && !is_state(w, t->name)) names_add(names, "%" NAME_SHOWN, t->theirs);
+    }
+    for (uint32_t t = 0; w->is_saved && t < w->saved.manifest.table_count; t++) {
+        const char *name = w->saved.manifest.tables[t].name;
+        if (!graph_has_table(w->model->graph, name)) names_add(names, "table %" NAME_SHOWN, name);
+    }
+    names_end(names);
+}
+
+/* How many tensors of which type were converted. */
+static void converted_list(const struct warm_start *w, struct names *names)
+{
+    uint32_t counts[SAFETENSORS_TYPE_COUNT] = {0};
+    *names = (struct names){.count = 0};
+    for (uint32_t i = 0; i < w->arrays.count; i++)
+        if (w->params[i].fit == FIT_TAKEN) counts[w->params[i].tensor->npy.array.type]++;
+    for (uint32_t t = 0; t < w->model->graph->table_count; t++)
+        if (w->tables[t].is_taken && w->tables[t].vectors) counts[w->tables[t].vectors->npy.array.type]++;
+    for (enum safetensors_type type = 0; type < SAFETENSORS_TYPE_COUNT; type++)
+        if (counts[type] && type != SAFETENSORS_F32)
+            names_add(names, "%u of %s", counts[type], safetensors_type_name(type));
+}
+
+static void tell(const struct warm_start *w, const struct names *untaken, const struct names *unused)
+{
+    const struct graph *g = w->model->graph;
+    struct names rows = {.count = 0}, converted;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        const struct source_table *source = &w->tables[t];
+        char count[27];
+        if (!source->is_taken) continue;
+        bool has_state = source->floats == g->tables[t].span_floats;
+        names_add(&rows, "%s rows of %" NAME_SHOWN "%s", session_count_text(count, source->row_count),
+                  graph_string(g, g->tables[t].name), has_state ? "" : " (their vectors only)");
+    }
+    names_end(&rows);
+    converted_list(w, &converted);
+    log_info("%s from %s: %u of %u tensors%s%s%s%s%s%s%s", w->o->is_import ? "import  " : "init    ", w->o->path,
+             w->taken_count, w->arrays.count, rows.count ? ", " : "", rows.text, converted.count ? "; " : "",
+             converted.text, converted.count ? " converted to F32" : "", untaken->count ? "; initial values: " : "",
+             untaken->text);
+    if (unused->count) log_info("         not in the graph: %s", unused->text);
+}
+
+static status judge(const struct warm_start *w, const struct names *untaken, const struct names *unused)
+{
+    bool is_any = w->taken_count != 0;
+    for (uint32_t t = 0; t < w->model->graph->table_count; t++) is_any = is_any || w->tables[t].is_taken;
+    if (!is_any)
+        FAIL(INVALID, "%s: nothing in it has the name and shape of a part of this model: %s", w->o->path,
+             untaken->text);
+    if (w->o->strict && untaken->count + unused->count != 0)
+        FAIL(MISMATCH, "%s: --strict: %s%s%s%s%s", w->o->path, untaken->count ? "the graph has besides: " : "",
+             untaken->text, untaken->count && unused->count ? "; " : "", unused->count ? "the graph has not: " : "",
+             unused->text);
+    return ST_OK;
+}
+
+static status warm_start_run(struct warm_start *w)
+{
+    struct names untaken, unused;
+    TRY(parts_list(w));
+    TRY(transpose_read(w));
+    TRY(fields_check(w));
+    TRY(map_read(w));
+    TRY(source_open(w));
+    if (w->o->only_looks && w->is_saved) return ST_OK;
+    TRY(match(w));
+    untaken_list(w, &untaken);
+    unused_list(w, &unused);
+    TRY(judge(w, &untaken, &unused));
+    if (w->o->only_looks) return ST_OK;
+    if (!w->is_saved) TRY(finite_check(w));
+    TRY(copy(w));
+    tell(w, &untaken, &unused);
+    return ST_OK;
+}
+
+status warm_start(struct model *model, const struct warm_start_options *options)
+{
+    struct warm_start w = {.model = model, .o = options};
+    for (uint32_t t = 0; t < model->graph->table_count; t++) CHECK(store_row_count(model->store, t) == 0);
+    status st = warm_start_run(&w);
+    warm_start_close(&w);
+    return st;
+}

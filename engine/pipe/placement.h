@@ -1,0 +1,93 @@
+/* Who works where: a plan's stages and the cores of this node become workers, each a gang of cores.
+ *
+ *   dedicated     stage 0: k 2, replicas 2    stage 1: k 2    service_cores 1
+ *                 [worker 0] [worker 1]       [worker 2  ]    [service]
+ *   processor          0          1              2     3          4
+ *
+ *   pool          [ worker 0  ] [ worker 1  ] [ worker 2 ] …      each serves every stage of every pipeline
+ *
+ * Every unit of the plan has a core of its own (dedicated) where there are enough of them. Where there are not, the stages share
+ * a pool of all cores, but only if that is asked for: a plan's figures hold for dedicated units alone. */
+#ifndef HETERPS_ENGINE_PIPE_PLACEMENT_H
+#define HETERPS_ENGINE_PIPE_PLACEMENT_H
+
+#include "engine/base/cores.h"
+#include "engine/card/card.h"
+#include "sched/plan.h"
+
+#define PLACEMENT_ALL         UINT32_MAX /* a worker's pipeline: each of them */
+#define PLACEMENT_WORKERS_MAX 16384u     /* threads */
+
+struct placement_worker {
+    uint32_t pipeline;               /* of pipeline_count, or PLACEMENT_ALL                                 */
+    uint32_t stage_begin, stage_end; /* the stages that it serves: one, or all in a pool                    */
+    uint32_t core_count;             /* its gang; 0: a worker of a stage on a card or on sim, which mostly waits */
+    uint32_t unit_count;             /* of the plan: core_count; those that a sim device imitates; a card   */
+    const int *processors;           /* [core_count], or NULL: not pinned                                   */
+};
+
+struct placement {
+    struct placement_worker *worker; /* dedicated: pipeline by pipeline, stage by stage, replica by replica; those
+                                        of a pool come first                                       */
+    uint32_t worker_count;
+    uint32_t pipeline_count;
+    bool is_shared;         /* a pool serves the stages on cpu                                     */
+    uint32_t service_count; /* cores for reading, the store, the wire; 0: these run anywhere       */
+    const int *service;     /* [service_count], or NULL: not pinned                                */
+    /* owns: */
+    void *memory;
+};
+
+static inline enum resource_device placement_device(const struct plan *plan, uint32_t stage)
+{
+    return plan->types[plan->stages[stage].type].device;
+}
+/* Whether a stage is on a device that imitates its units: it has workers of its own, one a replica, and no cores. */
+static inline bool placement_is_sim(const struct plan *plan, uint32_t stage)
+{
+    return placement_device(plan, stage) == RESOURCE_SIM;
+}
+/* Whether it is on a card: it has workers of its own, CARD_STREAMS a replica, and no cores. */
+static inline bool placement_is_card(const struct plan *plan, uint32_t stage)
+{
+    return resource_is_card(placement_device(plan, stage));
+}
+/* Those of its workers that take different lanes side by side: replicas, or streams of its cards. */
+static inline uint32_t placement_seats(const struct plan *plan, uint32_t stage)
+{
+    return plan->stages[stage].replicas * (placement_is_card(plan, stage) ? CARD_STREAMS : 1);
+}
+/* Whether it has cores. */
+static inline bool placement_is_cpu(const struct plan *plan, uint32_t stage)
+{
+    return placement_device(plan, stage) == RESOURCE_CPU;
+}
+
+/* Places pipeline_count pipelines of the plan's stages on core_count cores: the first of `cores`, in order. Nothing is pinned if a
+ * quota limits the cores, for it counts time and not places, nor if core_count is not all of them: with fewer there are others
+ * to make room for, who may have been given as many.
+ *
+ *   dedicated   if pipelines * k of all stages + service cores fit: replica r of a stage is a gang of k / replicas cores that are
+ *               neighbours; service cores come last, and what is left over stays idle
+ *   pool        if they do not and `share` is set: gangs of the widest gang of the plan, or of the greatest smaller width that
+ *               leaves no core over; no service cores
+ *
+ * Stages on cards and on sim count for nothing in this, and their workers are never pinned.
+ *
+ * USAGE: a stage asks for more cards than CARDS_MAX; they do not fit and `share` is not set: with the sum and what to do; more workers
+ * than PLACEMENT_WORKERS_MAX. MEMORY. Borrows
+ * all; on failure *placement is empty. `graph` is for names in messages. */
+MUST_USE status placement_make(struct placement *placement, const struct plan *plan, const struct graph *graph,
+                               uint32_t pipeline_count, const struct cores *cores, uint32_t core_count, bool share);
+void placement_free(struct placement *placement);
+
+/* Says the placement, a line a stage and one for service cores, or one for the pool:
+ *     "stage 0 (e..x): 2 workers of 1 core on processors 0, 1"
+ *     "stage 1 (h1): 1 worker imitates 8 units"
+ *     "stage 1 (h1): 3 workers of a card"
+ *     "3 stages share 2 workers of 1 core on processors 0, 1" */
+typedef void placement_say(void *context, const char *line);
+void placement_tell(const struct placement *placement, const struct plan *plan, const struct graph *graph,
+                    placement_say *say, void *context);
+
+#endif

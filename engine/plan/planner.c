@@ -1,0 +1,88 @@
+/* Reads or measures what a plan is made from. Once a start. */
+#include "engine/plan/planner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/profile/profile.h"
+#include "engine/session.h"
+#include "sched/estimate.h"
+#include "sched/method.h"
+
+status planner_goal_set(struct instance *instance, double throughput, double seconds, search_progress *progress,
+                        void *context)
+{
+    instance->throughput_limit = isinf(throughput) ? 0 : throughput;
+    if (!isinf(throughput)) return ST_OK;
+    uint32_t L = instance->layer_count;
+    type_index *types = malloc(L * sizeof *types);
+    struct cost_stage *stages = malloc(L * sizeof *stages);
+    struct cost_model model = {0};
+    const struct search_options options = {.seconds = seconds, .progress = progress, .context = context};
+    struct fastest fastest;
+    status st = types && stages ? cost_model_open(&model, instance)
+                                : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a plan of %u layers", L);
+    if (st == ST_OK) st = exact_fastest(&model, &options, types, stages, &fastest);
+    if (st == ST_OK) instance->throughput_limit = PLANNER_MAX_SHARE * fastest.throughput;
+    cost_model_free(&model);
+    free(types);
+    free(stages);
+    return st;
+}
+
+static status source_check(const struct planner_source *s)
+{
+    int count = (s->instance_path != NULL) + (s->layers_path != NULL) + (s->graph_path != NULL);
+    if (count != 1)
+        FAIL(USAGE, "expected one of GRAPH, --instance FILE and --layers FILE, found %s", count ? "several" : "none");
+    if (s->instance_path && s->cluster_path) FAIL(USAGE, "--instance names its own types: give it without --cluster");
+    if (s->instance_path == NULL && s->cluster_path == NULL)
+        FAIL(USAGE, "%s needs --cluster FILE, the types of resources and their limits",
+             s->layers_path ? "--layers" : "a graph");
+    return ST_OK;
+}
+
+static status layers_estimate(struct planner *p, const struct planner_source *s)
+{
+    struct layer_table table;
+    TRY(layer_table_read(&table, s->layers_path));
+    status st = estimate(&p->instance, &table, &p->cluster, s->batch);
+    layer_table_free(&table);
+    return st;
+}
+
+static status graph_measure(struct planner *p, const struct planner_source *s)
+{
+    TRY(session_graph_open(&p->graph, s->graph_path, s->set, s->set_count));
+    const struct profile_options options = {.graph = &p->graph,
+                                            .graph_path = s->graph_path,
+                                            .cluster = &p->cluster,
+                                            .data = s->data,
+                                            .isa = s->isa,
+                                            .seconds = s->no_cache ? PROFILE_SECONDS : 0};
+    return s->no_cache ? profile_measure(&p->instance, &options) : profile_cached(&p->instance, &options);
+}
+
+status planner_open(struct planner *p, const struct planner_source *s)
+{
+    *p = (struct planner){0};
+    TRY(source_check(s));
+    if (s->instance_path) return instance_read(&p->instance, s->instance_path);
+    status st;
+    TRY_GOTO(cluster_read(&p->cluster, s->cluster_path), failed);
+    TRY_GOTO(s->layers_path ? layers_estimate(p, s) : graph_measure(p, s), failed);
+    TRY_GOTO(planner_goal_set(&p->instance, p->cluster.throughput, PLANNER_GOAL_SECONDS, NULL, NULL), failed);
+    return ST_OK;
+failed:
+    planner_close(p);
+    return st;
+}
+
+void planner_close(struct planner *p)
+{
+    instance_free(&p->instance);
+    cluster_free(&p->cluster);
+    graph_close(&p->graph);
+    *p = (struct planner){0};
+}

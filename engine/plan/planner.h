@@ -1,0 +1,40 @@
+/* From what a user has to a scheduling problem: an instance file; a layer table and a cluster, by declared rates; or a graph and a
+ * cluster, measured here. */
+#ifndef HETERPS_ENGINE_PLAN_PLANNER_H
+#define HETERPS_ENGINE_PLAN_PLANNER_H
+
+#include "sched/cluster.h"
+#include "sched/instance.h"
+#include "sched/search.h"
+
+struct planner_source {
+    const char *instance_path; /* alone, or …                                                    */
+    const char *layers_path;   /* … with cluster_path, or …                                      */
+    double batch;              /* B_o of a layer table                                           */
+    const char *graph_path;    /* … with cluster_path                                            */
+    const char *const *set;    /* "section.key=value" of the graph, [set_count]                  */
+    uint32_t set_count;
+    const char *cluster_path;
+    const char *data, *isa; /* of profiling: NULL: as the graph says; the best here           */
+    bool no_cache;
+};
+
+struct planner {
+    struct graph graph; /* where there is one */
+    struct cluster cluster;
+    struct instance instance; /* its throughput_limit resolved */
+};
+
+/* A goal "throughput = max" is the cheapest plan whose throughput is within so much of the greatest. */
+#define PLANNER_MAX_SHARE    0.98
+#define PLANNER_GOAL_SECONDS 3.0 /* for finding the greatest, before a plan is made */
+
+/* USAGE where the source is not one of the three; else as profiling, estimating and reading fail. */
+MUST_USE status planner_open(struct planner *planner, const struct planner_source *source);
+void planner_close(struct planner *planner);
+/* Sets the instance's throughput_limit for a goal of `throughput` examples/s; infinite: as said above, within `seconds`, or
+ * until `progress` says to stop (NULL: nothing does), of the greatest that is found by then. */
+MUST_USE status planner_goal_set(struct instance *instance, double throughput, double seconds,
+                                 search_progress *progress, void *context);
+
+#endif

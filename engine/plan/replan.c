@@ -1,0 +1,321 @@
+/* Measures a plan by what its pipeline does, and replaces it. Between steps, about once a second. */
+#include "engine/plan/replan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/plan/planner.h"
+#include "sched/policy.h"
+
+#define LATER_SHARE      0.25
+#define LATER_SECONDS    0.5
+#define LOOKS_NEEDED     2
+#define LOOKS_NEEDED_MAX 64 /* where one plan after the other was still the best */
+#define STAGES_MAX       INSTANCE_LAYERS_MAX
+
+struct replanner {
+    const struct graph *graph;
+    struct replan_options options;
+    struct instance profile;  /* as given                                                      */
+    struct instance instance; /* the profile times `factor`                                    */
+    double *factor;           /* [L, T]: of what was measured, and what is supposed of the rest */
+    bool *is_measured;        /* [L, T]                                                        */
+    struct solution solution; /* of the present plan; its stages' times as corrected           */
+    struct policy *policy;    /* of the last search by a learned method                        */
+    bool is_stopped;
+    uint32_t looks;               /* in a row that found a difference; after looks_needed … */
+    uint32_t looks_needed;        /* … it is planned anew */
+    uint64_t busy_ns[STAGES_MAX]; /* of the pipeline's stages at the last look              */
+};
+
+/* Solves the instance as it is now by a method; the learned ones begin with the policy of the search before. */
+static status method_solve(struct replanner *r, const char *method, double seconds, struct solution *solution)
+{
+    uint32_t number = method_find(method);
+    bool is_elman = number == METHOD_ID_rl_rnn, is_auto = number == GRAPH_NONE; /* auto runs rl */
+    struct policy *trained = NULL;
+    if (is_auto || method_table[number].kind == METHOD_LEARNED)
+        TRY(policy_make(&trained, is_elman ? POLICY_ELMAN : POLICY_LSTM, r->options.seed));
+    struct solve_options options = {.method = method,
+                                    .seed = r->options.seed,
+                                    .seconds = seconds,
+                                    .progress = r->options.progress,
+                                    .policy_from = trained ? r->policy : NULL,
+                                    .policy_to = trained};
+    status st = solve(&r->instance, &options, solution);
+    if (st != ST_OK) {
+        policy_free(trained);
+        return st;
+    }
+    solution->profile = &r->profile;
+    if (trained) {
+        policy_free(r->policy);
+        r->policy = trained;
+    }
+    return ST_OK;
+}
+
+/* For a goal of so many examples a second. While training waits, auto is exact, and rl only where that does not finish. */
+static status goal_solve(struct replanner *r, double throughput, double seconds, bool is_first,
+                         struct solution *solution)
+{
+    bool is_auto = strcmp(r->options.method, "auto") == 0;
+    TRY(planner_goal_set(&r->instance, throughput, seconds, r->options.progress, NULL));
+    if (is_first || !is_auto) return method_solve(r, r->options.method, seconds, solution);
+    status st = method_solve(r, method_table[METHOD_ID_exact].name, seconds, solution);
+    if (st == ST_OK && solution->is_proven) return ST_OK;
+    if (st != ST_OK && st != ST_INVALID) return st;
+    solution_free(solution);
+    return method_solve(r, method_table[METHOD_ID_rl].name, seconds, solution);
+}
+
+/* The one way from a solution to a plan is its text. */
+static status plan_of(const struct replanner *r, const struct solution *solution, struct plan *plan)
+{
+    char *text;
+    size_t bytes;
+    TRY(solution_text(solution, &text, &bytes));
+    status st = plan_parse(plan, r->graph, "the plan", text, bytes);
+    free(text);
+    return st;
+}
+
+static status factors_open(struct replanner *r)
+{
+    size_t cells = (size_t)r->profile.layer_count * r->profile.type_count;
+    r->factor = malloc(cells * sizeof *r->factor);
+    r->is_measured = calloc(cells, sizeof *r->is_measured);
+    if (r->factor == NULL || r->is_measured == NULL) FAIL(MEMORY, "no memory for %zu factors", cells);
+    for (size_t c = 0; c < cells; c++) r->factor[c] = 1;
+    return ST_OK;
+}
+
+status replanner_open(struct replanner **out, const struct replan_options *options, struct plan *plan)
+{
+    struct replanner *r = calloc(1, sizeof *r);
+    *out = NULL;
+    if (r == NULL) FAIL(MEMORY, "no memory for planning");
+    r->graph = options->graph;
+    r->options = *options;
+    status st;
+    char text[1024];
+    r->looks_needed = LOOKS_NEEDED;
+    TRY_GOTO(instance_copy(&r->profile, options->instance), failed);
+    TRY_GOTO(instance_copy(&r->instance, options->instance), failed);
+    TRY_GOTO(factors_open(r), failed);
+    r->options.instance = &r->instance;
+    TRY_GOTO(goal_solve(r, options->throughput, options->seconds, true, &r->solution), failed);
+    if (!r->solution.result.is_feasible) {
+        st = status_fail(ST_INFEASIBLE, __FILE__, __LINE__, "%s",
+                         solution_infeasible_text(&r->solution, text, sizeof text));
+        goto failed;
+    }
+    TRY_GOTO(plan_of(r, &r->solution, plan), failed);
+    *out = r;
+    return ST_OK;
+failed:
+    replanner_close(r);
+    return st;
+}
+
+void replanner_close(struct replanner *r)
+{
+    if (r == NULL) return;
+    solution_free(&r->solution);
+    policy_free(r->policy);
+    free(r->factor);
+    free(r->is_measured);
+    instance_free(&r->instance);
+    instance_free(&r->profile);
+    free(r);
+}
+
+const struct solution *replanner_solution(const struct replanner *r) { return &r->solution; }
+
+/* Of a stage's seconds an example on its units, those of its updates, which divide as its computation does. */
+static double stage_update(const struct replanner *r, const struct cost_stage *stage)
+{
+    const struct cost_time *t = &stage->time;
+    double update = 0, alone = t->compute + t->compute_shared;
+    for (uint32_t l = stage->first; l <= stage->last; l++)
+        update += instance_time(&r->instance, l, stage->type)->update / r->instance.batch;
+    return alone > 0 ? update * (t->compute + t->compute_shared / stage->k) / alone : 0;
+}
+
+double replanner_expected(const struct replanner *r, uint32_t micro_count, uint32_t core_count)
+{
+    const struct solution *s = &r->solution;
+    bool drains = micro_count < UINT32_MAX;
+    double slowest = 0, whole = 0, update_max = 0, work = r->instance.service_seconds;
+    for (uint32_t i = 0; i < s->stage_count; i++) {
+        const struct cost_stage *stage = &s->stages[i];
+        double update = drains ? stage_update(r, stage) : 0, pass = stage->et - update;
+        if (pass > slowest) slowest = pass;
+        if (update > update_max) update_max = update;
+        whole += pass;
+        if (r->instance.types[stage->type].resource.device == RESOURCE_CPU) work += stage->et * stage->k;
+    }
+    double step = (slowest + (whole - slowest) / micro_count + update_max) / r->options.pipeline_count,
+           shared = work / core_count;
+    return 1 / (step > shared ? step : shared);
+}
+
+void replanner_stop(struct replanner *r) { r->is_stopped = true; }
+
+void replanner_restart(struct replanner *r)
+{
+    r->looks = 0;
+    memset(r->busy_ns, 0, sizeof r->busy_ns);
+}
+
+/* --- what was measured ------------------------------------------------------------------------ */
+
+/* Seconds an example of a stage since the last look, on all its units: its workers take turns, so the time of one divides among them; of
+ * several pipelines each has a share of the examples. */
+static double stage_measure(struct replanner *r, const struct stage_figures *f, uint32_t stage, uint64_t examples)
+{
+    uint64_t busy_ns = 0;
+    for (int w = 0; w < WORK_COUNT; w++) busy_ns += f->busy_ns[w];
+    double seconds = (double)(busy_ns - r->busy_ns[stage]) * 1e-9;
+    uint32_t workers = f->worker_count / r->options.pipeline_count;
+    r->busy_ns[stage] = busy_ns;
+    return seconds / (double)examples / (workers ? workers : 1);
+}
+
+/* What a stage's workers should have been busy: on cpu moving is not told from waiting for memory; on sim it is part of the task. */
+static double stage_planned(const struct replanner *r, const struct cost_stage *stage)
+{
+    struct cost_time time = stage->time;
+    if (r->instance.types[stage->type].resource.device == RESOURCE_CPU) time.move = time.move_shared = 0;
+    return cost_et(&time, stage->k);
+}
+
+static double clamp(double figure)
+{
+    return figure < RESOURCE_FIGURE_MIN   ? RESOURCE_FIGURE_MIN
+           : figure > RESOURCE_FIGURE_MAX ? RESOURCE_FIGURE_MAX
+                                          : figure;
+}
+
+/* A type's time of a layer in its stages is what was measured, all layers of a stage in the same proportion. Of its layers that have never been
+ * measured on it, the mean of those that are is supposed, weighted by their time. */
+static void instance_correct(struct replanner *r, const double *ratio)
+{
+    const struct solution *s = &r->solution;
+    uint32_t T = r->instance.type_count;
+    for (uint32_t i = 0; i < s->stage_count; i++)
+        for (uint32_t l = s->stages[i].first; l <= s->stages[i].last; l++) {
+            size_t cell = (size_t)l * T + s->stages[i].type;
+            r->factor[cell] *= ratio[i];
+            r->is_measured[cell] = true;
+        }
+    for (uint32_t t = 0; t < T; t++) {
+        double measured = 0, profiled = 0;
+        for (uint32_t i = 0; i < s->stage_count; i++)
+            for (uint32_t l = s->stages[i].first; s->stages[i].type == t && l <= s->stages[i].last; l++) {
+                double oct = instance_time(&r->profile, l, t)->oct;
+                measured += oct * r->factor[(size_t)l * T + t];
+                profiled += oct;
+            }
+        for (uint32_t l = 0; l < r->instance.layer_count; l++) {
+            size_t cell = (size_t)l * T + t;
+            const struct instance_time *from = &r->profile.times[cell];
+            struct instance_time *time = &r->instance.times[cell];
+            if (profiled > 0 && !r->is_measured[cell]) r->factor[cell] = measured / profiled;
+            time->oct = clamp(from->oct * r->factor[cell]);
+            time->fixed = from->fixed * r->factor[cell];
+            time->update = from->update * r->factor[cell];
+            /* A device on sim takes the longer of the two, so both were measured. */
+            if (r->instance.types[t].resource.device == RESOURCE_SIM && from->odt > 0)
+                time->odt = clamp(from->odt * r->factor[cell]);
+        }
+    }
+}
+
+/* The present plan's units under the corrected times. */
+static status solution_correct(struct replanner *r)
+{
+    struct cost_model model;
+    struct solution *s = &r->solution;
+    TRY(cost_model_open(&model, &r->instance));
+    for (uint32_t i = 0; i < s->stage_count; i++) {
+        struct cost_stage *stage = &s->stages[i];
+        stage->time = cost_segment(&model, stage->first, stage->last, stage->type);
+        stage->et = cost_et(&stage->time, stage->k);
+    }
+    s->result = cost_of(&model, s->stages, s->stage_count);
+    cost_model_free(&model);
+    return ST_OK;
+}
+
+bool replanner_look(struct replanner *r, const struct pipeline_figures *f, uint64_t examples, char *why,
+                    size_t why_bytes)
+{
+    const struct solution *s = &r->solution;
+    double ratio[STAGES_MAX], worst = 1;
+    uint32_t worst_stage = 0;
+    /* In a shared pool a stage's time is also that of the others. */
+    if (r->is_stopped || examples == 0 || f->is_shared || f->stage_count != s->stage_count) return false;
+    bool is_measured = true;
+    for (uint32_t i = 0; i < s->stage_count; i++) {
+        ratio[i] = stage_measure(r, &f->stage[i], i, examples) / stage_planned(r, &s->stages[i]);
+        double off = ratio[i] > 1 ? ratio[i] : 1 / ratio[i];
+        is_measured = is_measured && ratio[i] > 0 && isfinite(ratio[i]);
+        if (off <= worst) continue;
+        worst = off;
+        worst_stage = i;
+    }
+    if (!is_measured) return false;
+    if (worst <= REPLAN_BOUND) {
+        r->looks = 0;
+        return false;
+    }
+    if (++r->looks < r->looks_needed) return false;
+    r->looks = 0;
+    snprintf(why, why_bytes, "stage %s takes %.3g us an example, %.3g times what was planned",
+             f->stage[worst_stage].name, 1e6 * ratio[worst_stage] * stage_planned(r, &s->stages[worst_stage]),
+             ratio[worst_stage]);
+    instance_correct(r, ratio);
+    return true;
+}
+
+/* Whether the new solution, a feasible one, is worth a change. */
+static bool is_gain(const struct solution *now, const struct solution *next)
+{
+    if (!now->result.is_feasible) return next->result.throughput > REPLAN_GAIN * now->result.throughput;
+    return now->result.cost > REPLAN_GAIN * next->result.cost;
+}
+
+status replanner_plan(struct replanner *r, struct plan *plan, bool *is_better)
+{
+    double seconds = r->options.seconds * LATER_SHARE;
+    if (seconds > LATER_SECONDS) seconds = LATER_SECONDS;
+    struct solution next;
+    *is_better = false;
+    TRY(goal_solve(r, r->options.throughput, seconds, false, &next));
+    if (!next.result.is_feasible) {
+        log_detail("the goal of %.6g examples/s is out of reach now; planning for as many as can be",
+                   r->instance.throughput_limit);
+        solution_free(&next);
+        TRY(goal_solve(r, INFINITY, seconds, false, &next));
+    }
+    status st;
+    TRY_GOTO(solution_correct(r), done);
+    if (!next.result.is_feasible || !is_gain(&r->solution, &next)) {
+        if (r->looks_needed < LOOKS_NEEDED_MAX) r->looks_needed *= 2;
+        goto done;
+    }
+    TRY_GOTO(plan_of(r, &next, plan), done);
+    solution_free(&r->solution);
+    r->solution = next;
+    r->looks_needed = LOOKS_NEEDED;
+    *is_better = true;
+    return ST_OK;
+done:
+    solution_free(&next);
+    return st;
+}

@@ -1,0 +1,189 @@
+/* Finds the data of a profile; sets the goal of its instance. */
+#include "engine/profile/profile_data.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/log.h"
+#include "engine/card/measure.h"
+#include "engine/base/cores.h"
+#include "engine/session.h"
+
+/* Of an epoch, where nobody says: which plan is the cheapest does not depend on it. */
+#define EXAMPLES_ASSUMED 1e6
+
+/* Whether one of the paths, separated by commas, can be read only once. */
+static bool has_stream(const char *paths)
+{
+    char path[4096];
+    struct stat about;
+    for (;; paths++) {
+        size_t bytes = strcspn(paths, ",");
+        if (bytes < sizeof path) {
+            memcpy(path, paths, bytes);
+            path[bytes] = 0;
+            if (strcmp(path, "-") == 0) return true;
+            if (stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) return true;
+        }
+        paths += bytes;
+        if (*paths == 0) return false;
+    }
+}
+
+static status paths_find(struct profile_data *d, const struct profile_options *o)
+{
+    const struct session place = {.graph_path = o->graph_path};
+    if (o->data == NULL && *d->settings.data_path == 0) return ST_OK;
+    d->paths = o->data ? strdup(o->data) : session_paths(&place, d->settings.data_path);
+    if (d->paths == NULL) FAIL(MEMORY, "no memory for a path");
+    if (!has_stream(d->paths)) return ST_OK;
+    log_info("profile  %s can be read only once: measured with generated rows", d->paths);
+    free(d->paths);
+    d->paths = NULL;
+    return ST_OK;
+}
+
+status profile_data_open(struct profile_data *d, const struct profile_options *o)
+{
+    *d = (struct profile_data){0};
+    status st = ini_parse(&d->ini, o->graph_path, o->graph->text, o->graph->text_bytes);
+    if (st == ST_OK) st = settings_read(&d->ini, &d->settings);
+    if (st == ST_OK) st = paths_find(d, o);
+    if (st != ST_OK) profile_data_close(d);
+    return st;
+}
+
+void profile_data_close(struct profile_data *d)
+{
+    free(d->paths);
+    ini_free(&d->ini);
+    *d = (struct profile_data){0};
+}
+
+char *profile_stored_path(const struct cluster *cluster, const struct cluster_type *type)
+{
+    const char *slash = strrchr(cluster->path, '/');
+    char *path = NULL;
+    int folder_bytes = slash && type->profile[0] != '/' ? (int)(slash + 1 - cluster->path) : 0;
+    return asprintf(&path, "%.*s%s", folder_bytes, cluster->path, type->profile) < 0 ? NULL : path;
+}
+
+/* --- the goal --------------------------------------------------------------------------------- */
+
+/* The type of device cpu that is next to have a core: the one with the greatest limit / (2 given + 1), the first of several, which divides
+ * in proportion without favour to great or small ones (A. Sainte-Laguë, 1910). There is one, for the limits' sum is greater than that of
+ * the cores given. */
+static uint32_t next_type(const struct cluster *cluster, const uint32_t *given)
+{
+    uint32_t best = UINT32_MAX;
+    double best_claim = 0;
+    for (uint32_t t = 0; t < cluster->type_count; t++) {
+        const struct resource_type *type = &cluster->types[t].resource;
+        if (type->device != RESOURCE_CPU || given[t] == type->limit) continue;
+        double claim = type->limit / (2.0 * given[t] + 1);
+        if (claim > best_claim) best = t, best_claim = claim;
+    }
+    CHECK(best != UINT32_MAX);
+    return best;
+}
+
+/* "a, b and c"; cut to the buffer. */
+static void cpu_names_text(const struct cluster *cluster, uint32_t cpu_type_count, char *text, size_t bytes)
+{
+    size_t used = 0;
+    uint32_t named = 0;
+    for (uint32_t t = 0; t < cluster->type_count && used < bytes; t++) {
+        const struct resource_type *type = &cluster->types[t].resource;
+        if (type->device != RESOURCE_CPU) continue;
+        const char *joint = named == 0 ? "" : named + 1 == cpu_type_count ? " and " : ", ";
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", joint, type->name);
+        named++;
+    }
+}
+
+status profile_limits(const struct cluster *cluster, uint32_t core_count, uint32_t *limits)
+{
+    uint32_t service = cluster->service_cores, cores = core_count > service + 1 ? core_count - service : 1, given = 0;
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < cluster->type_count; t++) {
+        const struct resource_type *type = &cluster->types[t].resource;
+        limits[t] = type->limit;
+        if (type->device != RESOURCE_CPU) continue;
+        sum += type->limit;
+        given++;
+    }
+    if (sum <= cores) return ST_OK;
+    if (given > cores) {
+        char names[512];
+        cpu_names_text(cluster, given, names, sizeof names);
+        FAIL(INVALID,
+             "%s: the types %s of device cpu need a core of this machine each, which has %u%s; give --share, or fewer "
+             "types",
+             cluster->path, names, cores, service ? " beside the service cores" : "");
+    }
+    for (uint32_t t = 0; t < cluster->type_count; t++)
+        if (cluster->types[t].resource.device == RESOURCE_CPU) limits[t] = 1;
+    for (; given < cores; given++) limits[next_type(cluster, limits)]++;
+    return ST_OK;
+}
+
+/* A type on cards that are here has those from the one that it names on. */
+static void cards_limit(const struct cluster *cluster, uint32_t *limits)
+{
+    for (uint32_t t = 0; t < cluster->type_count; t++) {
+        const uint32_t here = cards_here(&cluster->types[t].resource);
+        if (here > 0 && limits[t] > here) limits[t] = here;
+    }
+}
+
+status profile_limits_wanted(const struct profile_options *o, uint32_t *limits)
+{
+    struct cores cores;
+    cores_allowed(&cores);
+    if (o->here) {
+        TRY(profile_limits(o->cluster, cores.count, limits));
+        cards_limit(o->cluster, limits);
+        return ST_OK;
+    }
+    for (uint32_t t = 0; t < o->cluster->type_count; t++) limits[t] = o->cluster->types[t].resource.limit;
+    cards_limit(o->cluster, limits);
+    return ST_OK;
+}
+
+static void types_set(struct instance *instance, const struct cluster *cluster, const uint32_t *limits)
+{
+    for (uint32_t t = 0; t < instance->type_count; t++) {
+        struct resource_type *type = &instance->types[t].resource;
+        const char *name = type->name; /* the instance's own */
+        *type = cluster->types[t].resource;
+        type->name = name;
+        if (limits[t] < type->limit)
+            log_info("profile  %s: %u of the cluster's %u units are here", name, limits[t], type->limit);
+        type->limit = limits[t];
+    }
+}
+
+status profile_goal_set(struct instance *instance, const struct profile_options *o)
+{
+    const struct cluster *cluster = o->cluster;
+    uint32_t limits[RESOURCE_TYPES_MAX];
+    status st = profile_limits_wanted(o, limits);
+    if (st != ST_OK) {
+        instance_free(instance);
+        return st;
+    }
+    types_set(instance, cluster, limits);
+    if (cluster->examples > 0) instance->examples = cluster->examples;
+    if (instance->examples == PROFILE_EXAMPLES_UNKNOWN) {
+        instance->examples = EXAMPLES_ASSUMED;
+        log_info("profile  neither [goal] of %s nor the data tells the examples of an epoch: costs are for a million",
+                 cluster->path);
+    }
+    instance->epochs = cluster->epochs > 0 ? cluster->epochs : 1;
+    instance->throughput_limit = isfinite(cluster->throughput) ? cluster->throughput : 0;
+    instance->service_cores = cluster->service_cores;
+    return ST_OK;
+}

@@ -1,0 +1,490 @@
+/* The run of a profile: everything is opened by the caller's thread; a thread of its own, pinned to the first core, takes all turns,
+ * so that the caller keeps its own processors. */
+#include "engine/profile/profile_run_internal.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/thread.h"
+#include "engine/cpu/device.h"
+#include "engine/profile/profile_fit.h"
+#include "engine/stop.h"
+
+/* Rounds that the time is divided into; more, up to ROUNDS_MAX, where turns cannot be long enough to use it up. */
+#define ROUNDS_WANTED 24u
+/* A turn of a gang is disturbed if its threads have waited for cores for more than this share of it. */
+#define WAITED_SHARE 0.05
+/* Share of the time for measuring transfers. */
+#define MOVE_SHARE 0.06
+
+/* --- clocks ----------------------------------------------------------------------------------- */
+
+static double seconds_since(uint64_t begin_ns) { return (double)(clock_ns() - begin_ns) * 1e-9; }
+
+/* Takes the time of what a gang does. One core's time is what it has worked, where that is less than what has passed: then it was taken
+ * away meanwhile. */
+struct watch {
+    uint32_t cores;
+    double worked; /* seconds of this thread so far */
+    uint64_t begin_ns;
+};
+static struct watch watch_begin(uint32_t cores)
+{
+    struct watch w = {.cores = cores};
+    if (cores == 1) w.worked = (double)clock_thread_ns() * 1e-9;
+    w.begin_ns = clock_ns();
+    return w;
+}
+static double watch_end(const struct watch *w)
+{
+    double passed = seconds_since(w->begin_ns);
+    if (w->cores > 1) return passed;
+    double worked = (double)clock_thread_ns() * 1e-9 -
+                    w->worked; /* from before to after: more than passed if nothing came between */
+    return worked < passed ? worked : passed;
+}
+
+/* Seconds for which threads of this process have waited for a core that others had, so far; 0 where the kernel does not tell. */
+static double waited_seconds(void)
+{
+    double sum = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks)) != NULL;) {
+        char path[64];
+        uint64_t waited_ns;
+        if (task->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", task->d_name);
+        FILE *file = fopen(path, "re");
+        if (file && fscanf(file, "%*u %" SCNu64, &waited_ns) == 1) sum += (double)waited_ns * 1e-9;
+        if (file) fclose(file);
+    }
+    if (tasks) closedir(tasks);
+    return sum;
+}
+
+/* --- data ------------------------------------------------------------------------------------- */
+
+/* Fills m up to `examples`, from the front again where the data ends, or enough of it has been read. */
+static status batch_read(struct run *r, struct micro_batch *m, uint32_t examples)
+{
+    micro_batch_clear(m);
+    for (;;) {
+        bool is_end;
+        uint32_t before = m->example_count;
+        TRY(reader_fill(r->reader, m, examples, &is_end));
+        r->pass_examples += m->example_count - before;
+        if (m->example_count == examples) return ST_OK;
+        if (r->pass_examples == 0) FAIL(INVALID, "%s: no examples", r->o->data ? r->o->data : "the generated data");
+        TRY(reader_start(r->reader, ++r->epoch));
+        r->pass_examples = 0;
+    }
+}
+
+static void step_begin(struct run *r)
+{
+    store_release(r->model.store, r->ticket); /* the rows of the step before may leave RAM */
+    for (uint32_t t = 0; t < r->graph->table_count; t++) step_rows_begin(&r->numbers[t], &r->rows[t]);
+}
+
+/* The slot becomes micro-batch `index` of the step. Making room and waiting for rows on disk is not counted: beside other micro-batches it
+ * takes no core. */
+static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32_t examples)
+{
+    const struct graph *g = r->graph;
+    struct store *store = r->model.store;
+    bool has_room;
+    TRY(store_make_room(store, &has_room));
+    CHECK(has_room); /* for a step's rows: store_open has seen to it */
+    struct watch watch = watch_begin(1);
+    if (r->pass_examples >= PROFILE_EXAMPLES) {
+        TRY(reader_start(r->reader, ++r->epoch));
+        r->pass_examples = 0;
+    }
+    TRY(batch_read(r, &slot->batch, examples));
+    TRY(store_prepare(store, &slot->batch, STORE_CREATE, &slot->ticket));
+    r->ticket = slot->ticket.number;
+    for (uint32_t t = 0; t < g->table_count; t++) step_rows_add(&r->numbers[t], &r->rows[t], &slot->ticket.table[t]);
+    for (uint32_t t = 0; t < g->tensor_count; t++)
+        if (g->tensors[t].rows == 0) slot->tensor[t].rows = examples;
+    slot->batch.step = r->step;
+    slot->batch.micro_index = index;
+    /* A few examples cost more each, for what a micro-batch costs whatever it holds. */
+    if (examples == r->shape.micro && r->reading_count < PASSES_MAX)
+        r->reading[r->reading_count++] = watch_end(&watch) / examples;
+    while (!store_ready(store, &slot->ticket)) TRY(store_poll(store, true));
+    return ST_OK;
+}
+
+/* --- turns ------------------------------------------------------------------------------------ */
+
+static uint32_t lane_of(const struct run *r, uint32_t index)
+{
+    return (uint32_t)((uint64_t)index * r->shape.lanes / r->micros);
+}
+
+/* Room for a sample of every layer, 0 at first. */
+static void sample_begin(const struct run *r, double *samples, uint32_t index)
+{
+    CHECK(index < PASSES_MAX);
+    size_t count = (size_t)r->o->kind_count * r->graph->layer_count;
+    for (size_t i = 0; i < count; i++) samples[i * PASSES_MAX + index] = 0;
+}
+
+/* Adds what an op of a layer has taken: for each kind of device as often as it takes longer. */
+static void sample_add(const struct run *r, double *samples, uint32_t index, uint32_t layer, uint32_t op,
+                       double seconds)
+{
+    for (uint32_t k = 0; k < r->o->kind_count; k++) {
+        const struct resource_slow *slow = r->o->kinds[k];
+        samples[((size_t)k * r->graph->layer_count + layer) * PASSES_MAX + index] +=
+            seconds * (slow ? (double)slow->op[op] : 1);
+    }
+}
+
+static struct op_context slot_context(const struct run *r, struct slot *slot)
+{
+    const struct graph *g = r->graph;
+    return (struct op_context){.graph = g,
+                               .tensor = slot->tensor,
+                               .batch = &slot->batch,
+                               .ticket = &slot->ticket,
+                               .table_grad =
+                                   r->table_grad + (size_t)lane_of(r, slot->batch.micro_index) * g->lookup_count,
+                               .seed = g->header->seed,
+                               .example_begin = slot->batch.micro_index * r->shape.micro,
+                               .training = true};
+}
+
+/* Forward and backward. */
+static status pass_run(struct run *r, uint32_t config, struct slot *slot)
+{
+    const struct graph *g = r->graph;
+    uint32_t lane = lane_of(r, slot->batch.micro_index), cores = r->o->configs[config].cores;
+    for (uint32_t t = 0; t < g->tensor_count; t++)
+        if (g->tensors[t].kind == TENSOR_PARAM_GRAD) slot->tensor[t].data = r->param_grad[lane] + g->tensors[t].offset;
+    const struct op_context c = slot_context(r, slot);
+    sample_begin(r, r->pass, r->pass_count);
+    for (uint32_t s = 0; s < r->segment_count; s++) {
+        const struct segment *of = &r->segments[s];
+        struct watch watch = watch_begin(cores);
+        TRY(device_submit(r->devices[config], &c, g->nodes + of->begin, of->count));
+        sample_add(r, r->pass, r->pass_count, of->layer, g->nodes[of->begin].op, watch_end(&watch));
+    }
+    r->pass_count++;
+    return ST_OK;
+}
+
+static status params_update(struct run *r, struct device *device, const struct layer_update *u, float scale)
+{
+    const struct graph *g = r->graph;
+    const struct graph_update *of = &g->updates[u->update];
+    aliases_fold(r->aliases, r->alias_count, r->param_grad, r->shape.lanes, u->offset, u->offset + u->count);
+    uint32_t lanes = r->shape.lanes;
+    if (g->optimizers[of->optimizer].clip_norm > 0) { /* the norm itself belongs to no layer, and costs nothing */
+        struct param_sums sums = {.grad = r->param_grad,
+                                  .lanes = lanes,
+                                  .block_count = u->block_count,
+                                  .block = r->blocks + u->block_begin,
+                                  .squares = r->squares,
+                                  .t = r->step + 1};
+        TRY(device->vt->sum_params(device, &sums));
+        lanes = 1;
+    }
+    for (uint32_t lane = 0; lane < lanes; lane++) r->scratch[lane] = r->param_grad[lane] + u->offset;
+    struct param_update update = {.optimizer = &g->optimizers[of->optimizer],
+                                  .weight = r->model.param + u->offset,
+                                  .state = r->model.state + r->model.state_offset[u->update] +
+                                           (u->offset - of->param_offset),
+                                  .state_stride = of->param_count,
+                                  .grad = r->scratch,
+                                  .lanes = lanes,
+                                  .count = u->count,
+                                  .scale = scale,
+                                  .rate = optimizer_rate(g, &g->optimizers[of->optimizer], r->step + 1),
+                                  .t = r->step + 1};
+    return device->vt->update_params(device, &update);
+}
+
+static status rows_update(struct run *r, struct device *device, uint32_t table, float scale)
+{
+    const struct graph *g = r->graph;
+    uint32_t uses = graph_table_lookups(g, table, r->lookups);
+    for (uint32_t lane = 0; lane < r->shape.lanes; lane++)
+        for (uint32_t use = 0; use < uses; use++)
+            r->scratch[lane * uses + use] = r->table_grad[(size_t)lane * g->lookup_count + r->lookups[use]];
+    struct table_update update = {.table = &g->tables[table],
+                                  .optimizer = &g->optimizers[g->tables[table].optimizer],
+                                  .row_count = r->rows[table].row_count,
+                                  .span = r->rows[table].span,
+                                  .grad = r->scratch,
+                                  .lanes = r->shape.lanes,
+                                  .use_count = uses,
+                                  .occurrence_count = r->rows[table].occurrence_count,
+                                  .scale = scale,
+                                  .rate = optimizer_rate(g, &g->optimizers[g->tables[table].optimizer], r->step + 1),
+                                  .t = r->step + 1};
+    return device->vt->update_rows(device, &update);
+}
+
+static status updates_run(struct run *r, uint32_t config)
+{
+    uint32_t cores = r->o->configs[config].cores;
+    float scale = 1.0f / (float)(r->micros * r->o->configs[config].examples);
+    sample_begin(r, r->param, r->step_count);
+    sample_begin(r, r->row, r->step_count);
+    for (uint32_t i = 0; i < r->update_count; i++) {
+        const struct layer_update *u = &r->updates[i];
+        bool is_table = u->update == GRAPH_NONE;
+        struct device *device = r->devices[config];
+        struct watch watch = watch_begin(cores);
+        TRY(is_table ? rows_update(r, device, u->table, scale) : params_update(r, device, u, scale));
+        double seconds = watch_end(&watch);
+        /* As the cpu device is slowed: parameters by fc's factor, rows by embedding's. */
+        sample_add(r, is_table ? r->row : r->param, r->step_count, u->layer, is_table ? OP_ID_embed_bag : OP_ID_fc,
+                   seconds);
+    }
+    r->step_count++;
+    r->step++;
+    return ST_OK;
+}
+
+/* One step of r->micros micro-batches, in bursts of as many as there are slots; CONFIG_NONE only reads. STOPPED by a signal. */
+#define CONFIG_NONE UINT32_MAX
+static status step_run(struct run *r, uint32_t config)
+{
+    uint32_t examples = config == CONFIG_NONE ? r->shape.micro : r->o->configs[config].examples;
+    if (stop_requested()) FAIL(STOPPED, "stopped by a signal while the graph was measured; nothing of it is kept");
+    step_begin(r);
+    for (uint32_t first = 0; first < r->micros; first += SLOT_COUNT) {
+        uint32_t count = r->micros - first < SLOT_COUNT ? r->micros - first : SLOT_COUNT;
+        for (uint32_t i = 0; i < count; i++) TRY(slot_fill(r, &r->slots[i], first + i, examples));
+        for (uint32_t i = 0; i < count && config != CONFIG_NONE; i++) TRY(pass_run(r, config, &r->slots[i]));
+    }
+    return config == CONFIG_NONE ? ST_OK : updates_run(r, config);
+}
+
+static void turn_begin(struct run *r) { r->pass_count = r->step_count = r->reading_count = 0; }
+
+static void reading_keep(struct run *r)
+{
+    if (r->reading_count == 0 || r->round_reading_count == ROUNDS_MAX + READING_TURNS) return;
+    r->round_reading[r->round_reading_count++] = fit_quantile(r->reading, r->reading_count, 0.5);
+}
+
+/* Medians of the turn's samples become the round's. */
+static void turn_keep(struct run *r, uint32_t config, uint32_t round)
+{
+    uint32_t layer_count = r->graph->layer_count;
+    double rows_scale = (double)batch_micro_count(r->shape) / r->micros, total = 0;
+    for (uint32_t k = 0; k < r->o->kind_count; k++) {
+        for (uint32_t l = 0; l < layer_count; l++) {
+            size_t at = (((size_t)k * r->o->config_count + config) * layer_count + l) * ROUNDS_MAX + round;
+            size_t samples = ((size_t)k * layer_count + l) * PASSES_MAX;
+            r->round_pass[at] = fit_quantile(r->pass + samples, r->pass_count, 0.5);
+            r->round_update[at] = fit_quantile(r->param + samples, r->step_count, 0.5) +
+                                  fit_quantile(r->row + samples, r->step_count, 0.5) * rows_scale;
+            if (k == 0) total += r->round_pass[at];
+        }
+    }
+    r->round_total[config * ROUNDS_MAX + round] = total;
+    reading_keep(r);
+}
+
+static status turn_run(struct run *r, uint32_t config, uint32_t round)
+{
+    bool is_gang = r->o->configs[config].cores > 1;
+    double waited = is_gang ? waited_seconds() : 0;
+    uint64_t begin_ns = clock_ns();
+    turn_begin(r);
+    for (uint32_t s = 0; s < r->steps[config]; s++) TRY(step_run(r, config));
+    double took = seconds_since(begin_ns);
+    r->is_disturbed[config * ROUNDS_MAX + round] = is_gang && waited_seconds() - waited > took * WAITED_SHARE;
+    turn_keep(r, config, round);
+    return ST_OK;
+}
+
+/* Touches all memory, and finds how many micro-batches and steps a turn has time for. */
+static status turns_size(struct run *r)
+{
+    uint32_t config_count = r->o->config_count;
+    double left = r->o->seconds - seconds_since(r->begin_ns), turn_seconds;
+    double *micro_seconds = r->round_total; /* [config_count]: of a micro-batch */
+    r->micros = 1;
+    turn_seconds = left / (config_count * ROUNDS_WANTED);
+    for (uint32_t c = 0; c < config_count; c++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            uint64_t begin_ns = clock_ns();
+            turn_begin(r);
+            TRY(step_run(r, c));
+            micro_seconds[c] = seconds_since(begin_ns);
+        }
+    }
+    double fitting = turn_seconds / micro_seconds[0];
+    r->micros = fitting > r->micros_max ? r->micros_max : fitting > 1 ? (uint32_t)fitting : 1;
+    for (uint32_t c = 0; c < config_count; c++) {
+        double steps = turn_seconds / (r->micros * micro_seconds[c]), most = PASSES_MAX / r->micros;
+        r->steps[c] = steps > most ? (uint32_t)most : steps > 1 ? (uint32_t)steps : 1;
+    }
+    return ST_OK;
+}
+
+static status rounds_run(struct run *r)
+{
+    uint32_t config_count = r->o->config_count, round = 0;
+    TRY(turns_size(r));
+    for (double longest = 0; round < ROUNDS_MAX; round++) {
+        uint64_t begin_ns = clock_ns();
+        if (round > 0 && seconds_since(r->begin_ns) + longest > r->o->seconds) break;
+        for (uint32_t i = 0; i < config_count; i++) TRY(turn_run(r, round % 2 ? config_count - 1 - i : i, round));
+        if (seconds_since(begin_ns) > longest) longest = seconds_since(begin_ns);
+    }
+    r->result->rounds = round;
+    return ST_OK;
+}
+
+/* Only reading. */
+static status reading_run(struct run *r)
+{
+    r->micros = r->micros_max < SLOT_COUNT ? r->micros_max : SLOT_COUNT;
+    for (uint32_t turn = 0; turn < READING_TURNS; turn++) {
+        turn_begin(r);
+        TRY(step_run(r, CONFIG_NONE));
+        reading_keep(r);
+        if (seconds_since(r->begin_ns) > r->o->seconds) break;
+    }
+    return ST_OK;
+}
+
+static status card_rows_updated(void *context, struct device *device, uint32_t table)
+{
+    struct run *r = context;
+    return rows_update(r, device, table, 1.0f / (float)r->shape.micro);
+}
+
+/* What cards take, from a micro-batch that the first config has run. */
+static status cards_run(struct run *r)
+{
+    struct slot *slot = &r->slots[0];
+    r->micros = 1;
+    step_begin(r);
+    turn_begin(r);
+    TRY(slot_fill(r, slot, 0, r->shape.micro));
+    TRY(pass_run(r, 0, slot));
+    const struct op_context context = slot_context(r, slot);
+    for (uint32_t i = 0; i < r->o->card_count; i++) {
+        const struct card_measure_options options = {.graph = r->graph,
+                                                     .model = &r->model,
+                                                     .type = r->o->cards[i],
+                                                     .slot = slot,
+                                                     .context = &context,
+                                                     .sizes = r->o->card_sizes,
+                                                     .size_count = r->o->card_size_count,
+                                                     .move_bytes = r->o->move_bytes,
+                                                     .move_count = r->o->move_count,
+                                                     .row_bytes = r->o->settings->store_gpu,
+                                                     .rows_update = card_rows_updated,
+                                                     .rows_context = r,
+                                                     .seconds = r->o->seconds / r->o->card_count};
+        TRY(card_measure(&r->result->cards[i], &options));
+    }
+    return ST_OK;
+}
+
+static status all_run(struct run *r)
+{
+    const struct cores *cores = r->o->cores;
+    if (cores->is_whole) cores_pin(cores->processor, 1);
+    TRY(profile_move(r->o->move_bytes, r->result->move_seconds, r->o->move_count, cores->count,
+                     cores->is_whole && cores->count > 1 ? cores->processor[1] : -1, r->o->seconds * MOVE_SHARE));
+    TRY(r->o->config_count > 0 ? rounds_run(r) : reading_run(r));
+    return r->o->card_count > 0 ? cards_run(r) : ST_OK;
+}
+
+static void *run_main(void *argument)
+{
+    struct run *r = argument;
+    r->status = all_run(r);
+    if (r->status != ST_OK) snprintf(r->message, sizeof r->message, "%s", status_message());
+    return NULL;
+}
+
+/* --- results ---------------------------------------------------------------------------------- */
+
+/* Moves what the undisturbed rounds have to the front; returns how many they are. All count where none is. */
+static uint32_t undisturbed_keep(const struct run *r, uint32_t config, double *rounds)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->result->rounds; i++)
+        if (!r->is_disturbed[config * ROUNDS_MAX + i]) rounds[count++] = rounds[i];
+    return count ? count : r->result->rounds;
+}
+
+/* Medians of the rounds. */
+static void result_make(struct run *r)
+{
+    struct profile_run_result *result = r->result;
+    uint32_t layer_count = r->graph->layer_count, config_count = r->o->config_count;
+    for (uint32_t c = 0; c < config_count; c++) {
+        result->is_disturbed[c] = true;
+        for (uint32_t i = 0; i < result->rounds; i++) result->is_disturbed[c] &= r->is_disturbed[c * ROUNDS_MAX + i];
+    }
+    for (size_t i = 0; i < (size_t)r->o->kind_count * config_count * layer_count; i++) {
+        uint32_t config = (uint32_t)(i / layer_count % config_count);
+        double *pass = r->round_pass + i * ROUNDS_MAX, *update = r->round_update + i * ROUNDS_MAX;
+        result->layers[i].pass = fit_quantile(pass, undisturbed_keep(r, config, pass), 0.5);
+        result->layers[i].update = fit_quantile(update, undisturbed_keep(r, config, update), 0.5);
+    }
+    result->reading_seconds = fit_quantile(r->round_reading, r->round_reading_count, 0.5);
+    double *spreads = r->round_pass; /* [config_count]: its own values are used up */
+    for (uint32_t c = 0; c < config_count; c++) {
+        double *total = r->round_total + c * ROUNDS_MAX;
+        uint32_t rounds = undisturbed_keep(r, c, total);
+        double median = fit_quantile(total, rounds, 0.5);
+        spreads[c] = (fit_quantile(total, rounds, 0.75) - fit_quantile(total, rounds, 0.25)) / median;
+    }
+    if (config_count > 0) result->spread = fit_quantile(spreads, config_count, 0.5);
+    result->seconds = seconds_since(r->begin_ns);
+}
+
+static status run_thread(struct run *r)
+{
+    pthread_t thread;
+    int error = thread_start(&thread, run_main, r);
+    if (error) FAIL(SYSTEM, "cannot start a thread to measure: %s", strerror(error));
+    pthread_join(thread, NULL);
+    if (r->status != ST_OK) return status_adopt(r->status, r->message);
+    result_make(r);
+    return ST_OK;
+}
+
+status profile_run(const struct profile_run_options *options, struct profile_run_result *result)
+{
+    *result = (struct profile_run_result){0};
+    struct run *r = calloc(1, sizeof *r);
+    if (r == NULL) FAIL(MEMORY, "no memory for a profile");
+    *r = (struct run){.o = options,
+                      .graph = options->graph,
+                      .result = result,
+                      .shape = graph_batch(options->graph),
+                      .begin_ns = clock_ns()};
+    status st = profile_open(r);
+    if (st == ST_OK) st = run_thread(r);
+    profile_close(r);
+    free(r);
+    if (st != ST_OK) profile_run_free(result);
+    return st;
+}
+
+void profile_run_free(struct profile_run_result *result)
+{
+    free(result->layers);
+    free(result->move_seconds);
+    free(result->is_disturbed);
+    for (uint32_t i = 0; i < result->card_count; i++) card_times_free(&result->cards[i]);
+    free(result->cards);
+    *result = (struct profile_run_result){0};
+}

@@ -1,0 +1,90 @@
+/* A run of a profile, between its opening (profile_open.c) and its turns (profile_run.c). */
+#ifndef HETERPS_ENGINE_PROFILE_PROFILE_RUN_INTERNAL_H
+#define HETERPS_ENGINE_PROFILE_PROFILE_RUN_INTERNAL_H
+
+#include "engine/pipe/alias.h"
+#include "engine/pipe/clip.h"
+#include "engine/data/gen_memory.h"
+#include "engine/profile/profile_run.h"
+#include "engine/data/schema.h"
+#include "engine/pipe/slot.h"
+#include "graph/device.h"
+#include "io/read/reader.h"
+
+/* What a pipeline of one stage rotates: one in flight and four that are ready. */
+#define SLOT_COUNT 5u
+/* Rounds at most, and passes of a turn. */
+#define ROUNDS_MAX 48u
+#define PASSES_MAX 64u
+/* Turns that measure reading where nothing else is asked for. */
+#define READING_TURNS 16u
+
+/* A run of nodes of one layer and pass. */
+struct segment {
+    uint32_t begin, count, layer;
+};
+
+/* Parameters of a layer that one update of the graph changes, or a table that it looks up first. */
+struct layer_update {
+    uint32_t layer;
+    uint32_t update; /* of parameters, or GRAPH_NONE */
+    uint64_t offset, count;
+    uint32_t block_begin, block_count; /* where the norm is bounded: of these parameters */
+    uint32_t table;
+};
+
+struct run {
+    /* set once */
+    const struct profile_run_options *o;
+    const struct graph *graph;
+    struct profile_run_result *result;
+    struct batch_shape shape;
+    uint64_t begin_ns;
+    struct gen_memory generated; /* not opened if the data is the user's */
+    struct model model;
+    struct reader *reader;
+    struct arena arena;
+    struct device **devices; /* [config_count], some the same */
+    struct slot *slots;      /* [SLOT_COUNT] */
+    struct segment *segments;
+    uint32_t segment_count;
+    struct layer_update *updates;
+    struct param_block *blocks; /* of all parameters whose norm is bounded (engine/pipe/clip.h) */
+    double *squares;            /* of a layer's blocks                                     */
+    uint32_t update_count;
+    uint32_t *lookups; /* [lookup_count]: scratch */
+    struct graph_alias *aliases;
+    uint32_t alias_count;
+    struct schema schema;
+    uint32_t micros_max;           /* micro-batches of a step that the sums have room for */
+    float **param_grad;            /* [lanes]               */
+    float **table_grad, **scratch; /* [lanes, lookup_count] */
+    struct step_rows *rows;        /* [table_count]         */
+    struct row_numbers *numbers;   /* [table_count]         */
+    /* where it is */
+    uint64_t step, epoch, pass_examples; /* examples read in this pass over the data */
+    uint32_t ticket;                     /* the last one                             */
+    uint32_t micros;                     /* micro-batches of a measured step         */
+    uint32_t *steps;                     /* [config_count]: of a turn                */
+    /* samples of a turn */
+    double *pass;        /* [kind_count, layer_count, PASSES_MAX]                    */
+    double *param, *row; /* [kind_count, layer_count, PASSES_MAX]: of updates, a step */
+    uint32_t pass_count, step_count;
+    double reading[PASSES_MAX]; /* of fills, an example                 */
+    uint32_t reading_count;
+    /* of the rounds */
+    double *round_pass, *round_update; /* [kind_count, config_count, layer_count, ROUNDS_MAX] */
+    bool *is_disturbed;                /* [config_count, ROUNDS_MAX]: its gang waited for cores */
+    double *round_total;               /* [config_count, ROUNDS_MAX]                       */
+    double *round_reading;             /* [ROUNDS_MAX + READING_TURNS]                     */
+    uint32_t round_reading_count;
+    status status;
+    char message[4096];
+};
+
+/* Opens what options, graph, result and shape of a run ask for, all else being 0: data, rows, devices, memory for what is measured. Fails as
+ * profile_run does; to be closed even then. */
+MUST_USE status profile_open(struct run *r);
+void profile_close(struct run *r);
+
+#endif

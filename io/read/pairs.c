@@ -1,0 +1,147 @@
+/* The format of implicit feedback: a line a user, with the items that it has had to do with, separated by spaces or tabs:
+ *
+ *     user item item item …
+ *
+ * An example is a pair, with the columns user and item; its group is its user. A user without items gives none. A text that is no word of
+ * its column's vocabulary has no key (or that of the unknown word), and where it is the target of candidates the pair is left out and
+ * counted. Where the target is optional (predict), such a pair stays, without a target, and a user without items is an example too.
+ *
+ * Workload: a pair of 6 bytes, 30 ns; the user's part of a line is looked up once. */
+#include "io/read/text_field.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct pairs {
+    struct text_fields texts;
+    uint32_t field_count;
+    bool *is_user; /* [field_count]: of the column user, else item */
+    bool *has_key; /* [field_count], of the user's: the line's user has one */
+    uint64_t *key; /* [field_count], of the user's */
+    bool missing_is_key, has_group, target_optional;
+    uint64_t *missing_key; /* [field_count] */
+    /* of the line; NULL: the next line begins */
+    const char *at;
+    uint64_t group;
+    bool has_items; /* some have been found */
+};
+
+static size_t pairs_bytes(const struct reader_options *options)
+{
+    const struct reader_schema *schema = &options->schema;
+    uint32_t field_count = schema->example.field_count;
+    return arena_bytes(sizeof(struct pairs)) + text_fields_bytes(schema) + 2 * arena_bytes(sizeof(bool) * field_count) +
+           2 * arena_bytes(sizeof(uint64_t) * field_count);
+}
+
+static status pairs_place(void **state, struct arena *arena, const struct reader_options *options)
+{
+    const struct reader_schema *schema = &options->schema;
+    struct example_shape shape = schema->example;
+    if (shape.dense_count) FAIL(INVALID, "pairs have no numeric columns; the graph uses %u", shape.dense_count);
+    if (shape.label_count) FAIL(INVALID, "pairs have no label; the graph uses %u", shape.label_count);
+    if (shape.has_weight) FAIL(INVALID, "pairs have no column of weights");
+    if (shape.field_count && !schema->field) FAIL(INVALID, "the columns of pairs have names: user, item");
+    struct pairs *p = arena_take(arena, sizeof *p);
+    p->field_count = shape.field_count;
+    p->missing_is_key = schema->missing_is_key;
+    p->has_group = shape.has_group;
+    p->target_optional = options->label_optional;
+    p->is_user = arena_take(arena, sizeof *p->is_user * p->field_count);
+    p->has_key = arena_take(arena, sizeof *p->has_key * p->field_count);
+    p->key = arena_take(arena, sizeof *p->key * p->field_count);
+    p->missing_key = arena_take(arena, sizeof *p->missing_key * p->field_count);
+    for (uint32_t f = 0; f < p->field_count; f++) {
+        const char *name = schema->field[f].name;
+        p->is_user[f] = strcmp(name, "user") == 0;
+        if (!p->is_user[f] && strcmp(name, "item") != 0)
+            FAIL(INVALID, "pairs have the columns user and item; expected one of them, found \"%s\"", name);
+        p->missing_key[f] = reader_key(schema->field[f].seed, "", 0);
+    }
+    CHECK(shape.key_count_max >= shape.field_count);
+    TRY(text_fields_place(&p->texts, arena, schema, true));
+    *state = p;
+    return ST_OK;
+}
+
+static void pairs_file_begin(void *state) { ((struct pairs *)state)->at = NULL; }
+
+static void user_begin(struct pairs *p, const char *text, size_t bytes)
+{
+    if (p->has_group) p->group = reader_key_inline(0, text, bytes);
+    for (uint32_t f = 0; f < p->field_count; f++)
+        if (p->is_user[f]) p->has_key[f] = text_field_find(&p->texts.field[f], text, bytes, &p->key[f]);
+}
+
+/* `item` NULL: there is none. False: its target is no word. */
+static bool pair_make(const struct pairs *p, const char *item, size_t item_bytes, struct reader_example *e)
+{
+    uint32_t key_count = 0;
+    for (uint32_t f = 0; f < p->field_count; f++) {
+        const struct text_field *field = &p->texts.field[f];
+        uint64_t key = p->key[f];
+        bool has_key = p->is_user[f] ? p->has_key[f] : item && text_field_find(field, item, item_bytes, &key);
+        if (!has_key && field->is_number && !p->target_optional) return false;
+        if (!has_key && !field->is_number && p->missing_is_key) has_key = true, key = p->missing_key[f];
+        if (has_key && e->value) e->value[key_count] = 1;
+        if (has_key) e->key[key_count++] = key;
+        e->key_end[f] = key_count;
+    }
+    e->group = p->group;
+    return true;
+}
+
+static enum reader_found pairs_parse(void *state, const char *line, size_t bytes, struct reader_example *e, char *why)
+{
+    struct pairs *p = state;
+    const char *stop = line + bytes, *text;
+    size_t text_bytes;
+    if (!p->at) {
+        const char *at = line;
+        if (!text_word_next(&at, stop, &text, &text_bytes)) {
+            if (why) snprintf(why, READER_WHY_BYTES, "expected a user and its items, found only blanks");
+            return FOUND_BAD;
+        }
+        user_begin(p, text, text_bytes);
+        p->at = at;
+        p->has_items = false;
+    }
+    while (text_word_next(&p->at, stop, &text, &text_bytes)) {
+        p->has_items = true;
+        if (pair_make(p, text, text_bytes, e)) return FOUND_MORE;
+        e->unknown_count++;
+    }
+    p->at = NULL;
+    if (p->has_items || !p->target_optional) return FOUND_NONE;
+    pair_make(p, NULL, 0, e);
+    return FOUND_EXAMPLE;
+}
+
+static status pairs_words(void *state, const char *line, size_t bytes,
+                          status (*word)(void *to, const char *text, size_t bytes), void *to)
+{
+    const struct pairs *p = state;
+    const char *at = line, *stop = line + bytes, *user, *item;
+    size_t user_bytes, item_bytes;
+    if (!text_word_next(&at, stop, &user, &user_bytes)) return ST_OK;
+    while (text_word_next(&at, stop, &item, &item_bytes))
+        TRY(p->is_user[0] ? word(to, user, user_bytes) : word(to, item, item_bytes));
+    return ST_OK;
+}
+
+static uint64_t pairs_examples(const char *text, size_t bytes)
+{
+    uint64_t word_count, line_count;
+    text_words_count(text, bytes, &word_count, &line_count);
+    return word_count > line_count ? word_count - line_count : word_count;
+}
+
+const struct reader_format_functions reader_pairs = {
+    .name = "pairs",
+    .bytes = pairs_bytes,
+    .place = pairs_place,
+    .file_begin = pairs_file_begin,
+    .parse = pairs_parse,
+    .words = pairs_words,
+    .examples = pairs_examples,
+};

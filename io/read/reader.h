@@ -1,0 +1,172 @@
+/* Readers turn files into examples. A format is one file (criteo.c, …); what they share opens sources one after
+ * another, cuts lines out of bounded buffers and applies the rules for bad lines (reader_text.c), keeps what was parsed for further passes
+ * (reader_files.c), mixes, draws candidates and fills micro-batches (reader.c).
+ *
+ *     path, path.gz, -  ──source.c: bytes──▶ line ──criteo.c: parse──▶ one example ──shuffle.c──▶ micro_batch
+ *                                                     blocks ──data_cache.c──▶ ┘
+ *
+ * One thread uses a reader, which may have further threads parse for it (io/read/parsers.h). All memory is taken at open. */
+#ifndef HETERPS_IO_READ_READER_H
+#define HETERPS_IO_READ_READER_H
+
+#include "engine/base/batch.h"
+
+struct reader;
+
+/* Without its line end; a longer line is malformed, whatever is in it. */
+#define READER_LINE_BYTES_MAX ((size_t)1 << 20)
+
+/* The order of cfg's data.format. */
+enum reader_format {
+    READER_CRITEO,
+    READER_CSV,
+    READER_LIBSVM,
+    READER_LIBFFM,
+    READER_LIBFM,
+    READER_PAIRS,
+    READER_TOKENS,
+    READER_FORMAT_COUNT
+};
+enum reader_sampler { READER_LOG_UNIFORM, READER_EMPIRICAL, READER_UNIFORM }; /* the order of graph's enum sampler */
+#define READER_NONE UINT32_MAX
+
+/* The texts that count in a column, from the most frequent on. */
+struct reader_vocabulary {
+    uint32_t word_count;
+    uint32_t unknown;        /* number of the word that stands for all other texts; NONE: those are absent   */
+    const char *const *text; /* [word_count]                                                           */
+    const uint64_t *count;   /* [word_count]: how often each has occurred                              */
+};
+
+/* A column of the data that an example takes: a field, a numeric column or a label. */
+struct reader_column {
+    const char *name;
+    /* fields */
+    uint64_t seed; /* of its keys                                                             */
+    uint32_t ids_max;
+    uint32_t vocabulary; /* fields and labels: of the schema's, or NONE; such a label is the word's number   */
+    /* Candidates: the key of the column's text, then negative_count keys of words that are drawn for the example; their
+     * log probabilities go to dense[log_q ..]. 0: an ordinary field. A drawn word that is the target has READER_LOG_Q_HIT. */
+    uint32_t negative_count, log_q;
+    enum reader_sampler sampler;
+    float sampler_power;
+    /* numeric columns: (x - mean) * scale, after the transform */
+    float mean, scale;
+};
+#define READER_LOG_Q_HIT 1e30f
+
+/* What an example is; from the graph (engine/data/schema.h). The reader keeps the pointers. */
+struct reader_schema {
+    struct example_shape example;
+    const struct reader_column *dense; /* [dense_count]; NULL: the first columns of a format that numbers them   */
+    const struct reader_column *field; /* [field_count]; likewise                                          */
+    const struct reader_column *label; /* [label_count]; likewise                                          */
+    const struct reader_vocabulary *vocabulary;
+    uint32_t vocabulary_count;
+    const char *weight, *group; /* names of columns, where the shape has them                       */
+    bool ids_over_is_error;     /* a longer list: an error, or cut and counted                              */
+    bool log1p;                 /* numeric columns: sign(x) log(1 + |x|), rounded from double                */
+    bool missing_is_key;        /* an empty field gets the key of the empty text, else no key                */
+    float missing_value;        /* an empty numeric column, after the transform                             */
+    const char *label_map;      /* "yes=1, no=0, *=0", or ""                                           */
+    /* csv */
+    bool has_header, has_quotes;
+    const char *columns; /* names, separated by commas, where there is no header                      */
+    char separator, list_separator;
+    const char *missing_text; /* what means an absent value besides nothing, or ""                   */
+    uint32_t window;          /* tokens                                                              */
+};
+
+/* Which lines of the data count, by a hash of each line's bytes. */
+enum reader_part { READER_ALL, READER_TRAIN /* all but the held-out ones */, READER_HELD_OUT };
+
+/* What a user asks for of the data cache (io/cache/data_cache.h); both 0: none. */
+struct data_cache_budget {
+    uint64_t ram_bytes, ssd_bytes;
+    const char *path;   /* of the file; NULL or "": the first path of the data and ".cache"              */
+    const char *suffix; /* of either, before that ".cache", where several caches are of the same data; NULL: none */
+    /* Passes but epoch 0 are in an order of blocks, windows of so many (io/cache/block_order.h), in place of `shuffle`; the data has to fit then.
+     * 0: in the order that they have without a cache. */
+    uint32_t window;
+    bool is_bounded; /* the first pass may be the last: what it cannot keep is no failure before another begins */
+};
+struct data_cache;
+
+struct reader_options {
+    enum reader_format format;
+    /* Separated by commas; "-" is standard input; a file that starts with the gzip magic is unpacked. */
+    const char *paths;
+    struct reader_schema schema;
+    enum reader_part lines; /* of held_out: the part that is held out, 0 .. 1                               */
+    float held_out;
+    bool label_optional; /* predict: a line may lack the label column, or leave it empty; weight and group likewise */
+    bool bad_skip;       /* skip and count malformed lines, else they are INVALID                      */
+    bool bad_keep;       /* with bad_skip: a bad line gives an empty example with is_bad set           */
+    uint32_t shuffle;    /* window; 0 or 1: file order                                                 */
+    /* No files: examples whose field of candidates `words_field` lists all words of its vocabulary by their numbers, as many an example
+     * as it holds, and which have nothing else. For ranking (engine/eval/rank.h). */
+    bool lists_words;
+    uint32_t words_field;
+    uint64_t seed;
+    /* Threads that parse, the caller's included; 0 is 1, which starts none. Examples, messages and counts are the same for any; streams,
+     * pairs, tokens, and csv whose files have headers are read by one. Others are pinned to the processors, if there are any. */
+    uint32_t readers;
+    const int *processors; /* [processor_count], kept until close */
+    uint32_t processor_count;
+    struct data_cache_budget
+        cache; /* further passes, and runs, take examples from there, the same ones; both 0: from the text */
+    /* NULL, or where readers of the same options, one after another, find the cache that the one before has left: reader_close leaves it
+     * there, and the last is the caller's to close. */
+    struct data_cache **cache_kept;
+    bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
+    const char *part; /* memory part to count under, e.g. "reader"                                  */
+    /* Of io/read/text_isa.h, by which tests compare them; NULL: the best here. What is read does not depend on it. */
+    const char *isa;
+};
+
+struct reader_counts {
+    uint64_t line_count, bad_count,
+        cut_count;          /* lines read (none of a cached pass), malformed, lists cut; since open */
+    uint64_t unknown_count; /* examples left out: their target or label is no word      */
+    uint64_t byte_count;    /* of the files as stored, since open                       */
+};
+
+/* Opens and reads the first bytes of the first path, so that a wrong path or format shows at once. Every path must
+ * be readable (checked here). Keeps nothing of options. *reader is yours: reader_close. */
+MUST_USE status reader_open(struct reader **reader, const struct reader_options *options);
+void reader_close(struct reader *reader);
+
+/* Starts pass `epoch` over all paths from the front (the first pass, 0, must be started too). INVALID if a path is a
+ * stream (reader_is_stream) that is in no data cache, and epoch > 0 or a pass was started before. The order of a shuffled pass is a function of
+ * (seed, epoch, window, data). INVALID: a pass in an order of blocks, and the data does not fit into the cache. */
+MUST_USE status reader_start(struct reader *reader, uint64_t epoch);
+
+/* Appends examples to m until it holds `limit` examples (then *end is false: whether another follows is not looked at)
+ * or the pass is over (then *end, also on every later call). Only example_count, key_count and arrays of m change.
+ * INVALID: "FILE:LINE: column N (NAME): expected …, found …"; the examples before the bad line are in m, and a further
+ * call goes on behind it. A line longer than READER_LINE_BYTES_MAX is a bad line. */
+MUST_USE status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
+
+/* Drops the next `count` examples of the pass (those that a resumed run has seen). */
+MUST_USE status reader_skip(struct reader *reader, uint64_t count, bool *end);
+
+struct reader_counts reader_counts(const struct reader *reader);
+/* Sum of the sizes of all paths in bytes, or 0 if one is not a regular file. For progress and estimates. */
+uint64_t reader_size_bytes(const struct reader *reader);
+/* About how many examples a pass has, by the lines of the first block; 0 if a path is a stream. For plans of memory. */
+uint64_t reader_example_estimate(const struct reader *reader);
+/* Some path is standard input or a pipe: only one pass can be read. */
+bool reader_is_stream(const struct reader *reader);
+
+/* xxh3-64 of the feature's bytes with its column's seed: the key of every reader. */
+uint64_t reader_key(uint64_t seed, const char *text, size_t bytes);
+
+/* Counts the words of a column of the data: calls `word` for each distinct text of it, in the order of first occurrence, with
+ * how often it occurs. Of the options format, paths and the schema's way of reading count; ids_max above 1 says that the column holds
+ * lists. `column` as VOCABULARY_KEY(column) says. INVALID: more than READER_TEXTS_MAX texts, a column that is none, and what
+ * reader_fill says of a line. */
+#define READER_TEXTS_MAX ((uint64_t)64 << 20)
+MUST_USE status reader_words_count(const struct reader_options *options, const char *column, uint32_t ids_max,
+                                   status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to);
+
+#endif

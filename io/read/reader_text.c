@@ -1,0 +1,479 @@
+/* Text into examples. */
+#include "io/read/reader_text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Stays in the second-level cache between read(2) and the parser. */
+#define BLOCK_BYTES  ((size_t)256 << 10)
+#define BUFFER_BYTES (READER_LINE_BYTES_MAX + BLOCK_BYTES)
+
+static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
+    [READER_CRITEO] = &reader_criteo, [READER_CSV] = &reader_csv,     [READER_LIBSVM] = &reader_libsvm,
+    [READER_LIBFFM] = &reader_libffm, [READER_LIBFM] = &reader_libfm, [READER_PAIRS] = &reader_pairs,
+    [READER_TOKENS] = &reader_tokens,
+};
+uint64_t reader_key(uint64_t seed, const char *text, size_t bytes) { return reader_key_inline(seed, text, bytes); }
+
+const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t bytes)
+{
+    if (!bytes) return "nothing";
+    static const char hex[] = "0123456789abcdef";
+    size_t cut = bytes < 40 ? bytes : 40;
+    char *at = out;
+    *at++ = '"';
+    for (size_t i = 0; i < cut; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c < 0x20 || c > 0x7e) {
+            *at++ = '\\';
+            *at++ = 'x';
+            *at++ = hex[c >> 4];
+            *at++ = hex[c & 15];
+        } else {
+            if (c == '"' || c == '\\') *at++ = '\\';
+            *at++ = (char)c;
+        }
+    }
+    if (cut < bytes) at = stpcpy(at, "...");
+    strcpy(at, "\"");
+    return out;
+}
+
+enum reader_found reader_bad(char *why, const char *format, ...)
+{
+    if (!why) return FOUND_BAD;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, READER_WHY_BYTES, format, arguments);
+    va_end(arguments);
+    return FOUND_BAD;
+}
+
+enum reader_found reader_bad_column(char *why, uint32_t column, const char *name, const char *expected,
+                                    const char *text, size_t bytes)
+{
+    char quote[READER_QUOTE_BYTES];
+    if (!why) return FOUND_BAD;
+    return reader_bad(why, "column %u (%.60s): expected %s, found %s", column, name, expected,
+                      reader_quote(quote, text, bytes));
+}
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+/* Reads a block behind what the buffer holds, after moving that to the front. *bytes = 0 at the end of the file. */
+static status buffer_refill(struct reader_text *text, size_t *bytes)
+{
+    size_t left = text->end - text->begin;
+    if (text->begin && left) memmove(text->buffer, text->buffer + text->begin, left);
+    text->scan -= text->begin;
+    text->end = left;
+    text->begin = 0;
+    CHECK(left <= READER_LINE_BYTES_MAX);
+    TRY(source_read(&text->source, text->buffer + text->end, BLOCK_BYTES, bytes));
+    text->end += *bytes;
+    return ST_OK;
+}
+
+/* Goes on where the buffer holds no further line end: drops the front of a line that is too long, and reads a block. */
+static status buffer_more(struct reader_text *text, size_t *bytes)
+{
+    text->scan = text->end;
+    if (text->end - text->begin > READER_LINE_BYTES_MAX) {
+        text->is_discarding = true;
+        text->begin = text->scan = text->end = 0;
+    }
+    return buffer_refill(text, bytes);
+}
+
+/* At the end of a file: whether its last line, which may lack its end, is still to be cut. */
+static bool line_is_left(const struct reader_text *text) { return text->begin < text->end || text->is_discarding; }
+
+static void file_begin(struct reader_text *text)
+{
+    if (text->format->file_begin) text->format->file_begin(text->format_state);
+}
+
+/* The end of the line that is being cut, if the buffer holds it. Formats find columns on the way. */
+static char *line_end(struct reader_text *text)
+{
+    char *from = text->buffer + text->scan;
+    size_t bytes = text->end - text->scan;
+    if (bytes == 0) return NULL;
+    if (!text->format->line_find || text->scan != text->begin) return memchr(from, '\n', bytes);
+    size_t line_bytes = text->format->line_find(text->format_state, from, bytes);
+    return line_bytes < bytes ? from + line_bytes : NULL;
+}
+
+/* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
+ * long; where that ends the run it is told before its end is found, which may never come. *over: there is none, the
+ * files have ended. */
+static status line_next(struct reader_text *text, const char **line, size_t *bytes, bool *over)
+{
+    *over = false;
+    for (;;) {
+        char *stop = line_end(text);
+        bool is_whole = stop != NULL;
+        if (!is_whole) {
+            size_t got;
+            TRY(buffer_more(text, &got));
+            if (got && text->is_discarding && !text->is_told && !text->bad_skip) {
+                text->is_told = true;
+                text->line_number++;
+                text->counts.line_count++;
+                *line = NULL;
+                return ST_OK;
+            }
+            if (got) continue;
+            if (!line_is_left(text)) {
+                TRY(source_next(&text->source, over));
+                if (*over) return ST_OK;
+                text->line_number = 0;
+                file_begin(text);
+                continue;
+            }
+            stop = text->buffer + text->end;
+        }
+        *line = text->buffer + text->begin;
+        *bytes = (size_t)(stop - *line);
+        text->begin = text->scan = (size_t)(stop - text->buffer) + is_whole;
+        if (*bytes > READER_LINE_BYTES_MAX || text->is_discarding)
+            *line = NULL;
+        else if (*bytes && (*line)[*bytes - 1] == '\r')
+            --*bytes;
+        text->is_discarding = false;
+        bool is_rest = text->is_told;
+        text->is_told = false;
+        if (is_rest) continue;
+        if (++text->line_number == 1 && *line) reader_mark_skip(line, bytes);
+        text->counts.line_count++;
+        return ST_OK;
+    }
+}
+
+enum reader_found reader_line_parse(const struct reader_format_functions *format, void *state, const char *line,
+                                    size_t bytes, struct reader_example *example, char *why)
+{
+    if (line && (bytes || format->takes_empty)) return format->parse(state, line, bytes, example, why);
+    if (why && line)
+        snprintf(why, READER_WHY_BYTES, "the line is empty");
+    else if (why)
+        snprintf(why, READER_WHY_BYTES, "the line is longer than %zu bytes", READER_LINE_BYTES_MAX);
+    return FOUND_BAD;
+}
+
+static status line_fail(const struct reader_text *text, uint32_t path_index, uint64_t line_number, const char *why)
+{
+    FAIL(INVALID, "%s:%" PRIu64 ": %s", source_path_name(&text->source, path_index), line_number, why);
+}
+
+/* --- examples, in the order of the files ------------------------------------------------------ */
+
+void reader_example_empty(struct example_shape shape, struct reader_example *example)
+{
+    memset(example->label, 0, sizeof(float) * shape.label_count);
+    memset(example->dense, 0, sizeof(float) * shape.dense_count);
+    memset(example->key_end, 0, sizeof(uint32_t) * shape.field_count);
+}
+
+/* A file's first line goes to formats that have headers. */
+static status header_take(struct reader_text *text, const char *line, size_t bytes, bool *is_header)
+{
+    *is_header = false;
+    if (!text->format->header || text->format->header(text->format_state, line, bytes, is_header) == ST_OK)
+        return ST_OK;
+    char why[4096];
+    snprintf(why, sizeof why, "%s", status_message());
+    return line_fail(text, text->source.path_index, 1, why);
+}
+
+/* The next line that counts; *over: there is none. */
+status reader_text_line(struct reader_text *text, bool *over)
+{
+    bool is_header;
+    do {
+        TRY(line_next(text, &text->line, &text->line_bytes, over));
+        is_header = false;
+        if (!*over && text->line_number == 1) TRY(header_take(text, text->line, text->line_bytes, &is_header));
+    } while (!*over && (is_header || !reader_line_counts(text->lines, text->held_out, text->line, text->line_bytes)));
+    return ST_OK;
+}
+
+static status file_example_next(struct reader_text *text, struct reader_example *example, bool *over)
+{
+    char why[READER_WHY_BYTES];
+    text->is_untouched = false;
+    *over = text->is_over;
+    while (!text->is_over) {
+        if (!text->line_has_more) {
+            TRY(reader_text_line(text, over));
+            text->is_over = *over;
+            if (*over) break;
+        }
+        example->is_bad = false;
+        example->weight = 1;
+        example->group = 0;
+        example->cut_count = example->unknown_count = 0;
+        enum reader_found found = reader_line_parse(text->format, text->format_state, text->line, text->line_bytes,
+                                                    example, text->bad_skip ? NULL : why);
+        text->line_has_more = found == FOUND_MORE;
+        text->counts.cut_count += example->cut_count;
+        text->counts.unknown_count += example->unknown_count;
+        if (found == FOUND_EXAMPLE || found == FOUND_MORE) return ST_OK;
+        if (found == FOUND_NONE) continue;
+        text->counts.bad_count++;
+        if (!text->bad_skip) return line_fail(text, text->source.path_index, text->line_number, why);
+        if (text->bad_keep) {
+            example->is_bad = true;
+            reader_example_empty(text->shape, example);
+            return ST_OK;
+        }
+    }
+    return ST_OK;
+}
+
+/* --- the same, parsed by several threads ------------------------------------------------------- */
+
+/* Fills a block with whole lines, by exchanging its memory for the reader's buffer; *over: the files have ended. */
+static status block_fill(struct reader_text *text, struct parsers_block *block, bool *over)
+{
+    size_t cut;
+    *over = false;
+    for (;;) {
+        char *from = text->buffer + text->scan;
+        const char *last = memrchr(from, '\n', text->end - text->scan);
+        cut = last ? (size_t)(last - text->buffer) + 1 : text->end;
+        if (last) break;
+        size_t got;
+        TRY(buffer_more(text, &got));
+        if (got) continue;
+        cut = text->end;
+        if (line_is_left(text)) break;
+        TRY(source_next(&text->source, over));
+        if (*over) return ST_OK;
+        text->is_file_begin = true;
+    }
+    char *free = block->text;
+    size_t rest = text->end - cut;
+    memcpy(free, text->buffer + cut, rest);
+    block->text = text->buffer;
+    block->begin = text->begin;
+    block->end = cut;
+    block->is_file_begin = text->is_file_begin;
+    block->front_is_long = text->is_discarding;
+    block->path_index = text->source.path_index;
+    text->buffer = free;
+    text->begin = 0;
+    text->scan = text->end = rest;
+    text->is_file_begin = text->is_discarding = false;
+    return ST_OK;
+}
+
+/* Cuts blocks as long as there is room; what ends that comes after the blocks before it. */
+static void blocks_fill(struct reader_text *text)
+{
+    struct parsers_block *block;
+    while (!text->is_cut && (block = parsers_free(text->parsers)) != NULL) {
+        text->cut_status = block_fill(text, block, &text->is_cut);
+        if (text->cut_status != ST_OK) {
+            text->is_cut = true;
+            snprintf(text->cut_message, sizeof text->cut_message, "%s", status_message());
+        }
+        if (!text->is_cut) parsers_push(text->parsers);
+    }
+}
+
+/* The oldest block with an entry that has not been taken. NULL: the files have ended. */
+static struct parsers_block *block_next(struct reader_text *text)
+{
+    for (;;) {
+        struct parsers_block *block = parsers_oldest(text->parsers);
+        if (block && block->taken < block->entry_count) return block;
+        if (block) {
+            text->counts.unknown_count += block->unknown_count;
+            text->counts.cut_count += block->cut_count;
+            if (!block->is_finished) {
+                parsers_more(text->parsers);
+                continue;
+            }
+            text->counts.line_count += block->line_count - block->lines_taken;
+            if (block->is_file_begin) text->line_number = 0;
+            text->line_number += block->line_count;
+            parsers_release(text->parsers);
+        }
+        blocks_fill(text);
+        if (!parsers_oldest(text->parsers)) return NULL;
+    }
+}
+
+/* As file_example_next; *example points into the oldest block. */
+static status block_example_next(struct reader_text *text, struct reader_example *example, bool *over)
+{
+    text->is_untouched = false;
+    *over = text->is_over;
+    while (!text->is_over) {
+        struct parsers_block *block = block_next(text);
+        if (block == NULL) {
+            if (text->cut_status != ST_OK) return status_adopt(text->cut_status, text->cut_message);
+            *over = text->is_over = true;
+            break;
+        }
+        uint32_t i = block->taken++;
+        const struct parsers_entry *entry = &block->entry[i];
+        text->counts.line_count += entry->line - block->lines_taken;
+        text->counts.cut_count += entry->cut_count;
+        text->counts.unknown_count += entry->unknown_count;
+        block->lines_taken = entry->line;
+        parsers_example(text->parsers, i, example);
+        if (!entry->is_bad) return ST_OK;
+        text->counts.bad_count++;
+        uint64_t lines_before = block->is_file_begin ? 0 : text->line_number;
+        if (!text->bad_skip) return line_fail(text, block->path_index, lines_before + entry->line, block->why);
+        if (text->bad_keep) {
+            example->is_bad = true;
+            example->weight = 1;
+            example->group = 0;
+            reader_example_empty(text->shape, example);
+            return ST_OK;
+        }
+    }
+    return ST_OK;
+}
+
+status reader_text_next(struct reader_text *text, struct reader_example *place, const struct reader_example **found,
+                        bool *over)
+{
+    *found = text->parsers ? &text->parsed : place;
+    return text->parsers ? block_example_next(text, &text->parsed, over) : file_example_next(text, place, over);
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static uint64_t lines_count(const char *text, size_t bytes)
+{
+    uint64_t count = 1;
+    for (const char *at = text; (at = memchr(at, '\n', (size_t)(text + bytes - at))) != NULL; at++) count++;
+    return count;
+}
+
+/* From what the first block holds and the stored bytes that it took. */
+static uint64_t examples_estimate(const struct reader_text *text)
+{
+    const struct source *source = &text->source;
+    uint64_t taken_bytes = source->byte_count - (source->raw_end - source->raw_begin);
+    uint64_t count = (text->format->examples ? text->format->examples : lines_count)(text->buffer, text->end);
+    double held_out = (double)text->held_out * 0x1p-64;
+    double part = text->lines == READER_ALL ? 1 : text->lines == READER_TRAIN ? 1 - held_out : held_out;
+    return taken_bytes ? (uint64_t)((double)count / (double)taken_bytes * (double)source->size_bytes * part) + 1 : 0;
+}
+
+/* Reads the first block, and tries its first line if that is whole, so that a wrong file shows before anything long
+ * begins. The line stays where it is. */
+static status first_line_check(struct reader_text *text, const struct reader_example *spare)
+{
+    char why[READER_WHY_BYTES];
+    size_t bytes;
+    TRY(buffer_refill(text, &bytes));
+    const char *stop = bytes ? memchr(text->buffer, '\n', text->end) : NULL;
+    if (!stop) return ST_OK;
+    const char *line = text->buffer;
+    size_t line_bytes = (size_t)(stop - line);
+    if (line_bytes && stop[-1] == '\r') line_bytes--;
+    if (line_bytes > READER_LINE_BYTES_MAX)
+        line = NULL;
+    else
+        reader_mark_skip(&line, &line_bytes);
+    bool is_header;
+    TRY(header_take(text, line, line_bytes, &is_header));
+    if (is_header || text->bad_skip) return ST_OK;
+    struct reader_example example = *spare;
+    bool is_bad = reader_line_counts(text->lines, text->held_out, line, line_bytes) &&
+                  reader_line_parse(text->format, text->format_state, line, line_bytes, &example, why) == FOUND_BAD;
+    file_begin(text); /* the line will come again */
+    return is_bad ? line_fail(text, text->source.path_index, 1, why) : ST_OK;
+}
+
+/* Several threads parse: how many. */
+static uint32_t readers_of(const struct reader_options *o, const struct reader_format_functions *format)
+{
+    bool has_headers = format->header && o->schema.has_header;
+    return o->lists_words || !format->lines_are_apart || has_headers || o->readers == 0 ? 1 : o->readers;
+}
+
+static struct parsers_options team_of(const struct reader_options *options,
+                                      const struct reader_format_functions *format, struct example_shape shape)
+{
+    return (struct parsers_options){.format = format,
+                                    .reader = options,
+                                    .shape = shape,
+                                    .count = readers_of(options, format),
+                                    .text_bytes = BUFFER_BYTES + READER_SLACK_BYTES,
+                                    .held_out = (uint64_t)((double)options->held_out * 0x1p64)};
+}
+
+size_t reader_text_bytes(const struct reader_options *options, struct example_shape shape)
+{
+    const struct reader_format_functions *format = reader_format_table[options->format];
+    struct parsers_options team = team_of(options, format, shape);
+    size_t bytes = format->bytes(options);
+    if (options->lists_words) return bytes;
+    bytes += source_bytes(options->paths) + arena_bytes(BUFFER_BYTES + READER_SLACK_BYTES);
+    return team.count > 1 ? bytes + parsers_bytes(&team) : bytes;
+}
+
+static status files_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
+                         const struct reader_example *spare)
+{
+    struct parsers_options team = team_of(options, text->format, text->shape);
+    text->buffer = arena_take(arena, BUFFER_BYTES + READER_SLACK_BYTES);
+    TRY(source_open(&text->source, arena, options->paths, &(struct source_options){.io_threads = options->io_threads}));
+    TRY(first_line_check(text, spare));
+    text->example_estimate = examples_estimate(text);
+    if (team.count > 1 && !text->source.is_stream) TRY(parsers_open(&text->parsers, arena, &team));
+    return ST_OK;
+}
+
+status reader_text_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
+                        struct example_shape shape, const struct reader_example *spare)
+{
+    const struct reader_format_functions *format = reader_format_table[options->format];
+    *text = (struct reader_text){.format = format,
+                                 .shape = shape,
+                                 .bad_skip = options->bad_skip,
+                                 .bad_keep = options->bad_keep,
+                                 .lines = options->lines,
+                                 .held_out = team_of(options, format, shape).held_out,
+                                 .is_untouched = true,
+                                 .source.fd = -1};
+    TRY(format->place(&text->format_state, arena, options));
+    if (options->lists_words) return ST_OK;
+    status st = files_open(text, arena, options, spare);
+    if (st != ST_OK) reader_text_close(text);
+    return st;
+}
+
+void reader_text_close(struct reader_text *text)
+{
+    parsers_close(text->parsers);
+    source_close(&text->source);
+}
+
+status reader_text_start(struct reader_text *text, uint64_t epoch)
+{
+    if (text->parsers) parsers_drain(text->parsers);
+    bool is_first = text->is_untouched && (!text->source.is_stream || (epoch == 0 && !text->is_started));
+    if (!is_first) {
+        TRY(source_restart(&text->source));
+        text->begin = text->scan = text->end = 0;
+        text->is_untouched = true;
+    }
+    text->is_discarding = text->is_told = text->is_over = text->line_has_more = false;
+    text->line_number = 0;
+    file_begin(text);
+    text->is_file_begin = true;
+    text->is_cut = false;
+    text->cut_status = ST_OK;
+    text->is_started = true;
+    return ST_OK;
+}

@@ -1,0 +1,69 @@
+/* Examples out of text, in the order of the files: bounded buffers, lines, the rules for bad lines, and, where lines do not depend on each
+ * other, threads that parse them (io/read/parsers.h).
+ *
+ * The buffer holds the line that is being cut and the block behind it. A block is read behind what is left of the last
+ * one, which is first moved to the front:
+ *
+ *     | rest of a line | block …                              | free … | slack |
+ *     begin            scan (no line end before it)           end
+ *
+ * Workload: 2^20 lines of 240 bytes a second; a refill every thousand lines. */
+#ifndef HETERPS_IO_READ_READER_TEXT_H
+#define HETERPS_IO_READ_READER_TEXT_H
+
+#include "io/read/parsers.h"
+#include "io/read/reader_internal.h"
+#include "io/read/source.h"
+
+struct reader_text {
+    /* set at open */
+    const struct reader_format_functions *format;
+    void *format_state;
+    struct example_shape shape; /* before candidates are drawn */
+    bool bad_skip, bad_keep;
+    enum reader_part lines;
+    uint64_t held_out; /* lines whose hash is below are held out */
+    uint64_t example_estimate;
+    struct parsers *parsers; /* NULL: this thread parses alone         */
+    struct source source;
+    /* of the pass */
+    bool is_started, is_untouched; /* is_untouched: nothing has been taken since the first path was opened */
+    bool is_over;
+    bool is_file_begin; /* the block that is cut next begins a file */
+    bool is_cut;        /* no block follows; of why, if that is an error: */
+    status cut_status;
+    char cut_message[4096];
+    char *buffer;
+    size_t begin, scan, end;
+    bool is_discarding; /* the line that is being cut is too long, and its front is gone already */
+    bool is_told;       /* and that it is has been told */
+    uint64_t line_number;
+    struct reader_example parsed; /* that a block has given last */
+    /* A line that has more examples; valid as long as it is not over. */
+    const char *line;
+    size_t line_bytes;
+    bool line_has_more;
+    /* since open, but for byte_count, which is the source's */
+    struct reader_counts counts;
+};
+
+/* What reader_text_open takes from the arena, of files or of none. `shape`: before candidates are drawn. */
+size_t reader_text_bytes(const struct reader_options *options, struct example_shape shape);
+/* Opens the first path and tries its first line with `spare`, where an example has room; keeps nothing of the options but what their schema
+ * points to. With lists_words there are no files, and only the format is set up. reader_open's errors; after one nothing is left open. */
+MUST_USE status reader_text_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
+                                 struct example_shape shape, const struct reader_example *spare);
+void reader_text_close(struct reader_text *text);
+
+/* Goes to the front of the files. INVALID: a stream that was read already, or epoch > 0. */
+MUST_USE status reader_text_start(struct reader_text *text, uint64_t epoch);
+/* The next example: *found is `place`, filled in, or lies in a block until the next call. INVALID: a bad line; a further call goes on behind it. */
+MUST_USE status reader_text_next(struct reader_text *text, struct reader_example *place,
+                                 const struct reader_example **found, bool *over);
+/* The next line that counts, in `line` (NULL: it is too long); *over: there is none. In place of reader_text_next, never both in a pass. */
+MUST_USE status reader_text_line(struct reader_text *text, bool *over);
+
+/* An example of nothing. */
+void reader_example_empty(struct example_shape shape, struct reader_example *example);
+
+#endif

@@ -1,0 +1,131 @@
+/* The window that mixes the order of examples. */
+#include "io/read/shuffle.h"
+
+#include <string.h>
+
+#include "engine/base/status.h"
+
+/* A record, each part there only if the shape has it:
+ *     head | label [label_count] | dense [dense_count] | key_end [field_count] | value [key_count_max] | (to 8 bytes) | key [key_count_max] */
+#define PREFETCH_BYTES 1024u /* of a record; the processor's own prefetch goes on from there */
+struct record_head {
+    uint64_t group;
+    float weight;
+    uint32_t is_bad;
+};
+
+static size_t key_offset_bytes(struct example_shape shape)
+{
+    size_t bytes = sizeof(struct record_head) + sizeof(float) * ((size_t)shape.label_count + shape.dense_count) +
+                   sizeof(uint32_t) * shape.field_count;
+    if (shape.has_value) bytes += sizeof(float) * shape.key_count_max;
+    return (bytes + 7) & ~(size_t)7;
+}
+
+size_t example_record_bytes(struct example_shape shape)
+{
+    return key_offset_bytes(shape) + sizeof(uint64_t) * shape.key_count_max;
+}
+
+void example_record_at(struct example_shape shape, uint8_t *record, struct reader_example *example)
+{
+    struct record_head *head = (struct record_head *)record;
+    example->group = head->group;
+    example->weight = head->weight;
+    example->is_bad = head->is_bad;
+    example->label = (float *)(head + 1);
+    example->dense = example->label + shape.label_count;
+    example->key_end = (uint32_t *)(example->dense + shape.dense_count);
+    example->value = shape.has_value ? (float *)(example->key_end + shape.field_count) : NULL;
+    example->key = (uint64_t *)(record + key_offset_bytes(shape));
+}
+
+void example_record_keep(uint8_t *record, const struct reader_example *example)
+{
+    *(struct record_head *)record =
+        (struct record_head){.group = example->group, .weight = example->weight, .is_bad = example->is_bad};
+}
+
+size_t shuffle_bytes(struct example_shape shape, uint32_t window)
+{
+    return arena_bytes(example_record_bytes(shape) * window);
+}
+
+void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_shape shape, uint32_t window)
+{
+    *shuffle = (struct shuffle){.shape = shape, .window = window, .record_bytes = example_record_bytes(shape)};
+    shuffle->record = arena_take(arena, shuffle->record_bytes * window);
+    shuffle->hole = window;
+}
+
+static uint64_t bits_of(const struct shuffle *shuffle, uint64_t draw)
+{
+    uint32_t bits[4];
+    random_block(shuffle->stream, draw, 0, bits);
+    return (uint64_t)bits[0] << 32 | bits[1];
+}
+
+void shuffle_start(struct shuffle *shuffle, uint64_t seed, uint64_t epoch)
+{
+    shuffle->stream = random_stream(seed, RANDOM_SHUFFLE, epoch);
+    shuffle->draw_count = 0;
+    shuffle->held = 0;
+    shuffle->hole = shuffle->window;
+    shuffle->next = bits_of(shuffle, 0);
+}
+
+static struct record_head *head_at(const struct shuffle *shuffle, uint32_t index)
+{
+    return (struct record_head *)(shuffle->record + shuffle->record_bytes * index);
+}
+
+static void example_at(const struct shuffle *shuffle, uint32_t index, struct reader_example *example)
+{
+    example_record_at(shuffle->shape, (uint8_t *)head_at(shuffle, index), example);
+}
+
+bool shuffle_room(struct shuffle *shuffle, struct reader_example *example)
+{
+    bool has_hole = shuffle->hole < shuffle->window;
+    if (!has_hole && shuffle->held == shuffle->window) return false;
+    example_at(shuffle, has_hole ? shuffle->hole : shuffle->held, example);
+    return true;
+}
+
+void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example)
+{
+    bool has_hole = shuffle->hole < shuffle->window;
+    struct record_head *head = head_at(shuffle, has_hole ? shuffle->hole : shuffle->held);
+    CHECK(example->label == (float *)(head + 1));
+    example_record_keep((uint8_t *)head, example);
+    if (has_hole)
+        shuffle->hole = shuffle->window;
+    else
+        shuffle->held++;
+}
+
+/* The product's high word is uniform up to held / 2^64. */
+static uint32_t record_of(const struct shuffle *shuffle, uint64_t bits)
+{
+    return (uint32_t)((unsigned __int128)bits * shuffle->held >> 64);
+}
+
+bool shuffle_draw(struct shuffle *shuffle, struct reader_example *example)
+{
+    if (shuffle->hole < shuffle->window) {
+        /* Nothing came to fill the hole: the last record moves in. */
+        uint32_t last = --shuffle->held;
+        if (shuffle->hole != last)
+            memcpy(head_at(shuffle, shuffle->hole), head_at(shuffle, last), shuffle->record_bytes);
+        shuffle->hole = shuffle->window;
+    }
+    if (shuffle->held == 0) return false;
+    shuffle->hole = record_of(shuffle, shuffle->next);
+    example_at(shuffle, shuffle->hole, example);
+    /* A window lies in no near cache. As long as it stays full, the next draw is from as many. */
+    shuffle->next = bits_of(shuffle, ++shuffle->draw_count);
+    const uint8_t *ahead = shuffle->record + shuffle->record_bytes * record_of(shuffle, shuffle->next);
+    for (size_t at = 0; at < shuffle->record_bytes && at < PREFETCH_BYTES; at += CACHE_LINE_BYTES)
+        __builtin_prefetch(ahead + at, 1);
+    return true;
+}

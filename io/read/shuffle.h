@@ -1,0 +1,60 @@
+/* A window that mixes the order of examples: it holds N of them, gives one drawn by chance, and fills the place with the next
+ * of the file; at the end of the pass the rest is drawn until nothing is left. The order is a function of (seed, epoch, N, data).
+ *
+ *     file order ──keep──▶ [ record | record | … | record ] ──draw──▶ another order
+ *
+ * Workload: one draw and one keep an example; a record of Criteo is 376 bytes. */
+#ifndef HETERPS_IO_READ_SHUFFLE_H
+#define HETERPS_IO_READ_SHUFFLE_H
+
+#include "engine/base/batch.h"
+#include "engine/base/random.h"
+
+/* One example by itself, in somebody's memory: what a format writes and a micro-batch or a window takes. */
+struct reader_example {
+    bool is_bad;
+    uint32_t cut_count, unknown_count; /* what the format adds to the reader's counts of these names     */
+    float weight;
+    uint64_t group;
+    float *label;      /* [label_count]                                                             */
+    float *dense;      /* [dense_count]                                                             */
+    uint64_t *key;     /* [key_count_max]                                                           */
+    float *value;      /* beside key; NULL where keys have none                                     */
+    uint32_t *key_end; /* [field_count]: the keys of field f are key[key_end[f - 1] .. key_end[f])    */
+};
+
+/* An example in one piece of memory, for windows and for whoever keeps examples until they are wanted. */
+size_t example_record_bytes(struct example_shape shape);
+/* Points into a record, aligned to 8 bytes, and takes weight, group and is_bad as they were kept. */
+void example_record_at(struct example_shape shape, uint8_t *record, struct reader_example *example);
+/* Keeps what does not lie in the record yet. */
+void example_record_keep(uint8_t *record, const struct reader_example *example);
+
+struct shuffle {
+    struct example_shape shape;
+    uint32_t window;
+    size_t record_bytes;
+    uint8_t *record; /* [window] */
+    /* of the pass */
+    struct random_stream stream;
+    uint64_t draw_count;
+    uint64_t next; /* the bits of the next draw: by then its record has been asked for */
+    uint32_t held; /* records that hold an example, the hole included */
+    uint32_t hole; /* record that was drawn last; window: none        */
+};
+
+size_t shuffle_bytes(struct example_shape shape, uint32_t window);
+void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_shape shape, uint32_t window);
+
+/* Empties the window for the pass `epoch`. */
+void shuffle_start(struct shuffle *shuffle, uint64_t seed, uint64_t epoch);
+
+/* If there is a free place, *example points into it, to be filled (all of it) and then kept. */
+bool shuffle_room(struct shuffle *shuffle, struct reader_example *example);
+void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example);
+
+/* Draws an example; false if the window is empty. *example is valid until the next call. A draw while there is room
+ * means that the file has ended. */
+bool shuffle_draw(struct shuffle *shuffle, struct reader_example *example);
+
+#endif

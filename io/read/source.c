@@ -1,0 +1,388 @@
+/* Bytes out of a list of files: opening, checking, reading, now or ahead, and gzip. */
+#include "io/read/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+
+/* A quarter of a common second-level cache: compressed bytes, and the first bytes of a plain file. */
+#define RAW_BYTES ((size_t)128 << 10)
+/* inflate keeps a state of about 10 KiB and a window of 32 KiB; they are planned memory as everything else. */
+#define INFLATE_BYTES ((size_t)128 << 10)
+#define GZIP_MAGIC_0  0x1f
+#define GZIP_MAGIC_1  0x8b
+
+/* Smaller files are read before reading ahead has begun. */
+#define AHEAD_FILE_BYTES ((uint64_t)4 << 20)
+
+#define AHEAD_OPTIONS    .depth = SOURCE_AHEAD, .thread_count = 2
+
+static uint32_t path_count_of(const char *paths)
+{
+    uint32_t count = 1;
+    for (; *paths; paths++) count += *paths == ',';
+    return count;
+}
+
+size_t source_bytes(const char *paths)
+{
+    return arena_bytes(path_count_of(paths) * sizeof(struct source_path)) + arena_bytes(strlen(paths) + 1) +
+           arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) + SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) +
+           uring_bytes(&(struct uring_options){AHEAD_OPTIONS});
+}
+
+const char *source_path_name(const struct source *source, uint32_t path_index)
+{
+    const struct source_path *path = &source->path[path_index];
+    return path->is_stdin ? "standard input" : path->name;
+}
+
+const char *source_name(const struct source *source) { return source_path_name(source, source->path_index); }
+
+/* zlib's allocator: front to back through inflate_memory. inflate allocates twice and is only ever reset, so nothing
+ * needs to be given back. */
+static void *inflate_take(void *context, unsigned count, unsigned size)
+{
+    struct source *source = context;
+    size_t bytes = arena_bytes((size_t)count * size);
+    if (bytes > INFLATE_BYTES - source->inflate_used_bytes) return NULL;
+    void *memory = source->inflate_memory + source->inflate_used_bytes;
+    source->inflate_used_bytes += bytes;
+    return memory;
+}
+
+static void inflate_give(void *context, void *memory)
+{
+    (void)context;
+    (void)memory;
+}
+
+/* A regular file is opened once here, to see that it can be; a pipe is not, because that waits for its writer and
+ * closing it again would stop the writer. */
+static status path_check(struct source_path *path)
+{
+    struct stat about;
+    if (path->is_stdin) {
+        path->is_stream = true;
+        return ST_OK;
+    }
+    if (stat(path->name, &about) != 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
+    if (S_ISDIR(about.st_mode)) FAIL(IO, "%s is a directory; expected a file", path->name);
+    path->is_stream = !S_ISREG(about.st_mode);
+    if (path->is_stream) {
+        if (faccessat(AT_FDCWD, path->name, R_OK, AT_EACCESS) != 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
+        return ST_OK;
+    }
+    int fd = open(path->name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
+    close(fd);
+    path->size_bytes = (uint64_t)about.st_size;
+    return ST_OK;
+}
+
+/* --- reading ahead ---------------------------------------------------------------------------- */
+
+/* Takes what is done; waits until block n is. */
+static void ahead_await(struct source *source, uint32_t n)
+{
+    struct uring_done done;
+    while (!source->ahead[n % SOURCE_AHEAD].is_done && uring_reap(source->uring, &done, 1, UINT64_MAX)) {
+        source->ahead[done.tag].result = done.result;
+        source->ahead[done.tag].is_done = true;
+    }
+}
+
+/* Ends it: what is in flight comes back and is forgotten. */
+static void ahead_end(struct source *source)
+{
+    for (uint32_t n = source->ahead_taken; source->is_ahead && n != source->ahead_asked; n++) ahead_await(source, n);
+    source->is_ahead = false;
+}
+
+static void ahead_begin(struct source *source)
+{
+    source->is_ahead = true;
+    source->ahead_offset = source->offset_bytes;
+    source->ahead_taken = source->ahead_asked = 0;
+    source->ahead_used = 0;
+}
+
+/* Asks for blocks up to the end that the file had when it was opened. */
+static status ahead_ask(struct source *source)
+{
+    struct uring_request request[SOURCE_AHEAD];
+    uint32_t count = 0;
+    for (; source->ahead_asked - source->ahead_taken < SOURCE_AHEAD && source->ahead_offset < source->file_bytes;
+         source->ahead_asked++) {
+        uint32_t at = source->ahead_asked % SOURCE_AHEAD;
+        uint64_t left = source->file_bytes - source->ahead_offset;
+        struct source_block *block = &source->ahead[at];
+        block->asked = (uint32_t)(left < SOURCE_AHEAD_BYTES ? left : SOURCE_AHEAD_BYTES);
+        block->is_done = false;
+        request[count++] = (struct uring_request){.kind = URING_READ,
+                                                  .may_wait = true,
+                                                  .fd = source->fd,
+                                                  .buffer = block->bytes,
+                                                  .bytes = block->asked,
+                                                  .offset_bytes = source->ahead_offset,
+                                                  .tag = at};
+        source->ahead_offset += block->asked;
+    }
+    return count ? uring_submit(source->uring, request, count) : ST_OK;
+}
+
+/* As preadv2(2) at offset_bytes, out of the blocks in flight; *is_over: they have ended, and what follows is read as it is wanted. */
+static status ahead_read(struct source *source, void *buffer, size_t capacity, ssize_t *got, bool *is_over)
+{
+    TRY(ahead_ask(source));
+    *is_over = source->ahead_taken == source->ahead_asked;
+    if (*is_over) {
+        ahead_end(source);
+        return ST_OK;
+    }
+    ahead_await(source, source->ahead_taken);
+    struct source_block *block = &source->ahead[source->ahead_taken % SOURCE_AHEAD];
+    if (block->result == -EAGAIN || block->result == -EINTR) { /* not now: read it as it is wanted */
+        ahead_end(source);
+        *is_over = true;
+        return ST_OK;
+    }
+    if (block->result <= 0) { /* cut off meanwhile, or an error */
+        errno = -block->result;
+        *got = block->result < 0 ? -1 : 0;
+        int error = errno;
+        ahead_end(source);
+        errno = error;
+        return ST_OK;
+    }
+    size_t left = (size_t)block->result - source->ahead_used, bytes = left < capacity ? left : capacity;
+    memcpy(buffer, block->bytes + source->ahead_used, bytes);
+    source->ahead_used += bytes;
+    *got = (ssize_t)bytes;
+    if (bytes < left) return ST_OK;
+    source->ahead_used = 0;
+    if ((uint32_t)block->result < block->asked)
+        ahead_end(source); /* blocks behind a gap are not the next bytes */
+    else
+        source->ahead_taken++;
+    return ST_OK;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static void file_close(struct source *source)
+{
+    ahead_end(source);
+    if (source->fd > STDIN_FILENO || (source->fd == STDIN_FILENO && !source->path[source->path_index].is_stdin))
+        close(source->fd);
+    source->fd = -1;
+}
+
+/* Of a regular file; what the page cache lacks begins reading ahead. */
+static status file_read(struct source *source, void *buffer, size_t capacity, ssize_t *got)
+{
+    if (source->is_ahead) {
+        bool is_over;
+        TRY(ahead_read(source, buffer, capacity, got, &is_over));
+        if (!is_over) return ST_OK;
+    }
+    off_t offset = (off_t)source->offset_bytes;
+    if (source->uring && source->has_nowait && source->offset_bytes < source->file_bytes) {
+        struct iovec vector = {.iov_base = buffer, .iov_len = capacity};
+        *got = preadv2(source->fd, &vector, 1, offset, RWF_NOWAIT);
+        if (*got > 0) return ST_OK;
+        /* Of an end before the file's pread(2) has the last word: Linux 5.9 and 5.10 say so where the page cache lacks something. */
+        source->has_nowait = *got == 0 || errno == EAGAIN;
+        if (*got < 0 && source->has_nowait) {
+            bool is_over;
+            ahead_begin(source);
+            TRY(ahead_read(source, buffer, capacity, got, &is_over));
+            if (!is_over) return ST_OK;
+        }
+    }
+    *got = pread(source->fd, buffer, capacity, offset);
+    return ST_OK;
+}
+
+/* One successful read; *bytes = 0 at the end of the file. */
+static status fd_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
+{
+    ssize_t got;
+    do {
+        if (source->path[source->path_index].is_stream)
+            got = read(source->fd, buffer, capacity);
+        else
+            TRY(file_read(source, buffer, capacity, &got));
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) FAIL(IO, "%s at byte %" PRIu64 ": %s", source_name(source), source->offset_bytes, strerror(errno));
+    *bytes = (size_t)got;
+    source->offset_bytes += (uint64_t)got;
+    source->byte_count += (uint64_t)got;
+    if (got == 0) source->is_at_end = true;
+    return ST_OK;
+}
+
+/* Opens the current path and reads until its first two bytes tell what it is. */
+static status file_open(struct source *source)
+{
+    const struct source_path *path = &source->path[source->path_index];
+    source->is_gzip = source->is_between_members = source->is_at_end = false;
+    source->raw_begin = source->raw_end = 0;
+    source->offset_bytes = 0;
+    source->fd = path->is_stdin ? STDIN_FILENO : open(path->name, O_RDONLY | O_CLOEXEC);
+    if (source->fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
+    struct stat about;
+    source->has_nowait = true;
+    source->file_bytes = !path->is_stream && fstat(source->fd, &about) == 0 ? (uint64_t)about.st_size : 0;
+    /* Only advice: whoever refuses it changes nothing. */
+    if (!path->is_stream) (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+
+    while (!source->is_at_end && (source->raw_end == 0 || (source->raw_end == 1 && source->raw[0] == GZIP_MAGIC_0))) {
+        size_t bytes;
+        TRY(fd_read(source, source->raw + source->raw_end, RAW_BYTES - source->raw_end, &bytes));
+        source->raw_end += bytes;
+    }
+    source->is_gzip = source->raw_end >= 2 && source->raw[0] == GZIP_MAGIC_0 && source->raw[1] == GZIP_MAGIC_1;
+    source->is_between_members = source->is_gzip;
+    return ST_OK;
+}
+
+/* Where a file is large enough for it. */
+static status ahead_open(struct source *source, struct arena *arena, const struct source_options *o)
+{
+    const struct uring_options options = {AHEAD_OPTIONS, .threads_only = o->io_threads, .faults = o->faults};
+    const char *why;
+    bool is_large = false;
+    for (uint32_t i = 0; i < source->path_count; i++)
+        is_large |= !source->path[i].is_stream && source->path[i].size_bytes >= AHEAD_FILE_BYTES;
+    if (!is_large) return ST_OK;
+    for (uint32_t i = 0; i < SOURCE_AHEAD; i++) source->ahead[i].bytes = arena_take(arena, SOURCE_AHEAD_BYTES);
+    TRY(uring_open(&source->uring, arena, &options, &why));
+    if (why)
+        log_detail("reading  io_uring is refused (%s): files are read ahead by threads", why);
+    else
+        log_detail("reading  files that are not in the page cache are read ahead by %s", uring_name(source->uring));
+    return ST_OK;
+}
+
+status source_open(struct source *source, struct arena *arena, const char *paths, const struct source_options *options)
+{
+    memset(source, 0, sizeof *source);
+    source->fd = -1;
+    source->path_count = path_count_of(paths);
+    source->path = arena_take(arena, source->path_count * sizeof *source->path);
+    char *names = arena_take(arena, strlen(paths) + 1);
+    source->raw = arena_take(arena, RAW_BYTES);
+    source->inflate_memory = arena_take(arena, INFLATE_BYTES);
+
+    strcpy(names, paths);
+    uint32_t stdin_count = 0;
+    for (uint32_t i = 0; i < source->path_count; i++) {
+        struct source_path *path = &source->path[i];
+        path->name = strsep(&names, ",");
+        if (!*path->name) FAIL(INVALID, "the list of data files \"%s\" has an empty name", paths);
+        path->is_stdin = strcmp(path->name, "-") == 0;
+        stdin_count += path->is_stdin;
+        if (stdin_count > 1) FAIL(INVALID, "the list of data files \"%s\" names standard input twice", paths);
+        TRY(path_check(path));
+        source->is_stream |= path->is_stream;
+        source->size_bytes += path->size_bytes;
+    }
+    if (source->is_stream) source->size_bytes = 0;
+
+    source->inflate.zalloc = inflate_take;
+    source->inflate.zfree = inflate_give;
+    source->inflate.opaque = source;
+    /* 16: a gzip header and trailer, checked; 15: the greatest window. */
+    if (inflateInit2(&source->inflate, 16 + 15) != Z_OK) FAIL(MEMORY, "zlib cannot start: its memory is too small");
+    source->inflate_is_open = true;
+    TRY(ahead_open(source, arena, options));
+    return file_open(source);
+}
+
+void source_close(struct source *source)
+{
+    if (source->inflate_is_open) inflateEnd(&source->inflate);
+    source->inflate_is_open = false;
+    if (source->fd >= 0) file_close(source);
+    uring_close(source->uring);
+    source->uring = NULL;
+}
+
+status source_restart(struct source *source)
+{
+    for (uint32_t i = 0; i < source->path_count; i++)
+        if (source->path[i].is_stream)
+            FAIL(INVALID, "%s can be read only once; a further pass needs a file",
+                 source->path[i].is_stdin ? "standard input" : source->path[i].name);
+    if (source->fd >= 0) file_close(source);
+    source->path_index = 0;
+    return file_open(source);
+}
+
+status source_next(struct source *source, bool *end)
+{
+    *end = source->path_index + 1 >= source->path_count;
+    if (*end) return ST_OK;
+    if (source->fd >= 0) file_close(source);
+    source->path_index++;
+    return file_open(source);
+}
+
+static status gzip_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
+{
+    z_stream *z = &source->inflate;
+    uInt room = capacity < (size_t)1 << 30 ? (uInt)capacity : (uInt)1 << 30;
+    z->next_out = buffer;
+    z->avail_out = room;
+    while (z->avail_out == room) {
+        if (source->raw_begin == source->raw_end && !source->is_at_end) {
+            source->raw_begin = 0;
+            TRY(fd_read(source, source->raw, RAW_BYTES, &source->raw_end));
+        }
+        bool is_dry = source->raw_begin == source->raw_end; /* then the file is at its end */
+        if (source->is_between_members) {
+            if (is_dry) break;
+            CHECK(inflateReset(z) == Z_OK);
+            source->is_between_members = false;
+        }
+        z->next_in = source->raw + source->raw_begin;
+        z->avail_in = (uInt)(source->raw_end - source->raw_begin);
+        int result = inflate(z, Z_NO_FLUSH);
+        source->raw_begin = source->raw_end - z->avail_in;
+        uint64_t at = source->offset_bytes - z->avail_in;
+        if (result == Z_STREAM_END)
+            source->is_between_members = true;
+        else if (result == Z_BUF_ERROR && is_dry)
+            FAIL(CORRUPT, "%s: the gzip data ends early, at byte %" PRIu64, source_name(source), at);
+        else if (result == Z_MEM_ERROR)
+            FAIL(MEMORY, "%s: zlib needs more memory than is planned", source_name(source));
+        else if (result != Z_OK && result != Z_BUF_ERROR)
+            FAIL(CORRUPT, "%s: not gzip data at byte %" PRIu64 ": %s", source_name(source), at,
+                 z->msg ? z->msg : zError(result));
+    }
+    *bytes = room - z->avail_out;
+    return ST_OK;
+}
+
+status source_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
+{
+    CHECK(capacity > 0);
+    if (source->is_gzip) return gzip_read(source, buffer, capacity, bytes);
+    size_t left = source->raw_end - source->raw_begin;
+    if (left) {
+        *bytes = left < capacity ? left : capacity;
+        memcpy(buffer, source->raw + source->raw_begin, *bytes);
+        source->raw_begin += *bytes;
+        return ST_OK;
+    }
+    *bytes = 0;
+    /* A pipe at its end is not read again: a terminal would start over. */
+    return source->is_at_end ? ST_OK : fd_read(source, buffer, capacity, bytes);
+}

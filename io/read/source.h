@@ -1,0 +1,98 @@
+/* Bytes out of a list of files, one file after another, wherever they come from: plain files, gzip files (told by their
+ * first bytes, not by their names), pipes, standard input. Files are read front to back in large blocks; nothing is
+ * mapped, so a file that is cut off meanwhile is a short file and not a signal.
+ *
+ *     "a.tsv,b.gz,-"   a.tsv ──read(2)──────────────────────▶ caller's buffer
+ *                      b.gz  ──read(2)──▶ raw ──inflate(3)──▶ caller's buffer
+ *
+ * What the page cache holds is read when it is wanted: nothing is faster. From the first bytes of a file on that it does not hold, several
+ * reads are in flight ahead of the caller (io/uring.h), up to the file's end. */
+#ifndef HETERPS_IO_READ_SOURCE_H
+#define HETERPS_IO_READ_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <zlib.h>
+
+#include "engine/base/memory.h"
+#include "engine/base/status.h"
+#include "io/uring.h"
+
+/* Reads in flight, and their size: what a fast drive has under way, twice. */
+#define SOURCE_AHEAD       6u
+#define SOURCE_AHEAD_BYTES ((size_t)512 << 10)
+
+struct source_path {
+    const char *name; /* to open                                    */
+    bool is_stdin;
+    bool is_stream; /* not a regular file: can be read once only  */
+    uint64_t size_bytes;
+};
+
+struct source {
+    /* set at open */
+    struct source_path *path;
+    uint32_t path_count;
+    bool is_stream;      /* some path is                                       */
+    uint64_t size_bytes; /* of all paths, as stored; 0 if some path is a stream */
+    uint8_t *raw;        /* stored bytes on their way to inflate               */
+    uint8_t *inflate_memory;
+    size_t inflate_used_bytes;
+    z_stream inflate;
+    bool inflate_is_open;
+    /* the file being read */
+    uint32_t path_index;
+    int fd; /* -1: none */
+    bool is_gzip, is_between_members, is_at_end;
+    size_t raw_begin, raw_end; /* unread part of raw                    */
+    uint64_t offset_bytes;     /* stored bytes read from this file      */
+    /* reading ahead: block n of the file, counted from where that began, is in ahead[n % SOURCE_AHEAD] */
+    struct uring *uring; /* NULL: there is no regular file that would be worth it */
+    bool has_nowait;     /* the file's system can say that the page cache lacks something          */
+    bool is_ahead;
+    uint64_t file_bytes;               /* when it was opened                                                     */
+    uint64_t ahead_offset;             /* of the next block to ask for                                           */
+    uint32_t ahead_taken, ahead_asked; /* blocks that the caller has had, that have been asked for                */
+    size_t ahead_used;                 /* bytes of block ahead_taken that the caller has had                      */
+    struct source_block {
+        uint8_t *bytes; /* [SOURCE_AHEAD_BYTES]                               */
+        uint32_t asked;
+        int32_t result; /* of uring_done                                      */
+        bool is_done;
+    } ahead[SOURCE_AHEAD];
+    /* since open */
+    uint64_t byte_count; /* stored bytes read */
+};
+
+struct source_options {
+    bool io_threads;             /* reads ahead are threads' and not io_uring's */
+    struct uring_faults *faults; /* that reads ahead meet: NULL, but in tests    */
+};
+
+/* What source_open takes from the arena. */
+size_t source_bytes(const char *paths);
+
+/* Checks every path of the list (separated by commas; "-" is standard input) and opens the first: source_read can
+ * follow. The names are copied. INVALID for an empty name or standard input twice; IO for what cannot be read and for
+ * directories. After a failure, as after success, source_close gives back what was opened. */
+MUST_USE status source_open(struct source *source, struct arena *arena, const char *paths,
+                            const struct source_options *options);
+void source_close(struct source *source);
+
+/* Goes to the front of the first path once more. INVALID if a path is a stream. */
+MUST_USE status source_restart(struct source *source);
+
+/* Reads up to capacity > 0 bytes of the current file, fewer as they come; *bytes = 0 only at its end. IO: file, byte
+ * and the system's reason. CORRUPT: a gzip file that is garbled or ends early, with file and byte. */
+MUST_USE status source_read(struct source *source, void *buffer, size_t capacity, size_t *bytes);
+
+/* Goes to the next file; *end if there is none. */
+MUST_USE status source_next(struct source *source, bool *end);
+
+/* Name of a file by its place in the list, for messages. */
+const char *source_path_name(const struct source *source, uint32_t path_index);
+/* Name of the current file, for messages. */
+const char *source_name(const struct source *source);
+
+#endif

@@ -1,0 +1,99 @@
+/* Which keys may have a row: those that have occurred often enough. Counts occurrences of keys in the order of the data, up to admit - 1,
+ * and forgets none, so that what it says is a function of the data so far, and of nothing else.
+ *
+ *   exact   open addressing: a key and its count, 12 bytes a key of admit_keys. Full: an error, and saved counts go on with more, or as the other one.
+ *   bloom   a counting Bloom filter in blocks of a cache line (Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters",
+ *           WEA 2007), four counters a key, of which only the least are raised (conservative update: Estan, Varghese, SIGCOMM 2002): never
+ *           too low; of admit_keys keys it holds, about one in a hundred others is taken for a key that has occurred. Counters have 1, 2,
+ *           4 or 8 bits, twelve of them a key: 1.5 bytes a key for admit = 2.
+ *
+ * Steps are counted when they have been prepared, and saved when they are done: what a count was before each addition is kept until its
+ * ticket is released, so that a save can go back to the end of any step since, and forth again. One thread uses it. */
+#ifndef HETERPS_IO_STORE_ADMISSION_H
+#define HETERPS_IO_STORE_ADMISSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "engine/base/file.h"
+#include "engine/base/row_life.h"
+
+struct admission_options {
+    const char *table;     /* its name, for messages and the file; kept                        */
+    struct row_life life;  /* admit > 1, admit_by, admit_keys                                  */
+    uint64_t addition_max; /* additions of tickets that are not released                        */
+    uint32_t ticket_max;   /* of these                                                         */
+};
+
+struct admission {
+    const char *table;
+    uint32_t admit, admit_by;
+    uint64_t key_max;
+    /* exact: of cell c key[c], and count[c], 0: empty; bloom: lines */
+    uint64_t *key;
+    uint8_t *count;
+    uint64_t cell_count; /* exact: cells; bloom: lines     */
+    uint64_t used_count; /* exact: cells that are not empty */
+    uint32_t bits;       /* bloom: of a counter            */
+    /* What additions have changed, oldest first; entry n at n % addition_max. */
+    struct addition {
+        uint64_t key;
+        uint8_t other[4]; /* what its counters were; while the admission is turned back, what they will be */
+    } * addition;
+    uint64_t addition_begin, addition_end, addition_max;
+    uint64_t turned; /* additions, the last ones, that are undone now */
+    struct admission_step {
+        uint32_t ticket;
+        uint64_t end; /* of its additions */
+    } * step;
+    uint64_t step_begin, step_end;
+    uint32_t step_max;
+    void *block;
+    size_t block_bytes;
+};
+
+/* Takes its memory as the part "store admission". MEMORY. */
+MUST_USE status admission_open(struct admission *admission, const struct admission_options *options);
+/* One that is all zero is ignored. */
+void admission_close(struct admission *admission);
+
+/* Whether the key may have a row: admit - 1 occurrences are counted. */
+bool admission_has(const struct admission *admission, uint64_t key);
+/* Counts one occurrence. FULL: the table, its admit_keys, what to do. */
+MUST_USE status admission_add(struct admission *admission, uint64_t key);
+/* What has been added since the last call belongs to tickets up to this one. */
+void admission_step_end(struct admission *admission, uint32_t ticket);
+/* Steps up to the ticket are done and will not be undone. */
+void admission_release(struct admission *admission, uint32_t ticket);
+/* From now on nothing has to be turned back. The key has a row that no occurrence has earned (it was loaded): it is admitted. FULL. */
+MUST_USE status admission_grant(struct admission *admission, uint64_t key);
+
+/* Takes back what steps behind the ticket have added, which are not released, for who saves; then gives it again. */
+void admission_turn_back(struct admission *admission, uint32_t ticket);
+void admission_turn_forth(struct admission *admission);
+
+/* As a file, little-endian:
+ *
+ *   offset  bytes          meaning
+ *   0       8              magic "HPSADMT1"
+ *   8       4              version: 1
+ *   12      4              admit
+ *   16      4              0 exact, 1 bloom
+ *   20      4              zero
+ *   24      8              admit_keys
+ *   32      8              exact: keys; bloom: lines of 64 bytes
+ *   40      8              xxh3-64 of the table's name
+ *   48      8              bytes of the file
+ *   56      8              zero
+ *   64                     exact: a key each, by cell, 16 bytes: the key; its count, 1 byte; the number of its cell, 7 bytes. bloom: the lines
+ *   last    8              xxh3-64 of all bytes before */
+/* Into a writer that has just been opened; the caller commits. IO. */
+MUST_USE status admission_put(const struct admission *admission, struct file_writer *writer);
+/* Reads what admission_put wrote into one that is empty. By another admit, who was admitted stays so, and others are as many occurrences nearer to it
+ * or further from it; that of bloom must have counters of as many bits. Exact counts may be of another admit_keys, as long as their keys are no
+ * more than fit, and may go on as bloom. CORRUPT, INVALID name the file; MISMATCH: other settings. */
+MUST_USE status admission_read(struct admission *admission, const char *path, const uint8_t *data, size_t bytes);
+/* Checks the file alone, of whatever settings. */
+MUST_USE status admission_file_check(const char *path, const uint8_t *data, size_t bytes);
+
+#endif

@@ -1,0 +1,373 @@
+/* Rows that come and go: what a step's keys count for their admission, and what the end of a step removes.
+ *
+ * A sweep runs between two steps, while nothing is prepared: of rows in RAM alone the living move together, in order; with a disk the dead
+ * leave RAM, and those on disk are dead by the same rule for whoever comes upon them: a fetch that brings one makes a new row of it, cleaning
+ * drops it. Only a bound of rows that is passed, and whoever needs exact counts, goes through the disk. */
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "io/store/store_internal.h"
+
+/* Of rows too many nine tenths of the bound stay: evictions are rare. */
+#define EVICT_PART 10u
+/* Digits of score and key, from the greatest on. */
+#define SCORE_DIGITS 2u
+#define DIGITS       6u
+
+/* --- opening ------------------------------------------------------------------------------------ */
+
+static uint64_t example_keys_of(const struct store_options *o, uint32_t t)
+{
+    uint64_t others = 0;
+    for (uint32_t f = 0; f < o->example.field_count; f++) others += !o->table[t].serves[f];
+    return o->example.key_count_max - others;
+}
+
+void life_layout(struct store *store, struct layout *l, const struct store_options *o)
+{
+    uint32_t span_floats = 0;
+    bool is_bounded = false;
+    for (uint32_t t = 0; t < o->table_count; t++) {
+        const struct row_life *life = &o->table[t].life;
+        uint64_t *unadmitted;
+        is_bounded |= life->row_max != 0;
+        if (row_life_is_on(life) && o->table[t].span_floats > span_floats) span_floats = o->table[t].span_floats;
+        if (life->admit <= 1) continue;
+        LAYOUT_TAKE(l, unadmitted, o->batch.batch * example_keys_of(o, t));
+        if (l->arena) store->table[t].unadmitted = unadmitted;
+    }
+    float *zeros = NULL;
+    uint64_t *histogram = NULL;
+    if (span_floats) LAYOUT_TAKE(l, zeros, span_floats);
+    if (is_bounded) LAYOUT_TAKE(l, histogram, EVICT_BINS);
+    if (!l->arena) return;
+    store->zeros = zeros;
+    store->histogram = histogram;
+}
+
+status life_open(struct store *store, const struct store_options *o)
+{
+    for (uint32_t t = 0; t < o->table_count; t++) {
+        struct store_table *table = &store->table[t];
+        if (!life_has_admission(table)) continue;
+        const struct admission_options admission = {.table = table->name,
+                                                    .life = table->life,
+                                                    .addition_max =
+                                                        o->ticket_max * o->batch.micro * table->example_keys_max,
+                                                    .ticket_max = o->ticket_max};
+        TRY(admission_open(&table->admission, &admission));
+    }
+    return ST_OK;
+}
+
+void life_close(struct store *store)
+{
+    for (uint32_t t = 0; t < store->table_count; t++) admission_close(&store->table[t].admission);
+}
+
+bool store_takes_turns(const struct store *store) { return store->takes_turns; }
+
+bool store_lives(const struct store *store, uint32_t table)
+{
+    CHECK(table < store->table_count);
+    return row_life_is_on(&store->table[table].life);
+}
+
+struct admission *store_admission(struct store *store, uint32_t table)
+{
+    CHECK(table < store->table_count);
+    return life_has_admission(&store->table[table]) ? &store->table[table].admission : NULL;
+}
+
+/* --- steps -------------------------------------------------------------------------------------- */
+
+status life_step_end(struct store *store)
+{
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        struct store_table *table = &store->table[t];
+        if (!life_has_admission(table)) continue;
+        const uint32_t count = table->unadmitted_count;
+        table->unadmitted_count = 0;
+        for (uint32_t i = 0; i < count; i++) TRY(admission_add(&table->admission, table->unadmitted[i]));
+        admission_step_end(&table->admission, store->ticket_count);
+    }
+    return ST_OK;
+}
+
+/* --- who lives ---------------------------------------------------------------------------------- */
+
+enum row_fate life_fate(const struct store *store, const struct store_table *table, const float *span)
+{
+    return table->life.counts ? row_life_fate(&table->life, counters_of(table, span), store->period) : ROW_LIVES;
+}
+
+/* Which rows go: the dead, or those of the least scores. */
+struct removal {
+    const struct store *store;
+    struct store_table *table;
+    bool is_eviction;
+    /* of an eviction: those whose score and key, digit by digit, are at most this */
+    uint32_t score;
+    uint64_t key;
+    uint64_t count; /* removed */
+};
+
+/* Scores are not negative: so their bits are in the order of their values. */
+static uint32_t score_bits(const struct store *store, const struct store_table *table, const float *span)
+{
+    float score = row_life_score(&table->life, counters_of(table, span), store->period);
+    uint32_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    return bits;
+}
+
+static bool goes(struct removal *r, uint64_t key, const float *span)
+{
+    if (r->is_eviction) {
+        const uint32_t score = score_bits(r->store, r->table, span);
+        return score < r->score || (score == r->score && key <= r->key);
+    }
+    const enum row_fate fate = life_fate(r->store, r->table, span);
+    r->table->lives.died[fate]++;
+    return fate != ROW_LIVES;
+}
+
+/* --- rows of RAM -------------------------------------------------------------------------------- */
+
+/* Calls `look` for every row of RAM; where it says so, the row is removed. */
+typedef bool row_look(void *context, uint64_t key, const float *span);
+
+/* With a disk: by buckets. What fills a hole is looked at, too: it has been before, or comes from a bucket ahead. */
+static void ram_walk_tiers(struct store_table *table, row_look *look, void *context)
+{
+    for (uint64_t b = 0; b < table->bucket_count; b++) {
+        struct bucket *bucket = &table->bucket[b];
+        uint32_t i = 0;
+        while (i < BUCKET_CELLS && cell_row(&bucket->cell[i]) != ROW_NONE) {
+            struct cell *cell = &bucket->cell[i];
+            const uint64_t key = atomic_load_explicit(&cell->shared_key, memory_order_relaxed);
+            if (look(context, key, span_of(table, cell_row(cell))))
+                tiers_row_remove(table, bucket, cell);
+            else
+                i++;
+        }
+    }
+}
+
+static struct cell *cell_of(struct store_table *table, uint64_t row)
+{
+    struct cell *cell = table->bucket[table->bucket_of[row]].cell;
+    while (cell_row(cell) != row) cell++;
+    return cell;
+}
+
+/* In RAM alone rows have the numbers of their creation: those that stay move down, and what is behind them is zero, as rows are that nobody
+ * has had. */
+static void ram_walk_alone(struct store_table *table, row_look *look, void *context)
+{
+    const uint64_t count = row_count_of(table);
+    uint64_t to = 0;
+    for (uint64_t row = 0; row < count; row++) {
+        struct cell *cell = cell_of(table, row);
+        const uint64_t key = atomic_load_explicit(&cell->shared_key, memory_order_relaxed);
+        if (look(context, key, span_of(table, row))) {
+            cell_remove(table, &table->bucket[table->bucket_of[row]], cell);
+            continue;
+        }
+        if (to != row) {
+            memcpy(span_of(table, to), span_of(table, row), table->stride_floats * sizeof(float));
+            table->bucket_of[to] = table->bucket_of[row];
+            atomic_store_explicit(&cell->shared_row, (uint32_t)to + 1, memory_order_relaxed);
+        }
+        to++;
+    }
+    if (to < count) memset(span_of(table, to), 0, (count - to) * table->stride_floats * sizeof(float));
+}
+
+static void ram_walk(const struct store *store, struct store_table *table, row_look *look, void *context)
+{
+    if (store->cold != NULL)
+        ram_walk_tiers(table, look, context);
+    else
+        ram_walk_alone(table, look, context);
+}
+
+/* --- rows of the disk --------------------------------------------------------------------------- */
+
+static status disk_walk(struct store *store, uint32_t t, row_look *look, void *context)
+{
+    struct cold_walk walk;
+    const float *span;
+    uint64_t key;
+    if (store->cold == NULL) return ST_OK;
+    TRY(store_settle(store));
+    cold_walk_open(&walk, store->cold, t);
+    status st = cold_walk_next(&walk, &key, &span);
+    for (; st == ST_OK && span != NULL; st = cold_walk_next(&walk, &key, &span))
+        if (look(context, key, span)) cold_walk_remove(&walk);
+    cold_walk_close(&walk);
+    return st;
+}
+
+/* --- removing ----------------------------------------------------------------------------------- */
+
+static bool removal_look(void *context, uint64_t key, const float *span)
+{
+    struct removal *r = context;
+    const bool is_gone = goes(r, key, span);
+    r->count += is_gone;
+    return is_gone;
+}
+
+static status disk_purge(struct store *store, uint32_t t)
+{
+    struct store_table *table = &store->table[t];
+    struct removal r = {.store = store, .table = table};
+    if (store->cold == NULL || !table->life.counts || table->is_purged) return ST_OK;
+    status st = disk_walk(store, t, removal_look, &r);
+    row_count_subtract(r.table, r.count);
+    table->is_purged = st == ST_OK;
+    return st;
+}
+
+status store_purge(struct store *store)
+{
+    for (uint32_t t = 0; t < store->table_count; t++) TRY(disk_purge(store, t));
+    return ST_OK;
+}
+
+/* --- evicting: a radix select of the least by (score, key) ------------------------------------- */
+
+struct select {
+    const struct store *store;
+    const struct store_table *table;
+    uint64_t *histogram;
+    uint32_t digit;          /* that is counted                            */
+    uint32_t chosen[DIGITS]; /* of the digits before it                    */
+};
+
+static uint32_t digit_of(uint32_t score, uint64_t key, uint32_t digit)
+{
+    return digit < SCORE_DIGITS ? score >> (SCORE_DIGITS - 1 - digit) * EVICT_DIGIT_BITS & (EVICT_BINS - 1)
+                                : (uint32_t)(key >> (DIGITS - 1 - digit) * EVICT_DIGIT_BITS & (EVICT_BINS - 1));
+}
+
+static bool select_look(void *context, uint64_t key, const float *span)
+{
+    struct select *s = context;
+    const uint32_t score = score_bits(s->store, s->table, span);
+    for (uint32_t d = 0; d < s->digit; d++)
+        if (digit_of(score, key, d) != s->chosen[d]) return false;
+    s->histogram[digit_of(score, key, s->digit)]++;
+    return false;
+}
+
+/* The greatest score and key of the `wanted` least. */
+static status threshold_find(struct store *store, uint32_t t, uint64_t wanted, struct removal *r)
+{
+    struct select s = {.store = store, .table = &store->table[t], .histogram = store->histogram};
+    uint64_t here = UINT64_MAX;
+    for (; s.digit < DIGITS && here != wanted; s.digit++) {
+        uint32_t bin = 0;
+        memset(s.histogram, 0, EVICT_BINS * sizeof *s.histogram);
+        ram_walk(store, &store->table[t], select_look, &s);
+        TRY(disk_walk(store, t, select_look, &s));
+        while (s.histogram[bin] < wanted) wanted -= s.histogram[bin++];
+        here = s.histogram[bin];
+        s.chosen[s.digit] = bin;
+    }
+    for (uint32_t d = 0; d < DIGITS; d++) {
+        const uint64_t digit = d < s.digit ? s.chosen[d] : EVICT_BINS - 1; /* all of the last bin go */
+        if (d < SCORE_DIGITS)
+            r->score = r->score << EVICT_DIGIT_BITS | (uint32_t)digit;
+        else
+            r->key = r->key << EVICT_DIGIT_BITS | digit;
+    }
+    return ST_OK;
+}
+
+static status evict(struct store *store, uint32_t t)
+{
+    struct store_table *table = &store->table[t];
+    const uint64_t most = table->life.row_max, begin_ns = clock_ns();
+    if (most == 0 || row_count_of(table) <= most) return ST_OK;
+    TRY(disk_purge(store, t));
+    if (row_count_of(table) <= most) return ST_OK;
+    const uint64_t wanted = row_count_of(table) - (most - most / EVICT_PART);
+    struct removal r = {.store = store, .table = table, .is_eviction = true};
+    TRY(threshold_find(store, t, wanted, &r));
+    ram_walk(store, table, removal_look, &r);
+    status st = disk_walk(store, t, removal_look, &r);
+    row_count_subtract(r.table, r.count);
+    CHECK(st != ST_OK || r.count == wanted);
+    table->lives.evicted += r.count;
+    table->lives.evictions++;
+    table->lives.eviction_ns += clock_ns() - begin_ns;
+    return st;
+}
+
+/* --- sweeps ------------------------------------------------------------------------------------- */
+
+/* Tickets of rows whose fetch has not come may yet turn out to need new rows: then what is under way is waited for. */
+status store_is_crowded(struct store *store, bool *is_crowded)
+{
+    *is_crowded = false;
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        struct store_table *table = &store->table[t];
+        const uint64_t most = table->life.row_max;
+        if (most == 0) continue;
+        if (row_count_of(table) + (uint64_t)store->ticket_max * table->ticket_rows_max > most) TRY(store_settle(store));
+        *is_crowded |= row_count_of(table) > most;
+    }
+    return ST_OK;
+}
+
+status store_sweep(struct store *store, uint64_t period)
+{
+    const bool is_next = period > store->period;
+    store->period = period;
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        struct store_table *table = &store->table[t];
+        struct removal r = {.store = store, .table = table};
+        if (!table->life.counts) continue;
+        if (is_next) ram_walk(store, table, removal_look, &r);
+        row_count_subtract(r.table, r.count);
+        table->is_purged &= !is_next;
+        TRY(evict(store, t));
+    }
+    return ST_OK;
+}
+
+void store_period_set(struct store *store, uint64_t period)
+{
+    store->period = period;
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        struct store_table *table = &store->table[t];
+        struct removal r = {.store = store, .table = table};
+        if (table->life.counts) ram_walk(store, table, removal_look, &r);
+        row_count_subtract(r.table, r.count);
+        table->is_purged = false;
+        table->lives = (struct store_life_counts){0};
+    }
+}
+
+void store_find_again(struct store *store, const struct micro_batch *m, struct ticket *ticket)
+{
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        struct store_table *table = &store->table[t];
+        struct ticket_table *to = &ticket->table[t];
+        for (uint32_t u = 0; u < to->unique_count && table->life.counts; u++) {
+            struct cell *place, *cell;
+            if (to->row[u] == ROW_NONE) continue; /* in scratch */
+            cell = index_find(table, m->key[to->occurrence[to->occurrence_begin[u]]], &place);
+            to->row[u] = cell != NULL ? cell_row(cell) : ROW_NONE;
+            to->span[u] = cell != NULL ? span_of(table, cell_row(cell)) : store->zeros;
+        }
+    }
+}
+
+struct store_life_counts store_life_counts(const struct store *store, uint32_t table)
+{
+    CHECK(table < store->table_count);
+    return store->table[table].lives;
+}

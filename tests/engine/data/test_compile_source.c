@@ -1,0 +1,222 @@
+/* What compiling reads from data files: words and their order, means and deviations; and what a compiled graph knows of them later. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/data/compile_source.h"
+#include "engine/session.h"
+
+static char folder[256];
+
+static int folder_make(void **state)
+{
+    (void)state;
+    const char *parent = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/compile_source.XXXXXX", parent && *parent ? parent : "/tmp");
+    log_open(LOG_TEXT, -1);
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static const char *const file_names[] = {"text", "more", "table.csv", "g.bin"};
+
+static const char *path_of(const char *name)
+{
+    static char path[4][512];
+    static unsigned next;
+    char *out = path[next++ % 4];
+    snprintf(out, sizeof path[0], "%s/%s", folder, name);
+    return out;
+}
+
+static int folder_remove(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++) unlink(path_of(file_names[i]));
+    return rmdir(folder);
+}
+
+static void file_put(const char *name, const char *text)
+{
+    if (file_write(path_of(name), text, strlen(text)) != ST_OK) fail_msg("%s", status_message());
+}
+
+/* The text lies beside the files. */
+static status compile_here(struct graph *g, const char *text, const char *const *set, uint32_t set_count)
+{
+    const char *path = path_of("m.cfg");
+    struct compile_source files = {
+        .path = path, .text = text, .text_bytes = strlen(text), .assignments = set, .assignment_count = set_count};
+    const struct graph_source source = compile_source(&files);
+    status st = graph_compile(g, path, text, strlen(text), set, set_count, &source);
+    compile_source_close(&files);
+    return st;
+}
+
+static void must(status st)
+{
+    if (st != ST_OK) fail_msg("%s", status_message());
+}
+
+#define assert_fails(words, call)                                                                                      \
+    do {                                                                                                               \
+        assert_int_equal((call), ST_INVALID);                                                                          \
+        if (!strstr(status_message(), words)) fail_msg("\"%s\" lacks \"%s\"", status_message(), words);                \
+    } while (0)
+
+#define LANGUAGE                                                                                                       \
+    "[data]\nformat = tokens\npath = text,more\nsparse = context\nlabel = next\nwindow = 2\n"                          \
+    "[vocabulary words]\ncolumn = next\ncount_min = 2\nunknown = <unk>\n"                                              \
+    "[column context]\nvocabulary = words\n[column next]\nvocabulary = words\n"                                        \
+    "[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = context\n"                                              \
+    "[fc y]\ninput = e\nunits = 1\n[loss bce]\ninput = y\n"
+
+static void words_check(const struct graph *g, const char *expected)
+{
+    char found[512] = "";
+    const struct graph_vocabulary *v = &g->vocabularies[0];
+    for (uint32_t w = 0; w < v->word_count; w++)
+        sprintf(found + strlen(found), "%s=%d ", graph_string(g, g->words[v->word_begin + w].text),
+                (int)g->words[v->word_begin + w].count);
+    assert_string_equal(found, expected);
+}
+
+static void words__by_falling_count_then_bytes__rare_ones_left_out(void **state)
+{
+    (void)state;
+    struct graph g;
+    file_put("text", "b a b\nc \x01x \x01x rare\n");
+    file_put("more", "c a \xc3\xa4 \xc3\xa4 b z z\n");
+    must(compile_here(&g, LANGUAGE, NULL, 0));
+    words_check(&g, "<eos>=3 b=3 a=2 c=2 z=2 \xc3\xa4=2 <unk>=1 ");
+    assert_int_equal(g.vocabularies[0].unknown, 6);
+    assert_int_equal(g.vocabularies[0].count, 15);
+    graph_close(&g);
+    const char *set[] = {"words.words_max=2", "words.unknown="};
+    must(compile_here(&g, LANGUAGE, set, 2));
+    words_check(&g, "<eos>=3 b=3 ");
+    assert_int_equal(g.vocabularies[0].unknown, GRAPH_NONE);
+    graph_close(&g);
+    /* A path of --set is as it stands, not beside the text. */
+    char path[600];
+    snprintf(path, sizeof path, "words.path=%s", path_of("more"));
+    const char *known[] = {"words.unknown=z", path};
+    must(compile_here(&g, LANGUAGE, known, 2));
+    words_check(&g, "z=2 \xc3\xa4=2 ");
+    assert_int_equal(g.vocabularies[0].unknown, 0);
+    graph_close(&g);
+}
+
+static void words__what_cannot_be_counted__is_named_with_its_place(void **state)
+{
+    (void)state;
+    struct graph g;
+    file_put("text", "a b a b\n");
+    file_put("more", "");
+    const char *absent = "words.path=nowhere", *many = "words.count_min=100", *column = "words.column=user",
+               *none = "data.path=";
+    assert_int_equal(compile_here(&g, LANGUAGE, &absent, 1), ST_INVALID);
+    assert_non_null(strstr(status_message(), "nowhere: No such file"));
+    assert_fails("[vocabulary words]: text,more holds no word", compile_here(&g, LANGUAGE, &many, 1));
+    assert_fails("tokens have the columns context and next", compile_here(&g, LANGUAGE, &column, 1));
+    assert_fails("expected a path to count words in", compile_here(&g, LANGUAGE, &none, 1));
+    assert_fails("a vocabulary needs its data", graph_compile(&g, "m.cfg", LANGUAGE, strlen(LANGUAGE), NULL, 0, NULL));
+}
+
+static void session_graph_open__set_with_a_vocabulary__keeps_its_words(void **state)
+{
+    (void)state;
+    struct graph g, again;
+    file_put("text", "a b a b c\n");
+    file_put("more", "");
+    must(compile_here(&g, LANGUAGE, NULL, 0));
+    must(graph_write(&g, path_of("g.bin")));
+    file_put("text", "q q r r\n"); /* what the data have become does not matter */
+    const char *batch = "train.batch=64", *rarer = "words.count_min=1", *unknown = "words.unknown=";
+    must(session_graph_open(&again, path_of("g.bin"), &batch, 1));
+    assert_int_equal(again.header->batch, 64);
+    words_check(&again, "a=2 b=2 <unk>=1 ");
+    assert_int_equal(again.header->model_hash, g.header->model_hash);
+    graph_close(&again);
+    assert_fails("[vocabulary words]: its words were counted when the graph was compiled",
+                 session_graph_open(&again, path_of("g.bin"), &rarer, 1));
+    assert_fails("compile the model text again", session_graph_open(&again, path_of("g.bin"), &unknown, 1));
+    graph_close(&g);
+}
+
+/* The same words say something else where they are another column's, or one of them stands for all others. */
+static void compile__whose_words_they_are__changes_the_model_hash(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {"words.unknown=", "words.unknown=a", "context.vocabulary=", "next.vocabulary="};
+    struct graph g, other;
+    file_put("text", "a b a b <unk> <unk>\n");
+    file_put("more", "");
+    must(compile_here(&g, LANGUAGE, NULL, 0));
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        must(compile_here(&other, LANGUAGE, &sets[i], 1));
+        assert_int_equal(other.word_count, g.word_count);
+        if (other.header->model_hash == g.header->model_hash) fail_msg("%s does not change the hash", sets[i]);
+        graph_close(&other);
+    }
+    graph_close(&g);
+}
+
+#define TABLE                                                                                                          \
+    "[data]\nformat = csv\npath = table.csv\ndense = x, y\ntransform = standard\n"                                     \
+    "[fc f]\ninput = dense\nunits = 1\n[loss bce]\ninput = f\nlabel = label\n"
+
+static void moments__missing_values__do_not_count(void **state)
+{
+    (void)state;
+    struct graph g, again;
+    file_put("table.csv", "label,x,y\n1,2,5\n0,4,5\n1,,5\n0,4,5\n0,6,5\n");
+    must(compile_here(&g, TABLE, NULL, 0));
+    assert_true(fabsf(g.denses[0].mean - 4) < 1e-6f);
+    assert_true(fabsf(g.denses[0].scale - 1 / sqrtf(2)) < 1e-6f);
+    assert_true(g.denses[1].mean == 5 && g.denses[1].scale == 0); /* one value says nothing */
+    must(graph_write(&g, path_of("g.bin")));
+    const char *batch = "train.batch=64";
+    must(session_graph_open(&again, path_of("g.bin"), &batch, 1));
+    assert_true(fabsf(again.denses[0].scale - g.denses[0].scale) < 1e-6f);
+    graph_close(&again);
+    graph_close(&g);
+    file_put("table.csv", "label,x,y\n1,-1,5\n0,1,5\n"); /* as if it were not standardised */
+    must(compile_here(&g, TABLE, NULL, 0));
+    assert_true(g.denses[0].mean == 0 && g.denses[0].scale == 1);
+    must(graph_write(&g, path_of("g.bin")));
+    graph_close(&g);
+    must(session_graph_open(&again, path_of("g.bin"), &batch, 1));
+    assert_true(again.denses[0].mean == 0 && again.denses[0].scale == 1);
+    graph_close(&again);
+    const char *plain = "data.transform=none", *standard = "data.transform=standard";
+    must(compile_here(&g, TABLE, &plain, 1));
+    must(graph_write(&g, path_of("g.bin")));
+    graph_close(&g);
+    assert_fails("was not standardised", session_graph_open(&again, path_of("g.bin"), &standard, 1));
+    file_put("table.csv", "label,x,y\n1,,5\n");
+    assert_fails("the column x has no value", compile_here(&g, TABLE, NULL, 0));
+    const char *none = "data.path=";
+    assert_fails("measures data.path, and there is none", compile_here(&g, TABLE, &none, 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words__by_falling_count_then_bytes__rare_ones_left_out),
+        cmocka_unit_test(words__what_cannot_be_counted__is_named_with_its_place),
+        cmocka_unit_test(session_graph_open__set_with_a_vocabulary__keeps_its_words),
+        cmocka_unit_test(compile__whose_words_they_are__changes_the_model_hash),
+        cmocka_unit_test(moments__missing_values__do_not_count),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}

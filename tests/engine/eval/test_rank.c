@@ -1,0 +1,468 @@
+/* Ranking over a whole vocabulary: what it measures and predicts against scores and places taken one by one, and its kernels. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/log.h"
+#include "engine/data/compile_source.h"
+#include "engine/cpu/device.h"
+#include "engine/cpu/kernels.h"
+#include "engine/eval/evaluate.h"
+#include "engine/eval/rank.h"
+#include "graph/op_rules.h"
+#include "io/read/reader.h"
+
+static char folder[256];
+
+static const char *path_of(const char *name)
+{
+    static char path[4][512];
+    static unsigned next;
+    char *out = path[next++ % 4];
+    snprintf(out, sizeof path[0], "%s/%s", folder, name);
+    return out;
+}
+
+static int folder_make(void **state)
+{
+    (void)state;
+    const char *parent = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/rank.XXXXXX", parent && *parent ? parent : "/tmp");
+    log_open(LOG_TEXT, -1);
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int folder_remove(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"train", "test", "g.bin", "out"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) unlink(path_of(names[i]));
+    return rmdir(folder);
+}
+
+static void must(status st)
+{
+    if (st != ST_OK) fail_msg("%s", status_message());
+}
+
+static void file_put(const char *name, const char *text) { must(file_write(path_of(name), text, strlen(text))); }
+
+/* --- models ----------------------------------------------------------------------------------- */
+
+#define PAIRS                                                                                                          \
+    "[data]\nformat = pairs\npath = train\nsparse = user\n"                                                            \
+    "[column item]\nvocabulary = items\n[vocabulary items]\ncolumn = item\n"                                           \
+    "[candidates drawn]\nof = item\nnegatives = 3\nsampler = uniform\n"                                                \
+    "[table u]\ndim = 5\ninit = normal 1\n[table i]\ndim = 5\ninit = normal 1\n"                                       \
+    "[embedding q]\ntable = u\ninput = user\n[embedding rows]\ntable = i\ninput = drawn\npool = none\n"
+#define TOWERS                                                                                                         \
+    "[fc c]\ninput = rows\ngroups = 4\nunits = 5\nactivation = tanh\n"                                                 \
+    "[match m]\ninput = q, c\nsimilarity = cosine\nscale = 4\n[loss l]\nkind = sampled_softmax\ninput = m, "           \
+    "drawn.log_q\n[train]\nbatch = 8\n[eval]\nexclude = train\ntop = 4\n[store]\nram = 1MiB\n"
+#define WORDS                                                                                                          \
+    "[data]\nformat = tokens\npath = train\nsparse = context\nwindow = 2\n[vocabulary words]\ncolumn = next\n"         \
+    "[column context]\nvocabulary = words\n[column next]\nvocabulary = words\n"                                        \
+    "[candidates drawn]\nof = next\nnegatives = 6\n"                                                                   \
+    "[table in]\ndim = 9\ninit = normal 1\n[table out]\ndim = 19\ninit = normal 1\n"                                   \
+    "[embedding q]\ntable = in\ninput = context\npool = none\n"                                                        \
+    "[embedding rows]\ntable = out\ninput = drawn\npool = none\n[match m]\ninput = q, rows\nbias = yes\n"              \
+    "[loss l]\nkind = nce\ninput = m, drawn.log_q\n[train]\nbatch = 64\n[store]\nram = 1MiB\n"
+
+/* Compiles and opens, with the first values. */
+static void session_make(struct session *s, const char *text)
+{
+    struct compile_source files = {.path = path_of("m.cfg"), .text = text, .text_bytes = strlen(text)};
+    const struct graph_source source = compile_source(&files);
+    struct graph g;
+    must(graph_compile(&g, files.path, text, strlen(text), NULL, 0, &source));
+    compile_source_close(&files);
+    must(graph_write(&g, path_of("g.bin")));
+    graph_close(&g);
+    static char path[512];
+    snprintf(path, sizeof path, "%s", path_of("g.bin"));
+    must(session_open(s, &(struct session_options){.graph_path = path, .threads = 1}));
+    model_init(&s->model);
+}
+
+/* --- the plain way ---------------------------------------------------------------------------- */
+
+#define EXAMPLES_MAX 4000
+#define WORDS_MAX    400
+
+static struct plain {
+    const struct session *session;
+    uint32_t query_tensor, vectors_tensor, dim, vector;
+    struct match_attr attr;
+    uint32_t example_count, word_count, list_count, candidate_count;
+    float *query, *word;
+    uint64_t group[EXAMPLES_MAX], key[EXAMPLES_MAX];
+} plain;
+
+static status words_sink(void *context, const struct slot *slot)
+{
+    (void)context;
+    for (uint32_t e = 0; e < slot->batch.example_count; e++, plain.list_count++)
+        for (uint32_t j = 0; j < plain.candidate_count; j++) {
+            uint32_t w = plain.list_count * plain.candidate_count + j;
+            if (w < plain.word_count)
+                memcpy(plain.word + w * plain.vector,
+                       view_row(slot->tensor[plain.vectors_tensor], e) + j * plain.vector,
+                       plain.vector * sizeof(float));
+        }
+    return ST_OK;
+}
+
+static status queries_sink(void *context, const struct slot *slot)
+{
+    (void)context;
+    const struct micro_batch *m = &slot->batch;
+    uint32_t fields = plain.session->graph.field_count;
+    for (uint32_t e = 0; e < m->example_count; e++, plain.example_count++) {
+        assert_true(plain.example_count < EXAMPLES_MAX);
+        memcpy(plain.query + plain.example_count * plain.dim, view_row(slot->tensor[plain.query_tensor], e),
+               plain.dim * sizeof(float));
+        plain.group[plain.example_count] = m->group ? m->group[e] : 0;
+        plain.key[plain.example_count] = m->key[m->key_begin[e * fields + fields - 1]];
+    }
+    return ST_OK;
+}
+
+/* Reads all vectors and queries out of the slots. */
+static void plain_read(struct session *s, const char *data)
+{
+    const struct graph *g = &s->graph;
+    const struct graph_node *m = &g->nodes[graph_match_of(g, rank_head(g))];
+    plain = (struct plain){.session = s,
+                           .query_tensor = g->args[m->arg_begin],
+                           .vectors_tensor = g->args[m->arg_begin + 1],
+                           .word_count = g->vocabularies[0].word_count};
+    memcpy(&plain.attr, m->attr, sizeof plain.attr);
+    plain.dim = g->tensors[plain.query_tensor].cols;
+    plain.vector = plain.dim + plain.attr.has_bias;
+    plain.candidate_count = g->tensors[plain.vectors_tensor].cols / plain.vector;
+    assert_true(plain.word_count <= WORDS_MAX);
+    plain.query = calloc(EXAMPLES_MAX, plain.dim * sizeof(float));
+    plain.word = calloc(WORDS_MAX, plain.vector * sizeof(float));
+    struct feed *feed;
+    struct feed_options options = session_feed_options(s, "words");
+    options.reader.lists_words = true;
+    options.reader.words_field = g->field_count - 1;
+    must(feed_open(&feed, &options));
+    feed_bell_set(feed, pipeline_feed_bell(s->pipeline));
+    must(evaluate_run(s, feed, words_sink, NULL));
+    feed_close(feed);
+    must(evaluate_open(s, &(struct evaluate_options){.paths = data, .lines = READER_ALL}, &feed));
+    must(evaluate_run(s, feed, queries_sink, NULL));
+    feed_close(feed);
+}
+
+static void plain_free(void)
+{
+    free(plain.query);
+    free(plain.word);
+}
+
+static double length_of(const float *x)
+{
+    double sum = (double)plain.attr.eps;
+    for (uint32_t d = 0; d < plain.dim; d++) sum += (double)x[d] * (double)x[d];
+    return sqrt(sum);
+}
+
+static double plain_score(uint32_t example, uint32_t w)
+{
+    const float *q = plain.query + example * plain.dim, *c = plain.word + w * plain.vector;
+    double sum = 0;
+    for (uint32_t d = 0; d < plain.dim; d++) sum += (double)q[d] * (double)c[d];
+    if (plain.attr.similarity == MATCH_COSINE) sum /= length_of(q) * length_of(c);
+    return (double)plain.attr.scale * sum + (plain.attr.has_bias ? (double)c[plain.dim] : 0);
+}
+
+static uint64_t word_key(uint32_t w)
+{
+    const struct graph *g = &plain.session->graph;
+    const char *text = graph_string(g, g->words[w].text);
+    return reader_key(g->fields[g->field_count - 1].seed, text, strlen(text));
+}
+
+static uint32_t word_number(uint64_t key)
+{
+    uint32_t w = 0;
+    while (word_key(w) != key) w++;
+    return w;
+}
+
+static struct heads measured(struct session *s, const char *data)
+{
+    struct heads heads;
+    struct feed *feed;
+    must(heads_open(&heads, &s->graph));
+    must(evaluate_open(s, &(struct evaluate_options){.paths = data, .lines = READER_ALL}, &feed));
+    must(evaluate_measure(s, feed, &heads));
+    feed_close(feed);
+    return heads;
+}
+
+static void figure_check(const struct heads *heads, const char *name, double expected)
+{
+    uint32_t head, figure;
+    if (!heads_figure_find(heads, name, &head, &figure)) fail_msg("there is no figure %s", name);
+    double found = heads->items[head].values[figure];
+    if (!(fabs(found - expected) < 2e-6 * (1 + fabs(expected))))
+        fail_msg("%s: expected %.9g, found %.9g", name, expected, found);
+}
+
+/* --- groups ----------------------------------------------------------------------------------- */
+
+#define USERS 150u
+#define ITEMS 90u
+#define TOP   4u
+
+/* Users with some items in train and some in test; a user's number decides how many; duplicates in test, and items of train too. */
+static void pairs_put(void)
+{
+    static char train[40000], test[40000];
+    char *a = train, *b = test;
+    for (uint32_t u = 0; u < USERS; u++) {
+        a += sprintf(a, "u%u", u);
+        b += sprintf(b, "u%u", u);
+        for (uint32_t i = 0; i < 3 + u % 20; i++) a += sprintf(a, " i%u", (u * 7 + i * i * 3) % ITEMS);
+        for (uint32_t i = 0; i < u % 7; i++) b += sprintf(b, " i%u", (u * 11 + i * 5) % (ITEMS + 9));
+        if (u % 4 == 0) b += sprintf(b, " i%u i%u", u * 7 % ITEMS, u * 11 % ITEMS);
+        *a++ = '\n', *b++ = '\n';
+    }
+    *a = *b = 0;
+    file_put("train", train);
+    file_put("test", test);
+}
+
+static bool is_trained(uint32_t u, uint32_t w)
+{
+    for (uint32_t i = 0; i < 3 + u % 20; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "i%u", (u * 7 + i * i * 3) % ITEMS);
+        if (strcmp(text, graph_string(&plain.session->graph, plain.session->graph.words[w].text)) == 0) return true;
+    }
+    return false;
+}
+
+/* The place of a word among those that are not excluded. */
+static uint32_t plain_place(uint32_t example, uint32_t user, uint32_t w)
+{
+    uint32_t place = 0;
+    for (uint32_t other = 0; other < plain.word_count; other++)
+        place += !is_trained(user, other) && plain_score(example, other) > plain_score(example, w);
+    return place;
+}
+
+static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void **state)
+{
+    (void)state;
+    struct session s;
+    pairs_put();
+    session_make(&s, PAIRS TOWERS);
+    plain_read(&s, path_of("test"));
+    double recall = 0, hit_rate = 0, ndcg = 0;
+    uint32_t group_count = 0;
+    for (uint32_t u = 0; u < USERS; u++) {
+        char user[16];
+        uint64_t group = reader_key(0, user, (size_t)snprintf(user, sizeof user, "u%u", u));
+        bool is_relevant[WORDS_MAX] = {0};
+        uint32_t example = 0, relevant = 0, found = 0;
+        double gain = 0, gain_max = 0;
+        for (uint32_t e = 0; e < plain.example_count; e++) {
+            if (plain.group[e] != group) continue;
+            uint32_t w = word_number(plain.key[e]);
+            if (!is_trained(u, w)) is_relevant[w] = true, example = e;
+        }
+        for (uint32_t w = 0; w < plain.word_count; w++) {
+            if (!is_relevant[w]) continue;
+            uint32_t place = plain_place(example, u, w);
+            if (relevant < TOP) gain_max += 1 / log2(2 + relevant);
+            relevant++;
+            if (place >= TOP) continue;
+            found++;
+            gain += 1 / log2(2 + place);
+        }
+        if (relevant == 0) continue;
+        group_count++;
+        recall += (double)found / relevant;
+        hit_rate += found > 0;
+        ndcg += gain / gain_max;
+    }
+    assert_true(group_count > USERS / 2 && group_count < USERS && hit_rate > 3);
+    struct heads heads = measured(&s, path_of("test"));
+    figure_check(&heads, "recall", recall / group_count);
+    figure_check(&heads, "hit_rate", hit_rate / group_count);
+    figure_check(&heads, "ndcg", ndcg / group_count);
+    /* Once more with the same ranking. */
+    struct feed *feed;
+    must(evaluate_open(&s, &(struct evaluate_options){.paths = path_of("test"), .lines = READER_ALL}, &feed));
+    must(evaluate_measure(&s, feed, &heads));
+    feed_close(feed);
+    figure_check(&heads, "recall", recall / group_count);
+    heads_close(&heads);
+    plain_free();
+    session_close(&s);
+}
+
+static void predict__pairs__best_words_of_each_user_once(void **state)
+{
+    (void)state;
+    struct session s;
+    struct rank *rank;
+    struct file_writer writer = {0};
+    struct feed *feed;
+    struct rank_result nothing;
+    char expected[USERS * 40], *at = expected;
+    pairs_put();
+    session_make(&s, PAIRS TOWERS);
+    plain_read(&s, path_of("train")); /* each user has an example there */
+    for (uint32_t e = 0, u = 0; u < USERS; u++) {
+        char user[16];
+        uint64_t group = reader_key(0, user, (size_t)snprintf(user, sizeof user, "u%u", u));
+        while (plain.group[e] != group) e++;
+        uint32_t word_at[TOP];
+        for (uint32_t w = 0; w < plain.word_count; w++) {
+            uint32_t place = is_trained(u, w) ? TOP : plain_place(e, u, w);
+            if (place < TOP) word_at[place] = w;
+        }
+        for (uint32_t k = 0; k < TOP; k++)
+            at +=
+                sprintf(at, "%s%c", graph_string(&s.graph, s.graph.words[word_at[k]].text), k + 1 < TOP ? '\t' : '\n');
+    }
+    must(file_writer_open(&writer, path_of("out")));
+    must(rank_open(&rank, &s, &writer));
+    must(evaluate_open(&s,
+                       &(struct evaluate_options){
+                           .paths = path_of("test"), .lines = READER_ALL, .label_optional = true, .bad_keep = true},
+                       &feed));
+    must(rank_begin(rank));
+    must(evaluate_run(&s, feed, (forward_sink *)rank_add, rank));
+    must(rank_end(rank, &nothing));
+    must(file_writer_commit(&writer));
+    feed_close(feed);
+    rank_close(rank);
+    struct file_map map;
+    must(file_map_open(&map, path_of("out")));
+    assert_int_equal(map.bytes, at - expected);
+    assert_memory_equal(map.data, expected, map.bytes);
+    file_map_close(&map);
+    plain_free();
+    session_close(&s);
+}
+
+/* --- examples --------------------------------------------------------------------------------- */
+
+static void evaluate__tokens__log_loss_and_hit_rates_over_all_words(void **state)
+{
+    (void)state;
+    struct session s;
+    static char text[20000];
+    char *at = text;
+    for (uint32_t n = 0; n < 2000; n++) at += sprintf(at, "w%u%c", n * n % 113 + n % 5, n % 9 ? ' ' : '\n');
+    file_put("train", text);
+    session_make(&s, WORDS);
+    plain_read(&s, path_of("train"));
+    double loss = 0, hit_1 = 0, hit_10 = 0;
+    for (uint32_t e = 0; e < plain.example_count; e++) {
+        uint32_t target = word_number(plain.key[e]), above = 0;
+        double sum = 0, score = plain_score(e, target);
+        for (uint32_t w = 0; w < plain.word_count; w++) {
+            sum += exp(plain_score(e, w));
+            above += plain_score(e, w) > score;
+        }
+        loss += log(sum) - score;
+        hit_1 += above < 1;
+        hit_10 += above < 10;
+    }
+    double count = plain.example_count;
+    struct heads heads = measured(&s, path_of("train"));
+    figure_check(&heads, "logloss", loss / count);
+    figure_check(&heads, "perplexity", exp(loss / count));
+    figure_check(&heads, "hit_rate_1", hit_1 / count);
+    figure_check(&heads, "hit_rate_10", hit_10 / count);
+    heads_close(&heads);
+    plain_free();
+    session_close(&s);
+}
+
+static void rank_open__other_losses__rank_nothing(void **state)
+{
+    (void)state;
+    static const char model[] = "[data]\ndense = I1\n[fc y]\ninput = dense\nunits = 1\n[loss b]\ninput = y\n";
+    struct graph g;
+    must(graph_compile(&g, "m.cfg", model, strlen(model), NULL, 0, NULL));
+    assert_int_equal(rank_head(&g), GRAPH_NONE);
+    graph_close(&g);
+}
+
+/* --- kernels ---------------------------------------------------------------------------------- */
+
+#define ROWS 31u
+#define DIM  13u
+
+static void kernels__each_isa__agree_with_plain_loops(void **state)
+{
+    (void)state;
+    static const struct cpu_kernels *const all[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2, &cpu_kernels_avx512,
+                                                             &cpu_kernels_avx512bf16};
+    static float query[ROWS * DIM], panels[4 * (DIM + 1) * 64], scores[ROWS * 256], x[3000];
+    for (uint32_t i = 0; i < ROWS * DIM; i++) query[i] = sinf((float)i);
+    for (uint32_t i = 0; i < sizeof panels / sizeof *panels; i++) panels[i] = cosf((float)i * 0.7f);
+    for (uint32_t i = 0; i < 3000; i++) x[i] = floorf(40 * sinf((float)i * 1.3f)) / 8;
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (!isa_runs_here((enum isa)isa)) continue;
+        const struct cpu_kernels *k = all[isa];
+        const uint32_t words = 3 * k->panel_words;
+        k->score(scores, 256, query, DIM, ROWS, panels, 3, DIM);
+        for (uint32_t r = 0; r < ROWS; r++)
+            for (uint32_t w = 0; w < words; w++) {
+                const float *panel = panels + w / k->panel_words * k->panel_words * (DIM + 1) + w % k->panel_words;
+                double sum = (double)panel[0];
+                for (uint32_t d = 0; d < DIM; d++)
+                    sum += (double)query[r * DIM + d] * (double)panel[(d + 1) * k->panel_words];
+                assert_true(fabs(sum - (double)scores[r * 256 + w]) < 1e-5);
+            }
+        for (size_t count = 1; count < 3000; count += count < 80 ? 1 : 411) {
+            float greatest = x[0];
+            double sum = 0;
+            uint64_t above = 0, equal = 0, found_above, found_equal;
+            for (size_t i = 0; i < count; i++) greatest = x[i] > greatest ? x[i] : greatest;
+            for (size_t i = 0; i < count; i++) sum += exp((double)(x[i] - greatest));
+            for (size_t i = 0; i < count; i++) above += x[i] > 1, equal += x[i] == 1;
+            assert_true(k->greatest(x, count) == greatest);
+            assert_true(fabs(k->exp_sum(x, count, greatest) / sum - 1) < 1e-6);
+            k->above_count(x, count, 1, &found_above, &found_equal);
+            assert_int_equal(found_above, above);
+            assert_int_equal(found_equal, equal);
+            size_t next = 0;
+            for (size_t i = 0; i < count; i++) {
+                if (!(x[i] > 4.7f)) continue;
+                assert_int_equal(k->above_next(x, next, count, 4.7f), i);
+                next = i + 1;
+            }
+            assert_int_equal(k->above_next(x, next, count, 4.7f), count);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded),
+        cmocka_unit_test(predict__pairs__best_words_of_each_user_once),
+        cmocka_unit_test(evaluate__tokens__log_loss_and_hit_rates_over_all_words),
+        cmocka_unit_test(rank_open__other_losses__rank_nothing),
+        cmocka_unit_test(kernels__each_isa__agree_with_plain_loops),
+    };
+    return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}

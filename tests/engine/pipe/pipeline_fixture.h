@@ -1,0 +1,351 @@
+/* What the tests of the pipeline share: click data of their own, plans in a short notation, and a training that opens what
+ * engine/session.c opens, but from texts and with a machine of any size. Include after cmocka.h. */
+#ifndef HETERPS_TESTS_PIPELINE_FIXTURE_H
+#define HETERPS_TESTS_PIPELINE_FIXTURE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "engine/pipe/feed.h"
+#include "engine/data/gen_criteo.h"
+#include "engine/pipe/pipeline_internal.h"
+#include "engine/data/schema.h"
+#include "tests/engine/fixture_files.h"
+
+/* ThreadSanitizer makes everything slow: fewer runs of shorter data are enough for it. */
+#ifdef __SANITIZE_THREAD__
+#define SCALED(normal, sanitized) (sanitized)
+#else
+#define SCALED(normal, sanitized) (normal)
+#endif
+
+#define FIXTURE_TABLES  4
+#define FIXTURE_MESSAGE 4096
+
+FIXTURE static int fixture_open(void **state)
+{
+    (void)state;
+    if (fixture_directory_make("test_pipeline") != 0) return -1;
+    alarm(300); /* a pipeline that hangs ends the program, and so fails the test */
+    return 0;
+}
+
+FIXTURE static void fixture_tree_remove(const char *name)
+{
+    assert_int_equal(nftw(fixture_path(name), fixture_remove, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+FIXTURE static int fixture_close(void **state)
+{
+    (void)state;
+    return fixture_directory_remove();
+}
+
+/* Writes rows [first, first + count) of generated clicks, and after them `last` (NULL: nothing). */
+FIXTURE static void fixture_data(const char *path, uint64_t first, uint64_t count, const char *last)
+{
+    struct gen_criteo *gen;
+    char line[GEN_CRITEO_LINE_BYTES_MAX];
+    struct gen_criteo_truth truth;
+    assert_ok(gen_criteo_open(&gen, &(struct gen_criteo_options){.seed = 5, .vocab = 500, .zipf = 0.7}));
+    FILE *file = fopen(path, "a");
+    assert_non_null(file);
+    for (uint64_t row = first; row < first + count; row++)
+        fwrite(line, 1, gen_criteo_row(gen, row, line, &truth), file);
+    if (last) fputs(last, file);
+    assert_int_equal(fclose(file), 0);
+    gen_criteo_close(gen);
+}
+
+/* --- plans ------------------------------------------------------------------------------------ */
+
+/* The JSON of "0-3:2:2 4-10:1:1 +1": of each stage first layer - last layer : k : replicas; at the end service cores. */
+FIXTURE static void plan_json(char *text, size_t bytes, const char *notation)
+{
+    size_t used = (size_t)snprintf(text, bytes,
+                                   "{\"format\": \"heterps-solution-1\", \"types\": [{\"name\": \"cpu\", \"device\": "
+                                   "\"cpu\", \"price_per_hour\": 0.04, \"limit\": 64}], \"stages\": [");
+    unsigned first, last, k, replicas, service = 0;
+    int length;
+    const char *comma = "";
+    for (; sscanf(notation, "%u-%u:%u:%u%n", &first, &last, &k, &replicas, &length) == 4; comma = ", ") {
+        used += (size_t)snprintf(text + used, bytes - used,
+                                 "%s{\"first\": %u, \"last\": %u, \"type\": 0, \"k\": %u, \"replicas\": %u}", comma,
+                                 first, last, k, replicas);
+        notation += length + (notation[length] == ' ');
+    }
+    if (*notation == '+') service = (unsigned)atoi(notation + 1);
+    used += (size_t)snprintf(text + used, bytes - used, "], \"service_cores\": %u}", service);
+    assert_true(used < bytes);
+}
+
+/* --- a training ------------------------------------------------------------------------------- */
+
+struct setup {
+    const char *plan; /* NULL: one stage, all threads in one gang                                  */
+    uint32_t threads;
+    bool share;
+    uint32_t in_flight;
+    uint64_t delay_seed;
+    uint32_t delay_ns_max;
+    uint64_t ram_bytes, disk_bytes; /* 0: as the text says; no disk                             */
+    bool io_threads;
+};
+
+struct training {
+    struct graph graph;
+    struct ini ini;
+    struct settings settings;
+    struct schema schema;
+    struct model model;
+    struct cores cores;
+    struct plan plan;
+    struct pipeline *pipeline;
+    struct feed *feed;
+    bool is_end;
+    /* told by workers, one at a time */
+    uint64_t row_count[FIXTURE_TABLES];
+    uint32_t ticket;
+    double *loss; /* [loss_max]: of the step's examples, summed; NULL: not kept            */
+    uint32_t *example_count;
+    uint64_t loss_max;
+    XXH3_state_t *told; /* hash of all that was told */
+    /* when to stop by itself */
+    bool wants_stop;
+};
+
+FIXTURE static void training_told(void *context, const struct step_done *done)
+{
+    struct training *t = context;
+    struct progress *p = &t->model.progress;
+    CHECK(done->step == p->step && t->graph.table_count <= FIXTURE_TABLES); /* in order; a worker may not longjmp */
+    if (done->epoch != p->epoch) {
+        p->epoch = done->epoch;
+        p->epoch_examples = 0;
+    }
+    if (p->step < t->loss_max) {
+        t->loss[p->step] = done->loss_sum;
+        t->example_count[p->step] = done->example_count;
+    }
+    p->step++;
+    p->epoch_examples += done->example_count;
+    p->examples += done->example_count;
+    for (uint32_t i = 0; i < t->graph.table_count; i++) t->row_count[i] = done->row_count[i];
+    t->ticket = done->ticket;
+    XXH3_64bits_update(t->told, &done->loss_sum, sizeof done->loss_sum);
+    XXH3_64bits_update(t->told, t->row_count, sizeof t->row_count);
+}
+
+FIXTURE static bool training_tick(void *context) { return ((struct training *)context)->wants_stop; }
+
+FIXTURE static void training_close(struct training *t)
+{
+    feed_close(t->feed);
+    pipeline_close(t->pipeline);
+    plan_free(&t->plan);
+    model_close(&t->model);
+    schema_close(&t->schema);
+    ini_free(&t->ini);
+    graph_close(&t->graph);
+    XXH3_freeState(t->told);
+    free(t->loss);
+    free(t->example_count);
+    memset(t, 0, sizeof *t);
+}
+
+/* Opens everything up to the feed, which is not started; `set` ends in NULL. */
+FIXTURE static status training_open_parts(struct training *t, const char *text, const char *const *set,
+                                          const char *data, const struct setup *setup)
+{
+    uint32_t set_count = 0;
+    char json[4096];
+    while (set && set[set_count]) set_count++;
+    TRY(graph_compile(&t->graph, "test.cfg", text, strlen(text), set, set_count, NULL));
+    TRY(ini_parse(&t->ini, "test.cfg", t->graph.text, t->graph.text_bytes));
+    TRY(settings_read(&t->ini, &t->settings));
+    TRY(schema_open(&t->schema, &t->graph, &t->settings));
+    TRY(model_open(&t->model, &t->graph,
+                   &(struct model_budget){.ram_bytes = setup->ram_bytes ? setup->ram_bytes : t->settings.store_ram,
+                                          .disk_bytes = setup->disk_bytes,
+                                          .path = setup->disk_bytes ? fixture_path("disk") : NULL,
+                                          .io_threads = setup->io_threads,
+                                          .lives = true}));
+    cores_allowed(&t->cores);
+    if (setup->plan) {
+        plan_json(json, sizeof json, setup->plan);
+        TRY(plan_parse(&t->plan, &t->graph, "plan.json", json, strlen(json)));
+    } else {
+        TRY(plan_single(&t->plan, &t->graph, setup->threads));
+    }
+    struct pipeline_options options = {.graph = &t->graph,
+                                       .model = &t->model,
+                                       .plan = &t->plan,
+                                       .share = setup->share,
+                                       .cores = &t->cores,
+                                       .core_count = setup->threads,
+                                       .training = true,
+                                       .sync = t->settings.train_sync,
+                                       .in_flight = setup->in_flight ? setup->in_flight : t->settings.train_in_flight,
+                                       .pipeline_count = t->settings.train_pipelines,
+                                       .clock_distance = t->settings.train_clock_distance};
+    TRY(pipeline_open(&t->pipeline, &options));
+    pipeline_delay_set(t->pipeline, setup->delay_seed, setup->delay_ns_max);
+    struct feed_options feed = {.graph = &t->graph,
+                                .model = &t->model,
+                                .training = true,
+                                .slot_count = pipeline_slot_count(t->pipeline),
+                                .epochs = t->settings.train_epochs,
+                                .steps_max = t->settings.train_steps_max,
+                                .reader = {.format = READER_CRITEO,
+                                           .paths = data,
+                                           .schema = t->schema.reader,
+                                           .shuffle = t->settings.data_shuffle,
+                                           .seed = t->graph.header->seed,
+                                           .part = "reader"}};
+    TRY(feed_open(&t->feed, &feed));
+    feed_bell_set(t->feed, pipeline_feed_bell(t->pipeline));
+    return ST_OK;
+}
+
+/* On failure everything is closed. */
+FIXTURE static status training_open(struct training *t, const char *text, const char *const *set, const char *data,
+                                    const struct setup *setup)
+{
+    memset(t, 0, sizeof *t);
+    t->told = XXH3_createState();
+    XXH3_64bits_reset(t->told);
+    status st = training_open_parts(t, text, set, data, setup);
+    if (st == ST_OK) return st;
+    char message[FIXTURE_MESSAGE];
+    snprintf(message, sizeof message, "%s", status_message());
+    training_close(t);
+    return status_adopt(st, message);
+}
+
+/* Keeps the losses of steps below `count`. */
+FIXTURE static void training_losses_keep(struct training *t, uint64_t count)
+{
+    t->loss = calloc(count, sizeof *t->loss);
+    t->example_count = calloc(count, sizeof *t->example_count);
+    assert_true(t->loss && t->example_count);
+    t->loss_max = count;
+}
+
+/* Fills the model, from a directory if one is named, and starts the feed. */
+FIXTURE static void training_start(struct training *t, const char *resume)
+{
+    if (resume)
+        assert_ok(model_load(&t->model, resume));
+    else
+        model_init(&t->model);
+    for (uint32_t i = 0; i < t->graph.table_count; i++) t->row_count[i] = store_row_count(t->model.store, i);
+    struct progress from = t->model.progress;
+    assert_ok(feed_start(t->feed, &from));
+}
+
+/* Saves the model as of the last finished step. */
+FIXTURE static void training_save(const struct training *t, const char *path)
+{
+    struct model_save_options options = {.path = path, .row_count = t->row_count, .ticket = t->ticket};
+    assert_ok(feed_hold(t->feed));
+    assert_ok(model_save(&t->model, &options, NULL));
+    feed_let_go(t->feed);
+}
+
+/* Trains until `step`, UINT64_MAX: to the end of the data. What the feed has failed with is told at the end. */
+FIXTURE static status training_until(struct training *t, uint64_t step)
+{
+    struct train_job job = {
+        .feed = t->feed, .step_until = step, .step_done = training_told, .tick = training_tick, .context = t};
+    TRY(pipeline_train(t->pipeline, &job, &t->is_end));
+    return t->is_end ? feed_result(t->feed) : ST_OK;
+}
+
+struct keyed_row {
+    uint64_t key, row;
+};
+FIXTURE static int keyed_row_compare(const void *a, const void *b)
+{
+    uint64_t x = ((const struct keyed_row *)a)->key, y = ((const struct keyed_row *)b)->key;
+    return x < y ? -1 : x > y;
+}
+
+/* Parameters, optimizer state, progress, and the rows as of the last finished step in the order of their keys. */
+FIXTURE static uint64_t training_hash(const struct training *t)
+{
+    const struct graph *g = &t->graph;
+    XXH3_state_t *hash = XXH3_createState();
+    XXH3_64bits_reset(hash);
+    XXH3_64bits_update(hash, t->model.param, g->header->param_floats * sizeof(float));
+    XXH3_64bits_update(hash, t->model.state, g->header->state_floats * sizeof(float));
+    XXH3_64bits_update(hash, &t->model.progress, sizeof t->model.progress);
+    for (uint32_t table = 0; table < g->table_count; table++) {
+        uint64_t count = t->row_count[table];
+        struct keyed_row *rows = malloc((count + 1) * sizeof *rows);
+        assert_non_null(rows);
+        for (uint64_t i = 0; i < count; i++) rows[i] = (struct keyed_row){store_key(t->model.store, table, i), i};
+        qsort(rows, count, sizeof *rows, keyed_row_compare);
+        for (uint64_t i = 0; i < count; i++) {
+            XXH3_64bits_update(hash, &rows[i].key, sizeof rows[i].key);
+            XXH3_64bits_update(hash, store_span(t->model.store, table, rows[i].row),
+                               g->tables[table].span_floats * sizeof(float));
+        }
+        free(rows);
+    }
+    uint64_t result = XXH3_64bits_digest(hash);
+    XXH3_freeState(hash);
+    return result;
+}
+
+/* Runs the forward pass over the data, and hashes what the heads read in the order in which it is told. */
+struct predicted {
+    const struct graph *graph;
+    XXH3_state_t *hash;
+};
+FIXTURE static status training_predicted(void *context, const struct slot *slot)
+{
+    const struct predicted *p = context;
+    for (uint32_t i = graph_head_next(p->graph, 0); i < p->graph->forward_count; i = graph_head_next(p->graph, i + 1))
+        for (uint32_t b = 0; b < slot->batch.example_count; b++) {
+            struct view in = slot->tensor[p->graph->args[p->graph->nodes[i].arg_begin]];
+            XXH3_64bits_update(p->hash, in.data + (size_t)b * in.stride, in.cols * sizeof *in.data);
+        }
+    return ST_OK;
+}
+FIXTURE static uint64_t training_predict(struct training *t, const char *data)
+{
+    struct feed *feed;
+    struct feed_options options = {
+        .graph = &t->graph,
+        .model = &t->model,
+        .slot_count = pipeline_slot_count(t->pipeline),
+        .epochs = 1,
+        .reader = {.format = READER_CRITEO, .paths = data, .schema = t->schema.reader, .part = "reader"}};
+    assert_ok(feed_open(&feed, &options));
+    feed_bell_set(feed, pipeline_feed_bell(t->pipeline));
+    assert_ok(feed_start(feed, NULL));
+    XXH3_state_t *hash = XXH3_createState();
+    XXH3_64bits_reset(hash);
+    struct predicted predicted = {&t->graph, hash};
+    assert_ok(pipeline_forward(t->pipeline, feed, training_predicted, NULL, &predicted));
+    uint64_t result = XXH3_64bits_digest(hash);
+    XXH3_freeState(hash);
+    feed_close(feed);
+    return result;
+}
+
+/* --- random choices --------------------------------------------------------------------------- */
+
+/* Below `bound`, from a state that the test keeps. */
+FIXTURE static uint64_t draw(uint64_t *state, uint64_t bound)
+{
+    uint64_t x = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (x ^ x >> 31) % bound;
+}
+
+#endif

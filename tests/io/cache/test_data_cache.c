@@ -1,0 +1,426 @@
+/* The data cache under a reader: every pass gives the bytes that the text gives, in whatever order, skipped, counted; what is garbled or has
+ * changed is noticed; what does not fit is not kept. */
+#include "tests/io/read/criteo_test.h"
+
+#include <time.h>
+#include <xxhash.h>
+
+#include "engine/base/random.h"
+#include "io/cache/data_cache.h"
+#include "io/read/text_isa.h"
+
+#define ROWS   40000u /* more than two blocks */
+#define BUDGET (UINT64_C(64) << 20)
+
+/* What a pass has given. */
+struct digest {
+    uint64_t hash, example_count, bad_count;
+};
+
+static const char *data_make(uint32_t rows)
+{
+    static char path[1024];
+    strcpy(path, test_path("data"));
+    uint64_t state = 3;
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    for (uint32_t i = 0; i < rows; i++) {
+        if (test_random(&state) % 1000 == 0) fputs("no line\n", file);
+        fputs(i % 3 ? "0" : "1", file);
+        for (int c = 0; c < 13; c++) {
+            uint64_t n = test_random(&state);
+            n % 4 ? fprintf(file, "\t%d", (int)(n >> 8) % (c % 2 ? 9 : 100000)) : fputs("\t", file);
+        }
+        for (int c = 0; c < 26; c++) {
+            uint64_t n = test_random(&state);
+            n % (unsigned)(c + 2) ? fprintf(file, "\t%08x", (unsigned)(n >> 8) % (c % 2 ? 50 : 60000))
+                                  : fputs("\t", file);
+        }
+        fputs("\n", file);
+    }
+    fputs("the last is bad, too\n", file);
+    fclose(file);
+    return path;
+}
+
+static struct reader_options options_make(const char *path, uint64_t ram, uint64_t ssd)
+{
+    struct reader_options o = criteo_options(path);
+    o.bad_skip = true;
+    o.cache = (struct data_cache_budget){.ram_bytes = ram, .ssd_bytes = ssd};
+    return o;
+}
+
+static void fold(struct digest *d, const void *data, size_t bytes)
+{
+    d->hash = XXH3_64bits_withSeed(data, bytes, d->hash);
+}
+
+/* The pass `epoch` behind its first `skip` examples. */
+static struct digest pass_digest(struct reader *reader, uint64_t epoch, uint64_t skip)
+{
+    static struct arena arena;
+    static struct micro_batch m;
+    struct batch_shape batch = {.batch = 300, .micro = 300, .lanes = 1};
+    struct digest d = {.bad_count = reader_counts(reader).bad_count};
+    bool is_end = false;
+    if (!arena.base) {
+        assert_ok(arena_open(&arena, "test", micro_batch_bytes(batch, criteo_shape)));
+        micro_batch_place(&m, &arena, batch, criteo_shape);
+    }
+    assert_ok(reader_start(reader, epoch));
+    if (skip) assert_ok(reader_skip(reader, skip, &is_end));
+    while (!is_end) {
+        micro_batch_clear(&m);
+        assert_ok(reader_fill(reader, &m, 300, &is_end));
+        uint32_t homes = m.example_count * criteo_shape.field_count;
+        d.example_count += m.example_count;
+        fold(&d, m.label, m.example_count * sizeof *m.label);
+        for (uint32_t i = 0; i < m.example_count; i++) fold(&d, m.dense + i * 16, 13 * sizeof *m.dense);
+        fold(&d, m.key, m.key_count * sizeof *m.key);
+        fold(&d, m.key_home, m.key_count * sizeof *m.key_home);
+        fold(&d, m.key_begin, (homes + 1) * sizeof *m.key_begin);
+    }
+    d.bad_count = reader_counts(reader).bad_count - d.bad_count;
+    return d;
+}
+
+/* Passes of readers with and without a cache are the same; the first of `epochs` passes skips, as a resumed run does. */
+static void compare(struct reader_options o, uint64_t epochs, uint64_t skip)
+{
+    struct reader *plain, *cached;
+    struct reader_options without = o;
+    without.cache = (struct data_cache_budget){0};
+    assert_ok(reader_open(&plain, &without));
+    assert_ok(reader_open(&cached, &o));
+    for (uint64_t epoch = 0; epoch < epochs; epoch++) {
+        struct digest expected = pass_digest(plain, epoch, epoch ? 0 : skip),
+                      found = pass_digest(cached, epoch, epoch ? 0 : skip);
+        assert_memory_equal(&found, &expected, sizeof found);
+    }
+    reader_close(plain);
+    reader_close(cached);
+}
+
+static bool cache_exists(const char *suffix)
+{
+    char path[1100];
+    snprintf(path, sizeof path, "%s%s", test_path("data"), suffix);
+    return access(path, F_OK) == 0;
+}
+
+static int cache_remove(void **state)
+{
+    (void)state;
+    unlink(test_path("data.cache"));
+    return 0;
+}
+
+static void data_cache__ram_or_file__passes_are_the_texts(void **state)
+{
+    (void)state;
+    const char *path = data_make(ROWS);
+    for (uint32_t way = 0; way < 12; way++) {
+        struct reader_options o =
+            options_make(path, way % 3 != 1 ? way % 3 ? 2500000 : BUDGET : 0, way % 3 ? BUDGET : 0);
+        if (way % 4 == 1) o.shuffle = 1000;
+        if (way % 4 == 2) o.readers = 3;
+        if (way % 4 == 3) o.bad_keep = true;
+        if (way >= 6) cache_remove(NULL); /* else a file of the run before may serve, or must not */
+        compare(o, 3, way % 2 ? 0 : 20001);
+        assert_int_equal(cache_exists(".cache"), way % 3 != 0 || (way < 6 && way > 0));
+        assert_false(cache_exists(".cache.new"));
+    }
+    /* Of the same data and settings the file is believed: a bit of it that the reader now reads shows. */
+    struct reader_options o = options_make(path, 0, BUDGET);
+    cache_remove(NULL);
+    compare(o, 1, 0);
+    compare(o, 1, 39000);
+}
+
+static void data_cache__flipped_bit__goes_on_from_the_text(void **state)
+{
+    (void)state;
+    const char *path = data_make(ROWS);
+    for (uint32_t way = 0; way < 4; way++) {
+        struct reader_options o = options_make(path, 0, BUDGET);
+        if (way % 2) o.shuffle = 500;
+        compare(o, 1, 0);
+        FILE *file = fopen(test_path("data.cache"), "r+b");
+        assert_non_null(file);
+        fseek(file, way < 2 ? 2500000 : 5000, SEEK_SET);
+        int byte = fgetc(file);
+        fseek(file, -1, SEEK_CUR);
+        fputc(byte ^ 4, file);
+        fclose(file);
+        compare(o, 1, 0);
+        assert_false(cache_exists(".cache"));
+    }
+}
+
+static void data_cache__changed_source__is_read_anew(void **state)
+{
+    (void)state;
+    const char *path = data_make(ROWS);
+    struct reader_options o = options_make(path, 0, BUDGET);
+    compare(o, 1, 0);
+    /* One byte, of the same size; and of the same time. */
+    for (int keeps_time = 0; keeps_time < 2; keeps_time++) {
+        struct stat before;
+        assert_int_equal(stat(path, &before), 0);
+        FILE *file = fopen(path, "r+b");
+        assert_non_null(file);
+        fputc(keeps_time ? '7' : '5', file);
+        fclose(file);
+        struct timespec times[2] = {before.st_atim, before.st_mtim};
+        if (keeps_time) assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+        compare(o, 2, 0);
+    }
+    /* Longer, between two passes of a run. */
+    struct reader *reader;
+    o.cache = (struct data_cache_budget){.ram_bytes = BUDGET};
+    assert_ok(reader_open(&reader, &o));
+    uint64_t count = pass_digest(reader, 0, 0).example_count;
+    FILE *file = fopen(path, "ab");
+    char line[2000];
+    criteo_line(line, "1", "2", 3);
+    fprintf(file, "%s\n", line);
+    fclose(file);
+    assert_int_equal(pass_digest(reader, 1, 0).example_count, count + 1);
+    assert_int_equal(pass_digest(reader, 2, 0).example_count, count + 1);
+    reader_close(reader);
+    /* Other settings. */
+    o = options_make(path, 0, BUDGET);
+    compare(o, 1, 0);
+    o.schema.log1p = true;
+    compare(o, 1, 0);
+    /* What a killed run leaves. */
+    cache_remove(NULL);
+    test_text("data.cache.new", "the front of something");
+    compare(o, 2, 0);
+    /* What is no cache, and one that has lost its end. */
+    test_text("data.cache", "something else");
+    compare(o, 1, 0);
+    assert_int_equal(truncate(test_path("data.cache"), 2000000), 0);
+    compare(o, 1, 0);
+}
+
+static void data_cache__too_small__passes_are_the_texts(void **state)
+{
+    (void)state;
+    const char *path = data_make(ROWS);
+    compare(options_make(path, 2500000, 0), 3, 0);
+    compare(options_make(path, 0, 2500000), 2, 0);
+    assert_false(cache_exists(".cache"));
+    compare(options_make(path, 0, 1000), 2, 0);
+}
+
+static void data_cache__stream__can_be_read_again(void **state)
+{
+    (void)state;
+    const char *path = data_make(ROWS);
+    struct reader *plain, *cached;
+    struct reader_options o = options_make(path, 0, 0);
+    assert_ok(reader_open(&plain, &o));
+    o = options_make("-", BUDGET, 0);
+    int saved = test_stdin_replace(open(path, O_RDONLY));
+    assert_ok(reader_open(&cached, &o));
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        struct digest expected = pass_digest(plain, epoch, 0), found = pass_digest(cached, epoch, 0);
+        assert_memory_equal(&found, &expected, sizeof found);
+    }
+    reader_close(cached);
+    reader_close(plain);
+    test_stdin_restore(saved);
+    o.cache.ssd_bytes = BUDGET;
+    saved = test_stdin_replace(open(path, O_RDONLY));
+    assert_fails(INVALID, "cache.path", reader_open(&cached, &o));
+    test_stdin_restore(saved);
+}
+
+/* --- the order of blocks ------------------------------------------------------------------------- */
+
+#define EXAMPLES_MAX (ROWS + 100)
+#define WINDOW       2u
+#define SEED         11u
+
+/* The examples of the pass `epoch` behind its first `skip`, each as a hash. */
+static uint32_t examples_of(struct reader *reader, uint64_t epoch, uint64_t skip, uint64_t *hash)
+{
+    static struct arena arena;
+    static struct micro_batch m;
+    struct batch_shape batch = {.batch = 300, .micro = 300, .lanes = 1};
+    uint32_t count = 0;
+    bool is_end = false;
+    if (!arena.base) {
+        assert_ok(arena_open(&arena, "test", micro_batch_bytes(batch, criteo_shape)));
+        micro_batch_place(&m, &arena, batch, criteo_shape);
+    }
+    assert_ok(reader_start(reader, epoch));
+    if (skip) assert_ok(reader_skip(reader, skip, &is_end));
+    while (!is_end) {
+        micro_batch_clear(&m);
+        assert_ok(reader_fill(reader, &m, 300, &is_end));
+        for (uint32_t i = 0; i < m.example_count; i++) {
+            struct digest d = {0};
+            const uint32_t *begin = m.key_begin + i * criteo_shape.field_count;
+            uint32_t fields = criteo_shape.field_count, homes[64];
+            for (uint32_t k = begin[0]; k < begin[fields]; k++) homes[k - begin[0]] = m.key_home[k] - i * fields;
+            fold(&d, &m.label[i], sizeof m.label[i]);
+            fold(&d, &m.is_bad[i], sizeof m.is_bad[i]);
+            fold(&d, m.dense + i * 16, 13 * sizeof *m.dense);
+            fold(&d, m.key + begin[0], (begin[fields] - begin[0]) * sizeof *m.key);
+            fold(&d, homes, (begin[fields] - begin[0]) * sizeof *homes);
+            assert_true(count < EXAMPLES_MAX);
+            hash[count++] = d.hash;
+        }
+    }
+    return count;
+}
+
+/* A permutation as io/cache/block_order.h says, word by word. */
+static void permute(uint32_t *number, uint32_t count, uint64_t epoch, uint32_t level, uint64_t item)
+{
+    struct random_stream stream = random_stream(SEED, RANDOM_BLOCKS, epoch);
+    for (uint32_t i = 0; i < count; i++) number[i] = i;
+    for (uint32_t i = count - 1; i != 0 && count; i--) {
+        uint32_t word[4];
+        random_block(stream, item << 32 | i / 4, level, word);
+        uint32_t j = (uint32_t)((double)word[i % 4] * 0x1p-32 * (i + 1)), kept = number[i];
+        number[i] = number[j];
+        number[j] = kept;
+    }
+}
+
+/* The order of blocks for examples that lie in `in` as in the files. */
+static void reorder(const uint64_t *in, uint32_t count, uint64_t epoch, uint64_t *out)
+{
+    static uint32_t blocks[64], pieces[64 * WINDOW], rows[16384], begin[64 * WINDOW], length[64 * WINDOW], from[16384];
+    const uint32_t block_rows = 16384, piece_rows = 256;
+    uint32_t block_count = (count + block_rows - 1) / block_rows, at = 0;
+    permute(blocks, block_count, epoch, 0, 0);
+    for (uint32_t window = 0; window * WINDOW < block_count; window++) {
+        uint32_t piece_count = 0;
+        for (uint32_t b = window * WINDOW; b < (window + 1) * WINDOW && b < block_count; b++) {
+            uint32_t row = blocks[b] * block_rows, end = row + block_rows < count ? row + block_rows : count;
+            for (; row < end; row += piece_rows, piece_count++) {
+                begin[piece_count] = row;
+                length[piece_count] = end - row < piece_rows ? end - row : piece_rows;
+            }
+        }
+        permute(pieces, piece_count, epoch, 1, window);
+        for (uint32_t group = 0; group * 8 < piece_count; group++) {
+            uint32_t n = 0;
+            for (uint32_t p = group * 8; p < group * 8 + 8 && p < piece_count; p++)
+                for (uint32_t i = 0; i < length[pieces[p]]; i++) from[n++] = begin[pieces[p]] + i;
+            permute(rows, n, epoch, 2, window * WINDOW * 8 + group);
+            for (uint32_t i = 0; i < n; i++) out[at++] = in[from[rows[i]]];
+        }
+    }
+    assert_int_equal(at, count);
+}
+
+static uint64_t file_order[EXAMPLES_MAX], expected[EXAMPLES_MAX], found[EXAMPLES_MAX];
+
+static void data_cache__blocks__order_is_the_documented_one(void **state)
+{
+    (void)state;
+    const char *path = data_make(ROWS);
+    struct reader *reader;
+    struct reader_options plain = options_make(path, 0, 0);
+    assert_ok(reader_open(&reader, &plain));
+    uint32_t count = examples_of(reader, 0, 0, file_order);
+    uint64_t bad_count = reader_counts(reader).bad_count;
+    reader_close(reader);
+    for (uint32_t way = 0; way < 8; way++) {
+        static const char *const isas[] = {NULL, "base", "avx2"};
+        struct reader_options o = options_make(path, way % 2 ? 0 : way % 4 ? BUDGET : 2500000, way % 4 ? BUDGET : 0);
+        if (way % 4 == 0) o.cache.ram_bytes = BUDGET;
+        o.cache.window = WINDOW;
+        o.seed = SEED;
+        o.readers = way % 3 ? 1 : 3;
+        o.io_threads = way % 2;
+        if (text_kernels_of(isas[way % 3])) o.isa = isas[way % 3];
+        if (way & 1) o.shuffle = 777;
+        if (way & 4) cache_remove(NULL); /* a resumed run may have to make the cache first */
+        assert_ok(reader_open(&reader, &o));
+        if (!(way & 4)) assert_int_equal(examples_of(reader, 0, 0, found), count);
+        for (uint64_t epoch = 1; epoch < 3; epoch++) {
+            uint32_t skip = epoch == 1 ? (way * 5003) % count : 0;
+            uint64_t bad_before = reader_counts(reader).bad_count;
+            reorder(file_order, count, epoch, expected);
+            assert_int_equal(examples_of(reader, epoch, skip, found), count - skip);
+            assert_memory_equal(found, expected + skip, (count - skip) * sizeof *found);
+            assert_int_equal(reader_counts(reader).bad_count - bad_before, bad_count);
+        }
+        reader_close(reader);
+    }
+}
+
+static void data_cache__blocks__garbled_is_made_anew(void **state)
+{
+    (void)state;
+    const char *path = data_make(ROWS);
+    struct reader *reader;
+    struct reader_options o = options_make(path, 0, BUDGET);
+    o.cache.window = WINDOW;
+    o.seed = SEED;
+    assert_ok(reader_open(&reader, &o));
+    uint32_t count = examples_of(reader, 0, 0, file_order);
+    reader_close(reader);
+    FILE *file = fopen(test_path("data.cache"), "r+b");
+    assert_non_null(file);
+    fseek(file, 5000, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, -1, SEEK_CUR);
+    fputc(byte ^ 1, file);
+    fclose(file);
+    assert_ok(reader_open(&reader, &o));
+    for (uint64_t epoch = 1; epoch < 3; epoch++) {
+        reorder(file_order, count, epoch, expected);
+        assert_int_equal(examples_of(reader, epoch, 0, found), count);
+        assert_memory_equal(found, expected, count * sizeof *found);
+    }
+    reader_close(reader);
+}
+
+static void data_cache__blocks__too_small_is_an_error(void **state)
+{
+    (void)state;
+    const char *path = data_make(ROWS);
+    for (uint32_t way = 0; way < 2; way++) {
+        struct reader *reader;
+        struct reader_options o = options_make(path, 2500000, 0);
+        o.cache.window = WINDOW;
+        assert_ok(reader_open(&reader, &o));
+        if (way == 0) {
+            static struct arena arena;
+            struct micro_batch m;
+            struct batch_shape batch = {.batch = ROWS, .micro = ROWS, .lanes = 1};
+            bool is_end;
+            assert_ok(arena_open(&arena, "test", micro_batch_bytes(batch, criteo_shape)));
+            micro_batch_place(&m, &arena, batch, criteo_shape);
+            assert_ok(reader_start(reader, 0));
+            assert_fails(INVALID, "cache.shuffle = blocks needs all", reader_fill(reader, &m, ROWS, &is_end));
+            arena_close(&arena);
+        } else {
+            assert_fails(INVALID, "cache.shuffle = blocks needs all", reader_start(reader, 1));
+        }
+        reader_close(reader);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(data_cache__ram_or_file__passes_are_the_texts, cache_remove),
+        cmocka_unit_test_teardown(data_cache__flipped_bit__goes_on_from_the_text, cache_remove),
+        cmocka_unit_test_teardown(data_cache__changed_source__is_read_anew, cache_remove),
+        cmocka_unit_test_teardown(data_cache__too_small__passes_are_the_texts, cache_remove),
+        cmocka_unit_test_teardown(data_cache__stream__can_be_read_again, cache_remove),
+        cmocka_unit_test_teardown(data_cache__blocks__order_is_the_documented_one, cache_remove),
+        cmocka_unit_test_teardown(data_cache__blocks__garbled_is_made_anew, cache_remove),
+        cmocka_unit_test_teardown(data_cache__blocks__too_small_is_an_error, cache_remove),
+    };
+    return cmocka_run_group_tests_name("data_cache", tests, test_directory_make, test_directory_remove);
+}

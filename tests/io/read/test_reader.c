@@ -1,0 +1,321 @@
+/* What all formats share: lines, bad lines, passes, skipping. Criteo is the format here. */
+#include "tests/io/read/criteo_test.h"
+
+static uint64_t number[100000];
+
+static void reader_fill__several_files__gives_every_line_once(void **state)
+{
+    (void)state;
+    char paths[4096];
+    size_t bytes, gzip_bytes;
+    char *lines = criteo_lines(3000, "\n", &bytes);
+    uint8_t *gzip = test_gzip(lines, bytes, &gzip_bytes);
+    /* The second file lacks its last line end, which must not join it with the third. */
+    snprintf(paths, sizeof paths, "%s,%s,%s", test_file("a.gz", gzip, gzip_bytes), test_file("b.tsv", lines, bytes - 1),
+             test_file("c.tsv", lines, bytes));
+    struct reader_options options = criteo_options(paths);
+    struct reader *reader;
+    assert_ok(reader_open(&reader, &options));
+    assert_false(reader_is_stream(reader));
+    assert_int_equal(reader_size_bytes(reader), gzip_bytes + 2 * bytes - 1);
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        assert_ok(reader_start(reader, epoch));
+        assert_int_equal(pass_numbers(reader, number, 100000), 9000);
+        for (size_t i = 0; i < 9000; i++) assert_int_equal(number[i], i % 3000);
+    }
+    struct reader_counts counts = reader_counts(reader);
+    assert_int_equal(counts.line_count, 27000);
+    assert_int_equal(counts.bad_count, 0);
+    assert_int_equal(counts.byte_count, 3 * (gzip_bytes + 2 * bytes - 1));
+    reader_close(reader);
+    free(gzip);
+    free(lines);
+}
+
+static void reader_fill__bad_line_in_a_later_file__is_counted_in_that_file(void **state)
+{
+    (void)state;
+    char paths[4096];
+    snprintf(paths, sizeof paths, "%s,%s", criteo_file("first.tsv", 40), test_text("second.tsv", "x\n"));
+    struct reader_options options = criteo_options(paths);
+    struct reader *reader;
+    struct test_batch b;
+    bool end;
+    test_batch_open(&b, criteo_shape, TEST_MICRO);
+    assert_ok(reader_open(&reader, &options));
+    assert_ok(reader_start(reader, 0));
+    assert_fails(INVALID, "second.tsv:1: ", reader_fill(reader, &b.m, TEST_MICRO, &end));
+    assert_int_equal(b.m.example_count, 40);
+    /* Starting over in the middle of a file forgets where it was. */
+    assert_ok(reader_start(reader, 0));
+    micro_batch_clear(&b.m);
+    assert_ok(reader_fill(reader, &b.m, 5, &end));
+    assert_ok(reader_start(reader, 1));
+    micro_batch_clear(&b.m);
+    assert_fails(INVALID, "second.tsv:1: ", reader_fill(reader, &b.m, TEST_MICRO, &end));
+    for (uint32_t i = 0; i < 40; i++) assert_int_equal(example_check(&b.m, i), i);
+    reader_close(reader);
+    test_batch_close(&b);
+}
+
+static void reader_fill__end_of_pass__stays_the_end(void **state)
+{
+    (void)state;
+    struct reader_options options = criteo_options(criteo_file("three", 3));
+    struct reader *reader;
+    struct test_batch b;
+    bool end;
+    test_batch_open(&b, criteo_shape, TEST_MICRO);
+    assert_ok(reader_open(&reader, &options));
+    assert_ok(reader_start(reader, 0));
+    assert_ok(reader_fill(reader, &b.m, 2, &end));
+    assert_false(end);
+    assert_ok(reader_fill(reader, &b.m, 3, &end));
+    assert_false(end);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(reader_fill(reader, &b.m, 4 + (uint32_t)i, &end));
+        assert_true(end);
+        assert_int_equal(b.m.example_count, 3);
+    }
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(example_check(&b.m, i), i);
+    reader_close(reader);
+    test_batch_close(&b);
+}
+
+static void reader_fill__empty_file__is_the_end(void **state)
+{
+    (void)state;
+    struct reader_options options = criteo_options(test_text("empty", ""));
+    struct reader *reader;
+    assert_ok(reader_open(&reader, &options));
+    assert_ok(reader_start(reader, 0));
+    assert_int_equal(pass_numbers(reader, number, 10), 0);
+    assert_int_equal(reader_counts(reader).line_count, 0);
+    reader_close(reader);
+}
+
+static void reader_fill__crlf__is_a_line_end(void **state)
+{
+    (void)state;
+    size_t bytes;
+    char *lines = criteo_lines(50, "\r\n", &bytes);
+    for (size_t cut = 0; cut <= 2; cut++) {
+        struct reader_options options = criteo_options(test_file("crlf", lines, bytes - cut));
+        struct reader *reader;
+        assert_ok(reader_open(&reader, &options));
+        assert_ok(reader_start(reader, 0));
+        assert_int_equal(pass_numbers(reader, number, 100), 50);
+        reader_close(reader);
+    }
+    free(lines);
+}
+
+/* Three good lines, of which the second is followed by `bad`, a line. */
+static const char *file_with(const char *bad, size_t bad_bytes)
+{
+    size_t bytes, used = 0;
+    char *lines = criteo_lines(3, "\n", &bytes), *all = malloc(bytes + bad_bytes + 1);
+    for (int i = 0; i < 2; i++) used = (size_t)(strchr(lines + used, '\n') - lines) + 1;
+    memcpy(all, lines, used);
+    memcpy(all + used, bad, bad_bytes);
+    all[used + bad_bytes] = '\n';
+    memcpy(all + used + bad_bytes + 1, lines + used, bytes - used);
+    const char *path = test_file("bad.tsv", all, bytes + bad_bytes + 1);
+    free(lines);
+    free(all);
+    return path;
+}
+
+static void bad_line_check(const char *bad, size_t bad_bytes, const char *words)
+{
+    struct reader_options options = criteo_options(file_with(bad, bad_bytes));
+    struct reader *reader;
+    struct test_batch b;
+    bool end;
+    test_batch_open(&b, criteo_shape, TEST_MICRO);
+
+    /* An error; what came before is there, and the rest can be read. */
+    assert_ok(reader_open(&reader, &options));
+    assert_ok(reader_start(reader, 0));
+    assert_fails(INVALID, "bad.tsv:3: ", reader_fill(reader, &b.m, TEST_MICRO, &end));
+    if (!strstr(status_message(), words)) fail_msg("\"%s\" lacks \"%s\"", status_message(), words);
+    assert_int_equal(b.m.example_count, 2);
+    assert_ok(reader_fill(reader, &b.m, TEST_MICRO, &end));
+    assert_int_equal(b.m.example_count, 3);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(example_check(&b.m, i), i);
+    assert_int_equal(reader_counts(reader).bad_count, 1);
+    assert_int_equal(reader_counts(reader).line_count, 4);
+    reader_close(reader);
+
+    options.bad_skip = true;
+    assert_ok(reader_open(&reader, &options));
+    assert_ok(reader_start(reader, 0));
+    assert_int_equal(pass_numbers(reader, number, 100), 3);
+    for (size_t i = 0; i < 3; i++) assert_int_equal(number[i], i);
+    assert_int_equal(reader_counts(reader).bad_count, 1);
+    reader_close(reader);
+
+    options.bad_keep = true;
+    micro_batch_clear(&b.m);
+    memset(b.m.dense, 0x7f, sizeof(float) * 16 * TEST_MICRO);
+    assert_ok(reader_open(&reader, &options));
+    assert_ok(reader_start(reader, 0));
+    assert_ok(reader_fill(reader, &b.m, TEST_MICRO, &end));
+    assert_true(end);
+    assert_int_equal(b.m.example_count, 4);
+    assert_int_equal(b.m.key_count, 3 * 26);
+    const uint8_t is_bad[] = {0, 0, 1, 0};
+    assert_memory_equal(b.m.is_bad, is_bad, 4);
+    assert_int_equal(example_check(&b.m, 1), 1);
+    assert_int_equal(example_check(&b.m, 3), 2);
+    for (uint32_t i = 0; i < 13; i++) assert_true(b.m.dense[2 * 16 + i] == 0);
+    for (uint32_t h = 2 * 26; h <= 3 * 26; h++) assert_int_equal(b.m.key_begin[h], 2 * 26);
+    assert_int_equal(reader_counts(reader).bad_count, 1);
+    reader_close(reader);
+    test_batch_close(&b);
+}
+
+static void reader_fill__bad_line__fails_or_is_skipped_or_kept(void **state)
+{
+    (void)state;
+    bad_line_check("", 0, "the line is empty");
+    bad_line_check("\r", 1, "the line is empty");
+    bad_line_check("a\tb\0c", 5, "expected 40 columns separated by tabs, found 2");
+}
+
+static void reader_fill__line_too_long__is_a_bad_line(void **state)
+{
+    (void)state;
+    size_t bytes = READER_LINE_BYTES_MAX + 1;
+    char *line = malloc(5 * READER_LINE_BYTES_MAX);
+    memset(line, 'x', 5 * READER_LINE_BYTES_MAX);
+    bad_line_check(line, bytes, "the line is longer than 1048576 bytes");
+    bad_line_check(line, 4 * READER_LINE_BYTES_MAX + 12345, "the line is longer than 1048576 bytes");
+    /* At the limit it is only wrong. */
+    bad_line_check(line, bytes - 1, "expected 40 columns separated by tabs, found 1");
+
+    /* As the last line, without an end. */
+    const size_t sizes[] = {bytes, 3 * READER_LINE_BYTES_MAX};
+    for (int i = 0; i < 2; i++) {
+        struct reader_options options = criteo_options(test_file("last", line, sizes[i]));
+        struct reader *reader;
+        struct test_batch b;
+        bool end;
+        test_batch_open(&b, criteo_shape, TEST_MICRO);
+        assert_ok(reader_open(&reader, &options));
+        assert_ok(reader_start(reader, 0));
+        assert_fails(INVALID, "last:1: the line is longer", reader_fill(reader, &b.m, 1, &end));
+        assert_ok(reader_fill(reader, &b.m, 1, &end));
+        assert_true(end);
+        assert_int_equal(reader_counts(reader).line_count, 1);
+        reader_close(reader);
+        test_batch_close(&b);
+    }
+    free(line);
+}
+
+static void reader_fill__longest_line__is_read(void **state)
+{
+    (void)state;
+    char *line = malloc(READER_LINE_BYTES_MAX + 1), *filler = malloc(READER_LINE_BYTES_MAX);
+    size_t bytes = criteo_line(line, "1", "3", 3);
+    memset(filler, 'y', READER_LINE_BYTES_MAX);
+    memcpy(line + bytes, filler, READER_LINE_BYTES_MAX - bytes);
+    line[READER_LINE_BYTES_MAX] = '\n';
+    struct reader_options options = criteo_options(test_file("longest", line, READER_LINE_BYTES_MAX + 1));
+    struct reader *reader;
+    struct test_batch b;
+    bool end;
+    test_batch_open(&b, criteo_shape, TEST_MICRO);
+    assert_ok(reader_open(&reader, &options));
+    assert_ok(reader_start(reader, 0));
+    assert_ok(reader_fill(reader, &b.m, 1, &end));
+    assert_int_equal(b.m.example_count, 1);
+    char *last = memrchr(line, '\t', READER_LINE_BYTES_MAX) + 1;
+    assert_int_equal(b.m.key[25], reader_key(25, last, (size_t)(line + READER_LINE_BYTES_MAX - last)));
+    reader_close(reader);
+    test_batch_close(&b);
+    free(line);
+    free(filler);
+}
+
+static void reader_open__wrong_file__fails_at_once(void **state)
+{
+    (void)state;
+    struct reader_options options = criteo_options(test_path("nowhere.tsv"));
+    struct reader *reader;
+    assert_fails(IO, "nowhere.tsv", reader_open(&reader, &options));
+    options.paths = test_text("prose.txt", "Once upon a time\nthere was a line.\n");
+    assert_fails(INVALID, "prose.txt:1: expected 40 columns separated by tabs, found 1",
+                 reader_open(&reader, &options));
+    options.bad_skip = true;
+    assert_ok(reader_open(&reader, &options));
+    reader_close(reader);
+    reader_close(NULL);
+}
+
+static void reader_start__stream__is_read_once(void **state)
+{
+    (void)state;
+    for (int is_first = 0; is_first < 2; is_first++) {
+        int saved = test_stdin_replace(open(criteo_file("in", 1000), O_RDONLY));
+        struct reader_options options = criteo_options("-");
+        struct reader *reader;
+        assert_ok(reader_open(&reader, &options));
+        assert_true(reader_is_stream(reader));
+        assert_int_equal(reader_size_bytes(reader), 0);
+        assert_fails(INVALID, "standard input can be read only once", reader_start(reader, 1));
+        assert_ok(reader_start(reader, 0));
+        if (is_first) assert_int_equal(pass_numbers(reader, number, 2000), 1000);
+        assert_fails(INVALID, "standard input can be read only once", reader_start(reader, 0));
+        assert_fails(INVALID, "standard input can be read only once", reader_start(reader, 1));
+        reader_close(reader);
+        test_stdin_restore(saved);
+    }
+}
+
+static void reader_skip__any_count__continues_as_without_skip(void **state)
+{
+    (void)state;
+    static uint64_t whole[5000];
+    const uint32_t windows[] = {0, 1, 2, 100, 4999, 5000, 20000};
+    const char *path = criteo_file("skip", 5000);
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++) {
+        struct reader_options options = criteo_options(path);
+        options.shuffle = windows[w];
+        options.seed = 5;
+        struct reader *reader;
+        assert_ok(reader_open(&reader, &options));
+        assert_ok(reader_start(reader, 3));
+        assert_int_equal(pass_numbers(reader, whole, 5000), 5000);
+        const uint64_t counts[] = {0, 1, 77, 4998, 4999, 5000, 6000};
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            bool end;
+            uint64_t rest = counts[i] < 5000 ? 5000 - counts[i] : 0;
+            assert_ok(reader_start(reader, 3));
+            assert_ok(reader_skip(reader, counts[i], &end));
+            assert_int_equal(end, counts[i] > 5000);
+            assert_int_equal(pass_numbers(reader, number, 6000), rest);
+            if (rest) assert_memory_equal(number, whole + counts[i], rest * sizeof *number);
+        }
+        reader_close(reader);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reader_fill__several_files__gives_every_line_once),
+        cmocka_unit_test(reader_fill__bad_line_in_a_later_file__is_counted_in_that_file),
+        cmocka_unit_test(reader_fill__end_of_pass__stays_the_end),
+        cmocka_unit_test(reader_fill__empty_file__is_the_end),
+        cmocka_unit_test(reader_fill__crlf__is_a_line_end),
+        cmocka_unit_test(reader_fill__bad_line__fails_or_is_skipped_or_kept),
+        cmocka_unit_test(reader_fill__line_too_long__is_a_bad_line),
+        cmocka_unit_test(reader_fill__longest_line__is_read),
+        cmocka_unit_test(reader_open__wrong_file__fails_at_once),
+        cmocka_unit_test(reader_start__stream__is_read_once),
+        cmocka_unit_test(reader_skip__any_count__continues_as_without_skip),
+    };
+    return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
+}

@@ -1,0 +1,399 @@
+/* The parsers' kernels of every instruction set that runs here, against naive code, and whole files read by each against the plain one. */
+#include "tests/io/read/criteo_test.h"
+
+#include <math.h>
+
+#include "engine/base/fmath.h"
+#include "io/read/reader_internal.h"
+
+static const char *const isa_names[] = {"base", "avx2", "avx512"};
+#define ISA_COUNT (sizeof isa_names / sizeof *isa_names)
+
+/* What TEST gives for each instruction set but base, which is the reference; says which are left out. */
+#define EACH_ISA(kernels)                                                                                              \
+    for (size_t isa_ = 0; isa_ < ISA_COUNT; isa_++)                                                                    \
+        for (const struct text_kernels *kernels = text_kernels_of(isa_names[isa_]); kernels; kernels = NULL)
+
+static void columns_find__random_texts__are_cut_as_naive_code_does(void **state)
+{
+    (void)state;
+    static char text[1024 + READER_SLACK_BYTES];
+    static uint32_t begin[1024 + TEXT_BEGIN_MORE];
+    uint64_t random = 5;
+    for (int round = 0; round < 20000; round++) {
+        /* Bytes behind the text are line ends and separators too, which must not count. */
+        size_t bytes = test_random(&random) % (round % 4 ? 300 : 1000);
+        uint64_t density = 1 + test_random(&random) % 40;
+        for (size_t i = 0; i < bytes + READER_SLACK_BYTES; i++) {
+            uint64_t r = test_random(&random) % density;
+            text[i] = r == 0 ? ',' : r == 1 && i % 3 == 0 ? '"' : (char)('a' + r % 20);
+        }
+        if (bytes && round % 3) text[test_random(&random) % bytes] = '\n';
+        text[bytes] = '\n';
+        uint32_t limit = round % 5 ? 1000 : (uint32_t)(test_random(&random) % 70);
+        uint32_t count = 0, expected[1024];
+        size_t stop = 0;
+        bool has_quote = false;
+        expected[0] = 0;
+        for (; stop < bytes && text[stop] != '\n'; stop++) {
+            has_quote |= text[stop] == '"';
+            if (text[stop] == ',') expected[++count] = (uint32_t)stop + 1;
+        }
+        expected[count + 1] = (uint32_t)stop + 1;
+        EACH_ISA(kernels)
+        {
+            struct text_columns found = {.begin = begin};
+            kernels->columns_find(text, bytes, ',', limit, &found);
+            assert_int_equal(found.line_bytes, stop);
+            assert_int_equal(found.has_end, stop < bytes);
+            assert_int_equal(found.has_quote, has_quote);
+            assert_int_equal(found.separator_count, count);
+            for (uint32_t i = 0; i <= count + (count < limit) && i <= limit; i++)
+                if (begin[i] != expected[i]) fail_msg("%s, round %d, column %u", kernels->name, round, i);
+        }
+    }
+}
+
+static void keys__texts_of_all_lengths__are_those_of_reader_key(void **state)
+{
+    (void)state;
+    enum { COUNT = 21 };
+    static char text[4096];
+    uint64_t random = 9, key[COUNT + TEXT_SEEDS_PAD];
+    uint32_t at[COUNT + TEXT_SEEDS_PAD] = {0}, bytes[COUNT + TEXT_SEEDS_PAD] = {0};
+    struct arena arena;
+    struct text_seeds seeds;
+    assert_ok(arena_open(&arena, "test", text_seeds_bytes(COUNT)));
+    text_seeds_place(&seeds, &arena, COUNT);
+    for (size_t i = 0; i < sizeof text; i++) text[i] = (char)test_random(&random);
+    for (int round = 0; round < 5000; round++) {
+        for (uint32_t i = 0; i < COUNT; i++) {
+            text_seeds_set(&seeds, i, round % 2 ? i : test_random(&random));
+            at[i] = (uint32_t)(test_random(&random) % 3000);
+            bytes[i] = 1 + (uint32_t)(test_random(&random) % (round % 3 == 0 ? 300 : round % 3 == 1 ? 8 : 17));
+        }
+        EACH_ISA(kernels)
+        {
+            if (!kernels->keys) continue;
+            kernels->keys(key, text, at, bytes, &seeds, COUNT);
+            for (uint32_t i = 0; i < COUNT; i++)
+                if (key[i] != reader_key(seeds.seed[i], text + at[i], bytes[i]))
+                    fail_msg("%s: a key of %u bytes", kernels->name, bytes[i]);
+        }
+    }
+    arena_close(&arena);
+}
+
+/* Thirteen texts with tabs between them, then as many places again. */
+static void integers_write(char *line, uint32_t begin[18], const char *const text[13])
+{
+    char *at = line;
+    for (uint32_t i = 0; i < 18; i++) {
+        begin[i] = (uint32_t)(at - line);
+        at += sprintf(at, "%s\t", i < 13 ? text[i] : "x");
+    }
+}
+
+static bool integers_of(const struct text_kernels *kernels, const char *line, const uint32_t *begin,
+                        const float *log1p_of, float missing_value, float out[16])
+{
+    uint32_t bytes[16];
+    for (uint32_t i = 0; i < 16; i++) bytes[i] = begin[i + 1] - begin[i] - 1;
+    return kernels->integers(line, begin, bytes, 13, log1p_of, missing_value, out);
+}
+
+static void integers__any_that_are_short__are_those_of_fmath(void **state)
+{
+    (void)state;
+    static float log1p_of[TEXT_LOG1P_COUNT];
+    char line[1024], text[13][32];
+    const char *texts[13];
+    uint32_t begin[18];
+    float out[16];
+    uint64_t random = 2;
+    for (uint32_t i = 0; i < TEXT_LOG1P_COUNT; i++) log1p_of[i] = (float)fmath_log1p(i);
+    for (uint32_t i = 0; i < 13; i++) texts[i] = text[i];
+    for (uint64_t round = 0; round < 60000; round++) {
+        long value[13];
+        for (uint32_t i = 0; i < 13; i++) {
+            /* All small ones, and random ones of all lengths. */
+            value[i] =
+                (long)(round < 30000 ? round * 13 + i : test_random(&random) % 100000000 >> test_random(&random) % 27);
+            if (test_random(&random) % 8 == 0 && value[i] < 10000000) value[i] = -value[i];
+            sprintf(text[i], "%ld", value[i]);
+            if (test_random(&random) % 16 == 0) text[i][0] = 0;
+        }
+        integers_write(line, begin, texts);
+        EACH_ISA(kernels)
+        {
+            for (int is_log = 0; is_log < 2 && kernels->integers; is_log++) {
+                assert_true(integers_of(kernels, line, begin, is_log ? log1p_of : NULL, -0.5f, out));
+                for (uint32_t i = 0; i < 13; i++) {
+                    double magnitude = fabs((double)value[i]);
+                    float expected = (float)(is_log ? fmath_log1p(magnitude) : magnitude);
+                    if (value[i] < 0) expected = -expected;
+                    if (!text[i][0]) expected = -0.5f;
+                    if (memcmp(&out[i], &expected, sizeof expected) != 0)
+                        fail_msg("%s: %s gives %.9g, expected %.9g", kernels->name, text[i], out[i], expected);
+                }
+            }
+        }
+    }
+}
+
+static void integers__anything_else__is_left_to_plain_code(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"-",
+                                         "--1",
+                                         "+1",
+                                         "1.0",
+                                         " 1",
+                                         "1\r",
+                                         "1234567:",
+                                         "/2345678",
+                                         "\xb1",
+                                         "123456789",
+                                         "1-",
+                                         "-1234567x",
+                                         "\xff\xff\xff\xff\xff\xff\xff\xff",
+                                         "0000000001",
+                                         "a",
+                                         "1 ",
+                                         "-0a"};
+    char line[1024];
+    uint32_t begin[18];
+    float out[16];
+    for (size_t n = 0; n < sizeof others / sizeof *others; n++)
+        for (uint32_t place = 0; place < 13; place++) {
+            const char *texts[13];
+            for (uint32_t i = 0; i < 13; i++) texts[i] = i == place ? others[n] : "7";
+            integers_write(line, begin, texts);
+            EACH_ISA(kernels)
+            if (kernels->integers && integers_of(kernels, line, begin, NULL, 0, out))
+                fail_msg("%s takes \"%s\" for an integer", kernels->name, others[n]);
+        }
+}
+
+/* --- whole files ------------------------------------------------------------------------------ */
+
+/* Lines of Criteo that are seldom what they should be. */
+static size_t lines_make(char *out, uint64_t seed)
+{
+    static const char *const integers[] = {"",         "0", "-1", "17", "4095", "4096", "-99999999", "123456789012",
+                                           "99999999", "5", "3",  "1",  "2",    "8",    "9",         "123",
+                                           "45678"};
+    static const char *const categories[] = {"",
+                                             "68fd1e64",
+                                             "80e26c9b",
+                                             "fb936136",
+                                             "7b4723c4",
+                                             "25c83c98",
+                                             "a",
+                                             "bc",
+                                             "def",
+                                             "0123456",
+                                             "5a9ed9b0",
+                                             "a73ee510",
+                                             "a 16 byte text",
+                                             "much more than sixteen bytes of a text"};
+    char *at = out;
+    uint64_t random = seed;
+    for (int n = 0; n < 400; n++) {
+        uint64_t kind = n ? test_random(&random) % 40 : 30; /* opening looks at the first line */
+        at += sprintf(at, "%s", kind == 0 ? "2" : kind == 1 ? "" : n % 2 ? "1" : "0");
+        for (int i = 0; i < 13; i++)
+            at += sprintf(
+                at, "\t%s",
+                kind == 2 && i == n % 13 ? "x" : integers[test_random(&random) % (sizeof integers / sizeof *integers)]);
+        for (int i = 0; i < 26 - (kind == 3) + (kind == 4); i++)
+            at += sprintf(at, "\t%s",
+                          categories[test_random(&random) % (kind < 20 ? 6 : sizeof categories / sizeof *categories)]);
+        if (kind == 5)
+            for (int i = 0; i < 90; i++) *at++ = '\t';
+        at = stpcpy(at, kind == 6 ? "\r\n" : kind == 7 ? "\n\n" : "\n");
+    }
+    if (seed % 2) at--;
+    return (size_t)(at - out);
+}
+
+/* A function of all that a pass gives. */
+static uint64_t file_hash(struct reader_options options, const char *isa, struct reader_counts *counts)
+{
+    struct test_batch b;
+    struct reader *reader;
+    uint64_t hash = 0;
+    options.isa = isa;
+    test_batch_open(&b, options.schema.example, TEST_MICRO);
+    assert_ok(reader_open(&reader, &options));
+    assert_ok(reader_start(reader, 0));
+    for (bool end = false; !end;) {
+        micro_batch_clear(&b.m);
+        status st = reader_fill(reader, &b.m, TEST_MICRO, &end);
+        if (st != ST_OK) {
+            assert_int_equal(st, ST_INVALID);
+            hash = reader_key(hash, status_message(), strlen(status_message()));
+        }
+        hash = test_batch_hash(&b, options.schema.example, hash);
+    }
+    *counts = reader_counts(reader);
+    reader_close(reader);
+    test_batch_close(&b);
+    return hash;
+}
+
+static void isas_agree(struct reader_options options)
+{
+    struct reader_counts first, counts;
+    uint64_t hash = file_hash(options, "base", &first);
+    EACH_ISA(kernels)
+    {
+        if (file_hash(options, kernels->name, &counts) != hash) fail_msg("%s reads another file", kernels->name);
+        assert_int_equal(counts.bad_count, first.bad_count);
+        assert_int_equal(counts.line_count, first.line_count);
+        assert_int_equal(counts.cut_count, first.cut_count);
+    }
+}
+
+static void criteo__random_lines_under_all_options__give_the_same(void **state)
+{
+    (void)state;
+    static const struct reader_column dense[] = {{.name = "I5", .mean = 1, .scale = 0.5f}, {.name = "I1", .scale = 1}},
+                                      field[] = {{.name = "C26", .seed = 25},
+                                                 {.name = "C3", .seed = 2},
+                                                 {.name = "C3", .seed = 100},
+                                                 {.name = "C1", .seed = 0},
+                                                 {.name = "C8", .seed = UINT64_C(0x123456789abcdef)}};
+    static char text[1000000];
+    for (uint64_t flags = 0; flags < 64; flags++) {
+        struct reader_options options = criteo_options(test_file("lines", text, lines_make(text, flags)));
+        options.schema.log1p = flags & 1;
+        options.schema.missing_is_key = flags & 2;
+        options.schema.missing_value = 0.25f;
+        options.label_optional = flags & 4;
+        options.bad_skip = flags & 8;
+        options.bad_keep = (flags & 8) && flags % 3;
+        options.shuffle = flags & 16 ? 50 : 0;
+        options.lines = flags & 4 ? READER_TRAIN : READER_ALL;
+        options.held_out = 0.5f;
+        if (flags & 32) {
+            options.schema.example = (struct example_shape){
+                .dense_count = 2, .dense_stride = 3, .field_count = 5, .key_count_max = 5, .label_count = 1};
+            options.schema.dense = dense;
+            options.schema.field = field;
+        }
+        isas_agree(options);
+    }
+}
+
+/* Lines of features, one in some with what is seldom there. */
+static size_t features_make(char *out, enum reader_format format, uint64_t seed)
+{
+    static const char *const ids[] = {"3",
+                                      "17",
+                                      "90",
+                                      "12345",
+                                      "99999999",
+                                      "123456789",
+                                      "4",
+                                      "65536",
+                                      "00000001",
+                                      "0",
+                                      "00",
+                                      "1x",
+                                      "x",
+                                      "",
+                                      "-3",
+                                      "17:2",
+                                      "12345678",
+                                      "1234567a",
+                                      "12345678901234567890",
+                                      "123456789012345678901"};
+    static const char *const values[] = {"1", "0.5", "1",   "12.3000",  "1",           "-0.25",     "3e5",    "-0",
+                                         "1", "1.",  ".5",  "99999999", "123456789.5", "1.2345678", "-7.125", ".",
+                                         "-", "",    "nan", "1e39",     "16777217",    "+1",        "1.5.2",  "0x1"};
+    static const char *const fields[] = {"0", "1", "17", "65535", "65536", "00017", "000017", "", "-1", "x", "123456"};
+    static const char *const blanks[] = {" ", " ", " ", " ", "\t", "  ", " \t "};
+    char *at = out;
+    uint64_t random = seed + 1;
+#define PICK(list, usual) list[test_random(&random) % (is_odd ? sizeof list / sizeof *list : (usual))]
+    for (int n = 0; n < 600; n++) {
+        uint64_t kind = n ? test_random(&random) % 60 : 30, count = test_random(&random) % (kind == 8 ? 300 : 45);
+        uint64_t odd = kind < 8 ? test_random(&random) % (count + 1) : count;
+        at += sprintf(at, "%s", kind == 9 ? "x" : kind == 10 ? "" : n % 2 ? "1" : "0");
+        if (format == READER_LIBSVM && kind >= 11 && n % 3 == 0) at += sprintf(at, " qid:%d", n / 5);
+        for (uint64_t i = 0; i < count; i++) {
+            bool is_odd = i == odd;
+            at = stpcpy(at, PICK(blanks, 4));
+            if (format == READER_LIBFFM) at += sprintf(at, "%s:", PICK(fields, 4));
+            at = stpcpy(at, PICK(ids, 7));
+            if (!is_odd || i % 2) at += sprintf(at, ":%s", PICK(values, 9));
+        }
+        at = stpcpy(at, kind == 12 ? " # 3:1 2:1" : kind == 13 ? " " : kind == 14 ? " \t" : "");
+        at = stpcpy(at, kind == 15 ? "\r\n" : "\n");
+    }
+#undef PICK
+    if (seed % 2) at--;
+    return (size_t)(at - out);
+}
+
+static void features__random_lines_of_all_dialects__give_the_same(void **state)
+{
+    (void)state;
+    static const enum reader_format formats[] = {READER_LIBSVM, READER_LIBFM, READER_LIBFFM};
+    static const struct reader_column
+        all[] = {{.name = "features", .seed = 7, .ids_max = 40, .vocabulary = READER_NONE}},
+        places[] = {{.name = "F2", .seed = 1, .ids_max = 1, .vocabulary = READER_NONE},
+                    {.name = "features", .seed = 2, .ids_max = 150, .vocabulary = READER_NONE},
+                    {.name = "F70", .seed = 3, .ids_max = 1, .vocabulary = READER_NONE}},
+        numbers[] = {{.name = "F17", .seed = 1, .ids_max = 9, .vocabulary = READER_NONE},
+                     {.name = "F65535", .seed = 2, .ids_max = 1, .vocabulary = READER_NONE},
+                     {.name = "F1", .seed = 3, .ids_max = 30, .vocabulary = READER_NONE}};
+    static const struct reader_column *const fields[] = {all, places, numbers};
+    static char text[1000000];
+    for (uint64_t flags = 0; flags < 96; flags++) {
+        uint64_t dialect = flags / 32;
+        struct reader_options options = {.format = formats[dialect],
+                                         .paths =
+                                             test_file("features", text, features_make(text, formats[dialect], flags)),
+                                         .part = "data",
+                                         .bad_skip = true};
+        struct reader_schema *s = &options.schema;
+        s->field = fields[dialect];
+        s->example =
+            (struct example_shape){.field_count = dialect ? 3 : 1, .label_count = 1, .has_value = !(flags & 1)};
+        for (uint32_t f = 0; f < s->example.field_count; f++) s->example.key_count_max += s->field[f].ids_max;
+        s->missing_is_key = flags & 2;
+        s->ids_over_is_error = flags & 4;
+        s->example.has_group = dialect == 0 && (flags & 8);
+        s->group = "qid";
+        options.label_optional = flags & 8;
+        options.bad_keep = flags & 16;
+        isas_agree(options);
+    }
+}
+
+static void reader_open__unknown_instruction_set__is_refused(void **state)
+{
+    (void)state;
+    struct reader *reader;
+    struct reader_options options = criteo_options(criteo_file("some", 1));
+    options.isa = "mmx";
+    assert_fails(INVALID, "no parsers for the instruction set mmx here", reader_open(&reader, &options));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_find__random_texts__are_cut_as_naive_code_does),
+        cmocka_unit_test(keys__texts_of_all_lengths__are_those_of_reader_key),
+        cmocka_unit_test(integers__any_that_are_short__are_those_of_fmath),
+        cmocka_unit_test(integers__anything_else__is_left_to_plain_code),
+        cmocka_unit_test(criteo__random_lines_under_all_options__give_the_same),
+        cmocka_unit_test(features__random_lines_of_all_dialects__give_the_same),
+        cmocka_unit_test(reader_open__unknown_instruction_set__is_refused),
+    };
+    for (size_t i = 0; i < ISA_COUNT; i++)
+        if (!text_kernels_of(isa_names[i])) print_message("# %s does not run here\n", isa_names[i]);
+    return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
+}
