@@ -95,13 +95,22 @@ status evaluate_reserve(struct session *s, const struct feed *feed, struct heads
     return heads_reserve(heads, estimate + estimate / 10);
 }
 
-/* "AUC 0.76739, log loss 0.46335"; into buffer, which is returned. */
+/* "AUC 0.76739, log loss 0.46335", of what has a value; into buffer, which is returned. */
 static char *figures_text(const struct head *head, char *buffer, size_t bytes)
 {
-    for (uint32_t k = 0, end = 0; k < head->figure_count && end < bytes; k++)
-        end += (uint32_t)snprintf(buffer + end, bytes - end, "%s%s %.*f", k ? ", " : "", head->figures[k].text,
+    for (uint32_t k = 0, end = 0; k < head->figure_count && end < bytes; k++) {
+        if (isnan(head->values[k]) && k != head_main_figure(head)) continue;
+        end += (uint32_t)snprintf(buffer + end, bytes - end, "%s%s %.*f", end ? ", " : "", head->figures[k].text,
                                   head->figures[k].digits, head->values[k]);
+    }
     return buffer;
+}
+
+/* Why a figure is missing there: an order of examples needs some of either label. */
+static const char *figures_missing(const struct head *head)
+{
+    bool is_missing = strcmp(head->figures[0].key, "auc") == 0 && isnan(head->values[0]);
+    return is_missing && !isnan(head->values[head_main_figure(head)]) ? "; no AUC: all labels are the same" : "";
 }
 
 static void figures_event(const struct head *head)
@@ -117,8 +126,9 @@ static void result_tell(const struct session *s, const struct heads *heads, uint
     session_count_text(count, example_count);
     for (uint32_t i = 0; i < heads->count; i++) {
         const struct head *head = &heads->items[i];
-        log_info("eval     step %" PRIu64 "%s%s: %s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
-                 heads->count > 1 ? head->name : "", figures_text(head, text, sizeof text), count, seconds);
+        log_info("eval     step %" PRIu64 "%s%s: %s%s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
+                 heads->count > 1 ? head->name : "", figures_text(head, text, sizeof text), figures_missing(head),
+                 count, seconds);
     }
     if (bad_count) log_warning("skipped %s of the evaluation data", words_plural(WORDS, bad_count, "malformed line"));
     log_event_begin("eval");

@@ -62,6 +62,11 @@ assert abs(event["auc"] - auc) < 1e-6 and abs(event["logloss"] - loss) < 1e-6, (
 assert abs(event["calibration"] - sum(p) / positives) < 1e-6
 PYTHON
 check 'predictions are probabilities in input order and give the metrics of eval' python3 predictions.py
+
+# One label alone orders nothing.
+grep '^0' test.tsv >alike.tsv
+"$h" eval g.bin --model model --data alike.tsv >alike.out 2>&1
+check 'of labels that are all the same there is no AUC, and eval says why' grep -q ': log loss 0[.0-9]*; no AUC: all labels are the same (' alike.out
 check 'predict writes the same to standard output' sh -c "'$h' predict g.bin --model model --data test.tsv | cmp - predictions.txt"
 check 'predict from standard input' sh -c "'$h' predict g.bin --model model --data - <test.tsv | cmp - predictions.txt"
 check 'predictions are the same with one thread and with three' sh -c "for t in 1 3; do '$h' predict g.bin --model model --data test.tsv --threads \$t | cmp - predictions.txt || exit 1; done"
