@@ -409,6 +409,9 @@ static void block_multiply(const struct product *p, struct product_place at, str
         p->left + (at.group + after.group) * p->left_group + at.row * p->left_row + after.begin * p->left_term;
     const float *right_after = p->packed + at.col / PANEL * panel_words +
                                (after.group * steps_all + steps_of(after.begin, p->is_pairs)) * PANEL;
+    struct bf16_tile tile = {.left = to->left,
+                             .steps = steps,
+                             .ahead = {.result_row = of.is_last ? p->result_row : PANEL, .output_row = p->output_row}};
     uint32_t before = tiny_flush();
     for (uint32_t i = 0; i < tiles; i++) {
         uint32_t r = i * TILE, rows = at.rows - r < TILE ? at.rows - r : TILE;
@@ -421,12 +424,11 @@ static void block_multiply(const struct product *p, struct product_place at, str
             uint32_t cols = at.cols - c * PANEL < PANEL ? at.cols - c * PANEL : PANEL;
             float *waiting = to->waiting + ((size_t)i * panels + c) * (TILE * PANEL),
                   *tile_result = result + r * p->result_row + c * PANEL;
-            struct bf16_tile tile = {
-                .left = to->left,
-                .panel = right + c * panel_words,
-                .sums = of.is_first ? NULL : waiting,
-                .steps = steps,
-                .ahead = {.result_row = of.is_last ? p->result_row : PANEL, .output_row = p->output_row}};
+            /* Field by field: a load that spans a wider store would wait for all results of the tile before. */
+            tile.panel = right + c * panel_words;
+            tile.sums = of.is_first ? NULL : waiting;
+            tile.ahead.result = tile.ahead.output = NULL;
+            tile.ahead.far[0].rows = tile.ahead.far[1].rows = 0;
             if (!of.is_last) {
                 tile.ahead.result = waiting + TILE * PANEL;
             } else if (c + 1 < panels) {
