@@ -15,23 +15,17 @@
  * Memory is reserved whole and becomes resident as rows are created.
  *
  * Workload: store_prepare for every micro-batch, some 53,000 keys of which a quarter to all are distinct; the index is far larger than
- * any cache, so buckets are asked for ahead, a group of keys at a time. */
+ * any cache, so buckets are asked for ahead. The loop over the keys of a ticket that creates is io/isa/store.c. */
 #include "io/store/store_internal.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Keys go through the index in groups: FETCH_AHEAD groups before one is settled its homes are asked for, and from FIND_AHEAD groups before
- * that on its keys are looked for, in one bucket further each time: so in a table that is full to the last row, too, where one key in ten lies
- * in a second bucket and one in twenty further on, no miss is waited for. */
-#define GROUP_COUNT 16u
-#define GROUP_RING  8u
-#define FIND_AHEAD  3u
-#define FETCH_AHEAD 5u
-/* With a disk: groups between two looks at what is under way. */
-#define LOOK_GROUPS 4u
+#include "io/read/text_isa.h"
+
 /* Uniques whose homes are asked for ahead when rows are only looked up. */
 #define LOOK_UP_AHEAD 32u
+
 /* --- sizes ------------------------------------------------------------------------------------ */
 
 static uint64_t bucket_count_of(const struct store_table *table)
@@ -59,6 +53,7 @@ static void scratch_layout(struct scratch *scratch, struct layout *l, size_t key
     struct scratch taken = {.slot_bits = slot_bits_of(key_count)};
     LAYOUT_TAKE(l, taken.slot, (size_t)1 << taken.slot_bits);
     LAYOUT_TAKE(l, taken.unique_key, key_count);
+    LAYOUT_TAKE(l, taken.key, key_count);
     if (l->arena) *scratch = taken;
 }
 
@@ -155,6 +150,10 @@ status store_open(struct store **store, const struct store_options *options)
     life_layout(s, &(struct layout){.arena = &arena}, options);
     s->takes_turns = options->disk_bytes != 0;
     s->ticket_max = options->ticket_max;
+    const struct text_kernels *here = text_kernels_of(options->isa);
+    s->keys_settle = here == &text_kernels_avx512 ? keys_settle_avx512
+                     : here == &text_kernels_avx2 ? keys_settle_avx2
+                                                  : keys_settle_base;
     struct budget ram = {.name = "ram"};
     for (uint32_t i = 0; i < table_count; i++) {
         const struct store_table_options *from = &options->table[i];
@@ -276,11 +275,16 @@ struct walk {
     uint32_t position, end; /* what is left of the present stretch */
 };
 
+static bool table_serves_all(const struct store *store, const struct store_table *table)
+{
+    return table->run_count == 1 && table->run[0].begin == 0 && table->run[0].end == store->field_count;
+}
+
 static struct walk walk_of(const struct store *store, const struct store_table *table, const struct micro_batch *m)
 {
     struct walk walk = {.m = m, .table = table, .field_count = store->field_count};
     /* Of a table that serves all fields the whole micro-batch is one stretch. */
-    if (table->run_count == 1 && table->run[0].begin == 0 && table->run[0].end == store->field_count) {
+    if (table_serves_all(store, table)) {
         walk.end = m->key_begin[m->example_count * store->field_count];
         walk.example = m->example_count;
     } else if (table->run_count == 0) {
@@ -305,63 +309,11 @@ static bool walk_on(struct walk *walk)
     return true;
 }
 
-/* Some keys, and how far they have got. */
-struct group {
-    uint32_t count, open_count;
-    uint32_t position[GROUP_COUNT];
-    uint64_t key[GROUP_COUNT];
-    uint32_t open[GROUP_COUNT];         /* those that may yet be found in a bucket not looked into */
-    struct bucket *bucket[GROUP_COUNT]; /* of an open one: where to look next                      */
-    struct cell *cell[GROUP_COUNT];     /* NULL: not found yet                                     */
-};
-
-/* First pass over a group: asks for the homes of the next keys. */
-static void group_fetch(struct group *group, struct walk *walk)
-{
-    group->count = 0;
-    while (group->count < GROUP_COUNT && walk_on(walk)) {
-        uint32_t left = GROUP_COUNT - group->count, stretch = walk->end - walk->position;
-        uint32_t end = walk->position + (left < stretch ? left : stretch);
-        for (uint32_t position = walk->position; position < end; position++) {
-            uint64_t key = walk->m->key[position];
-            struct bucket *home = home_of(walk->table, key);
-            __builtin_prefetch(home, 1);
-            group->position[group->count] = position;
-            group->key[group->count] = key;
-            group->open[group->count] = group->count;
-            group->bucket[group->count++] = home;
-        }
-        walk->position = end;
-    }
-    group->open_count = group->count;
-}
-
-/* Then, again and again: looks for the open keys, each in one bucket, and asks for the next buckets of those that are open still. Which these
- * are nobody can predict: they are listed without a branch. */
-static void group_find(struct group *group, const struct store_table *table)
-{
-    uint32_t open_count = 0;
-    for (uint32_t k = 0; k < group->open_count; k++) {
-        uint32_t i = group->open[k];
-        struct cell *cell = bucket_find(group->bucket[i], group->key[i]);
-        group->cell[i] = cell;
-        group->open[open_count] = i;
-        open_count += (cell == NULL) & bucket_is_full(group->bucket[i]);
-    }
-    group->open_count = open_count;
-    for (uint32_t k = 0; k < open_count; k++) {
-        struct bucket **bucket = &group->bucket[group->open[k]];
-        *bucket = bucket_next(table, *bucket);
-        __builtin_prefetch(*bucket, 1);
-    }
-}
-
 /* --- tickets of rows that are created ------------------------------------------------------------- */
 
-/* The cell of a key that was not found, made if it is nowhere; NULL: the key is not admitted. */
-static status cell_settle(struct store *store, uint32_t table_index, struct store_table *table, uint64_t key,
-                          struct cell **cell)
+status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell)
 {
+    struct store_table *table = &store->table[table_index];
     struct cell *place = NULL;
     uint32_t row = ROW_NONE;
     *cell = index_find(table, key, &place);
@@ -379,77 +331,26 @@ static status cell_settle(struct store *store, uint32_t table_index, struct stor
     return ST_OK;
 }
 
-/* A key without a row: numbers it by way of the scratch memory, and gives its initial values. Returns how many uniques there are then. */
-static uint32_t unadmitted_settle(struct store *store, uint32_t table_index, struct store_table *table, uint64_t key,
-                                  uint32_t position, uint32_t unique_count, struct ticket_table *out)
+uint32_t unadmitted_settle(struct store *store, uint32_t table_index, uint64_t key, uint32_t *unique_count,
+                           struct ticket_table *out)
 {
+    const struct store_table *table = &store->table[table_index];
     const struct scratch *scratch = &store->scratch;
     const size_t mask = ((size_t)1 << scratch->slot_bits) - 1;
     size_t at = key_mix(key) >> (64 - scratch->slot_bits);
     while (scratch->slot[at] != 0 && scratch->unique_key[scratch->slot[at] - 1] != key) at = (at + 1) & mask;
     uint32_t unique = scratch->slot[at] - 1;
     if (scratch->slot[at] == 0) {
-        unique = unique_count++;
+        unique = (*unique_count)++;
         scratch->slot[at] = unique + 1;
         scratch->unique_key[unique] = key;
         float *span = out->span[unique] = out->scratch + (size_t)unique * table->span_floats;
         memset(span, 0, table->span_floats * sizeof *span);
         table->row_init(table->context, table_index, key, span);
         out->row[unique] = ROW_NONE;
-        out->occurrence_begin[unique + 1] = 0;
     }
     out->occurrence_begin[unique + 1]++;
-    out->unique_of[position] = unique;
-    return unique_count;
-}
-
-/* At last: numbers the distinct rows, and counts their occurrences. Without branches but for new rows: whether a key has occurred before nobody
- * can predict. `key_count`: of the micro-batch, for so many uniques the ticket has room. */
-static status group_settle(struct group *group, struct store *store, uint32_t table_index, struct store_table *table,
-                           uint32_t key_count, struct ticket_table *out)
-{
-    uint32_t unique_count = out->unique_count, *row_of = out->row, *count_of = out->occurrence_begin + 1;
-    uint32_t *unique_of = out->unique_of;
-    const uint32_t serial = table->serial; /* of unique 0 */
-    float **span = out->span;
-    for (uint32_t i = 0; i < group->count; i++) {
-        struct cell *cell = group->cell[i];
-        if (cell == NULL) {
-            TRY(cell_settle(store, table_index, table, group->key[i], &cell));
-            if (cell == NULL) {
-                unique_count =
-                    unadmitted_settle(store, table_index, table, group->key[i], group->position[i], unique_count, out);
-                continue;
-            }
-        }
-        /* Relaxed: this thread is the only one that changes it. */
-        uint32_t row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1;
-        /* The unique that the row is, if it has occurred in this micro-batch. */
-        uint32_t mark = ((cell->mark >> USES_BITS) - serial) & SERIAL_MASK, uses = cell->mark & USES_MAX;
-        /* All ones, or 0. What is read of uniques that are not yet is ignored: so the read need not wait for their number. */
-        uint32_t is_same = -(uint32_t)(row_of[mark < key_count ? mark : 0] == row);
-        uint32_t is_known = is_same & -(uint32_t)(mark < unique_count);
-        uint32_t unique = unique_count + ((mark - unique_count) & is_known);
-        /* Of a known one too, until the next new one takes the place: it is in the nearest cache, and that of `unique` is not. */
-        row_of[unique_count] = row;
-        span[unique_count] = span_of(table, row);
-        uses += ~is_known & (uses < USES_MAX);
-        cell->mark = (serial + unique) << USES_BITS | uses;
-        count_of[unique] = (count_of[unique] & is_known) + 1;
-        unique_of[group->position[i]] = unique;
-        unique_count += 1 + is_known;
-    }
-    out->unique_count = unique_count;
-    return ST_OK;
-}
-
-/* With a disk, between groups: asks for the disk's index of the keys that RAM has not, and keeps the disk busy: a ticket takes longer than
- * what is in flight. */
-static status group_look_after(const struct group *group, struct store *store, uint32_t table_index, uint32_t number)
-{
-    for (uint32_t i = 0; i < group->count; i++)
-        if (group->cell[i] == NULL) cold_fetch_prefetch(store->cold, table_index, group->key[i]);
-    return number % LOOK_GROUPS == 0 ? cold_poll(store->cold, false) : ST_OK;
+    return unique;
 }
 
 /* Notes the occurrences of keys without a row, for the end of the step. */
@@ -463,25 +364,45 @@ static void unadmitted_list(const struct store *store, struct store_table *table
     table->lives.refused += table->unadmitted_count - before;
 }
 
+/* The keys of the fields that the table serves, side by side in the scratch memory; returns how many. */
+static uint32_t keys_gather(const struct store *store, const struct store_table *table, const struct micro_batch *m)
+{
+    uint32_t count = 0;
+    for (struct walk walk = walk_of(store, table, m); walk_on(&walk); walk.position++)
+        store->scratch.key[count++] = m->key[walk.position];
+    return count;
+}
+
+/* And what they have become, to where they come from. */
+static void uniques_scatter(const struct store *store, const struct store_table *table, const struct micro_batch *m,
+                            const uint32_t *unique, uint32_t *unique_of)
+{
+    for (struct walk walk = walk_of(store, table, m); walk_on(&walk); walk.position++)
+        unique_of[walk.position] = *unique++;
+}
+
 /* Finds or makes the rows of all keys, and numbers the distinct ones in order of first occurrence; occurrence_begin[u + 1] becomes how often
  * unique u occurs. */
 static status rows_create(struct store *store, uint32_t table_index, struct store_table *table,
                           const struct micro_batch *m, struct ticket_table *out)
 {
-    struct group groups[GROUP_RING];
-    struct walk walk = walk_of(store, table, m);
-    out->unique_count = 0;
+    struct key_run run = {.store = store,
+                          .table = table,
+                          .table_index = table_index,
+                          .count = m->key_count,
+                          .key = m->key,
+                          .unique = out->unique_of,
+                          .out = out};
+    const bool serves_all = table_serves_all(store, table);
+    if (!serves_all) {
+        run.count = keys_gather(store, table, m);
+        run.key = store->scratch.key;
+        run.unique = out->occurrence; /* which nobody needs yet */
+    }
     if (life_has_admission(table))
         memset(store->scratch.slot, 0, sizeof *store->scratch.slot << store->scratch.slot_bits);
-    for (uint32_t i = 0; i < FETCH_AHEAD; i++) group_fetch(&groups[i], &walk);
-    for (uint32_t i = 0; i < FIND_AHEAD; i++)
-        for (uint32_t ahead = i; ahead < FIND_AHEAD; ahead++) group_find(&groups[i], table);
-    for (uint32_t i = 0; groups[i % GROUP_RING].count > 0; i++) {
-        group_fetch(&groups[(i + FETCH_AHEAD) % GROUP_RING], &walk);
-        for (uint32_t ahead = FIND_AHEAD; ahead > 0; ahead--) group_find(&groups[(i + ahead) % GROUP_RING], table);
-        if (store->cold != NULL) TRY(group_look_after(&groups[(i + 1) % GROUP_RING], store, table_index, i));
-        TRY(group_settle(&groups[i % GROUP_RING], store, table_index, table, m->key_count, out));
-    }
+    TRY(store->keys_settle(&run));
+    if (!serves_all) uniques_scatter(store, table, m, run.unique, out->unique_of);
     table->serial += out->unique_count;
     table->touched_count += out->unique_count;
     if (life_has_admission(table)) unadmitted_list(store, table, m, out);
@@ -518,17 +439,14 @@ static void uniques_number(const struct store *store, const struct store_table *
     out->unique_count = unique_count;
 }
 
-/* The row of unique u, if it is one of the first row_count, or its initial values in the ticket's scratch. */
+/* The row of unique u, if it is one of the first row_count, or its initial values in the ticket's scratch, to which its span points. */
 static void unique_look_up(struct store *store, uint32_t table_index, const struct store_table *table,
                            uint64_t row_count, uint64_t key, uint32_t unique, struct ticket_table *out)
 {
     struct cell *place, *cell = index_find(table, key, &place);
     uint32_t row = cell != NULL ? cell_row(cell) : ROW_NONE;
     out->row[unique] = row < row_count ? row : ROW_NONE;
-    if (row < row_count) {
-        out->span[unique] = span_of(table, row);
-        return;
-    }
+    if (row < row_count) return;
     float *span = out->span[unique] = out->scratch + (size_t)unique * table->span_floats;
     if (store->cold != NULL) {
         tiers_row_copy(store, table_index, key, span);
@@ -556,7 +474,7 @@ static void rows_look_up(struct store *store, uint32_t table_index, const struct
 /* --- tickets ---------------------------------------------------------------------------------- */
 
 /* Turns the counts into positions grouped by unique, each group in order of the data: occurrence_begin[u + 1] becomes where unique u begins,
- * runs through its positions, and ends where unique u + 1 begins. */
+ * runs through its positions, and ends where unique u + 1 begins. On the way, spans come to point to the rows. */
 static void occurrences_group(const struct store *store, const struct store_table *table, const struct micro_batch *m,
                               struct ticket_table *out)
 {
@@ -565,6 +483,7 @@ static void occurrences_group(const struct store *store, const struct store_tabl
     out->occurrence_begin[0] = 0;
     for (uint32_t unique = 0; unique < out->unique_count; unique++) {
         uint32_t count = next[unique];
+        if (out->row[unique] != ROW_NONE) out->span[unique] = span_of(table, out->row[unique]);
         next[unique] = sum;
         sum += count;
     }

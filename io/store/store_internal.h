@@ -106,12 +106,29 @@ struct store_touch {
     _Atomic bool shared_is_closing;
 };
 
-/* What STORE_LOOKUP needs to deduplicate a micro-batch for one table. */
+/* For one table of one micro-batch: what finds those distinct keys that have no row to tell them apart, and all with STORE_LOOKUP; and the keys
+ * of a table that serves only some fields. */
 struct scratch {
     uint32_t *slot;       /* [2^slot_bits >= 2 * keys]: unique + 1, or 0 */
     uint64_t *unique_key; /* [keys]                                     */
+    uint64_t *key;        /* [keys]                                     */
     uint32_t slot_bits;
 };
+
+/* The keys that a table has in a micro-batch, in order of the data, and where what they become goes. */
+struct key_run {
+    struct store *store;
+    struct store_table *table;
+    uint32_t table_index, count;
+    const uint64_t *key; /* [count] */
+    uint32_t *unique;    /* [count] */
+    struct ticket_table *out;
+};
+/* Finds or makes the rows of all keys, and numbers the distinct ones in order of first occurrence: fills unique, and of `out` unique_count, row,
+ * spans of those without a row, and in occurrence_begin[u + 1] how often unique u occurs. FULL, IO, CORRUPT as store_prepare. In io/isa/store.c,
+ * for each instruction set of io/read/text_isa.h; all give the same. */
+typedef status keys_settle_kernel(const struct key_run *run);
+keys_settle_kernel keys_settle_base, keys_settle_avx2, keys_settle_avx512;
 
 struct store {
     struct arena arena;
@@ -119,6 +136,7 @@ struct store {
     uint32_t table_count, field_count;
     size_t key_count_max; /* of a micro-batch */
     struct scratch scratch;
+    keys_settle_kernel *keys_settle;
     uint32_t ticket_count; /* prepared to create, modulo 2^32 */
     bool takes_turns;
     uint64_t period;
@@ -192,6 +210,11 @@ static inline float *span_of(const struct store_table *table, uint64_t row)
 struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place);
 void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell);
 void row_count_add(struct store_table *table);
+/* For keys_settle. The cell of a key that was not found, made if it is nowhere; NULL: the key is not admitted. */
+status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell);
+/* Counts an occurrence of a key without a row; of a new one, writes its initial values to the ticket's scratch. Returns its unique. */
+uint32_t unadmitted_settle(struct store *store, uint32_t table_index, uint64_t key, uint32_t *unique_count,
+                           struct ticket_table *out);
 
 /* store_save.c, where rows are marked. With a disk: a row of RAM has this key from now on; it is about to leave. A row has come from disk, from
  * blocks that a save has named or not, or is put. */
