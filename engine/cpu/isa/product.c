@@ -88,29 +88,20 @@ static void pack_rows(float *panels, const float *right, size_t right_term, uint
     }
 }
 
-/* The same of a factor whose terms are side by side: VF columns by EDGE terms at a time through registers. Where there are fewer, they are
+/* The same of a factor whose terms are side by side: VF columns by a line of terms at a time through registers. Where there are fewer, they are
  * copied among zeros first. */
-#define EDGE 16u
 static void pack_cols(float *panels, const float *right, size_t right_col, uint32_t terms, uint32_t cols)
 {
-    float edge[VF * EDGE];
+    float edge[VF * LINE_FLOATS];
     for (uint32_t c = 0; c < cols; c += VF) {
         uint32_t panel = c / PANEL * PANEL, width = panel_width(cols - panel);
         float *to = panels + panel * terms + c % PANEL;
         uint32_t col_count = cols - c < VF ? cols - c : VF;
-        for (uint32_t t = 0; t < terms; t += EDGE, to += EDGE * width) {
-            const float *from = right + c * right_col + t;
+        for (uint32_t t = 0; t < terms; t += LINE_FLOATS, to += LINE_FLOATS * width) {
             size_t from_col = right_col;
-            uint32_t count = terms - t < EDGE ? terms - t : EDGE;
-            if (count < EDGE || col_count < VF) {
-                memset(edge, 0, sizeof edge);
-                for (uint32_t i = 0; i < col_count; i++)
-                    memcpy(edge + i * EDGE, from + i * right_col, count * sizeof *from);
-                from = edge;
-                from_col = EDGE;
-            } else if (c + 2 * VF <= cols) {
-                for (uint32_t i = 0; i < VF; i++) prefetch_read(from + (VF + i) * right_col);
-            }
+            uint32_t count = terms - t < LINE_FLOATS ? terms - t : LINE_FLOATS;
+            const float *from =
+                cols_whole(edge, right + c * right_col + t, &from_col, count, col_count, c + 2 * VF <= cols);
             for (uint32_t i = 0; i < count; i += 4) {
                 vf out[4];
                 vf_load_transposed(out, from + i, from_col);

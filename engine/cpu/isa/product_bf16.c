@@ -180,18 +180,10 @@ ALWAYS_INLINE void right_pack_along(float *panels, size_t panel_words, const flo
         float *words = panels + c / PANEL * panel_words + c % PANEL;
         uint32_t col_count = c >= cols ? 0 : cols - c < VF ? cols - c : VF;
         for (uint32_t t = 0; t < terms; t += LINE_FLOATS) {
-            const float *from = right + c * right_col + t;
             size_t from_col = right_col;
             uint32_t count = terms - t < LINE_FLOATS ? terms - t : LINE_FLOATS;
-            if (count < LINE_FLOATS || col_count < VF) {
-                memset(edge, 0, sizeof edge);
-                for (uint32_t i = 0; i < col_count; i++)
-                    memcpy(edge + i * LINE_FLOATS, from + i * right_col, count * sizeof *from);
-                from = edge;
-                from_col = LINE_FLOATS;
-            } else if (c + 2 * VF <= cols) {
-                for (uint32_t i = 0; i < VF; i++) prefetch_read(from + (VF + i) * right_col);
-            }
+            const float *from =
+                cols_whole(edge, right + c * right_col + t, &from_col, count, col_count, c + 2 * VF <= cols);
             for (uint32_t i = 0; i < count; i += 4) {
                 vf term[4];
                 vf_load_transposed(term, from + i, from_col);

@@ -32,6 +32,23 @@
 /* Rows of a factor between asking for their lines and packing them. */
 #define ROWS_AHEAD 8u
 
+/* VF columns of `count` terms side by side, at most a line of them, the columns *from_col apart: where they lie, or, if there are fewer of
+ * either, among zeros in `edge`, [VF * LINE_FLOATS]. Of whole ones asks for the next VF columns if there are so many. */
+ALWAYS_INLINE const float *cols_whole(float *edge, const float *from, size_t *from_col, uint32_t count,
+                                      uint32_t col_count, bool has_next)
+{
+    const size_t col = *from_col;
+    if (count == LINE_FLOATS && col_count == VF) {
+        if (has_next)
+            for (uint32_t i = 0; i < VF; i++) prefetch_read(from + (VF + i) * col);
+        return from;
+    }
+    memset(edge, 0, VF * LINE_FLOATS * sizeof *edge);
+    for (uint32_t i = 0; i < col_count; i++) memcpy(edge + i * LINE_FLOATS, from + i * col, count * sizeof *from);
+    *from_col = LINE_FLOATS;
+    return edge;
+}
+
 /* `count` terms of tile_multiply, or steps of pairs: constant where it unrolls. */
 ALWAYS_INLINE void tile_terms(const bool is_pairs, const uint32_t rows, const uint32_t vectors, const uint32_t count,
                               const float *base[(TILE + 2) / 3], size_t left_row, size_t left_term, const float *panel,
