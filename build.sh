@@ -42,7 +42,7 @@ compile() {
     */tests/gpu/test_abi.o) extra=${cuda_include:-} ;; # without an nvcc: what the compiler finds by itself, if anything
     */io/isa/*.avx2.o) extra='-DISA=avx2 -mavx2 -mbmi -mbmi2' ;;
     */io/isa/*.avx512.o) extra='-DISA=avx512 -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi2 -mavx512vpopcntdq -mprefer-vector-width=512' ;;
-    # Kernels for the emulation (gpu/emu/emu.h), whose checks are the calls of -fsanitize=thread.
+    # Kernels for the emulation (gpu/emu.h), whose checks are the calls of -fsanitize=thread.
     *.emu.o | *.emu.pic.o) extra='-x c -fno-sanitize=all -fsanitize=thread' ;;
     *.base.o) extra='-DISA=base' ;;
     *.avx2.o) extra='-DISA=avx2 -mavx2 -mfma' ;;
@@ -70,7 +70,7 @@ build_objects() {
     : >"$out/todo"
     for source in "$@"; do
         case $source in
-        engine/cpu/isa/*) suffixes='.base.o .avx2.o .avx512.o .avx512bf16.o' ;;
+        engine/device/cpu/isa/*) suffixes='.base.o .avx2.o .avx512.o .avx512bf16.o' ;;
         io/isa/*) suffixes='.base.o .avx2.o .avx512.o' ;;
         *.cu) suffixes=.emu.o ;;
         *) suffixes=.o ;;

@@ -1,5 +1,5 @@
 /* The words that kernels are written in. A kernel is CUDA C that is C as well: one source, which nvcc compiles for the card and the C
- * compiler for the emulation (gpu/emu/emu.h), where every kernel is tested.
+ * compiler for the emulation (gpu/emu.h), where every kernel is tested.
  *
  *     struct relu_args { const float *in; float *out; uint32_t count; };     what a kernel is given: a struct NAME_args, by value
  *
@@ -37,7 +37,7 @@
 
 #include <math.h>
 #include <stdbool.h>
-#include "gpu/emu/emu.h"
+#include "gpu/emu.h"
 
 #define DEVICE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")

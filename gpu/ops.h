@@ -62,7 +62,7 @@ void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint
 MUST_USE status gpu_update_params(const struct gpu_work *w, const struct param_update *update, uint64_t sums_begin);
 /* Rows whose span is NULL are left alone, their sums too. */
 MUST_USE status gpu_update_rows(const struct gpu_work *w, const struct table_update *update);
-/* Adds the gradients of an alias to its owner's, lane by lane, and clears them (engine/pipe/alias.h). */
+/* Adds the gradients of an alias to its owner's, lane by lane, and clears them (graph/alias.h). */
 MUST_USE status gpu_alias_fold(const struct gpu_work *w, float *const *grad, uint32_t lanes,
                                const struct graph_alias *alias);
 /* Copies rows, `floats` each, from their places to one behind the other, or the other way. */

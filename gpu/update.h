@@ -28,7 +28,7 @@ struct params_update_args {
     uint64_t state_stride, count;
     uint64_t sums_begin; /* of the first weight in the arrays of sums */
 };
-/* In each lane adds a run of floats to another, and clears it (engine/pipe/alias.h). */
+/* In each lane adds a run of floats to another, and clears it (graph/alias.h). */
 struct alias_fold_args {
     float *const *grad; /* in memory of the card: [lane] */
     uint64_t owner, use, count;

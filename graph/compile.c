@@ -177,3 +177,14 @@ status graph_compile(struct graph *graph, const char *path, const char *text, si
     graph->owned = image;
     return ST_OK;
 }
+
+status graph_open_set(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
+{
+    TRY(graph_open(graph, path));
+    if (set_count == 0) return ST_OK;
+    struct graph opened = *graph;
+    const struct graph_source source = graph_source_of(&opened);
+    status st = graph_compile(graph, path, opened.text, opened.text_bytes, set, set_count, &source);
+    graph_close(&opened);
+    return st;
+}

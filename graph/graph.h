@@ -339,5 +339,7 @@ MUST_USE status graph_open(struct graph *graph, const char *path);
 /* The same from memory (keeps `image` until graph_close; does not free it). For tests and fuzzing. */
 MUST_USE status graph_open_memory(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
 void graph_close(struct graph *graph);
+/* The same as graph_open, and with assignments ("section.key=value") compiled anew from the text that it keeps. */
+MUST_USE status graph_open_set(struct graph *graph, const char *path, const char *const *set, uint32_t set_count);
 
 #endif

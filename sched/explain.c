@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/words.h"
+#include "engine/base/words.h"
 
 #define LINE_WIDTH 120
 #define LABEL      12 /* width of what stands in front of a line */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "sched/explain.h"
-#include "sched/words.h"
+#include "engine/base/words.h"
 
 #define NAME_WIDTH       24 /* characters of a name within a sentence */
 #define NAME_BYTES       (4 * NAME_WIDTH + 16)

@@ -6,7 +6,7 @@
 
 #include "sched/explain.h"
 #include "sched/page.h"
-#include "sched/words.h"
+#include "engine/base/words.h"
 
 /* Where a solution is in a drawing: per cent across, pixels down. */
 struct page_mark {

@@ -56,4 +56,7 @@ MUST_USE status file_directory_make(const char *path);
 /* "DIR/NAME", malloc'd: yours. */
 char *file_path_join(const char *directory, const char *name);
 
+/* The paths of `value` ("a.tsv,b.tsv"), each taken relative to the folder of `file`; "-" stays. malloc'd: yours; NULL: no memory. */
+char *file_paths_beside(const char *file, const char *value);
+
 #endif

@@ -158,7 +158,7 @@ static status model_file_graph(const struct model_file *m, const struct bench *b
 {
     struct sets sets;
     sets_make(&sets, b, m, NULL);
-    return session_graph_open(graph, m->path, sets.item, sets.count);
+    return graph_open_set(graph, m->path, sets.item, sets.count);
 }
 
 static status model_file_data(struct model_file *m, const struct bench *b)
@@ -182,7 +182,7 @@ static struct phases phases_of(const struct train_bench *t)
     struct pipeline_figures f;
     struct phases p = {0};
     uint32_t workers = 0;
-    pipeline_figures(t->session.pipeline, &f);
+    pipeline_figures(t->crew.pipeline, &f);
     for (uint32_t s = 0; s < f.stage_count; s++) {
         workers += f.stage[s].worker_count;
         for (int w = 0; w < WORK_COUNT; w++) p.work[w] += (double)f.stage[s].busy_ns[w];
@@ -207,7 +207,7 @@ struct found {
 static status found_measure(struct found *f, const struct bench *b, struct train_bench *t)
 {
     double seconds = b->o->quick ? SECONDS_QUICK : SECONDS, rate;
-    f->flops = train_bench_flops(&t->session.graph);
+    f->flops = train_bench_flops(&t->setup.graph);
     TRY(train_bench_run(t, seconds, &rate)); /* the first time only warms up */
     struct phases begin = phases_of(t);
     for (uint32_t i = 0; i < b->repeats; i++) {
@@ -260,17 +260,15 @@ static status config_measure(const struct bench *b, const struct model_file *m, 
     struct train_bench t;
     static struct found found;
     sets_make(&sets, b, m, precision);
-    const struct train_bench_options options = {.session = {.graph_path = m->path,
-                                                            .set = sets.item,
-                                                            .set_count = sets.count,
-                                                            .threads = threads,
-                                                            .isa = b->isa_name},
-                                                .data = m->data.path,
-                                                .replay_steps = m->steps};
+    const struct train_bench_options options = {
+        .setup = {.graph_path = m->path, .set = sets.item, .set_count = sets.count},
+        .crew = {.threads = threads, .isa = b->isa_name},
+        .data = m->data.path,
+        .replay_steps = m->steps};
     found = (struct found){.threads = threads, .batch = m->batch, .model = m->name};
     status st = train_bench_open(&t, &options);
     if (st == ST_OK) {
-        found.precision = t.session.settings.train_precision;
+        found.precision = t.setup.settings.train_precision;
         st = found_measure(&found, b, &t);
     }
     train_bench_close(&t);

@@ -3,22 +3,24 @@
 #define HETERPS_ENGINE_BENCH_TRAIN_H
 
 #include "engine/pipe/pipeline.h"
-#include "engine/session.h"
+#include "engine/crew/crew.h"
 
 struct train_bench_options {
-    struct session_options session; /* training is set here                                         */
-    const char *data;               /* files in the graph's format, at least one step                */
-    uint32_t replay_steps;          /* different steps that are given in turn                        */
+    struct setup_options setup; /* training is set here                                         */
+    struct crew_options crew;
+    const char *data;      /* files in the graph's format, at least one step                */
+    uint32_t replay_steps; /* different steps that are given in turn                        */
 };
 
 struct train_bench {
-    struct session session;
+    struct setup setup;
+    struct crew crew;
     struct replay replay;
     struct feed *feed;
     uint64_t steps;
 };
 
-/* Opens the graph, reads the steps and trains on each of them once, so that all rows are there. Fails as session_open, replay_open and
+/* Opens the graph, reads the steps and trains on each of them once, so that all rows are there. Fails as setup_open, crew_open, replay_open and
  * training do. train_bench_close in any case. */
 MUST_USE status train_bench_open(struct train_bench *bench, const struct train_bench_options *options);
 /* Trains for about `seconds` and gives the examples of a second of it. */

@@ -9,7 +9,7 @@
 #include "cfg/key.h"
 #include "engine/base/log.h"
 #include "engine/image/image.h"
-#include "engine/stop.h"
+#include "engine/base/stop.h"
 #include "gpu/blas.h"
 
 /* Flags of every verb. */

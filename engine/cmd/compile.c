@@ -7,9 +7,8 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/data/compile_source.h"
-#include "engine/session.h"
 #include "graph/op.h"
-#include "sched/words.h"
+#include "engine/base/words.h"
 
 struct compile_options {
     const char *output;
@@ -47,8 +46,8 @@ static status run(const char *const *positionals, const void *options_pointer)
     if (st == ST_OK)
         log_info("compiled %s: %s, %s, %s parameters, %.1f kflop an example -> %s (%s)",
                  graph_string(&graph, graph.header->name), words_plural(WORDS, graph.layer_count, "layer"),
-                 words_plural(WORDS, graph.forward_count, "op"), session_count_text(count, params),
-                 (double)flops * 1e-3, o->output, cfg_bytes_text(size, sizeof size, graph.bytes));
+                 words_plural(WORDS, graph.forward_count, "op"), words_whole(count, params), (double)flops * 1e-3,
+                 o->output, cfg_bytes_text(size, sizeof size, graph.bytes));
     graph_close(&graph);
     return st;
 }

@@ -2,7 +2,7 @@
  *
  * The training is opened as it would be (run_train), by a child, up to where it would begin. A refusal is told; then doctor looks for what has to
  * be otherwise for that refusal to be gone, by trying: one relaxation after another, each in a child of its own. With the one that helps it goes on,
- * to the next refusal, or to an opened training whose figures are told (engine/doctor.h). So what is told is what training says itself, and
+ * to the next refusal, or to an opened training whose figures are told (engine/run/doctor.h). So what is told is what training says itself, and
  * nothing that a child claims, plans or notes outlives it. */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,9 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
-#include "engine/doctor.h"
+#include "engine/run/doctor.h"
 #include "engine/model/model_names.h"
+#include "engine/plan/planner.h"
 #include "engine/profile/profile.h"
 
 #define LINES_MAX    512u
@@ -273,7 +274,7 @@ static status memory_try(struct doctor *d, uint64_t ram, uint64_t batch, bool *h
 static status settings_peek(const struct doctor *d, struct settings *settings, struct ini *ini)
 {
     struct graph graph;
-    TRY(session_graph_open(&graph, d->graph, d->options.set.item, d->options.set.count));
+    TRY(graph_open_set(&graph, d->graph, d->options.set.item, d->options.set.count));
     status st = ini_parse(ini, d->graph, graph.text, graph.text_bytes);
     if (st == ST_OK) st = settings_read(ini, settings);
     graph_close(&graph);
@@ -342,7 +343,7 @@ static status cluster_check(const struct doctor *d, const char *path, const stru
     struct settings settings;
     struct ini ini = {0};
     struct instance instance = {0};
-    TRY(session_graph_open(&graph, d->graph, d->options.set.item, d->options.set.count));
+    TRY(graph_open_set(&graph, d->graph, d->options.set.item, d->options.set.count));
     status st = settings_peek(d, &settings, &ini);
     if (st == ST_OK) st = cluster_read(&cluster, path);
     if (st == ST_OK)
@@ -352,7 +353,7 @@ static status cluster_check(const struct doctor *d, const char *path, const stru
                                                                 .data = d->options.data,
                                                                 .isa = d->options.isa,
                                                                 .here = !asked->share});
-    if (st == ST_OK) st = session_units_share(&instance, settings.train_pipelines);
+    if (st == ST_OK) st = planner_units_share(&instance, settings.train_pipelines);
     instance_free(&instance);
     cluster_free(&cluster);
     ini_free(&ini);

@@ -1,7 +1,7 @@
 /* heterps-run eval: measures a saved model on a data set. */
 #include "engine/cmd/saved.h"
 #include "engine/eval/evaluate.h"
-#include "engine/stop.h"
+#include "engine/base/stop.h"
 
 struct eval_options {
     struct saved_options saved; /* first */
@@ -16,22 +16,23 @@ static const struct flag flags[] = {
     SAVED_FLAGS,
 };
 
-static status eval(struct session *s, const struct saved_options *options)
+static status eval(struct crew *crew, const struct saved_options *options)
 {
+    struct setup *s = crew->setup;
     const struct eval_options *o = (const struct eval_options *)options;
     struct feed *feed = NULL;
     if (o->held_out && s->settings.data_eval_fraction == 0)
         FAIL(USAGE, "--held-out: no line is held out, for data.eval_fraction is 0; leave one or set the other");
     TRY(evaluate_open(
-        s, &(struct evaluate_options){.paths = o->saved.data, .lines = o->held_out ? READER_HELD_OUT : READER_ALL},
+        crew, &(struct evaluate_options){.paths = o->saved.data, .lines = o->held_out ? READER_HELD_OUT : READER_ALL},
         &feed));
     struct heads heads = {0};
     status st = heads_open(&heads, &s->graph);
-    if (st == ST_OK) st = heads_rank(&heads, s);
-    if (st == ST_OK) st = session_memory_check(s);
+    if (st == ST_OK) st = heads_rank(&heads, crew);
+    if (st == ST_OK) st = setup_memory_check(s);
     if (st == ST_OK) st = model_load(&s->model, o->saved.model);
     stop_listen(feed_wake, feed);
-    if (st == ST_OK) st = evaluate_measure(s, feed, &heads);
+    if (st == ST_OK) st = evaluate_measure(crew, feed, &heads);
     stop_listen(NULL, NULL);
     heads_close(&heads);
     feed_close(feed);

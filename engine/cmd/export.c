@@ -3,9 +3,9 @@
 
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
-#include "engine/session.h"
-#include "engine/stop.h"
-#include "sched/words.h"
+#include "engine/crew/setup.h"
+#include "engine/base/stop.h"
+#include "engine/base/words.h"
 
 struct export_options {
     const char *model, *output, *format;
@@ -35,19 +35,18 @@ static status export(struct model *model, const struct export_options *o)
     for (uint32_t t = 0; t < model->graph->table_count; t++) row_count += store_row_count(model->store, t);
     char bytes_text[16], rows_text[27];
     log_info("exported %s, %s rows, %s -> %s", words_plural(WORDS, done.files, "file"),
-             session_count_text(rows_text, row_count), cfg_bytes_text(bytes_text, sizeof bytes_text, done.bytes),
-             o->output);
+             words_whole(rows_text, row_count), cfg_bytes_text(bytes_text, sizeof bytes_text, done.bytes), o->output);
     return ST_OK;
 }
 
 static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct export_options *o = options_pointer;
-    struct session session;
-    TRY(session_model_open(&session, &(struct session_options){
-                                         .graph_path = positionals[0], .set = o->set.item, .set_count = o->set.count}));
-    status st = export(&session.model, o);
-    session_close(&session);
+    struct setup setup;
+    TRY(setup_open(
+        &setup, &(struct setup_options){.graph_path = positionals[0], .set = o->set.item, .set_count = o->set.count}));
+    status st = export(&setup.model, o);
+    setup_close(&setup);
     return st;
 }
 

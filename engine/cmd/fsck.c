@@ -21,10 +21,9 @@
 #include "engine/cmd/command.h"
 #include "engine/model/model_names.h"
 #include "engine/model/model_saved.h"
-#include "engine/session.h"
 #include "io/store/admission.h"
 #include "sched/policy.h"
-#include "sched/words.h"
+#include "engine/base/words.h"
 
 #define MANIFEST_FIRST "manifest."
 #define MANIFEST_LAST  ".json"
@@ -196,9 +195,8 @@ static void save_describe(const struct manifest *m, char *text, size_t bytes_max
         rows += m->tables[t].rows;
         bytes += manifest_table_bytes(&m->tables[t]) + m->tables[t].admission.bytes;
     }
-    snprintf(text, bytes_max, "step %" PRIu64 ", %s rows, %s, %s", m->progress.step,
-             session_count_text(rows_text, rows), words_plural(WORDS, files_of(m), "file"),
-             cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
+    snprintf(text, bytes_max, "step %" PRIu64 ", %s rows, %s, %s", m->progress.step, words_whole(rows_text, rows),
+             words_plural(WORDS, files_of(m), "file"), cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
 }
 
 static void save_tell(const char *path, const struct manifest *m, bool is_whole)

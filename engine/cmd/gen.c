@@ -14,8 +14,7 @@
 #include "engine/data/gen_criteo.h"
 #include "engine/data/gen_graph.h"
 #include "engine/eval/metrics.h"
-#include "engine/session.h"
-#include "engine/stop.h"
+#include "engine/base/stop.h"
 
 struct gen_options {
     uint64_t rows, skip, seed;
@@ -83,7 +82,7 @@ static status generator_open(struct generator *g, const char *format, const stru
     g->line_bytes_max = GEN_CRITEO_LINE_BYTES_MAX;
     const struct gen_criteo_options criteo = {o->seed, o->vocab, o->zipf};
     if (strcmp(format, "criteo") == 0) return gen_criteo_open(&g->criteo, &criteo);
-    TRY(session_graph_open(&g->opened, format, o->set.item, o->set.count));
+    TRY(graph_open_set(&g->opened, format, o->set.item, o->set.count));
     TRY(ini_parse(&g->ini, format, g->opened.text, g->opened.text_bytes));
     TRY(settings_read(&g->ini, &g->settings));
     if (g->settings.data_format == DATA_CRITEO) return gen_criteo_open(&g->criteo, &criteo);

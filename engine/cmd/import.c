@@ -1,7 +1,7 @@
 /* heterps-run import: a model's directory from tensors made elsewhere; the reverse of export. */
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
-#include "engine/session.h"
+#include "engine/crew/setup.h"
 #include "engine/model/warm_start.h"
 
 struct import_options {
@@ -26,7 +26,7 @@ static const struct flag flags[] = {
      offsetof(struct import_options, set), 0, 0, false},
 };
 
-static status import(struct session *s, const char *path, const struct import_options *o)
+static status import(struct setup *s, const char *path, const struct import_options *o)
 {
     const struct warm_start_options options = {.path = path,
                                                .is_import = true,
@@ -38,7 +38,7 @@ static status import(struct session *s, const char *path, const struct import_op
     const struct model_save_options save = {.path = o->output, .keep = s->settings.checkpoint_keep};
     uint64_t bytes;
     char text[16];
-    TRY(session_memory_check(s));
+    TRY(setup_memory_check(s));
     model_init(&s->model);
     TRY(warm_start(&s->model, &options));
     TRY(model_save(&s->model, &save, &bytes));
@@ -49,11 +49,11 @@ static status import(struct session *s, const char *path, const struct import_op
 static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct import_options *o = options_pointer;
-    struct session session;
-    TRY(session_model_open(&session, &(struct session_options){
-                                         .graph_path = positionals[0], .set = o->set.item, .set_count = o->set.count}));
-    status st = import(&session, positionals[1], o);
-    session_close(&session);
+    struct setup setup;
+    TRY(setup_open(
+        &setup, &(struct setup_options){.graph_path = positionals[0], .set = o->set.item, .set_count = o->set.count}));
+    status st = import(&setup, positionals[1], o);
+    setup_close(&setup);
     return st;
 }
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "cfg/key.h"
+#include "engine/base/words.h"
 #include "cfg/settings.h"
 #include "engine/cmd/command.h"
-#include "engine/session.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"
 #include "graph/schedule.h"
@@ -49,7 +49,7 @@ static void cell(struct grid *grid, const char *format, ...)
 static void cell_count(struct grid *grid, uint64_t value)
 {
     char text[27];
-    cell(grid, "%s", session_count_text(text, value));
+    cell(grid, "%s", words_whole(text, value));
 }
 
 static void cell_bytes(struct grid *grid, uint64_t bytes)
@@ -221,11 +221,11 @@ static void head_print(const struct graph *g)
     uint32_t micros = h->batch / h->micro;
     printf("%s   model %016" PRIx64 "   format %u   %s\n\n", name_of(g, h->name), h->model_hash, h->version,
            cfg_bytes_text(size, sizeof size, h->file_bytes));
-    printf("  batch  %s examples = %u micro-batch%s of %u, in %u lane%s\n", session_count_text(batch, h->batch), micros,
+    printf("  batch  %s examples = %u micro-batch%s of %u, in %u lane%s\n", words_whole(batch, h->batch), micros,
            micros == 1 ? "" : "es", h->micro, h->lanes, h->lanes == 1 ? "" : "s");
     printf("  input  %u numeric column%s, %u sparse field%s with at most %s key%s an example\n", h->dense_count,
            h->dense_count == 1 ? "" : "s", g->field_count, g->field_count == 1 ? "" : "s",
-           session_count_text(keys, h->key_count_max), h->key_count_max == 1 ? "" : "s");
+           words_whole(keys, h->key_count_max), h->key_count_max == 1 ? "" : "s");
     printf("  seed   %" PRIu64 "\n", h->seed);
     const struct schedule *schedule = &schedule_table[h->schedule.kind];
     printf("  rates  times the schedule %s", schedule->name);
@@ -446,7 +446,7 @@ static void dot_node(const struct graph *g, uint32_t i)
     printf("\\n%s", words);
     if (n->param_count) {
         char count[27];
-        printf("\\n%s parameters", session_count_text(count, node_param_count(g, n)));
+        printf("\\n%s parameters", words_whole(count, node_param_count(g, n)));
     }
     printf("\"%s];\n", op_is_head(n->op) ? ", shape=doubleoctagon" : "");
 }

@@ -10,11 +10,11 @@
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/plan/planner.h"
-#include "engine/stop.h"
+#include "engine/base/stop.h"
 #include "sched/explain.h"
 #include "sched/page.h"
 #include "sched/policy.h"
-#include "sched/words.h"
+#include "engine/base/words.h"
 
 struct plan_flags {
     struct planner_source source;

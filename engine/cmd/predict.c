@@ -9,8 +9,8 @@
 #include "engine/cmd/saved.h"
 #include "engine/eval/evaluate.h"
 #include "engine/eval/rank.h"
-#include "engine/stop.h"
-#include "sched/words.h"
+#include "engine/base/stop.h"
+#include "engine/base/words.h"
 
 struct predict_options {
     struct saved_options saved; /* first */
@@ -91,43 +91,44 @@ static status header_put(const struct predictions *p)
 }
 
 /* The best words of all, if the only loss is over candidates. */
-static status rank_open_alone(struct session *s, struct file_writer *writer, struct rank **rank)
+static status rank_open_alone(struct crew *crew, struct file_writer *writer, struct rank **rank)
 {
-    const struct graph *g = &s->graph;
+    const struct graph *g = &crew->setup->graph;
     uint32_t head = rank_head(g);
     *rank = NULL;
     bool is_alone = head == graph_loss_next(g, 0) && graph_loss_next(g, head + 1) == g->forward_count;
-    return is_alone ? rank_open(rank, s, writer) : ST_OK;
+    return is_alone ? rank_open(rank, crew, writer) : ST_OK;
 }
 
-static status predictions_write(struct session *s, struct feed *feed, struct predictions *p)
+static status predictions_write(struct crew *crew, struct feed *feed, struct predictions *p)
 {
     struct rank_result nothing;
     if (p->rank) TRY(rank_begin(p->rank));
-    TRY(evaluate_run(s, feed, sink, p));
+    TRY(evaluate_run(crew, feed, sink, p));
     return p->rank ? rank_end(p->rank, &nothing) : ST_OK;
 }
 
-static status predict(struct session *s, const struct saved_options *options)
+static status predict(struct crew *crew, const struct saved_options *options)
 {
+    struct setup *s = crew->setup;
     const struct predict_options *o = (const struct predict_options *)options;
     const char *output = o->output ? o->output : "-";
     if (log_format() == LOG_JSON && (strcmp(output, "-") == 0 || strcmp(output, "/dev/stdout") == 0))
         FAIL(USAGE, "predict: --log json and the predictions both write to standard output; give -o FILE");
     struct feed *feed = NULL;
     struct file_writer writer = {0};
-    TRY(evaluate_open(s,
+    TRY(evaluate_open(crew,
                       &(struct evaluate_options){
                           .paths = o->saved.data, .lines = READER_ALL, .label_optional = true, .bad_keep = true},
                       &feed));
     struct predictions predictions = {&s->graph, &writer, NULL};
-    status st = rank_open_alone(s, &writer, &predictions.rank);
-    if (st == ST_OK) st = session_memory_check(s);
+    status st = rank_open_alone(crew, &writer, &predictions.rank);
+    if (st == ST_OK) st = setup_memory_check(s);
     if (st == ST_OK) st = model_load(&s->model, o->saved.model);
     stop_listen(feed_wake, feed);
     if (st == ST_OK) st = file_writer_open(&writer, output);
     if (st == ST_OK && o->header) st = header_put(&predictions);
-    if (st == ST_OK) st = predictions_write(s, feed, &predictions);
+    if (st == ST_OK) st = predictions_write(crew, feed, &predictions);
     if (st == ST_OK) st = file_writer_commit(&writer);
     stop_listen(NULL, NULL);
     rank_close(predictions.rank);

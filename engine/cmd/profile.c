@@ -7,8 +7,7 @@
 #include "engine/cmd/command.h"
 #include "engine/plan/planner.h"
 #include "engine/profile/profile.h"
-#include "engine/session.h"
-#include "engine/stop.h"
+#include "engine/base/stop.h"
 
 struct profile_verb_options {
     const char *cluster, *output, *data, *isa;
@@ -89,7 +88,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     if (o->output && strcmp(o->output, "-") == 0) FAIL(USAGE, "profile: -o needs the name of a file");
     stop_listen(NULL, NULL);
     TRY(cluster_read(&cluster, o->cluster));
-    status st = session_graph_open(&graph, positionals[0], o->set.item, o->set.count);
+    status st = graph_open_set(&graph, positionals[0], o->set.item, o->set.count);
     if (st == ST_OK) {
         st = cluster_profile(&graph, positionals[0], &cluster, o);
         graph_close(&graph);

@@ -3,7 +3,7 @@
 #define HETERPS_ENGINE_CMD_RUN_H
 
 #include "engine/cmd/command.h"
-#include "engine/train.h"
+#include "engine/run/train.h"
 
 /* By the flags of `train`; all zero: none is given. */
 struct run_options {

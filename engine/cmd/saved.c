@@ -1,16 +1,16 @@
-/* Opens the session in which a verb uses a saved model. */
+/* Opens the set-up and the crew by which a verb uses a saved model. */
 #include "engine/cmd/saved.h"
 
 status saved_run(const char *graph_path, const struct saved_options *options,
-                 status (*use)(struct session *session, const struct saved_options *options))
+                 status (*use)(struct crew *crew, const struct saved_options *options))
 {
-    struct session session;
-    TRY(session_open(&session, &(struct session_options){.graph_path = graph_path,
-                                                         .set = options->set.item,
-                                                         .set_count = options->set.count,
-                                                         .threads = options->threads,
-                                                         .isa = options->isa}));
-    status st = use(&session, options);
-    session_close(&session);
+    struct setup setup;
+    struct crew crew;
+    TRY(setup_open(&setup, &(struct setup_options){
+                               .graph_path = graph_path, .set = options->set.item, .set_count = options->set.count}));
+    status st = crew_open(&crew, &setup, &(struct crew_options){.threads = options->threads, .isa = options->isa});
+    if (st == ST_OK) st = use(&crew, options);
+    crew_close(&crew);
+    setup_close(&setup);
     return st;
 }

@@ -3,7 +3,7 @@
 #define HETERPS_ENGINE_CMD_SAVED_H
 
 #include "engine/cmd/command.h"
-#include "engine/session.h"
+#include "engine/crew/crew.h"
 
 /* First in the verb's options. */
 struct saved_options {
@@ -40,8 +40,8 @@ struct saved_options {
             offsetof(struct saved_options, set), 0, 0, false                                                           \
     }
 
-/* Opens a session for the graph, has it used, and closes it. Errors are those of session_open and of `use`. */
+/* Opens set-up and crew for the graph, has them used, and closes them. Errors are those of setup_open, crew_open and of `use`. */
 MUST_USE status saved_run(const char *graph_path, const struct saved_options *options,
-                          status (*use)(struct session *session, const struct saved_options *options));
+                          status (*use)(struct crew *crew, const struct saved_options *options));
 
 #endif

@@ -7,10 +7,9 @@
 #include "cfg/key.h"
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
-#include "engine/session.h"
 #include "engine/plan/simulate.h"
-#include "engine/stop.h"
-#include "sched/words.h"
+#include "engine/base/stop.h"
+#include "engine/base/words.h"
 
 struct command_options {
     const char *instance, *plan, *method, *sync;
@@ -85,7 +84,7 @@ static const char *rate_text(char buffer[32], double rate)
     if (rate < 100)
         snprintf(buffer, 32, "%.3g", rate);
     else
-        snprintf(buffer, 32, "%s", session_count_text(count, (uint64_t)(rate + 0.5)));
+        snprintf(buffer, 32, "%s", words_whole(count, (uint64_t)(rate + 0.5)));
     return buffer;
 }
 

@@ -7,7 +7,7 @@
 
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
-#include "engine/pipe/trace.h"
+#include "engine/base/trace.h"
 #include "sched/solution.h"
 
 /* For planning before training begins. */
@@ -99,15 +99,17 @@ static status train(struct session *s, const struct run_options *o, char **data,
                                     .look_context = o->look_context};
     if (o->resume && o->out == NULL) options.out = *out = model_dir_of(o->resume);
     if (o->init && o->resume) FAIL(USAGE, "--init starts a new training, --resume goes on with one; give one of them");
-    if (options.data == NULL && *s->settings.data_path) options.data = *data = session_paths(s, s->settings.data_path);
-    if (options.eval == NULL && *s->settings.data_eval) options.eval = *eval = session_paths(s, s->settings.data_eval);
+    if (options.data == NULL && *s->setup.settings.data_path)
+        options.data = *data = setup_paths(&s->setup, s->setup.settings.data_path);
+    if (options.eval == NULL && *s->setup.settings.data_eval)
+        options.eval = *eval = setup_paths(&s->setup, s->setup.settings.data_eval);
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
     if (o->resume)
-        TRY(model_resume_check(&s->graph, o->resume)); /* or the check below would make a mistyped directory */
-    if (options.out && !o->dry_run) TRY(model_dir_check(&s->graph, options.out));
-    char *command = resume_command(s->graph_path, o, &options);
+        TRY(model_resume_check(&s->setup.graph, o->resume)); /* or the check below would make a mistyped directory */
+    if (options.out && !o->dry_run) TRY(model_dir_check(&s->setup.graph, options.out));
+    char *command = resume_command(s->setup.graph_path, o, &options);
     options.resume_command = command ? command : "--resume";
     status st = train_run(s, &options);
     free(command);
@@ -124,15 +126,12 @@ status run_train(const char *graph, const struct run_options *o)
     cluster.seed = 1;
     cluster.seconds = PLAN_SECONDS;
     cluster.data = o->data;
-    TRY(session_open(&session, &(struct session_options){.graph_path = graph,
-                                                         .set = o->set.item,
-                                                         .set_count = o->set.count,
-                                                         .threads = o->threads,
-                                                         .isa = o->isa,
-                                                         .plan = o->plan,
-                                                         .share = o->share,
-                                                         .cluster = cluster.path ? &cluster : NULL,
-                                                         .training = true}));
+    const struct session_options options = {
+        .setup = {.graph_path = graph, .set = o->set.item, .set_count = o->set.count, .training = true},
+        .crew = {.threads = o->threads, .isa = o->isa, .share = o->share},
+        .plan = o->plan,
+        .cluster = cluster.path ? &cluster : NULL};
+    TRY(session_open(&session, &options));
     char *data = NULL, *eval = NULL, *out = NULL;
     status st = train(&session, o, &data, &eval, &out);
     session_close(&session);

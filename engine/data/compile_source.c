@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/session.h"
+#include "engine/base/words.h"
 #include "io/read/reader.h"
 
 /* The settings that the data are read by: the text has been checked by whoever asks. */
@@ -41,7 +42,7 @@ static status reader_options_make(const struct compile_source *s, const struct i
     *out = (struct reader_options){.format = (enum reader_format)s->settings.data_format,
                                    .bad_skip = s->settings.data_bad_lines == BAD_LINES_SKIP,
                                    .part = "reader"};
-    out->paths = is_set ? strdup(paths) : session_paths_beside(s->path, paths);
+    out->paths = is_set ? strdup(paths) : file_paths_beside(s->path, paths);
     if (out->paths == NULL) FAIL(MEMORY, "no memory for the paths %s", paths);
     return schema_format(&out->schema, &s->settings);
 }
@@ -105,9 +106,9 @@ static void words_tell(const struct word_list *list, const char *name, size_t wo
 {
     char words[27], texts[27], occurrences[27];
     log_info("vocabulary %s: %s words of %s distinct texts, %.2f%% of %s occurrences", name,
-             session_count_text(words, word_count), session_count_text(texts, list->text_count),
+             words_whole(words, word_count), words_whole(texts, list->text_count),
              list->occurrence_count ? 100 * (double)covered_count / (double)list->occurrence_count : 0.0,
-             session_count_text(occurrences, list->occurrence_count));
+             words_whole(occurrences, list->occurrence_count));
     if (list->refused_count)
         log_warning("vocabulary %s: %" PRIu64
                     " texts are empty, have control characters or more than %zu bytes, and are no words",

@@ -10,19 +10,19 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/eval/rank.h"
-#include "engine/stop.h"
-#include "sched/words.h"
+#include "engine/base/stop.h"
+#include "engine/base/words.h"
 
-status evaluate_open(struct session *s, const struct evaluate_options *o, struct feed **feed)
+status evaluate_open(struct crew *c, const struct evaluate_options *o, struct feed **feed)
 {
-    struct feed_options options = session_feed_options(s, o->paths);
+    struct feed_options options = crew_feed_options(c, o->paths);
     options.reader.lines = o->lines;
     options.reader.label_optional = o->label_optional;
     options.reader.bad_keep = o->bad_keep;
     options.reader.cache = o->cache;
     options.reader.cache_kept = o->cache_kept;
     TRY(feed_open(feed, &options));
-    feed_bell_set(*feed, pipeline_feed_bell(s->pipeline));
+    feed_bell_set(*feed, pipeline_feed_bell(c->pipeline));
     return ST_OK;
 }
 
@@ -42,7 +42,7 @@ static bool path_next(const char **paths, struct stat *file, bool *is_file)
     return true;
 }
 
-enum reader_part evaluate_lines(const struct session *s, const char *paths, const char *data)
+enum reader_part evaluate_lines(const struct setup *s, const char *paths, const char *data)
 {
     struct stat file, other;
     bool is_file, is_other;
@@ -66,7 +66,7 @@ static double paths_bytes(const char *paths)
     return sum;
 }
 
-double evaluate_share(const struct session *s, const struct evaluate_options *o, const char *data)
+double evaluate_share(const struct setup *s, const struct evaluate_options *o, const char *data)
 {
     double held_out = s->settings.data_eval_fraction, eval = paths_bytes(o->paths),
            train = paths_bytes(data) * (1 - held_out);
@@ -80,17 +80,17 @@ static bool stop_tick(void *context)
     return stop_requested();
 }
 
-status evaluate_run(struct session *s, struct feed *feed, forward_sink *sink, void *context)
+status evaluate_run(struct crew *c, struct feed *feed, forward_sink *sink, void *context)
 {
     TRY(feed_start(feed, NULL));
-    return pipeline_forward(s->pipeline, feed, sink, stop_tick, context);
+    return pipeline_forward(c->pipeline, feed, sink, stop_tick, context);
 }
 
 static status measure_sink(void *context, const struct slot *slot) { return heads_add(context, slot); }
 
-status evaluate_reserve(struct session *s, const struct feed *feed, struct heads *heads)
+status evaluate_reserve(struct crew *c, const struct feed *feed, struct heads *heads)
 {
-    TRY(heads_rank(heads, s));
+    TRY(heads_rank(heads, c));
     uint64_t estimate = feed_example_estimate(feed);
     return heads_reserve(heads, estimate + estimate / 10);
 }
@@ -118,12 +118,12 @@ static void figures_event(const struct head *head)
     for (uint32_t k = 0; k < head->figure_count; k++) log_event_f64(head->figures[k].key, head->values[k]);
 }
 
-static void result_tell(const struct session *s, const struct heads *heads, uint64_t example_count, uint64_t bad_count,
+static void result_tell(const struct setup *s, const struct heads *heads, uint64_t example_count, uint64_t bad_count,
                         double seconds)
 {
     uint64_t step = s->model.progress.step;
     char count[27], text[512];
-    session_count_text(count, example_count);
+    words_whole(count, example_count);
     for (uint32_t i = 0; i < heads->count; i++) {
         const struct head *head = &heads->items[i];
         log_info("eval     step %" PRIu64 "%s%s: %s%s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
@@ -150,18 +150,18 @@ static void result_tell(const struct session *s, const struct heads *heads, uint
     log_event_end();
 }
 
-status evaluate_measure(struct session *s, struct feed *feed, struct heads *heads)
+status evaluate_measure(struct crew *c, struct feed *feed, struct heads *heads)
 {
     uint64_t begin = clock_ns();
-    TRY(heads_rank(heads, s));
+    TRY(heads_rank(heads, c));
     if (heads->rank) TRY(rank_begin(heads->rank));
-    TRY(evaluate_run(s, feed, measure_sink, heads));
+    TRY(evaluate_run(c, feed, measure_sink, heads));
     struct feed_counts counts = feed_counts(feed);
     uint64_t example_count = heads->items[0].example_count;
     if (example_count == 0)
         FAIL(INVALID, "%s: no examples to evaluate%s", feed_paths(feed),
              counts.bad_count ? ": every line is malformed" : "");
     TRY(heads_finish(heads));
-    result_tell(s, heads, example_count, counts.bad_count, (double)(clock_ns() - begin) * 1e-9);
+    result_tell(c->setup, heads, example_count, counts.bad_count, (double)(clock_ns() - begin) * 1e-9);
     return ST_OK;
 }

@@ -3,7 +3,7 @@
 #define HETERPS_ENGINE_EVAL_EVALUATE_H
 
 #include "engine/eval/heads.h"
-#include "engine/session.h"
+#include "engine/crew/crew.h"
 
 struct evaluate_options {
     const char *paths;      /* kept */
@@ -13,20 +13,20 @@ struct evaluate_options {
     struct data_cache **cache_kept; /* as struct reader_options has them */
 };
 /* Opens a feed for it (so that a wrong path fails early); the feed serves one evaluation. */
-MUST_USE status evaluate_open(struct session *session, const struct evaluate_options *options, struct feed **feed);
+MUST_USE status evaluate_open(struct crew *crew, const struct evaluate_options *options, struct feed **feed);
 /* The part of a budget that the options' data has beside the data that is trained on: as much as it is of all their text; a tenth where that
  * cannot be told. */
-double evaluate_share(const struct session *session, const struct evaluate_options *options, const char *data);
+double evaluate_share(const struct setup *setup, const struct evaluate_options *options, const char *data);
 /* Which lines evaluation of these paths reads after training on the paths `data`: those that training left out, where a file is
  * the same. */
-enum reader_part evaluate_lines(const struct session *session, const char *paths, const char *data);
+enum reader_part evaluate_lines(const struct setup *setup, const char *paths, const char *data);
 /* Starts the feed and runs it to its end, or to a signal: STOPPED. Closes nothing. */
-MUST_USE status evaluate_run(struct session *session, struct feed *feed, forward_sink *sink, void *context);
+MUST_USE status evaluate_run(struct crew *crew, struct feed *feed, forward_sink *sink, void *context);
 
 /* Takes room for the feed's examples ahead of time, with a tenth to spare, and for ranking, so that it is part of the plan. */
-MUST_USE status evaluate_reserve(struct session *session, const struct feed *feed, struct heads *heads);
-/* evaluate_run into the heads of the session's graph, and the result logged: as text, a line for each head, and as event `eval`, which
+MUST_USE status evaluate_reserve(struct crew *crew, const struct feed *feed, struct heads *heads);
+/* evaluate_run into the heads of the crew's graph, and the result logged: as text, a line for each head, and as event `eval`, which
  * has the figures of the first loss by themselves and those of all heads in `heads`. INVALID if there is no example. */
-MUST_USE status evaluate_measure(struct session *session, struct feed *feed, struct heads *heads);
+MUST_USE status evaluate_measure(struct crew *crew, struct feed *feed, struct heads *heads);
 
 #endif

@@ -210,9 +210,9 @@ static status head_add(const struct graph *g, struct head *head, const struct op
     return ST_OK;
 }
 
-status heads_rank(struct heads *heads, struct session *session)
+status heads_rank(struct heads *heads, struct crew *crew)
 {
-    return heads->ranked && heads->rank == NULL ? rank_open(&heads->rank, session, NULL) : ST_OK;
+    return heads->ranked && heads->rank == NULL ? rank_open(&heads->rank, crew, NULL) : ST_OK;
 }
 
 status heads_add(struct heads *heads, const struct slot *slot)

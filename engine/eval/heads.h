@@ -38,7 +38,7 @@ struct head {
     double values[HEAD_FIGURES_MAX];
 };
 
-struct session;
+struct crew;
 struct heads {
     const struct graph *graph;
     struct head *items;
@@ -53,9 +53,9 @@ MUST_USE status heads_open(struct heads *heads, const struct graph *graph);
 void heads_close(struct heads *heads);
 /* Room for so many examples, that no later growth is needed. */
 MUST_USE status heads_reserve(struct heads *heads, uint64_t example_count);
-/* Makes ready for an evaluation: where words are ranked, opens the ranking unless that is done, which the session's pipeline then serves
+/* Makes ready for an evaluation: where words are ranked, opens the ranking unless that is done, which the crew's pipeline then serves
  * until heads_close. What rank_open says. */
-MUST_USE status heads_rank(struct heads *heads, struct session *session);
+MUST_USE status heads_rank(struct heads *heads, struct crew *crew);
 /* Takes in a slot whose forward pass is done. INVALID: a label names no class. */
 MUST_USE status heads_add(struct heads *heads, const struct slot *slot);
 /* Sets the values, and empties the collection. */

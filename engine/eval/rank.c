@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/fmath.h"
-#include "engine/cpu/kernels.h"
+#include "engine/device/cpu/kernels.h"
 #include "engine/eval/evaluate.h"
 #include "graph/op_rules.h"
 
@@ -37,7 +37,7 @@ struct pairs {
 
 struct rank {
     /* set once */
-    struct session *session;
+    struct crew *crew;
     struct file_writer *predictions;
     uint32_t field, field_count, candidate_count; /* the candidates' field, of so many; words it holds in an example */
     uint32_t query_tensor, vectors_tensor;
@@ -158,11 +158,11 @@ static status words_sink(void *context, const struct slot *slot)
 
 static status list_feed_open(struct rank *r)
 {
-    struct feed_options options = session_feed_options(r->session, "the vocabulary");
+    struct feed_options options = crew_feed_options(r->crew, "the vocabulary");
     options.reader.lists_words = true;
     options.reader.words_field = r->field;
     TRY(feed_open(&r->feed, &options));
-    feed_bell_set(r->feed, pipeline_feed_bell(r->session->pipeline));
+    feed_bell_set(r->feed, pipeline_feed_bell(r->crew->pipeline));
     return ST_OK;
 }
 
@@ -174,7 +174,7 @@ status rank_begin(struct rank *r)
     r->count = 0;
     r->recall_sum = r->hit_sum = r->ndcg_sum = r->loss_sum = r->hit_1_sum = r->hit_10_sum = 0;
     if (r->feed == NULL) TRY(list_feed_open(r));
-    status st = evaluate_run(r->session, r->feed, words_sink, r);
+    status st = evaluate_run(r->crew, r->feed, words_sink, r);
     feed_close(r->feed);
     r->feed = NULL;
     return st;
@@ -205,18 +205,18 @@ static status excluded_fill(struct rank *r, struct reader *reader, struct exampl
 /* Reads groups and words of eval.exclude. */
 static status excluded_read(struct rank *r, const char *paths)
 {
-    const struct session *s = r->session;
-    struct reader_column column = s->schema.reader.field[r->field];
+    const struct crew *c = r->crew;
+    struct reader_column column = c->setup->schema.reader.field[r->field];
     column.negative_count = 0;
     column.ids_max = 1;
-    struct reader_options options = {.format = (enum reader_format)s->settings.data_format,
-                                     .schema = s->schema.reader,
-                                     .bad_skip = s->settings.data_bad_lines == BAD_LINES_SKIP,
+    struct reader_options options = {.format = (enum reader_format)c->setup->settings.data_format,
+                                     .schema = c->setup->schema.reader,
+                                     .bad_skip = c->setup->settings.data_bad_lines == BAD_LINES_SKIP,
                                      .part = part};
     options.schema.example = (struct example_shape){.field_count = 1, .key_count_max = 1, .has_group = true};
     options.schema.field = &column;
     options.schema.missing_is_key = false;
-    options.paths = session_paths(s, paths);
+    options.paths = setup_paths(c->setup, paths);
     if (options.paths == NULL) FAIL(MEMORY, "no memory for the paths %s", paths);
     struct reader *reader = NULL;
     status st = reader_open(&reader, &options);
@@ -234,7 +234,7 @@ static status excluded_read(struct rank *r, const char *paths)
  * -infinity are none. */
 static uint32_t top_find(struct rank *r, const float *scores)
 {
-    const uint32_t top = r->session->settings.eval_top;
+    const uint32_t top = r->crew->setup->settings.eval_top;
     const size_t word_count = r->words->word_count;
     uint32_t count = 0;
     float least = -INFINITY;
@@ -282,7 +282,7 @@ static void group_measure(struct rank *r, const float *scores, const struct pair
         gain += discount(place);
         found++;
     }
-    for (uint32_t place = 0; place < relevant_count && place < r->session->settings.eval_top; place++)
+    for (uint32_t place = 0; place < relevant_count && place < r->crew->setup->settings.eval_top; place++)
         gain_max += discount(place);
     r->recall_sum += (double)found / relevant_count;
     r->hit_sum += found > 0;
@@ -420,7 +420,7 @@ uint32_t rank_head(const struct graph *g)
 /* What the ranking needs of that loss and its match. */
 static void model_take(struct rank *r, uint32_t head)
 {
-    const struct graph *g = &r->session->graph;
+    const struct graph *g = &r->crew->setup->graph;
     const struct graph_node *match = &g->nodes[graph_match_of(g, head)];
     r->field = candidates_of(g, &g->nodes[head]);
     r->field_count = g->field_count;
@@ -430,13 +430,13 @@ static void model_take(struct rank *r, uint32_t head)
     memcpy(&r->match, match->attr, sizeof r->match);
     r->dim = g->tensors[r->query_tensor].cols;
     r->vector = r->dim + r->match.has_bias;
-    r->words = &r->session->schema.vocabularies[g->fields[r->field].vocabulary];
+    r->words = &r->crew->setup->schema.vocabularies[g->fields[r->field].vocabulary];
     r->has_groups = graph_example(g).has_group;
 }
 
 static void layout_make(struct layout *l, struct rank *r)
 {
-    size_t scores_stride = (size_t)r->panel_count * r->kernels->panel_words, top = r->session->settings.eval_top;
+    size_t scores_stride = (size_t)r->panel_count * r->kernels->panel_words, top = r->crew->setup->settings.eval_top;
     LAYOUT_TAKE(l, r->panels, scores_stride * (r->dim + 1));
     LAYOUT_TAKE(l, r->slot_word, r->slot_mask + 1);
     LAYOUT_TAKE(l, r->word_key, r->words->word_count);
@@ -461,22 +461,23 @@ static status memory_open(struct rank *r)
     return ST_OK;
 }
 
-status rank_open(struct rank **out, struct session *s, struct file_writer *predictions)
+status rank_open(struct rank **out, struct crew *c, struct file_writer *predictions)
 {
-    uint32_t head = rank_head(&s->graph);
+    uint32_t head = rank_head(&c->setup->graph);
     *out = NULL;
     if (head == GRAPH_NONE) return ST_OK;
     struct rank *r = calloc(1, sizeof *r);
     if (r == NULL) FAIL(MEMORY, "no memory for a ranking");
-    r->session = s;
+    r->crew = c;
     r->predictions = predictions;
     model_take(r, head);
-    r->kernels = cpu_kernels_of(pipeline_device(s->pipeline));
+    r->kernels = cpu_kernels_of(pipeline_device(c->pipeline));
     status st;
     TRY_GOTO(memory_open(r), failed);
-    words_index(r, s->graph.fields[r->field].seed);
+    words_index(r, c->setup->graph.fields[r->field].seed);
     TRY_GOTO(list_feed_open(r), failed);
-    if (r->has_groups && *s->settings.eval_exclude) TRY_GOTO(excluded_read(r, s->settings.eval_exclude), failed);
+    if (r->has_groups && *c->setup->settings.eval_exclude)
+        TRY_GOTO(excluded_read(r, c->setup->settings.eval_exclude), failed);
     *out = r;
     return ST_OK;
 failed:

@@ -18,16 +18,16 @@
 #define HETERPS_ENGINE_EVAL_RANK_H
 
 #include "engine/base/file.h"
-#include "engine/session.h"
+#include "engine/crew/crew.h"
 
 struct rank;
 
 /* The first loss over candidates behind a match: a forward node, or GRAPH_NONE. */
 uint32_t rank_head(const struct graph *graph);
-/* Opens the ranking by that loss; *rank is NULL if there is none. Keeps the session. With
+/* Opens the ranking by that loss; *rank is NULL if there is none. Keeps the crew. With
  * `predictions` nothing is measured, but a line is written for every example, or group: its eval.top best words, the best first,
  * separated by tabs; "nan" for a bad line. Reads the files of eval.exclude: what reader_fill and reader_open say of them. */
-MUST_USE status rank_open(struct rank **rank, struct session *session, struct file_writer *predictions);
+MUST_USE status rank_open(struct rank **rank, struct crew *crew, struct file_writer *predictions);
 void rank_close(struct rank *rank);
 
 /* Computes the vectors of all words with the model as it is, on the idle pipeline, and begins anew. STOPPED. */

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #include "engine/model/manifest.h"
-#include "engine/stop.h"
+#include "engine/base/stop.h"
 #include "io/npy.h"
 
 #define DENSE_NAME   "dense"

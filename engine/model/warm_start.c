@@ -14,8 +14,8 @@
 
 #include "cfg/ini.h"
 #include "engine/base/log.h"
+#include "engine/base/words.h"
 #include "engine/model/model_saved.h"
-#include "engine/session.h"
 #include "engine/model/tensor_source.h"
 #include "io/read/reader.h"
 
@@ -604,7 +604,7 @@ static void tell(const struct warm_start *w, const struct names *untaken, const 
         char count[27];
         if (!source->is_taken) continue;
         bool has_state = source->floats == g->tables[t].span_floats;
-        names_add(&rows, "%s rows of %" NAME_SHOWN "%s", session_count_text(count, source->row_count),
+        names_add(&rows, "%s rows of %" NAME_SHOWN "%s", words_whole(count, source->row_count),
                   graph_string(g, g->tables[t].name), has_state ? "" : " (their vectors only)");
     }
     names_end(&rows);

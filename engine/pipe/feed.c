@@ -16,9 +16,9 @@
 
 #include "engine/base/cores.h"
 #include "engine/base/thread.h"
-#include "engine/cpu/team.h"
+#include "engine/device/cpu/team.h"
 #include "engine/pipe/row_gate.h"
-#include "engine/pipe/trace.h"
+#include "engine/base/trace.h"
 
 #define NUMBER_NONE UINT32_MAX
 #define STEP_NONE   UINT64_MAX

@@ -5,7 +5,7 @@
  * Where rows may be on a disk, a slot whose rows are on their way waits, while the thread goes on with the next ones; they become ready in
  * order. Rows of a step stay in RAM until the consumer has given its last slot back.
  *
- * While all slots are full, the thread can help a team (engine/cpu/team.h): with as many threads as cores none is displaced by another.
+ * While all slots are full, the thread can help a team (engine/device/cpu/team.h): with as many threads as cores none is displaced by another.
  *
  * The consumer never waits here: it asks, and does something else or waits at a bell of its own, which the feed rings.
  *
@@ -20,8 +20,8 @@
 #include "engine/model/model.h"
 #include "engine/base/bell.h"
 #include "engine/base/ring.h"
-#include "engine/pipe/replay.h"
-#include "engine/pipe/slot.h"
+#include "engine/slot/replay.h"
+#include "engine/slot/slot.h"
 #include "graph/op.h"
 #include "io/read/reader.h"
 #include "io/store/store.h"

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/pipe/alias.h"
+#include "graph/alias.h"
 #include "engine/base/clock.h"
 #include "engine/base/steady.h"
-#include "engine/cpu/device.h"
-#include "engine/pipe/parts.h"
+#include "engine/device/cpu/device.h"
+#include "engine/base/parts.h"
 #include "engine/pipe/pipeline_internal.h"
-#include "engine/pipe/trace.h"
+#include "engine/base/trace.h"
 #include "io/store/store_save.h"
 
 /* How often the main thread looks up while a job runs. */

@@ -21,7 +21,7 @@
 #include "cfg/settings.h"
 #include "engine/pipe/feed.h"
 #include "engine/base/cores.h"
-#include "engine/card/card.h"
+#include "engine/device/card/card.h"
 #include "graph/device.h"
 #include "sched/plan.h"
 
@@ -35,7 +35,7 @@ struct pipeline_options {
     const struct cores *cores;
     uint32_t core_count;     /* how many of them the stages may use                                              */
     const char *isa;         /* as cpu_device_open's                                                             */
-    uint64_t card_row_bytes; /* rows that stay on a card (engine/card/rows.h)                                */
+    uint64_t card_row_bytes; /* rows that stay on a card (engine/device/card/rows.h)                                */
     /* training only */
     bool training;
     uint32_t sync;           /* SYNC_BSP, … of cfg/settings.h                                               */
@@ -133,7 +133,7 @@ struct stage_figures {
     uint64_t forward_pushes, forward_depth_sum; /* slots that stood in the ring when another came, summed  */
     uint64_t backward_pushes, backward_depth_sum;
     uint64_t
-        cut_bytes; /* moved across the cut behind it, both ways, by stages on cards and on sim (engine/sim/device.h) */
+        cut_bytes; /* moved across the cut behind it, both ways, by stages on cards and on sim (engine/device/sim/device.h) */
     uint64_t other_bytes; /* moved by a card besides: columns of the data that no cut counts, losses, keys, cold rows */
     struct card_row_figures card_rows;
 };

@@ -11,7 +11,7 @@
 #define HETERPS_ENGINE_PIPE_PIPELINE_INTERNAL_H
 
 #include "engine/base/bell.h"
-#include "engine/pipe/claim.h"
+#include "engine/base/claim.h"
 #include "engine/base/ring.h"
 #include "engine/pipe/pipeline.h"
 #include "engine/pipe/placement.h"
@@ -171,7 +171,7 @@ struct pipeline {
     float **update_grad; /* the same pointers, table by table: [lane, use]                                      */
     uint32_t *update_grad_begin; /* [table_count]                                                               */
     uint32_t *use_count;         /* [table_count]                                                               */
-    /* bounding the norm of the dense gradients (engine/pipe/clip.h); NULL and nothing where it is not */
+    /* bounding the norm of the dense gradients (graph/clip.h); NULL and nothing where it is not */
     const struct graph_optimizer *clipped;
     struct param_block *blocks;
     uint32_t block_count;

@@ -6,12 +6,12 @@
 
 #include "engine/base/log.h"
 #include "engine/base/steady.h"
-#include "engine/pipe/clip.h"
-#include "engine/card/card.h"
-#include "engine/cpu/device.h"
+#include "graph/clip.h"
+#include "engine/device/card/card.h"
+#include "engine/device/cpu/device.h"
 #include "engine/base/thread.h"
 #include "engine/pipe/pipeline_internal.h"
-#include "engine/sim/device.h"
+#include "engine/device/sim/device.h"
 
 /* Slots beyond those in flight: three micro-batches that are read, parsed and have their rows ready before their turn, and the
  * last one of the last step, which is kept for pipeline_check. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/card/card.h"
+#include "engine/device/card/card.h"
 
 #define NAME_BYTES 128 /* of a stage in a message */
 

@@ -12,7 +12,7 @@
 #define HETERPS_ENGINE_PIPE_PLACEMENT_H
 
 #include "engine/base/cores.h"
-#include "engine/card/card.h"
+#include "engine/device/card/card.h"
 #include "sched/plan.h"
 
 #define PLACEMENT_ALL         UINT32_MAX /* a worker's pipeline: each of them */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/profile/profile.h"
-#include "engine/session.h"
 #include "sched/estimate.h"
 #include "sched/method.h"
 
@@ -54,7 +53,7 @@ static status layers_estimate(struct planner *p, const struct planner_source *s)
 
 static status graph_measure(struct planner *p, const struct planner_source *s)
 {
-    TRY(session_graph_open(&p->graph, s->graph_path, s->set, s->set_count));
+    TRY(graph_open_set(&p->graph, s->graph_path, s->set, s->set_count));
     const struct profile_options options = {.graph = &p->graph,
                                             .graph_path = s->graph_path,
                                             .cluster = &p->cluster,
@@ -85,4 +84,16 @@ void planner_close(struct planner *p)
     cluster_free(&p->cluster);
     graph_close(&p->graph);
     *p = (struct planner){0};
+}
+
+status planner_units_share(struct instance *instance, uint32_t pipelines)
+{
+    for (uint32_t t = 0; t < instance->type_count; t++) {
+        struct resource_type *type = &instance->types[t].resource;
+        if (type->limit < pipelines)
+            FAIL(USAGE, "train.pipelines = %u pipelines need a unit each of type %s, which has %u here", pipelines,
+                 type->name, type->limit);
+        type->limit /= pipelines;
+    }
+    return ST_OK;
 }

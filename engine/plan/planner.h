@@ -36,5 +36,7 @@ void planner_close(struct planner *planner);
  * until `progress` says to stop (NULL: nothing does), of the greatest that is found by then. */
 MUST_USE status planner_goal_set(struct instance *instance, double throughput, double seconds,
                                  search_progress *progress, void *context);
+/* Leaves to each of so many pipelines its part of the units. USAGE: a type has too few. */
+MUST_USE status planner_units_share(struct instance *instance, uint32_t pipelines);
 
 #endif

@@ -14,8 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/pipe/feed.h"
 #include "engine/pipe/pipeline.h"
-#include "engine/session.h"
-#include "engine/stop.h"
+#include "engine/base/stop.h"
 #include "graph/cut.h"
 #include "sched/cost.h"
 
@@ -47,7 +46,7 @@ status simulate_graph_open(struct graph *graph, const char *path, const char *co
     assignments_make(shape, texts);
     for (uint32_t i = 0; i < set_count; i++) all[i] = set[i];
     for (uint32_t i = 0; i < ASSIGNMENT_COUNT; i++) all[set_count + i] = texts[i];
-    status st = session_graph_open(graph, path, all, set_count + ASSIGNMENT_COUNT);
+    status st = graph_open_set(graph, path, all, set_count + ASSIGNMENT_COUNT);
     free(all);
     return st;
 }

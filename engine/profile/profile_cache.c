@@ -12,9 +12,9 @@
 #include <xxhash.h>
 
 #include "engine/base/file.h"
-#include "engine/card/measure.h"
+#include "engine/device/card/measure.h"
 #include "engine/base/log.h"
-#include "engine/cpu/device.h"
+#include "engine/device/cpu/device.h"
 #include "engine/base/cores.h"
 #include "engine/profile/profile_data.h"
 #include "gpu/gpu.h"

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/card/measure.h"
+#include "engine/device/card/measure.h"
 #include "engine/base/cores.h"
-#include "engine/session.h"
 
 /* Of an epoch, where nobody says: which plan is the cheapest does not depend on it. */
 #define EXAMPLES_ASSUMED 1e6
@@ -35,9 +35,8 @@ static bool has_stream(const char *paths)
 
 static status paths_find(struct profile_data *d, const struct profile_options *o)
 {
-    const struct session place = {.graph_path = o->graph_path};
     if (o->data == NULL && *d->settings.data_path == 0) return ST_OK;
-    d->paths = o->data ? strdup(o->data) : session_paths(&place, d->settings.data_path);
+    d->paths = o->data ? strdup(o->data) : file_paths_beside(o->graph_path, d->settings.data_path);
     if (d->paths == NULL) FAIL(MEMORY, "no memory for a path");
     if (!has_stream(d->paths)) return ST_OK;
     log_info("profile  %s can be read only once: measured with generated rows", d->paths);

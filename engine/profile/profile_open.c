@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/cpu/device.h"
+#include "engine/device/cpu/device.h"
 
 /* Micro-batches of a step, fewer than PASSES_MAX where one has so many keys that the sums of their gradients would be large. */
 #define STEP_KEYS_MAX ((uint64_t)1 << 22)

@@ -10,9 +10,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/thread.h"
-#include "engine/cpu/device.h"
-#include "engine/profile/profile_fit.h"
-#include "engine/stop.h"
+#include "engine/device/cpu/device.h"
+#include "engine/base/fit.h"
+#include "engine/base/stop.h"
 
 /* Rounds that the time is divided into; more, up to ROUNDS_MAX, where turns cannot be long enough to use it up. */
 #define ROUNDS_WANTED 24u

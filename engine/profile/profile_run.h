@@ -17,7 +17,7 @@
 
 #include "cfg/settings.h"
 #include "engine/base/cores.h"
-#include "engine/card/measure.h"
+#include "engine/device/card/measure.h"
 #include "graph/graph.h"
 #include "sched/resource.h"
 
@@ -38,10 +38,10 @@ struct profile_run_options {
     const struct profile_config *configs; /* [config_count]; none: only reading is measured */
     uint32_t config_count;
     /* Kinds of devices: as it is (NULL), or slowed. What is measured is the same; each op and update counts by its factor, which is what a
-       slowed cpu device makes of it (engine/cpu/device.h). */
+       slowed cpu device makes of it (engine/device/cpu/device.h). */
     const struct resource_slow *const *kinds; /* [kind_count] */
     uint32_t kind_count;
-    /* Types on cards that are here (engine/card/measure.h), and the micro-batches that are measured there; they need a config of one core. */
+    /* Types on cards that are here (engine/device/card/measure.h), and the micro-batches that are measured there; they need a config of one core. */
     const struct resource_type *const *cards; /* [card_count] */
     uint32_t card_count;
     const double *card_sizes; /* [card_size_count] */

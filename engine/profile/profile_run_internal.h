@@ -2,12 +2,12 @@
 #ifndef HETERPS_ENGINE_PROFILE_PROFILE_RUN_INTERNAL_H
 #define HETERPS_ENGINE_PROFILE_PROFILE_RUN_INTERNAL_H
 
-#include "engine/pipe/alias.h"
-#include "engine/pipe/clip.h"
+#include "graph/alias.h"
+#include "graph/clip.h"
 #include "engine/data/gen_memory.h"
 #include "engine/profile/profile_run.h"
 #include "engine/data/schema.h"
-#include "engine/pipe/slot.h"
+#include "engine/slot/slot.h"
 #include "graph/device.h"
 #include "io/read/reader.h"
 
@@ -49,7 +49,7 @@ struct run {
     struct segment *segments;
     uint32_t segment_count;
     struct layer_update *updates;
-    struct param_block *blocks; /* of all parameters whose norm is bounded (engine/pipe/clip.h) */
+    struct param_block *blocks; /* of all parameters whose norm is bounded (graph/clip.h) */
     double *squares;            /* of a layer's blocks                                     */
     uint32_t update_count;
     uint32_t *lookups; /* [lookup_count]: scratch */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/words.h"
 #include "engine/profile/profile.h"
-#include "engine/session.h"
 
 enum column { LAYER, KIND, CUT, TYPE, MS, FIXED, ALPHA, MOVE, SOURCE, COLUMNS };
 static const char *const titles[COLUMNS] = {"layer", "op",    "cut bytes", "type",  "ms",
@@ -35,7 +35,7 @@ static void row_fill(row_cells row, const struct instance *i, uint32_t l, uint32
     if (t == 0) { /* what all types have in common stands once */
         snprintf(row[LAYER], CELL_BYTES, "%s", layer->name);
         snprintf(row[KIND], CELL_BYTES, "%s", layer->kind);
-        snprintf(row[CUT], CELL_BYTES, "%s", session_count_text(count, (uint64_t)(layer->cut_bytes + 0.5)));
+        snprintf(row[CUT], CELL_BYTES, "%s", words_whole(count, (uint64_t)(layer->cut_bytes + 0.5)));
     }
     snprintf(row[TYPE], CELL_BYTES, "%s", i->types[t].resource.name);
     ms_text(row[MS], time->oct);
@@ -76,7 +76,7 @@ static void reading_say(const struct instance *i, profile_say *say, void *contex
     uint32_t cores = i->service_cores ? i->service_cores : 1;
     snprintf(line, sizeof line, "reading: %.2f us an example on one core; %u service core%s read%s %s examples/s",
              i->service_seconds * 1e6, cores, cores == 1 ? "" : "s", cores == 1 ? "s" : "",
-             session_count_text(rate, (uint64_t)(cores / i->service_seconds)));
+             words_whole(rate, (uint64_t)(cores / i->service_seconds)));
     say(context, line);
 }
 

@@ -4,13 +4,13 @@
  * the last stage has updated, and only then is the next one admitted. No stage loses by waiting for all: the next step enters at
  * the first stage, which is the last to begin its update.
  *
- * Where the norm of the dense gradients is bounded (engine/pipe/clip.h), a stage whose backward passes are done sums its gradients and their squares
+ * Where the norm of the dense gradients is bounded (graph/clip.h), a stage whose backward passes are done sums its gradients and their squares
  * instead, and all updates begin when the last stage has summed. */
 #include "engine/pipe/pipeline_internal.h"
 
 #include <stddef.h>
 
-#include "engine/pipe/clip.h"
+#include "graph/clip.h"
 
 /* No part to take. Far below the greatest number: a worker that is late adds one to it. */
 #define PARTS_NONE (UINT32_MAX / 2)

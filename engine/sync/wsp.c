@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/pipe/clip.h"
+#include "graph/clip.h"
 #include "engine/pipe/pipeline_internal.h"
 #include "graph/optimizer.h"
 

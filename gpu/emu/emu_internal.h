@@ -2,7 +2,7 @@
 #ifndef HETERPS_GPU_EMU_INTERNAL_H
 #define HETERPS_GPU_EMU_INTERNAL_H
 
-#include "gpu/emu/emu.h"
+#include "gpu/emu.h"
 
 #define EMU_THREADS_MAX 1024u
 #define EMU_WARPS_MAX   (EMU_THREADS_MAX / 32)

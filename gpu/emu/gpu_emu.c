@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/emu/emu.h"
+#include "gpu/emu.h"
 
 #define GPU_KERNEL(name) emu_kernel name;
 #include "gpu/kernels.def"

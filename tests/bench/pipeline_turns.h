@@ -6,9 +6,9 @@
 #include <pthread.h>
 
 #include "engine/base/clock.h"
-#include "engine/cpu/device.h"
+#include "engine/device/cpu/device.h"
 #include "engine/pipe/pipeline.h"
-#include "engine/pipe/trace.h"
+#include "engine/base/trace.h"
 #include "tests/bench/prepared_feed.h"
 
 #define ROUNDS_MAX   1000

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/pipe/trace.h"
+#include "engine/base/trace.h"
 
 #define REPEATS 7
 #define SPANS   60000u /* fits a ring */

@@ -1,6 +1,6 @@
 #!/bin/sh
 # One binary for every x86-64: it starts, compiles a graph and trains on a processor without AVX and SSE4 (emulated by qemu-user), to the bytes
-# of --isa base on this one; so code outside of engine/cpu/isa needs no more than SSE2.
+# of --isa base on this one; so code outside of engine/device/cpu/isa needs no more than SSE2.
 . "$(dirname "$0")/lib.sh"
 rows 600 "$work/train.tsv"
 samples=$root/samples

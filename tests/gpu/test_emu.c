@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/emu/emu.h"
+#include "gpu/emu.h"
 #include "tests/gpu/emu_kernels.h"
 
 #define BLOCK  128u

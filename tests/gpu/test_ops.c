@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/emu/emu.h"
+#include "gpu/emu.h"
 #include "gpu/emu/gpu_emu.h"
 #include "tests/gpu/card_rig.h"
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "engine/base/bf16.h"
-#include "gpu/emu/emu.h"
+#include "gpu/emu.h"
 #include "gpu/product.h"
 #include "graph/op.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "engine/bench/hand_graph.h"
-#include "engine/cpu/device.h"
+#include "engine/device/cpu/device.h"
 #include "gpu/ops.h"
 #include "tests/gpu/card_open.h"
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "sched/explain.h"
-#include "sched/words.h"
+#include "engine/base/words.h"
 #include "tests/sched/solution_fixture.h"
 
 static struct fixture f;

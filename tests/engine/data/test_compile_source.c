@@ -14,7 +14,6 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/data/compile_source.h"
-#include "engine/session.h"
 
 static char folder[256];
 
@@ -132,7 +131,7 @@ static void words__what_cannot_be_counted__is_named_with_its_place(void **state)
     assert_fails("a vocabulary needs its data", graph_compile(&g, "m.cfg", LANGUAGE, strlen(LANGUAGE), NULL, 0, NULL));
 }
 
-static void session_graph_open__set_with_a_vocabulary__keeps_its_words(void **state)
+static void graph_open_set__set_with_a_vocabulary__keeps_its_words(void **state)
 {
     (void)state;
     struct graph g, again;
@@ -142,14 +141,14 @@ static void session_graph_open__set_with_a_vocabulary__keeps_its_words(void **st
     must(graph_write(&g, path_of("g.bin")));
     file_put("text", "q q r r\n"); /* what the data have become does not matter */
     const char *batch = "train.batch=64", *rarer = "words.count_min=1", *unknown = "words.unknown=";
-    must(session_graph_open(&again, path_of("g.bin"), &batch, 1));
+    must(graph_open_set(&again, path_of("g.bin"), &batch, 1));
     assert_int_equal(again.header->batch, 64);
     words_check(&again, "a=2 b=2 <unk>=1 ");
     assert_int_equal(again.header->model_hash, g.header->model_hash);
     graph_close(&again);
     assert_fails("[vocabulary words]: its words were counted when the graph was compiled",
-                 session_graph_open(&again, path_of("g.bin"), &rarer, 1));
-    assert_fails("compile the model text again", session_graph_open(&again, path_of("g.bin"), &unknown, 1));
+                 graph_open_set(&again, path_of("g.bin"), &rarer, 1));
+    assert_fails("compile the model text again", graph_open_set(&again, path_of("g.bin"), &unknown, 1));
     graph_close(&g);
 }
 
@@ -186,7 +185,7 @@ static void moments__missing_values__do_not_count(void **state)
     assert_true(g.denses[1].mean == 5 && g.denses[1].scale == 0); /* one value says nothing */
     must(graph_write(&g, path_of("g.bin")));
     const char *batch = "train.batch=64";
-    must(session_graph_open(&again, path_of("g.bin"), &batch, 1));
+    must(graph_open_set(&again, path_of("g.bin"), &batch, 1));
     assert_true(fabsf(again.denses[0].scale - g.denses[0].scale) < 1e-6f);
     graph_close(&again);
     graph_close(&g);
@@ -195,14 +194,14 @@ static void moments__missing_values__do_not_count(void **state)
     assert_true(g.denses[0].mean == 0 && g.denses[0].scale == 1);
     must(graph_write(&g, path_of("g.bin")));
     graph_close(&g);
-    must(session_graph_open(&again, path_of("g.bin"), &batch, 1));
+    must(graph_open_set(&again, path_of("g.bin"), &batch, 1));
     assert_true(again.denses[0].mean == 0 && again.denses[0].scale == 1);
     graph_close(&again);
     const char *plain = "data.transform=none", *standard = "data.transform=standard";
     must(compile_here(&g, TABLE, &plain, 1));
     must(graph_write(&g, path_of("g.bin")));
     graph_close(&g);
-    assert_fails("was not standardised", session_graph_open(&again, path_of("g.bin"), &standard, 1));
+    assert_fails("was not standardised", graph_open_set(&again, path_of("g.bin"), &standard, 1));
     file_put("table.csv", "label,x,y\n1,,5\n");
     assert_fails("the column x has no value", compile_here(&g, TABLE, NULL, 0));
     const char *none = "data.path=";
@@ -214,7 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words__by_falling_count_then_bytes__rare_ones_left_out),
         cmocka_unit_test(words__what_cannot_be_counted__is_named_with_its_place),
-        cmocka_unit_test(session_graph_open__set_with_a_vocabulary__keeps_its_words),
+        cmocka_unit_test(graph_open_set__set_with_a_vocabulary__keeps_its_words),
         cmocka_unit_test(compile__whose_words_they_are__changes_the_model_hash),
         cmocka_unit_test(moments__missing_values__do_not_count),
     };

@@ -13,8 +13,8 @@
 
 #include "engine/base/log.h"
 #include "engine/data/compile_source.h"
-#include "engine/cpu/device.h"
-#include "engine/cpu/kernels.h"
+#include "engine/device/cpu/device.h"
+#include "engine/device/cpu/kernels.h"
 #include "engine/eval/evaluate.h"
 #include "engine/eval/rank.h"
 #include "graph/op_rules.h"
@@ -77,7 +77,7 @@ static void file_put(const char *name, const char *text) { must(file_write(path_
     "[loss l]\nkind = nce\ninput = m, drawn.log_q\n[train]\nbatch = 64\n[store]\nram = 1MiB\n"
 
 /* Compiles and opens, with the first values. */
-static void session_make(struct session *s, const char *text)
+static void crew_make(struct crew *c, struct setup *s, const char *text)
 {
     struct compile_source files = {.path = path_of("m.cfg"), .text = text, .text_bytes = strlen(text)};
     const struct graph_source source = compile_source(&files);
@@ -88,7 +88,8 @@ static void session_make(struct session *s, const char *text)
     graph_close(&g);
     static char path[512];
     snprintf(path, sizeof path, "%s", path_of("g.bin"));
-    must(session_open(s, &(struct session_options){.graph_path = path, .threads = 1}));
+    must(setup_open(s, &(struct setup_options){.graph_path = path}));
+    must(crew_open(c, s, &(struct crew_options){.threads = 1}));
     model_init(&s->model);
 }
 
@@ -98,7 +99,7 @@ static void session_make(struct session *s, const char *text)
 #define WORDS_MAX    400
 
 static struct plain {
-    const struct session *session;
+    const struct setup *setup;
     uint32_t query_tensor, vectors_tensor, dim, vector;
     struct match_attr attr;
     uint32_t example_count, word_count, list_count, candidate_count;
@@ -124,7 +125,7 @@ static status queries_sink(void *context, const struct slot *slot)
 {
     (void)context;
     const struct micro_batch *m = &slot->batch;
-    uint32_t fields = plain.session->graph.field_count;
+    uint32_t fields = plain.setup->graph.field_count;
     for (uint32_t e = 0; e < m->example_count; e++, plain.example_count++) {
         assert_true(plain.example_count < EXAMPLES_MAX);
         memcpy(plain.query + plain.example_count * plain.dim, view_row(slot->tensor[plain.query_tensor], e),
@@ -136,11 +137,11 @@ static status queries_sink(void *context, const struct slot *slot)
 }
 
 /* Reads all vectors and queries out of the slots. */
-static void plain_read(struct session *s, const char *data)
+static void plain_read(struct crew *c, const char *data)
 {
-    const struct graph *g = &s->graph;
+    const struct graph *g = &c->setup->graph;
     const struct graph_node *m = &g->nodes[graph_match_of(g, rank_head(g))];
-    plain = (struct plain){.session = s,
+    plain = (struct plain){.setup = c->setup,
                            .query_tensor = g->args[m->arg_begin],
                            .vectors_tensor = g->args[m->arg_begin + 1],
                            .word_count = g->vocabularies[0].word_count};
@@ -152,15 +153,15 @@ static void plain_read(struct session *s, const char *data)
     plain.query = calloc(EXAMPLES_MAX, plain.dim * sizeof(float));
     plain.word = calloc(WORDS_MAX, plain.vector * sizeof(float));
     struct feed *feed;
-    struct feed_options options = session_feed_options(s, "words");
+    struct feed_options options = crew_feed_options(c, "words");
     options.reader.lists_words = true;
     options.reader.words_field = g->field_count - 1;
     must(feed_open(&feed, &options));
-    feed_bell_set(feed, pipeline_feed_bell(s->pipeline));
-    must(evaluate_run(s, feed, words_sink, NULL));
+    feed_bell_set(feed, pipeline_feed_bell(c->pipeline));
+    must(evaluate_run(c, feed, words_sink, NULL));
     feed_close(feed);
-    must(evaluate_open(s, &(struct evaluate_options){.paths = data, .lines = READER_ALL}, &feed));
-    must(evaluate_run(s, feed, queries_sink, NULL));
+    must(evaluate_open(c, &(struct evaluate_options){.paths = data, .lines = READER_ALL}, &feed));
+    must(evaluate_run(c, feed, queries_sink, NULL));
     feed_close(feed);
 }
 
@@ -188,7 +189,7 @@ static double plain_score(uint32_t example, uint32_t w)
 
 static uint64_t word_key(uint32_t w)
 {
-    const struct graph *g = &plain.session->graph;
+    const struct graph *g = &plain.setup->graph;
     const char *text = graph_string(g, g->words[w].text);
     return reader_key(g->fields[g->field_count - 1].seed, text, strlen(text));
 }
@@ -200,13 +201,13 @@ static uint32_t word_number(uint64_t key)
     return w;
 }
 
-static struct heads measured(struct session *s, const char *data)
+static struct heads measured(struct crew *c, const char *data)
 {
     struct heads heads;
     struct feed *feed;
-    must(heads_open(&heads, &s->graph));
-    must(evaluate_open(s, &(struct evaluate_options){.paths = data, .lines = READER_ALL}, &feed));
-    must(evaluate_measure(s, feed, &heads));
+    must(heads_open(&heads, &c->setup->graph));
+    must(evaluate_open(c, &(struct evaluate_options){.paths = data, .lines = READER_ALL}, &feed));
+    must(evaluate_measure(c, feed, &heads));
     feed_close(feed);
     return heads;
 }
@@ -249,7 +250,7 @@ static bool is_trained(uint32_t u, uint32_t w)
     for (uint32_t i = 0; i < 3 + u % 20; i++) {
         char text[16];
         snprintf(text, sizeof text, "i%u", (u * 7 + i * i * 3) % ITEMS);
-        if (strcmp(text, graph_string(&plain.session->graph, plain.session->graph.words[w].text)) == 0) return true;
+        if (strcmp(text, graph_string(&plain.setup->graph, plain.setup->graph.words[w].text)) == 0) return true;
     }
     return false;
 }
@@ -266,10 +267,11 @@ static uint32_t plain_place(uint32_t example, uint32_t user, uint32_t w)
 static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void **state)
 {
     (void)state;
-    struct session s;
+    struct setup s;
+    struct crew c;
     pairs_put();
-    session_make(&s, PAIRS TOWERS);
-    plain_read(&s, path_of("test"));
+    crew_make(&c, &s, PAIRS TOWERS);
+    plain_read(&c, path_of("test"));
     double recall = 0, hit_rate = 0, ndcg = 0;
     uint32_t group_count = 0;
     for (uint32_t u = 0; u < USERS; u++) {
@@ -299,33 +301,35 @@ static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void 
         ndcg += gain / gain_max;
     }
     assert_true(group_count > USERS / 2 && group_count < USERS && hit_rate > 3);
-    struct heads heads = measured(&s, path_of("test"));
+    struct heads heads = measured(&c, path_of("test"));
     figure_check(&heads, "recall", recall / group_count);
     figure_check(&heads, "hit_rate", hit_rate / group_count);
     figure_check(&heads, "ndcg", ndcg / group_count);
     /* Once more with the same ranking. */
     struct feed *feed;
-    must(evaluate_open(&s, &(struct evaluate_options){.paths = path_of("test"), .lines = READER_ALL}, &feed));
-    must(evaluate_measure(&s, feed, &heads));
+    must(evaluate_open(&c, &(struct evaluate_options){.paths = path_of("test"), .lines = READER_ALL}, &feed));
+    must(evaluate_measure(&c, feed, &heads));
     feed_close(feed);
     figure_check(&heads, "recall", recall / group_count);
     heads_close(&heads);
     plain_free();
-    session_close(&s);
+    crew_close(&c);
+    setup_close(&s);
 }
 
 static void predict__pairs__best_words_of_each_user_once(void **state)
 {
     (void)state;
-    struct session s;
+    struct setup s;
+    struct crew c;
     struct rank *rank;
     struct file_writer writer = {0};
     struct feed *feed;
     struct rank_result nothing;
     char expected[USERS * 40], *at = expected;
     pairs_put();
-    session_make(&s, PAIRS TOWERS);
-    plain_read(&s, path_of("train")); /* each user has an example there */
+    crew_make(&c, &s, PAIRS TOWERS);
+    plain_read(&c, path_of("train")); /* each user has an example there */
     for (uint32_t e = 0, u = 0; u < USERS; u++) {
         char user[16];
         uint64_t group = reader_key(0, user, (size_t)snprintf(user, sizeof user, "u%u", u));
@@ -340,13 +344,13 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
                 sprintf(at, "%s%c", graph_string(&s.graph, s.graph.words[word_at[k]].text), k + 1 < TOP ? '\t' : '\n');
     }
     must(file_writer_open(&writer, path_of("out")));
-    must(rank_open(&rank, &s, &writer));
-    must(evaluate_open(&s,
+    must(rank_open(&rank, &c, &writer));
+    must(evaluate_open(&c,
                        &(struct evaluate_options){
                            .paths = path_of("test"), .lines = READER_ALL, .label_optional = true, .bad_keep = true},
                        &feed));
     must(rank_begin(rank));
-    must(evaluate_run(&s, feed, (forward_sink *)rank_add, rank));
+    must(evaluate_run(&c, feed, (forward_sink *)rank_add, rank));
     must(rank_end(rank, &nothing));
     must(file_writer_commit(&writer));
     feed_close(feed);
@@ -357,7 +361,8 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
     assert_memory_equal(map.data, expected, map.bytes);
     file_map_close(&map);
     plain_free();
-    session_close(&s);
+    crew_close(&c);
+    setup_close(&s);
 }
 
 /* --- examples --------------------------------------------------------------------------------- */
@@ -365,13 +370,14 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
 static void evaluate__tokens__log_loss_and_hit_rates_over_all_words(void **state)
 {
     (void)state;
-    struct session s;
+    struct setup s;
+    struct crew c;
     static char text[20000];
     char *at = text;
     for (uint32_t n = 0; n < 2000; n++) at += sprintf(at, "w%u%c", n * n % 113 + n % 5, n % 9 ? ' ' : '\n');
     file_put("train", text);
-    session_make(&s, WORDS);
-    plain_read(&s, path_of("train"));
+    crew_make(&c, &s, WORDS);
+    plain_read(&c, path_of("train"));
     double loss = 0, hit_1 = 0, hit_10 = 0;
     for (uint32_t e = 0; e < plain.example_count; e++) {
         uint32_t target = word_number(plain.key[e]), above = 0;
@@ -385,14 +391,15 @@ static void evaluate__tokens__log_loss_and_hit_rates_over_all_words(void **state
         hit_10 += above < 10;
     }
     double count = plain.example_count;
-    struct heads heads = measured(&s, path_of("train"));
+    struct heads heads = measured(&c, path_of("train"));
     figure_check(&heads, "logloss", loss / count);
     figure_check(&heads, "perplexity", exp(loss / count));
     figure_check(&heads, "hit_rate_1", hit_1 / count);
     figure_check(&heads, "hit_rate_10", hit_10 / count);
     heads_close(&heads);
     plain_free();
-    session_close(&s);
+    crew_close(&c);
+    setup_close(&s);
 }
 
 static void rank_open__other_losses__rank_nothing(void **state)

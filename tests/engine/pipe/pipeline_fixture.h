@@ -1,5 +1,5 @@
 /* What the tests of the pipeline share: click data of their own, plans in a short notation, and a training that opens what
- * engine/session.c opens, but from texts and with a machine of any size. Include after cmocka.h. */
+ * engine/run/session.c opens, but from texts and with a machine of any size. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_PIPELINE_FIXTURE_H
 #define HETERPS_TESTS_PIPELINE_FIXTURE_H
 

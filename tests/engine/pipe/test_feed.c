@@ -23,7 +23,7 @@
 
 #include "engine/pipe/feed.h"
 #include "engine/base/cores.h"
-#include "engine/cpu/team.h"
+#include "engine/device/cpu/team.h"
 #include "tests/engine/pipe/schema_fixture.h"
 
 #define MODEL                                                                                                          \

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/card/card.h"
+#include "engine/device/card/card.h"
 #include "engine/pipe/placement.h"
 
 /* Layers e x h1 h2 bce, as the graph's file has them. */

@@ -19,9 +19,9 @@
 #include "engine/base/random.h"
 #include "engine/profile/profile.h"
 #include "engine/profile/profile_data.h"
-#include "engine/profile/profile_fit.h"
+#include "engine/base/fit.h"
 #include "engine/profile/profile_run.h"
-#include "engine/stop.h"
+#include "engine/base/stop.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
 /* --- fits ------------------------------------------------------------------------------------- */

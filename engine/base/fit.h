@@ -1,0 +1,36 @@
+/* Least squares for profiles: lines through measured times, with intervals.
+ *
+ * Times of a machine err by a share of themselves, so every point weighs 1 / y^2: the squares that are least are those of relative
+ * errors. Intervals are of 95 %, by Student's t on what the points leave of freedom, n - 2; with two points there is none. */
+#ifndef HETERPS_ENGINE_BASE_FIT_H
+#define HETERPS_ENGINE_BASE_FIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* y = fixed + slope x, neither below 0: where the least squares would be, it is 0 and the other is fitted alone. */
+struct fit_line {
+    double fixed, slope;
+    bool has_interval;
+    double fixed_low, fixed_high, slope_low,
+        slope_high; /* of the fit without bounds, then so that they hold the values */
+};
+/* Through `count` points, 1 or more: x >= 0, y > 0. One point, or all at one x: a proportion, slope = y / x. */
+struct fit_line fit_line(const double *x, const double *y, uint32_t count);
+
+/* t(k) = t(1) (1 - share + share / k): HeterPS, section 4.1, formulas 1 and 2, fitted as sequential + parallel / k. */
+struct fit_share {
+    double share; /* 0 … 1 */
+    bool has_interval;
+    double low, high; /* by the delta method, cut at 0 and 1 */
+};
+/* `count` >= 2 points at different k >= 1, seconds > 0. */
+struct fit_share fit_share(const double *k, const double *seconds, uint32_t count);
+
+/* The value that Student's t exceeds in size with probability 5 %; freedom >= 1. */
+double fit_student(uint32_t freedom);
+
+/* The value below which a share of the values lies (0.5: the median), interpolated; sorts them. count >= 1. */
+double fit_quantile(double *values, uint32_t count, double share);
+
+#endif

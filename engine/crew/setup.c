@@ -1,0 +1,81 @@
+/* Opens and closes what a use of a graph needs, in the order in which the parts lean on each other. */
+#include "engine/crew/setup.h"
+
+#include <string.h>
+
+#include "engine/base/file.h"
+#include "engine/base/memory.h"
+#include "engine/image/image.h"
+
+static status lives_check(const struct setup *s)
+{
+    for (uint32_t t = 0; t < s->graph.table_count; t++)
+        if (s->training && row_life_is_on(&s->graph.tables[t].life) && s->settings.train_sync != SYNC_BSP)
+            FAIL(USAGE,
+                 "table %s: rows that come and go need train.sync = bsp: only there a step has an end at which they do",
+                 graph_string(&s->graph, s->graph.tables[t].name));
+    return ST_OK;
+}
+
+status setup_begin(struct setup *s, const struct setup_options *o)
+{
+    memset(s, 0, sizeof *s);
+    s->graph_path = o->graph_path;
+    s->training = o->training;
+    memory_note("program", 0); /* the first parts of the plan; how much they are, is known later */
+    memory_note("threads", 0);
+    TRY(graph_open_set(&s->graph, o->graph_path, o->set, o->set_count));
+    TRY(ini_parse(&s->ini, o->graph_path, s->graph.text, s->graph.text_bytes));
+    TRY(settings_read(&s->ini, &s->settings));
+    TRY(settings_disk_check(&s->settings));
+    return lives_check(s);
+}
+
+static status table_budgets_read(const struct setup *s, struct model_table_budget *budgets)
+{
+    for (uint32_t t = 0; t < s->graph.table_count; t++) {
+        struct table_settings settings;
+        const struct ini_section *section =
+            ini_find(&s->ini, "table", graph_string(&s->graph, s->graph.tables[t].name));
+        CHECK(section != NULL); /* the compiler has made the table of it */
+        TRY(settings_read_named(&s->ini, section, "table", &settings));
+        budgets[t] = (struct model_table_budget){.ram_bytes = settings.ram, .disk_bytes = settings.ssd};
+    }
+    return ST_OK;
+}
+
+status setup_finish(struct setup *s)
+{
+    struct model_table_budget tables[GRAPH_TABLES_MAX];
+    TRY(table_budgets_read(s, tables));
+    const struct model_budget budget = {.ram_bytes = s->settings.store_ram,
+                                        .table = tables,
+                                        .disk_bytes = s->settings.store_ssd,
+                                        .path = s->settings.store_path,
+                                        .io_threads = s->settings.data_io == IO_THREADS,
+                                        .lives = s->training};
+    TRY(model_open(&s->model, &s->graph, &budget));
+    TRY(schema_open(&s->schema, &s->graph, &s->settings));
+    /* An image that the program carries is never read by who goes on without it. */
+    memory_note("program", memory_program_bytes() - (size_t)(image.end - image.begin) + s->graph.bytes);
+    return ST_OK;
+}
+
+status setup_open(struct setup *s, const struct setup_options *o)
+{
+    status st = setup_begin(s, o);
+    if (st == ST_OK) st = setup_finish(s);
+    if (st != ST_OK) setup_close(s);
+    return st;
+}
+
+void setup_close(struct setup *s)
+{
+    model_close(&s->model);
+    schema_close(&s->schema);
+    ini_free(&s->ini);
+    graph_close(&s->graph);
+    memset(s, 0, sizeof *s);
+}
+
+char *setup_paths(const struct setup *s, const char *value) { return file_paths_beside(s->graph_path, value); }

@@ -1,0 +1,450 @@
+/* A stream of a stage on a card: passes, updates, and who waits for them. */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/alias.h"
+#include "engine/base/log.h"
+#include "engine/device/card/stage.h"
+
+/* After so many passes that could not be written down no other is tried. */
+#define CARD_WRITES_FAIL_MAX 4u
+struct card_device {
+    struct device device; /* first: a struct device * is a struct card_device * */
+    struct card_stage *stage;
+    uint32_t index; /* of its stage's; the first begins and settles for all */
+    struct gpu_event *event;
+    struct gpu_work work;
+    bool is_given[CARD_LIST_BACKWARD + 1]; /* such a pass, at least once */
+    uint32_t unwritten_count;              /* passes that could not be written down */
+};
+
+static status finish(struct card_device *d)
+{
+    TRY(gpu_record(d->work.gpu, d->work.stream, d->event));
+    return gpu_wait(d->work.gpu, d->event);
+}
+
+/* --- copies -------------------------------------------------------------------------------------- */
+
+static status list_copy(struct card_device *d, const struct op_context *c, const struct card_slot *slot,
+                        enum crossing_list list, bool is_to_card)
+{
+    const struct crossing *crossing = &d->stage->crossing;
+    for (uint32_t i = 0; i < crossing->count[list]; i++) {
+        const uint32_t t = crossing->tensor[list][i];
+        const struct view *host = &c->tensor[t], *card = &slot->view[t];
+        const struct view *to = is_to_card ? card : host, *from = is_to_card ? host : card;
+        TRY(gpu_copy_rows(d->work.gpu, d->work.stream, to->data, to->stride * sizeof(float), from->data,
+                          from->stride * sizeof(float), host->cols * sizeof(float), host->rows));
+    }
+    return ST_OK;
+}
+
+/* What of the micro-batch is no tensor. */
+static status batch_copy(struct card_device *d, const struct op_context *c, const struct card_slot *slot)
+{
+    const struct micro_batch *m = c->batch;
+    const struct crossing *crossing = &d->stage->crossing;
+    if (crossing->has_loss && m->weight != NULL)
+        TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.weight, m->weight, m->example_count * sizeof(float)));
+    if (crossing->counts_keys)
+        TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.key_begin, m->key_begin,
+                     ((size_t)m->example_count * c->graph->field_count + 1) * sizeof(uint32_t)));
+    return ST_OK;
+}
+
+/* --- passes -------------------------------------------------------------------------------------- */
+
+/* The launches of a run of nodes; a backward node's kernels get the forward node. */
+static status nodes_give(struct card_device *d, const struct op_context *card, const struct graph_node *nodes,
+                         uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (nodes[i].pass == PASS_FORWARD) {
+            TRY(gpu_op_table[nodes[i].op].forward(&d->work, card, &nodes[i]));
+            continue;
+        }
+        const struct graph_node *n = &card->graph->nodes[nodes[i].other];
+        TRY(gpu_op_table[n->op].backward(&d->work, card, n));
+    }
+    return ST_OK;
+}
+
+/* Gives the stream a whole pass: `c` is the host's context, `card` the card's. */
+static status forward_give(struct card_device *d, const struct op_context *c, const struct op_context *card,
+                           const struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
+{
+    TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, d->stage->now_bytes));
+    TRY(list_copy(d, c, slot, CROSSING_FORWARD_IN, true));
+    TRY(batch_copy(d, c, slot));
+    TRY(nodes_give(d, card, nodes, count));
+    TRY(list_copy(d, c, slot, CROSSING_FORWARD_OUT, false));
+    return list_copy(d, c, slot, c->training ? CROSSING_LOSSES : CROSSING_HEADS, false);
+}
+
+static status backward_give(struct card_device *d, const struct op_context *c, const struct op_context *card,
+                            const struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
+{
+    TRY(list_copy(d, c, slot, CROSSING_BACKWARD_IN, true));
+    TRY(nodes_give(d, card, nodes, count));
+    return list_copy(d, c, slot, CROSSING_BACKWARD_OUT, false);
+}
+
+static status pass_give(struct card_device *d, const struct op_context *c, const struct op_context *card,
+                        const struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
+{
+    return nodes->pass == PASS_FORWARD ? forward_give(d, c, card, slot, nodes, count)
+                                       : backward_give(d, c, card, slot, nodes, count);
+}
+
+/* The card's view of the slot, for as many examples as there are; *card becomes the context of it. */
+static void slot_set(struct card_device *d, struct card_slot *slot, const struct op_context *c, uint32_t lane,
+                     struct op_context *card)
+{
+    const struct card_stage *s = d->stage;
+    const struct graph *g = s->graph;
+    d->work.now = slot->now;
+    *card = *c;
+    card->tensor = slot->view;
+    card->batch = &slot->batch;
+    card->ticket = &slot->ticket;
+    card->table_grad = s->training ? s->rows.table_grad + (size_t)lane * g->lookup_count : NULL;
+    for (uint32_t t = 0; t < g->tensor_count; t++) {
+        slot->view[t].rows = c->tensor[t].rows;
+        if (g->tensors[t].kind == TENSOR_PARAM_GRAD && s->grads != NULL)
+            slot->view[t].data = s->grads + lane * g->header->grad_floats + g->tensors[t].offset;
+    }
+    if (c->batch->weight == NULL) slot->batch.weight = NULL;
+    *slot->now_host = (struct gpu_now){.example_count = c->batch->example_count,
+                                       .example_begin = c->example_begin,
+                                       .key_count = c->batch->key_count,
+                                       .training = c->training,
+                                       .step = c->batch->step};
+    for (uint32_t i = 0; i < s->rows.table_count; i++) {
+        const uint32_t t = s->rows.tables[i].table;
+        slot->now_host->unique_count[t] = c->ticket->table[t].unique_count;
+    }
+}
+
+/* Before a forward pass, and not written down, for there is another number of keys each time: the keys, and what the ticket says of them. */
+static status keys_give(struct card_device *d, const struct op_context *c, struct card_slot *slot)
+{
+    struct card_stage *s = d->stage;
+    const struct micro_batch *m = c->batch;
+    uint64_t bytes = m->key_count * sizeof *m->key_home;
+    if (s->rows.table_count == 0) return ST_OK;
+    if (bytes > 0) TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.key_home, m->key_home, bytes));
+    if (bytes > 0 && m->value != NULL)
+        TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.value, m->value, m->key_count * sizeof *m->value));
+    if (m->value != NULL) bytes += m->key_count * sizeof *m->value;
+    TRY(card_rows_forward(&s->rows, &d->work, &s->stream_rows[d->index], c, &slot->ticket, &bytes));
+    /* Relaxed: a figure. */
+    if (c->training) atomic_fetch_add_explicit(&s->shared_other, bytes, memory_order_relaxed);
+    return ST_OK;
+}
+
+static void moved_count(struct card_stage *s, bool is_forward, uint32_t examples)
+{
+    const struct card_moved *an_example = is_forward ? &s->forward_example : &s->backward_example,
+                            *a_micro = is_forward ? &s->forward_micro : &s->backward_micro;
+    /* Relaxed, all: figures. */
+    atomic_fetch_add_explicit(&s->shared_front, an_example->front_bytes * examples + a_micro->front_bytes,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->shared_behind, an_example->behind_bytes * examples + a_micro->behind_bytes,
+                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->shared_other, an_example->other_bytes * examples + a_micro->other_bytes,
+                              memory_order_relaxed);
+}
+
+static uint32_t lane_of(const struct op_context *c)
+{
+    return batch_lane_of(graph_batch(c->graph), c->batch->micro_index);
+}
+
+static struct card_slot *slot_of(const struct card_stage *s, const struct op_context *c)
+{
+    const struct slot *host = (const struct slot *)((const uint8_t *)c->batch - offsetof(struct slot, batch));
+    CHECK(c->graph == s->graph && host->index < s->slot_count);
+    return &s->slots[host->index];
+}
+
+/* Writes the pass down. Where that cannot be done (a driver or a library that does in it what only they know of), *is_written is false, and it has
+ * to be given as it is: that says what is wrong if something is. */
+static void pass_write(struct card_device *d, const struct op_context *c, const struct op_context *card,
+                       struct card_slot *slot, const struct graph_node *nodes, uint32_t count, uint32_t at,
+                       bool *is_written)
+{
+    gpu_list_close(d->work.gpu, slot->list[at]);
+    slot->list[at] = NULL;
+    slot->list_batch[at] = NULL;
+    status st = gpu_capture(d->work.gpu, d->work.stream);
+    if (st == ST_OK) {
+        st = pass_give(d, c, card, slot, nodes, count);
+        if (st != ST_OK) log_detail("card     a pass cannot be written down: %s", status_message());
+        const status ended = gpu_captured(d->work.gpu, d->work.stream, &slot->list[at]);
+        if (st == ST_OK) st = ended;
+    }
+    *is_written = st == ST_OK;
+    if (*is_written) {
+        slot->list_batch[at] = c->batch;
+        return;
+    }
+    gpu_list_close(d->work.gpu, slot->list[at]);
+    slot->list[at] = NULL;
+    log_detail("card     stage %s: a pass cannot be written down%s: %s", d->stage->name,
+               ++d->unwritten_count == CARD_WRITES_FAIL_MAX ? ", and no other is tried" : "", status_message());
+}
+
+/* Replays the pass if all examples are there, from memory that stays in place; else gives it as it is, and so the first of its kind: a library
+ * loads its kernels when it needs them, which must not be written down. */
+static status pass_submit(struct card_device *d, const struct op_context *c, const struct op_context *card,
+                          struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
+{
+    const uint32_t kind = nodes->pass != PASS_FORWARD ? CARD_LIST_BACKWARD
+                          : c->training               ? CARD_LIST_TRAIN
+                                                      : CARD_LIST_EVALUATE,
+                   lane = kind == CARD_LIST_BACKWARD ? lane_of(c) : 0,
+                   at = d->index * (CARD_LIST_BACKWARD + d->stage->lanes) + kind + lane;
+    const bool is_first = d->work.blas != NULL && !d->is_given[kind];
+    d->is_given[kind] = true;
+    bool is_written = slot->list_batch[at] == c->batch;
+    if (c->batch->example_count < d->stage->graph->header->micro || !d->stage->is_pinned || is_first)
+        return pass_give(d, c, card, slot, nodes, count);
+    if (!is_written && d->unwritten_count < CARD_WRITES_FAIL_MAX)
+        pass_write(d, c, card, slot, nodes, count, at, &is_written);
+    if (!is_written) return pass_give(d, c, card, slot, nodes, count);
+    return gpu_replay(d->work.gpu, d->work.stream, slot->list[at]);
+}
+
+/* The card's own words, and which stage had it do what. */
+static status submit_failed(const struct card_stage *s, status st, const struct op_context *c, bool is_forward)
+{
+    char message[1024];
+    snprintf(message, sizeof message, "stage %s, %s pass of %u examples in step %" PRIu64 ": %.700s", s->name,
+             is_forward ? "forward" : "backward", c->batch->example_count, c->batch->step, status_message());
+    return status_adopt(st, message);
+}
+
+static status card_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,
+                          uint32_t count)
+{
+    struct card_device *d = (struct card_device *)device;
+    struct card_stage *s = d->stage;
+    if (c->batch->example_count == 0 || count == 0) return ST_OK;
+    struct card_slot *slot = slot_of(s, c);
+    const bool is_forward = nodes->pass == PASS_FORWARD;
+    struct op_context card;
+    slot_set(d, slot, c, lane_of(c), &card);
+    status st = is_forward ? keys_give(d, c, slot) : ST_OK;
+    if (st == ST_OK) st = pass_submit(d, c, &card, slot, nodes, count);
+    if (st == ST_OK) st = finish(d);
+    if (st != ST_OK) return submit_failed(s, st, c, is_forward);
+    if (c->training) moved_count(s, is_forward, c->batch->example_count);
+    return ST_OK;
+}
+
+status card_device_repeat(struct device *device, const struct op_context *c, const struct graph_node *nodes,
+                          uint32_t count, uint32_t times)
+{
+    struct card_device *d = (struct card_device *)device;
+    struct card_slot *slot = slot_of(d->stage, c);
+    struct op_context card;
+    if (count == 0) return ST_OK;
+    slot_set(d, slot, c, 0, &card);
+    TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, d->stage->now_bytes));
+    for (uint32_t i = 0; i < times; i++) TRY(nodes_give(d, &card, nodes, count));
+    return finish(d);
+}
+
+/* --- updates ------------------------------------------------------------------------------------- */
+
+/* Where a run of the host's parameters lies. */
+static uint64_t offset_of(const struct card_stage *s, const float *weight)
+{
+    CHECK(weight >= s->model->param);
+    return (uint64_t)(weight - s->model->param);
+}
+
+/* Adds up what uses of the floats [begin, end) have added. */
+static status aliases_give(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t end)
+{
+    const struct card_stage *s = d->stage;
+    for (uint32_t a = 0; a < s->alias_count; a++) {
+        struct graph_alias alias = s->aliases[a];
+        if (alias_cut(&alias, begin, end)) TRY(gpu_alias_fold(&d->work, s->grad_list, lanes, &alias));
+    }
+    return ST_OK;
+}
+
+/* Which card of the stage has a lane: that of its seat (engine/pipe/pipeline_internal.h). */
+static uint32_t replica_of(const struct card_stage *s, uint32_t lane)
+{
+    return lane % (s->replica_count * CARD_STREAMS) % s->replica_count;
+}
+
+/* Floats [begin, begin + count) of the lanes of the other cards come here, and are cleared there. */
+static status lanes_take(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t count)
+{
+    const struct card_stage *s = d->stage;
+    const uint64_t lane_floats = s->graph->header->grad_floats;
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        const struct card_stage *peer = s->peers[replica_of(s, lane)].stage;
+        const uint64_t at = lane * lane_floats + begin;
+        if (peer) TRY(gpu_copy(d->work.gpu, d->work.stream, s->grads + at, peer->grads + at, count * sizeof(float)));
+    }
+    TRY(finish(d));
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        const struct card_peer *peer = &s->peers[replica_of(s, lane)];
+        float *at = peer->stage ? peer->stage->grads + lane * lane_floats + begin : NULL;
+        if (at) TRY(gpu_clear(peer->stage->gpu, peer->stream, at, count * sizeof(float)));
+    }
+    for (uint32_t r = 0; r < s->replica_count; r++) {
+        const struct card_peer *peer = &s->peers[r];
+        if (peer->stage == NULL) continue;
+        TRY(gpu_record(peer->stage->gpu, peer->stream, peer->event));
+        TRY(gpu_wait(peer->stage->gpu, peer->event));
+    }
+    return ST_OK;
+}
+
+/* What uses of the floats [begin, end) have added belongs to them. */
+static status sums_take(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t end)
+{
+    const struct card_stage *s = d->stage;
+    if (s->replica_count == 1) return ST_OK;
+    TRY(lanes_take(d, lanes, begin, end - begin));
+    for (uint32_t a = 0; a < s->alias_count; a++) {
+        struct graph_alias alias = s->aliases[a];
+        if (alias_cut(&alias, begin, end)) TRY(lanes_take(d, lanes, alias.grad, alias.count));
+    }
+    return ST_OK;
+}
+
+static float *params_of(const struct card_stage *s) { return s->param; }
+static float *sums_of(const struct card_stage *s) { return s->grads; } /* the first lane's */
+/* Floats from here to the same place of the other cards, in the array that `of` gives of each; waits. */
+static status spread(struct card_device *d, float *(*of)(const struct card_stage *), uint64_t begin, uint64_t count)
+{
+    const struct card_stage *s = d->stage;
+    for (uint32_t r = 0; r < s->replica_count && s->replica_count > 1; r++)
+        if (s->peers[r].stage)
+            TRY(gpu_copy(d->work.gpu, d->work.stream, of(s->peers[r].stage) + begin, of(s) + begin,
+                         count * sizeof(float)));
+    return finish(d);
+}
+
+static status card_update_params(struct device *device, const struct param_update *update)
+{
+    struct card_device *d = (struct card_device *)device;
+    const struct card_stage *s = d->stage;
+    const uint64_t offset = offset_of(s, update->weight);
+    struct param_update card = *update;
+    card.weight = s->param + offset;
+    card.state = s->state + (update->state - s->model->state);
+    card.grad = s->grad_list;
+    const bool is_summed = update->optimizer->clip_norm > 0; /* all cards have the sums, in the first lane */
+    if (!is_summed) TRY(sums_take(d, s->lanes, offset, offset + update->count));
+    if (!is_summed) TRY(aliases_give(d, s->lanes, offset, offset + update->count));
+    TRY(gpu_update_params(&d->work, &card, offset));
+    for (uint32_t r = 0; is_summed && s->replica_count > 1 && r < s->run_count; r++) {
+        const struct card_run *run = &s->runs[r];
+        if (offset < run->offset || offset >= run->offset + run->count) continue;
+        TRY(gpu_clear(d->work.gpu, d->work.stream, s->grads + run->offset, run->count * sizeof(float)));
+    }
+    return spread(d, params_of, offset, update->count);
+}
+
+static status card_sum_params(struct device *device, const struct param_sums *sums)
+{
+    struct card_device *d = (struct card_device *)device;
+    const struct card_stage *s = d->stage;
+    const struct param_block *last = &sums->block[sums->block_count - 1];
+    uint32_t first = 0;
+    if (sums->block_count == 0) return ST_OK;
+    while (s->host_blocks[first].offset != sums->block->offset) CHECK(++first < s->block_count);
+    struct param_sums card = *sums;
+    card.grad = s->grad_list;
+    card.block = s->blocks + first;
+    card.squares = s->squares + first;
+    TRY(sums_take(d, sums->lanes, sums->block->offset, last->offset + last->count));
+    TRY(aliases_give(d, sums->lanes, sums->block->offset, last->offset + last->count));
+    TRY(gpu_sum_params(&d->work, &card));
+    TRY(gpu_copy(d->work.gpu, d->work.stream, s->squares_host + first, card.squares,
+                 sums->block_count * sizeof(double)));
+    TRY(spread(d, sums_of, sums->block->offset, last->offset + last->count - sums->block->offset));
+    for (uint32_t i = 0; i < sums->block_count; i++) sums->squares[i] = s->squares_host[first + i];
+    return ST_OK;
+}
+
+static status card_update_rows(struct device *device, const struct table_update *update)
+{
+    struct card_device *d = (struct card_device *)device;
+    return card_rows_update(&d->stage->rows, &d->work, d->event, update);
+}
+
+/* --- opening ------------------------------------------------------------------------------------- */
+
+static status card_begin(struct device *device, void *slots, size_t bytes)
+{
+    struct card_device *d = (struct card_device *)device;
+    return d->index == 0 ? card_stage_begin(d->stage, slots, bytes) : ST_OK;
+}
+static status card_settle(struct device *device)
+{
+    struct card_device *d = (struct card_device *)device;
+    return d->index == 0 ? card_stage_settle(d->stage) : ST_OK;
+}
+
+static void card_leave(struct device *device, void *slots, size_t bytes)
+{
+    struct card_device *d = (struct card_device *)device;
+    if (d->index == 0) card_stage_leave(d->stage, slots, bytes);
+}
+
+static void card_close(struct device *device)
+{
+    struct card_device *d = (struct card_device *)device;
+    if (d->event != NULL) gpu_event_close(d->work.gpu, d->event);
+    gpu_stream_close(d->work.gpu, d->work.stream);
+    free(d);
+}
+
+#define CARD_VT(kind)                                                                                                  \
+    {                                                                                                                  \
+        .name = kind, .submit = card_submit, .update_rows = card_update_rows, .update_params = card_update_params,     \
+        .sum_params = card_sum_params, .begin = card_begin, .settle = card_settle, .leave = card_leave,                \
+        .close = card_close,                                                                                           \
+    }
+static const struct device_vt vts[] = {CARD_VT("cuda"), CARD_VT("emu")};
+
+status card_device_open(struct device **out, struct card_stage *stage)
+{
+    struct card_device *d = calloc(1, sizeof *d);
+    status st;
+    *out = NULL;
+    if (d == NULL) FAIL(MEMORY, "no memory to describe a stream of stage %s", stage->name);
+    CHECK(stage->device_count < CARD_STREAMS);
+    d->device.vt = &vts[strcmp(stage->gpu->vt->name, vts[0].name) != 0];
+    d->stage = stage;
+    d->index = stage->device_count;
+    d->work = (struct gpu_work){.gpu = stage->gpu,
+                                .now = NULL,
+                                .micro = stage->graph->header->micro,
+                                .graph = stage->graph,
+                                .scratch = stage->scratch[stage->device_count],
+                                .scratch_floats = stage->scratch_floats,
+                                .blas = stage->blas,
+                                .node_words = stage->node_words};
+    TRY_GOTO(gpu_stream_open(stage->gpu, &d->work.stream), failed);
+    TRY_GOTO(gpu_event_open(stage->gpu, &d->event), failed);
+    stage->device_count++;
+    *out = &d->device;
+    return ST_OK;
+failed:
+    card_close(&d->device);
+    return st;
+}

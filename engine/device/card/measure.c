@@ -1,0 +1,322 @@
+/* A layer at a time, as a stage of its own: its passes again and again behind each other, and one look at the clock. */
+#include "engine/device/card/measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "engine/base/clock.h"
+#include "engine/device/card/stage.h"
+#include "engine/base/fit.h"
+#include "engine/base/stop.h"
+
+#define SAMPLES        7u
+#define SAMPLE_SECONDS 2e-3 /* at least: many times what a launch and the clock cost */
+#define REPEATS_MAX    256u
+/* Shares of the time. */
+#define MOVE_SHARE 0.1
+
+uint32_t cards_here(const struct resource_type *type)
+{
+    const char *why;
+    const uint32_t count = gpu_count(&why), first = type->device_index;
+    return resource_is_card(type->device) && first < count ? count - first : 0;
+}
+
+/* Layers that a card has in one stage. */
+struct run_of_layers {
+    uint32_t first, last;
+};
+
+struct measure {
+    const struct card_measure_options *o;
+    const struct graph *graph;
+    struct card_times *times;
+    struct plan plan; /* whose stage of a run is that of its first layer */
+    struct plan_stage *stages;
+    struct run_of_layers *runs; /* [layer_count]: what each is tied to */
+    struct card_stage *stage;
+    struct device *device;
+    double sample_limit; /* seconds that all samples of one figure may take */
+};
+
+static double seconds_since(uint64_t begin_ns) { return (double)(clock_ns() - begin_ns) * 1e-9; }
+
+static bool has_layer(const struct run_of_layers *of, uint32_t layer)
+{
+    return layer >= of->first && layer <= of->last;
+}
+
+/* The nodes of layers in a pass: graph nodes [*begin, *begin + count). */
+static uint32_t layer_nodes(const struct graph *g, const struct run_of_layers *of, bool is_forward, uint32_t *begin)
+{
+    uint32_t first = is_forward ? 0 : g->forward_count, end = is_forward ? g->forward_count : g->node_count;
+    while (first < end && !has_layer(of, g->nodes[first].layer)) first++;
+    *begin = first;
+    while (first < end && has_layer(of, g->nodes[first].layer)) first++;
+    return first - *begin;
+}
+
+/* What is timed: `times` of it. */
+typedef status timed(struct measure *m, const void *what, uint32_t times);
+struct timed_pass {
+    const struct op_context *context;
+    struct run_of_layers layers;
+};
+
+/* As in training, with what a micro-batch's rows need: there is no pass of rows without it. */
+static status rows_pass_run(struct measure *m, const void *what, uint32_t times)
+{
+    const struct timed_pass *p = what;
+    for (uint32_t i = 0; i < times; i++)
+        for (int way = 0; way < 2; way++) {
+            uint32_t begin, count = layer_nodes(m->graph, &p->layers, way == 0, &begin);
+            TRY(device_submit(m->device, p->context, m->graph->nodes + begin, count));
+        }
+    return ST_OK;
+}
+
+static status pass_run(struct measure *m, const void *what, uint32_t times)
+{
+    const struct timed_pass *p = what;
+    for (int way = 0; way < 2; way++) {
+        uint32_t begin, count = layer_nodes(m->graph, &p->layers, way == 0, &begin);
+        TRY(card_device_repeat(m->device, p->context, m->graph->nodes + begin, count, times));
+    }
+    return ST_OK;
+}
+
+static status update_run(struct measure *m, const void *what, uint32_t times)
+{
+    const struct graph *g = m->graph;
+    (void)what;
+    for (uint32_t i = 0; i < times; i++)
+        for (uint32_t r = 0; r < m->stage->run_count; r++) {
+            const struct card_run *run = &m->stage->runs[r];
+            const struct graph_optimizer *optimizer = &g->optimizers[g->updates[run->update].optimizer];
+            const struct param_update update = {.optimizer = optimizer,
+                                                .weight = m->o->model->param + run->offset,
+                                                .state = m->o->model->state + run->state_offset,
+                                                .state_stride = run->state_stride,
+                                                .lanes = g->header->lanes,
+                                                .count = run->count,
+                                                .scale = 1,
+                                                .rate = optimizer_rate(g, optimizer, 1),
+                                                .t = 1};
+            TRY(m->device->vt->update_params(m->device, &update));
+        }
+    return ST_OK;
+}
+
+/* Seconds of one: the median of samples of as many as a sample should have. */
+static status figure_take(struct measure *m, timed *run, const void *what, double *seconds)
+{
+    double samples[SAMPLES];
+    uint32_t taken = 0, times = 1;
+    uint64_t begin_ns = clock_ns(), sample_ns = begin_ns;
+    if (stop_requested()) FAIL(STOPPED, "stopped by a signal while a card was measured; nothing of it is kept");
+    TRY(run(m, what, 1)); /* warms up */
+    const double once = seconds_since(sample_ns);
+    if (once < SAMPLE_SECONDS) times = (uint32_t)(SAMPLE_SECONDS / (once + 1e-9)) + 1;
+    if (times > REPEATS_MAX) times = REPEATS_MAX;
+    do {
+        sample_ns = clock_ns();
+        TRY(run(m, what, times));
+        samples[taken++] = seconds_since(sample_ns) / times;
+    } while (taken < SAMPLES && seconds_since(begin_ns) < m->sample_limit);
+    *seconds = fit_quantile(samples, taken, 0.5);
+    return ST_OK;
+}
+
+static status stage_open(struct measure *m, const struct run_of_layers *of)
+{
+    uint32_t begin, count = layer_nodes(m->graph, of, true, &begin);
+    m->stages[of->first] = (struct plan_stage){.first_layer = of->first, .last_layer = of->last, .k = 1, .replicas = 1};
+    const struct card_stage_options options = {.graph = m->graph,
+                                               .model = m->o->model,
+                                               .plan = &m->plan,
+                                               .stage = of->first,
+                                               .node_begin = begin,
+                                               .node_end = begin + count,
+                                               .slot_count = 1,
+                                               .lanes = m->graph->header->lanes,
+                                               .row_bytes = m->o->row_bytes,
+                                               .training = true};
+    TRY(card_stage_open(&m->stage, &options));
+    TRY(card_device_open(&m->device, m->stage));
+    return m->device->vt->begin(m->device, NULL, 0);
+}
+
+static void stage_close(struct measure *m)
+{
+    if (m->device) m->device->vt->close(m->device);
+    card_stage_close(m->stage);
+    m->device = NULL;
+    m->stage = NULL;
+}
+
+/* Gives the layers of a run its seconds: those that are no run of their own share what these leave. As a card has all of the run or none, only the
+ * sum counts. */
+static void seconds_give(const struct measure *m, const struct run_of_layers *of, double seconds, double *layers)
+{
+    uint32_t count = 0;
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t l = of->first; l <= of->last; l++) {
+            const bool is_own = m->runs[l].first == of->first && m->runs[l].last == of->last;
+            if (pass == 0 && is_own) count++;
+            if (pass == 0 && !is_own) seconds -= layers[l];
+            if (pass == 1 && is_own) layers[l] = seconds > 0 ? seconds / count : 0;
+        }
+}
+
+/* The figures of a run of layers; INFINITY where it cannot be opened as a stage. */
+static status run_measure(struct measure *m, const struct run_of_layers *of)
+{
+    const struct card_measure_options *o = m->o;
+    struct op_context context = *o->context;
+    struct slot slot = *o->slot; /* whose micro-batch has fewer examples */
+    const uint32_t layer_count = m->graph->layer_count;
+    const status st = stage_open(m, of);
+    if (st == ST_INVALID) {
+        for (uint32_t s = 0; s < o->size_count; s++)
+            for (uint32_t l = of->first; l <= of->last; l++)
+                if (m->runs[l].first == of->first && m->runs[l].last == of->last)
+                    m->times->pass[s * layer_count + l] = INFINITY;
+        return ST_OK;
+    }
+    TRY(st);
+    slot.index = 0;
+    context.batch = &slot.batch;
+    for (int way = 0; way < 2; way++) { /* once as in training: what the layers read is on the card then */
+        uint32_t begin, count = layer_nodes(m->graph, of, way == 0, &begin);
+        TRY(device_submit(m->device, &context, m->graph->nodes + begin, count));
+    }
+    const struct timed_pass pass = {&context, *of};
+    double rows_seconds = 0, update_seconds = 0;
+    /* Rows move in at the end of the second step that has them, so this is the third. */
+    for (uint32_t step = 0; m->stage->rows.table_count > 0 && step < 3; step++) {
+        TRY(rows_pass_run(m, &pass, 1));
+        const uint64_t begin_ns = clock_ns();
+        for (uint32_t i = 0; i < m->stage->rows.table_count; i++)
+            TRY(o->rows_update(o->rows_context, m->device, m->stage->rows.tables[i].table));
+        rows_seconds = seconds_since(begin_ns);
+    }
+    for (uint32_t s = 0; s < o->size_count; s++) {
+        timed *run = m->stage->rows.table_count > 0 ? rows_pass_run : pass_run;
+        /* Rows are those of the whole micro-batch: fewer examples of it take their share. */
+        slot.batch.example_count = run == pass_run ? (uint32_t)o->sizes[s] : o->slot->batch.example_count;
+        double seconds = 0;
+        TRY(figure_take(m, run, &pass, &seconds));
+        if (run == rows_pass_run) seconds *= o->sizes[s] / o->slot->batch.example_count;
+        seconds_give(m, of, seconds, &m->times->pass[s * layer_count]);
+    }
+    if (m->stage->run_count > 0) TRY(figure_take(m, update_run, NULL, &update_seconds));
+    seconds_give(m, of, update_seconds + rows_seconds, m->times->update);
+    return ST_OK;
+}
+
+/* --- moves -------------------------------------------------------------------------------------- */
+
+static status move_samples(struct measure *m, struct gpu *gpu, struct gpu_stream *stream, struct gpu_event *event,
+                           void *card, void *host)
+{
+    for (uint32_t i = 0; i < m->o->move_count; i++) {
+        double samples[SAMPLES];
+        for (uint32_t k = 0; k < SAMPLES; k++) {
+            const uint64_t begin_ns = clock_ns();
+            for (int way = 0; way < 2; way++) {
+                TRY(gpu_copy(gpu, stream, way ? host : card, way ? card : host, (size_t)m->o->move_bytes[i]));
+                TRY(gpu_record(gpu, stream, event));
+                TRY(gpu_wait(gpu, event));
+            }
+            samples[k] = seconds_since(begin_ns) / 2;
+        }
+        m->times->move[i] = fit_quantile(samples, SAMPLES, 0.5);
+        if (m->times->move[i] < 1e-9) m->times->move[i] = 1e-9;
+    }
+    return ST_OK;
+}
+
+static status moves_measure(struct measure *m, struct gpu *gpu)
+{
+    struct gpu_stream *stream = NULL;
+    struct gpu_event *event = NULL;
+    void *card = NULL, *host = NULL;
+    double most = 1;
+    status st;
+    for (uint32_t i = 0; i < m->o->move_count; i++)
+        if (m->o->move_bytes[i] > most) most = m->o->move_bytes[i];
+    TRY_GOTO(gpu_stream_open(gpu, &stream), done);
+    TRY_GOTO(gpu_event_open(gpu, &event), done);
+    TRY_GOTO(gpu_take(gpu, (size_t)most, "measuring transfers", &card), done);
+    TRY_GOTO(gpu_host_take(gpu, (size_t)most, "measuring transfers", &host), done);
+    st = move_samples(m, gpu, stream, event, card, host);
+done:
+    gpu_host_give(gpu, host);
+    gpu_give(gpu, card);
+    if (event) gpu_event_close(gpu, event);
+    gpu_stream_close(gpu, stream);
+    return st;
+}
+
+/* --- all ------------------------------------------------------------------------------------------ */
+
+static status all_measure(struct measure *m)
+{
+    const struct card_measure_options *o = m->o;
+    const uint32_t layer_count = m->graph->layer_count;
+    struct card_times *times = m->times;
+    times->pass = calloc((size_t)o->size_count * layer_count + 1, sizeof *times->pass);
+    times->update = calloc(layer_count + 1, sizeof *times->update);
+    times->move = calloc(o->move_count + 1, sizeof *times->move);
+    m->stages = calloc(layer_count, sizeof *m->stages);
+    m->runs = calloc(layer_count, sizeof *m->runs);
+    if (times->pass == NULL || times->update == NULL || times->move == NULL || m->stages == NULL || m->runs == NULL)
+        FAIL(MEMORY, "no memory for the times of a card");
+    uint32_t *ends = calloc(2 * (size_t)layer_count, sizeof *ends);
+    if (ends == NULL) FAIL(MEMORY, "no memory for the ties of layers");
+    graph_ties(m->graph, ends, ends + layer_count);
+    for (uint32_t l = 0; l < layer_count; l++) m->runs[l] = (struct run_of_layers){ends[l], ends[layer_count + l]};
+    free(ends);
+    m->plan = (struct plan){.types = (struct resource_type *)(uintptr_t)o->type,
+                            .type_count = 1,
+                            .stages = m->stages,
+                            .stage_count = layer_count,
+                            .method = ""};
+    m->sample_limit = o->seconds * (1 - MOVE_SHARE) / (layer_count * (o->size_count + 1));
+    /* Open from here on: each stage opens and closes it again, which alone takes a good part of a second. */
+    struct gpu *gpu;
+    TRY(gpu_open(o->type->device_index, &gpu));
+    status st = moves_measure(m, gpu);
+    /* Short runs first: long ones are left what these have not. */
+    for (uint32_t count = 1; count <= layer_count; count++)
+        for (uint32_t l = 0; l < layer_count && st == ST_OK; l++) {
+            const struct run_of_layers *of = &m->runs[l];
+            bool is_first = of->last - of->first + 1 == count;
+            for (uint32_t k = of->first; k < l && is_first; k++)
+                is_first = m->runs[k].first != of->first || m->runs[k].last != of->last;
+            if (!is_first) continue;
+            st = run_measure(m, of);
+            stage_close(m);
+        }
+    gpu_close(gpu);
+    return st;
+}
+
+status card_measure(struct card_times *times, const struct card_measure_options *o)
+{
+    struct measure m = {.o = o, .graph = o->graph, .times = times};
+    *times = (struct card_times){0};
+    const status st = all_measure(&m);
+    free(m.stages);
+    free(m.runs);
+    if (st != ST_OK) card_times_free(times);
+    return st;
+}
+
+void card_times_free(struct card_times *times)
+{
+    free(times->pass);
+    free(times->update);
+    free(times->move);
+    *times = (struct card_times){0};
+}

@@ -1,0 +1,519 @@
+/* What a stage keeps on a card: taken at opening, filled when a job begins, brought back when it ends. */
+#include "engine/device/card/stage.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "graph/clip.h"
+#include "engine/base/parts.h"
+#include "graph/cut.h"
+
+#define GIB (1024.0 * 1024 * 1024)
+
+/* --- what it can run --------------------------------------------------------------------------- */
+
+static status nodes_check(const struct card_stage *s)
+{
+    for (uint32_t i = s->node_begin; i < s->node_end; i++) {
+        if (gpu_op_runs(s->graph, &s->graph->nodes[i]) == ST_OK) continue;
+        char why[512];
+        snprintf(why, sizeof why, "%s", status_message());
+        FAIL(INVALID, "stage %s is on %s: %s", s->name, s->gpu->vt->name, why);
+    }
+    return ST_OK;
+}
+
+static bool is_own(const struct card_stage *s, uint32_t node) { return node >= s->node_begin && node < s->node_end; }
+
+/* Parameters that several nodes use have all of these here, or none. */
+static status aliases_find(struct card_stage *s)
+{
+    const struct graph *g = s->graph;
+    uint32_t kept = 0;
+    s->alias_count = graph_aliases(g, 0, g->header->param_floats, NULL);
+    s->aliases = calloc(s->alias_count + 1, sizeof *s->aliases);
+    if (s->aliases == NULL) FAIL(MEMORY, "no memory for the shared parameters of a stage");
+    (void)graph_aliases(g, 0, g->header->param_floats, s->aliases);
+    for (uint32_t a = 0; a < s->alias_count; a++) {
+        const struct graph_alias *alias = &s->aliases[a];
+        if (is_own(s, alias->node) != is_own(s, alias->owner))
+            FAIL(
+                INVALID,
+                "stage %s is on %s, and [%s] shares its parameters with [%s] of another stage: give both to one stage, "
+                "or both to cpu",
+                s->name, s->gpu->vt->name, graph_string(g, g->nodes[alias->node].name),
+                graph_string(g, g->nodes[alias->owner].name));
+        if (is_own(s, alias->node)) s->aliases[kept++] = *alias;
+    }
+    s->alias_count = kept;
+    return ST_OK;
+}
+
+/* --- memory of the host ------------------------------------------------------------------------ */
+
+static uint32_t runs_find(const struct card_stage *s, struct card_run *runs)
+{
+    const struct graph *g = s->graph;
+    uint32_t count = 0;
+    for (uint32_t u = 0; u < g->update_count; u++) {
+        const struct graph_update *update = &g->updates[u];
+        struct card_run run = {.update = u, .state_stride = update->param_count};
+        if (update->table != GRAPH_NONE) continue;
+        graph_params_of_nodes(g, s->node_begin, s->node_end, u, &run.offset, &run.count);
+        if (run.count == 0) continue;
+        run.state_count = optimizer_table[g->optimizers[update->optimizer].kind].state_count;
+        run.state_offset = s->model->state_offset[u] + (run.offset - update->param_offset);
+        if (runs) runs[count] = run;
+        count++;
+    }
+    return count;
+}
+
+static uint32_t lists_of(const struct card_stage *s) { return CARD_STREAMS * (CARD_LIST_BACKWARD + s->lanes); }
+
+static status lists_open(struct card_stage *s)
+{
+    const struct graph *g = s->graph;
+    s->block_count = s->training ? clip_blocks_list(g, 0, g->forward_count, NULL) : 0;
+    s->run_count = runs_find(s, NULL);
+    s->runs = calloc(s->run_count + 1, sizeof *s->runs);
+    s->slots = calloc(s->slot_count, sizeof *s->slots);
+    s->node_words = calloc(g->forward_count + 1, sizeof *s->node_words);
+    s->host_blocks = calloc(s->block_count + 1, sizeof *s->host_blocks);
+    if (s->runs == NULL || s->slots == NULL || s->node_words == NULL || s->host_blocks == NULL)
+        FAIL(MEMORY, "no memory to describe stage %s", s->name);
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) {
+        s->stream_rows[d].table = calloc(g->table_count + 1, sizeof *s->stream_rows[d].table);
+        if (s->stream_rows[d].table == NULL) FAIL(MEMORY, "no memory to describe stage %s", s->name);
+    }
+    (void)runs_find(s, s->runs);
+    if (s->block_count > 0) (void)clip_blocks_list(g, 0, g->forward_count, s->host_blocks);
+    for (uint32_t i = 0; i < s->slot_count; i++) {
+        s->slots[i].view = calloc(g->tensor_count + 1, sizeof *s->slots[i].view);
+        s->slots[i].list = calloc(lists_of(s), sizeof *s->slots[i].list);
+        s->slots[i].list_batch = calloc(lists_of(s), sizeof *s->slots[i].list_batch);
+        s->slots[i].ticket.table = calloc(g->table_count + 1, sizeof *s->slots[i].ticket.table);
+        if (s->slots[i].view == NULL || s->slots[i].list == NULL || s->slots[i].list_batch == NULL ||
+            s->slots[i].ticket.table == NULL)
+            FAIL(MEMORY, "no memory to describe the slots of stage %s", s->name);
+    }
+    return ST_OK;
+}
+
+/* --- memory of the card ------------------------------------------------------------------------ */
+
+static size_t activation_bytes(const struct card_stage *s)
+{
+    return s->training ? s->graph->header->slot_bytes : s->graph->header->slot_eval_bytes;
+}
+
+/* Where the tensors of a slot lie on the card: as engine/slot/slot.c has them on the host. */
+static void views_set(const struct card_stage *s, struct card_slot *slot, uint8_t *activations)
+{
+    const struct graph *g = s->graph;
+    for (uint32_t t = 0; t < g->tensor_count; t++) {
+        const struct graph_tensor *tensor = &g->tensors[t];
+        struct view *v = &slot->view[t];
+        *v = (struct view){.rows = tensor->rows, .cols = tensor->cols, .stride = tensor->stride};
+        switch ((enum tensor_kind)tensor->kind) {
+        case TENSOR_DENSE:
+        case TENSOR_LABEL: v->data = graph_column_data(tensor, &slot->batch); break;
+        case TENSOR_ACTIVATION:
+            if (tensor->offset < activation_bytes(s)) v->data = (float *)(activations + tensor->offset);
+            break;
+        case TENSOR_PARAM: v->data = s->param + tensor->offset; break;
+        default: break;
+        }
+    }
+}
+
+static void slot_carve(const struct card_stage *s, struct carve *c, struct card_slot *slot)
+{
+    const struct graph *g = s->graph;
+    const struct example_shape example = graph_example(g);
+    const size_t micro = g->header->micro;
+    struct ticket_table *tables = slot->ticket.table;
+    slot->batch = (struct micro_batch){0};
+    uint8_t *activations = carve_take(c, activation_bytes(s));
+    slot->now = carve_take(c, s->now_bytes);
+    slot->batch.dense = carve_take(c, micro * example.dense_stride * sizeof(float));
+    slot->batch.label = carve_take(c, micro * example.label_count * sizeof(float));
+    if (example.has_weight) slot->batch.weight = carve_take(c, micro * sizeof(float));
+    if (s->crossing.counts_keys)
+        slot->batch.key_begin = carve_take(c, (micro * example.field_count + 1) * sizeof(uint32_t));
+    const size_t keys = micro * example.key_count_max;
+    if (s->rows.table_count) {
+        slot->batch.key_home = carve_take(c, keys * sizeof(uint32_t));
+        if (example.has_value) slot->batch.value = carve_take(c, keys * sizeof(float));
+    }
+    for (uint32_t i = 0; i < s->rows.table_count; i++) {
+        const struct card_table *t = &s->rows.tables[i];
+        struct ticket_table *of = &tables[t->table];
+        of->unique_of = carve_take(c, keys * sizeof(uint32_t));
+        of->occurrence_begin = carve_take(c, ((size_t)t->uniques_max + 1) * sizeof(uint32_t));
+        of->occurrence = carve_take(c, keys * sizeof(uint32_t));
+        of->step_row = carve_take(c, t->uniques_max * sizeof(uint32_t));
+    }
+    if (c->base) views_set(s, slot, activations);
+}
+
+static void stage_carve(struct card_stage *s, struct carve *c, struct carve *pinned, size_t parts[5])
+{
+    const struct graph_header *h = s->graph->header;
+    const uint32_t lanes = s->training ? s->lanes : 0;
+    s->param = carve_take(c, h->param_floats * sizeof(float));
+    if (s->training) s->state = carve_take(c, h->state_floats * sizeof(float));
+    parts[0] = c->bytes;
+    if (s->training) s->grads = carve_take(c, lanes * h->grad_floats * sizeof(float));
+    parts[1] = c->bytes;
+    for (uint32_t i = 0; i < s->slot_count; i++) slot_carve(s, c, &s->slots[i]);
+    parts[2] = c->bytes;
+    card_rows_carve(&s->rows, c, pinned);
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) card_stream_rows_carve(&s->rows, &s->stream_rows[d], c, pinned);
+    parts[3] = c->bytes;
+    s->now_host = carve_take(pinned, s->slot_count * s->now_stride);
+    s->squares_host = carve_take(pinned, s->block_count * sizeof *s->squares_host);
+    s->grad_list = carve_take(c, lanes * sizeof *s->grad_list);
+    s->blocks = carve_take(c, s->block_count * sizeof *s->blocks);
+    s->squares = carve_take(c, s->block_count * sizeof *s->squares);
+    for (uint32_t i = s->node_begin; i < s->node_end; i++) {
+        const uint32_t words = gpu_node_words(s->graph, &s->graph->nodes[i]);
+        s->node_words[i] = carve_take(c, words * sizeof(uint32_t));
+    }
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) s->scratch[d] = carve_take(c, s->scratch_floats * sizeof(float));
+    parts[4] = c->bytes;
+}
+
+static status memory_open(struct card_stage *s)
+{
+    struct carve sum = {0}, pinned = {0};
+    size_t parts[5];
+    const size_t least = gpu_scratch_floats(s->graph);
+    s->scratch_floats = least > GPU_SCRATCH_FLOATS ? least : GPU_SCRATCH_FLOATS;
+    s->now_bytes = sizeof(struct gpu_now) + s->graph->table_count * sizeof(uint32_t);
+    s->now_stride = (s->now_bytes + 63) & ~(size_t)63;
+    stage_carve(s, &sum, &pinned, parts);
+    char text[400];
+    snprintf(
+        text, sizeof text,
+        "stage %.60s: parameters and state %.3f GiB, gradients of %u lanes %.3f, %u slots %.3f, rows %.3f, scratch "
+        "and lists %.3f",
+        s->name, (double)parts[0] / GIB, s->training ? s->lanes : 0, (double)(parts[1] - parts[0]) / GIB, s->slot_count,
+        (double)(parts[2] - parts[1]) / GIB, (double)(parts[3] - parts[2]) / GIB, (double)(parts[4] - parts[3]) / GIB);
+    TRY(gpu_take(s->gpu, sum.bytes, text, &s->memory));
+    TRY(gpu_host_take(s->gpu, pinned.bytes, text, &s->host_memory));
+    memory_note("cards", pinned.bytes);
+    s->host_bytes = pinned.bytes;
+    log_detail("card     %s: %.3f GiB, of the host %.3f, for %s", s->gpu->vt->name, (double)sum.bytes / GIB,
+               (double)pinned.bytes / GIB, text);
+    struct carve taken = {.base = s->memory}, host = {.base = s->host_memory};
+    stage_carve(s, &taken, &host, parts);
+    CHECK(taken.bytes == sum.bytes && host.bytes == pinned.bytes);
+    for (uint32_t i = 0; i < s->slot_count; i++)
+        s->slots[i].now_host = (struct gpu_now *)((uint8_t *)s->now_host + i * s->now_stride);
+    return ST_OK;
+}
+
+static status stream_finish(struct card_stage *s)
+{
+    TRY(gpu_record(s->gpu, s->stream, s->event));
+    return gpu_wait(s->gpu, s->event);
+}
+
+/* A copy of `bytes` of the host's that are there only now. */
+static status list_send(struct card_stage *s, const void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0) return ST_OK;
+    TRY(gpu_copy(s->gpu, s->stream, (void *)(uintptr_t)to, from, bytes));
+    return stream_finish(s);
+}
+
+static status lists_send(struct card_stage *s)
+{
+    const struct graph *g = s->graph;
+    const uint32_t lanes = s->training ? s->lanes : 0;
+    status st = ST_OK;
+    uint32_t most = lanes * 2;
+    for (uint32_t i = s->node_begin; i < s->node_end; i++)
+        if (gpu_node_words(g, &g->nodes[i]) > most) most = gpu_node_words(g, &g->nodes[i]);
+    uint32_t *words = calloc(most + 1, sizeof(float *));
+    if (words == NULL) FAIL(MEMORY, "no memory for the lists of stage %s", s->name);
+    float **list = (float **)(void *)words;
+    for (uint32_t l = 0; l < lanes; l++) list[l] = s->grads + l * g->header->grad_floats;
+    TRY_GOTO(list_send(s, s->grad_list, list, lanes * sizeof *list), done);
+    TRY_GOTO(list_send(s, s->blocks, s->host_blocks, s->block_count * sizeof *s->blocks), done);
+    for (uint32_t i = s->node_begin; i < s->node_end; i++) {
+        gpu_node_words_fill(g, &g->nodes[i], words);
+        TRY_GOTO(list_send(s, s->node_words[i], words, gpu_node_words(g, &g->nodes[i]) * sizeof *words), done);
+    }
+    if (s->training)
+        TRY_GOTO(gpu_clear(s->gpu, s->stream, s->grads, lanes * g->header->grad_floats * sizeof(float)), done);
+    TRY_GOTO(stream_finish(s), done);
+done:
+    free(words);
+    return st;
+}
+
+/* --- jobs --------------------------------------------------------------------------------------- */
+
+static uint32_t pin_find(const struct card_stage *s, const void *slots)
+{
+    uint32_t i = 0;
+    while (i < CARD_PINNED && s->pinned[i] != slots) i++;
+    return i;
+}
+/* Keeps the memory of a job's slots where it is, until card_stage_leave. */
+static void slots_pin(struct card_stage *s, void *slots, size_t bytes)
+{
+    s->is_pinned = pin_find(s, slots) < CARD_PINNED;
+    if (s->is_pinned) return;
+    const uint32_t i = pin_find(s, NULL);
+    CHECK(i < CARD_PINNED);
+    s->is_pinned = gpu_host_pin(s->gpu, slots, bytes) == ST_OK;
+    if (s->is_pinned)
+        s->pinned[i] = slots;
+    else
+        log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
+}
+
+/* A card copies from the pages that it has been told of, also when other memory has their addresses by then. */
+void card_stage_leave(struct card_stage *s, void *slots, size_t bytes)
+{
+    const uint32_t pin = pin_find(s, slots);
+    for (uint32_t i = 0; i < s->slot_count; i++)
+        for (uint32_t l = 0; l < lists_of(s); l++) {
+            const uintptr_t batch = (uintptr_t)s->slots[i].list_batch[l];
+            if (batch < (uintptr_t)slots || batch >= (uintptr_t)slots + bytes) continue;
+            gpu_list_close(s->gpu, s->slots[i].list[l]);
+            s->slots[i].list[l] = NULL;
+            s->slots[i].list_batch[l] = NULL;
+        }
+    if (pin == CARD_PINNED) return;
+    gpu_host_unpin(s->gpu, slots);
+    s->pinned[pin] = NULL;
+}
+
+status card_stage_begin(struct card_stage *s, void *slots, size_t bytes)
+{
+    if (slots != NULL) slots_pin(s, slots, bytes);
+    for (uint32_t r = 0; r < s->run_count; r++) {
+        const struct card_run *run = &s->runs[r];
+        const float *state = s->model->state + run->state_offset;
+        TRY(gpu_copy(s->gpu, s->stream, s->param + run->offset, s->model->param + run->offset,
+                     run->count * sizeof(float)));
+        for (uint32_t k = 0; s->training && k < run->state_count; k++)
+            TRY(gpu_copy(s->gpu, s->stream, s->state + run->state_offset + k * run->state_stride,
+                         state + k * run->state_stride, run->count * sizeof(float)));
+    }
+    return stream_finish(s);
+}
+
+status card_stage_settle(struct card_stage *s)
+{
+    for (uint32_t r = 0; s->training && r < s->run_count; r++) {
+        const struct card_run *run = &s->runs[r];
+        uint64_t begin, end;
+        part_of(run->count, s->replica, s->replica_count, PART_FLOATS, &begin,
+                &end); /* its own: the others have theirs */
+        const uint64_t at = run->offset + begin, state_at = run->state_offset + begin,
+                       bytes = (end - begin) * sizeof(float);
+        if (bytes == 0) continue;
+        TRY(gpu_copy(s->gpu, s->stream, s->model->param + at, s->param + at, bytes));
+        for (uint32_t k = 0; k < run->state_count; k++)
+            TRY(gpu_copy(s->gpu, s->stream, s->model->state + state_at + k * run->state_stride,
+                         s->state + state_at + k * run->state_stride, bytes));
+    }
+    TRY(stream_finish(s));
+    const struct gpu_work work = {.gpu = s->gpu, .stream = s->stream};
+    return card_rows_settle(&s->rows, &work, s->event);
+}
+
+/* --- opening ------------------------------------------------------------------------------------ */
+
+static status gpu_open_for(struct card_stage *s, const struct resource_type *type)
+{
+    static const char *const names[RESOURCE_DEVICE_COUNT] = {[RESOURCE_CUDA] = "cuda", [RESOURCE_EMU] = "emu"};
+    char device[32];
+    const char *why;
+    const uint32_t count = gpu_count(&why), index = type->device_index + s->replica;
+    (void)resource_device_text(type, device, sizeof device);
+    if (index >= count)
+        FAIL(USAGE, "stage %s is on %s; this machine has %u card%s%s%s: give its layers to another type", s->name,
+             device, count, count == 1 ? "" : "s", *why ? ": " : "", why);
+    TRY(gpu_open(index, &s->gpu));
+    if (strcmp(s->gpu->vt->name, names[type->device]) != 0)
+        FAIL(USAGE, "stage %s is on %s; the cards here are %s", s->name, device, s->gpu->vt->name);
+    return ST_OK;
+}
+
+/* cuBLASLt, where a product of the stage would be given to it: opening it takes time and memory. */
+static status blas_open(struct card_stage *s)
+{
+    const char *why = "no product of it is of bfloat16";
+    bool is_wanted = false;
+    for (uint32_t i = s->node_begin; i < s->node_end; i++)
+        is_wanted |= s->graph->nodes[i].op == OP_ID_fc && gpu_fc_is_rounded(&s->graph->nodes[i]);
+    if (is_wanted) TRY(gpu_blas_open(s->gpu, &s->blas, &why));
+    if (s->blas != NULL)
+        log_detail("stage %s: cuBLASLt: %s", s->name, gpu_blas_library(&why));
+    else
+        log_detail("stage %s: no cuBLASLt: %s", s->name, why);
+    return ST_OK;
+}
+
+/* Adds the bytes of a list, by where they are counted. */
+static void moved_add(const struct card_stage *s, enum crossing_list list, uint64_t *an_example, uint64_t *a_micro)
+{
+    for (uint32_t i = 0; i < s->crossing.count[list]; i++) {
+        const uint32_t t = s->crossing.tensor[list][i];
+        *(s->graph->tensors[t].rows ? a_micro : an_example) += graph_cut_tensor_bytes(s->graph, t);
+    }
+}
+
+static void moved_set(struct card_stage *s)
+{
+    struct card_moved *fe = &s->forward_example, *fm = &s->forward_micro, *be = &s->backward_example,
+                      *bm = &s->backward_micro;
+    moved_add(s, CROSSING_FORWARD_IN, s->is_first ? &fe->other_bytes : &fe->front_bytes,
+              s->is_first ? &fm->other_bytes : &fm->front_bytes);
+    moved_add(s, CROSSING_FORWARD_OUT, &fe->behind_bytes, &fm->behind_bytes);
+    moved_add(s, CROSSING_LOSSES, &fe->other_bytes, &fm->other_bytes);
+    moved_add(s, CROSSING_BACKWARD_IN, &be->behind_bytes, &bm->behind_bytes);
+    moved_add(s, CROSSING_BACKWARD_OUT, &be->front_bytes, &bm->front_bytes);
+}
+
+static status stage_open(struct card_stage *s, const struct card_stage_options *o)
+{
+    const struct plan_stage *of = &o->plan->stages[o->stage];
+    (void)plan_stage_name(o->plan, o->graph, o->stage, s->name, sizeof s->name);
+    TRY(gpu_open_for(s, &o->plan->types[of->type]));
+    TRY(blas_open(s));
+    TRY(nodes_check(s));
+    TRY(aliases_find(s));
+    TRY(crossing_find(&s->crossing, o->graph, of->first_layer, of->last_layer));
+    moved_set(s);
+    TRY(card_rows_open(&s->rows, o->graph, o->model, o->node_begin, o->node_end, o->lanes, o->training, o->row_bytes));
+    TRY(lists_open(s));
+    TRY(gpu_stream_open(s->gpu, &s->stream));
+    TRY(gpu_event_open(s->gpu, &s->event));
+    TRY(memory_open(s));
+    TRY(card_rows_begin(&s->rows, s->gpu, s->stream, s->event));
+    return lists_send(s);
+}
+
+status card_stage_open(struct card_stage **out, const struct card_stage_options *o)
+{
+    struct card_stage *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (s == NULL) FAIL(MEMORY, "no memory to describe a stage on a card");
+    s->graph = o->graph;
+    s->model = o->model;
+    s->node_begin = o->node_begin;
+    s->node_end = o->node_end;
+    s->slot_count = o->slot_count;
+    s->lanes = o->lanes;
+    s->training = o->training;
+    s->is_first = o->stage == 0;
+    s->replica = o->replica;
+    s->replica_count = o->replica_count ? o->replica_count : 1;
+    status st = stage_open(s, o);
+    if (st != ST_OK) {
+        card_stage_close(s);
+        return st;
+    }
+    *out = s;
+    return ST_OK;
+}
+
+static void slots_close(struct card_stage *s)
+{
+    for (uint32_t i = 0; s->slots != NULL && i < s->slot_count; i++) {
+        for (uint32_t l = 0; s->slots[i].list != NULL && l < lists_of(s); l++)
+            gpu_list_close(s->gpu, s->slots[i].list[l]);
+        free(s->slots[i].list);
+        free(s->slots[i].list_batch);
+        free(s->slots[i].ticket.table);
+        free(s->slots[i].view);
+    }
+    free(s->slots);
+}
+
+void card_stage_close(struct card_stage *s)
+{
+    if (s == NULL) return;
+    slots_close(s);
+    if (s->gpu != NULL) {
+        for (uint32_t i = 0; i < CARD_PINNED; i++)
+            if (s->pinned[i] != NULL) gpu_host_unpin(s->gpu, s->pinned[i]);
+        gpu_host_give(s->gpu, s->host_memory);
+        memory_note("cards", -s->host_bytes); /* taken back, modulo 2^64 */
+        gpu_give(s->gpu, s->memory);
+        if (s->event != NULL) gpu_event_close(s->gpu, s->event);
+        gpu_stream_close(s->gpu, s->stream);
+        gpu_blas_close(s->blas);
+        gpu_close(s->gpu);
+    }
+    card_rows_close(&s->rows);
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) free(s->stream_rows[d].table);
+    crossing_free(&s->crossing);
+    free(s->aliases);
+    free(s->host_blocks);
+    free(s->node_words);
+    free(s->runs);
+    free(s);
+}
+
+struct card_moved card_stage_moved(const struct card_stage *s)
+{
+    /* Relaxed, all: figures, read when nobody works. */
+    return (struct card_moved){atomic_load_explicit(&s->shared_front, memory_order_relaxed),
+                               atomic_load_explicit(&s->shared_behind, memory_order_relaxed),
+                               atomic_load_explicit(&s->shared_other, memory_order_relaxed)};
+}
+
+struct card_row_figures card_stage_rows(const struct card_stage *s)
+{
+    return (struct card_row_figures){s->rows.resident_rows, s->rows.cold_rows, s->rows.moved_in, s->rows.moved_home};
+}
+
+/* --- several cards ------------------------------------------------------------------------------ */
+
+status card_stages_join(struct card_stage **stages, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct card_stage *s = stages[i];
+        if (s->rows.table_count > 0)
+            FAIL(INVALID, "stage %s is on %u cards and looks rows up, which one card does, or the CPU: give it k = 1",
+                 s->name, count);
+        if (s->lanes < count)
+            FAIL(INVALID, "stage %s is on %u cards, and steps have %u lanes, which each run on one: raise train.lanes",
+                 s->name, count, s->lanes);
+        s->peers = calloc(count, sizeof *s->peers);
+        if (s->peers == NULL) FAIL(MEMORY, "no memory to describe the cards of stage %s", s->name);
+        for (uint32_t k = 0; k < count; k++) {
+            if (k == i) continue;
+            TRY(gpu_stream_open(stages[k]->gpu, &s->peers[k].stream));
+            TRY(gpu_event_open(stages[k]->gpu, &s->peers[k].event));
+            s->peers[k].stage = stages[k];
+        }
+    }
+    return ST_OK;
+}
+
+void card_stages_part(struct card_stage **stages, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct card_stage *s = stages[i];
+        for (uint32_t k = 0; s != NULL && s->peers != NULL && k < count; k++) {
+            if (k == i || stages[k] == NULL) continue;
+            if (s->peers[k].event) gpu_event_close(stages[k]->gpu, s->peers[k].event);
+            gpu_stream_close(stages[k]->gpu, s->peers[k].stream);
+        }
+        if (s != NULL) free(s->peers);
+        if (s != NULL) s->peers = NULL;
+    }
+}

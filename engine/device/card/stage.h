@@ -1,0 +1,99 @@
+/* What the files of engine/device/card share: the memory of a stage on a card. */
+#ifndef HETERPS_ENGINE_DEVICE_CARD_STAGE_H
+#define HETERPS_ENGINE_DEVICE_CARD_STAGE_H
+
+#include "engine/device/card/card.h"
+#include "engine/device/card/rows.h"
+#include "engine/slot/slot.h"
+#include "gpu/ops.h"
+#include "graph/crossing.h"
+
+/* A run of parameters that one dense update of the graph changes, and their state. */
+struct card_run {
+    uint32_t update;
+    uint64_t offset, count;             /* floats of the parameters */
+    uint64_t state_offset, state_count; /* floats of the state: rows of `count`, state_stride apart */
+    uint64_t state_stride;
+};
+
+/* A slot's place on the card. */
+struct card_slot {
+    struct view *view;        /* [tensor_count]: addresses of the card           */
+    struct micro_batch batch; /* likewise, of what ops read                      */
+    struct ticket ticket;     /* likewise                                        */
+    struct gpu_now *now, *now_host;
+    /* What has been written down, of each device, whose scratch memory it names: forward in evaluation, in training, backward of each lane. */
+    struct gpu_list **list;
+    const void **list_batch; /* of which of the host's slots, for they differ between training and evaluation */
+};
+enum { CARD_LIST_EVALUATE, CARD_LIST_TRAIN, CARD_LIST_BACKWARD };
+
+/* Another card of the stage, and a stream there for what this one has to do to its memory. */
+struct card_peer {
+    struct card_stage *stage; /* itself: NULL */
+    struct gpu_stream *stream;
+    struct gpu_event *event;
+};
+
+/* Feeds whose slots are kept in place at a time: that of training, and one of an evaluation. */
+#define CARD_PINNED 2u
+
+struct card_stage {
+    const struct graph *graph;
+    struct model *model;
+    struct gpu *gpu;
+    struct gpu_blas *blas;     /* or NULL */
+    struct gpu_stream *stream; /* of begin and settle */
+    struct gpu_event *event;
+    uint32_t node_begin, node_end;
+    uint32_t slot_count, lanes;
+    bool training, is_first;
+    bool is_pinned; /* the slots of the job */
+    char name[64];
+    uint32_t device_count;
+    uint32_t replica, replica_count;
+    struct card_peer *peers; /* [replica_count], of several cards */
+    /* lists of the host */
+    struct crossing crossing;
+    struct card_run *runs; /* [run_count]: its own parameters */
+    uint32_t run_count;
+    struct graph_alias *aliases; /* [alias_count]: of its own parameters */
+    uint32_t alias_count;
+    struct param_block *host_blocks; /* [block_count]: of all parameters, in training */
+    uint32_t block_count;
+    struct card_slot *slots; /* [slot_count] */
+    struct card_rows rows;   /* of tables that are looked up here */
+    struct card_stream_rows stream_rows[CARD_STREAMS];
+    const uint32_t **node_words; /* [forward_count]: of the card, or NULL */
+    /* memory of the card, one piece */
+    void *memory;
+    float *param, *state; /* [param_floats], [state_floats] */
+    float *grads;         /* [lanes, grad_floats]: zero between updates */
+    float **grad_list;    /* [lanes]: where each begins     */
+    struct param_block *blocks;
+    double *squares;
+    float *scratch[CARD_STREAMS]; /* [scratch_floats] */
+    size_t scratch_floats;
+    /* memory of the host that the card copies from and to */
+    struct gpu_now *now_host; /* [slot_count], now_stride bytes apart */
+    size_t now_bytes, now_stride;
+    void *host_memory; /* one piece */
+    size_t host_bytes;
+    double *squares_host;      /* [block_count] */
+    void *pinned[CARD_PINNED]; /* memory of slots, or NULL */
+    /* bytes by where they are counted: of an example, and those that a micro-batch has once */
+    struct card_moved forward_example, forward_micro, backward_example, backward_micro;
+    _Atomic uint64_t shared_front, shared_behind, shared_other;
+};
+
+/* The host's parameters and state are the newest; slots lie in [slots, slots + bytes). */
+MUST_USE status card_stage_begin(struct card_stage *s, void *slots, size_t bytes);
+/* Gives them back. */
+MUST_USE status card_stage_settle(struct card_stage *s);
+/* These slots of a job are given back: neither is their memory kept in place any more, nor work that has been written down for it. */
+void card_stage_leave(struct card_stage *s, void *slots, size_t bytes);
+/* For measuring: gives the stream the nodes of a pass so many times, without what is copied before and behind, and waits. */
+MUST_USE status card_device_repeat(struct device *device, const struct op_context *c, const struct graph_node *nodes,
+                                   uint32_t count, uint32_t times);
+
+#endif

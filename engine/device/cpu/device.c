@@ -1,0 +1,299 @@
+/* The cpu device: chooses the kernels at open, then walks node lists. */
+#include "engine/device/cpu/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cfg/settings.h"
+#include "engine/base/memory.h"
+#include "engine/device/cpu/kernels.h"
+#include "engine/base/futex.h"
+#include "engine/base/trace.h"
+
+const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", "avx512bf16", NULL};
+static const struct cpu_kernels *const kernels_by_isa[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2,
+                                                                    &cpu_kernels_avx512, &cpu_kernels_avx512bf16};
+
+struct cpu_device {
+    struct device device; /* first: a struct device * is a struct cpu_device * */
+    const struct cpu_kernels *kernels;
+    enum isa isa;
+    const struct resource_slow *slow; /* the caller's, or NULL */
+    struct cpu_work work;
+    uint64_t product_count;
+    void *memory;
+    size_t memory_bytes;
+};
+
+bool isa_runs_here(enum isa isa)
+{
+    __builtin_cpu_init();
+    switch (isa) {
+    case ISA_base: return true;
+    case ISA_avx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case ISA_avx512:
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && isa_runs_here(ISA_avx2);
+    case ISA_avx512bf16: return __builtin_cpu_supports("avx512bf16") && isa_runs_here(ISA_avx512);
+    default: return false;
+    }
+}
+
+enum isa isa_best(void)
+{
+    enum isa best = ISA_base;
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        if (isa_runs_here((enum isa)isa)) best = (enum isa)isa;
+    return best;
+}
+
+static status isa_choose(const char *name, enum isa *out)
+{
+    *out = isa_best();
+    if (name == NULL) return ST_OK;
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (strcmp(name, isa_names[isa]) != 0) continue;
+        *out = (enum isa)isa;
+        if (!isa_runs_here(*out))
+            FAIL(USAGE, "instruction set %s does not run on this processor; the best here is %s", name,
+                 isa_names[isa_best()]);
+        return ST_OK;
+    }
+    FAIL(USAGE, "unknown instruction set \"%s\"; expected base, avx2, avx512 or avx512bf16", name);
+}
+
+/* The factor of an op in a step; 1 where nothing is slowed. */
+static double slow_factor(const struct cpu_device *d, op_id op, uint64_t step)
+{
+    return d->slow == NULL || step < d->slow->from_step ? 1 : (double)d->slow->op[op];
+}
+
+/* Spins until what began at begin_ns has taken this thread `factor` times as long as it has by now. In the thread's own time: else what others
+ * take from it while an op runs would be multiplied too. */
+static void slow_spin(double factor, uint64_t begin_ns)
+{
+    if (!(factor > 1)) return;
+    uint64_t now_ns = clock_thread_ns(), end_ns = begin_ns + (uint64_t)((double)(now_ns - begin_ns) * factor);
+    while (now_ns < end_ns) {
+        spin_pause();
+        now_ns = clock_thread_ns();
+    }
+}
+
+static status cpu_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,
+                         uint32_t count)
+{
+    const struct cpu_device *d = (const struct cpu_device *)device;
+    CHECK(c->graph == d->work.graph);
+    if (c->batch->example_count == 0) return ST_OK;
+    /* One reading of the clock ends an op and begins the next. */
+    bool is_traced = trace_is_on();
+    uint64_t begin_ns = is_traced ? clock_ns() : 0, begin_thread_ns = d->slow ? clock_thread_ns() : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct graph_node *n = &nodes[i];
+        bool is_forward = n->pass == PASS_FORWARD;
+        if (!is_forward) n = &c->graph->nodes[n->other];
+        cpu_kernel *kernel = is_forward ? d->kernels->forward[n->op] : d->kernels->backward[n->op];
+        if (kernel != NULL)
+            kernel(&d->work, c, n);
+        else if (is_forward)
+            op_table[n->op].forward(c, n);
+        else
+            op_table[n->op].backward(c, n);
+        if (d->slow) {
+            slow_spin(slow_factor(d, n->op, c->batch->step), begin_thread_ns);
+            begin_thread_ns = clock_thread_ns();
+        }
+        if (!is_traced) continue;
+        uint64_t end_ns = clock_ns();
+        trace_put(is_forward ? TRACE_OP : TRACE_OP_BACKWARD, graph_string(c->graph, n->name), begin_ns, end_ns,
+                  c->batch->step, c->batch->micro_index);
+        begin_ns = end_ns;
+    }
+    return ST_OK;
+}
+
+static status cpu_update_rows(struct device *device, const struct table_update *update)
+{
+    const struct cpu_device *d = (const struct cpu_device *)device;
+    uint64_t begin_ns = d->slow ? clock_thread_ns() : 0;
+    d->kernels->update_rows(&d->work, update);
+    if (d->slow) slow_spin(slow_factor(d, OP_ID_embed_bag, update->t - 1), begin_ns);
+    return ST_OK;
+}
+
+static status cpu_update_params(struct device *device, const struct param_update *update)
+{
+    const struct cpu_device *d = (const struct cpu_device *)device;
+    uint64_t begin_ns = d->slow ? clock_thread_ns() : 0;
+    d->kernels->update_params(&d->work, update);
+    if (d->slow) slow_spin(slow_factor(d, OP_ID_fc, update->t - 1), begin_ns);
+    return ST_OK;
+}
+
+static status cpu_sum_params(struct device *device, const struct param_sums *sums)
+{
+    const struct cpu_device *d = (const struct cpu_device *)device;
+    uint64_t begin_ns = d->slow ? clock_thread_ns() : 0;
+    d->kernels->sum_params(&d->work, sums);
+    if (d->slow) slow_spin(slow_factor(d, OP_ID_fc, sums->t - 1), begin_ns);
+    return ST_OK;
+}
+
+static void cpu_close(struct device *device)
+{
+    struct cpu_device *d = (struct cpu_device *)device;
+    team_close(d->work.team);
+    memory_give("kernel scratch", d->memory, d->memory_bytes);
+    free(d);
+}
+
+static const struct device_vt cpu_vt = {
+    .name = "cpu",
+    .submit = cpu_submit,
+    .update_rows = cpu_update_rows,
+    .update_params = cpu_update_params,
+    .sum_params = cpu_sum_params,
+    .close = cpu_close,
+};
+
+/* Floats from row to row of dz: whole cache lines, and an odd number of them, so that rows above each other do not
+ * compete for the same sets of the cache. */
+static uint32_t dz_stride_of(const struct graph *graph)
+{
+    uint32_t units_max = 0;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        struct fc_attr attr;
+        if (graph->nodes[i].op != OP_ID_fc || graph->nodes[i].pass != PASS_FORWARD) continue;
+        memcpy(&attr, graph->nodes[i].attr, sizeof attr);
+        if (attr.units * attr.groups > units_max) units_max = attr.units * attr.groups;
+    }
+    return ((units_max + 15) / 16 | 1) * 16;
+}
+
+static size_t even(size_t count) { return (count + 1) / 2 * 2; }
+
+/* Floats of the packed right factors of an fc's products in bfloat16, in the pass that needs more, whichever way they
+ * are packed; 0: the graph has none. */
+static size_t packed_floats_of(const struct graph *graph)
+{
+    size_t most = 0, micro = graph->header->micro;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const struct graph_node *n = &graph->nodes[i];
+        struct fc_attr attr;
+        if (n->op != OP_ID_fc || n->pass != PASS_FORWARD) continue;
+        memcpy(&attr, n->attr, sizeof attr);
+        if (attr.precision != PRECISION_BF16) continue;
+        size_t K = graph->tensors[graph->args[n->arg_begin]].cols / attr.groups, N = attr.units;
+        size_t panels_K = (K + FC_PANEL_MAX - 1) / FC_PANEL_MAX, panels_N = (N + FC_PANEL_MAX - 1) / FC_PANEL_MAX;
+        size_t forward = panels_N * even(K), backward = panels_N * attr.groups * even(micro) + panels_K * even(N);
+        if (forward * FC_PANEL_MAX > most) most = forward * FC_PANEL_MAX;
+        if (backward * FC_PANEL_MAX > most) most = backward * FC_PANEL_MAX;
+    }
+    return most;
+}
+
+/* Of a member. */
+static size_t scratch_bytes_of(const struct graph *graph)
+{
+    size_t most = CPU_SCRATCH_BYTES;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        const struct graph_node *n = &graph->nodes[i];
+        struct interact_attr attr;
+        if (n->op != OP_ID_interact || n->pass != PASS_FORWARD) continue;
+        memcpy(&attr, n->attr, sizeof attr);
+        size_t cols = 0;
+        for (uint32_t k = 0; k < n->input_count; k++) cols += graph->tensors[graph->args[n->arg_begin + k]].cols;
+        size_t floats = (cols / attr.dim + INTERACT_ROWS_MORE) * interact_stride(attr.dim);
+        if (floats * sizeof(float) > most) most = floats * sizeof(float);
+    }
+    return most;
+}
+
+/* Fills map[field] for an embed_bag; false if a field is an input twice. */
+static bool columns_map(const struct graph *graph, const struct graph_node *n, uint32_t *map)
+{
+    struct embed_bag_attr attr;
+    uint32_t col = 0;
+    memcpy(&attr, n->attr, sizeof attr);
+    memset(map, 0xff, graph->field_count * sizeof *map);
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        uint32_t field = graph->tensors[graph->args[n->arg_begin + i]].cols;
+        if (map[field] != GRAPH_NONE) return false;
+        map[field] = col;
+        col += attr.pool == POOL_NONE ? graph->fields[field].ids_max * attr.dim : attr.dim;
+    }
+    return true;
+}
+
+/* One block: dz, then packed factors, then the maps' list, then a map for each embed_bag. */
+static status memory_plan(struct cpu_device *d, const struct graph *graph)
+{
+    struct cpu_work *work = &d->work;
+    uint32_t bag_count = 0;
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        bag_count += graph->nodes[i].op == OP_ID_embed_bag && graph->nodes[i].pass == PASS_FORWARD;
+    work->dz_stride = dz_stride_of(graph);
+    work->packed_floats = packed_floats_of(graph);
+    if (work->packed_floats > 0) work->bf16_pairs = d->kernels->bf16_pairs_are_faster();
+    size_t dz_bytes = arena_bytes((size_t)graph->header->micro * work->dz_stride * sizeof(float));
+    size_t packed_bytes = arena_bytes(work->packed_floats * sizeof(float));
+    size_t list_bytes = arena_bytes(graph->node_count * sizeof(uint32_t *));
+    size_t map_bytes = arena_bytes(graph->field_count * sizeof(uint32_t));
+    d->memory_bytes = dz_bytes + packed_bytes + list_bytes + bag_count * map_bytes;
+    TRY(memory_take("kernel scratch", d->memory_bytes, &d->memory));
+    uint8_t *place = d->memory;
+    work->dz = (float *)place;
+    work->packed = (float *)(place += dz_bytes);
+    const uint32_t **list = (const uint32_t **)(place += packed_bytes);
+    work->column_of_field = list;
+    place += list_bytes;
+    for (uint32_t i = 0; i < graph->node_count; i++) {
+        if (graph->nodes[i].op != OP_ID_embed_bag || graph->nodes[i].pass != PASS_FORWARD) continue;
+        if (columns_map(graph, &graph->nodes[i], (uint32_t *)place)) list[i] = (uint32_t *)place;
+        place += map_bytes;
+    }
+    return ST_OK;
+}
+
+status cpu_device_open(struct device **out, const struct graph *graph, uint32_t threads, const int *processors,
+                       const char *isa)
+{
+    status st;
+    *out = NULL;
+    enum isa chosen;
+    TRY(isa_choose(isa, &chosen));
+    struct cpu_device *d = calloc(1, sizeof *d);
+    if (d == NULL) FAIL(MEMORY, "cannot describe the cpu device");
+    d->device.vt = &cpu_vt;
+    d->isa = chosen;
+    d->kernels = kernels_by_isa[chosen];
+    d->work.graph = graph;
+    d->product_count = PRODUCT_NUMBERS;
+    d->work.product_count = &d->product_count;
+    TRY_GOTO(memory_plan(d, graph), fail);
+    TRY_GOTO(team_open(&d->work.team, threads, scratch_bytes_of(graph), processors), fail);
+    *out = &d->device;
+    return ST_OK;
+fail:
+    cpu_close(&d->device);
+    return st;
+}
+
+const struct cpu_kernels *cpu_kernels_of(const struct device *device) { return kernels_by_isa[cpu_device_isa(device)]; }
+
+void cpu_device_slow_set(struct device *device, const struct resource_slow *slow)
+{
+    ((struct cpu_device *)device)->slow = slow;
+}
+void cpu_device_bf16_pairs_set(struct device *device, bool is_pairs)
+{
+    struct cpu_device *d = (struct cpu_device *)device;
+    d->work.bf16_pairs = is_pairs && d->isa == ISA_avx512bf16;
+}
+bool cpu_device_bf16_pairs(const struct device *device) { return ((const struct cpu_device *)device)->work.bf16_pairs; }
+enum isa cpu_device_isa(const struct device *device)
+{
+    return device->vt == &cpu_vt ? ((const struct cpu_device *)device)->isa : isa_best();
+}
+struct team *cpu_device_team(struct device *device) { return ((struct cpu_device *)device)->work.team; }

@@ -1,0 +1,46 @@
+/* The `cpu` device: runs node lists and updates on a team of threads, with kernels for the instruction set at hand.
+ *
+ *     device_submit ──▶ device.c: one node after another ──▶ isa/fc.c, isa/embed_bag.c, …   cut into pieces for the team
+ *                                                       └──▶ graph/op_*.c                    where no kernel is faster
+ *
+ * Bytes depend on the graph, the data and the instruction set; never on the number of threads or on who does which piece:
+ * every output element has one order of additions, whatever tile it is computed in. */
+#ifndef HETERPS_ENGINE_DEVICE_CPU_DEVICE_H
+#define HETERPS_ENGINE_DEVICE_CPU_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/base/status.h"
+#include "engine/device/cpu/team.h"
+#include "graph/device.h"
+#include "sched/resource.h"
+
+/* base: what every x86-64 has (SSE2); avx2: AVX2 and FMA; avx512: AVX-512 F, BW, DQ, VL; avx512bf16: these and AVX512_BF16. */
+enum isa { ISA_base, ISA_avx2, ISA_avx512, ISA_avx512bf16, ISA_COUNT };
+extern const char *const isa_names[ISA_COUNT + 1]; /* "base", "avx2", …, NULL */
+bool isa_runs_here(enum isa isa);
+enum isa isa_best(void);
+
+/* Opens the device with a team of `threads` (the thread that calls submit included).
+ *   graph       kept until close: sizes of the scratch memory, and what each node needs to know beforehand
+ *   processors  [threads], borrowed, or NULL: as team_open's; the thread that calls submit pins itself
+ *   isa         a name of isa_names, or NULL for the best one that runs here
+ * Fails with USAGE (an isa that is unknown or does not run here), MEMORY, SYSTEM. Close with device->vt->close(device).
+ * One thread at a time may submit or update; submit and updates never fail. */
+MUST_USE status cpu_device_open(struct device **device, const struct graph *graph, uint32_t threads,
+                                const int *processors, const char *isa);
+/* Makes the device slower, from step slow->from_step on: an op takes its factor times as long as it would, for after it the device spins for
+ * the rest, and so do updates: of rows by the factor of embedding, of parameters by that of fc. The results' bytes do not change. Keeps
+ * `slow` until the next call; NULL: as fast as it is. Between submits. */
+void cpu_device_slow_set(struct device *device, const struct resource_slow *slow);
+/* Of another device: the best that runs here. */
+enum isa cpu_device_isa(const struct device *device);
+/* Whether products in bfloat16 are multiplied by VDPBF16PS, where there is one: the device takes what it found faster when it was opened. For
+ * tests and measurements; the bytes are the same. */
+void cpu_device_bf16_pairs_set(struct device *device, bool is_pairs);
+bool cpu_device_bf16_pairs(const struct device *device);
+/* The device's team, for tests that delay its members. */
+struct team *cpu_device_team(struct device *device);
+
+#endif

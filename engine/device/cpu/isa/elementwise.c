@@ -1,0 +1,283 @@
+/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, softsign, concat, dropout, busy. Bound by memory (dropout by
+ * its random numbers, busy by what it is told to spend), cut by examples. Only columns of the op are written: its output may be part of a wider row. */
+#include "engine/device/cpu/isa/act.h"
+#include "engine/device/cpu/isa/kernels_isa.h"
+#include "engine/device/cpu/isa/rows.h"
+
+struct rows_call {
+    const struct op_context *c;
+    const struct graph_node *n;
+    struct view to, from, out; /* out: the op's output, for slopes */
+    bool is_backward, adds;
+    enum activation activation;
+    float slope;
+    /* dropout */
+    float rate;
+    struct random_stream stream;
+    uint64_t item; /* of the micro-batch's first example */
+};
+
+/* --- activations ------------------------------------------------------------------------------ */
+
+static void activation_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct rows_call *call = context;
+    for (uint32_t b = piece * PIECE_ROWS; b < piece_end(piece, call->to.rows); b++) {
+        float *to = row_of(call->to, b);
+        const float *from = row_of(call->from, b);
+        for (uint32_t i = 0; i < call->to.cols; i += VF) {
+            size_t left = call->to.cols - i;
+            vf v = vf_load_upto(from + i, left);
+            if (!call->is_backward) {
+                v = vf_activation(call->activation, call->slope, v);
+            } else {
+                v = vf_activation_grad(call->activation, call->slope, vf_load_upto(row_of(call->out, b) + i, left), v);
+                if (call->adds) v = vf_load_upto(to + i, left) + v;
+            }
+            vf_store_upto(to + i, v, left);
+        }
+    }
+}
+
+static void activation_forward(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n,
+                               enum activation a, float slope)
+{
+    struct rows_call call = {.to = op_out(c, n), .from = op_in(c, n, 0), .activation = a, .slope = slope};
+    rows_run(work, activation_piece, &call, call.to.rows);
+}
+
+static void activation_backward(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n,
+                                enum activation a, float slope)
+{
+    struct rows_call call = {.to = op_din(c, n, 0),
+                             .from = op_dout(c, n),
+                             .out = op_out(c, n),
+                             .is_backward = true,
+                             .activation = a,
+                             .slope = slope};
+    if (call.to.data == NULL) return;
+    call.adds = op_din_adds(c, n, 0);
+    rows_run(work, activation_piece, &call, call.to.rows);
+}
+
+#define ACTIVATION(name, activation, slope)                                                                            \
+    void KERNEL(name##_forward_f32)(const struct cpu_work *work, const struct op_context *c,                           \
+                                    const struct graph_node *n)                                                        \
+    {                                                                                                                  \
+        activation_forward(work, c, n, activation, slope);                                                             \
+    }                                                                                                                  \
+    void KERNEL(name##_backward_f32)(const struct cpu_work *work, const struct op_context *c,                          \
+                                     const struct graph_node *n)                                                       \
+    {                                                                                                                  \
+        activation_backward(work, c, n, activation, slope);                                                            \
+    }
+
+static float leaky_slope(const struct graph_node *n)
+{
+    struct leaky_relu_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    return attr.slope;
+}
+
+ACTIVATION(relu, ACT_RELU, 0)
+ACTIVATION(leaky_relu, ACT_LEAKY_RELU, leaky_slope(n))
+ACTIVATION(sigmoid, ACT_SIGMOID, 0)
+ACTIVATION(tanh, ACT_TANH, 0)
+ACTIVATION(softsign, ACT_SOFTSIGN, 0)
+
+/* --- concat ----------------------------------------------------------------------------------- */
+
+static uint32_t concat_groups(const struct graph_node *n)
+{
+    struct concat_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    return attr.groups;
+}
+
+/* An input that lies within the output already (graph/life.h), or its gradient within the output's. */
+static bool is_part(struct view part, struct view whole, uint32_t col) { return part.data == whole.data + col; }
+
+static void concat_forward_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct rows_call *call = context;
+    uint32_t begin = piece * PIECE_ROWS, end = piece_end(piece, call->to.rows), groups = concat_groups(call->n);
+    for (uint32_t k = 0, col = 0; k < call->n->input_count; k++) {
+        struct view in = op_in(call->c, call->n, k);
+        uint32_t part = in.cols / groups, step = call->to.cols / groups;
+        for (uint32_t b = begin; b < end && !is_part(in, call->to, col); b++)
+            for (uint32_t g = 0; g < groups; g++)
+                memcpy(row_of(call->to, b) + g * step + col, row_of(in, b) + g * part, part * sizeof(float));
+        col += part;
+    }
+}
+
+static void concat_backward_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct rows_call *call = context;
+    uint32_t begin = piece * PIECE_ROWS, end = piece_end(piece, call->from.rows), groups = concat_groups(call->n);
+    for (uint32_t k = 0, col = 0; k < call->n->input_count; k++) {
+        struct view din = op_din(call->c, call->n, k);
+        uint32_t part = op_in(call->c, call->n, k).cols / groups, step = call->from.cols / groups;
+        bool adds = op_din_adds(call->c, call->n, k);
+        bool is_there = is_part(din, call->from, col);
+        for (uint32_t b = begin; b < end && din.data != NULL && !is_there; b++) {
+            for (uint32_t g = 0; g < groups; g++) {
+                float *to = row_of(din, b) + g * part;
+                const float *from = row_of(call->from, b) + g * step + col;
+                if (adds)
+                    for (uint32_t i = 0; i < part; i++) to[i] += from[i];
+                else
+                    memcpy(to, from, part * sizeof *to);
+            }
+        }
+        col += part;
+    }
+}
+
+void KERNEL(concat_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
+{
+    struct rows_call call = {.c = c, .n = n, .to = op_out(c, n)};
+    rows_run(work, concat_forward_piece, &call, call.to.rows);
+}
+
+void KERNEL(concat_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
+{
+    struct rows_call call = {.c = c, .n = n, .from = op_dout(c, n)};
+    rows_run(work, concat_backward_piece, &call, call.from.rows);
+}
+
+/* --- dropout ---------------------------------------------------------------------------------- */
+
+/* Columns whose random numbers are drawn together: eight blocks of four, each lane of the rounds a block. */
+#define DRAW_BLOCKS 8u
+#define DRAW_COLS   (4 * DRAW_BLOCKS)
+
+/* random_block() of eight neighbouring blocks: Philox4x32-10, written so that a round runs on vectors. */
+static void draw(uint32_t bits[DRAW_COLS], struct random_stream stream, uint64_t item, uint32_t block)
+{
+    uint32_t x0[DRAW_BLOCKS], x1[DRAW_BLOCKS], x2[DRAW_BLOCKS], x3[DRAW_BLOCKS];
+    uint32_t k0 = stream.key[0], k1 = stream.key[1];
+    for (uint32_t i = 0; i < DRAW_BLOCKS; i++) {
+        x0[i] = (uint32_t)item;
+        x1[i] = (uint32_t)(item >> 32);
+        x2[i] = block + i;
+        x3[i] = 0;
+    }
+    for (int round = 0; round < 10; round++) {
+        for (uint32_t i = 0; i < DRAW_BLOCKS; i++) {
+            uint64_t product0 = (uint64_t)UINT32_C(0xD2511F53) * x0[i],
+                     product1 = (uint64_t)UINT32_C(0xCD9E8D57) * x2[i];
+            x0[i] = (uint32_t)(product1 >> 32) ^ x1[i] ^ k0;
+            x1[i] = (uint32_t)product1;
+            x2[i] = (uint32_t)(product0 >> 32) ^ x3[i] ^ k1;
+            x3[i] = (uint32_t)product0;
+        }
+        k0 += UINT32_C(0x9E3779B9);
+        k1 += UINT32_C(0xBB67AE85);
+    }
+    for (uint32_t i = 0; i < DRAW_BLOCKS; i++) {
+        bits[4 * i] = x0[i];
+        bits[4 * i + 1] = x1[i];
+        bits[4 * i + 2] = x2[i];
+        bits[4 * i + 3] = x3[i];
+    }
+}
+
+static void dropout_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct rows_call *call = context;
+    float kept_scale = 1 / (1 - call->rate);
+    for (uint32_t b = piece * PIECE_ROWS; b < piece_end(piece, call->to.rows); b++) {
+        float *to = row_of(call->to, b);
+        const float *from = row_of(call->from, b);
+        for (uint32_t begin = 0; begin < call->to.cols; begin += DRAW_COLS) {
+            uint32_t bits[DRAW_COLS], count = call->to.cols - begin < DRAW_COLS ? call->to.cols - begin : DRAW_COLS;
+            draw(bits, call->stream, call->item + b, begin / 4);
+            for (uint32_t i = 0; i < count; i++) {
+                float kept = random_unit_f32(bits[i]) >= call->rate ? from[begin + i] * kept_scale : 0;
+                to[begin + i] = call->adds ? to[begin + i] + kept : kept;
+            }
+        }
+    }
+}
+
+static void dropout_run(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n,
+                        struct rows_call *call)
+{
+    struct dropout_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    call->rate = attr.rate;
+    call->stream = random_stream(c->seed, RANDOM_DROPOUT, (uint64_t)(n - c->graph->nodes));
+    call->item = c->batch->step << 32 | c->example_begin;
+    rows_run(work, dropout_piece, call, call->to.rows);
+}
+
+void KERNEL(dropout_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
+{
+    struct rows_call call = {.to = op_out(c, n), .from = op_in(c, n, 0), .activation = ACT_NONE};
+    if (c->training)
+        dropout_run(work, c, n, &call);
+    else
+        rows_run(work, activation_piece, &call, call.to.rows);
+}
+
+void KERNEL(dropout_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
+{
+    struct rows_call call = {.to = op_din(c, n, 0),
+                             .from = op_dout(c, n),
+                             .out = op_dout(c, n),
+                             .is_backward = true,
+                             .activation = ACT_NONE};
+    if (call.to.data == NULL) return;
+    call.adds = op_din_adds(c, n, 0);
+    if (c->training)
+        dropout_run(work, c, n, &call);
+    else
+        rows_run(work, activation_piece, &call, call.to.rows);
+}
+
+/* --- busy ------------------------------------------------------------------------------------- */
+
+/* At 1,000 rounds some 10 us: short against what a stage does, long against handing out a piece. */
+#define BUSY_ROWS 4u
+
+static void busy_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct rows_call *call = context;
+    uint32_t begin = piece * BUSY_ROWS, rows = call->from.rows;
+    uint32_t end = begin + BUSY_ROWS < rows ? begin + BUSY_ROWS : rows;
+    struct busy_attr attr;
+    memcpy(&attr, call->n->attr, sizeof attr);
+    for (uint32_t b = begin; b < end; b++) {
+        const float *from = row_of(call->from, b);
+        float *to = call->to.data != NULL ? row_of(call->to, b) : NULL;
+        if (to != NULL && call->is_backward)
+            busy_row_backward(to, call->to.cols, from, call->from.cols, call->adds);
+        else if (to != NULL)
+            busy_row_forward(to, call->to.cols, from, call->from.cols);
+        busy_spend(attr.rounds);
+    }
+}
+
+static void busy_run(const struct cpu_work *work, struct rows_call *call)
+{
+    team_run(work->team, busy_piece, call, (call->from.rows + BUSY_ROWS - 1) / BUSY_ROWS);
+}
+
+void KERNEL(busy_forward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
+{
+    struct rows_call call = {.n = n, .to = op_out(c, n), .from = op_in(c, n, 0)};
+    busy_run(work, &call);
+}
+
+void KERNEL(busy_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
+{
+    struct rows_call call = {
+        .n = n, .to = op_din(c, n, 0), .from = op_dout(c, n), .is_backward = true, .adds = op_din_adds(c, n, 0)};
+    busy_run(work, &call);
+}

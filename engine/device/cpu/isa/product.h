@@ -1,0 +1,81 @@
+/* A product of two matrices, cut into pieces for a team, with what happens to its sums on their way out.
+ *
+ *     result [rows, cols] = end(left [rows, terms]  right [terms, cols])          all row-major or transposed, any strides
+ *
+ * With groups, each is a strided part of the whole: rows of their own (row_groups), or more terms (term_groups). One of the two is 1.
+ *
+ * An element's terms are added in one order that depends on the sizes and on the instruction set alone: never on pieces, members or groups of
+ * rows. So the bytes are the same for any team.
+ *
+ * Both factors enter as float32. How they are packed, and the tile that multiplies what was packed, follow from `type`: what is specific to
+ * one type is a pair of packing functions and a tile (product.c); cutting, blocks, groups and ends are shared. */
+#ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_H
+#define HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/device/cpu/isa/vec.h"
+#include "graph/op.h"
+
+/* What a packed factor's elements are. Sums are float32. */
+enum product_type {
+    PRODUCT_F32,
+    PRODUCT_BF16 /* product_bf16.c: the right factor is packed once, by pieces that come before */
+};
+
+/* What becomes of a finished sum s of row r and column c:
+ *     ACTIVATES   result = activation(s + bias[c])
+ *     SLOPES      result = s * activation'(output[r, c]), added to the result if `adds`
+ *     ADDS        result += s                                                                     */
+enum product_end { PRODUCT_ACTIVATES, PRODUCT_SLOPES, PRODUCT_ADDS };
+
+struct product {
+    enum product_type type;
+    enum product_end end;
+    uint32_t rows, cols, terms;       /* of a group                                                         */
+    uint32_t row_groups, term_groups; /* one of them is 1                                             */
+    const float *left;                /* element (r, t) at r * left_row + t * left_term: one of them is 1   */
+    size_t left_row, left_term, left_group;
+    const float *right;                        /* element (t, c) at t * right_term + c * right_col: one of them is 1 */
+    size_t right_term, right_col, right_group; /* right_group: from one group of terms to the next          */
+    float *result;
+    size_t result_row, result_group;
+    /* the end */
+    const float *bias;          /* ACTIVATES: [cols], or NULL                                         */
+    enum activation activation; /* ACTIVATES, SLOPES; ACT_NONE: none                                  */
+    float slope;                /* of leaky_relu                                                      */
+    const float *output;        /* SLOPES: what the activation gave                                   */
+    size_t output_row, output_group;
+    bool adds;       /* SLOPES                                                                              */
+    float *col_sums; /* right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
+    uint64_t number; /* F32: given to no other product that finds the same scratch                          */
+    /* set by product_cut() */
+    uint32_t piece_count;
+    uint32_t piece_cols, piece_groups, col_chunks, row_chunks;
+    uint32_t units, share_units; /* of rows and groups: all, and most that a member has for its own */
+    bool keeps;                  /* F32: whether what a piece has packed is left for the next; BF16: members > 1 */
+    /* BF16 */
+    bool is_pairs;        /* cpu_work.bf16_pairs                                                                 */
+    uint32_t pack_count;  /* else 0 */
+    uint32_t pack_panels; /* of a piece of packing, most */
+    size_t packed_floats;
+    float *packed; /* [packed_floats], 64-byte aligned: set between product_cut() and product_pack()        */
+};
+
+/* Where a piece is: rows, of each of its groups of rows, and columns. */
+struct product_place {
+    uint32_t row, rows, col, cols, group, groups;
+};
+
+/* Cuts into piece_count pieces for a team of `members`, and what must be packed before into pack_count. */
+void KERNEL(product_cut)(struct product *p, uint32_t members);
+/* Packs a piece. All are done before the first product_piece(). */
+void KERNEL(product_pack)(const struct product *p, uint32_t piece);
+/* Computes a piece. scratch: CPU_SCRATCH_BYTES, as team_work's. */
+void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch);
+/* The end of finished sums [rows, 2 VF] of rows [row_begin, row_begin + rows) of a group of rows, and of the panel from column col on. */
+void KERNEL(product_finish)(const struct product *p, uint32_t group, const float *sums, uint32_t row_begin,
+                            uint32_t rows, uint32_t col);
+
+#endif

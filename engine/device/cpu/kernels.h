@@ -1,0 +1,71 @@
+/* What the device and its kernels agree on. isa/ is compiled once for each instruction set, with ISA defined as its
+ * name; each compilation exports one table. */
+#ifndef HETERPS_ENGINE_DEVICE_CPU_KERNELS_H
+#define HETERPS_ENGINE_DEVICE_CPU_KERNELS_H
+
+#include "engine/device/cpu/team.h"
+#include "graph/device.h"
+
+/* What every kernel is given besides its node. Set once at open. */
+struct cpu_work {
+    struct team *team;
+    const struct graph *graph;
+    float *dz; /* [micro, dz_stride]: fc's gradient before its activation   */
+    uint32_t dz_stride;
+    float *packed; /* [packed_floats]: the right factors of an fc's products in bfloat16, in one pass               */
+    size_t packed_floats;
+    uint64_t *product_count; /* the latest product's number */
+    bool bf16_pairs; /* how these are packed (isa/product_bf16.c)                                              */
+    const uint32_t *const *column_of_field; /* [node][field]: where an embed_bag's output has a field, or NONE; NULL for
+                                               other nodes, and where a field is an input twice             */
+};
+
+/* Runs one node on the team: gets the forward node in both passes (graph/op.h). */
+typedef void cpu_kernel(const struct cpu_work *, const struct op_context *, const struct graph_node *);
+
+struct cpu_kernels {
+    const char *name;
+    cpu_kernel *forward[OP_ID_COUNT], *backward[OP_ID_COUNT]; /* NULL: the reference */
+    void (*update_rows)(const struct cpu_work *, const struct table_update *);
+    void (*update_params)(const struct cpu_work *, const struct param_update *);
+    void (*sum_params)(const struct cpu_work *, const struct param_sums *);
+    /* Whether VDPBF16PS is there and multiplies faster here than fused multiply-adds of rounded factors: measures both, about 100 us. */
+    bool (*bf16_pairs_are_faster)(void);
+    /* Ranking (engine/eval/rank.h); no team. Words lie in panels of `panel_words`: word w's bias, then its numbers, are the panel's floats w %
+     * panel_words, panel_words + w % panel_words, … */
+    uint32_t panel_words;
+    /* scores[r][w] = bias + sum over d, in order, of query[r][d] * word[d], for all words of the panels. */
+    void (*score)(float *scores, size_t scores_stride, const float *query, size_t query_stride, uint32_t rows,
+                  const float *panels, uint32_t panel_count, uint32_t dim);
+    float (*greatest)(const float *x, size_t count);
+    /* Sum of exp(x - greatest), blocks of a thousand added in double. */
+    double (*exp_sum)(const float *x, size_t count, float greatest);
+    /* How many are above x0, and how many equal to it. */
+    void (*above_count)(const float *x, size_t count, float x0, uint64_t *above, uint64_t *equal);
+    /* The first index from `from` on whose x is above x0; count: there is none. */
+    size_t (*above_next)(const float *x, size_t from, size_t count, float x0);
+};
+const struct cpu_kernels *cpu_kernels_of(const struct device *device);
+extern const struct cpu_kernels cpu_kernels_base, cpu_kernels_avx2, cpu_kernels_avx512, cpu_kernels_avx512bf16;
+
+/* What interact (isa/interact.c) puts into a member's scratch: an example's vectors, a multiple of INTERACT_PAD floats apart, and room for
+ * some more behind the last. */
+#define INTERACT_PAD       16u
+#define INTERACT_ROWS_MORE 3u
+static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PAD - 1) / INTERACT_PAD * INTERACT_PAD; }
+
+/* A member's scratch, unless an interact needs more: blocks of the right factor of a product (isa/product.c), packed, a tile of the left one
+ * and of sums, of the widest and highest of all sets, and which blocks these are. */
+#define PRODUCT_TERMS      512u /* of a block                                                                        */
+#define PRODUCT_COLS       256u
+#define PRODUCT_LEFT       16u
+#define PRODUCT_TILE_BYTES (14 * 32 * sizeof(float))
+#define FC_PANEL_MAX       32u /* columns of a panel                                                                  */
+#define PRODUCT_KEPT       (2u * PRODUCT_TERMS * PRODUCT_COLS) /* floats of the blocks: half of a usual second cache   */
+#define PRODUCT_KEPT_BYTES 16u
+/* Products are numbered from here: the upper half is a signalling NaN, as no arithmetic and no rounding leaves one in a scratch. */
+#define PRODUCT_NUMBERS (UINT64_C(0x7fa00000) << 32)
+#define CPU_SCRATCH_BYTES                                                                                              \
+    ((PRODUCT_KEPT + PRODUCT_TERMS * PRODUCT_LEFT) * sizeof(float) + PRODUCT_TILE_BYTES + PRODUCT_KEPT_BYTES)
+
+#endif

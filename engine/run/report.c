@@ -1,0 +1,372 @@
+/* Progress, as text and as events. */
+#include "engine/run/report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/run/summary.h"
+#include "engine/base/words.h"
+
+/* How often a terminal's line is redrawn, a plain line is printed, an event is written. */
+#define REDRAW_NS ((uint64_t)200000000)
+#define LINE_NS   ((uint64_t)5000000000)
+#define EVENT_NS  ((uint64_t)1000000000)
+#define BAR_WIDTH 16 /* the whole line then fits a terminal of 80 columns */
+
+/* Examples a second; only bsp drains the pipeline at the end of a step. */
+static double plan_expected(const struct session *s)
+{
+    bool drains = s->setup.settings.train_sync == SYNC_BSP;
+    return replanner_expected(s->replanner, drains ? batch_micro_count(graph_batch(&s->setup.graph)) : UINT32_MAX,
+                              s->crew.threads);
+}
+
+/* What the plan that was made for a cluster promises. */
+static void plan_tell(const struct session *s)
+{
+    const struct solution *solution = replanner_solution(s->replanner);
+    char rate[27], proof[64];
+    double expected = plan_expected(s);
+    if (solution->is_proven)
+        snprintf(proof, sizeof proof, "proven optimal");
+    else
+        snprintf(proof, sizeof proof, "by %s", solution->method);
+    log_info("planned  %s: %s samples/s expected here, %.4g USD", proof, words_whole(rate, (uint64_t)expected),
+             solution->result.cost);
+    log_event_begin("planned");
+    log_event_text("method", solution->method);
+    log_event_u64("proven", solution->is_proven);
+    log_event_f64("samples_per_s", expected);
+    log_event_f64("throughput", solution->result.throughput);
+    log_event_f64("cost", solution->result.cost);
+    log_event_end();
+}
+
+void report_start(struct report *r, const struct session *s)
+{
+    const struct graph *g = &s->setup.graph;
+    *r = (struct report){.session = s,
+                         .begin_ns = clock_ns(),
+                         .examples_at_begin = s->setup.model.progress.examples,
+                         .examples_at_last = s->setup.model.progress.examples};
+    r->last_ns = r->begin_ns;
+    uint64_t param_count = 0;
+    for (uint32_t i = 0; i < g->layer_count; i++) param_count += g->layers[i].param_count;
+    char params[27], plan[256];
+    log_info("train    %s: %s parameters, batch %u in micro-batches of %u, %u thread%s",
+             graph_string(g, g->header->name), words_whole(params, param_count), g->header->batch, g->header->micro,
+             s->crew.threads, s->crew.threads == 1 ? "" : "s");
+    if (s->crew.plan.stage_count > 1 || s->replanner)
+        log_info("plan     %s", plan_text(&s->crew.plan, g, plan, sizeof plan));
+    if (s->replanner) plan_tell(s);
+    if (s->setup.model.progress.step) log_info("resume   after step %" PRIu64, s->setup.model.progress.step);
+    log_event_begin("start");
+    log_event_text("graph", s->setup.graph_path);
+    log_event_text("version", HETERPS_VERSION);
+    log_event_u64("params", param_count);
+    log_event_u64("step", s->setup.model.progress.step);
+    log_event_u64("rows_budget_bytes", s->setup.settings.store_ram);
+    log_event_u64("memory_bytes", memory_planned_bytes());
+    log_event_open("memory");
+    struct memory_part part;
+    for (size_t i = 0; memory_part_get(i, &part); i++) log_event_u64(part.name, part.planned_bytes);
+    log_event_close();
+    log_event_text("devices", pipeline_device(s->crew.pipeline)->vt->name);
+    log_event_text("plan", plan_text(&s->crew.plan, g, plan, sizeof plan));
+    log_event_u64("threads", s->crew.threads);
+    log_event_end();
+}
+
+bool report_is_due(const struct report *r)
+{
+    uint64_t period = log_format() == LOG_JSON ? EVENT_NS : log_is_terminal() ? REDRAW_NS : LINE_NS;
+    return clock_ns() - r->last_ns >= period;
+}
+
+/* The share of the work that is done, 0 … 1, or a negative number if the end is not known. */
+static double share_done(const struct report *r, const struct progress *p, struct feed_counts counts)
+{
+    const struct settings *s = &r->session->setup.settings;
+    double share = -1;
+    if (counts.size_bytes && s->train_epochs)
+        share = (double)counts.byte_count / ((double)counts.size_bytes * (double)s->train_epochs);
+    if (s->train_steps_max) {
+        double by_steps = (double)p->step / (double)s->train_steps_max;
+        if (share < 0 || by_steps > share) share = by_steps;
+    }
+    return share > 1 ? 1 : share;
+}
+
+static void duration_text(char *buffer, size_t bytes, double seconds)
+{
+    uint64_t s = (uint64_t)(seconds + 0.5);
+    if (s >= 3600)
+        snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
+}
+
+void report_progress(struct report *r, const struct progress *p, double loss, struct feed_counts counts)
+{
+    uint64_t now = clock_ns();
+    double seconds = (double)(now - r->last_ns - (r->pause_ns - r->pause_at_last)) * 1e-9;
+    double rate = seconds > 0 ? (double)(p->examples - r->examples_at_last) / seconds : 0;
+    double share = share_done(r, p, counts), elapsed = (double)(now - r->begin_ns) * 1e-9;
+    double eta = share > 0 ? elapsed * (1 - share) / share : -1;
+    r->last_ns = now;
+    r->examples_at_last = p->examples;
+    r->pause_at_last = r->pause_ns;
+
+    char bar[BAR_WIDTH + 1], eta_text[32] = "?", percent[8] = "";
+    if (share >= 0) {
+        int filled = (int)(share * BAR_WIDTH);
+        memset(bar, '-', BAR_WIDTH);
+        memset(bar, '#', (size_t)filled);
+        bar[BAR_WIDTH] = 0;
+        duration_text(eta_text, sizeof eta_text, eta < 0 ? 0 : eta);
+        snprintf(percent, sizeof percent, "%3.0f%%", share * 100);
+    }
+    char rate_text[27];
+    words_whole(rate_text, (uint64_t)rate);
+    if (log_is_terminal())
+        log_redraw("[%s] %s step %" PRIu64 "  %s samples/s  loss %.4f  ETA %s", share >= 0 ? bar : "…", percent,
+                   p->step, rate_text, loss, eta_text);
+    else
+        log_info("progress %s step %" PRIu64 ": %s samples/s, loss %.5f, ETA %s", percent, p->step, rate_text, loss,
+                 eta_text);
+    log_event_begin("progress");
+    log_event_u64("step", p->step);
+    log_event_u64("epoch", p->epoch);
+    log_event_u64("samples", p->examples);
+    log_event_f64("loss", loss);
+    log_event_f64("samples_per_s", rate);
+    log_event_f64("eta_s", eta < 0 ? (double)NAN : eta);
+    log_event_end();
+}
+
+void report_pause(struct report *r, uint64_t ns) { r->pause_ns += ns; }
+
+void report_saved(struct report *r, const struct report_save *s)
+{
+    char rows[27], written[27], bytes[16], linked[48] = "", linked_bytes[16], waited[64] = "";
+    words_whole(rows, s->row_count);
+    if (s->linked_bytes)
+        snprintf(linked, sizeof linked, ", %s linked",
+                 cfg_bytes_text(linked_bytes, sizeof linked_bytes, s->linked_bytes));
+    if (s->wait_ms >= 1) snprintf(waited, sizeof waited, "; threads waited %.0f ms for checkpoint.buffer", s->wait_ms);
+    if (s->is_beside)
+        log_info("saved    %s at step %" PRIu64 " (%s of %s rows, %s%s, %.0f ms beside training; stall %.1f ms%s)",
+                 s->path, s->progress->step, words_whole(written, s->written_count), rows,
+                 cfg_bytes_text(bytes, sizeof bytes, s->bytes), linked, s->ms, s->pause_ms, waited);
+    else
+        log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", s->path, s->progress->step, rows, s->pause_ms);
+    log_event_begin("checkpoint");
+    log_event_text("path", s->path);
+    log_event_u64("step", s->progress->step);
+    log_event_u64("rows", s->row_count);
+    log_event_u64("rows_written", s->written_count);
+    log_event_u64("bytes", s->bytes);
+    log_event_u64("bytes_linked", s->linked_bytes);
+    log_event_f64("ms", s->ms);
+    log_event_f64("pause_ms", s->pause_ms);
+    log_event_f64("wait_ms", s->wait_ms);
+    log_event_end();
+    r->save_count++;
+    if (s->pause_ms > r->save_pause_ms_max) r->save_pause_ms_max = s->pause_ms;
+}
+
+void report_save_late(struct report *r, bool is_merged)
+{
+    r->save_late_count++;
+    r->save_merged_count += is_merged;
+}
+
+/* How long saves have kept training, and how many came later than due. */
+static void saves_report(const struct report *r)
+{
+    char count[27], late_count[27], merged_count[27], late[128] = "";
+    if (r->save_late_count)
+        snprintf(late, sizeof late,
+                 "; %s fell due while another was being written and came later, %s of these with the next",
+                 words_whole(late_count, r->save_late_count), words_whole(merged_count, r->save_merged_count));
+    log_info("saves    %s so far: training stood still for %.1f ms at most%s", words_whole(count, r->save_count),
+             r->save_pause_ms_max, late);
+}
+
+void report_replan(struct report *r, uint64_t step, const char *why, bool is_changed)
+{
+    const struct session *s = r->session;
+    char plan[512], rate[27];
+    double expected = plan_expected(s);
+    plan_text(&s->crew.plan, &s->setup.graph, plan, sizeof plan);
+    if (is_changed)
+        log_info("replan   step %" PRIu64 ": %s; now %s: %s samples/s expected", step, why, plan,
+                 words_whole(rate, (uint64_t)expected));
+    else
+        log_detail("replan   step %" PRIu64 ": %s; the plan is still the best", step, why);
+    log_event_begin("replan");
+    log_event_u64("step", step);
+    log_event_text("why", why);
+    log_event_text("plan", plan);
+    log_event_f64("samples_per_s", expected);
+    log_event_u64("changed", is_changed);
+    log_event_end();
+}
+
+/* Rows of a table that have their vectors by now; false: that cannot be told. */
+static bool vectors_count(const struct session *s, uint32_t t, uint64_t row_count, uint32_t ticket, uint64_t *count)
+{
+    const struct graph_table *table = &s->setup.graph.tables[t];
+    struct store_walk walk;
+    const float *span;
+    uint64_t key;
+    *count = 0;
+    status st = store_walk_open(&walk, s->setup.model.store, t, row_count, ticket);
+    while (st == ST_OK && (st = store_walk_next(&walk, &key, &span)) == ST_OK && span != NULL)
+        *count += row_counters_get(span + graph_table_rule_floats(table)).has_vector;
+    store_walk_close(&walk);
+    return st == ST_OK;
+}
+
+/* What has become of rows that come and go. */
+static void life_report(const struct session *s, const uint64_t *row_count, uint32_t ticket)
+{
+    for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
+        if (!store_lives(s->setup.model.store, t)) continue;
+        const struct store_life_counts c = store_life_counts(s->setup.model.store, t);
+        const char *name = graph_string(&s->setup.graph, s->setup.graph.tables[t].name);
+        char made[27], refused[27], score[27], age[27], evicted[27];
+        log_info("life     %s: %s rows made, %s occurrences of keys not admitted; %s rows died by score, %s by age; %s "
+                 "evicted",
+                 name, words_whole(made, c.admitted), words_whole(refused, c.refused),
+                 words_whole(score, c.died[ROW_DEAD_SCORE]), words_whole(age, c.died[ROW_DEAD_AGE]),
+                 words_whole(evicted, c.evicted));
+        uint64_t vectors;
+        if (s->setup.graph.tables[t].life.vector_score > 0 && vectors_count(s, t, row_count[t], ticket, &vectors))
+            log_info("life     %s: %s of %s rows have a vector", name, words_whole(made, vectors),
+                     words_whole(score, row_count[t]));
+        if (c.evictions)
+            log_info("life     %s: more than %" PRIu64 " rows %" PRIu64
+                     " times: finding those of the least scores took %.1f s",
+                     name, s->setup.graph.tables[t].life.row_max, c.evictions, (double)c.eviction_ns * 1e-9);
+    }
+}
+
+/* The same as an object of the event `done`, if there is anything to tell. */
+static void life_event(const struct session *s)
+{
+    bool is_open = false;
+    for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
+        if (!store_lives(s->setup.model.store, t)) continue;
+        const struct store_life_counts c = store_life_counts(s->setup.model.store, t);
+        if (!is_open) log_event_open("life");
+        is_open = true;
+        log_event_open(graph_string(&s->setup.graph, s->setup.graph.tables[t].name));
+        log_event_u64("rows_made", c.admitted);
+        log_event_u64("occurrences_not_admitted", c.refused);
+        log_event_u64("rows_died_by_score", c.died[ROW_DEAD_SCORE]);
+        log_event_u64("rows_died_by_age", c.died[ROW_DEAD_AGE]);
+        log_event_u64("rows_evicted", c.evicted);
+        log_event_u64("evictions", c.evictions);
+        log_event_f64("eviction_s", (double)c.eviction_ns * 1e-9);
+        log_event_close();
+    }
+    if (is_open) log_event_close();
+}
+
+/* Where the rows of each table are, and what that has cost. */
+static void disk_report(const struct session *s)
+{
+    for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
+        const struct store_counts c = store_counts(s->setup.model.store, t);
+        const uint64_t left_bytes = c.disk.put * s->setup.graph.tables[t].span_floats * sizeof(float);
+        char disk[27], reads[27], read_bytes[16], write_bytes[16];
+        log_info("disk     %s: %s rows on disk; %.2f%% of rows were found in RAM; %s reads, %s; written %s, %.2f times "
+                 "what left RAM",
+                 graph_string(&s->setup.graph, s->setup.graph.tables[t].name), words_whole(disk, c.disk_rows),
+                 c.touched ? 100.0 * (1 - (double)c.disk.fetched / (double)c.touched) : 100.0,
+                 words_whole(reads, c.disk.read_count),
+                 cfg_bytes_text(read_bytes, sizeof read_bytes, c.disk.read_bytes),
+                 cfg_bytes_text(write_bytes, sizeof write_bytes, c.disk.write_bytes),
+                 left_bytes ? (double)c.disk.write_bytes / (double)left_bytes : 0.0);
+    }
+}
+
+/* The same as an object of the event `done`. */
+static void disk_event(const struct session *s)
+{
+    log_event_open("disk");
+    for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
+        const struct store_counts c = store_counts(s->setup.model.store, t);
+        log_event_open(graph_string(&s->setup.graph, s->setup.graph.tables[t].name));
+        log_event_u64("ram_rows", c.ram_rows);
+        log_event_u64("disk_rows", c.disk_rows);
+        log_event_u64("rows_touched", c.touched);
+        log_event_u64("rows_fetched", c.disk.fetched);
+        log_event_u64("reads", c.disk.read_count);
+        log_event_u64("read_bytes", c.disk.read_bytes);
+        log_event_u64("rows_put", c.disk.put);
+        log_event_u64("rows_cleaned", c.disk.cleaned);
+        log_event_u64("write_bytes", c.disk.write_bytes);
+        log_event_close();
+    }
+    log_event_close();
+}
+
+void report_done(struct report *r, const struct progress *p, const uint64_t *row_count, uint32_t ticket,
+                 struct feed_counts counts)
+{
+    const struct session *s = r->session;
+    double seconds = (double)(clock_ns() - r->begin_ns - r->pause_ns) * 1e-9;
+    uint64_t examples = p->examples - r->examples_at_begin;
+    double rate = seconds > 0 ? (double)examples / seconds : 0;
+    char count[27], rate_text[27];
+    log_info("done     %s samples in %.1f s: %s samples/s", words_whole(count, examples), seconds,
+             words_whole(rate_text, (uint64_t)rate));
+    for (uint32_t t = 0; t < s->setup.graph.table_count; t++)
+        log_info("rows     %s: %s", graph_string(&s->setup.graph, s->setup.graph.tables[t].name),
+                 words_whole(count, row_count[t]));
+    life_report(s, row_count, ticket);
+    if (store_has_disk(s->setup.model.store)) disk_report(s);
+    if (r->save_count) saves_report(r);
+    struct pipeline_figures figures;
+    pipeline_figures(s->crew.pipeline, &figures);
+    figures.rows_come_and_go = store_takes_turns(s->setup.model.store);
+    summary_print(&figures);
+    setup_memory_report();
+    if (counts.bad_count)
+        log_warning("skipped %s of the training data", words_plural(WORDS, counts.bad_count, "malformed line"));
+    if (counts.cut_count)
+        log_warning("%" PRIu64 " lists of keys were longer than data.ids_max and were cut", counts.cut_count);
+    if (counts.unknown_count)
+        log_warning("%" PRIu64 " examples whose label or target is no word of its vocabulary were left out",
+                    counts.unknown_count);
+    log_event_begin("done");
+    log_event_f64("seconds", seconds);
+    log_event_u64("step", p->step);
+    log_event_u64("samples", examples);
+    log_event_f64("samples_per_s", rate);
+    log_event_u64("bad_lines", counts.bad_count);
+    log_event_u64("saves", r->save_count);
+    log_event_u64("saves_late", r->save_late_count);
+    log_event_f64("save_pause_ms_max", r->save_pause_ms_max);
+    log_event_open("memory");
+    struct memory_part part;
+    for (size_t i = 0; memory_part_get(i, &part); i++) log_event_u64(part.name, memory_part_resident_bytes(part.name));
+    log_event_close();
+    log_event_u64("resident_bytes_max", memory_resident_bytes_max());
+    log_event_u64("memory_bytes", memory_planned_bytes());
+    log_event_open("store");
+    for (uint32_t t = 0; t < s->setup.graph.table_count; t++)
+        log_event_u64(graph_string(&s->setup.graph, s->setup.graph.tables[t].name), row_count[t]);
+    log_event_u64("used_bytes", store_used_bytes(s->setup.model.store));
+    log_event_close();
+    life_event(s);
+    if (store_has_disk(s->setup.model.store)) disk_event(s);
+    summary_event(&figures);
+    log_event_end();
+}

@@ -1,0 +1,41 @@
+/* Tells people, or programs, how training goes: one redrawn line on a terminal, else plain lines now and then, or JSON
+ * events. Times here decide nothing but what is printed when. */
+#ifndef HETERPS_ENGINE_RUN_REPORT_H
+#define HETERPS_ENGINE_RUN_REPORT_H
+
+#include "engine/run/session.h"
+
+struct report {
+    const struct session *session;
+    uint64_t begin_ns, last_ns, pause_ns; /* pause: time spent evaluating                            */
+    uint64_t examples_at_begin;
+    double save_pause_ms_max;
+    uint64_t save_count, save_late_count, save_merged_count;
+    uint64_t examples_at_last, pause_at_last;
+};
+
+void report_start(struct report *report, const struct session *session);
+/* Whether enough time has passed for another progress report. */
+bool report_is_due(const struct report *report);
+/* `loss`: mean over the examples since the last report. */
+void report_progress(struct report *report, const struct progress *progress, double loss, struct feed_counts counts);
+void report_pause(struct report *report, uint64_t ns);
+/* A save of `ms`, and what training has stood still for: also until the save before it was complete, where it waits for that. */
+struct report_save {
+    const char *path;
+    const struct progress *progress;   /* of the model in it                                         */
+    uint64_t row_count, written_count; /* of all tables; those that it has not left to earlier saves */
+    uint64_t bytes, linked_bytes;      /* written; of segments on disk that it has linked            */
+    double ms, pause_ms, wait_ms;      /* wait: for room in its buffer, of all threads together      */
+    bool is_beside;                    /* else it is all pause */
+};
+void report_saved(struct report *report, const struct report_save *save);
+/* A save has fallen due while another was being written; or, `is_merged`, while such a one was still to be made, of which it becomes a part. */
+void report_save_late(struct report *report, bool is_merged);
+/* The plan was not what the pipeline does (`why`): another one is in use now, or the present one is still the best. */
+void report_replan(struct report *report, uint64_t step, const char *why, bool is_changed);
+/* `row_count` [table_count]: rows as of the last step, whatever has been read ahead. */
+void report_done(struct report *report, const struct progress *progress, const uint64_t *row_count, uint32_t ticket,
+                 struct feed_counts counts);
+
+#endif

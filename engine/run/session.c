@@ -1,0 +1,98 @@
+/* Opens and closes what a training needs, and changes its plan. */
+#include "engine/run/session.h"
+
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/stop.h"
+#include "engine/plan/planner.h"
+#include "engine/profile/profile.h"
+
+static bool stop_asked(void *context, const struct search_standing *standing)
+{
+    (void)context;
+    (void)standing;
+    return stop_requested();
+}
+
+/* Profiles the graph for a cluster and plans it: each pipeline gets its share of the units. */
+static status plan_make(struct session *s, const struct session_options *o)
+{
+    const struct session_cluster *c = o->cluster;
+    const uint32_t pipelines = s->setup.training ? s->setup.settings.train_pipelines : 1;
+    struct cluster cluster;
+    struct instance instance = {0};
+    status st;
+    TRY(cluster_read(&cluster, c->path));
+    const struct profile_options profile = {.graph = &s->setup.graph,
+                                            .graph_path = s->setup.graph_path,
+                                            .cluster = &cluster,
+                                            .data = c->data,
+                                            .isa = o->crew.isa,
+                                            .seconds = c->no_cache ? PROFILE_SECONDS : 0,
+                                            .here = !o->crew.share};
+    TRY_GOTO(c->no_cache ? profile_measure(&instance, &profile) : profile_cached(&instance, &profile), done);
+    TRY_GOTO(planner_units_share(&instance, pipelines), done);
+    const struct replan_options options = {.graph = &s->setup.graph,
+                                           .instance = &instance,
+                                           .throughput = cluster.throughput / pipelines,
+                                           .pipeline_count = pipelines,
+                                           .progress = stop_asked,
+                                           .method = c->method,
+                                           .seed = c->seed,
+                                           .seconds = c->seconds};
+    st = replanner_open(&s->replanner, &options, &s->crew.plan);
+done:
+    instance_free(&instance);
+    cluster_free(&cluster);
+    return st;
+}
+
+static status plan_open(struct session *s, const struct session_options *o)
+{
+    if (o->plan) return plan_read(&s->crew.plan, &s->setup.graph, o->plan);
+    if (o->cluster) return plan_make(s, o);
+    return crew_plan_default(&s->crew, &s->setup, o->crew.share);
+}
+
+status session_open(struct session *s, const struct session_options *o)
+{
+    struct crew_options crew = o->crew;
+    status st;
+    memset(s, 0, sizeof *s);
+    crew_begin(&s->crew, &crew);
+    TRY_GOTO(setup_begin(&s->setup, &o->setup), failed);
+    /* Before the model takes its memory and its directory on disk, which a profile takes for a while, too. */
+    TRY_GOTO(plan_open(s, o), failed);
+    TRY_GOTO(setup_finish(&s->setup), failed);
+    crew.may_change = s->replanner != NULL;
+    TRY_GOTO(crew_finish(&s->crew, &s->setup, &crew), failed);
+    return ST_OK;
+failed:
+    session_close(s);
+    return st;
+}
+
+void session_close(struct session *s)
+{
+    crew_close(&s->crew);
+    replanner_close(s->replanner);
+    setup_close(&s->setup);
+    memset(s, 0, sizeof *s);
+}
+
+status session_replan(struct session *s, bool *is_changed)
+{
+    struct plan plan;
+    if (replanner_plan(s->replanner, &plan, is_changed) != ST_OK) {
+        log_warning("cannot plan anew: %s; going on with the present plan", status_message());
+        replanner_stop(s->replanner);
+        *is_changed = false;
+        return ST_OK;
+    }
+    if (!*is_changed) return ST_OK;
+    TRY(crew_change(&s->crew, &plan, is_changed));
+    if (!*is_changed) replanner_stop(s->replanner);
+    replanner_restart(s->replanner);
+    return ST_OK;
+}

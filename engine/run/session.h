@@ -1,0 +1,38 @@
+/* What a training runs on: a set-up, a plan from where the user says (a file, a cluster to plan for, or neither), and the crew of it. */
+#ifndef HETERPS_ENGINE_RUN_SESSION_H
+#define HETERPS_ENGINE_RUN_SESSION_H
+
+#include "engine/crew/crew.h"
+#include "engine/plan/replan.h"
+
+/* A plan that is made here: the graph is profiled for a cluster, and planned. */
+struct session_cluster {
+    const char *path;
+    const char *method, *data; /* of solve(); what to profile on: NULL: as the graph says */
+    uint64_t seed;
+    double seconds;
+    bool no_cache;
+};
+
+struct session_options {
+    struct setup_options setup;
+    struct crew_options crew;
+    const char *plan;                      /* path, or NULL: one stage on all threads     */
+    const struct session_cluster *cluster; /* NULL, or: the plan is made for it           */
+};
+
+struct session {
+    struct setup setup;
+    struct crew crew;
+    struct replanner *replanner; /* where the plan was made for a cluster, else NULL */
+};
+
+/* Opens all three. Fails as setup_begin, plan_read or planning, setup_finish and crew_finish do; then there is nothing to close. */
+MUST_USE status session_open(struct session *session, const struct session_options *options);
+void session_close(struct session *session);
+
+/* Between two jobs: plans anew with the times that the replanner has corrected, and where that is better opens the pipeline of the new plan.
+ * Feeds stay as they are. */
+MUST_USE status session_replan(struct session *session, bool *is_changed);
+
+#endif

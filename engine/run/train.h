@@ -1,0 +1,26 @@
+/* Trains a session's model on its pipeline; between steps it evaluates, saves, reports, and looks whether it should stop. */
+#ifndef HETERPS_ENGINE_RUN_TRAIN_H
+#define HETERPS_ENGINE_RUN_TRAIN_H
+
+#include "engine/run/session.h"
+
+struct train_options {
+    const char *data;           /* paths separated by commas                                    */
+    const char *eval;           /* NULL: the lines of data that data.eval_fraction holds out, or none */
+    const char *out;            /* directory to save into, NULL: none                           */
+    const char *resume;         /* directory of a saved model to go on from, NULL: from initial values */
+    const char *init;           /* what to take first values from (warm_start.h), NULL: none    */
+    bool dry_run;               /* plan and check the memory, and do nothing                    */
+    const char *resume_command; /* how to go on after a signal, as a shell would take it */
+    /* NULL, or: called in place of training, when all that can be refused has been, but for the plan of memory (setup_memory_check), and
+     * nothing has been read or filled. `eval`: what would be evaluated, or NULL. What it returns is train_run's answer. */
+    status (*look)(void *context, struct session *session, const struct train_options *options, const char *eval);
+    void *look_context;
+};
+
+/* Fills session->model, which is open and empty, and trains it. Leaves the model as it is at the last finished step. STOPPED after a
+ * signal (the model is saved if there is an `out`); DIVERGED when a loss or a parameter is not finite: the message names
+ * step, op and the save to return to. A full store, or an evaluation that fails, saves the model before it fails. */
+MUST_USE status train_run(struct session *session, const struct train_options *options);
+
+#endif

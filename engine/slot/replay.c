@@ -1,0 +1,73 @@
+/* Reads micro-batches and gives them again. What is copied a step (numbers, labels) is a tenth of what is not (keys and where they belong). */
+#include "engine/slot/replay.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void replay_layout(struct layout *l, struct replay *r, uint32_t micro_count)
+{
+    struct micro_batch *micro;
+    LAYOUT_TAKE(l, micro, micro_count);
+    l->bytes += micro_count * micro_batch_bytes(r->shape, r->example);
+    if (!l->arena) return;
+    r->micro = micro;
+    for (uint32_t i = 0; i < micro_count; i++) micro_batch_place(&micro[i], l->arena, r->shape, r->example);
+}
+
+static status steps_read(struct replay *r, struct reader *reader, uint32_t step_count)
+{
+    uint32_t micros = batch_micro_count(r->shape);
+    bool is_end = false;
+    TRY(reader_start(reader, 0));
+    for (uint32_t i = 0; i < step_count * micros; i++) {
+        TRY(reader_fill(reader, &r->micro[i], r->shape.micro, &is_end));
+        if (r->micro[i].example_count < r->shape.micro) break;
+        r->step_count = (i + 1) / micros;
+    }
+    return ST_OK;
+}
+
+status replay_open(struct replay *r, const struct graph *graph, const struct reader_options *options,
+                   uint32_t step_count)
+{
+    *r = (struct replay){.shape = graph_batch(graph), .example = graph_example(graph)};
+    uint32_t micro_count = step_count * batch_micro_count(r->shape);
+    struct layout sum = {0};
+    replay_layout(&sum, r, micro_count);
+    TRY(arena_open(&r->arena, "replay", sum.bytes));
+    struct layout place = {.arena = &r->arena};
+    replay_layout(&place, r, micro_count);
+    struct reader *reader;
+    TRY(reader_open(&reader, options));
+    status st = steps_read(r, reader, step_count);
+    reader_close(reader);
+    TRY(st);
+    if (r->step_count == 0)
+        FAIL(INVALID, "%s: a step has %u examples, found fewer; give more data or a smaller train.batch",
+             options->paths, r->shape.batch);
+    return ST_OK;
+}
+
+void replay_close(struct replay *r)
+{
+    arena_close(&r->arena);
+    *r = (struct replay){0};
+}
+
+void replay_give(const struct replay *r, uint64_t step, uint32_t micro_index, struct micro_batch *m)
+{
+    const struct micro_batch *from = &r->micro[step % r->step_count * batch_micro_count(r->shape) + micro_index];
+    size_t count = from->example_count;
+    m->example_count = from->example_count;
+    m->key_count = from->key_count;
+    m->key = from->key;
+    m->value = from->value;
+    m->key_home = from->key_home;
+    m->key_begin = from->key_begin;
+    /* These are places that the views of tensors point to. */
+    memcpy(m->label, from->label, count * r->example.label_count * sizeof *m->label);
+    memcpy(m->dense, from->dense, count * r->example.dense_stride * sizeof *m->dense);
+    memcpy(m->is_bad, from->is_bad, count * sizeof *m->is_bad);
+    if (m->weight) memcpy(m->weight, from->weight, count * sizeof *m->weight);
+    if (m->group) memcpy(m->group, from->group, count * sizeof *m->group);
+}

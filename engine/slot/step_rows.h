@@ -1,0 +1,49 @@
+/* The rows that a step touches in one table, and how they are numbered: by the feed in training, and by a profile. */
+#ifndef HETERPS_ENGINE_SLOT_STEP_ROWS_H
+#define HETERPS_ENGINE_SLOT_STEP_ROWS_H
+
+#include "engine/base/batch.h"
+#include "engine/base/memory.h"
+
+/* In order of first occurrence. */
+struct step_rows {
+    uint32_t row_count;
+    float **span;               /* [row_count] */
+    uint32_t *occurrence_count; /* [row_count]: in the step's data; NULL, unless wanted, as are those below */
+    uint32_t *click_count;      /* [row_count]: of these, in clicked examples       */
+    uint64_t *key;              /* [row_count]                                      */
+    float *nobody; /* the span of keys that have no row; nobody reads or writes it; NULL, unless rows come and go */
+};
+
+/* What updates want to know of a step's rows besides where they are. */
+struct step_rows_wants {
+    bool shows, clicks, keys;
+    uint32_t nobody_floats; /* 0: every key has a row */
+};
+
+/* Numbers the distinct rows of one step in one table: row number of the store -> number within the step. Open
+ * addressing over stamped cells, so that a new step needs no clearing. */
+struct row_numbers {
+    struct row_cell {
+        uint32_t stamp, step_row;
+    } * cells;     /* NULL: steps have one micro-batch only, whose uniques are numbered already */
+    uint32_t *row; /* [step_row]: the store's number */
+    uint32_t cell_mask;
+    uint32_t stamp; /* of the current step; 0 is never used */
+};
+
+/* Memory for steps of at most rows_max rows in at most micro_count micro-batches. While the layout only adds up, rows and numbers are not
+ * used. */
+void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_max, struct step_rows_wants wants);
+void row_numbers_layout(struct row_numbers *numbers, struct layout *l, uint32_t rows_max, uint32_t micro_count);
+/* Empties rows, for the next step. */
+void step_rows_begin(struct row_numbers *numbers, struct step_rows *rows);
+/* Gives every unique of a micro-batch's ticket its number within the step, and counts its occurrences. Those of a step's first micro-batch
+ * keep the numbers that they have among its uniques. Those without a row have a number in each micro-batch, and `nobody` for a span. */
+void step_rows_add(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table);
+/* Then counts clicks and notes keys, where they are wanted: `first_new` rows were there before step_rows_add. `label`, of label_count:
+ * clicked where it is above 0.5; UINT32_MAX: nothing is. */
+void step_rows_judge(struct step_rows *rows, uint32_t first_new, const struct ticket_table *table,
+                     const struct micro_batch *m, uint32_t field_count, uint32_t label, uint32_t label_count);
+
+#endif

@@ -1,0 +1,253 @@
+/* Updates of parameters and rows by every instruction set that runs here: the reference rules' bits, for any number of threads and order of
+ * the pieces. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "engine/bench/hand_graph.h"
+#include "engine/device/cpu/device.h"
+#include "graph/optimizer.h"
+#include "tests/engine/device/cpu/kernel_check.h"
+
+/* Level by level, as the contract says it; `grad` are lanes of one use each. */
+static float lanes_sum(const float *const *grad, uint32_t lanes, size_t i)
+{
+    float level[64];
+    for (uint32_t l = 0; l < lanes; l++) level[l] = grad[l][i];
+    for (uint32_t count = lanes; count > 1; count = (count + 1) / 2)
+        for (uint32_t l = 0; l < (count + 1) / 2; l++)
+            level[l] = 2 * l + 1 < count ? level[2 * l] + level[2 * l + 1] : level[2 * l];
+    return level[0];
+}
+
+static struct graph_optimizer optimizer_of(uint32_t kind)
+{
+    struct graph_optimizer o = {.kind = kind, .learning_rate = 0.05f, .l2 = 0.001f};
+    for (uint32_t i = 0; optimizer_table[kind].params[i].name != NULL; i++)
+        o.param[i] = (float)optimizer_table[kind].params[i].fallback;
+    return o;
+}
+
+static float *floats_random(struct hand_graph *h, size_t count, bool positive)
+{
+    float *p = malloc(count * sizeof *p);
+    assert_non_null(p);
+    for (size_t i = 0; i < count; i++) p[i] = positive ? hand_random(h) + 1 : hand_random(h);
+    return p;
+}
+static float *floats_copy(const float *from, size_t count)
+{
+    float *p = malloc(count * sizeof *p);
+    assert_non_null(p);
+    memcpy(p, from, count * sizeof *p);
+    return p;
+}
+static void zeros_check(const float *p, size_t count)
+{
+    for (size_t i = 0; i < count; i++) assert_true(p[i] == 0);
+}
+
+/* The whole run in one update, then its halves in two: the same bits, and nothing beyond. */
+static void params_check(struct device *device, struct graph_optimizer o, uint32_t lanes, size_t count)
+{
+    struct hand_graph h = {.draw = count};
+    uint32_t kind = o.kind;
+    uint32_t state_count = optimizer_table[kind].state_count;
+    float *grad[64], *weight = floats_random(&h, count, false),
+                     *state = floats_random(&h, state_count * count + 1, true);
+    for (size_t i = 1; i < count; i += 5)
+        if (i != count / 3) weight[i] = 0; /* where l1 and ftrl tell cases apart */
+    float *weight_expected = floats_copy(weight, count), *state_expected = floats_copy(state, state_count * count + 1);
+    float *sum = malloc(count * sizeof *sum);
+    for (uint32_t l = 0; l < lanes; l++) grad[l] = floats_random(&h, count, false);
+    for (size_t i = 0; i < count; i++) sum[i] = lanes_sum((const float *const *)grad, lanes, i);
+    optimizer_table[kind].update(&o, weight_expected, state_expected, sum, count, 1.0f / 256, 0.04f, 3);
+    float *weight_halves = floats_copy(weight, count), *state_halves = floats_copy(state, state_count * count + 1);
+    float *grad_halves[64], *grad_at[64];
+    for (uint32_t l = 0; l < lanes; l++) grad_halves[l] = floats_copy(grad[l], count);
+    struct param_update u = {.optimizer = &o,
+                             .weight = weight,
+                             .state = state,
+                             .state_stride = count,
+                             .grad = grad,
+                             .lanes = lanes,
+                             .count = count,
+                             .scale = 1.0f / 256,
+                             .rate = 0.04f,
+                             .t = 3};
+    assert_int_equal(device->vt->update_params(device, &u), ST_OK);
+    floats_compare("weights", weight, weight_expected, 1, count, count, EXACT);
+    floats_compare("states", state, state_expected, 1, state_count * count + 1, state_count * count + 1, EXACT);
+    for (size_t begin = 0, half = count / 3; begin < count; begin += half, half = count - begin) {
+        for (uint32_t l = 0; l < lanes; l++) grad_at[l] = grad_halves[l] + begin;
+        u.weight = weight_halves + begin;
+        u.state = state_halves + begin;
+        u.grad = grad_at;
+        u.count = half;
+        assert_int_equal(device->vt->update_params(device, &u), ST_OK);
+        if (begin == 0) assert_true(weight_halves[half] != weight_expected[half]);
+    }
+    floats_compare("weights in two parts", weight_halves, weight_expected, 1, count, count, EXACT);
+    floats_compare("states in two parts", state_halves, state_expected, 1, state_count * count + 1,
+                   state_count * count + 1, EXACT);
+    for (uint32_t l = 0; l < lanes; l++) {
+        zeros_check(grad[l], count), free(grad[l]);
+        zeros_check(grad_halves[l], count), free(grad_halves[l]);
+    }
+    free(weight), free(state), free(weight_expected), free(state_expected), free(sum);
+    free(weight_halves), free(state_halves);
+}
+
+static void rows_update_check(struct device *device, struct graph_optimizer o, uint32_t lanes, uint32_t use_count,
+                              uint32_t dim, uint32_t row_count)
+{
+    struct hand_graph h = {.draw = dim};
+    uint32_t kind = o.kind;
+    struct graph_table table = {.dim = dim, .span_floats = optimizer_span_floats(&o, dim)};
+    size_t span_floats = table.span_floats, floats = row_count * span_floats, grad_floats = (size_t)row_count * dim;
+    float *spans = floats_random(&h, floats, true), **span = malloc(row_count * sizeof *span), *grad[64],
+          *sum = malloc(dim * sizeof *sum);
+    for (uint32_t r = 0; r < row_count; r++) {
+        span[r] = spans + (row_count - 1 - r) * span_floats;
+        uint32_t t = r % 7;
+        if (optimizer_counts(&o)) memcpy(span[r] + span_floats - 1, &t, sizeof t);
+    }
+    float *expected = floats_copy(spans, floats);
+    /* What each lane adds up to, use by use. */
+    float *lane_sum[64];
+    for (uint32_t l = 0; l < lanes; l++) {
+        for (uint32_t use = 0; use < use_count; use++)
+            grad[l * use_count + use] = floats_random(&h, grad_floats, false);
+        lane_sum[l] = floats_copy(grad[l * use_count], grad_floats);
+        for (uint32_t use = 1; use < use_count; use++)
+            for (size_t i = 0; i < grad_floats; i++) lane_sum[l][i] += grad[l * use_count + use][i];
+    }
+    const uint64_t step = 12;
+    uint32_t *occurrence_count = malloc((row_count + 1) * sizeof *occurrence_count);
+    for (uint32_t r = 0; r < row_count; r++) {
+        float *row = expected + (span[r] - spans);
+        occurrence_count[r] = r % 9 + 1;
+        float scale = optimizer_reads_shows(&o) ? 1 / (float)occurrence_count[r] : 0.25f;
+        uint32_t t = (uint32_t)step;
+        if (optimizer_counts(&o)) {
+            memcpy(&t, row + span_floats - 1, sizeof t);
+            t++;
+            memcpy(row + span_floats - 1, &t, sizeof t);
+        }
+        for (uint32_t d = 0; d < dim; d++)
+            sum[d] = lanes_sum((const float *const *)lane_sum, lanes, (size_t)r * dim + d);
+        if (o.clip_norm > 0) scale = optimizer_clip_scale(scale, optimizer_squares(sum, dim), o.clip_norm);
+        optimizer_table[kind].update(&o, row, row + dim, sum, dim, scale, 0.04f, t);
+    }
+    struct table_update u = {.table = &table,
+                             .optimizer = &o,
+                             .row_count = row_count,
+                             .span = span,
+                             .grad = grad,
+                             .lanes = lanes,
+                             .use_count = use_count,
+                             .occurrence_count = optimizer_reads_shows(&o) ? occurrence_count : NULL,
+                             .scale = 0.25f,
+                             .rate = 0.04f,
+                             .t = step};
+    assert_int_equal(device->vt->update_rows(device, &u), ST_OK);
+    for (size_t i = 0; i < floats; i++)
+        if (memcmp(&spans[i], &expected[i], sizeof(float)) != 0)
+            fail_msg("%s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name, dim,
+                     lanes, i % span_floats, (double)spans[i], (double)expected[i]);
+    for (uint32_t i = 0; i < lanes * use_count; i++) zeros_check(grad[i], grad_floats), free(grad[i]);
+    for (uint32_t l = 0; l < lanes; l++) free(lane_sum[l]);
+    free(spans), free(span), free(expected), free(sum), free(occurrence_count);
+}
+
+/* The rules use no fma, so every instruction set gives the reference's bits. */
+static void updates__every_optimizer__equal_reference_to_the_bit(void **state)
+{
+    (void)state;
+    struct hand_graph h;
+    hand_open(&h, 1, 1);
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (!isa_runs_here((enum isa)isa)) continue;
+        for (size_t m = 0; m < MEMBERS_TRIED; m++) {
+            struct device *device;
+            assert_int_equal(cpu_device_open(&device, &h.graph, members_tried[m], NULL, isa_names[isa]), ST_OK);
+            team_delay_set(cpu_device_team(device), m, 2000);
+            for (uint32_t k = 0; k < 3 * OPTIMIZER_ID_COUNT; k++) {
+                struct graph_optimizer o = optimizer_of(k % OPTIMIZER_ID_COUNT);
+                if (optimizer_table[o.kind].is_internal && k >= OPTIMIZER_ID_COUNT) continue;
+                if (k >= OPTIMIZER_ID_COUNT) { /* again, with every branch of it */
+                    o.l1 = 0.01f, o.clip_value = 0.2f;
+                    if (o.kind == OPTIMIZER_ID_sgd) o.param[0] = 0.5f;
+                    if (o.kind == OPTIMIZER_ID_momentum || o.kind == OPTIMIZER_ID_ftrl) o.param[1] = 1;
+                    if (o.kind == OPTIMIZER_ID_adagrad_row) o.param[1] = 0.5f;
+                }
+                if (k >= 2 * OPTIMIZER_ID_COUNT) o.clip_norm = 0.3f;
+                for (uint32_t lanes = 1; lanes <= 9 && !optimizer_is_for_rows(&o) && o.clip_norm == 0; lanes++)
+                    params_check(device, o, lanes, lanes * 1001);
+                for (uint32_t dim = 1; dim <= 33; dim += 4)
+                    rows_update_check(device, o, dim % 7 + 1, dim % 3 + 1, dim, 300);
+                rows_update_check(device, o, 1, 1, 16, 0);
+                static const uint32_t widths[] = {4, 8, 16, 32, 64};
+                for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+                    rows_update_check(device, o, 1, 1, widths[w], 301);
+            }
+            device->vt->close(device);
+        }
+    }
+    hand_close(&h);
+}
+
+/* The sums of lanes in the first of them, zeros in the others, and squares in the fixed order, block by block; what lies between blocks stays. */
+static void sum_params__any_lanes__sums_and_squares(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 5, COUNT = 9000 };
+    static const struct param_block blocks[BLOCKS] = {{0, 4096}, {4096, 1}, {4112, 37}, {4160, 4096}, {8320, 600}};
+    struct hand_graph h;
+    hand_open(&h, 1, 1);
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (!isa_runs_here((enum isa)isa)) continue;
+        struct device *device;
+        assert_int_equal(cpu_device_open(&device, &h.graph, 3, NULL, isa_names[isa]), ST_OK);
+        for (uint32_t lanes = 1; lanes <= 9; lanes++) {
+            float *grad[9], *kept[9];
+            double squares[BLOCKS];
+            struct hand_graph draws = {.draw = lanes};
+            for (uint32_t l = 0; l < lanes; l++)
+                grad[l] = floats_random(&draws, COUNT, false), kept[l] = floats_copy(grad[l], COUNT);
+            struct param_sums u = {
+                .grad = grad, .lanes = lanes, .block_count = BLOCKS, .block = blocks, .squares = squares, .t = 1};
+            assert_int_equal(device->vt->sum_params(device, &u), ST_OK);
+            size_t at = 0;
+            for (uint32_t b = 0; b < BLOCKS; b++) {
+                for (; at < blocks[b].offset; at++)
+                    for (uint32_t l = 0; l < lanes; l++) assert_true(grad[l][at] == kept[l][at]);
+                for (; at < blocks[b].offset + blocks[b].count; at++) {
+                    assert_true(grad[0][at] == lanes_sum((const float *const *)kept, lanes, at));
+                    for (uint32_t l = 1; l < lanes; l++) assert_true(grad[l][at] == 0);
+                }
+                double part[16] = {0};
+                for (size_t i = 0; i < blocks[b].count; i++)
+                    part[i % 16] += (double)grad[0][blocks[b].offset + i] * (double)grad[0][blocks[b].offset + i];
+                for (int width = 8; width > 0; width /= 2)
+                    for (int i = 0; i < width; i++) part[i] += part[i + width];
+                assert_true(squares[b] == part[0]);
+            }
+            for (uint32_t l = 0; l < lanes; l++) free(grad[l]), free(kept[l]);
+        }
+        device->vt->close(device);
+    }
+    hand_close(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(updates__every_optimizer__equal_reference_to_the_bit),
+        cmocka_unit_test(sum_params__any_lanes__sums_and_squares),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}

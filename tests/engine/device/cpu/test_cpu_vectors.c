@@ -1,0 +1,208 @@
+/* Kernels of ops on vectors that lie side by side: fm, interact, attention, match. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/engine/device/cpu/kernel_case.h"
+
+struct fm_params {
+    uint32_t B, S, dim, gap;
+    bool is_reduced, adds;
+};
+static void fm_build(struct fixture *f, const void *params)
+{
+    const struct fm_params *p = params;
+    struct hand_graph *h = &f->h;
+    uint32_t adds[1] = {p->adds}, cols = p->S * p->dim, out_cols = p->is_reduced ? 1 : p->dim;
+    hand_open(h, p->B, p->B + cols);
+    uint32_t e = hand_tensor_grad(h, p->B, cols, cols + p->gap),
+             out = hand_tensor_grad(h, p->B, out_cols, out_cols + p->gap);
+    struct fm_attr attr = {.dim = p->dim, .is_reduced = p->is_reduced};
+    hand_node(h, OP_ID_fm, (struct hand_tensors){1, {e}}, (struct hand_tensors){0}, out, (struct hand_tensors){0},
+              &attr, sizeof attr, adds);
+}
+
+static void fm__odd_shapes__equals_reference(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {1, 3, 8, 16, 17, 33, 64, 70, 130}, vectors[] = {1, 2, 27};
+    char what[96];
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++)
+        for (uint32_t flags = 0; flags < 4; flags++) {
+            struct fm_params p = {i % 2 ? 3 : 300, vectors[(i + flags) % 3], dims[i], i % 3, flags & 1, flags >> 1};
+            snprintf(what, sizeof what, "fm B %u S %u dim %u flags %u", p.B, p.S, p.dim, flags);
+            case_check(what, fm_build, &p, PRODUCT_TOLERANCE);
+        }
+}
+
+struct interact_params {
+    uint32_t B, dim, gap, vectors[4]; /* vectors: of each input; 0: no such input */
+    bool has_self, adds, wants_first, repeats;
+};
+static void interact_build(struct fixture *f, const void *params)
+{
+    const struct interact_params *p = params;
+    struct hand_graph *h = &f->h;
+    struct interact_attr attr = {.dim = p->dim, .has_self = p->has_self};
+    struct hand_tensors in = {0};
+    uint32_t adds[5] = {p->adds, 0, p->adds, 0, 1}, S = 0;
+    hand_open(h, p->B, p->B + p->dim);
+    for (uint32_t i = 0; i < 4 && p->vectors[i] > 0; i++) {
+        uint32_t cols = p->vectors[i] * p->dim;
+        in.t[in.count++] = i > 0 || p->wants_first ? hand_tensor_grad(h, p->B, cols, cols + p->gap)
+                                                   : hand_tensor(h, p->B, cols, cols + p->gap);
+        S += p->vectors[i];
+    }
+    if (p->repeats) {
+        adds[in.count] = 1;
+        in.t[in.count++] = in.t[0];
+        S += p->vectors[0];
+    }
+    uint32_t pairs = S * (S - 1) / 2 + (p->has_self ? S : 0);
+    uint32_t out = hand_tensor_grad(h, p->B, pairs, pairs + p->gap);
+    hand_node(h, OP_ID_interact, in, (struct hand_tensors){0}, out, (struct hand_tensors){0}, &attr, sizeof attr, adds);
+}
+
+static void interact__odd_shapes__equals_reference(void **state)
+{
+    (void)state;
+    static const uint32_t dims[] = {1, 3, 8, 16, 17, 31, 32, 33, 64, 70},
+                          vectors[][4] = {{2}, {1, 1}, {1, 2, 1, 1}, {26, 1}, {1, 5, 3, 2}, {9, 7, 15}};
+    char what[96];
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++)
+        for (uint32_t flags = 0; flags < 16; flags++) {
+            const uint32_t *v = vectors[(i + flags) % 6];
+            struct interact_params p = {i % 3 ? 3 : 40, dims[i],          i % 2,    {v[0], v[1], v[2], v[3]}, flags & 1,
+                                        flags & 2,      (flags & 4) == 0, flags & 8};
+            snprintf(what, sizeof what, "interact B %u dim %u vectors %u %u flags %u", p.B, p.dim, v[0], v[1], flags);
+            case_check(what, interact_build, &p, PRODUCT_TOLERANCE);
+        }
+}
+
+struct attention_params {
+    op_id op;
+    uint32_t B, T, D, gap;
+    bool is_softmax, adds, wants_first, wants_second, is_one; /* is_one: both inputs are one tensor */
+};
+static void attention_build(struct fixture *f, const void *params)
+{
+    const struct attention_params *p = params;
+    struct hand_graph *h = &f->h;
+    bool is_pool = p->op == OP_ID_attention_pool;
+    uint32_t adds[3] = {p->adds, p->adds || p->is_one, 0}, cols = p->T * p->D, first_cols = is_pool ? p->T : p->D;
+    hand_open(h, p->B, p->B + cols);
+    uint32_t first = p->wants_first ? hand_tensor_grad(h, p->B, first_cols, first_cols + p->gap)
+                                    : hand_tensor(h, p->B, first_cols, first_cols + p->gap);
+    uint32_t second = first;
+    if (!p->is_one)
+        second = p->wants_second ? hand_tensor_grad(h, p->B, cols, cols + p->gap)
+                                 : hand_tensor(h, p->B, cols, cols + p->gap);
+    struct hand_tensors in = {2, {first, second}}, saved = {0};
+    if (is_pool) {
+        /* Every number of keys, none and all among them. */
+        in.t[in.count++] = hand_field(h, 0);
+        h->graph.field_count = 1;
+        h->batch.key_begin = calloc(p->B + 1, sizeof *h->batch.key_begin);
+        for (uint32_t b = 0; b < p->B; b++)
+            h->batch.key_begin[b + 1] = h->batch.key_begin[b] + (p->T + 2 * b) % (p->T + 1);
+    }
+    uint32_t out_cols = is_pool ? p->D : 4 * cols, out = hand_tensor_grad(h, p->B, out_cols, out_cols + p->gap);
+    if (p->is_softmax) saved = (struct hand_tensors){1, {hand_tensor(h, p->B, p->T, p->T + p->gap)}};
+    struct attention_pool_attr attr = {.is_softmax = p->is_softmax};
+    hand_node(h, p->op, in, (struct hand_tensors){0}, out, saved, &attr, is_pool ? sizeof attr : 0, adds);
+}
+
+static void attention_check(op_id op, double tolerance)
+{
+    static const uint32_t shapes[][3] = {{1, 1, 1}, {9, 3, 4}, {40, 50, 16}, {3, 17, 33}, {5, 2, 70}, {30, 16, 8}};
+    char what[96];
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (uint32_t flags = 0; flags < 16; flags++) {
+            struct attention_params p = {op,
+                                         shapes[i][0],
+                                         shapes[i][1],
+                                         shapes[i][2],
+                                         i % 3,
+                                         .is_softmax = op == OP_ID_attention_pool && flags & 8,
+                                         .adds = flags & 1,
+                                         .wants_first = (flags & 6) != 2,
+                                         .wants_second = (flags & 6) != 4,
+                                         .is_one = (flags & 6) == 6};
+            if (p.is_one && op == OP_ID_attention_pairs) p.T = 1;
+            if (p.is_one && op == OP_ID_attention_pool) p.D = 1;
+            snprintf(what, sizeof what, "%s B %u T %u D %u flags %u", op_table[op].name, p.B, p.T, p.D, flags);
+            case_check(what, attention_build, &p, tolerance);
+        }
+}
+static void attention_pairs__odd_shapes__equals_reference_to_the_bit(void **state)
+{
+    (void)state, attention_check(OP_ID_attention_pairs, EXACT);
+}
+static void attention_pool__odd_shapes__equals_reference(void **state)
+{
+    (void)state, attention_check(OP_ID_attention_pool, PRODUCT_TOLERANCE);
+}
+
+struct match_params {
+    uint32_t B, D, n, gap;
+    struct match_attr attr;
+    bool adds, wants_dq, wants_dc, is_one; /* is_one: q is c, too */
+};
+static void match_build(struct fixture *f, const void *params)
+{
+    const struct match_params *p = params;
+    struct hand_graph *h = &f->h;
+    uint32_t adds[2] = {p->adds, p->adds || p->is_one}, cols = p->n * (p->D + p->attr.has_bias);
+    hand_open(h, p->B, p->B + p->D);
+    uint32_t q =
+        p->wants_dq ? hand_tensor_grad(h, p->B, p->D, p->D + p->gap) : hand_tensor(h, p->B, p->D, p->D + p->gap);
+    uint32_t c = q;
+    if (!p->is_one)
+        c = p->wants_dc ? hand_tensor_grad(h, p->B, cols, cols + p->gap) : hand_tensor(h, p->B, cols, cols + p->gap);
+    uint32_t out = hand_tensor_grad(h, p->B, p->n, p->n + p->gap);
+    struct hand_tensors saved = {0};
+    if (p->attr.similarity == MATCH_COSINE)
+        saved = (struct hand_tensors){
+            2, {hand_tensor(h, p->B, p->n + 1, p->n + 1 + p->gap), hand_tensor(h, p->B, p->n, p->n)}};
+    hand_node(h, OP_ID_match, (struct hand_tensors){2, {q, c}}, (struct hand_tensors){0}, out, saved, &p->attr,
+              sizeof p->attr, adds);
+}
+
+static void match__odd_shapes__equals_reference(void **state)
+{
+    (void)state;
+    static const uint32_t shapes[][3] = {{1, 1, 1},  {3, 4, 2},   {2, 16, 5},   {5, 17, 17}, {2, 64, 33},
+                                         {3, 70, 3}, {1, 256, 9}, {40, 33, 20}, {2, 129, 1}};
+    char what[96];
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (uint32_t flags = 0; flags < 24; flags++) {
+            struct match_params p = {
+                shapes[i][0],
+                shapes[i][1],
+                shapes[i][2],
+                i % 3,
+                {.similarity = flags / 8 == 2, .has_bias = flags / 8 == 1, .scale = 1.5f, .eps = 0.01f},
+                .adds = flags & 1,
+                .wants_dq = (flags & 6) != 2,
+                .wants_dc = (flags & 6) != 4,
+                .is_one = (flags & 6) == 6 && flags / 8 != 1};
+            if (p.is_one) p.n = 1;
+            snprintf(what, sizeof what, "match B %u D %u n %u flags %u", p.B, p.D, p.n, flags);
+            case_check(what, match_build, &p, PRODUCT_TOLERANCE);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fm__odd_shapes__equals_reference),
+        cmocka_unit_test(interact__odd_shapes__equals_reference),
+        cmocka_unit_test(attention_pairs__odd_shapes__equals_reference_to_the_bit),
+        cmocka_unit_test(attention_pool__odd_shapes__equals_reference),
+        cmocka_unit_test(match__odd_shapes__equals_reference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+}
