@@ -74,10 +74,37 @@ struct device {
     const struct device_vt *vt;
 };
 
+/* Callers use these, which own the defaults. */
 static inline status device_submit(struct device *d, const struct op_context *c, const struct graph_node *nodes,
                                    uint32_t count)
 {
     return d->vt->submit(d, c, nodes, count);
+}
+static inline status device_update_rows(struct device *d, const struct table_update *update)
+{
+    return d->vt->update_rows(d, update);
+}
+static inline status device_update_params(struct device *d, const struct param_update *update)
+{
+    return d->vt->update_params(d, update);
+}
+static inline status device_sum_params(struct device *d, const struct param_sums *sums)
+{
+    return d->vt->sum_params(d, sums);
+}
+static inline status device_begin(struct device *d, void *slots, size_t bytes)
+{
+    return d->vt->begin ? d->vt->begin(d, slots, bytes) : ST_OK;
+}
+static inline status device_settle(struct device *d) { return d->vt->settle ? d->vt->settle(d) : ST_OK; }
+static inline void device_leave(struct device *d, void *slots, size_t bytes)
+{
+    if (d->vt->leave) d->vt->leave(d, slots, bytes);
+}
+/* NULL is ignored. */
+static inline void device_close(struct device *d)
+{
+    if (d) d->vt->close(d);
 }
 
 #endif

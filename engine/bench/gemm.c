@@ -56,7 +56,7 @@ static status layer_open(struct layer *l, const struct bench *b, struct bench_pr
 
 static void layer_close(struct layer *l)
 {
-    if (l->device) l->device->vt->close(l->device);
+    device_close(l->device);
     hand_close(&l->h);
     free(l->state[0]), free(l->state[1]);
 }
@@ -68,16 +68,16 @@ static void update(struct layer *l, uint32_t tensor, float *state)
     struct hand_graph *h = &l->h;
     size_t count = (size_t)h->view[tensor].rows * h->view[tensor].cols;
     float *grad = h->view[h->tensor[tensor].grad].data;
-    CHECK(l->device->vt->update_params(l->device, &(struct param_update){.optimizer = &adagrad,
-                                                                         .weight = h->view[tensor].data,
-                                                                         .state = state,
-                                                                         .state_stride = count,
-                                                                         .grad = &grad,
-                                                                         .lanes = 1,
-                                                                         .count = count,
-                                                                         .scale = 1e-3f,
-                                                                         .rate = 1e-6f,
-                                                                         .t = 1}) == ST_OK);
+    CHECK(device_update_params(l->device, &(struct param_update){.optimizer = &adagrad,
+                                                                 .weight = h->view[tensor].data,
+                                                                 .state = state,
+                                                                 .state_stride = count,
+                                                                 .grad = &grad,
+                                                                 .lanes = 1,
+                                                                 .count = count,
+                                                                 .scale = 1e-3f,
+                                                                 .rate = 1e-6f,
+                                                                 .t = 1}) == ST_OK);
 }
 
 /* GFLOP/s. */

@@ -287,7 +287,7 @@ status sparse_bench_open(struct sparse_bench **out, const struct sparse_bench_op
 void sparse_bench_close(struct sparse_bench *b)
 {
     if (b == NULL) return;
-    if (b->device != NULL) b->device->vt->close(b->device);
+    device_close(b->device);
     store_close(b->store);
     memory_give(PART, b->block, b->block_bytes);
     arena_close(&b->arena);
@@ -323,7 +323,7 @@ static status part_run(struct sparse_bench *b, enum sparse_part part)
         return ST_OK;
     case SPARSE_FORWARD: return device_submit(b->device, &b->context, &b->node[0], 1);
     case SPARSE_BACKWARD: return device_submit(b->device, &b->context, &b->node[1], 1);
-    case SPARSE_UPDATE: return b->device->vt->update_rows(b->device, &update);
+    case SPARSE_UPDATE: return device_update_rows(b->device, &update);
     case SPARSE_PART_COUNT: break;
     }
     return ST_OK;

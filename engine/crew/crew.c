@@ -13,8 +13,8 @@ static uint32_t workers_max(const struct crew *c)
 {
     uint32_t own = 0;
     for (uint32_t t = 0; t < c->plan.type_count; t++) {
-        const enum resource_device device = c->plan.types[t].device;
-        const uint32_t a_stage = device == RESOURCE_CPU ? 0 : device == RESOURCE_SIM ? 1 : CARD_STREAMS;
+        const struct device_kind *kind = device_kind(c->plan.types[t].device);
+        const uint32_t a_stage = kind->has_cores ? 0 : kind->streams;
         if (a_stage * c->setup->graph.layer_count > own) own = a_stage * c->setup->graph.layer_count;
     }
     return own > c->threads ? own : c->threads;

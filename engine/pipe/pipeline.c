@@ -131,7 +131,7 @@ static status devices_begin(struct pipeline *p)
     void *slots = feed_memory(p->feed, &bytes);
     for (uint32_t i = 0; i < p->worker_count; i++) {
         struct device *d = p->workers[i].device;
-        if (d->vt->begin) TRY(d->vt->begin(d, slots, bytes));
+        TRY(device_begin(d, slots, bytes));
     }
     return ST_OK;
 }
@@ -141,7 +141,7 @@ static status devices_settle(struct pipeline *p)
 {
     for (uint32_t i = 0; i < p->worker_count; i++) {
         struct device *d = p->workers[i].device;
-        if (d->vt->settle) TRY(d->vt->settle(d));
+        TRY(device_settle(d));
     }
     return ST_OK;
 }
@@ -153,7 +153,7 @@ static void devices_leave(struct pipeline *p, const struct feed *feed)
     void *slots = feed_memory(feed, &bytes);
     for (uint32_t i = 0; i < p->worker_count; i++) {
         struct device *d = p->workers[i].device;
-        if (d->vt->leave) d->vt->leave(d, slots, bytes);
+        device_leave(d, slots, bytes);
     }
 }
 
@@ -195,8 +195,9 @@ static status diverged(struct worker *w, const struct stage *stage, const struct
     uint32_t begin = w->pipeline->sync == SYNC_BSP ? 0 : stage->forward_begin;
     status st = ST_OK;
     struct device *device = w->device;
-    const bool is_card = stage->is_card; /* then the host has neither its parameters nor what its nodes have written */
-    if (is_card) {
+    /* Then the host has neither its parameters nor what its nodes have written. */
+    const bool is_elsewhere = stage->kind->has_memory;
+    if (is_elsewhere) {
         TRY(devices_settle(w->pipeline));
         pthread_mutex_lock(&w->pipeline->host_lock);
         device = w->pipeline->host;
@@ -208,7 +209,7 @@ static status diverged(struct worker *w, const struct stage *stage, const struct
         kind = op_table[g->nodes[i].op].section;
         break;
     }
-    if (is_card) pthread_mutex_unlock(&w->pipeline->host_lock);
+    if (is_elsewhere) pthread_mutex_unlock(&w->pipeline->host_lock);
     TRY(st);
     FAIL(DIVERGED,
          "step %" PRIu64 ": the loss is not finite; the first such value is in the output of [%s %s]; a lower learning "
@@ -255,7 +256,7 @@ status stage_sum_run(struct worker *w, const struct stage *stage, const struct s
                               .block = p->blocks + first,
                               .squares = p->squares + (uint64_t)stage->pipeline_index * p->block_count + first,
                               .t = u->t};
-    return w->device->vt->sum_params(w->device, &sums);
+    return device_sum_params(w->device, &sums);
 }
 
 status stage_update_run(struct worker *w, const struct stage *stage, const struct stage_update *u)
@@ -284,7 +285,7 @@ status stage_update_run(struct worker *w, const struct stage *stage, const struc
                                       .scale = is_clipped ? u->clip_scale : scale,
                                       .rate = optimizer_rate(g, &g->optimizers[of->optimizer], u->t),
                                       .t = u->t};
-        TRY(w->device->vt->update_params(w->device, &update));
+        TRY(device_update_params(w->device, &update));
     }
     for (uint32_t i = 0; i < stage->table_count; i++) {
         uint32_t t = stage->tables[i], grad_count = u->lanes * p->use_count[t];
@@ -313,7 +314,7 @@ status stage_update_run(struct worker *w, const struct stage *stage, const struc
             if (u->rows[t].key) update.key = u->rows[t].key + begin;
         }
         store_rows_change(p->model->store, t, update.span, update.row_count);
-        TRY(w->device->vt->update_rows(w->device, &update));
+        TRY(device_update_rows(w->device, &update));
     }
     return ST_OK;
 }
@@ -440,7 +441,7 @@ static void task_run(struct worker *w)
     struct pipeline *p = w->pipeline;
     const struct task t = w->task;
     w->pipeline_next = t.stage->pipeline_index + 1;
-    if (w->slow_varies) cpu_device_slow_set(w->device, t.stage->slow);
+    if (w->slow_varies) device_slow_set(t.stage->kind, w->device, t.stage->slow);
     if (p->delay_ns_max) delay(w);
     uint64_t step = t.slot ? t.slot->batch.step : p->open.step, begin_ns = clock_ns();
     uint32_t micro = t.slot ? t.slot->batch.micro_index : t.part;
@@ -544,10 +545,10 @@ static bool slot_take(struct worker *w, struct stage *stage, struct ring *ring, 
     return false;
 }
 
-/* Whether the worker may take from the s-th seat from its own on: of several cards each has the micro-batches of its own seats. */
+/* Whether the worker may take from the s-th seat from its own on: replicas with memory of their own have the micro-batches of their own seats. */
 static bool is_seat_of(const struct worker *w, const struct stage *stage, uint32_t s)
 {
-    return !stage->is_card ||
+    return !stage->kind->has_memory ||
            (w->seat + s) % stage->seat_count % stage->replica_count == w->seat % stage->replica_count;
 }
 

@@ -21,7 +21,7 @@
 #include "cfg/settings.h"
 #include "engine/pipe/feed.h"
 #include "engine/base/cores.h"
-#include "engine/device/card/card.h"
+#include "engine/device/kind.h"
 #include "graph/device.h"
 #include "sched/plan.h"
 
@@ -122,7 +122,7 @@ MUST_USE status pipeline_forward(struct pipeline *pipeline, struct feed *feed, f
 enum stage_work { WORK_FORWARD, WORK_BACKWARD, WORK_UPDATE, WORK_COUNT };
 struct stage_figures {
     char name[64]; /* "e..x": its layers                                                          */
-    bool is_card;
+    const struct device_kind *kind;
     uint32_t worker_count; /* gangs that serve it: of its own, or all of a shared pool; streams of a card */
     uint32_t core_count;   /* cores of these; on sim the units that they imitate                          */
     uint64_t task_count[WORK_COUNT];
@@ -135,7 +135,7 @@ struct stage_figures {
     uint64_t
         cut_bytes; /* moved across the cut behind it, both ways, by stages on cards and on sim (engine/device/sim/device.h) */
     uint64_t other_bytes; /* moved by a card besides: columns of the data that no cut counts, losses, keys, cold rows */
-    struct card_row_figures card_rows;
+    struct device_row_figures rows;
 };
 struct pipeline_figures {
     uint64_t wall_ns; /* of all training jobs                                                             */

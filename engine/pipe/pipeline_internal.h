@@ -16,7 +16,6 @@
 #include "engine/pipe/pipeline.h"
 #include "engine/pipe/placement.h"
 
-struct card_stage;
 struct worker;
 struct wsp;
 
@@ -56,9 +55,10 @@ struct stage {
     uint32_t run_count;
     uint32_t *tables; /* … tables that no stage before it looks up                                             */
     uint32_t table_count;
-    bool looks_up, is_sim, is_card;
+    bool looks_up;
+    const struct device_kind *kind;
+    struct device_stage *devices; /* what its devices share, or NULL */
     uint32_t replica_count;
-    struct card_stage **cards;        /* [replica_count], is_card: what it keeps on each card                        */
     const struct resource_slow *slow; /* on cpu and slowed, or NULL                                          */
     struct claim *turn; /* wsp, asp: one task at a time; pipelines share those of stages that look up          */
     uint32_t block_begin, block_count; /* of the pipeline's blocks: its own parameters                       */

@@ -7,11 +7,9 @@
 #include "engine/base/log.h"
 #include "engine/base/steady.h"
 #include "graph/clip.h"
-#include "engine/device/card/card.h"
 #include "engine/device/cpu/device.h"
 #include "engine/base/thread.h"
 #include "engine/pipe/pipeline_internal.h"
-#include "engine/device/sim/device.h"
 
 /* Slots beyond those in flight: three micro-batches that are read, parsed and have their rows ready before their turn, and the
  * last one of the last step, which is kept for pipeline_check. */
@@ -97,12 +95,9 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         const struct plan_stage *of = &plan->stages[s.index];
         s.is_first = s.index == 0;
         s.is_last = s.index + 1 == p->stage_count;
-        s.is_sim = placement_is_sim(plan, s.index);
-        s.is_card = placement_is_card(plan, s.index);
+        s.kind = device_kind_of(plan, s.index);
         s.replica_count = of->replicas;
-        if (s.is_card) LAYOUT_TAKE(l, s.cards, s.replica_count);
-        if (placement_is_cpu(plan, s.index) && resource_is_slowed(&plan->types[of->type].slow))
-            s.slow = &plan->types[of->type].slow;
+        if (s.kind->has_cores && resource_is_slowed(&plan->types[of->type].slow)) s.slow = &plan->types[of->type].slow;
         stage_nodes(g, of, &s);
         (void)plan_stage_name(plan, g, s.index, s.name, sizeof s.name);
         /* One thread at each end, unless a stage has several workers: then any of them pushes or takes. */
@@ -128,8 +123,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         for (uint32_t t = 0; t < g->table_count; t++)
             if (owns_table(g, &s, t)) s.tables[s.table_count++] = t;
         /* The gate is one for all pipelines. */
-        s.bell =
-            s.is_first || (p->placement.is_shared && placement_is_cpu(plan, s.index)) ? p->gate_bell : &p->bells[i];
+        s.bell = s.is_first || (p->placement.is_shared && s.kind->has_cores) ? p->gate_bell : &p->bells[i];
         if (s.looks_up && s.turn) s.turn = p->stages[s.index].turn ? p->stages[s.index].turn : s.turn;
         p->stages[i] = s;
     }
@@ -157,7 +151,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
         for (uint32_t s = place->stage_end; s-- > place->stage_begin;)
             for (uint32_t v = 0; v < p->pipeline_count; v++) {
                 struct stage *stage = &p->stages[v * p->stage_count + s];
-                if (is_pool ? !placement_is_cpu(plan, s) : v != place->pipeline) continue;
+                if (is_pool ? !stage->kind->has_cores : v != place->pipeline) continue;
                 w.stages[w.stage_count++] = stage;
                 w.slow_varies |= is_pool && stage->slow != NULL;
             }
@@ -173,7 +167,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     }
     for (uint32_t i = 0; i < pair_count && l->arena; i++) {
         struct stage *s = &p->stages[i];
-        s->part_count = s->is_card ? s->replica_count : s->worker_count;
+        s->part_count = s->kind->has_memory ? s->replica_count : s->worker_count;
         s->next = s->is_last ? NULL : s + 1;
         s->before = s->is_first ? NULL : s - 1;
     }
@@ -253,33 +247,50 @@ static status worker_start(struct worker *w)
     return ST_OK;
 }
 
+static struct device_stage_options device_options(const struct pipeline *p, const struct stage *stage,
+                                                  const struct pipeline_options *o)
+{
+    return (struct device_stage_options){.graph = p->graph,
+                                         .model = p->model,
+                                         .plan = p->plan,
+                                         .stage = stage->index,
+                                         .node_begin = stage->forward_begin,
+                                         .node_end = stage->forward_end,
+                                         .slot_count = p->slot_count,
+                                         .lanes = p->lanes,
+                                         .row_bytes = o->card_row_bytes,
+                                         .isa = o->isa,
+                                         .spins = p->spins,
+                                         .training = p->training};
+}
+
+/* Of a pool: for the first stage that it serves, all of which are of one kind. */
 static status worker_device_open(struct worker *w, const struct pipeline_options *o)
 {
-    const struct pipeline *p = w->pipeline;
-    const struct placement_worker *place = w->place;
-    struct stage *stage = w->stages[0];
-    if (stage->is_sim) return sim_device_open(&w->device, p->graph, p->plan, place->stage_begin);
-    if (stage->is_card) {
-        const uint32_t replica = w->seat % stage->replica_count;
-        const struct card_stage_options options = {.graph = p->graph,
-                                                   .replica = replica,
-                                                   .replica_count = stage->replica_count,
-                                                   .model = p->model,
-                                                   .plan = p->plan,
-                                                   .stage = stage->index,
-                                                   .node_begin = stage->forward_begin,
-                                                   .node_end = stage->forward_end,
-                                                   .slot_count = p->slot_count,
-                                                   .lanes = p->lanes,
-                                                   .row_bytes = o->card_row_bytes,
-                                                   .training = p->training};
-        if (stage->cards[replica] == NULL) TRY(card_stage_open(&stage->cards[replica], &options));
-        return card_device_open(&w->device, stage->cards[replica]);
-    }
-    TRY(cpu_device_open(&w->device, p->graph, place->core_count, place->processors, o->isa));
-    team_spin_set(cpu_device_team(w->device), p->spins);
-    cpu_device_slow_set(w->device, w->stages[0]->slow);
+    const struct stage *stage = w->stages[0];
+    const struct device_stage_options options = device_options(w->pipeline, stage, o);
+    const struct device_seat seat = {.replica = w->seat % stage->replica_count,
+                                     .core_count = w->place->core_count,
+                                     .processors = w->place->processors};
+    TRY(stage->kind->open(&w->device, stage->devices, &options, &seat));
+    device_slow_set(stage->kind, w->device, stage->slow);
     return ST_OK;
+}
+
+static status devices_open(struct pipeline *p, const struct pipeline_options *o)
+{
+    const uint32_t pair_count = p->pipeline_count * p->stage_count;
+    bool has_cores = true;
+    for (uint32_t i = 0; i < pair_count; i++) {
+        const struct device_stage_options options = device_options(p, &p->stages[i], o);
+        TRY(device_stage_open(p->stages[i].kind, &p->stages[i].devices, &options));
+    }
+    for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o));
+    for (uint32_t i = 0; i < pair_count; i++) {
+        if (p->training) TRY(device_stage_join(p->stages[i].kind, p->stages[i].devices));
+        has_cores &= p->stages[i].kind->has_cores;
+    }
+    return has_cores ? ST_OK : cpu_device_open(&p->host, p->graph, 1, NULL, o->isa);
 }
 
 static uint32_t slots_ahead(const struct pipeline_options *o)
@@ -342,15 +353,10 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     if (p->training) TRY(gradients_take(p));
     if (p->training && p->sync != SYNC_BSP) TRY(wsp_open(p));
     for (uint32_t s = 0; s < p->stage_count && p->sync != SYNC_BSP; s++)
-        if (p->stages[s].is_card)
-            FAIL(INVALID, "stage %u (%s) is on a card, which needs train.sync = bsp", s, p->stages[s].name);
-    for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o));
-    for (uint32_t s = 0; s < p->stage_count && p->training; s++)
-        if (p->stages[s].is_card && p->stages[s].replica_count > 1)
-            TRY(card_stages_join(p->stages[s].cards, p->stages[s].replica_count));
-    bool is_all_cpu = true;
-    for (uint32_t s = 0; s < p->stage_count; s++) is_all_cpu &= placement_is_cpu(p->plan, s);
-    if (!is_all_cpu) TRY(cpu_device_open(&p->host, p->graph, 1, NULL, o->isa));
+        if (p->stages[s].kind->has_memory)
+            FAIL(INVALID, "stage %u (%s) is on a %s, which needs train.sync = bsp", s, p->stages[s].name,
+                 p->stages[s].kind->unit);
+    TRY(devices_open(p, o));
     /* One gang has every core, and none is left to the feed: it gets the last one, and helps the gang when it has nothing to read. */
     if (p->worker_count == 1 && p->workers[0].place->core_count > 1 && core_count >= o->cores->count)
         p->helped = cpu_device_team(p->workers[0].device);
@@ -396,14 +402,10 @@ void pipeline_close(struct pipeline *p)
     if (p->started_count > 0) pipeline_bells_ring(p);
     for (uint32_t i = 0; i < p->started_count; i++) pthread_join(p->workers[i].thread, NULL);
     memory_note("threads", -(size_t)p->started_count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
-    for (uint32_t i = 0; p->workers && i < p->worker_count; i++)
-        if (p->workers[i].device) p->workers[i].device->vt->close(p->workers[i].device);
-    for (uint32_t i = 0; p->stages && i < p->pipeline_count * p->stage_count; i++) {
-        struct stage *s = &p->stages[i];
-        if (s->is_card && s->replica_count > 1) card_stages_part(s->cards, s->replica_count);
-        for (uint32_t r = 0; s->is_card && r < s->replica_count; r++) card_stage_close(s->cards[r]);
-    }
-    if (p->host) p->host->vt->close(p->host);
+    for (uint32_t i = 0; p->workers && i < p->worker_count; i++) device_close(p->workers[i].device);
+    for (uint32_t i = 0; p->stages && i < p->pipeline_count * p->stage_count; i++)
+        device_stage_close(p->stages[i].kind, p->stages[i].devices);
+    device_close(p->host);
     wsp_close(p);
     arena_close(&p->gradients);
     arena_close(&p->arena);
@@ -469,32 +471,27 @@ void pipeline_figures(const struct pipeline *p, struct pipeline_figures *f)
             of->backward_depth_sum += t->backward_depth_sum;
             if (w->stages[0]->index == s && !is_pool) of->wait_ns += w->wait_ns;
         }
-        if (w->stages[0]->is_sim) {
-            struct sim_moved moved = sim_device_moved(w->device);
-            struct stage_figures *of = &p->figures[w->stages[0]->index];
-            of->cut_bytes += moved.backward_bytes;
-            if (!w->stages[0]->is_first) of[-1].cut_bytes += moved.forward_bytes;
-        }
     }
-    /* Between two cards all goes by way of the host: what the first gives, the second takes. */
     for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
         const struct stage *s = &p->stages[i];
-        if (!s->is_card) continue;
         struct stage_figures *of = &p->figures[s->index];
-        for (uint32_t r = 0; r < s->replica_count; r++) {
-            const struct card_moved moved = card_stage_moved(s->cards[r]);
-            if (!s->is_first) of[-1].cut_bytes += moved.front_bytes;
-            if (!s->is_last && !s[1].is_card) of->cut_bytes += moved.behind_bytes;
-            of->other_bytes += moved.other_bytes;
-        }
-        of->card_rows = card_stage_rows(s->cards[0]); /* rows are on one card */
+        const struct device_figures moved = device_stage_figures(s->kind, s->devices);
+        /* Between two stages with memory of their own all goes by way of the host: what the first gives, the second takes. */
+        const bool is_counted_behind = s->kind->has_memory && !s->is_last && s[1].kind->has_memory;
+        if (!s->is_first) of[-1].cut_bytes += moved.front_bytes;
+        if (!is_counted_behind) of->cut_bytes += moved.behind_bytes;
+        of->other_bytes += moved.other_bytes;
+        of->rows.resident += moved.rows.resident;
+        of->rows.cold += moved.rows.cold;
+        of->rows.moved_in += moved.rows.moved_in;
+        of->rows.moved_home += moved.rows.moved_home;
     }
     for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
         struct stage_figures *of = &p->figures[i % p->stage_count];
         snprintf(of->name, sizeof of->name, "%s", p->stages[i].name);
-        of->is_card = p->stages[i].is_card;
+        of->kind = p->stages[i].kind;
         /* The same pool serves every pipeline. */
-        bool is_counted = f->is_shared && i >= p->stage_count && !p->stages[i].is_sim;
+        bool is_counted = f->is_shared && i >= p->stage_count && p->stages[i].kind->has_cores;
         if (!is_counted) of->worker_count += p->stages[i].worker_count;
         if (!is_counted) of->core_count += p->stages[i].core_count;
         of->ring_cells = p->slot_count;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/device/card/card.h"
-
 #define NAME_BYTES 128 /* of a stage in a message */
 
 static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
@@ -17,10 +15,11 @@ static status devices_check(const struct plan *plan, const struct graph *graph)
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         char name[NAME_BYTES], device[32];
         const struct plan_stage *stage = &plan->stages[s];
-        if (!placement_is_card(plan, s) || stage->replicas <= CARDS_MAX) continue;
-        FAIL(USAGE, "stage %u (%s) is on %u units of %s; expected at most %u cards", s,
+        const struct device_kind *kind = device_kind_of(plan, s);
+        if (stage->replicas <= kind->replicas_max) continue;
+        FAIL(USAGE, "stage %u (%s) is on %u units of %s; expected at most %u %ss", s,
              plan_stage_name(plan, graph, s, name, sizeof name), stage->k,
-             resource_device_text(&plan->types[stage->type], device, sizeof device), CARDS_MAX);
+             resource_device_text(&plan->types[stage->type], device, sizeof device), kind->replicas_max, kind->unit);
     }
     return ST_OK;
 }
@@ -28,7 +27,7 @@ static status devices_check(const struct plan *plan, const struct graph *graph)
 /* Workers that a stage without cores has for itself; 0: it has cores. */
 static uint32_t own_workers(const struct plan *plan, uint32_t stage)
 {
-    return placement_is_cpu(plan, stage) ? 0 : placement_seats(plan, stage);
+    return placement_has_cores(plan, stage) ? 0 : placement_seats(plan, stage);
 }
 
 #define PIPELINES_MAX 1024u /* far more than there can be; keeps the sums below 2^64 */
@@ -48,7 +47,7 @@ static struct demand demand_of(const struct plan *plan, uint32_t pipeline_count)
         const struct plan_stage *stage = &plan->stages[s];
         uint32_t gang_cores = stage->k / stage->replicas;
         d.own_count += own_workers(plan, s);
-        if (!placement_is_cpu(plan, s)) continue;
+        if (!placement_has_cores(plan, s)) continue;
         d.stage_cores += stage->k;
         d.worker_count += stage->replicas;
         if (gang_cores > d.gang_cores) d.gang_cores = gang_cores;
@@ -65,7 +64,7 @@ static status does_not_fit(const struct plan *plan, const struct demand *demand,
     size_t used = 0;
     uint32_t stage_count = 0;
     for (uint32_t s = 0; s < plan->stage_count; s++) {
-        if (!placement_is_cpu(plan, s) || stage_count++ >= STAGES_SHOWN) continue;
+        if (!placement_has_cores(plan, s) || stage_count++ >= STAGES_SHOWN) continue;
         used += (size_t)snprintf(sum + used, sizeof sum - used, "%s%u", used == 0 ? "" : " + ", plan->stages[s].k);
     }
     if (stage_count == 0) snprintf(sum, sizeof sum, "0");
@@ -213,7 +212,8 @@ static bool worker_is_of(const struct placement_worker *worker, uint32_t stage)
 }
 
 /* "2 workers of 1 core on processors 0, 1" of the pool, or of a stage's own workers (stage GRAPH_NONE: the pool). */
-static void workers_tell(FILE *stream, const struct placement *placement, uint32_t stage, bool is_card)
+static void workers_tell(FILE *stream, const struct placement *placement, uint32_t stage,
+                         const struct device_kind *kind)
 {
     struct processors_line line = {.stream = stream};
     uint32_t worker_count = 0, gang_cores = 0, unit_count = 0;
@@ -227,9 +227,9 @@ static void workers_tell(FILE *stream, const struct placement *placement, uint32
         is_pinned = worker->processors != NULL;
     }
     fprintf(stream, "%u worker%s ", worker_count, plural(worker_count));
-    if (is_card)
-        fprintf(stream, "of a card");
-    else if (gang_cores == 0)
+    if (!kind->has_cores && !kind->imitates)
+        fprintf(stream, "of a %s", kind->unit);
+    else if (kind->imitates)
         fprintf(stream, "imitate%s %u unit%s%s", worker_count == 1 ? "s" : "", unit_count, plural(unit_count),
                 worker_count == 1 ? "" : " each");
     else
@@ -248,11 +248,11 @@ static void workers_tell(FILE *stream, const struct placement *placement, uint32
 static void sharing_tell(FILE *stream, const struct placement *placement, const struct plan *plan)
 {
     uint32_t stage_count = 0;
-    for (uint32_t s = 0; s < plan->stage_count; s++) stage_count += placement_is_cpu(plan, s);
+    for (uint32_t s = 0; s < plan->stage_count; s++) stage_count += placement_has_cores(plan, s);
     fprintf(stream, "%u stage%s", stage_count, plural(stage_count));
     if (placement->pipeline_count > 1) fprintf(stream, " of %u pipelines", placement->pipeline_count);
     fprintf(stream, " share%s ", stage_count == 1 && placement->pipeline_count == 1 ? "s" : "");
-    workers_tell(stream, placement, GRAPH_NONE, false);
+    workers_tell(stream, placement, GRAPH_NONE, device_kind(RESOURCE_CPU));
 }
 
 static void service_tell(FILE *stream, const struct placement *placement)
@@ -276,7 +276,7 @@ void placement_tell(const struct placement *placement, const struct plan *plan, 
         bool is_pool_line = l == 0, is_service_line = l == plan->stage_count + 1;
         if (is_pool_line && !has_pool) continue;
         if (is_service_line && placement->service_count == 0) continue;
-        if (!is_pool_line && !is_service_line && has_pool && placement_is_cpu(plan, l - 1)) continue;
+        if (!is_pool_line && !is_service_line && has_pool && placement_has_cores(plan, l - 1)) continue;
         FILE *stream = open_memstream(&text, &bytes);
         CHECK(stream != NULL);
         if (is_service_line) {
@@ -285,7 +285,7 @@ void placement_tell(const struct placement *placement, const struct plan *plan, 
             sharing_tell(stream, placement, plan);
         } else {
             fprintf(stream, "stage %u (%s): ", l - 1, plan_stage_name(plan, graph, l - 1, name, sizeof name));
-            workers_tell(stream, placement, l - 1, placement_is_card(plan, l - 1));
+            workers_tell(stream, placement, l - 1, device_kind_of(plan, l - 1));
         }
         CHECK(fclose(stream) == 0 && text != NULL);
         say(context, text);

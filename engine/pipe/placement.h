@@ -12,7 +12,7 @@
 #define HETERPS_ENGINE_PIPE_PLACEMENT_H
 
 #include "engine/base/cores.h"
-#include "engine/device/card/card.h"
+#include "engine/device/kind.h"
 #include "sched/plan.h"
 
 #define PLACEMENT_ALL         UINT32_MAX /* a worker's pipeline: each of them */
@@ -38,29 +38,15 @@ struct placement {
     void *memory;
 };
 
-static inline enum resource_device placement_device(const struct plan *plan, uint32_t stage)
-{
-    return plan->types[plan->stages[stage].type].device;
-}
-/* Whether a stage is on a device that imitates its units: it has workers of its own, one a replica, and no cores. */
-static inline bool placement_is_sim(const struct plan *plan, uint32_t stage)
-{
-    return placement_device(plan, stage) == RESOURCE_SIM;
-}
-/* Whether it is on a card: it has workers of its own, CARD_STREAMS a replica, and no cores. */
-static inline bool placement_is_card(const struct plan *plan, uint32_t stage)
-{
-    return resource_is_card(placement_device(plan, stage));
-}
-/* Those of its workers that take different lanes side by side: replicas, or streams of its cards. */
+/* Those of a stage's workers that take different lanes side by side: replicas, or streams of these. */
 static inline uint32_t placement_seats(const struct plan *plan, uint32_t stage)
 {
-    return plan->stages[stage].replicas * (placement_is_card(plan, stage) ? CARD_STREAMS : 1);
+    return plan->stages[stage].replicas * device_kind_of(plan, stage)->streams;
 }
-/* Whether it has cores. */
-static inline bool placement_is_cpu(const struct plan *plan, uint32_t stage)
+/* Whether its units are cores; else it has workers of its own, one a seat. */
+static inline bool placement_has_cores(const struct plan *plan, uint32_t stage)
 {
-    return placement_device(plan, stage) == RESOURCE_CPU;
+    return device_kind_of(plan, stage)->has_cores;
 }
 
 /* Places pipeline_count pipelines of the plan's stages on core_count cores: the first of `cores`, in order. Nothing is pinned if a
@@ -72,9 +58,9 @@ static inline bool placement_is_cpu(const struct plan *plan, uint32_t stage)
  *   pool        if they do not and `share` is set: gangs of the widest gang of the plan, or of the greatest smaller width that
  *               leaves no core over; no service cores
  *
- * Stages on cards and on sim count for nothing in this, and their workers are never pinned.
+ * Stages without cores count for nothing in this, and their workers are never pinned.
  *
- * USAGE: a stage asks for more cards than CARDS_MAX; they do not fit and `share` is not set: with the sum and what to do; more workers
+ * USAGE: a stage asks for more replicas than its kind of device has (device_kind.replicas_max); they do not fit and `share` is not set: with the sum and what to do; more workers
  * than PLACEMENT_WORKERS_MAX. MEMORY. Borrows
  * all; on failure *placement is empty. `graph` is for names in messages. */
 MUST_USE status placement_make(struct placement *placement, const struct plan *plan, const struct graph *graph,

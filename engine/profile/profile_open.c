@@ -178,7 +178,7 @@ static void devices_close(struct run *r)
         if (device == NULL) continue;
         for (uint32_t i = c; i < r->o->config_count; i++)
             if (r->devices[i] == device) r->devices[i] = NULL;
-        device->vt->close(device);
+        device_close(device);
     }
 }
 

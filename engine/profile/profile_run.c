@@ -191,7 +191,7 @@ static status params_update(struct run *r, struct device *device, const struct l
                                   .block = r->blocks + u->block_begin,
                                   .squares = r->squares,
                                   .t = r->step + 1};
-        TRY(device->vt->sum_params(device, &sums));
+        TRY(device_sum_params(device, &sums));
         lanes = 1;
     }
     for (uint32_t lane = 0; lane < lanes; lane++) r->scratch[lane] = r->param_grad[lane] + u->offset;
@@ -206,7 +206,7 @@ static status params_update(struct run *r, struct device *device, const struct l
                                   .scale = scale,
                                   .rate = optimizer_rate(g, &g->optimizers[of->optimizer], r->step + 1),
                                   .t = r->step + 1};
-    return device->vt->update_params(device, &update);
+    return device_update_params(device, &update);
 }
 
 static status rows_update(struct run *r, struct device *device, uint32_t table, float scale)
@@ -227,7 +227,7 @@ static status rows_update(struct run *r, struct device *device, uint32_t table, 
                                   .scale = scale,
                                   .rate = optimizer_rate(g, &g->optimizers[g->tables[table].optimizer], r->step + 1),
                                   .t = r->step + 1};
-    return device->vt->update_rows(device, &update);
+    return device_update_rows(device, &update);
 }
 
 static status updates_run(struct run *r, uint32_t config)

@@ -335,7 +335,7 @@ static void cards_look(const struct look *l)
     const struct plan *plan = &l->session->crew.plan;
     const char *why;
     uint64_t needed = 0;
-    for (uint32_t i = 0; i < plan->stage_count; i++) needed += placement_is_card(plan, i);
+    for (uint32_t i = 0; i < plan->stage_count; i++) needed += device_kind_of(plan, i)->has_memory;
     const uint32_t count = gpu_count(&why);
     tell(l, DOCTOR_cards, DOCTOR_OK, "stages on cards", needed ? COUNT(needed) : "none",
          count ? COUNT(count) : TEXT(400, "none: %s", why), NULL);

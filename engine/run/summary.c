@@ -114,9 +114,11 @@ static const struct stage_figures *neighbour_idle(const struct pipeline_figures 
 static void stage_sentence(const struct pipeline_figures *f, uint32_t slowest, double busy, char text[SENTENCE_BYTES])
 {
     const char *name = f->stage[slowest].name;
-    int bytes = snprintf(text, SENTENCE_BYTES, "stage %s is the bottleneck: %sbusy %d%% of the time%s", name,
-                         f->stage[slowest].is_card ? "a stream of its card is " : "", percent(busy),
-                         f->stage[slowest].is_card ? "" : "; give it more cores (k)");
+    const struct device_kind *kind = f->stage[slowest].kind;
+    char whose[64] = "";
+    if (kind->has_memory) snprintf(whose, sizeof whose, "a stream of its %s is ", kind->unit);
+    int bytes = snprintf(text, SENTENCE_BYTES, "stage %s is the bottleneck: %sbusy %d%% of the time%s", name, whose,
+                         percent(busy), kind->has_memory ? "" : "; give it more cores (k)");
     /* "e..x": a stage of one layer has none to give. */
     const struct stage_figures *idle = strstr(name, "..") ? neighbour_idle(f, slowest, busy) : NULL;
     if (idle)
@@ -298,8 +300,8 @@ static void table_print(const struct pipeline_figures *f)
         const struct stage_figures *stage = &f->stage[s];
         struct stage_shares shares = stage_shares(f, stage);
         if (!f->is_shared) {
-            if (stage->is_card)
-                snprintf(cores, sizeof cores, "card");
+            if (stage->kind->has_memory)
+                snprintf(cores, sizeof cores, "%.15s", stage->kind->unit);
             else
                 snprintf(cores, sizeof cores, "%u", stage->core_count);
             snprintf(wait, sizeof wait, "%d%%", percent(shares.wait));
@@ -350,10 +352,10 @@ static void moved_print(const struct pipeline_figures *f)
     for (uint32_t s = 0; s < f->stage_count; s++) {
         cut_bytes += f->stage[s].cut_bytes;
         other_bytes += f->stage[s].other_bytes;
-        has_card |= f->stage[s].is_card;
+        has_card |= f->stage[s].kind->has_memory;
     }
     for (uint32_t s = 0; s < f->stage_count; s++) {
-        const struct card_row_figures *rows = &f->stage[s].card_rows;
+        const struct device_row_figures *rows = &f->stage[s].rows;
         const uint64_t all = rows->resident + rows->cold;
         if (all > 0)
             log_info("rows      of steps %d%% were on the card; %" PRIu64 " moved in, %" PRIu64 " home",
@@ -418,12 +420,12 @@ void summary_event(const struct pipeline_figures *f)
         log_event_f64("update", shares.work[WORK_UPDATE]);
         if (!f->is_shared) log_event_f64("wait", shares.wait);
         if (stage->cut_bytes) log_event_u64("cut_bytes", stage->cut_bytes);
-        if (stage->is_card) log_event_u64("other_bytes", stage->other_bytes);
-        if (stage->card_rows.resident + stage->card_rows.cold > 0) {
-            log_event_u64("rows_resident", stage->card_rows.resident);
-            log_event_u64("rows_cold", stage->card_rows.cold);
-            log_event_u64("rows_moved_in", stage->card_rows.moved_in);
-            log_event_u64("rows_moved_home", stage->card_rows.moved_home);
+        if (stage->kind->has_memory) log_event_u64("other_bytes", stage->other_bytes);
+        if (stage->rows.resident + stage->rows.cold > 0) {
+            log_event_u64("rows_resident", stage->rows.resident);
+            log_event_u64("rows_cold", stage->rows.cold);
+            log_event_u64("rows_moved_in", stage->rows.moved_in);
+            log_event_u64("rows_moved_home", stage->rows.moved_home);
         }
         log_event_u64("ring_cells", stage->ring_cells);
         ring_event("forward_ring_depth", stage->forward_pushes, stage->forward_depth_sum);

@@ -76,7 +76,7 @@ static bool part_take(struct parts *parts, uint32_t count, uint32_t *part)
     return *part < count;
 }
 
-/* The part that is the card's own: its state is there. */
+/* The part that is the replica's own: its state is there. */
 static bool part_take_own(struct parts *parts, uint32_t count, uint32_t own, uint32_t *part)
 {
     /* Acquire, as above; who takes it is decided by the bit. */
@@ -108,7 +108,7 @@ void bsp_backward_done(struct pipeline *p, struct stage *stage, struct slot *slo
 bool bsp_part_take(struct pipeline *p, struct stage *stage, uint32_t seat, struct task *task)
 {
     *task = (struct task){.kind = TASK_UPDATE, .stage = stage};
-    if (stage->is_card) {
+    if (stage->kind->has_memory) {
         const uint32_t own = seat % stage->replica_count;
         if (part_take_own(&stage->update, stage->part_count, own, &task->part)) return true;
         task->kind = TASK_SUM;

@@ -147,7 +147,7 @@ static void bench_open(struct bench *x, const struct bench_case *p, uint32_t thr
 static void bench_close(struct bench *x)
 {
     struct ticket_table *t = &x->ticket_table;
-    x->device->vt->close(x->device);
+    device_close(x->device);
     hand_close(&x->h);
     free(x->h.batch.key_begin), free(x->h.batch.key_home), free(t->unique_of), free(t->occurrence_begin);
     free(t->occurrence), free(t->step_row), free(t->span), free(x->rows), free(x->row_grad);

@@ -165,7 +165,7 @@ static void variant_close(struct variant *v)
 {
     pipeline_close(v->pipeline);
     if (v->pipeline) player_close(v->feed);
-    if (v->device) v->device->vt->close(v->device);
+    device_close(v->device);
     if (v->device) arena_close(&v->gradients);
 }
 
@@ -189,7 +189,7 @@ static void bare_update(struct variant *v, const struct slot *last)
                                       .scale = scale,
                                       .rate = optimizer_rate(g, &g->optimizers[of->optimizer], last->batch.step + 1),
                                       .t = last->batch.step + 1};
-        must(v->device->vt->update_params(v->device, &update));
+        must(device_update_params(v->device, &update));
     }
     for (uint32_t t = 0; t < g->table_count; t++) {
         uint32_t lookups[64], uses = graph_table_lookups(g, t, lookups);
@@ -208,7 +208,7 @@ static void bare_update(struct variant *v, const struct slot *last)
             .scale = scale,
             .rate = optimizer_rate(g, &g->optimizers[g->tables[t].optimizer], last->batch.step + 1),
             .t = last->batch.step + 1};
-        must(v->device->vt->update_rows(v->device, &update));
+        must(device_update_rows(v->device, &update));
     }
 }
 

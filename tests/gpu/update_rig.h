@@ -143,7 +143,7 @@ static inline void update_rows_check(const struct graph_optimizer *o, const char
     on_card.span = update_copy(&card, card_span, sizeof card_span);
     on_card.grad = update_copy(&card, card_grad, lanes * uses * sizeof *card_grad);
     if (u.occurrence_count) on_card.occurrence_count = update_copy(&card, occurrences, sizeof occurrences);
-    ok(cpu->vt->update_rows(cpu, &u));
+    ok(device_update_rows(cpu, &u));
     ok(gpu_update_rows(&card.work, &on_card));
     char what[128];
     snprintf(what, sizeof what, "%s, clip_norm %g, dim %u, %u lanes, %u uses", text, (double)o->clip_norm, dim, lanes,
@@ -154,7 +154,7 @@ static inline void update_rows_check(const struct graph_optimizer *o, const char
     for (uint32_t r = 0; r < ROWS; r++) free(span[r]);
     for (uint32_t i = 0; i < lanes * uses; i++) free(grad[i]);
     update_card_close(&card);
-    cpu->vt->close(cpu);
+    device_close(cpu);
     hand_close(&h);
 }
 
@@ -204,7 +204,7 @@ static inline void update_params_check_all(void)
             on_card.weight = update_copy(&card, weight, count * sizeof(float));
             on_card.state = update_copy(&card, start, 2 * count * sizeof(float));
             on_card.grad = update_copy(&card, card_grad, lanes * sizeof *card_grad);
-            ok(cpu->vt->update_params(cpu, &u));
+            ok(device_update_params(cpu, &u));
             ok(gpu_update_params(&card.work, &on_card, 0));
             update_same(&card, rules[r], on_card.weight, weight, count);
             update_same(&card, rules[r], on_card.state, start, 2 * count);
@@ -212,7 +212,7 @@ static inline void update_params_check_all(void)
             for (uint32_t i = 0; i < lanes; i++) free(grad[i]);
             free(weight), free(start);
             update_card_close(&card);
-            cpu->vt->close(cpu);
+            device_close(cpu);
             hand_close(&h);
         }
 }
@@ -238,13 +238,13 @@ static inline void sum_params_check_all(void)
     on_card.grad = update_copy(&card, card_grad, sizeof card_grad);
     on_card.block = update_copy(&card, blocks, sizeof blocks);
     on_card.squares = update_copy(&card, squares, sizeof squares);
-    ok(cpu->vt->sum_params(cpu, &u));
+    ok(device_sum_params(cpu, &u));
     ok(gpu_sum_params(&card.work, &on_card));
     update_same(&card, "squares", (const float *)on_card.squares, (const float *)squares, 2 * BLOCKS);
     for (uint32_t i = 0; i < LANES; i++) update_same(&card, "sums", card_grad[i], grad[i], COUNT);
     for (uint32_t i = 0; i < LANES; i++) free(grad[i]);
     update_card_close(&card);
-    cpu->vt->close(cpu);
+    device_close(cpu);
     hand_close(&h);
 }
 

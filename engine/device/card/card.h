@@ -14,9 +14,7 @@
 #ifndef HETERPS_ENGINE_DEVICE_CARD_CARD_H
 #define HETERPS_ENGINE_DEVICE_CARD_CARD_H
 
-#include "engine/model/model.h"
-#include "graph/device.h"
-#include "sched/plan.h"
+#include "engine/device/kind.h"
 
 /* Streams of a stage on a card. */
 #define CARD_STREAMS 3u
@@ -25,15 +23,8 @@
 
 struct card_stage;
 struct card_stage_options {
-    const struct graph *graph; /* kept until close, as is the model */
-    struct model *model;
-    const struct plan *plan;
-    uint32_t stage;                  /* of the plan                               */
-    uint32_t replica, replica_count; /* which of its cards: the type's number and `replica` */
-    uint32_t node_begin, node_end;   /* its forward nodes                         */
-    uint32_t slot_count, lanes;      /* lanes: of gradients, in training          */
-    uint64_t row_bytes;              /* for rows that stay on the card (engine/device/card/rows.h) */
-    bool training;
+    const struct device_stage_options *of; /* of one call */
+    uint32_t replica, replica_count;       /* which of its cards: the type's number and `replica` */
 };
 /* INVALID: a layer that a card cannot run, with why; parameters that stages share. USAGE: there is no such card. MEMORY: with what the stage needs
  * and what is free. What gpu/gpu.h says. */
@@ -54,20 +45,10 @@ MUST_USE status card_stages_join(struct card_stage **stages, uint32_t count);
 void card_stages_part(struct card_stage **stages, uint32_t count);
 
 /* A stream of the stage. Submits of different slots, and one update, may run at the same time, each on a device of its own; of backward passes
- * one a lane. Closed with device->vt->close(device). */
+ * one a lane. Closed with device_close(device). */
 MUST_USE status card_device_open(struct device **device, struct card_stage *stage);
 
-/* Bytes moved by training so far, by all devices of the stage. */
-struct card_moved {
-    uint64_t front_bytes, behind_bytes; /* across the cuts in front of the stage and behind it, both ways  */
-    uint64_t other_bytes;               /* columns of the data without a cut in front; losses              */
-};
-struct card_moved card_stage_moved(const struct card_stage *stage);
-
-/* Rows of steps so far that were resident on the card, and that were not; that moved in, and home. */
-struct card_row_figures {
-    uint64_t resident, cold, moved_in, moved_home;
-};
-struct card_row_figures card_stage_rows(const struct card_stage *stage);
+/* What all devices of the stage have moved in training so far: front_bytes and behind_bytes both ways; rows too. */
+struct device_figures card_stage_figures(const struct card_stage *stage);
 
 #endif

@@ -102,7 +102,7 @@ static status update_run(struct measure *m, const void *what, uint32_t times)
                                                 .scale = 1,
                                                 .rate = optimizer_rate(g, optimizer, 1),
                                                 .t = 1};
-            TRY(m->device->vt->update_params(m->device, &update));
+            TRY(device_update_params(m->device, &update));
         }
     return ST_OK;
 }
@@ -131,24 +131,24 @@ static status stage_open(struct measure *m, const struct run_of_layers *of)
 {
     uint32_t begin, count = layer_nodes(m->graph, of, true, &begin);
     m->stages[of->first] = (struct plan_stage){.first_layer = of->first, .last_layer = of->last, .k = 1, .replicas = 1};
-    const struct card_stage_options options = {.graph = m->graph,
-                                               .model = m->o->model,
-                                               .plan = &m->plan,
-                                               .stage = of->first,
-                                               .node_begin = begin,
-                                               .node_end = begin + count,
-                                               .slot_count = 1,
-                                               .lanes = m->graph->header->lanes,
-                                               .row_bytes = m->o->row_bytes,
-                                               .training = true};
-    TRY(card_stage_open(&m->stage, &options));
+    const struct device_stage_options options = {.graph = m->graph,
+                                                 .model = m->o->model,
+                                                 .plan = &m->plan,
+                                                 .stage = of->first,
+                                                 .node_begin = begin,
+                                                 .node_end = begin + count,
+                                                 .slot_count = 1,
+                                                 .lanes = m->graph->header->lanes,
+                                                 .row_bytes = m->o->row_bytes,
+                                                 .training = true};
+    TRY(card_stage_open(&m->stage, &(struct card_stage_options){.of = &options, .replica_count = 1}));
     TRY(card_device_open(&m->device, m->stage));
-    return m->device->vt->begin(m->device, NULL, 0);
+    return device_begin(m->device, NULL, 0);
 }
 
 static void stage_close(struct measure *m)
 {
-    if (m->device) m->device->vt->close(m->device);
+    device_close(m->device);
     card_stage_close(m->stage);
     m->device = NULL;
     m->stage = NULL;

@@ -140,7 +140,7 @@ status card_rows_open(struct card_rows *r, const struct graph *g, struct model *
 
 void card_rows_close(struct card_rows *r)
 {
-    if (r->host) r->host->vt->close(r->host);
+    device_close(r->host);
     memory_give("rows on a card", r->maps, r->maps_bytes);
     free(r->tables);
     *r = (struct card_rows){0};
@@ -382,7 +382,7 @@ static status cold_update(struct card_rows *r, const struct gpu_work *w, struct 
     if (update->occurrence_count) cold.occurrence_count = t->cold_occurrences;
     if (update->click_count) cold.click_count = t->cold_clicks;
     if (update->key) cold.key = t->cold_key;
-    return r->host->vt->update_rows(r->host, &cold);
+    return device_update_rows(r->host, &cold);
 }
 
 /* The card updates the resident ones, where span_list_host is not NULL. */

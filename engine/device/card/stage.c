@@ -386,7 +386,7 @@ static void moved_set(struct card_stage *s)
     moved_add(s, CROSSING_BACKWARD_OUT, &be->front_bytes, &bm->front_bytes);
 }
 
-static status stage_open(struct card_stage *s, const struct card_stage_options *o)
+static status stage_open(struct card_stage *s, const struct device_stage_options *o)
 {
     const struct plan_stage *of = &o->plan->stages[o->stage];
     (void)plan_stage_name(o->plan, o->graph, o->stage, s->name, sizeof s->name);
@@ -405,8 +405,9 @@ static status stage_open(struct card_stage *s, const struct card_stage_options *
     return lists_send(s);
 }
 
-status card_stage_open(struct card_stage **out, const struct card_stage_options *o)
+status card_stage_open(struct card_stage **out, const struct card_stage_options *options)
 {
+    const struct device_stage_options *o = options->of;
     struct card_stage *s = calloc(1, sizeof *s);
     *out = NULL;
     if (s == NULL) FAIL(MEMORY, "no memory to describe a stage on a card");
@@ -418,8 +419,8 @@ status card_stage_open(struct card_stage **out, const struct card_stage_options 
     s->lanes = o->lanes;
     s->training = o->training;
     s->is_first = o->stage == 0;
-    s->replica = o->replica;
-    s->replica_count = o->replica_count ? o->replica_count : 1;
+    s->replica = options->replica;
+    s->replica_count = options->replica_count;
     status st = stage_open(s, o);
     if (st != ST_OK) {
         card_stage_close(s);
@@ -467,17 +468,14 @@ void card_stage_close(struct card_stage *s)
     free(s);
 }
 
-struct card_moved card_stage_moved(const struct card_stage *s)
+struct device_figures card_stage_figures(const struct card_stage *s)
 {
     /* Relaxed, all: figures, read when nobody works. */
-    return (struct card_moved){atomic_load_explicit(&s->shared_front, memory_order_relaxed),
-                               atomic_load_explicit(&s->shared_behind, memory_order_relaxed),
-                               atomic_load_explicit(&s->shared_other, memory_order_relaxed)};
-}
-
-struct card_row_figures card_stage_rows(const struct card_stage *s)
-{
-    return (struct card_row_figures){s->rows.resident_rows, s->rows.cold_rows, s->rows.moved_in, s->rows.moved_home};
+    return (struct device_figures){
+        .front_bytes = atomic_load_explicit(&s->shared_front, memory_order_relaxed),
+        .behind_bytes = atomic_load_explicit(&s->shared_behind, memory_order_relaxed),
+        .other_bytes = atomic_load_explicit(&s->shared_other, memory_order_relaxed),
+        .rows = {s->rows.resident_rows, s->rows.cold_rows, s->rows.moved_in, s->rows.moved_home}};
 }
 
 /* --- several cards ------------------------------------------------------------------------------ */

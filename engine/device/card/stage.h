@@ -35,6 +35,11 @@ struct card_peer {
     struct gpu_event *event;
 };
 
+/* Bytes that a pass moves: across the cut in front of the stage, the one behind it, and besides. */
+struct card_moved {
+    uint64_t front_bytes, behind_bytes, other_bytes;
+};
+
 /* Feeds whose slots are kept in place at a time: that of training, and one of an evaluation. */
 #define CARD_PINNED 2u
 

@@ -7,6 +7,7 @@
 #include "cfg/settings.h"
 #include "engine/base/memory.h"
 #include "engine/device/cpu/kernels.h"
+#include "engine/device/kind.h"
 #include "engine/base/futex.h"
 #include "engine/base/trace.h"
 
@@ -297,3 +298,22 @@ enum isa cpu_device_isa(const struct device *device)
     return device->vt == &cpu_vt ? ((const struct cpu_device *)device)->isa : isa_best();
 }
 struct team *cpu_device_team(struct device *device) { return ((struct cpu_device *)device)->work.team; }
+
+/* --- as a kind of devices --------------------------------------------------------------------- */
+
+static status open(struct device **device, struct device_stage *stage, const struct device_stage_options *o,
+                   const struct device_seat *seat)
+{
+    (void)stage;
+    TRY(cpu_device_open(device, o->graph, seat->core_count, seat->processors, o->isa));
+    team_spin_set(cpu_device_team(*device), o->spins);
+    return ST_OK;
+}
+
+const struct device_kind device_kind_cpu = {
+    .streams = 1,
+    .replicas_max = UINT32_MAX,
+    .has_cores = true,
+    .open = open,
+    .slow_set = cpu_device_slow_set,
+};

@@ -26,7 +26,7 @@ enum isa isa_best(void);
  *   graph       kept until close: sizes of the scratch memory, and what each node needs to know beforehand
  *   processors  [threads], borrowed, or NULL: as team_open's; the thread that calls submit pins itself
  *   isa         a name of isa_names, or NULL for the best one that runs here
- * Fails with USAGE (an isa that is unknown or does not run here), MEMORY, SYSTEM. Close with device->vt->close(device).
+ * Fails with USAGE (an isa that is unknown or does not run here), MEMORY, SYSTEM. Close with device_close(device).
  * One thread at a time may submit or update; submit and updates never fail. */
 MUST_USE status cpu_device_open(struct device **device, const struct graph *graph, uint32_t threads,
                                 const int *processors, const char *isa);

@@ -249,3 +249,52 @@ fail:
 }
 
 struct sim_moved sim_device_moved(const struct device *device) { return ((const struct sim_device *)device)->moved; }
+
+/* --- as a kind of devices --------------------------------------------------------------------- */
+
+struct device_stage {
+    uint32_t count;
+    struct device *devices[]; /* [count]: a replica each */
+};
+
+static status stage_open(struct device_stage **out, const struct device_stage_options *o)
+{
+    const uint32_t count = o->plan->stages[o->stage].replicas;
+    struct device_stage *s = calloc(1, sizeof *s + count * sizeof *s->devices);
+    if (s == NULL) FAIL(MEMORY, "no memory to describe %u sim devices", count);
+    s->count = count;
+    *out = s;
+    return ST_OK;
+}
+
+static void stage_close(struct device_stage *s) { free(s); }
+
+static struct device_figures stage_figures(const struct device_stage *s)
+{
+    struct device_figures sum = {0};
+    for (uint32_t r = 0; r < s->count; r++) {
+        const struct sim_moved moved = sim_device_moved(s->devices[r]);
+        sum.front_bytes += moved.forward_bytes;
+        sum.behind_bytes += moved.backward_bytes;
+    }
+    return sum;
+}
+
+static status open(struct device **device, struct device_stage *s, const struct device_stage_options *o,
+                   const struct device_seat *seat)
+{
+    TRY(sim_device_open(device, o->graph, o->plan, o->stage));
+    s->devices[seat->replica] = *device;
+    return ST_OK;
+}
+
+const struct device_kind device_kind_sim = {
+    .unit = "imitated unit",
+    .streams = 1,
+    .replicas_max = UINT32_MAX,
+    .imitates = true,
+    .stage_open = stage_open,
+    .stage_close = stage_close,
+    .stage_figures = stage_figures,
+    .open = open,
+};

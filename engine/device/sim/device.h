@@ -20,11 +20,10 @@
 #ifndef HETERPS_ENGINE_DEVICE_SIM_DEVICE_H
 #define HETERPS_ENGINE_DEVICE_SIM_DEVICE_H
 
-#include "graph/device.h"
-#include "sched/plan.h"
+#include "engine/device/kind.h"
 
 /* Opens the device of one replica of a stage; keeps the graph until close. INVALID: the plan gives the stage no et, or one so long that a
- * micro-batch would take days; MEMORY. Close with device->vt->close(device). One thread at a time may submit or update; none of it fails. */
+ * micro-batch would take days; MEMORY. Close with device_close(device). One thread at a time may submit or update; none of it fails. */
 MUST_USE status sim_device_open(struct device **device, const struct graph *graph, const struct plan *plan,
                                 uint32_t stage);
 

@@ -55,6 +55,7 @@ static struct stage_figures stage_of(const char *name, uint32_t workers, uint32_
                                      uint64_t backward, uint64_t update, uint64_t wait)
 {
     struct stage_figures stage = {
+        .kind = device_kind(RESOURCE_CPU),
         .worker_count = workers,
         .core_count = cores,
         .task_count = {100, 100, 10},
@@ -179,7 +180,8 @@ static void summary_print__staleness__a_line_with_its_bounds(void **state)
 static void summary_print__nothing_trained__nothing(void **state)
 {
     (void)state;
-    struct stage_figures stage[] = {{.name = "e..x"}, {.name = "h1"}};
+    struct stage_figures stage[] = {{.name = "e..x", .kind = device_kind(RESOURCE_CPU)},
+                                    {.name = "h1", .kind = device_kind(RESOURCE_CPU)}};
     struct pipeline_figures f = {.stage_count = 2, .stage = stage};
     assert_printed(&f, "");
     assert_bottleneck(&f, "nothing was trained");

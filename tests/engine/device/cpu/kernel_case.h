@@ -77,7 +77,7 @@ static inline void device_run(struct fixture *f, enum isa isa, uint32_t members,
     team_delay_set(cpu_device_team(device), members, delay_ns);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[1], 1), ST_OK);
-    device->vt->close(device);
+    device_close(device);
 }
 
 /* Forward, then backward, on every instruction set and team. */

@@ -173,7 +173,7 @@ static void values_check(op_id op, const float *value, uint32_t count, double to
         struct device *device;
         assert_int_equal(cpu_device_open(&device, &f->h.graph, 1, NULL, isa_names[isa]), ST_OK);
         assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
-        device->vt->close(device);
+        device_close(device);
         const float *got = op_out(&f->h.context, &f->h.node[0]).data;
         for (uint32_t i = 0; i < count; i++) {
             if (isnan(expected[i]) && isnan(got[i])) continue;

@@ -130,7 +130,7 @@ static void embed_bag__no_keys__is_zero(void **state)
     struct device *device;
     assert_int_equal(cpu_device_open(&device, &f->h.graph, 2, NULL, NULL), ST_OK);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
-    device->vt->close(device);
+    device_close(device);
     struct view out = op_out(&f->h.context, &f->h.node[0]);
     for (uint32_t i = 0; i < out.rows * out.cols; i++) assert_true(out.data[i] == 0);
     fixture_close(f);

@@ -220,7 +220,7 @@ static void open__unknown_isa__is_refused(void **state)
         assert_int_equal(cpu_device_open(&device, &h.graph, 1, NULL, isa_names[isa]), runs ? ST_OK : ST_USAGE);
         if (!runs) continue;
         assert_int_equal(cpu_device_isa(device), isa);
-        device->vt->close(device);
+        device_close(device);
     }
 }
 

@@ -78,7 +78,7 @@ static void params_check(struct device *device, struct graph_optimizer o, uint32
                              .scale = 1.0f / 256,
                              .rate = 0.04f,
                              .t = 3};
-    assert_int_equal(device->vt->update_params(device, &u), ST_OK);
+    assert_int_equal(device_update_params(device, &u), ST_OK);
     floats_compare("weights", weight, weight_expected, 1, count, count, EXACT);
     floats_compare("states", state, state_expected, 1, state_count * count + 1, state_count * count + 1, EXACT);
     for (size_t begin = 0, half = count / 3; begin < count; begin += half, half = count - begin) {
@@ -87,7 +87,7 @@ static void params_check(struct device *device, struct graph_optimizer o, uint32
         u.state = state_halves + begin;
         u.grad = grad_at;
         u.count = half;
-        assert_int_equal(device->vt->update_params(device, &u), ST_OK);
+        assert_int_equal(device_update_params(device, &u), ST_OK);
         if (begin == 0) assert_true(weight_halves[half] != weight_expected[half]);
     }
     floats_compare("weights in two parts", weight_halves, weight_expected, 1, count, count, EXACT);
@@ -153,7 +153,7 @@ static void rows_update_check(struct device *device, struct graph_optimizer o, u
                              .scale = 0.25f,
                              .rate = 0.04f,
                              .t = step};
-    assert_int_equal(device->vt->update_rows(device, &u), ST_OK);
+    assert_int_equal(device_update_rows(device, &u), ST_OK);
     for (size_t i = 0; i < floats; i++)
         if (memcmp(&spans[i], &expected[i], sizeof(float)) != 0)
             fail_msg("%s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name, dim,
@@ -194,7 +194,7 @@ static void updates__every_optimizer__equal_reference_to_the_bit(void **state)
                 for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
                     rows_update_check(device, o, 1, 1, widths[w], 301);
             }
-            device->vt->close(device);
+            device_close(device);
         }
     }
     hand_close(&h);
@@ -220,7 +220,7 @@ static void sum_params__any_lanes__sums_and_squares(void **state)
                 grad[l] = floats_random(&draws, COUNT, false), kept[l] = floats_copy(grad[l], COUNT);
             struct param_sums u = {
                 .grad = grad, .lanes = lanes, .block_count = BLOCKS, .block = blocks, .squares = squares, .t = 1};
-            assert_int_equal(device->vt->sum_params(device, &u), ST_OK);
+            assert_int_equal(device_sum_params(device, &u), ST_OK);
             size_t at = 0;
             for (uint32_t b = 0; b < BLOCKS; b++) {
                 for (; at < blocks[b].offset; at++)
@@ -238,7 +238,7 @@ static void sum_params__any_lanes__sums_and_squares(void **state)
             }
             for (uint32_t l = 0; l < lanes; l++) free(grad[l]), free(kept[l]);
         }
-        device->vt->close(device);
+        device_close(device);
     }
     hand_close(&h);
 }

@@ -44,7 +44,7 @@ static void layer_run(struct hand_graph *h, enum isa isa)
     assert_int_equal(cpu_device_open(&device, &h->graph, 1, NULL, isa_names[isa]), ST_OK);
     assert_int_equal(device_submit(device, &h->context, &h->node[0], 1), ST_OK);
     assert_int_equal(device_submit(device, &h->context, &h->node[1], 1), ST_OK);
-    device->vt->close(device);
+    device_close(device);
 }
 
 static void rows_compare(const char *what, const struct view *few, const struct view *many)

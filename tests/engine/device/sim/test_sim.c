@@ -240,7 +240,7 @@ static void sim__tasks_one_after_another__take_the_planned_time_in_all(void **st
             /* But for what the last wake was late: three times as long, not once. */
             assert_true(tasks_time(&k, device, 50) > 2 * 50 * cases[i].expected);
         }
-        device->vt->close(device);
+        device_close(device);
         task_close(&k);
     }
 }
@@ -260,7 +260,7 @@ static void sim__after_a_pause__takes_the_whole_time_again(void **state)
         if (i > 0) assert_true(seconds >= 0.01);
         usleep(20000);
     }
-    device->vt->close(device);
+    device_close(device);
     task_close(&k);
 }
 
@@ -331,7 +331,7 @@ static void sim_submit__stage_in_the_middle__writes_what_it_gives(void **state)
     struct sim_moved moved = sim_device_moved(device);
     assert_int_equal(moved.forward_bytes, 8 * graph_cut(g, 1, NULL, NULL, NULL, NULL).forward_bytes);
     assert_int_equal(moved.backward_bytes, 8 * graph_cut(g, 2, NULL, NULL, NULL, NULL).backward_bytes);
-    device->vt->close(device);
+    device_close(device);
     free(memory);
     task_close(&k);
 }
@@ -355,7 +355,7 @@ static double cpu_seconds(struct single *k, const struct resource_slow *slow, en
         double seconds = (double)(clock_ns() - begin_ns) * 1e-9;
         if (seconds < least) least = seconds;
     }
-    device->vt->close(device);
+    device_close(device);
     return least;
 }
 
