@@ -1,9 +1,6 @@
 /* Blocks are listed once a pipeline; the scale is found once a step. */
 #include "graph/clip.h"
 
-/* Floats: small enough that the threads of a gang share a layer, large enough that a piece is worth it. */
-#define BLOCK_FLOATS 4096u
-
 const struct graph_optimizer *clip_optimizer(const struct graph *g)
 {
     if (g->update_count == 0 || g->updates[0].table != GRAPH_NONE) return NULL;
@@ -20,10 +17,10 @@ uint32_t clip_blocks_list(const struct graph *g, uint32_t node_begin, uint32_t n
         for (uint32_t k = 0; k < node->param_count; k++) {
             const struct graph_tensor *t = &g->tensors[g->args[node->arg_begin + node->input_count + k]];
             uint64_t floats = (uint64_t)t->rows * t->cols;
-            for (uint64_t at = 0; at < floats && t->update == 0 && !t->is_alias; at += BLOCK_FLOATS, count++)
+            for (uint64_t at = 0; at < floats && t->update == 0 && !t->is_alias; at += CLIP_BLOCK_FLOATS, count++)
                 if (blocks)
                     blocks[count] = (struct param_block){
-                        t->offset + at, floats - at < BLOCK_FLOATS ? floats - at : (uint64_t)BLOCK_FLOATS};
+                        t->offset + at, floats - at < CLIP_BLOCK_FLOATS ? floats - at : (uint64_t)CLIP_BLOCK_FLOATS};
         }
     }
     return count;

@@ -9,6 +9,9 @@
 
 #include "graph/device.h"
 
+/* Floats of a block at most: small enough that the threads of a gang share a layer, large enough that a piece is worth it. */
+#define CLIP_BLOCK_FLOATS 4096u
+
 /* The optimizer whose gradients' norm is bounded, or NULL: of the first update, which is the only one of trained parameters. */
 const struct graph_optimizer *clip_optimizer(const struct graph *g);
 /* The blocks of the parameters that the forward nodes [node_begin, node_end) own, in their order; blocks may be NULL. Returns how many. */

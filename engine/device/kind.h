@@ -9,7 +9,7 @@
 #ifndef HETERPS_ENGINE_DEVICE_KIND_H
 #define HETERPS_ENGINE_DEVICE_KIND_H
 
-#include "engine/model/model.h"
+#include "engine/slot/extent.h"
 #include "graph/device.h"
 #include "sched/plan.h"
 
@@ -18,12 +18,12 @@ struct device_stage_options {
     const struct graph *graph;
     struct model *model;
     const struct plan *plan;
-    uint32_t stage;                /* of the plan                                       */
-    uint32_t node_begin, node_end; /* its forward nodes                                 */
-    uint32_t slot_count, lanes;    /* lanes: of gradients, in training                  */
-    uint64_t row_bytes;            /* for rows that stay in memory of the devices' own  */
-    const char *isa;               /* of devices on cores (cpu_device_open)             */
-    bool spins;                    /* gangs wait for work without sleeping              */
+    uint32_t stage;              /* of the plan                                       */
+    const struct extent *extent; /* what it has of the graph, a part each replica     */
+    uint32_t slot_count, lanes;  /* lanes: of gradients, in training                  */
+    uint64_t row_bytes;          /* for rows that stay in memory of the devices' own  */
+    const char *isa;             /* of devices on cores (cpu_device_open)             */
+    bool spins;                  /* gangs wait for work without sleeping              */
     bool training;
 };
 

@@ -7,11 +7,8 @@
  *            again         update                     update                      update
  *
  * A worker takes the most downstream task that is ready, backward before forward, oldest slot first; so each stage falls into
- * one forward, one backward by itself. What a task may start on, and what follows a backward pass, is the synchronisation's:
- *
- *   bsp        all examples of a step read the same parameters; a lane's gradients are added in order of micro-batches; the next
- *              step is admitted when every stage has updated. One result, whatever plan, threads, slots and timing.
- *   wsp, asp   engine/sync/wsp.h: each minibatch updates the parameters that the next finds; staleness is bounded (wsp) and measured.
+ * one forward, one backward by itself. What a task may start on, and what follows a backward pass, is the synchronisation's
+ * (engine/sync/sync.h).
  *
  * Threads: one (the main thread) opens, runs jobs one after another and closes; it sleeps while a job runs and is called back a few
  * times a second. */
@@ -22,7 +19,7 @@
 #include "engine/pipe/feed.h"
 #include "engine/base/cores.h"
 #include "engine/device/kind.h"
-#include "graph/device.h"
+#include "engine/sync/sync.h"
 #include "sched/plan.h"
 
 struct pipeline;
@@ -38,7 +35,7 @@ struct pipeline_options {
     uint64_t card_row_bytes; /* rows that stay on a card (engine/device/card/rows.h)                                */
     /* training only */
     bool training;
-    uint32_t sync;           /* SYNC_BSP, … of cfg/settings.h                                               */
+    uint32_t sync;           /* train.sync of cfg/settings.h                                                */
     uint32_t in_flight;      /* micro-batches in a pipeline at once (HetPipe's Nm); 0: as the plan needs      */
     uint32_t pipeline_count; /* data-parallel pipelines (virtual workers); more than 1 under wsp and asp only */
     uint32_t clock_distance; /* D, wsp                                                                        */
@@ -78,15 +75,6 @@ const struct device *pipeline_device(const struct pipeline *pipeline);
 const int *pipeline_feed_cores(const struct pipeline *pipeline, uint32_t *count);
 /* The cores that further threads of reading may use: the service cores, or none if anywhere will do. */
 const int *pipeline_service_cores(const struct pipeline *pipeline, uint32_t *count);
-
-/* A finished step, told in order. Under wsp and asp a minibatch. */
-struct step_done {
-    uint64_t step, epoch;
-    uint32_t example_count;
-    double loss_sum;
-    const uint64_t *row_count; /* [table_count]: rows of the tables as of this step                     */
-    uint32_t ticket;           /* number of its last ticket                                              */
-};
 
 struct train_job {
     struct feed *feed;    /* started */
@@ -148,10 +136,7 @@ struct pipeline_figures {
     uint64_t starved_ns; /* the first stage had nothing to do because no slot was ready                    */
     /* reading: the feed's thread */
     uint64_t read_ns, prepare_ns, read_wait_ns; /* parsing; rows; without a free slot                       */
-    /* staleness, wsp and asp: minibatches whose update was missing from the weights that one was computed with */
-    bool has_staleness;
-    uint64_t local_max, local_bound, global_max, global_bound; /* global_bound UINT64_MAX: none (asp)       */
-    double local_mean, global_mean;
+    struct sync_figures staleness;              /* without lanes */
     /* calls in steady state: engine/base/steady.h */
     uint64_t allocations, locks;
 };

@@ -1,14 +1,12 @@
-/* Opens the stages, workers and rings of a plan, and closes them; adds up what the workers have counted. Once a run. */
+/* Opens the stations, workers and hops of a plan, and closes them. Once a run. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/log.h"
-#include "engine/base/steady.h"
-#include "graph/clip.h"
-#include "engine/device/cpu/device.h"
 #include "engine/base/thread.h"
+#include "engine/device/cpu/device.h"
 #include "engine/pipe/pipeline_internal.h"
 
 /* Slots beyond those in flight: three micro-batches that are read, parsed and have their rows ready before their turn, and the
@@ -24,8 +22,8 @@
 static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
 {
     const struct plan *plan = p->plan;
-    /* wsp, asp: as few as there are stages, for each further one makes what is computed with older. */
-    if (p->sync != SYNC_BSP) return p->stage_count + (p->stage_count > 1);
+    /* Without lanes as few as there are stages, for each further one makes what is computed with older. */
+    if (!p->by_lane) return p->stage_count + (p->stage_count > 1);
     if (workers <= 1) return 1;
     /* A stage of a chain of S has a forward and a backward pass to do while a slot goes up and down the others: S slots keep all
      * at it, twice as many bridge that some take longer. */
@@ -41,136 +39,130 @@ static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
     return count < p->micro_count ? (uint32_t)count : p->micro_count;
 }
 
-/* Whether a stage's nodes include the first one that looks the table up. */
-static bool owns_table(const struct graph *g, const struct stage *s, uint32_t table)
+/* Whether a worker of the placement serves a stage of a pipeline. */
+static bool serves(const struct pipeline *p, const struct placement_worker *place, uint32_t pipeline, uint32_t stage)
 {
-    uint32_t node = graph_table_first_node(g, table);
-    return s->forward_begin <= node && node < s->forward_end;
+    if (stage < place->stage_begin || stage >= place->stage_end) return false;
+    return place->pipeline == PLACEMENT_ALL ? placement_has_cores(p->plan, stage) : place->pipeline == pipeline;
 }
 
-/* The nodes of a stage's layers. */
-static void stage_nodes(const struct graph *g, const struct plan_stage *plan, struct stage *s)
+static void stage_fill(const struct pipeline *p, struct station *station, uint32_t pipeline, uint32_t index)
 {
-    s->forward_begin = s->backward_begin = UINT32_MAX;
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        if (g->nodes[n].layer < plan->first_layer || g->nodes[n].layer > plan->last_layer) continue;
-        bool is_forward = n < g->forward_count;
-        uint32_t *begin = is_forward ? &s->forward_begin : &s->backward_begin,
-                 *end = is_forward ? &s->forward_end : &s->backward_end;
-        if (*begin == UINT32_MAX) *begin = *end = n;
-        CHECK(*end == n); /* the compiler keeps the nodes of neighbouring layers together */
-        *end = n + 1;
-        s->looks_up |= is_forward && (op_table[g->nodes[n].op].traits & OP_LOOKS_UP) != 0;
-    }
-    if (s->forward_begin == UINT32_MAX) s->forward_begin = s->forward_end = 0;
-    if (s->backward_begin == UINT32_MAX) s->backward_begin = s->backward_end = g->node_count;
-}
-
-static uint32_t dense_runs(const struct graph *g, const struct stage *s, struct param_run *runs)
-{
-    uint32_t count = 0;
-    for (uint32_t u = 0; u < g->update_count; u++) {
-        struct param_run run = {.update = u};
-        if (g->updates[u].table != GRAPH_NONE) continue;
-        graph_params_of_nodes(g, s->forward_begin, s->forward_end, u, &run.offset, &run.count);
-        if (run.count == 0) continue;
-        if (runs) runs[count] = run;
-        count++;
-    }
-    return count;
-}
-
-/* What rings, stages and workers keep. */
-static void pipeline_layout(struct pipeline *p, struct layout *l)
-{
-    const struct graph *g = p->graph;
-    const struct plan *plan = p->plan;
-    uint32_t pair_count = p->pipeline_count * p->stage_count;
-    p->bell_count = pair_count;
-    LAYOUT_TAKE(l, p->bells, p->bell_count);
-    if (p->gate_bell == NULL) p->gate_bell = p->bells;
-    LAYOUT_TAKE(l, p->stages, pair_count);
-    for (uint32_t i = 0; i < pair_count; i++) {
-        struct stage s = {.index = i % p->stage_count, .pipeline_index = i / p->stage_count};
-        const struct plan_stage *of = &plan->stages[s.index];
-        s.is_first = s.index == 0;
-        s.is_last = s.index + 1 == p->stage_count;
-        s.kind = device_kind_of(plan, s.index);
-        s.replica_count = of->replicas;
-        if (s.kind->has_cores && resource_is_slowed(&plan->types[of->type].slow)) s.slow = &plan->types[of->type].slow;
-        stage_nodes(g, of, &s);
-        (void)plan_stage_name(plan, g, s.index, s.name, sizeof s.name);
-        /* One thread at each end, unless a stage has several workers: then any of them pushes or takes. */
-        bool is_one = !p->placement.is_shared && placement_seats(plan, s.index) == 1 &&
-                      (s.is_first || placement_seats(plan, s.index - 1) == 1);
-        enum ring_kind kind = is_one && !s.is_first ? RING_ONE : RING_MANY; /* into the first, any gate pushes */
-        s.seat_count = p->sync == SYNC_BSP ? placement_seats(plan, s.index) : 1;
-        LAYOUT_TAKE(l, s.seats, s.seat_count);
-        for (uint32_t k = 0; k < s.seat_count; k++) {
-            struct seat *seat = l->arena ? &s.seats[k] : NULL;
-            ring_layout(seat ? &seat->forward : NULL, l, p->slot_count, kind);
-            ring_layout(seat ? &seat->backward : NULL, l, p->slot_count,
-                        RING_MANY); /* a seat's lanes come from any worker of the stage behind */
-        }
-        s.run_count = dense_runs(g, &s, NULL);
-        LAYOUT_TAKE(l, s.runs, s.run_count);
-        LAYOUT_TAKE(l, s.tables, g->table_count);
-        if (p->sync != SYNC_BSP) LAYOUT_TAKE(l, s.turn, 1);
-        if (!l->arena) continue;
-        dense_runs(g, &s, s.runs);
-        s.block_begin = clip_blocks_list(g, 0, s.forward_begin, NULL);
-        s.block_count = clip_blocks_list(g, s.forward_begin, s.forward_end, NULL);
-        for (uint32_t t = 0; t < g->table_count; t++)
-            if (owns_table(g, &s, t)) s.tables[s.table_count++] = t;
-        /* The gate is one for all pipelines. */
-        s.bell = s.is_first || (p->placement.is_shared && s.kind->has_cores) ? p->gate_bell : &p->bells[i];
-        if (s.looks_up && s.turn) s.turn = p->stages[s.index].turn ? p->stages[s.index].turn : s.turn;
-        p->stages[i] = s;
-    }
-    if (p->training && p->clipped) {
-        p->block_count = clip_blocks_list(g, 0, g->forward_count, NULL);
-        LAYOUT_TAKE(l, p->blocks, p->block_count);
-        LAYOUT_TAKE(l, p->squares, (size_t)p->pipeline_count * p->block_count);
-        if (l->arena) (void)clip_blocks_list(g, 0, g->forward_count, p->blocks);
-    }
-    LAYOUT_TAKE(l, p->workers, p->worker_count);
-    uint32_t grad_max = p->lanes;
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        uint32_t count = graph_table_lookups(g, t, NULL);
-        if (p->lanes * count > grad_max) grad_max = p->lanes * count;
-    }
+    const struct plan_stage *of = &p->plan->stages[index];
+    struct stage *s = &station->stage;
+    *s = (struct stage){.index = index,
+                        .pipeline_index = pipeline,
+                        .is_first = index == 0,
+                        .is_last = index + 1 == p->stage_count,
+                        .kind = device_kind_of(p->plan, index),
+                        .replica_count = of->replicas};
+    extent_nodes_find(&s->extent, p->graph, of->first_layer, of->last_layer);
+    (void)plan_stage_name(p->plan, p->graph, index, s->name, sizeof s->name);
+    if (s->kind->has_cores && resource_is_slowed(&p->plan->types[of->type].slow))
+        station->slow = &p->plan->types[of->type].slow;
     for (uint32_t i = 0; i < p->worker_count; i++) {
         const struct placement_worker *place = &p->placement.worker[i];
-        bool is_pool = place->pipeline == PLACEMENT_ALL;
-        struct worker w = {.pipeline = p, .place = place, .index = i};
-        uint32_t stages = is_pool ? pair_count : 1;
-        LAYOUT_TAKE(l, w.stages, stages);
-        LAYOUT_TAKE(l, w.times, p->stage_count);
-        LAYOUT_TAKE(l, w.grad, grad_max);
+        if (!serves(p, place, pipeline, index)) continue;
+        station->worker_count++;
+        station->core_count += place->unit_count;
+    }
+}
+
+/* The rings into a station, and who may take from them. */
+static void hops_layout(const struct pipeline *p, struct station *station, struct layout *l)
+{
+    const struct plan *plan = p->plan;
+    const struct stage *s = &station->stage;
+    /* One thread at each end, unless a stage has several workers: then any of them gives or takes. Into the first, any gate gives. */
+    const bool is_one = !p->placement.is_shared && placement_seats(plan, s->index) == 1 && !s->is_first &&
+                        placement_seats(plan, s->index - 1) == 1;
+    station->seat_count = p->by_lane ? placement_seats(plan, s->index) : 1;
+    hop_layout(&station->forward, l, station->seat_count, p->slot_count, is_one ? RING_ONE : RING_MANY);
+    /* A seat's lanes come from any worker of the stage behind. */
+    hop_layout(&station->backward, l, station->seat_count, p->slot_count, RING_MANY);
+    LAYOUT_TAKE(l, station->seat_claims, station->seat_count);
+    if (!p->by_lane) LAYOUT_TAKE(l, station->turn, 1);
+}
+
+static void stations_layout(struct pipeline *p, struct layout *l)
+{
+    const uint32_t count = p->pipeline_count * p->stage_count;
+    p->bell_count = count;
+    LAYOUT_TAKE(l, p->bells, count);
+    if (p->gate_bell == NULL) p->gate_bell = p->bells;
+    LAYOUT_TAKE(l, p->stations, count);
+    LAYOUT_TAKE(l, p->stages, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct station station = {0}, *first = l->arena ? &p->stations[i % p->stage_count] : NULL;
+        struct stage *s = &station.stage;
+        stage_fill(p, &station, i / p->stage_count, i % p->stage_count);
+        hops_layout(p, &station, l);
+        /* Replicas with memory of their own have a part each; without lanes a task updates all. */
+        const uint32_t parts = s->kind->has_memory ? s->replica_count : station.worker_count;
+        extent_layout(&s->extent, l, p->graph, p->model, p->by_lane ? parts : 1);
         if (!l->arena) continue;
-        for (uint32_t s = place->stage_end; s-- > place->stage_begin;)
-            for (uint32_t v = 0; v < p->pipeline_count; v++) {
-                struct stage *stage = &p->stages[v * p->stage_count + s];
-                if (is_pool ? !stage->kind->has_cores : v != place->pipeline) continue;
-                w.stages[w.stage_count++] = stage;
-                w.slow_varies |= is_pool && stage->slow != NULL;
-            }
-        w.spins = p->spins && place->core_count > 0;
-        w.bell = w.stages[0]->bell;
-        w.seat = is_pool ? i : w.stages[0]->worker_count; /* counted below: its number among those of its stage */
-        for (uint32_t k = 0; k < w.stage_count; k++) {
-            w.stages[k]->worker_count++;
-            w.stages[k]->core_count += place->unit_count;
+        /* The gate is one for all pipelines. */
+        s->bell = s->is_first || (p->placement.is_shared && s->kind->has_cores) ? p->gate_bell : &p->bells[i];
+        station.forward.bell = station.backward.bell = s->bell;
+        if (s->extent.looks_up && first->turn) station.turn = first->turn;
+        station.next = s->is_last ? NULL : &p->stations[i + 1];
+        station.before = s->is_first ? NULL : &p->stations[i - 1];
+        p->stations[i] = station;
+        p->stages[i] = &p->stations[i].stage;
+    }
+}
+
+/* The stations that a worker serves, the most downstream first. */
+static void worker_stations_list(const struct pipeline *p, struct worker *w)
+{
+    for (uint32_t s = w->place->stage_end; s-- > w->place->stage_begin;)
+        for (uint32_t v = 0; v < p->pipeline_count; v++) {
+            struct station *station = &p->stations[v * p->stage_count + s];
+            if (!serves(p, w->place, v, s)) continue;
+            w->stations[w->station_count++] = station;
+            w->slow_varies |= w->place->pipeline == PLACEMENT_ALL && station->slow != NULL;
         }
-        snprintf(w.name, sizeof w.name, is_pool ? "worker %u" : "worker %u: %.30s", i, w.stages[0]->name);
+}
+
+/* Its number among those of its first station. */
+static uint32_t worker_number(const struct pipeline *p, uint32_t index)
+{
+    const struct placement_worker *own = &p->placement.worker[index];
+    uint32_t number = 0;
+    if (own->pipeline == PLACEMENT_ALL) return index;
+    for (uint32_t i = 0; i < index; i++) {
+        const struct placement_worker *place = &p->placement.worker[i];
+        number += place->pipeline == own->pipeline && place->stage_begin == own->stage_begin;
+    }
+    return number;
+}
+
+static void workers_layout(struct pipeline *p, struct layout *l)
+{
+    const uint32_t scratch = gradients_scratch(p->graph, p->lanes);
+    LAYOUT_TAKE(l, p->workers, p->worker_count);
+    for (uint32_t i = 0; i < p->worker_count; i++) {
+        const struct placement_worker *place = &p->placement.worker[i];
+        const bool is_pool = place->pipeline == PLACEMENT_ALL;
+        struct worker w = {.pipeline = p, .place = place, .index = i, .updater.graph = p->graph};
+        LAYOUT_TAKE(l, w.stations, is_pool ? p->pipeline_count * p->stage_count : 1);
+        LAYOUT_TAKE(l, w.times, p->stage_count);
+        LAYOUT_TAKE(l, w.updater.scratch, scratch);
+        if (!l->arena) continue;
+        worker_stations_list(p, &w);
+        w.spins = p->spins && place->core_count > 0;
+        w.bell = w.stations[0]->stage.bell;
+        w.seat = worker_number(p, i);
+        snprintf(w.name, sizeof w.name, is_pool ? "worker %u" : "worker %u: %.30s", i, w.stations[0]->stage.name);
         p->workers[i] = w;
     }
-    for (uint32_t i = 0; i < pair_count && l->arena; i++) {
-        struct stage *s = &p->stages[i];
-        s->part_count = s->kind->has_memory ? s->replica_count : s->worker_count;
-        s->next = s->is_last ? NULL : s + 1;
-        s->before = s->is_first ? NULL : s - 1;
-    }
+}
+
+/* What hops, stations and workers keep. */
+static void pipeline_layout(struct pipeline *p, struct layout *l)
+{
+    stations_layout(p, l);
+    workers_layout(p, l);
     LAYOUT_TAKE(l, p->order.shared_cells, p->slot_count);
     p->order.cell_count = p->slot_count;
     LAYOUT_TAKE(l, p->lane_order, p->lanes);
@@ -182,57 +174,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     LAYOUT_TAKE(l, p->gate.sequence, p->lanes);
     LAYOUT_TAKE(l, p->sequence, p->slot_count);
     LAYOUT_TAKE(l, p->slot_pipeline, p->slot_count);
-    LAYOUT_TAKE(l, p->loss, p->slot_count > p->micro_count ? p->slot_count : p->micro_count);
-    LAYOUT_TAKE(l, p->row_count, g->table_count);
     LAYOUT_TAKE(l, p->figures, p->stage_count);
-}
-
-/* Sums of gradients: of parameters a lane each (a pipeline each under wsp and asp), of rows a lane and look-up each. */
-static void gradients_layout(struct pipeline *p, struct layout *l)
-{
-    const struct graph *g = p->graph;
-    uint32_t dense_count = p->sync == SYNC_BSP ? p->lanes : p->pipeline_count,
-             sparse_count = p->sync == SYNC_BSP ? p->lanes : 1, at = 0;
-    LAYOUT_TAKE(l, p->param_grad, dense_count);
-    LAYOUT_TAKE(l, p->table_grad, (size_t)sparse_count * g->lookup_count);
-    LAYOUT_TAKE(l, p->update_grad, (size_t)sparse_count * g->lookup_count);
-    LAYOUT_TAKE(l, p->update_grad_begin, g->table_count);
-    LAYOUT_TAKE(l, p->use_count, g->table_count);
-    p->alias_count = graph_aliases(g, 0, g->header->param_floats, NULL);
-    LAYOUT_TAKE(l, p->aliases, p->alias_count);
-    if (l->arena) (void)graph_aliases(g, 0, g->header->param_floats, p->aliases);
-    uint32_t *lookups;
-    LAYOUT_TAKE(l, lookups, g->lookup_count);
-    for (uint32_t i = 0; i < dense_count; i++) {
-        float *grad;
-        LAYOUT_TAKE(l, grad, g->header->grad_floats);
-        if (l->arena) p->param_grad[i] = grad;
-    }
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        size_t rows = (size_t)g->header->batch * g->tables[t].key_count_max;
-        uint32_t uses = graph_table_lookups(g, t, lookups);
-        if (l->arena) p->use_count[t] = uses;
-        if (l->arena) p->update_grad_begin[t] = at;
-        for (uint32_t lane = 0; lane < sparse_count; lane++) {
-            for (uint32_t use = 0; use < uses; use++, at++) {
-                float *grad;
-                LAYOUT_TAKE(l, grad, rows * g->tables[t].dim); /* under 2^47 */
-                if (l->arena) p->table_grad[(size_t)lane * g->lookup_count + lookups[use]] = p->update_grad[at] = grad;
-            }
-        }
-    }
-}
-
-static status gradients_take(struct pipeline *p)
-{
-    struct layout sum = {0}, taken = {.arena = &p->gradients};
-    gradients_layout(p, &sum);
-    if (sum.bytes == SIZE_MAX)
-        FAIL(MEMORY, "the gradients of %u lanes need more bytes than any machine has; lower train.batch or train.lanes",
-             p->lanes);
-    TRY(arena_open(&p->gradients, "gradients", sum.bytes));
-    gradients_layout(p, &taken);
-    return ST_OK;
 }
 
 static status worker_start(struct worker *w)
@@ -254,26 +196,27 @@ static struct device_stage_options device_options(const struct pipeline *p, cons
                                          .model = p->model,
                                          .plan = p->plan,
                                          .stage = stage->index,
-                                         .node_begin = stage->forward_begin,
-                                         .node_end = stage->forward_end,
+                                         .extent = &stage->extent,
                                          .slot_count = p->slot_count,
                                          .lanes = p->lanes,
                                          .row_bytes = o->card_row_bytes,
                                          .isa = o->isa,
                                          .spins = p->spins,
-                                         .training = p->training};
+                                         .training = o->training};
 }
 
 /* Of a pool: for the first stage that it serves, all of which are of one kind. */
 static status worker_device_open(struct worker *w, const struct pipeline_options *o)
 {
-    const struct stage *stage = w->stages[0];
+    const struct station *station = w->stations[0];
+    const struct stage *stage = &station->stage;
     const struct device_stage_options options = device_options(w->pipeline, stage, o);
     const struct device_seat seat = {.replica = w->seat % stage->replica_count,
                                      .core_count = w->place->core_count,
                                      .processors = w->place->processors};
-    TRY(stage->kind->open(&w->device, stage->devices, &options, &seat));
-    device_slow_set(stage->kind, w->device, stage->slow);
+    TRY(stage->kind->open(&w->device, station->devices, &options, &seat));
+    device_slow_set(stage->kind, w->device, station->slow);
+    w->updater.device = w->device;
     return ST_OK;
 }
 
@@ -282,15 +225,15 @@ static status devices_open(struct pipeline *p, const struct pipeline_options *o)
     const uint32_t pair_count = p->pipeline_count * p->stage_count;
     bool has_cores = true;
     for (uint32_t i = 0; i < pair_count; i++) {
-        const struct device_stage_options options = device_options(p, &p->stages[i], o);
-        TRY(device_stage_open(p->stages[i].kind, &p->stages[i].devices, &options));
+        const struct device_stage_options options = device_options(p, p->stages[i], o);
+        TRY(device_stage_open(p->stages[i]->kind, &p->stations[i].devices, &options));
     }
     for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o));
     for (uint32_t i = 0; i < pair_count; i++) {
-        if (p->training) TRY(device_stage_join(p->stages[i].kind, p->stages[i].devices));
-        has_cores &= p->stages[i].kind->has_cores;
+        if (o->training) TRY(device_stage_join(p->stages[i]->kind, p->stations[i].devices));
+        has_cores &= p->stages[i]->kind->has_cores;
     }
-    return has_cores ? ST_OK : cpu_device_open(&p->host, p->graph, 1, NULL, o->isa);
+    return has_cores ? ST_OK : cpu_device_open(&p->device, p->graph, 1, NULL, o->isa);
 }
 
 static uint32_t slots_ahead(const struct pipeline_options *o)
@@ -318,7 +261,7 @@ static status slots_count(struct pipeline *p, const struct pipeline_options *o)
         return ST_OK;
     }
     uint64_t later = o->in_flight ? 0 : 2 * (uint64_t)o->worker_count_max;
-    if (p->sync == SYNC_BSP && later > p->micro_count) later = p->micro_count;
+    if (p->by_lane && later > p->micro_count) later = p->micro_count;
     uint64_t slots = (later > p->in_flight ? later : p->in_flight) * p->pipeline_count + ahead;
     if (slots > 1u << 16)
         FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " slots; expected at most %u", p->in_flight,
@@ -333,12 +276,26 @@ static void line_log(void *context, const char *line)
     log_detail("place    %s", line);
 }
 
+static status sync_part_open(struct pipeline *p, const struct pipeline_options *o)
+{
+    const struct sync_site site = {.graph = p->graph,
+                                   .model = p->model,
+                                   .kind = o->sync,
+                                   .in_flight = p->in_flight,
+                                   .clock_distance = o->clock_distance,
+                                   .pipeline_count = p->pipeline_count,
+                                   .stage_count = p->stage_count,
+                                   .slot_count = p->slot_count,
+                                   .stages = p->stages,
+                                   .host = &p->host};
+    TRY(sync_open(&p->sync, &site));
+    for (uint32_t i = 0; i < p->worker_count; i++) p->workers[i].updater.gradients = &p->sync->gradients;
+    return ST_OK;
+}
+
 static status open_parts(struct pipeline *p, const struct pipeline_options *o)
 {
-    if (p->sync == SYNC_BSP && p->pipeline_count > 1)
-        FAIL(INVALID,
-             "train.pipelines = %u needs train.sync = wsp or asp; under bsp give a stage replicas, and train.lanes",
-             p->pipeline_count);
+    if (o->training) TRY(sync_check(o->sync, p->pipeline_count));
     TRY(placement_make(&p->placement, o->plan, o->graph, p->pipeline_count, o->cores, o->core_count, o->share));
     placement_tell(&p->placement, o->plan, o->graph, line_log, NULL);
     p->worker_count = p->placement.worker_count;
@@ -350,12 +307,7 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     pipeline_layout(p, &sum);
     TRY(arena_open(&p->arena, "pipeline", sum.bytes));
     pipeline_layout(p, &taken);
-    if (p->training) TRY(gradients_take(p));
-    if (p->training && p->sync != SYNC_BSP) TRY(wsp_open(p));
-    for (uint32_t s = 0; s < p->stage_count && p->sync != SYNC_BSP; s++)
-        if (p->stages[s].kind->has_memory)
-            FAIL(INVALID, "stage %u (%s) is on a %s, which needs train.sync = bsp", s, p->stages[s].name,
-                 p->stages[s].kind->unit);
+    if (o->training) TRY(sync_part_open(p, o));
     TRY(devices_open(p, o));
     /* One gang has every core, and none is left to the feed: it gets the last one, and helps the gang when it has nothing to read. */
     if (p->worker_count == 1 && p->workers[0].place->core_count > 1 && core_count >= o->cores->count)
@@ -370,21 +322,18 @@ status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
     struct pipeline *p = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *p));
     if (p == NULL) FAIL(MEMORY, "no memory for a pipeline");
     memset(p, 0, sizeof *p);
-    CHECK(pthread_mutex_init(&p->host_lock, NULL) == 0);
+    CHECK(pthread_mutex_init(&p->device_lock, NULL) == 0);
     struct batch_shape shape = graph_batch(o->graph);
+    p->host = pipeline_sync_host;
     p->graph = o->graph;
     p->model = o->model;
     p->plan = o->plan;
-    p->training = o->training;
-    p->clipped = clip_optimizer(o->graph);
-    p->sync = o->training ? o->sync : SYNC_BSP;
-    p->clock_distance = o->clock_distance;
+    p->by_lane = !o->training || sync_by_lane(o->sync);
     p->gate_bell = o->feed_bell;
     p->pipeline_count = o->training ? o->pipeline_count : 1;
     p->stage_count = o->plan->stage_count;
     p->lanes = shape.lanes;
     p->micro_count = batch_micro_count(shape);
-    CHECK(p->sync == SYNC_BSP || p->micro_count == 1);
     status st = open_parts(p, o);
     if (st != ST_OK) {
         pipeline_close(p);
@@ -403,14 +352,13 @@ void pipeline_close(struct pipeline *p)
     for (uint32_t i = 0; i < p->started_count; i++) pthread_join(p->workers[i].thread, NULL);
     memory_note("threads", -(size_t)p->started_count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
     for (uint32_t i = 0; p->workers && i < p->worker_count; i++) device_close(p->workers[i].device);
-    for (uint32_t i = 0; p->stages && i < p->pipeline_count * p->stage_count; i++)
-        device_stage_close(p->stages[i].kind, p->stages[i].devices);
-    device_close(p->host);
-    wsp_close(p);
-    arena_close(&p->gradients);
+    for (uint32_t i = 0; p->stations && i < p->pipeline_count * p->stage_count; i++)
+        device_stage_close(p->stations[i].stage.kind, p->stations[i].devices);
+    device_close(p->device);
+    sync_close(p->sync);
     arena_close(&p->arena);
     placement_free(&p->placement);
-    pthread_mutex_destroy(&p->host_lock);
+    pthread_mutex_destroy(&p->device_lock);
     free(p);
 }
 
@@ -436,71 +384,6 @@ const int *pipeline_service_cores(const struct pipeline *p, uint32_t *count)
     return p->placement.service;
 }
 
-struct bell *pipeline_feed_bell(struct pipeline *p) { return p->stages[0].bell; }
+struct bell *pipeline_feed_bell(struct pipeline *p) { return p->stations->stage.bell; }
 
-const struct device *pipeline_device(const struct pipeline *p) { return p->host ? p->host : p->workers[0].device; }
-
-/* --- figures ---------------------------------------------------------------------------------- */
-
-void pipeline_figures(const struct pipeline *p, struct pipeline_figures *f)
-{
-    struct steady_counts counts = steady_counts();
-    *f = (struct pipeline_figures){.wall_ns = p->wall_ns,
-                                   .is_shared = p->placement.is_shared,
-                                   .worker_count = p->worker_count,
-                                   .stage_count = p->stage_count,
-                                   .stage = p->figures,
-                                   .allocations = counts.allocations,
-                                   .locks = counts.locks};
-    memset(p->figures, 0, p->stage_count * sizeof *p->figures);
-    for (uint32_t i = 0; i < p->worker_count; i++) {
-        const struct worker *w = &p->workers[i];
-        f->starved_ns += w->starved_ns;
-        bool is_pool = w->place->pipeline == PLACEMENT_ALL;
-        if (is_pool) f->pool_wait_ns += w->wait_ns;
-        for (uint32_t s = 0; s < p->stage_count; s++) {
-            struct stage_figures *of = &p->figures[s];
-            const struct stage_times *t = &w->times[s];
-            for (int k = 0; k < WORK_COUNT; k++) {
-                of->task_count[k] += t->task_count[k];
-                of->busy_ns[k] += t->busy_ns[k];
-            }
-            of->forward_pushes += t->forward_pushes;
-            of->forward_depth_sum += t->forward_depth_sum;
-            of->backward_pushes += t->backward_pushes;
-            of->backward_depth_sum += t->backward_depth_sum;
-            if (w->stages[0]->index == s && !is_pool) of->wait_ns += w->wait_ns;
-        }
-    }
-    for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
-        const struct stage *s = &p->stages[i];
-        struct stage_figures *of = &p->figures[s->index];
-        const struct device_figures moved = device_stage_figures(s->kind, s->devices);
-        /* Between two stages with memory of their own all goes by way of the host: what the first gives, the second takes. */
-        const bool is_counted_behind = s->kind->has_memory && !s->is_last && s[1].kind->has_memory;
-        if (!s->is_first) of[-1].cut_bytes += moved.front_bytes;
-        if (!is_counted_behind) of->cut_bytes += moved.behind_bytes;
-        of->other_bytes += moved.other_bytes;
-        of->rows.resident += moved.rows.resident;
-        of->rows.cold += moved.rows.cold;
-        of->rows.moved_in += moved.rows.moved_in;
-        of->rows.moved_home += moved.rows.moved_home;
-    }
-    for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
-        struct stage_figures *of = &p->figures[i % p->stage_count];
-        snprintf(of->name, sizeof of->name, "%s", p->stages[i].name);
-        of->kind = p->stages[i].kind;
-        /* The same pool serves every pipeline. */
-        bool is_counted = f->is_shared && i >= p->stage_count && p->stages[i].kind->has_cores;
-        if (!is_counted) of->worker_count += p->stages[i].worker_count;
-        if (!is_counted) of->core_count += p->stages[i].core_count;
-        of->ring_cells = p->slot_count;
-    }
-    if (p->feed_trained) {
-        struct feed_counts feed = feed_counts(p->feed_trained);
-        f->read_ns = feed.read_ns;
-        f->prepare_ns = feed.prepare_ns;
-        f->read_wait_ns = feed.wait_ns;
-    }
-    if (p->wsp) wsp_figures(p, f);
-}
+const struct device *pipeline_device(const struct pipeline *p) { return p->device ? p->device : p->workers[0].device; }

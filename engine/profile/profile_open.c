@@ -53,33 +53,6 @@ static uint64_t step_rows_max(const struct run *r, uint32_t table)
     return (uint64_t)r->micros_max * r->shape.micro * r->graph->tables[table].key_count_max;
 }
 
-static void gradients_layout(struct layout *l, struct run *r)
-{
-    const struct graph *g = r->graph;
-    LAYOUT_TAKE(l, r->param_grad, r->shape.lanes);
-    LAYOUT_TAKE(l, r->table_grad, (size_t)r->shape.lanes * g->lookup_count);
-    LAYOUT_TAKE(l, r->scratch, (size_t)r->shape.lanes * (g->lookup_count + 1));
-    r->alias_count = graph_aliases(g, 0, g->header->param_floats, NULL);
-    LAYOUT_TAKE(l, r->aliases, r->alias_count);
-    if (l->arena) (void)graph_aliases(g, 0, g->header->param_floats, r->aliases);
-    for (uint32_t lane = 0; lane < r->shape.lanes; lane++) {
-        float *grad;
-        LAYOUT_TAKE(l, grad, g->header->grad_floats);
-        if (l->arena) r->param_grad[lane] = grad;
-    }
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        uint32_t uses = graph_table_lookups(g, t, r->lookups);
-        size_t floats = (size_t)step_rows_max(r, t) * g->tables[t].dim;
-        for (uint32_t lane = 0; lane < r->shape.lanes; lane++) {
-            for (uint32_t use = 0; use < uses; use++) {
-                float *grad;
-                LAYOUT_TAKE(l, grad, floats);
-                if (l->arena) r->table_grad[(size_t)lane * g->lookup_count + r->lookups[use]] = grad;
-            }
-        }
-    }
-}
-
 static void run_layout(struct layout *l, struct run *r)
 {
     const struct graph *g = r->graph;
@@ -97,7 +70,8 @@ static void run_layout(struct layout *l, struct run *r)
         row_numbers_layout(l->arena ? &r->numbers[t] : NULL, l, rows_max, r->micros_max);
         step_rows_layout(l->arena ? &r->rows[t] : NULL, l, rows_max, (struct step_rows_wants){.shows = reads_shows});
     }
-    gradients_layout(l, r);
+    gradients_layout(&r->gradients, l, g, r->shape.lanes, r->shape.lanes, (uint64_t)r->micros_max * r->shape.micro);
+    LAYOUT_TAKE(l, r->scratch, gradients_scratch(g, r->shape.lanes));
     LAYOUT_TAKE(l, r->segments, g->node_count);
     LAYOUT_TAKE(l, r->updates, (size_t)g->layer_count * g->update_count + g->table_count);
     uint32_t block_count = clip_blocks_list(g, 0, g->forward_count, NULL);
@@ -140,11 +114,10 @@ static void updates_list(struct run *r)
         if (begin >= g->forward_count) break;
         for (uint32_t u = 0; u < g->update_count; u++) {
             struct layer_update update = {.layer = r->segments[s].layer, .update = u};
-            if (g->updates[u].table != GRAPH_NONE) continue;
-            graph_params_of_nodes(g, begin, end, u, &update.offset, &update.count);
+            if (!param_run_find(&update.run, g, &r->model, begin, end, u)) continue;
             update.block_begin = clip_blocks_list(g, 0, begin, NULL);
             update.block_count = clip_blocks_list(g, begin, end, NULL);
-            if (update.count > 0) r->updates[r->update_count++] = update;
+            r->updates[r->update_count++] = update;
         }
         for (uint32_t t = 0; t < g->table_count; t++) {
             uint32_t node = graph_table_first_node(g, t);
@@ -212,8 +185,6 @@ status profile_open(struct run *r)
                                           .path = s->store_path,
                                           .io_threads = s->data_io == IO_THREADS}));
     model_init(&r->model);
-    r->lookups = calloc(g->lookup_count + 1, sizeof *r->lookups);
-    if (r->lookups == NULL) FAIL(MEMORY, "no memory for a profile");
     struct layout sum = {0}, taken = {.arena = &r->arena};
     run_layout(&sum, r);
     if (sum.bytes == SIZE_MAX) FAIL(MEMORY, "a profile needs more bytes than any machine has; lower train.lanes");
@@ -231,7 +202,6 @@ void profile_close(struct run *r)
     if (r->reader) reader_close(r->reader);
     schema_close(&r->schema);
     gen_memory_close(&r->generated);
-    free(r->lookups);
     arena_close(&r->arena);
     model_close(&r->model);
 }

@@ -145,18 +145,10 @@ static void sample_add(const struct run *r, double *samples, uint32_t index, uin
     }
 }
 
-static struct op_context slot_context(const struct run *r, struct slot *slot)
+static struct op_context context_of(const struct run *r, const struct slot *slot)
 {
-    const struct graph *g = r->graph;
-    return (struct op_context){.graph = g,
-                               .tensor = slot->tensor,
-                               .batch = &slot->batch,
-                               .ticket = &slot->ticket,
-                               .table_grad =
-                                   r->table_grad + (size_t)lane_of(r, slot->batch.micro_index) * g->lookup_count,
-                               .seed = g->header->seed,
-                               .example_begin = slot->batch.micro_index * r->shape.micro,
-                               .training = true};
+    const uint32_t lane = lane_of(r, slot->batch.micro_index);
+    return slot_context(slot, r->graph, r->gradients.table + (size_t)lane * r->graph->lookup_count, true);
 }
 
 /* Forward and backward. */
@@ -165,8 +157,9 @@ static status pass_run(struct run *r, uint32_t config, struct slot *slot)
     const struct graph *g = r->graph;
     uint32_t lane = lane_of(r, slot->batch.micro_index), cores = r->o->configs[config].cores;
     for (uint32_t t = 0; t < g->tensor_count; t++)
-        if (g->tensors[t].kind == TENSOR_PARAM_GRAD) slot->tensor[t].data = r->param_grad[lane] + g->tensors[t].offset;
-    const struct op_context c = slot_context(r, slot);
+        if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
+            slot->tensor[t].data = r->gradients.param[lane] + g->tensors[t].offset;
+    const struct op_context c = context_of(r, slot);
     sample_begin(r, r->pass, r->pass_count);
     for (uint32_t s = 0; s < r->segment_count; s++) {
         const struct segment *of = &r->segments[s];
@@ -178,62 +171,35 @@ static status pass_run(struct run *r, uint32_t config, struct slot *slot)
     return ST_OK;
 }
 
-static status params_update(struct run *r, struct device *device, const struct layer_update *u, float scale)
+/* Of a step of so many examples. */
+static struct update update_of(const struct run *r, uint32_t examples)
 {
-    const struct graph *g = r->graph;
-    const struct graph_update *of = &g->updates[u->update];
-    aliases_fold(r->aliases, r->alias_count, r->param_grad, r->shape.lanes, u->offset, u->offset + u->count);
-    uint32_t lanes = r->shape.lanes;
-    if (g->optimizers[of->optimizer].clip_norm > 0) { /* the norm itself belongs to no layer, and costs nothing */
-        struct param_sums sums = {.grad = r->param_grad,
-                                  .lanes = lanes,
-                                  .block_count = u->block_count,
-                                  .block = r->blocks + u->block_begin,
-                                  .squares = r->squares,
-                                  .t = r->step + 1};
-        TRY(device_sum_params(device, &sums));
-        lanes = 1;
-    }
-    for (uint32_t lane = 0; lane < lanes; lane++) r->scratch[lane] = r->param_grad[lane] + u->offset;
-    struct param_update update = {.optimizer = &g->optimizers[of->optimizer],
-                                  .weight = r->model.param + u->offset,
-                                  .state = r->model.state + r->model.state_offset[u->update] +
-                                           (u->offset - of->param_offset),
-                                  .state_stride = of->param_count,
-                                  .grad = r->scratch,
-                                  .lanes = lanes,
-                                  .count = u->count,
-                                  .scale = scale,
-                                  .rate = optimizer_rate(g, &g->optimizers[of->optimizer], r->step + 1),
-                                  .t = r->step + 1};
-    return device_update_params(device, &update);
+    return (struct update){.param = r->model.param,
+                           .state = r->model.state,
+                           .param_grad = r->gradients.param,
+                           .lanes = r->shape.lanes,
+                           .rows = r->rows,
+                           .example_count = examples,
+                           .t = r->step + 1,
+                           .clip_scale = 1.0f / (float)examples};
 }
 
-static status rows_update(struct run *r, struct device *device, uint32_t table, float scale)
+/* Updates what one update of the graph changes of a layer, or a table that it looks up first. */
+static status layer_update_run(struct run *r, struct device *device, const struct layer_update *u,
+                               const struct update *update)
 {
-    const struct graph *g = r->graph;
-    uint32_t uses = graph_table_lookups(g, table, r->lookups);
-    for (uint32_t lane = 0; lane < r->shape.lanes; lane++)
-        for (uint32_t use = 0; use < uses; use++)
-            r->scratch[lane * uses + use] = r->table_grad[(size_t)lane * g->lookup_count + r->lookups[use]];
-    struct table_update update = {.table = &g->tables[table],
-                                  .optimizer = &g->optimizers[g->tables[table].optimizer],
-                                  .row_count = r->rows[table].row_count,
-                                  .span = r->rows[table].span,
-                                  .grad = r->scratch,
-                                  .lanes = r->shape.lanes,
-                                  .use_count = uses,
-                                  .occurrence_count = r->rows[table].occurrence_count,
-                                  .scale = scale,
-                                  .rate = optimizer_rate(g, &g->optimizers[g->tables[table].optimizer], r->step + 1),
-                                  .t = r->step + 1};
-    return device_update_rows(device, &update);
+    const struct updater w = {.graph = r->graph, .gradients = &r->gradients, .device = device, .scratch = r->scratch};
+    if (u->update == GRAPH_NONE) return update_rows(&w, update, u->table, 0, update->rows[u->table].row_count);
+    /* The norm itself belongs to no layer, and costs nothing. */
+    if (r->graph->optimizers[r->graph->updates[u->update].optimizer].clip_norm > 0)
+        TRY(update_sum(&w, update, r->blocks + u->block_begin, u->block_count, r->squares));
+    return update_params(&w, update, &u->run, u->run.offset, u->run.offset + u->run.count);
 }
 
 static status updates_run(struct run *r, uint32_t config)
 {
     uint32_t cores = r->o->configs[config].cores;
-    float scale = 1.0f / (float)(r->micros * r->o->configs[config].examples);
+    const struct update update = update_of(r, r->micros * r->o->configs[config].examples);
     sample_begin(r, r->param, r->step_count);
     sample_begin(r, r->row, r->step_count);
     for (uint32_t i = 0; i < r->update_count; i++) {
@@ -241,7 +207,7 @@ static status updates_run(struct run *r, uint32_t config)
         bool is_table = u->update == GRAPH_NONE;
         struct device *device = r->devices[config];
         struct watch watch = watch_begin(cores);
-        TRY(is_table ? rows_update(r, device, u->table, scale) : params_update(r, device, u, scale));
+        TRY(layer_update_run(r, device, u, &update));
         double seconds = watch_end(&watch);
         /* As the cpu device is slowed: parameters by fc's factor, rows by embedding's. */
         sample_add(r, is_table ? r->row : r->param, r->step_count, u->layer, is_table ? OP_ID_embed_bag : OP_ID_fc,
@@ -362,7 +328,9 @@ static status reading_run(struct run *r)
 static status card_rows_updated(void *context, struct device *device, uint32_t table)
 {
     struct run *r = context;
-    return rows_update(r, device, table, 1.0f / (float)r->shape.micro);
+    const struct layer_update rows = {.update = GRAPH_NONE, .table = table};
+    const struct update update = update_of(r, r->shape.micro);
+    return layer_update_run(r, device, &rows, &update);
 }
 
 /* What cards take, from a micro-batch that the first config has run. */
@@ -374,7 +342,7 @@ static status cards_run(struct run *r)
     turn_begin(r);
     TRY(slot_fill(r, slot, 0, r->shape.micro));
     TRY(pass_run(r, 0, slot));
-    const struct op_context context = slot_context(r, slot);
+    const struct op_context context = context_of(r, slot);
     for (uint32_t i = 0; i < r->o->card_count; i++) {
         const struct card_measure_options options = {.graph = r->graph,
                                                      .model = &r->model,

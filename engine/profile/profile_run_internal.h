@@ -2,12 +2,12 @@
 #ifndef HETERPS_ENGINE_PROFILE_PROFILE_RUN_INTERNAL_H
 #define HETERPS_ENGINE_PROFILE_PROFILE_RUN_INTERNAL_H
 
-#include "graph/alias.h"
 #include "graph/clip.h"
 #include "engine/data/gen_memory.h"
 #include "engine/profile/profile_run.h"
 #include "engine/data/schema.h"
 #include "engine/slot/slot.h"
+#include "engine/slot/update.h"
 #include "graph/device.h"
 #include "io/read/reader.h"
 
@@ -28,7 +28,7 @@ struct segment {
 struct layer_update {
     uint32_t layer;
     uint32_t update; /* of parameters, or GRAPH_NONE */
-    uint64_t offset, count;
+    struct param_run run;
     uint32_t block_begin, block_count; /* where the norm is bounded: of these parameters */
     uint32_t table;
 };
@@ -52,15 +52,12 @@ struct run {
     struct param_block *blocks; /* of all parameters whose norm is bounded (graph/clip.h) */
     double *squares;            /* of a layer's blocks                                     */
     uint32_t update_count;
-    uint32_t *lookups; /* [lookup_count]: scratch */
-    struct graph_alias *aliases;
-    uint32_t alias_count;
     struct schema schema;
-    uint32_t micros_max;           /* micro-batches of a step that the sums have room for */
-    float **param_grad;            /* [lanes]               */
-    float **table_grad, **scratch; /* [lanes, lookup_count] */
-    struct step_rows *rows;        /* [table_count]         */
-    struct row_numbers *numbers;   /* [table_count]         */
+    uint32_t micros_max; /* micro-batches of a step that the sums have room for */
+    struct gradients gradients;
+    float **scratch;             /* of updates            */
+    struct step_rows *rows;      /* [table_count]         */
+    struct row_numbers *numbers; /* [table_count]         */
     /* where it is */
     uint64_t step, epoch, pass_examples; /* examples read in this pass over the data */
     uint32_t ticket;                     /* the last one                             */

@@ -171,7 +171,7 @@ static void stages_sentence(const struct pipeline_figures *f, const struct readi
                              most);
         char *at = text + bytes;
         size_t left_bytes = SENTENCE_BYTES - (size_t)bytes;
-        bool has_clock = f->global_max > 0 && f->global_bound != UINT64_MAX;
+        bool has_clock = f->staleness.global_max > 0 && f->staleness.global_bound != UINT64_MAX;
         bool is_single = f->stage_count == 1 && f->stage[0].worker_count == 1;
         if (f->rows_come_and_go && r->starved >= SLOTS_SHARE && r->wait >= SLOTS_SHARE)
             snprintf(
@@ -186,7 +186,7 @@ static void stages_sentence(const struct pipeline_figures *f, const struct readi
                      percent(r->starved), percent(r->wait));
         else if (is_single)
             snprintf(at, left_bytes, " and reading %d%%: neither is the bottleneck by itself", percent(r->busy));
-        else if (f->has_staleness)
+        else if (f->staleness.has_staleness)
             snprintf(at, left_bytes, "; more minibatches under way (train.in_flight)%s may help",
                      has_clock ? " or a greater train.clock_distance" : "");
         else
@@ -323,13 +323,14 @@ static void table_print(const struct pipeline_figures *f)
 static void staleness_print(const struct pipeline_figures *f)
 {
     char others[128] = "", bound[32] = "no bound";
-    if (f->global_bound != UINT64_MAX) snprintf(bound, sizeof bound, "bound %" PRIu64, f->global_bound);
+    if (f->staleness.global_bound != UINT64_MAX)
+        snprintf(bound, sizeof bound, "bound %" PRIu64, f->staleness.global_bound);
     /* A single pipeline misses nothing of others. */
-    if (f->global_max > 0)
-        snprintf(others, sizeof others, "; of other pipelines: mean %.1f, most %" PRIu64 " (%s)", f->global_mean,
-                 f->global_max, bound);
-    log_info("stale     own updates missing: mean %.1f, most %" PRIu64 " (bound %" PRIu64 ")%s", f->local_mean,
-             f->local_max, f->local_bound, others);
+    if (f->staleness.global_max > 0)
+        snprintf(others, sizeof others, "; of other pipelines: mean %.1f, most %" PRIu64 " (%s)",
+                 f->staleness.global_mean, f->staleness.global_max, bound);
+    log_info("stale     own updates missing: mean %.1f, most %" PRIu64 " (bound %" PRIu64 ")%s",
+             f->staleness.local_mean, f->staleness.local_max, f->staleness.local_bound, others);
 }
 
 /* "1.2 GiB" */
@@ -384,7 +385,7 @@ void summary_print(const struct pipeline_figures *f)
                  percent(shares.work[WORK_UPDATE]), percent(r.busy), sentence);
     }
     moved_print(f);
-    if (f->has_staleness) staleness_print(f);
+    if (f->staleness.has_staleness) staleness_print(f);
 }
 
 /* --- the event -------------------------------------------------------------------------------- */
@@ -448,14 +449,14 @@ void summary_event(const struct pipeline_figures *f)
     log_event_f64("wait", r.wait);
     log_event_f64("starved", r.starved);
     log_event_close();
-    if (f->has_staleness) {
+    if (f->staleness.has_staleness) {
         log_event_open("staleness");
-        log_event_f64("local_mean", f->local_mean);
-        log_event_u64("local_max", f->local_max);
-        bound_event("local_bound", f->local_bound);
-        log_event_f64("global_mean", f->global_mean);
-        log_event_u64("global_max", f->global_max);
-        bound_event("global_bound", f->global_bound);
+        log_event_f64("local_mean", f->staleness.local_mean);
+        log_event_u64("local_max", f->staleness.local_max);
+        bound_event("local_bound", f->staleness.local_bound);
+        log_event_f64("global_mean", f->staleness.global_mean);
+        log_event_u64("global_max", f->staleness.global_max);
+        bound_event("global_bound", f->staleness.global_bound);
         log_event_close();
     }
     log_event_text("bottleneck", summary_bottleneck(f, sentence, sizeof sentence));

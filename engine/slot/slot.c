@@ -31,3 +31,16 @@ void slot_layout(struct layout *l, struct slot *slot, const struct graph *g, con
         }
     }
 }
+
+struct op_context slot_context(const struct slot *slot, const struct graph *g, float *const *table_grad, bool training)
+{
+    return (struct op_context){.graph = g,
+                               .tensor = slot->tensor,
+                               .batch = &slot->batch,
+                               .ticket = &slot->ticket,
+                               .table_grad = table_grad,
+                               .seed = g->header->seed,
+                               .example_begin = slot->batch.micro_index * g->header->micro,
+                               .slot = slot->index,
+                               .training = training};
+}

@@ -28,4 +28,7 @@ struct slot {
 void slot_layout(struct layout *l, struct slot *slot, const struct graph *g, const struct model *model,
                  const uint32_t *spans, bool with_scratch, bool training);
 
+/* What ops find of the slot. `table_grad`: sums of rows' gradients of its lane [lookup_count], or NULL. */
+struct op_context slot_context(const struct slot *slot, const struct graph *g, float *const *table_grad, bool training);
+
 #endif

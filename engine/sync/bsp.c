@@ -1,69 +1,125 @@
 /* Bulk synchronous parallel: a step's micro-batches read the same parameters, their gradients are summed, one update follows.
  *
- * A stage's update begins when its last backward pass of the step is done, while stages before it still work; the step closes when
- * the last stage has updated, and only then is the next one admitted. No stage loses by waiting for all: the next step enters at
- * the first stage, which is the last to begin its update.
+ *     a stage's last backward pass ──▶ phase: sum ──all stages──▶ phase: update ──all stages──▶ the step is over, and the next one opens
  *
- * Where the norm of the dense gradients is bounded (graph/clip.h), a stage whose backward passes are done sums its gradients and their squares
- * instead, and all updates begin when the last stage has summed. */
-#include "engine/pipe/pipeline_internal.h"
-
+ * A phase is cut in parts, which workers of the stage take; the next one opens when all stages are through it. The phase of sums is there where
+ * the norm of the dense gradients is bounded (graph/clip.h), for an update then needs the squares of all; else lanes are added up by the update
+ * itself. A stage's first phase begins when its last backward pass of the step is done, while stages before it still work. No stage loses by
+ * waiting for all: the next step enters at the first stage, which is the last to begin its update. */
 #include <stddef.h>
 
-#include "graph/clip.h"
+#include "engine/slot/fold.h"
+#include "engine/sync/sync.h"
 
 /* No part to take. Far below the greatest number: a worker that is late adds one to it. */
 #define PARTS_NONE (UINT32_MAX / 2)
 
+enum phase { PHASE_SUM, PHASE_UPDATE, PHASE_COUNT };
+
+/* Work that is cut in parts: each worker that comes takes the next. */
+struct parts {
+    _Alignas(64) _Atomic uint32_t shared_next; /* >= the number of parts: none to take               */
+    _Atomic uint32_t shared_left;              /* that are not done                                  */
+    _Atomic uint64_t shared_taken;             /* where replicas have parts of their own: by which   */
+};
+
+struct bsp_stage {
+    _Alignas(64) _Atomic uint32_t shared_backward_left; /* backward passes of the step that are still to come */
+    struct parts parts[PHASE_COUNT];
+};
+
+/* The step that is open. */
+struct open_step {
+    uint64_t step, epoch;
+    uint32_t example_count, micro_count;
+    const struct step_rows *rows; /* [table_count] */
+    struct slot *last;
+    uint32_t ticket; /* the number of its last one */
+};
+
+struct bsp {
+    struct sync sync; /* first: a struct sync * is a struct bsp * */
+    /* set once */
+    uint32_t lanes, micro_count;
+    struct bsp_stage *stages; /* [stage_count] */
+    struct arena arena;
+    /* written by who admits the step's last slot, read by who ends it */
+    struct open_step open;
+    uint64_t *row_count; /* [table_count]: of the step that closes */
+    double *loss;        /* [micro_count]: sums over examples      */
+    float clip_scale;    /* of the step whose updates run          */
+    /* shared */
+    _Alignas(64) _Atomic uint64_t shared_open_step;         /* whose slots are admitted                  */
+    _Alignas(64) _Atomic uint32_t shared_left[PHASE_COUNT]; /* stages that are not through with the phase */
+};
+
+/* --- a step ----------------------------------------------------------------------------------- */
+
 /* Makes the stages ready for a step of a full batch. */
-static void step_open(struct pipeline *p, uint64_t step)
+static void step_open(struct bsp *b, uint64_t step)
 {
-    for (uint32_t s = 0; s < p->stage_count; s++) {
+    for (uint32_t s = 0; s < b->sync.site.stage_count; s++) {
+        struct bsp_stage *stage = &b->stages[s];
         /* Relaxed, all: published with the step below. */
-        atomic_store_explicit(&p->stages[s].shared_backward_left, p->micro_count, memory_order_relaxed);
-        atomic_store_explicit(&p->stages[s].sum.shared_next, PARTS_NONE, memory_order_relaxed);
-        atomic_store_explicit(&p->stages[s].update.shared_next, PARTS_NONE, memory_order_relaxed);
+        atomic_store_explicit(&stage->shared_backward_left, b->micro_count, memory_order_relaxed);
+        for (int phase = 0; phase < PHASE_COUNT; phase++)
+            atomic_store_explicit(&stage->parts[phase].shared_next, PARTS_NONE, memory_order_relaxed);
     }
-    atomic_store_explicit(&p->shared_sums_left, p->stage_count, memory_order_relaxed);
-    atomic_store_explicit(&p->shared_stages_left, p->stage_count, memory_order_relaxed);
-    p->open = (struct open_step){.step = step};
+    for (int phase = 0; phase < PHASE_COUNT; phase++)
+        atomic_store_explicit(&b->shared_left[phase], b->sync.site.stage_count, memory_order_relaxed);
+    b->open = (struct open_step){.step = step};
     /* Release pairs with the acquire in bsp_admit(): parameters, counts and the cleared gradients of the closed step. */
-    atomic_store_explicit(&p->shared_open_step, step, memory_order_release);
+    atomic_store_explicit(&b->shared_open_step, step, memory_order_release);
 }
 
-void bsp_begin(struct pipeline *p) { step_open(p, p->model->progress.step); }
-
-bool bsp_admit(struct pipeline *p, struct slot *slot)
+static void bsp_begin(struct sync *s)
 {
+    struct bsp *b = (struct bsp *)s;
+    step_open(b, s->site.model->progress.step);
+}
+
+static bool bsp_admit(struct sync *s, struct slot *slot, uint32_t *pipeline)
+{
+    struct bsp *b = (struct bsp *)s;
+    const struct graph *g = s->site.graph;
     const struct micro_batch *m = &slot->batch;
+    *pipeline = 0;
     /* Acquire pairs with step_open(). */
-    if (m->step != atomic_load_explicit(&p->shared_open_step, memory_order_acquire)) return false;
-    uint32_t lane = batch_lane_of(graph_batch(p->graph), m->micro_index);
-    for (uint32_t t = 0; t < p->graph->tensor_count; t++)
-        if (p->graph->tensors[t].kind == TENSOR_PARAM_GRAD)
-            slot->tensor[t].data = p->param_grad[lane] + p->graph->tensors[t].offset;
+    if (m->step != atomic_load_explicit(&b->shared_open_step, memory_order_acquire)) return false;
+    uint32_t lane = batch_lane_of(graph_batch(g), m->micro_index);
+    for (uint32_t t = 0; t < g->tensor_count; t++)
+        if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
+            slot->tensor[t].data = s->gradients.param[lane] + g->tensors[t].offset;
     if (!m->is_last) return true;
-    p->open = (struct open_step){.step = m->step,
+    b->open = (struct open_step){.step = m->step,
                                  .epoch = m->epoch,
                                  .example_count = m->step_example_count,
                                  .micro_count = m->micro_index + 1,
                                  .rows = slot->step_rows,
-                                 .last = slot};
-    for (uint32_t t = 0; t < p->graph->table_count; t++) p->row_count[t] = slot->ticket.table[t].row_count;
-    p->ticket = slot->ticket.number;
+                                 .last = slot,
+                                 .ticket = slot->ticket.number};
+    for (uint32_t t = 0; t < g->table_count; t++) b->row_count[t] = slot->ticket.table[t].row_count;
     /* A short step: the passes that will not come are taken off. This slot's own is still to come, so nobody meets zero here;
      * whoever does (acquire) has seen all of the above (release). */
-    for (uint32_t s = 0; s < p->stage_count; s++)
-        atomic_fetch_sub_explicit(&p->stages[s].shared_backward_left, p->micro_count - m->micro_index - 1,
+    for (uint32_t i = 0; i < s->site.stage_count; i++)
+        atomic_fetch_sub_explicit(&b->stages[i].shared_backward_left, b->micro_count - m->micro_index - 1,
                                   memory_order_acq_rel);
     return true;
 }
 
-/* Lets workers take the parts. */
-static void parts_open(struct parts *parts, uint32_t count)
+static void bsp_loss_keep(struct sync *s, const struct slot *slot, double sum)
 {
+    ((struct bsp *)s)->loss[slot->batch.micro_index] = sum;
+}
+
+/* --- phases ----------------------------------------------------------------------------------- */
+
+/* Lets workers take the parts of a phase. */
+static void parts_open(struct bsp *b, const struct stage *stage, enum phase phase)
+{
+    struct parts *parts = &b->stages[stage->index].parts[phase];
     /* Relaxed: published by the release of shared_next. */
-    atomic_store_explicit(&parts->shared_left, count, memory_order_relaxed);
+    atomic_store_explicit(&parts->shared_left, stage->extent.part_count, memory_order_relaxed);
     atomic_store_explicit(&parts->shared_taken, 0, memory_order_relaxed);
     atomic_store_explicit(&parts->shared_next, 0, memory_order_release);
 }
@@ -86,91 +142,121 @@ static bool part_take_own(struct parts *parts, uint32_t count, uint32_t own, uin
     return (atomic_fetch_or_explicit(&parts->shared_taken, bit, memory_order_acq_rel) & bit) == 0;
 }
 
-/* Whether it was the last one. */
-static bool part_done(struct parts *parts)
+static void bsp_backward_done(struct sync *s, const struct stage *stage, struct slot *slot)
 {
-    /* Acquire and release: the last part sees all parts. */
-    return atomic_fetch_sub_explicit(&parts->shared_left, 1, memory_order_acq_rel) == 1;
-}
-
-void bsp_backward_done(struct pipeline *p, struct stage *stage, struct slot *slot)
-{
+    struct bsp *b = (struct bsp *)s;
     bool is_last = slot->batch.is_last; /* read before the step can close and the slot be given back */
     /* Acquire and release: the last one sees the gradients of all. */
-    uint32_t left = atomic_fetch_sub_explicit(&stage->shared_backward_left, 1, memory_order_acq_rel) - 1;
+    uint32_t left =
+        atomic_fetch_sub_explicit(&b->stages[stage->index].shared_backward_left, 1, memory_order_acq_rel) - 1;
     if (left == 0) {
-        parts_open(p->clipped ? &stage->sum : &stage->update, stage->part_count);
-        if (stage->part_count > 1) stage_bell_ring(stage);
+        parts_open(b, stage, s->clipped ? PHASE_SUM : PHASE_UPDATE);
+        if (stage->extent.part_count > 1) bell_ring(stage->bell);
     }
-    if (stage->is_first && !is_last) slot_give(p, slot);
+    if (stage->is_first && !is_last) s->site.host->slot_give(s->site.host, slot);
 }
 
-bool bsp_part_take(struct pipeline *p, struct stage *stage, uint32_t seat, struct task *task)
+static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t seat, struct sync_part *part)
 {
-    *task = (struct task){.kind = TASK_UPDATE, .stage = stage};
-    if (stage->kind->has_memory) {
-        const uint32_t own = seat % stage->replica_count;
-        if (part_take_own(&stage->update, stage->part_count, own, &task->part)) return true;
-        task->kind = TASK_SUM;
-        return p->clipped && part_take_own(&stage->sum, stage->part_count, own, &task->part);
+    struct bsp *b = (struct bsp *)s;
+    const uint32_t count = stage->extent.part_count, own = fold_seat_owner(seat, stage->replica_count);
+    for (uint32_t phase = PHASE_COUNT; phase-- > 0;) {
+        struct parts *parts = &b->stages[stage->index].parts[phase];
+        part->phase = phase;
+        if (stage->kind->has_memory ? part_take_own(parts, count, own, &part->index)
+                                    : part_take(parts, count, &part->index)) {
+            part->step = b->open.step;
+            return true;
+        }
     }
-    if (part_take(&stage->update, stage->part_count, &task->part)) return true;
-    task->kind = TASK_SUM;
-    return p->clipped && part_take(&stage->sum, stage->part_count, &task->part);
+    return false;
 }
 
 /* The last stage has updated: tells the step, and opens the next one. */
-static status step_close(struct pipeline *p)
+static status step_close(struct bsp *b)
 {
-    struct open_step closed = p->open;
+    struct sync_host *host = b->sync.site.host;
+    struct open_step closed = b->open;
     double loss = 0;
-    if (closed.last->is_sweep) TRY(feed_sweep(p->feed, closed.last, p->row_count));
-    for (uint32_t m = 0; m < closed.micro_count; m++) loss += p->loss[m];
-    struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, p->row_count, p->ticket};
-    p->train->step_done(p->train->context, &done);
-    if (p->kept) feed_release(p->feed, p->kept);
-    p->kept = closed.last;
-    step_open(p, closed.step + 1);
-    /* Release: the gate that sees nobody in flight sees the kept slot. */
-    atomic_fetch_sub_explicit(&p->shared_in_flight, 1, memory_order_release);
-    stage_bell_ring(&p->stages[0]);
+    if (closed.last->is_sweep) TRY(host->rows_sweep(host, closed.last, b->row_count));
+    for (uint32_t m = 0; m < closed.micro_count; m++) loss += b->loss[m];
+    struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, b->row_count, closed.ticket};
+    host->step_done(host, &done);
+    host->slot_keep(host, closed.last);
+    step_open(b, closed.step + 1);
+    host->slot_out(host);
     return ST_OK;
 }
 
-static struct stage_update update_of(const struct pipeline *p, const struct stage *stage, uint32_t part)
+static status sums_over(struct bsp *b)
 {
-    return (struct stage_update){.param = p->model->param,
-                                 .state = p->model->state,
-                                 .param_grad = p->param_grad,
-                                 .lanes = p->lanes,
-                                 .rows = p->open.rows,
-                                 .example_count = p->open.example_count,
-                                 .t = p->open.step + 1,
-                                 .clip_scale = p->clip_scale,
-                                 .part = part,
-                                 .parts = stage->part_count};
-}
-
-status bsp_sum_run(struct worker *w, struct stage *stage, uint32_t part)
-{
-    struct pipeline *p = w->pipeline;
-    struct stage_update update = update_of(p, stage, part);
-    TRY(stage_sum_run(w, stage, &update));
-    /* Acquire and release: the last stage sees the squares of all. */
-    if (!part_done(&stage->sum) || atomic_fetch_sub_explicit(&p->shared_sums_left, 1, memory_order_acq_rel) != 1)
-        return ST_OK;
-    p->clip_scale = clip_scale(p->clipped, 1.0f / (float)p->open.example_count, p->squares, p->block_count);
-    for (uint32_t s = 0; s < p->stage_count; s++) parts_open(&p->stages[s].update, p->stages[s].part_count);
-    pipeline_bells_ring(p);
+    struct sync *s = &b->sync;
+    b->clip_scale = clip_scale(s->clipped, 1.0f / (float)b->open.example_count, s->squares, s->block_count);
+    for (uint32_t i = 0; i < s->site.stage_count; i++) parts_open(b, s->site.stages[i], PHASE_UPDATE);
+    for (uint32_t i = 0; i < s->site.stage_count; i++) bell_ring(s->site.stages[i]->bell);
     return ST_OK;
 }
 
-status bsp_update_run(struct worker *w, struct stage *stage, uint32_t part)
+static const struct {
+    status (*run)(struct sync *, const struct updater *, const struct stage *, const struct update *, uint32_t part);
+    status (*over)(struct bsp *); /* by who ends the last part of the last stage */
+} phases[PHASE_COUNT] = {
+    [PHASE_SUM] = {sync_sum_run, sums_over},
+    [PHASE_UPDATE] = {sync_update_run, step_close},
+};
+
+static status bsp_part_run(struct sync *s, const struct updater *w, const struct stage *stage,
+                           const struct sync_part *part)
 {
-    struct pipeline *p = w->pipeline;
-    struct stage_update update = update_of(p, stage, part);
-    TRY(stage_update_run(w, stage, &update));
-    /* Acquire and release: the last stage sees all stages. */
-    if (!part_done(&stage->update)) return ST_OK;
-    return atomic_fetch_sub_explicit(&p->shared_stages_left, 1, memory_order_acq_rel) == 1 ? step_close(p) : ST_OK;
+    struct bsp *b = (struct bsp *)s;
+    const struct update update = {.param = s->site.model->param,
+                                  .state = s->site.model->state,
+                                  .param_grad = s->gradients.param,
+                                  .lanes = b->lanes,
+                                  .rows = b->open.rows,
+                                  .example_count = b->open.example_count,
+                                  .t = b->open.step + 1,
+                                  .clip_scale = b->clip_scale};
+    TRY(phases[part->phase].run(s, w, stage, &update, part->index));
+    /* Acquire and release, both: the last part sees all parts, the last stage all stages. */
+    struct parts *parts = &b->stages[stage->index].parts[part->phase];
+    if (atomic_fetch_sub_explicit(&parts->shared_left, 1, memory_order_acq_rel) != 1) return ST_OK;
+    if (atomic_fetch_sub_explicit(&b->shared_left[part->phase], 1, memory_order_acq_rel) != 1) return ST_OK;
+    return phases[part->phase].over(b);
 }
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static void bsp_layout(struct bsp *b, struct layout *l)
+{
+    LAYOUT_TAKE(l, b->stages, b->sync.site.stage_count);
+    LAYOUT_TAKE(l, b->row_count, b->sync.site.graph->table_count);
+    LAYOUT_TAKE(l, b->loss, b->micro_count);
+}
+
+static status bsp_open(struct sync *s)
+{
+    struct bsp *b = (struct bsp *)s;
+    struct layout sum = {0}, taken = {.arena = &b->arena};
+    b->lanes = graph_batch(s->site.graph).lanes;
+    b->micro_count = batch_micro_count(graph_batch(s->site.graph));
+    bsp_layout(b, &sum);
+    TRY(arena_open(&b->arena, "pipeline", sum.bytes));
+    bsp_layout(b, &taken);
+    return ST_OK;
+}
+
+static void bsp_close(struct sync *s) { arena_close(&((struct bsp *)s)->arena); }
+
+const struct sync_vt sync_bsp = {
+    .by_lane = true,
+    .bytes = sizeof(struct bsp),
+    .open = bsp_open,
+    .close = bsp_close,
+    .begin = bsp_begin,
+    .admit = bsp_admit,
+    .loss_keep = bsp_loss_keep,
+    .backward_done = bsp_backward_done,
+    .part_take = bsp_part_take,
+    .part_run = bsp_part_run,
+};

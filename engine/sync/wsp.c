@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/clip.h"
-#include "engine/pipe/pipeline_internal.h"
+#include "cfg/settings.h"
+#include "engine/base/claim.h"
+#include "engine/base/ring.h"
+#include "engine/sync/sync.h"
 #include "graph/optimizer.h"
 
 /* A run of floats that updates change, of a pipeline's parameters or of its optimizer state. */
@@ -57,23 +59,34 @@ struct record {
     uint64_t *row_count; /* [table_count] */
     _Atomic bool shared_is_there;
 };
+/* Of a slot that has been let in. */
+struct in_flight {
+    uint64_t sequence, number; /* of its minibatch in the job, and in its pipeline */
+    uint32_t pipeline;
+    double loss;
+};
+
 #define RECORDS_MAX 65536u
 /* Waves of all pipelines between the first that is not told and the last that the clock lets in; under asp, so many that nobody
  * waits for room. */
-static uint32_t record_count(const struct pipeline *p)
+static uint32_t record_count(const struct sync_site *site)
 {
-    uint64_t waves = p->sync == SYNC_ASP ? 1024 : (uint64_t)p->clock_distance + 3;
-    uint64_t count = waves * p->in_flight * p->pipeline_count;
+    uint64_t waves = site->kind == SYNC_ASP ? 1024 : (uint64_t)site->clock_distance + 3;
+    uint64_t count = waves * site->in_flight * site->pipeline_count;
     return count < RECORDS_MAX ? (uint32_t)count : RECORDS_MAX;
 }
 
 struct wsp {
+    struct sync sync; /* first: a struct sync * is a struct wsp * */
     struct arena arena;
     uint32_t wave; /* minibatches: Nm, or 1 under asp */
     float **stash; /* [pipeline_count * in_flight] of [param_floats] */
     struct wsp_pipeline *pipelines;
     struct wsp_stage *stages; /* [pipeline_count, stage_count] */
-    uint64_t *number;         /* [slot_count]: of the slot's minibatch in its pipeline */
+    struct in_flight *slots;  /* [slot_count] */
+    /* under the gate's claim */
+    uint64_t admitted; /* by this job */
+    uint32_t pipeline_next;
     /* of minibatch n of the job: n % record_count */
     struct record *records;
     uint32_t record_count;
@@ -81,34 +94,26 @@ struct wsp {
     _Atomic uint64_t shared_told; /* moved under the claim */
 };
 
-static struct wsp_stage *stage_of(const struct pipeline *p, const struct stage *s)
+static struct wsp_stage *stage_of(const struct wsp *wsp, const struct stage *stage)
 {
-    return &p->wsp->stages[s->pipeline_index * p->stage_count + s->index];
+    return &wsp->stages[sync_stage_number(&wsp->sync, stage)];
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-static uint32_t state_count_of(const struct graph *g, uint32_t update)
-{
-    return optimizer_table[g->optimizers[g->updates[update].optimizer].kind].state_count;
-}
-
 /* What a stage sends of what its updates change, in their order; returns the number of runs, and of floats. `runs` may be NULL. */
-static uint32_t runs_list(const struct pipeline *p, const struct stage *s, struct run *runs, uint64_t *floats)
+static uint32_t runs_list(const struct sync_site *site, const struct stage *s, struct run *runs, uint64_t *floats)
 {
     uint32_t count = 0;
     *floats = 0;
-    for (uint32_t r = 0; r < s->run_count; r++) {
-        const struct param_run *run = &s->runs[r];
-        const struct graph_update *u = &p->graph->updates[run->update];
-        if (optimizer_table[p->graph->optimizers[u->optimizer].kind].across == ACROSS_OWN) continue;
-        for (uint32_t k = 0; k <= state_count_of(p->graph, run->update); k++, count++) {
+    for (uint32_t r = 0; r < s->extent.run_count; r++) {
+        const struct param_run *run = &s->extent.runs[r];
+        const struct graph_update *u = &site->graph->updates[run->update];
+        if (optimizer_table[site->graph->optimizers[u->optimizer].kind].across == ACROSS_OWN) continue;
+        for (uint32_t k = 0; k <= run->state_count; k++, count++) {
             *floats += run->count;
             if (runs == NULL) continue;
-            uint64_t offset = run->offset;
-            if (k > 0)
-                offset =
-                    p->model->state_offset[run->update] + (k - 1) * u->param_count + (run->offset - u->param_offset);
+            const uint64_t offset = k > 0 ? run->state_offset + (k - 1) * run->state_stride : run->offset;
             runs[count] = (struct run){k > 0, offset, run->count};
         }
     }
@@ -116,32 +121,34 @@ static uint32_t runs_list(const struct pipeline *p, const struct stage *s, struc
 }
 
 /* Everything that this keeps. */
-static void wsp_layout(const struct pipeline *p, struct wsp *wsp, struct layout *l)
+static void wsp_layout(struct wsp *wsp, struct layout *l)
 {
-    const struct graph_header *h = p->graph->header;
-    uint32_t stash_count = p->pipeline_count * p->in_flight, pair_count = p->pipeline_count * p->stage_count;
+    const struct sync_site *site = &wsp->sync.site;
+    const struct graph_header *h = site->graph->header;
+    uint32_t stash_count = site->pipeline_count * site->in_flight,
+             pair_count = site->pipeline_count * site->stage_count;
     LAYOUT_TAKE(l, wsp->stash, stash_count);
     for (uint32_t i = 0; i < stash_count; i++) {
         float *stash;
         LAYOUT_TAKE(l, stash, h->param_floats);
         if (l->arena) wsp->stash[i] = stash;
     }
-    LAYOUT_TAKE(l, wsp->number, p->slot_count);
-    wsp->record_count = record_count(p);
+    LAYOUT_TAKE(l, wsp->slots, site->slot_count);
+    wsp->record_count = record_count(site);
     LAYOUT_TAKE(l, wsp->records, wsp->record_count);
     for (uint32_t i = 0; i < wsp->record_count; i++) {
         uint64_t *row_count;
-        LAYOUT_TAKE(l, row_count, p->graph->table_count);
+        LAYOUT_TAKE(l, row_count, site->graph->table_count);
         if (l->arena) wsp->records[i].row_count = row_count;
     }
-    LAYOUT_TAKE(l, wsp->pipelines, p->pipeline_count);
-    for (uint32_t v = 0; v < p->pipeline_count; v++) {
-        struct wsp_pipeline own = {.param = p->model->param, .state = p->model->state};
+    LAYOUT_TAKE(l, wsp->pipelines, site->pipeline_count);
+    for (uint32_t v = 0; v < site->pipeline_count; v++) {
+        struct wsp_pipeline own = {.param = site->model->param, .state = site->model->state};
         if (v > 0) {
             LAYOUT_TAKE(l, own.param, h->param_floats);
             LAYOUT_TAKE(l, own.state, h->state_floats);
         }
-        if (p->pipeline_count > 1) {
+        if (site->pipeline_count > 1) {
             LAYOUT_TAKE(l, own.base_param, h->param_floats);
             LAYOUT_TAKE(l, own.base_state, h->state_floats);
         }
@@ -150,60 +157,61 @@ static void wsp_layout(const struct pipeline *p, struct wsp *wsp, struct layout 
     LAYOUT_TAKE(l, wsp->stages, pair_count);
     for (uint32_t i = 0; i < pair_count; i++) {
         uint64_t floats;
-        struct wsp_stage s = {.run_count = runs_list(p, &p->stages[i], NULL, &floats)};
-        if (p->pipeline_count > 1) s.message_count = p->sync == SYNC_ASP ? 4 : 2 * p->clock_distance + 2;
+        struct wsp_stage s = {.run_count = runs_list(site, site->stages[i], NULL, &floats)};
+        if (site->pipeline_count > 1) s.message_count = site->kind == SYNC_ASP ? 4 : 2 * site->clock_distance + 2;
         LAYOUT_TAKE(l, s.runs, s.run_count);
-        LAYOUT_TAKE(l, s.included, p->pipeline_count);
+        LAYOUT_TAKE(l, s.included, site->pipeline_count);
         LAYOUT_TAKE(l, s.messages, s.message_count);
         for (uint32_t k = 0; k < s.message_count; k++) {
             float *change;
             LAYOUT_TAKE(l, change, floats);
             if (l->arena) s.messages[k].change = change;
         }
-        LAYOUT_TAKE(l, s.inbox, p->pipeline_count);
-        for (uint32_t u = 0; u < p->pipeline_count && s.message_count; u++)
+        LAYOUT_TAKE(l, s.inbox, site->pipeline_count);
+        for (uint32_t u = 0; u < site->pipeline_count && s.message_count; u++)
             ring_layout(l->arena ? &s.inbox[u] : NULL, l, s.message_count, RING_ONE);
         if (!l->arena) continue;
-        runs_list(p, &p->stages[i], s.runs, &floats);
+        runs_list(site, site->stages[i], s.runs, &floats);
         wsp->stages[i] = s;
     }
 }
 
 /* Sent are differences of parameters and state: right only for rules whose state is a sum over updates. */
-static status optimizers_check(const struct pipeline *p)
+static status optimizers_check(const struct sync_site *site)
 {
-    const struct graph *g = p->graph;
-    for (uint32_t i = 0; i < g->update_count && p->pipeline_count > 1; i++) {
+    const struct graph *g = site->graph;
+    for (uint32_t i = 0; i < g->update_count && site->pipeline_count > 1; i++) {
         const struct optimizer *rule = &optimizer_table[g->optimizers[g->updates[i].optimizer].kind];
         if (g->updates[i].table == GRAPH_NONE && rule->across == ACROSS_NEVER)
             FAIL(INVALID,
                  "train.pipelines = %u under %s: pipelines add up what each has changed, which the state of %s does "
                  "not allow; "
                  "use sgd or adagrad for train.optimizer, or train.pipelines = 1",
-                 p->pipeline_count, cfg_syncs[p->sync], rule->name);
+                 site->pipeline_count, cfg_syncs[site->kind], rule->name);
     }
     return ST_OK;
 }
 
 /* The norm of all dense gradients of a minibatch is known only where one stage has them all. */
-static status clip_check(const struct pipeline *p)
+static status clip_check(const struct sync *s)
 {
-    if (p->clipped == NULL || p->stage_count == 1) return ST_OK;
+    const struct sync_site *site = &s->site;
+    if (s->clipped == NULL || site->stage_count == 1) return ST_OK;
     FAIL(INVALID,
          "train.clip_norm = %g bounds the norm of all dense gradients together, but under %s the plan's %u stages "
          "update "
          "at different times; use train.sync = bsp, a plan of one stage, or train.clip_value",
-         (double)p->clipped->clip_norm, cfg_syncs[p->sync], p->stage_count);
+         (double)s->clipped->clip_norm, cfg_syncs[site->kind], site->stage_count);
 }
 
 /* A table's rows are read and updated under the turn of the stage that looks them up: of one stage. */
-static status tables_check(const struct pipeline *p)
+static status tables_check(const struct sync_site *site)
 {
-    const struct graph *g = p->graph;
+    const struct graph *g = site->graph;
     uint32_t stage_of_table[GRAPH_TABLES_MAX];
     memset(stage_of_table, 0xff, sizeof stage_of_table);
-    for (uint32_t s = 0; s < p->stage_count; s++) {
-        for (uint32_t n = p->stages[s].forward_begin; n < p->stages[s].forward_end; n++) {
+    for (uint32_t s = 0; s < site->stage_count; s++) {
+        for (uint32_t n = site->stages[s]->extent.forward_begin; n < site->stages[s]->extent.forward_end; n++) {
             if (!(op_table[g->nodes[n].op].traits & OP_LOOKS_UP)) continue;
             struct embed_bag_attr attr;
             memcpy(&attr, g->nodes[n].attr, sizeof attr);
@@ -212,89 +220,95 @@ static status tables_check(const struct pipeline *p)
                      "table %s is looked up by stages %u and %u of the plan; under %s all layers that look up a table "
                      "lie in one "
                      "stage (under bsp they need not)",
-                     graph_string(g, g->tables[attr.table].name), stage_of_table[attr.table], s, cfg_syncs[p->sync]);
+                     graph_string(g, g->tables[attr.table].name), stage_of_table[attr.table], s, cfg_syncs[site->kind]);
             stage_of_table[attr.table] = s;
         }
     }
     return ST_OK;
 }
 
-static uint32_t stage_of_node(const struct pipeline *p, uint32_t node)
+static uint32_t stage_of_node(const struct sync_site *site, uint32_t node)
 {
     uint32_t s = 0;
-    while (node >= p->stages[s].forward_end) s++;
+    while (node >= site->stages[s]->extent.forward_end) s++;
     return s;
 }
 
 /* So are shared parameters: an update follows each of a stage's backward passes. */
-static status aliases_check(const struct pipeline *p)
+static status aliases_check(const struct sync *s)
 {
-    const struct graph *g = p->graph;
-    for (uint32_t a = 0; a < p->alias_count; a++) {
-        const struct graph_alias *alias = &p->aliases[a];
-        uint32_t user = stage_of_node(p, alias->node), owner = stage_of_node(p, alias->owner);
+    const struct sync_site *site = &s->site;
+    const struct graph *g = site->graph;
+    for (uint32_t a = 0; a < s->gradients.alias_count; a++) {
+        const struct graph_alias *alias = &s->gradients.aliases[a];
+        uint32_t user = stage_of_node(site, alias->node), owner = stage_of_node(site, alias->owner);
         if (user != owner)
             FAIL(INVALID,
                  "%s of stage %u of the plan uses the parameters of %s of stage %u; under %s layers that share "
                  "parameters lie in one stage (under bsp they need not)",
                  graph_string(g, g->nodes[alias->node].name), user, graph_string(g, g->nodes[alias->owner].name), owner,
-                 cfg_syncs[p->sync]);
+                 cfg_syncs[site->kind]);
     }
     return ST_OK;
 }
 
-status wsp_open(struct pipeline *p)
+/* Rows and parameters in memory of a device's own are the newest in a step's end only, which there is not. */
+static status devices_check(const struct sync_site *site)
 {
-    TRY(optimizers_check(p));
-    TRY(clip_check(p));
-    TRY(tables_check(p));
-    TRY(aliases_check(p));
-    struct wsp sum, *wsp = aligned_alloc(_Alignof(struct wsp), sizeof *wsp);
-    if (wsp == NULL) FAIL(MEMORY, "no memory for %u pipelines", p->pipeline_count);
-    memset(wsp, 0, sizeof *wsp);
-    p->wsp = wsp;
-    struct layout bytes = {0}, taken = {.arena = &wsp->arena};
-    wsp_layout(p, &sum, &bytes);
-    TRY(arena_open(&wsp->arena, "weights in flight", bytes.bytes));
-    wsp_layout(p, wsp, &taken);
-    wsp->wave = p->sync == SYNC_ASP ? 1 : p->in_flight;
+    for (uint32_t s = 0; s < site->stage_count; s++)
+        if (site->stages[s]->kind->has_memory)
+            FAIL(INVALID, "stage %u (%s) is on a %s, which needs train.sync = bsp", s, site->stages[s]->name,
+                 site->stages[s]->kind->unit);
     return ST_OK;
 }
 
-void wsp_close(struct pipeline *p)
+static status wsp_open(struct sync *s)
 {
-    if (p->wsp == NULL) return;
-    arena_close(&p->wsp->arena);
-    free(p->wsp);
-    p->wsp = NULL;
+    struct wsp *wsp = (struct wsp *)s;
+    struct layout sum = {0}, taken = {.arena = &wsp->arena};
+    CHECK(batch_micro_count(graph_batch(s->site.graph)) == 1);
+    TRY(optimizers_check(&s->site));
+    TRY(clip_check(s));
+    TRY(tables_check(&s->site));
+    TRY(aliases_check(s));
+    TRY(devices_check(&s->site));
+    wsp_layout(wsp, &sum);
+    TRY(arena_open(&wsp->arena, "weights in flight", sum.bytes));
+    wsp_layout(wsp, &taken);
+    wsp->wave = s->site.kind == SYNC_ASP ? 1 : s->site.in_flight;
+    return ST_OK;
 }
+
+static void wsp_close(struct sync *s) { arena_close(&((struct wsp *)s)->arena); }
 
 /* --- a job ------------------------------------------------------------------------------------ */
 
-void wsp_begin(struct pipeline *p)
+static void wsp_begin(struct sync *s)
 {
-    struct wsp *wsp = p->wsp;
-    const struct graph_header *h = p->graph->header;
-    for (uint32_t v = 0; v < p->pipeline_count; v++) {
+    struct wsp *wsp = (struct wsp *)s;
+    const struct sync_site *site = &s->site;
+    const struct graph_header *h = site->graph->header;
+    wsp->admitted = 0;
+    for (uint32_t v = 0; v < site->pipeline_count; v++) {
         struct wsp_pipeline *own = &wsp->pipelines[v];
         own->started = 0;
         /* Relaxed, both: no thread is at work. */
         atomic_store_explicit(&own->shared_done, 0, memory_order_relaxed);
         atomic_store_explicit(&own->shared_waves, 0, memory_order_relaxed);
         if (v > 0) {
-            memcpy(own->param, p->model->param, h->param_floats * sizeof(float));
-            memcpy(own->state, p->model->state, h->state_floats * sizeof(float));
+            memcpy(own->param, site->model->param, h->param_floats * sizeof(float));
+            memcpy(own->state, site->model->state, h->state_floats * sizeof(float));
         }
         if (own->base_param == NULL) continue;
-        memcpy(own->base_param, p->model->param, h->param_floats * sizeof(float));
-        memcpy(own->base_state, p->model->state, h->state_floats * sizeof(float));
+        memcpy(own->base_param, site->model->param, h->param_floats * sizeof(float));
+        memcpy(own->base_state, site->model->state, h->state_floats * sizeof(float));
     }
     for (uint32_t i = 0; i < wsp->record_count; i++)
         atomic_store_explicit(&wsp->records[i].shared_is_there, false, memory_order_relaxed);
     atomic_store_explicit(&wsp->shared_told, 0, memory_order_relaxed);
-    for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
+    for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) {
         wsp->stages[i].applied = 0;
-        memset(wsp->stages[i].included, 0, p->pipeline_count * sizeof *wsp->stages[i].included);
+        memset(wsp->stages[i].included, 0, site->pipeline_count * sizeof *wsp->stages[i].included);
     }
 }
 
@@ -305,13 +319,14 @@ static float *run_floats(const struct wsp_pipeline *own, const struct run *run, 
 }
 
 /* Adds what other pipelines have sent to a stage. */
-static void inboxes_read(struct pipeline *p, const struct stage *stage)
+static void inboxes_read(struct wsp *wsp, const struct stage *stage)
 {
-    struct wsp_stage *s = stage_of(p, stage);
-    const struct wsp_pipeline *own = &p->wsp->pipelines[stage->pipeline_index];
-    for (uint32_t u = 0; u < p->pipeline_count && s->message_count; u++) {
+    const struct sync_site *site = &wsp->sync.site;
+    struct wsp_stage *s = stage_of(wsp, stage);
+    const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
+    for (uint32_t u = 0; u < site->pipeline_count && s->message_count; u++) {
         for (uint32_t index; ring_try_pop(&s->inbox[u], &index);) {
-            struct message *message = &p->wsp->stages[u * p->stage_count + stage->index].messages[index];
+            struct message *message = &wsp->stages[u * site->stage_count + stage->index].messages[index];
             const float *change = message->change;
             for (uint32_t r = 0; r < s->run_count; r++) {
                 float *weight = run_floats(own, &s->runs[r], false), *base = run_floats(own, &s->runs[r], true);
@@ -322,17 +337,18 @@ static void inboxes_read(struct pipeline *p, const struct stage *stage)
                 change += s->runs[r].count;
             }
             s->included[u] = message->minibatches;
-            /* Release pairs with the acquire in send(): the buffer is filled anew only after it has been read. */
+            /* Release pairs with the acquire in changes_send(): the buffer is filled anew only after it has been read. */
             atomic_fetch_sub_explicit(&message->shared_unread, 1, memory_order_release);
         }
     }
 }
 
 /* Sends what the own updates have changed since the last time. Returns false if all buffers are unread. */
-static bool send(struct pipeline *p, const struct stage *stage)
+static bool changes_send(struct wsp *wsp, const struct stage *stage)
 {
-    struct wsp_stage *s = stage_of(p, stage);
-    const struct wsp_pipeline *own = &p->wsp->pipelines[stage->pipeline_index];
+    const struct sync_site *site = &wsp->sync.site;
+    struct wsp_stage *s = stage_of(wsp, stage);
+    const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
     uint32_t index = 0;
     /* Acquire pairs with the release in inboxes_read(). */
     while (index < s->message_count &&
@@ -352,26 +368,27 @@ static bool send(struct pipeline *p, const struct stage *stage)
     }
     message->minibatches = s->applied;
     /* Relaxed: the rings publish it. */
-    atomic_store_explicit(&message->shared_unread, p->pipeline_count - 1, memory_order_relaxed);
-    for (uint32_t u = 0; u < p->pipeline_count; u++)
+    atomic_store_explicit(&message->shared_unread, site->pipeline_count - 1, memory_order_relaxed);
+    for (uint32_t u = 0; u < site->pipeline_count; u++)
         if (u != stage->pipeline_index)
             CHECK(
-                ring_try_push(&p->wsp->stages[u * p->stage_count + stage->index].inbox[stage->pipeline_index], index));
+                ring_try_push(&wsp->stages[u * site->stage_count + stage->index].inbox[stage->pipeline_index], index));
     return true;
 }
 
-void wsp_settle(struct pipeline *p)
+static void wsp_settle(struct sync *sync)
 {
-    struct wsp *wsp = p->wsp;
-    if (p->pipeline_count == 1) return;
-    for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) inboxes_read(p, &p->stages[i]);
+    struct wsp *wsp = (struct wsp *)sync;
+    const struct sync_site *site = &sync->site;
+    if (site->pipeline_count == 1) return;
+    for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) inboxes_read(wsp, site->stages[i]);
     /* All bases are now the same but for rounding; the model is that of pipeline 0 and what each has not yet sent. */
-    for (uint32_t s = 0; s < p->stage_count; s++) {
+    for (uint32_t s = 0; s < site->stage_count; s++) {
         const struct wsp_stage *first = &wsp->stages[s];
         for (uint32_t r = 0; r < first->run_count; r++) {
             const struct run *run = &first->runs[r];
             float *model = run_floats(&wsp->pipelines[0], run, false);
-            for (uint32_t v = 1; v < p->pipeline_count; v++) {
+            for (uint32_t v = 1; v < site->pipeline_count; v++) {
                 const float *weight = run_floats(&wsp->pipelines[v], run, false),
                             *base = run_floats(&wsp->pipelines[v], run, true);
                 for (uint64_t i = 0; i < run->count; i++) model[i] += weight[i] - base[i];
@@ -380,103 +397,129 @@ void wsp_settle(struct pipeline *p)
     }
 }
 
-static bool clock_allows(const struct pipeline *p, uint32_t pipeline)
+static bool clock_allows(const struct wsp *wsp, uint32_t pipeline)
 {
-    const struct wsp *wsp = p->wsp;
-    if (p->sync != SYNC_WSP) return true;
-    uint64_t needed = wsp_waves_needed(wsp->pipelines[pipeline].started, p->in_flight, p->clock_distance);
-    for (uint32_t u = 0; u < p->pipeline_count; u++)
+    const struct sync_site *site = &wsp->sync.site;
+    if (site->kind != SYNC_WSP) return true;
+    uint64_t needed = wsp_waves_needed(wsp->pipelines[pipeline].started, site->in_flight, site->clock_distance);
+    for (uint32_t u = 0; u < site->pipeline_count; u++)
         /* Acquire pairs with the release in wsp_backward_done(): the messages are in the inboxes of every stage. */
         if (u != pipeline && atomic_load_explicit(&wsp->pipelines[u].shared_waves, memory_order_acquire) < needed)
             return false;
     return true;
 }
 
-bool wsp_admit(struct pipeline *p, struct slot *slot)
+/* The slot is the pipeline's next minibatch: it reads parameters from its stash, and adds gradients to the pipeline's. */
+static void slot_bind(struct wsp *wsp, struct slot *slot, uint32_t pipeline)
 {
-    const struct graph *g = p->graph;
+    const struct sync_site *site = &wsp->sync.site;
+    const struct graph *g = site->graph;
+    const uint64_t number = wsp->pipelines[pipeline].started++;
+    float *stash = wsp->stash[pipeline * site->in_flight + number % site->in_flight];
+    for (uint32_t t = 0; t < g->tensor_count; t++) {
+        const struct graph_tensor *tensor = &g->tensors[t];
+        if (tensor->kind == TENSOR_PARAM) slot->tensor[t].data = stash + tensor->offset;
+        if (tensor->kind == TENSOR_PARAM_GRAD)
+            slot->tensor[t].data = wsp->sync.gradients.param[pipeline] + tensor->offset;
+    }
+    wsp->slots[slot->index] = (struct in_flight){wsp->admitted++, number, pipeline, 0};
+}
+
+static bool wsp_admit(struct sync *s, struct slot *slot, uint32_t *pipeline)
+{
+    struct wsp *wsp = (struct wsp *)s;
+    const struct sync_site *site = &s->site;
     /* Acquire pairs with records_tell(): the record of the minibatch that was record_count earlier is free. */
-    uint64_t told = atomic_load_explicit(&p->wsp->shared_told, memory_order_acquire);
-    if (p->sequence[slot->index] - told >= p->wsp->record_count) return false;
-    for (uint32_t i = 0; i < p->pipeline_count; i++) {
-        uint32_t v = (p->gate.pipeline_next + i) % p->pipeline_count;
-        struct wsp_pipeline *own = &p->wsp->pipelines[v];
+    uint64_t told = atomic_load_explicit(&wsp->shared_told, memory_order_acquire);
+    if (wsp->admitted - told >= wsp->record_count) return false;
+    for (uint32_t i = 0; i < site->pipeline_count; i++) {
+        uint32_t v = (wsp->pipeline_next + i) % site->pipeline_count;
+        struct wsp_pipeline *own = &wsp->pipelines[v];
         /* Acquire pairs with wsp_slot_done(): the stash of the minibatch that was Nm earlier is free. */
         uint64_t done = atomic_load_explicit(&own->shared_done, memory_order_acquire);
-        if (own->started - done >= p->in_flight || !clock_allows(p, v)) continue;
-        uint64_t number = own->started++;
-        float *stash = p->wsp->stash[v * p->in_flight + number % p->in_flight];
-        for (uint32_t t = 0; t < g->tensor_count; t++) {
-            const struct graph_tensor *tensor = &g->tensors[t];
-            if (tensor->kind == TENSOR_PARAM) slot->tensor[t].data = stash + tensor->offset;
-            if (tensor->kind == TENSOR_PARAM_GRAD) slot->tensor[t].data = p->param_grad[v] + tensor->offset;
-        }
-        p->wsp->number[slot->index] = number;
-        p->slot_pipeline[slot->index] = v;
-        p->gate.pipeline_next = v + 1;
+        if (own->started - done >= site->in_flight || !clock_allows(wsp, v)) continue;
+        slot_bind(wsp, slot, v);
+        wsp->pipeline_next = v + 1;
+        *pipeline = v;
         return true;
     }
     return false;
 }
 
-void wsp_forward_begin(struct pipeline *p, struct stage *stage, struct slot *slot)
+static void wsp_loss_keep(struct sync *s, const struct slot *slot, double sum)
 {
-    struct wsp_stage *s = stage_of(p, stage);
-    const struct wsp_pipeline *own = &p->wsp->pipelines[stage->pipeline_index];
-    uint64_t number = p->wsp->number[slot->index];
-    inboxes_read(p, stage);
-    float *stash = p->wsp->stash[stage->pipeline_index * p->in_flight + number % p->in_flight];
-    for (uint32_t r = 0; r < stage->run_count; r++)
-        memcpy(stash + stage->runs[r].offset, own->param + stage->runs[r].offset, stage->runs[r].count * sizeof(float));
+    ((struct wsp *)s)->slots[slot->index].loss = sum;
+}
+
+static void wsp_forward_begin(struct sync *sync, const struct stage *stage, struct slot *slot)
+{
+    struct wsp *wsp = (struct wsp *)sync;
+    const struct sync_site *site = &sync->site;
+    struct wsp_stage *s = stage_of(wsp, stage);
+    const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
+    uint64_t number = wsp->slots[slot->index].number;
+    inboxes_read(wsp, stage);
+    float *stash = wsp->stash[stage->pipeline_index * site->in_flight + number % site->in_flight];
+    for (uint32_t r = 0; r < stage->extent.run_count; r++) {
+        const struct param_run *run = &stage->extent.runs[r];
+        memcpy(stash + run->offset, own->param + run->offset, run->count * sizeof(float));
+    }
     uint64_t missing = number - s->applied;
-    CHECK(missing <= wsp_local_bound(p->in_flight));
+    CHECK(missing <= wsp_local_bound(site->in_flight));
     s->forward_count++;
     s->local_sum += missing;
     if (missing > s->local_max) s->local_max = missing;
     uint64_t most = 0;
-    for (uint32_t u = 0; u < p->pipeline_count; u++)
+    for (uint32_t u = 0; u < site->pipeline_count; u++)
         if (u != stage->pipeline_index && number > s->included[u] && number - s->included[u] > most)
             most = number - s->included[u];
-    CHECK(p->sync != SYNC_WSP || most <= wsp_global_bound(p->in_flight, p->clock_distance));
+    CHECK(site->kind != SYNC_WSP || most <= wsp_global_bound(site->in_flight, site->clock_distance));
     s->global_sum += most;
     if (most > s->global_max) s->global_max = most;
 }
 
-status wsp_backward_done(struct worker *w, struct stage *stage, struct slot *slot)
+static status minibatch_update(struct wsp *wsp, const struct updater *w, const struct stage *stage, struct slot *slot)
 {
-    struct pipeline *p = w->pipeline;
-    struct wsp_stage *s = stage_of(p, stage);
-    struct wsp_pipeline *own = &p->wsp->pipelines[stage->pipeline_index];
-    struct stage_update update = {.param = own->param,
-                                  .state = own->state,
-                                  .param_grad = &p->param_grad[stage->pipeline_index],
-                                  .lanes = 1,
-                                  .rows = slot->step_rows,
-                                  .example_count = slot->batch.step_example_count,
-                                  .t = slot->batch.step + 1,
-                                  .parts = 1};
-    if (slot->batch.step_example_count && p->clipped) { /* the stage is the only one of its pipeline */
-        TRY(stage_sum_run(w, stage, &update));
-        update.clip_scale = clip_scale(p->clipped, 1.0f / (float)update.example_count,
-                                       p->squares + (size_t)stage->pipeline_index * p->block_count, p->block_count);
+    struct sync *s = &wsp->sync;
+    const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
+    struct update update = {.param = own->param,
+                            .state = own->state,
+                            .param_grad = &s->gradients.param[stage->pipeline_index],
+                            .lanes = 1,
+                            .rows = slot->step_rows,
+                            .example_count = slot->batch.step_example_count,
+                            .t = slot->batch.step + 1};
+    if (update.example_count == 0) return ST_OK;
+    if (s->clipped) { /* the stage is the only one of its pipeline */
+        TRY(sync_sum_run(s, w, stage, &update, 0));
+        update.clip_scale = clip_scale(s->clipped, 1.0f / (float)update.example_count,
+                                       s->squares + (size_t)stage->pipeline_index * s->block_count, s->block_count);
     }
-    if (slot->batch.step_example_count) TRY(stage_update_run(w, stage, &update));
+    return sync_update_run(s, w, stage, &update, 0);
+}
+
+static status wsp_backward_end(struct sync *sync, const struct updater *w, const struct stage *stage, struct slot *slot)
+{
+    struct wsp *wsp = (struct wsp *)sync;
+    const struct sync_site *site = &sync->site;
+    struct wsp_stage *s = stage_of(wsp, stage);
+    TRY(minibatch_update(wsp, w, stage, slot));
     s->applied++;
-    if (p->pipeline_count == 1 || s->applied % p->wsp->wave != 0) return ST_OK;
-    bool is_sent = send(p, stage);
-    CHECK(is_sent || p->sync == SYNC_ASP);
+    if (site->pipeline_count == 1 || s->applied % wsp->wave != 0) return ST_OK;
+    bool is_sent = changes_send(wsp, stage);
+    CHECK(is_sent || site->kind == SYNC_ASP);
     if (stage->is_first && is_sent) {
         /* Release pairs with the acquire in clock_allows(). */
-        atomic_fetch_add_explicit(&own->shared_waves, 1, memory_order_release);
-        for (uint32_t v = 0; v < p->pipeline_count; v++) stage_bell_ring(&p->stages[v * p->stage_count]);
+        atomic_fetch_add_explicit(&wsp->pipelines[stage->pipeline_index].shared_waves, 1, memory_order_release);
+        for (uint32_t v = 0; v < site->pipeline_count; v++) bell_ring(sync_stage(sync, v, 0)->bell);
     }
     return ST_OK;
 }
 
 /* Tells what has finished, in the order of admission. */
-static void records_tell(struct pipeline *p)
+static void records_tell(struct wsp *wsp)
 {
-    struct wsp *wsp = p->wsp;
+    struct sync_host *host = wsp->sync.site.host;
     do {
         if (!claim_try(&wsp->tell_claim)) return; /* its holder sees that somebody came */
         for (;;) {
@@ -485,7 +528,7 @@ static void records_tell(struct pipeline *p)
             struct record *record = &wsp->records[number % wsp->record_count];
             /* Acquire pairs with the release in wsp_slot_done(). */
             if (!atomic_load_explicit(&record->shared_is_there, memory_order_acquire)) break;
-            p->train->step_done(p->train->context, &record->done);
+            host->step_done(host, &record->done);
             /* Relaxed: published with the number, by release: the record may be filled anew. */
             atomic_store_explicit(&record->shared_is_there, false, memory_order_relaxed);
             atomic_store_explicit(&wsp->shared_told, number + 1, memory_order_release);
@@ -493,31 +536,35 @@ static void records_tell(struct pipeline *p)
     } while (claim_give(&wsp->tell_claim));
 }
 
-void wsp_slot_done(struct worker *w, struct slot *slot)
+/* After the slot's last backward pass, it is told, and free. */
+static void wsp_slot_done(struct sync *s, const struct stage *stage, struct slot *slot)
 {
-    struct pipeline *p = w->pipeline;
-    struct wsp *wsp = p->wsp;
+    struct wsp *wsp = (struct wsp *)s;
+    const struct in_flight *of = &wsp->slots[slot->index];
     const struct micro_batch *m = &slot->batch;
-    struct record *record = &wsp->records[p->sequence[slot->index] % wsp->record_count];
-    for (uint32_t t = 0; t < p->graph->table_count; t++) record->row_count[t] = slot->ticket.table[t].row_count;
-    record->done = (struct step_done){
-        m->step, m->epoch, m->step_example_count, p->loss[slot->index], record->row_count, slot->ticket.number};
+    struct record *record = &wsp->records[of->sequence % wsp->record_count];
+    if (!stage->is_first) return;
+    for (uint32_t t = 0; t < s->site.graph->table_count; t++) record->row_count[t] = slot->ticket.table[t].row_count;
+    record->done =
+        (struct step_done){m->step, m->epoch, m->step_example_count, of->loss, record->row_count, slot->ticket.number};
     atomic_store_explicit(&record->shared_is_there, true, memory_order_release);
     /* Release pairs with the acquire in wsp_admit(). */
-    atomic_fetch_add_explicit(&wsp->pipelines[p->slot_pipeline[slot->index]].shared_done, 1, memory_order_release);
-    records_tell(p);
-    slot_give(p, slot); /* last, for it rings for the gate: there is room for a record too */
+    atomic_fetch_add_explicit(&wsp->pipelines[of->pipeline].shared_done, 1, memory_order_release);
+    records_tell(wsp);
+    s->site.host->slot_give(s->site.host, slot); /* last, for it rings for the gate: there is room for a record too */
 }
 
-void wsp_figures(const struct pipeline *p, struct pipeline_figures *f)
+static void wsp_figures(const struct sync *sync, struct sync_figures *f)
 {
+    const struct wsp *wsp = (const struct wsp *)sync;
+    const struct sync_site *site = &sync->site;
     uint64_t count = 0, local_sum = 0, global_sum = 0;
     f->has_staleness = true;
-    f->local_bound = wsp_local_bound(p->in_flight);
-    if (p->pipeline_count > 1)
-        f->global_bound = p->sync == SYNC_ASP ? UINT64_MAX : wsp_global_bound(p->in_flight, p->clock_distance);
-    for (uint32_t i = 0; i < p->pipeline_count * p->stage_count; i++) {
-        const struct wsp_stage *s = &p->wsp->stages[i];
+    f->local_bound = wsp_local_bound(site->in_flight);
+    if (site->pipeline_count > 1)
+        f->global_bound = site->kind == SYNC_ASP ? UINT64_MAX : wsp_global_bound(site->in_flight, site->clock_distance);
+    for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) {
+        const struct wsp_stage *s = &wsp->stages[i];
         count += s->forward_count;
         local_sum += s->local_sum;
         global_sum += s->global_sum;
@@ -527,3 +574,12 @@ void wsp_figures(const struct pipeline *p, struct pipeline_figures *f)
     f->local_mean = count ? (double)local_sum / (double)count : 0;
     f->global_mean = count ? (double)global_sum / (double)count : 0;
 }
+
+/* asp differs by its kind alone: no clock, and waves of one minibatch. */
+#define WSP_VT                                                                                                         \
+    {                                                                                                                  \
+        .bytes = sizeof(struct wsp), .open = wsp_open, .close = wsp_close, .begin = wsp_begin, .settle = wsp_settle,   \
+        .admit = wsp_admit, .forward_begin = wsp_forward_begin, .loss_keep = wsp_loss_keep,                            \
+        .backward_end = wsp_backward_end, .backward_done = wsp_slot_done, .figures = wsp_figures,                      \
+    }
+const struct sync_vt sync_wsp = WSP_VT, sync_asp = WSP_VT;

@@ -33,7 +33,7 @@ MUST_USE status card_stage_open(struct card_stage **stage, const struct card_sta
 void card_stage_close(struct card_stage *stage);
 
 /* Lets the cards of one stage (at most CARDS_MAX) exchange gradients and parameters. Each has lanes of its own, and one part of all parameters
- * that it updates (engine/base/parts.h):
+ * that it adds and updates (engine/slot/extent.h):
  *
  *     gradients of its part, of the lanes of the others ──▶ sums along the tree of lanes, update ──▶ parameters of its part, to the others
  *

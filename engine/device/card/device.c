@@ -1,7 +1,6 @@
 /* A stream of a stage on a card: passes, updates, and who waits for them. */
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "graph/alias.h"
 #include "engine/base/log.h"
 #include "engine/device/card/stage.h"
+#include "engine/slot/fold.h"
 
 /* After so many passes that could not be written down no other is tried. */
 #define CARD_WRITES_FAIL_MAX 4u
@@ -167,9 +167,8 @@ static uint32_t lane_of(const struct op_context *c)
 
 static struct card_slot *slot_of(const struct card_stage *s, const struct op_context *c)
 {
-    const struct slot *host = (const struct slot *)((const uint8_t *)c->batch - offsetof(struct slot, batch));
-    CHECK(c->graph == s->graph && host->index < s->slot_count);
-    return &s->slots[host->index];
+    CHECK(c->graph == s->graph && c->slot < s->slot_count);
+    return &s->slots[c->slot];
 }
 
 /* Writes the pass down. Where that cannot be done (a driver or a library that does in it what only they know of), *is_written is false, and it has
@@ -280,25 +279,19 @@ static status aliases_give(struct card_device *d, uint32_t lanes, uint64_t begin
     return ST_OK;
 }
 
-/* Which card of the stage has a lane: that of its seat (engine/pipe/pipeline_internal.h). */
-static uint32_t replica_of(const struct card_stage *s, uint32_t lane)
-{
-    return lane % (s->replica_count * CARD_STREAMS) % s->replica_count;
-}
-
 /* Floats [begin, begin + count) of the lanes of the other cards come here, and are cleared there. */
 static status lanes_take(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t count)
 {
     const struct card_stage *s = d->stage;
     const uint64_t lane_floats = s->graph->header->grad_floats;
     for (uint32_t lane = 0; lane < lanes; lane++) {
-        const struct card_stage *peer = s->peers[replica_of(s, lane)].stage;
+        const struct card_stage *peer = s->peers[fold_lane_owner(lane, s->replica_count)].stage;
         const uint64_t at = lane * lane_floats + begin;
         if (peer) TRY(gpu_copy(d->work.gpu, d->work.stream, s->grads + at, peer->grads + at, count * sizeof(float)));
     }
     TRY(finish(d));
     for (uint32_t lane = 0; lane < lanes; lane++) {
-        const struct card_peer *peer = &s->peers[replica_of(s, lane)];
+        const struct card_peer *peer = &s->peers[fold_lane_owner(lane, s->replica_count)];
         float *at = peer->stage ? peer->stage->grads + lane * lane_floats + begin : NULL;
         if (at) TRY(gpu_clear(peer->stage->gpu, peer->stream, at, count * sizeof(float)));
     }
@@ -324,15 +317,13 @@ static status sums_take(struct card_device *d, uint32_t lanes, uint64_t begin, u
     return ST_OK;
 }
 
-static float *params_of(const struct card_stage *s) { return s->param; }
-static float *sums_of(const struct card_stage *s) { return s->grads; } /* the first lane's */
-/* Floats from here to the same place of the other cards, in the array that `of` gives of each; waits. */
-static status spread(struct card_device *d, float *(*of)(const struct card_stage *), uint64_t begin, uint64_t count)
+/* Parameters from here to the same place of the other cards; waits. */
+static status spread(struct card_device *d, uint64_t begin, uint64_t count)
 {
     const struct card_stage *s = d->stage;
     for (uint32_t r = 0; r < s->replica_count && s->replica_count > 1; r++)
         if (s->peers[r].stage)
-            TRY(gpu_copy(d->work.gpu, d->work.stream, of(s->peers[r].stage) + begin, of(s) + begin,
+            TRY(gpu_copy(d->work.gpu, d->work.stream, s->peers[r].stage->param + begin, s->param + begin,
                          count * sizeof(float)));
     return finish(d);
 }
@@ -346,16 +337,11 @@ static status card_update_params(struct device *device, const struct param_updat
     card.weight = s->param + offset;
     card.state = s->state + (update->state - s->model->state);
     card.grad = s->grad_list;
-    const bool is_summed = update->optimizer->clip_norm > 0; /* all cards have the sums, in the first lane */
+    const bool is_summed = update->optimizer->clip_norm > 0; /* this card has the sums of its part, in the first lane */
     if (!is_summed) TRY(sums_take(d, s->lanes, offset, offset + update->count));
     if (!is_summed) TRY(aliases_give(d, s->lanes, offset, offset + update->count));
     TRY(gpu_update_params(&d->work, &card, offset));
-    for (uint32_t r = 0; is_summed && s->replica_count > 1 && r < s->run_count; r++) {
-        const struct card_run *run = &s->runs[r];
-        if (offset < run->offset || offset >= run->offset + run->count) continue;
-        TRY(gpu_clear(d->work.gpu, d->work.stream, s->grads + run->offset, run->count * sizeof(float)));
-    }
-    return spread(d, params_of, offset, update->count);
+    return spread(d, offset, update->count);
 }
 
 static status card_sum_params(struct device *device, const struct param_sums *sums)
@@ -375,7 +361,7 @@ static status card_sum_params(struct device *device, const struct param_sums *su
     TRY(gpu_sum_params(&d->work, &card));
     TRY(gpu_copy(d->work.gpu, d->work.stream, s->squares_host + first, card.squares,
                  sums->block_count * sizeof(double)));
-    TRY(spread(d, sums_of, sums->block->offset, last->offset + last->count - sums->block->offset));
+    TRY(finish(d));
     for (uint32_t i = 0; i < sums->block_count; i++) sums->squares[i] = s->squares_host[first + i];
     return ST_OK;
 }

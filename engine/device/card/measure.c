@@ -34,6 +34,8 @@ struct measure {
     struct plan plan; /* whose stage of a run is that of its first layer */
     struct plan_stage *stages;
     struct run_of_layers *runs; /* [layer_count]: what each is tied to */
+    struct extent extent;       /* of the run that is measured, in the arena */
+    struct arena extent_arena;
     struct card_stage *stage;
     struct device *device;
     double sample_limit; /* seconds that all samples of one figure may take */
@@ -90,8 +92,8 @@ static status update_run(struct measure *m, const void *what, uint32_t times)
     const struct graph *g = m->graph;
     (void)what;
     for (uint32_t i = 0; i < times; i++)
-        for (uint32_t r = 0; r < m->stage->run_count; r++) {
-            const struct card_run *run = &m->stage->runs[r];
+        for (uint32_t r = 0; r < m->extent.run_count; r++) {
+            const struct param_run *run = &m->extent.runs[r];
             const struct graph_optimizer *optimizer = &g->optimizers[g->updates[run->update].optimizer];
             const struct param_update update = {.optimizer = optimizer,
                                                 .weight = m->o->model->param + run->offset,
@@ -127,16 +129,26 @@ static status figure_take(struct measure *m, timed *run, const void *what, doubl
     return ST_OK;
 }
 
+static status extent_open(struct measure *m, const struct run_of_layers *of)
+{
+    struct layout sum = {0}, taken = {.arena = &m->extent_arena};
+    m->extent = (struct extent){0};
+    extent_nodes_find(&m->extent, m->graph, of->first, of->last);
+    extent_layout(&m->extent, &sum, m->graph, m->o->model, 1);
+    TRY(arena_open(&m->extent_arena, "cards", sum.bytes));
+    extent_layout(&m->extent, &taken, m->graph, m->o->model, 1);
+    return ST_OK;
+}
+
 static status stage_open(struct measure *m, const struct run_of_layers *of)
 {
-    uint32_t begin, count = layer_nodes(m->graph, of, true, &begin);
+    TRY(extent_open(m, of));
     m->stages[of->first] = (struct plan_stage){.first_layer = of->first, .last_layer = of->last, .k = 1, .replicas = 1};
     const struct device_stage_options options = {.graph = m->graph,
                                                  .model = m->o->model,
                                                  .plan = &m->plan,
                                                  .stage = of->first,
-                                                 .node_begin = begin,
-                                                 .node_end = begin + count,
+                                                 .extent = &m->extent,
                                                  .slot_count = 1,
                                                  .lanes = m->graph->header->lanes,
                                                  .row_bytes = m->o->row_bytes,
@@ -150,6 +162,7 @@ static void stage_close(struct measure *m)
 {
     device_close(m->device);
     card_stage_close(m->stage);
+    arena_close(&m->extent_arena);
     m->device = NULL;
     m->stage = NULL;
 }
@@ -209,7 +222,7 @@ static status run_measure(struct measure *m, const struct run_of_layers *of)
         if (run == rows_pass_run) seconds *= o->sizes[s] / o->slot->batch.example_count;
         seconds_give(m, of, seconds, &m->times->pass[s * layer_count]);
     }
-    if (m->stage->run_count > 0) TRY(figure_take(m, update_run, NULL, &update_seconds));
+    if (m->extent.run_count > 0) TRY(figure_take(m, update_run, NULL, &update_seconds));
     seconds_give(m, of, update_seconds + rows_seconds, m->times->update);
     return ST_OK;
 }

@@ -9,7 +9,6 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "graph/clip.h"
-#include "engine/base/parts.h"
 #include "graph/cut.h"
 
 #define GIB (1024.0 * 1024 * 1024)
@@ -18,7 +17,7 @@
 
 static status nodes_check(const struct card_stage *s)
 {
-    for (uint32_t i = s->node_begin; i < s->node_end; i++) {
+    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
         if (gpu_op_runs(s->graph, &s->graph->nodes[i]) == ST_OK) continue;
         char why[512];
         snprintf(why, sizeof why, "%s", status_message());
@@ -27,7 +26,10 @@ static status nodes_check(const struct card_stage *s)
     return ST_OK;
 }
 
-static bool is_own(const struct card_stage *s, uint32_t node) { return node >= s->node_begin && node < s->node_end; }
+static bool is_own(const struct card_stage *s, uint32_t node)
+{
+    return node >= s->extent->forward_begin && node < s->extent->forward_end;
+}
 
 /* Parameters that several nodes use have all of these here, or none. */
 static status aliases_find(struct card_stage *s)
@@ -55,42 +57,21 @@ static status aliases_find(struct card_stage *s)
 
 /* --- memory of the host ------------------------------------------------------------------------ */
 
-static uint32_t runs_find(const struct card_stage *s, struct card_run *runs)
-{
-    const struct graph *g = s->graph;
-    uint32_t count = 0;
-    for (uint32_t u = 0; u < g->update_count; u++) {
-        const struct graph_update *update = &g->updates[u];
-        struct card_run run = {.update = u, .state_stride = update->param_count};
-        if (update->table != GRAPH_NONE) continue;
-        graph_params_of_nodes(g, s->node_begin, s->node_end, u, &run.offset, &run.count);
-        if (run.count == 0) continue;
-        run.state_count = optimizer_table[g->optimizers[update->optimizer].kind].state_count;
-        run.state_offset = s->model->state_offset[u] + (run.offset - update->param_offset);
-        if (runs) runs[count] = run;
-        count++;
-    }
-    return count;
-}
-
 static uint32_t lists_of(const struct card_stage *s) { return CARD_STREAMS * (CARD_LIST_BACKWARD + s->lanes); }
 
 static status lists_open(struct card_stage *s)
 {
     const struct graph *g = s->graph;
     s->block_count = s->training ? clip_blocks_list(g, 0, g->forward_count, NULL) : 0;
-    s->run_count = runs_find(s, NULL);
-    s->runs = calloc(s->run_count + 1, sizeof *s->runs);
     s->slots = calloc(s->slot_count, sizeof *s->slots);
     s->node_words = calloc(g->forward_count + 1, sizeof *s->node_words);
     s->host_blocks = calloc(s->block_count + 1, sizeof *s->host_blocks);
-    if (s->runs == NULL || s->slots == NULL || s->node_words == NULL || s->host_blocks == NULL)
+    if (s->slots == NULL || s->node_words == NULL || s->host_blocks == NULL)
         FAIL(MEMORY, "no memory to describe stage %s", s->name);
     for (uint32_t d = 0; d < CARD_STREAMS; d++) {
         s->stream_rows[d].table = calloc(g->table_count + 1, sizeof *s->stream_rows[d].table);
         if (s->stream_rows[d].table == NULL) FAIL(MEMORY, "no memory to describe stage %s", s->name);
     }
-    (void)runs_find(s, s->runs);
     if (s->block_count > 0) (void)clip_blocks_list(g, 0, g->forward_count, s->host_blocks);
     for (uint32_t i = 0; i < s->slot_count; i++) {
         s->slots[i].view = calloc(g->tensor_count + 1, sizeof *s->slots[i].view);
@@ -180,7 +161,7 @@ static void stage_carve(struct card_stage *s, struct carve *c, struct carve *pin
     s->grad_list = carve_take(c, lanes * sizeof *s->grad_list);
     s->blocks = carve_take(c, s->block_count * sizeof *s->blocks);
     s->squares = carve_take(c, s->block_count * sizeof *s->squares);
-    for (uint32_t i = s->node_begin; i < s->node_end; i++) {
+    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
         const uint32_t words = gpu_node_words(s->graph, &s->graph->nodes[i]);
         s->node_words[i] = carve_take(c, words * sizeof(uint32_t));
     }
@@ -238,7 +219,7 @@ static status lists_send(struct card_stage *s)
     const uint32_t lanes = s->training ? s->lanes : 0;
     status st = ST_OK;
     uint32_t most = lanes * 2;
-    for (uint32_t i = s->node_begin; i < s->node_end; i++)
+    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++)
         if (gpu_node_words(g, &g->nodes[i]) > most) most = gpu_node_words(g, &g->nodes[i]);
     uint32_t *words = calloc(most + 1, sizeof(float *));
     if (words == NULL) FAIL(MEMORY, "no memory for the lists of stage %s", s->name);
@@ -246,7 +227,7 @@ static status lists_send(struct card_stage *s)
     for (uint32_t l = 0; l < lanes; l++) list[l] = s->grads + l * g->header->grad_floats;
     TRY_GOTO(list_send(s, s->grad_list, list, lanes * sizeof *list), done);
     TRY_GOTO(list_send(s, s->blocks, s->host_blocks, s->block_count * sizeof *s->blocks), done);
-    for (uint32_t i = s->node_begin; i < s->node_end; i++) {
+    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
         gpu_node_words_fill(g, &g->nodes[i], words);
         TRY_GOTO(list_send(s, s->node_words[i], words, gpu_node_words(g, &g->nodes[i]) * sizeof *words), done);
     }
@@ -300,8 +281,8 @@ void card_stage_leave(struct card_stage *s, void *slots, size_t bytes)
 status card_stage_begin(struct card_stage *s, void *slots, size_t bytes)
 {
     if (slots != NULL) slots_pin(s, slots, bytes);
-    for (uint32_t r = 0; r < s->run_count; r++) {
-        const struct card_run *run = &s->runs[r];
+    for (uint32_t r = 0; r < s->extent->run_count; r++) {
+        const struct param_run *run = &s->extent->runs[r];
         const float *state = s->model->state + run->state_offset;
         TRY(gpu_copy(s->gpu, s->stream, s->param + run->offset, s->model->param + run->offset,
                      run->count * sizeof(float)));
@@ -314,15 +295,13 @@ status card_stage_begin(struct card_stage *s, void *slots, size_t bytes)
 
 status card_stage_settle(struct card_stage *s)
 {
-    for (uint32_t r = 0; s->training && r < s->run_count; r++) {
-        const struct card_run *run = &s->runs[r];
+    for (uint32_t r = 0; s->training && r < s->extent->run_count; r++) {
+        const struct param_run *run = &s->extent->runs[r];
         uint64_t begin, end;
-        part_of(run->count, s->replica, s->replica_count, PART_FLOATS, &begin,
-                &end); /* its own: the others have theirs */
-        const uint64_t at = run->offset + begin, state_at = run->state_offset + begin,
-                       bytes = (end - begin) * sizeof(float);
+        extent_part(s->extent, s->replica, r, &begin, &end); /* its own: the others have theirs */
+        const uint64_t state_at = run->state_offset + (begin - run->offset), bytes = (end - begin) * sizeof(float);
         if (bytes == 0) continue;
-        TRY(gpu_copy(s->gpu, s->stream, s->model->param + at, s->param + at, bytes));
+        TRY(gpu_copy(s->gpu, s->stream, s->model->param + begin, s->param + begin, bytes));
         for (uint32_t k = 0; k < run->state_count; k++)
             TRY(gpu_copy(s->gpu, s->stream, s->model->state + state_at + k * run->state_stride,
                          s->state + state_at + k * run->state_stride, bytes));
@@ -355,7 +334,7 @@ static status blas_open(struct card_stage *s)
 {
     const char *why = "no product of it is of bfloat16";
     bool is_wanted = false;
-    for (uint32_t i = s->node_begin; i < s->node_end; i++)
+    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++)
         is_wanted |= s->graph->nodes[i].op == OP_ID_fc && gpu_fc_is_rounded(&s->graph->nodes[i]);
     if (is_wanted) TRY(gpu_blas_open(s->gpu, &s->blas, &why));
     if (s->blas != NULL)
@@ -396,7 +375,8 @@ static status stage_open(struct card_stage *s, const struct device_stage_options
     TRY(aliases_find(s));
     TRY(crossing_find(&s->crossing, o->graph, of->first_layer, of->last_layer));
     moved_set(s);
-    TRY(card_rows_open(&s->rows, o->graph, o->model, o->node_begin, o->node_end, o->lanes, o->training, o->row_bytes));
+    TRY(card_rows_open(&s->rows, o->graph, o->model, o->extent->forward_begin, o->extent->forward_end, o->lanes,
+                       o->training, o->row_bytes));
     TRY(lists_open(s));
     TRY(gpu_stream_open(s->gpu, &s->stream));
     TRY(gpu_event_open(s->gpu, &s->event));
@@ -413,8 +393,7 @@ status card_stage_open(struct card_stage **out, const struct card_stage_options 
     if (s == NULL) FAIL(MEMORY, "no memory to describe a stage on a card");
     s->graph = o->graph;
     s->model = o->model;
-    s->node_begin = o->node_begin;
-    s->node_end = o->node_end;
+    s->extent = o->extent;
     s->slot_count = o->slot_count;
     s->lanes = o->lanes;
     s->training = o->training;
@@ -464,7 +443,6 @@ void card_stage_close(struct card_stage *s)
     free(s->aliases);
     free(s->host_blocks);
     free(s->node_words);
-    free(s->runs);
     free(s);
 }
 

@@ -8,14 +8,6 @@
 #include "gpu/ops.h"
 #include "graph/crossing.h"
 
-/* A run of parameters that one dense update of the graph changes, and their state. */
-struct card_run {
-    uint32_t update;
-    uint64_t offset, count;             /* floats of the parameters */
-    uint64_t state_offset, state_count; /* floats of the state: rows of `count`, state_stride apart */
-    uint64_t state_stride;
-};
-
 /* A slot's place on the card. */
 struct card_slot {
     struct view *view;        /* [tensor_count]: addresses of the card           */
@@ -50,7 +42,7 @@ struct card_stage {
     struct gpu_blas *blas;     /* or NULL */
     struct gpu_stream *stream; /* of begin and settle */
     struct gpu_event *event;
-    uint32_t node_begin, node_end;
+    const struct extent *extent; /* the caller's */
     uint32_t slot_count, lanes;
     bool training, is_first;
     bool is_pinned; /* the slots of the job */
@@ -60,8 +52,6 @@ struct card_stage {
     struct card_peer *peers; /* [replica_count], of several cards */
     /* lists of the host */
     struct crossing crossing;
-    struct card_run *runs; /* [run_count]: its own parameters */
-    uint32_t run_count;
     struct graph_alias *aliases; /* [alias_count]: of its own parameters */
     uint32_t alias_count;
     struct param_block *host_blocks; /* [block_count]: of all parameters, in training */

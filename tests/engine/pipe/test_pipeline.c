@@ -366,9 +366,9 @@ static bool run_faulty(const char *const *set, const struct setup *setup, enum c
         /* The step in which it happened is not told, nor any after it. Steps are told in order, so none before it is missing but
          * under wsp, where those that the clock lets run beside the first unfinished one are lost with it. */
         uint64_t step = atomic_load(&fault.shared_step), lost = step - t.model.progress.step;
-        uint64_t lost_max = t.pipeline->sync == SYNC_BSP ? 0
-                                                         : (uint64_t)(t.pipeline->clock_distance + 3) *
-                                                               t.pipeline->in_flight * t.pipeline->pipeline_count;
+        uint64_t lost_max = t.pipeline->by_lane ? 0
+                                                : (uint64_t)(t.pipeline->sync->site.clock_distance + 3) *
+                                                      t.pipeline->in_flight * t.pipeline->pipeline_count;
         if (lost > lost_max) fail_msg("refused in step %d, told until %d", (int)step, (int)t.model.progress.step);
         if (hashes) assert_int_equal(training_hash(&t), hashes[t.model.progress.step]);
     } else {

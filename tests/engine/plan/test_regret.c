@@ -204,8 +204,8 @@ static void wsp__logistic_regression__regret_stays_under_theorem_1(void **state)
     struct regret regret;
     struct pipeline_figures figures;
     run("wsp", optimizer, EPOCHS_MAX, 0, best, &regret, &figures);
-    assert_true(figures.global_max <= s_global && figures.local_max <= s_local);
-    assert_true(figures.global_max > 0);
+    assert_true(figures.staleness.global_max <= s_global && figures.staleness.local_max <= s_local);
+    assert_true(figures.staleness.global_max > 0);
     for (uint32_t i = 0; i < regret.count; i++) {
         double bound = bound_of(m, s_global, s_local, (double)regret.steps[i]);
         printf("# T %6" PRIu64 "  regret %.5f  bound %.3f\n", regret.steps[i], regret.value[i], bound);
@@ -214,7 +214,7 @@ static void wsp__logistic_regression__regret_stays_under_theorem_1(void **state)
     double needed = pow(bound_of(m, s_global, s_local, 1) / still, 2);
     printf("# staying at w_0 has regret %.4f: the bound is below that from T = %.0f on; missing at most %" PRIu64
            " of its own, %" PRIu64 " of the other pipeline\n",
-           still, needed, figures.local_max, figures.global_max);
+           still, needed, figures.staleness.local_max, figures.staleness.global_max);
     /* It shrinks, as the bound does, and is not bounded for want of moving. */
     double first = regret.value[0], last = regret.value[regret.count - 1];
     assert_true(last < first / 4);
@@ -254,7 +254,7 @@ static void asp__logistic_regression__regret_shrinks(void **state)
     run("asp", optimizer, EPOCHS_FEW, 0, best, &regret, &figures);
     double first = regret.value[0], last = regret.value[regret.count - 1];
     printf("# asp, missing at most %" PRIu64 " of another: T %" PRIu64 "  regret %.5f; T %" PRIu64 "  regret %.5f\n",
-           figures.global_max, regret.steps[0], first, regret.steps[regret.count - 1], last);
+           figures.staleness.global_max, regret.steps[0], first, regret.steps[regret.count - 1], last);
     assert_true(last < first / 4);
 }
 

@@ -162,16 +162,16 @@ static void summary_print__staleness__a_line_with_its_bounds(void **state)
     (void)state;
     struct stage_figures stage = stage_of("e..bce", 2, 2, 40, 50, 8, 2);
     struct pipeline_figures f = figures_of(&stage, 1);
-    f.has_staleness = true;
-    f.local_mean = 1.84, f.local_max = 3, f.local_bound = 3;
-    f.global_mean = 2.06, f.global_max = 6, f.global_bound = 10;
+    f.staleness.has_staleness = true;
+    f.staleness.local_mean = 1.84, f.staleness.local_max = 3, f.staleness.local_bound = 3;
+    f.staleness.global_mean = 2.06, f.staleness.global_max = 6, f.staleness.global_bound = 10;
     const char *line = "\nstale     own updates missing: mean 1.8, most 3 (bound 3); of other pipelines: mean 2.1, "
                        "most 6 (bound 10)\n";
     log_open(LOG_TEXT, 0);
     assert_non_null(strstr(printed(2, summary_print, &f), line));
-    f.global_bound = UINT64_MAX;
+    f.staleness.global_bound = UINT64_MAX;
     assert_non_null(strstr(printed(2, summary_print, &f), "mean 2.1, most 6 (no bound)\n"));
-    f.global_mean = 0, f.global_max = 0;
+    f.staleness.global_mean = 0, f.staleness.global_max = 0;
     line = "\nstale     own updates missing: mean 1.8, most 3 (bound 3)\n";
     const char *text = printed(2, summary_print, &f);
     assert_string_equal(text + strlen(text) - strlen(line), line);
@@ -344,15 +344,15 @@ static void summary_bottleneck__nobody_busy__by_synchronisation(void **state)
         &f,
         "no stage is busy more than 61% of the time: every step fills and drains the pipeline; more micro-batches a "
         "step (train.batch / train.micro) or slots (train.in_flight) may help");
-    f.has_staleness = true;
-    f.local_bound = 3, f.global_bound = 10;
+    f.staleness.has_staleness = true;
+    f.staleness.local_bound = 3, f.staleness.global_bound = 10;
     assert_bottleneck(
         &f, "no stage is busy more than 61% of the time; more minibatches under way (train.in_flight) may help");
-    f.global_max = 2;
+    f.staleness.global_max = 2;
     assert_bottleneck(
         &f, "no stage is busy more than 61% of the time; more minibatches under way (train.in_flight) or a greater "
             "train.clock_distance may help");
-    f.global_bound = UINT64_MAX;
+    f.staleness.global_bound = UINT64_MAX;
     assert_bottleneck(
         &f, "no stage is busy more than 61% of the time; more minibatches under way (train.in_flight) may help");
 }
@@ -483,9 +483,9 @@ static void summary_event__shared_and_stale__fields_of_their_own(void **state)
     f.is_shared = true;
     f.worker_count = 4;
     f.pool_wait_ns = 10 * PERCENT * 4;
-    f.has_staleness = true;
-    f.local_mean = 1.5, f.local_max = 3, f.local_bound = 3;
-    f.global_mean = 2.25, f.global_max = 6, f.global_bound = UINT64_MAX;
+    f.staleness.has_staleness = true;
+    f.staleness.local_mean = 1.5, f.staleness.local_max = 3, f.staleness.local_bound = 3;
+    f.staleness.global_mean = 2.25, f.staleness.global_max = 6, f.staleness.global_bound = UINT64_MAX;
     json_t *event = event_of(&f);
     assert_null(json_object_get(json_array_get(json_object_get(event, "stages"), 0), "wait"));
     const json_t *shared = json_object_get(event, "shared"), *stale = json_object_get(event, "staleness");

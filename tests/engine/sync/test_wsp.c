@@ -92,7 +92,7 @@ static struct counting counting;
     } while (0)
 
 /* The first of the weights that a stage updates. */
-static uint64_t stage_offset(uint32_t stage) { return counting.pipeline->stages[stage].runs[0].offset; }
+static uint64_t stage_offset(uint32_t stage) { return counting.pipeline->stages[stage]->extent.runs[0].offset; }
 
 /* Of which pipeline a slot is: by where its gradients go. Its copy of the stage's weights. */
 static const float *slot_weights(const struct op_context *c, uint32_t stage, uint32_t *pipeline)
@@ -103,7 +103,7 @@ static const float *slot_weights(const struct op_context *c, uint32_t stage, uin
         if (tensor->offset != stage_offset(stage)) continue;
         if (tensor->kind == TENSOR_PARAM) weights = c->tensor[t].data;
         for (uint32_t v = 0; tensor->kind == TENSOR_PARAM_GRAD && v < counting.pipeline->pipeline_count; v++)
-            if (c->tensor[t].data == counting.pipeline->param_grad[v] + tensor->offset) *pipeline = v;
+            if (c->tensor[t].data == counting.pipeline->sync->gradients.param[v] + tensor->offset) *pipeline = v;
     }
     return weights;
 }
@@ -140,8 +140,9 @@ static status counting_submit(struct device *d, const struct op_context *c, cons
     if (!c->training || count == 0) return counting.inner->submit(d, c, nodes, count);
     bool is_forward = nodes->pass == PASS_FORWARD;
     uint32_t stage = 0, v = UINT32_MAX, at = (uint32_t)(nodes - c->graph->nodes);
-    while (at != (is_forward ? p->stages[stage].forward_begin : p->stages[stage].backward_begin)) stage++;
-    bool looks_up = p->stages[stage].looks_up;
+    while (at != (is_forward ? p->stages[stage]->extent.forward_begin : p->stages[stage]->extent.backward_begin))
+        stage++;
+    bool looks_up = p->stages[stage]->extent.looks_up;
     if (looks_up)
         MUST(atomic_fetch_add(&counting.shared_looking_up, 1) == 0, "two tasks at once at the stage that looks up");
     const float *weights = slot_weights(c, stage, &v);
@@ -163,7 +164,7 @@ static status counting_update_params(struct device *d, const struct param_update
     const struct pipeline *p = counting.pipeline;
     for (uint32_t v = 0; v < p->pipeline_count; v++)
         for (uint32_t stage = 0; stage < p->stage_count; stage++) {
-            if (update->grad[0] != p->param_grad[v] + stage_offset(stage)) continue;
+            if (update->grad[0] != p->sync->gradients.param[v] + stage_offset(stage)) continue;
             memset(update->grad[0], 0, update->count * sizeof(float));
             update->weight[v] += 1;
             update->state[v] += 2;
@@ -198,13 +199,14 @@ static void counting_install(struct training *t)
     counting.inner = pipeline_device(p)->vt;
     counting.pipeline = p;
     counting.in_flight = p->in_flight;
-    counting.global_bound = p->sync == SYNC_WSP ? (uint64_t)(p->clock_distance + 1) * p->in_flight + p->in_flight -
-                                                      2 /* (D + 1)(s + 1) + s - 1, s = Nm - 1 */
-                                                : UINT64_MAX;
+    counting.global_bound = p->sync->site.kind == SYNC_WSP
+                                ? (uint64_t)(p->sync->site.clock_distance + 1) * p->in_flight + p->in_flight -
+                                      2 /* (D + 1)(s + 1) + s - 1, s = Nm - 1 */
+                                : UINT64_MAX;
     for (uint32_t i = 0; i < p->worker_count; i++) p->workers[i].device->vt = &counting_vt;
     for (uint32_t s = 0; s < p->stage_count; s++) {
-        assert_int_equal(p->stages[s].run_count, 1);
-        assert_true(p->stages[s].runs[0].count >= PIPELINES_MAX);
+        assert_int_equal(p->stages[s]->extent.run_count, 1);
+        assert_true(p->stages[s]->extent.runs[0].count >= PIPELINES_MAX);
     }
 }
 
@@ -217,11 +219,10 @@ static void counting_check(struct training *t)
     for (uint32_t s = 0; s < p->stage_count; s++) {
         uint64_t sum = 0;
         for (uint32_t v = 0; v < p->pipeline_count; v++) {
-            const struct graph_update *u = &t->graph.updates[p->stages[s].runs[0].update];
+            const struct graph_update *u = &t->graph.updates[p->stages[s]->extent.runs[0].update];
             float weight = t->model.param[stage_offset(s) + v];
-            float state =
-                t->model
-                    .state[t->model.state_offset[p->stages[s].runs[0].update] + stage_offset(s) - u->param_offset + v];
+            float state = t->model.state[t->model.state_offset[p->stages[s]->extent.runs[0].update] + stage_offset(s) -
+                                         u->param_offset + v];
             uint64_t updates = (uint64_t)lroundf(weight);
             sum += updates;
             assert_int_equal(lroundf(state), 2 * updates);
@@ -247,11 +248,11 @@ static struct pipeline_figures counting_figures(const struct training *t)
             if (counting.local_max[v][s] > local) local = counting.local_max[v][s];
             if (counting.global_max[v][s] > global) global = counting.global_max[v][s];
         }
-    assert_true(f.has_staleness);
-    assert_int_equal(f.local_max, local);
-    assert_int_equal(f.global_max, global);
-    assert_int_equal(f.local_bound, counting.in_flight - 1);
-    assert_true(f.global_bound == (t->pipeline->pipeline_count > 1 ? counting.global_bound : 0));
+    assert_true(f.staleness.has_staleness);
+    assert_int_equal(f.staleness.local_max, local);
+    assert_int_equal(f.staleness.global_max, global);
+    assert_int_equal(f.staleness.local_bound, counting.in_flight - 1);
+    assert_true(f.staleness.global_bound == (t->pipeline->pipeline_count > 1 ? counting.global_bound : 0));
     return f;
 }
 
@@ -300,11 +301,11 @@ static void wsp__any_timing__staleness_stays_within_its_bounds(void **state)
                     struct pipeline_figures f =
                         run_counting("wsp", pipelines, distance, &setup, 0, 1 + draw(&random, STEPS));
                     combinations++;
-                    local_reached += f.local_max == f.local_bound;
-                    if (pipelines == 1) assert_int_equal(f.global_max, 0);
+                    local_reached += f.staleness.local_max == f.staleness.local_bound;
+                    if (pipelines == 1) assert_int_equal(f.staleness.global_max, 0);
                     if (pipelines == 1) continue;
                     global_count++;
-                    global_reached += f.global_max == f.global_bound;
+                    global_reached += f.staleness.global_max == f.staleness.global_bound;
                 }
     printf(
         "# %u combinations of in flight, distance, pipelines and placement: s_local reached in %u; s_global in %u of "
@@ -326,10 +327,10 @@ static void wsp__one_pipeline_stalls__others_reach_the_bound_and_no_more(void **
                 struct pipeline_figures f =
                     run_counting("wsp", pipelines, distance, &setup, SCALED(300000, 2000000), STEPS / 2 + 1);
                 combinations++;
-                reached += f.global_max == f.global_bound;
-                if (f.global_max != f.global_bound)
+                reached += f.staleness.global_max == f.staleness.global_bound;
+                if (f.staleness.global_max != f.staleness.global_bound)
                     printf("# in flight %u, distance %u, pipelines %u: at most %" PRIu64 " of %" PRIu64 "\n", in_flight,
-                           distance, pipelines, f.global_max, f.global_bound);
+                           distance, pipelines, f.staleness.global_max, f.staleness.global_bound);
             }
     printf("# s_global reached in %u of %u combinations\n", reached, combinations);
     assert_true(reached >= combinations * 3 / 4);
@@ -344,9 +345,9 @@ static void asp__one_pipeline_stalls__nothing_is_lost(void **state)
             struct setup setup = {.plan = THREE_STAGES, .threads = 3 * pipelines, .in_flight = in_flight};
             struct pipeline_figures f = run_counting("asp", pipelines, 0, &setup, SCALED(300000, 2000000), STEPS / 3);
             printf("# asp, %u pipelines, %u in flight: misses at most %" PRIu64 " of its own, %" PRIu64 " of another\n",
-                   pipelines, in_flight, f.local_max, f.global_max);
+                   pipelines, in_flight, f.staleness.local_max, f.staleness.global_max);
             /* Farther than a clock of wsp would let it. */
-            if (pipelines > 1) assert_true(f.global_max > wsp_global_bound(in_flight, SCALED(3, 0)));
+            if (pipelines > 1) assert_true(f.staleness.global_max > wsp_global_bound(in_flight, SCALED(3, 0)));
         }
 }
 

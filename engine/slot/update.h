@@ -1,0 +1,60 @@
+/* From the sums of a step's gradients to new parameters and rows: the sums, and how a part of an update is put together for a device.
+ *
+ *     backward passes ──add──▶ gradients: of parameters a set each (a lane, or a pipeline), of rows a lane and look-up each
+ *                                  │ update_sum: lanes of a part, and squares (where the norm is bounded)
+ *                                  ▼ update_params, update_rows: a run of parameters, rows of a table
+ *                              model                                                                        sums are zero again */
+#ifndef HETERPS_ENGINE_SLOT_UPDATE_H
+#define HETERPS_ENGINE_SLOT_UPDATE_H
+
+#include "engine/slot/extent.h"
+#include "engine/slot/step_rows.h"
+#include "graph/alias.h"
+#include "graph/device.h"
+
+/* Sums of gradients, zero between updates. */
+struct gradients {
+    uint32_t set_count, lanes;   /* sets of parameters' sums; lanes of rows'                                */
+    float **param;               /* [set_count] of [grad_floats]                                            */
+    float **table;               /* [lanes, lookup_count] of [rows of a step, dim]                          */
+    float **of_table;            /* the same pointers, table by table: [lane, use], from of_table_begin on  */
+    uint32_t *of_table_begin;    /* [table_count]                                                           */
+    uint32_t *use_count;         /* [table_count]: its look-ups                                             */
+    struct graph_alias *aliases; /* of all parameters                                                      */
+    uint32_t alias_count;
+};
+/* Of steps of at most `examples`. */
+void gradients_layout(struct gradients *gradients, struct layout *l, const struct graph *g, uint32_t set_count,
+                      uint32_t lanes, uint64_t examples);
+/* Pointers of an updater's scratch that its gradients need. */
+uint32_t gradients_scratch(const struct graph *g, uint32_t lanes);
+
+/* A thread's means to update; borrows all. */
+struct updater {
+    const struct graph *graph;
+    const struct gradients *gradients;
+    struct device *device;
+    float **scratch; /* [gradients_scratch] */
+};
+
+/* What a step's update works on. */
+struct update {
+    float *param, *state;         /* whole arrays, as the model's                                           */
+    float *const *param_grad;     /* [lanes]: whole arrays                                                  */
+    uint32_t lanes;               /* also of gradients.of_table                                             */
+    const struct step_rows *rows; /* [table_count]                                                          */
+    uint32_t example_count;       /* of the step                                                            */
+    uint64_t t;                   /* updates including this one                                             */
+    float clip_scale;             /* of parameters whose norm is bounded: their sums are in the first lane  */
+};
+/* Adds the lanes of `count` blocks up into the first lane, and fills their squares. What the device fails with, as all below. */
+MUST_USE status update_sum(const struct updater *w, const struct update *u, const struct param_block *blocks,
+                           uint32_t count, double *squares);
+/* Updates the floats [begin, end) of a run; none is fine. */
+MUST_USE status update_params(const struct updater *w, const struct update *u, const struct param_run *run,
+                              uint64_t begin, uint64_t end);
+/* Updates the rows [begin, end) of the step's rows of a table; none is fine. */
+MUST_USE status update_rows(const struct updater *w, const struct update *u, uint32_t table, uint32_t begin,
+                            uint32_t end);
+
+#endif

@@ -1,0 +1,146 @@
+/* A synchronisation says when a micro-batch may start, which parameters it reads, where its gradients are added and what follows a backward pass.
+ * Two contracts, and no more is known of each other:
+ *
+ *     pipeline ──sync_vt──▶ synchronisation    admit a slot; before a forward pass; within and after a backward pass; parts of what is summed and updated
+ *     pipeline ◀─sync_host─ synchronisation    a slot is done; a step is done; rows go
+ *
+ *   bsp        all examples of a step read the same parameters; a lane's gradients are added in order of micro-batches; the next step is
+ *              admitted when every stage has updated. One result, whatever plan, threads, slots and timing.
+ *   wsp, asp   engine/sync/wsp.h: each minibatch updates the parameters that the next finds; staleness is bounded (wsp) and measured.
+ *
+ * To add one: its word, its line in engine/sync/syncs.def, its file. */
+#ifndef HETERPS_ENGINE_SYNC_SYNC_H
+#define HETERPS_ENGINE_SYNC_SYNC_H
+
+#include "engine/base/bell.h"
+#include "engine/device/kind.h"
+#include "engine/slot/slot.h"
+#include "engine/slot/update.h"
+#include "graph/clip.h"
+
+/* What everybody may know of a stage of a pipeline. Set once. */
+struct stage {
+    uint32_t index, pipeline_index;
+    bool is_first, is_last;
+    char name[64]; /* "e..x": its layers */
+    struct extent extent;
+    const struct device_kind *kind;
+    uint32_t replica_count;
+    struct bell *bell; /* of the workers that serve it */
+};
+
+/* A finished step, told in order. Under wsp and asp a minibatch. */
+struct step_done {
+    uint64_t step, epoch;
+    uint32_t example_count;
+    double loss_sum;
+    const uint64_t *row_count; /* [table_count]: rows of the tables as of this step */
+    uint32_t ticket;           /* number of its last ticket                         */
+};
+
+struct sync_figures {
+    /* minibatches whose update was missing from the weights that one was computed with, of the same pipeline and of others */
+    bool has_staleness;
+    uint64_t local_max, local_bound, global_max, global_bound; /* global_bound UINT64_MAX: none (asp) */
+    double local_mean, global_mean;
+};
+
+/* What a synchronisation asks of the pipeline. Called by workers, in tasks or after them. */
+struct sync_host {
+    /* The slot is nobody's any more. */
+    void (*slot_give)(struct sync_host *, struct slot *);
+    /* The pipeline keeps the slot's examples and rows until the next call (pipeline_check), in place of giving it; then, when the next step is
+     * open, it is out, and there is room for another. */
+    void (*slot_keep)(struct sync_host *, struct slot *);
+    void (*slot_out)(struct sync_host *);
+    /* The slot's step, whose last one it is, has ended: rows that are due go (feed_sweep), row_count [table_count] are left. */
+    status (*rows_sweep)(struct sync_host *, struct slot *, uint64_t *row_count);
+    void (*step_done)(struct sync_host *, const struct step_done *);
+};
+
+/* Where a synchronisation works. Kept until close. */
+struct sync_site {
+    const struct graph *graph;
+    struct model *model;
+    uint32_t kind;      /* enum of cfg/settings.h */
+    uint32_t in_flight; /* Nm: micro-batches in a pipeline at once */
+    uint32_t clock_distance;
+    uint32_t pipeline_count, stage_count, slot_count;
+    struct stage *const *stages; /* [pipeline_count, stage_count] */
+    struct sync_host *host;
+};
+
+/* A part of what a stage has to do between two steps. */
+struct sync_part {
+    uint32_t phase, index;
+    uint64_t step;
+};
+
+/* Of all synchronisations. */
+struct sync {
+    const struct sync_vt *vt;
+    struct sync_site site;
+    struct gradients gradients;
+    /* bounding the norm of the dense gradients (graph/clip.h); NULL and nothing where it is not */
+    const struct graph_optimizer *clipped;
+    struct param_block *blocks; /* [block_count] */
+    uint32_t block_count;
+    double *squares; /* [pipeline_count, block_count] */
+    struct arena arena;
+};
+
+struct sync_vt {
+    /* A step has lanes: their gradients are added apart, a lane's backward passes in the order of its micro-batches by one seat, and all read
+     * the same parameters. Else a stage does one task at a time, and each minibatch in flight makes what the next is computed with older. */
+    bool by_lane;
+    size_t bytes; /* of its struct, which begins with struct sync */
+    /* INVALID: plan or graph do not allow it; MEMORY. */
+    status (*open)(struct sync *);
+    void (*close)(struct sync *);
+    /* A job begins; no worker is at work. */
+    void (*begin)(struct sync *);
+    /* It has ended well, and the parameters of all become the model's; optional. */
+    void (*settle)(struct sync *);
+    /* Whether the slot may go in; if it may, everything is ready for it, and *pipeline is whose it is. Under the gate's claim. */
+    bool (*admit)(struct sync *, struct slot *, uint32_t *pipeline);
+    /* Before a forward pass, under the stage's turn; optional. */
+    void (*forward_begin)(struct sync *, const struct stage *, struct slot *);
+    /* Sum of the losses of the slot's examples. */
+    void (*loss_keep)(struct sync *, const struct slot *, double sum);
+    /* Between two pieces of a list of nodes: those before `node` are done; optional, and without it lists are not cut. */
+    void (*piece_done)(struct sync *, const struct stage *, struct slot *, uint32_t node);
+    /* The rest of a backward pass' task: what it updates at once; optional. */
+    status (*backward_end)(struct sync *, const struct updater *, const struct stage *, struct slot *);
+    /* After that task, when nobody looks at the slot in this stage any more. */
+    void (*backward_done)(struct sync *, const struct stage *, struct slot *);
+    /* Takes a part of what the stage has to sum or to update for the worker at that seat; optional. */
+    bool (*part_take)(struct sync *, const struct stage *, uint32_t seat, struct sync_part *);
+    status (*part_run)(struct sync *, const struct updater *, const struct stage *, const struct sync_part *);
+    void (*figures)(const struct sync *, struct sync_figures *); /* optional */
+};
+
+/* Whether steps of the kind have lanes (sync_vt.by_lane). */
+bool sync_by_lane(uint32_t kind);
+/* INVALID: the kind has no use for so many pipelines. */
+MUST_USE status sync_check(uint32_t kind, uint32_t pipeline_count);
+/* Opens the kind with sums of gradients. INVALID, MEMORY: with what to change. */
+MUST_USE status sync_open(struct sync **sync, const struct sync_site *site);
+/* NULL is ignored. */
+void sync_close(struct sync *sync);
+
+static inline struct stage *sync_stage(const struct sync *s, uint32_t pipeline, uint32_t stage)
+{
+    return s->site.stages[pipeline * s->site.stage_count + stage];
+}
+static inline uint32_t sync_stage_number(const struct sync *s, const struct stage *stage)
+{
+    return stage->pipeline_index * s->site.stage_count + stage->index;
+}
+/* Runs a part of the stage's extent: sums and squares of what has a bounded norm … */
+MUST_USE status sync_sum_run(struct sync *s, const struct updater *w, const struct stage *stage, const struct update *u,
+                             uint32_t part);
+/* … and the update of its parameters and of the step's rows. */
+MUST_USE status sync_update_run(struct sync *s, const struct updater *w, const struct stage *stage,
+                                const struct update *u, uint32_t part);
+
+#endif
