@@ -63,11 +63,11 @@ struct device_vt {
     status (*update_params)(struct device *, const struct param_update *);
     status (*sum_params)(struct device *, const struct param_sums *);
     /* Of a device with memory of its own; NULL: it works on the host's. Before a job: the host's parameters and state are the newest, and
-     * the slots of the job lie in [slots, slots + bytes); NULL: nobody knows where. After a job, when nobody works: the host gets them back. */
-    status (*begin)(struct device *, void *slots, size_t bytes);
+     * the inputs of the job lie in [inputs, inputs + bytes); NULL: nobody knows where. After a job, when nobody works: the host gets them back. */
+    status (*begin)(struct device *, void *inputs, size_t bytes);
     status (*settle)(struct device *);
-    /* Of one that has begin, after a job: its slots, [slots, slots + bytes), are about to be given back, and what is kept of them is let go. */
-    void (*leave)(struct device *, void *slots, size_t bytes);
+    /* Of one that has begin, after a job: its inputs, [inputs, inputs + bytes), are about to be given back, and what is kept of them is let go. */
+    void (*leave)(struct device *, void *inputs, size_t bytes);
     void (*close)(struct device *);
 };
 struct device {
@@ -92,14 +92,14 @@ static inline status device_sum_params(struct device *d, const struct param_sums
 {
     return d->vt->sum_params(d, sums);
 }
-static inline status device_begin(struct device *d, void *slots, size_t bytes)
+static inline status device_begin(struct device *d, void *inputs, size_t bytes)
 {
-    return d->vt->begin ? d->vt->begin(d, slots, bytes) : ST_OK;
+    return d->vt->begin ? d->vt->begin(d, inputs, bytes) : ST_OK;
 }
 static inline status device_settle(struct device *d) { return d->vt->settle ? d->vt->settle(d) : ST_OK; }
-static inline void device_leave(struct device *d, void *slots, size_t bytes)
+static inline void device_leave(struct device *d, void *inputs, size_t bytes)
 {
-    if (d->vt->leave) d->vt->leave(d, slots, bytes);
+    if (d->vt->leave) d->vt->leave(d, inputs, bytes);
 }
 /* NULL is ignored. */
 static inline void device_close(struct device *d)

@@ -30,7 +30,7 @@ struct op_context {
     float *const *table_grad; /* [lookup_count]: this lane's sums of each lookup, [step row, dim]; NULL in evaluation */
     uint64_t seed;
     uint32_t example_begin; /* of the micro-batch within its step                              */
-    uint32_t slot;          /* which memory the tensors lie in: for devices that have a counterpart of it     */
+    uint32_t slot, input;   /* which memory activations lie in, and the batch: for devices with a counterpart */
     bool training;          /* dropout drops; batch_norm uses the micro-batch's statistics; data_norm gathers its own */
 };
 

@@ -63,11 +63,11 @@ static status sink(void *context, const struct slot *slot)
     const struct predictions *p = context;
     const struct graph *g = p->graph;
     if (p->rank) return rank_add(p->rank, slot);
-    const struct op_context c = {.graph = g, .tensor = slot->tensor, .batch = &slot->batch};
-    for (uint32_t b = 0; b < slot->batch.example_count; b++) {
+    const struct op_context c = {.graph = g, .tensor = slot->tensor, .batch = &slot->input->batch};
+    for (uint32_t b = 0; b < slot->input->batch.example_count; b++) {
         const char *before = "";
         for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1), before = "\t") {
-            if (slot->batch.is_bad[b])
+            if (slot->input->batch.is_bad[b])
                 TRY(number_put(p->writer, before, (double)NAN));
             else
                 TRY(loss_put(p->writer, &c, &g->nodes[i], b, before));

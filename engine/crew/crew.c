@@ -86,7 +86,7 @@ status crew_change(struct crew *c, struct plan *plan, bool *is_changed)
 {
     struct plan before = c->plan;
     struct pipeline_rest rest = pipeline_leave(c->pipeline);
-    c->options.slot_count = pipeline_slot_count(c->pipeline);
+    c->options.input_count = pipeline_input_count(c->pipeline);
     pipeline_close(c->pipeline);
     c->pipeline = NULL;
     c->plan = *plan;
@@ -123,7 +123,7 @@ struct feed_options crew_feed_options(struct crew *c, const char *paths)
     return (struct feed_options){
         .graph = &c->setup->graph,
         .model = &c->setup->model,
-        .slot_count = pipeline_slot_count(c->pipeline),
+        .input_count = pipeline_input_count(c->pipeline),
         .processors = cores,
         .processor_count = core_count,
         .epochs = 1,

@@ -20,10 +20,12 @@ struct device_stage_options {
     const struct plan *plan;
     uint32_t stage;              /* of the plan                                       */
     const struct extent *extent; /* what it has of the graph, a part each replica     */
-    uint32_t slot_count, lanes;  /* lanes: of gradients, in training                  */
-    uint64_t row_bytes;          /* for rows that stay in memory of the devices' own  */
-    const char *isa;             /* of devices on cores (cpu_device_open)             */
-    bool spins;                  /* gangs wait for work without sleeping              */
+    void *slots;                 /* [slots_bytes]: the memory that all slots lie in   */
+    size_t slots_bytes;
+    uint32_t slot_count, input_count, lanes; /* lanes: of gradients, in training      */
+    uint64_t row_bytes;                      /* for rows that stay in memory of the devices' own  */
+    const char *isa;                         /* of devices on cores (cpu_device_open)             */
+    bool spins;                              /* gangs wait for work without sleeping              */
     bool training;
 };
 

@@ -217,7 +217,7 @@ status heads_rank(struct heads *heads, struct crew *crew)
 
 status heads_add(struct heads *heads, const struct slot *slot)
 {
-    const struct op_context c = {.graph = heads->graph, .tensor = slot->tensor, .batch = &slot->batch};
+    const struct op_context c = {.graph = heads->graph, .tensor = slot->tensor, .batch = &slot->input->batch};
     for (uint32_t i = 0; i < heads->count; i++) TRY(head_add(heads->graph, &heads->items[i], &c));
     return heads->rank ? rank_add(heads->rank, slot) : ST_OK;
 }

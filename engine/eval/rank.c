@@ -142,7 +142,7 @@ static status words_sink(void *context, const struct slot *slot)
     struct rank *r = context;
     const uint32_t panel_words = r->kernels->panel_words;
     struct view vectors = slot->tensor[r->vectors_tensor];
-    for (uint32_t e = 0; e < slot->batch.example_count; e++) {
+    for (uint32_t e = 0; e < slot->input->batch.example_count; e++) {
         const float *vector = view_row(vectors, e);
         uint64_t first = r->list_count++ * r->candidate_count;
         for (uint32_t j = 0; j < r->candidate_count && first + j < r->words->word_count; j++, vector += r->vector) {
@@ -362,7 +362,7 @@ static status query_begin(struct rank *r, const float *vector, uint64_t group, u
 
 status rank_add(struct rank *r, const struct slot *slot)
 {
-    const struct micro_batch *m = &slot->batch;
+    const struct micro_batch *m = &slot->input->batch;
     struct view queries = slot->tensor[r->query_tensor];
     for (uint32_t e = 0; e < m->example_count; e++) {
         uint32_t home = e * r->field_count + r->field, key = m->key_begin[home];

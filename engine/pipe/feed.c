@@ -2,8 +2,8 @@
  *
  * Three rings of numbers, each with a cell for every number there is, so a push always finds room:
  *
- *     free ──slot──▶ thread ──slot──▶ ready ──▶ consumer ──slot──▶ free
- *     free_blocks ──step's rows──▶ thread, with a step's first slot … consumer, with its last ──▶ free_blocks
+ *     free ──input──▶ thread ──input──▶ ready ──▶ consumer ──input──▶ free
+ *     free_blocks ──step's rows──▶ thread, with a step's first input … consumer, with its last ──▶ free_blocks
  *
  * The thread sleeps at free_bell, which a team that it helps rings too, the consumer at its own. Nothing is allocated and no lock is taken while it runs: files are
  * opened, unpacked and shuffled in memory taken by feed_open. */
@@ -25,9 +25,9 @@
 /* Examples that a resumed run drops between two looks at whether it should stop. */
 #define SKIP_EXAMPLES UINT64_C(65536)
 /* The thread leaves a team of two to its caller where it has been idle for less than one part in IDLE_PARTS of the time lately, which is about
- * RECENT_SLOTS slots: what two cores share then costs more than the second one gives. */
-#define IDLE_PARTS   3u
-#define RECENT_SLOTS 16u
+ * RECENT_INPUTS inputs: what two cores share then costs more than the second one gives. */
+#define IDLE_PARTS    3u
+#define RECENT_INPUTS 16u
 
 /* What the thread is at, for who wants it to end: a call of the reader may wait for a pipe that nobody writes to, and cannot be
  * woken from that. Who gives up on it exchanges IN_READER for LEFT_BEHIND; everything else ends soon. */
@@ -47,8 +47,8 @@ struct feed {
     const struct replay *replay;
     const char *paths; /* the caller's, who keeps them as long as the feed */
     struct arena arena;
-    struct slot *slots;
-    uint32_t slot_count;
+    struct input *inputs;
+    uint32_t input_count;
     const int *processors; /* the caller's, as are the paths */
     uint32_t processor_count;
     struct step_rows *steps; /* [steps_ahead, table_count]: blocks of rows, a step each               */
@@ -61,7 +61,7 @@ struct feed {
     bool is_started;
     /* the thread's */
     struct row_numbers *numbers; /* [table_count]                                                 */
-    uint32_t held_slot;          /* taken and not used, or NUMBER_NONE                            */
+    uint32_t held_input;         /* taken and not used, or NUMBER_NONE                            */
     uint64_t
         *block_step; /* [steps_ahead], training: the gate's number of the step that a block is out with, or STEP_NONE */
     uint32_t *
@@ -82,7 +82,7 @@ struct feed {
     _Atomic bool shared_is_interrupted; /* it should end                                              */
     _Atomic uint32_t shared_phase;
     _Atomic uint64_t shared_swept; /* steps below it have been swept, if they were to be                */
-    /* Odd while the thread works towards the next slot, even while it waits for a free one or has ended; changes with every slot. */
+    /* Odd while the thread works towards the next input, even while it waits for a free one or has ended; changes with every input. */
     _Atomic uint32_t shared_turn;
     _Atomic(struct team *) shared_team; /* that the thread helps, or NULL                               */
     _Atomic bool shared_is_helping;     /* the thread may be in it                                      */
@@ -101,12 +101,12 @@ static uint32_t step_rows_max(const struct graph *g, uint32_t table)
     return g->header->batch * g->tables[table].key_count_max;
 }
 
-/* Blocks of rows: a run of slots covers at most (slots - 1) / micros + 2 steps, and the consumer may still be at the update of
- * one more. Where steps of one micro-batch overtake each other (wsp, asp), each slot can keep a block of its own, and one is
+/* Blocks of rows: a run of inputs covers at most (inputs - 1) / micros + 2 steps, and the consumer may still be at the update of
+ * one more. Where steps of one micro-batch overtake each other (wsp, asp), each input can keep a block of its own, and one is
  * being filled: there are so many too. */
-static uint32_t steps_ahead_of(const struct graph *g, uint32_t slot_count)
+static uint32_t steps_ahead_of(const struct graph *g, uint32_t input_count)
 {
-    return (slot_count - 1) / batch_micro_count(graph_batch(g)) + 3;
+    return (input_count - 1) / batch_micro_count(graph_batch(g)) + 3;
 }
 
 /* Of training: whether a table has keys without a row. */
@@ -136,15 +136,14 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
         spans[t] = !o->training || is_choosy(o, t) ? g->tables[t].span_floats : 0; /* floats in scratch */
         with_scratch |= is_choosy(o, t);
     }
-    struct slot *slots;
-    LAYOUT_TAKE(l, slots, o->slot_count);
-    for (uint32_t s = 0; s < o->slot_count; s++)
-        slot_layout(l, l->arena ? &slots[s] : NULL, g, o->model, spans, with_scratch, o->training);
-    ring_layout(l->arena ? &feed->ready : NULL, l, o->slot_count, RING_ONE);
-    ring_layout(l->arena ? &feed->free : NULL, l, o->slot_count, RING_MANY);
-    if (l->arena) feed->slots = slots;
-    uint32_t steps_ahead = steps_ahead_of(g, o->slot_count);
-    row_gate_layout(l->arena ? &feed->gate : NULL, l, o->slot_count, steps_ahead);
+    struct input *inputs;
+    LAYOUT_TAKE(l, inputs, o->input_count);
+    for (uint32_t s = 0; s < o->input_count; s++) input_layout(l, l->arena ? &inputs[s] : NULL, g, spans, with_scratch);
+    ring_layout(l->arena ? &feed->ready : NULL, l, o->input_count, RING_ONE);
+    ring_layout(l->arena ? &feed->free : NULL, l, o->input_count, RING_MANY);
+    if (l->arena) feed->inputs = inputs;
+    uint32_t steps_ahead = steps_ahead_of(g, o->input_count);
+    row_gate_layout(l->arena ? &feed->gate : NULL, l, o->input_count, steps_ahead);
     if (!o->training) return;
     uint64_t *block_step;
     uint32_t *spare;
@@ -191,14 +190,14 @@ status feed_open(struct feed **out, const struct feed_options *o)
     feed->training = o->training;
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;
-    feed->held_slot = NUMBER_NONE;
+    feed->held_input = NUMBER_NONE;
     feed->replay = o->replay;
     feed->paths = o->replay ? "memory" : o->reader.paths;
     feed->processors = o->processors;
     feed->processor_count = o->processor_count;
     feed->ready_bell = &feed->own_bell;
-    feed->slot_count = o->slot_count;
-    status st = arena_open(&feed->arena, o->training ? "slots" : "evaluation slots", feed_bytes(o));
+    feed->input_count = o->input_count;
+    status st = arena_open(&feed->arena, o->training ? "inputs" : "evaluation inputs", feed_bytes(o));
     if (st == ST_OK) {
         struct layout place = {.arena = &feed->arena};
         feed_layout(&place, o, feed);
@@ -209,8 +208,8 @@ status feed_open(struct feed **out, const struct feed_options *o)
         free(feed);
         return st;
     }
-    for (uint32_t s = 0; s < o->slot_count; s++) {
-        feed->slots[s].index = s;
+    for (uint32_t s = 0; s < o->input_count; s++) {
+        feed->inputs[s].index = s;
         CHECK(ring_try_push(&feed->free, s));
     }
     for (uint32_t block = 0; block < feed->steps_ahead; block++) {
@@ -259,7 +258,7 @@ static bool reader_leave(struct feed *feed)
     return !feed->is_left && !is_interrupted(feed);
 }
 
-/* --- the thread: slots and rows ----------------------------------------------------------------- */
+/* --- the thread: inputs and rows ----------------------------------------------------------------- */
 
 /* Works off what the team has to do just now, if there is one; returns whether there was anything. */
 static bool team_look(void *context)
@@ -290,11 +289,11 @@ static void away_tell(struct feed *feed, bool is_away)
 /* What has been added to a sum since the last call, and what was added lately. */
 static void recent_add(uint64_t *recent_ns, uint64_t *seen_ns, uint64_t now_ns)
 {
-    *recent_ns += now_ns - *seen_ns - *recent_ns / RECENT_SLOTS;
+    *recent_ns += now_ns - *seen_ns - *recent_ns / RECENT_INPUTS;
     *seen_ns = now_ns;
 }
 
-/* Behind every slot, once it is known how long a wait is. */
+/* Behind every input, once it is known how long a wait is. */
 static void away_decide(struct feed *feed)
 {
     if (feed->wait_ns == 0) return;
@@ -324,7 +323,7 @@ static bool wanted_look(void *context)
 static void help(struct feed *feed, struct wanted *wanted)
 {
     do {
-        /* A helper spins as members do. Alone the thread does not: all slots are full, so the consumer has work for longer than a spin
+        /* A helper spins as members do. Alone the thread does not: all inputs are full, so the consumer has work for longer than a spin
          * lasts, and wants the core for it. Relaxed: either will do. */
         bool spins = !feed->is_away && atomic_load_explicit(&feed->shared_spins, memory_order_relaxed);
         bell_await(&feed->free_bell, spins, wanted_look, wanted);
@@ -345,13 +344,13 @@ static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, co
     turn_add(feed, 1);
     uint64_t end_ns = clock_ns();
     feed->wait_ns += end_ns - begin_ns;
-    trace_span(TRACE_WAIT, "no free slot", begin_ns, end_ns, at->step, micro);
+    trace_span(TRACE_WAIT, "no free input", begin_ns, end_ns, at->step, micro);
     *number = wanted.number;
     return wanted.is_found && !is_interrupted(feed);
 }
 
-/* Shows the consumer the slots whose rows have come, in order; if `wait`, at least one, of those that there are. */
-static status slots_show(struct feed *feed, bool wait)
+/* Shows the consumer the inputs whose rows have come, in order; if `wait`, at least one, of those that there are. */
+static status inputs_show(struct feed *feed, bool wait)
 {
     uint32_t index;
     for (bool is_shown = true; is_shown; wait = false) {
@@ -368,11 +367,11 @@ static status slots_show(struct feed *feed, bool wait)
 static status ring_await(struct feed *feed, const struct ring *ring)
 {
     while (row_gate_is_waiting(&feed->gate) && ring_depth(ring) == 0 && !is_interrupted(feed))
-        TRY(slots_show(feed, true));
+        TRY(inputs_show(feed, true));
     return ST_OK;
 }
 
-/* A block has come back, and with it the last slot of its step. */
+/* A block has come back, and with it the last input of its step. */
 static void block_back(struct feed *feed, uint32_t block)
 {
     if (feed->block_step[block] != STEP_NONE) row_gate_step_over(&feed->gate, feed->block_step[block]);
@@ -472,11 +471,11 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
     return st;
 }
 
-/* Fills the slot with the step's next examples, up to a micro-batch or the end of the pass. */
-static status slot_read(struct feed *feed, struct place *at, uint32_t micro, struct slot *slot)
+/* Fills the input with the step's next examples, up to a micro-batch or the end of the pass. */
+static status input_read(struct feed *feed, struct place *at, uint32_t micro, struct input *input)
 {
     uint64_t begin_ns = clock_ns();
-    struct micro_batch *m = &slot->batch;
+    struct micro_batch *m = &input->batch;
     status st = ST_OK;
     if (feed->replay) {
         replay_give(feed->replay, at->step, micro, m);
@@ -499,20 +498,20 @@ static status slot_read(struct feed *feed, struct place *at, uint32_t micro, str
     return st;
 }
 
-/* Whether rows go when the slot's step ends. */
-static status sweep_decide(struct feed *feed, const struct place *at, struct slot *slot)
+/* Whether rows go when the input's step ends. */
+static status sweep_decide(struct feed *feed, const struct place *at, struct input *input)
 {
-    slot->is_sweep = false;
-    if (!feed->sweeps || !slot->batch.is_last) return ST_OK;
-    TRY(row_gate_is_crowded(&feed->gate, &slot->is_sweep));
-    slot->is_sweep |= model_period(feed->graph, at->step + 1) > model_period(feed->graph, at->step);
+    input->is_sweep = false;
+    if (!feed->sweeps || !input->batch.is_last) return ST_OK;
+    TRY(row_gate_is_crowded(&feed->gate, &input->is_sweep));
+    input->is_sweep |= model_period(feed->graph, at->step + 1) > model_period(feed->graph, at->step);
     return ST_OK;
 }
 
 /* Until the rows have gone: what follows is prepared with those that are left. */
 static status sweep_await(struct feed *feed, struct place *at)
 {
-    while (row_gate_is_waiting(&feed->gate) && !is_interrupted(feed)) TRY(slots_show(feed, true));
+    while (row_gate_is_waiting(&feed->gate) && !is_interrupted(feed)) TRY(inputs_show(feed, true));
     struct wanted wanted = {.feed = feed, .swept_above = at->step + 1};
     uint64_t begin_ns = clock_ns();
     turn_add(feed, 1);
@@ -525,27 +524,25 @@ static status sweep_await(struct feed *feed, struct place *at)
     return ST_OK;
 }
 
-/* Finds or makes the rows of the slot's keys. */
-static status slot_prepare(struct feed *feed, const struct place *at, struct slot *slot)
+/* Finds or makes the rows of the input's keys. */
+static status input_prepare(struct feed *feed, const struct place *at, struct input *input)
 {
     uint64_t begin_ns = clock_ns();
-    const struct micro_batch *m = &slot->batch;
-    TRY(row_gate_prepare(&feed->gate, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &slot->ticket));
-    slot->step_rows = NULL;
+    const struct micro_batch *m = &input->batch;
+    TRY(row_gate_prepare(&feed->gate, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &input->ticket));
+    input->step_rows = NULL;
     if (feed->training) {
-        slot->step_block = at->step_block;
-        slot->step_rows = block_of(feed, at->step_block);
-        row_gate_step_ticket(&feed->gate, feed->block_step[at->step_block], slot->ticket.number);
-        for (uint32_t t = 0; t < slot->ticket.table_count; t++) {
-            const uint32_t before = slot->step_rows[t].row_count;
-            step_rows_add(&feed->numbers[t], &slot->step_rows[t], &slot->ticket.table[t]);
-            step_rows_judge(&slot->step_rows[t], before, &slot->ticket.table[t], m, feed->graph->field_count,
+        input->step_block = at->step_block;
+        input->step_rows = block_of(feed, at->step_block);
+        row_gate_step_ticket(&feed->gate, feed->block_step[at->step_block], input->ticket.number);
+        for (uint32_t t = 0; t < input->ticket.table_count; t++) {
+            const uint32_t before = input->step_rows[t].row_count;
+            step_rows_add(&feed->numbers[t], &input->step_rows[t], &input->ticket.table[t]);
+            step_rows_judge(&input->step_rows[t], before, &input->ticket.table[t], m, feed->graph->field_count,
                             feed->graph->tables[t].life.click_label, feed->graph->label_count);
         }
-        TRY(sweep_decide(feed, at, slot));
+        TRY(sweep_decide(feed, at, input));
     }
-    for (uint32_t t = 0; t < feed->graph->tensor_count; t++)
-        if (feed->graph->tensors[t].rows == 0) slot->tensor[t].rows = m->example_count;
     uint64_t end_ns = clock_ns();
     feed->prepare_ns += end_ns - begin_ns;
     trace_span(TRACE_PREPARE, "prepare", begin_ns, end_ns, at->step, m->micro_index);
@@ -564,25 +561,25 @@ static status step_read(struct feed *feed, struct place *at)
             step_begin(feed, block_of(feed, at->step_block));
         }
         TRY(ring_await(feed, &feed->free));
-        at->is_open = number_take(feed, &feed->free, &feed->held_slot, at, micro, &index);
+        at->is_open = number_take(feed, &feed->free, &feed->held_input, at, micro, &index);
         if (!at->is_open) return ST_OK;
-        struct slot *slot = &feed->slots[index];
-        TRY(slot_read(feed, at, micro, slot));
+        struct input *input = &feed->inputs[index];
+        TRY(input_read(feed, at, micro, input));
         if (!at->is_open) return ST_OK;
-        if (at->step_examples == 0) { /* nobody has seen this slot, nor the step's block */
+        if (at->step_examples == 0) { /* nobody has seen this input, nor the step's block */
             CHECK(micro == 0 && at->is_end);
-            feed->held_slot = index;
+            feed->held_input = index;
             if (feed->training) block_give_back(feed, at->step_block);
             return ST_OK;
         }
         if (feed->training) TRY(room_await(feed, at));
         if (!at->is_open) return ST_OK;
-        TRY(slot_prepare(feed, at, slot));
+        TRY(input_prepare(feed, at, input));
         counts_publish(feed);
         away_decide(feed);
-        const bool is_sweep = slot->is_sweep;
-        row_gate_wait(&feed->gate, index, &slot->ticket);
-        TRY(slots_show(feed, false));
+        const bool is_sweep = input->is_sweep;
+        row_gate_wait(&feed->gate, index, &input->ticket);
+        TRY(inputs_show(feed, false));
         if (is_sweep) TRY(sweep_await(feed, at));
         if (!at->is_open) return ST_OK;
     }
@@ -590,7 +587,7 @@ static status step_read(struct feed *feed, struct place *at)
     return ST_OK;
 }
 
-/* One pass: fills slots until the data or `steps_max` ends, or the feed is interrupted. */
+/* One pass: fills inputs until the data or `steps_max` ends, or the feed is interrupted. */
 static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
 {
     TRY(pass_begin(feed, at, skip));
@@ -601,7 +598,7 @@ static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
 /* Shows what still waits for its rows. */
 static status waiting_end(struct feed *feed)
 {
-    while (row_gate_is_waiting(&feed->gate) && !is_interrupted(feed)) TRY(slots_show(feed, true));
+    while (row_gate_is_waiting(&feed->gate) && !is_interrupted(feed)) TRY(inputs_show(feed, true));
     return ST_OK;
 }
 
@@ -632,7 +629,7 @@ static void *feed_main(void *argument)
     feed_fail(feed, row_gate_settle(&feed->gate)); /* nothing is on its way to the feed's memory when that goes */
     counts_publish(feed);
     turn_add(feed, 1);
-    /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last slot come before it. */
+    /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last input come before it. */
     atomic_store_explicit(&feed->shared_is_done, true, memory_order_release);
     bell_ring(feed->ready_bell);
     away_tell(feed, false);
@@ -668,21 +665,21 @@ status feed_start(struct feed *feed, const struct progress *from)
 
 /* --- the consumer's side ---------------------------------------------------------------------- */
 
-static bool ready_pop(struct feed *feed, struct slot **slot)
+static bool ready_pop(struct feed *feed, struct input **input)
 {
     uint32_t index;
     if (!ring_try_pop(&feed->ready, &index)) return false;
-    *slot = &feed->slots[index];
+    *input = &feed->inputs[index];
     return true;
 }
 
-enum feed_state feed_try_next(struct feed *feed, struct slot **slot)
+enum feed_state feed_try_next(struct feed *feed, struct input **input)
 {
     enum feed_state state = FEED_EMPTY;
-    if (ready_pop(feed, slot)) state = FEED_SLOT;
+    if (ready_pop(feed, input)) state = FEED_INPUT;
     /* Acquire pairs with the end of the thread: what it pushed before is there now, so look once more. */
     else if (atomic_load_explicit(&feed->shared_is_done, memory_order_acquire) || is_interrupted(feed))
-        state = ready_pop(feed, slot) ? FEED_SLOT : FEED_END;
+        state = ready_pop(feed, input) ? FEED_INPUT : FEED_END;
     /* Relaxed: feed_wake only guesses from it whether anything moves. */
     atomic_store_explicit(&feed->shared_is_wanted, state == FEED_EMPTY, memory_order_relaxed);
     return state;
@@ -694,20 +691,14 @@ status feed_result(const struct feed *feed)
     return feed->result == ST_OK ? ST_OK : status_adopt(feed->result, feed->message);
 }
 
-void feed_release(struct feed *feed, struct slot *slot)
+void feed_release(struct feed *feed, struct input *input)
 {
-    if (feed->training && slot->batch.is_last) CHECK(ring_try_push(&feed->free_blocks, slot->step_block));
-    CHECK(ring_try_push(&feed->free, slot->index));
+    if (feed->training && input->batch.is_last) CHECK(ring_try_push(&feed->free_blocks, input->step_block));
+    CHECK(ring_try_push(&feed->free, input->index));
     bell_ring(&feed->free_bell);
 }
 
-struct slot *feed_slot(struct feed *feed, uint32_t index)
-{
-    CHECK(index < feed->slot_count);
-    return &feed->slots[index];
-}
-
-uint32_t feed_slot_count(const struct feed *feed) { return feed->slot_count; }
+uint32_t feed_input_count(const struct feed *feed) { return feed->input_count; }
 
 void *feed_memory(const struct feed *feed, size_t *bytes)
 {
@@ -738,16 +729,16 @@ uint64_t feed_example_estimate(const struct feed *feed)
 
 bool feed_is_stream(const struct feed *feed) { return feed->reader && reader_is_stream(feed->reader); }
 
-status feed_sweep(struct feed *feed, struct slot *slot, uint64_t *row_count)
+status feed_sweep(struct feed *feed, struct input *input, uint64_t *row_count)
 {
     struct store *store = feed->model->store;
     status st = row_gate_hold(&feed->gate);
-    if (st == ST_OK) st = store_sweep(store, model_period(feed->graph, slot->batch.step + 1));
-    if (st == ST_OK) store_find_again(store, &slot->batch, &slot->ticket);
+    if (st == ST_OK) st = store_sweep(store, model_period(feed->graph, input->batch.step + 1));
+    if (st == ST_OK) store_find_again(store, &input->batch, &input->ticket);
     for (uint32_t t = 0; t < feed->graph->table_count; t++) row_count[t] = store_row_count(store, t);
     row_gate_let_go(&feed->gate);
     /* Release pairs with the acquire in wanted_look(). */
-    atomic_store_explicit(&feed->shared_swept, slot->batch.step + 1, memory_order_release);
+    atomic_store_explicit(&feed->shared_swept, input->batch.step + 1, memory_order_release);
     bell_ring(&feed->free_bell);
     return st;
 }
@@ -768,7 +759,7 @@ void feed_interrupt(void *feed_pointer)
 bool feed_wake(void *feed_pointer)
 {
     struct feed *feed = feed_pointer;
-    /* Relaxed, all: a guess. A turn that began since the last call, or a slot that the consumer has not asked for yet, is movement. */
+    /* Relaxed, all: a guess. A turn that began since the last call, or a input that the consumer has not asked for yet, is movement. */
     uint32_t turn = atomic_load_explicit(&feed->shared_turn, memory_order_relaxed);
     bool is_stuck = turn % 2 == 1 && turn == feed->turn_seen && ring_depth(&feed->ready) == 0 &&
                     atomic_load_explicit(&feed->shared_is_wanted, memory_order_relaxed);

@@ -1,11 +1,11 @@
-/* A feed turns data files into prepared slots, on a thread of its own that runs ahead of the computation:
+/* A feed turns data files into prepared inputs, on a thread of its own that runs ahead of the computation:
  *
- *     reader ──▶ slot's micro_batch ──▶ store_prepare: ticket ──▶ step rows ──ready ring──▶ consumer ──free ring──▶ (again)
+ *     reader ──▶ input's micro_batch ──▶ store_prepare: ticket ──▶ step rows ──ready ring──▶ consumer ──free ring──▶ (again)
  *
- * Where rows may be on a disk, a slot whose rows are on their way waits, while the thread goes on with the next ones; they become ready in
- * order. Rows of a step stay in RAM until the consumer has given its last slot back.
+ * Where rows may be on a disk, an input whose rows are on their way waits, while the thread goes on with the next ones; they become ready in
+ * order. Rows of a step stay in RAM until the consumer has given its last input back.
  *
- * While all slots are full, the thread can help a team (engine/device/cpu/team.h): with as many threads as cores none is displaced by another.
+ * While all inputs are full, the thread can help a team (engine/device/cpu/team.h): with as many threads as cores none is displaced by another.
  *
  * The consumer never waits here: it asks, and does something else or waits at a bell of its own, which the feed rings.
  *
@@ -30,7 +30,7 @@ struct feed_options {
     const struct graph *graph;
     struct model *model;
     bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
-    uint32_t slot_count;
+    uint32_t input_count;
     uint64_t epochs, steps_max;   /* training: bounds; steps_max 0: none                         */
     struct reader_options reader; /* with the graph's schema, which stays until close           */
     /* Training: gives the micro-batches, as often as steps_max says, in place of the reader, which is not opened; kept until close; NULL:
@@ -44,7 +44,7 @@ struct feed_options {
 struct feed_counts {
     uint64_t byte_count, size_bytes; /* of the current pass's files; size 0: unknown            */
     uint64_t bad_count, cut_count, unknown_count;
-    /* where its thread's time went: reading and parsing; rows, found or made, and numbered; without a free slot */
+    /* where its thread's time went: reading and parsing; rows, found or made, and numbered; without a free input */
     uint64_t read_ns, prepare_ns, wait_ns;
 };
 
@@ -52,38 +52,36 @@ struct team;
 struct feed;
 /* Opens the reader (a wrong path fails here) and takes all memory, but reads nothing yet. */
 MUST_USE status feed_open(struct feed **feed, const struct feed_options *options);
-/* Lets the feed ring this bell, which must outlive it, whenever feed_try_next may have another answer: after each slot that is
+/* Lets the feed ring this bell, which must outlive it, whenever feed_try_next may have another answer: after each input that is
  * ready, when the thread ends, when the feed is interrupted. Before feed_start; without it the feed rings one that nobody listens
  * to. */
 void feed_bell_set(struct feed *feed, struct bell *bell);
 /* Starts the thread (its stack is for the caller to plan), in training behind what `from` says is done; NULL: at the beginning. */
 MUST_USE status feed_start(struct feed *feed, const struct progress *from);
 
-/* At the end of the step of the slot, its last one, with is_sweep: removes rows (store_sweep), tells how many each table has left, and lets the
- * thread go on, which has waited for that. The slot can still be run forward. A worker; IO, CORRUPT as store_sweep. */
-MUST_USE status feed_sweep(struct feed *feed, struct slot *slot, uint64_t *row_count);
+/* At the end of the step of the input, its last one, with is_sweep: removes rows (store_sweep), tells how many each table has left, and lets the
+ * thread go on, which has waited for that. The input can still be run forward. A worker; IO, CORRUPT as store_sweep. */
+MUST_USE status feed_sweep(struct feed *feed, struct input *input, uint64_t *row_count);
 
-/* From now on the thread helps the team while it has no free slot, or has come to its end; NULL: none. Returns when it is out of the one
+/* From now on the thread helps the team while it has no free input, or has come to its end; NULL: none. Returns when it is out of the one
  * before. While it helps a team no other feed does. `spins`: as bell_await's. Between the team's runs. */
 void feed_team_set(struct feed *feed, struct team *team, bool spins);
 
 enum feed_state {
-    FEED_SLOT,  /* *slot is the next micro-batch in order                                                */
+    FEED_INPUT, /* *input is the next micro-batch in order                                                */
     FEED_EMPTY, /* there may be one later                                                                */
     FEED_END    /* there will be none: feed_result says why                                              */
 };
-/* Never waits. One thread at a time, handed over by release and acquire as the end of a ring is. *slot is set with FEED_SLOT
+/* Never waits. One thread at a time, handed over by release and acquire as the end of a ring is. *input is set with FEED_INPUT
  * only. */
-enum feed_state feed_try_next(struct feed *feed, struct slot **slot);
+enum feed_state feed_try_next(struct feed *feed, struct input **input);
 /* After FEED_END: what the feed failed with; ST_OK at the end of the data, or if it was interrupted. */
 MUST_USE status feed_result(const struct feed *feed);
-/* Gives a slot back; any thread. The last slot of a step (batch.is_last) is given back after the step's update: with it go the
+/* Gives an input back; any thread. The last one of a step (batch.is_last) is given back after the step's update: with it go the
  * step's rows. */
-void feed_release(struct feed *feed, struct slot *slot);
-/* Slot `index` of feed_slot_count, whoever has it now: a slot travels between threads as its index. */
-struct slot *feed_slot(struct feed *feed, uint32_t index);
-uint32_t feed_slot_count(const struct feed *feed);
-/* The memory that all slots lie in. */
+void feed_release(struct feed *feed, struct input *input);
+uint32_t feed_input_count(const struct feed *feed);
+/* The memory that all inputs lie in. */
 void *feed_memory(const struct feed *feed, size_t *bytes);
 struct feed_counts feed_counts(const struct feed *feed);
 /* The paths it reads, as they were given; for messages. */
@@ -92,7 +90,7 @@ const char *feed_paths(const struct feed *feed);
 uint64_t feed_example_estimate(const struct feed *feed);
 /* The data can be read only once. */
 bool feed_is_stream(const struct feed *feed);
-/* Keeps the feed's thread out of the store until feed_let_go, which follows in any case, and waits until the rows of every slot are resident:
+/* Keeps the feed's thread out of the store until feed_let_go, which follows in any case, and waits until the rows of every input are resident:
  * for who saves or evaluates the model between two steps. IO, CORRUPT: what store_settle says. */
 MUST_USE status feed_hold(struct feed *feed);
 void feed_let_go(struct feed *feed);

@@ -40,7 +40,7 @@ void pipeline_bells_ring(struct pipeline *p)
 /* The seat of a station that has the slot's lane. */
 static uint32_t seat_of(const struct pipeline *p, const struct station *station, const struct slot *slot)
 {
-    return fold_lane_seat(batch_lane_of(graph_batch(p->graph), slot->batch.micro_index), station->seat_count);
+    return fold_lane_seat(batch_lane_of(graph_batch(p->graph), slot->input->batch.micro_index), station->seat_count);
 }
 
 void station_forward_give(struct worker *w, struct station *station, struct slot *slot)
@@ -57,10 +57,10 @@ void station_backward_give(struct worker *w, struct station *station, struct slo
     times->backward_depth_sum += hop_give(&station->backward, seat_of(w->pipeline, station, slot), slot->index);
 }
 
-uint32_t slot_sequence_lane(const struct pipeline *p, const struct slot *slot)
+uint32_t pipeline_sequence_lane(const struct pipeline *p, const struct micro_batch *m)
 {
     if (p->job != JOB_TRAIN || !p->by_lane) return 0;
-    return batch_lane_of(graph_batch(p->graph), slot->batch.micro_index);
+    return batch_lane_of(graph_batch(p->graph), m->micro_index);
 }
 
 /* --- devices with memory of their own --------------------------------------------------------- */
@@ -69,8 +69,8 @@ uint32_t slot_sequence_lane(const struct pipeline *p, const struct slot *slot)
 static status devices_begin(struct pipeline *p)
 {
     size_t bytes;
-    void *slots = feed_memory(p->feed, &bytes);
-    for (uint32_t i = 0; i < p->worker_count; i++) TRY(device_begin(p->workers[i].device, slots, bytes));
+    void *inputs = feed_memory(p->feed, &bytes);
+    for (uint32_t i = 0; i < p->worker_count; i++) TRY(device_begin(p->workers[i].device, inputs, bytes));
     return ST_OK;
 }
 
@@ -80,26 +80,36 @@ status pipeline_devices_settle(struct pipeline *p)
     return ST_OK;
 }
 
-/* The slots of the feed are about to be given back. */
+/* The inputs of the feed are about to be given back. */
 static void devices_leave(struct pipeline *p, const struct feed *feed)
 {
     size_t bytes;
-    void *slots = feed_memory(feed, &bytes);
-    for (uint32_t i = 0; i < p->worker_count; i++) device_leave(p->workers[i].device, slots, bytes);
+    void *inputs = feed_memory(feed, &bytes);
+    for (uint32_t i = 0; i < p->worker_count; i++) device_leave(p->workers[i].device, inputs, bytes);
 }
 
 /* --- the gate --------------------------------------------------------------------------------- */
 
-/* Whether the slot that the gate holds may go in now; if it may, it is numbered and bound to what it needs. */
-static bool gate_prepare(struct pipeline *p, struct slot *slot)
+/* Whether the input that the gate holds may go in now, and into which pipeline. */
+static bool gate_admits(struct pipeline *p, const struct input *input, uint32_t *pipeline)
 {
     /* Acquire pairs with host_slot_out(). */
-    if (atomic_load_explicit(&p->shared_in_flight, memory_order_acquire) >= p->in_flight * p->pipeline_count)
-        return false;
-    p->sequence[slot->index] = p->gate.sequence[slot_sequence_lane(p, slot)];
-    p->slot_pipeline[slot->index] = p->sequence[slot->index] % p->pipeline_count;
-    if (p->job == JOB_FORWARD) return true;
-    return p->sync->vt->admit(p->sync, slot, &p->slot_pipeline[slot->index]);
+    if (atomic_load_explicit(&p->shared_in_flight, memory_order_acquire) >= p->slot_count) return false;
+    if (p->job == JOB_TRAIN) return p->sync->vt->admit(p->sync, input, pipeline);
+    *pipeline = p->gate.sequence[0] % p->pipeline_count;
+    return true;
+}
+
+/* Numbers the input, and binds it to a slot and to what it needs. */
+static struct slot *gate_bind(struct pipeline *p, struct input *input, uint32_t pipeline)
+{
+    uint32_t index;
+    CHECK(ring_try_pop(&p->slots_free, &index)); /* there are as many as may be in flight */
+    struct slot *slot = &p->slots[index];
+    slot_bind(slot, input, p->graph, p->model);
+    if (p->job == JOB_TRAIN) p->sync->vt->bind(p->sync, slot, pipeline);
+    p->sequence[index] = p->gate.sequence[pipeline_sequence_lane(p, &input->batch)]++;
+    return slot;
 }
 
 /* Whether nothing more is let in by this job, whatever the feed has: a step that is begun is always finished. */
@@ -108,7 +118,7 @@ static bool gate_is_closed(const struct pipeline *p)
     /* Relaxed: a stop may be seen a step later. */
     bool is_stop = atomic_load_explicit(&p->shared_stop, memory_order_relaxed);
     if (p->job == JOB_FORWARD) return is_stop;
-    const struct slot *held = p->gate.held;
+    const struct input *held = p->gate.held;
     bool is_pass_over = held && p->epoch_until && held->batch.epoch >= p->epoch_until;
     return p->gate.is_between_steps && (is_stop || is_pass_over || p->gate.step_next >= p->step_until);
 }
@@ -125,15 +135,16 @@ static void gate_run(struct worker *w)
             gate->is_ended = feed_try_next(p->feed, &gate->held) == FEED_END;
             if ((is_closed = gate_is_closed(p))) break;
         }
-        if (gate->held == NULL || !gate_prepare(p, gate->held)) break;
-        struct slot *slot = gate->held;
+        uint32_t pipeline;
+        if (gate->held == NULL || !gate_admits(p, gate->held, &pipeline)) break;
+        const struct micro_batch *m = &gate->held->batch;
+        gate->is_between_steps = m->is_last;
+        gate->step_next = m->step + m->is_last;
+        struct slot *slot = gate_bind(p, gate->held, pipeline);
         gate->held = NULL;
-        gate->sequence[slot_sequence_lane(p, slot)]++;
-        gate->is_between_steps = slot->batch.is_last;
-        gate->step_next = slot->batch.step + slot->batch.is_last;
         /* Relaxed: only the gate adds, and what it adds it pushes. */
         atomic_fetch_add_explicit(&p->shared_in_flight, 1, memory_order_relaxed);
-        station_forward_give(w, &p->stations[p->slot_pipeline[slot->index] * p->stage_count], slot);
+        station_forward_give(w, &p->stations[pipeline * p->stage_count], slot);
     }
     bool is_out = gate->held == NULL && gate->is_ended;
     w->saw_starved |= gate->held == NULL && !gate->is_ended && !is_closed;
@@ -153,7 +164,7 @@ static bool slot_take(struct worker *w, struct station *station, struct hop *hop
     if (hop_depth(hop, seat) == 0 || (turn && !claim_try(turn))) return false;
     uint32_t index;
     if (hop_take(hop, seat, &index)) {
-        *slot = feed_slot(p->feed, index);
+        *slot = &p->slots[index];
         return true;
     }
     station_turn_give(p, station);
@@ -328,7 +339,7 @@ status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_
 {
     p->job = JOB_TRAIN;
     p->train = job;
-    CHECK(p->feed_trained == NULL || p->feed_trained == job->feed); /* slots of it are held and kept */
+    CHECK(p->feed_trained == NULL || p->feed_trained == job->feed); /* inputs of it are held and kept */
     p->feed = p->feed_trained = job->feed;
     p->step_until = job->step_until;
     p->epoch_until = job->epoch_until;
@@ -363,7 +374,7 @@ struct pipeline_rest pipeline_leave(struct pipeline *from)
 void pipeline_enter(struct pipeline *to, struct pipeline_rest rest)
 {
     CHECK(to->sync && to->feed_trained == NULL);
-    CHECK(rest.feed == NULL || to->slot_count == feed_slot_count(rest.feed));
+    CHECK(rest.feed == NULL || to->input_count == feed_input_count(rest.feed));
     to->feed_trained = rest.feed;
     to->train_held = rest.held;
     to->kept = rest.kept;

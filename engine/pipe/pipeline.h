@@ -39,9 +39,9 @@ struct pipeline_options {
     uint32_t in_flight;      /* micro-batches in a pipeline at once (HetPipe's Nm); 0: as the plan needs      */
     uint32_t pipeline_count; /* data-parallel pipelines (virtual workers); more than 1 under wsp and asp only */
     uint32_t clock_distance; /* D, wsp                                                                        */
-    uint32_t slot_count;     /* 0: as the plan needs; else exactly these, of a feed that exists already: as many are in
+    uint32_t input_count;    /* 0: as the plan needs; else exactly these, of a feed that exists already: as many are in
                                 flight as the plan wants and there are                                        */
-    uint32_t worker_count_max; /* plans of up to so many workers may follow on the same feed: slots for them too    */
+    uint32_t worker_count_max; /* plans of up to so many workers may follow on the same feed: inputs for them too    */
     struct bell *feed_bell;    /* kept until close: what the feed rings (feed_bell_set), where it outlives the pipeline;
                                 NULL: one of its own                                                          */
 };
@@ -54,24 +54,24 @@ void pipeline_close(struct pipeline *pipeline);
  * no job of them runs. */
 void pipeline_forget(struct pipeline *p);
 
-/* What a pipeline leaves, between two jobs, to another that goes on with its feed: the slots that it holds and keeps. */
+/* What a pipeline leaves, between two jobs, to another that goes on with its feed: the inputs that it holds and keeps. */
 struct pipeline_rest {
     struct feed *feed; /* NULL: it has trained nothing */
-    struct slot *held, *kept;
+    struct input *held, *kept;
 };
 /* `from` can then only be closed, which gives back its memory before another is opened. */
 struct pipeline_rest pipeline_leave(struct pipeline *from);
-/* The next job of `to`, which has trained nothing yet, takes that feed. Both are of the same graph, model and sync, and `to` has as many slots
+/* The next job of `to`, which has trained nothing yet, takes that feed. Both are of the same graph, model and sync, and `to` has as many inputs
  * as the feed. The feed goes on ringing the bell that it has, so both were opened with one feed_bell, which it rings. */
 void pipeline_enter(struct pipeline *to, struct pipeline_rest rest);
-/* Slots that a feed for it needs. */
-uint32_t pipeline_slot_count(const struct pipeline *pipeline);
+/* Inputs that a feed for it needs. */
+uint32_t pipeline_input_count(const struct pipeline *pipeline);
 /* The bell that a feed for it rings (feed_bell_set). */
 struct bell *pipeline_feed_bell(struct pipeline *pipeline);
 /* A device on the CPU that is the pipeline's, for what the engine itself computes between jobs, and for names in messages. */
 const struct device *pipeline_device(const struct pipeline *pipeline);
 /* The core of the feed's thread: of the service cores; where there are none and one gang has all others the gang's last one, whose place in
- * the gang it takes when it has no slot to fill; or none if anywhere will do. */
+ * the gang it takes when it has no input to fill; or none if anywhere will do. */
 const int *pipeline_feed_cores(const struct pipeline *pipeline, uint32_t *count);
 /* The cores that further threads of reading may use: the service cores, or none if anywhere will do. */
 const int *pipeline_service_cores(const struct pipeline *pipeline, uint32_t *count);
@@ -92,7 +92,7 @@ struct train_job {
  * step that others have not finished: only closing is possible. */
 MUST_USE status pipeline_train(struct pipeline *pipeline, const struct train_job *job, bool *is_end);
 /* DIVERGED if the last micro-batch of the last step has no finite loss with the parameters as they are now: asked before a save.
- * Under wsp and asp no slot is kept, and nothing is checked. */
+ * Under wsp and asp no input is kept, and nothing is checked. */
 MUST_USE status pipeline_check(struct pipeline *pipeline);
 
 /* For tests: every worker waits a random time, up to max_ns, before each task; 0: off. Between jobs. */
@@ -133,9 +133,9 @@ struct pipeline_figures {
     uint64_t pool_wait_ns; /* of a shared pool's workers                                                   */
     uint32_t stage_count;
     const struct stage_figures *stage;
-    uint64_t starved_ns; /* the first stage had nothing to do because no slot was ready                    */
+    uint64_t starved_ns; /* the first stage had nothing to do because no input was ready                     */
     /* reading: the feed's thread */
-    uint64_t read_ns, prepare_ns, read_wait_ns; /* parsing; rows; without a free slot                       */
+    uint64_t read_ns, prepare_ns, read_wait_ns; /* parsing; rows; without a free input                      */
     struct sync_figures staleness;              /* without lanes */
     /* calls in steady state: engine/base/steady.h */
     uint64_t allocations, locks;

@@ -89,7 +89,7 @@ enum job_kind { JOB_NONE, JOB_TRAIN, JOB_FORWARD };
 struct gate {
     struct claim claim;
     /* under the claim */
-    struct slot *held;     /* taken from the feed, not yet admitted                             */
+    struct input *held;    /* taken from the feed, not yet admitted                             */
     bool is_ended;         /* the feed has                                                      */
     bool is_between_steps; /* the last slot that was let in ended its step                      */
     uint64_t step_next;    /* that the next slot belongs to                                     */
@@ -108,7 +108,12 @@ struct pipeline {
     bool by_lane;      /* sync_vt's; true where nothing is trained */
     bool spins;
     uint32_t in_flight; /* Nm, a pipeline */
-    uint32_t pipeline_count, stage_count, lanes, micro_count, slot_count;
+    uint32_t pipeline_count, stage_count, lanes, micro_count;
+    uint32_t input_count; /* of a feed for it               */
+    uint32_t slot_count;  /* as many as there are in flight */
+    struct slot *slots;
+    struct ring slots_free;
+    struct arena slots_arena;
     struct station *stations; /* [pipeline_count, stage_count] */
     struct stage **stages;    /* likewise: theirs              */
     struct worker *workers;
@@ -133,10 +138,10 @@ struct pipeline {
     struct order order;        /* forward job: predictions                                                         */
     struct order *lane_order;  /* [lanes] by lane: from the last stage's forward passes into its backward passes   */
     uint64_t *sequence;        /* [slot_count]: number of admission; in training by lane, in its lane              */
-    uint32_t *slot_pipeline;   /* [slot_count]                                                                     */
     struct feed *feed_trained; /* of the last training job                                                         */
-    struct slot *train_held;   /* what the gate held at its end                                                    */
-    struct slot *kept; /* the last slot of the last step, for pipeline_check; given back when the next step closes */
+    struct input *train_held;  /* what the gate held at its end                                                    */
+    struct input
+        *kept; /* of the last slot of the last step, for pipeline_check; given back when the next step closes */
     uint64_t wall_ns, job_begin_ns;
     uint64_t delay_seed;
     uint32_t delay_ns_max;
@@ -165,8 +170,8 @@ MUST_USE status pipeline_devices_settle(struct pipeline *p);
 /* Lets a slot into a stage, or back into it. */
 void station_forward_give(struct worker *w, struct station *station, struct slot *slot);
 void station_backward_give(struct worker *w, struct station *station, struct slot *slot);
-/* Which of the gate's counters numbers the slot. */
-uint32_t slot_sequence_lane(const struct pipeline *p, const struct slot *slot);
+/* Which of the gate's counters numbers a micro-batch. */
+uint32_t pipeline_sequence_lane(const struct pipeline *p, const struct micro_batch *m);
 
 /* --- task.c ----------------------------------------------------------------------------------- */
 

@@ -9,12 +9,12 @@
 #include "engine/device/cpu/device.h"
 #include "engine/pipe/pipeline_internal.h"
 
-/* Slots beyond those in flight: three micro-batches that are read, parsed and have their rows ready before their turn, and the
+/* Inputs beyond those in flight: three micro-batches that are read, parsed and have their rows ready before their turn, and the
  * last one of the last step, which is kept for pipeline_check. */
-#define SLOTS_AHEAD 4u
+#define INPUTS_AHEAD 4u
 /* Where rows may be on a disk, more of small micro-batches: with some hundred reads under way each it is kept busy. */
-#define SLOTS_AHEAD_DISK 16u
-#define KEYS_AHEAD       32768u
+#define INPUTS_AHEAD_DISK 16u
+#define KEYS_AHEAD        32768u
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
@@ -173,7 +173,6 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     }
     LAYOUT_TAKE(l, p->gate.sequence, p->lanes);
     LAYOUT_TAKE(l, p->sequence, p->slot_count);
-    LAYOUT_TAKE(l, p->slot_pipeline, p->slot_count);
     LAYOUT_TAKE(l, p->figures, p->stage_count);
 }
 
@@ -197,7 +196,10 @@ static struct device_stage_options device_options(const struct pipeline *p, cons
                                          .plan = p->plan,
                                          .stage = stage->index,
                                          .extent = &stage->extent,
+                                         .slots = p->slots_arena.base,
+                                         .slots_bytes = p->slots_arena.size_bytes,
                                          .slot_count = p->slot_count,
+                                         .input_count = p->input_count,
                                          .lanes = p->lanes,
                                          .row_bytes = o->card_row_bytes,
                                          .isa = o->isa,
@@ -236,37 +238,37 @@ static status devices_open(struct pipeline *p, const struct pipeline_options *o)
     return has_cores ? ST_OK : cpu_device_open(&p->device, p->graph, 1, NULL, o->isa);
 }
 
-static uint32_t slots_ahead(const struct pipeline_options *o)
+static uint32_t inputs_ahead(const struct pipeline_options *o)
 {
-    if (!o->training || !store_has_disk(o->model->store)) return SLOTS_AHEAD;
+    if (!o->training || !store_has_disk(o->model->store)) return INPUTS_AHEAD;
     const uint64_t keys = (uint64_t)graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     const uint64_t slots = KEYS_AHEAD / (keys ? keys : 1);
-    return slots < SLOTS_AHEAD ? SLOTS_AHEAD : slots < SLOTS_AHEAD_DISK ? (uint32_t)slots : SLOTS_AHEAD_DISK;
+    return slots < INPUTS_AHEAD ? INPUTS_AHEAD : slots < INPUTS_AHEAD_DISK ? (uint32_t)slots : INPUTS_AHEAD_DISK;
 }
 
-/* Sets in_flight and slot_count. */
-static status slots_count(struct pipeline *p, const struct pipeline_options *o)
+/* Sets in_flight, input_count and slot_count. */
+static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
 {
-    const uint32_t workers = (p->worker_count + p->pipeline_count - 1) / p->pipeline_count, ahead = slots_ahead(o);
+    const uint32_t workers = (p->worker_count + p->pipeline_count - 1) / p->pipeline_count, ahead = inputs_ahead(o);
     p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
-    if (o->slot_count) {
-        uint32_t room = o->slot_count > ahead ? (o->slot_count - ahead) / p->pipeline_count : 0;
+    if (o->input_count) {
+        uint32_t room = o->input_count > ahead ? (o->input_count - ahead) / p->pipeline_count : 0;
         if (room < 1) room = 1;
         if (p->in_flight > room) p->in_flight = room;
         /* Those in flight, and the last one of the last step. */
-        if (o->slot_count < p->in_flight * p->pipeline_count + 1)
-            FAIL(INVALID, "%u pipelines need %u slots or more, found %u", p->pipeline_count, p->pipeline_count + 1,
-                 o->slot_count);
-        p->slot_count = o->slot_count;
+        if (o->input_count < p->in_flight * p->pipeline_count + 1)
+            FAIL(INVALID, "%u pipelines need %u inputs or more, found %u", p->pipeline_count, p->pipeline_count + 1,
+                 o->input_count);
+        p->input_count = o->input_count;
         return ST_OK;
     }
     uint64_t later = o->in_flight ? 0 : 2 * (uint64_t)o->worker_count_max;
     if (p->by_lane && later > p->micro_count) later = p->micro_count;
-    uint64_t slots = (later > p->in_flight ? later : p->in_flight) * p->pipeline_count + ahead;
-    if (slots > 1u << 16)
-        FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " slots; expected at most %u", p->in_flight,
-             p->pipeline_count, slots, 1u << 16);
-    p->slot_count = (uint32_t)slots;
+    uint64_t inputs = (later > p->in_flight ? later : p->in_flight) * p->pipeline_count + ahead;
+    if (inputs > 1u << 16)
+        FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " inputs; expected at most %u", p->in_flight,
+             p->pipeline_count, inputs, 1u << 16);
+    p->input_count = (uint32_t)inputs;
     return ST_OK;
 }
 
@@ -274,6 +276,26 @@ static void line_log(void *context, const char *line)
 {
     (void)context;
     log_detail("place    %s", line);
+}
+
+static void slots_layout(struct pipeline *p, struct layout *l, bool training)
+{
+    LAYOUT_TAKE(l, p->slots, p->slot_count);
+    for (uint32_t s = 0; s < p->slot_count; s++) slot_layout(l, l->arena ? &p->slots[s] : NULL, p->graph, training);
+    ring_layout(l->arena ? &p->slots_free : NULL, l, p->slot_count, RING_MANY);
+}
+
+static status slots_open(struct pipeline *p, const struct pipeline_options *o)
+{
+    struct layout sum = {0}, taken = {.arena = &p->slots_arena};
+    slots_layout(p, &sum, o->training);
+    TRY(arena_open(&p->slots_arena, "slots", sum.bytes));
+    slots_layout(p, &taken, o->training);
+    for (uint32_t s = 0; s < p->slot_count; s++) {
+        p->slots[s].index = s;
+        CHECK(ring_try_push(&p->slots_free, s));
+    }
+    return ST_OK;
 }
 
 static status sync_part_open(struct pipeline *p, const struct pipeline_options *o)
@@ -302,7 +324,9 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     uint32_t core_count = 0;
     for (uint32_t i = 0; i < p->worker_count; i++) core_count += p->placement.worker[i].core_count;
     p->spins = core_count <= o->cores->count;
-    TRY(slots_count(p, o));
+    TRY(inputs_count(p, o));
+    p->slot_count = p->in_flight * p->pipeline_count;
+    TRY(slots_open(p, o));
     struct layout sum = {0}, taken = {.arena = &p->arena};
     pipeline_layout(p, &sum);
     TRY(arena_open(&p->arena, "pipeline", sum.bytes));
@@ -356,6 +380,7 @@ void pipeline_close(struct pipeline *p)
         device_stage_close(p->stations[i].stage.kind, p->stations[i].devices);
     device_close(p->device);
     sync_close(p->sync);
+    arena_close(&p->slots_arena);
     arena_close(&p->arena);
     placement_free(&p->placement);
     pthread_mutex_destroy(&p->device_lock);
@@ -368,7 +393,7 @@ void pipeline_delay_set(struct pipeline *p, uint64_t seed, uint32_t max_ns)
     p->delay_ns_max = max_ns;
 }
 
-uint32_t pipeline_slot_count(const struct pipeline *p) { return p->slot_count; }
+uint32_t pipeline_input_count(const struct pipeline *p) { return p->input_count; }
 
 const int *pipeline_feed_cores(const struct pipeline *p, uint32_t *count)
 {

@@ -30,7 +30,7 @@ static void order_put(struct worker *w, struct order *order, struct slot *slot,
             /* Relaxed, both: the cell is used again only by a slot that is let in after this one is given back. */
             atomic_store_explicit(cell, 0, memory_order_relaxed);
             atomic_store_explicit(&order->shared_next, next + 1, memory_order_relaxed);
-            deliver(w, feed_slot(p->feed, index - 1));
+            deliver(w, &p->slots[index - 1]);
         }
     } while (claim_give(&order->claim));
 }
@@ -54,9 +54,17 @@ static void host_slot_out(struct sync_host *host)
     pipeline_gate_ring(p);
 }
 
+/* The slot can be bound to another input. */
+static void slot_free(struct pipeline *p, const struct slot *slot)
+{
+    CHECK(ring_try_push(&p->slots_free, slot->index));
+}
+
 static void host_slot_give(struct sync_host *host, struct slot *slot)
 {
-    feed_release(((struct pipeline *)host)->feed, slot);
+    struct pipeline *p = (struct pipeline *)host;
+    feed_release(p->feed, slot->input);
+    slot_free(p, slot);
     host_slot_out(host);
 }
 
@@ -64,12 +72,13 @@ static void host_slot_keep(struct sync_host *host, struct slot *slot)
 {
     struct pipeline *p = (struct pipeline *)host;
     if (p->kept) feed_release(p->feed, p->kept);
-    p->kept = slot;
+    p->kept = slot->input;
+    slot_free(p, slot);
 }
 
 static status host_rows_sweep(struct sync_host *host, struct slot *slot, uint64_t *row_count)
 {
-    return feed_sweep(((struct pipeline *)host)->feed, slot, row_count);
+    return feed_sweep(((struct pipeline *)host)->feed, slot->input, row_count);
 }
 
 static void host_step_done(struct sync_host *host, const struct step_done *done)
@@ -90,7 +99,7 @@ static struct op_context context_of(const struct pipeline *p, struct slot *slot)
 {
     const struct graph *g = p->graph;
     const bool training = p->job == JOB_TRAIN;
-    const uint32_t lane = p->by_lane ? batch_lane_of(graph_batch(g), slot->batch.micro_index) : 0;
+    const uint32_t lane = p->by_lane ? batch_lane_of(graph_batch(g), slot->input->batch.micro_index) : 0;
     return slot_context(slot, g, training ? p->sync->gradients.table + (size_t)lane * g->lookup_count : NULL, training);
 }
 
@@ -168,7 +177,7 @@ static double loss_sum(const struct graph *g, const struct slot *slot, uint32_t 
     for (uint32_t i = graph_loss_next(g, begin); i < end; i = graph_loss_next(g, i + 1)) {
         const struct graph_node *n = &g->nodes[i];
         const struct view loss = slot->tensor[g->args[n->arg_begin + n->input_count + n->param_count]];
-        for (uint32_t b = 0; b < slot->batch.example_count; b++) sum += loss.data[(size_t)b * loss.stride];
+        for (uint32_t b = 0; b < slot->input->batch.example_count; b++) sum += loss.data[(size_t)b * loss.stride];
     }
     return sum;
 }
@@ -189,18 +198,17 @@ static status loss_check(const struct pipeline *p, const struct slot *slot)
 {
     if (isfinite(loss_sum(p->graph, slot, 0, p->graph->forward_count))) return ST_OK;
     FAIL(DIVERGED, "step %" PRIu64 ": after its update the loss is not finite; a lower learning rate may help",
-         slot->batch.step);
+         slot->input->batch.step);
 }
 
-/* For pipeline_check: the slot stays where it is. */
+/* For pipeline_check: the input stays where it is. */
 static void check_tell(struct worker *w, struct slot *slot)
 {
     struct pipeline *p = w->pipeline;
     status st = loss_check(p, slot);
     if (st != ST_OK) pipeline_fail(p, st);
-    /* Release, as in host_slot_give(). */
-    atomic_fetch_sub_explicit(&p->shared_in_flight, 1, memory_order_release);
-    pipeline_gate_ring(p);
+    slot_free(p, slot);
+    host_slot_out(&p->host);
 }
 
 /* Hands a prediction on, in the order of the data. */
@@ -212,7 +220,7 @@ static void prediction_tell(struct worker *w, struct slot *slot)
         return;
     }
     /* Relaxed: after a failure it does not matter how much is still told. */
-    if (slot->batch.example_count && !atomic_load_explicit(&p->shared_failed, memory_order_relaxed)) {
+    if (slot->input->batch.example_count && !atomic_load_explicit(&p->shared_failed, memory_order_relaxed)) {
         status st = p->sink(p->sink_context, slot);
         if (st != ST_OK) pipeline_fail(p, st);
     }
@@ -247,7 +255,7 @@ static void forward_done(struct worker *w, struct station *station, struct slot 
     else if (p->job == JOB_FORWARD)
         order_put(w, &p->order, slot, prediction_tell);
     else if (p->by_lane)
-        order_put(w, &p->lane_order[slot_sequence_lane(p, slot)], slot, way_back_begin);
+        order_put(w, &p->lane_order[pipeline_sequence_lane(p, &slot->input->batch)], slot, way_back_begin);
     else
         station_backward_give(w, station, slot); /* in order already: the stage does one task at a time */
 }
@@ -341,8 +349,8 @@ void task_run(struct worker *w)
     w->pipeline_next = stage->pipeline_index + 1;
     if (w->slow_varies) device_slow_set(stage->kind, w->device, t.station->slow);
     if (p->delay_ns_max) delay(w);
-    const uint64_t step = t.slot ? t.slot->batch.step : t.part.step, begin_ns = clock_ns();
-    const uint32_t micro = t.slot ? t.slot->batch.micro_index : t.part.index;
+    const uint64_t step = t.slot ? t.slot->input->batch.step : t.part.step, begin_ns = clock_ns();
+    const uint32_t micro = t.slot ? t.slot->input->batch.micro_index : t.part.index;
     const status st = task_do(w, &t);
     const uint64_t end_ns = clock_ns();
     if (p->job == JOB_TRAIN) task_count(w, &t, kinds[t.kind].work, end_ns - begin_ns);

@@ -289,7 +289,7 @@ static status run_open(struct run *run, struct simulation *simulation)
     struct feed_options feed = {.graph = g,
                                 .model = &run->model,
                                 .training = true,
-                                .slot_count = pipeline_slot_count(run->pipeline),
+                                .input_count = pipeline_input_count(run->pipeline),
                                 .epochs = UINT64_MAX,
                                 .steps_max = run->step_count,
                                 .reader = {.format = READER_CRITEO, .paths = run->lines.path, .part = "reader"}};

@@ -59,9 +59,16 @@ static void run_layout(struct layout *l, struct run *r)
     uint32_t spans[GRAPH_TABLES_MAX], config_count = r->o->config_count;
     size_t kind_layers = (size_t)r->o->kind_count * g->layer_count, cells = kind_layers * config_count;
     for (uint32_t t = 0; t < g->table_count; t++) spans[t] = g->tables[t].span_floats;
+    struct input *inputs;
     LAYOUT_TAKE(l, r->slots, SLOT_COUNT);
-    for (uint32_t s = 0; s < SLOT_COUNT; s++)
-        slot_layout(l, l->arena ? &r->slots[s] : NULL, g, &r->model, spans, false, true);
+    for (uint32_t s = 0; s < SLOT_COUNT; s++) slot_layout(l, l->arena ? &r->slots[s] : NULL, g, true);
+    LAYOUT_TAKE(l, inputs, SLOT_COUNT);
+    for (uint32_t s = 0; s < SLOT_COUNT; s++) {
+        input_layout(l, l->arena ? &inputs[s] : NULL, g, spans, false);
+        if (!l->arena) continue;
+        r->slots[s].index = inputs[s].index = s;
+        r->slots[s].input = &inputs[s];
+    }
     LAYOUT_TAKE(l, r->rows, g->table_count);
     LAYOUT_TAKE(l, r->numbers, g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {

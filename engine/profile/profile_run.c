@@ -104,18 +104,18 @@ static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32
         TRY(reader_start(r->reader, ++r->epoch));
         r->pass_examples = 0;
     }
-    TRY(batch_read(r, &slot->batch, examples));
-    TRY(store_prepare(store, &slot->batch, STORE_CREATE, &slot->ticket));
-    r->ticket = slot->ticket.number;
-    for (uint32_t t = 0; t < g->table_count; t++) step_rows_add(&r->numbers[t], &r->rows[t], &slot->ticket.table[t]);
-    for (uint32_t t = 0; t < g->tensor_count; t++)
-        if (g->tensors[t].rows == 0) slot->tensor[t].rows = examples;
-    slot->batch.step = r->step;
-    slot->batch.micro_index = index;
+    TRY(batch_read(r, &slot->input->batch, examples));
+    TRY(store_prepare(store, &slot->input->batch, STORE_CREATE, &slot->input->ticket));
+    r->ticket = slot->input->ticket.number;
+    for (uint32_t t = 0; t < g->table_count; t++)
+        step_rows_add(&r->numbers[t], &r->rows[t], &slot->input->ticket.table[t]);
+    slot_bind(slot, slot->input, g, &r->model);
+    slot->input->batch.step = r->step;
+    slot->input->batch.micro_index = index;
     /* A few examples cost more each, for what a micro-batch costs whatever it holds. */
     if (examples == r->shape.micro && r->reading_count < PASSES_MAX)
         r->reading[r->reading_count++] = watch_end(&watch) / examples;
-    while (!store_ready(store, &slot->ticket)) TRY(store_poll(store, true));
+    while (!store_ready(store, &slot->input->ticket)) TRY(store_poll(store, true));
     return ST_OK;
 }
 
@@ -147,7 +147,7 @@ static void sample_add(const struct run *r, double *samples, uint32_t index, uin
 
 static struct op_context context_of(const struct run *r, const struct slot *slot)
 {
-    const uint32_t lane = lane_of(r, slot->batch.micro_index);
+    const uint32_t lane = lane_of(r, slot->input->batch.micro_index);
     return slot_context(slot, r->graph, r->gradients.table + (size_t)lane * r->graph->lookup_count, true);
 }
 
@@ -155,7 +155,7 @@ static struct op_context context_of(const struct run *r, const struct slot *slot
 static status pass_run(struct run *r, uint32_t config, struct slot *slot)
 {
     const struct graph *g = r->graph;
-    uint32_t lane = lane_of(r, slot->batch.micro_index), cores = r->o->configs[config].cores;
+    uint32_t lane = lane_of(r, slot->input->batch.micro_index), cores = r->o->configs[config].cores;
     for (uint32_t t = 0; t < g->tensor_count; t++)
         if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
             slot->tensor[t].data = r->gradients.param[lane] + g->tensors[t].offset;

@@ -78,38 +78,43 @@ static void bsp_begin(struct sync *s)
     step_open(b, s->site.model->progress.step);
 }
 
-static bool bsp_admit(struct sync *s, struct slot *slot, uint32_t *pipeline)
+static bool bsp_admit(struct sync *s, const struct input *input, uint32_t *pipeline)
+{
+    *pipeline = 0;
+    /* Acquire pairs with step_open(). */
+    return input->batch.step == atomic_load_explicit(&((struct bsp *)s)->shared_open_step, memory_order_acquire);
+}
+
+static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
 {
     struct bsp *b = (struct bsp *)s;
     const struct graph *g = s->site.graph;
-    const struct micro_batch *m = &slot->batch;
-    *pipeline = 0;
-    /* Acquire pairs with step_open(). */
-    if (m->step != atomic_load_explicit(&b->shared_open_step, memory_order_acquire)) return false;
+    const struct input *input = slot->input;
+    const struct micro_batch *m = &input->batch;
+    (void)pipeline;
     uint32_t lane = batch_lane_of(graph_batch(g), m->micro_index);
     for (uint32_t t = 0; t < g->tensor_count; t++)
         if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
             slot->tensor[t].data = s->gradients.param[lane] + g->tensors[t].offset;
-    if (!m->is_last) return true;
+    if (!m->is_last) return;
     b->open = (struct open_step){.step = m->step,
                                  .epoch = m->epoch,
                                  .example_count = m->step_example_count,
                                  .micro_count = m->micro_index + 1,
-                                 .rows = slot->step_rows,
+                                 .rows = input->step_rows,
                                  .last = slot,
-                                 .ticket = slot->ticket.number};
-    for (uint32_t t = 0; t < g->table_count; t++) b->row_count[t] = slot->ticket.table[t].row_count;
+                                 .ticket = input->ticket.number};
+    for (uint32_t t = 0; t < g->table_count; t++) b->row_count[t] = input->ticket.table[t].row_count;
     /* A short step: the passes that will not come are taken off. This slot's own is still to come, so nobody meets zero here;
      * whoever does (acquire) has seen all of the above (release). */
     for (uint32_t i = 0; i < s->site.stage_count; i++)
         atomic_fetch_sub_explicit(&b->stages[i].shared_backward_left, b->micro_count - m->micro_index - 1,
                                   memory_order_acq_rel);
-    return true;
 }
 
 static void bsp_loss_keep(struct sync *s, const struct slot *slot, double sum)
 {
-    ((struct bsp *)s)->loss[slot->batch.micro_index] = sum;
+    ((struct bsp *)s)->loss[slot->input->batch.micro_index] = sum;
 }
 
 /* --- phases ----------------------------------------------------------------------------------- */
@@ -145,7 +150,7 @@ static bool part_take_own(struct parts *parts, uint32_t count, uint32_t own, uin
 static void bsp_backward_done(struct sync *s, const struct stage *stage, struct slot *slot)
 {
     struct bsp *b = (struct bsp *)s;
-    bool is_last = slot->batch.is_last; /* read before the step can close and the slot be given back */
+    bool is_last = slot->input->batch.is_last; /* read before the step can close and the slot be given back */
     /* Acquire and release: the last one sees the gradients of all. */
     uint32_t left =
         atomic_fetch_sub_explicit(&b->stages[stage->index].shared_backward_left, 1, memory_order_acq_rel) - 1;
@@ -178,7 +183,7 @@ static status step_close(struct bsp *b)
     struct sync_host *host = b->sync.site.host;
     struct open_step closed = b->open;
     double loss = 0;
-    if (closed.last->is_sweep) TRY(host->rows_sweep(host, closed.last, b->row_count));
+    if (closed.last->input->is_sweep) TRY(host->rows_sweep(host, closed.last, b->row_count));
     for (uint32_t m = 0; m < closed.micro_count; m++) loss += b->loss[m];
     struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, b->row_count, closed.ticket};
     host->step_done(host, &done);
@@ -255,6 +260,7 @@ const struct sync_vt sync_bsp = {
     .close = bsp_close,
     .begin = bsp_begin,
     .admit = bsp_admit,
+    .bind = bsp_bind,
     .loss_keep = bsp_loss_keep,
     .backward_done = bsp_backward_done,
     .part_take = bsp_part_take,

@@ -49,8 +49,8 @@ struct sync_figures {
 struct sync_host {
     /* The slot is nobody's any more. */
     void (*slot_give)(struct sync_host *, struct slot *);
-    /* The pipeline keeps the slot's examples and rows until the next call (pipeline_check), in place of giving it; then, when the next step is
-     * open, it is out, and there is room for another. */
+    /* In place of giving it the slot's input is kept until the next call (pipeline_check); then, when the next step is open, the slot is out,
+     * and there is room for another. */
     void (*slot_keep)(struct sync_host *, struct slot *);
     void (*slot_out)(struct sync_host *);
     /* The slot's step, whose last one it is, has ended: rows that are due go (feed_sweep), row_count [table_count] are left. */
@@ -101,8 +101,10 @@ struct sync_vt {
     void (*begin)(struct sync *);
     /* It has ended well, and the parameters of all become the model's; optional. */
     void (*settle)(struct sync *);
-    /* Whether the slot may go in; if it may, everything is ready for it, and *pipeline is whose it is. Under the gate's claim. */
-    bool (*admit)(struct sync *, struct slot *, uint32_t *pipeline);
+    /* Whether the input may go in; if it may, and it does then, *pipeline is whose it is. Under the gate's claim, as is bind. */
+    bool (*admit)(struct sync *, const struct input *, uint32_t *pipeline);
+    /* The slot, bound to it, gets what else it needs. */
+    void (*bind)(struct sync *, struct slot *, uint32_t pipeline);
     /* Before a forward pass, under the stage's turn; optional. */
     void (*forward_begin)(struct sync *, const struct stage *, struct slot *);
     /* Sum of the losses of the slot's examples. */

@@ -410,8 +410,9 @@ static bool clock_allows(const struct wsp *wsp, uint32_t pipeline)
 }
 
 /* The slot is the pipeline's next minibatch: it reads parameters from its stash, and adds gradients to the pipeline's. */
-static void slot_bind(struct wsp *wsp, struct slot *slot, uint32_t pipeline)
+static void wsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
 {
+    struct wsp *wsp = (struct wsp *)s;
     const struct sync_site *site = &wsp->sync.site;
     const struct graph *g = site->graph;
     const uint64_t number = wsp->pipelines[pipeline].started++;
@@ -425,10 +426,11 @@ static void slot_bind(struct wsp *wsp, struct slot *slot, uint32_t pipeline)
     wsp->slots[slot->index] = (struct in_flight){wsp->admitted++, number, pipeline, 0};
 }
 
-static bool wsp_admit(struct sync *s, struct slot *slot, uint32_t *pipeline)
+static bool wsp_admit(struct sync *s, const struct input *input, uint32_t *pipeline)
 {
     struct wsp *wsp = (struct wsp *)s;
     const struct sync_site *site = &s->site;
+    (void)input;
     /* Acquire pairs with records_tell(): the record of the minibatch that was record_count earlier is free. */
     uint64_t told = atomic_load_explicit(&wsp->shared_told, memory_order_acquire);
     if (wsp->admitted - told >= wsp->record_count) return false;
@@ -438,7 +440,6 @@ static bool wsp_admit(struct sync *s, struct slot *slot, uint32_t *pipeline)
         /* Acquire pairs with wsp_slot_done(): the stash of the minibatch that was Nm earlier is free. */
         uint64_t done = atomic_load_explicit(&own->shared_done, memory_order_acquire);
         if (own->started - done >= site->in_flight || !clock_allows(wsp, v)) continue;
-        slot_bind(wsp, slot, v);
         wsp->pipeline_next = v + 1;
         *pipeline = v;
         return true;
@@ -486,9 +487,9 @@ static status minibatch_update(struct wsp *wsp, const struct updater *w, const s
                             .state = own->state,
                             .param_grad = &s->gradients.param[stage->pipeline_index],
                             .lanes = 1,
-                            .rows = slot->step_rows,
-                            .example_count = slot->batch.step_example_count,
-                            .t = slot->batch.step + 1};
+                            .rows = slot->input->step_rows,
+                            .example_count = slot->input->batch.step_example_count,
+                            .t = slot->input->batch.step + 1};
     if (update.example_count == 0) return ST_OK;
     if (s->clipped) { /* the stage is the only one of its pipeline */
         TRY(sync_sum_run(s, w, stage, &update, 0));
@@ -541,12 +542,13 @@ static void wsp_slot_done(struct sync *s, const struct stage *stage, struct slot
 {
     struct wsp *wsp = (struct wsp *)s;
     const struct in_flight *of = &wsp->slots[slot->index];
-    const struct micro_batch *m = &slot->batch;
+    const struct micro_batch *m = &slot->input->batch;
     struct record *record = &wsp->records[of->sequence % wsp->record_count];
     if (!stage->is_first) return;
-    for (uint32_t t = 0; t < s->site.graph->table_count; t++) record->row_count[t] = slot->ticket.table[t].row_count;
-    record->done =
-        (struct step_done){m->step, m->epoch, m->step_example_count, of->loss, record->row_count, slot->ticket.number};
+    for (uint32_t t = 0; t < s->site.graph->table_count; t++)
+        record->row_count[t] = slot->input->ticket.table[t].row_count;
+    record->done = (struct step_done){m->step,  m->epoch,          m->step_example_count,
+                                      of->loss, record->row_count, slot->input->ticket.number};
     atomic_store_explicit(&record->shared_is_there, true, memory_order_release);
     /* Release pairs with the acquire in wsp_admit(). */
     atomic_fetch_add_explicit(&wsp->pipelines[of->pipeline].shared_done, 1, memory_order_release);
@@ -579,7 +581,7 @@ static void wsp_figures(const struct sync *sync, struct sync_figures *f)
 #define WSP_VT                                                                                                         \
     {                                                                                                                  \
         .bytes = sizeof(struct wsp), .open = wsp_open, .close = wsp_close, .begin = wsp_begin, .settle = wsp_settle,   \
-        .admit = wsp_admit, .forward_begin = wsp_forward_begin, .loss_keep = wsp_loss_keep,                            \
+        .admit = wsp_admit, .bind = wsp_bind, .forward_begin = wsp_forward_begin, .loss_keep = wsp_loss_keep,          \
         .backward_end = wsp_backward_end, .backward_done = wsp_slot_done, .figures = wsp_figures,                      \
     }
 const struct sync_vt sync_wsp = WSP_VT, sync_asp = WSP_VT;

@@ -60,7 +60,8 @@ static uint64_t cpu_ns(void)
 struct variant {
     const char *name;
     struct data *data;
-    uint32_t steps; /* a turn */
+    uint32_t steps;   /* a turn */
+    struct slot slot; /* of the bare loop */
     struct feed *feed;
     struct pipeline *pipeline; /* NULL: the bare loop, or the busy threads          */
     struct plan plan;
@@ -121,7 +122,7 @@ static void pipeline_variant(struct variant *v, const char *name, struct data *d
                                                                 .training = true,
                                                                 .sync = sync,
                                                                 .pipeline_count = 1}));
-    v->feed = player_open(d, pipeline_slot_count(v->pipeline));
+    v->feed = player_open(d, pipeline_input_count(v->pipeline));
 }
 
 /* The bare loop on the slots of a pipeline, with a gang of core_count. */
@@ -138,7 +139,10 @@ static void bare_variant(struct variant *v, const char *name, struct data *d, ui
         size_t rows = (size_t)g->header->batch * g->tables[t].key_count_max;
         bytes += lanes * graph_table_lookups(g, t, NULL) * arena_bytes(rows * g->tables[t].dim * sizeof(float));
     }
-    must(arena_open(&v->gradients, "gradients", bytes));
+    struct layout slot_sum = {0}, slot_place = {.arena = &v->gradients};
+    slot_layout(&slot_sum, &v->slot, g, true);
+    must(arena_open(&v->gradients, "gradients", bytes + slot_sum.bytes));
+    slot_layout(&slot_place, &v->slot, g, true);
     v->param_grad = arena_take(&v->gradients, grad_count * sizeof(float *));
     v->table_grad = arena_take(&v->gradients, grad_count * sizeof(float *));
     v->scratch = arena_take(&v->gradients, grad_count * sizeof(float *));
@@ -169,7 +173,7 @@ static void variant_close(struct variant *v)
     if (v->device) arena_close(&v->gradients);
 }
 
-static void bare_update(struct variant *v, const struct slot *last)
+static void bare_update(struct variant *v, const struct input *last)
 {
     const struct data *d = v->data;
     const struct graph *g = &d->graph;
@@ -217,25 +221,20 @@ static void bare_step(struct variant *v)
     const struct data *d = v->data;
     const struct graph *g = &d->graph;
     for (;;) {
-        struct slot *slot = NULL;
-        CHECK(feed_try_next(v->feed, &slot) == FEED_SLOT);
-        uint32_t lane = batch_lane_of(graph_batch(g), slot->batch.micro_index);
+        struct input *input = NULL;
+        struct slot *slot = &v->slot;
+        CHECK(feed_try_next(v->feed, &input) == FEED_INPUT);
+        slot_bind(slot, input, g, &v->data->model);
+        uint32_t lane = batch_lane_of(graph_batch(g), input->batch.micro_index);
         for (uint32_t t = 0; t < g->tensor_count; t++)
             if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
                 slot->tensor[t].data = v->param_grad[lane] + g->tensors[t].offset;
-        struct op_context c = {.graph = g,
-                               .tensor = slot->tensor,
-                               .batch = &slot->batch,
-                               .ticket = &slot->ticket,
-                               .table_grad = v->table_grad + lane * g->lookup_count,
-                               .seed = g->header->seed,
-                               .example_begin = slot->batch.micro_index * g->header->micro,
-                               .training = true};
+        struct op_context c = slot_context(slot, g, v->table_grad + lane * g->lookup_count, true);
         must(device_submit(v->device, &c, g->nodes, g->forward_count));
         must(device_submit(v->device, &c, g->nodes + g->forward_count, g->node_count - g->forward_count));
-        bool is_last = slot->batch.is_last;
-        if (is_last) bare_update(v, slot);
-        feed_release(v->feed, slot);
+        bool is_last = input->batch.is_last;
+        if (is_last) bare_update(v, input);
+        feed_release(v->feed, input);
         if (is_last) return;
     }
 }

@@ -40,8 +40,8 @@ struct data {
 struct feed {
     struct data *data;
     struct arena arena;
-    struct slot *slots;
-    uint32_t slot_count;
+    struct input *inputs;
+    uint32_t input_count;
     struct ring free;
 };
 
@@ -156,32 +156,20 @@ static void data_close(struct data *d)
     graph_close(&d->graph);
 }
 
-static struct feed *player_open(struct data *d, uint32_t slot_count)
+static struct feed *player_open(struct data *d, uint32_t input_count)
 {
-    const struct graph *g = &d->graph;
     struct feed *feed = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *feed));
     CHECK(feed != NULL);
     memset(feed, 0, sizeof *feed);
     feed->data = d;
-    feed->slot_count = slot_count;
-    size_t bytes = arena_bytes(slot_count * sizeof *feed->slots) + ring_bytes(slot_count, RING_MANY);
-    bytes += slot_count * (arena_bytes(g->tensor_count * sizeof(struct view)) + arena_bytes(g->header->slot_bytes));
-    must(arena_open(&feed->arena, "slots", bytes));
-    feed->slots = arena_take(&feed->arena, slot_count * sizeof *feed->slots);
-    ring_place(&feed->free, &feed->arena, slot_count, RING_MANY);
-    for (uint32_t s = 0; s < slot_count; s++) {
-        struct slot *slot = &feed->slots[s];
-        slot->index = s;
-        slot->tensor = arena_take(&feed->arena, g->tensor_count * sizeof *slot->tensor);
-        uint8_t *activations = arena_take(&feed->arena, g->header->slot_bytes);
-        for (uint32_t t = 0; t < g->tensor_count; t++) {
-            const struct graph_tensor *tensor = &g->tensors[t];
-            uint32_t row_count = tensor->rows ? tensor->rows : g->header->micro; /* every micro-batch is full */
-            slot->tensor[t] = (struct view){.rows = row_count, .cols = tensor->cols, .stride = tensor->stride};
-            if (tensor->kind == TENSOR_ACTIVATION) slot->tensor[t].data = (float *)(activations + tensor->offset);
-            if (tensor->kind == TENSOR_PARAM) slot->tensor[t].data = d->model.param + tensor->offset;
-        }
-        CHECK(ring_try_push(&feed->free, s));
+    feed->input_count = input_count;
+    must(arena_open(&feed->arena, "inputs",
+                    arena_bytes(input_count * sizeof *feed->inputs) + ring_bytes(input_count, RING_MANY)));
+    feed->inputs = arena_take(&feed->arena, input_count * sizeof *feed->inputs);
+    ring_place(&feed->free, &feed->arena, input_count, RING_MANY);
+    for (uint32_t i = 0; i < input_count; i++) {
+        feed->inputs[i].index = i;
+        CHECK(ring_try_push(&feed->free, i));
     }
     return feed;
 }
@@ -192,33 +180,25 @@ static void player_close(struct feed *feed)
     free(feed);
 }
 
-enum feed_state feed_try_next(struct feed *feed, struct slot **out)
+enum feed_state feed_try_next(struct feed *feed, struct input **out)
 {
     struct data *d = feed->data;
     uint32_t index;
     if (!ring_try_pop(&feed->free, &index)) return FEED_EMPTY;
     uint64_t step = d->position / d->micro_count, at = d->position % (d->step_count * d->micro_count);
-    struct slot *slot = &feed->slots[index];
-    slot->batch = d->batch[at];
-    slot->batch.step = step;
-    slot->ticket = d->ticket[at];
-    slot->step_rows = &d->rows[step % d->step_count * d->graph.table_count];
-    for (uint32_t t = 0; t < d->graph.tensor_count; t++) {
-        if (d->graph.tensors[t].kind == TENSOR_DENSE)
-            slot->tensor[t].data = graph_column_data(&d->graph.tensors[t], &slot->batch);
-        if (d->graph.tensors[t].kind == TENSOR_LABEL)
-            slot->tensor[t].data = graph_column_data(&d->graph.tensors[t], &slot->batch);
-    }
+    struct input *input = &feed->inputs[index];
+    input->batch = d->batch[at];
+    input->batch.step = step;
+    input->ticket = d->ticket[at];
+    input->step_rows = &d->rows[step % d->step_count * d->graph.table_count];
     d->position++;
-    *out = slot;
-    return FEED_SLOT;
+    *out = input;
+    return FEED_INPUT;
 }
 
-void feed_release(struct feed *feed, struct slot *slot) { CHECK(ring_try_push(&feed->free, slot->index)); }
+void feed_release(struct feed *feed, struct input *input) { CHECK(ring_try_push(&feed->free, input->index)); }
 
-struct slot *feed_slot(struct feed *feed, uint32_t index) { return &feed->slots[index]; }
-
-uint32_t feed_slot_count(const struct feed *feed) { return feed->slot_count; }
+uint32_t feed_input_count(const struct feed *feed) { return feed->input_count; }
 
 void *feed_memory(const struct feed *feed, size_t *bytes)
 {
@@ -233,10 +213,10 @@ status feed_result(const struct feed *feed)
 }
 
 /* Rows stay. */
-status feed_sweep(struct feed *feed, struct slot *slot, uint64_t *row_count)
+status feed_sweep(struct feed *feed, struct input *input, uint64_t *row_count)
 {
     (void)feed;
-    (void)slot;
+    (void)input;
     (void)row_count;
     return ST_OK;
 }

@@ -167,7 +167,7 @@ static uint32_t lane_of(const struct op_context *c)
 
 static struct card_slot *slot_of(const struct card_stage *s, const struct op_context *c)
 {
-    CHECK(c->graph == s->graph && c->slot < s->slot_count);
+    CHECK(c->graph == s->graph && c->slot < s->slot_count && c->input < s->input_count);
     return &s->slots[c->slot];
 }
 
@@ -207,11 +207,13 @@ static status pass_submit(struct card_device *d, const struct op_context *c, con
                           : c->training               ? CARD_LIST_TRAIN
                                                       : CARD_LIST_EVALUATE,
                    lane = kind == CARD_LIST_BACKWARD ? lane_of(c) : 0,
-                   at = d->index * (CARD_LIST_BACKWARD + d->stage->lanes) + kind + lane;
+                   at = (d->index * (CARD_LIST_BACKWARD + d->stage->lanes) + kind + lane) * d->stage->input_count +
+                        c->input;
     const bool is_first = d->work.blas != NULL && !d->is_given[kind];
     d->is_given[kind] = true;
     bool is_written = slot->list_batch[at] == c->batch;
-    if (c->batch->example_count < d->stage->graph->header->micro || !d->stage->is_pinned || is_first)
+    if (c->batch->example_count < d->stage->graph->header->micro || !d->stage->is_pinned || !d->stage->host_slots ||
+        is_first)
         return pass_give(d, c, card, slot, nodes, count);
     if (!is_written && d->unwritten_count < CARD_WRITES_FAIL_MAX)
         pass_write(d, c, card, slot, nodes, count, at, &is_written);
@@ -374,10 +376,10 @@ static status card_update_rows(struct device *device, const struct table_update 
 
 /* --- opening ------------------------------------------------------------------------------------- */
 
-static status card_begin(struct device *device, void *slots, size_t bytes)
+static status card_begin(struct device *device, void *inputs, size_t bytes)
 {
     struct card_device *d = (struct card_device *)device;
-    return d->index == 0 ? card_stage_begin(d->stage, slots, bytes) : ST_OK;
+    return d->index == 0 ? card_stage_begin(d->stage, inputs, bytes) : ST_OK;
 }
 static status card_settle(struct device *device)
 {
@@ -385,10 +387,10 @@ static status card_settle(struct device *device)
     return d->index == 0 ? card_stage_settle(d->stage) : ST_OK;
 }
 
-static void card_leave(struct device *device, void *slots, size_t bytes)
+static void card_leave(struct device *device, void *inputs, size_t bytes)
 {
     struct card_device *d = (struct card_device *)device;
-    if (d->index == 0) card_stage_leave(d->stage, slots, bytes);
+    if (d->index == 0) card_stage_leave(d->stage, inputs, bytes);
 }
 
 static void card_close(struct device *device)

@@ -150,6 +150,7 @@ static status stage_open(struct measure *m, const struct run_of_layers *of)
                                                  .stage = of->first,
                                                  .extent = &m->extent,
                                                  .slot_count = 1,
+                                                 .input_count = 1,
                                                  .lanes = m->graph->header->lanes,
                                                  .row_bytes = m->o->row_bytes,
                                                  .training = true};
@@ -186,7 +187,7 @@ static status run_measure(struct measure *m, const struct run_of_layers *of)
 {
     const struct card_measure_options *o = m->o;
     struct op_context context = *o->context;
-    struct slot slot = *o->slot; /* whose micro-batch has fewer examples */
+    struct input input = *o->slot->input; /* whose micro-batch has fewer examples */
     const uint32_t layer_count = m->graph->layer_count;
     const status st = stage_open(m, of);
     if (st == ST_INVALID) {
@@ -197,8 +198,8 @@ static status run_measure(struct measure *m, const struct run_of_layers *of)
         return ST_OK;
     }
     TRY(st);
-    slot.index = 0;
-    context.batch = &slot.batch;
+    context.batch = &input.batch;
+    context.slot = context.input = 0;
     for (int way = 0; way < 2; way++) { /* once as in training: what the layers read is on the card then */
         uint32_t begin, count = layer_nodes(m->graph, of, way == 0, &begin);
         TRY(device_submit(m->device, &context, m->graph->nodes + begin, count));
@@ -216,10 +217,10 @@ static status run_measure(struct measure *m, const struct run_of_layers *of)
     for (uint32_t s = 0; s < o->size_count; s++) {
         timed *run = m->stage->rows.table_count > 0 ? rows_pass_run : pass_run;
         /* Rows are those of the whole micro-batch: fewer examples of it take their share. */
-        slot.batch.example_count = run == pass_run ? (uint32_t)o->sizes[s] : o->slot->batch.example_count;
+        input.batch.example_count = run == pass_run ? (uint32_t)o->sizes[s] : o->slot->input->batch.example_count;
         double seconds = 0;
         TRY(figure_take(m, run, &pass, &seconds));
-        if (run == rows_pass_run) seconds *= o->sizes[s] / o->slot->batch.example_count;
+        if (run == rows_pass_run) seconds *= o->sizes[s] / o->slot->input->batch.example_count;
         seconds_give(m, of, seconds, &m->times->pass[s * layer_count]);
     }
     if (m->extent.run_count > 0) TRY(figure_take(m, update_run, NULL, &update_seconds));

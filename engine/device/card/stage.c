@@ -57,7 +57,10 @@ static status aliases_find(struct card_stage *s)
 
 /* --- memory of the host ------------------------------------------------------------------------ */
 
-static uint32_t lists_of(const struct card_stage *s) { return CARD_STREAMS * (CARD_LIST_BACKWARD + s->lanes); }
+static uint32_t lists_of(const struct card_stage *s)
+{
+    return CARD_STREAMS * (CARD_LIST_BACKWARD + s->lanes) * s->input_count;
+}
 
 static status lists_open(struct card_stage *s)
 {
@@ -241,46 +244,50 @@ done:
 
 /* --- jobs --------------------------------------------------------------------------------------- */
 
-static uint32_t pin_find(const struct card_stage *s, const void *slots)
+static uint32_t pin_find(const struct card_stage *s, const void *inputs)
 {
     uint32_t i = 0;
-    while (i < CARD_PINNED && s->pinned[i] != slots) i++;
+    while (i < CARD_PINNED && s->pinned[i] != inputs) i++;
     return i;
 }
-/* Keeps the memory of a job's slots where it is, until card_stage_leave. */
-static void slots_pin(struct card_stage *s, void *slots, size_t bytes)
+/* Keeps memory that the card copies from and to where it is; false: it says why. */
+static bool pin(const struct card_stage *s, void *memory, size_t bytes)
 {
-    s->is_pinned = pin_find(s, slots) < CARD_PINNED;
+    if (gpu_host_pin(s->gpu, memory, bytes) == ST_OK) return true;
+    log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
+    return false;
+}
+/* That of a job's inputs, until card_stage_leave. */
+static void inputs_pin(struct card_stage *s, void *inputs, size_t bytes)
+{
+    s->is_pinned = pin_find(s, inputs) < CARD_PINNED;
     if (s->is_pinned) return;
     const uint32_t i = pin_find(s, NULL);
     CHECK(i < CARD_PINNED);
-    s->is_pinned = gpu_host_pin(s->gpu, slots, bytes) == ST_OK;
-    if (s->is_pinned)
-        s->pinned[i] = slots;
-    else
-        log_detail("card     slots cannot be kept in place, copies are slower: %s", status_message());
+    s->is_pinned = pin(s, inputs, bytes);
+    if (s->is_pinned) s->pinned[i] = inputs;
 }
 
 /* A card copies from the pages that it has been told of, also when other memory has their addresses by then. */
-void card_stage_leave(struct card_stage *s, void *slots, size_t bytes)
+void card_stage_leave(struct card_stage *s, void *inputs, size_t bytes)
 {
-    const uint32_t pin = pin_find(s, slots);
+    const uint32_t at = pin_find(s, inputs);
     for (uint32_t i = 0; i < s->slot_count; i++)
         for (uint32_t l = 0; l < lists_of(s); l++) {
             const uintptr_t batch = (uintptr_t)s->slots[i].list_batch[l];
-            if (batch < (uintptr_t)slots || batch >= (uintptr_t)slots + bytes) continue;
+            if (batch < (uintptr_t)inputs || batch >= (uintptr_t)inputs + bytes) continue;
             gpu_list_close(s->gpu, s->slots[i].list[l]);
             s->slots[i].list[l] = NULL;
             s->slots[i].list_batch[l] = NULL;
         }
-    if (pin == CARD_PINNED) return;
-    gpu_host_unpin(s->gpu, slots);
-    s->pinned[pin] = NULL;
+    if (at == CARD_PINNED) return;
+    gpu_host_unpin(s->gpu, inputs);
+    s->pinned[at] = NULL;
 }
 
-status card_stage_begin(struct card_stage *s, void *slots, size_t bytes)
+status card_stage_begin(struct card_stage *s, void *inputs, size_t bytes)
 {
-    if (slots != NULL) slots_pin(s, slots, bytes);
+    if (inputs != NULL) inputs_pin(s, inputs, bytes);
     for (uint32_t r = 0; r < s->extent->run_count; r++) {
         const struct param_run *run = &s->extent->runs[r];
         const float *state = s->model->state + run->state_offset;
@@ -380,6 +387,7 @@ static status stage_open(struct card_stage *s, const struct device_stage_options
     TRY(lists_open(s));
     TRY(gpu_stream_open(s->gpu, &s->stream));
     TRY(gpu_event_open(s->gpu, &s->event));
+    if (o->slots && pin(s, o->slots, o->slots_bytes)) s->host_slots = o->slots;
     TRY(memory_open(s));
     TRY(card_rows_begin(&s->rows, s->gpu, s->stream, s->event));
     return lists_send(s);
@@ -395,6 +403,7 @@ status card_stage_open(struct card_stage **out, const struct card_stage_options 
     s->model = o->model;
     s->extent = o->extent;
     s->slot_count = o->slot_count;
+    s->input_count = o->input_count;
     s->lanes = o->lanes;
     s->training = o->training;
     s->is_first = o->stage == 0;
@@ -427,6 +436,7 @@ void card_stage_close(struct card_stage *s)
     if (s == NULL) return;
     slots_close(s);
     if (s->gpu != NULL) {
+        if (s->host_slots) gpu_host_unpin(s->gpu, s->host_slots);
         for (uint32_t i = 0; i < CARD_PINNED; i++)
             if (s->pinned[i] != NULL) gpu_host_unpin(s->gpu, s->pinned[i]);
         gpu_host_give(s->gpu, s->host_memory);

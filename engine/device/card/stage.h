@@ -14,9 +14,10 @@ struct card_slot {
     struct micro_batch batch; /* likewise, of what ops read                      */
     struct ticket ticket;     /* likewise                                        */
     struct gpu_now *now, *now_host;
-    /* What has been written down, of each device, whose scratch memory it names: forward in evaluation, in training, backward of each lane. */
+    /* What has been written down, of each device, whose scratch memory it names, and each of a feed's inputs: forward in evaluation, in training,
+     * backward of each lane. */
     struct gpu_list **list;
-    const void **list_batch; /* of which of the host's slots, for they differ between training and evaluation */
+    const void **list_batch; /* of which input, for they differ between training and evaluation */
 };
 enum { CARD_LIST_EVALUATE, CARD_LIST_TRAIN, CARD_LIST_BACKWARD };
 
@@ -32,7 +33,7 @@ struct card_moved {
     uint64_t front_bytes, behind_bytes, other_bytes;
 };
 
-/* Feeds whose slots are kept in place at a time: that of training, and one of an evaluation. */
+/* Feeds whose inputs are kept in place at a time: that of training, and one of an evaluation. */
 #define CARD_PINNED 2u
 
 struct card_stage {
@@ -43,9 +44,10 @@ struct card_stage {
     struct gpu_stream *stream; /* of begin and settle */
     struct gpu_event *event;
     const struct extent *extent; /* the caller's */
-    uint32_t slot_count, lanes;
+    uint32_t slot_count, input_count, lanes;
     bool training, is_first;
-    bool is_pinned; /* the slots of the job */
+    bool is_pinned;   /* the inputs of the job are kept in place */
+    void *host_slots; /* likewise the slots; else NULL           */
     char name[64];
     uint32_t device_count;
     uint32_t replica, replica_count;
@@ -75,18 +77,18 @@ struct card_stage {
     void *host_memory; /* one piece */
     size_t host_bytes;
     double *squares_host;      /* [block_count] */
-    void *pinned[CARD_PINNED]; /* memory of slots, or NULL */
+    void *pinned[CARD_PINNED]; /* memory of inputs, or NULL */
     /* bytes by where they are counted: of an example, and those that a micro-batch has once */
     struct card_moved forward_example, forward_micro, backward_example, backward_micro;
     _Atomic uint64_t shared_front, shared_behind, shared_other;
 };
 
-/* The host's parameters and state are the newest; slots lie in [slots, slots + bytes). */
-MUST_USE status card_stage_begin(struct card_stage *s, void *slots, size_t bytes);
+/* The host's parameters and state are the newest; inputs lie in [inputs, inputs + bytes). */
+MUST_USE status card_stage_begin(struct card_stage *s, void *inputs, size_t bytes);
 /* Gives them back. */
 MUST_USE status card_stage_settle(struct card_stage *s);
-/* These slots of a job are given back: neither is their memory kept in place any more, nor work that has been written down for it. */
-void card_stage_leave(struct card_stage *s, void *slots, size_t bytes);
+/* These inputs of a job are given back: neither is their memory kept in place any more, nor work that has been written down for it. */
+void card_stage_leave(struct card_stage *s, void *inputs, size_t bytes);
 /* For measuring: gives the stream the nodes of a pass so many times, without what is copied before and behind, and waits. */
 MUST_USE status card_device_repeat(struct device *device, const struct op_context *c, const struct graph_node *nodes,
                                    uint32_t count, uint32_t times);

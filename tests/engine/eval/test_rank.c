@@ -110,7 +110,7 @@ static struct plain {
 static status words_sink(void *context, const struct slot *slot)
 {
     (void)context;
-    for (uint32_t e = 0; e < slot->batch.example_count; e++, plain.list_count++)
+    for (uint32_t e = 0; e < slot->input->batch.example_count; e++, plain.list_count++)
         for (uint32_t j = 0; j < plain.candidate_count; j++) {
             uint32_t w = plain.list_count * plain.candidate_count + j;
             if (w < plain.word_count)
@@ -124,7 +124,7 @@ static status words_sink(void *context, const struct slot *slot)
 static status queries_sink(void *context, const struct slot *slot)
 {
     (void)context;
-    const struct micro_batch *m = &slot->batch;
+    const struct micro_batch *m = &slot->input->batch;
     uint32_t fields = plain.setup->graph.field_count;
     for (uint32_t e = 0; e < m->example_count; e++, plain.example_count++) {
         assert_true(plain.example_count < EXAMPLES_MAX);

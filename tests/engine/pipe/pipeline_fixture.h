@@ -196,7 +196,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     struct feed_options feed = {.graph = &t->graph,
                                 .model = &t->model,
                                 .training = true,
-                                .slot_count = pipeline_slot_count(t->pipeline),
+                                .input_count = pipeline_input_count(t->pipeline),
                                 .epochs = t->settings.train_epochs,
                                 .steps_max = t->settings.train_steps_max,
                                 .reader = {.format = READER_CRITEO,
@@ -309,7 +309,7 @@ FIXTURE static status training_predicted(void *context, const struct slot *slot)
 {
     const struct predicted *p = context;
     for (uint32_t i = graph_head_next(p->graph, 0); i < p->graph->forward_count; i = graph_head_next(p->graph, i + 1))
-        for (uint32_t b = 0; b < slot->batch.example_count; b++) {
+        for (uint32_t b = 0; b < slot->input->batch.example_count; b++) {
             struct view in = slot->tensor[p->graph->args[p->graph->nodes[i].arg_begin]];
             XXH3_64bits_update(p->hash, in.data + (size_t)b * in.stride, in.cols * sizeof *in.data);
         }
@@ -321,7 +321,7 @@ FIXTURE static uint64_t training_predict(struct training *t, const char *data)
     struct feed_options options = {
         .graph = &t->graph,
         .model = &t->model,
-        .slot_count = pipeline_slot_count(t->pipeline),
+        .input_count = pipeline_input_count(t->pipeline),
         .epochs = 1,
         .reader = {.format = READER_CRITEO, .paths = data, .schema = t->schema.reader, .part = "reader"}};
     assert_ok(feed_open(&feed, &options));

@@ -60,7 +60,7 @@ struct fixture {
     struct bell bell; /* the feed's for the consumer */
     /* of the last look */
     enum feed_state state;
-    struct slot *slot;
+    struct input *slot;
     struct test_schema schema;
 };
 
@@ -73,7 +73,7 @@ static void open_options(struct fixture *f, const char *model, struct feed_optio
     o.reader.schema = f->schema.schema.reader;
     o.graph = &f->graph;
     o.model = &f->model;
-    o.slot_count = 4;
+    o.input_count = 4;
     o.reader.seed = 7;
     o.reader.part = "reader";
     assert_int_equal(feed_open(&f->feed, &o), ST_OK);
@@ -87,11 +87,11 @@ static bool next_look(void *context)
     return f->state != FEED_EMPTY;
 }
 /* Waits for the next slot; NULL at the end, with the feed's result. */
-static status next_slot(struct fixture *f, struct slot **slot)
+static status next_slot(struct fixture *f, struct input **slot)
 {
     bell_await(&f->bell, false, next_look, f);
-    *slot = f->state == FEED_SLOT ? f->slot : NULL;
-    return f->state == FEED_SLOT ? ST_OK : feed_result(f->feed);
+    *slot = f->state == FEED_INPUT ? f->slot : NULL;
+    return f->state == FEED_INPUT ? ST_OK : feed_result(f->feed);
 }
 
 static void open_at(struct fixture *f, const char *path, uint64_t epochs, uint64_t steps_max, uint32_t shuffle,
@@ -114,7 +114,7 @@ static void close_all(struct fixture *f)
 }
 
 /* What a micro-batch is, as text: step.micro:count[+ if last](dense values). */
-static void trace_add(char *trace, size_t bytes, const struct slot *slot)
+static void trace_add(char *trace, size_t bytes, const struct input *slot)
 {
     const struct micro_batch *m = &slot->batch;
     size_t used = strlen(trace);
@@ -131,7 +131,7 @@ static char *run_trace(const char *path, uint64_t epochs, uint64_t steps_max, ui
     char *trace = calloc(1, 1 << 16);
     assert_non_null(trace);
     open_at(&f, path, epochs, steps_max, shuffle, from, true);
-    for (struct slot *slot;;) {
+    for (struct input *slot;;) {
         assert_int_equal(next_slot(&f, &slot), ST_OK);
         if (slot == NULL) break;
         trace_add(trace, 1 << 16, slot);
@@ -213,7 +213,7 @@ static void feed__rows_of_a_step__are_numbered_once_each(void **state)
     char *path = data_write(64);
     struct fixture f;
     open_at(&f, path, 1, 0, 0, (struct progress){0}, true);
-    for (struct slot *slot;;) {
+    for (struct input *slot;;) {
         assert_int_equal(next_slot(&f, &slot), ST_OK);
         if (slot == NULL) break;
         const struct ticket_table *t = &slot->ticket.table[0];
@@ -242,7 +242,7 @@ static void feed__evaluation__makes_no_rows(void **state)
     struct fixture f;
     open_at(&f, path, 1, 0, 0, (struct progress){0}, false);
     uint32_t examples = 0;
-    for (struct slot *slot;;) {
+    for (struct input *slot;;) {
         assert_int_equal(next_slot(&f, &slot), ST_OK);
         if (slot == NULL) break;
         examples += slot->batch.example_count;
@@ -273,7 +273,7 @@ static void feed__bad_line__fails_with_its_place(void **state)
     struct fixture f;
     open_at(&f, path, 1, 0, 0, (struct progress){0}, true);
     status st;
-    struct slot *slot;
+    struct input *slot;
     while ((st = next_slot(&f, &slot)) == ST_OK && slot) feed_release(f.feed, slot);
     assert_int_equal(st, ST_INVALID);
     assert_non_null(strstr(status_message(), ":11"));
@@ -287,7 +287,7 @@ static void feed__closed_early__stops(void **state)
     char *path = data_write(1000);
     struct fixture f;
     open_at(&f, path, 1000, 0, 0, (struct progress){0}, true);
-    struct slot *slot;
+    struct input *slot;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(next_slot(&f, &slot), ST_OK);
         feed_release(f.feed, slot);
@@ -321,13 +321,13 @@ static void feed_try_next__all_slots_held__is_empty_until_one_is_released(void *
     (void)state;
     char *path = data_write(100);
     struct fixture f;
-    struct slot *held[4], *slot = NULL;
+    struct input *held[4], *slot = NULL;
     open_at(&f, path, 1, 0, 0, (struct progress){0}, true);
-    assert_int_equal(feed_slot_count(f.feed), 4);
+    assert_int_equal(feed_input_count(f.feed), 4);
     for (int i = 0; i < 4; i++) {
         assert_int_equal(next_slot(&f, &held[i]), ST_OK);
         assert_non_null(held[i]);
-        assert_ptr_equal(feed_slot(f.feed, held[i]->index), held[i]);
+        assert_int_equal(held[i]->index < feed_input_count(f.feed), true);
         for (int k = 0; k < i; k++) assert_ptr_not_equal(held[i], held[k]);
     }
     assert_int_equal(feed_try_next(f.feed, &slot), FEED_EMPTY);
@@ -350,7 +350,7 @@ static void feed_try_next__after_the_end__says_so_again(void **state)
     (void)state;
     char *path = data_write(3);
     struct fixture f;
-    struct slot *slot;
+    struct input *slot;
     open_at(&f, path, 1, 0, 0, (struct progress){0}, false);
     assert_int_equal(next_slot(&f, &slot), ST_OK);
     assert_int_equal(slot->batch.example_count, 3);
@@ -373,7 +373,7 @@ static void feed_release__steps_overtake_each_other__rows_of_held_ones_stay(void
     (void)state;
     char *path = data_write(400);
     struct fixture f;
-    struct slot *held[3], *slot;
+    struct input *held[3], *slot;
     open_options(
         &f, MODEL_WAVES,
         (struct feed_options){.training = true, .epochs = 1, .reader = {.format = READER_CRITEO, .paths = path}});
@@ -385,7 +385,7 @@ static void feed_release__steps_overtake_each_other__rows_of_held_ones_stay(void
         if (slot == NULL) break;
         assert_int_equal(slot->batch.step, steps);
         for (int i = 0; i < 4; i++) {
-            const struct slot *checked = i < 3 ? held[i] : slot;
+            const struct input *checked = i < 3 ? held[i] : slot;
             const struct ticket_table *t = &checked->ticket.table[0];
             assert_int_equal(checked->step_rows[0].row_count, t->unique_count);
             for (uint32_t u = 0; u < t->unique_count; u++)
@@ -408,7 +408,7 @@ struct workers {
 };
 struct worker {
     struct workers *all;
-    struct slot *slot;
+    struct input *slot;
 };
 static bool worker_look(void *context)
 {
@@ -422,7 +422,7 @@ static bool worker_look(void *context)
         return false;
     enum feed_state what = feed_try_next(all->f.feed, &w->slot);
     if (what == FEED_END) all->shared_is_over = 1;
-    if (what == FEED_SLOT) {
+    if (what == FEED_INPUT) {
         const struct micro_batch *m = &w->slot->batch;
         uint32_t step = m->step, micro = m->micro_index;
         all->wrong += !(step == all->step_seen && micro == all->micro_seen);
@@ -493,7 +493,7 @@ static void open_pipe(struct fixture *f, struct pipe_file *pipe, const char *nam
     pipe_open(pipe, name);
     pipe_write(pipe, 4); /* the first block is read when the feed opens */
     open_at(f, pipe->path, 1, 0, 0, (struct progress){0}, true);
-    struct slot *slot;
+    struct input *slot;
     assert_int_equal(next_slot(f, &slot), ST_OK);
     assert_int_equal(slot->batch.example_count, 4);
     feed_release(f->feed, slot);
@@ -513,7 +513,7 @@ static void feed__pipe_is_silent__consumer_and_thread_use_no_processor(void **st
     (void)state;
     struct fixture f;
     struct pipe_file pipe;
-    struct slot *slot;
+    struct input *slot;
     pthread_t writer;
     void *used_ns;
     open_pipe(&f, &pipe, "silent");
@@ -533,7 +533,7 @@ static void feed_wake__pipe_is_silent_between_two_calls__interrupts(void **state
     (void)state;
     struct fixture f;
     struct pipe_file pipe;
-    struct slot *slot;
+    struct input *slot;
     open_pipe(&f, &pipe, "stuck");
     pause_ns(20000000);
     for (int i = 0; i < 3; i++) assert_false(feed_wake(f.feed)); /* nobody has asked in vain */
@@ -569,7 +569,7 @@ static void feed_interrupt__consumer_sleeps__wakes_it_with_the_end(void **state)
     (void)state;
     struct fixture f;
     struct pipe_file pipe;
-    struct slot *slot;
+    struct input *slot;
     pthread_t thread;
     open_pipe(&f, &pipe, "interrupted");
     assert_int_equal(pthread_create(&thread, NULL, interrupt_main, f.feed), 0);
@@ -624,7 +624,7 @@ static void feed_start__processors__thread_is_pinned(void **state)
     char *path = data_write(100);
     struct fixture f;
     struct cores cores;
-    struct slot *slot;
+    struct input *slot;
     cores_allowed(&cores);
     if (cores.count < 2) skip();
     for (uint32_t i = 0; i < 2; i++) {
@@ -698,7 +698,7 @@ static void feed__files_and_passes_change__thread_allocates_and_locks_nothing(vo
     fclose(file);
     assert_int_equal(gzclose(gz), Z_OK);
     struct fixture f;
-    struct slot *slot;
+    struct input *slot;
     uint32_t examples = 0;
     calls_elsewhere = 0;
     open_at(&f, paths, 3, 0, 20, (struct progress){0}, true);
@@ -760,7 +760,7 @@ static void feed_team_set__slots_are_full__thread_helps_and_goes_on(void **state
     assert_non_null(trace);
     helped_open(&helped, &team);
     open_at(&f, path, 2, 0, 0, (struct progress){0}, true);
-    struct slot *held[4], *slot;
+    struct input *held[4], *slot;
     for (int turn = 0;; turn++) {
         feed_team_set(f.feed, team, turn % 2);
         uint32_t count = 0;

@@ -547,12 +547,12 @@ static void reopen(struct training *t, const struct setup *setup, struct bell *b
                                        .in_flight = setup->in_flight,
                                        .pipeline_count = t->settings.train_pipelines,
                                        .clock_distance = t->settings.train_clock_distance,
-                                       .slot_count = feed_slot_count(t->feed),
+                                       .input_count = feed_input_count(t->feed),
                                        .feed_bell = bell};
     struct pipeline_rest rest = pipeline_leave(t->pipeline);
     pipeline_close(t->pipeline);
     assert_ok(pipeline_open(&pipeline, &options));
-    assert_int_equal(pipeline_slot_count(pipeline), feed_slot_count(t->feed));
+    assert_int_equal(pipeline_input_count(pipeline), feed_input_count(t->feed));
     assert_ptr_equal(pipeline_feed_bell(pipeline), bell);
     pipeline_delay_set(pipeline, setup->delay_seed, setup->delay_ns_max);
     pipeline_enter(pipeline, rest);
@@ -662,12 +662,12 @@ static void wsp__reopened_under_other_plans__goes_on(void **state)
     assert_int_equal(memory_planned_bytes(), planned_bytes);
 }
 
-/* As many in flight as the plan wants and there are slots; without room for one a pipeline, it says so. */
-static void pipeline_open__slots_given__keeps_to_them(void **state)
+/* As many in flight as the plan wants and there are inputs; without room for one a pipeline, it says so. */
+static void pipeline_open__inputs_given__keeps_to_them(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t slot_count, wanted, in_flight;
+        uint32_t input_count, wanted, in_flight;
     } cases[] = {{100, 5, 5}, {100, 0, 4}, {8, 5, 4}, {5, 5, 1}, {4, 5, 1}, {2, 5, 1}, {1, 5, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct training t;
@@ -682,10 +682,10 @@ static void pipeline_open__slots_given__keeps_to_them(void **state)
                                            .training = true,
                                            .in_flight = cases[i].wanted,
                                            .pipeline_count = 1,
-                                           .slot_count = cases[i].slot_count};
+                                           .input_count = cases[i].input_count};
         status st = pipeline_open(&pipeline, &options);
         assert_int_equal(st, cases[i].in_flight ? ST_OK : ST_INVALID);
-        if (st != ST_OK) assert_message("need 2 slots or more, found 1");
+        if (st != ST_OK) assert_message("need 2 inputs or more, found 1");
         if (st == ST_OK) assert_int_equal(pipeline->in_flight, cases[i].in_flight);
         pipeline_close(pipeline);
         training_close(&t);
@@ -749,7 +749,7 @@ int main(void)
         cmocka_unit_test(bsp__reopened_under_other_plans__same_bytes),
         cmocka_unit_test(bsp__stopped_and_reopened__loses_no_slot),
         cmocka_unit_test(wsp__reopened_under_other_plans__goes_on),
-        cmocka_unit_test(pipeline_open__slots_given__keeps_to_them),
+        cmocka_unit_test(pipeline_open__inputs_given__keeps_to_them),
         cmocka_unit_test(pipeline_open__does_not_fit__says_why),
         cmocka_unit_test(pipeline_close__at_any_moment__ends),
     };

@@ -120,14 +120,14 @@ static void feed__rule_reads_shows__counts_occurrences(void **state)
     uint64_t keys[32 * 6];
     uint32_t key_count = 0, checked = 0;
     for (bool is_last = false; !is_last;) {
-        struct slot *slot;
-        enum feed_state got = feed_try_next(t.feed, &slot);
+        struct input *input;
+        enum feed_state got = feed_try_next(t.feed, &input);
         assert_true(got != FEED_END);
         if (got == FEED_EMPTY) continue;
-        for (uint32_t k = 0; k < slot->batch.key_count; k++) keys[key_count++] = slot->batch.key[k];
-        is_last = slot->batch.is_last;
+        for (uint32_t k = 0; k < input->batch.key_count; k++) keys[key_count++] = input->batch.key[k];
+        is_last = input->batch.is_last;
         if (is_last) {
-            const struct step_rows *rows = &slot->step_rows[0];
+            const struct step_rows *rows = &input->step_rows[0];
             for (uint32_t r = 0; r < rows->row_count; r++) {
                 uint32_t row = 0, expected = 0;
                 while (store_span(t.model.store, 0, row) != rows->span[r]) row++;
@@ -136,7 +136,7 @@ static void feed__rule_reads_shows__counts_occurrences(void **state)
                 checked += expected > 1;
             }
         }
-        feed_release(t.feed, slot);
+        feed_release(t.feed, input);
     }
     assert_true(checked > 3);
     training_close(&t);

@@ -84,7 +84,7 @@ static void hand_open(struct hand *h, const char *stages, const char *const *set
         .graph = &h->t.graph,
         .model = &h->t.model,
         .training = true,
-        .slot_count = pipeline_slot_count(h->t.pipeline),
+        .input_count = pipeline_input_count(h->t.pipeline),
         .epochs = h->t.settings.train_epochs,
         .reader = {.format = READER_CRITEO, .paths = data_path, .schema = h->t.schema.reader, .part = "reader"}};
     assert_ok(feed_open(&h->t.feed, &feed));
