@@ -306,6 +306,15 @@ void log_warning(const char *format, ...)
         text_line("heterps-run: warning: ", message);
 }
 
+static void notice_log(void *context, enum notice kind, const char *text)
+{
+    (void)context;
+    if (kind == NOTICE_DETAIL) log_detail("%s", text);
+    if (kind == NOTICE_INFO) log_info("%s", text);
+    if (kind == NOTICE_WARNING) log_warning("%s", text);
+}
+const struct notices log_notices = {.tell = notice_log};
+
 void log_error(const char *format, ...)
 {
     FORMAT_MESSAGE(message, format);

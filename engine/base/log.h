@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/base/notices.h"
 #include "engine/base/status.h"
 
 enum log_format { LOG_TEXT, LOG_JSON };
@@ -27,6 +28,8 @@ void log_detail(const char *format, ...) PRINTF_LIKE(1, 2); /* only with -v */
 void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 /* From now on warnings go to `take`, one at a time, in place of a line; NULL: as they did. For who tells them otherwise; before threads. */
 void log_warnings_take(void (*take)(void *context, const char *warning), void *context);
+/* Tells notices as log_detail, log_info and log_warning do; outlives everything. */
+extern const struct notices log_notices;
 /* "heterps-run: error: …" to standard error under both formats; under JSON also {"event":"error","text":…}. */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 /* Redraws the last line of the terminal in place; cut to its width. Only where log_is_terminal(); never waits: while

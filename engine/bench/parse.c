@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/log.h"
 #include "engine/bench/samples.h"
 #include "engine/data/gen_memory.h"
 
@@ -219,7 +220,8 @@ static status text_parse(struct text *t, double *gigabytes)
                                                       .shuffle = t->format->window,
                                                       .cache = {.ram_bytes = t->format->is_cached ? t->bytes : 0,
                                                                 .window = t->format->blocks},
-                                                      .part = "reader"}));
+                                                      .part = "reader",
+                                                      .notices = &log_notices}));
     uint64_t epoch = t->format->is_cached ? CACHED_PASS : 0;
     status st = ST_OK;
     for (uint64_t i = 0; i < epoch && st == ST_OK; i++) st = pass_read(t, reader, i);

@@ -140,6 +140,7 @@ struct feed_options crew_feed_options(struct crew *c, const char *paths)
                 .held_out = settings->data_eval_fraction,
                 .seed = c->setup->graph.header->seed,
                 .part = "reader",
+                .notices = &log_notices,
             },
     };
 }

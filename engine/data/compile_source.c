@@ -41,7 +41,8 @@ static status reader_options_make(const struct compile_source *s, const struct i
     bool is_set = entry && entry->line == 0;
     *out = (struct reader_options){.format = (enum reader_format)s->settings.data_format,
                                    .bad_skip = s->settings.data_bad_lines == BAD_LINES_SKIP,
-                                   .part = "reader"};
+                                   .part = "reader",
+                                   .notices = &log_notices};
     out->paths = is_set ? strdup(paths) : file_paths_beside(s->path, paths);
     if (out->paths == NULL) FAIL(MEMORY, "no memory for the paths %s", paths);
     return schema_format(&out->schema, &s->settings);

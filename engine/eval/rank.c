@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/fmath.h"
+#include "engine/base/log.h"
 #include "engine/device/cpu/kernels.h"
 #include "engine/eval/evaluate.h"
 #include "graph/op_rules.h"
@@ -212,7 +213,8 @@ static status excluded_read(struct rank *r, const char *paths)
     struct reader_options options = {.format = (enum reader_format)c->setup->settings.data_format,
                                      .schema = c->setup->schema.reader,
                                      .bad_skip = c->setup->settings.data_bad_lines == BAD_LINES_SKIP,
-                                     .part = part};
+                                     .part = part,
+                                     .notices = &log_notices};
     options.schema.example = (struct example_shape){.field_count = 1, .key_count_max = 1, .has_group = true};
     options.schema.field = &column;
     options.schema.missing_is_key = false;

@@ -12,6 +12,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/log.h"
 #include "engine/pipe/feed.h"
 #include "engine/pipe/pipeline.h"
 #include "engine/base/stop.h"
@@ -286,13 +287,14 @@ static status run_open(struct run *run, struct simulation *simulation)
     /* Whole steps, so that no pass ends with a part of one. */
     uint64_t steps_a_pass = shape.batch >= 4096 ? 1 : 4096 / shape.batch;
     TRY(lines_make(&run->lines, steps_a_pass * shape.batch));
-    struct feed_options feed = {.graph = g,
-                                .model = &run->model,
-                                .training = true,
-                                .input_count = pipeline_input_count(run->pipeline),
-                                .epochs = UINT64_MAX,
-                                .steps_max = run->step_count,
-                                .reader = {.format = READER_CRITEO, .paths = run->lines.path, .part = "reader"}};
+    struct feed_options feed = {
+        .graph = g,
+        .model = &run->model,
+        .training = true,
+        .input_count = pipeline_input_count(run->pipeline),
+        .epochs = UINT64_MAX,
+        .steps_max = run->step_count,
+        .reader = {.format = READER_CRITEO, .paths = run->lines.path, .part = "reader", .notices = &log_notices}};
     TRY(feed_open(&run->feed, &feed));
     feed_bell_set(run->feed, pipeline_feed_bell(run->pipeline));
     run->done_ns = calloc(run->step_count, sizeof *run->done_ns);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/device/cpu/device.h"
 
 /* Micro-batches of a step, fewer than PASSES_MAX where one has so many keys that the sums of their gradients would be large. */
@@ -42,7 +43,8 @@ static status data_open(struct run *r)
                                                          .schema = r->schema.reader,
                                                          .bad_skip = s->data_bad_lines == BAD_LINES_SKIP,
                                                          .seed = g->header->seed,
-                                                         .part = "profile"}));
+                                                         .part = "profile",
+                                                         .notices = &log_notices}));
     if (reader_is_stream(r->reader)) FAIL(USAGE, "%s can be read only once; a profile needs a file", paths);
     if (r->o->data) r->result->examples = (double)reader_example_estimate(r->reader);
     return reader_start(r->reader, 0);

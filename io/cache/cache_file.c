@@ -11,7 +11,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "engine/base/log.h"
 #include "io/cache/block.h"
 
 #define MAGIC   UINT64_C(0x3165686361637068) /* "hpcache1" */
@@ -80,7 +79,7 @@ static void file_fails(struct cache_file *f, const char *doing, const char *why)
 {
     if (f->fd < 0) return;
     file_give_up(f, doing, why);
-    log_warning("cache: %s; no file is kept", f->why);
+    notices_tell(f->o.notices, NOTICE_WARNING, "cache: %s; no file is kept", f->why);
 }
 
 /* Hands over what is left of the buffer's request. */

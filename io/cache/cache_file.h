@@ -12,6 +12,7 @@
 #define HETERPS_IO_CACHE_CACHE_FILE_H
 
 #include "io/cache/cache_sources.h"
+#include "engine/base/notices.h"
 #include "io/uring.h"
 
 #define CACHE_PAGE ((size_t)4096)
@@ -41,6 +42,7 @@ struct cache_file_options {
     size_t block_bytes_max;
     uint32_t held_count; /* blocks that the caller has in use at a time, read and not released */
     bool io_threads;     /* not io_uring */
+    const struct notices *notices;
 };
 
 struct cache_buffer {

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/log.h"
 #include "io/cache/block_order.h"
 #include "io/cache/cache_file.h"
 
@@ -21,6 +20,7 @@ struct data_cache {
     struct arena arena;
     struct data_cache_budget budget;
     uint64_t seed;
+    const struct notices *notices;
     char *path;
     struct cache_sources sources;
     struct cache_file file;
@@ -92,7 +92,8 @@ static void cache_layout(struct data_cache **cache, struct layout *l, const stru
                                       .row_count_max = shape.row_count_max,
                                       .block_bytes_max = block_bytes_max(shape),
                                       .held_count = c->reader_count,
-                                      .io_threads = o->io_threads};
+                                      .io_threads = o->io_threads,
+                                      .notices = o->notices};
     l->bytes += cache_file_uring_bytes(&file);
     cache_file_layout(&c->file, l, &file);
     if (window) {
@@ -116,10 +117,11 @@ static void file_find(struct data_cache *c)
     if (cache_file_find(&c->file, c->place, &c->block_count, why, sizeof why)) {
         c->state = WHOLE;
         for (uint64_t i = 0; i < c->block_count; i++) c->row_count += c->place[i].row_count;
-        log_info("cache    %s: %" PRIu64 " examples, %" PRIu64 " MiB, read in place of the text", c->path, c->row_count,
-                 c->file.used_bytes >> 20);
+        notices_tell(c->notices, NOTICE_INFO,
+                     "cache    %s: %" PRIu64 " examples, %" PRIu64 " MiB, read in place of the text", c->path,
+                     c->row_count, c->file.used_bytes >> 20);
     } else if (*why) {
-        log_info("cache    %s: %s; it is written anew", c->path, why);
+        notices_tell(c->notices, NOTICE_INFO, "cache    %s: %s; it is written anew", c->path, why);
     }
 }
 
@@ -139,6 +141,7 @@ status data_cache_open(struct data_cache **out, const struct data_cache_options 
     c->budget = o->budget;
     c->budget.path = c->budget.suffix = NULL;
     c->seed = o->seed;
+    c->notices = o->notices;
     status st = cache_file_open(&c->file, &arena);
     if (st == ST_OK) st = cache_sources_look(&c->sources, c->sources.source);
     if (st != ST_OK) {
@@ -202,7 +205,7 @@ static status cache_give_up(struct data_cache *c, bool is_late)
                  b->ram_bytes, b->ssd_bytes);
     if (c->row_count) snprintf(after, sizeof after, "after %" PRIu64 " examples ", c->row_count);
     if (c->budget.is_bounded && !is_late && is_needed(c)) {
-        log_warning("cache: %s%s; a second pass would be refused", after, why);
+        notices_tell(c->notices, NOTICE_WARNING, "cache: %s%s; a second pass would be refused", after, why);
         return ST_OK;
     }
     if (c->sources.is_stream)
@@ -212,7 +215,7 @@ static status cache_give_up(struct data_cache *c, bool is_late)
         FAIL(INVALID,
              "cache.shuffle = blocks needs all of the data in the cache, and %s%s; give %s, or cache.shuffle = none",
              after, why, remedy);
-    log_warning("cache: %s%s; every pass reads the text", after, why);
+    notices_tell(c->notices, NOTICE_WARNING, "cache: %s%s; every pass reads the text", after, why);
     return ST_OK;
 }
 
@@ -222,7 +225,7 @@ static status file_begin(struct data_cache *c)
     cache_file_begin(&c->file);
     if (c->file.why[0] == 0) return ST_OK;
     if (is_needed(c) && c->budget.ram_bytes == 0) return cache_give_up(c, false);
-    log_warning("cache: %s; no file is kept", c->file.why);
+    notices_tell(c->notices, NOTICE_WARNING, "cache: %s; no file is kept", c->file.why);
     return ST_OK;
 }
 
@@ -239,7 +242,7 @@ status data_cache_start(struct data_cache *c, uint64_t epoch, bool by_blocks, en
     cache_file_release_all(&c->file);
     cache_file_poll(&c->file);
     if (is_changed && c->state == WHOLE) {
-        log_info("cache    %s: it is written anew", why);
+        notices_tell(c->notices, NOTICE_INFO, "cache    %s: it is written anew", why);
         c->state = EMPTY;
     }
     if (c->state == WHOLE) {
@@ -324,16 +327,17 @@ status data_cache_finish(struct data_cache *c, struct block_counts counts, uint6
     if (c->state != WRITING) return ST_OK;
     TRY(cache_sources_look(&c->sources, c->sources.found));
     if (cache_sources_differ(&c->sources, c->sources.found, why, sizeof why)) {
-        log_warning("cache: the data was written to while it was read, and is not kept");
+        notices_tell(c->notices, NOTICE_WARNING, "cache: the data was written to while it was read, and is not kept");
         c->state = EMPTY;
         return ST_OK;
     }
     cache_file_end(&c->file, c->place, c->block_count);
     if (!is_kept(c)) return cache_give_up(c, false);
     c->state = WHOLE;
-    log_detail("cache    %" PRIu64 " examples in %" PRIu64 " blocks, %" PRIu64 " bytes of %" PRIu64 " of text",
-               c->row_count, c->block_count, c->file.fd >= 0 ? c->file.used_bytes : c->ram_pages * CACHE_PAGE,
-               text_bytes);
+    notices_tell(c->notices, NOTICE_DETAIL,
+                 "cache    %" PRIu64 " examples in %" PRIu64 " blocks, %" PRIu64 " bytes of %" PRIu64 " of text",
+                 c->row_count, c->block_count, c->file.fd >= 0 ? c->file.used_bytes : c->ram_pages * CACHE_PAGE,
+                 text_bytes);
     return ST_OK;
 }
 

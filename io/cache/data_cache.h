@@ -24,6 +24,7 @@ struct data_cache_options {
     uint64_t seed;              /* of orders of blocks                                                         */
     uint64_t schema;            /* hash of what decides what a line becomes                                     */
     const char *isa;            /* of io/read/text_isa.h */
+    const struct notices *notices;
 };
 
 /* Takes all memory, as part "data cache", and looks for a file of an earlier run; one that is of other data is told of. Keeps nothing of the

@@ -10,6 +10,7 @@
 #define HETERPS_IO_READ_READER_H
 
 #include "engine/base/batch.h"
+#include "engine/base/notices.h"
 
 struct reader;
 
@@ -120,6 +121,7 @@ struct reader_options {
     struct data_cache **cache_kept;
     bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
     const char *part; /* memory part to count under, e.g. "reader"                                  */
+    const struct notices *notices;
     /* Of io/read/text_isa.h, by which tests compare them; NULL: the best here. What is read does not depend on it. */
     const char *isa;
 };

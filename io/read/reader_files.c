@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-#include "engine/base/log.h"
-
 /* --- a pass ------------------------------------------------------------------------------------ */
 
 /* Adds an example of the text to the cache, with what was counted since the one before; NULL: the text is over. */
@@ -36,7 +34,8 @@ static status cache_build(struct reader_files *files)
 {
     struct reader_counts counts = files->text.counts;
     bool over = false;
-    log_info("cache    the text is read to be cached: further epochs are in an order of blocks");
+    notices_tell(files->notices, NOTICE_INFO,
+                 "cache    the text is read to be cached: further epochs are in an order of blocks");
     TRY(reader_text_start(&files->text, UINT64_MAX));
     files->told = counts;
     files->told.byte_count = files->text.source.byte_count;
@@ -70,7 +69,8 @@ static status cache_leave(struct reader_files *files, status failed)
     bool over;
     if (failed != ST_CORRUPT || files->text.source.is_stream || files->was_rebuilt) return failed;
     snprintf(message, sizeof message, "%s", status_message());
-    log_warning("%s; the %s", message, files->by_blocks ? "cache is made anew" : "pass goes on from the text");
+    notices_tell(files->notices, NOTICE_WARNING, "%s; the %s", message,
+                 files->by_blocks ? "cache is made anew" : "pass goes on from the text");
     data_cache_drop(files->cache);
     cache_counts_take(files);
     struct reader_counts counts = files->text.counts;
@@ -215,7 +215,8 @@ static status cache_open(struct reader_files *files, const struct reader_options
                                                                        .io_threads = options->io_threads,
                                                                        .seed = options->seed,
                                                                        .schema = options_hash(options, parsed),
-                                                                       .isa = options->isa});
+                                                                       .isa = options->isa,
+                                                                       .notices = options->notices});
 }
 
 size_t reader_files_bytes(const struct reader_options *options, struct example_shape shape)
@@ -226,7 +227,7 @@ size_t reader_files_bytes(const struct reader_options *options, struct example_s
 status reader_files_open(struct reader_files *files, struct arena *arena, const struct reader_options *options,
                          struct example_shape shape, const struct reader_example *spare)
 {
-    *files = (struct reader_files){.spare = *spare};
+    *files = (struct reader_files){.notices = options->notices, .spare = *spare};
     TRY(reader_text_open(&files->text, arena, options, shape, spare));
     status st = cache_open(files, options, shape);
     if (st != ST_OK) reader_text_close(&files->text);

@@ -12,6 +12,7 @@ struct reader_files {
     struct data_cache **cache_kept; /* where it goes then, or NULL */
     bool has_window;                /* passes but epoch 0 are in an order of blocks */
     uint64_t text_bytes_before;     /* data_cache_text_bytes at open */
+    const struct notices *notices;
     struct reader_example spare;
     bool is_started; /* some pass was */
     /* of the pass */

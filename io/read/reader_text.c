@@ -427,7 +427,8 @@ static status files_open(struct reader_text *text, struct arena *arena, const st
 {
     struct parsers_options team = team_of(options, text->format, text->shape);
     text->buffer = arena_take(arena, BUFFER_BYTES + READER_SLACK_BYTES);
-    TRY(source_open(&text->source, arena, options->paths, &(struct source_options){.io_threads = options->io_threads}));
+    TRY(source_open(&text->source, arena, options->paths,
+                    &(struct source_options){.io_threads = options->io_threads, .notices = options->notices}));
     TRY(first_line_check(text, spare));
     text->example_estimate = examples_estimate(text);
     if (team.count > 1 && !text->source.is_stream) TRY(parsers_open(&text->parsers, arena, &team));

@@ -9,8 +9,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "engine/base/log.h"
-
 /* A quarter of a common second-level cache: compressed bytes, and the first bytes of a plain file. */
 #define RAW_BYTES ((size_t)128 << 10)
 /* inflate keeps a state of about 10 KiB and a window of 32 KiB; they are planned memory as everything else. */
@@ -265,9 +263,11 @@ static status ahead_open(struct source *source, struct arena *arena, const struc
     for (uint32_t i = 0; i < SOURCE_AHEAD; i++) source->ahead[i].bytes = arena_take(arena, SOURCE_AHEAD_BYTES);
     TRY(uring_open(&source->uring, arena, &options, &why));
     if (why)
-        log_detail("reading  io_uring is refused (%s): files are read ahead by threads", why);
+        notices_tell(o->notices, NOTICE_DETAIL, "reading  io_uring is refused (%s): files are read ahead by threads",
+                     why);
     else
-        log_detail("reading  files that are not in the page cache are read ahead by %s", uring_name(source->uring));
+        notices_tell(o->notices, NOTICE_DETAIL, "reading  files that are not in the page cache are read ahead by %s",
+                     uring_name(source->uring));
     return ST_OK;
 }
 

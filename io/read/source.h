@@ -16,6 +16,7 @@
 #include <zlib.h>
 
 #include "engine/base/memory.h"
+#include "engine/base/notices.h"
 #include "engine/base/status.h"
 #include "io/uring.h"
 
@@ -66,7 +67,8 @@ struct source {
 };
 
 struct source_options {
-    bool io_threads;             /* reads ahead are threads' and not io_uring's */
+    bool io_threads; /* reads ahead are threads' and not io_uring's */
+    const struct notices *notices;
     struct uring_faults *faults; /* that reads ahead meet: NULL, but in tests    */
 };
 

@@ -78,6 +78,20 @@ static void log__verbosity__decides_what_is_said(void **state)
     assert_int_equal(log_verbosity(), -1);
 }
 
+static void log_notices__each_kind__is_a_line_of_its_kind(void **state)
+{
+    (void)state;
+    capture_begin();
+    log_open(LOG_TEXT, 0);
+    notices_tell(NULL, NOTICE_WARNING, "nobody");
+    notices_tell(&log_notices, NOTICE_DETAIL, "not shown");
+    notices_tell(&log_notices, NOTICE_INFO, "rows %d%%", 7);
+    log_open(LOG_TEXT, 1);
+    notices_tell(&log_notices, NOTICE_DETAIL, "%s", "100%");
+    notices_tell(&log_notices, NOTICE_WARNING, "low");
+    assert_written("", "rows 7%\n100%\nheterps-run: warning: low\n");
+}
+
 static void log__json__only_events_on_standard_output(void **state)
 {
     (void)state;
@@ -455,6 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(log_info__text__a_line_to_standard_error),
         cmocka_unit_test(log__verbosity__decides_what_is_said),
+        cmocka_unit_test(log_notices__each_kind__is_a_line_of_its_kind),
         cmocka_unit_test(log__json__only_events_on_standard_output),
         cmocka_unit_test(log_event__fields_and_objects__one_line),
         cmocka_unit_test(log_event__arrays__of_values_objects_and_arrays),

@@ -215,6 +215,49 @@ static void data_cache__too_small__passes_are_the_texts(void **state)
     compare(options_make(path, 0, 1000), 2, 0);
 }
 
+/* --- what is told ------------------------------------------------------------------------------- */
+
+/* The notices so far but for details, a line each: the kind's number, and the text. */
+struct told {
+    char text[4096];
+    size_t bytes;
+};
+static void told_add(void *context, enum notice kind, const char *text)
+{
+    struct told *t = context;
+    if (kind == NOTICE_DETAIL) return; /* depends on the page cache */
+    t->bytes += (size_t)snprintf(t->text + t->bytes, sizeof t->text - t->bytes, "%d %s\n", (int)kind, text);
+    assert_true(t->bytes < sizeof t->text);
+}
+
+static void data_cache__notices__are_told_when_it_happens(void **state)
+{
+    (void)state;
+    const char *path = data_make(ROWS);
+    struct reader_options o = options_make(path, 2500000, 0);
+    struct told told = {0};
+    struct reader *reader;
+    char expected[4096];
+    o.notices = &(struct notices){.tell = told_add, .context = &told};
+    assert_ok(reader_open(&reader, &o));
+    assert_string_equal(told.text, "");
+    pass_digest(reader, 0, 0);
+    assert_non_null(strstr(told.text,
+                           "2 cache: after 32768 examples it no longer fits into cache.ram = 2500000 and cache.ssd "
+                           "= 0 bytes; every pass reads the text\n"));
+    reader_close(reader);
+
+    compare(options_make(path, 0, BUDGET), 1, 0);
+    o = options_make(path, 0, BUDGET);
+    o.notices = &(struct notices){.tell = told_add, .context = &told};
+    told = (struct told){0};
+    assert_ok(reader_open(&reader, &o));
+    snprintf(expected, sizeof expected, "1 cache    %s.cache: %u examples, ", path, ROWS);
+    assert_memory_equal(told.text, expected, strlen(expected));
+    assert_int_equal(unlink(test_path("data.cache")), 0);
+    reader_close(reader);
+}
+
 static void data_cache__stream__can_be_read_again(void **state)
 {
     (void)state;
@@ -417,6 +460,7 @@ int main(void)
         cmocka_unit_test_teardown(data_cache__flipped_bit__goes_on_from_the_text, cache_remove),
         cmocka_unit_test_teardown(data_cache__changed_source__is_read_anew, cache_remove),
         cmocka_unit_test_teardown(data_cache__too_small__passes_are_the_texts, cache_remove),
+        cmocka_unit_test_teardown(data_cache__notices__are_told_when_it_happens, cache_remove),
         cmocka_unit_test_teardown(data_cache__stream__can_be_read_again, cache_remove),
         cmocka_unit_test_teardown(data_cache__blocks__order_is_the_documented_one, cache_remove),
         cmocka_unit_test_teardown(data_cache__blocks__garbled_is_made_anew, cache_remove),
