@@ -15,6 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/bench/samples.h"
 #include "engine/data/gen_memory.h"
+#include "io/cache/cached_reader.h"
 
 #define ROWS       UINT64_C(400000)
 #define ROWS_QUICK UINT64_C(20000)
@@ -214,14 +215,15 @@ static status pass_read(struct text *t, struct reader *reader, uint64_t epoch)
 static status text_parse(struct text *t, double *gigabytes)
 {
     struct reader *reader;
-    TRY(reader_open(&reader, &(struct reader_options){.format = t->format->format,
-                                                      .paths = t->data.path,
-                                                      .schema = t->schema.reader,
-                                                      .shuffle = t->format->window,
-                                                      .cache = {.ram_bytes = t->format->is_cached ? t->bytes : 0,
-                                                                .window = t->format->blocks},
-                                                      .part = "reader",
-                                                      .notices = &log_notices}));
+    const struct reader_options options = {.format = t->format->format,
+                                           .paths = t->data.path,
+                                           .schema = t->schema.reader,
+                                           .shuffle = t->format->window,
+                                           .part = "reader",
+                                           .notices = &log_notices};
+    const struct data_cache_budget cache = {.ram_bytes = t->format->is_cached ? t->bytes : 0,
+                                            .window = t->format->blocks};
+    TRY(cached_reader_open(&reader, &options, &cache, NULL));
     uint64_t epoch = t->format->is_cached ? CACHED_PASS : 0;
     status st = ST_OK;
     for (uint64_t i = 0; i < epoch && st == ST_OK; i++) st = pass_read(t, reader, i);

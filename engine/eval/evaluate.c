@@ -19,8 +19,8 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
     options.reader.lines = o->lines;
     options.reader.label_optional = o->label_optional;
     options.reader.bad_keep = o->bad_keep;
-    options.reader.cache = o->cache;
-    options.reader.cache_kept = o->cache_kept;
+    options.cache = o->cache;
+    options.cache_kept = o->cache_kept;
     TRY(feed_open(feed, &options));
     feed_bell_set(*feed, pipeline_feed_bell(c->pipeline));
     return ST_OK;

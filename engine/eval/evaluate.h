@@ -10,7 +10,7 @@ struct evaluate_options {
     enum reader_part lines; /* READER_HELD_OUT: only those that data.eval_fraction holds out */
     bool label_optional, bad_keep;
     struct data_cache_budget cache;
-    struct data_cache **cache_kept; /* as struct reader_options has them */
+    struct data_cache **cache_kept; /* as struct feed_options has them */
 };
 /* Opens a feed for it (so that a wrong path fails early); the feed serves one evaluation. */
 MUST_USE status evaluate_open(struct crew *crew, const struct evaluate_options *options, struct feed **feed);

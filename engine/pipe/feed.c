@@ -201,7 +201,7 @@ status feed_open(struct feed **out, const struct feed_options *o)
     if (st == ST_OK) {
         struct layout place = {.arena = &feed->arena};
         feed_layout(&place, o, feed);
-        if (!o->replay) st = reader_open(&feed->reader, &o->reader);
+        if (!o->replay) st = cached_reader_open(&feed->reader, &o->reader, &o->cache, o->cache_kept);
     }
     if (st != ST_OK) {
         arena_close(&feed->arena);
@@ -710,7 +710,7 @@ struct feed_counts feed_counts(const struct feed *feed)
 {
     return (struct feed_counts){
         .byte_count = atomic_load_explicit(&feed->shared_bytes, memory_order_relaxed),
-        .size_bytes = feed->reader ? reader_size_bytes(feed->reader) : 0,
+        .size_bytes = feed->reader ? feed->reader->size_bytes : 0,
         .bad_count = atomic_load_explicit(&feed->shared_bad, memory_order_relaxed),
         .cut_count = atomic_load_explicit(&feed->shared_cut, memory_order_relaxed),
         .unknown_count = atomic_load_explicit(&feed->shared_unknown, memory_order_relaxed),
@@ -722,12 +722,9 @@ struct feed_counts feed_counts(const struct feed *feed)
 
 const char *feed_paths(const struct feed *feed) { return feed->paths; }
 
-uint64_t feed_example_estimate(const struct feed *feed)
-{
-    return feed->reader ? reader_example_estimate(feed->reader) : 0;
-}
+uint64_t feed_example_estimate(const struct feed *feed) { return feed->reader ? feed->reader->example_estimate : 0; }
 
-bool feed_is_stream(const struct feed *feed) { return feed->reader && reader_is_stream(feed->reader); }
+bool feed_is_stream(const struct feed *feed) { return feed->reader && feed->reader->is_stream; }
 
 status feed_sweep(struct feed *feed, struct input *input, uint64_t *row_count)
 {

@@ -23,7 +23,7 @@
 #include "engine/slot/replay.h"
 #include "engine/slot/slot.h"
 #include "graph/op.h"
-#include "io/read/reader.h"
+#include "io/cache/cached_reader.h"
 #include "io/store/store.h"
 
 struct feed_options {
@@ -33,6 +33,8 @@ struct feed_options {
     uint32_t input_count;
     uint64_t epochs, steps_max;   /* training: bounds; steps_max 0: none                         */
     struct reader_options reader; /* with the graph's schema, which stays until close           */
+    struct data_cache_budget cache;
+    struct data_cache **cache_kept; /* as cached_reader_open has them */
     /* Training: gives the micro-batches, as often as steps_max says, in place of the reader, which is not opened; kept until close; NULL:
      * files. */
     const struct replay *replay;

@@ -45,8 +45,8 @@ static status data_open(struct run *r)
                                                          .seed = g->header->seed,
                                                          .part = "profile",
                                                          .notices = &log_notices}));
-    if (reader_is_stream(r->reader)) FAIL(USAGE, "%s can be read only once; a profile needs a file", paths);
-    if (r->o->data) r->result->examples = (double)reader_example_estimate(r->reader);
+    if (r->reader->is_stream) FAIL(USAGE, "%s can be read only once; a profile needs a file", paths);
+    if (r->o->data) r->result->examples = (double)r->reader->example_estimate;
     return reader_start(r->reader, 0);
 }
 

@@ -121,8 +121,8 @@ static void paths_look(const struct look *l, const char *what, const char *paths
         tell(l, DOCTOR_data, DOCTOR_FAIL, what, "", paths, status_message());
         return;
     }
-    const bool is_stream = reader_is_stream(reader);
-    const uint64_t bytes = reader_size_bytes(reader), estimate = reader_example_estimate(reader);
+    const bool is_stream = reader->is_stream;
+    const uint64_t bytes = reader->size_bytes, estimate = reader->example_estimate;
     reader_close(reader);
     if (is_stream) {
         tell(l, DOCTOR_data, DOCTOR_WARN, what, "", paths,

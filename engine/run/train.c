@@ -579,7 +579,7 @@ static status memory_plan(struct trainer *t)
     size_t row_bytes = t->graph->table_count * sizeof *t->row_count;
     TRY(arena_open(&t->arena, "pipeline", arena_bytes(row_bytes)));
     t->row_count = arena_take(&t->arena, row_bytes);
-    caches_share(t, &feed.reader.cache);
+    caches_share(t, &feed.cache);
     TRY(feed_open(&t->feed, &feed));
     feed_bell_set(t->feed, pipeline_feed_bell(s->crew.pipeline));
     if (t->eval) {

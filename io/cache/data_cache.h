@@ -10,10 +10,9 @@
 #define HETERPS_IO_CACHE_DATA_CACHE_H
 
 #include "io/cache/block.h"
+#include "io/cache/cache_budget.h"
 #include "io/read/reader.h"
 #include "io/read/shuffle.h"
-
-struct data_cache;
 
 struct data_cache_options {
     struct data_cache_budget budget;

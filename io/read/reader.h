@@ -1,18 +1,24 @@
-/* Readers turn files into examples. A format is one file (criteo.c, …); what they share opens sources one after
- * another, cuts lines out of bounded buffers and applies the rules for bad lines (reader_text.c), keeps what was parsed for further passes
- * (reader_files.c), mixes, draws candidates and fills micro-batches (reader.c).
+/* A reader is a source of examples, as a table of functions: who takes examples need not know where they come from.
+ *
+ *     reader                          gives                                                in
+ *     text                            examples of files, in their order                    io/read/reader_text.c
+ *     text kept in the data cache     the same, from the second pass on without the text   io/cache/cached_reader.c
+ *     files                           those of one of the two, mixed, with candidates      io/read/reader_files.c
+ *     replay                          micro-batches that lie in memory                     engine/slot/replay.c
  *
  *     path, path.gz, -  ──source.c: bytes──▶ line ──criteo.c: parse──▶ one example ──shuffle.c──▶ micro_batch
- *                                                     blocks ──data_cache.c──▶ ┘
  *
- * One thread uses a reader, which may have further threads parse for it (io/read/parsers.h). All memory is taken at open. */
+ * A format is one file (criteo.c, …); what they share opens sources one after another, cuts lines out of bounded buffers and applies the
+ * rules for bad lines (reader_text.c).
+ *
+ * One thread uses a reader, which may have further threads parse for it (io/read/parsers.h). All memory is taken at open. To start, to
+ * fill and to skip may wait for a pipe for as long as nobody writes to it, and cannot be woken from that: who has to end meanwhile leaves
+ * the thread behind (engine/pipe/feed.h). */
 #ifndef HETERPS_IO_READ_READER_H
 #define HETERPS_IO_READ_READER_H
 
 #include "engine/base/batch.h"
 #include "engine/base/notices.h"
-
-struct reader;
 
 /* Without its line end; a longer line is malformed, whatever is in it. */
 #define READER_LINE_BYTES_MAX ((size_t)1 << 20)
@@ -81,18 +87,6 @@ struct reader_schema {
 /* Which lines of the data count, by a hash of each line's bytes. */
 enum reader_part { READER_ALL, READER_TRAIN /* all but the held-out ones */, READER_HELD_OUT };
 
-/* What a user asks for of the data cache (io/cache/data_cache.h); both 0: none. */
-struct data_cache_budget {
-    uint64_t ram_bytes, ssd_bytes;
-    const char *path;   /* of the file; NULL or "": the first path of the data and ".cache"              */
-    const char *suffix; /* of either, before that ".cache", where several caches are of the same data; NULL: none */
-    /* Passes but epoch 0 are in an order of blocks, windows of so many (io/cache/block_order.h), in place of `shuffle`; the data has to fit then.
-     * 0: in the order that they have without a cache. */
-    uint32_t window;
-    bool is_bounded; /* the first pass may be the last: what it cannot keep is no failure before another begins */
-};
-struct data_cache;
-
 struct reader_options {
     enum reader_format format;
     /* Separated by commas; "-" is standard input; a file that starts with the gzip magic is unpacked. */
@@ -114,16 +108,44 @@ struct reader_options {
     uint32_t readers;
     const int *processors; /* [processor_count], kept until close */
     uint32_t processor_count;
-    struct data_cache_budget
-        cache; /* further passes, and runs, take examples from there, the same ones; both 0: from the text */
-    /* NULL, or where readers of the same options, one after another, find the cache that the one before has left: reader_close leaves it
-     * there, and the last is the caller's to close. */
-    struct data_cache **cache_kept;
     bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
     const char *part; /* memory part to count under, e.g. "reader"                                  */
     const struct notices *notices;
     /* Of io/read/text_isa.h, by which tests compare them; NULL: the best here. What is read does not depend on it. */
     const char *isa;
+};
+
+/* --- the table ---------------------------------------------------------------------------------- */
+
+struct reader;
+struct reader_example;
+struct text_kernels;
+
+struct reader_vt {
+    /* required */
+    status (*start)(struct reader *reader, uint64_t epoch);
+    /* one of them, or both. `place`: where the example is wanted, NULL: anywhere; *found is `place`, filled in, or an example that lies
+     * elsewhere until the next call, and not for writing. fill: NULL: by next */
+    status (*next)(struct reader *reader, struct reader_example *place, const struct reader_example **found, bool *end);
+    status (*fill)(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
+    /* optional; NULL means: */
+    status (*skip)(struct reader *reader, uint64_t count, bool *end); /* by next                             */
+    bool (*is_mixed)(const struct reader *reader);                    /* no pass is in an order of its own   */
+    struct reader_counts (*counts)(const struct reader *reader);      /* all 0                               */
+    void (*close)(struct reader *reader);                             /* whoever opened it closes it himself */
+};
+
+/* What all readers have: the first member of each. Set at open. */
+struct reader {
+    const struct reader_vt *vt;
+    const char *paths;          /* as they were given, for messages; whoever opened it keeps them                */
+    struct example_shape shape; /* of the examples                                                        */
+    uint64_t size_bytes;        /* of all paths, or 0 if one is not a regular file: for progress           */
+    uint64_t example_estimate;  /* about how many a pass has, or 0: it cannot be told                      */
+    bool is_stream;             /* some path is standard input or a pipe: only one pass can be read        */
+    /* of those that are filled by next */
+    const struct text_kernels *kernels;
+    uint32_t *key_end; /* [field_count]: of the example that comes */
 };
 
 struct reader_counts {
@@ -133,18 +155,14 @@ struct reader_counts {
     uint64_t byte_count;    /* of the files as stored, since open                       */
 };
 
-/* Opens and reads the first bytes of the first path, so that a wrong path or format shows at once. Every path must
- * be readable (checked here). Keeps nothing of options. *reader is yours: reader_close. */
-MUST_USE status reader_open(struct reader **reader, const struct reader_options *options);
-void reader_close(struct reader *reader);
-
-/* Starts pass `epoch` over all paths from the front (the first pass, 0, must be started too). INVALID if a path is a
- * stream (reader_is_stream) that is in no data cache, and epoch > 0 or a pass was started before. The order of a shuffled pass is a function of
+/* Starts pass `epoch` over all data from the front (the first pass, 0, must be started too). INVALID if the data is a
+ * stream that is in no data cache, and epoch > 0 or a pass was started before. The order of a mixed pass is a function of
  * (seed, epoch, window, data). INVALID: a pass in an order of blocks, and the data does not fit into the cache. */
 MUST_USE status reader_start(struct reader *reader, uint64_t epoch);
 
 /* Appends examples to m until it holds `limit` examples (then *end is false: whether another follows is not looked at)
- * or the pass is over (then *end, also on every later call). Only example_count, key_count and arrays of m change.
+ * or the pass is over (then *end, also on every later call). Fewer than `limit` and no *end would be: nothing now, later; every reader
+ * waits instead. Only example_count, key_count and arrays of m change.
  * INVALID: "FILE:LINE: column N (NAME): expected …, found …"; the examples before the bad line are in m, and a further
  * call goes on behind it. A line longer than READER_LINE_BYTES_MAX is a bad line. */
 MUST_USE status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
@@ -153,12 +171,37 @@ MUST_USE status reader_fill(struct reader *reader, struct micro_batch *m, uint32
 MUST_USE status reader_skip(struct reader *reader, uint64_t count, bool *end);
 
 struct reader_counts reader_counts(const struct reader *reader);
-/* Sum of the sizes of all paths in bytes, or 0 if one is not a regular file. For progress and estimates. */
-uint64_t reader_size_bytes(const struct reader *reader);
-/* About how many examples a pass has, by the lines of the first block; 0 if a path is a stream. For plans of memory. */
-uint64_t reader_example_estimate(const struct reader *reader);
-/* Some path is standard input or a pipe: only one pass can be read. */
-bool reader_is_stream(const struct reader *reader);
+
+/* Whether the pass that was started last is in an order of its own, so that nobody need mix it. */
+static inline bool reader_is_mixed(const struct reader *reader)
+{
+    return reader->vt->is_mixed && reader->vt->is_mixed(reader);
+}
+
+/* NULL is ignored. */
+void reader_close(struct reader *reader);
+
+/* --- for those who are readers ------------------------------------------------------------------ */
+
+static inline status reader_next(struct reader *reader, struct reader_example *place,
+                                 const struct reader_example **found, bool *end)
+{
+    return reader->vt->next(reader, place, found, end);
+}
+/* reader_fill, one example after another. */
+MUST_USE status reader_fill_by_next(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
+/* Copies an example to where it belongs. */
+void reader_example_copy(struct example_shape shape, struct reader_example *to, const struct reader_example *from);
+
+/* --- files -------------------------------------------------------------------------------------- */
+
+/* Opens and reads the first bytes of the first path, so that a wrong path or format shows at once. Every path must
+ * be readable (checked here). Keeps of the options `paths`, `notices` and what the schema points to. *reader is yours: reader_close. */
+MUST_USE status reader_open(struct reader **reader, const struct reader_options *options);
+
+/* Where a reader that reader_open has given takes examples before it mixes them and draws candidates: its text. Before the first pass
+ * another that wraps the text can be put there; the reader closes it. */
+struct reader **reader_files_from(struct reader *reader);
 
 /* xxh3-64 of the feature's bytes with its column's seed: the key of every reader. */
 uint64_t reader_key(uint64_t seed, const char *text, size_t bytes);

@@ -226,7 +226,7 @@ static status file_example_next(struct reader_text *text, struct reader_example 
         if (!text->bad_skip) return line_fail(text, text->source.path_index, text->line_number, why);
         if (text->bad_keep) {
             example->is_bad = true;
-            reader_example_empty(text->shape, example);
+            reader_example_empty(text->reader.shape, example);
             return ST_OK;
         }
     }
@@ -334,18 +334,30 @@ static status block_example_next(struct reader_text *text, struct reader_example
             example->is_bad = true;
             example->weight = 1;
             example->group = 0;
-            reader_example_empty(text->shape, example);
+            reader_example_empty(text->reader.shape, example);
             return ST_OK;
         }
     }
     return ST_OK;
 }
 
-status reader_text_next(struct reader_text *text, struct reader_example *place, const struct reader_example **found,
+static struct reader_text *text_of(struct reader *reader) { return (struct reader_text *)reader; }
+
+static status text_next(struct reader *reader, struct reader_example *place, const struct reader_example **found,
                         bool *over)
 {
+    struct reader_text *text = text_of(reader);
+    if (place == NULL) place = &text->spare;
     *found = text->parsers ? &text->parsed : place;
     return text->parsers ? block_example_next(text, &text->parsed, over) : file_example_next(text, place, over);
+}
+
+static struct reader_counts text_counts(const struct reader *reader)
+{
+    const struct reader_text *text = (const struct reader_text *)reader;
+    struct reader_counts counts = text->counts;
+    counts.byte_count = text->source.byte_count;
+    return counts;
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -425,43 +437,22 @@ size_t reader_text_bytes(const struct reader_options *options, struct example_sh
 static status files_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
                          const struct reader_example *spare)
 {
-    struct parsers_options team = team_of(options, text->format, text->shape);
+    struct parsers_options team = team_of(options, text->format, text->reader.shape);
     text->buffer = arena_take(arena, BUFFER_BYTES + READER_SLACK_BYTES);
     TRY(source_open(&text->source, arena, options->paths,
                     &(struct source_options){.io_threads = options->io_threads, .notices = options->notices}));
+    text->reader.size_bytes = text->source.size_bytes;
+    text->reader.is_stream = text->source.is_stream;
     TRY(first_line_check(text, spare));
-    text->example_estimate = examples_estimate(text);
+    text->reader.example_estimate = examples_estimate(text);
     if (team.count > 1 && !text->source.is_stream) TRY(parsers_open(&text->parsers, arena, &team));
     return ST_OK;
 }
 
-status reader_text_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
-                        struct example_shape shape, const struct reader_example *spare)
+/* Goes to the front of the files. */
+static status text_start(struct reader *reader, uint64_t epoch)
 {
-    const struct reader_format_functions *format = reader_format_table[options->format];
-    *text = (struct reader_text){.format = format,
-                                 .shape = shape,
-                                 .bad_skip = options->bad_skip,
-                                 .bad_keep = options->bad_keep,
-                                 .lines = options->lines,
-                                 .held_out = team_of(options, format, shape).held_out,
-                                 .is_untouched = true,
-                                 .source.fd = -1};
-    TRY(format->place(&text->format_state, arena, options));
-    if (options->lists_words) return ST_OK;
-    status st = files_open(text, arena, options, spare);
-    if (st != ST_OK) reader_text_close(text);
-    return st;
-}
-
-void reader_text_close(struct reader_text *text)
-{
-    parsers_close(text->parsers);
-    source_close(&text->source);
-}
-
-status reader_text_start(struct reader_text *text, uint64_t epoch)
-{
+    struct reader_text *text = text_of(reader);
     if (text->parsers) parsers_drain(text->parsers);
     bool is_first = text->is_untouched && (!text->source.is_stream || (epoch == 0 && !text->is_started));
     if (!is_first) {
@@ -477,4 +468,38 @@ status reader_text_start(struct reader_text *text, uint64_t epoch)
     text->cut_status = ST_OK;
     text->is_started = true;
     return ST_OK;
+}
+
+static void text_close(struct reader *reader)
+{
+    struct reader_text *text = text_of(reader);
+    parsers_close(text->parsers);
+    source_close(&text->source);
+}
+
+static const struct reader_vt text_vt = {
+    .start = text_start, .next = text_next, .counts = text_counts, .close = text_close};
+
+status reader_text_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
+                        struct example_shape shape, const struct reader_example *spare)
+{
+    const struct reader_format_functions *format = reader_format_table[options->format];
+    *text = (struct reader_text){.reader = {.vt = &text_vt,
+                                            .paths = options->paths,
+                                            .shape = shape,
+                                            .kernels = text_kernels_of(options->isa),
+                                            .key_end = spare->key_end},
+                                 .spare = *spare,
+                                 .format = format,
+                                 .bad_skip = options->bad_skip,
+                                 .bad_keep = options->bad_keep,
+                                 .lines = options->lines,
+                                 .held_out = team_of(options, format, shape).held_out,
+                                 .is_untouched = true,
+                                 .source.fd = -1};
+    TRY(format->place(&text->format_state, arena, options));
+    if (options->lists_words) return ST_OK;
+    status st = files_open(text, arena, options, spare);
+    if (st != ST_OK) text_close(&text->reader);
+    return st;
 }

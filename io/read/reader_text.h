@@ -16,15 +16,15 @@
 #include "io/read/source.h"
 
 struct reader_text {
+    struct reader reader; /* its shape: before candidates are drawn */
     /* set at open */
     const struct reader_format_functions *format;
     void *format_state;
-    struct example_shape shape; /* before candidates are drawn */
     bool bad_skip, bad_keep;
     enum reader_part lines;
-    uint64_t held_out; /* lines whose hash is below are held out */
-    uint64_t example_estimate;
-    struct parsers *parsers; /* NULL: this thread parses alone         */
+    uint64_t held_out;           /* lines whose hash is below are held out */
+    struct reader_example spare; /* where an example goes that nobody wants */
+    struct parsers *parsers;     /* NULL: this thread parses alone         */
     struct source source;
     /* of the pass */
     bool is_started, is_untouched; /* is_untouched: nothing has been taken since the first path was opened */
@@ -49,18 +49,11 @@ struct reader_text {
 
 /* What reader_text_open takes from the arena, of files or of none. `shape`: before candidates are drawn. */
 size_t reader_text_bytes(const struct reader_options *options, struct example_shape shape);
-/* Opens the first path and tries its first line with `spare`, where an example has room; keeps nothing of the options but what their schema
- * points to. With lists_words there are no files, and only the format is set up. reader_open's errors; after one nothing is left open. */
+/* Opens the first path and tries its first line with `spare`, where an example has room, and which it keeps, as reader_open what it keeps of the
+ * options. text->reader is the reader. With lists_words there are no files, and only the format is set up. reader_open's errors; after one nothing is left open. */
 MUST_USE status reader_text_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
                                  struct example_shape shape, const struct reader_example *spare);
-void reader_text_close(struct reader_text *text);
-
-/* Goes to the front of the files. INVALID: a stream that was read already, or epoch > 0. */
-MUST_USE status reader_text_start(struct reader_text *text, uint64_t epoch);
-/* The next example: *found is `place`, filled in, or lies in a block until the next call. INVALID: a bad line; a further call goes on behind it. */
-MUST_USE status reader_text_next(struct reader_text *text, struct reader_example *place,
-                                 const struct reader_example **found, bool *over);
-/* The next line that counts, in `line` (NULL: it is too long); *over: there is none. In place of reader_text_next, never both in a pass. */
+/* The next line that counts, in `line` (NULL: it is too long); *over: there is none. In place of examples, never both in a pass. */
 MUST_USE status reader_text_line(struct reader_text *text, bool *over);
 
 /* An example of nothing. */

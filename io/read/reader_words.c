@@ -45,9 +45,9 @@ status reader_words_count(const struct reader_options *options, const char *colu
     if (st == ST_OK) {
         if (!text.format->words)
             st = status_fail(ST_INVALID, __FILE__, __LINE__, "the %s format has no words to count", text.format->name);
-        if (st == ST_OK) st = reader_text_start(&text, 0);
+        if (st == ST_OK) st = reader_start(&text.reader, 0);
         if (st == ST_OK) st = words_count(&text, &table);
-        reader_text_close(&text);
+        reader_close(&text.reader);
     }
     arena_close(&arena);
     for (uint64_t i = 0; st == ST_OK && i < table.entry_count; i++)

@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 #include "engine/base/random.h"
-#include "io/cache/data_cache.h"
+#include "io/cache/cached_reader.h"
 #include "io/read/text_isa.h"
 
 #define ROWS   40000u /* more than two blocks */
@@ -43,12 +43,21 @@ static const char *data_make(uint32_t rows)
     return path;
 }
 
-static struct reader_options options_make(const char *path, uint64_t ram, uint64_t ssd)
+struct cached_options {
+    struct reader_options reader;
+    struct data_cache_budget cache;
+};
+
+static struct cached_options options_make(const char *path, uint64_t ram, uint64_t ssd)
 {
-    struct reader_options o = criteo_options(path);
-    o.bad_skip = true;
-    o.cache = (struct data_cache_budget){.ram_bytes = ram, .ssd_bytes = ssd};
+    struct cached_options o = {.reader = criteo_options(path), .cache = {.ram_bytes = ram, .ssd_bytes = ssd}};
+    o.reader.bad_skip = true;
     return o;
+}
+
+static status open_reader(struct reader **reader, const struct cached_options *o)
+{
+    return cached_reader_open(reader, &o->reader, &o->cache, NULL);
 }
 
 static void fold(struct digest *d, const void *data, size_t bytes)
@@ -86,13 +95,13 @@ static struct digest pass_digest(struct reader *reader, uint64_t epoch, uint64_t
 }
 
 /* Passes of readers with and without a cache are the same; the first of `epochs` passes skips, as a resumed run does. */
-static void compare(struct reader_options o, uint64_t epochs, uint64_t skip)
+static void compare(struct cached_options o, uint64_t epochs, uint64_t skip)
 {
     struct reader *plain, *cached;
-    struct reader_options without = o;
+    struct cached_options without = o;
     without.cache = (struct data_cache_budget){0};
-    assert_ok(reader_open(&plain, &without));
-    assert_ok(reader_open(&cached, &o));
+    assert_ok(open_reader(&plain, &without));
+    assert_ok(open_reader(&cached, &o));
     for (uint64_t epoch = 0; epoch < epochs; epoch++) {
         struct digest expected = pass_digest(plain, epoch, epoch ? 0 : skip),
                       found = pass_digest(cached, epoch, epoch ? 0 : skip);
@@ -121,18 +130,18 @@ static void data_cache__ram_or_file__passes_are_the_texts(void **state)
     (void)state;
     const char *path = data_make(ROWS);
     for (uint32_t way = 0; way < 12; way++) {
-        struct reader_options o =
+        struct cached_options o =
             options_make(path, way % 3 != 1 ? way % 3 ? 2500000 : BUDGET : 0, way % 3 ? BUDGET : 0);
-        if (way % 4 == 1) o.shuffle = 1000;
-        if (way % 4 == 2) o.readers = 3;
-        if (way % 4 == 3) o.bad_keep = true;
+        if (way % 4 == 1) o.reader.shuffle = 1000;
+        if (way % 4 == 2) o.reader.readers = 3;
+        if (way % 4 == 3) o.reader.bad_keep = true;
         if (way >= 6) cache_remove(NULL); /* else a file of the run before may serve, or must not */
         compare(o, 3, way % 2 ? 0 : 20001);
         assert_int_equal(cache_exists(".cache"), way % 3 != 0 || (way < 6 && way > 0));
         assert_false(cache_exists(".cache.new"));
     }
     /* Of the same data and settings the file is believed: a bit of it that the reader now reads shows. */
-    struct reader_options o = options_make(path, 0, BUDGET);
+    struct cached_options o = options_make(path, 0, BUDGET);
     cache_remove(NULL);
     compare(o, 1, 0);
     compare(o, 1, 39000);
@@ -143,8 +152,8 @@ static void data_cache__flipped_bit__goes_on_from_the_text(void **state)
     (void)state;
     const char *path = data_make(ROWS);
     for (uint32_t way = 0; way < 4; way++) {
-        struct reader_options o = options_make(path, 0, BUDGET);
-        if (way % 2) o.shuffle = 500;
+        struct cached_options o = options_make(path, 0, BUDGET);
+        if (way % 2) o.reader.shuffle = 500;
         compare(o, 1, 0);
         FILE *file = fopen(test_path("data.cache"), "r+b");
         assert_non_null(file);
@@ -162,7 +171,7 @@ static void data_cache__changed_source__is_read_anew(void **state)
 {
     (void)state;
     const char *path = data_make(ROWS);
-    struct reader_options o = options_make(path, 0, BUDGET);
+    struct cached_options o = options_make(path, 0, BUDGET);
     compare(o, 1, 0);
     /* One byte, of the same size; and of the same time. */
     for (int keeps_time = 0; keeps_time < 2; keeps_time++) {
@@ -179,7 +188,7 @@ static void data_cache__changed_source__is_read_anew(void **state)
     /* Longer, between two passes of a run. */
     struct reader *reader;
     o.cache = (struct data_cache_budget){.ram_bytes = BUDGET};
-    assert_ok(reader_open(&reader, &o));
+    assert_ok(open_reader(&reader, &o));
     uint64_t count = pass_digest(reader, 0, 0).example_count;
     FILE *file = fopen(path, "ab");
     char line[2000];
@@ -192,7 +201,7 @@ static void data_cache__changed_source__is_read_anew(void **state)
     /* Other settings. */
     o = options_make(path, 0, BUDGET);
     compare(o, 1, 0);
-    o.schema.log1p = true;
+    o.reader.schema.log1p = true;
     compare(o, 1, 0);
     /* What a killed run leaves. */
     cache_remove(NULL);
@@ -234,12 +243,12 @@ static void data_cache__notices__are_told_when_it_happens(void **state)
 {
     (void)state;
     const char *path = data_make(ROWS);
-    struct reader_options o = options_make(path, 2500000, 0);
+    struct cached_options o = options_make(path, 2500000, 0);
     struct told told = {0};
     struct reader *reader;
     char expected[4096];
-    o.notices = &(struct notices){.tell = told_add, .context = &told};
-    assert_ok(reader_open(&reader, &o));
+    o.reader.notices = &(struct notices){.tell = told_add, .context = &told};
+    assert_ok(open_reader(&reader, &o));
     assert_string_equal(told.text, "");
     pass_digest(reader, 0, 0);
     assert_non_null(strstr(told.text,
@@ -249,9 +258,9 @@ static void data_cache__notices__are_told_when_it_happens(void **state)
 
     compare(options_make(path, 0, BUDGET), 1, 0);
     o = options_make(path, 0, BUDGET);
-    o.notices = &(struct notices){.tell = told_add, .context = &told};
+    o.reader.notices = &(struct notices){.tell = told_add, .context = &told};
     told = (struct told){0};
-    assert_ok(reader_open(&reader, &o));
+    assert_ok(open_reader(&reader, &o));
     snprintf(expected, sizeof expected, "1 cache    %s.cache: %u examples, ", path, ROWS);
     assert_memory_equal(told.text, expected, strlen(expected));
     assert_int_equal(unlink(test_path("data.cache")), 0);
@@ -263,11 +272,11 @@ static void data_cache__stream__can_be_read_again(void **state)
     (void)state;
     const char *path = data_make(ROWS);
     struct reader *plain, *cached;
-    struct reader_options o = options_make(path, 0, 0);
-    assert_ok(reader_open(&plain, &o));
+    struct cached_options o = options_make(path, 0, 0);
+    assert_ok(open_reader(&plain, &o));
     o = options_make("-", BUDGET, 0);
     int saved = test_stdin_replace(open(path, O_RDONLY));
-    assert_ok(reader_open(&cached, &o));
+    assert_ok(open_reader(&cached, &o));
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         struct digest expected = pass_digest(plain, epoch, 0), found = pass_digest(cached, epoch, 0);
         assert_memory_equal(&found, &expected, sizeof found);
@@ -277,7 +286,7 @@ static void data_cache__stream__can_be_read_again(void **state)
     test_stdin_restore(saved);
     o.cache.ssd_bytes = BUDGET;
     saved = test_stdin_replace(open(path, O_RDONLY));
-    assert_fails(INVALID, "cache.path", reader_open(&cached, &o));
+    assert_fails(INVALID, "cache.path", open_reader(&cached, &o));
     test_stdin_restore(saved);
 }
 
@@ -370,23 +379,23 @@ static void data_cache__blocks__order_is_the_documented_one(void **state)
     (void)state;
     const char *path = data_make(ROWS);
     struct reader *reader;
-    struct reader_options plain = options_make(path, 0, 0);
-    assert_ok(reader_open(&reader, &plain));
+    struct cached_options plain = options_make(path, 0, 0);
+    assert_ok(open_reader(&reader, &plain));
     uint32_t count = examples_of(reader, 0, 0, file_order);
     uint64_t bad_count = reader_counts(reader).bad_count;
     reader_close(reader);
     for (uint32_t way = 0; way < 8; way++) {
         static const char *const isas[] = {NULL, "base", "avx2"};
-        struct reader_options o = options_make(path, way % 2 ? 0 : way % 4 ? BUDGET : 2500000, way % 4 ? BUDGET : 0);
+        struct cached_options o = options_make(path, way % 2 ? 0 : way % 4 ? BUDGET : 2500000, way % 4 ? BUDGET : 0);
         if (way % 4 == 0) o.cache.ram_bytes = BUDGET;
         o.cache.window = WINDOW;
-        o.seed = SEED;
-        o.readers = way % 3 ? 1 : 3;
-        o.io_threads = way % 2;
-        if (text_kernels_of(isas[way % 3])) o.isa = isas[way % 3];
-        if (way & 1) o.shuffle = 777;
+        o.reader.seed = SEED;
+        o.reader.readers = way % 3 ? 1 : 3;
+        o.reader.io_threads = way % 2;
+        if (text_kernels_of(isas[way % 3])) o.reader.isa = isas[way % 3];
+        if (way & 1) o.reader.shuffle = 777;
         if (way & 4) cache_remove(NULL); /* a resumed run may have to make the cache first */
-        assert_ok(reader_open(&reader, &o));
+        assert_ok(open_reader(&reader, &o));
         if (!(way & 4)) assert_int_equal(examples_of(reader, 0, 0, found), count);
         for (uint64_t epoch = 1; epoch < 3; epoch++) {
             uint32_t skip = epoch == 1 ? (way * 5003) % count : 0;
@@ -405,10 +414,10 @@ static void data_cache__blocks__garbled_is_made_anew(void **state)
     (void)state;
     const char *path = data_make(ROWS);
     struct reader *reader;
-    struct reader_options o = options_make(path, 0, BUDGET);
+    struct cached_options o = options_make(path, 0, BUDGET);
     o.cache.window = WINDOW;
-    o.seed = SEED;
-    assert_ok(reader_open(&reader, &o));
+    o.reader.seed = SEED;
+    assert_ok(open_reader(&reader, &o));
     uint32_t count = examples_of(reader, 0, 0, file_order);
     reader_close(reader);
     FILE *file = fopen(test_path("data.cache"), "r+b");
@@ -418,7 +427,7 @@ static void data_cache__blocks__garbled_is_made_anew(void **state)
     fseek(file, -1, SEEK_CUR);
     fputc(byte ^ 1, file);
     fclose(file);
-    assert_ok(reader_open(&reader, &o));
+    assert_ok(open_reader(&reader, &o));
     for (uint64_t epoch = 1; epoch < 3; epoch++) {
         reorder(file_order, count, epoch, expected);
         assert_int_equal(examples_of(reader, epoch, 0, found), count);
@@ -433,9 +442,9 @@ static void data_cache__blocks__too_small_is_an_error(void **state)
     const char *path = data_make(ROWS);
     for (uint32_t way = 0; way < 2; way++) {
         struct reader *reader;
-        struct reader_options o = options_make(path, 2500000, 0);
+        struct cached_options o = options_make(path, 2500000, 0);
         o.cache.window = WINDOW;
-        assert_ok(reader_open(&reader, &o));
+        assert_ok(open_reader(&reader, &o));
         if (way == 0) {
             static struct arena arena;
             struct micro_batch m;

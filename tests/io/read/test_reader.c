@@ -16,8 +16,8 @@ static void reader_fill__several_files__gives_every_line_once(void **state)
     struct reader_options options = criteo_options(paths);
     struct reader *reader;
     assert_ok(reader_open(&reader, &options));
-    assert_false(reader_is_stream(reader));
-    assert_int_equal(reader_size_bytes(reader), gzip_bytes + 2 * bytes - 1);
+    assert_false(reader->is_stream);
+    assert_int_equal(reader->size_bytes, gzip_bytes + 2 * bytes - 1);
     for (uint64_t epoch = 0; epoch < 3; epoch++) {
         assert_ok(reader_start(reader, epoch));
         assert_int_equal(pass_numbers(reader, number, 100000), 9000);
@@ -262,8 +262,8 @@ static void reader_start__stream__is_read_once(void **state)
         struct reader_options options = criteo_options("-");
         struct reader *reader;
         assert_ok(reader_open(&reader, &options));
-        assert_true(reader_is_stream(reader));
-        assert_int_equal(reader_size_bytes(reader), 0);
+        assert_true(reader->is_stream);
+        assert_int_equal(reader->size_bytes, 0);
         assert_fails(INVALID, "standard input can be read only once", reader_start(reader, 1));
         assert_ok(reader_start(reader, 0));
         if (is_first) assert_int_equal(pass_numbers(reader, number, 2000), 1000);
