@@ -62,7 +62,8 @@ void micro_batch_clear(struct micro_batch *m)
 {
     m->example_count = 0;
     m->key_count = 0;
-    m->key_begin[0] = 0;
+    /* Not written without need: the arrays may be lent, and read by others (engine/slot/replay.h). */
+    if (m->key_begin[0]) m->key_begin[0] = 0;
 }
 
 static void ticket_table_lay(struct ticket_table *t, struct cursor *cursor, size_t key_count, uint32_t span_floats,

@@ -46,7 +46,7 @@ status train_bench_open(struct train_bench *b, const struct train_bench_options 
     TRY(replay_open(&b->replay, &b->setup.graph, &feed.reader, o->replay_steps));
     feed.training = true;
     feed.epochs = 1;
-    feed.replay = &b->replay;
+    feed.source = &b->replay.reader;
     TRY(feed_open(&b->feed, &feed));
     feed_bell_set(b->feed, pipeline_feed_bell(b->crew.pipeline));
     TRY(setup_memory_check(&b->setup));

@@ -4,6 +4,7 @@
 
 #include "engine/pipe/pipeline.h"
 #include "engine/crew/crew.h"
+#include "engine/slot/replay.h"
 
 struct train_bench_options {
     struct setup_options setup; /* training is set here                                         */

@@ -29,9 +29,9 @@
 #define IDLE_PARTS    3u
 #define RECENT_INPUTS 16u
 
-/* What the thread is at, for who wants it to end: a call of the reader may wait for a pipe that nobody writes to, and cannot be
- * woken from that. Who gives up on it exchanges IN_READER for LEFT_BEHIND; everything else ends soon. */
-enum phase { AT_WORK, IN_READER, LEFT_BEHIND };
+/* What the thread is at, for who wants it to end: a call of the source may wait for a pipe that nobody writes to, and cannot be
+ * woken from that. Who gives up on it exchanges IN_SOURCE for LEFT_BEHIND; everything else ends soon. */
+enum phase { AT_WORK, IN_SOURCE, LEFT_BEHIND };
 
 struct feed {
     /* set once */
@@ -43,13 +43,11 @@ struct feed {
     bool sweeps; /* rows die, or are too many, when steps end */
     uint64_t epochs, steps_max;
     struct progress from;
-    struct reader *reader; /* NULL: the replay */
-    const struct replay *replay;
-    const char *paths; /* the caller's, who keeps them as long as the feed */
+    struct reader *source;
     struct arena arena;
     struct input *inputs;
     uint32_t input_count;
-    const int *processors; /* the caller's, as are the paths */
+    const int *processors; /* the caller's */
     uint32_t processor_count;
     struct step_rows *steps; /* [steps_ahead, table_count]: blocks of rows, a step each               */
     uint32_t steps_ahead;
@@ -178,6 +176,13 @@ static size_t feed_bytes(const struct feed_options *options)
     return sum.bytes;
 }
 
+static status feed_source_open(struct reader **source, const struct feed_options *o)
+{
+    if (o->source == NULL) return cached_reader_open(source, &o->reader, &o->cache, o->cache_kept);
+    *source = o->source;
+    return ST_OK;
+}
+
 status feed_open(struct feed **out, const struct feed_options *o)
 {
     struct feed *feed = aligned_alloc(_Alignof(struct feed), sizeof *feed);
@@ -191,8 +196,6 @@ status feed_open(struct feed **out, const struct feed_options *o)
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;
     feed->held_input = NUMBER_NONE;
-    feed->replay = o->replay;
-    feed->paths = o->replay ? "memory" : o->reader.paths;
     feed->processors = o->processors;
     feed->processor_count = o->processor_count;
     feed->ready_bell = &feed->own_bell;
@@ -201,7 +204,7 @@ status feed_open(struct feed **out, const struct feed_options *o)
     if (st == ST_OK) {
         struct layout place = {.arena = &feed->arena};
         feed_layout(&place, o, feed);
-        if (!o->replay) st = cached_reader_open(&feed->reader, &o->reader, &o->cache, o->cache_kept);
+        st = feed_source_open(&feed->source, o);
     }
     if (st != ST_OK) {
         arena_close(&feed->arena);
@@ -244,14 +247,14 @@ static void turn_add(struct feed *feed, uint32_t count)
     atomic_fetch_add_explicit(&feed->shared_turn, count, memory_order_relaxed);
 }
 
-/* Around calls of the reader. */
-static void reader_enter(struct feed *feed)
+/* Around calls of the source that may wait. */
+static void source_enter(struct feed *feed)
 {
     /* Release pairs with the acquire in thread_end(): who leaves the thread behind does so after all that it has done before. */
-    atomic_store_explicit(&feed->shared_phase, IN_READER, memory_order_release);
+    atomic_store_explicit(&feed->shared_phase, IN_SOURCE, memory_order_release);
 }
 /* Returns whether the thread should go on. */
-static bool reader_leave(struct feed *feed)
+static bool source_leave(struct feed *feed)
 {
     /* Acquire pairs with thread_end(), and nothing that follows is done before it; release as above. */
     feed->is_left = atomic_exchange_explicit(&feed->shared_phase, AT_WORK, memory_order_acq_rel) == LEFT_BEHIND;
@@ -437,7 +440,7 @@ static void step_begin(struct feed *feed, struct step_rows *rows)
 
 static void counts_publish(struct feed *feed)
 {
-    struct reader_counts counts = feed->reader ? reader_counts(feed->reader) : (struct reader_counts){0};
+    struct reader_counts counts = reader_counts(feed->source);
     /* Relaxed: figures for people, ordered with nothing. */
     atomic_store_explicit(&feed->shared_bytes, counts.byte_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_bad, counts.bad_count, memory_order_relaxed);
@@ -452,16 +455,15 @@ static void counts_publish(struct feed *feed)
 static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
 {
     at->is_end = false;
-    if (feed->replay) return ST_OK;
     uint64_t begin_ns = clock_ns();
-    reader_enter(feed);
-    status st = reader_start(feed->reader, at->epoch);
-    at->is_open = reader_leave(feed);
+    source_enter(feed);
+    status st = reader_start(feed->source, at->epoch);
+    at->is_open = source_leave(feed);
     for (uint64_t left = skip; st == ST_OK && at->is_open && left > 0 && !at->is_end;) {
         uint64_t count = left < SKIP_EXAMPLES ? left : SKIP_EXAMPLES;
-        reader_enter(feed);
-        st = reader_skip(feed->reader, count, &at->is_end);
-        at->is_open = reader_leave(feed);
+        source_enter(feed);
+        st = reader_skip(feed->source, count, &at->is_end);
+        at->is_open = source_leave(feed);
         left -= count;
     }
     if (feed->is_left) return ST_OK;
@@ -476,16 +478,11 @@ static status input_read(struct feed *feed, struct place *at, uint32_t micro, st
 {
     uint64_t begin_ns = clock_ns();
     struct micro_batch *m = &input->batch;
-    status st = ST_OK;
-    if (feed->replay) {
-        replay_give(feed->replay, at->step, micro, m);
-    } else {
-        micro_batch_clear(m);
-        reader_enter(feed);
-        st = reader_fill(feed->reader, m, feed->shape.micro, &at->is_end);
-        at->is_open = reader_leave(feed);
-        if (feed->is_left) return ST_OK;
-    }
+    micro_batch_clear(m);
+    source_enter(feed);
+    status st = reader_fill(feed->source, m, feed->shape.micro, &at->is_end);
+    at->is_open = source_leave(feed);
+    if (feed->is_left) return ST_OK;
     at->step_examples += m->example_count;
     m->step = at->step;
     m->epoch = at->epoch;
@@ -710,7 +707,7 @@ struct feed_counts feed_counts(const struct feed *feed)
 {
     return (struct feed_counts){
         .byte_count = atomic_load_explicit(&feed->shared_bytes, memory_order_relaxed),
-        .size_bytes = feed->reader ? feed->reader->size_bytes : 0,
+        .size_bytes = feed->source->size_bytes,
         .bad_count = atomic_load_explicit(&feed->shared_bad, memory_order_relaxed),
         .cut_count = atomic_load_explicit(&feed->shared_cut, memory_order_relaxed),
         .unknown_count = atomic_load_explicit(&feed->shared_unknown, memory_order_relaxed),
@@ -720,11 +717,11 @@ struct feed_counts feed_counts(const struct feed *feed)
     };
 }
 
-const char *feed_paths(const struct feed *feed) { return feed->paths; }
+const char *feed_paths(const struct feed *feed) { return feed->source->paths; }
 
-uint64_t feed_example_estimate(const struct feed *feed) { return feed->reader ? feed->reader->example_estimate : 0; }
+uint64_t feed_example_estimate(const struct feed *feed) { return feed->source->example_estimate; }
 
-bool feed_is_stream(const struct feed *feed) { return feed->reader && feed->reader->is_stream; }
+bool feed_is_stream(const struct feed *feed) { return feed->source->is_stream; }
 
 status feed_sweep(struct feed *feed, struct input *input, uint64_t *row_count)
 {
@@ -774,8 +771,8 @@ static bool thread_end(struct feed *feed)
     deadline.tv_sec += 1;
     if (pthread_timedjoin_np(feed->thread, NULL, &deadline) == 0) return true;
     /* A thread that waits for a pipe nobody writes to cannot be woken: it is left to the exit, and touches nothing but this feed
-     * should it come back. Acquire pairs with the release in reader_enter(); release with the acquire in reader_leave(). */
-    uint32_t phase = IN_READER;
+     * should it come back. Acquire pairs with the release in source_enter(); release with the acquire in source_leave(). */
+    uint32_t phase = IN_SOURCE;
     if (atomic_compare_exchange_strong_explicit(&feed->shared_phase, &phase, LEFT_BEHIND, memory_order_acq_rel,
                                                 memory_order_relaxed)) {
         pthread_detach(feed->thread);
@@ -788,7 +785,7 @@ static bool thread_end(struct feed *feed)
 void feed_close(struct feed *feed)
 {
     if (feed == NULL || (feed->is_started && !thread_end(feed))) return;
-    reader_close(feed->reader);
+    reader_close(feed->source);
     arena_close(&feed->arena);
     free(feed);
 }

@@ -20,7 +20,6 @@
 #include "engine/model/model.h"
 #include "engine/base/bell.h"
 #include "engine/base/ring.h"
-#include "engine/slot/replay.h"
 #include "engine/slot/slot.h"
 #include "graph/op.h"
 #include "io/cache/cached_reader.h"
@@ -31,13 +30,13 @@ struct feed_options {
     struct model *model;
     bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
     uint32_t input_count;
-    uint64_t epochs, steps_max;   /* training: bounds; steps_max 0: none                         */
+    uint64_t epochs, steps_max; /* training: bounds; steps_max 0: none                         */
+    /* What it reads: files, as cached_reader_open opens them … */
     struct reader_options reader; /* with the graph's schema, which stays until close           */
     struct data_cache_budget cache;
-    struct data_cache **cache_kept; /* as cached_reader_open has them */
-    /* Training: gives the micro-batches, as often as steps_max says, in place of the reader, which is not opened; kept until close; NULL:
-     * files. */
-    const struct replay *replay;
+    struct data_cache **cache_kept;
+    /* … or, unless NULL, any other reader, which is closed with the feed. */
+    struct reader *source;
     const int *processors; /* [processor_count], kept until close: the thread's; none: it runs anywhere */
     uint32_t processor_count;
 };

@@ -24,6 +24,7 @@
 #include "engine/pipe/feed.h"
 #include "engine/base/cores.h"
 #include "engine/device/cpu/team.h"
+#include "engine/slot/replay.h"
 #include "tests/engine/pipe/schema_fixture.h"
 
 #define MODEL                                                                                                          \
@@ -148,6 +149,43 @@ static void feed__examples__are_divided_into_steps_and_micro_batches(void **stat
     char *trace = run_trace(path, 1, 0, 0, (struct progress){0});
     assert_string_equal(trace, "0.0:4(0 1 2 3 )0.1:4+(4 5 6 7 )1.0:4(8 9 10 11 )1.1:1+(12 )");
     free(trace);
+    free(path);
+}
+
+static void feed__replay__gives_its_steps_in_turn(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct graph graph;
+    struct test_schema schema;
+    struct replay replay;
+    char *path = data_write(21), trace[1024] = "";
+    assert_int_equal(graph_compile(&graph, "m.cfg", MODEL, strlen(MODEL), NULL, 0, NULL), ST_OK);
+    assert_int_equal(test_schema_open(&schema, &graph), ST_OK);
+    const struct reader_options options = {
+        .format = READER_CRITEO, .paths = path, .schema = schema.schema.reader, .part = "reader"};
+    assert_int_equal(replay_open(&replay, &graph, &options, 7), ST_OK);
+    assert_int_equal(replay.step_count, 2);
+    open_options(&f, MODEL,
+                 (struct feed_options){.training = true, .epochs = 1, .steps_max = 3, .source = &replay.reader});
+    assert_string_equal(feed_paths(f.feed), "memory");
+    assert_false(feed_is_stream(f.feed));
+    assert_int_equal(feed_start(f.feed, NULL), ST_OK);
+    for (uint32_t i = 0;; i++) {
+        struct slot *slot;
+        assert_int_equal(next_slot(&f, &slot), ST_OK);
+        if (slot == NULL) break;
+        assert_ptr_equal(slot->batch.key, replay.micro[i % 4].key);
+        trace_add(trace, sizeof trace, slot);
+        feed_release(f.feed, slot);
+    }
+    assert_string_equal(trace, "0.0:4(0 1 2 3 )0.1:4+(4 5 6 7 )1.0:4(8 9 10 11 )1.1:4+(12 13 14 15 )"
+                               "2.0:4(0 1 2 3 )2.1:4+(4 5 6 7 )");
+    assert_int_equal(feed_counts(f.feed).byte_count, 0);
+    close_all(&f);
+    replay_close(&replay);
+    test_schema_close(&schema);
+    graph_close(&graph);
     free(path);
 }
 
@@ -812,6 +850,7 @@ int main(void)
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(feed__examples__are_divided_into_steps_and_micro_batches),
+        cmocka_unit_test(feed__replay__gives_its_steps_in_turn),
         cmocka_unit_test(feed__data_ends_with_a_micro_batch__step_is_ended_by_an_empty_one),
         cmocka_unit_test(feed__data_ends_with_a_step__next_pass_begins_a_new_one),
         cmocka_unit_test(feed__steps_max__ends_there),

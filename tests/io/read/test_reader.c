@@ -1,6 +1,9 @@
 /* What all formats share: lines, bad lines, passes, skipping. Criteo is the format here. */
 #include "tests/io/read/criteo_test.h"
 
+#include "io/read/shuffle.h"
+#include "io/read/text_isa.h"
+
 static uint64_t number[100000];
 
 static void reader_fill__several_files__gives_every_line_once(void **state)
@@ -302,6 +305,63 @@ static void reader_skip__any_count__continues_as_without_skip(void **state)
     }
 }
 
+/* A reader that has no more than it must: `left` examples without fields whose label is their number. */
+struct numbers {
+    struct reader reader;
+    uint32_t given, left;
+    float label;
+};
+static status numbers_start(struct reader *reader, uint64_t epoch)
+{
+    struct numbers *n = (struct numbers *)reader;
+    n->given = (uint32_t)epoch * 100;
+    n->left = 5;
+    return ST_OK;
+}
+static status numbers_next(struct reader *reader, struct reader_example *place, const struct reader_example **found,
+                           bool *end)
+{
+    static struct reader_example own;
+    struct numbers *n = (struct numbers *)reader;
+    *end = n->left == 0;
+    if (*end) return ST_OK;
+    if (n->given % 2 || place == NULL) { /* lies elsewhere */
+        place = &own;
+        own = (struct reader_example){.label = &n->label, .weight = 1};
+    }
+    n->left--;
+    *place->label = (float)n->given++;
+    place->is_bad = false;
+    *found = place;
+    return ST_OK;
+}
+
+static void reader__only_what_is_required__has_the_rest(void **state)
+{
+    (void)state;
+    static const struct reader_vt vt = {.start = numbers_start, .next = numbers_next};
+    const struct example_shape shape = {.label_count = 1};
+    struct numbers n = {.reader = {.vt = &vt, .shape = shape, .kernels = text_kernels_of(NULL)}};
+    struct test_batch b;
+    bool end;
+    test_batch_open(&b, shape, TEST_MICRO);
+    assert_ok(reader_start(&n.reader, 1));
+    assert_ok(reader_skip(&n.reader, 1, &end));
+    assert_ok(reader_fill(&n.reader, &b.m, 2, &end));
+    assert_false(end);
+    assert_ok(reader_fill(&n.reader, &b.m, TEST_MICRO, &end));
+    assert_true(end);
+    assert_int_equal(b.m.example_count, 4);
+    for (uint32_t i = 0; i < 4; i++) assert_true(b.m.label[i] == 101 + (float)i);
+    assert_ok(reader_start(&n.reader, 0));
+    assert_ok(reader_skip(&n.reader, 9, &end));
+    assert_true(end);
+    assert_int_equal(reader_counts(&n.reader).line_count, 0);
+    assert_false(reader_is_mixed(&n.reader));
+    reader_close(&n.reader);
+    test_batch_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +376,7 @@ int main(void)
         cmocka_unit_test(reader_open__wrong_file__fails_at_once),
         cmocka_unit_test(reader_start__stream__is_read_once),
         cmocka_unit_test(reader_skip__any_count__continues_as_without_skip),
+        cmocka_unit_test(reader__only_what_is_required__has_the_rest),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }
