@@ -1,0 +1,92 @@
+/* Between the two sides of a feed: feed.c, which opens it and is the consumer's, and feed_thread.c.
+ *
+ * Three rings of numbers, each with a cell for every number there is, so a push always finds room:
+ *
+ *     free ──input──▶ thread ──input──▶ ready ──▶ consumer ──input──▶ free
+ *     free_blocks ──step's rows──▶ thread, with a step's first input … consumer, with its last ──▶ free_blocks
+ *
+ * The thread sleeps at free_bell, which a team that it helps rings too, the consumer at its own. Nothing is allocated and no lock is taken
+ * while it runs: files are opened, unpacked and shuffled in memory taken by feed_open. */
+#ifndef HETERPS_ENGINE_PIPE_FEED_INTERNAL_H
+#define HETERPS_ENGINE_PIPE_FEED_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "engine/device/cpu/team.h"
+#include "engine/pipe/feed.h"
+#include "engine/pipe/row_gate.h"
+
+#define NUMBER_NONE UINT32_MAX
+#define STEP_NONE   UINT64_MAX
+
+/* What the thread is at, for who wants it to end: a call of the source may wait for a pipe that nobody writes to, and cannot be
+ * woken from that. Who gives up on it exchanges IN_SOURCE for LEFT_BEHIND; everything else ends soon. */
+enum phase { AT_WORK, IN_SOURCE, LEFT_BEHIND };
+
+struct feed {
+    /* set once */
+    const struct graph *graph;
+    struct model *model;
+    struct batch_shape shape;
+    struct example_shape example;
+    bool training;
+    bool sweeps; /* rows die, or are too many, when steps end */
+    uint64_t epochs, steps_max;
+    struct progress from;
+    struct reader *source;
+    struct arena arena;
+    struct input *inputs;
+    uint32_t input_count;
+    const int *processors; /* the caller's */
+    uint32_t processor_count;
+    struct step_rows *steps; /* [steps_ahead, table_count]: blocks of rows, a step each               */
+    uint32_t steps_ahead;
+    struct ring ready, free, free_blocks;
+    struct bell *ready_bell; /* the consumer's */
+    struct bell own_bell;    /* that, where it has none */
+    struct bell free_bell;   /* the thread's */
+    pthread_t thread;
+    bool is_started;
+    /* the thread's */
+    struct row_numbers *numbers; /* [table_count]                                                 */
+    uint32_t held_input;         /* taken and not used, or NUMBER_NONE                            */
+    /* [steps_ahead], training: the gate's number of the step that a block is out with, or STEP_NONE */
+    uint64_t *block_step;
+    uint32_t *spare; /* [spare_count]: blocks that have come back */
+    uint32_t spare_count;
+    struct row_gate gate;
+    bool is_left; /* it has been left behind: everything but the feed's own memory may be gone */
+    uint64_t read_ns, prepare_ns, wait_ns;
+    bool is_away; /* it helps no team of two                                          */
+    uint64_t busy_seen_ns, busy_recent_ns, wait_seen_ns, wait_recent_ns; /* away_decide's                  */
+    /* written by the thread before shared_is_done, read after it */
+    status result;
+    char message[4096];
+    /* seen by all */
+    _Atomic uint64_t shared_bytes, shared_bad, shared_cut, shared_unknown, shared_read_ns, shared_prepare_ns,
+        shared_wait_ns;
+    _Atomic bool shared_is_done;        /* the thread has ended                                       */
+    _Atomic bool shared_is_interrupted; /* it should end                                              */
+    _Atomic uint32_t shared_phase;
+    _Atomic uint64_t shared_swept; /* steps below it have been swept, if they were to be                */
+    /* Odd while the thread works towards the next input, even while it waits for a free one or has ended; changes with every input. */
+    _Atomic uint32_t shared_turn;
+    _Atomic(struct team *) shared_team; /* that the thread helps, or NULL                               */
+    _Atomic bool shared_is_helping;     /* the thread may be in it                                      */
+    _Atomic bool shared_spins;          /* the team's members do                                        */
+    _Atomic bool shared_is_wanted;      /* the consumer's last question found nothing                        */
+    uint32_t turn_seen;                 /* feed_wake's: shared_turn at its last call                          */
+};
+
+static inline bool feed_is_interrupted(const struct feed *feed)
+{
+    /* Acquire pairs with the release in feed_interrupt(). */
+    return atomic_load_explicit(&feed->shared_is_interrupted, memory_order_acquire);
+}
+
+/* The thread; of the feed. */
+void *feed_main(void *feed);
+/* Works off what the team has to do just now, if there is one; returns whether there was anything. */
+bool feed_team_look(void *feed);
+
+#endif

@@ -1,0 +1,417 @@
+/* The feed's thread: reads, finds rows, numbers them, and helps a team while it has to wait. */
+#include "engine/pipe/feed_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/cores.h"
+#include "engine/base/trace.h"
+
+/* Examples that a resumed run drops between two looks at whether it should stop. */
+#define SKIP_EXAMPLES UINT64_C(65536)
+/* The thread leaves a team of two to its caller where it has been idle for less than one part in IDLE_PARTS of the time lately, which is about
+ * RECENT_INPUTS inputs: what two cores share then costs more than the second one gives. */
+#define IDLE_PARTS    3u
+#define RECENT_INPUTS 16u
+
+/* Where the thread is in the data. */
+struct place {
+    uint64_t epoch, step;
+    uint32_t step_block; /* training: of the step's rows                                            */
+    uint32_t step_examples;
+    bool is_end;  /* of the pass                                                                    */
+    bool is_open; /* false: the feed was interrupted, and the thread ends                           */
+};
+
+/* Relaxed: feed_wake() only compares it with what it was a second ago. */
+static void turn_add(struct feed *feed, uint32_t count)
+{
+    atomic_fetch_add_explicit(&feed->shared_turn, count, memory_order_relaxed);
+}
+
+/* Around calls of the source that may wait. */
+static void source_enter(struct feed *feed)
+{
+    /* Release pairs with the acquire in thread_end(): who leaves the thread behind does so after all that it has done before. */
+    atomic_store_explicit(&feed->shared_phase, IN_SOURCE, memory_order_release);
+}
+/* Returns whether the thread should go on. */
+static bool source_leave(struct feed *feed)
+{
+    /* Acquire pairs with thread_end(), and nothing that follows is done before it; release as above. */
+    feed->is_left = atomic_exchange_explicit(&feed->shared_phase, AT_WORK, memory_order_acq_rel) == LEFT_BEHIND;
+    return !feed->is_left && !feed_is_interrupted(feed);
+}
+
+/* --- inputs and rows ----------------------------------------------------------------------------- */
+
+bool feed_team_look(void *context)
+{
+    struct feed *feed = context;
+    /* Relaxed: whether the thread comes a moment late decides nothing. */
+    if (atomic_load_explicit(&feed->shared_team, memory_order_relaxed) == NULL) return false;
+    /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is anyone in?" at least one sees
+     * the other. Release: who sees the thread out sees it done. */
+    atomic_store_explicit(&feed->shared_is_helping, true, memory_order_seq_cst);
+    struct team *team = atomic_load_explicit(&feed->shared_team, memory_order_seq_cst);
+    bool has_helped = team && team_help(team);
+    atomic_store_explicit(&feed->shared_is_helping, false, memory_order_release);
+    return has_helped;
+}
+
+/* Tells the team, if there is one, whether the thread comes. */
+static void away_tell(struct feed *feed, bool is_away)
+{
+    feed->is_away = is_away;
+    /* As in feed_team_look(). */
+    atomic_store_explicit(&feed->shared_is_helping, true, memory_order_seq_cst);
+    struct team *team = atomic_load_explicit(&feed->shared_team, memory_order_seq_cst);
+    if (team) team_helper_away_set(team, is_away);
+    atomic_store_explicit(&feed->shared_is_helping, false, memory_order_release);
+}
+
+/* What has been added to a sum since the last call, and what was added lately. */
+static void recent_add(uint64_t *recent_ns, uint64_t *seen_ns, uint64_t now_ns)
+{
+    *recent_ns += now_ns - *seen_ns - *recent_ns / RECENT_INPUTS;
+    *seen_ns = now_ns;
+}
+
+/* Behind every input, once it is known how long a wait is. */
+static void away_decide(struct feed *feed)
+{
+    if (feed->wait_ns == 0) return;
+    recent_add(&feed->busy_recent_ns, &feed->busy_seen_ns, feed->read_ns + feed->prepare_ns);
+    recent_add(&feed->wait_recent_ns, &feed->wait_seen_ns, feed->wait_ns);
+    away_tell(feed, feed->wait_recent_ns * IDLE_PARTS < feed->busy_recent_ns + feed->wait_recent_ns);
+}
+
+struct wanted {
+    struct feed *feed;
+    struct ring *ring;    /* NULL: nothing but work for the team … */
+    uint64_t swept_above; /* … or, unless 0, the sweep at the end of step swept_above - 1 */
+    uint32_t number;
+    bool is_found;
+};
+static bool wanted_look(void *context)
+{
+    struct wanted *w = context;
+    w->is_found = w->ring && ring_try_pop(w->ring, &w->number);
+    /* Acquire pairs with the release in feed_sweep(): the store is as it has left it. */
+    if (w->swept_above)
+        w->is_found = atomic_load_explicit(&w->feed->shared_swept, memory_order_acquire) >= w->swept_above;
+    return w->is_found || feed_is_interrupted(w->feed) || feed_team_look(w->feed);
+}
+
+/* Helps the team until what is wanted is there, or the feed is interrupted. */
+static void help(struct feed *feed, struct wanted *wanted)
+{
+    do {
+        /* A helper spins as members do. Alone the thread does not: all inputs are full, so the consumer has work for longer than a spin
+         * lasts, and wants the core for it. Relaxed: either will do. */
+        bool spins = !feed->is_away && atomic_load_explicit(&feed->shared_spins, memory_order_relaxed);
+        bell_await(&feed->free_bell, spins, wanted_look, wanted);
+    } while (!wanted->is_found && !feed_is_interrupted(feed));
+}
+
+/* The number that was left over from the end of a pass, or the next that the consumer gives back. False if interrupted. */
+static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, const struct place *at, uint32_t micro,
+                        uint32_t *number)
+{
+    *number = *held;
+    *held = NUMBER_NONE;
+    if (*number != NUMBER_NONE || ring_try_pop(ring, number)) return !feed_is_interrupted(feed);
+    uint64_t begin_ns = clock_ns();
+    struct wanted wanted = {.feed = feed, .ring = ring};
+    turn_add(feed, 1);
+    help(feed, &wanted);
+    turn_add(feed, 1);
+    uint64_t end_ns = clock_ns();
+    feed->wait_ns += end_ns - begin_ns;
+    trace_span(TRACE_WAIT, "no free input", begin_ns, end_ns, at->step, micro);
+    *number = wanted.number;
+    return wanted.is_found && !feed_is_interrupted(feed);
+}
+
+/* Shows the consumer the inputs whose rows have come, in order; if `wait`, at least one, of those that there are. */
+static status inputs_show(struct feed *feed, bool wait)
+{
+    uint32_t index;
+    for (bool is_shown = true; is_shown; wait = false) {
+        TRY(row_gate_look(&feed->gate, wait, &index, &is_shown));
+        if (!is_shown) continue;
+        CHECK(ring_try_push(&feed->ready, index));
+        bell_ring(feed->ready_bell);
+        turn_add(feed, 2);
+    }
+    return ST_OK;
+}
+
+/* Goes on with rows under way as long as there is nothing else to do than to wait for the ring. */
+static status ring_await(struct feed *feed, const struct ring *ring)
+{
+    while (row_gate_is_waiting(&feed->gate) && ring_depth(ring) == 0 && !feed_is_interrupted(feed))
+        TRY(inputs_show(feed, true));
+    return ST_OK;
+}
+
+/* A block has come back, and with it the last input of its step. */
+static void block_back(struct feed *feed, uint32_t block)
+{
+    if (feed->block_step[block] != STEP_NONE) row_gate_step_over(&feed->gate, feed->block_step[block]);
+    feed->block_step[block] = STEP_NONE;
+    feed->spare[feed->spare_count++] = block;
+}
+
+/* Takes those back that have come; if there is none at all, waits for one. */
+static status blocks_take_back(struct feed *feed, struct place *at, bool wait)
+{
+    uint32_t block, held = NUMBER_NONE;
+    while (ring_try_pop(&feed->free_blocks, &block)) {
+        block_back(feed, block);
+        wait = false;
+    }
+    if (!wait) return ST_OK;
+    TRY(ring_await(feed, &feed->free_blocks));
+    at->is_open = number_take(feed, &feed->free_blocks, &held, at, 0, &block);
+    if (at->is_open) block_back(feed, block);
+    return ST_OK;
+}
+
+/* Of at->step_block, for the step that begins. */
+static status block_take(struct feed *feed, struct place *at)
+{
+    TRY(blocks_take_back(feed, at, feed->spare_count == 0));
+    if (!at->is_open) return ST_OK;
+    at->step_block = feed->spare[--feed->spare_count];
+    feed->block_step[at->step_block] = row_gate_step_begin(&feed->gate);
+    return ST_OK;
+}
+
+/* The step had no example. */
+static void block_give_back(struct feed *feed, uint32_t block)
+{
+    row_gate_step_cancel(&feed->gate, feed->block_step[block]);
+    feed->block_step[block] = STEP_NONE;
+    block_back(feed, block);
+}
+
+/* Until RAM has room for the rows of one more micro-batch: steps have to end for that. */
+static status room_await(struct feed *feed, struct place *at)
+{
+    for (bool has_room = false;;) {
+        TRY(row_gate_room(&feed->gate, &has_room));
+        if (has_room) return ST_OK;
+        TRY(blocks_take_back(feed, at, true));
+        if (!at->is_open) return ST_OK;
+    }
+}
+
+static struct step_rows *block_of(const struct feed *feed, uint32_t block)
+{
+    return &feed->steps[(size_t)block * feed->graph->table_count];
+}
+
+static void step_begin(struct feed *feed, struct step_rows *rows)
+{
+    for (uint32_t t = 0; t < feed->graph->table_count; t++) step_rows_begin(&feed->numbers[t], &rows[t]);
+}
+
+/* --- reading ------------------------------------------------------------------------------------ */
+
+static void counts_publish(struct feed *feed)
+{
+    struct reader_counts counts = reader_counts(feed->source);
+    /* Relaxed: figures for people, ordered with nothing. */
+    atomic_store_explicit(&feed->shared_bytes, counts.byte_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_bad, counts.bad_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_cut, counts.cut_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_unknown, counts.unknown_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_read_ns, feed->read_ns, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_prepare_ns, feed->prepare_ns, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_wait_ns, feed->wait_ns, memory_order_relaxed);
+}
+
+/* Starts a pass and drops its first `skip` examples. */
+static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
+{
+    at->is_end = false;
+    uint64_t begin_ns = clock_ns();
+    source_enter(feed);
+    status st = reader_start(feed->source, at->epoch);
+    at->is_open = source_leave(feed);
+    for (uint64_t left = skip; st == ST_OK && at->is_open && left > 0 && !at->is_end;) {
+        uint64_t count = left < SKIP_EXAMPLES ? left : SKIP_EXAMPLES;
+        source_enter(feed);
+        st = reader_skip(feed->source, count, &at->is_end);
+        at->is_open = source_leave(feed);
+        left -= count;
+    }
+    if (feed->is_left) return ST_OK;
+    uint64_t end_ns = clock_ns();
+    feed->read_ns += end_ns - begin_ns;
+    if (skip) trace_span(TRACE_READ, "skip", begin_ns, end_ns, at->step, 0);
+    return st;
+}
+
+/* Fills the input with the step's next examples, up to a micro-batch or the end of the pass. */
+static status input_read(struct feed *feed, struct place *at, uint32_t micro, struct input *input)
+{
+    uint64_t begin_ns = clock_ns();
+    struct micro_batch *m = &input->batch;
+    micro_batch_clear(m);
+    source_enter(feed);
+    status st = reader_fill(feed->source, m, feed->shape.micro, &at->is_end);
+    at->is_open = source_leave(feed);
+    if (feed->is_left) return ST_OK;
+    at->step_examples += m->example_count;
+    m->step = at->step;
+    m->epoch = at->epoch;
+    m->micro_index = micro;
+    m->is_last = at->is_end || micro + 1 == batch_micro_count(feed->shape);
+    m->step_example_count = at->step_examples;
+    uint64_t end_ns = clock_ns();
+    feed->read_ns += end_ns - begin_ns;
+    trace_span(TRACE_READ, "read", begin_ns, end_ns, at->step, micro);
+    return st;
+}
+
+/* Whether rows go when the input's step ends. */
+static status sweep_decide(struct feed *feed, const struct place *at, struct input *input)
+{
+    input->is_sweep = false;
+    if (!feed->sweeps || !input->batch.is_last) return ST_OK;
+    TRY(row_gate_is_crowded(&feed->gate, &input->is_sweep));
+    input->is_sweep |= model_period(feed->graph, at->step + 1) > model_period(feed->graph, at->step);
+    return ST_OK;
+}
+
+/* Until the rows have gone: what follows is prepared with those that are left. */
+static status sweep_await(struct feed *feed, struct place *at)
+{
+    while (row_gate_is_waiting(&feed->gate) && !feed_is_interrupted(feed)) TRY(inputs_show(feed, true));
+    struct wanted wanted = {.feed = feed, .swept_above = at->step + 1};
+    uint64_t begin_ns = clock_ns();
+    turn_add(feed, 1);
+    help(feed, &wanted);
+    turn_add(feed, 1);
+    uint64_t end_ns = clock_ns();
+    feed->wait_ns += end_ns - begin_ns;
+    trace_span(TRACE_WAIT, "rows go", begin_ns, end_ns, at->step, 0);
+    at->is_open = !feed_is_interrupted(feed);
+    return ST_OK;
+}
+
+/* Finds or makes the rows of the input's keys. */
+static status input_prepare(struct feed *feed, const struct place *at, struct input *input)
+{
+    uint64_t begin_ns = clock_ns();
+    const struct micro_batch *m = &input->batch;
+    TRY(row_gate_prepare(&feed->gate, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &input->ticket));
+    input->step_rows = NULL;
+    if (feed->training) {
+        input->step_block = at->step_block;
+        input->step_rows = block_of(feed, at->step_block);
+        row_gate_step_ticket(&feed->gate, feed->block_step[at->step_block], input->ticket.number);
+        for (uint32_t t = 0; t < input->ticket.table_count; t++) {
+            const uint32_t before = input->step_rows[t].row_count;
+            step_rows_add(&feed->numbers[t], &input->step_rows[t], &input->ticket.table[t]);
+            step_rows_judge(&input->step_rows[t], before, &input->ticket.table[t], m, feed->graph->field_count,
+                            feed->graph->tables[t].life.click_label, feed->graph->label_count);
+        }
+        TRY(sweep_decide(feed, at, input));
+    }
+    uint64_t end_ns = clock_ns();
+    feed->prepare_ns += end_ns - begin_ns;
+    trace_span(TRACE_PREPARE, "prepare", begin_ns, end_ns, at->step, m->micro_index);
+    return ST_OK;
+}
+
+/* One step, or none if the pass has ended with the step before. */
+static status step_read(struct feed *feed, struct place *at)
+{
+    at->step_examples = 0;
+    for (uint32_t micro = 0; micro < batch_micro_count(feed->shape) && !at->is_end; micro++) {
+        uint32_t index;
+        if (micro == 0 && feed->training) {
+            TRY(block_take(feed, at));
+            if (!at->is_open) return ST_OK;
+            step_begin(feed, block_of(feed, at->step_block));
+        }
+        TRY(ring_await(feed, &feed->free));
+        at->is_open = number_take(feed, &feed->free, &feed->held_input, at, micro, &index);
+        if (!at->is_open) return ST_OK;
+        struct input *input = &feed->inputs[index];
+        TRY(input_read(feed, at, micro, input));
+        if (!at->is_open) return ST_OK;
+        if (at->step_examples == 0) { /* nobody has seen this input, nor the step's block */
+            CHECK(micro == 0 && at->is_end);
+            feed->held_input = index;
+            if (feed->training) block_give_back(feed, at->step_block);
+            return ST_OK;
+        }
+        if (feed->training) TRY(room_await(feed, at));
+        if (!at->is_open) return ST_OK;
+        TRY(input_prepare(feed, at, input));
+        counts_publish(feed);
+        away_decide(feed);
+        const bool is_sweep = input->is_sweep;
+        row_gate_wait(&feed->gate, index, &input->ticket);
+        TRY(inputs_show(feed, false));
+        if (is_sweep) TRY(sweep_await(feed, at));
+        if (!at->is_open) return ST_OK;
+    }
+    at->step++;
+    return ST_OK;
+}
+
+/* One pass: fills inputs until the data or `steps_max` ends, or the feed is interrupted. */
+static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
+{
+    TRY(pass_begin(feed, at, skip));
+    while (at->is_open && !at->is_end && (feed->steps_max == 0 || at->step < feed->steps_max)) TRY(step_read(feed, at));
+    return ST_OK;
+}
+
+/* Shows what still waits for its rows. */
+static status waiting_end(struct feed *feed)
+{
+    while (row_gate_is_waiting(&feed->gate) && !feed_is_interrupted(feed)) TRY(inputs_show(feed, true));
+    return ST_OK;
+}
+
+static void feed_fail(struct feed *feed, status st)
+{
+    if (st == ST_OK || feed->result != ST_OK) return;
+    feed->result = st;
+    snprintf(feed->message, sizeof feed->message, "%s", status_message());
+}
+
+void *feed_main(void *argument)
+{
+    struct feed *feed = argument;
+    struct place at = {.epoch = feed->from.epoch, .step = feed->from.step, .is_open = true};
+    uint64_t skip = feed->from.epoch_examples;
+    status st = ST_OK;
+    cores_pin(feed->processors, feed->processor_count);
+    trace_thread("reading");
+    turn_add(feed, 1);
+    for (; at.epoch < feed->epochs && at.is_open && st == ST_OK; at.epoch++) {
+        if (feed->steps_max && at.step >= feed->steps_max) break;
+        st = pass_run(feed, &at, skip);
+        skip = 0;
+    }
+    if (feed->is_left) return NULL;
+    feed_fail(feed, st);
+    feed_fail(feed, waiting_end(feed));            /* what is prepared comes before a failure of what is not */
+    feed_fail(feed, row_gate_settle(&feed->gate)); /* nothing is on its way to the feed's memory when that goes */
+    counts_publish(feed);
+    turn_add(feed, 1);
+    /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last input come before it. */
+    atomic_store_explicit(&feed->shared_is_done, true, memory_order_release);
+    bell_ring(feed->ready_bell);
+    away_tell(feed, false);
+    help(feed, &(struct wanted){.feed = feed});
+    return NULL;
+}
