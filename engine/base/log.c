@@ -8,66 +8,44 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "engine/base/scope_internal.h"
+
 /* A message is cut at this; a status message may be 9000 bytes. */
 #define MESSAGE_BYTES_MAX 10000u
-/* An event's line is kept below this by leaving out what does not fit. */
-#define EVENT_BYTES_MAX 65536u
-#define EVENT_DEPTH_MAX 8u
-#define TERMINAL_CLEAR  "\r\033[K"
-
-/* Set by log_open; read by any thread. */
-static atomic_int shared_format = LOG_TEXT;
-static atomic_int shared_verbosity = 0;
-static atomic_bool shared_is_terminal = false;
+#define EVENT_DEPTH_MAX   8u
+#define TERMINAL_CLEAR    "\r\033[K"
 
 /* Under line_lock. */
 static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_redrawn; /* the terminal's last line is a progress line */
 
-/* JSON text under construction. What does not fit is left out whole, and the line says so with "cut":true. Room for
- * the end is kept: CUT_TEXT, a bracket a level, the newline. */
+/* Room for the end of a line of JSON is kept: CUT_TEXT, a bracket a level, the newline. */
 #define CUT_TEXT ",\"cut\":true"
-struct json {
-    char *text;
-    size_t used_bytes, size_bytes;
-    uint32_t depth;          /* open brackets                                             */
-    uint32_t left_out_depth; /* brackets of objects and arrays that did not fit themselves */
-    uint32_t array_levels;   /* bit d: level d, of depth and left_out_depth, is an array    */
-    bool is_cut;
-    bool is_first; /* in its object or array: no comma before it               */
-};
-
-/* Owned by the one thread that has an event open. */
-static char event_text[EVENT_BYTES_MAX];
-static struct json event = {.text = event_text, .size_bytes = sizeof event_text};
-
-/* Set by log_warnings_take, before threads. */
-static void (*warning_take)(void *context, const char *warning);
-static void *warning_context;
 
 void log_warnings_take(void (*take)(void *context, const char *warning), void *context)
 {
-    warning_take = take;
-    warning_context = context;
+    struct scope_log *log = &scope_now()->log;
+    log->warning_take = take;
+    log->warning_context = context;
 }
 
 void log_open(enum log_format format, int verbosity)
 {
-    atomic_store(&shared_format, (int)format);
-    atomic_store(&shared_verbosity, verbosity);
-    atomic_store(&shared_is_terminal, format == LOG_TEXT && isatty(STDERR_FILENO));
+    struct scope_log *log = &scope_now()->log;
+    atomic_store(&log->shared_format, (int)format);
+    atomic_store(&log->shared_verbosity, verbosity);
+    atomic_store(&log->shared_is_terminal, format == LOG_TEXT && isatty(STDERR_FILENO));
 }
 
-enum log_format log_format(void) { return (enum log_format)atomic_load(&shared_format); }
-int log_verbosity(void) { return atomic_load(&shared_verbosity); }
-bool log_is_terminal(void) { return atomic_load(&shared_is_terminal); }
+enum log_format log_format(void) { return (enum log_format)atomic_load(&scope_now()->log.shared_format); }
+int log_verbosity(void) { return atomic_load(&scope_now()->log.shared_verbosity); }
+bool log_is_terminal(void) { return atomic_load(&scope_now()->log.shared_is_terminal); }
 
 /* All of it, in one write(2) unless the kernel takes less. A log that cannot be written has nowhere to say so. */
 static void write_all(int fd, const char *text, size_t bytes)
@@ -296,9 +274,10 @@ void log_detail(const char *format, ...)
 void log_warning(const char *format, ...)
 {
     FORMAT_MESSAGE(message, format);
-    if (warning_take) {
+    const struct scope_log *log = &scope_now()->log;
+    if (log->warning_take) {
         line_lock_take();
-        warning_take(warning_context, message);
+        log->warning_take(log->warning_context, message);
         pthread_mutex_unlock(&line_lock);
     } else if (log_format() == LOG_JSON)
         message_event("warning", message);
@@ -347,16 +326,20 @@ void log_redraw(const char *format, ...)
 void log_event_begin(const char *name)
 {
     if (log_format() != LOG_JSON) return;
-    json_begin(&event);
-    json_field(&event, "event", NULL, name);
+    struct scope_log *log = &scope_now()->log;
+    log->event.text = log->event_text;
+    log->event.size_bytes = sizeof log->event_text;
+    json_begin(&log->event);
+    json_field(&log->event, "event", NULL, name);
 }
 
 /* The event that a field goes to, or NULL where there is none to write. */
 static struct json *event_of_field(void)
 {
     if (log_format() != LOG_JSON) return NULL;
-    CHECK(event.depth > 0);
-    return &event;
+    struct json *event = &scope_now()->log.event;
+    CHECK(event->depth > 0);
+    return event;
 }
 
 void log_event_u64(const char *name, uint64_t value)

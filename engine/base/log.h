@@ -14,7 +14,8 @@
 #include "engine/base/status.h"
 
 enum log_format { LOG_TEXT, LOG_JSON };
-/* verbosity: -1 only warnings and errors, 0 as usual, 1 with details (-v). */
+/* Of the calling thread's scope (scope.h), as its events are. verbosity: -1 only warnings and errors, 0 as usual, 1 with
+ * details (-v). */
 void log_open(enum log_format format, int verbosity);
 enum log_format log_format(void);
 int log_verbosity(void);
@@ -37,8 +38,8 @@ void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_redraw(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* A JSON event, built value by value and written by log_event_end; all are no-ops under LOG_TEXT, and only one thread
- * may have an event open. In an object a value has a name, in an array the name is NULL. Non-finite numbers are written
- * as null. Objects and arrays nest up to 8 deep, the event itself included; what is opened is closed in order.
+ * of a scope may have an event open. In an object a value has a name, in an array the name is NULL. Non-finite numbers
+ * are written as null. Objects and arrays nest up to 8 deep, the event itself included; what is opened is closed in order.
  *
  * A line has at most 64 KiB. A value, object or array that does not fit is left out, whole, and so is what follows it, but
  * for what is short enough to fit yet; the event ends with "cut":true then, and stays valid JSON. */

@@ -1,5 +1,5 @@
-/* Takes large blocks from the kernel and keeps the list of what each part of the program planned to use. Called a few
- * dozen times at start-up, so the list is an array under one lock. */
+/* Takes large blocks from the kernel and keeps the list of what each part of a run planned to use. Called a few
+ * dozen times at start-up, so a list is an array, and all scopes' are under one lock. */
 #include "engine/base/memory.h"
 
 #include <errno.h>
@@ -17,9 +17,8 @@
 
 #include "engine/base/file.h"
 #include "engine/base/kernel_text.h"
+#include "engine/base/scope_internal.h"
 #include "engine/base/steady.h"
-
-#define PARTS_MAX 64u
 
 /* Under AddressSanitizer what an arena has not handed out is out of bounds, up to the byte. */
 #ifdef __SANITIZE_ADDRESS__
@@ -31,34 +30,32 @@
 #define UNPOISON(begin, bytes) ((void)(begin), (void)(bytes))
 #endif
 
-/* Under parts_lock. */
 static pthread_mutex_t parts_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct memory_part parts[PARTS_MAX];
-static size_t part_count;
-static size_t blocks_bytes; /* by memory_take, and not given back */
-/* The blocks that are out, for memory_part_resident_bytes. Past BLOCKS_MAX of them the rest is not listed. */
-#define BLOCKS_MAX 1024u
-static struct block {
-    void *begin;
-    size_t bytes;
-    const char *part;
-} blocks[BLOCKS_MAX];
-static size_t block_count;
+/* Of all scopes, under parts_lock. */
+static size_t all_planned_bytes;
+static size_t all_blocks_bytes; /* by memory_take, and not given back */
 
 /* Returns the part of that name, added if it is new. The caller holds parts_lock. */
-static struct memory_part *part_of(const char *name)
+static struct memory_part *part_of(struct scope_memory *m, const char *name)
 {
-    for (size_t i = 0; i < part_count; i++)
-        if (strcmp(parts[i].name, name) == 0) return &parts[i];
-    CHECK(part_count < PARTS_MAX);
-    parts[part_count] = (struct memory_part){.name = name};
-    return &parts[part_count++];
+    for (size_t i = 0; i < m->part_count; i++)
+        if (strcmp(m->parts[i].name, name) == 0) return &m->parts[i];
+    CHECK(m->part_count < PARTS_MAX);
+    m->parts[m->part_count] = (struct memory_part){.name = name};
+    return &m->parts[m->part_count++];
+}
+
+/* Likewise. */
+static void part_add(struct scope_memory *m, const char *name, size_t bytes)
+{
+    part_of(m, name)->planned_bytes += bytes;
+    all_planned_bytes += bytes;
 }
 
 void memory_note(const char *part, size_t bytes)
 {
     pthread_mutex_lock(&parts_lock);
-    part_of(part)->planned_bytes += bytes;
+    part_add(&scope_now()->memory, part, bytes);
     pthread_mutex_unlock(&parts_lock);
 }
 
@@ -105,30 +102,36 @@ status memory_take(const char *part, size_t bytes, void **block)
         /* A wish: a kernel without huge pages refuses it, and the block works as well. */
         (void)madvise(begin, size, MADV_HUGEPAGE);
     }
+    struct scope_memory *m = &scope_now()->memory;
     pthread_mutex_lock(&parts_lock);
-    part_of(part)->planned_bytes += size;
-    blocks_bytes += size;
-    if (block_count < BLOCKS_MAX) blocks[block_count++] = (struct block){begin, size, part};
+    part_add(m, part, size);
+    all_blocks_bytes += size;
+    if (m->block_count < BLOCKS_MAX) m->blocks[m->block_count++] = (struct block){begin, size, part};
     pthread_mutex_unlock(&parts_lock);
     *block = begin;
     return ST_OK;
 }
 
-void memory_give(const char *part, void *block, size_t bytes)
+static void block_give(struct scope_memory *m, const char *part, void *block, size_t bytes)
 {
-    if (!block) return;
     CHECK(!steady_is_on());
     size_t size = block_bytes(bytes);
     UNPOISON(block, size);
     CHECK(munmap(block, size) == 0);
     pthread_mutex_lock(&parts_lock);
-    struct memory_part *of = part_of(part);
+    struct memory_part *of = part_of(m, part);
     CHECK(of->planned_bytes >= size);
     of->planned_bytes -= size;
-    blocks_bytes -= size;
-    for (size_t i = 0; i < block_count; i++)
-        if (blocks[i].begin == block) blocks[i] = blocks[--block_count];
+    all_planned_bytes -= size;
+    all_blocks_bytes -= size;
+    for (size_t i = 0; i < m->block_count; i++)
+        if (m->blocks[i].begin == block) m->blocks[i] = m->blocks[--m->block_count];
     pthread_mutex_unlock(&parts_lock);
+}
+
+void memory_give(const char *part, void *block, size_t bytes)
+{
+    if (block) block_give(&scope_now()->memory, part, block, bytes);
 }
 
 bool memory_touch(void *begin, size_t bytes)
@@ -154,30 +157,47 @@ static size_t block_resident_bytes(const struct block *block)
 
 size_t memory_part_resident_bytes(const char *part)
 {
+    const struct scope_memory *m = &scope_now()->memory;
     size_t sum_bytes = 0;
     pthread_mutex_lock(&parts_lock);
-    for (size_t i = 0; i < block_count; i++)
-        if (strcmp(blocks[i].part, part) == 0) sum_bytes += block_resident_bytes(&blocks[i]);
+    for (size_t i = 0; i < m->block_count; i++)
+        if (strcmp(m->blocks[i].part, part) == 0) sum_bytes += block_resident_bytes(&m->blocks[i]);
     pthread_mutex_unlock(&parts_lock);
     return sum_bytes;
 }
 
 int memory_part_get(size_t index, struct memory_part *part)
 {
+    const struct scope_memory *m = &scope_now()->memory;
     pthread_mutex_lock(&parts_lock);
-    bool is_there = index < part_count;
-    if (is_there) *part = parts[index];
+    bool is_there = index < m->part_count;
+    if (is_there) *part = m->parts[index];
     pthread_mutex_unlock(&parts_lock);
     return is_there;
 }
 
-size_t memory_planned_bytes(void)
+/* The caller holds parts_lock. */
+static size_t planned_bytes(const struct scope_memory *m)
 {
     size_t sum_bytes = 0;
+    for (size_t i = 0; i < m->part_count; i++) sum_bytes += m->parts[i].planned_bytes;
+    return sum_bytes;
+}
+
+size_t memory_planned_bytes(void)
+{
     pthread_mutex_lock(&parts_lock);
-    for (size_t i = 0; i < part_count; i++) sum_bytes += parts[i].planned_bytes;
+    size_t sum_bytes = planned_bytes(&scope_now()->memory);
     pthread_mutex_unlock(&parts_lock);
     return sum_bytes;
+}
+
+void scope_memory_close(struct scope_memory *m)
+{
+    CHECK(m->block_count == 0);
+    pthread_mutex_lock(&parts_lock);
+    all_planned_bytes -= planned_bytes(m);
+    pthread_mutex_unlock(&parts_lock);
 }
 
 /* /proc/self/statm: [0] pages of address space, [1] resident pages. */
@@ -227,17 +247,19 @@ static uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 /* The limits that were met so far: the one that leaves least, and the one with the least room for a plan. */
 struct survey {
     struct memory_limit left, room;
-    size_t resident_bytes, blocks_bytes; /* what the process holds of its plan: touched, and mapped */
+    size_t resident_bytes, blocks_bytes; /* what the process holds of its plans: touched, and mapped */
+    size_t other_bytes;                  /* the plans of other scopes than this thread's              */
     struct memory_limit *listed;         /* [listed_max]: all of them; NULL: nobody asks */
     uint32_t listed_count, listed_max;
 };
 
-/* Adds a limit under which used_bytes of limit_bytes are taken, held_bytes of these by the process's plan. */
+/* Adds a limit under which used_bytes of limit_bytes are taken, held_bytes of these by the process's plans. */
 static void survey_add(struct survey *survey, const char *name, const char *group, const char *remedy,
                        uint64_t limit_bytes, uint64_t used_bytes, uint64_t held_bytes)
 {
     uint64_t left = limit_bytes - min_u64(limit_bytes, used_bytes);
     uint64_t room = left + min_u64(held_bytes, UINT64_MAX - left);
+    room -= min_u64(room, survey->other_bytes);
     struct memory_limit limit = {.remedy = remedy, .limit_bytes = limit_bytes, .left_bytes = left, .room_bytes = room};
     snprintf(limit.name, sizeof limit.name, "%s%s%s", name, group ? " of control group " : "", group ? group : "");
     if (left < survey->left.left_bytes) survey->left = limit;
@@ -388,7 +410,8 @@ static void survey_make(struct survey *survey, const char *root)
     survey->left = survey->room = none;
     survey->resident_bytes = memory_resident_bytes();
     if (pthread_mutex_trylock(&parts_lock) != 0) pthread_mutex_lock(&parts_lock);
-    survey->blocks_bytes = blocks_bytes;
+    survey->blocks_bytes = all_blocks_bytes;
+    survey->other_bytes = all_planned_bytes - planned_bytes(&scope_now()->memory);
     pthread_mutex_unlock(&parts_lock);
     rlimits_survey(survey);
     cgroups_survey(survey, root);
@@ -425,14 +448,14 @@ status arena_open(struct arena *arena, const char *part, size_t bytes)
     void *block;
     *arena = (struct arena){0};
     TRY(memory_take(part, bytes, &block));
-    *arena = (struct arena){.base = block, .size_bytes = bytes, .part = part};
+    *arena = (struct arena){.base = block, .size_bytes = bytes, .part = part, .scope = scope_now()};
     POISON(arena->base, block_bytes(bytes));
     return ST_OK;
 }
 
 void arena_close(struct arena *arena)
 {
-    memory_give(arena->part, arena->base, arena->size_bytes);
+    if (arena->base) block_give(&arena->scope->memory, arena->part, arena->base, arena->size_bytes);
     *arena = (struct arena){0};
 }
 

@@ -1,5 +1,6 @@
 /* Memory is planned, then taken: every large block comes from here, under the name of the part that it
- * serves, so that the plan printed at start and the bytes in use at the end are sums over the same list.
+ * serves, so that the plan printed at start and the bytes in use at the end are sums over the same list. The plan is that of the
+ * calling thread's scope (scope.h), and a block is given back where it was taken; an arena knows.
  * Called at start-up and in pauses (when a growing list of evaluation scores doubles), never in steady state. */
 #ifndef HETERPS_BASE_MEMORY_H
 #define HETERPS_BASE_MEMORY_H
@@ -14,7 +15,7 @@
 #define HUGE_PAGE_BYTES  ((size_t)2 << 20)
 
 /* Maps `bytes` of zeroed memory, aligned to a page (to 2 MiB from 2 MiB on, with huge pages asked for), and adds
- * them to the plan under `part` (a string that outlives the program; equal names are summed).
+ * them to the plan under `part` (a string that outlives the plan; equal names are summed).
  * Pages become resident when they are first touched. Returns the block; MEMORY when it cannot be had. */
 MUST_USE status memory_take(const char *part, size_t bytes, void **block);
 
@@ -55,7 +56,8 @@ struct memory_limit {
     const char *remedy; /* "raise it with ulimit -v": what lifts it                                            */
     size_t limit_bytes; /* its value                                                                           */
     size_t left_bytes;  /* what this process may still take under it                                           */
-    size_t room_bytes;  /* the largest plan under it: left_bytes, and what of its plan the process holds now   */
+    /* The largest plan under it: left_bytes, and what of its plans the process holds now, less the plans of other scopes. */
+    size_t room_bytes;
 };
 /* The limit with the least room: a plan that is more than its room_bytes does not fit. SIZE_MAX if nothing bounds it. */
 struct memory_limit memory_limit(void);
@@ -72,8 +74,10 @@ struct arena {
     uint8_t *base;
     size_t used_bytes, size_bytes;
     const char *part;
+    struct scope *scope; /* whose plan it is in */
 };
 MUST_USE status arena_open(struct arena *arena, const char *part, size_t bytes);
+/* On any thread, whichever scope it works for. */
 void arena_close(struct arena *arena);
 /* Returns zeroed, 64-byte aligned bytes, never NULL; a plan that was too small is a bug: CHECK. */
 void *arena_take(struct arena *arena, size_t bytes);

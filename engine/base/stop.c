@@ -1,44 +1,120 @@
-/* Turns SIGINT and SIGTERM into a flag that the training loop looks at between steps. */
+/* Turns SIGINT and SIGTERM into a flag of each scope that listens, which training loops look at between steps.
+ *
+ * Handlers go through the list of who listens without a lock. Who takes something out of it, or changes what a handler may call, first
+ * makes the change and then waits until no handler is on its way through: the next ones see the change. */
 #include "engine/base/stop.h"
 
+#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stddef.h>
 #include <unistd.h>
 
-static _Atomic int received_signal;
-/* Set while no alarm is pending, read only by its handler. */
-static bool (*wake_function)(void *);
-static void *wake_context;
+#include "engine/base/scope_internal.h"
 
 #define PATIENCE_SECONDS 1
+#define LISTENERS_MAX    64u
+
+static _Atomic int received_signal; /* the first */
+static struct scope_stop *_Atomic shared_listeners[LISTENERS_MAX];
+static _Atomic uint32_t shared_walks; /* through the list, under way */
+
+/* Calls `look` for each that listens; whether any call returned true. Safe in a handler. */
+static bool listeners_any(bool (*look)(struct scope_stop *stop, int number), int number)
+{
+    bool any = false;
+    atomic_fetch_add(&shared_walks, 1);
+    for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
+        struct scope_stop *stop = atomic_load(&shared_listeners[i]);
+        if (stop != NULL && look(stop, number)) any = true;
+    }
+    atomic_fetch_sub(&shared_walks, 1);
+    return any;
+}
+
+static void walks_await(void)
+{
+    while (atomic_load(&shared_walks) != 0) sched_yield();
+}
+
+/* Asks it, unless that has been done; whether it has somebody to wake. */
+static bool ask(struct scope_stop *stop, int number)
+{
+    int none = 0;
+    /* Relaxed: the flag carries no other data. */
+    atomic_compare_exchange_strong_explicit(&stop->shared_signal, &none, number, memory_order_relaxed,
+                                            memory_order_relaxed);
+    return atomic_load(&stop->shared_wake) != NULL;
+}
+
+static int asked_by(struct scope_stop *stop)
+{
+    return atomic_load_explicit(&stop->shared_signal, memory_order_relaxed);
+}
+
+/* Whether it has been asked, and has somebody to wake. */
+static bool is_waiting(struct scope_stop *stop, int unused)
+{
+    (void)unused;
+    return asked_by(stop) != 0 && atomic_load(&stop->shared_wake) != NULL;
+}
+
+/* Wakes whom it has to wake; whether nothing was stuck. */
+static bool wake_in_vain(struct scope_stop *stop, int unused)
+{
+    (void)unused;
+    bool (*wake)(void *) = atomic_load(&stop->shared_wake);
+    return asked_by(stop) != 0 && wake != NULL && !wake(atomic_load(&stop->shared_context));
+}
 
 static void on_signal(int number)
 {
-    /* Relaxed: the flag carries no other data. */
     if (atomic_exchange_explicit(&received_signal, number, memory_order_relaxed) != 0) _exit(128 + number);
-    alarm(PATIENCE_SECONDS);
+    if (listeners_any(ask, number)) alarm(PATIENCE_SECONDS);
 }
 
 static void on_alarm(int number)
 {
-    (void)number;
-    if (wake_function && !wake_function(wake_context)) alarm(PATIENCE_SECONDS);
+    if (listeners_any(wake_in_vain, number)) alarm(PATIENCE_SECONDS);
+}
+
+/* Puts `after` where `before` is in the list; false: it is nowhere there. */
+static bool listener_put(struct scope_stop *before, struct scope_stop *after)
+{
+    for (uint32_t i = 0; i < LISTENERS_MAX; i++) {
+        struct scope_stop *present = before;
+        if (atomic_compare_exchange_strong(&shared_listeners[i], &present, after)) return true;
+    }
+    return false;
 }
 
 void stop_listen(bool (*wake)(void *context), void *context)
 {
-    alarm(0);
-    wake_function = wake;
-    wake_context = context;
-    if (wake && stop_requested()) alarm(PATIENCE_SECONDS);
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct scope_stop *stop = &scope_now()->stop;
+    atomic_store(&stop->shared_wake, NULL);
+    walks_await();
+    atomic_store(&stop->shared_context, context);
+    atomic_store(&stop->shared_wake, wake);
+    CHECK(listener_put(stop, stop) || listener_put(NULL, stop));
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, NULL);
+    action.sa_handler = on_signal;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    action.sa_handler = on_alarm;
-    sigaction(SIGALRM, &action, NULL);
+    int received = atomic_load_explicit(&received_signal, memory_order_relaxed);
+    if (received != 0) ask(stop, received);
+    alarm(listeners_any(is_waiting, 0) ? PATIENCE_SECONDS : 0);
 }
 
-int stop_signal(void) { return atomic_load_explicit(&received_signal, memory_order_relaxed); }
+void stop_ask(struct scope *scope, int signal)
+{
+    if (ask(&scope->stop, signal)) alarm(PATIENCE_SECONDS);
+}
+
+void scope_stop_close(struct scope_stop *stop)
+{
+    (void)listener_put(stop, NULL);
+    walks_await();
+}
+
+int stop_signal(void) { return asked_by(&scope_now()->stop); }
 
 bool stop_requested(void) { return stop_signal() != 0; }

@@ -1,0 +1,21 @@
+/* What one run of the program's work has for itself where a process does several, as a server of two models would: its plan of memory
+ * (memory.h), the format and events of its log (log.h), and its stop (stop.h). A thread works for one scope at a time, and what it
+ * calls of these three acts on that scope.
+ *
+ *     main thread     the process's first scope ── scope_enter(b) ── b ── thread_start ── b ── scope_enter(first) ── first …
+ *     the new thread                                                      └── b …
+ *
+ * A process with one run calls nothing here. Signals, standard output, standard error and the machine's limits stay the process's. */
+#ifndef HETERPS_ENGINE_BASE_SCOPE_H
+#define HETERPS_ENGINE_BASE_SCOPE_H
+
+struct scope;
+
+/* A new one: nothing planned, log in text, not asked to stop. Stops the program (CHECK) where there is no memory. Yours until scope_close. */
+struct scope *scope_open(void);
+/* After its threads have ended and its blocks are given back; no thread works for it any more. */
+void scope_close(struct scope *scope);
+/* The calling thread works for `scope` from now on. Returns the one before, which stays as it is. */
+struct scope *scope_enter(struct scope *scope);
+
+#endif
