@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: [TESTS=PATTERN] sh tests/run.sh BUILD_DIR PROGRAM...
 # Runs every test program named and every tests/*/test_*.sh whose path matches the extended regular expression PATTERN, each within its time limit, and
-# counts. As many run at a time as there are processors; those whose first lines say "Runs alone" afterwards, one by one.
+# counts. As many run at a time as there are processors; those that tests/alone lists afterwards, one by one.
 # A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
 # "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
 # Last line: N passed, N failed, N skipped. Exit status 1 if anything failed.
@@ -40,6 +40,11 @@ if [ "$1" = --one ]; then
     exit 0
 fi
 
+alone=$(sed -e '/^#/d' -e 's/ .*//' tests/alone)
+for source in $alone; do
+    [ -f "$source" ] || { echo "tests/alone: $source is not there" >&2; exit 2; }
+done
+
 out=$1
 shift
 pattern=${TESTS:-.}
@@ -58,7 +63,7 @@ for test in "$@" $(find tests -name 'test_*.sh' | sort); do
     *.sh) ;;
     *) source=$source.c ;;
     esac
-    if head -8 "$source" | grep -q 'Runs alone'; then echo "$test" >>"$out/alone"; else echo "$test" >>"$out/together"; fi
+    if echo "$alone" | grep -qxF "$source"; then echo "$test" >>"$out/alone"; else echo "$test" >>"$out/together"; fi
 done
 xargs -r -n1 -P"$(nproc)" sh tests/run.sh --one "$out" <"$out/together"
 xargs -r -n1 sh tests/run.sh --one "$out" <"$out/alone"

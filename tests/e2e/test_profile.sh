@@ -1,5 +1,5 @@
 #!/bin/sh
-# heterps-run profile: an instance that can be read again, its table and event, what it keeps, and what it refuses. Runs alone: a profile is kept only if the
+# heterps-run profile: an instance that can be read again, its table and event, what it keeps, and what it refuses. A profile is kept only if the
 # machine was quiet.
 . "$(dirname "$0")/lib.sh"
 XDG_CACHE_HOME=$work/cache

@@ -1,6 +1,6 @@
 #!/bin/sh
 # heterps-run simulate: plans for clusters that are not here reach their predicted throughput in the real pipeline, and move exactly the
-# bytes that cross the cuts; a plan on sim trains like any other; what cannot be simulated is refused. Runs alone: it compares
+# bytes that cross the cuts; a plan on sim trains like any other; what cannot be simulated is refused. It compares
 # times.
 . "$(dirname "$0")/lib.sh"
 tiny_model

@@ -1,6 +1,6 @@
 /* The team: every piece once, results visible to the caller, whatever the number of members, their delays, and how
  * long they slept. Also run under ThreadSanitizer, which sees a missing ordering where a result happens to be right.
- * Runs alone: it compares times. */
+ * It compares times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* The device sim takes the time that a plan says and moves the bytes of the cuts, beside stages on cpu too; a slowed cpu takes longer for the
- * same bytes; and a simulated plan reaches its predicted throughput, on instances as they come. Runs alone: it compares
+ * same bytes; and a simulated plan reaches its predicted throughput, on instances as they come. It compares
  * times. */
 #include <setjmp.h>
 #include <stdarg.h>
