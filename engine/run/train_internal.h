@@ -1,0 +1,93 @@
+/* A training under way, as its files share it: the loop (train.c), what comes before it (train_open.c), its saves (train_saves.c). */
+#ifndef HETERPS_ENGINE_RUN_TRAIN_INTERNAL_H
+#define HETERPS_ENGINE_RUN_TRAIN_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "engine/eval/early_stop.h"
+#include "engine/eval/evaluate.h"
+#include "engine/model/saver.h"
+#include "engine/run/report.h"
+#include "engine/run/train.h"
+#include "io/cache/data_cache.h"
+
+/* How training goes, for the main thread to print while workers go on. Written after every step by whoever ends it, one at
+ * a time; read by the main thread, which reads again if a step ended meanwhile. */
+struct standing {
+    _Atomic uint64_t shared_version; /* odd while it is written */
+    _Atomic uint64_t shared_step, shared_epoch, shared_examples, shared_loss_bits;
+};
+
+struct trainer {
+    struct session *session;
+    const struct train_options *options;
+    const struct graph *graph;
+    struct feed *feed, *eval_feed;
+    const char *eval; /* what is evaluated; NULL: nothing */
+    struct evaluate_options eval_options;
+    struct data_cache *eval_cache; /* between evaluations: what they have read once, or NULL */
+    struct arena arena;
+    uint64_t *row_count; /* [table_count]: rows that exist after the last step, whatever is read ahead */
+    uint32_t ticket;     /* the last one of that step                                                  */
+    double loss_sum;     /* of all examples of this run; written where steps end */
+    struct standing standing;
+    /* at the last report */
+    double loss_reported;
+    uint64_t examples_reported;
+    struct heads heads; /* of evaluations: empty between them                              */
+    struct early_stop stop;
+    char *best_path;      /* OUT/best; NULL: nothing is kept                                 */
+    uint64_t epoch_until; /* the pass at whose end is an evaluation, 0: none                 */
+    struct report report;
+    /* at the last look at the plan */
+    uint64_t look_ns, look_step, look_examples;
+    uint64_t look_every;  /* steps from look to look: about LOOK_SECONDS                  */
+    struct saver *saver;  /* saves beside training; NULL: it stands still               */
+    double save_pause_ms; /* that the save under way has cost                           */
+    status save_result;   /* of one that has ended beside training; its message is this thread's last */
+    bool save_is_owed;    /* one fell due while another was being written                */
+    bool is_woken;        /* by tick, for the save that is owed                          */
+    uint64_t begun_step;  /* of the last save, or UINT64_MAX                            */
+    uint64_t saved_step;  /* of the last one that is complete, or UINT64_MAX            */
+    uint64_t eval_step;   /* of the last evaluation, or UINT64_MAX                        */
+};
+
+/* --- before the first step (train_open.c) ----------------------------------------------------- */
+
+/* Opens all that takes memory, so that the plan is whole, and tells it; USAGE, INVALID: what cannot be trained; MEMORY: there is too little. To be
+ * closed after a failure too. */
+MUST_USE status train_open(struct trainer *t);
+/* First values, or those of the save to go on from. */
+MUST_USE status train_model_fill(struct trainer *t);
+
+/* --- saves (train_saves.c) -------------------------------------------------------------------- */
+
+/* Opens what saves beside training, where there are such saves. Under wsp and asp a step's end is not the end of all that it touches, and rows
+ * that may die are not marked: training stands still to save. */
+MUST_USE status train_saver_open(struct trainer *t);
+/* While the pipeline runs: takes note of a save that has ended. True: it has failed, or makes way for one that is owed, and the job has to end,
+ * behind the step under way. */
+bool train_saves_look(struct trainer *t);
+/* Waits for the save under way, if there is one, and tells of it. */
+MUST_USE status train_save_settle(struct trainer *t);
+/* Behind a step: the save that falls due with it, or is owed. */
+MUST_USE status train_save_due(struct trainer *t);
+enum save_how { SAVE_BESIDE, SAVE_AND_WAIT, SAVE_UNCHECKED };
+/* Saves the model as it is after the last step, unless that has been done: beside training, where that is possible, or to the end. */
+MUST_USE status train_save(struct trainer *t, enum save_how how);
+/* After a failure that leaves the model as it was at the last finished step: saves it, and returns the failure, whose message names the save. */
+MUST_USE status train_save_and_fail(struct trainer *t, status failure);
+/* Ends training with a failure after which the model is not worth saving: the message names the save to return to. */
+MUST_USE status train_fail_unsaved(struct trainer *t, status failure);
+/* Rows of tables whose rows come and go, as of the last step: those that are dead and still on disk, found by nobody, do not count. While the
+ * feed is held. */
+MUST_USE status train_lives_count(struct trainer *t);
+
+/* Where the best model is kept: claimed before the work begins. */
+MUST_USE status train_best_open(struct trainer *t);
+/* The model is the best so far. */
+MUST_USE status train_best_save(struct trainer *t);
+/* Which it was, and whether training has ended for want of a better one. */
+void train_best_tell(const struct trainer *t);
+
+#endif

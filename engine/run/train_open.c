@@ -1,0 +1,137 @@
+/* What comes before the first step of a training: refuses what could not be done, takes all memory, so that the plan is whole, and fills the
+ * model. Once a run. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/thread.h"
+#include "engine/model/warm_start.h"
+#include "engine/run/train_internal.h"
+
+/* Whether a list of paths holds "-". */
+static bool names_stdin(const char *paths)
+{
+    for (const char *at = paths; *at; at += strcspn(at, ","), at += *at == ',')
+        if (*at == '-' && (at[1] == 0 || at[1] == ',')) return true;
+    return false;
+}
+
+/* A stream can be read once, so what would read it twice is refused before the first step. */
+static status streams_check(const struct trainer *t)
+{
+    const struct settings *s = &t->session->setup.settings;
+    if (feed_is_stream(t->feed) && s->train_epochs > 1 && s->cache_ram == 0 && s->cache_ssd == 0)
+        FAIL(INVALID,
+             "%s is a stream and can be read once, but train.epochs = %" PRIu64
+             "; give a file, or a data cache (--set cache.ram=1GiB), or --set train.epochs=1",
+             t->options->data, (uint64_t)s->train_epochs);
+    if (t->eval_feed && feed_is_stream(t->eval_feed) && (s->eval_every || t->stop.head))
+        FAIL(INVALID,
+             "%s is a stream and can be read once, but eval.every = %" PRIu64
+             ", train.stop = %s; give a file, or --set eval.every=0 --set train.stop=none",
+             t->eval, s->eval_every, s->train_stop);
+    if (t->eval == t->options->data && feed_is_stream(t->feed) && !t->options->dry_run)
+        FAIL(INVALID,
+             "%s is a stream and can be read once, but data.eval_fraction = %g holds lines of it out for evaluation; "
+             "give a file, --eval FILE, or --set data.eval_fraction=0",
+             t->options->data, (double)s->data_eval_fraction);
+    return ST_OK;
+}
+
+/* Settings that ask for what cannot be seen. */
+static void settings_check(const struct trainer *t)
+{
+    const struct settings *s = &t->session->setup.settings;
+    struct batch_shape shape = graph_batch(t->graph);
+    if (s->checkpoint_every && t->options->out == NULL)
+        log_warning("checkpoint.every = %" PRIu64 " saves nothing without --out DIR", s->checkpoint_every);
+    if (s->eval_every && t->eval == NULL)
+        log_warning("eval.every = %" PRIu64 " measures nothing without --eval FILE", s->eval_every);
+    if (s->train_micro == 0 && shape.micro < 32 && shape.micro < shape.batch / shape.lanes)
+        log_warning(
+            "batch / lanes = %u has no divisor from 32 to 512, so micro-batches have %u examples and are slow; choose "
+            "another train.batch",
+            shape.batch / shape.lanes, shape.micro);
+}
+
+/* What is evaluated, and the data caches of training and evaluation, which share the budgets. Memory serves further passes of the run only, a
+ * file further runs, too. */
+static void caches_share(struct trainer *t, struct data_cache_budget *train)
+{
+    const struct settings *s = &t->session->setup.settings;
+    bool is_again = s->train_epochs > 1, is_eval_again = s->eval_every || t->stop.head;
+    *train = (struct data_cache_budget){.ram_bytes = is_again ? s->cache_ram : 0,
+                                        .ssd_bytes = s->cache_ssd,
+                                        .path = s->cache_path,
+                                        .window = is_again && s->cache_shuffle == CACHE_BLOCKS ? s->cache_window : 0,
+                                        .is_bounded = s->train_steps_max > 0};
+    if (t->eval == NULL) return;
+    bool is_part = t->eval == t->options->data;
+    struct evaluate_options *o = &t->eval_options;
+    *o = (struct evaluate_options){.paths = t->eval,
+                                   .lines = is_part ? READER_HELD_OUT
+                                                    : evaluate_lines(&t->session->setup, t->eval, t->options->data),
+                                   .cache = {.ram_bytes = is_eval_again ? s->cache_ram : 0,
+                                             .ssd_bytes = s->cache_ssd,
+                                             .path = s->cache_path,
+                                             .suffix = ".eval"},
+                                   .cache_kept = &t->eval_cache};
+    double share = evaluate_share(&t->session->setup, o, t->options->data);
+    uint64_t ssd = (uint64_t)((double)s->cache_ssd * share), ram = (uint64_t)((double)s->cache_ram * share);
+    train->ssd_bytes -= ssd;
+    o->cache.ssd_bytes = ssd;
+    if (train->ram_bytes == 0 || o->cache.ram_bytes == 0) return;
+    train->ram_bytes -= ram;
+    o->cache.ram_bytes = ram;
+}
+
+status train_open(struct trainer *t)
+{
+    struct session *s = t->session;
+    struct feed_options feed = crew_feed_options(&s->crew, t->options->data);
+    feed.training = true;
+    feed.epochs = s->setup.settings.train_epochs;
+    feed.steps_max = s->setup.settings.train_steps_max;
+    feed.reader.shuffle = s->setup.settings.data_shuffle;
+    feed.reader.lines = s->setup.settings.data_eval_fraction > 0 ? READER_TRAIN : READER_ALL;
+    t->eval = t->options->eval;
+    if (t->eval == NULL && s->setup.settings.data_eval_fraction > 0) t->eval = t->options->data;
+    if (t->options->eval && names_stdin(t->options->data) && names_stdin(t->options->eval))
+        FAIL(USAGE, "--data and --eval both read standard input; give one of them a file");
+    TRY(heads_open(&t->heads, t->graph));
+    TRY(early_stop_open(&t->stop, &t->heads, s->setup.settings.train_stop, s->setup.settings.train_patience,
+                        &s->setup.model.best));
+    if (t->stop.head && t->eval == NULL && !t->options->dry_run)
+        FAIL(INVALID, "train.stop = %s needs evaluation data; give --eval FILE, data.eval or data.eval_fraction",
+             s->setup.settings.train_stop);
+    size_t row_bytes = t->graph->table_count * sizeof *t->row_count;
+    TRY(arena_open(&t->arena, "pipeline", arena_bytes(row_bytes)));
+    t->row_count = arena_take(&t->arena, row_bytes);
+    caches_share(t, &feed.cache);
+    TRY(feed_open(&t->feed, &feed));
+    feed_bell_set(t->feed, pipeline_feed_bell(s->crew.pipeline));
+    if (t->eval) {
+        TRY(evaluate_open(&s->crew, &t->eval_options, &t->eval_feed));
+        TRY(evaluate_reserve(&s->crew, t->eval_feed, &t->heads));
+    }
+    TRY(train_saver_open(t));
+    TRY(streams_check(t));
+    settings_check(t);
+    memory_note("threads", THREAD_STACK_BYTES); /* the one that touches rows' memory ahead */
+    if (t->options->look) return ST_OK;
+    setup_memory_plan(&s->setup, t->options->dry_run);
+    return setup_memory_check(&s->setup);
+}
+
+status train_model_fill(struct trainer *t)
+{
+    struct model *model = &t->session->setup.model;
+    if (t->options->resume)
+        TRY(model_resume(model, t->options->resume));
+    else
+        model_init(model);
+    if (t->options->init) TRY(warm_start(model, &(struct warm_start_options){.path = t->options->init}));
+    for (uint32_t i = 0; i < t->graph->table_count; i++) t->row_count[i] = store_row_count(model->store, i);
+    t->examples_reported = model->progress.examples;
+    return ST_OK;
+}

@@ -1,0 +1,229 @@
+/* Saves of a training: when one is made, beside training or while that stands still, and what becomes of one that fails; and the best model,
+ * which has a directory of its own. A save is a few a run, and all here is the main thread's, between two jobs of the pipeline but for
+ * train_saves_look. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/trace.h"
+#include "engine/run/train_internal.h"
+
+status train_saver_open(struct trainer *t)
+{
+    const struct settings *s = &t->session->setup.settings;
+    const struct model *model = &t->session->setup.model;
+    bool lives = false;
+    for (uint32_t i = 0; i < t->graph->table_count; i++) lives |= store_lives(model->store, i);
+    if (t->options->out == NULL || s->checkpoint_every == 0 || s->train_sync != SYNC_BSP || lives) return ST_OK;
+    return saver_open(&t->saver, &(struct saver_options){.model = model,
+                                                         .path = t->options->out,
+                                                         .keep = s->checkpoint_keep,
+                                                         .buffer_bytes = s->checkpoint_buffer});
+}
+
+/* A model that has just diverged must not replace a good save: its parameters are finite, and so, where a slot of the last step is
+ * at hand, are the losses that it gives. */
+static status model_check(struct trainer *t)
+{
+    const struct model *model = &t->session->setup.model;
+    for (uint64_t i = 0; i < t->graph->header->param_floats; i++)
+        if (!isfinite(model->param[i]))
+            FAIL(DIVERGED,
+                 "step %" PRIu64 ": its update made a parameter that is not finite; a lower learning rate may help",
+                 model->progress.step - 1);
+    return pipeline_check(t->session->crew.pipeline);
+}
+
+status train_save_settle(struct trainer *t)
+{
+    struct saver_done done;
+    if (t->saver == NULL || !saver_is_busy(t->saver)) return ST_OK;
+    saver_wait(t->saver);
+    TRY(saver_take(t->saver, &done));
+    t->saved_step = done.progress.step;
+    report_saved(&t->report, &(struct report_save){.path = t->options->out,
+                                                   .progress = &done.progress,
+                                                   .row_count = done.row_count,
+                                                   .written_count = done.written_count,
+                                                   .bytes = done.bytes,
+                                                   .linked_bytes = done.linked_bytes,
+                                                   .ms = done.ms,
+                                                   .pause_ms = t->save_pause_ms,
+                                                   .wait_ms = done.wait_ms,
+                                                   .is_beside = true});
+    return ST_OK;
+}
+
+bool train_saves_look(struct trainer *t)
+{
+    if (t->saver && saver_is_done(t->saver)) t->save_result = train_save_settle(t);
+    t->is_woken |= t->save_is_owed && !saver_is_busy(t->saver);
+    return t->save_result != ST_OK || t->is_woken;
+}
+
+status train_fail_unsaved(struct trainer *t, status failure)
+{
+    char *message = strdup(status_message());
+    const char *what = message ? message : "";
+    if (train_save_settle(t) != ST_OK) log_warning("the last save has failed: %s", status_message());
+    if (t->saved_step != UINT64_MAX)
+        failure = status_fail(failure, __FILE__, __LINE__, "%s; the model in %s is from step %" PRIu64, what,
+                              t->options->out, t->saved_step);
+    else
+        failure = status_fail(failure, __FILE__, __LINE__, "%s; nothing was saved%s", what,
+                              t->options->out ? " yet; set checkpoint.every" : ": give --out DIR and checkpoint.every");
+    free(message);
+    return failure;
+}
+
+status train_lives_count(struct trainer *t)
+{
+    struct store *store = t->session->setup.model.store;
+    TRY(store_purge(store));
+    for (uint32_t i = 0; i < t->graph->table_count; i++)
+        if (store_lives(store, i)) t->row_count[i] = store_row_count_at(store, i, t->row_count[i], t->ticket);
+    return ST_OK;
+}
+
+/* Saves the model as it is after the last step, with the rows that it has touched, while training stands still. */
+static status model_put(struct trainer *t, const char *path, uint32_t keep, uint64_t *bytes)
+{
+    const struct model_save_options options = {
+        .path = path, .row_count = t->row_count, .ticket = t->ticket, .keep = keep};
+    status st = feed_hold(t->feed);
+    if (st == ST_OK) st = train_lives_count(t);
+    if (st == ST_OK) st = model_save(&t->session->setup.model, &options, bytes);
+    feed_let_go(t->feed);
+    return st;
+}
+
+static status save_begin(struct trainer *t)
+{
+    TRY(train_save_settle(t));
+    status st = feed_hold(t->feed);
+    if (st == ST_OK) st = saver_begin(t->saver, t->row_count, t->ticket);
+    feed_let_go(t->feed);
+    return st;
+}
+
+static status save_whole(struct trainer *t, uint64_t begin)
+{
+    const struct model *model = &t->session->setup.model;
+    struct report_save report = {.path = t->options->out, .progress = &model->progress};
+    TRY(model_put(t, t->options->out, t->session->setup.settings.checkpoint_keep, &report.bytes));
+    t->saved_step = model->progress.step;
+    for (uint32_t i = 0; i < t->graph->table_count; i++) report.row_count += t->row_count[i];
+    report.written_count = report.row_count;
+    report.ms = report.pause_ms = (double)(clock_ns() - begin) * 1e-6;
+    report_saved(&t->report, &report);
+    return ST_OK;
+}
+
+status train_save(struct trainer *t, enum save_how how)
+{
+    const struct model *model = &t->session->setup.model;
+    if (t->options->out == NULL) return ST_OK;
+    if (t->begun_step == model->progress.step) return how == SAVE_BESIDE ? ST_OK : train_save_settle(t);
+    uint64_t begin = clock_ns();
+    status st = how == SAVE_UNCHECKED ? ST_OK : model_check(t);
+    if (st != ST_OK) return train_fail_unsaved(t, st);
+    if (t->saver == NULL) {
+        TRY(save_whole(t, begin));
+    } else {
+        TRY(save_begin(t));
+        t->save_pause_ms = (double)(clock_ns() - begin) * 1e-6;
+        if (how != SAVE_BESIDE) TRY(train_save_settle(t));
+    }
+    t->begun_step = model->progress.step;
+    report_pause(&t->report, clock_ns() - begin);
+    trace_span(TRACE_SAVE, "save", begin, clock_ns(), model->progress.step, 0);
+    return ST_OK;
+}
+
+/* One save at a time: what falls due meanwhile becomes one save, as soon as that one is written. */
+static void save_put_off(struct trainer *t)
+{
+    const uint64_t step = t->session->setup.model.progress.step, every = t->session->setup.settings.checkpoint_every;
+    if (step % every != 0) return;
+    if (t->report.save_late_count == 0)
+        log_info("saves    that of step %" PRIu64
+                 " is made when the one before it is written, and training goes on meanwhile; with "
+                 "checkpoint.wait = yes it would wait (checkpoint.every = %" PRIu64 ")",
+                 step, every);
+    report_save_late(&t->report, t->save_is_owed);
+    t->save_is_owed = true;
+}
+
+status train_save_due(struct trainer *t)
+{
+    const struct settings *s = &t->session->setup.settings;
+    const bool is_due = s->checkpoint_every && t->session->setup.model.progress.step % s->checkpoint_every == 0;
+    if (!is_due && !t->save_is_owed) return ST_OK;
+    if (t->saver != NULL && !s->checkpoint_wait && saver_is_busy(t->saver) && !saver_is_done(t->saver)) {
+        save_put_off(t);
+        return ST_OK;
+    }
+    t->save_is_owed = false;
+    return train_save(t, SAVE_BESIDE);
+}
+
+status train_save_and_fail(struct trainer *t, status failure)
+{
+    char *message = strdup(status_message());
+    const char *what = message ? message : "";
+    status st = train_save(t, SAVE_UNCHECKED);
+    if (st != ST_OK) log_warning("the model could not be saved: %s", status_message());
+    if (t->saved_step == UINT64_MAX)
+        st = status_adopt(failure, what);
+    else
+        st = status_fail(failure, __FILE__, __LINE__, "%s; the model in %s is from step %" PRIu64, what,
+                         t->options->out, t->saved_step);
+    free(message);
+    return st;
+}
+
+/* --- the best model ----------------------------------------------------------------------------- */
+
+status train_best_open(struct trainer *t)
+{
+    if (t->stop.head == NULL || t->options->out == NULL) return ST_OK;
+    t->best_path = file_path_join(t->options->out, MODEL_BEST_NAME);
+    return model_dir_check(t->graph, t->best_path);
+}
+
+status train_best_save(struct trainer *t)
+{
+    const struct model *model = &t->session->setup.model;
+    char text[64];
+    if (t->best_path == NULL) return ST_OK;
+    status st = model_check(t);
+    if (st != ST_OK) return train_fail_unsaved(t, st);
+    TRY(model_put(t, t->best_path, 1, NULL));
+    log_info("best     step %" PRIu64 ": %s, saved as %s", model->best.step,
+             early_stop_text(&t->stop, text, sizeof text), t->best_path);
+    return ST_OK;
+}
+
+void train_best_tell(const struct trainer *t)
+{
+    const struct best *best = &t->session->setup.model.best;
+    char text[64];
+    if (t->stop.head == NULL || best->figure[0] == 0) return;
+    early_stop_text(&t->stop, text, sizeof text);
+    if (early_stop_is_over(&t->stop))
+        log_info("stop     step %" PRIu64 ": no better than %s of step %" PRIu64 " in %" PRIu64 " evaluations",
+                 t->session->setup.model.progress.step, text, best->step, best->evaluations_since);
+    log_info("best     step %" PRIu64 ": %s%s%s", best->step, text, t->best_path ? " in " : "",
+             t->best_path ? t->best_path : "");
+    log_event_begin("best");
+    log_event_u64("step", best->step);
+    log_event_text("figure", best->figure);
+    log_event_f64("value", best->value);
+    log_event_u64("evaluations_since", best->evaluations_since);
+    log_event_u64("stopped", early_stop_is_over(&t->stop));
+    if (t->best_path) log_event_text("path", t->best_path);
+    log_event_end();
+}
