@@ -1,0 +1,298 @@
+/* The loop of a training: at which steps it saves and evaluates, where it goes on and where it ends, and what is left of a run that fails. Ten steps
+ * of 32 examples are a pass. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/engine/run/session_fixture.h"
+
+#include <signal.h>
+
+#include "engine/base/stop.h"
+#include "engine/model/model_saved.h"
+#include "engine/run/train.h"
+
+#define BATCH 32u
+#define STEPS 10u
+
+static char data_path[256], eval_path[256];
+
+static int group_open(void **state)
+{
+    if (session_fixture_open(state) != 0) return -1;
+    snprintf(data_path, sizeof data_path, "%s", fixture_path("data.tsv"));
+    snprintf(eval_path, sizeof eval_path, "%s", fixture_path("eval.tsv"));
+    fixture_data(data_path, 0, STEPS * BATCH, NULL);
+    fixture_data(eval_path, 10000, 100, NULL);
+    return 0;
+}
+
+/* Trains as options say on the data; the answer's message is kept. */
+static status trained(struct opened *o, const struct train_options *options, const char *const *set)
+{
+    static char message[4096];
+    struct train_options all = *options;
+    if (all.data == NULL) all.data = data_path;
+    opened_begin(o, set, LOG_JSON);
+    status st = all.out ? model_dir_check(&o->session.setup.graph, all.out) : ST_OK;
+    if (st == ST_OK) st = train_run(&o->session, &all);
+    snprintf(message, sizeof message, "%s", st == ST_OK ? "" : status_message());
+    opened_end(o);
+    return status_adopt(st, message);
+}
+
+/* Step and examples of a directory's newest save. */
+static struct progress saved_progress(const char *path)
+{
+    struct model_saved saved;
+    assert_ok(model_saved_open(&saved, path));
+    struct progress progress = saved.manifest.progress;
+    model_saved_close(&saved);
+    return progress;
+}
+
+/* --- what falls due when ------------------------------------------------------------------------ */
+
+static void train_run__checkpoint_and_eval_every__at_multiples_and_at_the_end(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"checkpoint.every=3", "checkpoint.wait=yes", "checkpoint.keep=2", "eval.every=4",
+                                      NULL};
+    struct opened o;
+    const char *out = fixture_path("due");
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_path, .out = out}, set));
+    assert_string_equal(event_steps(&o, "checkpoint"), "3 6 9 10");
+    assert_string_equal(event_steps(&o, "eval"), "4 8 10");
+    assert_string_equal(event_steps(&o, "done"), "10");
+    assert_int_equal(event_number(&o, "done", "samples"), STEPS * BATCH);
+    assert_int_equal(event_number(&o, "done", "saves"), 3); /* the last one is behind it */
+    assert_int_equal(event_number(&o, "done", "saves_late"), 0);
+    assert_int_equal(saved_progress(out).step, 10);
+    opened_close(&o);
+}
+
+/* What is due at the last step anyway is done once. */
+static void train_run__last_step_is_a_multiple__saved_and_evaluated_once(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"checkpoint.every=5", "checkpoint.wait=yes", "eval.every=5", NULL};
+    struct opened o;
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_path, .out = fixture_path("once")}, set));
+    assert_string_equal(event_steps(&o, "checkpoint"), "5 10");
+    assert_string_equal(event_steps(&o, "eval"), "5 10");
+    opened_close(&o);
+}
+
+static void train_run__nothing_asked_for__one_save_and_evaluation_at_the_end(void **state)
+{
+    (void)state;
+    struct opened o;
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_path, .out = fixture_path("end")}, NULL));
+    assert_string_equal(event_steps(&o, "checkpoint"), "10");
+    assert_string_equal(event_steps(&o, "eval"), "10");
+    opened_close(&o);
+}
+
+/* --- where it begins and ends -------------------------------------------------------------------- */
+
+static void train_run__steps_max__ends_there_in_whatever_pass(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.steps_max=13", "train.epochs=3", NULL};
+    struct opened o;
+    const char *out = fixture_path("bound");
+    assert_ok(trained(&o, &(struct train_options){.out = out}, set));
+    assert_string_equal(event_steps(&o, "done"), "13");
+    const struct progress p = saved_progress(out);
+    assert_int_equal(p.step, 13);
+    assert_int_equal(p.epoch, 1);
+    assert_int_equal(p.epoch_examples, 3 * BATCH);
+    assert_int_equal(p.examples, 13 * BATCH);
+    assert_int_equal(p.pass_examples, STEPS * BATCH);
+    opened_close(&o);
+}
+
+/* The files of a save hold the same, but for the text of the recipe: values, rows in their order, progress. */
+static void assert_same_model(const char *path, const char *other)
+{
+    struct model_saved a, b;
+    assert_ok(model_saved_open(&a, path));
+    assert_ok(model_saved_open(&b, other));
+    assert_ok(model_saved_verify(&a));
+    assert_ok(model_saved_verify(&b));
+    assert_memory_equal(&a.manifest.progress, &b.manifest.progress, sizeof a.manifest.progress);
+    assert_int_equal(a.dense_map.bytes, b.dense_map.bytes);
+    assert_memory_equal(a.dense_map.data, b.dense_map.data, a.dense_map.bytes);
+    assert_int_equal(a.manifest.table_count, 1);
+    assert_int_equal(b.manifest.table_count, 1);
+    assert_int_equal(a.manifest.tables[0].part[0].file.xxh3, b.manifest.tables[0].part[0].file.xxh3);
+    assert_true(a.manifest.tables[0].rows > 100);
+    model_saved_close(&a);
+    model_saved_close(&b);
+}
+
+static void train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_would(void **state)
+{
+    (void)state;
+    static const char *const first[] = {"train.steps_max=4", "train.epochs=2", NULL},
+                             *const rest[] = {"train.epochs=2", "eval.every=9", NULL},
+                             *const whole[] = {"train.epochs=2", NULL};
+    char out[256], all[256];
+    struct opened o;
+    snprintf(out, sizeof out, "%s", fixture_path("resumed"));
+    snprintf(all, sizeof all, "%s", fixture_path("whole"));
+    assert_ok(trained(&o, &(struct train_options){.out = out}, first));
+    opened_close(&o);
+    assert_ok(trained(&o, &(struct train_options){.out = out, .resume = out, .eval = eval_path}, rest));
+    assert_string_equal(event_steps(&o, "start"), "4");
+    assert_string_equal(event_steps(&o, "eval"), "9 18 20");
+    assert_int_equal(event_number(&o, "done", "samples"), 16 * BATCH);
+    opened_close(&o);
+    assert_ok(trained(&o, &(struct train_options){.out = all}, whole));
+    opened_close(&o);
+    assert_same_model(out, all);
+}
+
+static void train_run__resumed_at_its_end__trains_nothing_and_says_so(void **state)
+{
+    (void)state;
+    struct opened o;
+    const char *out = fixture_path("ended");
+    assert_ok(trained(&o, &(struct train_options){.out = out}, NULL));
+    opened_close(&o);
+    assert_ok(trained(&o, &(struct train_options){.out = out, .resume = out, .eval = eval_path}, NULL));
+    assert_string_equal(event_steps(&o, "checkpoint"), "");
+    assert_string_equal(event_steps(&o, "eval"), "10");
+    assert_non_null(strstr(event_text(&o, "warning", "text"), "nothing to train"));
+    opened_close(&o);
+}
+
+/* With a learning rate of nearly nothing no evaluation is better than the first, that of step 2. */
+static void train_run__no_better_for_the_patience__stops_early_with_the_best_kept(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.optimizer=sgd 1e-30",
+                                      "emb.optimizer=sgd 1e-30",
+                                      "train.stop=logloss",
+                                      "train.patience=3",
+                                      "eval.every=2",
+                                      NULL};
+    char out[256], best[300];
+    struct opened o;
+    snprintf(out, sizeof out, "%s", fixture_path("stopped"));
+    snprintf(best, sizeof best, "%s/best", out);
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_path, .out = out}, set));
+    assert_string_equal(event_steps(&o, "eval"), "2 4 6 8");
+    assert_string_equal(event_steps(&o, "done"), "8");
+    assert_int_equal(event_number(&o, "best", "step"), 2);
+    assert_int_equal(event_number(&o, "best", "stopped"), 1);
+    assert_int_equal(event_number(&o, "best", "evaluations_since"), 3);
+    assert_string_equal(event_text(&o, "best", "path"), best);
+    assert_int_equal(saved_progress(best).step, 2);
+    assert_int_equal(saved_progress(out).step, 8);
+    opened_close(&o);
+}
+
+/* Without eval.every a training that stops early is evaluated after each pass. */
+static void train_run__stop_without_eval_every__evaluates_after_each_pass(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.stop=auc", "train.patience=100", "train.epochs=3", NULL};
+    struct opened o;
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_path}, set));
+    assert_string_equal(event_steps(&o, "eval"), "10 20 30");
+    opened_close(&o);
+}
+
+static void train_run__asked_to_stop__saves_and_says_how_to_go_on(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.epochs=1000", NULL};
+    struct opened o;
+    struct train_options options = {.data = data_path, .out = fixture_path("asked"), .resume_command = "this way"};
+    opened_begin(&o, set, LOG_JSON);
+    stop_ask(o.scope, SIGTERM);
+    status st = train_run(&o.session, &options);
+    opened_end(&o);
+    assert_int_equal(st, ST_STOPPED);
+    assert_message("the model is saved; go on with: this way");
+    assert_string_equal(event_steps(&o, "checkpoint"), event_steps(&o, "done"));
+    opened_close(&o);
+}
+
+/* --- what fails ---------------------------------------------------------------------------------- */
+
+static void train_run__data_fails_midway__saves_the_last_step_and_names_the_save(void **state)
+{
+    (void)state;
+    char path[256], out[256], expected[600];
+    struct opened o;
+    snprintf(path, sizeof path, "%s", fixture_path("broken.tsv"));
+    snprintf(out, sizeof out, "%s", fixture_path("broken"));
+    fixture_data(path, 0, 6 * BATCH, "no line of clicks\n");
+    assert_int_equal(trained(&o, &(struct train_options){.data = path, .out = out}, NULL), ST_INVALID);
+    snprintf(expected, sizeof expected, "; the model in %s is from step 6", out);
+    assert_message("broken.tsv:193");
+    assert_message(expected);
+    assert_string_equal(event_steps(&o, "checkpoint"), "6");
+    assert_string_equal(event_steps(&o, "done"), "");
+    assert_int_equal(saved_progress(out).step, 6);
+    opened_close(&o);
+}
+
+static void train_run__data_fails_before_a_step__saves_nothing(void **state)
+{
+    (void)state;
+    char path[256], out[256];
+    struct opened o;
+    snprintf(path, sizeof path, "%s", fixture_path("none.tsv"));
+    snprintf(out, sizeof out, "%s", fixture_path("none"));
+    fixture_data(path, 0, 0, "no line of clicks\n");
+    assert_int_equal(trained(&o, &(struct train_options){.data = path, .out = out}, NULL), ST_INVALID);
+    assert_message("none.tsv:1");
+    assert_null(strstr(status_message(), "the model in"));
+    assert_string_equal(event_steps(&o, "checkpoint"), "");
+    opened_close(&o);
+}
+
+static void train_run__diverges__names_the_save_to_return_to(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.optimizer=sgd 1e6", "checkpoint.every=1", "checkpoint.wait=yes", NULL},
+                             *const unsaved[] = {"train.optimizer=sgd 1e6", NULL};
+    struct opened o;
+    assert_int_equal(trained(&o, &(struct train_options){.out = fixture_path("diverged")}, unsaved), ST_DIVERGED);
+    assert_message("nothing was saved yet; set checkpoint.every");
+    assert_string_equal(event_steps(&o, "checkpoint"), "");
+    opened_close(&o);
+    assert_int_equal(trained(&o, &(struct train_options){.out = fixture_path("diverged")}, set), ST_DIVERGED);
+    const char *steps = event_steps(&o, "checkpoint"), *last = strrchr(steps, ' ');
+    char expected[600];
+    assert_true(*steps);
+    snprintf(expected, sizeof expected, "; the model in %s is from step %s", fixture_path("diverged"),
+             last ? last + 1 : steps);
+    assert_message(expected);
+    opened_close(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(train_run__checkpoint_and_eval_every__at_multiples_and_at_the_end),
+        cmocka_unit_test(train_run__last_step_is_a_multiple__saved_and_evaluated_once),
+        cmocka_unit_test(train_run__nothing_asked_for__one_save_and_evaluation_at_the_end),
+        cmocka_unit_test(train_run__steps_max__ends_there_in_whatever_pass),
+        cmocka_unit_test(train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_would),
+        cmocka_unit_test(train_run__resumed_at_its_end__trains_nothing_and_says_so),
+        cmocka_unit_test(train_run__no_better_for_the_patience__stops_early_with_the_best_kept),
+        cmocka_unit_test(train_run__stop_without_eval_every__evaluates_after_each_pass),
+        cmocka_unit_test(train_run__asked_to_stop__saves_and_says_how_to_go_on),
+        cmocka_unit_test(train_run__data_fails_midway__saves_the_last_step_and_names_the_save),
+        cmocka_unit_test(train_run__data_fails_before_a_step__saves_nothing),
+        cmocka_unit_test(train_run__diverges__names_the_save_to_return_to),
+    };
+    return cmocka_run_group_tests(tests, group_open, session_fixture_close) ? 1 : 0;
+}
