@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/words.h"
+
 static const char *const type_names[] = {
     [CFG_U32] = "u32",   [CFG_U64] = "u64",   [CFG_F32] = "f32",       [CFG_F64] = "f64",
     [CFG_BOOL] = "bool", [CFG_TEXT] = "text", [CFG_CHOICE] = "choice", [CFG_BYTES] = "bytes",
@@ -124,24 +126,6 @@ bool cfg_parse_bytes(const char *text, uint64_t *value)
     return false;
 }
 
-char *cfg_bytes_text(char *buffer, size_t buffer_bytes, uint64_t bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    size_t unit = 0;
-    uint64_t tenths = bytes < UINT64_MAX / 10 ? bytes * 10 : UINT64_MAX;
-    /* Rounded to a tenth it may reach the next unit: 1048575 bytes are 1 MiB, not 1024 KiB. */
-    while (tenths >= 10240 && unit + 1 < sizeof units / sizeof *units) {
-        unit++;
-        uint64_t one = UINT64_C(1) << (10 * unit);
-        tenths = (uint64_t)(((unsigned __int128)bytes * 10 + one / 2) / one);
-    }
-    if (tenths % 10 == 0)
-        snprintf(buffer, buffer_bytes, "%" PRIu64 " %s", tenths / 10, units[unit]);
-    else
-        snprintf(buffer, buffer_bytes, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[unit]);
-    return buffer;
-}
-
 /* A number as people write it: 16777216, 0.5, 1e18. */
 static char *number_text(char buffer[32], double value)
 {
@@ -162,8 +146,8 @@ static char *range_text(char *buffer, size_t buffer_bytes, const struct cfg_key 
     char least[32], most[32];
     buffer[0] = '\0';
     if (key->type == CFG_BYTES) {
-        snprintf(buffer, buffer_bytes, "%s..%s", cfg_bytes_text(least, sizeof least, (uint64_t)key->min),
-                 cfg_bytes_text(most, sizeof most, (uint64_t)key->max));
+        snprintf(buffer, buffer_bytes, "%s..%s", words_size(least, (uint64_t)key->min),
+                 words_size(most, (uint64_t)key->max));
     } else if (is_number(key->type)) {
         snprintf(buffer, buffer_bytes, "%s..%s", number_text(least, key->min), number_text(most, key->max));
     } else if (key->type == CFG_BOOL) {
@@ -197,9 +181,8 @@ static char *expected_text(char *buffer, size_t buffer_bytes, const struct cfg_k
     }
     default: {
         bool is_bytes = key->type == CFG_BYTES, has_unit = key->unit[0] && !is_bytes;
-        const char *from =
-            is_bytes ? cfg_bytes_text(least, sizeof least, (uint64_t)key->min) : number_text(least, key->min);
-        const char *to = is_bytes ? cfg_bytes_text(most, sizeof most, (uint64_t)key->max) : number_text(most, key->max);
+        const char *from = is_bytes ? words_size(least, (uint64_t)key->min) : number_text(least, key->min);
+        const char *to = is_bytes ? words_size(most, (uint64_t)key->max) : number_text(most, key->max);
         snprintf(buffer, buffer_bytes, "%s from %s to %s%s%s%s", nouns[key->type], from, to, has_unit ? " (" : "",
                  has_unit ? key->unit : "", has_unit ? ")" : "");
     }

@@ -43,8 +43,6 @@ MUST_USE status cfg_read(const struct ini *ini, const struct ini_section *sectio
 void cfg_print(FILE *out, const struct cfg_key *keys, size_t key_count);
 void cfg_print_markdown(FILE *out, const char *section, const struct cfg_key *keys, size_t key_count);
 
-/* "1.5 GiB", "832 KiB", "12 B"; into buffer (at least 16 bytes), which is returned. */
-char *cfg_bytes_text(char *buffer, size_t buffer_bytes, uint64_t bytes);
 /* Total parsers for the types above, for command-line flags: false if the text is not one, whole. */
 bool cfg_parse_u64(const char *text, uint64_t *value);
 bool cfg_parse_f64(const char *text, double *value);

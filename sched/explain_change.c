@@ -139,7 +139,7 @@ static void cuts_add(struct text *t, const struct instance *i, const struct solu
     if (further == 0)
         text_add(t, "as many cuts");
     else
-        text_add(t, "%d %s cut%s", abs(further), further > 0 ? "further" : "fewer", abs(further) == 1 ? "" : "s");
+        text_add(t, "%d %s cut%s", abs(further), further > 0 ? "further" : "fewer", words_s(abs(further)));
     if (bytes != 0)
         text_add(t, ", %s %s to move an example", words_bytes(WORDS, fabs(bytes)), bytes > 0 ? "more" : "less");
     else if (seconds != 0)

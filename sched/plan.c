@@ -9,6 +9,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/words.h"
 #include "sched/json_read.h"
 
 #define FORMAT   "heterps-solution-1"
@@ -334,7 +335,7 @@ char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer
     struct draft draft;
     draft_begin(&draft);
     FILE *stream = draft.stream;
-    fprintf(stream, "%u stage%s", plan->stage_count, plan->stage_count == 1 ? "" : "s");
+    fprintf(stream, "%u stage%s", plan->stage_count, words_s(plan->stage_count));
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         const struct resource_type *type = &plan->types[stage->type];

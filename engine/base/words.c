@@ -114,6 +114,34 @@ char *words_bytes(char buffer[WORDS_BYTES], double bytes)
     return unit == 0 ? with_unit(buffer, round(bytes), 1, "B") : with_unit(buffer, bytes, 3, units[unit]);
 }
 
+char *words_size(char buffer[WORDS_SIZE_BYTES], uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    size_t unit = 0;
+    uint64_t tenths = bytes < UINT64_MAX / 10 ? bytes * 10 : UINT64_MAX;
+    /* Rounded to a tenth it may reach the next unit: 1048575 bytes are 1 MiB, not 1024 KiB. */
+    while (tenths >= 10240 && unit + 1 < sizeof units / sizeof *units) {
+        unit++;
+        uint64_t one = UINT64_C(1) << (10 * unit);
+        tenths = (uint64_t)(((unsigned __int128)bytes * 10 + one / 2) / one);
+    }
+    if (tenths % 10 == 0)
+        snprintf(buffer, WORDS_SIZE_BYTES, "%" PRIu64 " %s", tenths / 10, units[unit]);
+    else
+        snprintf(buffer, WORDS_SIZE_BYTES, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[unit]);
+    return buffer;
+}
+
+char *words_volume(char buffer[WORDS_BYTES], uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    uint32_t unit = 0;
+    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
+    snprintf(buffer, WORDS_BYTES, "%.*f %s", value < 10 && unit > 0 ? 1 : 0, value, units[unit]);
+    return buffer;
+}
+
 char *words_share(char buffer[WORDS_BYTES], double share)
 {
     double percent = 100 * share, off = fabs(percent - 100);
@@ -144,7 +172,7 @@ char *words_plural(char buffer[WORDS_BYTES], uint64_t count, const char *noun)
 {
     words_count(buffer, (double)count);
     size_t used = strlen(buffer);
-    snprintf(buffer + used, WORDS_BYTES - used, " %s%s", noun, count == 1 ? "" : "s");
+    snprintf(buffer + used, WORDS_BYTES - used, " %s%s", noun, words_s(count));
     return buffer;
 }
 

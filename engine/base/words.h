@@ -15,6 +15,18 @@
 /* "12,345,678", exactly; returns buffer. */
 char *words_whole(char buffer[WORDS_WHOLE_BYTES], uint64_t value);
 
+/* Bytes have three forms; all return `buffer`.
+ * Of what is set, taken or left, to a tenth: "1.5 GiB", "832 KiB", "12 B". A whole number of a unit reads as one. */
+#define WORDS_SIZE_BYTES 16
+char *words_size(char buffer[WORDS_SIZE_BYTES], uint64_t bytes);
+/* Of what a run has moved, in two digits or more: "1.2 GiB", "12 GiB", "1023 GiB". */
+char *words_volume(char buffer[WORDS_BYTES], uint64_t bytes);
+/* Of what a plan estimates, in three digits, as the numbers below: "86.4 KiB". */
+char *words_bytes(char buffer[WORDS_BYTES], double bytes);
+
+/* "s", or "" for one: for sentences that write their number by themselves. */
+static inline const char *words_s(uint64_t count) { return count == 1 ? "" : "s"; }
+
 /* All return `buffer`. Thousands are grouped; what is infinite is "∞". */
 char *words_count(char buffer[WORDS_BYTES], double value);              /* "173,315"                        */
 char *words_number(char buffer[WORDS_BYTES], double value, int digits); /* 4: "13.06", "173,315", "0.02093" */
@@ -22,7 +34,6 @@ char *words_short(char buffer[WORDS_BYTES], double value);              /* "396k
 char *words_price(char buffer[WORDS_BYTES], double value);     /* "0.04", "13.06": as number, but no zeros at its end */
 char *words_usd(char buffer[WORDS_BYTES], double value);       /* "0.02093 USD"                    */
 char *words_seconds(char buffer[WORDS_BYTES], double seconds); /* "5.77 µs", "103 s", "2.31 h"     */
-char *words_bytes(char buffer[WORDS_BYTES], double bytes);     /* "86.4 KiB"                       */
 char *words_share(char buffer[WORDS_BYTES], double share);     /* "93 %"; near 100 %: "99.8 %"      */
 char *words_change(char buffer[WORDS_BYTES],
                    double ratio); /* "+6.6 %", "-0.31 %", "52.1 times"; not a number, of nothing to nothing: "0 %" */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cfg/key.h"
+#include "engine/base/words.h"
 #include "cfg/settings.h"
 #include "engine/base/log.h"
 #include "engine/base/machine.h"
@@ -118,11 +119,10 @@ static void machine_tell(const struct bench *b)
     const uint64_t available = memory_available_bytes();
     machine_read(&m, "/", b->cores.processor, b->cores.mask_count);
     const char *cpu = *m.cpu ? m.cpu : "unknown processor";
-    bench_line("machine  %s, %u core%s, %s", cpu, b->cores.count, b->cores.count == 1 ? "" : "s", b->isa_name);
-    bench_line("         L1d %s, L2 %s, L3 %s; memory %s, %s of it free; huge pages: %s",
-               cfg_bytes_text(l1, sizeof l1, m.l1d_bytes), cfg_bytes_text(l2, sizeof l2, m.l2_bytes),
-               cfg_bytes_text(l3, sizeof l3, m.l3_bytes), cfg_bytes_text(all, sizeof all, m.memory_bytes),
-               cfg_bytes_text(left, sizeof left, available), m.huge_pages);
+    bench_line("machine  %s, %u core%s, %s", cpu, b->cores.count, words_s(b->cores.count), b->isa_name);
+    bench_line("         L1d %s, L2 %s, L3 %s; memory %s, %s of it free; huge pages: %s", words_size(l1, m.l1d_bytes),
+               words_size(l2, m.l2_bytes), words_size(l3, m.l3_bytes), words_size(all, m.memory_bytes),
+               words_size(left, available), m.huge_pages);
     bench_line("         medians of %u repeats, each behind one of its limit; share: of that limit, median",
                b->repeats);
     log_event_begin("machine");

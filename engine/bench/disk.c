@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cfg/key.h"
+#include "engine/base/words.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
@@ -248,8 +248,7 @@ status bench_disk(const struct bench *b)
     d.buffer = buffer;
     status st = file_make(&d, &is_direct);
     if (st == ST_OK) {
-        bench_line("  %s: a file of %s, %s", d.directory,
-                   cfg_bytes_text(size, sizeof size, d.block_count * BLOCK_BYTES),
+        bench_line("  %s: a file of %s, %s", d.directory, words_size(size, d.block_count * BLOCK_BYTES),
                    is_direct ? "O_DIRECT" : "by the page cache, for its file system knows no O_DIRECT");
         bench_line("  %s", uring_offers(offers, sizeof offers));
         bench_columns();

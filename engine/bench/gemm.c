@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cfg/settings.h"
+#include "engine/base/words.h"
 #include "engine/bench/hand_graph.h"
 #include "graph/device.h"
 
@@ -153,7 +154,7 @@ static void grid_heading(const struct grid *g, uint32_t precision, uint32_t thre
 {
     char line[256], *at = line;
     bench_line("  %s, %u thread%s: shares of the peak, by pass and K", cfg_precisions[precision], threads,
-               threads == 1 ? "" : "s");
+               words_s(threads));
     at += sprintf(at, "  %4s %4s", "", "");
     for (int pass = 0; pass < PASS_KINDS; pass++)
         at += sprintf(at, "   %-*s", (int)(5 * g->size_count), pass_names[pass]);

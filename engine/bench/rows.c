@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "cfg/key.h"
+#include "engine/base/words.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/bench/sparse.h"
@@ -69,8 +69,8 @@ static status visit_open_fitting(struct sparse_bench **out, const struct bench *
     for (; st == ST_MEMORY && bytes >= BYTES_LEAST; bytes /= 2) {
         st = visit_open(out, b, v, threads, bytes);
         if (st == ST_OK && bytes < wanted)
-            log_warning("not enough memory for a table of %s: going on with %s",
-                        cfg_bytes_text(want, sizeof want, wanted), cfg_bytes_text(have, sizeof have, bytes));
+            log_warning("not enough memory for a table of %s: going on with %s", words_size(want, wanted),
+                        words_size(have, bytes));
     }
     return st;
 }
@@ -95,7 +95,7 @@ static status visit_repeat(const struct bench *b, const struct visit *v, struct 
         snprintf(name, sizeof name, "of %.2f M keys, rows of %u B", (double)l.row_count * 1e-6, v->row_bytes);
     else
         snprintf(name, sizeof name, "rows of %u B, table of %s", v->row_bytes,
-                 cfg_bytes_text(bytes, sizeof bytes, (uint64_t)table_bytes));
+                 words_size(bytes, (uint64_t)table_bytes));
     bench_tell(
         &(struct bench_figure){
             .subject = v->subject,

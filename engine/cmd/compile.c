@@ -47,7 +47,7 @@ static status run(const char *const *positionals, const void *options_pointer)
         log_info("compiled %s: %s, %s, %s parameters, %.1f kflop an example -> %s (%s)",
                  graph_string(&graph, graph.header->name), words_plural(WORDS, graph.layer_count, "layer"),
                  words_plural(WORDS, graph.forward_count, "op"), words_whole(count, params), (double)flops * 1e-3,
-                 o->output, cfg_bytes_text(size, sizeof size, graph.bytes));
+                 o->output, words_size(size, graph.bytes));
     graph_close(&graph);
     return st;
 }

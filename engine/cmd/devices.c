@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "cfg/key.h"
+#include "engine/base/words.h"
 #include "engine/base/cores.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -91,7 +91,7 @@ static uint64_t own_limit(int resource)
 
 /* --- the page ----------------------------------------------------------------------------------- */
 
-#define BYTES(value) cfg_bytes_text((char[16]){0}, 16, value)
+#define BYTES(value) words_size((char[WORDS_SIZE_BYTES]){0}, value)
 
 static void line(const char *name, const char *format, ...) PRINTF_LIKE(2, 3);
 static void line(const char *name, const char *format, ...)
@@ -104,17 +104,15 @@ static void line(const char *name, const char *format, ...)
     va_end(arguments);
 }
 
-static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
-
 static void processors_print(const struct facts *f)
 {
     const struct machine *m = &f->machine;
     const struct cores *c = &f->cores;
     line("processors", "%s", *m->cpu ? m->cpu : "unknown");
     if (m->core_count)
-        line("  here", "%u thread%s of %u core%s in %u package%s, %u NUMA node%s", c->mask_count, plural(c->mask_count),
-             m->core_count, plural(m->core_count), m->package_count, plural(m->package_count), m->node_count,
-             plural(m->node_count));
+        line("  here", "%u thread%s of %u core%s in %u package%s, %u NUMA node%s", c->mask_count,
+             words_s(c->mask_count), m->core_count, words_s(m->core_count), m->package_count, words_s(m->package_count),
+             m->node_count, words_s(m->node_count));
     if (c->is_whole)
         line("  usable", "%u", c->count);
     else
@@ -141,8 +139,7 @@ static void limits_print(const struct facts *f)
         const struct memory_limit *l = &f->limits[i];
         char of[24] = "", bytes[16];
         if (!is_bound(l)) continue;
-        if (l->left_bytes != l->limit_bytes)
-            snprintf(of, sizeof of, " of %s", cfg_bytes_text(bytes, sizeof bytes, l->limit_bytes));
+        if (l->left_bytes != l->limit_bytes) snprintf(of, sizeof of, " of %s", words_size(bytes, l->limit_bytes));
         line(count++ ? "" : "  limits", "%s: %s left%s", l->name, BYTES(l->left_bytes), of);
     }
 }
@@ -176,7 +173,7 @@ static void cards_print(const struct facts *f)
         snprintf(name, sizeof name, "  %s", g->device);
         if (i == 0) line("cards", "%u", f->gpu_count);
         line(name, "%s, compute capability %u.%u, %u multiprocessor%s; %s, %s of it free%s%s", g->name, g->major,
-             g->minor, g->core_count, plural(g->core_count), BYTES(g->memory_bytes), BYTES(g->free_bytes),
+             g->minor, g->core_count, words_s(g->core_count), BYTES(g->memory_bytes), BYTES(g->free_bytes),
              *g->link ? "; " : "", g->link);
     }
     if (f->blas)

@@ -35,7 +35,7 @@ static status export(struct model *model, const struct export_options *o)
     for (uint32_t t = 0; t < model->graph->table_count; t++) row_count += store_row_count(model->store, t);
     char bytes_text[16], rows_text[27];
     log_info("exported %s, %s rows, %s -> %s", words_plural(WORDS, done.files, "file"),
-             words_whole(rows_text, row_count), cfg_bytes_text(bytes_text, sizeof bytes_text, done.bytes), o->output);
+             words_whole(rows_text, row_count), words_size(bytes_text, done.bytes), o->output);
     return ST_OK;
 }
 

@@ -16,7 +16,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cfg/key.h"
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/model/model_names.h"
@@ -196,7 +195,7 @@ static void save_describe(const struct manifest *m, char *text, size_t bytes_max
         bytes += manifest_table_bytes(&m->tables[t]) + m->tables[t].admission.bytes;
     }
     snprintf(text, bytes_max, "step %" PRIu64 ", %s rows, %s, %s", m->progress.step, words_whole(rows_text, rows),
-             words_plural(WORDS, files_of(m), "file"), cfg_bytes_text(bytes_text, sizeof bytes_text, bytes));
+             words_plural(WORDS, files_of(m), "file"), words_size(bytes_text, bytes));
 }
 
 static void save_tell(const char *path, const struct manifest *m, bool is_whole)
@@ -428,8 +427,7 @@ static void leftovers_tell(const struct listing *l, const char *directory)
         if (lstat(path, &about) == 0) {
             if (log_verbosity() >= 0)
                 line("leftover", "%s, %s: no manifest%s names it", path,
-                     cfg_bytes_text(bytes_text, sizeof bytes_text, (uint64_t)about.st_size),
-                     l->unread_count ? " that can be read" : "");
+                     words_size(bytes_text, (uint64_t)about.st_size), l->unread_count ? " that can be read" : "");
             log_event_begin("leftover");
             log_event_text("file", path);
             log_event_u64("bytes", (uint64_t)about.st_size);
@@ -599,7 +597,7 @@ static status run(const char *const *positionals, const void *options)
         char text[16];
         if (found.fault_count == 0 && is_directory && log_verbosity() >= 0)
             line("whole", "%s: %s, %s, %s", path, words_plural(WORDS, found.save_count, "save"),
-                 words_plural(WORDS, found.file_count, "file"), cfg_bytes_text(text, sizeof text, found.bytes));
+                 words_plural(WORDS, found.file_count, "file"), words_size(text, found.bytes));
         if (found.fault_count != 0 && is_directory && found.usable != NULL) usable_tell(&found, path);
         log_event_begin("fsck");
         log_event_u64("saves", found.save_count);

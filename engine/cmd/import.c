@@ -1,5 +1,6 @@
 /* heterps-run import: a model's directory from tensors made elsewhere; the reverse of export. */
 #include "engine/base/log.h"
+#include "engine/base/words.h"
 #include "engine/cmd/command.h"
 #include "engine/crew/setup.h"
 #include "engine/model/warm_start.h"
@@ -42,7 +43,7 @@ static status import(struct setup *s, const char *path, const struct import_opti
     model_init(&s->model);
     TRY(warm_start(&s->model, &options));
     TRY(model_save(&s->model, &save, &bytes));
-    log_info("saved    %s at step 0 (%s)", o->output, cfg_bytes_text(text, sizeof text, bytes));
+    log_info("saved    %s at step 0 (%s)", o->output, words_size(text, bytes));
     return ST_OK;
 }
 

@@ -55,7 +55,7 @@ static void cell_count(struct grid *grid, uint64_t value)
 static void cell_bytes(struct grid *grid, uint64_t bytes)
 {
     char text[16];
-    cell(grid, "%s", cfg_bytes_text(text, sizeof text, bytes));
+    cell(grid, "%s", words_size(text, bytes));
 }
 
 /* Columns of a terminal that UTF-8 text takes: bytes that are not a continuation. */
@@ -142,7 +142,7 @@ static void node_words(const struct graph_node *n, char *text, size_t bytes)
     } else if (n->op == OP_ID_softmax) {
         struct softmax_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "softmax of %u part%s", attr.groups, attr.groups == 1 ? "" : "s");
+        snprintf(text, bytes, "softmax of %u part%s", attr.groups, words_s(attr.groups));
     } else if (n->op == OP_ID_fm) {
         struct fm_attr attr;
         memcpy(&attr, n->attr, sizeof attr);
@@ -220,12 +220,12 @@ static void head_print(const struct graph *g)
     char batch[27], keys[27], size[16];
     uint32_t micros = h->batch / h->micro;
     printf("%s   model %016" PRIx64 "   format %u   %s\n\n", name_of(g, h->name), h->model_hash, h->version,
-           cfg_bytes_text(size, sizeof size, h->file_bytes));
+           words_size(size, h->file_bytes));
     printf("  batch  %s examples = %u micro-batch%s of %u, in %u lane%s\n", words_whole(batch, h->batch), micros,
-           micros == 1 ? "" : "es", h->micro, h->lanes, h->lanes == 1 ? "" : "s");
+           micros == 1 ? "" : "es", h->micro, h->lanes, words_s(h->lanes));
     printf("  input  %u numeric column%s, %u sparse field%s with at most %s key%s an example\n", h->dense_count,
-           h->dense_count == 1 ? "" : "s", g->field_count, g->field_count == 1 ? "" : "s",
-           words_whole(keys, h->key_count_max), h->key_count_max == 1 ? "" : "s");
+           words_s(h->dense_count), g->field_count, words_s(g->field_count), words_whole(keys, h->key_count_max),
+           words_s(h->key_count_max));
     printf("  seed   %" PRIu64 "\n", h->seed);
     const struct schedule *schedule = &schedule_table[h->schedule.kind];
     printf("  rates  times the schedule %s", schedule->name);
@@ -409,13 +409,13 @@ static void memory_print(const struct graph *g)
         if (t->kind == TENSOR_ACTIVATION) apart += sizeof(float) * (uint64_t)graph_activation_rows(h, t) * t->cols;
     }
     char apart_text[16];
-    cfg_bytes_text(apart_text, sizeof apart_text, apart);
+    words_size(apart_text, apart);
     cell(&grid, "a slot, training"), cell_bytes(&grid, h->slot_bytes),
         cell(&grid, "activations and gradients of %u examples; without sharing %s", h->micro, apart_text);
     cell(&grid, "a slot, evaluation"), cell_bytes(&grid, h->slot_eval_bytes), cell(&grid, "activations only");
     cell(&grid, "parameters"), cell_bytes(&grid, h->param_floats * sizeof(float)), cell(&grid, "shared by all slots");
     cell(&grid, "gradients"), cell_bytes(&grid, h->grad_floats * sizeof(float) * h->lanes),
-        cell(&grid, "%u lane%s", h->lanes, h->lanes == 1 ? "" : "s");
+        cell(&grid, "%u lane%s", h->lanes, words_s(h->lanes));
     for (uint32_t i = 0; i < g->update_count; i++)
         if (g->updates[i].table == GRAPH_NONE &&
             !optimizer_table[g->optimizers[g->updates[i].optimizer].kind].is_internal)

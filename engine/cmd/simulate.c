@@ -101,9 +101,8 @@ static void text_tell(const struct work *w)
         log_info("stage    %s on %u %s: %.4g us an example, measured %.4g", stage->name, stage->units, stage->type,
                  stage->et * 1e6, stage->et_measured * 1e6);
         if (s + 1 == m->stage_count) continue;
-        log_info("cut      behind it: predicted %s, moved %s%s",
-                 cfg_bytes_text(bytes[0], sizeof bytes[0], stage->predicted_bytes),
-                 cfg_bytes_text(bytes[1], sizeof bytes[1], stage->moved_bytes),
+        log_info("cut      behind it: predicted %s, moved %s%s", words_size(bytes[0], stage->predicted_bytes),
+                 words_size(bytes[1], stage->moved_bytes),
                  stage->predicted_bytes == stage->moved_bytes ? " (the same number)" : "");
     }
     log_info("measured %" PRIu64 " of %" PRIu64 " micro-batches of %u examples, %u in flight: %s", m->measured_count,

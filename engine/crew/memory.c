@@ -14,8 +14,8 @@
 static void part_text(char *text, size_t bytes, const char *name, bool in_use, size_t used, size_t planned)
 {
     char used_text[16], planned_text[16];
-    cfg_bytes_text(used_text, sizeof used_text, used);
-    cfg_bytes_text(planned_text, sizeof planned_text, planned);
+    words_size(used_text, used);
+    words_size(planned_text, planned);
     snprintf(text, bytes, "%s %s%s%s", name, in_use ? used_text : planned_text, in_use ? " of " : "",
              in_use ? planned_text : "");
 }
@@ -71,30 +71,28 @@ static void parts_log(const char *heading, bool in_use, bool all)
 void setup_memory_report(void)
 {
     char heading[80], resident[16], planned[16];
-    snprintf(heading, sizeof heading, "memory   at most %s of %s planned:",
-             cfg_bytes_text(resident, sizeof resident, memory_resident_bytes_max()),
-             cfg_bytes_text(planned, sizeof planned, memory_planned_bytes()));
+    snprintf(heading, sizeof heading,
+             "memory   at most %s of %s planned:", words_size(resident, memory_resident_bytes_max()),
+             words_size(planned, memory_planned_bytes()));
     parts_log(heading, true, false);
 }
 
 void setup_memory_plan(const struct setup *s, bool all)
 {
     char heading[80], text[16], count[27], offers[256];
-    snprintf(heading, sizeof heading,
-             "memory   %s planned:", cfg_bytes_text(text, sizeof text, memory_planned_bytes()));
+    snprintf(heading, sizeof heading, "memory   %s planned:", words_size(text, memory_planned_bytes()));
     parts_log(heading, false, all);
     if (store_has_disk(s->model.store))
         log_detail("disk     %s: by %s; %s", s->settings.store_path, store_disk_name(s->model.store),
                    uring_offers(offers, sizeof offers));
-    cfg_bytes_text(text, sizeof text, s->settings.store_ram);
+    words_size(text, s->settings.store_ram);
     for (uint32_t t = 0; t < s->graph.table_count; t++) {
         char on_disk[80] = "", disk_text[16], budget[40] = "";
         const uint64_t rows = store_row_max(s->model.store, t);
         const uint64_t disk_rows = store_has_disk(s->model.store) ? store_counts(s->model.store, t).disk.row_max : 0;
         if (disk_rows) {
             snprintf(on_disk, sizeof on_disk, " in RAM and %s on disk", words_whole(count, disk_rows));
-            snprintf(budget, sizeof budget, ", store.ssd = %s",
-                     cfg_bytes_text(disk_text, sizeof disk_text, s->settings.store_ssd));
+            snprintf(budget, sizeof budget, ", store.ssd = %s", words_size(disk_text, s->settings.store_ssd));
         }
         log_info("table    %s: room for %s rows of %u B%s (store.ram = %s%s)",
                  graph_string(&s->graph, s->graph.tables[t].name), words_whole(count, rows - disk_rows),
@@ -111,7 +109,6 @@ status setup_memory_check(const struct setup *s)
     FAIL(MEMORY,
          "the plan needs %s of memory, but %s of %s has room for %s; %s, or lower store.ram (%s of the plan), "
          "train.batch or --threads",
-         cfg_bytes_text(plan, sizeof plan, planned), limit.name, cfg_bytes_text(have, sizeof have, limit.limit_bytes),
-         cfg_bytes_text(room, sizeof room, limit.room_bytes), limit.remedy,
-         cfg_bytes_text(budget, sizeof budget, s->settings.store_ram));
+         words_size(plan, planned), limit.name, words_size(have, limit.limit_bytes), words_size(room, limit.room_bytes),
+         limit.remedy, words_size(budget, s->settings.store_ram));
 }

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_BYTES 128 /* of a stage in a message */
+#include "engine/base/words.h"
 
-static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
+#define NAME_BYTES 128 /* of a stage in a message */
 
 static status devices_check(const struct plan *plan, const struct graph *graph)
 {
@@ -73,7 +73,7 @@ static status does_not_fit(const struct plan *plan, const struct demand *demand,
     if (plan->service_cores > 0) snprintf(service, sizeof service, ", service %u", plan->service_cores);
     FAIL(USAGE,
          "the plan needs %" PRIu64 " core%s (%sstage%s %s%s), this process may use %u; lower k%s, or give --share",
-         demand->core_count, plural(demand->core_count), pipelines, plural(stage_count), sum, service, core_count,
+         demand->core_count, words_s(demand->core_count), pipelines, words_s(stage_count), sum, service, core_count,
          pipeline_count > 1 ? " or train.pipelines" : "");
 }
 
@@ -226,14 +226,14 @@ static void workers_tell(FILE *stream, const struct placement *placement, uint32
         unit_count = worker->unit_count;
         is_pinned = worker->processors != NULL;
     }
-    fprintf(stream, "%u worker%s ", worker_count, plural(worker_count));
+    fprintf(stream, "%u worker%s ", worker_count, words_s(worker_count));
     if (!kind->has_cores && !kind->imitates)
         fprintf(stream, "of a %s", kind->unit);
     else if (kind->imitates)
-        fprintf(stream, "imitate%s %u unit%s%s", worker_count == 1 ? "s" : "", unit_count, plural(unit_count),
+        fprintf(stream, "imitate%s %u unit%s%s", worker_count == 1 ? "s" : "", unit_count, words_s(unit_count),
                 worker_count == 1 ? "" : " each");
     else
-        fprintf(stream, "of %u core%s", gang_cores, plural(gang_cores));
+        fprintf(stream, "of %u core%s", gang_cores, words_s(gang_cores));
     if (placement->pipeline_count > 1 && stage != GRAPH_NONE)
         fprintf(stream, " in %u pipelines", placement->pipeline_count);
     if (gang_cores == 0) return;
@@ -249,7 +249,7 @@ static void sharing_tell(FILE *stream, const struct placement *placement, const 
 {
     uint32_t stage_count = 0;
     for (uint32_t s = 0; s < plan->stage_count; s++) stage_count += placement_has_cores(plan, s);
-    fprintf(stream, "%u stage%s", stage_count, plural(stage_count));
+    fprintf(stream, "%u stage%s", stage_count, words_s(stage_count));
     if (placement->pipeline_count > 1) fprintf(stream, " of %u pipelines", placement->pipeline_count);
     fprintf(stream, " share%s ", stage_count == 1 && placement->pipeline_count == 1 ? "s" : "");
     workers_tell(stream, placement, GRAPH_NONE, device_kind(RESOURCE_CPU));
@@ -259,7 +259,7 @@ static void service_tell(FILE *stream, const struct placement *placement)
 {
     struct processors_line line = {.stream = stream};
     uint32_t count = placement->service_count;
-    fprintf(stream, "service: %u core%s", count, plural(count));
+    fprintf(stream, "service: %u core%s", count, words_s(count));
     fputs(placement->service == NULL ? ", not pinned" : count == 1 ? " on processor " : " on processors ", stream);
     if (placement->service != NULL) processors_tell(&line, placement->service, count);
     run_tell(&line);

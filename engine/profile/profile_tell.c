@@ -75,7 +75,7 @@ static void reading_say(const struct instance *i, profile_say *say, void *contex
     if (!(i->service_seconds > 0)) return;
     uint32_t cores = i->service_cores ? i->service_cores : 1;
     snprintf(line, sizeof line, "reading: %.2f us an example on one core; %u service core%s read%s %s examples/s",
-             i->service_seconds * 1e6, cores, cores == 1 ? "" : "s", cores == 1 ? "s" : "",
+             i->service_seconds * 1e6, cores, words_s(cores), cores == 1 ? "s" : "",
              words_whole(rate, (uint64_t)(cores / i->service_seconds)));
     say(context, line);
 }

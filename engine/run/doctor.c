@@ -19,7 +19,7 @@
 #include "gpu/blas.h"
 #include "gpu/gpu.h"
 
-#define BYTES(value)     cfg_bytes_text((char[16]){0}, 16, value)
+#define BYTES(value)     words_size((char[WORDS_SIZE_BYTES]){0}, value)
 #define COUNT(value)     words_whole((char[27]){0}, value)
 #define TEXT(bytes, ...) text_make((char[bytes]){0}, bytes, __VA_ARGS__)
 #define TOLD_TABLES_MAX  64u
@@ -72,7 +72,7 @@ static void model_look(const struct look *l)
     for (uint32_t i = 0; i < g->layer_count; i++) param_count += g->layers[i].param_count;
     tell(l, DOCTOR_model, DOCTOR_OK, graph_string(g, g->header->name), "",
          TEXT(128, "%u layers, %s parameters, %u table%s", g->layer_count, COUNT(param_count), g->table_count,
-              g->table_count == 1 ? "" : "s"),
+              words_s(g->table_count)),
          NULL);
     const bool is_bf16 = s->setup.settings.train_precision == PRECISION_BF16, is_fast = isa == ISA_avx512bf16;
     tell(l, DOCTOR_model, is_bf16 && !is_fast ? DOCTOR_WARN : DOCTOR_OK, "instruction set",

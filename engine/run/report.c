@@ -59,7 +59,7 @@ void report_start(struct report *r, const struct session *s)
     char params[27], plan[256];
     log_info("train    %s: %s parameters, batch %u in micro-batches of %u, %u thread%s",
              graph_string(g, g->header->name), words_whole(params, param_count), g->header->batch, g->header->micro,
-             s->crew.threads, s->crew.threads == 1 ? "" : "s");
+             s->crew.threads, words_s(s->crew.threads));
     if (s->crew.plan.stage_count > 1 || s->replanner)
         log_info("plan     %s", plan_text(&s->crew.plan, g, plan, sizeof plan));
     if (s->replanner) plan_tell(s);
@@ -154,14 +154,12 @@ void report_saved(struct report *r, const struct report_save *s)
 {
     char rows[27], written[27], bytes[16], linked[48] = "", linked_bytes[16], waited[64] = "";
     words_whole(rows, s->row_count);
-    if (s->linked_bytes)
-        snprintf(linked, sizeof linked, ", %s linked",
-                 cfg_bytes_text(linked_bytes, sizeof linked_bytes, s->linked_bytes));
+    if (s->linked_bytes) snprintf(linked, sizeof linked, ", %s linked", words_size(linked_bytes, s->linked_bytes));
     if (s->wait_ms >= 1) snprintf(waited, sizeof waited, "; threads waited %.0f ms for checkpoint.buffer", s->wait_ms);
     if (s->is_beside)
         log_info("saved    %s at step %" PRIu64 " (%s of %s rows, %s%s, %.0f ms beside training; stall %.1f ms%s)",
-                 s->path, s->progress->step, words_whole(written, s->written_count), rows,
-                 cfg_bytes_text(bytes, sizeof bytes, s->bytes), linked, s->ms, s->pause_ms, waited);
+                 s->path, s->progress->step, words_whole(written, s->written_count), rows, words_size(bytes, s->bytes),
+                 linked, s->ms, s->pause_ms, waited);
     else
         log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", s->path, s->progress->step, rows, s->pause_ms);
     log_event_begin("checkpoint");
@@ -289,9 +287,8 @@ static void disk_report(const struct session *s)
                  "what left RAM",
                  graph_string(&s->setup.graph, s->setup.graph.tables[t].name), words_whole(disk, c.disk_rows),
                  c.touched ? 100.0 * (1 - (double)c.disk.fetched / (double)c.touched) : 100.0,
-                 words_whole(reads, c.disk.read_count),
-                 cfg_bytes_text(read_bytes, sizeof read_bytes, c.disk.read_bytes),
-                 cfg_bytes_text(write_bytes, sizeof write_bytes, c.disk.write_bytes),
+                 words_whole(reads, c.disk.read_count), words_size(read_bytes, c.disk.read_bytes),
+                 words_size(write_bytes, c.disk.write_bytes),
                  left_bytes ? (double)c.disk.write_bytes / (double)left_bytes : 0.0);
     }
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/words.h"
 
 /* What is busy from here on is the bottleneck: were it never to wait again, training would be faster by a quarter at most. */
 #define BUSY_SHARE 0.8
@@ -333,23 +334,11 @@ static void staleness_print(const struct pipeline_figures *f)
              f->staleness.local_mean, f->staleness.local_max, f->staleness.local_bound, others);
 }
 
-/* "1.2 GiB" */
-static const char *bytes_text(char *buffer, size_t bytes, uint64_t count)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)count;
-    uint32_t unit = 0;
-    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
-    snprintf(buffer, bytes, "%.*f %s", value < 10 && unit > 0 ? 1 : 0, value, units[unit]);
-    return buffer;
-}
-
 /* What cards have moved. */
 static void moved_print(const struct pipeline_figures *f)
 {
     uint64_t cut_bytes = 0, other_bytes = 0;
     bool has_card = false;
-    char cut[24], other[24];
     for (uint32_t s = 0; s < f->stage_count; s++) {
         cut_bytes += f->stage[s].cut_bytes;
         other_bytes += f->stage[s].other_bytes;
@@ -363,8 +352,8 @@ static void moved_print(const struct pipeline_figures *f)
                      percent(share_of((double)rows->resident, (double)all)), rows->moved_in, rows->moved_home);
     }
     if (has_card)
-        log_info("moved     %s across cuts, %s of columns and losses", bytes_text(cut, sizeof cut, cut_bytes),
-                 bytes_text(other, sizeof other, other_bytes));
+        log_info("moved     %s across cuts, %s of columns and losses", words_volume(WORDS, cut_bytes),
+                 words_volume(WORDS, other_bytes));
 }
 
 void summary_print(const struct pipeline_figures *f)

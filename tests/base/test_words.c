@@ -58,6 +58,54 @@ static void words_units__sizes__get_the_unit_that_fits(void **state)
     assert_string_equal(words_plural(WORDS, 2000, "stage"), "2,000 stages");
 }
 
+static void words_size__sizes__one_digit_behind_the_point(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } known[] = {
+        {0, "0 B"},
+        {12, "12 B"},
+        {1023, "1023 B"},
+        {1024, "1 KiB"},
+        {1536, "1.5 KiB"},
+        {851968, "832 KiB"},
+        {1048575, "1 MiB"},
+        {UINT64_C(1610612736), "1.5 GiB"},
+        {UINT64_C(1) << 40, "1 TiB"},
+        {UINT64_C(1) << 50, "1 PiB"},
+        {UINT64_MAX, "16 EiB"},
+        {1047527, "1023 KiB"},
+        {1047500, "1022.9 KiB"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        char buffer[WORDS_SIZE_BYTES];
+        assert_ptr_equal(words_size(buffer, known[i].bytes), buffer);
+        assert_string_equal(buffer, known[i].text);
+    }
+}
+
+static void words_volume__sizes__two_digits_or_more(void **state)
+{
+    (void)state;
+    assert_string_equal(words_volume(WORDS, 0), "0 B");
+    assert_string_equal(words_volume(WORDS, 1023), "1023 B");
+    assert_string_equal(words_volume(WORDS, 1024), "1.0 KiB");
+    assert_string_equal(words_volume(WORDS, 1536), "1.5 KiB");
+    assert_string_equal(words_volume(WORDS, 10239), "10.0 KiB");
+    assert_string_equal(words_volume(WORDS, 10240), "10 KiB");
+    assert_string_equal(words_volume(WORDS, UINT64_C(1) << 50), "1024 TiB");
+}
+
+static void words_s__counts__only_one_is_without(void **state)
+{
+    (void)state;
+    assert_string_equal(words_s(0), "s");
+    assert_string_equal(words_s(1), "");
+    assert_string_equal(words_s(2), "s");
+}
+
 static void words_share__near_all__is_not_all(void **state)
 {
     (void)state;
@@ -117,6 +165,9 @@ int main(void)
         cmocka_unit_test(words_number__digits__are_rounded_and_grouped),
         cmocka_unit_test(words_price__zeros_at_the_end__are_left_out),
         cmocka_unit_test(words_units__sizes__get_the_unit_that_fits),
+        cmocka_unit_test(words_size__sizes__one_digit_behind_the_point),
+        cmocka_unit_test(words_volume__sizes__two_digits_or_more),
+        cmocka_unit_test(words_s__counts__only_one_is_without),
         cmocka_unit_test(words_share__near_all__is_not_all),
         cmocka_unit_test(words_change__ratios__are_per_cent_or_times),
         cmocka_unit_test(words_name__hostile__has_only_printable_characters),

@@ -298,34 +298,6 @@ static void cfg_parse_bytes__all_or_nothing(void **state)
     }
 }
 
-static void cfg_bytes_text__sizes__one_digit_behind_the_point(void **state)
-{
-    (void)state;
-    static const struct {
-        uint64_t bytes;
-        const char *text;
-    } known[] = {
-        {0, "0 B"},
-        {12, "12 B"},
-        {1023, "1023 B"},
-        {1024, "1 KiB"},
-        {1536, "1.5 KiB"},
-        {851968, "832 KiB"},
-        {1048575, "1 MiB"},
-        {UINT64_C(1610612736), "1.5 GiB"},
-        {UINT64_C(1) << 40, "1 TiB"},
-        {UINT64_C(1) << 50, "1 PiB"},
-        {UINT64_MAX, "16 EiB"},
-        {1047527, "1023 KiB"},
-        {1047500, "1022.9 KiB"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        char buffer[16];
-        assert_ptr_equal(cfg_bytes_text(buffer, sizeof buffer, known[i].bytes), buffer);
-        assert_string_equal(buffer, known[i].text);
-    }
-}
-
 static char *printed(bool is_markdown)
 {
     char *text = NULL;
@@ -381,7 +353,6 @@ int main(void)
         cmocka_unit_test(cfg_parse_f64__all_or_nothing),
         cmocka_unit_test(cfg_parse_f64__locale_with_commas__the_point_stays),
         cmocka_unit_test(cfg_parse_bytes__all_or_nothing),
-        cmocka_unit_test(cfg_bytes_text__sizes__one_digit_behind_the_point),
         cmocka_unit_test(cfg_print__table__aligned),
         cmocka_unit_test(cfg_print_markdown__table__bars_are_escaped),
     };

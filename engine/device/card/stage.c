@@ -9,6 +9,7 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "graph/clip.h"
+#include "engine/base/words.h"
 #include "graph/cut.h"
 
 #define GIB (1024.0 * 1024 * 1024)
@@ -329,7 +330,7 @@ static status gpu_open_for(struct card_stage *s, const struct resource_type *typ
     (void)resource_device_text(type, device, sizeof device);
     if (index >= count)
         FAIL(USAGE, "stage %s is on %s; this machine has %u card%s%s%s: give its layers to another type", s->name,
-             device, count, count == 1 ? "" : "s", *why ? ": " : "", why);
+             device, count, words_s(count), *why ? ": " : "", why);
     TRY(gpu_open(index, &s->gpu));
     if (strcmp(s->gpu->vt->name, names[type->device]) != 0)
         FAIL(USAGE, "stage %s is on %s; the cards here are %s", s->name, device, s->gpu->vt->name);
