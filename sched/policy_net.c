@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "engine/base/fmath.h"
+#include "engine/base/isa.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"
 #define INLINE static inline __attribute__((always_inline))
@@ -157,8 +158,7 @@ enum {
 status net_open(struct net *n, enum policy_cell cell, const struct net_view *v, uint32_t batch_max)
 {
     struct net_layout at = net_layout(cell, v->layer_count, v->width);
-    *n = (struct net){
-        .cell = cell, .view = v, .at = at, .batch_max = batch_max, .is_wide = __builtin_cpu_supports("avx2")};
+    *n = (struct net){.cell = cell, .view = v, .at = at, .batch_max = batch_max, .is_wide = isa_runs_here(ISA_avx2)};
     size_t L = v->layer_count, cells = L * v->type_count;
     size_t floats = 4 * at.count + 2 * L * at.gates + cells * at.gates + L * (TAPE_HEAD + v->width) +
                     (size_t)batch_max * 2 * NET_HIDDEN + v->width;

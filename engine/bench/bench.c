@@ -162,16 +162,13 @@ double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, b
     return pairs > fma ? pairs : fma;
 }
 
-static status isa_find(struct bench *b)
+static status isa_choose(struct bench *b)
 {
-    int isa = (int)isa_best();
-    if (b->o->isa) isa = 0;
-    while (isa < ISA_COUNT && b->o->isa && strcmp(isa_names[isa], b->o->isa) != 0) isa++;
-    if (isa == ISA_COUNT) FAIL(USAGE, "--isa: expected base, avx2, avx512 or avx512bf16, found \"%s\"", b->o->isa);
-    if (!isa_runs_here((enum isa)isa))
+    if (!isa_find(b->o->isa, &b->isa))
+        FAIL(USAGE, "--isa: expected base, avx2, avx512 or avx512bf16, found \"%s\"", b->o->isa);
+    if (!isa_runs_here(b->isa))
         FAIL(USAGE, "--isa: %s does not run on this processor; the best here is %s", b->o->isa, isa_names[isa_best()]);
-    b->isa = (enum isa)isa;
-    b->isa_name = isa_names[isa];
+    b->isa_name = isa_names[b->isa];
     return ST_OK;
 }
 
@@ -223,7 +220,7 @@ status bench_run(const struct bench_options *o)
         FAIL(USAGE, "--precision: expected f32, bf16 or tf32, found \"%s\"", o->precision);
     if (o->precision && precision >= PRECISION_CPU_COUNT && chosen != BENCH_card)
         FAIL(USAGE, "--precision: only bench card has %s, in which processors multiply as in f32", o->precision);
-    TRY(isa_find(&b));
+    TRY(isa_choose(&b));
     cores_allowed(&b.cores);
     if (o->threads > b.cores.count)
         FAIL(USAGE, "--threads: expected at most %u, the cores that this process may use, found %u", b.cores.count,

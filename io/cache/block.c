@@ -6,7 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "io/read/text_isa.h"
+#include "engine/base/isa.h"
 
 #define MAGIC UINT32_C(0x6b6c6268) /* "hblk" */
 /* Codes are 16 bits. */
@@ -313,10 +313,11 @@ void block_reader_place(struct block_reader *reader, struct arena *arena, struct
 {
     struct layout place = {.arena = arena};
     reader_layout(reader, &place, shape);
-    const struct text_kernels *here = text_kernels_of(isa);
-    reader->kernels = here == &text_kernels_avx512 ? &block_kernels_avx512
-                      : here == &text_kernels_avx2 ? &block_kernels_avx2
-                                                   : &block_kernels_base;
+    static const struct block_kernels *const all[ISA_IO_COUNT] = {&block_kernels_base, &block_kernels_avx2,
+                                                                  &block_kernels_avx512};
+    enum isa_io chosen;
+    isa_io_find(isa, &chosen);
+    reader->kernels = all[chosen];
 }
 
 /* What is left of a block, and of the memory for streams. */

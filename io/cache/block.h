@@ -104,7 +104,7 @@ struct block_reader {
         sum; /* of the rows that have been given or skipped, and behind the last with it; the caller may zero it */
 };
 size_t block_reader_bytes(struct block_shape shape);
-/* `isa`: of io/read/text_isa.h; NULL: the best. */
+/* `isa`: of isa_io_names; NULL: the best. */
 void block_reader_place(struct block_reader *reader, struct arena *arena, struct block_shape shape, const char *isa);
 /* Checks all of the block, so that nothing can fail later, and goes to its first row. Keeps `block` (aligned to 8 bytes) until the next
  * call. CORRUPT: a sentence without a place: what does not hold. Any bytes may be given. */

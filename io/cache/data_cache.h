@@ -22,7 +22,7 @@ struct data_cache_options {
     bool io_threads;            /* the file is not read and written by io_uring                                  */
     uint64_t seed;              /* of orders of blocks                                                         */
     uint64_t schema;            /* hash of what decides what a line becomes                                     */
-    const char *isa;            /* of io/read/text_isa.h */
+    const char *isa;            /* of isa_io_names; NULL: the best */
     const struct notices *notices;
 };
 

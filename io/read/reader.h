@@ -111,7 +111,7 @@ struct reader_options {
     bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
     const char *part; /* memory part to count under, e.g. "reader"                                  */
     const struct notices *notices;
-    /* Of io/read/text_isa.h, by which tests compare them; NULL: the best here. What is read does not depend on it. */
+    /* Of isa_io_names (engine/base/isa.h), by which tests compare them; NULL: the best here. What is read does not depend on it. */
     const char *isa;
 };
 

@@ -1,10 +1,6 @@
 /* What parsers do to many bytes, columns or keys at once, in one table for each instruction set. io/isa/text.c is compiled once for each,
  * with ISA defined as its name. What a table lacks (NULL) the plain code beside the call does, and what it has gives the same results,
- * bit by bit: which one runs is no setting.
- *
- *     base     what every processor of this architecture has
- *     avx2     and BMI2: Haswell and later, Zen and later
- *     avx512   F, BW, DQ, VL, VBMI2, VPOPCNTDQ: Ice Lake and later, Zen 4 and later
+ * bit by bit: which one runs is no setting. The sets are those of enum isa_io (engine/base/isa.h).
  *
  * All of them may read READER_SLACK_BYTES beyond the end of a text. */
 #ifndef HETERPS_IO_READ_TEXT_ISA_H

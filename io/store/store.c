@@ -21,7 +21,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "io/read/text_isa.h"
+#include "engine/base/isa.h"
 
 /* Uniques whose homes are asked for ahead when rows are only looked up. */
 #define LOOK_UP_AHEAD 32u
@@ -127,6 +127,14 @@ static status table_open(struct store_table *table, const struct store_options *
     return ST_OK;
 }
 
+static keys_settle_kernel *keys_settle_of(const char *isa_name)
+{
+    static keys_settle_kernel *const all[ISA_IO_COUNT] = {keys_settle_base, keys_settle_avx2, keys_settle_avx512};
+    enum isa_io isa;
+    isa_io_find(isa_name, &isa);
+    return all[isa];
+}
+
 status store_open(struct store **store, const struct store_options *options)
 {
     uint32_t table_count = options->table_count, field_count = options->example.field_count;
@@ -150,10 +158,7 @@ status store_open(struct store **store, const struct store_options *options)
     life_layout(s, &(struct layout){.arena = &arena}, options);
     s->takes_turns = options->disk_bytes != 0;
     s->ticket_max = options->ticket_max;
-    const struct text_kernels *here = text_kernels_of(options->isa);
-    s->keys_settle = here == &text_kernels_avx512 ? keys_settle_avx512
-                     : here == &text_kernels_avx2 ? keys_settle_avx2
-                                                  : keys_settle_base;
+    s->keys_settle = keys_settle_of(options->isa);
     struct budget ram = {.name = "ram"};
     for (uint32_t i = 0; i < table_count; i++) {
         const struct store_table_options *from = &options->table[i];

@@ -46,7 +46,7 @@ struct store_options {
     bool io_threads;             /* not io_uring                                  */
     uint32_t tag_bits;           /* 0; else for tests (io/store/cold.h)                 */
     struct uring_faults *faults; /* NULL, but in tests                  */
-    const char *isa;             /* NULL: the best that runs here; all give the same (io/read/text_isa.h) */
+    const char *isa;             /* NULL: the best that runs here; all give the same (isa_io_names) */
     uint32_t table_count;
     const struct store_table_options *table;
     struct batch_shape batch;

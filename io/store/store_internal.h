@@ -126,7 +126,7 @@ struct key_run {
 };
 /* Finds or makes the rows of all keys, and numbers the distinct ones in order of first occurrence: fills unique, and of `out` unique_count, row,
  * spans of those without a row, and in occurrence_begin[u + 1] how often unique u occurs. FULL, IO, CORRUPT as store_prepare. In io/isa/store.c,
- * for each instruction set of io/read/text_isa.h; all give the same. */
+ * for each instruction set of engine/base/isa.h; all give the same. */
 typedef status keys_settle_kernel(const struct key_run *run);
 keys_settle_kernel keys_settle_base, keys_settle_avx2, keys_settle_avx512;
 

@@ -165,8 +165,8 @@ static double bench_measure(struct bench *x, int pass, uint32_t threads)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : isa_names[isa_best()];
-    enum isa isa = ISA_base;
-    while (isa < ISA_COUNT && strcmp(isa_names[isa], name) != 0) isa++;
+    enum isa isa;
+    isa_find(name, &isa); /* bench_open refuses what is none */
     printf("isa %s\n", name);
     for (uint32_t threads = 1; threads <= THREADS_MAX; threads++)
         for (size_t i = 0; i < CASE_COUNT; i++) {

@@ -11,7 +11,6 @@
 #include "engine/base/futex.h"
 #include "engine/base/trace.h"
 
-const char *const isa_names[ISA_COUNT + 1] = {"base", "avx2", "avx512", "avx512bf16", NULL};
 static const struct cpu_kernels *const kernels_by_isa[ISA_COUNT] = {&cpu_kernels_base, &cpu_kernels_avx2,
                                                                     &cpu_kernels_avx512, &cpu_kernels_avx512bf16};
 
@@ -26,41 +25,14 @@ struct cpu_device {
     size_t memory_bytes;
 };
 
-bool isa_runs_here(enum isa isa)
+static status isa_choose(const char *name, enum isa *isa)
 {
-    __builtin_cpu_init();
-    switch (isa) {
-    case ISA_base: return true;
-    case ISA_avx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    case ISA_avx512:
-        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && isa_runs_here(ISA_avx2);
-    case ISA_avx512bf16: return __builtin_cpu_supports("avx512bf16") && isa_runs_here(ISA_avx512);
-    default: return false;
-    }
-}
-
-enum isa isa_best(void)
-{
-    enum isa best = ISA_base;
-    for (int isa = 0; isa < ISA_COUNT; isa++)
-        if (isa_runs_here((enum isa)isa)) best = (enum isa)isa;
-    return best;
-}
-
-static status isa_choose(const char *name, enum isa *out)
-{
-    *out = isa_best();
-    if (name == NULL) return ST_OK;
-    for (int isa = 0; isa < ISA_COUNT; isa++) {
-        if (strcmp(name, isa_names[isa]) != 0) continue;
-        *out = (enum isa)isa;
-        if (!isa_runs_here(*out))
-            FAIL(USAGE, "instruction set %s does not run on this processor; the best here is %s", name,
-                 isa_names[isa_best()]);
-        return ST_OK;
-    }
-    FAIL(USAGE, "unknown instruction set \"%s\"; expected base, avx2, avx512 or avx512bf16", name);
+    if (!isa_find(name, isa))
+        FAIL(USAGE, "unknown instruction set \"%s\"; expected base, avx2, avx512 or avx512bf16", name);
+    if (!isa_runs_here(*isa))
+        FAIL(USAGE, "instruction set %s does not run on this processor; the best here is %s", name,
+             isa_names[isa_best()]);
+    return ST_OK;
 }
 
 /* The factor of an op in a step; 1 where nothing is slowed. */

@@ -11,16 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/base/isa.h"
 #include "engine/base/status.h"
 #include "engine/device/cpu/team.h"
 #include "graph/device.h"
 #include "sched/resource.h"
-
-/* base: what every x86-64 has (SSE2); avx2: AVX2 and FMA; avx512: AVX-512 F, BW, DQ, VL; avx512bf16: these and AVX512_BF16. */
-enum isa { ISA_base, ISA_avx2, ISA_avx512, ISA_avx512bf16, ISA_COUNT };
-extern const char *const isa_names[ISA_COUNT + 1]; /* "base", "avx2", …, NULL */
-bool isa_runs_here(enum isa isa);
-enum isa isa_best(void);
 
 /* Opens the device with a team of `threads` (the thread that calls submit included).
  *   graph       kept until close: sizes of the scratch memory, and what each node needs to know beforehand

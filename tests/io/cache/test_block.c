@@ -4,7 +4,7 @@
 
 #include "engine/base/random.h"
 #include "io/cache/block.h"
-#include "io/read/text_isa.h"
+#include "engine/base/isa.h"
 
 #define SEED 7u
 
@@ -145,13 +145,12 @@ static void round_trip(struct fixture *t, uint32_t rows, const struct kind *kind
 static void block__random_rows__are_read_back(void **state)
 {
     (void)state;
-    static const char *const isas[] = {"base", "avx2", "avx512"};
     stream = random_stream(SEED, RANDOM_SHUFFLE, 0);
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        for (size_t isa = 0; isa < 3; isa++) {
+        for (int isa = 0; isa < ISA_IO_COUNT; isa++) {
             struct fixture t;
-            if (!text_kernels_of(isas[isa])) continue;
-            fixture_open(&t, shapes[s], isas[isa]);
+            if (!isa_io_runs_here((enum isa_io)isa)) continue;
+            fixture_open(&t, shapes[s], isa_io_names[isa]);
             for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
                 round_trip(&t, 0, &kinds[k]);
                 round_trip(&t, 1, &kinds[k]);

@@ -4,15 +4,13 @@
 #include <math.h>
 
 #include "engine/base/fmath.h"
+#include "engine/base/isa.h"
 #include "io/read/reader_internal.h"
-
-static const char *const isa_names[] = {"base", "avx2", "avx512"};
-#define ISA_COUNT (sizeof isa_names / sizeof *isa_names)
 
 /* What TEST gives for each instruction set but base, which is the reference; says which are left out. */
 #define EACH_ISA(kernels)                                                                                              \
-    for (size_t isa_ = 0; isa_ < ISA_COUNT; isa_++)                                                                    \
-        for (const struct text_kernels *kernels = text_kernels_of(isa_names[isa_]); kernels; kernels = NULL)
+    for (size_t isa_ = 0; isa_ < ISA_IO_COUNT; isa_++)                                                                 \
+        for (const struct text_kernels *kernels = text_kernels_of(isa_io_names[isa_]); kernels; kernels = NULL)
 
 static void columns_find__random_texts__are_cut_as_naive_code_does(void **state)
 {
@@ -393,7 +391,7 @@ int main(void)
         cmocka_unit_test(features__random_lines_of_all_dialects__give_the_same),
         cmocka_unit_test(reader_open__unknown_instruction_set__is_refused),
     };
-    for (size_t i = 0; i < ISA_COUNT; i++)
-        if (!text_kernels_of(isa_names[i])) print_message("# %s does not run here\n", isa_names[i]);
+    for (size_t i = 0; i < ISA_IO_COUNT; i++)
+        if (!text_kernels_of(isa_io_names[i])) print_message("# %s does not run here\n", isa_io_names[i]);
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }

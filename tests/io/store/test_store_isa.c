@@ -2,7 +2,7 @@
  * all sizes about those of its blocks. */
 #include "tests/io/io_test.h"
 
-#include "io/read/text_isa.h"
+#include "engine/base/isa.h"
 #include "io/store/store_internal.h"
 
 #define MICRO  400u
@@ -16,7 +16,6 @@ static const struct example_shape shape = {.field_count = FIELDS, .key_count_max
 /* The last table admits keys from their third occurrence on, the one before serves no field. */
 static const uint8_t serves[TABLES][FIELDS] = {{1, 1, 1}, {1, 0, 1}, {0, 0, 0}, {0, 1, 1}};
 static const uint32_t spans[TABLES] = {4, 4, 4, 4};
-static const char *const isa_names[] = {"base", "avx2", "avx512"};
 
 static void init_row(void *context, uint32_t table, uint64_t key, float *span)
 {
@@ -114,12 +113,12 @@ static void store_prepare__every_instruction_set__gives_what_naive_code_does(voi
         arena_open(&arena, "test", micro_batch_bytes(batch, shape) + ticket_bytes(batch, shape, TABLES, spans, true)));
     micro_batch_place(&m, &arena, batch, shape);
     ticket_place(&ticket, &arena, batch, shape, TABLES, spans, true);
-    for (size_t isa = 0; isa < sizeof isa_names / sizeof *isa_names; isa++) {
-        if (text_kernels_of(isa_names[isa]) == NULL) {
-            print_message("# %s does not run here\n", isa_names[isa]);
+    for (int isa = 0; isa < ISA_IO_COUNT; isa++) {
+        if (!isa_io_runs_here((enum isa_io)isa)) {
+            print_message("# %s does not run here\n", isa_io_names[isa]);
             continue;
         }
-        struct store *store = store_of(isa_names[isa]);
+        struct store *store = store_of(isa_io_names[isa]);
         uint64_t random = 3;
         memset(naive, 0, sizeof naive);
         for (uint32_t n = 0; n < 300; n++) {
