@@ -84,20 +84,24 @@ void *arena_take(struct arena *arena, size_t bytes);
 /* What arena_take(bytes) uses: sum these to size an arena. */
 static inline size_t arena_bytes(size_t bytes) { return (bytes + CACHE_LINE_BYTES - 1) & ~(CACHE_LINE_BYTES - 1); }
 
-/* What a part keeps, as one list of takes that is run twice: first without an arena, to add up what an arena must hold, then with
- * it, to hand it out. So the sum cannot differ from what is taken. */
+/* What a part keeps, as one list of takes that is run twice: first without memory, to add up what there must be, then
+ * with an arena or a block of any memory, a card's too, to hand it out. So the sum cannot differ from what is taken. */
 struct layout {
-    struct arena *arena; /* NULL: only add up */
-    size_t bytes;        /* SIZE_MAX: more than can be counted */
+    struct arena *arena; /* takes are its; or … */
+    uint8_t *base; /* … lie one behind the other from here on, and are as they are there; both NULL: only add up */
+    size_t align;  /* of sizes, and so of places: a power of two; 0: CACHE_LINE_BYTES, as an arena's always are */
+    size_t bytes;  /* so far; SIZE_MAX: more than can be counted */
 };
-/* `count` items of `item_bytes`, as arena_take; NULL while only adding up. */
+/* `count` items of `item_bytes`; NULL while only adding up. */
 static inline void *layout_take(struct layout *l, size_t count, size_t item_bytes)
 {
+    const size_t begin = l->bytes, rest = (l->align ? l->align : CACHE_LINE_BYTES) - 1;
     size_t bytes;
     if (__builtin_mul_overflow(count, item_bytes, &bytes) || bytes > SIZE_MAX / 2 ||
-        __builtin_add_overflow(l->bytes, arena_bytes(bytes), &l->bytes))
+        __builtin_add_overflow(begin, (bytes + rest) & ~rest, &l->bytes))
         l->bytes = SIZE_MAX;
-    return l->arena ? arena_take(l->arena, bytes) : NULL;
+    if (l->arena) return arena_take(l->arena, bytes);
+    return l->base ? l->base + begin : NULL;
 }
 #define LAYOUT_TAKE(layout, pointer, count) ((pointer) = layout_take(layout, count, sizeof *(pointer)))
 

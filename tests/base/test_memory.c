@@ -117,6 +117,64 @@ static void arena_take__filled_to_the_end__aligned_zeroed_apart(void **state)
 }
 
 /* The child takes more than there is; it must not come back. */
+struct parts {
+    uint8_t *bytes;
+    double *numbers;
+    uint32_t *none, *last;
+};
+static void parts_layout(struct layout *l, struct parts *parts)
+{
+    LAYOUT_TAKE(l, parts->bytes, 300);
+    LAYOUT_TAKE(l, parts->numbers, 5);
+    LAYOUT_TAKE(l, parts->none, 0);
+    LAYOUT_TAKE(l, parts->last, 1);
+}
+
+static void layout_take__with_an_arena_or_a_block__hands_out_what_was_added_up(void **state)
+{
+    (void)state;
+    static const size_t aligns[] = {0, 64, 256};
+    for (size_t i = 0; i < 3; i++) {
+        const size_t align = aligns[i] ? aligns[i] : 64, places[] = {0, (300 + align - 1) / align * align};
+        struct parts parts;
+        struct layout sum = {.align = aligns[i]};
+        parts_layout(&sum, &parts);
+        assert_int_equal(sum.bytes, places[1] + 2 * align);
+        assert_null(parts.bytes);
+        assert_null(parts.last);
+        static uint8_t block[4096] __attribute__((aligned(256)));
+        struct layout taken = {.base = block, .align = aligns[i]};
+        parts_layout(&taken, &parts);
+        assert_int_equal(taken.bytes, sum.bytes);
+        assert_ptr_equal(parts.bytes, block + places[0]);
+        assert_ptr_equal(parts.numbers, block + places[1]);
+        assert_ptr_equal(parts.none, block + places[1] + align);
+        assert_ptr_equal(parts.last, block + places[1] + align);
+        if (align != 64) continue;
+        struct arena arena;
+        assert_int_equal(arena_open(&arena, "arena", sum.bytes), ST_OK);
+        struct layout given = {.arena = &arena};
+        parts_layout(&given, &parts);
+        assert_int_equal(given.bytes, sum.bytes);
+        assert_ptr_equal(parts.numbers, arena.base + places[1]);
+        arena_close(&arena);
+    }
+}
+
+static void layout_take__more_than_can_be_counted__stays_so(void **state)
+{
+    (void)state;
+    double *numbers;
+    struct layout product = {0}, sum = {.align = 256};
+    LAYOUT_TAKE(&product, numbers, SIZE_MAX / 4);
+    assert_int_equal(product.bytes, SIZE_MAX);
+    LAYOUT_TAKE(&product, numbers, 1);
+    assert_int_equal(product.bytes, SIZE_MAX);
+    for (int i = 0; i < 3; i++) LAYOUT_TAKE(&sum, numbers, SIZE_MAX / 24);
+    assert_int_equal(sum.bytes, SIZE_MAX);
+    assert_null(numbers);
+}
+
 static void arena_take__too_small_a_plan__stops_the_program(void **state)
 {
     (void)state;
@@ -419,6 +477,8 @@ int main(void)
         cmocka_unit_test(memory_take__absurd__memory_with_part_and_bytes),
         cmocka_unit_test(memory_parts__equal_names__are_summed_in_order_of_first_use),
         cmocka_unit_test(arena_take__filled_to_the_end__aligned_zeroed_apart),
+        cmocka_unit_test(layout_take__with_an_arena_or_a_block__hands_out_what_was_added_up),
+        cmocka_unit_test(layout_take__more_than_can_be_counted__stays_so),
         cmocka_unit_test(arena_take__too_small_a_plan__stops_the_program),
         cmocka_unit_test(memory_limit__address_space__is_named_and_respected),
         cmocka_unit_test(memory_limit__data_segment__is_named_and_respected),

@@ -5,19 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/memory.h"
 #include "engine/device/cpu/device.h"
 #include "io/store/store_save.h"
 
 /* Rows that are packed to be moved at a time. */
 #define CHUNK_ROWS 8192u
-
-void *carve_take(struct carve *c, size_t bytes)
-{
-    void *part = c->base ? c->base + c->bytes : NULL;
-    c->bytes += (bytes + 255) & ~(size_t)255;
-    return part;
-}
 
 static status finish(const struct gpu_work *w, struct gpu_event *event)
 {
@@ -127,8 +119,7 @@ status card_rows_open(struct card_rows *r, const struct graph *g, struct model *
     maps_layout(r, &sum);
     TRY(memory_take("rows on a card", sum.bytes, &r->maps));
     r->maps_bytes = sum.bytes;
-    struct arena arena = {.base = r->maps, .size_bytes = sum.bytes};
-    struct layout taken = {.arena = &arena};
+    struct layout taken = {.base = r->maps};
     maps_layout(r, &taken);
     for (uint32_t i = 0; i < r->table_count; i++) {
         struct card_table *t = &r->tables[i];
@@ -146,39 +137,38 @@ void card_rows_close(struct card_rows *r)
     *r = (struct card_rows){0};
 }
 
-void card_rows_carve(struct card_rows *r, struct carve *card, struct carve *pinned)
+void card_rows_layout(struct card_rows *r, struct layout *card, struct layout *pinned)
 {
     for (uint32_t i = 0; i < r->table_count && r->training; i++) {
         struct card_table *t = &r->tables[i];
         const uint32_t parts = r->lanes * t->use_count;
         const size_t row_floats = t->floats > parts * t->dim ? t->floats : parts * t->dim;
-        t->tier = carve_take(card, (size_t)t->tier_rows * t->floats * sizeof(float));
-        for (uint32_t p = 0; p < parts; p++)
-            t->grad[p] = carve_take(card, (size_t)t->step_rows_max * t->dim * sizeof(float));
-        t->grad_list = carve_take(card, parts * sizeof *t->grad_list);
-        t->span_list = carve_take(card, ((size_t)t->step_rows_max + t->chunk) * sizeof *t->span_list);
-        t->counts = carve_take(card, t->step_rows_max * sizeof *t->counts);
-        t->packed = carve_take(card, t->chunk * row_floats * sizeof(float));
-        t->span_list_host = carve_take(pinned, t->step_rows_max * sizeof *t->span_list_host);
-        t->chunk_list_host = carve_take(pinned, t->chunk * sizeof *t->chunk_list_host);
-        t->index_host = carve_take(pinned, t->step_rows_max * sizeof *t->index_host);
-        t->packed_host = carve_take(pinned, t->chunk * row_floats * sizeof(float));
+        LAYOUT_TAKE(card, t->tier, (size_t)t->tier_rows * t->floats);
+        for (uint32_t p = 0; p < parts; p++) LAYOUT_TAKE(card, t->grad[p], (size_t)t->step_rows_max * t->dim);
+        LAYOUT_TAKE(card, t->grad_list, parts);
+        LAYOUT_TAKE(card, t->span_list, (size_t)t->step_rows_max + t->chunk);
+        LAYOUT_TAKE(card, t->counts, t->step_rows_max);
+        LAYOUT_TAKE(card, t->packed, t->chunk * row_floats);
+        LAYOUT_TAKE(pinned, t->span_list_host, t->step_rows_max);
+        LAYOUT_TAKE(pinned, t->chunk_list_host, t->chunk);
+        LAYOUT_TAKE(pinned, t->index_host, t->step_rows_max);
+        LAYOUT_TAKE(pinned, t->packed_host, t->chunk * row_floats);
         for (uint32_t p = 0; p < parts; p++)
             r->table_grad[(size_t)(p / t->use_count) * r->graph->lookup_count + t->lookups[p % t->use_count]] =
                 t->grad[p];
     }
 }
 
-void card_stream_rows_carve(const struct card_rows *r, struct card_stream_rows *s, struct carve *card,
-                            struct carve *pinned)
+void card_stream_rows_layout(const struct card_rows *r, struct card_stream_rows *s, struct layout *card,
+                             struct layout *pinned)
 {
     for (uint32_t i = 0; i < r->table_count; i++) {
         const struct card_table *t = &r->tables[i];
         struct card_stream_table *of = &s->table[i];
-        of->span = carve_take(card, t->uniques_max * sizeof *of->span);
-        of->cold = carve_take(card, (size_t)t->uniques_max * t->dim * sizeof(float));
-        of->span_host = carve_take(pinned, t->uniques_max * sizeof *of->span_host);
-        of->cold_host = carve_take(pinned, (size_t)t->uniques_max * t->dim * sizeof(float));
+        LAYOUT_TAKE(card, of->span, t->uniques_max);
+        LAYOUT_TAKE(card, of->cold, (size_t)t->uniques_max * t->dim);
+        LAYOUT_TAKE(pinned, of->span_host, t->uniques_max);
+        LAYOUT_TAKE(pinned, of->cold_host, (size_t)t->uniques_max * t->dim);
     }
 }
 

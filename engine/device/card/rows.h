@@ -16,18 +16,15 @@
 #ifndef HETERPS_ENGINE_DEVICE_CARD_ROWS_H
 #define HETERPS_ENGINE_DEVICE_CARD_ROWS_H
 
+#include "engine/base/memory.h"
 #include "engine/model/model.h"
 #include "gpu/ops.h"
 #include "graph/device.h"
 
 #define CARD_NONE UINT32_MAX
 
-/* Parts of one piece of memory of the card, each on a multiple of 256 bytes. */
-struct carve {
-    uint8_t *base; /* NULL: only adds up */
-    size_t bytes;
-};
-void *carve_take(struct carve *c, size_t bytes);
+/* What parts of the card's memory and of pinned memory begin on a multiple of (struct layout.align). */
+#define CARD_ALIGN_BYTES ((size_t)256)
 
 /* A table's. */
 struct card_table {
@@ -96,9 +93,9 @@ MUST_USE status card_rows_open(struct card_rows *r, const struct graph *g, struc
                                uint32_t node_end, uint32_t lanes, bool training, uint64_t tier_bytes);
 void card_rows_close(struct card_rows *r);
 /* Its parts of the card's memory and of pinned memory, of both the same list of takes. */
-void card_rows_carve(struct card_rows *r, struct carve *card, struct carve *pinned);
-void card_stream_rows_carve(const struct card_rows *r, struct card_stream_rows *s, struct carve *card,
-                            struct carve *pinned);
+void card_rows_layout(struct card_rows *r, struct layout *card, struct layout *pinned);
+void card_stream_rows_layout(const struct card_rows *r, struct card_stream_rows *s, struct layout *card,
+                             struct layout *pinned);
 /* Once the memory is there: lists and zeros. */
 MUST_USE status card_rows_begin(struct card_rows *r, struct gpu *gpu, struct gpu_stream *stream,
                                 struct gpu_event *event);

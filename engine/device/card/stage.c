@@ -116,72 +116,70 @@ static void views_set(const struct card_stage *s, struct card_slot *slot, uint8_
     }
 }
 
-static void slot_carve(const struct card_stage *s, struct carve *c, struct card_slot *slot)
+static void card_slot_layout(const struct card_stage *s, struct layout *l, struct card_slot *slot)
 {
     const struct graph *g = s->graph;
     const struct example_shape example = graph_example(g);
     const size_t micro = g->header->micro;
     struct ticket_table *tables = slot->ticket.table;
     slot->batch = (struct micro_batch){0};
-    uint8_t *activations = carve_take(c, activation_bytes(s));
-    slot->now = carve_take(c, s->now_bytes);
-    slot->batch.dense = carve_take(c, micro * example.dense_stride * sizeof(float));
-    slot->batch.label = carve_take(c, micro * example.label_count * sizeof(float));
-    if (example.has_weight) slot->batch.weight = carve_take(c, micro * sizeof(float));
-    if (s->crossing.counts_keys)
-        slot->batch.key_begin = carve_take(c, (micro * example.field_count + 1) * sizeof(uint32_t));
+    uint8_t *activations = layout_take(l, 1, activation_bytes(s));
+    slot->now = layout_take(l, 1, s->now_bytes);
+    LAYOUT_TAKE(l, slot->batch.dense, micro * example.dense_stride);
+    LAYOUT_TAKE(l, slot->batch.label, micro * example.label_count);
+    if (example.has_weight) LAYOUT_TAKE(l, slot->batch.weight, micro);
+    if (s->crossing.counts_keys) LAYOUT_TAKE(l, slot->batch.key_begin, micro * example.field_count + 1);
     const size_t keys = micro * example.key_count_max;
     if (s->rows.table_count) {
-        slot->batch.key_home = carve_take(c, keys * sizeof(uint32_t));
-        if (example.has_value) slot->batch.value = carve_take(c, keys * sizeof(float));
+        LAYOUT_TAKE(l, slot->batch.key_home, keys);
+        if (example.has_value) LAYOUT_TAKE(l, slot->batch.value, keys);
     }
     for (uint32_t i = 0; i < s->rows.table_count; i++) {
         const struct card_table *t = &s->rows.tables[i];
         struct ticket_table *of = &tables[t->table];
-        of->unique_of = carve_take(c, keys * sizeof(uint32_t));
-        of->occurrence_begin = carve_take(c, ((size_t)t->uniques_max + 1) * sizeof(uint32_t));
-        of->occurrence = carve_take(c, keys * sizeof(uint32_t));
-        of->step_row = carve_take(c, t->uniques_max * sizeof(uint32_t));
+        LAYOUT_TAKE(l, of->unique_of, keys);
+        LAYOUT_TAKE(l, of->occurrence_begin, (size_t)t->uniques_max + 1);
+        LAYOUT_TAKE(l, of->occurrence, keys);
+        LAYOUT_TAKE(l, of->step_row, t->uniques_max);
     }
-    if (c->base) views_set(s, slot, activations);
+    if (l->base) views_set(s, slot, activations);
 }
 
-static void stage_carve(struct card_stage *s, struct carve *c, struct carve *pinned, size_t parts[5])
+static void stage_layout(struct card_stage *s, struct layout *l, struct layout *pinned, size_t parts[5])
 {
     const struct graph_header *h = s->graph->header;
     const uint32_t lanes = s->training ? s->lanes : 0;
-    s->param = carve_take(c, h->param_floats * sizeof(float));
-    if (s->training) s->state = carve_take(c, h->state_floats * sizeof(float));
-    parts[0] = c->bytes;
-    if (s->training) s->grads = carve_take(c, lanes * h->grad_floats * sizeof(float));
-    parts[1] = c->bytes;
-    for (uint32_t i = 0; i < s->slot_count; i++) slot_carve(s, c, &s->slots[i]);
-    parts[2] = c->bytes;
-    card_rows_carve(&s->rows, c, pinned);
-    for (uint32_t d = 0; d < CARD_STREAMS; d++) card_stream_rows_carve(&s->rows, &s->stream_rows[d], c, pinned);
-    parts[3] = c->bytes;
-    s->now_host = carve_take(pinned, s->slot_count * s->now_stride);
-    s->squares_host = carve_take(pinned, s->block_count * sizeof *s->squares_host);
-    s->grad_list = carve_take(c, lanes * sizeof *s->grad_list);
-    s->blocks = carve_take(c, s->block_count * sizeof *s->blocks);
-    s->squares = carve_take(c, s->block_count * sizeof *s->squares);
+    LAYOUT_TAKE(l, s->param, h->param_floats);
+    if (s->training) LAYOUT_TAKE(l, s->state, h->state_floats);
+    parts[0] = l->bytes;
+    if (s->training) LAYOUT_TAKE(l, s->grads, lanes * h->grad_floats);
+    parts[1] = l->bytes;
+    for (uint32_t i = 0; i < s->slot_count; i++) card_slot_layout(s, l, &s->slots[i]);
+    parts[2] = l->bytes;
+    card_rows_layout(&s->rows, l, pinned);
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) card_stream_rows_layout(&s->rows, &s->stream_rows[d], l, pinned);
+    parts[3] = l->bytes;
+    s->now_host = layout_take(pinned, s->slot_count, s->now_stride);
+    LAYOUT_TAKE(pinned, s->squares_host, s->block_count);
+    LAYOUT_TAKE(l, s->grad_list, lanes);
+    LAYOUT_TAKE(l, s->blocks, s->block_count);
+    LAYOUT_TAKE(l, s->squares, s->block_count);
     for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
-        const uint32_t words = gpu_node_words(s->graph, &s->graph->nodes[i]);
-        s->node_words[i] = carve_take(c, words * sizeof(uint32_t));
+        LAYOUT_TAKE(l, s->node_words[i], gpu_node_words(s->graph, &s->graph->nodes[i]));
     }
-    for (uint32_t d = 0; d < CARD_STREAMS; d++) s->scratch[d] = carve_take(c, s->scratch_floats * sizeof(float));
-    parts[4] = c->bytes;
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) LAYOUT_TAKE(l, s->scratch[d], s->scratch_floats);
+    parts[4] = l->bytes;
 }
 
 static status memory_open(struct card_stage *s)
 {
-    struct carve sum = {0}, pinned = {0};
+    struct layout sum = {.align = CARD_ALIGN_BYTES}, pinned = sum;
     size_t parts[5];
     const size_t least = gpu_scratch_floats(s->graph);
     s->scratch_floats = least > GPU_SCRATCH_FLOATS ? least : GPU_SCRATCH_FLOATS;
     s->now_bytes = sizeof(struct gpu_now) + s->graph->table_count * sizeof(uint32_t);
     s->now_stride = (s->now_bytes + 63) & ~(size_t)63;
-    stage_carve(s, &sum, &pinned, parts);
+    stage_layout(s, &sum, &pinned, parts);
     char text[400];
     snprintf(
         text, sizeof text,
@@ -195,8 +193,9 @@ static status memory_open(struct card_stage *s)
     s->host_bytes = pinned.bytes;
     log_detail("card     %s: %.3f GiB, of the host %.3f, for %s", s->gpu->vt->name, (double)sum.bytes / GIB,
                (double)pinned.bytes / GIB, text);
-    struct carve taken = {.base = s->memory}, host = {.base = s->host_memory};
-    stage_carve(s, &taken, &host, parts);
+    struct layout taken = {.base = s->memory, .align = CARD_ALIGN_BYTES},
+                  host = {.base = s->host_memory, .align = CARD_ALIGN_BYTES};
+    stage_layout(s, &taken, &host, parts);
     CHECK(taken.bytes == sum.bytes && host.bytes == pinned.bytes);
     for (uint32_t i = 0; i < s->slot_count; i++)
         s->slots[i].now_host = (struct gpu_now *)((uint8_t *)s->now_host + i * s->now_stride);
