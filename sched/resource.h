@@ -25,6 +25,9 @@ struct resource_slow {
     float op[OP_ID_COUNT]; /* at least 1; all 0: nothing is slowed */
     uint64_t from_step;
 };
+/* Updates have no op: those of rows take the factor of embedding, those of parameters the factor of fc. */
+#define RESOURCE_SLOW_ROWS   OP_ID_embed_bag
+#define RESOURCE_SLOW_PARAMS OP_ID_fc
 
 struct resource_type {
     const char *name; /* 1 to RESOURCE_NAME_BYTES bytes                                 */

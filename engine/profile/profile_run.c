@@ -209,9 +209,8 @@ static status updates_run(struct run *r, uint32_t config)
         struct watch watch = watch_begin(cores);
         TRY(layer_update_run(r, device, u, &update));
         double seconds = watch_end(&watch);
-        /* As the cpu device is slowed: parameters by fc's factor, rows by embedding's. */
-        sample_add(r, is_table ? r->row : r->param, r->step_count, u->layer, is_table ? OP_ID_embed_bag : OP_ID_fc,
-                   seconds);
+        sample_add(r, is_table ? r->row : r->param, r->step_count, u->layer,
+                   is_table ? RESOURCE_SLOW_ROWS : RESOURCE_SLOW_PARAMS, seconds);
     }
     r->step_count++;
     r->step++;

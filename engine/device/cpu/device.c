@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cfg/settings.h"
 #include "engine/base/memory.h"
 #include "engine/device/cpu/kernels.h"
 #include "engine/device/kind.h"
@@ -91,7 +90,7 @@ static status cpu_update_rows(struct device *device, const struct table_update *
     const struct cpu_device *d = (const struct cpu_device *)device;
     uint64_t begin_ns = d->slow ? clock_thread_ns() : 0;
     d->kernels->update_rows(&d->work, update);
-    if (d->slow) slow_spin(slow_factor(d, OP_ID_embed_bag, update->t - 1), begin_ns);
+    if (d->slow) slow_spin(slow_factor(d, RESOURCE_SLOW_ROWS, update->t - 1), begin_ns);
     return ST_OK;
 }
 
@@ -100,7 +99,7 @@ static status cpu_update_params(struct device *device, const struct param_update
     const struct cpu_device *d = (const struct cpu_device *)device;
     uint64_t begin_ns = d->slow ? clock_thread_ns() : 0;
     d->kernels->update_params(&d->work, update);
-    if (d->slow) slow_spin(slow_factor(d, OP_ID_fc, update->t - 1), begin_ns);
+    if (d->slow) slow_spin(slow_factor(d, RESOURCE_SLOW_PARAMS, update->t - 1), begin_ns);
     return ST_OK;
 }
 
@@ -109,7 +108,7 @@ static status cpu_sum_params(struct device *device, const struct param_sums *sum
     const struct cpu_device *d = (const struct cpu_device *)device;
     uint64_t begin_ns = d->slow ? clock_thread_ns() : 0;
     d->kernels->sum_params(&d->work, sums);
-    if (d->slow) slow_spin(slow_factor(d, OP_ID_fc, sums->t - 1), begin_ns);
+    if (d->slow) slow_spin(slow_factor(d, RESOURCE_SLOW_PARAMS, sums->t - 1), begin_ns);
     return ST_OK;
 }
 
@@ -130,102 +129,35 @@ static const struct device_vt cpu_vt = {
     .close = cpu_close,
 };
 
-/* Floats from row to row of dz: whole cache lines, and an odd number of them, so that rows above each other do not
- * compete for the same sets of the cache. */
-static uint32_t dz_stride_of(const struct graph *graph)
+static void work_layout(struct cpu_work *work, struct layout *l)
 {
-    uint32_t units_max = 0;
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        struct fc_attr attr;
-        if (graph->nodes[i].op != OP_ID_fc || graph->nodes[i].pass != PASS_FORWARD) continue;
-        memcpy(&attr, graph->nodes[i].attr, sizeof attr);
-        if (attr.units * attr.groups > units_max) units_max = attr.units * attr.groups;
+    const struct graph *g = work->graph;
+    const uint32_t **list;
+    LAYOUT_TAKE(l, work->dz, (size_t)g->header->micro * work->dz_stride);
+    LAYOUT_TAKE(l, work->packed, work->packed_floats);
+    LAYOUT_TAKE(l, list, g->node_count);
+    work->node_words = list;
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        const struct cpu_need *need = &cpu_needs[n->op];
+        if (need->word_count == NULL || n->pass != PASS_FORWARD) continue;
+        uint32_t *words;
+        LAYOUT_TAKE(l, words, need->word_count(g, n));
+        if (words != NULL && need->words_fill(g, n, words)) list[i] = words;
     }
-    return ((units_max + 15) / 16 | 1) * 16;
 }
 
-static size_t even(size_t count) { return (count + 1) / 2 * 2; }
-
-/* Floats of the packed right factors of an fc's products in bfloat16, in the pass that needs more, whichever way they
- * are packed; 0: the graph has none. */
-static size_t packed_floats_of(const struct graph *graph)
-{
-    size_t most = 0, micro = graph->header->micro;
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        const struct graph_node *n = &graph->nodes[i];
-        struct fc_attr attr;
-        if (n->op != OP_ID_fc || n->pass != PASS_FORWARD) continue;
-        memcpy(&attr, n->attr, sizeof attr);
-        if (attr.precision != PRECISION_BF16) continue;
-        size_t K = graph->tensors[graph->args[n->arg_begin]].cols / attr.groups, N = attr.units;
-        size_t panels_K = (K + FC_PANEL_MAX - 1) / FC_PANEL_MAX, panels_N = (N + FC_PANEL_MAX - 1) / FC_PANEL_MAX;
-        size_t forward = panels_N * even(K), backward = panels_N * attr.groups * even(micro) + panels_K * even(N);
-        if (forward * FC_PANEL_MAX > most) most = forward * FC_PANEL_MAX;
-        if (backward * FC_PANEL_MAX > most) most = backward * FC_PANEL_MAX;
-    }
-    return most;
-}
-
-/* Of a member. */
-static size_t scratch_bytes_of(const struct graph *graph)
-{
-    size_t most = CPU_SCRATCH_BYTES;
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        const struct graph_node *n = &graph->nodes[i];
-        struct interact_attr attr;
-        if (n->op != OP_ID_interact || n->pass != PASS_FORWARD) continue;
-        memcpy(&attr, n->attr, sizeof attr);
-        size_t cols = 0;
-        for (uint32_t k = 0; k < n->input_count; k++) cols += graph->tensors[graph->args[n->arg_begin + k]].cols;
-        size_t floats = (cols / attr.dim + INTERACT_ROWS_MORE) * interact_stride(attr.dim);
-        if (floats * sizeof(float) > most) most = floats * sizeof(float);
-    }
-    return most;
-}
-
-/* Fills map[field] for an embed_bag; false if a field is an input twice. */
-static bool columns_map(const struct graph *graph, const struct graph_node *n, uint32_t *map)
-{
-    struct embed_bag_attr attr;
-    uint32_t col = 0;
-    memcpy(&attr, n->attr, sizeof attr);
-    memset(map, 0xff, graph->field_count * sizeof *map);
-    for (uint32_t i = 0; i < n->input_count; i++) {
-        uint32_t field = graph->tensors[graph->args[n->arg_begin + i]].cols;
-        if (map[field] != GRAPH_NONE) return false;
-        map[field] = col;
-        col += attr.pool == POOL_NONE ? graph->fields[field].ids_max * attr.dim : attr.dim;
-    }
-    return true;
-}
-
-/* One block: dz, then packed factors, then the maps' list, then a map for each embed_bag. */
-static status memory_plan(struct cpu_device *d, const struct graph *graph)
+static status memory_plan(struct cpu_device *d, const struct cpu_scratch *scratch)
 {
     struct cpu_work *work = &d->work;
-    uint32_t bag_count = 0;
-    for (uint32_t i = 0; i < graph->node_count; i++)
-        bag_count += graph->nodes[i].op == OP_ID_embed_bag && graph->nodes[i].pass == PASS_FORWARD;
-    work->dz_stride = dz_stride_of(graph);
-    work->packed_floats = packed_floats_of(graph);
+    work->dz_stride = scratch->dz_stride;
+    work->packed_floats = scratch->packed_floats;
     if (work->packed_floats > 0) work->bf16_pairs = d->kernels->bf16_pairs_are_faster();
-    size_t dz_bytes = arena_bytes((size_t)graph->header->micro * work->dz_stride * sizeof(float));
-    size_t packed_bytes = arena_bytes(work->packed_floats * sizeof(float));
-    size_t list_bytes = arena_bytes(graph->node_count * sizeof(uint32_t *));
-    size_t map_bytes = arena_bytes(graph->field_count * sizeof(uint32_t));
-    d->memory_bytes = dz_bytes + packed_bytes + list_bytes + bag_count * map_bytes;
+    struct layout sum = {0};
+    work_layout(work, &sum);
+    d->memory_bytes = sum.bytes;
     TRY(memory_take("kernel scratch", d->memory_bytes, &d->memory));
-    uint8_t *place = d->memory;
-    work->dz = (float *)place;
-    work->packed = (float *)(place += dz_bytes);
-    const uint32_t **list = (const uint32_t **)(place += packed_bytes);
-    work->column_of_field = list;
-    place += list_bytes;
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        if (graph->nodes[i].op != OP_ID_embed_bag || graph->nodes[i].pass != PASS_FORWARD) continue;
-        if (columns_map(graph, &graph->nodes[i], (uint32_t *)place)) list[i] = (uint32_t *)place;
-        place += map_bytes;
-    }
+    work_layout(work, &(struct layout){.base = d->memory});
     return ST_OK;
 }
 
@@ -244,8 +176,9 @@ status cpu_device_open(struct device **out, const struct graph *graph, uint32_t 
     d->work.graph = graph;
     d->product_count = PRODUCT_NUMBERS;
     d->work.product_count = &d->product_count;
-    TRY_GOTO(memory_plan(d, graph), fail);
-    TRY_GOTO(team_open(&d->work.team, threads, scratch_bytes_of(graph), processors), fail);
+    const struct cpu_scratch scratch = cpu_scratch_of(graph);
+    TRY_GOTO(memory_plan(d, &scratch), fail);
+    TRY_GOTO(team_open(&d->work.team, threads, scratch.member_bytes, processors), fail);
     *out = &d->device;
     return ST_OK;
 fail:

@@ -26,7 +26,7 @@
 MUST_USE status cpu_device_open(struct device **device, const struct graph *graph, uint32_t threads,
                                 const int *processors, const char *isa);
 /* Makes the device slower, from step slow->from_step on: an op takes its factor times as long as it would, for after it the device spins for
- * the rest, and so do updates: of rows by the factor of embedding, of parameters by that of fc. The results' bytes do not change. Keeps
+ * the rest, and so do updates (RESOURCE_SLOW_ROWS, RESOURCE_SLOW_PARAMS). The results' bytes do not change. Keeps
  * `slow` until the next call; NULL: as fast as it is. Between submits. */
 void cpu_device_slow_set(struct device *device, const struct resource_slow *slow);
 /* Of another device: the best that runs here. */

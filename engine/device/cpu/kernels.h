@@ -16,8 +16,7 @@ struct cpu_work {
     size_t packed_floats;
     uint64_t *product_count; /* the latest product's number */
     bool bf16_pairs; /* how these are packed (isa/product_bf16.c)                                              */
-    const uint32_t *const *column_of_field; /* [node][field]: where an embed_bag's output has a field, or NONE; NULL for
-                                               other nodes, and where a field is an input twice             */
+    const uint32_t *const *node_words; /* [node]: what cpu_need.words_fill says of it; NULL: nothing */
 };
 
 /* Runs one node on the team: gets the forward node in both passes (graph/op.h). */
@@ -67,5 +66,25 @@ static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PA
 #define PRODUCT_NUMBERS (UINT64_C(0x7fa00000) << 32)
 #define CPU_SCRATCH_BYTES                                                                                              \
     ((PRODUCT_KEPT + PRODUCT_TERMS * PRODUCT_LEFT) * sizeof(float) + PRODUCT_TILE_BYTES + PRODUCT_KEPT_BYTES)
+
+/* --- what kernels need besides the tensors of their node, in every instruction set (needs.c) ----- */
+
+/* The most that a node of a graph needs. */
+struct cpu_scratch {
+    uint32_t dz_stride; /* of cpu_work */
+    size_t packed_floats;
+    size_t member_bytes; /* of each member of the team */
+};
+struct cpu_scratch cpu_scratch_of(const struct graph *graph);
+
+/* An op's; ops.def. NULL: nothing. */
+struct cpu_need {
+    /* Raises `most` to what the forward node and its backward node need. */
+    void (*scratch)(const struct graph *graph, const struct graph_node *n, struct cpu_scratch *most);
+    /* Words that kernels know of a forward node beforehand: how many, and what they are. False: this one has none. */
+    uint32_t (*word_count)(const struct graph *graph, const struct graph_node *n);
+    bool (*words_fill)(const struct graph *graph, const struct graph_node *n, uint32_t *words);
+};
+extern const struct cpu_need cpu_needs[OP_ID_COUNT];
 
 #endif

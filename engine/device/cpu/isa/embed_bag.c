@@ -413,7 +413,7 @@ static uint32_t backward_piece_count(const struct cpu_work *work, uint32_t key_c
 void KERNEL(embed_bag_backward_f32)(const struct cpu_work *work, const struct op_context *c, const struct graph_node *n)
 {
     struct bag_call call = call_of(c, n);
-    call.column_of_field = work->column_of_field[n - work->graph->nodes];
+    call.column_of_field = work->node_words[n - work->graph->nodes]; /* NULL: a field is an input twice */
     if (call.column_of_field == NULL) {
         op_table[OP_ID_embed_bag].backward(c, n);
         return;

@@ -1,0 +1,76 @@
+/* What kernels need besides the tensors of their node: known from the graph, before the first step. */
+#include <string.h>
+
+#include "cfg/settings.h"
+#include "engine/device/cpu/kernels.h"
+
+#define RAISE(most, value)                                                                                             \
+    do {                                                                                                               \
+        if ((value) > (most)) (most) = (value);                                                                        \
+    } while (0)
+
+static size_t even(size_t count) { return (count + 1) / 2 * 2; }
+
+/* A row of dz takes whole cache lines, and an odd number of them, so that rows above each other do not compete for the
+ * same sets of the cache. The packed factors are those of the pass that needs more, whichever way they are packed. */
+static void fc_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)
+{
+    struct fc_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    RAISE(most->dz_stride, ((attr.units * attr.groups + 15) / 16 | 1) * 16);
+    if (attr.precision != PRECISION_BF16) return;
+    size_t K = g->tensors[g->args[n->arg_begin]].cols / attr.groups, N = attr.units;
+    size_t panels_K = (K + FC_PANEL_MAX - 1) / FC_PANEL_MAX, panels_N = (N + FC_PANEL_MAX - 1) / FC_PANEL_MAX;
+    RAISE(most->packed_floats, panels_N * even(K) * FC_PANEL_MAX);
+    RAISE(most->packed_floats, (panels_N * attr.groups * even(g->header->micro) + panels_K * even(N)) * FC_PANEL_MAX);
+}
+
+static void interact_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)
+{
+    struct interact_attr attr;
+    memcpy(&attr, n->attr, sizeof attr);
+    size_t cols = 0;
+    for (uint32_t k = 0; k < n->input_count; k++) cols += g->tensors[g->args[n->arg_begin + k]].cols;
+    size_t floats = (cols / attr.dim + INTERACT_ROWS_MORE) * interact_stride(attr.dim);
+    RAISE(most->member_bytes, floats * sizeof(float));
+}
+
+/* [field]: the column of its output where a field begins, or NONE. */
+static uint32_t embed_bag_word_count(const struct graph *g, const struct graph_node *n)
+{
+    (void)n;
+    return g->field_count;
+}
+
+/* False if a field is an input twice. */
+static bool embed_bag_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words)
+{
+    struct embed_bag_attr attr;
+    uint32_t col = 0;
+    memcpy(&attr, n->attr, sizeof attr);
+    memset(words, 0xff, g->field_count * sizeof *words);
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        uint32_t field = g->tensors[g->args[n->arg_begin + i]].cols;
+        if (words[field] != GRAPH_NONE) return false;
+        words[field] = col;
+        col += attr.pool == POOL_NONE ? g->fields[field].ids_max * attr.dim : attr.dim;
+    }
+    return true;
+}
+
+const struct cpu_need cpu_needs[OP_ID_COUNT] = {
+#define CPU_OP(id, ...) [OP_ID_##id] = {__VA_ARGS__},
+#include "engine/device/cpu/ops.def"
+#undef CPU_OP
+};
+
+struct cpu_scratch cpu_scratch_of(const struct graph *g)
+{
+    /* Of rows of dz the least is one line, though no node wants it. */
+    struct cpu_scratch most = {.dz_stride = 16, .member_bytes = CPU_SCRATCH_BYTES};
+    for (uint32_t i = 0; i < g->node_count; i++) {
+        const struct graph_node *n = &g->nodes[i];
+        if (n->pass == PASS_FORWARD && cpu_needs[n->op].scratch) cpu_needs[n->op].scratch(g, n, &most);
+    }
+    return most;
+}
