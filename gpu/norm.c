@@ -22,12 +22,18 @@ GPU_RUN(batch_norm_forward)
                     .out = gpu_out_of(out), .cols = out.cols, .eps = GPU_ATTR(batch_norm_attr, n).eps);
 }
 
+/* Two sums a column. */
+size_t gpu_batch_norm_scratch_floats(const struct graph *g, const struct graph_node *n)
+{
+    return 2 * gpu_node_param_floats(g, n);
+}
+
 GPU_RUN(batch_norm_backward)
 {
     struct view in = op_in(c, n, 0), din = op_din(c, n, 0), dout = op_dout(c, n);
     const float *mean = op_saved(c, n, 0).data, *variance = op_saved(c, n, 1).data;
     const float eps = GPU_ATTR(batch_norm_attr, n).eps;
-    CHECK(w->scratch_floats >= 2 * (size_t)in.cols); /* gpu_scratch_floats */
+    CHECK(w->scratch_floats >= 2 * (size_t)in.cols); /* gpu_batch_norm_scratch_floats */
     TRY(GPU_COLUMNS(w, norm_sums, in.cols, .in = gpu_in_of(in), .dout = gpu_in_of(dout), .mean = mean,
                     .variance = variance, .sums = w->scratch, .dweight = op_dparam(c, n, BATCH_NORM_WEIGHT).data,
                     .dbias = op_dparam(c, n, BATCH_NORM_BIAS).data, .dmean = op_dparam(c, n, BATCH_NORM_MEAN).data,

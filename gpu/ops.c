@@ -1,25 +1,19 @@
 /* The table of ops, and the shapes of launches that many of them share. */
 #include "gpu/ops.h"
 
-#include "gpu/vectors.h"
-
 const struct gpu_op gpu_op_table[OP_ID_COUNT] = {
-#define GPU_OP(id) [OP_ID_##id] = {gpu_##id##_forward, gpu_##id##_backward},
+#define GPU_OP(id, ...) [OP_ID_##id] = {.forward = gpu_##id##_forward, .backward = gpu_##id##_backward, __VA_ARGS__},
 #include "gpu/ops.def"
 #undef GPU_OP
 };
 
 status gpu_op_runs(const struct graph *graph, const struct graph_node *n)
 {
-    const char *name = graph_string(graph, n->name);
-    if (gpu_op_table[n->op].forward == NULL)
-        FAIL(INVALID, "no card runs %s (%s): place its layer on processors", name, op_table[n->op].name);
-    if (n->op == OP_ID_interact && n->input_count > INTERACT_INPUTS_MAX)
-        FAIL(INVALID,
-             "a card runs interact with at most %u inputs, and %s has %u: place its layer on processors, or put inputs "
-             "together with [concat]",
-             INTERACT_INPUTS_MAX, name, n->input_count);
-    return ST_OK;
+    const struct gpu_op *op = &gpu_op_table[n->op];
+    if (op->forward == NULL)
+        FAIL(INVALID, "no card runs %s (%s): place its layer on processors", graph_string(graph, n->name),
+             op_table[n->op].name);
+    return op->check ? op->check(graph, n) : ST_OK;
 }
 
 /* Threads of a block along the columns: as many as there are, at most all; the rest goes along the examples. */
@@ -51,18 +45,44 @@ status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, const 
                       args_bytes);
 }
 
+size_t gpu_node_param_floats(const struct graph *graph, const struct graph_node *n)
+{
+    size_t most = 0;
+    for (uint32_t k = 0; k < n->param_count; k++) {
+        const struct graph_tensor *t = &graph->tensors[graph->args[n->arg_begin + n->input_count + k]];
+        const size_t floats = (size_t)t->rows * t->cols;
+        if (floats > most) most = floats;
+    }
+    return most;
+}
+
 size_t gpu_scratch_floats(const struct graph *graph)
 {
     size_t most = 0;
     for (uint32_t i = 0; i < graph->forward_count; i++) {
         const struct graph_node *n = &graph->nodes[i];
-        if (n->op == OP_ID_fc && gpu_fc_scratch_floats(graph, n) > most) most = gpu_fc_scratch_floats(graph, n);
-        for (uint32_t k = 0; k < n->param_count; k++) {
-            const struct graph_tensor *t = &graph->tensors[graph->args[n->arg_begin + n->input_count + k]];
-            /* batch_norm: two sums a column */
-            const size_t floats = (size_t)t->rows * t->cols * (n->op == OP_ID_batch_norm ? 2 : 1);
-            if (floats > most) most = floats;
-        }
+        const struct gpu_op *op = &gpu_op_table[n->op];
+        const size_t param = gpu_node_param_floats(graph, n),
+                     own = op->scratch_floats ? op->scratch_floats(graph, n) : 0;
+        if (param > most) most = param;
+        if (own > most) most = own;
     }
     return most;
+}
+
+bool gpu_node_is_rounded(const struct graph_node *n)
+{
+    const struct gpu_op *op = &gpu_op_table[n->op];
+    return op->is_rounded && op->is_rounded(n);
+}
+
+uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n)
+{
+    const struct gpu_op *op = &gpu_op_table[n->op];
+    return op->word_count ? op->word_count(g, n) : 0;
+}
+
+void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words)
+{
+    if (gpu_op_table[n->op].words_fill) gpu_op_table[n->op].words_fill(g, n, words);
 }

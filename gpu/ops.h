@@ -27,11 +27,23 @@ struct gpu_work {
 typedef status gpu_op_run(const struct gpu_work *, const struct op_context *, const struct graph_node *);
 struct gpu_op {
     gpu_op_run *forward, *backward; /* NULL: this op stays on the CPU */
+    /* Of some ops; NULL: no node is refused, needs scratch memory besides a parameter's numbers, rounds, knows words. */
+    status (*check)(const struct graph *g, const struct graph_node *n); /* for gpu_op_runs */
+    size_t (*scratch_floats)(const struct graph *g, const struct graph_node *n);
+    bool (*is_rounded)(const struct graph_node *n);
+    uint32_t (*word_count)(const struct graph *g, const struct graph_node *n);
+    void (*words_fill)(const struct graph *g, const struct graph_node *n, uint32_t *words);
 };
 extern const struct gpu_op gpu_op_table[OP_ID_COUNT];
-#define GPU_OP(id) gpu_op_run gpu_##id##_forward, gpu_##id##_backward;
+#define GPU_OP(id, ...) gpu_op_run gpu_##id##_forward, gpu_##id##_backward;
 #include "gpu/ops.def"
 #undef GPU_OP
+MUST_USE status gpu_interact_check(const struct graph *g, const struct graph_node *n);
+size_t gpu_fc_scratch_floats(const struct graph *g, const struct graph_node *n);
+size_t gpu_batch_norm_scratch_floats(const struct graph *g, const struct graph_node *n);
+bool gpu_fc_is_rounded(const struct graph_node *n);
+uint32_t gpu_embed_bag_word_count(const struct graph *g, const struct graph_node *n);
+void gpu_embed_bag_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
 /* A function of the table, and the attributes of its node. */
 #define GPU_RUN(name)                                                                                                  \
     status gpu_##name(const struct gpu_work *w, const struct op_context *c, const struct graph_node *n)
@@ -48,11 +60,13 @@ MUST_USE status gpu_op_runs(const struct graph *graph, const struct graph_node *
 
 /* The least that an op of the graph needs, which leaves its gradients in one part; GPU_SCRATCH_FLOATS let them have several. */
 size_t gpu_scratch_floats(const struct graph *graph);
-bool gpu_fc_is_rounded(const struct graph_node *n); /* whether its factors are, on cards that can */
-size_t gpu_fc_scratch_floats(const struct graph *graph, const struct graph_node *n); /* of an fc */
+/* The numbers of a node's greatest parameter. */
+size_t gpu_node_param_floats(const struct graph *graph, const struct graph_node *n);
 #define GPU_SCRATCH_FLOATS ((size_t)16 << 20)
 #define GPU_GRID_Y_MAX     65535u
 
+/* Whether factors of the node's products are rounded, on cards that can. */
+bool gpu_node_is_rounded(const struct graph_node *n);
 /* Words that an op knows of its node beforehand: how many, and what they are. */
 uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n);
 void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);

@@ -10,17 +10,16 @@ static uint32_t field_of(const struct graph *g, const struct graph_node *n, uint
     return g->tensors[g->args[n->arg_begin + input]].cols;
 }
 
-uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n)
+uint32_t gpu_embed_bag_word_count(const struct graph *g, const struct graph_node *n)
 {
-    return n->op == OP_ID_embed_bag ? 3 * n->input_count + 1 + g->field_count : 0;
+    return 3 * n->input_count + 1 + g->field_count;
 }
 
-void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words)
+void gpu_embed_bag_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words)
 {
     const struct embed_bag_attr attr = GPU_ATTR(embed_bag_attr, n);
     uint32_t *field = words, *begin = field + n->input_count, *first = begin + n->input_count + 1,
              *next = first + g->field_count;
-    if (n->op != OP_ID_embed_bag) return;
     begin[0] = 0;
     for (uint32_t f = 0; f < g->field_count; f++) first[f] = BAG_NONE;
     for (uint32_t s = 0; s < n->input_count; s++) {

@@ -24,6 +24,16 @@ GPU_RUN(fm_backward)
 
 /* --- interact --------------------------------------------------------------------------------------- */
 
+status gpu_interact_check(const struct graph *g, const struct graph_node *n)
+{
+    if (n->input_count > INTERACT_INPUTS_MAX)
+        FAIL(INVALID,
+             "a card runs interact with at most %u inputs, and %s has %u: place its layer on processors, or put inputs "
+             "together with [concat]",
+             INTERACT_INPUTS_MAX, graph_string(g, n->name), n->input_count);
+    return ST_OK;
+}
+
 static struct interact_in interact_in_of(const struct op_context *c, const struct graph_node *n)
 {
     const struct interact_attr attr = GPU_ATTR(interact_attr, n);

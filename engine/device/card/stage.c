@@ -341,8 +341,7 @@ static status blas_open(struct card_stage *s)
 {
     const char *why = "no product of it is of bfloat16";
     bool is_wanted = false;
-    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++)
-        is_wanted |= s->graph->nodes[i].op == OP_ID_fc && gpu_fc_is_rounded(&s->graph->nodes[i]);
+    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) is_wanted |= gpu_node_is_rounded(&s->graph->nodes[i]);
     if (is_wanted) TRY(gpu_blas_open(s->gpu, &s->blas, &why));
     if (s->blas != NULL)
         log_detail("stage %s: cuBLASLt: %s", s->name, gpu_blas_library(&why));
