@@ -9,13 +9,6 @@
 
 #include <string.h>
 
-/* The activation that an elementwise op computes. */
-static const enum activation op_activation[OP_ID_COUNT] = {[OP_ID_relu] = ACT_RELU,
-                                                           [OP_ID_leaky_relu] = ACT_LEAKY_RELU,
-                                                           [OP_ID_sigmoid] = ACT_SIGMOID,
-                                                           [OP_ID_tanh] = ACT_TANH,
-                                                           [OP_ID_softsign] = ACT_SOFTSIGN};
-
 static uint32_t consumer_count(struct compiler *c, uint32_t tensor)
 {
     uint32_t count = 0;
@@ -44,15 +37,15 @@ void compile_fuse(struct compiler *c)
 {
     for (uint32_t i = 0; i < c->nodes.count; i++) {
         struct graph_node *node = compiler_node(c, i);
-        if (op_activation[node->op] == ACT_NONE) continue;
+        if (op_table[node->op].activation == ACT_NONE) continue;
         uint32_t input = compiler_args(c, node)[0], before = producer_of(c, input);
         if (before == GRAPH_NONE || consumer_count(c, input) != 1) continue;
         struct graph_node *fc = compiler_node(c, before);
         struct fc_attr attr;
         memcpy(&attr, fc->attr, sizeof attr);
         if (fc->op != OP_ID_fc || attr.activation != ACT_NONE || fc->layer != node->layer) continue;
-        attr.activation = op_activation[node->op];
-        if (node->op == OP_ID_leaky_relu) memcpy(&attr.slope, node->attr, sizeof attr.slope);
+        attr.activation = (uint8_t)op_table[node->op].activation;
+        if (attr.activation == ACT_LEAKY_RELU) memcpy(&attr.slope, node->attr, sizeof attr.slope);
         memcpy(fc->attr, &attr, sizeof attr);
         compiler_args(c, fc)[fc->input_count + fc->param_count] = compiler_output(c, node);
         node_remove(c, i--);

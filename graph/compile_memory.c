@@ -236,7 +236,7 @@ static void table_fields_find(struct compiler *c, uint32_t table, bool *is_serve
         const struct graph_node *node = compiler_node(c, i);
         struct embed_bag_attr attr;
         memcpy(&attr, node->attr, sizeof attr);
-        if (node->op != OP_ID_embed_bag || attr.table != table) continue;
+        if (!(op_table[node->op].traits & OP_LOOKS_UP) || attr.table != table) continue;
         for (uint32_t k = 0; k < node->input_count; k++)
             is_served[compiler_tensor(c, compiler_args(c, node)[k])->cols] = true;
     }

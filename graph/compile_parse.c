@@ -164,13 +164,13 @@ static status life_read(struct compiler *c, const struct ini_section *section, c
     return ST_OK;
 }
 
-/* The label of the first bce is the click of tables that name none. */
+/* The label of the first bce, which predicts its probability, is the click of tables that name none. */
 static void life_labels_find(struct compiler *c)
 {
     uint32_t label = GRAPH_NONE;
     for (uint32_t n = 0; n < c->nodes.count && label == GRAPH_NONE; n++) {
         const struct graph_node *node = compiler_node(c, n);
-        if (node->op != OP_ID_bce_logits) continue;
+        if (op_table[node->op].predicts != OP_PREDICTS_PROBABILITY) continue;
         const struct graph_tensor *tensor = compiler_tensor(c, compiler_args(c, node)[node->input_count - 1]);
         if (tensor->kind == TENSOR_LABEL) label = (uint32_t)tensor->offset;
     }

@@ -87,24 +87,25 @@ status op_labels_check(const struct op_context *c, const struct graph_node *n, c
     const struct graph *g = c->graph;
     if (n->input_count < 2 || !op_input_is_label(n, 1)) return ST_OK;
     struct view in = op_in(c, n, 0), label = op_in(c, n, 1);
-    for (uint32_t b = 0; b < label.rows && n->op == OP_ID_bce_logits; b++) {
+    const struct op *op = &op_table[n->op];
+    for (uint32_t b = 0; b < label.rows && op->predicts == OP_PREDICTS_PROBABILITY; b++) {
         double y = (double)*view_row(label, b);
         if (!(y >= 0 && y <= 1))
             FAIL(INVALID,
                  "%s %" PRIu64
                  ": label \"%s\" of [%s %s] is %g; expected 0 to 1; data.label_map says what other labels "
                  "stand for, as in -1=0, 1=1",
-                 where, example_begin + b, graph_string(g, g->tensors[op_arg(c, n, 1)].name), op_table[n->op].section,
+                 where, example_begin + b, graph_string(g, g->tensors[op_arg(c, n, 1)].name), op->section,
                  graph_string(g, n->name), y);
     }
-    if (n->op != OP_ID_softmax_loss && !(op_table[n->op].inputs == OP_INPUTS_SCORES && in.cols > 1)) return ST_OK;
+    if (op->predicts != OP_PREDICTS_CLASSES && !(op->inputs == OP_INPUTS_SCORES && in.cols > 1)) return ST_OK;
     for (uint32_t b = 0; b < label.rows; b++)
         if (label_class(*view_row(label, b), in.cols) == GRAPH_NONE)
             FAIL(INVALID,
                  "%s %" PRIu64
                  ": label \"%s\" of [%s %s] is %g; expected the number of a class, 0 to %u, since \"%s\" has %u "
                  "columns",
-                 where, example_begin + b, graph_string(g, g->tensors[op_arg(c, n, 1)].name), op_table[n->op].section,
+                 where, example_begin + b, graph_string(g, g->tensors[op_arg(c, n, 1)].name), op->section,
                  graph_string(g, n->name), (double)*view_row(label, b), in.cols - 1,
                  graph_string(g, g->tensors[op_arg(c, n, 0)].name), in.cols);
     return ST_OK;

@@ -1,5 +1,5 @@
-/* What an op is: one line in ops.def and one file op_<id>.c with its keys, attributes, shape rule, plain reference kernels
- * and cost. Devices bring faster kernels of the same signature cut into pieces (engine/device/cpu/device.c).
+/* What an op is: one line in ops.def and one file op_<id>.c with its keys, attributes, shape rule, plain reference kernels,
+ * cost and words. Devices bring faster kernels of the same signature cut into pieces (engine/device/cpu/device.c).
  *
  * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass the node is still the
  * forward node, and the gradient of any of its tensors is reached with the d-accessors:
@@ -35,14 +35,12 @@ struct op_context {
 };
 
 enum op_traits {
-    OP_LOOKS_UP = 1,      /* reads rows through the ticket                                               */
-    OP_READS_IN = 2,      /* its backward pass reads its inputs' values, so they stay in memory until then */
-    OP_READS_OUT = 4,     /* … its output's values                                                       */
-    OP_IS_ACTIVATION = 8, /* elementwise; its gradient follows from its output                            */
-    OP_IS_RANDOM = 16,
-    OP_IS_LOSS = 32, /* a head: its output, [B, 1], is an example's loss times the head's weight and the example's */
+    OP_LOOKS_UP = 1,  /* reads rows through the ticket                                               */
+    OP_READS_IN = 2,  /* its backward pass reads its inputs' values, so they stay in memory until then */
+    OP_READS_OUT = 4, /* … its output's values                                                       */
+    OP_IS_LOSS = 8,   /* a head: its output, [B, 1], is an example's loss times the head's weight and the example's */
     OP_IS_METRIC =
-        64, /* a head without a backward pass: its output, [B, 1], is an example's value, averaged in evaluation */
+        16, /* a head without a backward pass: its output, [B, 1], is an example's value, averaged in evaluation */
 };
 enum op_inputs {
     OP_INPUTS_ONE,
@@ -67,6 +65,13 @@ extern const char *const activation_names[ACT_COUNT + 1]; /* "none", "relu", …
 float activation_apply(enum activation a, float slope, float x);
 /* d out / d x, from the output. */
 float activation_slope(enum activation a, float slope, float out);
+
+/* What a loss predicts of an example from the row x of its first input, and so what its labels are. */
+enum op_predicts {
+    OP_PREDICTS_SCORE,       /* x[0]; the label is any number, or there is none                        */
+    OP_PREDICTS_PROBABILITY, /* sigmoid(x[0]), of label 1; the label is 0 to 1                         */
+    OP_PREDICTS_CLASSES,     /* softmax(x), of two classes only that of class 1; the label is a class's number */
+};
 
 /* Attributes, as in graph_node.attr. */
 enum pool { POOL_SUM, POOL_MEAN, POOL_MAX, POOL_NONE, POOL_COUNT };
@@ -256,6 +261,13 @@ struct op {
      * adds where din_adds) and adds to dparam and table_grad. */
     void (*forward)(const struct op_context *, const struct graph_node *);
     void (*backward)(const struct op_context *, const struct graph_node *);
+    /* Of some ops, behind their line: */
+    enum activation activation; /* elementwise: the function; its gradient follows from its output */
+    enum op_predicts predicts;  /* a loss                                                        */
+    /* What a node's attributes say, for people, as it follows the section's name: ", dim 8". NULL: nothing. */
+    void (*words)(const uint8_t *attr, char *text, size_t bytes);
+    /* What the backward pass has taken over from its neighbours; NULL: nothing, ever. */
+    const char *(*backward_words)(const uint8_t *attr);
 };
 extern const struct op op_table[OP_ID_COUNT];
 

@@ -40,6 +40,11 @@ status op_attention_pool_parse(const struct op_parse *p)
     return ST_OK;
 }
 
+void op_attention_pool_words(const uint8_t *attr, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "%s", attr_of(attr).is_softmax ? ", softmax" : "");
+}
+
 status op_attention_pool_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;

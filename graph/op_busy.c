@@ -36,6 +36,11 @@ status op_busy_parse(const struct op_parse *p)
     return ST_OK;
 }
 
+void op_busy_words(const uint8_t *attr, char *text, size_t bytes)
+{
+    snprintf(text, bytes, ", %u rounds", attr_of(attr).rounds);
+}
+
 status op_busy_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;

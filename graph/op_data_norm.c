@@ -50,6 +50,11 @@ status op_data_norm_parse(const struct op_parse *p)
     return ST_OK;
 }
 
+void op_data_norm_words(const uint8_t *attr, char *text, size_t bytes)
+{
+    snprintf(text, bytes, ", eps %g", (double)attr_of(attr).eps);
+}
+
 status op_data_norm_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;

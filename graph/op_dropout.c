@@ -31,6 +31,11 @@ status op_dropout_parse(const struct op_parse *p)
     return ST_OK;
 }
 
+void op_dropout_words(const uint8_t *attr, char *text, size_t bytes)
+{
+    snprintf(text, bytes, " %g", (double)attr_of(attr).rate);
+}
+
 status op_dropout_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;

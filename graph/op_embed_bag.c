@@ -53,6 +53,11 @@ status op_embed_bag_parse(const struct op_parse *p)
     return ST_OK;
 }
 
+void op_embed_bag_words(const uint8_t *attr, char *text, size_t bytes)
+{
+    snprintf(text, bytes, ", %s", pool_names[attr_of(attr).pool]);
+}
+
 status op_embed_bag_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     struct embed_bag_attr attr = attr_of(s->attr);

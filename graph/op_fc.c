@@ -89,6 +89,24 @@ status op_fc_parse(const struct op_parse *p)
     return ST_OK;
 }
 
+void op_fc_words(const uint8_t *bytes_of_attr, char *text, size_t bytes)
+{
+    const struct fc_attr attr = attr_of(bytes_of_attr);
+    char groups[24] = "";
+    if (attr.groups > 1) snprintf(groups, sizeof groups, ", %u groups", attr.groups);
+    snprintf(text, bytes, "%s%s%s%s%s%s", groups, attr.has_bias ? " + bias" : "", attr.activation ? " + " : "",
+             attr.activation ? activation_names[attr.activation] : "", attr.precision ? ", " : "",
+             attr.precision ? cfg_precisions[attr.precision] : "");
+}
+
+const char *op_fc_backward_words(const uint8_t *bytes)
+{
+    const struct fc_attr attr = attr_of(bytes);
+    if (attr.input_activation && attr.dout_is_dz) return "slope of input here, of output in the consumer";
+    if (attr.input_activation) return "slope of input here";
+    return attr.dout_is_dz ? "slope of output in the consumer" : "";
+}
+
 status op_fc_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;

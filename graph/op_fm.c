@@ -39,6 +39,11 @@ status op_fm_parse(const struct op_parse *p)
     return ST_OK;
 }
 
+void op_fm_words(const uint8_t *attr, char *text, size_t bytes)
+{
+    snprintf(text, bytes, ", dim %u%s", attr_of(attr).dim, attr_of(attr).is_reduced ? "" : ", not reduced");
+}
+
 status op_fm_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;

@@ -36,6 +36,11 @@ status op_interact_parse(const struct op_parse *p)
     return ST_OK;
 }
 
+void op_interact_words(const uint8_t *attr, char *text, size_t bytes)
+{
+    snprintf(text, bytes, ", dim %u%s", attr_of(attr).dim, attr_of(attr).has_self ? " + self" : "");
+}
+
 status op_interact_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;

@@ -60,6 +60,13 @@ status op_match_parse(const struct op_parse *p)
     return ST_OK;
 }
 
+void op_match_words(const uint8_t *bytes_of_attr, char *text, size_t bytes)
+{
+    const struct match_attr attr = attr_of(bytes_of_attr);
+    snprintf(text, bytes, ", %s%s, scale %g", attr.similarity == MATCH_COSINE ? "cosine" : "dot",
+             attr.has_bias ? " + bias" : "", (double)attr.scale);
+}
+
 status op_match_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;

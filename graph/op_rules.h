@@ -10,9 +10,11 @@
     status op_##id##_parse(const struct op_parse *p);                                                                  \
     status op_##id##_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count);                \
     void op_##id##_forward(const struct op_context *c, const struct graph_node *n);                                    \
-    void op_##id##_backward(const struct op_context *c, const struct graph_node *n);
+    void op_##id##_backward(const struct op_context *c, const struct graph_node *n);                                   \
+    void op_##id##_words(const uint8_t *attr, char *text, size_t bytes); /* of those whose line has it */
 #include "graph/ops.def"
 #undef OP
+const char *op_fc_backward_words(const uint8_t *attr);
 
 /* An op_keys from a table of keys and the struct that they fill. */
 #define OP_KEYS(table, type)                                                                                           \

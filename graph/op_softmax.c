@@ -4,6 +4,7 @@
  *
  * so no exp overflows and the sum is at least 1. Sums run over j = 0, 1, ... A NaN, and an infinite m, make the part NaN. */
 #include "engine/base/fmath.h"
+#include "engine/base/words.h"
 #include "graph/op_rules.h"
 
 #include <string.h>
@@ -31,6 +32,12 @@ status op_softmax_parse(const struct op_parse *p)
     struct softmax_attr attr = {.groups = keys->groups};
     memcpy(p->attr, &attr, sizeof attr);
     return ST_OK;
+}
+
+void op_softmax_words(const uint8_t *attr, char *text, size_t bytes)
+{
+    uint32_t groups = attr_of(attr).groups;
+    snprintf(text, bytes, " of %u part%s", groups, words_s(groups));
 }
 
 status op_softmax_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)

@@ -2,18 +2,19 @@
 #include "graph/op_rules.h"
 
 const struct op op_table[OP_ID_COUNT] = {
-#define OP(id, section, kind, inputs, traits, source)                                                                  \
-    [OP_ID_##id] = {#id,                                                                                               \
-                    section,                                                                                           \
-                    kind,                                                                                              \
-                    source,                                                                                            \
-                    OP_INPUTS_##inputs,                                                                                \
-                    traits,                                                                                            \
-                    &op_##id##_keys,                                                                                   \
-                    op_##id##_parse,                                                                                   \
-                    op_##id##_shape,                                                                                   \
-                    op_##id##_forward,                                                                                 \
-                    op_##id##_backward},
+#define OP(id, section_name, kind_name, inputs_kind, trait_bits, from, ...)                                            \
+    [OP_ID_##id] = {.name = #id,                                                                                       \
+                    .section = section_name,                                                                           \
+                    .kind = kind_name,                                                                                 \
+                    .source = from,                                                                                    \
+                    .inputs = OP_INPUTS_##inputs_kind,                                                                 \
+                    .traits = trait_bits,                                                                              \
+                    .keys = &op_##id##_keys,                                                                           \
+                    .parse = op_##id##_parse,                                                                          \
+                    .shape = op_##id##_shape,                                                                          \
+                    .forward = op_##id##_forward,                                                                      \
+                    .backward = op_##id##_backward,                                                                    \
+                    __VA_ARGS__},
 #include "graph/ops.def"
 #undef OP
 };

@@ -114,68 +114,15 @@ static uint64_t node_param_count(const struct graph *g, const struct graph_node 
 /* "fc + bias + relu" */
 static void node_words(const struct graph_node *n, char *text, size_t bytes)
 {
-    snprintf(text, bytes, "%s", op_table[n->op].section);
-    if (n->op == OP_ID_fc) {
-        struct fc_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        int used = snprintf(text, bytes, "fc");
-        if (attr.groups > 1) used = snprintf(text, bytes, "fc, %u groups", attr.groups);
-        snprintf(text + used, bytes - (size_t)used, "%s%s%s%s%s", attr.has_bias ? " + bias" : "",
-                 attr.activation ? " + " : "", attr.activation ? activation_names[attr.activation] : "",
-                 attr.precision ? ", " : "", attr.precision ? cfg_precisions[attr.precision] : "");
-    } else if (n->op == OP_ID_embed_bag) {
-        struct embed_bag_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "embedding, %s", pool_names[attr.pool]);
-    } else if (n->op == OP_ID_dropout) {
-        struct dropout_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "dropout %g", (double)attr.rate);
-    } else if (n->op == OP_ID_batch_norm) {
-        struct batch_norm_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "batch_norm, eps %g", (double)attr.eps);
-    } else if (n->op == OP_ID_data_norm) {
-        struct data_norm_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "data_norm, eps %g", (double)attr.eps);
-    } else if (n->op == OP_ID_softmax) {
-        struct softmax_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "softmax of %u part%s", attr.groups, words_s(attr.groups));
-    } else if (n->op == OP_ID_fm) {
-        struct fm_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "fm, dim %u%s", attr.dim, attr.is_reduced ? "" : ", not reduced");
-    } else if (n->op == OP_ID_interact) {
-        struct interact_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "interact, dim %u%s", attr.dim, attr.has_self ? " + self" : "");
-    } else if (n->op == OP_ID_attention_pool) {
-        struct attention_pool_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "attention_pool%s", attr.is_softmax ? ", softmax" : "");
-    } else if (n->op == OP_ID_match) {
-        struct match_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "match, %s%s, scale %g", attr.similarity == MATCH_COSINE ? "cosine" : "dot",
-                 attr.has_bias ? " + bias" : "", (double)attr.scale);
-    } else if (n->op == OP_ID_busy) {
-        struct busy_attr attr;
-        memcpy(&attr, n->attr, sizeof attr);
-        snprintf(text, bytes, "busy, %u rounds", attr.rounds);
-    }
+    const struct op *op = &op_table[n->op];
+    int used = snprintf(text, bytes, "%s", op->section);
+    if (op->words) op->words(n->attr, text + used, bytes - (size_t)used);
 }
 
-/* What the backward pass of an op has taken over from its neighbours. */
 static const char *fusion_words(const struct graph_node *n)
 {
-    struct fc_attr attr;
-    memcpy(&attr, n->attr, sizeof attr);
-    if (n->op != OP_ID_fc) return "";
-    if (attr.input_activation && attr.dout_is_dz) return "slope of input here, of output in the consumer";
-    if (attr.input_activation) return "slope of input here";
-    return attr.dout_is_dz ? "slope of output in the consumer" : "";
+    const struct op *op = &op_table[n->op];
+    return op->backward_words ? op->backward_words(n->attr) : "";
 }
 
 /* "e, dense"; of sparse fields "C1 .. C26", the first and the last. malloc'd: yours. */
