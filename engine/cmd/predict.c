@@ -1,13 +1,14 @@
 /* heterps-run predict: a line an example, in the order of the input, with a column for each loss. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/file.h"
-#include "engine/base/fmath.h"
 #include "engine/base/log.h"
 #include "engine/cmd/saved.h"
 #include "engine/eval/evaluate.h"
+#include "engine/eval/heads.h"
 #include "engine/eval/rank.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
@@ -33,6 +34,7 @@ struct predictions {
     const struct graph *graph;
     struct file_writer *writer;
     struct rank *rank; /* words are predicted, or NULL */
+    double *values;    /* of a loss and an example */
 };
 
 static status number_put(struct file_writer *writer, const char *before, double value)
@@ -42,19 +44,26 @@ static status number_put(struct file_writer *writer, const char *before, double 
 }
 
 /* What a loss predicts of example b: numbers with spaces between them. */
-static status loss_put(struct file_writer *writer, const struct op_context *c, const struct graph_node *n, uint32_t b,
+static status loss_put(const struct predictions *p, const struct op_context *c, const struct graph_node *n, uint32_t b,
                        const char *before)
 {
-    struct view in = op_in(c, n, 0);
-    const float *x = in.data + (size_t)b * in.stride;
-    if (n->op == OP_ID_bce_logits) return number_put(writer, before, fmath_sigmoid((double)x[0]));
-    if (n->op != OP_ID_softmax_loss) return number_put(writer, before, (double)x[0]);
-    if (in.cols == 2) return number_put(writer, before, fmath_sigmoid((double)x[1] - (double)x[0]));
-    double greatest = (double)x[0], sum = 0;
-    for (uint32_t j = 1; j < in.cols; j++) greatest = (double)x[j] > greatest ? (double)x[j] : greatest;
-    for (uint32_t j = 0; j < in.cols; j++) sum += fmath_exp((double)x[j] - greatest);
-    for (uint32_t j = 0; j < in.cols; j++)
-        TRY(number_put(writer, j ? " " : before, fmath_exp((double)x[j] - greatest) / sum));
+    head_predict(c, n, b, p->values);
+    for (uint32_t i = 0; i < head_predict_count(c->graph, n); i++)
+        TRY(number_put(p->writer, i ? " " : before, p->values[i]));
+    return ST_OK;
+}
+
+/* Room for what any loss predicts of an example. */
+static status values_open(struct predictions *p)
+{
+    const struct graph *g = p->graph;
+    uint32_t most = 1;
+    for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1)) {
+        uint32_t count = head_predict_count(g, &g->nodes[i]);
+        if (count > most) most = count;
+    }
+    p->values = malloc(most * sizeof *p->values);
+    if (p->values == NULL) FAIL(MEMORY, "no memory for %u predicted numbers", most);
     return ST_OK;
 }
 
@@ -70,7 +79,7 @@ static status sink(void *context, const struct slot *slot)
             if (slot->input->batch.is_bad[b])
                 TRY(number_put(p->writer, before, (double)NAN));
             else
-                TRY(loss_put(p->writer, &c, &g->nodes[i], b, before));
+                TRY(loss_put(p, &c, &g->nodes[i], b, before));
         }
         TRY(file_writer_put(p->writer, "\n", 1));
     }
@@ -121,8 +130,9 @@ static status predict(struct crew *crew, const struct saved_options *options)
                       &(struct evaluate_options){
                           .paths = o->saved.data, .lines = READER_ALL, .label_optional = true, .bad_keep = true},
                       &feed));
-    struct predictions predictions = {&s->graph, &writer, NULL};
+    struct predictions predictions = {.graph = &s->graph, .writer = &writer};
     status st = rank_open_alone(crew, &writer, &predictions.rank);
+    if (st == ST_OK) st = values_open(&predictions);
     if (st == ST_OK) st = setup_memory_check(s);
     if (st == ST_OK) st = model_load(&s->model, o->saved.model);
     stop_listen(feed_wake, feed);
@@ -132,6 +142,7 @@ static status predict(struct crew *crew, const struct saved_options *options)
     if (st == ST_OK) st = file_writer_commit(&writer);
     stop_listen(NULL, NULL);
     rank_close(predictions.rank);
+    free(predictions.values);
     file_writer_abort(&writer);
     struct feed_counts counts = feed_counts(feed);
     feed_close(feed);

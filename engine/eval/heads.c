@@ -19,6 +19,37 @@ struct seen {
 static struct view input_of(const struct seen *s, uint32_t i) { return op_in(s->c, s->n, i); }
 static float at(struct view v, uint32_t b, uint32_t col) { return v.data[(size_t)b * v.stride + col]; }
 
+/* --- what a loss predicts ----------------------------------------------------------------------- */
+
+uint32_t head_predict_count(const struct graph *g, const struct graph_node *loss)
+{
+    uint32_t cols = g->tensors[g->args[loss->arg_begin]].cols;
+    return op_table[loss->op].predicts == OP_PREDICTS_CLASSES && cols > 2 ? cols : 1;
+}
+
+static void classes_predict(const float *x, uint32_t count, double *values)
+{
+    double greatest = (double)x[0], sum = 0;
+    for (uint32_t j = 1; j < count; j++) greatest = (double)x[j] > greatest ? (double)x[j] : greatest;
+    for (uint32_t j = 0; j < count; j++) sum += values[j] = fmath_exp((double)x[j] - greatest);
+    for (uint32_t j = 0; j < count; j++) values[j] /= sum;
+}
+
+void head_predict(const struct op_context *c, const struct graph_node *loss, uint32_t b, double *values)
+{
+    struct view in = op_in(c, loss, 0);
+    const float *x = in.data + (size_t)b * in.stride;
+    enum op_predicts predicts = op_table[loss->op].predicts;
+    if (predicts == OP_PREDICTS_PROBABILITY)
+        values[0] = fmath_sigmoid((double)x[0]);
+    else if (predicts == OP_PREDICTS_CLASSES && in.cols == 2)
+        values[0] = fmath_sigmoid((double)x[1] - (double)x[0]);
+    else if (predicts == OP_PREDICTS_CLASSES)
+        classes_predict(x, in.cols, values);
+    else
+        values[0] = (double)x[0];
+}
+
 /* --- what a kind adds of an example: up to two sums, each times the example's weight ----------- */
 
 static void squared_add(const struct seen *s, uint32_t b, double sums[2])
@@ -139,7 +170,9 @@ static const struct head_kind *kind_of(const struct graph *g, const struct graph
     uint32_t cols = g->tensors[g->args[n->arg_begin]].cols, ranked = rank_head(g);
     if (ranked != GRAPH_NONE && n == &g->nodes[ranked])
         return graph_example(g).has_group ? &ranked_groups : &ranked_examples;
-    return n->op == OP_ID_bce_logits || (n->op == OP_ID_softmax_loss && cols == 2) ? &binary : &kinds[n->op];
+    enum op_predicts predicts = op_table[n->op].predicts;
+    bool is_binary = predicts == OP_PREDICTS_PROBABILITY || (predicts == OP_PREDICTS_CLASSES && cols == 2);
+    return is_binary ? &binary : &kinds[n->op];
 }
 
 status heads_open(struct heads *heads, const struct graph *g)

@@ -47,6 +47,12 @@ struct heads {
     struct rank *rank;   /* NULL: not yet                                  */
 };
 
+/* How many numbers a loss predicts of an example: 1, or one for every class where there are more than two. */
+uint32_t head_predict_count(const struct graph *g, const struct graph_node *loss);
+/* What a loss predicts of example b of a micro-batch whose forward pass is done (enum op_predicts):
+ * values[0 .. head_predict_count). */
+void head_predict(const struct op_context *c, const struct graph_node *loss, uint32_t b, double *values);
+
 /* Keeps the graph. MEMORY. */
 MUST_USE status heads_open(struct heads *heads, const struct graph *graph);
 /* Of one that is all zero, too. */
