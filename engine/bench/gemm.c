@@ -27,8 +27,6 @@ struct layer {
     float *state[2];       /* Adagrad's */
 };
 
-static uint32_t stride_of(uint32_t cols) { return ((cols + 15) / 16 | 1) * 16; }
-
 static status layer_open(struct layer *l, const struct bench *b, struct bench_product p, enum pass pass,
                          uint32_t precision, uint32_t threads)
 {
@@ -41,7 +39,8 @@ static status layer_open(struct layer *l, const struct bench *b, struct bench_pr
                            .input_activation = ACT_RELU,
                            .precision = (uint8_t)precision};
     hand_open(h, p.M, 1);
-    uint32_t in = hand_tensor_grad(h, p.M, p.K, stride_of(p.K)), out = hand_tensor_grad(h, p.M, p.N, stride_of(p.N));
+    uint32_t in = hand_tensor_grad(h, p.M, p.K, odd_lines_floats(p.K)),
+             out = hand_tensor_grad(h, p.M, p.N, odd_lines_floats(p.N));
     l->weight = hand_tensor_grad(h, p.K, p.N, p.N);
     l->bias = hand_tensor_grad(h, 1, p.N, p.N);
     if (pass == D_WEIGHT) h->tensor[in].grad = GRAPH_NONE;

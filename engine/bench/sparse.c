@@ -146,8 +146,7 @@ static void graph_make(struct sparse_bench *b)
         b->tensor[f] = (struct graph_tensor){.kind = TENSOR_FIELD, .cols = f, .grad = GRAPH_NONE};
         b->args[f] = f;
     }
-    /* An output as wide as the compiler would make it: an odd number of cache lines. */
-    uint32_t stride = ((cols + 15) / 16 | 1) * 16;
+    uint32_t stride = odd_lines_floats(cols); /* as the compiler makes it */
     b->tensor[out] = b->tensor[out + 1] =
         (struct graph_tensor){.kind = TENSOR_ACTIVATION, .cols = cols, .stride = stride, .grad = GRAPH_NONE};
     b->tensor[out].grad = out + 1;

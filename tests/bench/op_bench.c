@@ -63,7 +63,7 @@ struct bench {
     double flops[2], bytes[2]; /* of a micro-batch, [pass] */
 };
 
-static uint32_t stride_of(uint32_t cols) { return cols < 16 ? cols : ((cols + 15) / 16 | 1) * 16; }
+static uint32_t stride_of(uint32_t cols) { return cols < 16 ? cols : odd_lines_floats(cols); }
 
 /* Keys drawn at random from a table that does not fit into the caches: nearly all rows are distinct. */
 static void keys_make(struct bench *x, const struct bench_case *p)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cfg/settings.h"
+#include "engine/base/memory.h"
 #include "engine/device/cpu/kernels.h"
 
 #define RAISE(most, value)                                                                                             \
@@ -11,13 +12,12 @@
 
 static size_t even(size_t count) { return (count + 1) / 2 * 2; }
 
-/* A row of dz takes whole cache lines, and an odd number of them, so that rows above each other do not compete for the
- * same sets of the cache. The packed factors are those of the pass that needs more, whichever way they are packed. */
+/* The packed factors are those of the pass that needs more, whichever way they are packed. */
 static void fc_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)
 {
     struct fc_attr attr;
     memcpy(&attr, n->attr, sizeof attr);
-    RAISE(most->dz_stride, ((attr.units * attr.groups + 15) / 16 | 1) * 16);
+    RAISE(most->dz_stride, odd_lines_floats(attr.units * attr.groups));
     if (attr.precision != PRECISION_BF16) return;
     size_t K = g->tensors[g->args[n->arg_begin]].cols / attr.groups, N = attr.units;
     size_t panels_K = (K + FC_PANEL_MAX - 1) / FC_PANEL_MAX, panels_N = (N + FC_PANEL_MAX - 1) / FC_PANEL_MAX;
@@ -66,8 +66,7 @@ const struct cpu_need cpu_needs[OP_ID_COUNT] = {
 
 struct cpu_scratch cpu_scratch_of(const struct graph *g)
 {
-    /* Of rows of dz the least is one line, though no node wants it. */
-    struct cpu_scratch most = {.dz_stride = 16, .member_bytes = CPU_SCRATCH_BYTES};
+    struct cpu_scratch most = {.dz_stride = odd_lines_floats(0), .member_bytes = CPU_SCRATCH_BYTES};
     for (uint32_t i = 0; i < g->node_count; i++) {
         const struct graph_node *n = &g->nodes[i];
         if (n->pass == PASS_FORWARD && cpu_needs[n->op].scratch) cpu_needs[n->op].scratch(g, n, &most);
