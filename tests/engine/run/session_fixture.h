@@ -12,7 +12,7 @@
 #include "engine/run/session.h"
 #include "tests/engine/fixture_clicks.h"
 
-/* Dense part: fc h1 (2 * 4 + 3 inputs, 5 units) and y: 60 + 6 parameters, each with 2 floats of state. */
+/* Dense part: 5 units of 4 fields of 4 floats and 3 numbers, and y: 100 + 6 parameters, each with 2 floats of state. */
 static const char session_text[] = "[model]\nname = small\n"
                                    "[data]\ndense = I1..I3\nsparse = C1..C4\n"
                                    "[table emb]\ndim = 4\noptimizer = adagrad 0.05\n"

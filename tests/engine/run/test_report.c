@@ -1,0 +1,293 @@
+/* What a training says of itself: lines and events, byte by byte where they hang on nothing but what is handed over, and of rates and times to a
+ * hundredth, for clocks that are set back by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/engine/run/session_fixture.h"
+
+#include <math.h>
+
+#include "engine/base/clock.h"
+#include "engine/run/report.h"
+
+#define SECOND UINT64_C(1000000000)
+
+/* Within a hundredth, which the machine may be late by. */
+static void assert_near(double value, double expected)
+{
+    if (!(fabs(value - expected) <= 0.01 * fabs(expected))) fail_msg("%g is not near %g", value, expected);
+}
+
+/* What a report says under either format. */
+static struct opened o;
+static struct report r;
+static void said(enum log_format format, const char *const *set, void (*say)(void))
+{
+    opened_begin(&o, set, format);
+    report_start(&r, &o.session);
+    say();
+    opened_end(&o);
+}
+
+/* --- the start ----------------------------------------------------------------------------------- */
+
+static void nothing_more(void) {}
+
+static void report_start__new_model__line_and_event(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"store.ram=2MiB", NULL};
+    said(LOG_TEXT, set, nothing_more);
+    assert_string_equal(o.text, "train    small: 106 parameters, batch 32 in micro-batches of 32, 2 threads\n");
+    opened_close(&o);
+
+    said(LOG_JSON, set, nothing_more);
+    assert_string_equal(o.text, "");
+    assert_string_equal(event_text(&o, "start", "graph"), o.graph_path);
+    assert_string_equal(event_text(&o, "start", "version"), HETERPS_VERSION);
+    assert_int_equal(event_number(&o, "start", "params"), 106);
+    assert_int_equal(event_number(&o, "start", "step"), 0);
+    assert_int_equal(event_number(&o, "start", "rows_budget_bytes"), 2 << 20);
+    assert_int_equal(event_number(&o, "start", "threads"), 2);
+    assert_int_equal(event_number(&o, "start", "memory_bytes"), memory_planned_bytes());
+    const json_t *memory = json_object_get(event_last(&o, "start"), "memory");
+    struct memory_part part;
+    size_t count = 0;
+    for (; memory_part_get(count, &part); count++)
+        assert_int_equal(json_integer_value(json_object_get(memory, part.name)), part.planned_bytes);
+    assert_int_equal(json_object_size(memory), count);
+    assert_true(count > 5);
+    opened_close(&o);
+}
+
+static void report_start__model_of_some_steps__says_where_it_goes_on(void **state)
+{
+    (void)state;
+    opened_begin(&o, NULL, LOG_TEXT);
+    o.session.setup.model.progress = (struct progress){.step = 12, .examples = 384};
+    report_start(&r, &o.session);
+    opened_end(&o);
+    assert_told(&o, "\nresume   after step 12\n");
+    assert_int_equal(r.examples_at_begin, 384);
+    opened_close(&o);
+}
+
+/* --- progress ------------------------------------------------------------------------------------ */
+
+/* Ten seconds ago it began, four ago was the last report, at 1,000 examples; two of these have gone to an evaluation. */
+static void clocks_set_back(void)
+{
+    const uint64_t now = clock_ns();
+    r.begin_ns = now - 10 * SECOND;
+    r.last_ns = now - 4 * SECOND;
+    r.examples_at_last = 1000;
+    r.pause_at_last = 1 * SECOND;
+    r.pause_ns = 1 * SECOND;
+    report_pause(&r, 2 * SECOND);
+}
+
+static void progress_of_a_quarter(void)
+{
+    const struct progress p = {.step = 25, .epoch = 1, .examples = 4000};
+    clocks_set_back();
+    /* A tenth by the bytes, of two passes. */
+    report_progress(&r, &p, 0.6789, (struct feed_counts){.byte_count = 200, .size_bytes = 1000});
+}
+
+static void report_progress__quarter_of_the_steps__rate_without_pauses_and_time_left(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.steps_max=100", "train.epochs=2", NULL};
+    said(LOG_JSON, set, progress_of_a_quarter);
+    assert_int_equal(event_number(&o, "progress", "step"), 25);
+    assert_int_equal(event_number(&o, "progress", "epoch"), 1);
+    assert_int_equal(event_number(&o, "progress", "samples"), 4000);
+    assert_true(event_number(&o, "progress", "loss") == 0.6789);
+    assert_near(event_number(&o, "progress", "samples_per_s"), 1500);
+    assert_near(event_number(&o, "progress", "eta_s"), 30);
+    assert_int_equal(r.examples_at_last, 4000);
+    assert_int_equal(r.pause_at_last, 3 * SECOND);
+    assert_false(report_is_due(&r));
+    opened_close(&o);
+
+    said(LOG_TEXT, set, progress_of_a_quarter);
+    assert_told(&o, "\nprogress  25% step 25: 1,4");
+    assert_told(&o, " samples/s, loss 0.67890, ETA 0:30\n");
+    opened_close(&o);
+}
+
+static void progress_by_bytes(void)
+{
+    const struct progress p = {.step = 1, .examples = 1000 + 2};
+    clocks_set_back();
+    report_progress(&r, &p, 1, (struct feed_counts){.byte_count = 1000, .size_bytes = 1000});
+}
+
+static void report_progress__half_of_the_bytes__share_of_all_passes(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.epochs=2", NULL};
+    said(LOG_JSON, set, progress_by_bytes);
+    assert_near(event_number(&o, "progress", "samples_per_s"), 1);
+    assert_near(event_number(&o, "progress", "eta_s"), 10);
+    opened_close(&o);
+}
+
+static void progress_of_a_stream(void)
+{
+    clocks_set_back();
+    r.begin_ns -= 7200 * SECOND;
+    report_progress(&r, &(struct progress){.step = 3, .examples = 1000}, 1, (struct feed_counts){.byte_count = 5});
+}
+
+static void report_progress__end_unknown__no_share_and_no_time(void **state)
+{
+    (void)state;
+    said(LOG_TEXT, NULL, progress_of_a_stream);
+    assert_told(&o, "\nprogress  step 3: 0 samples/s, loss 1.00000, ETA ?\n");
+    opened_close(&o);
+    said(LOG_JSON, NULL, progress_of_a_stream);
+    assert_true(json_is_null(json_object_get(event_last(&o, "progress"), "eta_s")));
+    opened_close(&o);
+}
+
+static void report_is_due__by_format__after_its_time(void **state)
+{
+    (void)state;
+    static const struct {
+        enum log_format format;
+        uint64_t early_ns, late_ns;
+    } times[] = {{LOG_TEXT, 4 * SECOND, 5 * SECOND}, {LOG_JSON, SECOND / 2, SECOND}};
+    for (int i = 0; i < 2; i++) {
+        said(times[i].format, NULL, nothing_more);
+        r.last_ns = clock_ns() - times[i].early_ns;
+        assert_false(report_is_due(&r));
+        r.last_ns = clock_ns() - times[i].late_ns;
+        assert_true(report_is_due(&r));
+        opened_close(&o);
+    }
+}
+
+/* --- saves --------------------------------------------------------------------------------------- */
+
+static const struct progress at_step_7 = {.step = 7};
+
+static void two_saves(void)
+{
+    report_saved(&r, &(struct report_save){.path = "out",
+                                           .progress = &at_step_7,
+                                           .row_count = 12345,
+                                           .written_count = 678,
+                                           .bytes = 3 << 20,
+                                           .linked_bytes = 2048,
+                                           .ms = 41.4,
+                                           .pause_ms = 2.25,
+                                           .wait_ms = 3,
+                                           .is_beside = true});
+    report_saved(
+        &r, &(struct report_save){.path = "out", .progress = &at_step_7, .row_count = 1, .ms = 9, .pause_ms = 1.5});
+}
+
+static void report_saved__beside_and_standing_still__lines_and_the_longest_pause(void **state)
+{
+    (void)state;
+    said(LOG_TEXT, NULL, two_saves);
+    assert_told(
+        &o, "\nsaved    out at step 7 (678 of 12,345 rows, 3 MiB, 2 KiB linked, 41 ms beside training; stall 2.2 ms; "
+            "threads waited 3 ms for checkpoint.buffer)\n"
+            "saved    out at step 7 (1 rows, 2 ms)\n");
+    assert_int_equal(r.save_count, 2);
+    assert_true(r.save_pause_ms_max == 2.25);
+    opened_close(&o);
+
+    said(LOG_JSON, NULL, two_saves);
+    assert_string_equal(event_steps(&o, "checkpoint"), "7 7");
+    json_t *expected = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:i}", "event", "checkpoint", "path",
+                                 "out", "step", 7, "rows", 12345, "rows_written", 678, "bytes", 3 << 20, "bytes_linked",
+                                 2048, "ms", 41.4, "pause_ms", 2.25, "wait_ms", 3);
+    assert_non_null(expected);
+    assert_int_equal(json_equal(json_array_get(o.events, 1), expected), 1);
+    json_decref(expected);
+    opened_close(&o);
+}
+
+/* --- the end ------------------------------------------------------------------------------------- */
+
+static void end_of_ten_seconds(void)
+{
+    const uint64_t row_count[] = {4321};
+    two_saves();
+    report_save_late(&r, false);
+    report_save_late(&r, true);
+    r.begin_ns = clock_ns() - 12 * SECOND;
+    r.pause_ns = 2 * SECOND;
+    r.examples_at_begin = 100;
+    report_done(&r, &(struct progress){.step = 99, .examples = 20100}, row_count, 0,
+                (struct feed_counts){.bad_count = 1, .cut_count = 2, .unknown_count = 3});
+}
+
+static void report_done__ten_seconds_but_pauses__rates_rows_saves_and_what_was_left_out(void **state)
+{
+    (void)state;
+    said(LOG_TEXT, NULL, end_of_ten_seconds);
+    assert_told(&o, "\ndone     20,000 samples in 10.0 s: ");
+    assert_told(&o, "\nrows     emb: 4,321\n");
+    assert_told(
+        &o, "\nsaves    2 so far: training stood still for 2.2 ms at most; 2 fell due while another was being written "
+            "and came later, 1 of these with the next\n");
+    assert_told(&o, "warning: skipped 1 malformed line of the training data\n");
+    assert_told(&o, "warning: 2 lists of keys were longer than data.ids_max and were cut\n");
+    assert_told(&o, "warning: 3 examples whose label or target is no word of its vocabulary were left out\n");
+    opened_close(&o);
+
+    said(LOG_JSON, NULL, end_of_ten_seconds);
+    assert_near(event_number(&o, "done", "seconds"), 10);
+    assert_near(event_number(&o, "done", "samples_per_s"), 2000);
+    assert_int_equal(event_number(&o, "done", "step"), 99);
+    assert_int_equal(event_number(&o, "done", "samples"), 20000);
+    assert_int_equal(event_number(&o, "done", "bad_lines"), 1);
+    assert_int_equal(event_number(&o, "done", "saves"), 2);
+    assert_int_equal(event_number(&o, "done", "saves_late"), 2);
+    assert_true(event_number(&o, "done", "save_pause_ms_max") == 2.25);
+    assert_int_equal(event_number(&o, "done", "memory_bytes"), memory_planned_bytes());
+    const json_t *store = json_object_get(event_last(&o, "done"), "store");
+    assert_int_equal(json_integer_value(json_object_get(store, "emb")), 4321);
+    assert_int_equal(json_integer_value(json_object_get(store, "used_bytes")), 0);
+    opened_close(&o);
+}
+
+static void end_without_a_save(void)
+{
+    const uint64_t row_count[] = {0};
+    report_done(&r, &(struct progress){0}, row_count, 0, (struct feed_counts){0});
+}
+
+static void report_done__nothing_to_complain_of__no_warning_and_no_saves(void **state)
+{
+    (void)state;
+    said(LOG_TEXT, NULL, end_without_a_save);
+    assert_told(&o, "\ndone     0 samples in 0.0 s: 0 samples/s\n");
+    assert_null(strstr(o.text, "warning"));
+    assert_null(strstr(o.text, "saves"));
+    opened_close(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(report_start__new_model__line_and_event),
+        cmocka_unit_test(report_start__model_of_some_steps__says_where_it_goes_on),
+        cmocka_unit_test(report_progress__quarter_of_the_steps__rate_without_pauses_and_time_left),
+        cmocka_unit_test(report_progress__half_of_the_bytes__share_of_all_passes),
+        cmocka_unit_test(report_progress__end_unknown__no_share_and_no_time),
+        cmocka_unit_test(report_is_due__by_format__after_its_time),
+        cmocka_unit_test(report_saved__beside_and_standing_still__lines_and_the_longest_pause),
+        cmocka_unit_test(report_done__ten_seconds_but_pauses__rates_rows_saves_and_what_was_left_out),
+        cmocka_unit_test(report_done__nothing_to_complain_of__no_warning_and_no_saves),
+    };
+    return cmocka_run_group_tests(tests, session_fixture_open, session_fixture_close) ? 1 : 0;
+}
