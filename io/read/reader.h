@@ -124,25 +124,27 @@ struct text_kernels;
 struct reader_vt {
     /* required */
     status (*start)(struct reader *reader, uint64_t epoch);
-    /* one of them, or both. `place`: where the example is wanted, NULL: anywhere; *found is `place`, filled in, or an example that lies
-     * elsewhere until the next call, and not for writing. fill: NULL: by next */
+    /* one of the two, or both */
+    /* `place`: where the example is wanted, NULL: anywhere. *found is `place`, filled in, or an example that lies elsewhere until the next
+     * call, and not for writing. */
     status (*next)(struct reader *reader, struct reader_example *place, const struct reader_example **found, bool *end);
+    /* NULL: by next */
     status (*fill)(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
     /* optional; NULL means: */
-    status (*skip)(struct reader *reader, uint64_t count, bool *end); /* by next                             */
-    bool (*is_mixed)(const struct reader *reader);                    /* no pass is in an order of its own   */
-    struct reader_counts (*counts)(const struct reader *reader);      /* all 0                               */
+    status (*skip)(struct reader *reader, uint64_t count, bool *end); /* by next */
+    bool (*is_mixed)(const struct reader *reader);                    /* no pass is in an order of its own */
+    struct reader_counts (*counts)(const struct reader *reader);      /* all 0 */
     void (*close)(struct reader *reader);                             /* whoever opened it closes it himself */
 };
 
 /* What all readers have: the first member of each. Set at open. */
 struct reader {
     const struct reader_vt *vt;
-    const char *paths;          /* as they were given, for messages; whoever opened it keeps them                */
-    struct example_shape shape; /* of the examples                                                        */
-    uint64_t size_bytes;        /* of all paths, or 0 if one is not a regular file: for progress           */
-    uint64_t example_estimate;  /* about how many a pass has, or 0: it cannot be told                      */
-    bool is_stream;             /* some path is standard input or a pipe: only one pass can be read        */
+    const char *paths;          /* as they were given, for messages; whoever opened it keeps them */
+    struct example_shape shape; /* of the examples */
+    uint64_t size_bytes;        /* of all paths, or 0 if one is not a regular file: for progress */
+    uint64_t example_estimate;  /* about how many a pass has; 0: that cannot be told */
+    bool is_stream;             /* some path is standard input or a pipe: only one pass can be read */
     /* of those that are filled by next */
     const struct text_kernels *kernels;
     uint32_t *key_end; /* [field_count]: of the example that comes */

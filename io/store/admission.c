@@ -120,25 +120,20 @@ status admission_open(struct admission *a, const struct admission_options *o)
     a->addition_max = o->addition_max;
     a->step_max = o->ticket_max + 1;
     struct layout sum = {0};
-    struct arena arena;
     place(a, &sum);
-    if (sum.bytes == SIZE_MAX || arena_open(&arena, PART, sum.bytes) != ST_OK) {
+    if (sum.bytes == SIZE_MAX || arena_open(&a->arena, PART, sum.bytes) != ST_OK) {
         const uint64_t keys = a->key_max;
         *a = (struct admission){0};
         FAIL(MEMORY, "table \"%s\": no memory to count %" PRIu64 " keys for its admission; lower admit_keys%s",
              o->table, keys, o->life.admit_by == ADMIT_EXACT ? ", or set admit_by = bloom" : "");
     }
-    place(a, &(struct layout){.arena = &arena});
-    a->block = arena.base;
-    a->block_bytes = arena.size_bytes;
+    place(a, &(struct layout){.arena = &a->arena});
     return ST_OK;
 }
 
 void admission_close(struct admission *a)
 {
-    if (a->block == NULL) return;
-    struct arena arena = {.base = a->block, .size_bytes = a->block_bytes, .part = PART};
-    arena_close(&arena);
+    arena_close(&a->arena);
     *a = (struct admission){0};
 }
 

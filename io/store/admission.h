@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #include "engine/base/file.h"
+#include "engine/base/memory.h"
 #include "engine/base/row_life.h"
 
 struct admission_options {
@@ -48,8 +49,7 @@ struct admission {
     } * step;
     uint64_t step_begin, step_end;
     uint32_t step_max;
-    void *block;
-    size_t block_bytes;
+    struct arena arena;
 };
 
 /* Takes its memory as the part "store admission". MEMORY. */

@@ -172,7 +172,7 @@ static void feed__replay__gives_its_steps_in_turn(void **state)
     assert_false(feed_is_stream(f.feed));
     assert_int_equal(feed_start(f.feed, NULL), ST_OK);
     for (uint32_t i = 0;; i++) {
-        struct slot *slot;
+        struct input *slot;
         assert_int_equal(next_slot(&f, &slot), ST_OK);
         if (slot == NULL) break;
         assert_ptr_equal(slot->batch.key, replay.micro[i % 4].key);

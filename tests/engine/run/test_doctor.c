@@ -92,7 +92,7 @@ static void assert_line(enum doctor_section section, const char *what, enum doct
 static const char *bytes_text(uint64_t bytes)
 {
     static char text[16];
-    return cfg_bytes_text(text, sizeof text, bytes);
+    return words_size(text, bytes);
 }
 
 /* --- what fits ----------------------------------------------------------------------------------- */

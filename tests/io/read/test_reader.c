@@ -322,12 +322,15 @@ static status numbers_next(struct reader *reader, struct reader_example *place, 
                            bool *end)
 {
     static struct reader_example own;
+    static uint64_t no_key;
+    static uint32_t no_key_end;
     struct numbers *n = (struct numbers *)reader;
     *end = n->left == 0;
     if (*end) return ST_OK;
     if (n->given % 2 || place == NULL) { /* lies elsewhere */
         place = &own;
-        own = (struct reader_example){.label = &n->label, .weight = 1};
+        own = (struct reader_example){
+            .label = &n->label, .dense = &n->label, .key = &no_key, .key_end = &no_key_end, .weight = 1};
     }
     n->left--;
     *place->label = (float)n->given++;
@@ -341,7 +344,8 @@ static void reader__only_what_is_required__has_the_rest(void **state)
     (void)state;
     static const struct reader_vt vt = {.start = numbers_start, .next = numbers_next};
     const struct example_shape shape = {.label_count = 1};
-    struct numbers n = {.reader = {.vt = &vt, .shape = shape, .kernels = text_kernels_of(NULL)}};
+    uint32_t key_end;
+    struct numbers n = {.reader = {.vt = &vt, .shape = shape, .kernels = text_kernels_of(NULL), .key_end = &key_end}};
     struct test_batch b;
     bool end;
     test_batch_open(&b, shape, TEST_MICRO);
