@@ -125,10 +125,11 @@ char *words_size(char buffer[WORDS_SIZE_BYTES], uint64_t bytes)
         uint64_t one = UINT64_C(1) << (10 * unit);
         tenths = (uint64_t)(((unsigned __int128)bytes * 10 + one / 2) / one);
     }
-    if (tenths % 10 == 0)
-        snprintf(buffer, WORDS_SIZE_BYTES, "%" PRIu64 " %s", tenths / 10, units[unit]);
+    const uint16_t whole = (uint16_t)(tenths / 10), tenth = tenths % 10; /* whole is below 1024 */
+    if (tenth == 0)
+        snprintf(buffer, WORDS_SIZE_BYTES, "%u %s", whole, units[unit]);
     else
-        snprintf(buffer, WORDS_SIZE_BYTES, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[unit]);
+        snprintf(buffer, WORDS_SIZE_BYTES, "%u.%u %s", whole, tenth, units[unit]);
     return buffer;
 }
 
