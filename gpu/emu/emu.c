@@ -2,6 +2,7 @@
 #include "gpu/emu/emu_internal.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -328,7 +329,7 @@ static void *map_take(size_t bytes)
 }
 
 /* Below each stack is a page that nobody can touch. */
-static status emu_make(void)
+static status emu_make(struct emu **made)
 {
     const size_t guard = 4096;
     struct emu *e = calloc(1, sizeof *e);
@@ -342,6 +343,38 @@ static status emu_make(void)
         e->fiber[i].stack = stacks + i * (EMU_STACK_BYTES + guard) + guard;
         e->fiber[i].number = i;
     }
+    *made = e;
+    return ST_OK;
+}
+
+/* Those whose threads have ended, kept: their stacks are 2048 of the 65530 mappings that a process may have. */
+static struct emu *left;
+static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t left_key;
+static pthread_once_t left_once = PTHREAD_ONCE_INIT;
+
+static void emu_leave(void *emu)
+{
+    struct emu *e = emu;
+    pthread_mutex_lock(&left_lock);
+    e->next = left;
+    left = e;
+    pthread_mutex_unlock(&left_lock);
+}
+static void left_open(void) { CHECK(pthread_key_create(&left_key, emu_leave) == 0); }
+
+/* Gives the thread one that is left, or a new one. */
+static status emu_take(void)
+{
+    CHECK(pthread_once(&left_once, left_open) == 0);
+    pthread_mutex_lock(&left_lock);
+    struct emu *e = left;
+    if (e != NULL) left = e->next;
+    pthread_mutex_unlock(&left_lock);
+    if (e == NULL) TRY(emu_make(&e));
+    e->dropped = NULL;
+    e->site_count = 0;
+    CHECK(pthread_setspecific(left_key, e) == 0);
     emu_self = e;
     return ST_OK;
 }
@@ -355,7 +388,7 @@ status emu_launch(const struct emu_launch *launch, uint64_t seed)
         FAIL(INVALID, "kernel %s: a grid of %u x %u x %u blocks of %u x %u x %u threads; a block has 1 to %u threads",
              launch->name, grid.x, grid.y, grid.z, block.x, block.y, block.z, EMU_THREADS_MAX);
     CHECK(launch->args_bytes <= 4096);
-    if (emu_self == NULL) TRY(emu_make());
+    if (emu_self == NULL) TRY(emu_take());
     struct emu *e = emu_self;
     e->launch = launch;
     e->thread_count = (uint32_t)threads;

@@ -55,8 +55,9 @@ struct emu_fiber {
     struct emu_copy copy[EMU_COPIES_MAX];
 };
 
-/* Of a thread that launches; made at its first launch. */
+/* Of a thread that launches, from its first launch until it ends; then of another. */
 struct emu {
+    struct emu *next; /* of those that no thread has */
     struct emu_fiber fiber[EMU_THREADS_MAX], *now;
     void *scheduler; /* its stack pointer while a fiber runs */
     const struct emu_launch *launch;
