@@ -17,13 +17,16 @@ static struct emu_region *regions;
 static uint32_t region_count, region_max;
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 
+#define HUGE_BYTES ((size_t)2 << 20)
+
 static size_t cell_bytes(size_t bytes) { return (bytes + 1) / 2 * sizeof(struct emu_cell); }
 
 status emu_alloc(void **memory, size_t bytes, const char *name)
 {
     *memory = NULL;
     const size_t whole = (bytes + 255) / 256 * 256 + 2 * GUARD_BYTES;
-    char *at = aligned_alloc(256, whole);
+    const size_t align = whole < HUGE_BYTES ? 256 : HUGE_BYTES;
+    char *at = aligned_alloc(align, (whole + align - 1) / align * align);
     void *cell =
         mmap(NULL, cell_bytes(bytes + 2), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == NULL || cell == MAP_FAILED) {
@@ -31,6 +34,7 @@ status emu_alloc(void **memory, size_t bytes, const char *name)
         if (cell != MAP_FAILED) munmap(cell, cell_bytes(bytes + 2));
         FAIL(MEMORY, "no memory for %zu bytes of the emulated device (%s)", bytes, name);
     }
+    if (align == HUGE_BYTES) (void)madvise(at, whole, MADV_HUGEPAGE); /* a card's memory is filled when it is taken */
     pthread_mutex_lock(&regions_lock);
     if (region_count == region_max) {
         region_max = region_max ? 2 * region_max : 64;
