@@ -435,14 +435,14 @@ void card_stage_close(struct card_stage *s)
     if (s == NULL) return;
     slots_close(s);
     if (s->gpu != NULL) {
+        gpu_stream_close(s->gpu, s->stream); /* first: it waits for what uses the rest */
+        if (s->event != NULL) gpu_event_close(s->gpu, s->event);
         if (s->host_slots) gpu_host_unpin(s->gpu, s->host_slots);
         for (uint32_t i = 0; i < CARD_PINNED; i++)
             if (s->pinned[i] != NULL) gpu_host_unpin(s->gpu, s->pinned[i]);
         gpu_host_give(s->gpu, s->host_memory);
         memory_note("cards", -s->host_bytes); /* taken back, modulo 2^64 */
         gpu_give(s->gpu, s->memory);
-        if (s->event != NULL) gpu_event_close(s->gpu, s->event);
-        gpu_stream_close(s->gpu, s->stream);
         gpu_blas_close(s->blas);
         gpu_close(s->gpu);
     }
