@@ -221,12 +221,15 @@ static status pass_submit(struct card_device *d, const struct op_context *c, con
     return gpu_replay(d->work.gpu, d->work.stream, slot->list[at]);
 }
 
-/* The card's own words, and which stage had it do what. */
-static status submit_failed(const struct card_stage *s, status st, const struct op_context *c, bool is_forward)
+/* The card's own words, and which stage had it do what. Waits for what the pass had given by then: it copies from and to the slot, which is given
+ * back after the job. */
+static status submit_failed(struct card_device *d, status st, const struct op_context *c, bool is_forward)
 {
+    const struct card_stage *s = d->stage;
     char message[1024];
     snprintf(message, sizeof message, "stage %s, %s pass of %u examples in step %" PRIu64 ": %.700s", s->name,
              is_forward ? "forward" : "backward", c->batch->example_count, c->batch->step, status_message());
+    if (finish(d) != ST_OK) log_detail("card     %s", status_message());
     return status_adopt(st, message);
 }
 
@@ -243,7 +246,7 @@ static status card_submit(struct device *device, const struct op_context *c, con
     status st = is_forward ? keys_give(d, c, slot) : ST_OK;
     if (st == ST_OK) st = pass_submit(d, c, &card, slot, nodes, count);
     if (st == ST_OK) st = finish(d);
-    if (st != ST_OK) return submit_failed(s, st, c, is_forward);
+    if (st != ST_OK) return submit_failed(d, st, c, is_forward);
     if (c->training) moved_count(s, is_forward, c->batch->example_count);
     return ST_OK;
 }
