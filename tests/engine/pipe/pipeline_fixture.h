@@ -45,20 +45,24 @@ FIXTURE static int fixture_close(void **state)
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-/* The JSON of "0-3:2:2 4-10:1:1 +1": of each stage first layer - last layer : k : replicas; at the end service cores. */
+/* The JSON of "0-3:2:2 4-10:1:1 +1": of each stage first layer - last layer : k : replicas, and behind them "e" where these are emulated cards; at
+ * the end service cores. */
 FIXTURE static void plan_json(char *text, size_t bytes, const char *notation)
 {
     size_t used = (size_t)snprintf(text, bytes,
                                    "{\"format\": \"heterps-solution-1\", \"types\": [{\"name\": \"cpu\", \"device\": "
-                                   "\"cpu\", \"price_per_hour\": 0.04, \"limit\": 64}], \"stages\": [");
+                                   "\"cpu\", \"price_per_hour\": 0.04, \"limit\": 64}, {\"name\": \"emu\", \"device\": "
+                                   "\"emu\", \"price_per_hour\": 1, \"limit\": 64}], \"stages\": [");
     unsigned first, last, k, replicas, service = 0;
     int length;
     const char *comma = "";
     for (; sscanf(notation, "%u-%u:%u:%u%n", &first, &last, &k, &replicas, &length) == 4; comma = ", ") {
+        const bool is_card = notation[length] == 'e';
         used += (size_t)snprintf(text + used, bytes - used,
-                                 "%s{\"first\": %u, \"last\": %u, \"type\": 0, \"k\": %u, \"replicas\": %u}", comma,
-                                 first, last, k, replicas);
-        notation += length + (notation[length] == ' ');
+                                 "%s{\"first\": %u, \"last\": %u, \"type\": %d, \"k\": %u, \"replicas\": %u}", comma,
+                                 first, last, is_card, k, replicas);
+        notation += length + is_card;
+        notation += *notation == ' ';
     }
     if (*notation == '+') service = (unsigned)atoi(notation + 1);
     used += (size_t)snprintf(text + used, bytes - used, "], \"service_cores\": %u}", service);
@@ -75,6 +79,7 @@ struct setup {
     uint64_t delay_seed;
     uint32_t delay_ns_max;
     uint64_t ram_bytes, disk_bytes; /* 0: as the text says; no disk                             */
+    uint64_t card_row_bytes;
     bool io_threads;
 };
 
@@ -126,6 +131,7 @@ FIXTURE static bool training_tick(void *context) { return ((struct training *)co
 
 FIXTURE static void training_close(struct training *t)
 {
+    pipeline_forget(t->pipeline);
     feed_close(t->feed);
     pipeline_close(t->pipeline);
     plan_free(&t->plan);
@@ -169,6 +175,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
                                        .share = setup->share,
                                        .cores = &t->cores,
                                        .core_count = setup->threads,
+                                       .card_row_bytes = setup->card_row_bytes,
                                        .training = true,
                                        .sync = t->settings.train_sync,
                                        .in_flight = setup->in_flight ? setup->in_flight : t->settings.train_in_flight,
