@@ -166,7 +166,7 @@ size_t memory_part_resident_bytes(const char *part)
     return sum_bytes;
 }
 
-int memory_part_get(size_t index, struct memory_part *part)
+bool memory_part_get(size_t index, struct memory_part *part)
 {
     const struct scope_memory *m = &scope_now()->memory;
     pthread_mutex_lock(&parts_lock);

@@ -40,7 +40,7 @@ struct memory_part {
     size_t planned_bytes;
 };
 /* The parts in the order of their first use; `index` from 0; false past the end. */
-int memory_part_get(size_t index, struct memory_part *part);
+bool memory_part_get(size_t index, struct memory_part *part);
 size_t memory_planned_bytes(void);
 /* How much of a part's blocks is resident now: of what memory_note added nothing is known. */
 size_t memory_part_resident_bytes(const char *part);
