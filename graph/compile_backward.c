@@ -12,8 +12,8 @@ static status gradient_add(struct compiler *c, uint32_t of, enum tensor_kind kin
     snprintf(name, sizeof name, "d.%s", compiler_string(c, compiler_tensor(c, of)->name));
     uint32_t name_offset;
     TRY(compiler_string_add(c, name, &name_offset));
-    struct graph_tensor *t = list_add(&c->tensors);
-    if (t == NULL) return ST_MEMORY;
+    struct graph_tensor *t;
+    TRY(list_add(&c->tensors, &t));
     *t = *compiler_tensor(c, of);
     t->kind = (uint8_t)kind;
     t->name = name_offset;
@@ -70,8 +70,8 @@ static status loss_check(struct compiler *c, const struct graph_node *node)
 
 static status update_add(struct compiler *c, uint32_t optimizer, uint32_t table)
 {
-    struct graph_update *update = list_add(&c->updates);
-    if (update == NULL) return ST_MEMORY;
+    struct graph_update *update;
+    TRY(list_add(&c->updates, &update));
     *update = (struct graph_update){.optimizer = optimizer, .table = table};
     return ST_OK;
 }
@@ -89,8 +89,8 @@ static status updates_add(struct compiler *c)
     }
     if (has_trained) TRY(update_add(c, 0, GRAPH_NONE));
     for (uint32_t i = 0; i < c->statistics.count; i++) {
-        struct graph_optimizer *o = list_add(&c->optimizers);
-        if (o == NULL) return ST_MEMORY;
+        struct graph_optimizer *o;
+        TRY(list_add(&c->optimizers, &o));
         *o = *LIST_AT(c->statistics, struct graph_optimizer, i);
         TRY(update_add(c, c->optimizers.count - 1, GRAPH_NONE));
     }
@@ -113,9 +113,35 @@ static void lookups_number(struct compiler *c)
     }
 }
 
+/* The backward node of a forward one. is_written: this gradient is written by a node that runs earlier. */
+static status backward_add(struct compiler *c, uint32_t index, bool *is_written)
+{
+    struct graph_node *backward;
+    TRY(list_add(&c->nodes, &backward));
+    struct graph_node *forward = compiler_node(c, index);
+    forward->other = c->nodes.count - 1;
+    *backward = (struct graph_node){.op = forward->op,
+                                    .pass = PASS_BACKWARD,
+                                    .layer = forward->layer,
+                                    .name = forward->name,
+                                    .other = index,
+                                    .arg_begin = c->args.count,
+                                    .input_count = forward->input_count};
+    for (uint32_t k = 0; k < forward->input_count; k++) {
+        uint32_t *flag;
+        TRY(list_add(&c->args, &flag));
+        const struct graph_tensor *input = compiler_tensor(c, compiler_args(c, forward)[k]);
+        if (input->grad == GRAPH_NONE) continue;
+        *flag = is_written[input->grad];
+        is_written[input->grad] = true;
+    }
+    return ST_OK;
+}
+
 status compile_backward(struct compiler *c)
 {
     lookups_number(c);
+    bool *is_written = NULL;
     uint8_t *readers = calloc(c->tensors.count + 1, 1);
     if (readers == NULL) FAIL(MEMORY, "no memory to compile the model");
     status st = ST_OK;
@@ -139,46 +165,17 @@ status compile_backward(struct compiler *c)
         if (is_loss(compiler_node(c, i))) TRY_GOTO(loss_check(c, compiler_node(c, i)), done);
     }
 
-    /* Backward nodes. is_written: this gradient is written by a node that runs earlier. */
-    bool *is_written = calloc(c->tensors.count, 1);
-    if (is_written == NULL) {
-        st = ST_MEMORY;
-        goto done;
-    }
-    for (uint32_t i = c->forward_count; i-- > 0 && st == ST_OK;) {
+    is_written = calloc(c->tensors.count + 1, 1);
+    if (is_written == NULL)
+        TRY_GOTO(status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory to compile the model"), done);
+    for (uint32_t i = c->forward_count; i-- > 0;) {
         const struct graph_node *node = compiler_node(c, i);
-        bool needed = is_loss(node) || compiler_tensor(c, compiler_output(c, node))->grad != GRAPH_NONE;
-        if (!needed) continue;
-        if (list_add(&c->nodes) == NULL) {
-            st = ST_MEMORY;
-            break;
-        }
-        struct graph_node *forward = compiler_node(c, i), *backward = compiler_node(c, c->nodes.count - 1);
-        forward->other = c->nodes.count - 1;
-        *backward = (struct graph_node){.op = forward->op,
-                                        .pass = PASS_BACKWARD,
-                                        .layer = forward->layer,
-                                        .name = forward->name,
-                                        .other = i,
-                                        .arg_begin = c->args.count,
-                                        .input_count = forward->input_count};
-        for (uint32_t k = 0; k < forward->input_count; k++) {
-            uint32_t *flag = list_add(&c->args);
-            if (flag == NULL) {
-                st = ST_MEMORY;
-                break;
-            }
-            const struct graph_tensor *input = compiler_tensor(c, compiler_args(c, forward)[k]);
-            if (input->grad == GRAPH_NONE) continue;
-            *flag = is_written[input->grad];
-            is_written[input->grad] = true;
-        }
+        if (is_loss(node) || compiler_tensor(c, compiler_output(c, node))->grad != GRAPH_NONE)
+            TRY_GOTO(backward_add(c, i, is_written), done);
     }
-    free(is_written);
-    if (st != ST_OK) goto done;
-
     st = updates_add(c);
 done:
+    free(is_written);
     free(readers);
     return st;
 }

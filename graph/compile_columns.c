@@ -172,8 +172,8 @@ static status column_add(struct compiler *c, const struct ini_section *section, 
     TRY(compiler_string_add(c, name, &field.name));
     field.column = field.name;
     if (list->kind != TENSOR_DENSE) TRY(column_settle(c, name, list->kind, &field));
-    struct graph_field *record = list_add(list->list);
-    if (record == NULL) return ST_MEMORY;
+    struct graph_field *record;
+    TRY(list_add(list->list, &record));
     *record = field;
     return name_number_add(c, list->columns, field.column, list->list->count - 1);
 }
@@ -206,8 +206,8 @@ static status candidates_add(struct compiler *c, const struct ini_section *secti
     if (c->header.dense_stride > OP_COLS_MAX)
         return ini_fail(&c->ini, section, NULL, "expected at most %u numbers an example, found %u", OP_COLS_MAX,
                         c->header.dense_stride);
-    struct graph_field *record = list_add(&c->fields);
-    if (record == NULL) return ST_MEMORY;
+    struct graph_field *record;
+    TRY(list_add(&c->fields, &record));
     *record = field;
     return name_number_add(c, &c->field_names, field.column, c->fields.count - 1);
 }
@@ -311,7 +311,7 @@ static status columns_standardise(struct compiler *c, const struct graph_source 
         FAIL(INVALID, "%s: transform = standard needs the data when the model is compiled", c->ini.path);
     const char **names = calloc(count, sizeof *names);
     double *mean = calloc(2 * (size_t)count, sizeof *mean), *deviation = mean + count;
-    status st = names && mean ? ST_OK : ST_MEMORY;
+    status st = names && mean ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for %u columns", count);
     for (uint32_t i = 0; i < count && st == ST_OK; i++)
         names[i] = compiler_string(c, LIST_AT(c->denses, struct graph_field, i)->column);
     if (st == ST_OK) st = source->moments(source->context, names, count, mean, deviation);
@@ -381,8 +381,8 @@ static status word_add(void *to, const char *text, size_t bytes, uint64_t count)
     bool is_unknown = *r->unknown && strcmp(copy, r->unknown) == 0;
     free(copy);
     TRY(st);
-    struct graph_word *word = list_add(&r->c->words);
-    if (word == NULL) return ST_MEMORY;
+    struct graph_word *word;
+    TRY(list_add(&r->c->words, &word));
     *word = (struct graph_word){.count = count, .text = offset};
     if (is_unknown) r->record->unknown = r->record->word_count;
     r->record->word_count++;
@@ -421,8 +421,8 @@ static status vocabulary_add(struct compiler *c, const struct ini_section *secti
         /* Texts that are too rare to be words are all that it stands for. */
         TRY(word_add(&read, settings.unknown, strlen(settings.unknown), 1));
     }
-    struct graph_vocabulary *v = list_add(&c->vocabularies);
-    if (v == NULL) return ST_MEMORY;
+    struct graph_vocabulary *v;
+    TRY(list_add(&c->vocabularies, &v));
     *v = record;
     return ST_OK;
 }

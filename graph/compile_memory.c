@@ -259,40 +259,42 @@ static status tables_measure(struct compiler *c)
     return ST_OK;
 }
 
-/* Bytes an example that a layer reads from others, and they from it. */
-static void layers_measure(struct compiler *c)
+/* Adds up bytes an example that a layer reads from others, and they from it. is_seen: scratch, of every tensor. */
+static void layer_measure(struct compiler *c, uint32_t index, const uint32_t *layer_of, bool *is_seen)
+{
+    struct graph_layer *layer = LIST_AT(c->layers, struct graph_layer, index);
+    memset(is_seen, 0, c->tensors.count);
+    for (uint32_t i = 0; i < c->forward_count; i++) {
+        const struct graph_node *node = compiler_node(c, i);
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            uint32_t t = compiler_args(c, node)[k];
+            const struct graph_tensor *tensor = compiler_tensor(c, t);
+            bool crosses = (node->layer == index) != (layer_of[t] == index);
+            if (is_seen[t] || !crosses) continue;
+            is_seen[t] = true;
+            uint64_t bytes = tensor->kind == TENSOR_FIELD
+                                 ? sizeof(uint64_t) * LIST_AT(c->fields, struct graph_field, tensor->cols)->ids_max
+                                 : sizeof(float) * (uint64_t)tensor->cols;
+            *(node->layer == index ? &layer->input_bytes : &layer->output_bytes) += bytes;
+        }
+    }
+}
+
+static status layers_measure(struct compiler *c)
 {
     uint32_t *layer_of = malloc(c->tensors.count * sizeof *layer_of);
     bool *is_seen = malloc(c->tensors.count);
-    if (layer_of != NULL && is_seen != NULL) {
+    const bool is_there = layer_of != NULL && is_seen != NULL;
+    if (is_there) {
         memset(layer_of, 0xff, c->tensors.count * sizeof *layer_of);
         for (uint32_t i = 0; i < c->forward_count; i++)
             layer_of[compiler_output(c, compiler_node(c, i))] = compiler_node(c, i)->layer;
-        for (uint32_t l = 0; l < c->layers.count; l++) {
-            struct graph_layer *layer = LIST_AT(c->layers, struct graph_layer, l);
-            memset(is_seen, 0, c->tensors.count);
-            for (uint32_t i = 0; i < c->forward_count; i++) {
-                const struct graph_node *node = compiler_node(c, i);
-                for (uint32_t k = 0; k < node->input_count; k++) {
-                    uint32_t t = compiler_args(c, node)[k];
-                    const struct graph_tensor *tensor = compiler_tensor(c, t);
-                    bool crosses = (node->layer == l) != (layer_of[t] == l);
-                    if (is_seen[t] || !crosses) continue;
-                    is_seen[t] = true;
-                    uint64_t bytes =
-                        tensor->kind == TENSOR_FIELD
-                            ? sizeof(uint64_t) * LIST_AT(c->fields, struct graph_field, tensor->cols)->ids_max
-                            : sizeof(float) * (uint64_t)tensor->cols;
-                    if (node->layer == l)
-                        layer->input_bytes += bytes;
-                    else
-                        layer->output_bytes += bytes;
-                }
-            }
-        }
+        for (uint32_t l = 0; l < c->layers.count; l++) layer_measure(c, l, layer_of, is_seen);
     }
     free(layer_of);
     free(is_seen);
+    if (!is_there) FAIL(MEMORY, "no memory to compile the model");
+    return ST_OK;
 }
 
 status compile_memory(struct compiler *c)
@@ -302,6 +304,5 @@ status compile_memory(struct compiler *c)
     TRY(tables_measure(c));
     params_place(c);
     TRY(activations_plan(c));
-    layers_measure(c);
-    return ST_OK;
+    return layers_measure(c);
 }

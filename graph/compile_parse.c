@@ -74,8 +74,8 @@ status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kin
 {
     uint32_t name_offset;
     TRY(compiler_string_add(c, name, &name_offset));
-    struct graph_tensor *t = list_add(&c->tensors);
-    if (t == NULL) return ST_MEMORY;
+    struct graph_tensor *t;
+    TRY(list_add(&c->tensors, &t));
     t->name = name_offset;
     t->kind = (uint8_t)kind;
     t->cols = cols;
@@ -87,8 +87,8 @@ status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kin
 
 static status arg_add(struct compiler *c, uint32_t value)
 {
-    uint32_t *arg = list_add(&c->args);
-    if (arg == NULL) return ST_MEMORY;
+    uint32_t *arg;
+    TRY(list_add(&c->args, &arg));
     *arg = value;
     return ST_OK;
 }
@@ -121,8 +121,8 @@ static status unknown_name(struct compiler *c, const struct ini_section *section
 static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text,
                             struct graph_optimizer values, uint32_t *index)
 {
-    struct graph_optimizer *o = list_add(&c->optimizers);
-    if (o == NULL) return ST_MEMORY;
+    struct graph_optimizer *o;
+    TRY(list_add(&c->optimizers, &o));
     if (optimizer_parse(text, o) != ST_OK)
         return ini_fail(&c->ini, section, section ? ini_entry_find(section, "optimizer") : NULL, "%s",
                         status_message());
@@ -218,8 +218,8 @@ static status tables_parse(struct compiler *c)
         struct row_life life;
         TRY(life_read(c, section, &settings, &life));
         TRY(compiler_string_add(c, section->name, &name));
-        struct graph_table *table = list_add(&c->tables);
-        if (table == NULL) return ST_MEMORY;
+        struct graph_table *table;
+        TRY(list_add(&c->tables, &table));
         *table = (struct graph_table){.name = name,
                                       .dim = settings.dim,
                                       .init = init,
@@ -294,8 +294,8 @@ static status layer_add(struct compiler *c, const struct ini_section *section, c
     }
     uint32_t name_offset;
     TRY(compiler_string_add(c, wanted, &name_offset));
-    struct graph_layer *layer = list_add(&c->layers);
-    if (layer == NULL) return ST_MEMORY;
+    struct graph_layer *layer;
+    TRY(list_add(&c->layers, &layer));
     layer->name = name_offset;
     *index = c->layers.count - 1;
     return ST_OK;
@@ -317,8 +317,13 @@ static status op_keys_read(struct compiler *c, const struct op *op, const struct
     if (values == NULL) FAIL(MEMORY, "no memory to compile the model");
     status st = cfg_read(&c->ini, section, keys, count, values);
     memcpy(common, values, sizeof *common);
-    if (st == ST_OK && op->keys->bytes && (*own = malloc(op->keys->bytes)) != NULL)
-        memcpy(*own, values + own_offset, op->keys->bytes);
+    if (st == ST_OK && op->keys->bytes) {
+        *own = malloc(op->keys->bytes);
+        if (*own != NULL)
+            memcpy(*own, values + own_offset, op->keys->bytes);
+        else
+            st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory to compile the model");
+    }
     free(values);
     return st;
 }
@@ -334,8 +339,8 @@ static status statistic_add(struct compiler *c, const struct ini_section *sectio
                             "expected the rule of statistics (a momentum, a decay) to change at most %u times from one "
                             "section to the next, found one change more; give neighbouring ones the same",
                             PARAM_UPDATES_MAX - 2);
-        struct graph_optimizer *run = list_add(runs);
-        if (run == NULL) return ST_MEMORY;
+        struct graph_optimizer *run;
+        TRY(list_add(runs, &run));
         *run = *rule;
     }
     t->update = runs->count;
@@ -478,9 +483,9 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
     uint32_t layer = 0, name;
     TRY_GOTO(layer_add(c, section, common.layer, &layer), done);
     TRY_GOTO(compiler_string_add(c, section->name, &name), done);
-    if (list_add(&c->nodes) == NULL) TRY_GOTO(ST_MEMORY, done);
-    uint32_t node_index = c->nodes.count - 1;
-    struct graph_node *node = compiler_node(c, node_index);
+    struct graph_node *node;
+    TRY_GOTO(list_add(&c->nodes, &node), done);
+    const uint32_t node_index = c->nodes.count - 1;
     *node = (struct graph_node){.op = (uint32_t)(op - op_table),
                                 .pass = PASS_FORWARD,
                                 .layer = layer,

@@ -4,23 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *list_add(struct list *list)
+status list_add(struct list *list, void *record)
 {
     if (list->count == list->max) {
         uint32_t max = list->max ? 2 * list->max : 64;
         uint32_t count_max = list->item_bytes == 1 ? GRAPH_STRINGS_BYTES_MAX : GRAPH_COUNT_MAX;
         void *items = list->count >= count_max ? NULL : realloc(list->items, max * list->item_bytes);
-        if (items == NULL) {
-            (void)status_fail(ST_MEMORY, __FILE__, __LINE__,
-                              "the model needs more than %u records of one kind, or more memory than there is",
-                              list->count);
-            return NULL;
-        }
+        if (items == NULL)
+            FAIL(MEMORY, "the model needs more than %u records of one kind, or more memory than there is", list->count);
         list->items = items;
         list->max = max;
     }
     uint8_t *item = (uint8_t *)list->items + list->count++ * list->item_bytes;
-    return memset(item, 0, list->item_bytes);
+    memset(item, 0, list->item_bytes);
+    memcpy(record, &item, sizeof item);
+    return ST_OK;
 }
 
 status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset)
@@ -32,8 +30,8 @@ status compiler_string_add(struct compiler *c, const char *text, uint32_t *offse
     memcpy(copy, text, bytes);
     *offset = c->strings.count;
     for (size_t i = 0; i < bytes; i++) {
-        char *byte = list_add(&c->strings);
-        if (byte == NULL) return ST_MEMORY;
+        char *byte = NULL;
+        TRY(list_add(&c->strings, &byte));
         *byte = copy[i];
     }
     return ST_OK;

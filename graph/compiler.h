@@ -36,9 +36,9 @@ struct compiler {
     struct graph_header header; /* batch, counts and totals as they become known */
 };
 
-/* Appends one zeroed record and returns it (valid until the next append), or NULL when memory or GRAPH_COUNT_MAX is
- * used up: the failure is recorded and the caller returns ST_MEMORY. */
-void *list_add(struct list *list);
+/* Appends one zeroed record and makes the pointer at `record` point to it, until the next append. MEMORY: memory or GRAPH_COUNT_MAX is used
+ * up. */
+MUST_USE status list_add(struct list *list, void *record);
 #define LIST_AT(list, type, index) (&((type *)(list).items)[index])
 static inline struct graph_tensor *compiler_tensor(struct compiler *c, uint32_t i)
 {
