@@ -344,11 +344,11 @@ const struct ini_entry *ini_entry_find(const struct ini_section *section, const 
 status ini_fail(const struct ini *ini, const struct ini_section *section, const struct ini_entry *entry,
                 const char *format, ...)
 {
-    char message[8192];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    status_describe(format, arguments);
     va_end(arguments);
+    const char *message = status_message();
 
     if (!section) FAIL(INVALID, "%s: %s", ini->path ? ini->path : "settings", message);
     const char *word = section->name[0] ? section->name : section->kind;

@@ -45,13 +45,11 @@ struct check {
 static status bad(const struct check *c, const void *record, const char *format, ...) PRINTF_LIKE(3, 4);
 static status bad(const struct check *c, const void *record, const char *format, ...)
 {
-    char message[512];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    status_describe(format, arguments);
     va_end(arguments);
-    return status_fail(ST_INVALID, __FILE__, __LINE__, "%s: byte %zu: %s", c->path,
-                       (size_t)((const uint8_t *)record - c->image), message);
+    FAIL(INVALID, "%s: byte %zu: %s", c->path, (size_t)((const uint8_t *)record - c->image), status_message());
 }
 
 /* A value that must be below a bound. */

@@ -68,13 +68,11 @@ static status device_read(const struct ini *ini, const struct ini_section *secti
 static status slow_read(const struct ini *ini, const struct ini_section *section, const struct type_keys *keys,
                         struct resource_slow *slow)
 {
-    char message[512];
     if (resource_slow_parse(keys->slow, slow) == ST_OK) {
         slow->from_step = resource_is_slowed(slow) ? keys->slow_from : 0;
         return ST_OK;
     }
-    snprintf(message, sizeof message, "%s", status_message());
-    return ini_fail(ini, section, ini_entry_find(section, "slow"), "%s", message);
+    return ini_fail(ini, section, ini_entry_find(section, "slow"), "%s", status_message());
 }
 
 /* Rates make sense together only. */

@@ -235,9 +235,7 @@ status json_part_slow(const struct json_part *part, struct resource_slow *slow)
         if (!resource_is_slowed(slow)) slow->from_step = 0;
         return ST_OK;
     }
-    char message[512];
-    snprintf(message, sizeof message, "%s", status_message());
-    FAIL(INVALID, "%s: %s.slow: %s", part->path, part->place, message);
+    FAIL(INVALID, "%s: %s.slow: %s", part->path, part->place, status_message());
 }
 
 bool json_slow_put(json_t *object, const struct resource_slow *slow)

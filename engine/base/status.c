@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Long enough for two paths of the greatest length and a sentence about them; longer is cut. */
-static _Thread_local char last_message[9000];
+static _Thread_local char last_message[STATUS_MESSAGE_BYTES];
 
 static const struct {
     const char *sentence;
@@ -24,23 +23,34 @@ int status_exit(status code) { return code < ST_COUNT ? codes[code].exit_status 
 
 const char *status_message(void) { return last_message; }
 
+void status_describe(const char *format, va_list arguments)
+{
+    /* A caller may quote status_message() in its own message, so the new text is made aside. */
+    char message[STATUS_MESSAGE_BYTES];
+    vsnprintf(message, sizeof message, format, arguments);
+    strcpy(last_message, message);
+}
+
 status status_fail(status code, const char *file, int line, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    /* A caller may quote status_message() in its own message, so the new text is made aside. */
-    char message[sizeof last_message];
-    vsnprintf(message, sizeof message, format, arguments);
+    status_describe(format, arguments);
     va_end(arguments);
-    memcpy(last_message, message, sizeof message);
-    if (getenv("HETERPS_TRACE_ERRORS")) fprintf(stderr, "%s:%d: %s\n", file, line, message);
+    if (getenv("HETERPS_TRACE_ERRORS")) fprintf(stderr, "%s:%d: %s\n", file, line, last_message);
     return code;
 }
 
-status status_adopt(status code, const char *message)
+void failure_keep(struct failure *failure, status code)
 {
-    snprintf(last_message, sizeof last_message, "%s", message);
-    return code;
+    failure->code = code;
+    strcpy(failure->message, code == ST_OK ? "" : last_message);
+}
+
+status failure_adopt(const struct failure *failure)
+{
+    if (failure_is(failure)) strcpy(last_message, failure->message);
+    return failure->code;
 }
 
 void status_check_failed(const char *condition, const char *file, int line)

@@ -45,8 +45,8 @@ struct facts {
     char path[PATH_MAX];
     struct machine_disk disk;
     bool is_direct;
-    char write_refusal[512]; /* why the directory cannot be written to; "": it can */
-    char offers[256];        /* of uring_offers */
+    struct failure write_refusal; /* why the directory cannot be written to */
+    char offers[256];             /* of uring_offers */
     struct machine_link links[MACHINE_LINKS_MAX];
     uint32_t link_count;
     struct gpu_facts gpus[GPUS_MAX];
@@ -65,8 +65,7 @@ static status facts_find(struct facts *f, const char *path)
     char name[64];
     snprintf(name, sizeof name, ".heterps-run.%ld", (long)getpid());
     char *probe = file_path_join(path, name);
-    if (file_probe(probe, &f->is_direct) != ST_OK)
-        snprintf(f->write_refusal, sizeof f->write_refusal, "%s", status_message());
+    failure_keep(&f->write_refusal, file_probe(probe, &f->is_direct));
     free(probe);
     uring_offers(f->offers, sizeof f->offers);
     f->link_count = machine_links_list("/", f->links);
@@ -160,7 +159,10 @@ static void disk_print(const struct facts *f)
     line("  is", "%s%s%s", *f->disk.file_system ? f->disk.file_system : "of a kind that the kernel does not tell",
          *f->disk.source ? " of " : "", f->disk.source);
     line("  free", "%s of %s", BYTES(f->disk.free_bytes), BYTES(f->disk.total_bytes));
-    line("  O_DIRECT", "%s", *f->write_refusal ? f->write_refusal : f->is_direct ? "yes" : "no: by the page cache");
+    line("  O_DIRECT", "%s",
+         failure_is(&f->write_refusal) ? f->write_refusal.message
+         : f->is_direct                ? "yes"
+                                       : "no: by the page cache");
     line("  requests", "%s", f->offers);
 }
 
@@ -256,7 +258,7 @@ static void disk_event(const struct facts *f)
     log_event_text("source", f->disk.source);
     log_event_u64("bytes", f->disk.total_bytes);
     log_event_u64("free_bytes", f->disk.free_bytes);
-    log_event_u64("is_writable", *f->write_refusal == 0);
+    log_event_u64("is_writable", !failure_is(&f->write_refusal));
     log_event_u64("is_direct", f->is_direct);
     log_event_text("requests", f->offers);
     log_event_close();

@@ -35,15 +35,14 @@ struct lines {
 /* What a child says: lines (a refusal and a warning have no `what`, and their sentence in `todo`), then one record with is_end. */
 struct record {
     bool is_end, is_opened;
-    status result; /* of the end; the message is line.todo */
+    struct failure end;
     struct doctor_line line;
     struct doctor_memory memory;
 };
 
 struct outcome {
-    status result;
+    struct failure end;
     bool is_opened; /* memory and lines are those of an opened training */
-    char message[sizeof(((struct doctor_line *)0)->todo)];
     struct doctor_memory memory;
     struct lines lines;
 };
@@ -96,8 +95,7 @@ static _Noreturn void child_run(const char *graph, const struct run_options *o, 
     options.look = opened;
     options.look_context = &teller;
     teller.end.is_end = true;
-    teller.end.result = run_train(graph, &options);
-    if (teller.end.result != ST_OK) snprintf(teller.end.line.todo, sizeof teller.end.line.todo, "%s", status_message());
+    failure_keep(&teller.end.end, run_train(graph, &options));
     record_send(fd, &teller.end);
     _exit(0);
 }
@@ -119,17 +117,16 @@ static void outcome_collect(struct outcome *out, int fd)
 {
     static struct record record;
     memset(out, 0, sizeof *out);
-    out->result = ST_SYSTEM;
-    snprintf(out->message, sizeof out->message, "the look at this training ended before it was done");
+    failure_keep(&out->end,
+                 status_fail(ST_SYSTEM, __FILE__, __LINE__, "the look at this training ended before it was done"));
     while (record_take(fd, &record)) {
         if (!record.is_end) {
             if (out->lines.count < LINES_MAX) out->lines.line[out->lines.count++] = record.line;
             continue;
         }
-        out->result = record.result;
+        out->end = record.end;
         out->is_opened = record.is_opened;
         out->memory = record.memory;
-        memcpy(out->message, record.line.todo, sizeof out->message);
     }
 }
 
@@ -155,7 +152,7 @@ static status outcome_of(struct outcome *out, const char *graph, const struct ru
     close(ends[0]);
     while (waitpid(child, &wait_status, 0) < 0 && errno == EINTR) continue;
     if (WIFSIGNALED(wait_status))
-        snprintf(out->message, sizeof out->message, "opening this training was ended by signal %d (%s)",
+        snprintf(out->end.message, sizeof out->end.message, "opening this training was ended by signal %d (%s)",
                  WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
     return ST_OK;
 }
@@ -237,7 +234,7 @@ static void set_remove(struct run_options *o, uint32_t index)
 /* What a refusal says of memory changes from one moment to the next. */
 static bool is_same(const struct outcome *a, const struct outcome *b)
 {
-    return a->result == b->result && (a->result == ST_MEMORY || strcmp(a->message, b->message) == 0);
+    return a->end.code == b->end.code && (a->end.code == ST_MEMORY || strcmp(a->end.message, b->end.message) == 0);
 }
 
 /* Takes the options, if with them the refusal is another one or gone. */
@@ -303,7 +300,7 @@ static status relax(struct doctor *d, bool *helps, enum doctor_section *section)
 {
     *helps = false;
     *section = DOCTOR_memory;
-    if (d->outcome.result == ST_MEMORY) TRY(memory_relax(d, helps));
+    if (d->outcome.end.code == ST_MEMORY) TRY(memory_relax(d, helps));
     for (size_t i = 0; i < RELAXATION_COUNT && !*helps; i++) {
         struct run_options o = d->options;
         *section = relaxations[i].section;
@@ -332,7 +329,7 @@ static void line_keep(void *context, const struct doctor_line *line)
 static void refusal_keep(struct doctor *d, const struct outcome *outcome, enum doctor_section section)
 {
     if (section == DOCTOR_memory && d->memory_refusal == 0) d->memory_refusal = d->lines.count + 1;
-    doctor_tell(line_keep, &d->lines, section, DOCTOR_FAIL, "", "", "", outcome->message);
+    doctor_tell(line_keep, &d->lines, section, DOCTOR_FAIL, "", "", "", outcome->end.message);
 }
 
 /* What can be wrong with the cluster before the graph is measured for it. */
@@ -589,13 +586,13 @@ static status look(struct doctor *d)
     if (d->options.plan == NULL) d->options.cluster.path = NULL;
     trace_look(d);
     TRY(outcome_of(&d->outcome, d->graph, &d->options));
-    for (uint32_t i = 0; i < REFUSALS_MAX && helps && d->outcome.result != ST_OK; i++) {
+    for (uint32_t i = 0; i < REFUSALS_MAX && helps && d->outcome.end.code != ST_OK; i++) {
         enum doctor_section section;
         d->refused = d->outcome;
         TRY(relax(d, &helps, &section));
-        refusal_keep(d, &d->refused, helps ? section : d->refused.result == ST_MEMORY ? DOCTOR_memory : DOCTOR_model);
+        refusal_keep(d, &d->refused, helps ? section : d->refused.end.code == ST_MEMORY ? DOCTOR_memory : DOCTOR_model);
     }
-    if (d->outcome.result == ST_OK)
+    if (d->outcome.end.code == ST_OK)
         TRY(opened_keep(d, &asked));
     else
         doctor_tell(line_keep, &d->lines, DOCTOR_model, DOCTOR_WARN, "", "", "",

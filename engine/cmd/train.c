@@ -156,11 +156,10 @@ static status run(const char *const *positionals, const void *options_pointer)
         TRY(trace_open(o->trace, trace_threads(o->threads)));
         trace_thread("main");
     }
-    status st = run_train(positionals[0], o);
-    char message[4096];
-    snprintf(message, sizeof message, "%s", status_message());
+    struct failure failure;
+    failure_keep(&failure, run_train(positionals[0], o));
     if (trace_close() != ST_OK) log_warning("the trace is cut: %s", status_message());
-    return st == ST_OK ? ST_OK : status_adopt(st, message);
+    return failure_adopt(&failure);
 }
 
 const struct command command_train = {.name = "train",

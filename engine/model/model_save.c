@@ -248,11 +248,12 @@ static status save_files(struct save *s)
 }
 
 /* After a failure: removes what this save wrote, unless the directory's manifest may already be the new one (its
- * rename was done, and the directory's fsync failed). This thread's last failure stays what it was. */
-static void save_undo(struct save *s)
+ * rename was done, and the directory's fsync failed). Returns the failure. */
+static status save_undo(struct save *s, status st)
 {
     struct manifest present;
-    char *message = strdup(status_message());
+    struct failure failure;
+    failure_keep(&failure, st);
     bool is_old = !model_file_is_there(s->path, MANIFEST_NAME);
     if (!is_old && manifest_load(&present, s->path, MANIFEST_NAME) == ST_OK) {
         is_old = !manifest_names(&present, s->dense_name);
@@ -260,19 +261,16 @@ static void save_undo(struct save *s)
     }
     if (is_old && s->linked_name != NULL) model_file_remove(s->path, s->linked_name);
     if (is_old) tagged_remove(s);
-    (void)status_adopt(ST_OK, message ? message : "");
-    free(message);
+    return failure_adopt(&failure);
 }
 
 status save_run(struct save *s)
 {
     status st = save_describe(s);
     if (st == ST_OK) st = save_files(s);
-    if (st == ST_OK)
-        older_saves_thin(s->path, &s->older, &s->manifest, s->keep);
-    else
-        save_undo(s);
-    return st;
+    if (st != ST_OK) return save_undo(s, st);
+    older_saves_thin(s->path, &s->older, &s->manifest, s->keep);
+    return ST_OK;
 }
 
 /* --- in one piece ----------------------------------------------------------------------------- */

@@ -119,16 +119,15 @@ static status files_open(struct model_saved *s)
     return ST_OK;
 }
 
-/* Whether there is another manifest by now. This thread's last failure stays what it was. */
-static bool is_replaced(const struct model_saved *s, uint64_t hash)
+/* After a failure: whether there is another manifest by now. Returns the failure. */
+static status replaced_look(const struct model_saved *s, uint64_t hash, status st, bool *is_replaced)
 {
     struct file_map map;
-    char *message = strdup(status_message());
-    bool answer = file_map_open(&map, s->manifest_path) == ST_OK && XXH3_64bits(map.data, map.bytes) != hash;
+    struct failure failure;
+    failure_keep(&failure, st);
+    *is_replaced = file_map_open(&map, s->manifest_path) == ST_OK && XXH3_64bits(map.data, map.bytes) != hash;
     file_map_close(&map);
-    (void)status_adopt(ST_OK, message ? message : "");
-    free(message);
-    return answer;
+    return failure_adopt(&failure);
 }
 
 status model_saved_open(struct model_saved *s, const char *path)
@@ -141,7 +140,7 @@ status model_saved_open(struct model_saved *s, const char *path)
         if (st == ST_OK) {
             st = files_open(s);
             if (st == ST_OK) return ST_OK;
-            was_replaced = st == ST_IO && is_replaced(s, hash);
+            if (st == ST_IO) st = replaced_look(s, hash, st, &was_replaced);
         }
         model_saved_close(s);
         if (!was_replaced || attempt == ATTEMPTS_MAX) return st;

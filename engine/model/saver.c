@@ -68,8 +68,7 @@ struct saver {
     bool is_broken;  /* a save has failed */
     bool waits;      /* who changes a row of this save still waits for the thread */
     uint64_t begin_ns;
-    status result;
-    char message[4096];
+    struct failure result;
     pthread_t thread;
     bool is_started, is_busy;
     struct bell bell;
@@ -546,12 +545,10 @@ static void *saver_main(void *argument)
         bell_await(&s->bell, false, asked, s);
         if (!atomic_load_explicit(&s->shared_is_asked, memory_order_acquire)) return NULL;
         atomic_store_explicit(&s->shared_is_asked, false, memory_order_relaxed);
-        s->result = save_run(&s->save);
-        rows_end(s, s->result); /* if it failed before it came to the rows */
-        if (s->result == ST_OK)
-            chains_grow(s);
-        else
-            snprintf(s->message, sizeof s->message, "%s", status_message());
+        status st = save_run(&s->save);
+        rows_end(s, st); /* if it failed before it came to the rows */
+        if (st == ST_OK) chains_grow(s);
+        failure_keep(&s->result, st);
         copies_free(s);
         s->done.bytes = s->save.bytes;
         s->done.ms = (double)(clock_ns() - s->begin_ns) * 1e-6;
@@ -587,7 +584,6 @@ status saver_take(struct saver *s, struct saver_done *done)
     s->is_busy = false;
     save_end(&s->save);
     *done = s->done;
-    if (s->result == ST_OK) return ST_OK;
-    s->is_broken = true;
-    return status_adopt(s->result, s->message);
+    s->is_broken = failure_is(&s->result);
+    return failure_adopt(&s->result);
 }

@@ -193,7 +193,7 @@ enum feed_state feed_try_next(struct feed *feed, struct input **input)
 status feed_result(const struct feed *feed)
 {
     if (!atomic_load_explicit(&feed->shared_is_done, memory_order_acquire)) return ST_OK; /* interrupted */
-    return feed->result == ST_OK ? ST_OK : status_adopt(feed->result, feed->message);
+    return failure_adopt(&feed->result);
 }
 
 void feed_release(struct feed *feed, struct input *input)

@@ -60,8 +60,7 @@ struct feed {
     bool is_away; /* it helps no team of two                                          */
     uint64_t busy_seen_ns, busy_recent_ns, wait_seen_ns, wait_recent_ns; /* away_decide's                  */
     /* written by the thread before shared_is_done, read after it */
-    status result;
-    char message[4096];
+    struct failure result;
     /* seen by all */
     _Atomic uint64_t shared_bytes, shared_bad, shared_cut, shared_unknown, shared_read_ns, shared_prepare_ns,
         shared_wait_ns;

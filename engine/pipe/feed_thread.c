@@ -383,9 +383,7 @@ static status waiting_end(struct feed *feed)
 
 static void feed_fail(struct feed *feed, status st)
 {
-    if (st == ST_OK || feed->result != ST_OK) return;
-    feed->result = st;
-    snprintf(feed->message, sizeof feed->message, "%s", status_message());
+    if (st != ST_OK && !failure_is(&feed->result)) failure_keep(&feed->result, st);
 }
 
 void *feed_main(void *argument)

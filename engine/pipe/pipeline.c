@@ -23,7 +23,7 @@ void pipeline_fail(struct pipeline *p, status failure)
     if (!atomic_compare_exchange_strong_explicit(&p->shared_failure, &none, (uint32_t)failure, memory_order_relaxed,
                                                  memory_order_relaxed))
         return;
-    snprintf(p->message, sizeof p->message, "%s", status_message());
+    failure_keep(&p->failure, failure);
     /* Release pairs with the acquires in job_run() and look(). */
     atomic_store_explicit(&p->shared_failed, true, memory_order_release);
     bell_ring(&p->main_bell);
@@ -332,7 +332,7 @@ static status job_run(struct pipeline *p, bool (*tick)(void *context), void *con
     for (uint32_t i = 0; i < p->worker_count; i++) wait_account(&p->workers[i], end_ns); /* what no task has ended */
     if (p->job == JOB_TRAIN) TRY(pipeline_devices_settle(p));
     if (!atomic_load_explicit(&p->shared_failed, memory_order_acquire)) return ST_OK;
-    return status_adopt((status)atomic_load_explicit(&p->shared_failure, memory_order_relaxed), p->message);
+    return failure_adopt(&p->failure);
 }
 
 status pipeline_train(struct pipeline *p, const struct train_job *job, bool *is_end)

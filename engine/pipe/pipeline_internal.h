@@ -150,7 +150,7 @@ struct pipeline {
     _Atomic bool shared_closed, shared_stop, shared_done;
     _Atomic uint32_t shared_failure; /* status; the first one wins …                                            */
     _Atomic bool shared_failed;      /* … and sets this when its message stands                                 */
-    char message[4096];
+    struct failure failure;
     struct bell main_bell;
     _Alignas(64) _Atomic uint32_t shared_in_flight; /* slots admitted and not given back                        */
 };

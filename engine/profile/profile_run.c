@@ -374,8 +374,7 @@ static status all_run(struct run *r)
 static void *run_main(void *argument)
 {
     struct run *r = argument;
-    r->status = all_run(r);
-    if (r->status != ST_OK) snprintf(r->message, sizeof r->message, "%s", status_message());
+    failure_keep(&r->end, all_run(r));
     return NULL;
 }
 
@@ -423,7 +422,7 @@ static status run_thread(struct run *r)
     int error = thread_start(&thread, run_main, r);
     if (error) FAIL(SYSTEM, "cannot start a thread to measure: %s", strerror(error));
     pthread_join(thread, NULL);
-    if (r->status != ST_OK) return status_adopt(r->status, r->message);
+    TRY(failure_adopt(&r->end));
     result_make(r);
     return ST_OK;
 }

@@ -75,8 +75,7 @@ struct run {
     double *round_total;               /* [config_count, ROUNDS_MAX]                       */
     double *round_reading;             /* [ROUNDS_MAX + READING_TURNS]                     */
     uint32_t round_reading_count;
-    status status;
-    char message[4096];
+    struct failure end;
 };
 
 /* Opens what options, graph, result and shape of a run ask for, all else being 0: data, rows, devices, memory for what is measured. Fails as

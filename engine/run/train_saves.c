@@ -64,19 +64,21 @@ bool train_saves_look(struct trainer *t)
     return t->save_result != ST_OK || t->is_woken;
 }
 
+/* The failure, with words about the save to return to. */
+static status fail_saved(const struct trainer *t, const struct failure *failure)
+{
+    return status_fail(failure->code, __FILE__, __LINE__, "%s; the model in %s is from step %" PRIu64, failure->message,
+                       t->options->out, t->saved_step);
+}
+
 status train_fail_unsaved(struct trainer *t, status failure)
 {
-    char *message = strdup(status_message());
-    const char *what = message ? message : "";
+    struct failure first;
+    failure_keep(&first, failure);
     if (train_save_settle(t) != ST_OK) log_warning("the last save has failed: %s", status_message());
-    if (t->saved_step != UINT64_MAX)
-        failure = status_fail(failure, __FILE__, __LINE__, "%s; the model in %s is from step %" PRIu64, what,
-                              t->options->out, t->saved_step);
-    else
-        failure = status_fail(failure, __FILE__, __LINE__, "%s; nothing was saved%s", what,
-                              t->options->out ? " yet; set checkpoint.every" : ": give --out DIR and checkpoint.every");
-    free(message);
-    return failure;
+    if (t->saved_step != UINT64_MAX) return fail_saved(t, &first);
+    return status_fail(first.code, __FILE__, __LINE__, "%s; nothing was saved%s", first.message,
+                       t->options->out ? " yet; set checkpoint.every" : ": give --out DIR and checkpoint.every");
 }
 
 status train_lives_count(struct trainer *t)
@@ -172,17 +174,11 @@ status train_save_due(struct trainer *t)
 
 status train_save_and_fail(struct trainer *t, status failure)
 {
-    char *message = strdup(status_message());
-    const char *what = message ? message : "";
+    struct failure first;
+    failure_keep(&first, failure);
     status st = train_save(t, SAVE_UNCHECKED);
     if (st != ST_OK) log_warning("the model could not be saved: %s", status_message());
-    if (t->saved_step == UINT64_MAX)
-        st = status_adopt(failure, what);
-    else
-        st = status_fail(failure, __FILE__, __LINE__, "%s; the model in %s is from step %" PRIu64, what,
-                         t->options->out, t->saved_step);
-    free(message);
-    return st;
+    return t->saved_step == UINT64_MAX ? failure_adopt(&first) : fail_saved(t, &first);
 }
 
 /* --- the best model ----------------------------------------------------------------------------- */

@@ -78,14 +78,12 @@ _Noreturn void emu_fail(const char *format, ...)
 {
     struct emu *e = emu_self;
     const struct emu_dim t = e->now->index, b = e->block;
-    char text[512];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    status_describe(format, args);
     va_end(args);
-    (void)status_fail(ST_INVALID, __FILE__, __LINE__, "kernel %s, block (%u, %u, %u), thread (%u, %u, %u): %s",
-                      e->launch->name, b.x, b.y, b.z, t.x, t.y, t.z, text);
-    e->failed = true;
+    e->failed = status_fail(ST_INVALID, __FILE__, __LINE__, "kernel %s, block (%u, %u, %u), thread (%u, %u, %u): %s",
+                            e->launch->name, b.x, b.y, b.z, t.x, t.y, t.z, status_message());
     scheduler_go(e);
     __builtin_unreachable();
 }
@@ -201,13 +199,12 @@ static void warp_look(struct emu *e, struct emu_fiber *f)
         if (!(mask >> from & 1)) {
             e->now = &warp[lane];
             const struct emu_site *s = f->site;
-            (void)status_fail(
+            e->failed = status_fail(
                 ST_INVALID, __FILE__, __LINE__,
                 "kernel %s, block (%u, %u, %u), thread %u: %s:%d: %s reads lane %u, which mask %08x leaves out",
                 e->launch->name, e->block.x, e->block.y, e->block.z, warp[lane].number, s->file, s->line, s->called,
                 from, mask);
             e->now = NULL;
-            e->failed = true;
             return;
         }
         warp[lane].result = warp[lane].from == EMU_FROM_ALL ? votes : warp[from].bits;
@@ -315,8 +312,8 @@ static status block_run(struct emu *e)
         struct emu_fiber *f = &e->fiber[e->runs[drawn]];
         e->runs[drawn] = e->runs[--e->runs_count];
         fiber_run(e, f);
-        if (!e->failed && f->state == EMU_AT_WARP) warp_look(e, f);
-        if (e->failed) return ST_INVALID;
+        if (e->failed == ST_OK && f->state == EMU_AT_WARP) warp_look(e, f);
+        TRY(e->failed);
         if (f->state == EMU_DONE) e->live_count--;
     }
     return ST_OK;
@@ -392,7 +389,7 @@ status emu_launch(const struct emu_launch *launch, uint64_t seed)
     struct emu *e = emu_self;
     e->launch = launch;
     e->thread_count = (uint32_t)threads;
-    e->failed = false;
+    e->failed = ST_OK;
     e->draw = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
     e->launch_epoch = emu_epoch_next();
     TRY(emu_regions_take(e));

@@ -65,7 +65,7 @@ struct emu {
     uint32_t thread_count, runs_count, live_count;
     uint16_t runs[EMU_THREADS_MAX]; /* fibers that can run */
     uint64_t draw;
-    bool failed;
+    status failed;
     /* checks */
     uint32_t launch_epoch, block_epoch,
         epoch; /* that the launch, its block, the stretch since the last barrier began */

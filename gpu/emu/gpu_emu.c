@@ -58,8 +58,7 @@ struct card {
     struct taken *taken;
     size_t bytes, taken_bytes;
     uint64_t draw;
-    status failed; /* every later call fails likewise … */
-    char message[1024];
+    struct failure failed; /* every later call fails likewise */
 };
 
 static struct card *card_lock(struct gpu *gpu)
@@ -70,11 +69,8 @@ static struct card *card_lock(struct gpu *gpu)
 }
 static status card_unlock(struct card *c, status st)
 {
-    if (st != ST_OK && c->failed == ST_OK) {
-        c->failed = st;
-        strncpy(c->message, status_message(), sizeof c->message - 1);
-    }
-    if (c->failed != ST_OK) st = status_adopt(c->failed, c->message);
+    if (st != ST_OK && !failure_is(&c->failed)) failure_keep(&c->failed, st);
+    if (failure_is(&c->failed)) st = failure_adopt(&c->failed);
     pthread_mutex_unlock(&c->lock);
     return st;
 }
@@ -148,7 +144,7 @@ static status give_work(struct gpu *gpu, struct gpu_stream *s, const struct work
     }
     *s->end = w;
     s->end = &w->next;
-    status st = c->failed;
+    status st = c->failed.code;
     bool is_done = false;
     while (st == ST_OK && !is_done && card_draw(c) % 4 == 0) st = card_step(c, &is_done);
     return card_unlock(c, st);
@@ -234,7 +230,7 @@ static void emu_stream_close(struct gpu *gpu, struct gpu_stream *stream)
     if (stream == NULL) return;
     struct card *c = card_lock(gpu);
     bool is_done = false;
-    while (stream->first != NULL && c->failed == ST_OK && !is_done)
+    while (stream->first != NULL && !failure_is(&c->failed) && !is_done)
         if (card_step(c, &is_done) != ST_OK) break;
     while (stream->first != NULL) {
         struct work *w = stream->first;
@@ -310,7 +306,7 @@ static status emu_wait(struct gpu *gpu, struct gpu_event *event)
     struct card *c = card_lock(gpu);
     const uint64_t time = event->recorded;
     bool is_done = false;
-    status st = c->failed;
+    status st = c->failed.code;
     while (st == ST_OK && event->happened < time) {
         st = card_step(c, &is_done);
         CHECK(st != ST_OK || !is_done || event->happened >= time); /* else streams wait for each other */
@@ -322,7 +318,7 @@ static status emu_is_done(struct gpu *gpu, struct gpu_event *event, bool *is_don
 {
     struct card *c = card_lock(gpu);
     bool is_idle;
-    status st = c->failed;
+    status st = c->failed.code;
     if (st == ST_OK && event->happened < event->recorded) st = card_step(c, &is_idle);
     *is_done = event->happened >= event->recorded;
     return card_unlock(c, st);

@@ -119,11 +119,9 @@ static status blocks_start(struct cached_reader *c)
 /* A block is not what was written: goes on behind the examples that the pass has had, from the text, or from a cache that is made anew. */
 static status cache_leave(struct cached_reader *c, status failed)
 {
-    char message[2048];
     bool over;
     if (failed != ST_CORRUPT || c->reader.is_stream || c->was_rebuilt) return failed;
-    snprintf(message, sizeof message, "%s", status_message());
-    notices_tell(c->notices, NOTICE_WARNING, "%s; the %s", message,
+    notices_tell(c->notices, NOTICE_WARNING, "%s; the %s", status_message(),
                  c->by_blocks ? "cache is made anew" : "pass goes on from the text");
     data_cache_drop(c->cache);
     cache_counts_take(c);

@@ -39,7 +39,6 @@ struct data_cache {
     uint64_t block_count, row_count;
     uint64_t ram_count, ram_pages; /* blocks in RAM, and their memory */
     uint64_t text_begin;           /* writing: text before the block that is being filled */
-    char why[512];                 /* a block is not what was written */
     /* a pass that reads */
     bool by_blocks;
     uint64_t index;  /* blocks that were opened: the next one's place in the pass */
@@ -376,19 +375,16 @@ static status block_next(struct data_cache *c, struct block_reader *r)
     bool is_ram = place->ram_page != CACHE_RAM_NONE;
     uint64_t at = (uint64_t)(is_ram ? place->ram_page : place->file_page) * CACHE_PAGE;
     const uint8_t *block = is_ram ? c->ram + at : cache_file_get(&c->file, number, place);
-    status st = ST_CORRUPT;
-    if (block == NULL)
-        snprintf(c->why, sizeof c->why, "%.500s", c->file.fd < 0 && c->file.why[0] ? c->file.why : strerror(errno));
-    else if ((st = block_open(r, block, place->bytes, block_seed(c, number))) != ST_OK)
-        snprintf(c->why, sizeof c->why, "%s", status_message());
-    else if (r->row_count != place->row_count) {
-        snprintf(c->why, sizeof c->why, "it has %" PRIu32 " rows, expected %" PRIu32, r->row_count, place->row_count);
-        st = ST_CORRUPT;
-    }
+    status st = block == NULL ? status_fail(ST_CORRUPT, __FILE__, __LINE__, "%s",
+                                            c->file.fd < 0 && c->file.why[0] ? c->file.why : strerror(errno))
+                              : block_open(r, block, place->bytes, block_seed(c, number));
+    if (st == ST_OK && r->row_count != place->row_count)
+        st = status_fail(ST_CORRUPT, __FILE__, __LINE__, "it has %" PRIu32 " rows, expected %" PRIu32, r->row_count,
+                         place->row_count);
     if (st != ST_OK) {
         r->row_count = r->row = 0;
         FAIL(CORRUPT, "%s: block %" PRIu32 " of the data cache, at byte %" PRIu64 ": %s", is_ram ? "RAM" : c->path,
-             number, at, c->why);
+             number, at, status_message());
     }
     if (!is_ram) ram_put(c, place, block);
     c->text_bytes += r->text_bytes;

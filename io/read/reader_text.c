@@ -183,9 +183,7 @@ static status header_take(struct reader_text *text, const char *line, size_t byt
     *is_header = false;
     if (!text->format->header || text->format->header(text->format_state, line, bytes, is_header) == ST_OK)
         return ST_OK;
-    char why[4096];
-    snprintf(why, sizeof why, "%s", status_message());
-    return line_fail(text, text->source.path_index, 1, why);
+    return line_fail(text, text->source.path_index, 1, status_message());
 }
 
 /* The next line that counts; *over: there is none. */
@@ -275,11 +273,8 @@ static void blocks_fill(struct reader_text *text)
 {
     struct parsers_block *block;
     while (!text->is_cut && (block = parsers_free(text->parsers)) != NULL) {
-        text->cut_status = block_fill(text, block, &text->is_cut);
-        if (text->cut_status != ST_OK) {
-            text->is_cut = true;
-            snprintf(text->cut_message, sizeof text->cut_message, "%s", status_message());
-        }
+        failure_keep(&text->cut, block_fill(text, block, &text->is_cut));
+        if (failure_is(&text->cut)) text->is_cut = true;
         if (!text->is_cut) parsers_push(text->parsers);
     }
 }
@@ -315,7 +310,7 @@ static status block_example_next(struct reader_text *text, struct reader_example
     while (!text->is_over) {
         struct parsers_block *block = block_next(text);
         if (block == NULL) {
-            if (text->cut_status != ST_OK) return status_adopt(text->cut_status, text->cut_message);
+            TRY(failure_adopt(&text->cut));
             *over = text->is_over = true;
             break;
         }
@@ -465,7 +460,7 @@ static status text_start(struct reader *reader, uint64_t epoch)
     file_begin(text);
     text->is_file_begin = true;
     text->is_cut = false;
-    text->cut_status = ST_OK;
+    text->cut.code = ST_OK;
     text->is_started = true;
     return ST_OK;
 }

@@ -30,9 +30,8 @@ struct reader_text {
     bool is_started, is_untouched; /* is_untouched: nothing has been taken since the first path was opened */
     bool is_over;
     bool is_file_begin; /* the block that is cut next begins a file */
-    bool is_cut;        /* no block follows; of why, if that is an error: */
-    status cut_status;
-    char cut_message[4096];
+    bool is_cut;        /* no block follows: the end, or a failure */
+    struct failure cut;
     char *buffer;
     size_t begin, scan, end;
     bool is_discarding; /* the line that is being cut is too long, and its front is gone already */

@@ -382,10 +382,10 @@ static status poll(struct cold *cold, bool wait)
 status cold_poll(struct cold *cold, bool wait)
 {
     /* What had come with a failure is lost, and would be waited for without end. */
-    if (cold->failure != ST_OK) return status_adopt(cold->failure, cold->message);
-    cold->failure = poll(cold, wait);
-    if (cold->failure != ST_OK) snprintf(cold->message, sizeof cold->message, "%s", status_message());
-    return cold->failure;
+    if (failure_is(&cold->failure)) return failure_adopt(&cold->failure);
+    status st = poll(cold, wait);
+    if (st != ST_OK) failure_keep(&cold->failure, st);
+    return st;
 }
 
 status cold_settle(struct cold *cold)

@@ -102,9 +102,8 @@ struct cold {
     struct uring *uring;
     struct uring_request request[COLD_REQUESTS]; /* not yet handed to the kernel */
     uint32_t request_count;
-    uint64_t number_next; /* of segments: the store's first has 1 */
-    status failure;       /* the first one of cold_poll, which is every later one's */
-    char message[COLD_NAME_BYTES + 256];
+    uint64_t number_next;   /* of segments: the store's first has 1 */
+    struct failure failure; /* the first one of cold_poll, which is every later one's */
     char stretch_path[COLD_NAME_BYTES];
     void *context;
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);

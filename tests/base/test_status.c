@@ -58,37 +58,83 @@ static void fail__passed_up__code_and_message_arrive(void **state)
 static void status_fail__quotes_the_last_message__whole(void **state)
 {
     (void)state;
-    fails(1);
+    assert_int_equal(fails(1), ST_CORRUPT);
     assert_int_equal(status_fail(ST_IO, __FILE__, __LINE__, "a.bin: %s", status_message()), ST_IO);
     assert_string_equal(status_message(), "a.bin: block 1");
 }
 
+static status describes(const char *format, ...) PRINTF_LIKE(1, 2);
+static status describes(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    status_describe(format, arguments);
+    va_end(arguments);
+    FAIL(INVALID, "a.ini:3: %s", status_message());
+}
+
+static void status_describe__quoting_the_last_message__leaves_it_to_be_put_in_place(void **state)
+{
+    (void)state;
+    assert_int_equal(fails(4), ST_CORRUPT);
+    assert_int_equal(describes("slow: %s", status_message()), ST_INVALID);
+    assert_string_equal(status_message(), "a.ini:3: slow: block 4");
+}
+
+static char lengthy[2 * STATUS_MESSAGE_BYTES];
+
 static void status_fail__longer_than_the_buffer__is_cut(void **state)
 {
     (void)state;
-    static char lengthy[20000];
     memset(lengthy, 'x', sizeof lengthy - 1);
-    status_fail(ST_IO, __FILE__, __LINE__, "%s", lengthy);
-    assert_true(strlen(status_message()) >= 8192 && strlen(status_message()) < sizeof lengthy - 1);
+    assert_int_equal(status_fail(ST_IO, __FILE__, __LINE__, "%s", lengthy), ST_IO);
+    assert_int_equal(strlen(status_message()), STATUS_MESSAGE_BYTES - 1);
 }
 
-static void *fail_elsewhere(void *message)
+static void *fail_elsewhere(void *failure)
 {
-    fails(7);
-    return strcpy(message, status_message());
+    failure_keep(failure, fails(7));
+    return NULL;
 }
 
-static void status_message__other_thread__own_until_adopted(void **state)
+static void failure__of_another_thread__own_until_adopted(void **state)
 {
     (void)state;
-    char message[64];
-    fails(5);
+    static struct failure failure;
+    assert_int_equal(fails(5), ST_CORRUPT);
     pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, message), 0);
+    assert_int_equal(pthread_create(&thread, NULL, fail_elsewhere, &failure), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_string_equal(status_message(), "block 5");
-    assert_int_equal(status_adopt(ST_CORRUPT, message), ST_CORRUPT);
+    assert_int_equal(failure_adopt(&failure), ST_CORRUPT);
     assert_string_equal(status_message(), "block 7");
+}
+
+/* As long as a message can be: the two buffers are one length. */
+static void failure__kept_over_another__comes_back_whole(void **state)
+{
+    (void)state;
+    static struct failure failure;
+    memset(lengthy, 'y', STATUS_MESSAGE_BYTES - 1);
+    lengthy[STATUS_MESSAGE_BYTES - 1] = 0;
+    failure_keep(&failure, status_fail(ST_MEMORY, __FILE__, __LINE__, "%s", lengthy));
+    assert_true(failure_is(&failure));
+    assert_int_equal(fails(6), ST_CORRUPT);
+    assert_int_equal(failure_adopt(&failure), ST_MEMORY);
+    assert_string_equal(status_message(), lengthy);
+}
+
+static void failure__of_no_failure__leaves_the_last_message(void **state)
+{
+    (void)state;
+    static struct failure failure;
+    assert_false(failure_is(&failure));
+    assert_int_equal(fails(8), ST_CORRUPT);
+    failure_keep(&failure, ST_OK);
+    assert_false(failure_is(&failure));
+    assert_int_equal(fails(9), ST_CORRUPT);
+    assert_int_equal(failure_adopt(&failure), ST_OK);
+    assert_string_equal(status_message(), "block 9");
 }
 
 static void check__broken__prints_the_condition_and_aborts(void **state)
@@ -124,7 +170,10 @@ int main(void)
         cmocka_unit_test(fail__passed_up__code_and_message_arrive),
         cmocka_unit_test(status_fail__quotes_the_last_message__whole),
         cmocka_unit_test(status_fail__longer_than_the_buffer__is_cut),
-        cmocka_unit_test(status_message__other_thread__own_until_adopted),
+        cmocka_unit_test(status_describe__quoting_the_last_message__leaves_it_to_be_put_in_place),
+        cmocka_unit_test(failure__of_another_thread__own_until_adopted),
+        cmocka_unit_test(failure__kept_over_another__comes_back_whole),
+        cmocka_unit_test(failure__of_no_failure__leaves_the_last_message),
         cmocka_unit_test(check__broken__prints_the_condition_and_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

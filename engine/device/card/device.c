@@ -225,12 +225,12 @@ static status pass_submit(struct card_device *d, const struct op_context *c, con
  * back after the job. */
 static status submit_failed(struct card_device *d, status st, const struct op_context *c, bool is_forward)
 {
-    const struct card_stage *s = d->stage;
-    char message[1024];
-    snprintf(message, sizeof message, "stage %s, %s pass of %u examples in step %" PRIu64 ": %.700s", s->name,
-             is_forward ? "forward" : "backward", c->batch->example_count, c->batch->step, status_message());
+    struct failure failure;
+    st = status_fail(st, __FILE__, __LINE__, "stage %s, %s pass of %u examples in step %" PRIu64 ": %s", d->stage->name,
+                     is_forward ? "forward" : "backward", c->batch->example_count, c->batch->step, status_message());
+    failure_keep(&failure, st);
     if (finish(d) != ST_OK) log_detail("card     %s", status_message());
-    return status_adopt(st, message);
+    return failure_adopt(&failure);
 }
 
 static status card_submit(struct device *device, const struct op_context *c, const struct graph_node *nodes,

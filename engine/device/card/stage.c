@@ -20,9 +20,7 @@ static status nodes_check(const struct card_stage *s)
 {
     for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
         if (gpu_op_runs(s->graph, &s->graph->nodes[i]) == ST_OK) continue;
-        char why[512];
-        snprintf(why, sizeof why, "%s", status_message());
-        FAIL(INVALID, "stage %s is on %s: %s", s->name, s->gpu->vt->name, why);
+        FAIL(INVALID, "stage %s is on %s: %s", s->name, s->gpu->vt->name, status_message());
     }
     return ST_OK;
 }

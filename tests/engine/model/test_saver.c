@@ -237,7 +237,7 @@ static void saver__disk_is_full__told_once_and_the_save_before_stays(void **stat
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
 
     assert_true(saver_is_done(t.saver));
-    status_adopt(ST_INVALID, "another failure of this thread");
+    assert_int_equal(status_fail(ST_INVALID, __FILE__, __LINE__, "another failure of this thread"), ST_INVALID);
     assert_int_equal(saver_take(t.saver, &done), ST_IO);
     assert_message(t.path);
     assert_message("File too large");

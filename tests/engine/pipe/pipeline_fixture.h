@@ -21,8 +21,7 @@
 #define SCALED(normal, sanitized) (normal)
 #endif
 
-#define FIXTURE_TABLES  4
-#define FIXTURE_MESSAGE 4096
+#define FIXTURE_TABLES 4
 
 FIXTURE static int fixture_open(void **state)
 {
@@ -209,10 +208,10 @@ FIXTURE static status training_open(struct training *t, const char *text, const 
     XXH3_64bits_reset(t->told);
     status st = training_open_parts(t, text, set, data, setup);
     if (st == ST_OK) return st;
-    char message[FIXTURE_MESSAGE];
-    snprintf(message, sizeof message, "%s", status_message());
+    struct failure failure;
+    failure_keep(&failure, st);
     training_close(t);
-    return status_adopt(st, message);
+    return failure_adopt(&failure);
 }
 
 /* Keeps the losses of steps below `count`. */

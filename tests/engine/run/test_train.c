@@ -33,15 +33,15 @@ static int group_open(void **state)
 /* Trains as options say on the data; the answer's message is kept. */
 static status trained(struct opened *o, const struct train_options *options, const char *const *set)
 {
-    static char message[4096];
+    static struct failure failure;
     struct train_options all = *options;
     if (all.data == NULL) all.data = data_path;
     opened_begin(o, set, LOG_JSON);
     status st = all.out ? model_dir_check(&o->session.setup.graph, all.out) : ST_OK;
     if (st == ST_OK) st = train_run(&o->session, &all);
-    snprintf(message, sizeof message, "%s", st == ST_OK ? "" : status_message());
+    failure_keep(&failure, st);
     opened_end(o);
-    return status_adopt(st, message);
+    return failure_adopt(&failure);
 }
 
 /* Step and examples of a directory's newest save. */
