@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/json_text.h"
+
 #define LENGTH_BYTES sizeof(uint64_t)
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "lengths are copied as they lie in memory");
 
@@ -58,7 +60,7 @@ static status header_add(json_t *header, const char *path, const struct safetens
 
 static status header_put(struct file_writer *writer, json_t *header, uint64_t *header_bytes)
 {
-    char *text = json_dumps(header, JSON_COMPACT | JSON_ENSURE_ASCII);
+    char *text = json_text(header, JSON_COMPACT | JSON_ENSURE_ASCII);
     if (text == NULL) FAIL(MEMORY, "%s: no memory for the header", writer->path);
     uint64_t text_bytes = strlen(text);
     uint64_t padded_bytes = ((LENGTH_BYTES + text_bytes + 63) & ~(uint64_t)63) - LENGTH_BYTES;

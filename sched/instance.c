@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/file.h"
+#include "engine/base/json_text.h"
 #include "sched/json_read.h"
 
 #define FORMAT      "heterps-instance-1"
@@ -456,7 +457,7 @@ status instance_write(const struct instance *instance, const char *path)
     struct file_writer writer = {0};
     status st = instance_check(instance);
     json_t *json = st == ST_OK ? instance_json(instance) : NULL;
-    char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = json_text(json, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     json_decref(json);
     if (st != ST_OK) return st;
     if (text == NULL)

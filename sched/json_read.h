@@ -70,7 +70,7 @@ MUST_USE status json_part_slow(const struct json_part *part, struct resource_slo
 bool json_slow_put(json_t *object, const struct resource_slow *slow);
 
 /* For writing: a whole number without point or exponent, so that it reads as people write it; else with all digits of
- * a double (json_dumps with JSON_REAL_PRECISION(17)). */
+ * a double (json_text with JSON_REAL_PRECISION(17)). */
 json_t *json_figure(double number);
 
 #endif

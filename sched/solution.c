@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/file.h"
+#include "engine/base/json_text.h"
 
 static void stage_text(const struct instance *instance, const struct cost_stage *stage, char *buffer, size_t bytes)
 {
@@ -138,7 +139,7 @@ static json_t *solution_json(const struct solution *s)
 status solution_text(const struct solution *s, char **text, size_t *bytes)
 {
     json_t *whole = solution_json(s);
-    *text = whole ? json_dumps(whole, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
+    *text = json_text(whole, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     json_decref(whole);
     if (*text == NULL) FAIL(MEMORY, "no memory for the text of a plan of %u layers", s->instance->layer_count);
     *bytes = strlen(*text);

@@ -1,5 +1,6 @@
 /* Reads and writes the manifest of a model directory (its keys are in the header); once a checkpoint, once a start. */
 #include "engine/base/file.h"
+#include "engine/base/json_text.h"
 #include "engine/model/manifest.h"
 
 #include <inttypes.h>
@@ -154,7 +155,7 @@ static json_t *manifest_json(const struct manifest *m)
 status manifest_put(const struct manifest *manifest, struct file_writer *writer)
 {
     json_t *json = manifest_json(manifest);
-    char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+    char *text = json_text(json, JSON_INDENT(2));
     json_decref(json);
     if (text == NULL)
         FAIL(INVALID, "%s: a table or tensor has a name that is not UTF-8, or there is no memory", writer->path);

@@ -1,0 +1,11 @@
+/* JSON as text. jansson's own json_dumps goes on when its buffer cannot grow in the middle of an object, and returns a text with a hole in it;
+ * here memory is taken once, before anything is written. */
+#ifndef HETERPS_BASE_JSON_TEXT_H
+#define HETERPS_BASE_JSON_TEXT_H
+
+#include <jansson.h>
+
+/* The text that json_dumps(json, flags) would give; malloc'd: yours. NULL: json is, or there is no memory. */
+char *json_text(const json_t *json, size_t flags);
+
+#endif
