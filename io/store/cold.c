@@ -390,6 +390,7 @@ status cold_poll(struct cold *cold, bool wait)
 
 status cold_settle(struct cold *cold)
 {
+    TRY(failure_adopt(&cold->failure)); /* also where nothing is in flight */
     while (cold->arrived_count < cold->begun_count || cold_in_flight(cold)) TRY(cold_poll(cold, true));
     return ST_OK;
 }
