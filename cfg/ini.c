@@ -287,7 +287,7 @@ char *ini_text(const struct ini *ini, size_t *bytes)
 {
     *bytes = text_write(ini, NULL);
     char *text = malloc(*bytes + 1);
-    CHECK(text);
+    if (text == NULL) return NULL;
     CHECK(text_write(ini, text) == *bytes);
     text[*bytes] = '\0';
     return text;

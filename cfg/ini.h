@@ -45,7 +45,7 @@ void ini_free(struct ini *ini);
 MUST_USE status ini_set(struct ini *ini, const char *assignment, const char *const *kinds);
 
 /* The whole as canonical text (sections and entries in order, one "key = value" a line, no comments): parses to the
- * same. malloc'd: yours. */
+ * same. malloc'd: yours; NULL: no memory. */
 char *ini_text(const struct ini *ini, size_t *bytes);
 
 const struct ini_section *ini_find(const struct ini *ini, const char *kind, const char *name);
@@ -54,7 +54,7 @@ const struct ini_entry *ini_entry_find(const struct ini_section *section, const 
 /* "PATH:LINE: [kind name] key: MESSAGE", or "--set kind.key: MESSAGE" (USAGE) when the entry came from the command
  * line. `entry` may be NULL (the section itself). Always returns a failure. */
 status ini_fail(const struct ini *ini, const struct ini_section *section, const struct ini_entry *entry,
-                const char *format, ...) PRINTF_LIKE(4, 5);
+                         const char *format, ...) PRINTF_LIKE(4, 5);
 
 /* The name in `names` (NULL-terminated) that is nearest to `word` by edit distance, or NULL if none is near (more
  * than a third of its letters differ). For "did you mean". */

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#define XXH_STATIC_LINKING_ONLY /* a state that is ours */
 #include <xxhash.h>
 
 /* --- what a trained model depends on ---------------------------------------------------------- */
@@ -14,8 +15,7 @@
  * no memory offset, so that a model trained under one recipe is served under another. */
 static uint64_t model_hash(struct compiler *c)
 {
-    XXH3_state_t *state = XXH3_createState();
-    CHECK(state != NULL);
+    XXH3_state_t own, *state = &own;
     XXH3_64bits_reset(state);
 #define HASH(value)       XXH3_64bits_update(state, &(value), sizeof(value))
 #define HASH_TEXT(offset) XXH3_64bits_update(state, compiler_string(c, offset), strlen(compiler_string(c, offset)) + 1)
@@ -73,9 +73,7 @@ static uint64_t model_hash(struct compiler *c)
         for (uint32_t k = 0; k < n->input_count; k++) HASH_TEXT(compiler_tensor(c, compiler_args(c, n)[k])->name);
     }
     HASH(c->settings.train_seed);
-    uint64_t hash = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    return hash;
+    return XXH3_64bits_digest(state);
 }
 
 /* --- the image -------------------------------------------------------------------------------- */

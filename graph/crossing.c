@@ -74,11 +74,15 @@ status crossing_find(struct crossing *crossing, const struct graph *g, uint32_t 
     }
     uint32_t *sent = lists + CROSSING_LISTS * room;
     for (uint32_t l = 0; l < CROSSING_LISTS; l++) crossing->tensor[l] = lists + l * room;
+    struct cut cut;
+    status st = ST_OK;
     if (first_layer > 0)
-        (void)graph_cut(g, first_layer - 1, crossing->tensor[CROSSING_FRONT], &crossing->count[CROSSING_FRONT], NULL,
-                        NULL);
-    (void)graph_cut(g, last_layer, sent, &sent_count, crossing->tensor[CROSSING_BEHIND],
-                    &crossing->count[CROSSING_BEHIND]);
+        TRY_GOTO(graph_cut(g, first_layer - 1, &cut, crossing->tensor[CROSSING_FRONT], &crossing->count[CROSSING_FRONT],
+                           NULL, NULL),
+                 done);
+    TRY_GOTO(graph_cut(g, last_layer, &cut, sent, &sent_count, crossing->tensor[CROSSING_BEHIND],
+                       &crossing->count[CROSSING_BEHIND]),
+             done);
     nodes_mark(g, first_layer, last_layer, marks, crossing);
     heads_mark(g, marks);
     for (uint32_t i = 0; i < sent_count; i++) marks[sent[i]] |= IS_BEHIND;
@@ -88,8 +92,10 @@ status crossing_find(struct crossing *crossing, const struct graph *g, uint32_t 
         for (uint32_t t = 0; t < g->tensor_count; t++)
             if (is_in((enum crossing_list)l, marks[t], g->tensors[t].kind))
                 crossing->tensor[l][crossing->count[l]++] = t;
+done:
     free(marks);
-    return ST_OK;
+    if (st != ST_OK) crossing_free(crossing);
+    return st;
 }
 
 void crossing_free(struct crossing *crossing)

@@ -41,20 +41,21 @@ static void marks_fill(const struct graph *g, uint32_t layer, uint8_t *marks)
     }
 }
 
-struct cut graph_cut(const struct graph *g, uint32_t layer, uint32_t *forward, uint32_t *forward_count,
-                     uint32_t *backward, uint32_t *backward_count)
+status graph_cut(const struct graph *g, uint32_t layer, struct cut *cut, uint32_t *forward, uint32_t *forward_count,
+                 uint32_t *backward, uint32_t *backward_count)
 {
-    struct cut cut = {0};
+    *cut = (struct cut){0};
     uint32_t sent_count = 0, returned_count = 0;
     uint8_t *marks = calloc((size_t)g->tensor_count + 1, sizeof *marks);
-    CHECK(marks != NULL && layer < g->layer_count);
+    CHECK(layer < g->layer_count);
+    if (marks == NULL) FAIL(MEMORY, "no memory to cut a graph of %u tensors", g->tensor_count);
     marks_fill(g, layer, marks);
     for (uint32_t t = 0; t < g->tensor_count; t++) {
         bool is_sent = marks[t] & IS_SENT, is_returned = marks[t] & IS_RETURNED;
         if (!is_sent && !is_returned) continue;
         uint64_t bytes = graph_cut_tensor_bytes(g, t);
         bool is_single = g->tensors[t].kind == TENSOR_ACTIVATION && g->tensors[t].rows != 0;
-        *(is_single ? &cut.micro_bytes : is_sent ? &cut.forward_bytes : &cut.backward_bytes) += bytes;
+        *(is_single ? &cut->micro_bytes : is_sent ? &cut->forward_bytes : &cut->backward_bytes) += bytes;
         if (is_sent && forward) forward[sent_count] = t;
         if (is_returned && backward) backward[returned_count] = t;
         sent_count += is_sent;
@@ -63,5 +64,5 @@ struct cut graph_cut(const struct graph *g, uint32_t layer, uint32_t *forward, u
     free(marks);
     if (forward_count) *forward_count = sent_count;
     if (backward_count) *backward_count = returned_count;
-    return cut;
+    return ST_OK;
 }

@@ -11,9 +11,9 @@ struct cut {
     uint64_t micro_bytes;                   /* besides these, what comes once a micro-batch: both ways        */
 };
 /* The cut behind `layer`; behind the last one nothing is left to move. Where they are not NULL, fills forward[tensor_count] and
- * backward[tensor_count] with the tensors in ascending order, and their counts. A start-up call: it takes scratch memory. */
-struct cut graph_cut(const struct graph *g, uint32_t layer, uint32_t *forward, uint32_t *forward_count,
-                     uint32_t *backward, uint32_t *backward_count);
+ * backward[tensor_count] with the tensors in ascending order, and their counts. A start-up call: it takes scratch memory. MEMORY. */
+MUST_USE status graph_cut(const struct graph *g, uint32_t layer, struct cut *cut, uint32_t *forward,
+                          uint32_t *forward_count, uint32_t *backward, uint32_t *backward_count);
 
 /* Bytes that an example has in a tensor, padding not counted: of a sparse field those of as many keys as it may have. */
 uint64_t graph_cut_tensor_bytes(const struct graph *g, uint32_t tensor);

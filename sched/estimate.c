@@ -186,7 +186,9 @@ status layer_table_of_graph(struct layer_table *table, const struct graph *graph
     for (uint32_t l = 0; l < graph->layer_count && st == ST_OK; l++) {
         const struct graph_layer *from = &graph->layers[l];
         struct layer_facts *layer = &table->layers[l];
-        struct cut cut = graph_cut(graph, l, NULL, NULL, NULL, NULL);
+        struct cut cut;
+        st = graph_cut(graph, l, &cut, NULL, NULL, NULL, NULL);
+        if (st != ST_OK) break;
         layer->name = graph_string(graph, from->name);
         layer->in_bytes = (double)from->input_bytes;
         layer->out_bytes = (double)from->output_bytes;

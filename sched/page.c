@@ -160,7 +160,7 @@ static void stages(struct page *p)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static void whole(struct page *p)
+static status whole(struct page *p)
 {
     char text[2048];
     const struct solution *s = p->chosen;
@@ -173,10 +173,10 @@ static void whole(struct page *p)
     headline(p);
     fprintf(p->out, "<main>\n");
     if (s->result.throughput > 0) stages(p);
-    if (s->result.throughput > 0) page_pipeline(p);
+    if (s->result.throughput > 0) TRY(page_pipeline(p));
     page_layers(p);
     if (s->stage_count > 0) page_reasons(p);
-    if (s->result.throughput > 0) page_throughput(p);
+    if (s->result.throughput > 0) TRY(page_throughput(p));
     page_methods(p);
     page_learning(p);
     if (s->result.throughput > 0) page_units(p);
@@ -184,6 +184,7 @@ static void whole(struct page *p)
     fprintf(p->out, " Method %s, seed %" PRIu64 ", %s in %s. heterps-run %s.</footer>\n</body>\n</html>\n",
             ESCAPED(s->method, 40), s->seed, words_plural(WORDS, s->evaluations, "evaluation"),
             words_seconds(WORDS, s->seconds), HETERPS_VERSION);
+    return ST_OK;
 }
 
 static status scratch_take(struct page *p)
@@ -210,7 +211,7 @@ static status compose(struct page *p, char **text, size_t *bytes)
     p->out = open_memstream(text, bytes);
     if (p->out == NULL) FAIL(MEMORY, "no memory for a page");
     status st = scratch_take(p);
-    if (st == ST_OK) whole(p);
+    if (st == ST_OK) st = whole(p);
     bool is_whole = !ferror(p->out);
     if ((fclose(p->out) != 0 || !is_whole) && st == ST_OK)
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a page");

@@ -53,8 +53,8 @@ void page_reasons(struct page *page);
 void page_methods(struct page *page);
 void page_units(struct page *page);
 /* page_plot.c */
-void page_pipeline(struct page *page);
-void page_throughput(struct page *page);
+MUST_USE status page_pipeline(struct page *page);
+MUST_USE status page_throughput(struct page *page);
 void page_learning(struct page *page);
 
 #endif

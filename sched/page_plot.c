@@ -252,11 +252,11 @@ static char *tick_seconds(char buffer[WORDS_BYTES], double seconds)
     return buffer;
 }
 
-void page_pipeline(struct page *p)
+status page_pipeline(struct page *p)
 {
     uint32_t S = p->chosen->stage_count, rows = S < PIPELINE_ROWS ? S : PIPELINE_ROWS;
     struct pipeline_block *blocks = calloc((size_t)S * BATCH_COUNT, sizeof *blocks);
-    if (blocks == NULL) return;
+    if (blocks == NULL) FAIL(MEMORY, "no memory to draw %u stages", S);
     double end = pipeline_run(p, blocks), height = rows * PIPELINE_ROW + 4;
     struct axis time = {0, end, false};
     double ticks[TICKS_MAX];
@@ -298,6 +298,7 @@ void page_pipeline(struct page *p)
         fprintf(p->out, "<p class=\"key\">%s more are left out.</p>\n", words_plural(WORDS, S - rows, "stage"));
     fprintf(p->out, "</section>\n");
     free(blocks);
+    return ST_OK;
 }
 
 /* --- cost against throughput ------------------------------------------------------------------ */
@@ -372,10 +373,10 @@ static void marks_key(struct page *p)
     fprintf(p->out, "</p>\n");
 }
 
-void page_throughput(struct page *p)
+status page_throughput(struct page *p)
 {
     struct explain_point *points = calloc(SWEEP_ROOM, sizeof *points);
-    if (points == NULL) return;
+    if (points == NULL) FAIL(MEMORY, "no memory to draw %u points", SWEEP_ROOM);
     uint32_t count = sweep(p, points);
     struct range xs = {0}, ys = {0};
     for (uint32_t i = 0; i < count; i++) {
@@ -425,6 +426,7 @@ void page_throughput(struct page *p)
     marks_key(p);
     fprintf(p->out, "</section>\n");
     free(points);
+    return ST_OK;
 }
 
 /* --- learning curves -------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include "sched/plan.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,64 +286,63 @@ uint32_t plan_cpu_cores(const struct plan *plan)
 
 /* --- for people ------------------------------------------------------------------------------- */
 
-/* A text that grows while it is written. */
+/* A text in somebody's buffer. What is too long for it is counted and left out. */
 struct draft {
-    FILE *stream;
-    char *text;
-    size_t bytes;
+    char *buffer;
+    size_t bytes, used_bytes;
 };
 
-static void draft_begin(struct draft *draft)
+static void draft_put(struct draft *draft, const char *format, ...) PRINTF_LIKE(2, 3);
+static void draft_put(struct draft *draft, const char *format, ...)
 {
-    *draft = (struct draft){0};
-    draft->stream = open_memstream(&draft->text, &draft->bytes);
-    CHECK(draft->stream != NULL);
+    const size_t left = draft->used_bytes < draft->bytes ? draft->bytes - draft->used_bytes : 0;
+    va_list arguments;
+    va_start(arguments, format);
+    draft->used_bytes += (size_t)vsnprintf(left ? draft->buffer + draft->used_bytes : NULL, left, format, arguments);
+    va_end(arguments);
 }
 
-/* Puts the text into the buffer, cut between characters where it is too long. */
-static char *draft_end(struct draft *draft, char *buffer, size_t bytes)
+/* The text, cut between characters where it is too long. */
+static char *draft_end(const struct draft *draft)
 {
-    CHECK(fclose(draft->stream) == 0 && draft->text != NULL);
-    if (draft->bytes < bytes) {
-        memcpy(buffer, draft->text, draft->bytes + 1);
-    } else if (bytes > 0) {
-        const char *ellipsis = bytes > strlen(ELLIPSIS) ? ELLIPSIS : "";
-        size_t kept = bytes - 1 - strlen(ellipsis);
-        while (kept > 0 && (draft->text[kept] & 0xC0) == 0x80) kept--;
-        snprintf(buffer, bytes, "%.*s%s", (int)kept, draft->text, ellipsis);
+    if (draft->used_bytes < draft->bytes || draft->bytes == 0) return draft->buffer;
+    size_t kept = draft->bytes - 1;
+    if (kept >= strlen(ELLIPSIS)) {
+        kept -= strlen(ELLIPSIS);
+        while (kept > 0 && (draft->buffer[kept] & 0xC0) == 0x80) kept--;
+        strcpy(draft->buffer + kept, ELLIPSIS);
+    } else {
+        while (kept > 0 && (draft->buffer[kept - 1] & 0x80)) kept--;
+        draft->buffer[kept] = 0;
     }
-    free(draft->text);
-    return buffer;
+    return draft->buffer;
 }
 
-static void stage_name_put(FILE *stream, const struct plan_stage *stage, const struct graph *graph)
+static void stage_name_put(struct draft *draft, const struct plan_stage *stage, const struct graph *graph)
 {
-    fputs(layer_name(graph, stage->first_layer), stream);
-    if (stage->last_layer > stage->first_layer) fprintf(stream, "..%s", layer_name(graph, stage->last_layer));
+    draft_put(draft, "%s", layer_name(graph, stage->first_layer));
+    if (stage->last_layer > stage->first_layer) draft_put(draft, "..%s", layer_name(graph, stage->last_layer));
 }
 
 char *plan_stage_name(const struct plan *plan, const struct graph *graph, uint32_t stage, char *buffer, size_t bytes)
 {
-    struct draft draft;
+    struct draft draft = {.buffer = buffer, .bytes = bytes};
     CHECK(stage < plan->stage_count);
-    draft_begin(&draft);
-    stage_name_put(draft.stream, &plan->stages[stage], graph);
-    return draft_end(&draft, buffer, bytes);
+    stage_name_put(&draft, &plan->stages[stage], graph);
+    return draft_end(&draft);
 }
 
 char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer, size_t bytes)
 {
-    struct draft draft;
-    draft_begin(&draft);
-    FILE *stream = draft.stream;
-    fprintf(stream, "%u stage%s", plan->stage_count, words_s(plan->stage_count));
+    struct draft draft = {.buffer = buffer, .bytes = bytes};
+    draft_put(&draft, "%u stage%s", plan->stage_count, words_s(plan->stage_count));
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const struct plan_stage *stage = &plan->stages[s];
         const struct resource_type *type = &plan->types[stage->type];
-        fputs(s == 0 ? ": " : " | ", stream);
-        stage_name_put(stream, stage, graph);
-        fprintf(stream, " on %u %s", stage->k, type->name);
-        if (is_in_gangs(type) && stage->replicas > 1) fprintf(stream, " as %u replicas", stage->replicas);
+        draft_put(&draft, s == 0 ? ": " : " | ");
+        stage_name_put(&draft, stage, graph);
+        draft_put(&draft, " on %u %s", stage->k, type->name);
+        if (is_in_gangs(type) && stage->replicas > 1) draft_put(&draft, " as %u replicas", stage->replicas);
     }
-    return draft_end(&draft, buffer, bytes);
+    return draft_end(&draft);
 }

@@ -16,6 +16,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "engine/base/heap.h"
+
 #define BUFFER_BYTES ((size_t)256 << 10)
 
 static const char *kind_of_file(mode_t mode)
@@ -61,12 +63,11 @@ void file_map_close(struct file_map *map)
     *map = (struct file_map){0};
 }
 
-char *file_path_join(const char *directory, const char *name)
+const char *file_path_join(char path[FILE_PATH_BYTES], const char *directory, const char *name)
 {
     size_t directory_bytes = strlen(directory);
     const char *slash = directory_bytes == 0 || directory[directory_bytes - 1] == '/' ? "" : "/";
-    char *path = NULL;
-    CHECK(asprintf(&path, "%s%s%s", directory, slash, name) >= 0);
+    snprintf(path, FILE_PATH_BYTES, "%s%s%s", directory, slash, name);
     return path;
 }
 
@@ -74,12 +75,11 @@ char *file_path_join(const char *directory, const char *name)
 static status directory_of_sync(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *directory = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-    CHECK(directory);
+    char directory[FILE_PATH_BYTES] = ".";
+    if (slash) snprintf(directory, sizeof directory, "%.*s", slash == path ? 1 : (int)(slash - path), path);
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int sync_errno = fd < 0 || fsync(fd) != 0 ? errno : 0;
     if (fd >= 0) close(fd);
-    free(directory);
     /* A filesystem that cannot sync a directory says EINVAL. */
     if (sync_errno != 0 && sync_errno != EINVAL) FAIL(IO, "%s: fsync of its directory: %s", path, strerror(sync_errno));
     return ST_OK;
@@ -142,7 +142,7 @@ static bool is_descriptor_name(const char *path)
 /* Opens PATH.tmp.PID, with the permissions of the file that it will replace. */
 static status temporary_open(struct file_writer *writer, const struct stat *replaced)
 {
-    CHECK(asprintf(&writer->temporary, "%s.tmp.%ld", writer->path, (long)getpid()) >= 0);
+    TRY(heap_text(&writer->temporary, "%s.tmp.%ld", writer->path, (long)getpid()));
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     writer->fd = open(writer->temporary, flags, 0666);
     if (writer->fd < 0 && errno == EEXIST && unlink(writer->temporary) == 0) {
@@ -190,6 +190,7 @@ status file_writer_open(struct file_writer *writer, const char *path)
 
     /* A link stays, and what it points to is replaced. */
     writer->path = exists && !is_direct ? realpath(path, NULL) : strdup(path);
+    if (!writer->path && errno == ENOMEM) FAIL(MEMORY, "%s: no memory for its name", path);
     if (!writer->path) FAIL(IO, "%s: %s", path, strerror(errno));
     writer->buffer = malloc(BUFFER_BYTES);
     writer->hash = XXH3_createState();
@@ -293,14 +294,15 @@ failed:
     return st;
 }
 
-char *file_paths_beside(const char *file, const char *value)
+status file_paths_beside(char **paths, const char *file, const char *value)
 {
     const char *slash = strrchr(file, '/');
     size_t folder_bytes = slash ? (size_t)(slash - file) + 1 : 0;
     size_t count = 1;
     for (const char *p = value; *p; p++) count += *p == ',';
-    char *paths = malloc(strlen(value) + count * folder_bytes + 1), *end = paths;
-    if (paths == NULL) return NULL;
+    const size_t bytes_max = strlen(value) + count * folder_bytes + 1;
+    char *end = *paths = malloc(bytes_max);
+    if (end == NULL) FAIL(MEMORY, "no memory for the paths %s, %zu bytes", value, bytes_max);
     while (*value) {
         size_t bytes = strcspn(value, ",");
         bool is_relative = value[0] != '/' && !(bytes == 1 && value[0] == '-');
@@ -310,5 +312,5 @@ char *file_paths_beside(const char *file, const char *value)
         value += bytes;
     }
     *end = 0;
-    return paths;
+    return ST_OK;
 }

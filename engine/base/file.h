@@ -3,6 +3,7 @@
 #ifndef HETERPS_BASE_FILE_H
 #define HETERPS_BASE_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
@@ -53,10 +54,12 @@ MUST_USE status file_probe(const char *path, bool *is_direct);
 
 /* Makes a directory if it is not there (its parent must be). */
 MUST_USE status file_directory_make(const char *path);
-/* "DIR/NAME", malloc'd: yours. */
-char *file_path_join(const char *directory, const char *name);
+/* Room for the longest path that the kernel takes, and one byte: what is cut to this is refused (ENAMETOOLONG). */
+#define FILE_PATH_BYTES ((size_t)PATH_MAX + 1)
+/* "DIR/NAME"; returns `path`. */
+const char *file_path_join(char path[FILE_PATH_BYTES], const char *directory, const char *name);
 
-/* The paths of `value` ("a.tsv,b.tsv"), each taken relative to the folder of `file`; "-" stays. malloc'd: yours; NULL: no memory. */
-char *file_paths_beside(const char *file, const char *value);
+/* The paths of `value` ("a.tsv,b.tsv"), each taken relative to the folder of `file`; "-" stays. malloc'd: yours, NULL after a failure (MEMORY). */
+MUST_USE status file_paths_beside(char **paths, const char *file, const char *value);
 
 #endif

@@ -49,7 +49,7 @@ static status layer_open(struct layer *l, const struct bench *b, struct bench_pr
               (struct hand_tensors){0}, &attr, sizeof attr, NULL);
     l->state[0] = calloc((size_t)p.K * p.N, sizeof(float));
     l->state[1] = calloc(p.N, sizeof(float));
-    if (l->state[0] == NULL || l->state[1] == NULL)
+    if (l->state[0] == NULL || l->state[1] == NULL || h->is_lacking)
         FAIL(MEMORY, "bench gemm: no memory for a layer of %u x %u", p.K, p.N);
     return cpu_device_open(&l->device, &h->graph, threads, bench_processors(b, threads), b->isa_name);
 }

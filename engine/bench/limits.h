@@ -15,7 +15,8 @@ double limit_fma(enum isa isa, uint32_t threads, const int *processors, bool by_
 /* Of VDPBF16PS: products of bfloat16 pairs, summed in float32. 0: the processor has no such instruction. */
 double limit_bf16(uint32_t threads, const int *processors, bool by_wall);
 
-/* GB/s, bytes read and written together, of threads that each copy a half of their share of `bytes` to the other half, back and forth. */
+/* GB/s, bytes read and written together, of threads that each copy a half of their share of `bytes` to the other half, back and forth. 0: there is no
+ * memory for them. */
 double limit_copy(size_t bytes, uint32_t threads, const int *processors);
 
 /* Random rows of a table: each is read and summed, or has a constant subtracted. */

@@ -172,10 +172,11 @@ int command_run(const struct command *c, int skip, int argument_count, char **ar
     uint32_t positional_count = 0;
     struct global_options global = {.log = "text", .blas = "auto"};
     uint8_t *options = calloc(1, c->options_bytes + 1);
-    CHECK(options != NULL);
-    if (c->defaults) memcpy(options, c->defaults, c->options_bytes);
-    status st =
-        arguments_parse(c, argument_count - skip, arguments + skip, positionals, &positional_count, options, &global);
+    status st = options == NULL ? status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for options") : ST_OK;
+    if (st == ST_OK && c->defaults) memcpy(options, c->defaults, c->options_bytes);
+    if (st == ST_OK)
+        st = arguments_parse(c, argument_count - skip, arguments + skip, positionals, &positional_count, options,
+                             &global);
     bool is_json = strcmp(global.log, "json") == 0;
     if (st == ST_OK && !is_json && strcmp(global.log, "text") != 0)
         st = status_fail(ST_USAGE, __FILE__, __LINE__, "--log: expected text or json, found \"%s\"", global.log);

@@ -62,11 +62,9 @@ static status facts_find(struct facts *f, const char *path)
     f->limit_count = memory_limits_list("/", f->limits, LIMITS_MAX);
     if (realpath(path, f->path) == NULL) snprintf(f->path, sizeof f->path, "%s", path);
     TRY(machine_disk_read(&f->disk, path));
-    char name[64];
+    char name[64], probe[FILE_PATH_BYTES];
     snprintf(name, sizeof name, ".heterps-run.%ld", (long)getpid());
-    char *probe = file_path_join(path, name);
-    failure_keep(&f->write_refusal, file_probe(probe, &f->is_direct));
-    free(probe);
+    failure_keep(&f->write_refusal, file_probe(file_path_join(probe, path, name), &f->is_direct));
     uring_offers(f->offers, sizeof f->offers);
     f->link_count = machine_links_list("/", f->links);
     f->gpu_count = gpu_count(&f->gpu_why);

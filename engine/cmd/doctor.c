@@ -538,44 +538,41 @@ static status verdict(const struct lines *lines)
 
 /* Directories that opening a training makes, and what it claims them by: what was not there is removed afterwards. */
 struct traces {
-    char *directory[3];
+    char directory[3][FILE_PATH_BYTES]; /* "": none */
     bool had_directory[3], had_lock[3];
 };
 
-static void traces_note(struct traces *t, const struct doctor *d)
+static status traces_note(struct traces *t, const struct doctor *d)
 {
     struct settings settings;
     struct ini ini = {0};
     const struct run_options *o = &d->options;
-    char *resumed = o->resume ? model_dir_of(o->resume) : NULL;
-    const char *out = o->out ? o->out : resumed;
+    char *resumed = NULL, lock[FILE_PATH_BYTES];
     *t = (struct traces){0};
+    if (o->resume) TRY(model_dir_of(o->resume, &resumed));
+    const char *out = o->out ? o->out : resumed;
     if (out) {
-        t->directory[0] = file_path_join(out, MODEL_BEST_NAME);
-        t->directory[1] = strdup(out);
+        file_path_join(t->directory[0], out, MODEL_BEST_NAME);
+        snprintf(t->directory[1], sizeof t->directory[1], "%s", out);
     }
-    if (settings_peek(d, &settings, &ini) == ST_OK && *settings.store_path)
-        t->directory[2] = strdup(settings.store_path);
+    if (settings_peek(d, &settings, &ini) == ST_OK)
+        snprintf(t->directory[2], sizeof t->directory[2], "%s", settings.store_path);
     ini_free(&ini);
     free(resumed);
     for (uint32_t i = 0; i < 3; i++) {
-        if (t->directory[i] == NULL) continue;
-        char *lock = file_path_join(t->directory[i], MODEL_LOCK_NAME);
         t->had_directory[i] = access(t->directory[i], F_OK) == 0;
-        t->had_lock[i] = access(lock, F_OK) == 0;
-        free(lock);
+        t->had_lock[i] = access(file_path_join(lock, t->directory[i], MODEL_LOCK_NAME), F_OK) == 0;
     }
+    return ST_OK;
 }
 
-static void traces_remove(struct traces *t)
+static void traces_remove(const struct traces *t)
 {
+    char lock[FILE_PATH_BYTES];
     for (uint32_t i = 0; i < 3; i++) {
-        if (t->directory[i] == NULL) continue;
-        char *lock = file_path_join(t->directory[i], MODEL_LOCK_NAME);
-        if (!t->had_lock[i]) (void)unlink(lock);
+        if (*t->directory[i] == 0) continue;
+        if (!t->had_lock[i]) (void)unlink(file_path_join(lock, t->directory[i], MODEL_LOCK_NAME));
         if (!t->had_directory[i]) (void)rmdir(t->directory[i]);
-        free(lock);
-        free(t->directory[i]);
     }
 }
 
@@ -609,9 +606,11 @@ status run_doctor(const char *const *positionals, const void *options)
     d->graph = positionals[0];
     d->options = *(const struct run_options *)options;
     d->user_sets = d->options.set.count;
-    traces_note(&traces, d);
-    status st = look(d);
-    traces_remove(&traces);
+    status st = traces_note(&traces, d);
+    if (st == ST_OK) {
+        st = look(d);
+        traces_remove(&traces);
+    }
     if (st == ST_OK) st = verdict(&d->lines);
     free(d);
     return st;

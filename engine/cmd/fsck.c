@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/cmd/command.h"
 #include "engine/model/model_names.h"
@@ -29,7 +30,7 @@
 
 struct found {
     uint64_t file_count, bytes, save_count, whole_count, fault_count;
-    char *usable; /* PATH of the newest save that is whole, or NULL. malloc'd */
+    char usable[FILE_PATH_BYTES]; /* PATH of the newest save that is whole, or "" */
 };
 
 /* --- what is told ----------------------------------------------------------------------------- */
@@ -66,13 +67,11 @@ static void fault(struct found *found, const char *path, uint64_t begin, uint64_
     PRINTF_LIKE(5, 6);
 static void fault(struct found *found, const char *path, uint64_t begin, uint64_t end, const char *format, ...)
 {
-    char *text = NULL;
     va_list arguments;
     va_start(arguments, format);
-    CHECK(vasprintf(&text, format, arguments) >= 0);
+    status_describe(format, arguments);
     va_end(arguments);
-    fault_tell(found, path, begin, end, text);
-    free(text);
+    fault_tell(found, path, begin, end, status_message());
 }
 
 /* --- a damaged file --------------------------------------------------------------------------- */
@@ -126,7 +125,8 @@ static bool file_tell(struct found *found, const struct model_saved *s, const st
 {
     uint64_t before = found->fault_count;
     struct file_map map;
-    char *path = file_path_join(s->directory, file->name);
+    char path[FILE_PATH_BYTES];
+    file_path_join(path, s->directory, file->name);
     if (file_map_open(&map, path) != ST_OK) {
         fault_tell(found, path, 0, 0, status_message());
     } else {
@@ -144,7 +144,6 @@ static bool file_tell(struct found *found, const struct model_saved *s, const st
         }
         file_map_close(&map);
     }
-    free(path);
     return found->fault_count > before;
 }
 
@@ -271,47 +270,55 @@ static status manifest_map(struct manifest *m, const char *path)
     return st;
 }
 
+/* A save of which a file is missing, or whose manifest is none. */
+static status save_lost(struct found *found, const char *path, const char *why)
+{
+    struct model_saved listed = {0};
+    struct stat about;
+    status st = model_dir_of(path, &listed.directory);
+    if (st == ST_OK) st = heap_text(&listed.manifest_path, "%s", path);
+    const bool is_read = st == ST_OK && manifest_map(&listed.manifest, path) == ST_OK;
+    if (st == ST_OK) save_tell(path, is_read ? &listed.manifest : NULL, false);
+    if (is_read) {
+        save_count(found, &listed.manifest);
+        save_damaged(found, &listed, why);
+    } else if (st == ST_OK) {
+        fault_tell(found, path, 0, stat(path, &about) == 0 ? (uint64_t)about.st_size : 0, why);
+    }
+    model_saved_close(&listed);
+    return st;
+}
+
 /* Verifies the save of a manifest, by its path. A save that a training has removed meanwhile is none. */
-static void save_check(struct found *found, const char *path)
+static status save_check(struct found *found, const char *path)
 {
     struct model_saved saved;
     status st = model_saved_open(&saved, path);
     bool is_open = st == ST_OK;
     if (is_open) st = model_saved_verify(&saved);
-    if (!is_there(path) && found->save_count > 0) {
+    const bool is_gone = !is_there(path) && found->save_count > 0;
+    if (is_gone || st == ST_MEMORY) {
         if (is_open) model_saved_close(&saved);
-        return;
+        return is_gone ? ST_OK : st;
     }
-    char *why = strdup(status_message());
-    CHECK(why != NULL);
+    struct failure why;
+    failure_keep(&why, st);
     found->save_count++;
     if (st == ST_OK) {
         found->whole_count++;
-        if (found->usable == NULL) CHECK((found->usable = strdup(path)) != NULL);
+        if (*found->usable == 0) snprintf(found->usable, sizeof found->usable, "%s", path);
         save_count(found, &saved.manifest);
         save_tell(path, &saved.manifest, true);
         unknown_tell(path, &saved.manifest);
     } else if (is_open) {
         save_count(found, &saved.manifest);
         save_tell(path, &saved.manifest, false);
-        save_damaged(found, &saved, why);
+        save_damaged(found, &saved, why.message);
     } else {
-        /* A file is missing, or the manifest is none. */
-        struct model_saved listed = {.directory = model_dir_of(path), .manifest_path = strdup(path)};
-        CHECK(listed.manifest_path != NULL);
-        bool is_read = manifest_map(&listed.manifest, path) == ST_OK;
-        save_tell(path, is_read ? &listed.manifest : NULL, false);
-        if (is_read) {
-            save_count(found, &listed.manifest);
-            save_damaged(found, &listed, why);
-        } else {
-            struct stat about;
-            fault_tell(found, path, 0, stat(path, &about) == 0 ? (uint64_t)about.st_size : 0, why);
-        }
-        model_saved_close(&listed);
+        return save_lost(found, path, why.message);
     }
-    if (is_open) model_saved_close(&saved);
-    free(why);
+    model_saved_close(&saved);
+    return ST_OK;
 }
 
 /* --- a directory ------------------------------------------------------------------------------ */
@@ -348,32 +355,32 @@ static int save_compare(const void *a, const void *b)
 
 static int name_compare(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-static void listing_add(struct listing *l, const char *directory, const char *name)
+static status listing_add(struct listing *l, const char *directory, const char *name)
 {
+    char path[FILE_PATH_BYTES];
     if (!is_manifest(name)) {
-        l->names = realloc(l->names, (l->name_count + 1) * sizeof *l->names);
-        CHECK(l->names != NULL && (l->names[l->name_count++] = strdup(name)) != NULL);
-        return;
+        TRY(heap_room(&l->names, l->name_count + 1, sizeof *l->names, "names"));
+        return heap_text(&l->names[l->name_count++], "%s", name);
     }
-    l->saves = realloc(l->saves, (l->save_count + 1) * sizeof *l->saves);
-    CHECK(l->saves != NULL);
+    TRY(heap_room(&l->saves, l->save_count + 1, sizeof *l->saves, "saves"));
     struct save_name *s = &l->saves[l->save_count++];
-    *s = (struct save_name){.name = strdup(name), .is_newest = strcmp(name, MANIFEST_NAME) == 0};
-    CHECK(s->name != NULL);
-    char *path = file_path_join(directory, name);
-    s->is_read = manifest_map(&s->manifest, path) == ST_OK;
+    *s = (struct save_name){.is_newest = strcmp(name, MANIFEST_NAME) == 0};
+    TRY(heap_text(&s->name, "%s", name));
+    s->is_read = manifest_map(&s->manifest, file_path_join(path, directory, name)) == ST_OK;
     l->unread_count += !s->is_read;
-    free(path);
+    return ST_OK;
 }
 
 static status listing_open(struct listing *l, const char *path)
 {
-    *l = (struct listing){0};
+    status st = ST_OK;
     DIR *directory = opendir(path);
     if (directory == NULL) FAIL(IO, "%s: %s", path, strerror(errno));
-    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) listing_add(l, path, entry->d_name);
+    for (struct dirent *entry; st == ST_OK && (entry = readdir(directory)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            st = listing_add(l, path, entry->d_name);
     closedir(directory);
+    TRY(st);
     if (l->save_count) qsort(l->saves, l->save_count, sizeof *l->saves, save_compare);
     if (l->name_count) qsort(l->names, l->name_count, sizeof *l->names, name_compare);
     return ST_OK;
@@ -401,11 +408,10 @@ static bool is_named(const struct listing *l, const char *name)
  * training that starts at that moment be refused. By the number of the file alone, as its device's number there is not stat(2)'s everywhere. */
 static uint64_t lock_holder(const char *directory)
 {
-    char *path = file_path_join(directory, MODEL_LOCK_NAME), text[256];
+    char path[FILE_PATH_BYTES], text[256];
     struct stat lock;
     uint64_t holder = 0;
-    bool is_lock = stat(path, &lock) == 0 && S_ISREG(lock.st_mode);
-    free(path);
+    bool is_lock = stat(file_path_join(path, directory, MODEL_LOCK_NAME), &lock) == 0 && S_ISREG(lock.st_mode);
     FILE *list = is_lock ? fopen("/proc/locks", "re") : NULL;
     while (list != NULL && holder == 0 && fgets(text, sizeof text, list) != NULL) {
         uint64_t process, file;
@@ -423,17 +429,16 @@ static void leftovers_tell(const struct listing *l, const char *directory)
         const char *name = l->names[i];
         if (strcmp(name, MODEL_LOCK_NAME) == 0 || strcmp(name, MODEL_BEST_NAME) == 0 || is_named(l, name)) continue;
         struct stat about;
-        char *path = file_path_join(directory, name), bytes_text[16];
-        if (lstat(path, &about) == 0) {
-            if (log_verbosity() >= 0)
-                line("leftover", "%s, %s: no manifest%s names it", path,
-                     words_size(bytes_text, (uint64_t)about.st_size), l->unread_count ? " that can be read" : "");
-            log_event_begin("leftover");
-            log_event_text("file", path);
-            log_event_u64("bytes", (uint64_t)about.st_size);
-            log_event_end();
-        }
-        free(path);
+        char path[FILE_PATH_BYTES], bytes_text[16];
+        if (lstat(file_path_join(path, directory, name), &about) != 0) continue;
+        if (log_verbosity() >= 0)
+            line("leftover", "%s, %s: no manifest%s names it", path,
+                 words_size(bytes_text, (uint64_t)about.st_size),
+                 l->unread_count ? " that can be read" : "");
+        log_event_begin("leftover");
+        log_event_text("file", path);
+        log_event_u64("bytes", (uint64_t)about.st_size);
+        log_event_end();
     }
 }
 
@@ -456,10 +461,9 @@ static status best_check(struct found *found, const struct listing *l, const cha
     for (uint32_t i = 0; i < l->name_count; i++) is_listed = is_listed || strcmp(l->names[i], MODEL_BEST_NAME) == 0;
     if (!is_listed) return ST_OK;
     struct found best = {0};
-    char *best_path = file_path_join(path, MODEL_BEST_NAME);
-    status st = directory_check(&best, best_path);
-    free(best_path);
-    free(best.usable); /* of the best model there is no older save to go back to */
+    char best_path[FILE_PATH_BYTES];
+    status st = directory_check(&best, file_path_join(best_path, path, MODEL_BEST_NAME));
+    /* its `usable` is nothing to go back to: of the best model there is no older save */
     found->file_count += best.file_count;
     found->bytes += best.bytes;
     found->save_count += best.save_count;
@@ -470,22 +474,21 @@ static status best_check(struct found *found, const struct listing *l, const cha
 
 static status directory_check(struct found *found, const char *path)
 {
-    struct listing l;
-    TRY(listing_open(&l, path));
+    struct listing l = {0};
+    char manifest[FILE_PATH_BYTES];
+    status st = listing_open(&l, path);
     bool has_newest = l.save_count > 0 && l.saves[0].is_newest;
-    if (!has_newest && l.save_count > 0) {
-        char *newest = file_path_join(path, MANIFEST_NAME);
-        fault(found, newest, 0, 0, "%s: is missing, while there are older saves: the newest one is lost", newest);
-        free(newest);
+    if (st == ST_OK && !has_newest && l.save_count > 0) {
+        file_path_join(manifest, path, MANIFEST_NAME);
+        fault(found, manifest, 0, 0, "%s: is missing, while there are older saves: the newest one is lost", manifest);
     }
-    for (uint32_t i = 0; i < l.save_count; i++) {
-        char *manifest = file_path_join(path, l.saves[i].name);
-        save_check(found, manifest);
-        free(manifest);
+    for (uint32_t i = 0; i < l.save_count && st == ST_OK; i++)
+        st = save_check(found, file_path_join(manifest, path, l.saves[i].name));
+    if (st == ST_OK) {
+        leftovers_tell(&l, path);
+        lock_tell(path);
+        st = best_check(found, &l, path);
     }
-    leftovers_tell(&l, path);
-    lock_tell(path);
-    status st = best_check(found, &l, path);
     listing_close(&l);
     return st;
 }
@@ -494,12 +497,12 @@ static status directory_check(struct found *found, const char *path)
 static void usable_tell(const struct found *found, const char *path)
 {
     struct manifest newest;
-    char *newest_path = file_path_join(path, MANIFEST_NAME);
+    char newest_path[FILE_PATH_BYTES];
+    file_path_join(newest_path, path, MANIFEST_NAME);
     bool is_read = manifest_map(&newest, newest_path) == ST_OK, is_newest = strcmp(found->usable, newest_path) == 0;
     if (is_read) manifest_free(&newest);
     line("use", "--resume %s%s, or --model %s", is_newest ? path : found->usable, is_read ? "" : " --out ANOTHER",
          is_newest ? path : found->usable);
-    free(newest_path);
 }
 
 /* --- a file ----------------------------------------------------------------------------------- */
@@ -579,7 +582,7 @@ static status check(struct found *found, const char *path, bool *is_directory)
     if (*is_directory)
         TRY(directory_check(found, path));
     else
-        save_check(found, path);
+        TRY(save_check(found, path));
     if (found->save_count == 0 && found->fault_count == 0)
         FAIL(INVALID, "%s: holds no save: there is no %s; a first save that was killed leaves nothing to use", path,
              MANIFEST_NAME);
@@ -598,14 +601,14 @@ static status run(const char *const *positionals, const void *options)
         if (found.fault_count == 0 && is_directory && log_verbosity() >= 0)
             line("whole", "%s: %s, %s, %s", path, words_plural(WORDS, found.save_count, "save"),
                  words_plural(WORDS, found.file_count, "file"), words_size(text, found.bytes));
-        if (found.fault_count != 0 && is_directory && found.usable != NULL) usable_tell(&found, path);
+        if (found.fault_count != 0 && is_directory && *found.usable) usable_tell(&found, path);
         log_event_begin("fsck");
         log_event_u64("saves", found.save_count);
         log_event_u64("whole", found.whole_count);
         log_event_u64("files", found.file_count);
         log_event_u64("bytes", found.bytes);
         log_event_u64("faults", found.fault_count);
-        if (found.usable != NULL) log_event_text("usable", found.usable);
+        if (*found.usable) log_event_text("usable", found.usable);
         log_event_end();
     }
     if (st == ST_OK && found.fault_count != 0) {
@@ -617,7 +620,6 @@ static status run(const char *const *positionals, const void *options)
                              "%s: %" PRIu64 " %s: %" PRIu64 " of %" PRIu64 " saves can be used", path,
                              found.fault_count, faults, found.whole_count, found.save_count);
     }
-    free(found.usable);
     return st;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cfg/key.h"
+#include "engine/base/heap.h"
 #include "engine/base/words.h"
 #include "cfg/settings.h"
 #include "engine/cmd/command.h"
@@ -29,21 +30,32 @@ static const struct flag flags[] = {
 struct grid {
     const char *align; /* one of l, r a column */
     char **cells;      /* row by row           */
-    uint32_t count, max;
+    uint32_t count;
+    status result; /* of making them: MEMORY, and no more are made */
 };
 
 static void cell(struct grid *grid, const char *format, ...) PRINTF_LIKE(2, 3);
 static void cell(struct grid *grid, const char *format, ...)
 {
-    if (grid->count == grid->max) {
-        grid->max = grid->max ? 2 * grid->max : 64;
-        grid->cells = realloc(grid->cells, grid->max * sizeof *grid->cells);
-        CHECK(grid->cells != NULL);
-    }
+    char *text = NULL;
     va_list arguments;
     va_start(arguments, format);
-    CHECK(vasprintf(&grid->cells[grid->count++], format, arguments) >= 0);
+    if (grid->result == ST_OK) grid->result = heap_text_of(&text, format, arguments);
     va_end(arguments);
+    if (grid->result == ST_OK) grid->result = heap_room(&grid->cells, grid->count + 1, sizeof *grid->cells, "cells");
+    if (grid->result == ST_OK)
+        grid->cells[grid->count++] = text;
+    else
+        free(text);
+}
+
+/* Adds to the last cell. */
+static void cell_more(struct grid *grid, const char *before, const char *text)
+{
+    if (grid->result != ST_OK) return;
+    char *last = grid->cells[--grid->count];
+    cell(grid, "%s%s%s", last, before, text);
+    free(last);
 }
 
 static void cell_count(struct grid *grid, uint64_t value)
@@ -66,8 +78,14 @@ static int text_width(const char *text)
     return width;
 }
 
-/* Prints the rows, indented by two, and empties the grid. */
-static void grid_print(struct grid *grid)
+static void grid_free(struct grid *grid)
+{
+    for (uint32_t i = 0; i < grid->count; i++) free(grid->cells[i]);
+    free(grid->cells);
+    *grid = (struct grid){.align = grid->align};
+}
+
+static void rows_print(const struct grid *grid)
 {
     int widths[GRID_COLUMNS_MAX] = {0};
     uint32_t column_count = (uint32_t)strlen(grid->align);
@@ -86,10 +104,23 @@ static void grid_print(struct grid *grid)
             printf("  %*s%s%*s", is_right ? gap : 0, "", row[column], is_right || column + 1 == used ? 0 : gap, "");
         }
         putchar('\n');
-        for (uint32_t column = 0; column < column_count; column++) free(row[column]);
     }
-    free(grid->cells);
-    *grid = (struct grid){.align = grid->align};
+}
+
+/* Prints a title and the rows, indented by two, and empties the grid. MEMORY: of its cells. */
+static status grid_print(struct grid *grid, const char *format, ...) PRINTF_LIKE(2, 3);
+static status grid_print(struct grid *grid, const char *format, ...)
+{
+    const status result = grid->result;
+    va_list arguments;
+    va_start(arguments, format);
+    if (result == ST_OK) {
+        vprintf(format, arguments);
+        rows_print(grid);
+    }
+    va_end(arguments);
+    grid_free(grid);
+    return result;
 }
 
 /* --- words for records ------------------------------------------------------------------------ */
@@ -125,21 +156,17 @@ static const char *fusion_words(const struct graph_node *n)
     return op->backward_words ? op->backward_words(n->attr) : "";
 }
 
-/* "e, dense"; of sparse fields "C1 .. C26", the first and the last. malloc'd: yours. */
-static char *inputs_words(const struct graph *g, const struct graph_node *n)
+/* "e, dense"; of sparse fields "C1 .. C26", the first and the last. */
+static void cell_inputs(struct grid *grid, const struct graph *g, const struct graph_node *n)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
-    CHECK(out != NULL);
     const uint32_t *args = &g->args[n->arg_begin];
-    if (op_table[n->op].inputs == OP_INPUTS_FIELDS && n->input_count > 3)
-        fprintf(out, "%s .. %s (%u fields)", tensor_name(g, args[0]), tensor_name(g, args[n->input_count - 1]),
-                n->input_count);
-    else
-        for (uint32_t k = 0; k < n->input_count; k++) fprintf(out, "%s%s", k ? ", " : "", tensor_name(g, args[k]));
-    CHECK(fclose(out) == 0);
-    return text;
+    if (op_table[n->op].inputs == OP_INPUTS_FIELDS && n->input_count > 3) {
+        cell(grid, "%s .. %s (%u fields)", tensor_name(g, args[0]), tensor_name(g, args[n->input_count - 1]),
+             n->input_count);
+        return;
+    }
+    cell(grid, "%s", "");
+    for (uint32_t k = 0; k < n->input_count; k++) cell_more(grid, k ? ", " : "", tensor_name(g, args[k]));
 }
 
 /* "adagrad 0.02 eps=1e-08" */
@@ -181,26 +208,23 @@ static void head_print(const struct graph *g)
     printf("\n");
 }
 
-/* "embedding, concat": a layer's ops, the first few of them by name; *last is the last one's node. malloc'd: yours. */
-static char *layer_ops_words(const struct graph *g, uint32_t layer, uint32_t *last)
+/* "embedding, concat": a layer's ops, the first few of them by name. Returns the last one's node. */
+static uint32_t cell_layer_ops(struct grid *grid, const struct graph *g, uint32_t layer)
 {
-    char *text = NULL;
-    size_t bytes;
-    uint32_t count = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    CHECK(out != NULL);
-    *last = 0;
+    uint32_t count = 0, last = 0;
+    char more[32];
+    cell(grid, "%s", "");
     for (uint32_t i = 0; i < g->forward_count; i++) {
         if (g->nodes[i].layer != layer) continue;
-        if (count++ < 4) fprintf(out, "%s%s", count > 1 ? ", " : "", op_table[g->nodes[i].op].section);
-        *last = i;
+        if (count++ < 4) cell_more(grid, count > 1 ? ", " : "", op_table[g->nodes[i].op].section);
+        last = i;
     }
-    if (count > 4) fprintf(out, ", … (%u ops)", count);
-    CHECK(fclose(out) == 0);
-    return text;
+    snprintf(more, sizeof more, ", … (%u ops)", count);
+    if (count > 4) cell_more(grid, more, "");
+    return last;
 }
 
-static void layers_print(const struct graph *g)
+static status layers_print(const struct graph *g)
 {
     struct grid grid = {.align = "llrrrrrr"};
     static const char *const titles[] = {"layer",     "ops",       "output",   "parameters",
@@ -209,11 +233,8 @@ static void layers_print(const struct graph *g)
     struct graph_layer total = {0};
     for (uint32_t i = 0; i < g->layer_count; i++) {
         const struct graph_layer *l = &g->layers[i];
-        uint32_t last;
-        char *ops = layer_ops_words(g, i, &last);
         cell(&grid, "%s", name_of(g, l->name));
-        cell(&grid, "%s", ops);
-        free(ops);
+        const uint32_t last = cell_layer_ops(&grid, g, i);
         cell(&grid, "%u", g->tensors[output_of(g, &g->nodes[last])].cols);
         cell_count(&grid, l->param_count);
         cell(&grid, "%.1f", (double)l->flops_forward * 1e-3);
@@ -232,8 +253,9 @@ static void layers_print(const struct graph *g)
     cell(&grid, "%.1f", (double)total.flops_backward * 1e-3);
     cell(&grid, "%s", "");
     cell(&grid, "%s", "");
-    printf("\nLayers: what the scheduler places; costs and bytes are of one example, a field counted with one key\n");
-    grid_print(&grid);
+    return grid_print(
+        &grid,
+        "\nLayers: what the scheduler places; costs and bytes are of one example, a field counted with one key\n");
 }
 
 /* By what a table's rows come and go, if they do. */
@@ -253,9 +275,9 @@ static void life_print(const struct graph *g, const struct graph_table *t)
     printf("a period has %" PRIu64 " steps\n", g->header->period);
 }
 
-static void tables_print(const struct graph *g)
+static status tables_print(const struct graph *g)
 {
-    if (g->table_count == 0) return;
+    if (g->table_count == 0) return ST_OK;
     struct grid grid = {.align = "lrrrrll"};
     static const char *const titles[] = {"table", "dim", "bytes a row", "fields", "keys", "first values", "optimizer"};
     for (int i = 0; i < 7; i++) cell(&grid, "%s", titles[i]);
@@ -274,19 +296,21 @@ static void tables_print(const struct graph *g)
         optimizer_words(&g->optimizers[t->optimizer], text, sizeof text);
         cell(&grid, "%s", text);
     }
-    printf("\nTables: rows are made when a key first appears; a row holds its vector and the optimizer's state\n");
-    grid_print(&grid);
+    TRY(grid_print(&grid,
+                   "\nTables: rows are made when a key first appears; a row holds its vector and the optimizer's "
+                   "state\n"));
     for (uint32_t i = 0; i < g->table_count; i++) life_print(g, &g->tables[i]);
+    return ST_OK;
 }
 
-static void ops_print(const struct graph *g)
+static status ops_print(const struct graph *g)
 {
     struct grid grid = {.align = "rlllrrl"};
     static const char *const titles[] = {"#", "name", "op", "input", "output", "parameters", "fused backward"};
     for (int i = 0; i < 7; i++) cell(&grid, "%s", titles[i]);
     for (uint32_t i = 0; i < g->forward_count; i++) {
         const struct graph_node *n = &g->nodes[i];
-        char text[128], *inputs = inputs_words(g, n);
+        char text[128];
         uint32_t output = output_of(g, n);
         cell(&grid, "%u", i);
         /* An op that has taken over its activation writes the activation's tensor. */
@@ -296,14 +320,13 @@ static void ops_print(const struct graph *g)
             cell(&grid, "%s -> %s", name_of(g, n->name), tensor_name(g, output));
         node_words(n, text, sizeof text);
         cell(&grid, "%s", text);
-        cell(&grid, "%s", inputs);
-        free(inputs);
+        cell_inputs(&grid, g, n);
         cell(&grid, "[B, %u]", g->tensors[output].cols);
         cell_count(&grid, node_param_count(g, n));
         cell(&grid, "%s", fusion_words(n));
     }
-    printf("\nOps, in the order of execution; the backward pass is %u ops\n", g->node_count - g->forward_count);
-    grid_print(&grid);
+    return grid_print(&grid, "\nOps, in the order of execution; the backward pass is %u ops\n",
+                      g->node_count - g->forward_count);
 }
 
 /* The parameter whose numbers an alias has. */
@@ -314,9 +337,9 @@ static const struct graph_tensor *owner_of(const struct graph *g, const struct g
     return t;
 }
 
-static void params_print(const struct graph *g)
+static status params_print(const struct graph *g)
 {
-    if (g->header->param_floats == 0) return;
+    if (g->header->param_floats == 0) return ST_OK;
     struct grid grid = {.align = "lrrll"};
     static const char *const titles[] = {"parameter", "shape", "floats from", "first values", "update"};
     for (int i = 0; i < 5; i++) cell(&grid, "%s", titles[i]);
@@ -340,11 +363,10 @@ static void params_print(const struct graph *g)
         optimizer_words(&g->optimizers[g->updates[t->update].optimizer], text, sizeof text);
         cell(&grid, "%s", text);
     }
-    printf("\nParameters\n");
-    grid_print(&grid);
+    return grid_print(&grid, "\nParameters\n");
 }
 
-static void memory_print(const struct graph *g)
+static status memory_print(const struct graph *g)
 {
     const struct graph_header *h = g->header;
     struct grid grid = {.align = "lrl"};
@@ -368,8 +390,7 @@ static void memory_print(const struct graph *g)
             !optimizer_table[g->optimizers[g->updates[i].optimizer].kind].is_internal)
             optimizer_words(&g->optimizers[g->updates[i].optimizer], text, sizeof text);
     cell(&grid, "optimizer state"), cell_bytes(&grid, h->state_floats * sizeof(float)), cell(&grid, "%s", text);
-    printf("\nMemory, besides the tables' rows\n");
-    grid_print(&grid);
+    return grid_print(&grid, "\nMemory, besides the tables' rows\n");
 }
 
 /* --- the drawing ------------------------------------------------------------------------------ */
@@ -399,7 +420,7 @@ static void dot_node(const struct graph *g, uint32_t i)
 }
 
 /* Sparse fields and tables that node i reads; the fields of one op are one box. */
-static void dot_sources(const struct graph *g, uint32_t i)
+static status dot_sources(const struct graph *g, uint32_t i)
 {
     const struct graph_node *n = &g->nodes[i];
     if (op_table[n->op].inputs == OP_INPUTS_PAIR_FIELD) {
@@ -407,17 +428,20 @@ static void dot_sources(const struct graph *g, uint32_t i)
         dot_text(tensor_name(g, g->args[n->arg_begin + 2]));
         printf("\"];\n  f%u -> n%u;\n", i, i);
     }
-    if (op_table[n->op].inputs != OP_INPUTS_FIELDS) return;
-    char *inputs = inputs_words(g, n);
+    if (op_table[n->op].inputs != OP_INPUTS_FIELDS) return ST_OK;
+    struct grid inputs = {0};
+    cell_inputs(&inputs, g, n);
+    TRY(inputs.result);
     struct embed_bag_attr attr;
     memcpy(&attr, n->attr, sizeof attr);
     printf("  f%u [shape=ellipse, label=\"", i);
-    dot_text(inputs);
+    dot_text(inputs.cells[0]);
     printf("\"];\n  f%u -> n%u;\n  t%u -> n%u [style=dashed];\n", i, i, attr.table, i);
-    free(inputs);
+    grid_free(&inputs);
+    return ST_OK;
 }
 
-static void dot_print(const struct graph *g)
+static status dot_print(const struct graph *g)
 {
     printf("digraph \"");
     dot_text(name_of(g, g->header->name));
@@ -437,7 +461,8 @@ static void dot_print(const struct graph *g)
         printf("\\ndim %u\"];\n", g->tables[i].dim);
     }
     uint32_t *producer = malloc(((size_t)g->tensor_count + 1) * sizeof *producer);
-    CHECK(producer != NULL);
+    if (producer == NULL) FAIL(MEMORY, "no memory to draw a graph of %u tensors", g->tensor_count);
+    status st = ST_OK;
     for (uint32_t i = 0; i < g->tensor_count; i++) {
         producer[i] = GRAPH_NONE;
         if (g->tensors[i].kind != TENSOR_DENSE && g->tensors[i].kind != TENSOR_LABEL) continue;
@@ -445,9 +470,9 @@ static void dot_print(const struct graph *g)
         dot_text(tensor_name(g, i));
         printf("\"];\n");
     }
-    for (uint32_t i = 0; i < g->forward_count; i++) {
+    for (uint32_t i = 0; i < g->forward_count && st == ST_OK; i++) {
         const struct graph_node *n = &g->nodes[i];
-        dot_sources(g, i);
+        st = dot_sources(g, i);
         for (uint32_t k = 0; k < n->input_count; k++) {
             uint32_t tensor = g->args[n->arg_begin + k];
             if (g->tensors[tensor].kind == TENSOR_FIELD) continue;
@@ -459,6 +484,17 @@ static void dot_print(const struct graph *g)
     }
     free(producer);
     printf("}\n");
+    return st;
+}
+
+static status parts_print(const struct graph *g)
+{
+    head_print(g);
+    TRY(layers_print(g));
+    TRY(tables_print(g));
+    TRY(ops_print(g));
+    TRY(params_print(g));
+    return memory_print(g);
 }
 
 static status run(const char *const *positionals, const void *options_pointer)
@@ -466,17 +502,9 @@ static status run(const char *const *positionals, const void *options_pointer)
     const struct inspect_options *o = options_pointer;
     struct graph g;
     TRY(graph_open(&g, positionals[0]));
-    if (o->dot) {
-        dot_print(&g);
-    } else {
-        head_print(&g);
-        layers_print(&g);
-        tables_print(&g);
-        ops_print(&g);
-        params_print(&g);
-        memory_print(&g);
-    }
+    status st = o->dot ? dot_print(&g) : parts_print(&g);
     graph_close(&g);
+    TRY(st);
     if (fflush(stdout) != 0 || ferror(stdout)) FAIL(IO, "standard output: %s", strerror(errno));
     return ST_OK;
 }

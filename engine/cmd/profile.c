@@ -54,7 +54,7 @@ static status instance_tell(const struct instance *instance, const struct profil
         log_info("wrote    %s", o->output);
     }
     profile_event(instance);
-    if (log_format() == LOG_TEXT && log_verbosity() >= 0) profile_tell(instance, line_print, NULL);
+    if (log_format() == LOG_TEXT && log_verbosity() >= 0) TRY(profile_tell(instance, line_print, NULL));
     if (fflush(stdout) != 0 || ferror(stdout)) FAIL(IO, "standard output: %s", strerror(errno));
     return ST_OK;
 }

@@ -97,12 +97,17 @@ static status train(struct session *s, const struct run_options *o, char **data,
                                     .dry_run = o->dry_run,
                                     .look = o->look,
                                     .look_context = o->look_context};
-    if (o->resume && o->out == NULL) options.out = *out = model_dir_of(o->resume);
+    if (o->resume && o->out == NULL) TRY(model_dir_of(o->resume, out));
     if (o->init && o->resume) FAIL(USAGE, "--init starts a new training, --resume goes on with one; give one of them");
-    if (options.data == NULL && *s->setup.settings.data_path)
-        options.data = *data = setup_paths(&s->setup, s->setup.settings.data_path);
-    if (options.eval == NULL && *s->setup.settings.data_eval)
-        options.eval = *eval = setup_paths(&s->setup, s->setup.settings.data_eval);
+    if (*out) options.out = *out;
+    if (options.data == NULL && *s->setup.settings.data_path) {
+        TRY(setup_paths(&s->setup, s->setup.settings.data_path, data));
+        options.data = *data;
+    }
+    if (options.eval == NULL && *s->setup.settings.data_eval) {
+        TRY(setup_paths(&s->setup, s->setup.settings.data_eval, eval));
+        options.eval = *eval;
+    }
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");

@@ -78,4 +78,7 @@ void setup_close(struct setup *s)
     memset(s, 0, sizeof *s);
 }
 
-char *setup_paths(const struct setup *s, const char *value) { return file_paths_beside(s->graph_path, value); }
+status setup_paths(const struct setup *s, const char *value, char **paths)
+{
+    return file_paths_beside(paths, s->graph_path, value);
+}

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/heap.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/words.h"
@@ -43,8 +44,9 @@ static status reader_options_make(const struct compile_source *s, const struct i
                                    .bad_skip = s->settings.data_bad_lines == BAD_LINES_SKIP,
                                    .part = "reader",
                                    .notices = &log_notices};
-    out->paths = is_set ? strdup(paths) : file_paths_beside(s->path, paths);
-    if (out->paths == NULL) FAIL(MEMORY, "no memory for the paths %s", paths);
+    char *found;
+    TRY(is_set ? heap_text(&found, "%s", paths) : file_paths_beside(&found, s->path, paths));
+    out->paths = found;
     return schema_format(&out->schema, &s->settings);
 }
 

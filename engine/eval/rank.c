@@ -218,13 +218,14 @@ static status excluded_read(struct rank *r, const char *paths)
     options.schema.example = (struct example_shape){.field_count = 1, .key_count_max = 1, .has_group = true};
     options.schema.field = &column;
     options.schema.missing_is_key = false;
-    options.paths = setup_paths(c->setup, paths);
-    if (options.paths == NULL) FAIL(MEMORY, "no memory for the paths %s", paths);
+    char *beside;
+    TRY(setup_paths(c->setup, paths, &beside));
+    options.paths = beside;
     struct reader *reader = NULL;
     status st = reader_open(&reader, &options);
     if (st == ST_OK) st = excluded_fill(r, reader, options.schema.example);
     reader_close(reader);
-    free((void *)options.paths);
+    free(beside);
     if (st == ST_OK && r->excluded.count)
         qsort(r->excluded.item, r->excluded.count, sizeof *r->excluded.item, pair_order);
     return st;

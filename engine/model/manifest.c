@@ -1,5 +1,6 @@
 /* Reads and writes the manifest of a model directory (its keys are in the header); once a checkpoint, once a start. */
 #include "engine/base/file.h"
+#include "engine/base/heap.h"
 #include "engine/base/json_text.h"
 #include "engine/model/manifest.h"
 
@@ -58,11 +59,11 @@ void manifest_free(struct manifest *manifest)
     *manifest = (struct manifest){0};
 }
 
-void manifest_part_add(struct manifest_table *table, const struct manifest_part *part)
+status manifest_part_add(struct manifest_table *table, const struct manifest_part *part)
 {
-    table->part = realloc(table->part, (table->part_count + 1) * sizeof *table->part);
-    CHECK(table->part != NULL);
+    TRY(heap_room(&table->part, table->part_count + 1, sizeof *table->part, "files of a table"));
     table->part[table->part_count++] = *part;
+    return ST_OK;
 }
 
 uint64_t manifest_table_bytes(const struct manifest_table *table)
@@ -259,7 +260,7 @@ static status table_read(struct manifest_table *t, const char *path, json_t *jso
     for (size_t i = 0; i < count; i++) {
         struct manifest_part part = {0};
         TRY(part_read(&part, path, version >= MANIFEST_WITH_PARTS ? json_array_get(parts, i) : json, index, version));
-        manifest_part_add(t, &part);
+        TRY(manifest_part_add(t, &part));
     }
     return ST_OK;
 }

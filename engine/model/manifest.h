@@ -89,7 +89,7 @@ MUST_USE status manifest_read(struct manifest *manifest, const char *path, const
 MUST_USE status manifest_put(const struct manifest *manifest, struct file_writer *writer);
 void manifest_free(struct manifest *manifest);
 /* Puts a copy of a part behind those of the table; its texts stay the caller's. */
-void manifest_part_add(struct manifest_table *table, const struct manifest_part *part);
+MUST_USE status manifest_part_add(struct manifest_table *table, const struct manifest_part *part);
 /* Bytes of a table's parts. */
 uint64_t manifest_table_bytes(const struct manifest_table *table);
 

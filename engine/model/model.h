@@ -117,8 +117,9 @@ MUST_USE status model_save(const struct model *model, const struct model_save_op
  * (DIR/manifest.2000.json), which gives that save. INVALID if it is neither: asked before model_dir_check, which would make a
  * mistyped directory. */
 MUST_USE status model_dir_find(const char *path);
-/* The directory that such a PATH lies in, or is: where training that is resumed from it saves. malloc'd: yours. */
-char *model_dir_of(const char *path);
+/* The directory that such a PATH lies in, or is: where training that is resumed from it saves. malloc'd: yours, NULL after a
+ * failure (MEMORY). */
+MUST_USE status model_dir_of(const char *path, char **directory);
 /* Loads what model_save wrote into a freshly opened model, also while another process goes on saving there; `path` as above. Sizes,
  * checksums, model hash and every name and shape are verified before the model is touched: CORRUPT, MISMATCH or
  * INVALID name the file and what differs; IO one that is missing. Rows beyond the budget: FULL, and the model is
@@ -142,7 +143,7 @@ struct model_exported {
 MUST_USE status model_export(const struct model *model, const char *path, enum model_export_format format,
                              struct model_exported *exported);
 /* "STEM" made safe as a part of a file's name: bytes other than letters, digits, '_', '.', '-' become %XX. malloc'd:
- * yours. */
-char *model_file_stem(const char *table);
+ * yours, NULL after a failure (MEMORY). */
+MUST_USE status model_file_stem(char **stem, const char *table);
 
 #endif

@@ -17,22 +17,19 @@
 
 bool model_file_is_there(const char *directory, const char *name)
 {
-    char *path = file_path_join(directory, name);
+    char path[FILE_PATH_BYTES];
     struct stat ignored;
-    bool answer = lstat(path, &ignored) == 0 || errno != ENOENT;
-    free(path);
-    return answer;
+    return lstat(file_path_join(path, directory, name), &ignored) == 0 || errno != ENOENT;
 }
 
 status manifest_load(struct manifest *manifest, const char *directory, const char *name)
 {
     struct file_map map = {0};
-    char *path = file_path_join(directory, name);
+    char path[FILE_PATH_BYTES];
     *manifest = (struct manifest){0};
-    status st = file_map_open(&map, path);
-    if (st == ST_OK) st = manifest_read(manifest, path, map.data, map.bytes);
+    TRY(file_map_open(&map, file_path_join(path, directory, name)));
+    status st = manifest_read(manifest, path, map.data, map.bytes);
     file_map_close(&map);
-    free(path);
     return st;
 }
 
@@ -93,7 +90,10 @@ static status claim_locked(const char *path, const char *lock_path)
              path);
     }
     struct claim *claim = malloc(sizeof *claim);
-    CHECK(claim != NULL);
+    if (claim == NULL) {
+        close(fd);
+        FAIL(MEMORY, "%s: no memory to claim the directory", path);
+    }
     *claim = (struct claim){.fd = fd, .next = claims};
     claims = claim;
     return ST_OK;
@@ -101,11 +101,11 @@ static status claim_locked(const char *path, const char *lock_path)
 
 static status claim(const char *path)
 {
-    char *lock_path = file_path_join(path, MODEL_LOCK_NAME);
+    char lock_path[FILE_PATH_BYTES];
+    file_path_join(lock_path, path, MODEL_LOCK_NAME);
     pthread_mutex_lock(&claims_lock);
     status st = claim_locked(path, lock_path);
     pthread_mutex_unlock(&claims_lock);
-    free(lock_path);
     return st;
 }
 
@@ -113,10 +113,9 @@ static status claim(const char *path)
 static status writable_check(const char *path)
 {
     struct file_writer writer = {0};
-    char *manifest_path = file_path_join(path, MANIFEST_NAME);
-    status st = file_writer_open(&writer, manifest_path);
+    char manifest_path[FILE_PATH_BYTES];
+    status st = file_writer_open(&writer, file_path_join(manifest_path, path, MANIFEST_NAME));
     file_writer_abort(&writer);
-    free(manifest_path);
     return st;
 }
 
@@ -160,8 +159,6 @@ status model_dir_sync(const char *path)
 
 bool model_file_remove(const char *directory, const char *name)
 {
-    char *path = file_path_join(directory, name);
-    bool is_removed = unlink(path) == 0;
-    free(path);
-    return is_removed;
+    char path[FILE_PATH_BYTES];
+    return unlink(file_path_join(path, directory, name)) == 0;
 }

@@ -33,9 +33,9 @@ typedef status content_put(struct file_writer *writer, const void *content);
 /* Writes STEM.END; stem is as model_file_stem gives it. */
 static status file_export(struct exporter *e, const char *stem, const char *end, content_put *put, const void *content)
 {
-    char *name;
-    CHECK(asprintf(&name, "%s.%s", stem, end) >= 0);
-    char *path = file_path_join(e->directory, name);
+    char path[FILE_PATH_BYTES];
+    const size_t used = strlen(file_path_join(path, e->directory, stem));
+    snprintf(path + used, sizeof path - used, ".%s", end);
     struct file_writer writer = {0};
     status st = file_writer_open(&writer, path);
     if (st == ST_OK) st = put(&writer, content);
@@ -47,8 +47,6 @@ static status file_export(struct exporter *e, const char *stem, const char *end,
     } else {
         file_writer_abort(&writer);
     }
-    free(path);
-    free(name);
     return st;
 }
 
@@ -165,7 +163,8 @@ static status table_export(struct exporter *e, uint32_t table)
     status st = keys_list(store, table, row_count, key);
     qsort(key, row_count, sizeof *key, key_compare);
     const struct table_content content = {store, table, t->dim, t->span_floats, key, row_count};
-    char *stem = model_file_stem(graph_string(e->model->graph, t->name));
+    char *stem = NULL;
+    if (st == ST_OK) st = model_file_stem(&stem, graph_string(e->model->graph, t->name));
     if (st == ST_OK) st = table_files(e, stem, &content);
     free(stem);
     memory_give(PART_ORDER, block, row_count * sizeof *key);
@@ -190,7 +189,8 @@ static status array_npy_put(struct file_writer *writer, const void *content)
 static status arrays_npy_export(struct exporter *e, const struct model_arrays *arrays)
 {
     for (uint32_t i = 0; i < arrays->count; i++) {
-        char *stem = model_file_stem(arrays->items[i].name);
+        char *stem;
+        TRY(model_file_stem(&stem, arrays->items[i].name));
         status st = file_export(e, stem, "npy", array_npy_put, &arrays->items[i]);
         free(stem);
         TRY(st);
@@ -214,10 +214,9 @@ status model_export(const struct model *model, const char *path, enum model_expo
     struct exporter e = {.model = model, .directory = path, .format = format};
     struct stat ignored;
     TRY(file_directory_make(path));
-    char *manifest_path = file_path_join(path, MANIFEST_NAME);
-    bool is_model = stat(manifest_path, &ignored) == 0;
-    free(manifest_path);
-    if (is_model) FAIL(INVALID, "%s: the directory of a saved model; give another to export to", path);
+    char manifest_path[FILE_PATH_BYTES];
+    if (stat(file_path_join(manifest_path, path, MANIFEST_NAME), &ignored) == 0)
+        FAIL(INVALID, "%s: the directory of a saved model; give another to export to", path);
     TRY(dense_export(&e));
     for (uint32_t t = 0; t < model->graph->table_count; t++) TRY(table_export(&e, t));
     if (exported != NULL) *exported = e.done;

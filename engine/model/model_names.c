@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/heap.h"
+
 _Static_assert(sizeof MANIFEST_NAME == sizeof MANIFEST_STEM MANIFEST_END, "one name");
 
 static bool is_safe(char c)
@@ -14,26 +16,24 @@ static bool is_safe(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("_.-", c) != NULL;
 }
 
-char *model_file_stem(const char *table)
+status model_file_stem(char **stem, const char *table)
 {
-    char *stem = malloc(3 * strlen(table) + 1), *out = stem;
-    CHECK(stem != NULL);
+    const size_t bytes_max = 3 * strlen(table) + 1;
+    char *out = *stem = malloc(bytes_max);
+    if (out == NULL) FAIL(MEMORY, "no memory for the name of a file of %s, %zu bytes", table, bytes_max);
     for (const char *in = table; *in; in++)
         if (is_safe(*in))
             *out++ = *in;
         else
             out += sprintf(out, "%%%02X", (unsigned char)*in);
     *out = 0;
-    return stem;
+    return ST_OK;
 }
 
-char *model_data_name(const char *stem, uint64_t step, uint32_t generation, const char *end)
+status model_data_name(char **name, const char *stem, uint64_t step, uint32_t generation, const char *end)
 {
-    char *name = NULL;
-    int length = generation == 0 ? asprintf(&name, "%s.%" PRIu64 "%s", stem, step, end)
-                                 : asprintf(&name, "%s.%" PRIu64 "-%u%s", stem, step, generation, end);
-    CHECK(length >= 0);
-    return name;
+    return generation == 0 ? heap_text(name, "%s.%" PRIu64 "%s", stem, step, end)
+                           : heap_text(name, "%s.%" PRIu64 "-%u%s", stem, step, generation, end);
 }
 
 /* Takes `end` off a text of *length bytes, if it ends so and something is left. */
@@ -103,16 +103,13 @@ bool manifest_names(const struct manifest *m, const char *name)
     return strcmp(m->dense.name, name) == 0;
 }
 
-char *manifest_older_name(const struct manifest *m)
+status manifest_older_name(char **name, const struct manifest *m)
 {
     const char *dense = m->dense.name;
-    char *name = NULL;
     size_t end = strlen(dense), stem = end;
-    if (end_take(dense, &end, DENSE_END) && (stem = end, tag_take(dense, &stem))) {
-        CHECK(asprintf(&name, "%s%.*s%s", MANIFEST_STEM, (int)(end - stem), dense + stem, MANIFEST_END) >= 0);
-        return name;
-    }
-    return model_data_name(MANIFEST_STEM, m->progress.step, 0, MANIFEST_END); /* written by no save, but whole */
+    if (end_take(dense, &end, DENSE_END) && (stem = end, tag_take(dense, &stem)))
+        return heap_text(name, "%s%.*s%s", MANIFEST_STEM, (int)(end - stem), dense + stem, MANIFEST_END);
+    return model_data_name(name, MANIFEST_STEM, m->progress.step, 0, MANIFEST_END); /* written by no save, but whole */
 }
 
 bool model_name_has_tag_of(const char *manifest, const char *name)

@@ -23,12 +23,12 @@ enum model_name_kind {
 };
 enum model_name_kind model_name_kind(const char *name);
 
-/* STEM.STEP.END, or STEM.STEP-GENERATION.END. malloc'd. */
-char *model_data_name(const char *stem, uint64_t step, uint32_t generation, const char *end);
+/* STEM.STEP.END, or STEM.STEP-GENERATION.END. malloc'd: yours, NULL after a failure (MEMORY). */
+MUST_USE status model_data_name(char **name, const char *stem, uint64_t step, uint32_t generation, const char *end);
 /* Whether the manifest names the file. */
 bool manifest_names(const struct manifest *manifest, const char *name);
-/* The second name of a manifest: manifest.TAG.json, its tag being that of its dense file. malloc'd. */
-char *manifest_older_name(const struct manifest *manifest);
+/* The second name of a manifest: manifest.TAG.json, its tag being that of its dense file. malloc'd: yours, NULL after a failure (MEMORY). */
+MUST_USE status manifest_older_name(char **name, const struct manifest *manifest);
 /* Whether a data file has the tag of an older manifest's name. */
 bool model_name_has_tag_of(const char *manifest, const char *name);
 

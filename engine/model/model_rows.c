@@ -6,6 +6,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "engine/base/heap.h"
+
 /* Rows between two looks at what is resident: what has been read is no part of the plan of memory. */
 #define FORGET_ROWS 16384u
 
@@ -17,7 +19,8 @@ status model_rows_open(struct model_rows *rows, const char *directory, const str
     for (; rows->part_count < said->part_count; rows->part_count++) {
         struct model_rows_part *part = &rows->part[rows->part_count];
         part->said = &said->part[rows->part_count];
-        part->path = file_path_join(directory, part->said->file.name);
+        char path[FILE_PATH_BYTES];
+        TRY(heap_text(&part->path, "%s", file_path_join(path, directory, part->said->file.name)));
         status st = file_map_open(&part->map, part->path);
         if (st != ST_OK) {
             free(part->path);

@@ -41,6 +41,18 @@ static status tag_find(const struct save *s, const char *manifest, bool *is_take
     return ST_OK;
 }
 
+/* STEM.STEP[-GENERATION].END of a table's file. malloc'd. */
+static status table_data_name(const struct save *s, uint32_t table, const char *end, char **name)
+{
+    const struct graph *g = s->model->graph;
+    char *stem;
+    *name = NULL;
+    TRY(model_file_stem(&stem, graph_string(g, g->tables[table].name)));
+    status st = model_data_name(name, stem, s->model->progress.step, s->generation, end);
+    free(stem);
+    return st;
+}
+
 status save_begin(struct save *s)
 {
     const struct graph *g = s->model->graph;
@@ -51,20 +63,15 @@ status save_begin(struct save *s)
     bool is_taken = true;
     for (uint32_t generation = 0; is_taken; generation++) {
         s->generation = generation;
-        free(s->dense_name);
-        s->dense_name = model_data_name(DENSE_NAME, step, generation, DENSE_END);
-        char *older = model_data_name(MANIFEST_STEM, step, generation, MANIFEST_END);
+        char *older;
+        TRY(model_data_name(&older, MANIFEST_STEM, step, generation, MANIFEST_END));
         status st = tag_find(s, older, &is_taken);
         free(older);
         TRY(st);
-        for (uint32_t t = 0; t < g->table_count; t++) {
-            char *stem = model_file_stem(graph_string(g, g->tables[t].name));
-            free(s->table_name[t]);
-            s->table_name[t] = model_data_name(stem, step, generation, ROWS_END);
-            free(stem);
-        }
-        if (generation == UINT32_MAX) FAIL(IO, "%s: no free name for step %" PRIu64, s->path, step);
+        if (is_taken && generation == UINT32_MAX) FAIL(IO, "%s: no free name for step %" PRIu64, s->path, step);
     }
+    TRY(model_data_name(&s->dense_name, DENSE_NAME, step, s->generation, DENSE_END));
+    for (uint32_t t = 0; t < g->table_count; t++) TRY(table_data_name(s, t, ROWS_END, &s->table_name[t]));
     return ST_OK;
 }
 
@@ -130,37 +137,35 @@ static status file_commit(struct save *s, struct file_writer *writer, struct man
 static status save_file(struct save *s, const char *name, struct manifest_file *file)
 {
     struct file_writer writer = {0};
-    char *path = file_path_join(s->path, name);
-    status st = file_writer_open(&writer, path);
+    char path[FILE_PATH_BYTES];
+    status st = file_writer_open(&writer, file_path_join(path, s->path, name));
     if (st == ST_OK) st = file != NULL ? model_arrays_put(&s->arrays, &writer) : manifest_put(&s->manifest, &writer);
     if (st == ST_OK) st = file_commit(s, &writer, file);
     if (st != ST_OK) file_writer_abort(&writer);
-    free(path);
     return st;
 }
 
-/* Removes what has this save's tag. */
+/* Removes what has this save's tag; the next save removes it, where there is no memory for the name. */
 static void tagged_remove(const struct save *s)
 {
+    char *tag;
+    if (model_data_name(&tag, MANIFEST_STEM, s->model->progress.step, s->generation, MANIFEST_END) != ST_OK) return;
     DIR *directory = opendir(s->path);
-    if (directory == NULL) return;
-    char *tag = model_data_name(MANIFEST_STEM, s->model->progress.step, s->generation, MANIFEST_END);
-    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;)
         if (model_name_kind(entry->d_name) == MODEL_NAME_DATA && model_name_has_tag_of(tag, entry->d_name))
             unlinkat(dirfd(directory), entry->d_name, 0);
-    closedir(directory);
+    if (directory != NULL) closedir(directory);
     free(tag);
 }
 
 static status admission_save(struct save *s, struct admission *admission, struct manifest_file *file)
 {
     struct file_writer writer = {0};
-    char *path = file_path_join(s->path, file->name);
-    status st = file_writer_open(&writer, path);
+    char path[FILE_PATH_BYTES];
+    status st = file_writer_open(&writer, file_path_join(path, s->path, file->name));
     if (st == ST_OK) st = admission_put(admission, &writer);
     if (st == ST_OK) st = file_commit(s, &writer, file);
     if (st != ST_OK) file_writer_abort(&writer);
-    free(path);
     return st;
 }
 
@@ -173,11 +178,11 @@ static status save_admissions(struct save *s, uint32_t ticket)
     for (uint32_t t = 0; t < g->table_count; t++) {
         struct admission *admission = store_admission(s->model->store, t);
         if (admission == NULL) continue;
-        char *stem = model_file_stem(graph_string(g, g->tables[t].name));
-        s->admission[t].name = model_data_name(stem, s->model->progress.step, s->generation, ADMISSION_END);
-        free(stem);
+        char *name;
+        status st = table_data_name(s, t, ADMISSION_END, &name);
+        s->admission[t].name = name;
         admission_turn_back(admission, ticket);
-        status st = admission_save(s, admission, &s->admission[t]);
+        if (st == ST_OK) st = admission_save(s, admission, &s->admission[t]);
         admission_turn_forth(admission);
         if (st != ST_OK) tagged_remove(s);
         TRY(st);
@@ -189,12 +194,9 @@ status save_rows_open(struct save *s, uint32_t table, struct save_rows *rows, ui
                       size_t block_bytes)
 {
     const struct manifest_table *t = &s->manifest.tables[table];
-    char *path = file_path_join(s->path, s->table_name[table]);
-    status st = file_writer_open(&rows->file, path);
-    free(path);
-    if (st == ST_OK)
-        st = row_writer_begin(&rows->rows, &rows->file, t->name, t->dim, t->span_floats, row_count, block, block_bytes);
-    return st;
+    char path[FILE_PATH_BYTES];
+    TRY(file_writer_open(&rows->file, file_path_join(path, s->path, s->table_name[table])));
+    return row_writer_begin(&rows->rows, &rows->file, t->name, t->dim, t->span_floats, row_count, block, block_bytes);
 }
 
 status save_rows_commit(struct save *s, uint32_t table, struct save_rows *rows)
@@ -202,8 +204,7 @@ status save_rows_commit(struct save *s, uint32_t table, struct save_rows *rows)
     struct manifest_part part = {.file.name = s->table_name[table], .rows = rows->rows.row_count};
     TRY(row_writer_end(&rows->rows));
     TRY(file_commit(s, &rows->file, &part.file));
-    manifest_part_add(&s->manifest.tables[table], &part);
-    return ST_OK;
+    return manifest_part_add(&s->manifest.tables[table], &part);
 }
 
 void save_rows_abort(struct save_rows *rows) { file_writer_abort(&rows->file); }
@@ -225,7 +226,9 @@ static status file_copy(const char *from, const char *to)
  * replaced. */
 static status newest_link(struct save *s, const char *name)
 {
-    char *from = file_path_join(s->path, MANIFEST_NAME), *to = file_path_join(s->path, name);
+    char from[FILE_PATH_BYTES], to[FILE_PATH_BYTES];
+    file_path_join(from, s->path, MANIFEST_NAME);
+    file_path_join(to, s->path, name);
     status st = ST_OK;
     bool was_there = model_file_is_there(s->path, name);
     if (linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) == 0)
@@ -233,8 +236,6 @@ static status newest_link(struct save *s, const char *name)
     else /* the name is taken, or the file system knows no links */
         st = file_copy(from, to);
     if (!was_there) s->linked_name = name;
-    free(from);
-    free(to);
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* Finds, maps and verifies the files of a saved model (engine/model/model_saved.h). */
 #include "engine/model/model_saved.h"
 
+#include "engine/base/heap.h"
 #include "io/store/admission.h"
 
 #include <errno.h>
@@ -29,24 +30,18 @@ static bool is_directory(const char *path)
     return stat(path, &stat_of_path) == 0 && S_ISDIR(stat_of_path.st_mode);
 }
 
-char *model_dir_of(const char *path)
+status model_dir_of(const char *path, char **directory)
 {
     const char *slash = strrchr(path, '/');
-    char *directory = is_directory(path) || !ends_in(path, MANIFEST_END) ? strdup(path)
-                      : slash == NULL                                    ? strdup(".")
-                      : slash == path                                    ? strdup("/")
-                                                                         : strndup(path, (size_t)(slash - path));
-    CHECK(directory != NULL);
-    return directory;
+    if (is_directory(path) || !ends_in(path, MANIFEST_END)) return heap_text(directory, "%s", path);
+    if (slash == NULL) return heap_text(directory, ".");
+    return heap_text(directory, "%.*s", slash == path ? 1 : (int)(slash - path), path);
 }
 
-/* The manifest that a path leads to, as a path. malloc'd. */
-static char *manifest_path_of(const char *path)
+/* The manifest that a path leads to. */
+static const char *manifest_path_of(char manifest[FILE_PATH_BYTES], const char *path)
 {
-    if (is_directory(path)) return file_path_join(path, MANIFEST_NAME);
-    char *copy = strdup(path);
-    CHECK(copy != NULL);
-    return copy;
+    return is_directory(path) ? file_path_join(manifest, path, MANIFEST_NAME) : path;
 }
 
 status model_dir_find(const char *path)
@@ -61,10 +56,9 @@ status model_dir_find(const char *path)
         FAIL(INVALID, "%s: holds no model: expected a model's directory, or a manifest in one (DIR/manifest.STEP.json)",
              path);
     }
-    char *manifest_path = manifest_path_of(path);
-    bool is_absent = stat(manifest_path, &stat_of_path) != 0 && errno == ENOENT;
-    free(manifest_path);
-    if (is_absent) FAIL(INVALID, "%s: holds no model: there is no %s", path, MANIFEST_NAME);
+    char manifest_path[FILE_PATH_BYTES];
+    if (stat(manifest_path_of(manifest_path, path), &stat_of_path) != 0 && errno == ENOENT)
+        FAIL(INVALID, "%s: holds no model: there is no %s", path, MANIFEST_NAME);
     return ST_OK;
 }
 
@@ -92,8 +86,9 @@ static status manifest_open(struct model_saved *s, const char *path, uint64_t *h
 {
     struct file_map map;
     TRY(model_dir_find(path));
-    s->directory = model_dir_of(path);
-    s->manifest_path = manifest_path_of(path);
+    char manifest_path[FILE_PATH_BYTES];
+    TRY(model_dir_of(path, &s->directory));
+    TRY(heap_text(&s->manifest_path, "%s", manifest_path_of(manifest_path, path)));
     TRY(file_map_open(&map, s->manifest_path));
     *hash = XXH3_64bits(map.data, map.bytes);
     status st = manifest_read(&s->manifest, s->manifest_path, map.data, map.bytes);
@@ -107,13 +102,14 @@ static status files_open(struct model_saved *s)
     s->rows = calloc((size_t)table_count + 1, sizeof *s->rows);
     s->admission = calloc((size_t)table_count + 1, sizeof *s->admission);
     if (s->rows == NULL || s->admission == NULL) FAIL(MEMORY, "%s: no memory for %u tables", s->directory, table_count);
-    s->dense_path = file_path_join(s->directory, s->manifest.dense.name);
+    char path[FILE_PATH_BYTES];
+    TRY(heap_text(&s->dense_path, "%s", file_path_join(path, s->directory, s->manifest.dense.name)));
     TRY(file_map_open(&s->dense_map, s->dense_path));
     for (uint32_t t = 0; t < table_count; t++) {
         const char *admission = s->manifest.tables[t].admission.name;
         TRY(model_rows_open(&s->rows[t], s->directory, &s->manifest.tables[t]));
         if (admission == NULL) continue;
-        s->admission[t].path = file_path_join(s->directory, admission);
+        TRY(heap_text(&s->admission[t].path, "%s", file_path_join(path, s->directory, admission)));
         TRY(file_map_open(&s->admission[t].map, s->admission[t].path));
     }
     return ST_OK;

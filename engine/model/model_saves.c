@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/model/model_dir.h"
 #include "engine/model/model_names.h"
@@ -29,12 +30,19 @@ static bool older_has(const struct older_saves *older, const char *name)
     return false;
 }
 
-/* Takes name and manifest. */
-static void older_add(struct older_saves *older, char *name, const struct manifest *manifest, bool is_read)
+/* Takes the manifest, also when it fails. */
+static status older_add(struct older_saves *older, const char *name, struct manifest *manifest, bool is_read)
 {
-    older->items = realloc(older->items, (older->count + 1) * sizeof *older->items);
-    CHECK(older->items != NULL && name != NULL);
-    older->items[older->count++] = (struct older_save){.name = name, .manifest = *manifest, .is_read = is_read};
+    char *copy;
+    status st = heap_text(&copy, "%s", name);
+    if (st == ST_OK) st = heap_room(&older->items, older->count + 1, sizeof *older->items, "saves");
+    if (st != ST_OK) {
+        free(copy);
+        manifest_free(manifest);
+        return st;
+    }
+    older->items[older->count++] = (struct older_save){.name = copy, .manifest = *manifest, .is_read = is_read};
+    return ST_OK;
 }
 
 /* The save written last comes first. Those without a number are of programs that kept no more than one: by step, then. */
@@ -48,28 +56,44 @@ static int older_compare(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-status older_saves_list(struct older_saves *older, const char *path)
+static status newest_add(struct older_saves *older, const char *path)
 {
     struct manifest manifest;
-    if (model_file_is_there(path, MANIFEST_NAME)) {
-        TRY(manifest_load(&manifest, path, MANIFEST_NAME));
-        older_add(older, manifest_older_name(&manifest), &manifest, true);
-        older->items[0].is_newest = true;
-    }
+    char *name;
+    TRY(manifest_load(&manifest, path, MANIFEST_NAME));
+    status st = manifest_older_name(&name, &manifest);
+    if (st != ST_OK) manifest_free(&manifest);
+    if (st == ST_OK) st = older_add(older, name, &manifest, true);
+    if (st == ST_OK) older->items[0].is_newest = true;
+    free(name);
+    return st;
+}
+
+/* Adds the save of a name in the directory, if it is one and not there yet. */
+static status name_add(struct older_saves *older, const char *path, const char *name)
+{
+    struct manifest manifest;
+    /* The newest is there under both names if a save was killed between giving it one and taking the other. */
+    if (model_name_kind(name) != MODEL_NAME_MANIFEST || older_has(older, name)) return ST_OK;
+    status st = manifest_load(&manifest, path, name);
+    if (st == ST_MEMORY) return st;
+    if (st != ST_OK)
+        log_warning("an older save cannot be read, so no file that it may need is removed until it is mended or "
+                    "deleted: %s",
+                    status_message());
+    return older_add(older, name, &manifest, st == ST_OK);
+}
+
+status older_saves_list(struct older_saves *older, const char *path)
+{
+    status st = ST_OK;
+    if (model_file_is_there(path, MANIFEST_NAME)) TRY(newest_add(older, path));
     DIR *directory = opendir(path);
     if (directory == NULL) FAIL(IO, "%s: %s", path, strerror(errno));
-    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        const char *name = entry->d_name;
-        /* The newest is there under both names if a save was killed between giving it one and taking the other. */
-        if (model_name_kind(name) != MODEL_NAME_MANIFEST || older_has(older, name)) continue;
-        bool is_read = manifest_load(&manifest, path, name) == ST_OK;
-        if (!is_read)
-            log_warning("an older save cannot be read, so no file that it may need is removed until it is mended or "
-                        "deleted: %s",
-                        status_message());
-        older_add(older, strdup(name), &manifest, is_read);
-    }
+    for (struct dirent *entry; st == ST_OK && (entry = readdir(directory)) != NULL;)
+        st = name_add(older, path, entry->d_name);
     closedir(directory);
+    TRY(st);
     if (older->count) qsort(older->items, older->count, sizeof *older->items, older_compare);
     return ST_OK;
 }

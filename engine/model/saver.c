@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/bell.h"
+#include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/steady.h"
 #include "engine/base/thread.h"
@@ -148,6 +149,15 @@ static void old_chains_free(struct saver *s)
     }
 }
 
+static void copies_free(struct saver *s)
+{
+    for (uint32_t i = 0; i < s->copy_count; i++) {
+        close(s->copies[i].from.fd);
+        free(s->copies[i].name);
+    }
+    s->copy_count = 0;
+}
+
 void saver_close(struct saver *s)
 {
     if (s == NULL) return;
@@ -163,6 +173,7 @@ void saver_close(struct saver *s)
     if (s->old_chain != NULL && s->old_count != NULL) old_chains_free(s);
     memory_give(PART_COPY, s->copy_block, s->copy_bytes);
     memory_give(PART_BUFFER, s->buffer, s->buffer_bytes);
+    copies_free(s); /* of a save that did not begin */
     free(s->copies);
     free(s->table);
     free(s->old_chain);
@@ -172,15 +183,20 @@ void saver_close(struct saver *s)
 
 /* --- beginning -------------------------------------------------------------------------------- */
 
-/* Takes the name. */
-static void chain_add(struct saver_table *table, const struct manifest_part *part)
+/* Adds a part under a name, which is copied. */
+static status chain_add(struct saver_table *table, const struct manifest_part *part, const char *name)
 {
+    char *copy;
     if (table->chain_count == table->chain_max) {
-        table->chain_max = 2 * table->chain_max + 16;
-        table->chain = realloc(table->chain, table->chain_max * sizeof *table->chain);
-        CHECK(table->chain != NULL);
+        const uint32_t max = 2 * table->chain_max + 16;
+        TRY(heap_room(&table->chain, max, sizeof *table->chain, "files of a table"));
+        table->chain_max = max;
     }
-    table->chain[table->chain_count++] = *part;
+    TRY(heap_text(&copy, "%s", name));
+    struct manifest_part *added = &table->chain[table->chain_count++];
+    *added = *part;
+    added->file.name = copy;
+    return ST_OK;
 }
 
 static uint64_t chain_bytes(const struct manifest_part *chain, uint32_t count)
@@ -217,12 +233,40 @@ static const char *link_find(const struct manifest_part *chain, uint32_t count, 
 /* Gives the segment a name in the directory too; false: that is refused. */
 static bool segment_link(struct saver *s, const char *from, const char *name)
 {
-    char *to = file_path_join(s->path, name);
-    bool is_linked = link(from, to) == 0;
+    char to[FILE_PATH_BYTES];
+    bool is_linked = link(from, file_path_join(to, s->path, name)) == 0;
     if (!is_linked && !s->is_copying)
         log_warning("rows on disk are copied into %s, not linked: %s: %s", s->path, from, strerror(errno));
-    free(to);
     return is_linked;
+}
+
+/* Keeps a stretch, whose file stays open, to be copied by the thread. */
+static status copy_add(struct saver *s, const struct store_stretch *stretch, const char *name)
+{
+    s->is_copying = true;
+    TRY(heap_room(&s->copies, s->copy_count + 1, sizeof *s->copies, "files of rows to be copied"));
+    struct stretch_copy *copy = &s->copies[s->copy_count];
+    *copy = (struct stretch_copy){.from = *stretch};
+    TRY(heap_text(&copy->name, "%s", name));
+    copy->from.fd = fcntl(stretch->fd, F_DUPFD_CLOEXEC, 3);
+    if (copy->from.fd < 0) {
+        free(copy->name);
+        FAIL(IO, "%s: %s", stretch->path, strerror(errno));
+    }
+    s->copy_count++;
+    return ST_OK;
+}
+
+/* What a segment is called that no earlier save has. malloc'd. */
+static status stretch_name(const struct saver *s, uint32_t t, uint64_t number, char **name)
+{
+    char *stem, *numbered = NULL;
+    TRY(model_file_stem(&stem, graph_string(s->model->graph, s->model->graph->tables[t].name)));
+    status st = heap_text(&numbered, "%s.%08" PRIu64, stem, number);
+    if (st == ST_OK) st = model_data_name(name, numbered, s->frozen.progress.step, s->save.generation, SEGMENT_END);
+    free(stem);
+    free(numbered);
+    return st;
 }
 
 static status stretch_add(struct saver *s, uint32_t t, const struct store_stretch *stretch)
@@ -239,30 +283,14 @@ static status stretch_add(struct saver *s, uint32_t t, const struct store_stretc
     const char *present = link_find(table->chain, table->chain_count, stretch->number);
     if (present == NULL) present = link_find(s->old_chain[t], s->old_count[t], stretch->number);
     if (s->is_copying) present = NULL;
-    char *stem = model_file_stem(graph_string(s->model->graph, s->model->graph->tables[t].name)), *numbered;
-    CHECK(asprintf(&numbered, "%s.%08" PRIu64, stem, stretch->number) >= 0);
-    part.file.name = present != NULL
-                         ? strdup(present)
-                         : model_data_name(numbered, s->frozen.progress.step, s->save.generation, SEGMENT_END);
-    CHECK(part.file.name != NULL);
-    free(stem);
-    free(numbered);
-    chain_add(table, &part);
-    table->linked_count++;
-    if (present != NULL || (!s->is_copying && segment_link(s, stretch->path, part.file.name))) return ST_OK;
-    s->is_copying = true;
-    s->copies = realloc(s->copies, (s->copy_count + 1) * sizeof *s->copies);
-    CHECK(s->copies != NULL);
-    struct stretch_copy *copy = &s->copies[s->copy_count];
-    *copy = (struct stretch_copy){.name = strdup(part.file.name), .from = *stretch};
-    CHECK(copy->name != NULL);
-    copy->from.fd = fcntl(stretch->fd, F_DUPFD_CLOEXEC, 3);
-    if (copy->from.fd < 0) {
-        free(copy->name);
-        FAIL(IO, "%s: %s", stretch->path, strerror(errno));
-    }
-    s->copy_count++;
-    return ST_OK;
+    char *name = NULL;
+    status st = present == NULL ? stretch_name(s, t, stretch->number, &name) : ST_OK;
+    if (st == ST_OK) st = chain_add(table, &part, present ? present : name);
+    if (st == ST_OK) table->linked_count++;
+    if (st == ST_OK && present == NULL && (s->is_copying || !segment_link(s, stretch->path, name)))
+        st = copy_add(s, stretch, name);
+    free(name);
+    return st;
 }
 
 static status stretches_add(struct saver *s, bool is_full)
@@ -347,11 +375,11 @@ static status file_sync(const char *path, int fd)
 
 static status link_sync(const struct saver *s, const char *name)
 {
-    char *path = file_path_join(s->path, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    status st = fd < 0 ? status_fail(ST_IO, __FILE__, __LINE__, "%s: %s", path, strerror(errno)) : file_sync(path, fd);
-    if (fd >= 0) close(fd);
-    free(path);
+    char path[FILE_PATH_BYTES];
+    int fd = open(file_path_join(path, s->path, name), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) FAIL(IO, "%s: %s", path, strerror(errno));
+    status st = file_sync(path, fd);
+    close(fd);
     return st;
 }
 
@@ -379,13 +407,11 @@ static status blocks_copy(struct saver *s, const struct stretch_copy *copy, cons
 
 static status segment_copy(struct saver *s, const struct stretch_copy *copy)
 {
-    char *path = file_path_join(s->path, copy->name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    status st = fd < 0 ? status_fail(ST_IO, __FILE__, __LINE__, "%s: %s", path, strerror(errno))
-                       : blocks_copy(s, copy, path, fd);
-    if (fd >= 0 && close(fd) != 0 && st == ST_OK)
-        st = status_fail(ST_IO, __FILE__, __LINE__, "%s: close: %s", path, strerror(errno));
-    free(path);
+    char path[FILE_PATH_BYTES];
+    int fd = open(file_path_join(path, s->path, copy->name), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) FAIL(IO, "%s: %s", path, strerror(errno));
+    status st = blocks_copy(s, copy, path, fd);
+    if (close(fd) != 0 && st == ST_OK) FAIL(IO, "%s: close: %s", path, strerror(errno));
     return st;
 }
 
@@ -479,7 +505,7 @@ static status tables_put(struct saver *s)
         struct manifest_table *said = &s->save.manifest.tables[t];
         table->rows = (struct save_rows){0};
         said->rows = table->row_count;
-        for (uint32_t i = 0; i < table->chain_count; i++) manifest_part_add(said, &table->chain[i]);
+        for (uint32_t i = 0; i < table->chain_count; i++) TRY(manifest_part_add(said, &table->chain[i]));
         if (has_rows(s, t))
             TRY(save_rows_open(&s->save, t, &table->rows, table->written_count, table->block, table->block_bytes));
     }
@@ -507,26 +533,16 @@ static status rows_put(void *context, struct save *save)
 }
 
 /* The save is the one that the next builds upon. */
-static void chains_grow(struct saver *s)
+static status chains_grow(struct saver *s)
 {
     for (uint32_t t = 0; t < s->table_count; t++) {
         const struct manifest_table *said = &s->save.manifest.tables[t];
         if (!has_rows(s, t)) continue;
-        struct manifest_part part = said->part[said->part_count - 1];
-        part.file.name = strdup(part.file.name);
-        CHECK(part.file.name != NULL);
-        chain_add(&s->table[t], &part);
+        const struct manifest_part *part = &said->part[said->part_count - 1];
+        TRY(chain_add(&s->table[t], part, part->file.name));
     }
     old_chains_free(s);
-}
-
-static void copies_free(struct saver *s)
-{
-    for (uint32_t i = 0; i < s->copy_count; i++) {
-        close(s->copies[i].from.fd);
-        free(s->copies[i].name);
-    }
-    s->copy_count = 0;
+    return ST_OK;
 }
 
 static bool asked(void *context)
@@ -547,7 +563,7 @@ static void *saver_main(void *argument)
         atomic_store_explicit(&s->shared_is_asked, false, memory_order_relaxed);
         status st = save_run(&s->save);
         rows_end(s, st); /* if it failed before it came to the rows */
-        if (st == ST_OK) chains_grow(s);
+        if (st == ST_OK) st = chains_grow(s);
         failure_keep(&s->result, st);
         copies_free(s);
         s->done.bytes = s->save.bytes;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/heap.h"
 #include "engine/model/manifest.h"
 
 #define SAFETENSORS_END ".safetensors"
@@ -39,49 +40,44 @@ static bool ends_in(const char *name, const char *end)
 static int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
 
 /* The inverse of model_file_stem; what that would not have written is taken as it is. malloc'd. */
-static char *stem_decode(const char *name, size_t bytes)
+static status stem_decode(char **stem, const char *name, size_t bytes)
 {
-    char *stem = strndup(name, bytes), *out = stem;
-    CHECK(stem != NULL);
-    for (const char *in = stem; *in; in++) {
+    TRY(heap_text(stem, "%.*s", (int)bytes, name));
+    char *out = *stem;
+    for (const char *in = *stem; *in; in++) {
         int high = *in == '%' ? hex_digit(in[1]) : -1, low = high < 0 ? -1 : hex_digit(in[2]);
         bool is_code = low >= 0 && (high | low) != 0;
         *out++ = is_code ? (char)(16 * high + low) : *in;
         if (is_code) in += 2;
     }
     *out = 0;
-    return stem;
+    return ST_OK;
 }
 
-static char *stem_of(const char *path)
+static status stem_of(char **stem, const char *path)
 {
     static const char *const ends[] = {SAFETENSORS_END, NPY_END, WORDS_END};
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t bytes = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (ends_in(name, ends[i])) return stem_decode(name, bytes - strlen(ends[i]));
-    return stem_decode(name, bytes);
+        if (ends_in(name, ends[i])) return stem_decode(stem, name, bytes - strlen(ends[i]));
+    return stem_decode(stem, name, bytes);
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
 
 static status file_add(struct tensor_source *s, const char *path, struct source_file **file)
 {
-    struct source_file *files = realloc(s->files, ((size_t)s->file_count + 1) * sizeof *files);
-    if (files == NULL) FAIL(MEMORY, "%s: no memory to open it", path);
-    s->files = files;
-    *file = &files[s->file_count++];
-    **file = (struct source_file){.path = strdup(path), .stem = stem_of(path)};
-    CHECK((*file)->path != NULL);
-    return ST_OK;
+    TRY(heap_room(&s->files, (size_t)s->file_count + 1, sizeof *s->files, "files of tensors"));
+    *file = &s->files[s->file_count++];
+    **file = (struct source_file){0};
+    TRY(heap_text(&(*file)->path, "%s", path));
+    return stem_of(&(*file)->stem, path);
 }
 
 static status tensors_reserve(struct tensor_source *s, uint32_t count)
 {
-    struct source_tensor *tensors = realloc(s->tensors, ((size_t)s->tensor_count + count + 1) * sizeof *tensors);
-    if (tensors == NULL) FAIL(MEMORY, "no memory to list %u tensors", s->tensor_count + count);
-    s->tensors = tensors;
-    return ST_OK;
+    return heap_room(&s->tensors, (size_t)s->tensor_count + count + 1, sizeof *s->tensors, "tensors");
 }
 
 static struct source_tensor *tensor_add(struct tensor_source *s, const char *name)
@@ -101,7 +97,7 @@ static status safetensors_add(struct tensor_source *s, struct source_file *file)
         const char *name = safetensors->tensors[i].name;
         if (strcmp(name, "keys") == 0 || strcmp(name, "vectors") == 0) {
             char **made = &file->names[file->name_count];
-            CHECK(asprintf(made, "%s.%s", file->stem, name) >= 0);
+            TRY(heap_text(made, "%s.%s", file->stem, name));
             file->name_count++;
             name = *made;
         }
@@ -114,8 +110,8 @@ static status words_add(struct tensor_source *s, struct source_file *file)
 {
     TRY(tensors_reserve(s, 1));
     file->names = calloc(1, sizeof *file->names);
-    if (file->names == NULL || asprintf(&file->names[0], "%s.words", file->stem) < 0)
-        FAIL(MEMORY, "%s: no memory to list it", file->path);
+    if (file->names == NULL) FAIL(MEMORY, "%s: no memory to list it", file->path);
+    TRY(heap_text(&file->names[0], "%s.words", file->stem));
     file->name_count = 1;
     struct source_tensor *t = tensor_add(s, file->names[0]);
     t->is_words = true;
@@ -157,9 +153,8 @@ static status directory_open(struct tensor_source *s, const char *path)
     if (count < 0) FAIL(IO, "%s: %s", path, strerror(errno));
     status st = ST_OK;
     for (int i = 0; i < count; i++) {
-        char *file_path = file_path_join(path, entries[i]->d_name);
-        if (st == ST_OK) st = file_open(s, file_path);
-        free(file_path);
+        char file_path[FILE_PATH_BYTES];
+        if (st == ST_OK) st = file_open(s, file_path_join(file_path, path, entries[i]->d_name));
         free(entries[i]);
     }
     free(entries);

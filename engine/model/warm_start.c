@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "cfg/ini.h"
+#include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/words.h"
 #include "engine/model/model_saved.h"
@@ -93,7 +94,7 @@ static status parts_list(struct warm_start *w)
     for (uint32_t i = 0; i < PART_COUNT * g->table_count; i++) {
         char *name;
         const char *table = graph_string(g, g->tables[i / PART_COUNT].name);
-        CHECK(asprintf(&name, "%s.%s", table, table_parts[i % PART_COUNT]) >= 0);
+        TRY(heap_text(&name, "%s.%s", table, table_parts[i % PART_COUNT]));
         w->names[count + i] = name;
     }
     return ST_OK;
@@ -235,9 +236,9 @@ static status source_open(struct warm_start *w)
     const char *path = w->o->path;
     size_t bytes = strlen(path);
     bool is_directory = stat(path, &stat_of_path) == 0 && S_ISDIR(stat_of_path.st_mode);
-    char *manifest_path = file_path_join(path, MANIFEST_NAME);
-    w->is_saved = is_directory ? is_there(manifest_path) : bytes > 5 && strcmp(path + bytes - 5, ".json") == 0;
-    free(manifest_path);
+    char manifest_path[FILE_PATH_BYTES];
+    w->is_saved = is_directory ? is_there(file_path_join(manifest_path, path, MANIFEST_NAME))
+                               : bytes > 5 && strcmp(path + bytes - 5, ".json") == 0;
     if (w->is_saved) return saved_open(w);
     TRY(tensor_source_open(&w->tensors, path));
     return w->o->map ? tensor_source_rename(&w->tensors, w->o->map, &w->map) : ST_OK;

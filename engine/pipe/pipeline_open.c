@@ -319,7 +319,7 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
 {
     if (o->training) TRY(sync_check(o->sync, p->pipeline_count));
     TRY(placement_make(&p->placement, o->plan, o->graph, p->pipeline_count, o->cores, o->core_count, o->share));
-    placement_tell(&p->placement, o->plan, o->graph, line_log, NULL);
+    TRY(placement_tell(&p->placement, o->plan, o->graph, line_log, NULL));
     p->worker_count = p->placement.worker_count;
     uint32_t core_count = 0;
     for (uint32_t i = 0; i < p->worker_count; i++) core_count += p->placement.worker[i].core_count;

@@ -265,8 +265,8 @@ static void service_tell(FILE *stream, const struct placement *placement)
     run_tell(&line);
 }
 
-void placement_tell(const struct placement *placement, const struct plan *plan, const struct graph *graph,
-                    placement_say *say, void *context)
+status placement_tell(const struct placement *placement, const struct plan *plan, const struct graph *graph,
+                      placement_say *say, void *context)
 {
     /* The pool's line, those of stages with workers of their own, and that of service cores. */
     bool has_pool = placement->worker_count > 0 && placement->worker[0].pipeline == PLACEMENT_ALL;
@@ -278,7 +278,7 @@ void placement_tell(const struct placement *placement, const struct plan *plan, 
         if (is_service_line && placement->service_count == 0) continue;
         if (!is_pool_line && !is_service_line && has_pool && placement_has_cores(plan, l - 1)) continue;
         FILE *stream = open_memstream(&text, &bytes);
-        CHECK(stream != NULL);
+        if (stream == NULL) FAIL(MEMORY, "no memory to tell where workers are");
         if (is_service_line) {
             service_tell(stream, placement);
         } else if (is_pool_line) {
@@ -287,8 +287,10 @@ void placement_tell(const struct placement *placement, const struct plan *plan, 
             fprintf(stream, "stage %u (%s): ", l - 1, plan_stage_name(plan, graph, l - 1, name, sizeof name));
             workers_tell(stream, placement, l - 1, device_kind_of(plan, l - 1));
         }
-        CHECK(fclose(stream) == 0 && text != NULL);
-        say(context, text);
+        const bool is_whole = fclose(stream) == 0;
+        if (is_whole) say(context, text);
         free(text);
+        if (!is_whole) FAIL(MEMORY, "no memory to tell where workers are");
     }
+    return ST_OK;
 }

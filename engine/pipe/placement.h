@@ -73,7 +73,7 @@ void placement_free(struct placement *placement);
  *     "stage 1 (h1): 3 workers of a card"
  *     "3 stages share 2 workers of 1 core on processors 0, 1" */
 typedef void placement_say(void *context, const char *line);
-void placement_tell(const struct placement *placement, const struct plan *plan, const struct graph *graph,
-                    placement_say *say, void *context);
+MUST_USE status placement_tell(const struct placement *placement, const struct plan *plan, const struct graph *graph,
+                               placement_say *say, void *context);
 
 #endif

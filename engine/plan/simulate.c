@@ -338,7 +338,7 @@ static void throughput_measure(const struct run *run, struct simulation *simulat
         (double)(simulation->measured_count * SIMULATE_MICRO) / seconds * run->options->plan->time_scale;
 }
 
-static void stages_tell(const struct run *run, struct simulation *simulation)
+static status stages_tell(const struct run *run, struct simulation *simulation)
 {
     const struct simulate_options *o = run->options;
     struct pipeline_figures figures;
@@ -347,7 +347,8 @@ static void stages_tell(const struct run *run, struct simulation *simulation)
     for (uint32_t s = 0; s < o->plan->stage_count; s++) {
         const struct plan_stage *of = &o->plan->stages[s];
         const struct stage_figures *f = &figures.stage[s];
-        struct cut cut = graph_cut(o->graph, of->last_layer, NULL, NULL, NULL, NULL);
+        struct cut cut;
+        TRY(graph_cut(o->graph, of->last_layer, &cut, NULL, NULL, NULL, NULL));
         uint64_t busy_ns = f->busy_ns[WORK_FORWARD] + f->busy_ns[WORK_BACKWARD];
         struct simulated_stage *stage = &simulation->stages[s];
         *stage =
@@ -360,6 +361,7 @@ static void stages_tell(const struct run *run, struct simulation *simulation)
                                      .moved_bytes = f->cut_bytes};
         (void)plan_stage_name(o->plan, o->names, s, stage->name, sizeof stage->name);
     }
+    return ST_OK;
 }
 
 uint32_t simulate_step_micro_count(uint32_t stage_count) { return STEP_MICRO_COUNT * stage_count; }
@@ -386,7 +388,7 @@ status simulate_run(struct simulation *simulation, const struct simulate_options
     if (st == ST_OK) st = run_train(&run);
     if (st == ST_OK) {
         throughput_measure(&run, simulation);
-        stages_tell(&run, simulation);
+        st = stages_tell(&run, simulation);
     }
     run_close(&run);
     if (st != ST_OK) simulation_free(simulation);

@@ -32,6 +32,11 @@
 
 #define KIND_NONE   UINT32_MAX
 
+/* Bytes that cross the cut behind a layer with B_o examples, there and back. */
+struct moved {
+    double forward, backward;
+};
+
 struct profile {
     const struct profile_options *o;
     const struct graph *graph;
@@ -52,6 +57,7 @@ struct profile {
     struct profile_config configs[SIZES_MAX + UNITS_MAX]; /* the sizes on one core, then the gangs */
     uint32_t config_count;
     double move_bytes[MOVES];
+    struct moved *moved; /* [layer_count] */
     struct profile_run_result result;
     struct fit_line move; /* seconds of a transfer of so many bytes */
 };
@@ -111,24 +117,16 @@ static void configs_list(struct profile *p)
         p->configs[p->config_count++] = (struct profile_config){(uint32_t)p->units[u], p->micro};
 }
 
-/* Bytes that cross the cut behind a layer with B_o examples, there and back. */
-struct moved {
-    double forward, backward;
-};
-static struct moved moved_of(const struct profile *p, uint32_t layer)
-{
-    struct cut cut = graph_cut(p->graph, layer, NULL, NULL, NULL, NULL);
-    return (struct moved){(double)cut.forward_bytes * p->batch + (double)cut.micro_bytes,
-                          (double)cut.backward_bytes * p->batch};
-}
-
 /* Sizes in equal ratios from the least to the greatest transfer that there is. */
-static void moves_list(struct profile *p)
+static status moves_list(struct profile *p)
 {
     double low = INFINITY, high = 0;
     for (uint32_t l = 0; l < p->graph->layer_count; l++) {
-        struct moved moved = moved_of(p, l);
-        double ways[] = {moved.forward, moved.backward};
+        struct cut cut;
+        TRY(graph_cut(p->graph, l, &cut, NULL, NULL, NULL, NULL));
+        p->moved[l] = (struct moved){(double)cut.forward_bytes * p->batch + (double)cut.micro_bytes,
+                                     (double)cut.backward_bytes * p->batch};
+        double ways[] = {p->moved[l].forward, p->moved[l].backward};
         for (int i = 0; i < 2; i++) {
             if (ways[i] > 0 && ways[i] < low) low = ways[i];
             if (ways[i] > high) high = ways[i];
@@ -139,6 +137,7 @@ static void moves_list(struct profile *p)
     if (high > MOVE_BYTES_MAX) high = MOVE_BYTES_MAX;
     if (high < 16 * low) high = 16 * low;
     for (uint32_t i = 0; i < MOVES; i++) p->move_bytes[i] = low * pow(high / low, i / (MOVES - 1.0));
+    return ST_OK;
 }
 
 /* --- measured types --------------------------------------------------------------------------- */
@@ -192,7 +191,7 @@ static void alpha_fit(const struct profile *p, uint32_t kind, uint32_t layer, st
 
 static void move_fit(const struct profile *p, uint32_t layer, const struct fit_line *move, struct instance_time *time)
 {
-    struct moved moved = moved_of(p, layer);
+    const struct moved moved = p->moved[layer];
     double bytes = move->slope * (moved.forward + moved.backward);
     time->odt = bytes + move->fixed * ((moved.forward > 0) + (moved.backward > 0));
     time->beta = time->odt > 0 ? bytes / time->odt : 1;
@@ -312,14 +311,11 @@ static status stored_take(const struct profile *p, const struct instance *stored
 static status stored_read(const struct profile *p, uint32_t type, struct instance *instance)
 {
     struct instance stored;
-    char *path = profile_stored_path(p->o->cluster, &p->o->cluster->types[type]);
-    if (path == NULL) FAIL(MEMORY, "no memory for a path");
-    status st = instance_read(&stored, path);
-    if (st == ST_OK) {
-        st = stored_take(p, &stored, path, type, instance);
-        instance_free(&stored);
-    }
-    free(path);
+    char path[FILE_PATH_BYTES];
+    profile_stored_path(path, p->o->cluster, &p->o->cluster->types[type]);
+    TRY(instance_read(&stored, path));
+    status st = stored_take(p, &stored, path, type, instance);
+    instance_free(&stored);
     return st;
 }
 
@@ -466,12 +462,12 @@ static status profile_open(struct profile *p)
     p->kinds = calloc(type_count, sizeof *p->kinds);
     p->card_of = calloc(type_count, sizeof *p->card_of);
     p->cards = calloc(type_count, sizeof *p->cards);
-    if (p->kind_of == NULL || p->kinds == NULL || p->card_of == NULL || p->cards == NULL)
+    p->moved = calloc(g->layer_count, sizeof *p->moved);
+    if (p->kind_of == NULL || p->kinds == NULL || p->card_of == NULL || p->cards == NULL || p->moved == NULL)
         FAIL(MEMORY, "no memory for a profile");
     kinds_list(p);
     configs_list(p);
-    moves_list(p);
-    return ST_OK;
+    return moves_list(p);
 }
 
 static void profile_close(struct profile *p)
@@ -483,6 +479,7 @@ static void profile_close(struct profile *p)
     free(p->kinds);
     free(p->card_of);
     free(p->cards);
+    free(p->moved);
 }
 
 status profile_take(struct instance *instance, const struct profile_options *o, bool *busy)

@@ -67,7 +67,7 @@ MUST_USE status profile_cached(struct instance *instance, const struct profile_o
 /* Tells an instance as a table: of each layer its times on each type, alpha, bytes of the cut and where the times come from; a line for
  * reading; and the event "profile". Text goes to `say`, line by line. */
 typedef void profile_say(void *context, const char *line);
-void profile_tell(const struct instance *instance, profile_say *say, void *context);
+MUST_USE status profile_tell(const struct instance *instance, profile_say *say, void *context);
 void profile_event(const struct instance *instance);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define XXH_STATIC_LINKING_ONLY /* a state that is ours */
 #include <xxhash.h>
 
 #include "engine/base/file.h"
@@ -51,12 +52,11 @@ static void stored_add(XXH3_state_t *hash, const struct cluster *cluster, const 
     struct file_map map;
     add_text(hash, type->profile);
     if (*type->profile == 0) return;
-    char *path = profile_stored_path(cluster, type);
-    if (path && file_map_open(&map, path) == ST_OK) {
+    char path[FILE_PATH_BYTES];
+    if (file_map_open(&map, profile_stored_path(path, cluster, type)) == ST_OK) {
         add(hash, map.data, map.bytes);
         file_map_close(&map);
     }
-    free(path);
 }
 
 /* Goals and prices are taken from the cluster's text each time. */
@@ -123,8 +123,7 @@ static status name_make(const struct profile_options *o, uint64_t *name)
     struct profile_data data;
     struct cores cores;
     TRY(profile_data_open(&data, o));
-    XXH3_state_t *hash = XXH3_createState();
-    CHECK(hash != NULL);
+    XXH3_state_t state, *hash = &state;
     XXH3_64bits_reset(hash);
     add_text(hash, HETERPS_VERSION);
     add_u64(hash, FILE_VERSION);
@@ -139,7 +138,6 @@ static status name_make(const struct profile_options *o, uint64_t *name)
     add_text(hash, o->isa ? o->isa : isa_names[isa_best()]);
     add_f64(hash, o->batch);
     *name = XXH3_64bits_digest(hash);
-    XXH3_freeState(hash);
     profile_data_close(&data);
     return ST_OK;
 }

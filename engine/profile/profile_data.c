@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/base/file.h"
+#include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/device/card/measure.h"
 #include "engine/base/cores.h"
@@ -36,8 +36,8 @@ static bool has_stream(const char *paths)
 static status paths_find(struct profile_data *d, const struct profile_options *o)
 {
     if (o->data == NULL && *d->settings.data_path == 0) return ST_OK;
-    d->paths = o->data ? strdup(o->data) : file_paths_beside(o->graph_path, d->settings.data_path);
-    if (d->paths == NULL) FAIL(MEMORY, "no memory for a path");
+    TRY(o->data ? heap_text(&d->paths, "%s", o->data)
+                : file_paths_beside(&d->paths, o->graph_path, d->settings.data_path));
     if (!has_stream(d->paths)) return ST_OK;
     log_info("profile  %s can be read only once: measured with generated rows", d->paths);
     free(d->paths);
@@ -62,12 +62,13 @@ void profile_data_close(struct profile_data *d)
     *d = (struct profile_data){0};
 }
 
-char *profile_stored_path(const struct cluster *cluster, const struct cluster_type *type)
+const char *profile_stored_path(char path[FILE_PATH_BYTES], const struct cluster *cluster,
+                                const struct cluster_type *type)
 {
     const char *slash = strrchr(cluster->path, '/');
-    char *path = NULL;
     int folder_bytes = slash && type->profile[0] != '/' ? (int)(slash + 1 - cluster->path) : 0;
-    return asprintf(&path, "%.*s%s", folder_bytes, cluster->path, type->profile) < 0 ? NULL : path;
+    snprintf(path, FILE_PATH_BYTES, "%.*s%s", folder_bytes, cluster->path, type->profile);
+    return path;
 }
 
 /* --- the goal --------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #define HETERPS_ENGINE_PROFILE_PROFILE_DATA_H
 
 #include "cfg/settings.h"
+#include "engine/base/file.h"
 #include "engine/profile/profile.h"
 
 struct profile_data {
@@ -15,8 +16,9 @@ struct profile_data {
 MUST_USE status profile_data_open(struct profile_data *data, const struct profile_options *options);
 void profile_data_close(struct profile_data *data);
 
-/* The path of a type's stored profile, relative to the cluster's text. malloc'd: the caller's. */
-char *profile_stored_path(const struct cluster *cluster, const struct cluster_type *type);
+/* The path of a type's stored profile, relative to the cluster's text; returns `path`. */
+const char *profile_stored_path(char path[FILE_PATH_BYTES], const struct cluster *cluster,
+                                const struct cluster_type *type);
 
 /* Examples of a pass over the data, where it does not tell them. */
 #define PROFILE_EXAMPLES_UNKNOWN RESOURCE_FIGURE_MIN

@@ -80,13 +80,13 @@ static void reading_say(const struct instance *i, profile_say *say, void *contex
     say(context, line);
 }
 
-void profile_tell(const struct instance *i, profile_say *say, void *context)
+status profile_tell(const struct instance *i, profile_say *say, void *context)
 {
     char line[RESOURCE_NAME_BYTES + 128];
     uint32_t row_count = 1 + i->layer_count * i->type_count;
     int widths[COLUMNS] = {0};
     row_cells *rows = calloc(row_count, sizeof *rows);
-    CHECK(rows != NULL);
+    if (rows == NULL) FAIL(MEMORY, "no memory for a table of %u rows", row_count);
     for (int c = 0; c < COLUMNS; c++) snprintf(rows[0][c], CELL_BYTES, "%s", titles[c]);
     for (uint32_t l = 0; l < i->layer_count; l++)
         for (uint32_t t = 0; t < i->type_count; t++) row_fill(rows[1 + l * i->type_count + t], i, l, t);
@@ -98,6 +98,7 @@ void profile_tell(const struct instance *i, profile_say *say, void *context)
     for (uint32_t r = 0; r < row_count; r++) row_say(rows[r], widths, say, context);
     reading_say(i, say, context);
     free(rows);
+    return ST_OK;
 }
 
 void profile_event(const struct instance *i)

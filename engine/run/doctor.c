@@ -270,14 +270,13 @@ static void disk_look(const struct look *l)
         tell(l, DOCTOR_disk, DOCTOR_OK, "rows", "", "none on disk (store.ssd = 0)", NULL);
     }
     if (set->cache_ssd) {
-        char *path = strdup(*set->cache_path ? set->cache_path : l->options->data);
-        CHECK(path != NULL);
-        path[strcspn(path, ",")] = 0;
+        const char *first = *set->cache_path ? set->cache_path : l->options->data;
+        char path[FILE_PATH_BYTES];
+        snprintf(path, sizeof path, "%.*s", (int)strcspn(first, ","), first);
         char *slash = strrchr(path, '/');
         if (slash) slash[slash == path] = 0;
         free_look(l, DOCTOR_disk, "data cache", slash ? path : ".", set->cache_ssd, DOCTOR_WARN,
                   "the cache may be cut short; lower cache.ssd, or give another cache.path");
-        free(path);
     }
 }
 

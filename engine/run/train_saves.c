@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/trace.h"
 #include "engine/run/train_internal.h"
@@ -186,7 +187,8 @@ status train_save_and_fail(struct trainer *t, status failure)
 status train_best_open(struct trainer *t)
 {
     if (t->stop.head == NULL || t->options->out == NULL) return ST_OK;
-    t->best_path = file_path_join(t->options->out, MODEL_BEST_NAME);
+    char path[FILE_PATH_BYTES];
+    TRY(heap_text(&t->best_path, "%s", file_path_join(path, t->options->out, MODEL_BEST_NAME)));
     return model_dir_check(t->graph, t->best_path);
 }
 

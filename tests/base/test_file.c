@@ -363,10 +363,23 @@ static void file_path_join__with_and_without_slash__one_slash(void **state)
     (void)state;
     static const char *const known[][3] = {{"d", "n", "d/n"}, {"d/", "n", "d/n"}, {"/", "n", "/n"}, {"", "n", "n"}};
     for (size_t i = 0; i < 4; i++) {
-        char *path = file_path_join(known[i][0], known[i][1]);
+        char path[FILE_PATH_BYTES];
+        assert_ptr_equal(file_path_join(path, known[i][0], known[i][1]), path);
         assert_string_equal(path, known[i][2]);
-        free(path);
     }
+}
+
+/* What is cut must not name another file: here the directory itself is there, and so is every beginning of the path. */
+static void file_path_join__longer_than_a_path__is_refused(void **state)
+{
+    (void)state;
+    static char dots[PATH_MAX];
+    char path[FILE_PATH_BYTES];
+    memset(dots, '/', sizeof dots - 1);
+    assert_int_equal(access(dots, F_OK), 0);
+    file_path_join(path, dots, "//////tmp");
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(errno, ENAMETOOLONG);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, directory_make, directory_remove)
@@ -390,6 +403,7 @@ int main(void)
         TEST(file_writer__killed_crash__old_or_new),
         TEST(file_directory_make__absent_present_or_in_the_way__made_kept_refused),
         TEST(file_path_join__with_and_without_slash__one_slash),
+        TEST(file_path_join__longer_than_a_path__is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

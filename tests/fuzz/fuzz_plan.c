@@ -61,7 +61,7 @@ static void check_use(const struct plan *plan, const struct graph *graph, uint32
         used_count += worker->core_count;
     }
     CHECK(used_count <= core_count);
-    placement_tell(&placement, plan, graph, line_ignore, &told_bytes);
+    CHECK(placement_tell(&placement, plan, graph, line_ignore, &told_bytes) == ST_OK);
     CHECK(told_bytes > 0);
     placement_free(&placement);
 }

@@ -45,13 +45,14 @@ static void assert_cut(const struct graph *g, uint32_t layer, const char *forwar
 {
     uint32_t forward[64], backward[64], forward_count, backward_count;
     assert_true(g->tensor_count <= 64);
-    struct cut cut = graph_cut(g, layer, forward, &forward_count, backward, &backward_count);
+    struct cut cut, alone;
+    assert_int_equal(graph_cut(g, layer, &cut, forward, &forward_count, backward, &backward_count), ST_OK);
     assert_string_equal(names(g, forward, forward_count), forward_names);
     assert_string_equal(names(g, backward, backward_count), backward_names);
     assert_int_equal(cut.forward_bytes, forward_bytes);
     assert_int_equal(cut.backward_bytes, backward_bytes);
     assert_int_equal(cut.micro_bytes, 0);
-    struct cut alone = graph_cut(g, layer, NULL, NULL, NULL, NULL);
+    assert_int_equal(graph_cut(g, layer, &alone, NULL, NULL, NULL, NULL), ST_OK);
     assert_memory_equal(&alone, &cut, sizeof cut);
 }
 
@@ -211,7 +212,8 @@ static bool same_on_two_slots(const struct graph *g, uint32_t layer, uint32_t bu
     struct second behind;
     uint32_t forward[128], backward[128], forward_count, backward_count;
     assert_true(g->tensor_count <= 128);
-    (void)graph_cut(g, layer, forward, &forward_count, backward, &backward_count);
+    struct cut cut;
+    assert_int_equal(graph_cut(g, layer, &cut, forward, &forward_count, backward, &backward_count), ST_OK);
     rig_open(&one, g, SEED, EXAMPLES);
     float loss[2][EXAMPLES];
     rig_forward(&one);
@@ -247,7 +249,8 @@ static void graph_cut__two_slots__need_all_that_is_listed_and_no_more(void **sta
     compile(&g, towers_text);
     for (uint32_t layer = 0; layer < g.layer_count; layer++) {
         uint32_t forward[128], backward[128], forward_count, backward_count;
-        struct cut cut = graph_cut(&g, layer, forward, &forward_count, backward, &backward_count);
+        struct cut cut;
+        assert_int_equal(graph_cut(&g, layer, &cut, forward, &forward_count, backward, &backward_count), ST_OK);
         uint64_t forward_bytes = 0, backward_bytes = 0;
         if (!same_on_two_slots(&g, layer, GRAPH_NONE)) fail_msg("behind layer %u: the lists do not suffice", layer);
         for (uint32_t i = 0; i < forward_count; i++) {
@@ -312,11 +315,14 @@ static void crossing_find__any_stage__agrees_with_the_cuts_around_it(void **stat
             bool has[CUT_LISTS][128] = {{false}};
             struct crossing c;
             assert_true(g.tensor_count <= 128);
+            struct cut cut;
             if (first > 0)
-                (void)graph_cut(&g, first - 1, list[FRONT_SENT], &count[FRONT_SENT], list[FRONT_RETURNED],
-                                &count[FRONT_RETURNED]);
-            (void)graph_cut(&g, last, list[BEHIND_SENT], &count[BEHIND_SENT], list[BEHIND_RETURNED],
-                            &count[BEHIND_RETURNED]);
+                assert_int_equal(graph_cut(&g, first - 1, &cut, list[FRONT_SENT], &count[FRONT_SENT],
+                                           list[FRONT_RETURNED], &count[FRONT_RETURNED]),
+                                 ST_OK);
+            assert_int_equal(graph_cut(&g, last, &cut, list[BEHIND_SENT], &count[BEHIND_SENT], list[BEHIND_RETURNED],
+                                       &count[BEHIND_RETURNED]),
+                             ST_OK);
             for (uint32_t l = 0; l < CUT_LISTS; l++)
                 for (uint32_t i = 0; i < count[l]; i++) has[l][list[l][i]] = true;
             assert_int_equal(crossing_find(&c, &g, first, last), ST_OK);

@@ -40,9 +40,8 @@ static inline void save_kept(const char *path, uint64_t seed, uint32_t keep)
 
 static inline void assert_kept(const char *path, const char *manifest, uint64_t seed)
 {
-    char *manifest_path = file_path_join(path, manifest);
-    assert_holds(manifest_path, seed, 4 + seed);
-    free(manifest_path);
+    char manifest_path[FILE_PATH_BYTES];
+    assert_holds(file_path_join(manifest_path, path, manifest), seed, 4 + seed);
 }
 
 /* How many manifests lie there. Every one names files that are there and verify. */
@@ -55,10 +54,10 @@ static inline int assert_all_whole(const char *path)
         const char *name = entries[i]->d_name, *end = strrchr(name, '.');
         if (strncmp(name, "manifest.", 9) == 0 && strcmp(end, ".json") == 0) {
             struct model loaded;
-            char *manifest_path = file_path_join(path, name);
-            if (load(&loaded, manifest_path) != ST_OK) fail_msg("%s: %s", name, status_message());
+            char manifest_path[FILE_PATH_BYTES];
+            if (load(&loaded, file_path_join(manifest_path, path, name)) != ST_OK)
+                fail_msg("%s: %s", name, status_message());
             model_close(&loaded);
-            free(manifest_path);
             manifest_count++;
         }
         free(entries[i]);

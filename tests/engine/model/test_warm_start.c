@@ -695,7 +695,8 @@ static void assert_damage_refused(const char *path, const char *const *names, bo
     struct model model;
     fixture_model(&model, 0, 0);
     for (; *names; names++) {
-        char *file = file_path_join(path, *names);
+        char file[FILE_PATH_BYTES];
+        file_path_join(file, path, *names);
         size_t bytes;
         uint8_t *data = fixture_read(file, &bytes);
         if (has_checksums) {
@@ -714,7 +715,6 @@ static void assert_damage_refused(const char *path, const char *const *names, bo
         assert_untouched(&model);
         fixture_write(file, data, bytes);
         free(data);
-        free(file);
     }
     assert_ok(warm_start_told(&model, path));
     model_close(&model);

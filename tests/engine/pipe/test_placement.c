@@ -91,7 +91,7 @@ static const char *told(const struct placement *p, const struct plan *plan)
 {
     static char text[4096];
     text[0] = 0;
-    placement_tell(p, plan, &graph, line_add, text);
+    assert_int_equal(placement_tell(p, plan, &graph, line_add, text), ST_OK);
     return text;
 }
 

@@ -686,7 +686,7 @@ static void profile_tell__an_instance__is_a_table(void **state)
     i.times[1] = (struct instance_time){0.1, 0.5, 0, 0, 0, 0, 0, 0};
     i.times[2] = (struct instance_time){12.5, 1, 1e-6, 0, 0, 0, 0, 0};
     i.times[3] = (struct instance_time){1e-6, 0, 0, 0, 0, 0, 0, 0};
-    profile_tell(&i, line_keep, text);
+    assert_int_equal(profile_tell(&i, line_keep, text), ST_OK);
     assert_string_equal(text,
                         "two: ms of 256 examples on one unit, cut bytes of one\n"
                         "layer  op         cut bytes  type      ms   fixed  alpha                   move ms  source\n"

@@ -92,6 +92,13 @@ static void hand_open(struct hand *h, const char *stages, const char *const *set
     training_start(&h->t, NULL);
 }
 
+static struct cut cut_of(const struct graph *g, uint32_t layer)
+{
+    struct cut cut;
+    assert_int_equal(graph_cut(g, layer, &cut, NULL, NULL, NULL, NULL), ST_OK);
+    return cut;
+}
+
 /* --- bytes ------------------------------------------------------------------------------------ */
 
 static void sim__any_stages__moves_what_crosses_the_cuts(void **state)
@@ -116,7 +123,7 @@ static void sim__any_stages__moves_what_crosses_the_cuts(void **state)
         struct pipeline_figures f;
         pipeline_figures(h.t.pipeline, &f);
         for (uint32_t s = 0; s < f.stage_count; s++) {
-            struct cut cut = graph_cut(&h.t.graph, h.stages[s].last_layer, NULL, NULL, NULL, NULL);
+            struct cut cut = cut_of(&h.t.graph, h.stages[s].last_layer);
             bool is_sim = h.stages[s].type == 1, is_behind_sim = s + 1 < f.stage_count && h.stages[s + 1].type == 1;
             assert_int_equal(f.stage[s].cut_bytes, (is_behind_sim ? cut.forward_bytes * DATA_ROWS : 0) +
                                                        (is_sim ? cut.backward_bytes * DATA_ROWS : 0));
@@ -306,10 +313,13 @@ static void sim_submit__stage_in_the_middle__writes_what_it_gives(void **state)
     for (uint32_t pass = 0; pass < PASS_COUNT; pass++) {
         uint32_t front[64], behind[64], front_count, behind_count;
         bool is_forward = pass == PASS_FORWARD;
-        (void)graph_cut(g, 1, is_forward ? front : NULL, is_forward ? &front_count : NULL, is_forward ? NULL : front,
-                        is_forward ? NULL : &front_count);
-        (void)graph_cut(g, 2, is_forward ? behind : NULL, is_forward ? &behind_count : NULL, is_forward ? NULL : behind,
-                        is_forward ? NULL : &behind_count);
+        struct cut cut;
+        assert_int_equal(graph_cut(g, 1, &cut, is_forward ? front : NULL, is_forward ? &front_count : NULL,
+                                   is_forward ? NULL : front, is_forward ? NULL : &front_count),
+                         ST_OK);
+        assert_int_equal(graph_cut(g, 2, &cut, is_forward ? behind : NULL, is_forward ? &behind_count : NULL,
+                                   is_forward ? NULL : behind, is_forward ? NULL : &behind_count),
+                         ST_OK);
         for (uint32_t i = 0; i < 64 * 64 * 8; i++) memory[i] = 7;
         uint32_t at = is_forward ? 0 : g->forward_count;
         while (g->nodes[at].layer != 2) at++;
@@ -329,8 +339,8 @@ static void sim_submit__stage_in_the_middle__writes_what_it_gives(void **state)
         assert_int_equal(given_count, is_forward ? 1 : 0);
     }
     struct sim_moved moved = sim_device_moved(device);
-    assert_int_equal(moved.forward_bytes, 8 * graph_cut(g, 1, NULL, NULL, NULL, NULL).forward_bytes);
-    assert_int_equal(moved.backward_bytes, 8 * graph_cut(g, 2, NULL, NULL, NULL, NULL).backward_bytes);
+    assert_int_equal(moved.forward_bytes, 8 * cut_of(g, 1).forward_bytes);
+    assert_int_equal(moved.backward_bytes, 8 * cut_of(g, 2).backward_bytes);
     device_close(device);
     free(memory);
     task_close(&k);
@@ -504,7 +514,7 @@ static void simulate_graph_make__wide_cuts__are_scaled_by_one_factor(void **stat
     assert_true(factor == 977);
     static const uint32_t cols[] = {1, 1024, 10, 1, 1};
     for (uint32_t l = 0; l < 5; l++) {
-        struct cut cut = graph_cut(&g, l, NULL, NULL, NULL, NULL);
+        struct cut cut = cut_of(&g, l);
         assert_int_equal(cut.backward_bytes, 4 * cols[l]);
         assert_int_equal(cut.forward_bytes, 4 * cols[l] + 4); /* and the label */
     }
