@@ -255,7 +255,7 @@ build_card_programs() {
 build_stand_in() {
     [ -n "$nvcc" ] || return 0
     pic=.pic
-    build_objects tests/gpu/libcuda_emu.c gpu/gpu.c engine/base/status.c $(find gpu -maxdepth 1 -name '*.cu' | sort) $(find gpu/emu -name '*.c' | sort)
+    build_objects tests/gpu/libcuda_emu.c gpu/gpu.c engine/base/status.c engine/base/heap.c $(find gpu -maxdepth 1 -name '*.cu' | sort) $(find gpu/emu -name '*.c' | sort)
     pic=
     mkdir -p "$out/tests/gpu/driver"
     made=$out/tests/gpu/driver/libcuda.so.1

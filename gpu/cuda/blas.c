@@ -206,7 +206,7 @@ static status way_of(struct cuda_blas *b, const struct gpu_blas_product *p, stru
     for (*known = b->known; *known != NULL; *known = (*known)->next)
         if (memcmp(&(*known)->shape, &s, sizeof s) == 0) return ST_OK;
     struct known *k = calloc(1, sizeof *k);
-    CHECK(k != NULL);
+    if (k == NULL) FAIL(MEMORY, "no memory to describe a product of %zu bytes", sizeof *k);
     k->shape = s;
     const status st = way_find(b, k, p->bias);
     if (st != ST_OK) {
@@ -297,7 +297,11 @@ status gpu_blas_open(struct gpu *gpu, struct gpu_blas **blas, const char **why)
         return ST_OK;
     }
     struct cuda_blas *b = calloc(1, sizeof *b);
-    CHECK(b != NULL && pthread_mutex_init(&b->lock, NULL) == 0);
+    if (b == NULL) {
+        calls.cublasLtDestroy(handle);
+        FAIL(MEMORY, "no memory to describe %s", library_name);
+    }
+    CHECK(pthread_mutex_init(&b->lock, NULL) == 0);
     b->blas.vt = &vt;
     b->card = card;
     b->handle = handle;

@@ -118,7 +118,10 @@ static status cuda_stream_open(struct gpu *gpu, struct gpu_stream **stream)
     TRY(cuda_enter(c));
     CUDA_TRY(c, cuStreamCreate, (&made, CU_STREAM_NON_BLOCKING), "making a stream");
     *stream = malloc(sizeof **stream);
-    CHECK(*stream != NULL);
+    if (*stream == NULL) {
+        cuda_calls.cuStreamDestroy(made);
+        FAIL(MEMORY, "no memory to describe a stream, %zu bytes", sizeof **stream);
+    }
     **stream = (struct gpu_stream){made, "nothing"};
     return ST_OK;
 }
@@ -200,7 +203,10 @@ static status cuda_event_open(struct gpu *gpu, struct gpu_event **event)
     /* Who waits sleeps: the cores have stages of their own to compute. */
     CUDA_TRY(c, cuEventCreate, (&made, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC), "making an event");
     *event = malloc(sizeof **event);
-    CHECK(*event != NULL);
+    if (*event == NULL) {
+        cuda_calls.cuEventDestroy(made);
+        FAIL(MEMORY, "no memory to describe an event, %zu bytes", sizeof **event);
+    }
     **event = (struct gpu_event){made, "nothing"};
     return ST_OK;
 }
@@ -265,7 +271,10 @@ static status cuda_captured(struct gpu *gpu, struct gpu_stream *s, struct gpu_li
     if (result != CUDA_SUCCESS)
         return cuda_fail(c, "cuGraphInstantiateWithFlags", result, "making a list of work, %s last", s->last);
     *list = malloc(sizeof **list);
-    CHECK(*list != NULL);
+    if (*list == NULL) {
+        cuda_calls.cuGraphExecDestroy(exec);
+        FAIL(MEMORY, "no memory to describe a list of work, %zu bytes", sizeof **list);
+    }
     (*list)->exec = exec;
     return ST_OK;
 }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "engine/base/heap.h"
+
 /* --- memory of the device ---------------------------------------------------------------------- */
 
 #define GUARD_BYTES 512u
@@ -20,6 +22,14 @@ static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 #define HUGE_BYTES ((size_t)2 << 20)
 
 static size_t cell_bytes(size_t bytes) { return (bytes + 1) / 2 * sizeof(struct emu_cell); }
+
+static status regions_grow(void)
+{
+    const uint32_t max = region_max ? 2 * region_max : 64;
+    TRY(heap_room(&regions, max, sizeof *regions, "blocks of the emulated device"));
+    region_max = max;
+    return ST_OK;
+}
 
 status emu_alloc(void **memory, size_t bytes, const char *name)
 {
@@ -36,10 +46,12 @@ status emu_alloc(void **memory, size_t bytes, const char *name)
     }
     if (align == HUGE_BYTES) (void)madvise(at, whole, MADV_HUGEPAGE); /* a card's memory is filled when it is taken */
     pthread_mutex_lock(&regions_lock);
-    if (region_count == region_max) {
-        region_max = region_max ? 2 * region_max : 64;
-        regions = realloc(regions, region_max * sizeof *regions);
-        CHECK(regions != NULL);
+    const status st = region_count < region_max ? ST_OK : regions_grow();
+    if (st != ST_OK) {
+        pthread_mutex_unlock(&regions_lock);
+        free(at);
+        munmap(cell, cell_bytes(bytes + 2));
+        return st;
     }
     *memory = at + GUARD_BYTES;
     const struct emu_region region = {(uintptr_t)*memory, (uintptr_t)*memory + bytes, cell, name, NULL};
@@ -67,10 +79,12 @@ status emu_regions_take(struct emu *e)
 {
     pthread_mutex_lock(&regions_lock);
     if (e->region_max < region_count) {
-        free(e->region);
+        const status st = heap_room(&e->region, region_max, sizeof *e->region, "blocks of the emulated device");
+        if (st != ST_OK) {
+            pthread_mutex_unlock(&regions_lock);
+            return st;
+        }
         e->region_max = region_max;
-        e->region = malloc(region_max * sizeof *e->region);
-        CHECK(e->region != NULL);
     }
     if (region_count) memcpy(e->region, regions, region_count * sizeof *regions);
     e->region_count = region_count;

@@ -131,9 +131,9 @@ static status card_step(struct card *c, bool *is_done)
 
 static status give_work(struct gpu *gpu, struct gpu_stream *s, const struct work *given)
 {
-    struct card *c = card_lock(gpu);
     struct work *w = malloc(sizeof *w);
-    CHECK(w != NULL);
+    if (w == NULL) FAIL(MEMORY, "emu: no memory for a piece of work, %zu bytes", sizeof *w);
+    struct card *c = card_lock(gpu);
     *w = *given;
     w->next = NULL;
     if (s->captured != NULL) {
@@ -163,8 +163,8 @@ static status emu_gpu_take(struct gpu *gpu, size_t bytes, const char *what, void
         FAIL(MEMORY, "emu: %zu bytes for %s: of the card's %zu bytes %zu are free", bytes, what, whole, free_bytes);
     }
     struct taken *t = calloc(1, sizeof *t);
-    CHECK(t != NULL);
-    st = emu_alloc(memory, bytes, what);
+    st = t != NULL ? emu_alloc(memory, bytes, what)
+                   : status_fail(ST_MEMORY, __FILE__, __LINE__, "emu: no memory to note %s", what);
     if (st == ST_OK) {
         *t = (struct taken){c->taken, *memory, bytes};
         c->taken = t;
@@ -214,9 +214,9 @@ static void emu_host_unpin(struct gpu *gpu, void *memory) { (void)gpu, (void)mem
 
 static status emu_stream_open(struct gpu *gpu, struct gpu_stream **stream)
 {
-    struct card *c = card_lock(gpu);
     struct gpu_stream *s = calloc(1, sizeof *s);
-    CHECK(s != NULL);
+    if (s == NULL) FAIL(MEMORY, "emu: no memory for a stream, %zu bytes", sizeof *s);
+    struct card *c = card_lock(gpu);
     s->end = &s->first;
     s->next = c->streams;
     c->streams = s;
@@ -277,7 +277,7 @@ static status emu_event_open(struct gpu *gpu, struct gpu_event **event)
 {
     (void)gpu;
     *event = calloc(1, sizeof **event);
-    CHECK(*event != NULL);
+    if (*event == NULL) FAIL(MEMORY, "emu: no memory for an event, %zu bytes", sizeof **event);
     return ST_OK;
 }
 static void emu_event_close(struct gpu *gpu, struct gpu_event *event)
@@ -326,10 +326,10 @@ static status emu_is_done(struct gpu *gpu, struct gpu_event *event, bool *is_don
 
 static status emu_capture(struct gpu *gpu, struct gpu_stream *s)
 {
+    struct gpu_list *list = calloc(1, sizeof *list);
+    if (list == NULL) FAIL(MEMORY, "emu: no memory for a list of work, %zu bytes", sizeof *list);
     struct card *c = card_lock(gpu);
     CHECK(s->captured == NULL);
-    struct gpu_list *list = calloc(1, sizeof *list);
-    CHECK(list != NULL);
     list->end = &list->first;
     s->captured = list;
     return card_unlock(c, ST_OK);
