@@ -15,11 +15,11 @@ struct scope *scope_enter(struct scope *scope)
     return before;
 }
 
-struct scope *scope_open(void)
+status scope_open(struct scope **scope)
 {
-    struct scope *scope = calloc(1, sizeof *scope);
-    CHECK(scope != NULL);
-    return scope;
+    *scope = calloc(1, sizeof **scope);
+    if (*scope == NULL) FAIL(MEMORY, "no memory for a scope, %zu bytes", sizeof **scope);
+    return ST_OK;
 }
 
 void scope_close(struct scope *scope)

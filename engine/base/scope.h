@@ -9,10 +9,12 @@
 #ifndef HETERPS_ENGINE_BASE_SCOPE_H
 #define HETERPS_ENGINE_BASE_SCOPE_H
 
+#include "engine/base/status.h"
+
 struct scope;
 
-/* A new one: nothing planned, log in text, not asked to stop. Stops the program (CHECK) where there is no memory. Yours until scope_close. */
-struct scope *scope_open(void);
+/* A new one: nothing planned, log in text, not asked to stop. Yours until scope_close; NULL after a failure (MEMORY). */
+MUST_USE status scope_open(struct scope **scope);
 /* After its threads have ended and its blocks are given back; no thread works for it any more. */
 void scope_close(struct scope *scope);
 /* The calling thread works for `scope` from now on. Returns the one before, which stays as it is. */

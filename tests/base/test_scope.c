@@ -28,8 +28,8 @@ static struct scopes s;
 static int scopes_open(void **state)
 {
     (void)state;
-    s.a = scope_open();
-    s.b = scope_open();
+    assert_int_equal(scope_open(&s.a), ST_OK);
+    assert_int_equal(scope_open(&s.b), ST_OK);
     s.first = scope_enter(s.a);
     return 0;
 }
@@ -231,7 +231,8 @@ static void *listen_main(void *unused)
 
 static bool all_who_listen_are_asked(void)
 {
-    struct scope *later = scope_open();
+    struct scope *later;
+    assert_int_equal(scope_open(&later), ST_OK);
     listen_main(NULL); /* a */
     elsewhere(s.b, listen_main, NULL);
     raise(SIGTERM);
@@ -281,7 +282,8 @@ static void stop_ask__one_scope__that_one_is_woken_until_it_wakes(void **state)
 
 static bool closed_is_not_found(void)
 {
-    struct scope *closed = scope_open();
+    struct scope *closed;
+    assert_int_equal(scope_open(&closed), ST_OK);
     struct sleeper sleeper = {.last = 1};
     scope_enter(closed);
     stop_listen(sleeper_wake, &sleeper);

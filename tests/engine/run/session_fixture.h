@@ -60,7 +60,7 @@ FIXTURE static void opened_begin(struct opened *o, const char *const *set, enum 
     memset(o, 0, sizeof *o);
     while (set && set[count]) count++;
     snprintf(o->graph_path, sizeof o->graph_path, "%s", fixture_path("small.bin"));
-    o->scope = scope_open();
+    assert_ok(scope_open(&o->scope));
     o->before = scope_enter(o->scope);
     log_open(format, 0);
     const struct session_options options = {
