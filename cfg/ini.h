@@ -53,7 +53,7 @@ const struct ini_entry *ini_entry_find(const struct ini_section *section, const 
 
 /* "PATH:LINE: [kind name] key: MESSAGE", or "--set kind.key: MESSAGE" (USAGE) when the entry came from the command
  * line. `entry` may be NULL (the section itself). Always returns a failure. */
-status ini_fail(const struct ini *ini, const struct ini_section *section, const struct ini_entry *entry,
+MUST_USE status ini_fail(const struct ini *ini, const struct ini_section *section, const struct ini_entry *entry,
                          const char *format, ...) PRINTF_LIKE(4, 5);
 
 /* The name in `names` (NULL-terminated) that is nearest to `word` by edit distance, or NULL if none is near (more

@@ -23,13 +23,13 @@ const char *op_fc_backward_words(const uint8_t *attr);
     }
 
 /* An elementwise op: as many columns out as in, `flops` operations an element in each pass. */
-status elementwise_shape(struct op_shape *s, uint32_t flops);
+MUST_USE status elementwise_shape(struct op_shape *s, uint32_t flops);
 void elementwise_forward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 void elementwise_backward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 
 /* An op on several inputs, element by element: inputs as wide as each other, which is the output's width, or of one column,
  * which stands for as many columns. `flops` operations an input and element in each pass. */
-status broadcast_shape(struct op_shape *s, uint32_t flops);
+MUST_USE status broadcast_shape(struct op_shape *s, uint32_t flops);
 
 /* --- losses (loss.c) -------------------------------------------------------------------------- */
 
@@ -45,14 +45,14 @@ struct loss_keys {
             offsetof(struct loss_keys, weight), NULL                                                                   \
     }
 /* The parse function of every loss: fills a loss_attr. */
-status loss_parse(const struct op_parse *p);
+MUST_USE status loss_parse(const struct op_parse *p);
 struct loss_attr loss_attr_of(const uint8_t *attr);
 /* A prediction of `cols` columns (0: any number) and a label of one. */
-status loss_label_shape(struct op_shape *s, uint32_t cols);
+MUST_USE status loss_label_shape(struct op_shape *s, uint32_t cols);
 /* Logits of a target and K candidates, and as many log_q. */
-status loss_candidates_shape(struct op_shape *s);
+MUST_USE status loss_candidates_shape(struct op_shape *s);
 /* INVALID unless attr holds what loss_parse can have written. */
-status loss_attr_check(const uint8_t *attr);
+MUST_USE status loss_attr_check(const uint8_t *attr);
 /* What an example's loss is multiplied by: the head's weight times the example's. */
 float loss_scale(const struct op_context *c, const struct graph_node *n, uint32_t b);
 /* The class that a label names, a whole number below `classes`; GRAPH_NONE: it names none. */
@@ -76,9 +76,9 @@ struct metric_keys {
         "k", CFG_U32, "10", 1, OP_COLS_MAX, "", "a target of rank 0 to k - 1 counts", offsetof(struct metric_keys, k), \
             NULL                                                                                                       \
     }
-status metric_parse(const struct op_parse *p);
+MUST_USE status metric_parse(const struct op_parse *p);
 /* cols_min: of the scores; with 1 a score can stand by itself, or two against each other. */
-status metric_shape(struct op_shape *s, uint32_t cols_min);
+MUST_USE status metric_shape(struct op_shape *s, uint32_t cols_min);
 /* Fills the output by `value` from how many scores are above the target's and how many others equal it. */
 void metric_forward(const struct op_context *c, const struct graph_node *n,
                     float (*value)(const struct metric_attr *attr, uint32_t above, uint32_t equal));

@@ -29,8 +29,8 @@ void json_part_close(struct json_part *whole);
 
 /* Always returns INVALID: "PATH: PLACE.KEY: expected …, found VALUE". value NULL: it is not there. */
 PRINTF_LIKE(4, 5)
-status json_part_wrong(const struct json_part *part, const char *key, const json_t *value, const char *expected_format,
-                       ...);
+MUST_USE status json_part_wrong(const struct json_part *part, const char *key, const json_t *value,
+                                const char *expected_format, ...);
 
 /* A natural number, also one written 2.0. */
 bool json_is_natural(const json_t *value, uint64_t *number);

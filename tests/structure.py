@@ -105,6 +105,57 @@ device_places = places(r"\bis_card\b|\bis_sim\b", ["engine/pipe", "engine/sync",
 check("the pipeline names no synchronisation", sync_places)
 check("pipeline, synchronisations and runs ask for no kind of device", device_places)
 
+def bare(source):
+    """The source with comments, literals and lines of the preprocessor blanked out, place by place."""
+    return re.sub(r'/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'" + r'|^[ \t]*#(?:[^\n\\]|\\.)*', lambda m: re.sub(r"[^\n]", " ", m[0]),
+                  source, flags=re.S | re.M)
+
+
+def pair_of(source, at, step):
+    """Where the parenthesis at `at` has its other one."""
+    depth = 0
+    while True:
+        depth += {"(": 1, ")": -1}.get(source[at], 0)
+        if depth == 0:
+            return at
+        at += step
+
+
+def functions_of(source):
+    """{name, or ->name of a pointer in a table: whether it returns a status} of what a file declares, and the names of its prototypes whose
+    status may be ignored."""
+    found, loose = {"->" + name: True for name in re.findall(r"\bstatus \(\*(\w+)\)\s*\(", source)}, []
+    for m in re.finditer(r"^((?:static |inline |MUST_USE |_Noreturn )*)(\w[\w ]*[ *]+)(\w+)\(", source, re.M):
+        found[m[3]] = m[2].strip() == "status"
+        is_defined = source[pair_of(source, m.end() - 1, 1) + 1:].lstrip()[:1] == "{"
+        if found[m[3]] and not is_defined and "MUST_USE" not in m[1] and "static" not in m[1]:
+            loose.append(m[3])
+    return found, loose
+
+
+def thrown_away(source, names):
+    """(line, name) of calls that are a statement of their own, or a void one."""
+    for m in re.finditer(r"\b((?:[\w.\[\]]+(?:->|\.))*)(\w+)\(", source):
+        before = source[:m.start()].rstrip() if ("->" if m[1] else "") + m[2] in names else ""
+        if not before or not source[pair_of(source, m.end() - 1, 1) + 1:].lstrip().startswith(";"):
+            continue
+        is_alone = before[-1] in ";{}" or re.search(r"\b(else|do)$", before)
+        if before[-1] == ")":
+            begin = pair_of(before, len(before) - 1, -1)
+            is_alone = before[begin:] == "(void)" or re.search(r"\b(if|while|for|switch)$", before[:begin].rstrip())
+        if is_alone:
+            yield source.count("\n", 0, m.start()) + 1, m[2]
+
+
+code = {f: bare(t) for f, t in text.items() if not f.endswith(".def")}
+declared = {f: functions_of(c) for f, c in code.items()}
+other = {"->" + name for c in code.values() for kind, name in re.findall(r"(\w+) \**\(\*(\w+)\)\s*\(", c) if kind != "status"}
+shared = {name for f in code if f.endswith(".h") for name, is_status in declared[f][0].items() if is_status} - other
+check("every prototype that returns a status is MUST_USE", [f"{f}: {name}" for f in code if f.endswith(".h") for name in declared[f][1]])
+check("no call throws a status away",
+      [f"{f}:{n}: {name}" for f, c in code.items()
+       for n, name in thrown_away(c, {name for name in shared | set(declared[f][0]) if declared[f][0].get(name, True)})])
+
 lengths = []
 for f in files:
     if not f.endswith((".c", ".h", ".cu")):

@@ -228,9 +228,8 @@ status image_start(const char *choice, char **arguments)
         snprintf(off, sizeof off, "%s is off", where);
         gpu_deny(off);
     } else if (image.kind == IMAGE_CARRIED) {
-        (void)take_over(arguments, is_needed);
+        if (take_over(arguments, is_needed) != ST_OK && !is_needed) log_detail("no cards: %s", status_message());
         gpu_deny(status_message());
-        if (!is_needed) log_detail("no cards: %s", status_message());
     }
     /* The image has taken over because a child has found one. It does not open the driver before it has to: a process that has done so cannot
      * fork and use cards there. */

@@ -221,8 +221,8 @@ static status way_of(struct cuda_blas *b, const struct gpu_blas_product *p, stru
 /* The heuristic has named a way that does not do after all: nothing was given to the card, and ours serve from now on. */
 static void way_refused(const struct cuda_blas *b, struct known *k, lt_status result)
 {
-    (void)blas_fail(b, &k->shape, "cublasLtMatmul", result);
-    log_detail("%s; the kernels here do it", status_message());
+    if (blas_fail(b, &k->shape, "cublasLtMatmul", result) != ST_OK)
+        log_detail("%s; the kernels here do it", status_message());
     calls.cublasLtMatmulDescDestroy(k->desc);
     k->desc = NULL;
 }

@@ -42,7 +42,7 @@ struct gpu_stream {
 };
 
 /* Records what a call said, of which card, about what; returns MEMORY for CUDA_ERROR_OUT_OF_MEMORY, else SYSTEM. */
-status cuda_fail(const struct cuda_card *c, const char *call, CUresult result, const char *format, ...)
+MUST_USE status cuda_fail(const struct cuda_card *c, const char *call, CUresult result, const char *format, ...)
     PRINTF_LIKE(4, 5);
 /* CUDA_TRY(card, cuMemFree, (address), "giving back %s", what): passes a failure up. */
 #define CUDA_TRY(card, call, arguments, ...)                                                                           \

@@ -97,6 +97,6 @@ void emu_copy_end(const struct emu_copy *copy);
 /* Whether it is shared memory of the block. */
 bool emu_is_shared(const void *at);
 /* Takes the regions as they are. */
-status emu_regions_take(struct emu *e);
+MUST_USE status emu_regions_take(struct emu *e);
 
 #endif

@@ -131,21 +131,21 @@ static inline uint64_t cold_tag(enum cold_kind kind, uint32_t table, uint32_t in
 /* Something is on its way, or is to be handed to the kernel. */
 bool cold_in_flight(const struct cold *cold);
 /* Hands what is left of a transfer to the kernel, by the next cold_poll at the latest. */
-status cold_transfer(struct cold *cold, enum cold_kind kind, struct transfer *transfer, uint64_t tag);
+MUST_USE status cold_transfer(struct cold *cold, enum cold_kind kind, struct transfer *transfer, uint64_t tag);
 /* A segment of which every row is garbage and none on its way goes. */
 void cold_segment_drop(struct cold *cold, struct cold_table *table, uint32_t segment);
 
 /* Hands over what has been gathered. */
-status cold_flush(struct cold *cold);
+MUST_USE status cold_flush(struct cold *cold);
 
 /* cold_fetch.c: asks for what is wanted, as long as reads are free. */
-status cold_fetch_pump(struct cold *cold);
-status cold_fetch_done(struct cold *cold, struct cold_read *read);
+MUST_USE status cold_fetch_pump(struct cold *cold);
+MUST_USE status cold_fetch_done(struct cold *cold, struct cold_read *read);
 
 /* cold_log.c */
 /* A block that is not on disk yet; NULL: it is. */
 const uint8_t *cold_log_block(const struct cold_table *table, uint32_t segment, uint32_t block);
 /* Hands over what is being filled. */
-status cold_log_cut(struct cold *cold, struct cold_table *table);
+MUST_USE status cold_log_cut(struct cold *cold, struct cold_table *table);
 
 #endif

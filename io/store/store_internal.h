@@ -211,7 +211,7 @@ struct cell *index_find(const struct store_table *table, uint64_t key, struct ce
 void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell);
 void row_count_add(struct store_table *table);
 /* For keys_settle. The cell of a key that was not found, made if it is nowhere; NULL: the key is not admitted. */
-status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell);
+MUST_USE status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell);
 /* Counts an occurrence of a key without a row; of a new one, writes its initial values to the ticket's scratch. Returns its unique. */
 uint32_t unadmitted_settle(struct store *store, uint32_t table_index, uint64_t key, uint32_t *unique_count,
                            struct ticket_table *out);
@@ -234,10 +234,10 @@ static inline float *counters_of(const struct store_table *table, const float *s
 
 /* store_life.c */
 void life_layout(struct store *store, struct layout *l, const struct store_options *options);
-status life_open(struct store *store, const struct store_options *options);
+MUST_USE status life_open(struct store *store, const struct store_options *options);
 void life_close(struct store *store);
 /* The ticket that has just been prepared ends its step: what its keys count. */
-status life_step_end(struct store *store);
+MUST_USE status life_step_end(struct store *store);
 /* What ends a row's life, if it is over. */
 enum row_fate life_fate(const struct store *store, const struct store_table *table, const float *span);
 static inline bool life_has_admission(const struct store_table *table) { return table->life.admit > 1; }
@@ -248,16 +248,16 @@ void store_touch_end(struct store *store);
 /* store_tiers.c, with a disk */
 void tiers_layout(struct store *store, struct layout *l, const struct store_options *options);
 /* Opens the disk's part; *rows_bytes of the RAM budget become what it leaves for rows. */
-status tiers_open(struct store *store, const struct store_options *options, uint64_t *rows_bytes);
+MUST_USE status tiers_open(struct store *store, const struct store_options *options, uint64_t *rows_bytes);
 /* Gives the key a row of RAM, which there is (store_make_room): the one that it has on disk, on its way, or a new one with its initial values;
  * and the cell. */
 void tiers_row_bring(struct store *store, uint32_t table_index, uint64_t key, struct cell *cell);
 /* The same for who only reads: to `span`, and no row. */
 void tiers_row_copy(struct store *store, uint32_t table_index, uint64_t key, float *span);
 /* A ticket has been prepared: hands over what it fetches, notes its serials. */
-status tiers_ticket_end(struct store *store, enum store_mode mode, struct ticket *ticket);
+MUST_USE status tiers_ticket_end(struct store *store, enum store_mode mode, struct ticket *ticket);
 /* A row of RAM for a key that has none there: with the values that it has on disk, or zeroed and new. */
-status tiers_put(struct store *store, uint32_t table_index, uint64_t key, float **span, bool *was_there);
+MUST_USE status tiers_put(struct store *store, uint32_t table_index, uint64_t key, float **span, bool *was_there);
 uint64_t tiers_resident_count(const struct store *store, uint32_t table_index);
 /* Removes a row from RAM. */
 void tiers_row_remove(struct store_table *table, struct bucket *bucket, struct cell *cell);
@@ -282,6 +282,6 @@ static inline uint64_t budget_part(const struct budget *budget, uint64_t own, ui
     return (uint64_t)((unsigned __int128)(budget->whole - budget->own_sum) * share / budget->share_sum);
 }
 /* INVALID: tables ask for more than there is. */
-status budget_check(const struct budget *budget);
+MUST_USE status budget_check(const struct budget *budget);
 
 #endif
