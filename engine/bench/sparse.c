@@ -13,7 +13,8 @@
 #include "engine/slot/step_rows.h"
 #include "graph/op.h"
 #include "graph/optimizer.h"
-#include "io/store/store.h"
+#include "io/store/store_rows.h"
+#include "io/store/store_ticket.h"
 
 #define PART       "benchmark"
 #define FIELDS_MAX 64u

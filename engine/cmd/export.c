@@ -6,6 +6,7 @@
 #include "engine/crew/setup.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
+#include "io/store/store_rows.h"
 
 struct export_options {
     const char *model, *output, *format;

@@ -6,6 +6,8 @@
 #include "engine/base/memory.h"
 #include "engine/base/words.h"
 #include "engine/crew/setup.h"
+#include "io/store/store_figures.h"
+#include "io/store/store_rows.h"
 #include "io/uring.h"
 
 #define TEXT_COLUMNS 110

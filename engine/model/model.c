@@ -12,6 +12,7 @@
 #include "engine/base/random.h"
 #include "graph/op.h"
 #include "io/safetensors.h"
+#include "io/store/store.h"
 
 #define PART_PARAM "parameters"
 #define PART_STATE "optimizer state"

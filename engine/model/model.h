@@ -8,7 +8,6 @@
 #include "engine/base/file.h"
 #include "graph/graph.h"
 #include "graph/optimizer.h"
-#include "io/store/store.h"
 
 struct progress {
     uint64_t step;           /* steps done since the start of training                                  */

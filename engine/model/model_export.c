@@ -16,6 +16,7 @@
 #include "engine/model/manifest.h"
 #include "engine/base/stop.h"
 #include "io/npy.h"
+#include "io/store/store_rows.h"
 
 #define DENSE_NAME   "dense"
 #define PART_ORDER   "order of rows"

@@ -9,6 +9,8 @@
 #include "engine/model/model_saved.h"
 #include "engine/model/recipe.h"
 #include "io/store/admission.h"
+#include "io/store/store_life.h"
+#include "io/store/store_rows.h"
 
 struct load {
     struct model_saved saved;

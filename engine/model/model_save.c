@@ -24,6 +24,8 @@
 #include "engine/model/model_dir.h"
 #include "engine/model/model_names.h"
 #include "io/store/admission.h"
+#include "io/store/store_life.h"
+#include "io/store/store_rows.h"
 
 /* --- names ------------------------------------------------------------------------------------ */
 

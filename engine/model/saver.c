@@ -16,6 +16,7 @@
 #include "engine/base/thread.h"
 #include "engine/model/model_names.h"
 #include "engine/model/model_save.h"
+#include "io/store/store_rows.h"
 #include "io/store/store_save.h"
 
 #define PART_COPY   "checkpoint copy"
@@ -45,7 +46,7 @@ struct saver_table {
 /* A stretch whose file cannot be linked. */
 struct stretch_copy {
     char *name;
-    struct store_stretch from;
+    struct home_stretch from;
 };
 
 struct saver {
@@ -241,7 +242,7 @@ static bool segment_link(struct saver *s, const char *from, const char *name)
 }
 
 /* Keeps a stretch, whose file stays open, to be copied by the thread. */
-static status copy_add(struct saver *s, const struct store_stretch *stretch, const char *name)
+static status copy_add(struct saver *s, const struct home_stretch *stretch, const char *name)
 {
     s->is_copying = true;
     TRY(heap_room(&s->copies, s->copy_count + 1, sizeof *s->copies, "files of rows to be copied"));
@@ -269,7 +270,7 @@ static status stretch_name(const struct saver *s, uint32_t t, uint64_t number, c
     return st;
 }
 
-static status stretch_add(struct saver *s, uint32_t t, const struct store_stretch *stretch)
+static status stretch_add(struct saver *s, uint32_t t, const struct home_stretch *stretch)
 {
     struct saver_table *table = &s->table[t];
     struct manifest_part part = {.file.bytes =
@@ -298,7 +299,7 @@ static status stretches_add(struct saver *s, bool is_full)
     TRY(store_disk_write_out(s->store));
     for (uint32_t t = 0; t < s->table_count; t++) {
         struct saver_table *table = &s->table[t];
-        struct store_stretch stretch;
+        struct home_stretch stretch;
         uint64_t number = 0;
         table->linked_count = 0;
         if (is_full) {
@@ -386,7 +387,7 @@ static status link_sync(const struct saver *s, const char *name)
 /* Copies the blocks to their places in a file of their own: what is in front of them is a hole. */
 static status blocks_copy(struct saver *s, const struct stretch_copy *copy, const char *path, int fd)
 {
-    const struct store_stretch *from = &copy->from;
+    const struct home_stretch *from = &copy->from;
     uint64_t at = (uint64_t)from->block_begin * from->block_bytes, end = (uint64_t)from->block_end * from->block_bytes;
     while (at < end) {
         size_t count = end - at < COPY_BYTES ? (size_t)(end - at) : COPY_BYTES;

@@ -19,6 +19,7 @@
 #include "engine/model/model_saved.h"
 #include "engine/model/tensor_source.h"
 #include "io/read/reader.h"
+#include "io/store/store_rows.h"
 
 #define KEY_BYTES sizeof(uint64_t)
 /* Rows between two forgettings of what they were copied from: it is no part of the memory plan. */

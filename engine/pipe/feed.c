@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "engine/base/thread.h"
+#include "io/store/store_life.h"
+#include "io/store/store_rows.h"
 
 /* --- memory ----------------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include "engine/base/thread.h"
 #include "engine/device/cpu/device.h"
 #include "engine/pipe/pipeline_internal.h"
+#include "io/store/store.h"
 
 /* Inputs beyond those in flight: three micro-batches that are read, parsed and have their rows ready before their turn, and the
  * last one of the last step, which is kept for pipeline_check. */

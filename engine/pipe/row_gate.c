@@ -1,4 +1,6 @@
 #include "engine/pipe/row_gate.h"
+#include "io/store/store_life.h"
+#include "io/store/store_ticket.h"
 
 #include <time.h>
 

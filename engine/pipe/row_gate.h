@@ -11,7 +11,7 @@
 
 #include "engine/base/bell.h"
 #include "engine/base/memory.h"
-#include "io/store/store.h"
+#include "io/store/store_ticket.h"
 
 struct row_gate {
     /* set once */

@@ -13,6 +13,7 @@
 #include "engine/device/cpu/device.h"
 #include "engine/base/fit.h"
 #include "engine/base/stop.h"
+#include "io/store/store_ticket.h"
 
 /* Rounds that the time is divided into; more, up to ROUNDS_MAX, where turns cannot be long enough to use it up. */
 #define ROUNDS_WANTED 24u

@@ -18,6 +18,8 @@
 #include "engine/model/warm_start.h"
 #include "gpu/blas.h"
 #include "gpu/gpu.h"
+#include "io/store/store_figures.h"
+#include "io/store/store_rows.h"
 
 #define BYTES(value)     words_size((char[WORDS_SIZE_BYTES]){0}, value)
 #define COUNT(value)     words_whole((char[27]){0}, value)

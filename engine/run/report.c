@@ -10,6 +10,9 @@
 #include "engine/base/log.h"
 #include "engine/run/summary.h"
 #include "engine/base/words.h"
+#include "io/store/store_figures.h"
+#include "io/store/store_life.h"
+#include "io/store/store_rows.h"
 
 /* How often a terminal's line is redrawn, a plain line is printed, an event is written. */
 #define REDRAW_NS ((uint64_t)200000000)

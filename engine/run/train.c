@@ -11,6 +11,8 @@
 #include "engine/base/stop.h"
 #include "engine/base/trace.h"
 #include "engine/run/train_internal.h"
+#include "io/store/store_life.h"
+#include "io/store/store_rows.h"
 #include "io/store/store_touch.h"
 
 /* A plan that was made for a cluster is held against what the pipeline does about so often. */

@@ -7,6 +7,8 @@
 #include "engine/base/thread.h"
 #include "engine/model/warm_start.h"
 #include "engine/run/train_internal.h"
+#include "io/store/store_life.h"
+#include "io/store/store_rows.h"
 
 /* Whether a list of paths holds "-". */
 static bool names_stdin(const char *paths)

@@ -11,6 +11,8 @@
 #include "engine/base/log.h"
 #include "engine/base/trace.h"
 #include "engine/run/train_internal.h"
+#include "io/store/store_life.h"
+#include "io/store/store_rows.h"
 
 status train_saver_open(struct trainer *t)
 {

@@ -1,8 +1,8 @@
 /* The loop of a ticket that creates over the keys of a table (struct key_run), one text for every instruction set: keys become cells of the
  * index, and cells uniques. Each key has a slot, which says in turn:
  *
- *     home     the key's first bucket, FETCH_AHEAD keys before it is settled: asked for, one by one, while earlier keys are settled. Asked for
- *              all at once, homes fill the processor's queue of misses, and what is behind them waits.
+ *     first    the key's first bucket, FETCH_AHEAD keys before it is settled: asked for, one by one, while earlier keys are settled. Asked for
+ *              all at once, first buckets fill the processor's queue of misses, and what is behind them waits.
  *     bucket   behind the one that was looked into last, LOOK_AHEAD keys before: the key was not found, and is on the list of open keys. With
  *              every block that list is looked through once, without branches, for nobody can predict which keys are on it: so in a table
  *              that is full to the last row, too, where one key in ten lies in a second bucket and one in twenty further on, no miss is waited
@@ -13,9 +13,9 @@
  * whether a key has occurred before in the micro-batch nobody can predict either.
  *
  * Slots lie where the ticket has the spans of its uniques: unique u is settled with key u at the earliest, and spans of rows are filled in
- * afterwards.
+ * at the end.
  *
- * Workload: 53,000 keys, 10 to 20 ns each, nearly all of them found in their home. */
+ * Workload: 53,000 keys, 10 to 20 ns each, nearly all of them found in their first bucket. */
 #include "io/store/store_internal.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@
 #define FETCH_BLOCKS      4u
 #define LOOK_AHEAD        (LOOK_BLOCKS * BLOCK)
 #define FETCH_AHEAD       (FETCH_BLOCKS * BLOCK)
-/* With a disk: blocks between two looks at what is under way: a ticket takes longer than what is in flight. */
+/* With a home: blocks between two looks at what is under way: a ticket takes longer than what is in flight. */
 #define POLL_BLOCKS 2u
 
 /* Of keys that are in no bucket. */
@@ -79,41 +79,41 @@ ALWAYS_INLINE const void *bucket_first(const struct bucket *bucket, uint32_t cel
 
 static uint32_t block_end(const struct key_run *run, uint32_t begin)
 {
-    return begin + BLOCK < run->count ? begin + BLOCK : run->count;
+    return begin + BLOCK < run->asked.count ? begin + BLOCK : run->asked.count;
 }
 
-/* Slots of a block become homes. */
-static void homes_find(const struct key_run *run, uint32_t begin)
+/* Slots of a block become first buckets. */
+static void firsts_find(const struct key_run *run, uint32_t begin)
 {
     const struct store_table *table = run->table;
     const uint32_t end = block_end(run, begin);
     uint32_t i = begin;
 #if defined(__AVX512DQ__)
-    /* key_mix() and home_of(), eight at a time; there are less than 2^32 buckets. */
+    /* key_mix() and first_bucket(), eight at a time; there are less than 2^32 buckets. */
     const __m512i ratio = _mm512_set1_epi64((long long)UINT64_C(0x9e3779b97f4a7c15));
     const __m512i count = _mm512_set1_epi64((long long)table->bucket_count);
     const __m512i base = _mm512_set1_epi64((long long)(uintptr_t)table->bucket);
     for (; i + 8 <= end; i += 8) {
-        __m512i mixed = _mm512_loadu_si512(run->key + i);
+        __m512i mixed = _mm512_loadu_si512(run->asked.key + i);
         mixed = _mm512_mullo_epi64(_mm512_xor_si512(mixed, _mm512_srli_epi64(mixed, 32)), ratio);
         mixed = _mm512_mullo_epi64(_mm512_xor_si512(mixed, _mm512_srli_epi64(mixed, 29)), ratio);
         __m512i high = _mm512_mul_epu32(_mm512_srli_epi64(mixed, 32), count), low = _mm512_mul_epu32(mixed, count);
-        __m512i home = _mm512_srli_epi64(_mm512_add_epi64(high, _mm512_srli_epi64(low, 32)), 32);
+        __m512i first = _mm512_srli_epi64(_mm512_add_epi64(high, _mm512_srli_epi64(low, 32)), 32);
         _Static_assert(sizeof(struct bucket) == 1 << 6, "the shift below");
-        _mm512_storeu_si512(run->out->span + i, _mm512_add_epi64(base, _mm512_slli_epi64(home, 6)));
+        _mm512_storeu_si512(run->out->span + i, _mm512_add_epi64(base, _mm512_slli_epi64(first, 6)));
     }
 #endif
-    for (; i < end; i++) slot_set(run, i, home_of(table, run->key[i]));
+    for (; i < end; i++) slot_set(run, i, first_bucket(table, run->asked.key[i]));
 }
 
 /* Into the second-level cache: that takes less room in the queue, and the first look comes a block later. */
-ALWAYS_INLINE void home_ask(const struct key_run *run, uint32_t i) { __builtin_prefetch(slot_get(run, i), 0, 2); }
+ALWAYS_INLINE void first_ask(const struct key_run *run, uint32_t i) { __builtin_prefetch(slot_get(run, i), 0, 2); }
 
-/* Looks into the key's home. */
-ALWAYS_INLINE void home_look(const struct key_run *run, uint32_t i, uint32_t *open_index, uint32_t *open_count)
+/* Looks into the key's first bucket. */
+ALWAYS_INLINE void first_look(const struct key_run *run, uint32_t i, uint32_t *open_index, uint32_t *open_count)
 {
     const struct bucket *bucket = slot_get(run, i);
-    const uint32_t cells = bucket_cells(bucket, run->key[i]);
+    const uint32_t cells = bucket_cells(bucket, run->asked.key[i]);
     slot_set(run, i, bucket_first(bucket, cells));
     open_index[*open_count] = i;
     *open_count += cells == 0;
@@ -123,46 +123,47 @@ ALWAYS_INLINE void home_look(const struct key_run *run, uint32_t i, uint32_t *op
  * open no longer. */
 static __attribute__((noinline)) void open_look(const struct key_run *run, struct open_keys *open, uint32_t limit)
 {
-    struct cold *cold = run->store->cold;
+    const struct home *home = run->store->home;
     uint32_t count = 0;
     for (uint32_t k = 0; k < open->count; k++) {
         const uint32_t i = open->index[k];
         struct bucket *bucket = (struct bucket *)slot_get(run, i) - 1, *next = bucket_next(run->table, bucket);
-        const uint32_t cells = bucket_cells(bucket, run->key[i]);
+        const uint32_t cells = bucket_cells(bucket, run->asked.key[i]);
         const bool is_open = (cells == 0) & bucket_is_full(bucket) & (i >= limit);
         const void *found = cells == 0 ? &no_cell : bucket_first(bucket, cells);
         __builtin_prefetch(is_open ? next : bucket);
         slot_set(run, i, is_open ? next + 1 : found);
         open->index[count] = i;
         count += is_open;
-        /* What RAM has not is asked for in the disk's index. */
-        if (cold != NULL && !is_open && cells == 0) cold_fetch_prefetch(cold, run->table_index, run->key[i]);
+        /* What RAM has not is looked for in the home; where there is none no branch depends on the key. */
+        if (home != NULL && !is_open && cells == 0) home_prefetch(home, run->table_index, run->asked.key[i]);
     }
     open->count = count;
 }
 
-/* Settles the keys [begin, end): numbers the distinct rows, and counts their occurrences. `goes_ahead`: asks for the homes FETCH_AHEAD keys
+/* Settles the keys [begin, end): numbers the distinct rows, and counts their occurrences. `goes_ahead`: asks for the first buckets FETCH_AHEAD keys
  * further on, which there are, and looks into those LOOK_AHEAD further on. */
 ALWAYS_INLINE status block_settle(const struct key_run *run, struct open_keys *restrict open, uint32_t begin,
                                   uint32_t end, bool goes_ahead)
 {
     struct ticket_table *const out = run->out;
-    uint32_t *const row_of = out->row, *const count_of = out->occurrence_begin + 1, *const unique_of = run->unique;
+    uint32_t *const row_of = out->row, *const count_of = out->occurrence_begin + 1,
+                    *const unique_of = run->asked.unique;
     const uint32_t serial = run->table->serial << USES_BITS; /* of unique 0, as a mark */
-    const uint32_t last = run->count - 1;
+    const uint32_t last = run->asked.count - 1;
     uint32_t unique_count = out->unique_count, open_count = open->count;
     for (uint32_t i = begin; i < end; i++) {
         if (goes_ahead) {
-            home_ask(run, i + FETCH_AHEAD);
-            home_look(run, i + LOOK_AHEAD, open->index, &open_count);
+            first_ask(run, i + FETCH_AHEAD);
+            first_look(run, i + LOOK_AHEAD, open->index, &open_count);
         }
         struct cell *cell = slot_get(run, i);
         /* Relaxed: this thread is the only one that changes it. */
         uint32_t row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1;
         if (__builtin_expect(row == ROW_NONE, 0)) {
-            TRY(cell_settle(run->store, run->table_index, run->key[i], &cell));
+            TRY(cell_settle(run->store, run->table_index, run->asked.key[i], &cell));
             if (cell == NULL) {
-                unique_of[i] = unadmitted_settle(run->store, run->table_index, run->key[i], &unique_count, out);
+                unique_of[i] = unadmitted_settle(run->store, run->table_index, run->asked.key[i], &unique_count, out);
                 continue;
             }
             row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1;
@@ -188,31 +189,42 @@ ALWAYS_INLINE status block_settle(const struct key_run *run, struct open_keys *r
 
 static void block_ask(const struct key_run *run, uint32_t begin)
 {
-    for (uint32_t i = begin; i < block_end(run, begin); i++) home_ask(run, i);
+    for (uint32_t i = begin; i < block_end(run, begin); i++) first_ask(run, i);
 }
 
 static void block_look(const struct key_run *run, uint32_t begin, struct open_keys *open)
 {
-    for (uint32_t i = begin; i < block_end(run, begin); i++) home_look(run, i, open->index, &open->count);
+    for (uint32_t i = begin; i < block_end(run, begin); i++) first_look(run, i, open->index, &open->count);
+}
+
+/* Slots are needed no more: they become where the rows are. */
+static void spans_fill(const struct key_run *run)
+{
+    const struct store_table *table = run->table;
+    const uint32_t *row = run->out->row;
+    float **span = run->out->span, *first = table->span;
+    const size_t stride = table->stride_floats;
+    for (uint32_t u = 0, count = run->out->unique_count; u < count; u++)
+        if (row[u] != ROW_NONE) span[u] = first + row[u] * stride;
 }
 
 status KERNEL(keys_settle)(const struct key_run *run)
 {
     struct open_keys open = {.count = 0};
     run->out->unique_count = 0;
-    memset(run->out->occurrence_begin, 0, ((size_t)run->count + 1) * sizeof *run->out->occurrence_begin);
+    memset(run->out->occurrence_begin, 0, ((size_t)run->asked.count + 1) * sizeof *run->out->occurrence_begin);
     for (uint32_t b = 0; b < FETCH_BLOCKS; b++) {
-        homes_find(run, b * BLOCK);
+        firsts_find(run, b * BLOCK);
         block_ask(run, b * BLOCK);
     }
     for (uint32_t b = 0; b < LOOK_BLOCKS; b++) {
         block_look(run, b * BLOCK, &open);
         open_look(run, &open, b + 1 == LOOK_BLOCKS ? BLOCK : 0);
     }
-    for (uint32_t b = 0, begin = 0; begin < run->count; b++, begin += BLOCK) {
+    for (uint32_t b = 0, begin = 0; begin < run->asked.count; b++, begin += BLOCK) {
         const uint32_t fetch = begin + FETCH_AHEAD;
-        homes_find(run, fetch);
-        if (fetch + BLOCK <= run->count) {
+        firsts_find(run, fetch);
+        if (fetch + BLOCK <= run->asked.count) {
             TRY(block_settle(run, &open, begin, begin + BLOCK, true));
         } else {
             block_ask(run, fetch);
@@ -220,7 +232,8 @@ status KERNEL(keys_settle)(const struct key_run *run)
             TRY(block_settle(run, &open, begin, block_end(run, begin), false));
         }
         open_look(run, &open, begin + 2 * BLOCK);
-        if (run->store->cold != NULL && b % POLL_BLOCKS == 0) TRY(cold_poll(run->store->cold, false));
+        if (b % POLL_BLOCKS == 0) TRY(home_poll(run->store->home, false));
     }
+    spans_fill(run);
     return ST_OK;
 }

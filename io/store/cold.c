@@ -71,27 +71,27 @@ static size_t chunk_bytes_of(const struct segment_shape *shape)
     return (size_t)chunk_blocks_of(shape) * shape->block_bytes + SEGMENT_ALIGN_BYTES;
 }
 
-static uint32_t read_bytes_of(const struct cold_options *o)
+static uint32_t read_bytes_of(const struct home_options *o)
 {
     uint32_t bytes = COLD_READ_BYTES;
     for (uint32_t t = 0; t < o->table_count; t++) {
-        struct segment_shape shape = shape_of(o->table[t].span_floats, o->table[t].disk_bytes);
+        struct segment_shape shape = shape_of(o->table[t].span_floats, o->table[t].bytes);
         if (shape.block_bytes > bytes) bytes = shape.block_bytes;
     }
     return bytes;
 }
 
-static size_t buffer_bytes_of(const struct cold_options *o)
+static size_t buffer_bytes_of(const struct home_options *o)
 {
     size_t bytes = (size_t)COLD_READS * read_bytes_of(o);
     for (uint32_t t = 0; t < o->table_count; t++) {
-        struct segment_shape shape = shape_of(o->table[t].span_floats, o->table[t].disk_bytes);
+        struct segment_shape shape = shape_of(o->table[t].span_floats, o->table[t].bytes);
         bytes += (COLD_CHUNKS + COLD_CLEANS) * chunk_bytes_of(&shape);
     }
     return bytes;
 }
 
-static struct uring_options uring_options_of(const struct cold_options *o)
+static struct uring_options uring_options_of(const struct home_options *o)
 {
     return (struct uring_options){.depth = COLD_READS + o->table_count * (COLD_CHUNKS + COLD_CLEANS),
                                   .thread_count = 8,
@@ -99,19 +99,19 @@ static struct uring_options uring_options_of(const struct cold_options *o)
                                   .faults = o->faults};
 }
 
-static uint32_t batch_count_of(const struct cold_options *o)
+static uint32_t batch_count_of(const struct home_options *o)
 {
     uint32_t count = COLD_ROWS_AHEAD / o->fetch_max;
     if (count < COLD_BATCHES_MIN) count = COLD_BATCHES_MIN;
     return count < COLD_BATCHES_MAX ? count : COLD_BATCHES_MAX;
 }
 
-static void cold_layout(struct layout *l, const struct cold_options *o, struct cold *cold)
+static void cold_layout(struct layout *l, const struct home_options *o, struct cold *cold)
 {
     for (uint32_t t = 0; t < o->table_count; t++) {
-        struct segment_shape shape = shape_of(o->table[t].span_floats, o->table[t].disk_bytes);
+        struct segment_shape shape = shape_of(o->table[t].span_floats, o->table[t].bytes);
         struct segment *segment;
-        LAYOUT_TAKE(l, segment, segment_count_of(&shape, o->table[t].disk_bytes));
+        LAYOUT_TAKE(l, segment, segment_count_of(&shape, o->table[t].bytes));
         if (l->arena) cold->table[t].segment = segment;
     }
     for (uint32_t b = 0; b < batch_count_of(o); b++) {
@@ -125,7 +125,7 @@ static void cold_layout(struct layout *l, const struct cold_options *o, struct c
     if (l->arena) cold->sort = sort;
 }
 
-static size_t arena_bytes_of(const struct cold_options *o)
+static size_t arena_bytes_of(const struct home_options *o)
 {
     struct uring_options uring = uring_options_of(o);
     struct layout sum = {.bytes = arena_bytes(sizeof(struct cold) + o->table_count * sizeof(struct cold_table)) +
@@ -134,11 +134,11 @@ static size_t arena_bytes_of(const struct cold_options *o)
     return sum.bytes;
 }
 
-uint64_t cold_ram_bytes(const struct cold_options *o)
+static uint64_t disk_ram_bytes(const struct home_options *o)
 {
     uint64_t sum = arena_bytes_of(o) + buffer_bytes_of(o);
     for (uint32_t t = 0; t < o->table_count; t++)
-        sum += cold_index_bytes(cold_row_max(o->table[t].span_floats, o->table[t].disk_bytes));
+        sum += cold_index_bytes(cold_row_max(o->table[t].span_floats, o->table[t].bytes));
     return sum;
 }
 
@@ -166,8 +166,9 @@ static bool is_segment(const char *name)
 #define FILES_OTHER 64u
 
 /* Every segment is an open file, and a save that has to copy it opens it once more. */
-uint64_t cold_files(const struct cold *cold)
+static uint64_t disk_files(const struct home *home)
 {
+    const struct cold *cold = cold_of(home);
     uint64_t count = FILES_OTHER;
     for (uint32_t t = 0; t < cold->table_count; t++) count += 2 * (uint64_t)cold->table[t].segment_count;
     return count;
@@ -176,7 +177,7 @@ uint64_t cold_files(const struct cold *cold)
 static status files_check(const struct cold *cold)
 {
     struct rlimit limit;
-    const uint64_t needed = cold_files(cold);
+    const uint64_t needed = disk_files(&cold->home);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed <= limit.rlim_cur) return ST_OK;
     FAIL(SYSTEM,
          "rows on disk need %" PRIu64 " open files, and this process may have %" PRIu64
@@ -215,20 +216,20 @@ static bool directory_is_direct(const struct cold *cold)
     return file_probe(name, &is_direct) == ST_OK && is_direct;
 }
 
-static status table_open(struct cold_table *table, const struct cold_table_options *o, uint32_t tag_bits,
+static status table_open(struct cold_table *table, const struct home_table_options *o, uint32_t tag_bits,
                          uint8_t **buffer)
 {
     table->name = o->name;
-    table->disk_bytes = o->disk_bytes;
-    table->shape = shape_of(o->span_floats, o->disk_bytes);
-    table->segment_count = table->free_count = segment_count_of(&table->shape, o->disk_bytes);
+    table->disk_bytes = o->bytes;
+    table->shape = shape_of(o->span_floats, o->bytes);
+    table->segment_count = table->free_count = segment_count_of(&table->shape, o->bytes);
     for (uint32_t s = 0; s < table->segment_count; s++) table->segment[s].fd = -1;
     if (table->segment_count < SEGMENTS_MIN)
         FAIL(INVALID,
              "table \"%s\": %" PRIu64 " bytes on disk are %" PRIu32 " segments of %" PRIu64
              " bytes, and at least %u are needed; raise store.ssd",
-             o->name, o->disk_bytes, table->segment_count, segment_bytes(&table->shape), SEGMENTS_MIN);
-    table->row_max = cold_row_max(o->span_floats, o->disk_bytes);
+             o->name, o->bytes, table->segment_count, segment_bytes(&table->shape), SEGMENTS_MIN);
+    table->row_max = cold_row_max(o->span_floats, o->bytes);
     table->open = table->filling = table->victim = COLD_NONE;
     table->chunk_blocks = table->clean_blocks = chunk_blocks_of(&table->shape);
     for (uint32_t i = 0; i < COLD_CHUNKS; i++, *buffer += chunk_bytes_of(&table->shape))
@@ -240,57 +241,9 @@ static status table_open(struct cold_table *table, const struct cold_table_optio
     return cold_index_open(&table->index, PART_INDEX, table->row_max, tag_bits);
 }
 
-status cold_open(struct cold **out, const struct cold_options *o)
+static void disk_close(struct home *home)
 {
-    struct arena arena;
-    TRY(arena_open(&arena, PART_BUFFERS, arena_bytes_of(o)));
-    struct cold *cold = arena_take(&arena, sizeof *cold + o->table_count * sizeof(struct cold_table));
-    cold->table_count = o->table_count;
-    cold_layout(&(struct layout){.arena = &arena}, o, cold);
-    cold->path = o->path;
-    cold->lock_fd = -1;
-    cold->fetch_max = o->fetch_max;
-    cold->batch_count = batch_count_of(o);
-    cold->number_next = 1;
-    cold->context = o->context;
-    cold->is_resident = o->is_resident;
-    cold->arrived = o->arrived;
-    cold->is_dead = o->is_dead;
-    cold->buffer_bytes = buffer_bytes_of(o);
-    cold->arena = arena;
-    void *block;
-    status st = memory_take(PART_BUFFERS, cold->buffer_bytes, &block);
-    if (st == ST_OK) {
-        cold->buffer = block;
-        uint8_t *buffer = block;
-        for (uint32_t i = 0; i < COLD_READS; i++, buffer += read_bytes_of(o)) {
-            cold->read[i].read.bytes = buffer;
-            cold->free_read[i] = i;
-        }
-        cold->reads_bytes = (size_t)(buffer - cold->buffer);
-        cold->free_read_count = COLD_READS;
-        for (uint32_t t = 0; t < o->table_count && st == ST_OK; t++)
-            st = table_open(&cold->table[t], &o->table[t], o->tag_bits ? o->tag_bits : 32, &buffer);
-    }
-    if (st == ST_OK) st = files_check(cold);
-    if (st == ST_OK) st = directory_open(cold);
-    if (st == ST_OK) {
-        const char *why;
-        struct uring_options uring = uring_options_of(o);
-        cold->is_direct = directory_is_direct(cold);
-        st = uring_open(&cold->uring, &cold->arena, &uring, &why);
-    }
-    if (st != ST_OK) {
-        cold_close(cold);
-        return st;
-    }
-    *out = cold;
-    return ST_OK;
-}
-
-void cold_close(struct cold *cold)
-{
-    if (cold == NULL) return;
+    struct cold *cold = cold_of(home);
     uring_close(cold->uring);
     for (uint32_t t = 0; t < cold->table_count; t++) {
         struct cold_table *table = &cold->table[t];
@@ -367,7 +320,7 @@ static status done_take(struct cold *cold, const struct uring_done *done)
     return ST_OK; /* who cleans looks whether its chunk is there */
 }
 
-static status poll(struct cold *cold, bool wait)
+static status done_look(struct cold *cold, bool wait)
 {
     struct uring_done done[DONE_COUNT];
     TRY(cold_flush(cold));
@@ -383,7 +336,7 @@ status cold_poll(struct cold *cold, bool wait)
 {
     /* What had come with a failure is lost, and would be waited for without end. */
     if (failure_is(&cold->failure)) return failure_adopt(&cold->failure);
-    status st = poll(cold, wait);
+    status st = done_look(cold, wait);
     if (st != ST_OK) failure_keep(&cold->failure, st);
     return st;
 }
@@ -391,7 +344,7 @@ status cold_poll(struct cold *cold, bool wait)
 status cold_settle(struct cold *cold)
 {
     TRY(failure_adopt(&cold->failure)); /* also where nothing is in flight */
-    while (cold->arrived_count < cold->begun_count || cold_in_flight(cold)) TRY(cold_poll(cold, true));
+    while (cold->home.arrived < cold->begun_count || cold_in_flight(cold)) TRY(cold_poll(cold, true));
     return ST_OK;
 }
 
@@ -407,14 +360,94 @@ void cold_segment_drop(struct cold *cold, struct cold_table *table, uint32_t ind
     table->free_count++;
 }
 
-struct cold_counts cold_counts(const struct cold *cold, uint32_t table)
+/* --- as a home ---------------------------------------------------------------------------------- */
+
+static struct home_counts disk_counts(const struct home *home, uint32_t t)
 {
-    CHECK(table < cold->table_count);
-    struct cold_counts counts = cold->table[table].counts;
-    counts.row_count = cold->table[table].index.row_count;
-    counts.row_max = cold->table[table].row_max;
+    const struct cold_table *table = &cold_of(home)->table[t];
+    struct home_counts counts = table->counts;
+    counts.row_count = table->index.row_count;
+    counts.row_max = table->row_max;
     return counts;
 }
 
-const char *cold_io_name(const struct cold *cold) { return uring_name(cold->uring); }
-bool cold_is_direct(const struct cold *cold) { return cold->is_direct; }
+static const char *disk_words(const struct home *home)
+{
+    const struct cold *cold = cold_of(home);
+    if (strcmp(uring_name(cold->uring), "threads") == 0)
+        return cold->is_direct ? "threads" : "threads, by the page cache";
+    return cold->is_direct ? "io_uring" : "io_uring, by the page cache";
+}
+
+static status disk_poll(struct home *home, bool wait) { return cold_poll(cold_of(home), wait); }
+static status disk_settle(struct home *home) { return cold_settle(cold_of(home)); }
+
+static const struct home_vt vt = {.close = disk_close,
+                                  .ask = cold_ask,
+                                  .find = cold_find,
+                                  .bring = cold_bring,
+                                  .put = cold_put,
+                                  .poll = disk_poll,
+                                  .settle = disk_settle,
+                                  .walk_begin = cold_walk_begin,
+                                  .walk_next = cold_walk_next,
+                                  .walk_remove = cold_walk_remove,
+                                  .walk_end = cold_walk_end,
+                                  .counts = disk_counts,
+                                  .words = disk_words,
+                                  .prefetch = cold_prefetch,
+                                  .write_out = cold_write_out,
+                                  .stretch_next = cold_stretch_next,
+                                  .stretch_bytes = cold_stretch_bytes,
+                                  .files = disk_files};
+
+static status disk_open(struct home **home, const struct home_options *o)
+{
+    struct arena arena;
+    TRY(arena_open(&arena, PART_BUFFERS, arena_bytes_of(o)));
+    struct cold *cold = arena_take(&arena, sizeof *cold + o->table_count * sizeof(struct cold_table));
+    cold->home.vt = &vt;
+    cold->table_count = o->table_count;
+    cold_layout(&(struct layout){.arena = &arena}, o, cold);
+    cold->path = o->path;
+    cold->lock_fd = -1;
+    cold->fetch_max = o->fetch_max;
+    cold->batch_count = batch_count_of(o);
+    cold->number_next = 1;
+    cold->context = o->context;
+    cold->is_resident = o->is_resident;
+    cold->arrived = o->arrived;
+    cold->is_dead = o->is_dead;
+    cold->buffer_bytes = buffer_bytes_of(o);
+    cold->arena = arena;
+    void *block;
+    status st = memory_take(PART_BUFFERS, cold->buffer_bytes, &block);
+    if (st == ST_OK) {
+        cold->buffer = block;
+        uint8_t *buffer = block;
+        for (uint32_t i = 0; i < COLD_READS; i++, buffer += read_bytes_of(o)) {
+            cold->read[i].read.bytes = buffer;
+            cold->free_read[i] = i;
+        }
+        cold->reads_bytes = (size_t)(buffer - cold->buffer);
+        cold->free_read_count = COLD_READS;
+        for (uint32_t t = 0; t < o->table_count && st == ST_OK; t++)
+            st = table_open(&cold->table[t], &o->table[t], o->tag_bits ? o->tag_bits : 32, &buffer);
+    }
+    if (st == ST_OK) st = files_check(cold);
+    if (st == ST_OK) st = directory_open(cold);
+    if (st == ST_OK) {
+        const char *why;
+        struct uring_options uring = uring_options_of(o);
+        cold->is_direct = directory_is_direct(cold);
+        st = uring_open(&cold->uring, &cold->arena, &uring, &why);
+    }
+    if (st != ST_OK) {
+        disk_close(&cold->home);
+        return st;
+    }
+    *home = &cold->home;
+    return ST_OK;
+}
+
+const struct home_kind cold_home = {.ram_bytes = disk_ram_bytes, .open = disk_open};

@@ -24,23 +24,25 @@ static uint32_t block_of(const struct cold_table *table, uint32_t place)
 
 /* --- batches ---------------------------------------------------------------------------------- */
 
-status cold_fetch_begin(struct cold *cold)
+status cold_ask(struct home *home)
 {
+    struct cold *cold = cold_of(home);
     CHECK(!cold->is_walked);
-    while (cold->begun_count - cold->arrived_count == cold->batch_count) TRY(cold_poll(cold, true));
+    while (cold->begun_count - cold->home.arrived == cold->batch_count) TRY(cold_poll(cold, true));
     struct batch *batch = batch_of(cold, ++cold->begun_count);
     batch->count = batch->left = batch->next = 0;
     batch->is_open = true;
     return ST_OK;
 }
 
-void cold_fetch_prefetch(const struct cold *cold, uint32_t table, uint64_t key)
+void cold_prefetch(const struct home *home, uint32_t table, uint64_t key)
 {
-    cold_index_prefetch(&cold->table[table].index, key);
+    cold_index_prefetch(&cold_of(home)->table[table].index, key);
 }
 
-bool cold_fetch(struct cold *cold, const struct cold_row *row)
+bool cold_find(struct home *home, const struct home_row *row)
 {
+    struct cold *cold = cold_of(home);
     struct cold_table *table = &cold->table[row->table];
     struct batch *batch = batch_of(cold, cold->begun_count);
     uint32_t place[COLD_CANDIDATES_MAX];
@@ -74,17 +76,18 @@ static void order_fill(struct cold *cold, struct batch *batch, uint32_t begin, u
     for (uint32_t i = 0; i < count; i++) batch->order[begin + i] = (uint32_t)from[i];
 }
 
-static void arrived_count_update(struct cold *cold)
+static void arrived_update(struct cold *cold)
 {
-    while (cold->arrived_count < cold->begun_count) {
-        const struct batch *batch = batch_of(cold, cold->arrived_count + 1);
+    while (cold->home.arrived < cold->begun_count) {
+        const struct batch *batch = batch_of(cold, cold->home.arrived + 1);
         if (batch->is_open || batch->left) return;
-        cold->arrived_count++;
+        cold->home.arrived++;
     }
 }
 
-status cold_fetch_end(struct cold *cold, uint64_t *number)
+status cold_bring(struct home *home, uint64_t *number)
 {
+    struct cold *cold = cold_of(home);
     struct batch *batch = batch_of(cold, cold->begun_count);
     for (uint32_t begin = 0, end; begin < batch->count; begin = end) {
         for (end = begin + 1; end < batch->count && batch->fetch[end].row.table == batch->fetch[begin].row.table;)
@@ -94,12 +97,10 @@ status cold_fetch_end(struct cold *cold, uint64_t *number)
     batch->left = batch->count;
     batch->is_open = false;
     *number = cold->begun_count;
-    arrived_count_update(cold);
+    arrived_update(cold);
     TRY(cold_fetch_pump(cold));
     return cold_flush(cold);
 }
-
-uint64_t cold_arrived(const struct cold *cold) { return cold->arrived_count; }
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
@@ -218,9 +219,9 @@ static status batch_pump(struct cold *cold, uint32_t batch_index)
 
 status cold_fetch_pump(struct cold *cold)
 {
-    for (uint64_t n = cold->arrived_count + 1; n <= cold->begun_count; n++)
+    for (uint64_t n = cold->home.arrived + 1; n <= cold->begun_count; n++)
         if (!batch_of(cold, n)->is_open) TRY(batch_pump(cold, (uint32_t)(n % cold->batch_count)));
-    arrived_count_update(cold);
+    arrived_update(cold);
     return ST_OK;
 }
 

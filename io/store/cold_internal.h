@@ -69,12 +69,12 @@ struct cold_table {
     uint32_t clean_asked, clean_row; /* blocks asked for; rows looked at              */
     struct transfer clean[COLD_CLEANS];
     uint32_t clean_begin[COLD_CLEANS]; /* first block of each; COLD_NONE: nothing is in it */
-    struct cold_counts counts;
+    struct home_counts counts;
 };
 
 enum fetch_state { FETCH_WANTED, FETCH_ASKED, FETCH_DONE };
 struct fetch {
-    struct cold_row row;
+    struct home_row row;
     uint32_t place;
     enum fetch_state state;
 };
@@ -94,6 +94,7 @@ struct cold_read {
 };
 
 struct cold {
+    struct home home; /* the first: a home is its cold */
     struct arena arena;
     const char *path;
     int lock_fd;
@@ -107,20 +108,29 @@ struct cold {
     char stretch_path[COLD_NAME_BYTES];
     void *context;
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
-    void (*arrived)(void *context, const struct cold_row *row, bool is_found);
+    void (*arrived)(void *context, const struct home_row *row, bool is_found);
     bool (*is_dead)(void *context, uint32_t table, const float *span);
     uint8_t *buffer; /* all that O_DIRECT touches: [buffer_bytes]; first [reads_bytes] those of reads, in a row */
     size_t buffer_bytes, reads_bytes;
-    bool is_walked;                       /* they are a walk's */
+    bool is_walked; /* they are a walk's */
+    struct cursor { /* of a walk */
+        uint32_t table, segment, row;
+        uint32_t block_begin, block_end; /* of the segment: those in memory */
+    } cursor;
     struct batch batch[COLD_BATCHES_MAX]; /* number n: [n % batch_count] */
     uint32_t batch_count;
-    uint64_t begun_count, arrived_count;
-    uint64_t *sort; /* [2, fetch_max] */
+    uint64_t begun_count; /* home.arrived of them have arrived */
+    uint64_t *sort;       /* [2, fetch_max] */
     struct cold_read read[COLD_READS];
     uint32_t free_read[COLD_READS], free_read_count;
     struct cold_table table[];
 };
 
+static inline struct cold *cold_of(const struct home *home)
+{
+    _Static_assert(offsetof(struct cold, home) == 0, "a home is its cold");
+    return (struct cold *)(uintptr_t)home;
+}
 /* "PATH/NAME.NUMBER.segment" */
 const char *cold_segment_path(const struct cold *cold, const struct cold_table *table, uint32_t segment,
                               char name[COLD_NAME_BYTES]);
@@ -138,11 +148,30 @@ void cold_segment_drop(struct cold *cold, struct cold_table *table, uint32_t seg
 /* Hands over what has been gathered. */
 MUST_USE status cold_flush(struct cold *cold);
 
-/* cold_fetch.c: asks for what is wanted, as long as reads are free. */
+/* What is done, as home_poll. */
+MUST_USE status cold_poll(struct cold *cold, bool wait);
+MUST_USE status cold_settle(struct cold *cold);
+
+/* cold_fetch.c, for the table of functions */
+MUST_USE status cold_ask(struct home *home);
+void cold_prefetch(const struct home *home, uint32_t table, uint64_t key);
+bool cold_find(struct home *home, const struct home_row *row);
+MUST_USE status cold_bring(struct home *home, uint64_t *batch);
+/* Asks for what is wanted, as long as reads are free. */
 MUST_USE status cold_fetch_pump(struct cold *cold);
 MUST_USE status cold_fetch_done(struct cold *cold, struct cold_read *read);
 
+/* cold_walk.c */
+void cold_walk_begin(struct home *home, uint32_t table);
+MUST_USE status cold_walk_next(struct home *home, uint64_t *key, const float **span);
+void cold_walk_remove(struct home *home);
+void cold_walk_end(struct home *home);
+MUST_USE status cold_write_out(struct home *home);
+bool cold_stretch_next(struct home *home, uint32_t table, bool is_all, uint64_t number, struct home_stretch *stretch);
+uint64_t cold_stretch_bytes(const struct home *home, uint32_t table);
+
 /* cold_log.c */
+MUST_USE status cold_put(struct home *home, uint32_t table, uint64_t key, const float *span);
 /* A block that is not on disk yet; NULL: it is. */
 const uint8_t *cold_log_block(const struct cold_table *table, uint32_t segment, uint32_t block);
 /* Hands over what is being filled. */

@@ -296,8 +296,9 @@ static uint32_t clean_pace(const struct cold_table *table)
     return garbage ? victim->row_count / garbage + 1 : 1;
 }
 
-status cold_put(struct cold *cold, uint32_t t, uint64_t key, const float *span)
+status cold_put(struct home *home, uint32_t t, uint64_t key, const float *span)
 {
+    struct cold *cold = cold_of(home);
     CHECK(t < cold->table_count);
     struct cold_table *table = &cold->table[t];
     uint32_t place;

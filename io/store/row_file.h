@@ -20,7 +20,7 @@
 #define HETERPS_IO_STORE_ROW_FILE_H
 
 #include "engine/base/file.h"
-#include "io/store/store.h"
+#include "io/store/store_rows.h"
 
 #define ROW_FILE_MAGIC          "HPSROWS1"
 #define ROW_FILE_VERSION        1u

@@ -1,4 +1,14 @@
-/* What the parts of the store share: store.c (tickets), store_tiers.c (rows that go to disk and come back). */
+/* What the parts of the store share. Each calls those above it, and what they call back is by pointers:
+ *
+ *     home.h, distinct.c     where rows lie beside RAM; the asker's half of a ticket
+ *     store_ram.c            the index, and rows of RAM
+ *     store_save.c           marks of rows that change
+ *     store_life.c           rows that come and go
+ *     store_room.c           which rows are pinned, and which leave RAM
+ *     store_ticket.c         tickets (its loop over keys: io/isa/store.c)
+ *     store_rows.c           rows by key
+ *     store_touch.c          memory made resident
+ *     store_figures.c, store.c: figures; opening and closing */
 #ifndef HETERPS_IO_STORE_STORE_INTERNAL_H
 #define HETERPS_IO_STORE_STORE_INTERNAL_H
 
@@ -7,8 +17,11 @@
 
 #include "engine/base/bell.h"
 #include "io/store/admission.h"
-#include "io/store/cold.h"
+#include "io/store/distinct.h"
+#include "io/store/home.h"
 #include "io/store/store.h"
+#include "io/store/store_figures.h"
+#include "io/store/store_ticket.h"
 
 /* Spans are a whole number of 16-byte vectors. */
 #define SPAN_ALIGN_FLOATS 4u
@@ -35,16 +48,13 @@ _Static_assert(sizeof(struct bucket) == CACHE_LINE_BYTES, "a look-up is one cach
 /* Rows for each bucket, and so much of the budget a row. */
 #define BUCKET_ROWS    3u
 #define ROW_CELL_BYTES ((sizeof(struct bucket) + BUCKET_ROWS - 1) / BUCKET_ROWS)
-/* Where rows leave for a disk memory counts for more than a look-up that goes one line further: so many for four buckets. */
+/* Where rows leave for a home memory counts for more than a look-up that goes one line further: so many for four
+ * buckets. */
 #define TIERED_ROWS       13u
 #define TIERED_CELL_BYTES ((4 * sizeof(struct bucket) + TIERED_ROWS - 1) / TIERED_ROWS)
 
-/* Fields [begin, end) that a table serves: their keys lie side by side in every example. */
-struct field_run {
-    uint32_t begin, end;
-};
-
-/* A row, and the ticket that has created it: those that were taken for living rows on disk at first come later than others of their ticket. */
+/* A row, and the ticket that has created it: those that were taken for living rows of the home at first come later
+ * than others of their ticket. */
 struct created {
     uint32_t row, ticket;
 };
@@ -53,10 +63,9 @@ struct store_table {
     /* set at open */
     const char *name;
     uint32_t span_floats, stride_floats;
-    struct field_run *run;
-    uint32_t run_count;
+    struct key_fields fields;
     uint64_t budget_bytes, row_max, bucket_count;
-    bool is_tiered;            /* rows leave for a disk                                                   */
+    bool is_tiered;            /* rows leave for a home                                                   */
     uint64_t example_keys_max; /* keys of an example                                                     */
     struct bell *grown_bell;   /* the thread's that touches: rings every TOUCH_ROWS rows                  */
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
@@ -64,7 +73,7 @@ struct store_table {
     struct bucket *bucket; /* [bucket_count] */
     /* written by the thread that creates; an element is read by others only after the cell that names it */
     float *span;         /* [row_max, stride_floats]                */
-    uint32_t *bucket_of; /* [row_max]: where the row's key is; NULL: rows leave for a disk */
+    uint32_t *bucket_of; /* [row_max]: where the row's key is; NULL: rows leave for a home */
     /* published */
     _Atomic uint64_t shared_row_count; /* wherever they are */
     uint32_t serial;                   /* the next unique's */
@@ -75,9 +84,10 @@ struct store_table {
     uint64_t *
         unadmitted; /* [batch * example_keys_max]: keys of the step's occurrences that had no row, in order of the data */
     uint32_t unadmitted_count;
-    bool is_purged; /* no row on disk is dead */
+    bool is_purged; /* no row of the home is dead */
     struct store_life_counts lives;
-    /* with a disk: rows [0, used_count) have been in use; those that are not are a list, each span begins with the next one's number */
+    /* with a home: rows [0, used_count) have been in use; those that are not are a list, each span begins with the
+     * next one's number */
     uint32_t used_count, free_count, free_row;
     uint32_t
         serial_pinned; /* rows that have had this serial or a later one are pinned: their tickets are not released   */
@@ -106,36 +116,27 @@ struct store_touch {
     _Atomic bool shared_is_closing;
 };
 
-/* For one table of one micro-batch: what finds those distinct keys that have no row to tell them apart, and all with STORE_LOOKUP; and the keys
- * of a table that serves only some fields. */
-struct scratch {
-    uint32_t *slot;       /* [2^slot_bits >= 2 * keys]: unique + 1, or 0 */
-    uint64_t *unique_key; /* [keys]                                     */
-    uint64_t *key;        /* [keys]                                     */
-    uint32_t slot_bits;
-};
-
-/* The keys that a table has in a micro-batch, in order of the data, and where what they become goes. */
+/* What the loop over the keys of a ticket that creates works on. */
 struct key_run {
     struct store *store;
     struct store_table *table;
-    uint32_t table_index, count;
-    const uint64_t *key; /* [count] */
-    uint32_t *unique;    /* [count] */
+    uint32_t table_index;
+    struct asked_keys asked;
     struct ticket_table *out;
 };
-/* Finds or makes the rows of all keys, and numbers the distinct ones in order of first occurrence: fills unique, and of `out` unique_count, row,
- * spans of those without a row, and in occurrence_begin[u + 1] how often unique u occurs. FULL, IO, CORRUPT as store_prepare. In io/isa/store.c,
- * for each instruction set of engine/base/isa.h; all give the same. */
+/* Finds or makes the rows of all keys, and numbers the distinct ones in order of first occurrence: fills
+ * asked.unique, and of `out` unique_count, row, span, and in occurrence_begin[u + 1] how often unique u occurs.
+ * FULL, IO, CORRUPT as store_prepare. In io/isa/store.c, for each instruction set of engine/base/isa.h; all give
+ * the same. */
 typedef status keys_settle_kernel(const struct key_run *run);
 keys_settle_kernel keys_settle_base, keys_settle_avx2, keys_settle_avx512;
 
 struct store {
     struct arena arena;
     uint64_t ram_bytes;
-    uint32_t table_count, field_count;
+    uint32_t table_count;
     size_t key_count_max; /* of a micro-batch */
-    struct scratch scratch;
+    struct distinct distinct;
     keys_settle_kernel *keys_settle;
     uint32_t ticket_count; /* prepared to create, modulo 2^32 */
     bool takes_turns;
@@ -145,22 +146,13 @@ struct store {
     uint32_t ticket_max, released_count;
     uint32_t *serial_end;      /* [ticket_max, table_count]: serials after ticket n, at n % ticket_max */
     struct store_marks *marks; /* store_save.c; NULL: rows are not marked */
-    /* with a disk */
-    struct cold *cold; /* NULL: there is none */
+    struct home *home;         /* NULL: all rows lie in RAM */
     struct store_touch touch;
     struct store_table table[];
 };
 
-/* Keys are hashes already, but of whom is not known here: two rounds of folding and multiplying by 2^64 over the golden
- * ratio (odd, so nothing is lost) make the upper bits depend on every bit of the key. */
-static inline uint64_t key_mix(uint64_t key)
-{
-    key = (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
-    return (key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
 /* The bucket in which the search for the key begins: the upper bits choose it. */
-static inline struct bucket *home_of(const struct store_table *table, uint64_t key)
+static inline struct bucket *first_bucket(const struct store_table *table, uint64_t key)
 {
     return table->bucket + (uint64_t)((unsigned __int128)key_mix(key) * table->bucket_count >> 64);
 }
@@ -182,7 +174,8 @@ static inline bool bucket_is_full(const struct bucket *bucket)
     return cell_row(&bucket->cell[BUCKET_CELLS - 1]) != ROW_NONE;
 }
 
-/* The bucket's cell of the key, or NULL. Which of the cells it is nobody can predict, so there is one branch, behind them all. */
+/* The bucket's cell of the key, or NULL. Which of the cells it is nobody can predict, so there is one branch,
+ * behind them all. */
 static inline struct cell *bucket_find(struct bucket *bucket, uint64_t key)
 {
     struct cell *cell = bucket->cell;
@@ -205,34 +198,86 @@ static inline float *span_of(const struct store_table *table, uint64_t row)
     return table->span + row * table->stride_floats;
 }
 
-/* store.c */
-/* The key's cell, or NULL; then *place is the one where it belongs. */
-struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place);
-void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell);
-void row_count_add(struct store_table *table);
-/* For keys_settle. The cell of a key that was not found, made if it is nowhere; NULL: the key is not admitted. */
-MUST_USE status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell);
-/* Counts an occurrence of a key without a row; of a new one, writes its initial values to the ticket's scratch. Returns its unique. */
-uint32_t unadmitted_settle(struct store *store, uint32_t table_index, uint64_t key, uint32_t *unique_count,
-                           struct ticket_table *out);
+/* From now on the row is found; its values are complete, but where one thread at a time uses the store. */
+static inline void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell)
+{
+    /* A table has less than 2^32 rows, and so buckets. */
+    if (table->bucket_of)
+        table->bucket_of[row] = (uint32_t)((size_t)((char *)cell - (char *)table->bucket) / sizeof(struct bucket));
+    /* Relaxed: the release below makes the cell's key visible before its row, and with it the row's span. */
+    atomic_store_explicit(&cell->shared_key, key, memory_order_relaxed);
+    atomic_store_explicit(&cell->shared_row, row + 1, memory_order_release);
+}
 
-/* store_save.c, where rows are marked. With a disk: a row of RAM has this key from now on; it is about to leave. A row has come from disk, from
- * blocks that a save has named or not, or is put. */
-void marks_row_key(struct store *store, uint32_t table_index, uint64_t row, uint64_t key);
-void marks_row_leave(struct store *store, uint32_t table_index, uint64_t row);
-void marks_row_come(struct store *store, uint32_t table_index, uint64_t row, bool is_saved);
-void marks_close(struct store *store);
+static inline void row_count_add(struct store_table *table)
+{
+    /* Relaxed: this thread is the only one that changes it. Release: whoever sees the count sees the row's cell and
+     * span. */
+    uint64_t count = atomic_load_explicit(&table->shared_row_count, memory_order_relaxed);
+    atomic_store_explicit(&table->shared_row_count, count + 1, memory_order_release);
+    if (count % TOUCH_ROWS == 0) bell_ring(table->grown_bell);
+    table->lives.admitted++;
+}
+
+/* The end of the numbers of rows that are in use, or have been. */
+static inline uint64_t rows_end(const struct store_table *table)
+{
+    return table->is_tiered ? table->used_count : row_count_of(table);
+}
+
+static inline uint64_t rows_resident(const struct store_table *table) { return rows_end(table) - table->free_count; }
+static inline uint64_t rows_free(const struct store_table *table) { return table->row_max - rows_resident(table); }
+
+static inline uint32_t row_index(const struct store_table *table, const float *span)
+{
+    return (uint32_t)((size_t)(span - table->span) / table->stride_floats);
+}
+
+static inline bool life_has_admission(const struct store_table *table) { return table->life.admit > 1; }
 
 static inline float *counters_of(const struct store_table *table, const float *span)
 {
     return (float *)(uintptr_t)(span + table->span_floats - ROW_COUNTER_FLOATS);
 }
 
+/* Whether ticket a was prepared after b. */
+static inline bool is_after(uint32_t a, uint32_t b) { return (int32_t)(a - b) > 0; }
+
+/* --- store_ram.c ------------------------------------------------------------------------------ */
+
+/* Of a table's budget, for one row: span, cells, bucket. */
+uint64_t row_bytes_of(const struct store_table *table);
+/* The key's cell, or NULL; then *place is the one where it belongs. */
+struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place);
+/* A row's number, for row_publish. FULL: there is none. */
+MUST_USE status row_take(const struct store *store, struct store_table *table, uint32_t *row);
+/* Zeroes the span, and fills in the initial values of a row never seen. */
+void row_init(const struct store_table *table, uint32_t table_index, uint64_t key, float *span);
+/* In RAM alone: of a row by its number. */
+uint64_t row_key(const struct store_table *table, uint64_t row);
+void row_count_subtract(struct store_table *table, uint64_t count);
+/* Where rows leave for a home: removes one from RAM. */
+void row_remove(struct store_table *table, struct bucket *bucket, struct cell *cell);
+/* Calls `look` for every row of RAM; where it says so, the row is removed. */
+typedef bool row_look(void *context, uint64_t key, const float *span);
+void ram_walk(struct store_table *table, row_look *look, void *context);
+
+/* --- store_save.c, where rows are marked ---------------------------------------------------------- */
+
+/* A row of RAM has this key from now on. */
+void marks_row_key(struct store *store, uint32_t table_index, uint64_t row, uint64_t key);
+/* It is about to leave for the home. */
+void marks_row_leave(struct store *store, uint32_t table_index, uint64_t row);
+/* It has come from the home, from blocks that a save has named or not, or is put. */
+void marks_row_come(struct store *store, uint32_t table_index, uint64_t row, bool is_saved);
+void marks_close(struct store *store);
+
+/* --- store_life.c ----------------------------------------------------------------------------- */
+
 /* Parts of a score or a key that evictions count apart. */
 #define EVICT_DIGIT_BITS 16u
 #define EVICT_BINS       ((size_t)1 << EVICT_DIGIT_BITS)
 
-/* store_life.c */
 void life_layout(struct store *store, struct layout *l, const struct store_options *options);
 MUST_USE status life_open(struct store *store, const struct store_options *options);
 void life_close(struct store *store);
@@ -240,48 +285,43 @@ void life_close(struct store *store);
 MUST_USE status life_step_end(struct store *store);
 /* What ends a row's life, if it is over. */
 enum row_fate life_fate(const struct store *store, const struct store_table *table, const float *span);
-static inline bool life_has_admission(const struct store_table *table) { return table->life.admit > 1; }
+/* The same, counted: the row is one less if it is over. */
+enum row_fate life_end(struct store *store, uint32_t table_index, const float *span);
 
-/* store_touch.c: ends the thread, if there is one. */
+/* --- store_room.c ----------------------------------------------------------------------------- */
+
+void room_layout(struct store *store, struct layout *l, const struct store_options *options);
+/* MEMORY: more keys may be in flight than can be told apart. */
+MUST_USE status room_check(const struct store_options *options);
+/* A row is new that the ticket needs. */
+void created_note(struct store_table *table, uint32_t row, uint32_t ticket);
+/* A ticket that creates has been prepared: its rows are pinned. */
+void room_ticket_end(struct store *store);
+/* Where rows leave for a home: makes some free until there are `wanted`, as far as rows are not pinned. */
+MUST_USE status rows_move_out(struct store *store, uint32_t table_index, uint64_t wanted);
+
+/* --- store_ticket.c --------------------------------------------------------------------------- */
+
+/* The home's: see io/store/home.h. */
+void ticket_row_arrived(void *context, const struct home_row *row, bool is_found);
+/* Gives the key, whose cell is `place`, a row of RAM, and returns its number: the one that it has in the home, on its
+ * way, or a new one with its initial values. FULL: there is no room. */
+MUST_USE status row_bring(struct store *store, uint32_t table_index, uint64_t key, struct cell *place, uint32_t *row);
+/* The same for who only reads: to `span`, and no row. */
+void row_copy(struct store *store, uint32_t table_index, uint64_t key, float *span);
+/* For keys_settle. The cell of a key that was not found, made if it is nowhere; NULL: the key is not admitted. */
+MUST_USE status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell);
+/* Counts an occurrence of a key without a row; of a new one, writes its initial values to the ticket's scratch.
+ * Returns its unique. */
+uint32_t unadmitted_settle(struct store *store, uint32_t table_index, uint64_t key, uint32_t *unique_count,
+                           struct ticket_table *out);
+
+/* --- store_touch.c: ends the thread, if there is one ---------------------------------------------- */
 void store_touch_end(struct store *store);
 
-/* store_tiers.c, with a disk */
-void tiers_layout(struct store *store, struct layout *l, const struct store_options *options);
-/* Opens the disk's part; *rows_bytes of the RAM budget become what it leaves for rows. */
-MUST_USE status tiers_open(struct store *store, const struct store_options *options, uint64_t *rows_bytes);
-/* Gives the key a row of RAM, which there is (store_make_room): the one that it has on disk, on its way, or a new one with its initial values;
- * and the cell. */
-void tiers_row_bring(struct store *store, uint32_t table_index, uint64_t key, struct cell *cell);
-/* The same for who only reads: to `span`, and no row. */
-void tiers_row_copy(struct store *store, uint32_t table_index, uint64_t key, float *span);
-/* A ticket has been prepared: hands over what it fetches, notes its serials. */
-MUST_USE status tiers_ticket_end(struct store *store, enum store_mode mode, struct ticket *ticket);
-/* A row of RAM for a key that has none there: with the values that it has on disk, or zeroed and new. */
-MUST_USE status tiers_put(struct store *store, uint32_t table_index, uint64_t key, float **span, bool *was_there);
-uint64_t tiers_resident_count(const struct store *store, uint32_t table_index);
-/* Removes a row from RAM. */
-void tiers_row_remove(struct store_table *table, struct bucket *bucket, struct cell *cell);
-/* Of the index alone. */
-void cell_remove(struct store_table *table, struct bucket *bucket, struct cell *cell);
-void row_count_subtract(struct store_table *table, uint64_t count);
+/* --- store.c ---------------------------------------------------------------------------------- */
 
-/* A budget among tables: some have bytes of their own, the rest is shared. */
-struct budget {
-    const char *name; /* of the setting */
-    uint64_t whole, own_sum, share_sum;
-};
-static inline void budget_add(struct budget *budget, uint64_t own, uint32_t share)
-{
-    budget->own_sum += own;
-    if (own == 0) budget->share_sum += share;
-}
-/* The table's part; 0 if tables of their own leave none. */
-static inline uint64_t budget_part(const struct budget *budget, uint64_t own, uint32_t share)
-{
-    if (own || budget->share_sum == 0 || budget->own_sum > budget->whole) return own;
-    return (uint64_t)((unsigned __int128)(budget->whole - budget->own_sum) * share / budget->share_sum);
-}
-/* INVALID: tables ask for more than there is. */
-MUST_USE status budget_check(const struct budget *budget);
+/* Most keys an example can have for table t: the fields that it does not serve may have at least one each. */
+uint64_t example_keys_of(const struct store_options *options, uint32_t t);
 
 #endif

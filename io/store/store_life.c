@@ -1,8 +1,10 @@
 /* Rows that come and go: what a step's keys count for their admission, and what the end of a step removes.
  *
- * A sweep runs between two steps, while nothing is prepared: of rows in RAM alone the living move together, in order; with a disk the dead
- * leave RAM, and those on disk are dead by the same rule for whoever comes upon them: a fetch that brings one makes a new row of it, cleaning
- * drops it. Only a bound of rows that is passed, and whoever needs exact counts, goes through the disk. */
+ * A sweep runs between two steps, while nothing is prepared: of rows in RAM alone the living move together, in order; with a home the dead
+ * leave RAM, and those in the home are dead by the same rule for whoever comes upon them: a fetch that brings one makes a new row of it, cleaning
+ * drops it. Only a bound of rows that is passed, and whoever needs exact counts, goes through the home. */
+#include "io/store/store_life.h"
+
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -15,13 +17,6 @@
 #define DIGITS       6u
 
 /* --- opening ------------------------------------------------------------------------------------ */
-
-static uint64_t example_keys_of(const struct store_options *o, uint32_t t)
-{
-    uint64_t others = 0;
-    for (uint32_t f = 0; f < o->example.field_count; f++) others += !o->table[t].serves[f];
-    return o->example.key_count_max - others;
-}
 
 void life_layout(struct store *store, struct layout *l, const struct store_options *o)
 {
@@ -65,8 +60,6 @@ void life_close(struct store *store)
     for (uint32_t t = 0; t < store->table_count; t++) admission_close(&store->table[t].admission);
 }
 
-bool store_takes_turns(const struct store *store) { return store->takes_turns; }
-
 bool store_lives(const struct store *store, uint32_t table)
 {
     CHECK(table < store->table_count);
@@ -101,6 +94,16 @@ enum row_fate life_fate(const struct store *store, const struct store_table *tab
     return table->life.counts ? row_life_fate(&table->life, counters_of(table, span), store->period) : ROW_LIVES;
 }
 
+enum row_fate life_end(struct store *store, uint32_t table_index, const float *span)
+{
+    struct store_table *table = &store->table[table_index];
+    const enum row_fate fate = life_fate(store, table, span);
+    if (fate == ROW_LIVES) return fate;
+    table->lives.died[fate]++;
+    row_count_subtract(table, 1);
+    return fate;
+}
+
 /* Which rows go: the dead, or those of the least scores. */
 struct removal {
     const struct store *store;
@@ -132,80 +135,18 @@ static bool goes(struct removal *r, uint64_t key, const float *span)
     return fate != ROW_LIVES;
 }
 
-/* --- rows of RAM -------------------------------------------------------------------------------- */
+/* --- rows of the home --------------------------------------------------------------------------- */
 
-/* Calls `look` for every row of RAM; where it says so, the row is removed. */
-typedef bool row_look(void *context, uint64_t key, const float *span);
-
-/* With a disk: by buckets. What fills a hole is looked at, too: it has been before, or comes from a bucket ahead. */
-static void ram_walk_tiers(struct store_table *table, row_look *look, void *context)
+static status home_walk(struct store *store, uint32_t t, row_look *look, void *context)
 {
-    for (uint64_t b = 0; b < table->bucket_count; b++) {
-        struct bucket *bucket = &table->bucket[b];
-        uint32_t i = 0;
-        while (i < BUCKET_CELLS && cell_row(&bucket->cell[i]) != ROW_NONE) {
-            struct cell *cell = &bucket->cell[i];
-            const uint64_t key = atomic_load_explicit(&cell->shared_key, memory_order_relaxed);
-            if (look(context, key, span_of(table, cell_row(cell))))
-                tiers_row_remove(table, bucket, cell);
-            else
-                i++;
-        }
-    }
-}
-
-static struct cell *cell_of(struct store_table *table, uint64_t row)
-{
-    struct cell *cell = table->bucket[table->bucket_of[row]].cell;
-    while (cell_row(cell) != row) cell++;
-    return cell;
-}
-
-/* In RAM alone rows have the numbers of their creation: those that stay move down, and what is behind them is zero, as rows are that nobody
- * has had. */
-static void ram_walk_alone(struct store_table *table, row_look *look, void *context)
-{
-    const uint64_t count = row_count_of(table);
-    uint64_t to = 0;
-    for (uint64_t row = 0; row < count; row++) {
-        struct cell *cell = cell_of(table, row);
-        const uint64_t key = atomic_load_explicit(&cell->shared_key, memory_order_relaxed);
-        if (look(context, key, span_of(table, row))) {
-            cell_remove(table, &table->bucket[table->bucket_of[row]], cell);
-            continue;
-        }
-        if (to != row) {
-            memcpy(span_of(table, to), span_of(table, row), table->stride_floats * sizeof(float));
-            table->bucket_of[to] = table->bucket_of[row];
-            atomic_store_explicit(&cell->shared_row, (uint32_t)to + 1, memory_order_relaxed);
-        }
-        to++;
-    }
-    if (to < count) memset(span_of(table, to), 0, (count - to) * table->stride_floats * sizeof(float));
-}
-
-static void ram_walk(const struct store *store, struct store_table *table, row_look *look, void *context)
-{
-    if (store->cold != NULL)
-        ram_walk_tiers(table, look, context);
-    else
-        ram_walk_alone(table, look, context);
-}
-
-/* --- rows of the disk --------------------------------------------------------------------------- */
-
-static status disk_walk(struct store *store, uint32_t t, row_look *look, void *context)
-{
-    struct cold_walk walk;
     const float *span;
     uint64_t key;
-    if (store->cold == NULL) return ST_OK;
-    TRY(store_settle(store));
-    cold_walk_open(&walk, store->cold, t);
-    status st = cold_walk_next(&walk, &key, &span);
-    for (; st == ST_OK && span != NULL; st = cold_walk_next(&walk, &key, &span))
-        if (look(context, key, span)) cold_walk_remove(&walk);
-    cold_walk_close(&walk);
+    TRY(home_settle(store->home));
+    home_walk_begin(store->home, t);
+    status st = home_walk_next(store->home, &key, &span);
+    for (; st == ST_OK && span != NULL; st = home_walk_next(store->home, &key, &span))
+        if (look(context, key, span)) home_walk_remove(store->home);
+    home_walk_end(store->home);
     return st;
 }
 
@@ -219,12 +160,12 @@ static bool removal_look(void *context, uint64_t key, const float *span)
     return is_gone;
 }
 
-static status disk_purge(struct store *store, uint32_t t)
+static status home_purge(struct store *store, uint32_t t)
 {
     struct store_table *table = &store->table[t];
     struct removal r = {.store = store, .table = table};
-    if (store->cold == NULL || !table->life.counts || table->is_purged) return ST_OK;
-    status st = disk_walk(store, t, removal_look, &r);
+    if (!table->life.counts || table->is_purged) return ST_OK;
+    status st = home_walk(store, t, removal_look, &r);
     row_count_subtract(r.table, r.count);
     table->is_purged = st == ST_OK;
     return st;
@@ -232,7 +173,7 @@ static status disk_purge(struct store *store, uint32_t t)
 
 status store_purge(struct store *store)
 {
-    for (uint32_t t = 0; t < store->table_count; t++) TRY(disk_purge(store, t));
+    for (uint32_t t = 0; t < store->table_count; t++) TRY(home_purge(store, t));
     return ST_OK;
 }
 
@@ -270,8 +211,8 @@ static status threshold_find(struct store *store, uint32_t t, uint64_t wanted, s
     for (; s.digit < DIGITS && here != wanted; s.digit++) {
         uint32_t bin = 0;
         memset(s.histogram, 0, EVICT_BINS * sizeof *s.histogram);
-        ram_walk(store, &store->table[t], select_look, &s);
-        TRY(disk_walk(store, t, select_look, &s));
+        ram_walk(&store->table[t], select_look, &s);
+        TRY(home_walk(store, t, select_look, &s));
         while (s.histogram[bin] < wanted) wanted -= s.histogram[bin++];
         here = s.histogram[bin];
         s.chosen[s.digit] = bin;
@@ -291,13 +232,13 @@ static status evict(struct store *store, uint32_t t)
     struct store_table *table = &store->table[t];
     const uint64_t most = table->life.row_max, begin_ns = clock_ns();
     if (most == 0 || row_count_of(table) <= most) return ST_OK;
-    TRY(disk_purge(store, t));
+    TRY(home_purge(store, t));
     if (row_count_of(table) <= most) return ST_OK;
     const uint64_t wanted = row_count_of(table) - (most - most / EVICT_PART);
     struct removal r = {.store = store, .table = table, .is_eviction = true};
     TRY(threshold_find(store, t, wanted, &r));
-    ram_walk(store, table, removal_look, &r);
-    status st = disk_walk(store, t, removal_look, &r);
+    ram_walk(table, removal_look, &r);
+    status st = home_walk(store, t, removal_look, &r);
     row_count_subtract(r.table, r.count);
     CHECK(st != ST_OK || r.count == wanted);
     table->lives.evicted += r.count;
@@ -316,7 +257,8 @@ status store_is_crowded(struct store *store, bool *is_crowded)
         struct store_table *table = &store->table[t];
         const uint64_t most = table->life.row_max;
         if (most == 0) continue;
-        if (row_count_of(table) + (uint64_t)store->ticket_max * table->ticket_rows_max > most) TRY(store_settle(store));
+        if (row_count_of(table) + (uint64_t)store->ticket_max * table->ticket_rows_max > most)
+            TRY(home_settle(store->home));
         *is_crowded |= row_count_of(table) > most;
     }
     return ST_OK;
@@ -330,7 +272,7 @@ status store_sweep(struct store *store, uint64_t period)
         struct store_table *table = &store->table[t];
         struct removal r = {.store = store, .table = table};
         if (!table->life.counts) continue;
-        if (is_next) ram_walk(store, table, removal_look, &r);
+        if (is_next) ram_walk(table, removal_look, &r);
         row_count_subtract(r.table, r.count);
         table->is_purged &= !is_next;
         TRY(evict(store, t));
@@ -344,7 +286,7 @@ void store_period_set(struct store *store, uint64_t period)
     for (uint32_t t = 0; t < store->table_count; t++) {
         struct store_table *table = &store->table[t];
         struct removal r = {.store = store, .table = table};
-        if (table->life.counts) ram_walk(store, table, removal_look, &r);
+        if (table->life.counts) ram_walk(table, removal_look, &r);
         row_count_subtract(r.table, r.count);
         table->is_purged = false;
         table->lives = (struct store_life_counts){0};
@@ -364,10 +306,4 @@ void store_find_again(struct store *store, const struct micro_batch *m, struct t
             to->span[u] = cell != NULL ? span_of(table, cell_row(cell)) : store->zeros;
         }
     }
-}
-
-struct store_life_counts store_life_counts(const struct store *store, uint32_t table)
-{
-    CHECK(table < store->table_count);
-    return store->table[table].lives;
 }

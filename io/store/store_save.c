@@ -22,7 +22,7 @@ struct entry {
 };
 
 struct marks_table {
-    uint64_t *key;                     /* [row_max], with a disk: where nobody else knows it */
+    uint64_t *key;                     /* [row_max], with a home: where nobody else knows it */
     _Atomic uint8_t *shared_mark;      /* [row_max]                           */
     uint64_t inverse, limit;           /* of the stride's odd part; rows at begin */
     uint32_t shift;                    /* its even part                       */
@@ -91,7 +91,7 @@ status store_save_open(struct store *store, uint64_t buffer_bytes)
     uint64_t at = 0;
     for (uint32_t t = 0; t < store->table_count; at += store->table[t++].row_max)
         m->table[t].shared_mark = (_Atomic uint8_t *)m->marks + at;
-    m->keys_bytes = store->cold != NULL ? m->marks_bytes * sizeof *m->keys : 0;
+    m->keys_bytes = store->home != NULL ? m->marks_bytes * sizeof *m->keys : 0;
     if (m->keys_bytes) {
         TRY(memory_take(PART_MARKS, m->keys_bytes, &block));
         m->keys = block;
@@ -117,12 +117,14 @@ void marks_close(struct store *store)
 
 static uint64_t key_of(const struct store *store, uint32_t table, uint64_t row)
 {
-    return store->cold != NULL ? store->marks->table[table].key[row] : store_key(store, table, row);
+    const uint64_t *key = store->marks->table[table].key;
+    return key != NULL ? key[row] : row_key(&store->table[table], row);
 }
 
 void marks_row_key(struct store *store, uint32_t table_index, uint64_t row, uint64_t key)
 {
-    if (store->marks != NULL) store->marks->table[table_index].key[row] = key;
+    if (store->marks != NULL && store->marks->table[table_index].key != NULL)
+        store->marks->table[table_index].key[row] = key;
 }
 
 /* --- the buffer -------------------------------------------------------------------------------- */
@@ -248,6 +250,7 @@ static uint64_t row_of(const struct store_table *table, const struct marks_table
 void store_rows_change(struct store *store, uint32_t table_index, float *const *span, uint32_t count)
 {
     struct store_marks *m = store->marks;
+    home_change(store->home, table_index, span, count);
     if (m == NULL) return;
     const struct store_table *table = &store->table[table_index];
     struct marks_table *of = &m->table[table_index];
@@ -320,7 +323,7 @@ void store_save_begin(struct store *store, bool is_full, uint64_t *row_count)
         struct marks_table *of = &m->table[t];
         uint64_t changed = atomic_exchange_explicit(&of->shared_changed, 0, memory_order_relaxed);
         row_count[t] = is_full ? store_save_rows(store, t) : changed;
-        of->limit = store->cold != NULL ? store->table[t].used_count : row_count_of(&store->table[t]);
+        of->limit = rows_end(&store->table[t]);
     }
     /* Release: who changes a row sees what is pending. */
     atomic_store_explicit(&m->shared_is_saving, true, memory_order_release);
@@ -359,27 +362,19 @@ uint64_t store_save_end(struct store *store, bool is_given_up_now)
     return atomic_exchange_explicit(&m->shared_wait_ns, 0, memory_order_relaxed);
 }
 
-/* --- rows on disk ------------------------------------------------------------------------------- */
+/* --- rows of the home ------------------------------------------------------------------------------- */
 
 uint64_t store_stretch_bytes(const struct store *store, uint32_t table)
 {
-    return store->cold != NULL ? cold_stretch_bytes(store->cold, table) : 0;
+    return home_stretch_bytes(store->home, table);
 }
 
-status store_disk_write_out(struct store *store) { return store->cold != NULL ? cold_write_out(store->cold) : ST_OK; }
+status store_disk_write_out(struct store *store) { return home_write_out(store->home); }
 
 bool store_stretch_next(struct store *store, uint32_t table, bool is_full, uint64_t *number,
-                        struct store_stretch *stretch)
+                        struct home_stretch *stretch)
 {
-    struct cold_stretch from;
-    if (store->cold == NULL || !cold_stretch_next(store->cold, table, is_full, *number, &from)) return false;
-    *number = from.number;
-    *stretch = (struct store_stretch){.fd = from.fd,
-                                      .number = from.number,
-                                      .xxh3 = from.xxh3,
-                                      .block_bytes = from.block_bytes,
-                                      .block_begin = from.block_begin,
-                                      .block_end = from.block_end};
-    memcpy(stretch->path, from.path, sizeof stretch->path);
+    if (!home_stretch_next(store->home, table, is_full, *number, stretch)) return false;
+    *number = stretch->number;
     return true;
 }

@@ -17,6 +17,7 @@
 #ifndef HETERPS_IO_STORE_STORE_SAVE_H
 #define HETERPS_IO_STORE_STORE_SAVE_H
 
+#include "io/store/home.h"
 #include "io/store/store.h"
 
 /* Rows are marked from now on; the store is empty. `buffer_bytes`: of rows that are changed before they are saved. MEMORY. */
@@ -49,16 +50,9 @@ uint64_t store_save_end(struct store *store, bool is_given_up);
 uint64_t store_stretch_bytes(const struct store *store, uint32_t table);
 /* With a disk: writes out what is in memory of rows that have left RAM. IO, CORRUPT, as store_settle. */
 MUST_USE status store_disk_write_out(struct store *store);
-/* Blocks of a segment on disk that a save names: they are not changed any more. */
-struct store_stretch {
-    char path[4096];
-    int fd;                /* the store's: open until rows are moved again */
-    uint64_t number, xxh3; /* of the blocks, by segment_hash_add */
-    uint32_t block_bytes, block_begin, block_end;
-};
 /* The table's next stretch behind segment *number (0: the first), ascending; of every block that has rows, or of those that no save has
  * named. From now on one has. False: there is none. */
 bool store_stretch_next(struct store *store, uint32_t table, bool is_full, uint64_t *number,
-                        struct store_stretch *stretch);
+                        struct home_stretch *stretch);
 
 #endif

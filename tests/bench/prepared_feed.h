@@ -13,6 +13,8 @@
 #include "engine/data/gen_criteo.h"
 #include "engine/model/model.h"
 #include "io/read/reader.h"
+#include "io/store/store_rows.h"
+#include "io/store/store_ticket.h"
 #include "tests/engine/pipe/schema_fixture.h"
 
 #define RAM_BYTES ((uint64_t)512 << 20)

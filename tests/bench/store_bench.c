@@ -19,7 +19,9 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "io/store/store.h"
+#include "io/store/store_figures.h"
+#include "io/store/store_rows.h"
+#include "io/store/store_ticket.h"
 
 #define EXAMPLES    512u
 #define FIELDS      26u

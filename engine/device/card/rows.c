@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/device/cpu/device.h"
+#include "io/store/store_rows.h"
 #include "io/store/store_save.h"
 
 /* Rows that are packed to be moved at a time. */

@@ -12,6 +12,7 @@
 #include "engine/base/file.h"
 #include "engine/base/random.h"
 #include "engine/model/model.h"
+#include "io/store/store_rows.h"
 #include "tests/engine/fixture_files.h"
 
 #define FIXTURE_RAM_BYTES ((uint64_t)4 << 20)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "io/npy.h"
+#include "io/store/store_rows.h"
 #include "tests/engine/model/model_fixture.h"
 
 /* A model with the given keys in both tables; a row's values are a function of its key, its state is not. */

@@ -12,6 +12,7 @@
 #include "engine/model/warm_start.h"
 #include "io/read/reader.h"
 #include "io/safetensors.h"
+#include "io/store/store_rows.h"
 #include "tests/engine/model/model_fixture.h"
 
 static char told[8192]; /* what the last warm start printed */

@@ -12,6 +12,7 @@
 #include "engine/pipe/feed.h"
 #include "engine/pipe/pipeline_internal.h"
 #include "engine/data/schema.h"
+#include "io/store/store_rows.h"
 #include "tests/engine/fixture_clicks.h"
 
 /* ThreadSanitizer makes everything slow: fewer runs of shorter data are enough for it. */

@@ -25,6 +25,7 @@
 #include "engine/base/cores.h"
 #include "engine/device/cpu/team.h"
 #include "engine/slot/replay.h"
+#include "io/store/store_rows.h"
 #include "tests/engine/pipe/schema_fixture.h"
 
 #define MODEL                                                                                                          \

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "io/store/store_figures.h"
+#include "io/store/store_rows.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
 #include <inttypes.h>

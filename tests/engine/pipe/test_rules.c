@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "io/store/store_rows.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
 #include <math.h>

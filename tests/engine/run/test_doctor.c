@@ -12,6 +12,7 @@
 #include "engine/base/words.h"
 #include "engine/model/model_saved.h"
 #include "engine/run/doctor.h"
+#include "io/store/store_figures.h"
 
 #define ROWS 100u
 

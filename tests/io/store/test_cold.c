@@ -15,7 +15,7 @@
 
 /* Every row there is, by number: where it is, and how often it has changed. */
 struct world {
-    struct cold *cold;
+    struct home *home;
     uint32_t row_count;
     struct row {
         bool is_resident, is_made, has_arrived, was_found, is_walked;
@@ -40,7 +40,7 @@ static bool is_resident(void *context, uint32_t table, uint64_t key)
     return row_of(key) < w->row_count && w->row[row_of(key)].is_resident;
 }
 
-static void arrived(void *context, const struct cold_row *arrival, bool is_found)
+static void arrived(void *context, const struct home_row *arrival, bool is_found)
 {
     struct world *w = context;
     assert_int_equal(arrival->table, 0);
@@ -64,8 +64,8 @@ static void world_open(struct world *w, uint32_t row_count, bool io_threads, uin
 {
     static char path[600];
     snprintf(path, sizeof path, "%s", test_path("rows"));
-    const struct cold_table_options table = {.name = "emb", .span_floats = SPAN, .disk_bytes = DISK_BYTES};
-    const struct cold_options options = {.path = path,
+    const struct home_table_options table = {.name = "emb", .span_floats = SPAN, .bytes = DISK_BYTES};
+    const struct home_options options = {.path = path,
                                          .table_count = 1,
                                          .table = &table,
                                          .fetch_max = FETCH_MAX,
@@ -76,12 +76,12 @@ static void world_open(struct world *w, uint32_t row_count, bool io_threads, uin
                                          .is_resident = is_resident,
                                          .arrived = arrived};
     *w = (struct world){.row_count = row_count, .row = calloc(row_count, sizeof *w->row)};
-    assert_ok(cold_open(&w->cold, &options));
+    assert_ok(cold_home.open(&w->home, &options));
 }
 
 static void world_close(struct world *w)
 {
-    cold_close(w->cold);
+    home_close(w->home);
     free(w->row);
     assert_int_equal(unlink(test_path("rows/lock")), 0);
     assert_int_equal(rmdir(test_path("rows")), 0); /* no segment stays */
@@ -91,14 +91,14 @@ static void world_close(struct world *w)
 static status rows_ask(struct world *w, const uint32_t *rows, uint32_t count, uint64_t *batch)
 {
     uint32_t asked = 0;
-    TRY(cold_fetch_begin(w->cold));
+    TRY(home_ask(w->home));
     for (uint32_t i = 0; i < count; i++) {
         struct row *row = &w->row[rows[i]];
         if (row->is_resident) continue;
         row->is_resident = true;
         row->has_arrived = false;
-        cold_fetch_prefetch(w->cold, 0, key_of(rows[i]));
-        if (cold_fetch(w->cold, &(struct cold_row){.key = key_of(rows[i]), .span = row->span})) {
+        home_prefetch(w->home, 0, key_of(rows[i]));
+        if (home_find(w->home, &(struct home_row){.key = key_of(rows[i]), .span = row->span})) {
             asked++;
         } else {
             assert_false(row->is_made);
@@ -107,13 +107,13 @@ static status rows_ask(struct world *w, const uint32_t *rows, uint32_t count, ui
         }
     }
     w->fetched += asked;
-    return cold_fetch_end(w->cold, batch);
+    return home_bring(w->home, batch);
 }
 
 /* Waits for rows that a batch brings, and compares them. */
 static status rows_await(struct world *w, const uint32_t *rows, uint32_t count, uint64_t batch)
 {
-    while (cold_arrived(w->cold) < batch) TRY(cold_poll(w->cold, true));
+    while (!home_has_arrived(w->home, batch)) TRY(home_poll(w->home, true));
     for (uint32_t i = 0; i < count; i++) {
         struct row *row = &w->row[rows[i]];
         float expected[SPAN];
@@ -140,7 +140,7 @@ static status row_put(struct world *w, uint32_t r)
 {
     struct row *row = &w->row[r];
     span_make(row->span, r, ++row->version);
-    TRY(cold_put(w->cold, 0, key_of(r), row->span));
+    TRY(home_put(w->home, 0, key_of(r), row->span));
     row->is_resident = false;
     memset(row->span, 0xff, sizeof row->span);
     return ST_OK;
@@ -181,19 +181,18 @@ static void rows_bring_all(struct world *w)
 /* Every row that is on disk once, and no other. */
 static void rows_walk(struct world *w)
 {
-    struct cold_walk walk;
     uint64_t key;
     uint32_t count = 0, expected_count = 0;
     const float *span;
     float expected[SPAN];
-    assert_ok(cold_settle(w->cold));
-    cold_walk_open(&walk, w->cold, 0);
+    assert_ok(home_settle(w->home));
+    home_walk_begin(w->home, 0);
     for (uint32_t r = 0; r < w->row_count; r++) {
         w->row[r].is_walked = false;
         expected_count += w->row[r].is_made && !w->row[r].is_resident;
     }
     for (;; count++) {
-        assert_ok(cold_walk_next(&walk, &key, &span));
+        assert_ok(home_walk_next(w->home, &key, &span));
         if (span == NULL) break;
         struct row *row = &w->row[row_of(key)];
         assert_false(row->is_resident || row->is_walked);
@@ -202,31 +201,31 @@ static void rows_walk(struct world *w)
         assert_memory_equal(span, expected, sizeof expected);
     }
     assert_int_equal(count, expected_count);
-    cold_walk_close(&walk);
+    home_walk_end(w->home);
 }
 
 /* Copies leave the rows where they are. */
 static void rows_copy(struct world *w)
 {
     static float span[FETCH_MAX][SPAN];
-    const struct cold_counts before = cold_counts(w->cold, 0);
+    const struct home_counts before = home_counts(w->home, 0);
     for (uint32_t begin = 0; begin + FETCH_MAX <= w->row_count; begin += FETCH_MAX) {
         uint64_t batch;
         bool is_asked[FETCH_MAX];
-        assert_ok(cold_fetch_begin(w->cold));
+        assert_ok(home_ask(w->home));
         for (uint32_t i = 0; i < FETCH_MAX; i++)
             is_asked[i] =
                 !w->row[begin + i].is_resident &&
-                cold_fetch(w->cold, &(struct cold_row){.key = key_of(begin + i), .span = span[i], .is_copy = true});
-        assert_ok(cold_fetch_end(w->cold, &batch));
-        while (cold_arrived(w->cold) < batch) assert_ok(cold_poll(w->cold, true));
+                home_find(w->home, &(struct home_row){.key = key_of(begin + i), .span = span[i], .is_copy = true});
+        assert_ok(home_bring(w->home, &batch));
+        while (!home_has_arrived(w->home, batch)) assert_ok(home_poll(w->home, true));
         for (uint32_t i = 0; i < FETCH_MAX; i++) {
             float expected[SPAN];
             span_make(expected, begin + i, w->row[begin + i].version);
             if (is_asked[i]) assert_memory_equal(span[i], expected, sizeof expected);
         }
     }
-    assert_int_equal(cold_counts(w->cold, 0).row_count, before.row_count);
+    assert_int_equal(home_counts(w->home, 0).row_count, before.row_count);
 }
 
 static void rows_come_back_as_they_went(void **state)
@@ -240,7 +239,7 @@ static void rows_come_back_as_they_went(void **state)
         rows_walk(&w);
         rows_copy(&w);
         rows_bring_all(&w);
-        struct cold_counts counts = cold_counts(w.cold, 0);
+        struct home_counts counts = home_counts(w.home, 0);
         assert_true(counts.put > 2 * rows && counts.cleaned > 0);
         assert_true(counts.fetched + counts.false_count >= w.fetched);
         if (variant == 2)
@@ -249,7 +248,7 @@ static void rows_come_back_as_they_went(void **state)
             assert_int_equal(counts.false_count, 0);
         assert_true(counts.read_count < counts.fetched + counts.false_count);
         double amplification = (double)counts.write_bytes / ((double)counts.put * SPAN * sizeof(float));
-        if (variant == 0) print_message("# %s: write amplification %.2f\n", cold_io_name(w.cold), amplification);
+        if (variant == 0) print_message("# %s: write amplification %.2f\n", home_words(w.home), amplification);
         assert_true(amplification < 3);
         world_close(&w);
     }
@@ -270,18 +269,18 @@ static void false_candidates_do_not_keep_cleaning_from_its_work(void **state)
     for (uint32_t round = 0; round < 40; round++) {
         for (uint32_t i = 0; i < asked_max; i++) some[i] = (uint32_t)(test_random(&random) % rows);
         assert_ok(rows_bring(&w, some, asked_max));
-        const struct cold_counts before = cold_counts(w.cold, 0);
-        assert_ok(cold_fetch_begin(w.cold));
+        const struct home_counts before = home_counts(w.home, 0);
+        assert_ok(home_ask(w.home));
         for (uint32_t i = 0; i < asked_max; i++)
-            expected += cold_fetch(
-                w.cold,
-                &(struct cold_row){.key = key_of(rows + round * asked_max + i), .span = nowhere[i], .is_copy = true});
-        assert_ok(cold_fetch_end(w.cold, &batch));
+            expected += home_find(
+                w.home,
+                &(struct home_row){.key = key_of(rows + round * asked_max + i), .span = nowhere[i], .is_copy = true});
+        assert_ok(home_bring(w.home, &batch));
         /* They are on their way, and what they read is cleaned meanwhile. */
         for (uint32_t i = 0; i < asked_max; i++)
             if (w.row[some[i]].is_resident) assert_ok(row_put(&w, some[i]));
-        while (cold_arrived(w.cold) < batch) assert_ok(cold_poll(w.cold, true));
-        const struct cold_counts after = cold_counts(w.cold, 0);
+        while (!home_has_arrived(w.home, batch)) assert_ok(home_poll(w.home, true));
+        const struct home_counts after = home_counts(w.home, 0);
         met += after.cleaned > before.cleaned && after.false_count > before.false_count;
     }
     assert_true(expected > 1000 && met > 10);
@@ -315,7 +314,7 @@ static void walk_goes_on_behind_signals_and_short_reads(void **state)
         assert_ok(row_put(&w, r));
     }
     for (uint32_t fault = 2; fault < 6; fault++) {
-        assert_ok(cold_settle(w.cold));
+        assert_ok(home_settle(w.home));
         shared_pread_count = 0;
         pread_fault = fault;
         rows_walk(&w);
@@ -417,7 +416,7 @@ static void flipped_bit_is_found(void **state)
             w.row[r].is_made = w.row[r].is_resident = true;
             assert_ok(row_put(&w, r));
         }
-        assert_ok(cold_settle(w.cold));
+        assert_ok(home_settle(w.home));
         file_find(name, sizeof name); /* the oldest: its rows are written */
         int fd = open(name, O_RDWR);
         off_t at = (off_t)(test_random(&random) % 4096);
@@ -428,7 +427,7 @@ static void flipped_bit_is_found(void **state)
         close(fd);
         const uint32_t first = 0;
         assert_fails(CORRUPT, name, rows_bring(&w, &first, 1));
-        assert_fails(CORRUPT, name, cold_settle(w.cold)); /* and again, whoever asks */
+        assert_fails(CORRUPT, name, home_settle(w.home)); /* and again, whoever asks */
         world_close(&w);
     }
 }
@@ -454,15 +453,15 @@ static void directory_has_one_owner(void **state)
 {
     (void)state;
     struct world w;
-    struct cold *other;
+    struct home *other;
     world_open(&w, 1, false, 0);
-    const struct cold_table_options table = {.name = "emb", .span_floats = SPAN, .disk_bytes = DISK_BYTES};
-    struct cold_options options = {.path = test_path("rows"), .table_count = 1, .table = &table, .fetch_max = 1};
-    assert_fails(SYSTEM, "give store.path a directory of its own", cold_open(&other, &options));
+    const struct home_table_options table = {.name = "emb", .span_floats = SPAN, .bytes = DISK_BYTES};
+    struct home_options options = {.path = test_path("rows"), .table_count = 1, .table = &table, .fetch_max = 1};
+    assert_fails(SYSTEM, "give store.path a directory of its own", cold_home.open(&other, &options));
     world_close(&w);
-    const struct cold_table_options little = {.name = "emb", .span_floats = SPAN, .disk_bytes = 1 << 20};
+    const struct home_table_options little = {.name = "emb", .span_floats = SPAN, .bytes = 1 << 20};
     options.table = &little;
-    assert_fails(INVALID, "raise store.ssd", cold_open(&other, &options));
+    assert_fails(INVALID, "raise store.ssd", cold_home.open(&other, &options));
 }
 
 int main(void)

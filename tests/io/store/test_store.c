@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "io/store/store_internal.h"
+#include "io/store/store_rows.h"
 
 #define MICRO  32u
 #define FIELDS 4u
@@ -227,6 +228,62 @@ static uint64_t key_of_mixed(uint64_t mixed)
     return mixed ^ mixed >> 32;
 }
 
+/* The halves apart: one side asks, knowing the micro-batch alone, and the store of another resolves. */
+static void store_resolve__keys_of_another_asker__gives_what_prepare_does(void **state)
+{
+    (void)state;
+    struct store *both = store_of(1 << 20, 2, serves_all, serves_some),
+                 *owner = store_of(1 << 20, 2, serves_all, serves_some);
+    const uint8_t *serves[2] = {serves_all, serves_some};
+    struct slot here, asker, there;
+    struct arena arena;
+    struct distinct distinct;
+    struct field_run run[2][FIELDS] = {0};
+    struct key_fields fields[2] = {{.run = run[0]}, {.run = run[1]}};
+    const size_t key_count_max = MICRO * shape.key_count_max;
+    struct layout sum = {0};
+    uint64_t random = 17;
+    distinct_layout(NULL, &sum, key_count_max);
+    assert_ok(arena_open(&arena, "test", sum.bytes));
+    distinct_layout(&distinct, &(struct layout){.arena = &arena}, key_count_max);
+    for (uint32_t t = 0; t < 2; t++) key_fields_fill(&fields[t], serves[t], FIELDS);
+    slot_open(&here, 2, true);
+    slot_open(&asker, 2, false);
+    slot_open(&there, 2, true);
+    for (uint32_t n = 0; n < 40; n++) {
+        const enum store_mode mode = n % 3 ? STORE_CREATE : STORE_LOOKUP;
+        batch_fill_random(&here.m, &random, 300);
+        assert_ok(store_prepare(both, &here.m, mode, &here.ticket));
+        assert_ok(store_resolve_begin(owner));
+        for (uint32_t t = 0; t < 2; t++) {
+            const struct ticket_table *want = &here.ticket.table[t];
+            struct ticket_table *asks = &asker.ticket.table[t], *gets = &there.ticket.table[t];
+            struct asked_keys asked = distinct_keys(&distinct, &fields[t], &here.m, asks);
+            asked.unique = gets->unique_of;
+            assert_int_equal(asked.count, want->unique_count);
+            for (uint32_t p = 0; p < here.m.key_count; p++)
+                if (serves[t][here.m.key_home[p] % FIELDS]) assert_int_equal(asks->unique_of[p], want->unique_of[p]);
+            assert_memory_equal(asks->occurrence_begin, want->occurrence_begin,
+                                (asked.count + 1) * sizeof *want->occurrence_begin);
+            assert_memory_equal(asks->occurrence, want->occurrence,
+                                want->occurrence_begin[asked.count] * sizeof *want->occurrence);
+            assert_ok(store_resolve(owner, t, mode, &asked, gets));
+            assert_int_equal(gets->unique_count, want->unique_count);
+            assert_memory_equal(gets->row, want->row, want->unique_count * sizeof *want->row);
+            for (uint32_t u = 0; u < want->unique_count; u++) row_check(t, asked.key[u], gets->span[u]);
+            assert_int_equal(store_row_count(owner, t), store_row_count(both, t));
+        }
+        assert_ok(store_resolve_end(owner, mode, here.m.is_last, &there.ticket));
+        if (mode == STORE_CREATE) assert_int_equal(there.ticket.number, here.ticket.number);
+    }
+    slot_close(&here);
+    slot_close(&asker);
+    slot_close(&there);
+    arena_close(&arena);
+    store_close(both);
+    store_close(owner);
+}
+
 static void store_prepare__same_bucket__are_told_apart(void **state)
 {
     (void)state;
@@ -369,6 +426,19 @@ static void store_open__budget_below_a_micro_batch__is_refused(void **state)
     store_close(NULL);
 }
 
+static void store_insert__more_than_fit__is_full_and_keeps_those_before(void **state)
+{
+    (void)state;
+    struct store *store = store_of(16 << 10, 1, serves_all, NULL);
+    const uint64_t row_max = store_row_max(store, 0);
+    float *span;
+    for (uint64_t key = 1; key <= row_max; key++) assert_ok(store_insert(store, 0, key, &span));
+    for (int i = 0; i < 3; i++) assert_fails(FULL, "raise store.ram", store_insert(store, 0, row_max + 1, &span));
+    assert_int_equal(store_row_count(store, 0), row_max);
+    for (uint64_t key = 1; key <= row_max; key++) assert_int_equal(store_key(store, 0, key - 1), key);
+    store_close(store);
+}
+
 static void store_insert__then_prepare__finds_the_row(void **state)
 {
     (void)state;
@@ -496,11 +566,13 @@ int main(void)
         cmocka_unit_test(store_prepare__duplicates__are_one_row),
         cmocka_unit_test(store_prepare__two_tables__serve_their_fields),
         cmocka_unit_test(store_prepare__keys_that_look_alike__are_told_apart),
+        cmocka_unit_test(store_resolve__keys_of_another_asker__gives_what_prepare_does),
         cmocka_unit_test(store_prepare__same_bucket__are_told_apart),
         cmocka_unit_test(store_prepare__same_keys_in_order__same_rows),
         cmocka_unit_test(store_prepare__lookup__creates_nothing),
         cmocka_unit_test(store_prepare__budget_used_up__is_full_and_keeps_its_rows),
         cmocka_unit_test(store_open__budget_below_a_micro_batch__is_refused),
+        cmocka_unit_test(store_insert__more_than_fit__is_full_and_keeps_those_before),
         cmocka_unit_test(store_insert__then_prepare__finds_the_row),
         cmocka_unit_test(store_prepare__row_published_but_not_counted__is_absent),
         cmocka_unit_test(store_prepare__lookup_beside_create__sees_complete_rows_race),

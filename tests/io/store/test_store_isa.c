@@ -4,6 +4,7 @@
 
 #include "engine/base/isa.h"
 #include "io/store/store_internal.h"
+#include "io/store/store_rows.h"
 
 #define MICRO  400u
 #define FIELDS 3u
@@ -24,7 +25,7 @@ static void init_row(void *context, uint32_t table, uint64_t key, float *span)
     span[1] = (float)table;
 }
 
-/* Table 0 has hardly more room than there are keys, so that many lie behind their home. */
+/* Table 0 has hardly more room than there are keys, so that many lie behind their first bucket. */
 static struct store *store_of(const char *isa)
 {
     struct store_table_options tables[TABLES];

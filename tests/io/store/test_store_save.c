@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "io/store/store_rows.h"
 #include "io/store/store_save.h"
 
 #define TABLES   2u

@@ -1,10 +1,14 @@
-/* A store with a disk beside one that has all rows in RAM: the same tickets give the same rows with the same values, whatever leaves RAM and
+/* A store with a disk, or another home, beside one that has all rows in RAM: the same tickets give the same rows with the same values, whatever leaves RAM and
  * comes back, and in the end both hold the same. */
 #include "tests/io/io_test.h"
 
 #include "io/store/segment.h"
-#include "io/store/store.h"
+#include "io/store/store_figures.h"
+#include "io/store/store_rows.h"
+#include "io/store/store_save.h"
+#include "io/store/store_ticket.h"
 #include "io/uring.h"
+#include "tests/io/store/home_remote.h"
 
 #define MICRO       64u
 #define FIELDS      2u
@@ -38,6 +42,8 @@ struct side {
 
 /* What reads and writes of the next disk meet, or NULL. */
 static struct uring_faults *faults;
+/* What the next store has in place of a disk, or NULL. */
+static const struct home_kind *home;
 
 static void side_open(struct side *side, uint64_t ram_bytes, uint64_t disk_bytes, bool io_threads, uint32_t tag_bits)
 {
@@ -54,6 +60,7 @@ static void side_open(struct side *side, uint64_t ram_bytes, uint64_t disk_bytes
                                           .io_threads = io_threads,
                                           .tag_bits = tag_bits,
                                           .faults = faults,
+                                          .home = home,
                                           .ticket_max = TICKETS_MAX,
                                           .table_count = TABLES,
                                           .table = tables,
@@ -173,13 +180,13 @@ static void rows_compare(struct side *ram, struct side *disk, const struct ticke
     }
 }
 
-static void run(bool io_threads, uint32_t tag_bits, uint32_t rounds)
+static void run(uint64_t ram_bytes, bool io_threads, uint32_t tag_bits, uint32_t rounds)
 {
     static struct side ram, disk;
     uint64_t random = 99;
     uint32_t done = 0, prepared = 0;
     side_open(&ram, 64 << 20, 0, false, 0);
-    side_open(&disk, RAM_BYTES, 32 << 20, io_threads, tag_bits);
+    side_open(&disk, ram_bytes, 32 << 20, io_threads, tag_bits);
     assert_true(store_has_disk(disk.store) && !store_has_disk(ram.store));
     while (done < rounds) {
         /* Some tickets ahead, as far as there is room. */
@@ -225,15 +232,39 @@ static void run(bool io_threads, uint32_t tag_bits, uint32_t rounds)
 static void store_with_disk__random_tickets__as_in_ram(void **state)
 {
     (void)state;
-    run(false, 0, 1000);
-    run(true, 0, 500);
+    run(RAM_BYTES, false, 0, 1000);
+    run(RAM_BYTES, true, 0, 500);
 }
 
 /* Keys that are taken for each other on disk: rows that turn out to be new when they arrive. */
 static void store_with_disk__short_tags__as_in_ram(void **state)
 {
     (void)state;
-    run(false, 10, 500);
+    run(RAM_BYTES, false, 10, 500);
+}
+
+/* Every key is asked for, since only the answer tells whether there is a row. */
+static void store_with_remote_home__answers_come_later__as_in_ram(void **state)
+{
+    (void)state;
+    home = &remote_home;
+    run(3 << 20, false, 1, 500);
+    home = NULL;
+}
+
+static void store_rows_change__with_remote_home__is_told_before(void **state)
+{
+    (void)state;
+    static struct side side;
+    float *span[2];
+    home = &remote_home;
+    side_open(&side, 3 << 20, 32 << 20, false, 0);
+    home = NULL;
+    for (uint64_t k = 0; k < 2; k++) assert_ok(store_put(side.store, 0, k, &span[k]));
+    store_rows_change(side.store, 0, span, 2);
+    assert_int_equal(remote_last->changed, 2);
+    assert_string_equal(store_disk_name(side.store), "memory");
+    side_close(&side);
 }
 
 static void store_insert__beyond_ram__rows_go_to_disk(void **state)
@@ -350,6 +381,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(store_with_disk__random_tickets__as_in_ram),
         cmocka_unit_test(store_with_disk__short_tags__as_in_ram),
+        cmocka_unit_test(store_with_remote_home__answers_come_later__as_in_ram),
+        cmocka_unit_test(store_rows_change__with_remote_home__is_told_before),
         cmocka_unit_test(store_insert__beyond_ram__rows_go_to_disk),
         cmocka_unit_test(store_make_room__disk_is_full__every_row_is_there),
         cmocka_unit_test(store_make_room__drive_fails__says_so_and_goes_on_saying_it),

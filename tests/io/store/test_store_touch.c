@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "io/store/store_rows.h"
+#include "io/store/store_ticket.h"
 #include "io/store/store_touch.h"
 
 #define SPAN 8u

@@ -39,9 +39,11 @@ struct by_hand {
     struct card_stage *card[CARDS_SEEN_MAX];
     struct device *device[CARDS_SEEN_MAX]; /* the first of each card */
     uint32_t count;
-    struct slot *slot[MICROS];
-    void *slots; /* [slot_bytes]: where they lie */
-    size_t slot_bytes;
+    struct input *input[MICROS];
+    struct slot slot[MICROS]; /* bound to the input of the same number */
+    struct arena slots;
+    void *inputs; /* [input_bytes]: where they lie */
+    size_t input_bytes;
 };
 
 static status card_open_by_hand(struct by_hand *h, uint32_t stage, bool training, uint32_t replica)
@@ -51,7 +53,10 @@ static status card_open_by_hand(struct by_hand *h, uint32_t stage, bool training
                                             .plan = &h->plan,
                                             .stage = stage,
                                             .extent = &h->extent,
-                                            .slot_count = feed_slot_count(h->t.feed),
+                                            .slots = h->slots.base,
+                                            .slots_bytes = h->slots.size_bytes,
+                                            .slot_count = MICROS,
+                                            .input_count = feed_input_count(h->t.feed),
                                             .lanes = h->t.graph.header->lanes,
                                             .training = training};
     const struct card_stage_options options = {.of = &of, .replica = replica, .replica_count = h->count};
@@ -63,7 +68,7 @@ static status card_open_by_hand(struct by_hand *h, uint32_t stage, bool training
 static void hand_begin(struct by_hand *h, const char *plan, uint32_t stage)
 {
     char json[4096];
-    struct layout sum = {0}, taken = {.arena = &h->arena};
+    struct layout sum = {0}, taken = {.arena = &h->arena}, slots_sum = {0}, slots_taken = {.arena = &h->slots};
     memset(h, 0, sizeof *h);
     assert_ok(training_open(&h->t, card_model_text, NULL, data_path, &(struct setup){.threads = 1}));
     plan_json(json, sizeof json, plan);
@@ -74,7 +79,13 @@ static void hand_begin(struct by_hand *h, const char *plan, uint32_t stage)
     extent_layout(&h->extent, &sum, &h->t.graph, &h->t.model, h->count);
     assert_ok(arena_open(&h->arena, "test", sum.bytes));
     extent_layout(&h->extent, &taken, &h->t.graph, &h->t.model, h->count);
-    h->slots = feed_memory(h->t.feed, &h->slot_bytes);
+    for (uint32_t i = 0; i < MICROS; i++) slot_layout(&slots_sum, NULL, &h->t.graph, true);
+    assert_ok(arena_open(&h->slots, "test", slots_sum.bytes));
+    for (uint32_t i = 0; i < MICROS; i++) {
+        slot_layout(&slots_taken, &h->slot[i], &h->t.graph, true);
+        h->slot[i].index = i;
+    }
+    h->inputs = feed_memory(h->t.feed, &h->input_bytes);
 }
 
 static void cards_close(struct by_hand *h)
@@ -90,6 +101,7 @@ static void cards_close(struct by_hand *h)
 static void hand_end(struct by_hand *h)
 {
     cards_close(h);
+    arena_close(&h->slots);
     arena_close(&h->arena);
     plan_free(&h->plan);
     training_close(&h->t);
@@ -101,16 +113,18 @@ static void hand_open(struct by_hand *h, const char *plan, uint32_t stage, bool 
     for (uint32_t r = 0; r < h->count; r++) assert_ok(card_open_by_hand(h, stage, training, r));
 }
 
-static void slots_fill(struct by_hand *h)
+static void inputs_take(struct by_hand *h)
 {
     training_start(&h->t, NULL);
-    for (uint32_t i = 0; i < MICROS; i++)
-        while (feed_try_next(h->t.feed, &h->slot[i]) != FEED_SLOT) sched_yield();
+    for (uint32_t i = 0; i < MICROS; i++) {
+        while (feed_try_next(h->t.feed, &h->input[i]) != FEED_INPUT) sched_yield();
+        slot_bind(&h->slot[i], h->input[i], &h->t.graph, &h->t.model);
+    }
 }
 
 static struct op_context context_by_hand(const struct by_hand *h, uint32_t slot, bool training)
 {
-    return slot_context(h->slot[slot], &h->t.graph, NULL, training);
+    return slot_context(&h->slot[slot], &h->t.graph, NULL, training);
 }
 static status forward(struct by_hand *h, struct device *device, uint32_t slot, bool training)
 {
@@ -192,7 +206,7 @@ static void settle__of_each_card__brings_its_part_home(void **state)
         bool settled[CARDS_SEEN_MAX] = {false};
         hand_open(&h, plans[i], 1, true);
         model_number(&h.t.model);
-        for (uint32_t r = 0; r < h.count; r++) assert_ok(device_begin(h.device[r], h.slots, h.slot_bytes));
+        for (uint32_t r = 0; r < h.count; r++) assert_ok(device_begin(h.device[r], h.inputs, h.input_bytes));
         model_scribble(&h.t.model);
         for (uint32_t r = h.count; r-- > 0;) {
             uint64_t floats = 0;
@@ -217,7 +231,7 @@ static void settle__nothing_trained__leaves_the_host_alone(void **state)
     struct by_hand h;
     hand_open(&h, "0-2:1:1 3-7:1:1e", 1, false);
     model_number(&h.t.model);
-    assert_ok(device_begin(h.device[0], h.slots, h.slot_bytes));
+    assert_ok(device_begin(h.device[0], h.inputs, h.input_bytes));
     model_scribble(&h.t.model);
     assert_ok(device_settle(h.device[0]));
     model_check(&h, settled);
@@ -233,11 +247,11 @@ static void begin_settle__of_further_streams__nothing_is_copied(void **state)
     hand_open(&h, "0-2:1:1 3-7:1:1e", 1, true);
     assert_ok(card_device_open(&other, h.card[0]));
     const uint64_t copies = card_calls(0, CALL_COPY);
-    assert_ok(device_begin(other, h.slots, h.slot_bytes));
+    assert_ok(device_begin(other, h.inputs, h.input_bytes));
     assert_ok(device_settle(other));
-    device_leave(other, h.slots, h.slot_bytes);
+    device_leave(other, h.inputs, h.input_bytes);
     assert_int_equal(card_calls(0, CALL_COPY), copies);
-    assert_int_equal(card_calls(0, CALL_PIN) + card_calls(0, CALL_UNPIN), 0);
+    assert_int_equal(card_calls(0, CALL_PIN) + card_calls(0, CALL_UNPIN), 1);
     device_close(other);
     hand_end(&h);
 }
@@ -251,21 +265,22 @@ static void assert_lists(uint64_t captures, uint64_t replays)
                  (int)card_calls(0, CALL_REPLAY), (int)captures, (int)replays);
 }
 
-/* Each pass of each slot, of each stream, once; of backward passes one a lane. */
+/* Each pass of each slot with each input, of each stream, once; of backward passes one a lane. */
 static void submit__again__replays_what_is_written_down(void **state)
 {
     (void)state;
     struct by_hand h;
     struct device *other;
     hand_open(&h, "0-7:1:1e", 0, true);
-    slots_fill(&h);
+    inputs_take(&h);
     assert_ok(card_device_open(&other, h.card[0]));
     assert_ok(device_begin(h.device[0], NULL, 0));
     assert_ok(forward(&h, h.device[0], 0, true));
-    assert_lists(0, 0); /* slots whose place is not known are not written down */
-    assert_ok(device_begin(h.device[0], h.slots, h.slot_bytes));
-    assert_ok(device_begin(h.device[0], h.slots, h.slot_bytes));
-    assert_int_equal(card_calls(0, CALL_PIN), 1);
+    assert_lists(0, 0);                           /* where the place of inputs is not known */
+    assert_int_equal(card_calls(0, CALL_PIN), 1); /* slots */
+    assert_ok(device_begin(h.device[0], h.inputs, h.input_bytes));
+    assert_ok(device_begin(h.device[0], h.inputs, h.input_bytes));
+    assert_int_equal(card_calls(0, CALL_PIN), 2);
     static const struct {
         bool is_other, is_backward, training;
         uint32_t slot, captures, replays;
@@ -285,10 +300,36 @@ static void submit__again__replays_what_is_written_down(void **state)
                                         : forward(&h, device, passes[i].slot, passes[i].training));
         assert_lists(passes[i].captures, passes[i].replays);
     }
+    for (uint32_t input = 1; input <= 2; input++) { /* other inputs in a slot, in turn */
+        slot_bind(&h.slot[0], h.input[input], &h.t.graph, &h.t.model);
+        assert_ok(forward(&h, h.device[0], 0, true));
+        assert_lists(8 + input, 13 + input);
+    }
+    slot_bind(&h.slot[0], h.input[0], &h.t.graph, &h.t.model);
+    assert_ok(forward(&h, h.device[0], 0, true));
+    assert_lists(10, 16);
     device_close(other);
     hand_end(&h);
-    assert_int_equal(card_calls(0, CALL_LIST_CLOSE), 8);
-    assert_int_equal(card_calls(0, CALL_UNPIN), 1);
+    assert_int_equal(card_calls(0, CALL_LIST_CLOSE), 10);
+    assert_int_equal(card_calls(0, CALL_UNPIN), 2);
+}
+
+/* Work that is written down names addresses, so nothing is where they may become others'. */
+static void submit__memory_not_kept_in_place__nothing_is_written_down(void **state)
+{
+    (void)state;
+    for (uint32_t refused = 1; refused <= 2; refused++) { /* slots, inputs */
+        struct by_hand h;
+        card_refuse(CALL_PIN, refused, false);
+        hand_open(&h, "0-7:1:1e", 0, true);
+        inputs_take(&h);
+        assert_ok(device_begin(h.device[0], h.inputs, h.input_bytes));
+        assert_ok(forward(&h, h.device[0], 0, true));
+        assert_ok(backward(&h, h.device[0], 0));
+        assert_lists(0, 0);
+        hand_end(&h);
+        assert_int_equal(card_calls(0, CALL_UNPIN), 1);
+    }
 }
 
 /* The head's input: what the last layers make of all others. */
@@ -300,7 +341,7 @@ static void outputs_take(const struct by_hand *h, float *y)
         const struct graph_node *loss = &g->nodes[graph_loss_next(g, 0)];
         const struct view out = op_out(&c, loss);
         for (uint32_t b = 0; b < 4; b++) {
-            y[4 * i + b] = b < h->slot[i]->batch.example_count ? out.data[(size_t)b * out.stride] : 0;
+            y[4 * i + b] = b < h->input[i]->batch.example_count ? out.data[(size_t)b * out.stride] : 0;
             out.data[(size_t)b * out.stride] = NAN;
         }
     }
@@ -313,13 +354,13 @@ static void submit__given_or_replayed__same_bytes(void **state)
     struct by_hand h;
     float given[4 * MICROS], other[4 * MICROS];
     hand_open(&h, "0-7:1:1e", 0, true);
-    slots_fill(&h);
+    inputs_take(&h);
     for (uint32_t way = 0; way < 4; way++) {
         /* 0: place not known; 1, 2: written down, replayed; 3: behind a card that writes nothing down */
         if (way == 3) cards_close(&h);
         if (way == 3) assert_ok(card_open_by_hand(&h, 0, true, 0));
         if (way == 3) card_refuse(CALL_CAPTURE, 1, true);
-        assert_ok(device_begin(h.device[0], way == 0 ? NULL : h.slots, way == 0 ? 0 : h.slot_bytes));
+        assert_ok(device_begin(h.device[0], way == 0 ? NULL : h.inputs, way == 0 ? 0 : h.input_bytes));
         for (uint32_t i = 0; i < MICROS; i++) assert_ok(forward(&h, h.device[0], i, true));
         if (way == 3) /* four more, of which only the first is tried to be written down */
             for (uint32_t i = 0; i < MICROS; i++) assert_ok(forward(&h, h.device[0], i % 3, true));
@@ -331,29 +372,29 @@ static void submit__given_or_replayed__same_bytes(void **state)
     hand_end(&h);
 }
 
-/* Work that names the memory of slots goes with them, and only that. */
-static void leave__slots_given_back__forgets_their_lists(void **state)
+/* Work that names the memory of inputs goes with them, and only that. */
+static void leave__inputs_given_back__forgets_their_lists(void **state)
 {
     (void)state;
     struct by_hand h;
     hand_open(&h, "0-7:1:1e", 0, true);
-    slots_fill(&h);
-    assert_ok(device_begin(h.device[0], h.slots, h.slot_bytes));
+    inputs_take(&h);
+    assert_ok(device_begin(h.device[0], h.inputs, h.input_bytes));
     assert_ok(forward(&h, h.device[0], 0, true));
     assert_ok(backward(&h, h.device[0], 0));
     assert_ok(forward(&h, h.device[0], 2, false));
     assert_lists(3, 3);
     uint8_t elsewhere[64];
     device_leave(h.device[0], elsewhere, sizeof elsewhere);
-    device_leave(h.device[0], (uint8_t *)h.slots + h.slot_bytes, 1 << 20);
+    device_leave(h.device[0], (uint8_t *)h.inputs + h.input_bytes, 1 << 20);
     assert_int_equal(card_calls(0, CALL_LIST_CLOSE) + card_calls(0, CALL_UNPIN), 0);
     assert_ok(forward(&h, h.device[0], 0, true));
     assert_lists(3, 4);
-    device_leave(h.device[0], h.slots, h.slot_bytes);
+    device_leave(h.device[0], h.inputs, h.input_bytes);
     assert_int_equal(card_calls(0, CALL_LIST_CLOSE), 3);
     assert_int_equal(card_calls(0, CALL_UNPIN), 1);
-    assert_ok(device_begin(h.device[0], h.slots, h.slot_bytes));
-    assert_int_equal(card_calls(0, CALL_PIN), 2);
+    assert_ok(device_begin(h.device[0], h.inputs, h.input_bytes));
+    assert_int_equal(card_calls(0, CALL_PIN), 3);
     assert_ok(forward(&h, h.device[0], 0, true));
     assert_ok(backward(&h, h.device[0], 0));
     assert_lists(5, 6);
@@ -363,13 +404,13 @@ static void leave__slots_given_back__forgets_their_lists(void **state)
 
 /* --- what fails ----------------------------------------------------------------------------------- */
 
-/* The slot can be given back: nothing copies from or to it any more. */
+/* The input can be given back: nothing copies from it any more. */
 static void submit__card_refuses_a_launch__waits_for_what_was_given_fault(void **state)
 {
     (void)state;
     struct by_hand h;
     hand_open(&h, "0-7:1:1e", 0, true);
-    slots_fill(&h);
+    inputs_take(&h);
     assert_ok(device_begin(h.device[0], NULL, 0));
     card_refuse(CALL_LAUNCH, 3, false);
     assert_int_equal(forward(&h, h.device[0], 0, true), ST_SYSTEM);
@@ -431,8 +472,9 @@ int main(void)
         cmocka_unit_test_setup(settle__nothing_trained__leaves_the_host_alone, test_begin),
         cmocka_unit_test_setup(begin_settle__of_further_streams__nothing_is_copied, test_begin),
         cmocka_unit_test_setup(submit__again__replays_what_is_written_down, test_begin),
+        cmocka_unit_test_setup(submit__memory_not_kept_in_place__nothing_is_written_down, test_begin),
         cmocka_unit_test_setup(submit__given_or_replayed__same_bytes, test_begin),
-        cmocka_unit_test_setup(leave__slots_given_back__forgets_their_lists, test_begin),
+        cmocka_unit_test_setup(leave__inputs_given_back__forgets_their_lists, test_begin),
         cmocka_unit_test_setup(submit__card_refuses_a_launch__waits_for_what_was_given_fault, test_begin),
         cmocka_unit_test_setup(open__a_call_fails__gives_all_back_fault, test_begin),
     };

@@ -142,12 +142,12 @@ struct step_of_rows {
 static uint32_t steps_read(struct step_of_rows *steps, const char *const *set)
 {
     struct training t;
-    struct slot *slot;
+    struct input *input;
     uint32_t step = 0;
     whole_open(&t, set, rows_path, &(struct setup){.plan = ON_CPU, .threads = 1});
-    for (enum feed_state state; (state = feed_try_next(t.feed, &slot)) != FEED_END;) {
+    for (enum feed_state state; (state = feed_try_next(t.feed, &input)) != FEED_END;) {
         if (state == FEED_EMPTY) continue;
-        const struct ticket_table *table = &slot->ticket.table[0];
+        const struct ticket_table *table = &input->ticket.table[0];
         struct step_of_rows *of = &steps[step];
         for (uint32_t u = 0; u < table->unique_count; u++) {
             uint32_t i = 0;
@@ -156,8 +156,8 @@ static uint32_t steps_read(struct step_of_rows *steps, const char *const *set)
             of->row[i] = table->row[u];
             if (i == of->count) of->count++;
         }
-        step += slot->batch.is_last;
-        feed_release(t.feed, slot);
+        step += input->batch.is_last;
+        feed_release(t.feed, input);
     }
     training_close(&t);
     return step;

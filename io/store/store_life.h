@@ -1,0 +1,28 @@
+/* Rows that come and go by the rules of engine/base/row_life.h: a key that is not admitted yet has no row, and a
+ * ticket gives its initial values; store_sweep, at the end of a step, removes rows in RAM that are dead, and all
+ * that are too many. Rows on disk that are dead are found when somebody needs them, and never given to anybody. */
+#ifndef HETERPS_IO_STORE_STORE_LIFE_H
+#define HETERPS_IO_STORE_STORE_LIFE_H
+
+#include "io/store/store.h"
+
+/* The period of the steps that follow, once a model has been loaded, among whose rows may be dead ones. */
+void store_period_set(struct store *store, uint64_t period);
+/* Whether a sweep is due at the end of the step whose last ticket has just been prepared and is ready, though no
+ * period ends. For this the store may wait for the disk. */
+MUST_USE status store_is_crowded(struct store *store, bool *is_crowded);
+/* At the end of a step, when no ticket behind it is prepared: `period` is that of the next step. Removes the rows
+ * that have died, and of a table with too many those of the least scores. Spans of tickets are no longer valid
+ * (store_find_again). Nobody else may use the store. IO, CORRUPT as store_make_room. */
+MUST_USE status store_sweep(struct store *store, uint64_t period);
+/* Points the ticket, of the step that has just ended, to where its rows are now: to zeros if they are gone. */
+void store_find_again(struct store *store, const struct micro_batch *m, struct ticket *ticket);
+/* Finds and removes the dead rows on disk, so that counts of rows are exact; while the store is settled and nobody
+ * uses it. */
+MUST_USE status store_purge(struct store *store);
+/* Whether the table's rows come and go. */
+bool store_lives(const struct store *store, uint32_t table);
+/* Counts keys that have no row yet; NULL: the table admits every key. To be saved, and read before rows are inserted. */
+struct admission *store_admission(struct store *store, uint32_t table);
+
+#endif

@@ -1,0 +1,44 @@
+/* Rows by key, by number, and all of them: for loading, saving, exporting. */
+#ifndef HETERPS_IO_STORE_STORE_ROWS_H
+#define HETERPS_IO_STORE_STORE_ROWS_H
+
+#include "io/store/store.h"
+
+struct home;
+
+uint64_t store_row_count(const struct store *store, uint32_t table);
+uint64_t store_row_max(const struct store *store, uint32_t table);
+/* By its number in a ticket, of a row in RAM; of its key only in RAM alone, where rows have numbers in order of
+ * creation. */
+uint64_t store_key(const struct store *store, uint32_t table, uint64_t row);
+float *store_span(struct store *store, uint32_t table, uint64_t row);
+/* Adds a row (loading a model): returns its zeroed span in *span. FULL as store_prepare; INVALID if the key is there. Nobody
+ * else may use the store meanwhile. */
+MUST_USE status store_insert(struct store *store, uint32_t table, uint64_t key, float **span);
+/* The same of a key that may be there: its row's span, zeroed, is given then. */
+MUST_USE status store_put(struct store *store, uint32_t table, uint64_t key, float **span);
+
+/* How many rows of a table exist once the ticket of this number is done: row_count, in RAM alone. While the store
+ * is settled. */
+uint64_t store_row_count_at(const struct store *store, uint32_t table, uint64_t row_count, uint32_t ticket);
+/* Goes through all rows of a table that live once the ticket of this number is done: in RAM alone the first
+ * row_count, in order of creation, while others may create more; with a disk in any order, while the store is
+ * settled and nobody uses it. */
+struct store_walk {
+    struct store *store;
+    uint32_t table;
+    uint64_t row_count; /* of them all */
+    uint64_t next;
+    uint8_t *is_left_out; /* a bit a row of RAM: created for later tickets */
+    struct home *home;    /* NULL: there is none, or the walk has not come so far */
+};
+MUST_USE status store_walk_open(struct store_walk *walk, struct store *store, uint32_t table, uint64_t row_count,
+                                uint32_t ticket);
+/* The next row; *span NULL: there is none. The span stays until the next call. */
+MUST_USE status store_walk_next(struct store_walk *walk, uint64_t *key, const float **span);
+void store_walk_close(struct store_walk *walk);
+/* Copies the spans of rows that exist, by key, to spans [count, span_floats], wherever they are. Nobody else may
+ * use the store. */
+MUST_USE status store_copy(struct store *store, uint32_t table, const uint64_t *key, uint32_t count, float *spans);
+
+#endif

@@ -1,0 +1,205 @@
+/* Preparing tickets: the owner's half, and both together; and rows that arrive from the home.
+ *
+ * The mark of a cell is for finding the distinct keys of a micro-batch without a table of their own: the number of
+ * the unique that the row was in the micro-batch that had it last. It is believed if that unique of the present
+ * micro-batch is this row, so nothing needs clearing. It belongs to the thread that creates; look-ups beside it
+ * number their keys first, by a table.
+ *
+ * A row on its way from the home has its cell and its place in RAM already, so no key has two rows.
+ *
+ * Workload: store_prepare for every micro-batch, some 53,000 keys of which a quarter to all are distinct; the index
+ * is far larger than any cache, so buckets are asked for ahead. The loop over the keys of a ticket that creates is
+ * io/isa/store.c. */
+#include <string.h>
+
+#include "io/store/store_internal.h"
+
+/* Uniques whose first buckets are asked for ahead when rows are only looked up. */
+#define LOOK_UP_AHEAD 32u
+
+/* --- rows that are created, or come from the home ------------------------------------------------- */
+
+static void row_created(struct store_table *table, uint32_t row, uint32_t ticket)
+{
+    if (table->is_tiered) created_note(table, row, ticket);
+    row_count_add(table);
+}
+
+status row_bring(struct store *store, uint32_t table_index, uint64_t key, struct cell *place, uint32_t *row)
+{
+    struct store_table *table = &store->table[table_index];
+    TRY(row_take(store, table, row));
+    const struct home_row asked = {
+        .key = key, .span = span_of(table, *row), .table = table_index, .ticket = store->ticket_count + 1};
+    const bool is_coming = home_find(store->home, &asked);
+    if (!is_coming) row_init(table, table_index, key, asked.span);
+    marks_row_key(store, table_index, *row, key);
+    row_publish(table, *row, key, place);
+    place->mark =
+        (table->serial - 1) << USES_BITS; /* until it gets the number of its unique: of no one in this ticket */
+    if (!is_coming) row_created(table, *row, asked.ticket);
+    return ST_OK;
+}
+
+void row_copy(struct store *store, uint32_t table_index, uint64_t key, float *span)
+{
+    const struct home_row asked = {.key = key, .span = span, .table = table_index, .is_copy = true};
+    if (!home_find(store->home, &asked)) row_init(&store->table[table_index], table_index, key, span);
+}
+
+void ticket_row_arrived(void *context, const struct home_row *row, bool is_found)
+{
+    struct store *store = context;
+    struct store_table *table = &store->table[row->table];
+    const enum row_fate fate = !is_found      ? ROW_LIVES
+                               : row->is_copy ? life_fate(store, table, row->span)
+                                              : life_end(store, row->table, row->span);
+    if (is_found && fate == ROW_LIVES) {
+        if (!row->is_copy) marks_row_come(store, row->table, row_index(table, row->span), row->is_saved);
+        return;
+    }
+    /* A row that was taken for a living one is a new one, or none. */
+    row_init(table, row->table, row->key, row->span);
+    if (!row->is_copy) row_created(table, row_index(table, row->span), row->ticket);
+}
+
+/* --- the owner's half, where rows are created ------------------------------------------------------ */
+
+status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell)
+{
+    struct store_table *table = &store->table[table_index];
+    struct cell *place = NULL;
+    *cell = index_find(table, key, &place);
+    if (*cell != NULL) return ST_OK;
+    if (life_has_admission(table) && !admission_has(&table->admission, key)) return ST_OK;
+    *cell = place;
+    uint32_t row;
+    return row_bring(store, table_index, key, place, &row);
+}
+
+uint32_t unadmitted_settle(struct store *store, uint32_t table_index, uint64_t key, uint32_t *unique_count,
+                           struct ticket_table *out)
+{
+    const struct store_table *table = &store->table[table_index];
+    const uint32_t count = *unique_count, unique = distinct_number(&store->distinct, key, unique_count);
+    if (unique == count) {
+        out->span[unique] = out->scratch + (size_t)unique * table->span_floats;
+        row_init(table, table_index, key, out->span[unique]);
+        out->row[unique] = ROW_NONE;
+    }
+    out->occurrence_begin[unique + 1]++;
+    return unique;
+}
+
+static status rows_create(struct store *store, uint32_t table_index, const struct asked_keys *asked,
+                          struct ticket_table *out)
+{
+    struct store_table *table = &store->table[table_index];
+    if (life_has_admission(table)) distinct_clear(&store->distinct);
+    TRY(store->keys_settle(
+        &(struct key_run){.store = store, .table = table, .table_index = table_index, .asked = *asked, .out = out}));
+    table->serial += out->unique_count;
+    table->touched_count += out->unique_count;
+    return ST_OK;
+}
+
+/* --- the owner's half, where rows are looked up ---------------------------------------------------- */
+
+/* The row of unique u, if it is one of the first row_count, or its initial values in the ticket's scratch, to which
+ * its span points. */
+static void unique_look_up(struct store *store, uint32_t table_index, uint64_t row_count, uint64_t key, uint32_t unique,
+                           struct ticket_table *out)
+{
+    const struct store_table *table = &store->table[table_index];
+    struct cell *place, *cell = index_find(table, key, &place);
+    uint32_t row = cell != NULL ? cell_row(cell) : ROW_NONE;
+    out->row[unique] = row < row_count ? row : ROW_NONE;
+    out->span[unique] = row < row_count ? span_of(table, row) : out->scratch + (size_t)unique * table->span_floats;
+    if (row >= row_count) row_copy(store, table_index, key, out->span[unique]);
+}
+
+static void rows_look_up(struct store *store, uint32_t table_index, const struct asked_keys *asked,
+                         struct ticket_table *out)
+{
+    const struct store_table *table = &store->table[table_index];
+    /* A cell names its row before the row is counted: what is made from here on is not there yet, or it would be a
+     * row beyond the count. */
+    const uint64_t row_count = table->is_tiered ? ROW_NONE : row_count_of(table);
+    out->unique_count = asked->count;
+    for (uint32_t u = 0, ahead = 0; u < asked->count; u++) {
+        for (; ahead < asked->count && ahead < u + LOOK_UP_AHEAD; ahead++)
+            __builtin_prefetch(first_bucket(table, asked->key[ahead]), 0);
+        unique_look_up(store, table_index, row_count, asked->key[u], u, out);
+    }
+}
+
+/* --- tickets ---------------------------------------------------------------------------------- */
+
+status store_resolve_begin(struct store *store) { return home_ask(store->home); }
+
+status store_resolve(struct store *store, uint32_t table_index, enum store_mode mode, const struct asked_keys *asked,
+                     struct ticket_table *out)
+{
+    CHECK(table_index < store->table_count && asked->count <= store->key_count_max);
+    CHECK(out->scratch || (mode == STORE_CREATE && !life_has_admission(&store->table[table_index])));
+    if (mode == STORE_CREATE) return rows_create(store, table_index, asked, out);
+    rows_look_up(store, table_index, asked, out);
+    return ST_OK;
+}
+
+status store_resolve_end(struct store *store, enum store_mode mode, bool is_last, struct ticket *ticket)
+{
+    if (mode == STORE_CREATE) {
+        ticket->number = ++store->ticket_count;
+        if (is_last) TRY(life_step_end(store));
+        room_ticket_end(store);
+    }
+    return home_bring(store->home, &ticket->batch);
+}
+
+/* Notes the occurrences of keys without a row, for the end of the step. */
+static void unadmitted_list(struct store_table *table, const struct micro_batch *m, const struct ticket_table *out)
+{
+    const uint32_t before = table->unadmitted_count;
+    for (struct key_walk walk = key_walk_of(&table->fields, m); key_walk_on(&walk); walk.position++)
+        if (out->row[out->unique_of[walk.position]] == ROW_NONE)
+            table->unadmitted[table->unadmitted_count++] = m->key[walk.position];
+    table->lives.refused += table->unadmitted_count - before;
+}
+
+/* Both halves for a table. */
+static status table_prepare(struct store *store, uint32_t table_index, const struct micro_batch *m,
+                            enum store_mode mode, struct ticket_table *out)
+{
+    struct store_table *table = &store->table[table_index];
+    if (mode == STORE_LOOKUP) {
+        const struct asked_keys each = distinct_keys(&store->distinct, &table->fields, m, out);
+        return store_resolve(store, table_index, mode, &each, out);
+    }
+    const struct asked_keys all = distinct_all(&store->distinct, &table->fields, m, out);
+    TRY(store_resolve(store, table_index, mode, &all, out));
+    distinct_end(&table->fields, m, &all, out);
+    if (life_has_admission(table)) unadmitted_list(table, m, out);
+    return ST_OK;
+}
+
+status store_prepare(struct store *store, const struct micro_batch *m, enum store_mode mode, struct ticket *ticket)
+{
+    CHECK(ticket->table_count == store->table_count);
+    CHECK(m->key_count <= store->key_count_max);
+    TRY(store_resolve_begin(store));
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        TRY(table_prepare(store, t, m, mode, &ticket->table[t]));
+        ticket->table[t].row_count = row_count_of(&store->table[t]);
+    }
+    return store_resolve_end(store, mode, m->is_last, ticket);
+}
+
+bool store_ready(const struct store *store, const struct ticket *ticket)
+{
+    return home_has_arrived(store->home, ticket->batch);
+}
+
+status store_poll(struct store *store, bool wait) { return home_poll(store->home, wait); }
+
+status store_settle(struct store *store) { return home_settle(store->home); }
