@@ -156,7 +156,9 @@ static void doctor_look__memory__parts_of_the_plan_and_their_sum(void **state)
 static void doctor_look__more_memory_than_there_is__fails_with_what_to_lower(void **state)
 {
     (void)state;
-    struct scope *large = scope_open(), *before = scope_enter(large);
+    struct scope *large;
+    assert_int_equal(scope_open(&large), ST_OK);
+    struct scope *before = scope_enter(large);
     memory_note("ballast", (size_t)1 << 60);
     scope_enter(before);
     looked_open(&(struct train_options){0}, NULL);
