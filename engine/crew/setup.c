@@ -6,11 +6,12 @@
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/image/image.h"
+#include "engine/sync/sync.h"
 
 static status lives_check(const struct setup *s)
 {
     for (uint32_t t = 0; t < s->graph.table_count; t++)
-        if (s->training && row_life_is_on(&s->graph.tables[t].life) && s->settings.train_sync != SYNC_BSP)
+        if (s->training && row_life_is_on(&s->graph.tables[t].life) && !sync_by_lane(s->settings.train_sync))
             FAIL(USAGE,
                  "table %s: rows that come and go need train.sync = bsp: only there a step has an end at which they do",
                  graph_string(&s->graph, s->graph.tables[t].name));

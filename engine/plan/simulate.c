@@ -30,7 +30,7 @@
 #define ASSIGNMENT_COUNT 5u
 static void assignments_make(const struct simulate_shape *shape, char texts[ASSIGNMENT_COUNT][64])
 {
-    uint32_t micro_count = shape->sync == SYNC_BSP ? shape->micro_count : 1;
+    uint32_t micro_count = sync_by_lane(shape->sync) ? shape->micro_count : 1;
     snprintf(texts[0], sizeof texts[0], "train.sync=%s", cfg_syncs[shape->sync]);
     snprintf(texts[1], sizeof texts[1], "train.batch=%u", SIMULATE_MICRO * micro_count);
     snprintf(texts[2], sizeof texts[2], "train.micro=%u", SIMULATE_MICRO);
@@ -260,7 +260,7 @@ static status run_open(struct run *run, struct simulation *simulation)
 {
     const struct simulate_options *o = run->options;
     const struct graph *g = o->graph;
-    bool is_bsp = o->sync == SYNC_BSP;
+    bool is_bsp = sync_by_lane(o->sync);
     struct batch_shape shape = graph_batch(g);
     simulation->step_micro_count = batch_micro_count(shape);
     /* Twice as many as there are stages: while one goes up and down the others, the slowest has work. */
@@ -329,7 +329,7 @@ static status run_train(struct run *run)
 /* From one step to another, of which neither falls into the filling or draining of the whole run. */
 static void throughput_measure(const struct run *run, struct simulation *simulation)
 {
-    uint32_t left_out = run->options->sync == SYNC_BSP ? 0 : simulation->in_flight;
+    uint32_t left_out = sync_by_lane(run->options->sync) ? 0 : simulation->in_flight;
     uint64_t first = left_out ? left_out - 1 : 0, last = run->step_count - 1 - left_out;
     double seconds = (double)(run->done_ns[last] - run->done_ns[first]) * 1e-9;
     simulation->micro_count = run->step_count * simulation->step_micro_count;

@@ -23,7 +23,7 @@
 /* Examples a second; only bsp drains the pipeline at the end of a step. */
 static double plan_expected(const struct session *s)
 {
-    bool drains = s->setup.settings.train_sync == SYNC_BSP;
+    bool drains = sync_by_lane(s->setup.settings.train_sync);
     return replanner_expected(s->replanner, drains ? batch_micro_count(graph_batch(&s->setup.graph)) : UINT32_MAX,
                               s->crew.threads);
 }

@@ -20,7 +20,7 @@ status train_saver_open(struct trainer *t)
     const struct model *model = &t->session->setup.model;
     bool lives = false;
     for (uint32_t i = 0; i < t->graph->table_count; i++) lives |= store_lives(model->store, i);
-    if (t->options->out == NULL || s->checkpoint_every == 0 || s->train_sync != SYNC_BSP || lives) return ST_OK;
+    if (t->options->out == NULL || s->checkpoint_every == 0 || !sync_by_lane(s->train_sync) || lives) return ST_OK;
     return saver_open(&t->saver, &(struct saver_options){.model = model,
                                                          .path = t->options->out,
                                                          .keep = s->checkpoint_keep,
