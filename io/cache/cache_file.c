@@ -211,7 +211,7 @@ static uint64_t blocks_begin(const struct cache_file *f)
     return pages_of(sizeof f->head + sources_bytes(f)) * CACHE_PAGE;
 }
 
-static uint64_t head_hash(const struct cache_file_head *head, const struct cache_source *source)
+static uint64_t head_hash(const struct cache_file_head *head, const struct data_source *source)
 {
     return XXH3_64bits_withSeed(source, head->path_count * sizeof *source,
                                 XXH3_64bits(head, offsetof(struct cache_file_head, hash)));
@@ -219,7 +219,7 @@ static uint64_t head_hash(const struct cache_file_head *head, const struct cache
 
 void cache_file_head_make(struct cache_file *f)
 {
-    const struct cache_sources *s = f->o.sources;
+    const struct data_sources *s = f->o.sources;
     f->head = (struct cache_file_head){
         .magic = MAGIC, .version = VERSION, .path_count = s->path_count, .schema = f->o.schema};
     f->head.hash = head_hash(&f->head, s->source);
@@ -229,7 +229,7 @@ void cache_file_head_make(struct cache_file *f)
 static bool head_fits(struct cache_file *f, char *why, size_t bytes)
 {
     struct cache_file_head head;
-    struct cache_sources *s = f->o.sources;
+    struct data_sources *s = f->o.sources;
     if (!read_all(f->fd, &head, sizeof head, 0) || head.magic != MAGIC)
         snprintf(why, bytes, "it is no data cache");
     else if (head.version != VERSION)
@@ -238,7 +238,7 @@ static bool head_fits(struct cache_file *f, char *why, size_t bytes)
         snprintf(why, bytes, "it is of %" PRIu32 " files, and the data of %" PRIu32, head.path_count, s->path_count);
     else if (!read_all(f->fd, s->found, sources_bytes(f), sizeof head) || head.hash != head_hash(&head, s->found))
         snprintf(why, bytes, "its head is not what was written");
-    else if (cache_sources_differ(s, s->found, why, bytes))
+    else if (data_sources_differ(s, s->found, why, bytes))
         return false;
     else if (head.schema != f->o.schema)
         snprintf(why, bytes, "columns, settings or the program have changed");

@@ -11,7 +11,7 @@
 #ifndef HETERPS_IO_CACHE_CACHE_FILE_H
 #define HETERPS_IO_CACHE_CACHE_FILE_H
 
-#include "io/cache/cache_sources.h"
+#include "io/read/data_sources.h"
 #include "engine/base/notices.h"
 #include "io/uring.h"
 
@@ -34,7 +34,7 @@ struct cache_file_head {
 
 struct cache_file_options {
     const char *path; /* kept, as are the sources */
-    struct cache_sources *sources;
+    struct data_sources *sources;
     uint64_t schema;
     uint64_t bytes_max;       /* of the file; 0: there is none         */
     uint32_t block_count_max; /* blocks that there is room for */

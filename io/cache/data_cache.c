@@ -22,7 +22,7 @@ struct data_cache {
     uint64_t seed;
     const struct notices *notices;
     char *path;
-    struct cache_sources sources;
+    struct data_sources sources;
     struct cache_file file;
     uint8_t *ram; /* [ram_bytes] */
     struct block_writer writer;
@@ -82,7 +82,7 @@ static void cache_layout(struct data_cache **cache, struct layout *l, const stru
     LAYOUT_TAKE(l, c->place, c->block_count_max);
     LAYOUT_TAKE(l, c->key_end, example.field_count);
     LAYOUT_TAKE(l, c->reader, c->reader_count);
-    cache_sources_layout(&c->sources, l, o->paths, o->is_stream);
+    data_sources_layout(&c->sources, l, o->paths, o->is_stream);
     struct cache_file_options file = {.path = l->arena ? c->path : "",
                                       .sources = &c->sources,
                                       .schema = o->schema,
@@ -142,7 +142,7 @@ status data_cache_open(struct data_cache **out, const struct data_cache_options 
     c->seed = o->seed;
     c->notices = o->notices;
     status st = cache_file_open(&c->file, &arena);
-    if (st == ST_OK) st = cache_sources_look(&c->sources, c->sources.source);
+    if (st == ST_OK) st = data_sources_look(&c->sources, c->sources.source);
     if (st != ST_OK) {
         data_cache_close(c);
         return st;
@@ -231,12 +231,12 @@ static status file_begin(struct data_cache *c)
 status data_cache_start(struct data_cache *c, uint64_t epoch, bool by_blocks, enum data_cache_pass *pass)
 {
     char why[4352];
-    struct cache_sources *s = &c->sources;
-    TRY(cache_sources_look(s, s->found));
-    struct cache_source *was = s->source;
+    struct data_sources *s = &c->sources;
+    TRY(data_sources_look(s, s->found));
+    struct data_source *was = s->source;
     s->source = s->found;
     s->found = was;
-    bool is_changed = cache_sources_differ(s, was, why, sizeof why);
+    bool is_changed = data_sources_differ(s, was, why, sizeof why);
     if (c->state == OFF && is_needed(c)) return cache_give_up(c, true);
     cache_file_release_all(&c->file);
     cache_file_poll(&c->file);
@@ -324,8 +324,8 @@ status data_cache_finish(struct data_cache *c, struct block_counts counts, uint6
     c->writer.counts[c->writer.rows.example_count] = counts;
     TRY(block_end(c, text_bytes));
     if (c->state != WRITING) return ST_OK;
-    TRY(cache_sources_look(&c->sources, c->sources.found));
-    if (cache_sources_differ(&c->sources, c->sources.found, why, sizeof why)) {
+    TRY(data_sources_look(&c->sources, c->sources.found));
+    if (data_sources_differ(&c->sources, c->sources.found, why, sizeof why)) {
         notices_tell(c->notices, NOTICE_WARNING, "cache: the data was written to while it was read, and is not kept");
         c->state = EMPTY;
         return ST_OK;

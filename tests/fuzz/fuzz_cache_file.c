@@ -33,7 +33,7 @@ static void hashes_put(uint8_t *file, size_t bytes, const struct cache_file_head
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static struct arena arena;
-    static struct cache_sources sources;
+    static struct data_sources sources;
     static struct cache_file file;
     static struct cache_place places[BLOCKS];
     static char path[64];
@@ -46,11 +46,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                        .row_count_max = 1000,
                                        .block_bytes_max = 8192,
                                        .held_count = 1};
-        cache_sources_layout(&sources, &sum, "a", false);
+        data_sources_layout(&sources, &sum, "a", false);
         cache_file_layout(&file, &sum, &o);
         CHECK(arena_open(&arena, "fuzz", sum.bytes) == ST_OK);
         struct layout place = {.arena = &arena};
-        cache_sources_layout(&sources, &place, "a", false);
+        data_sources_layout(&sources, &place, "a", false);
         cache_file_layout(&file, &place, &o);
         cache_file_head_make(&file); /* of a source of which all is 0 */
     }

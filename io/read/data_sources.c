@@ -1,5 +1,5 @@
 /* What the data is. */
-#include "io/cache/cache_sources.h"
+#include "io/read/data_sources.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +22,9 @@ static uint32_t paths_count(const char *paths)
     return count;
 }
 
-void cache_sources_layout(struct cache_sources *c, struct layout *l, const char *paths, bool is_stream)
+void data_sources_layout(struct data_sources *c, struct layout *l, const char *paths, bool is_stream)
 {
-    *c = (struct cache_sources){.path_count = paths_count(paths), .is_stream = is_stream};
+    *c = (struct data_sources){.path_count = paths_count(paths), .is_stream = is_stream};
     LAYOUT_TAKE(l, c->paths, strlen(paths) + 1);
     LAYOUT_TAKE(l, c->source, c->path_count);
     LAYOUT_TAKE(l, c->found, c->path_count);
@@ -34,7 +34,7 @@ void cache_sources_layout(struct cache_sources *c, struct layout *l, const char 
     for (char *at = c->paths; (at = strchr(at, ',')) != NULL;) *at++ = 0;
 }
 
-static status sample_hash(struct cache_sources *c, int fd, const char *name, uint64_t at, size_t bytes, uint64_t *hash)
+static status sample_hash(struct data_sources *c, int fd, const char *name, uint64_t at, size_t bytes, uint64_t *hash)
 {
     ssize_t got = pread(fd, c->sample, bytes, (off_t)at);
     if (got < 0) FAIL(IO, "%s at byte %" PRIu64 ": %s", name, at, strerror(errno));
@@ -42,7 +42,7 @@ static status sample_hash(struct cache_sources *c, int fd, const char *name, uin
     return ST_OK;
 }
 
-static status content_hash(struct cache_sources *c, int fd, const char *name, uint64_t size, uint64_t *hash)
+static status content_hash(struct data_sources *c, int fd, const char *name, uint64_t size, uint64_t *hash)
 {
     *hash = size;
     TRY(sample_hash(c, fd, name, 0, END_BYTES, hash));
@@ -51,10 +51,10 @@ static status content_hash(struct cache_sources *c, int fd, const char *name, ui
     return size > END_BYTES ? sample_hash(c, fd, name, size - END_BYTES, END_BYTES, hash) : ST_OK;
 }
 
-static status source_take(struct cache_sources *c, const char *name, struct cache_source *s)
+static status source_take(struct data_sources *c, const char *name, struct data_source *s)
 {
     struct stat about;
-    *s = (struct cache_source){.name_hash = XXH3_64bits(name, strlen(name))};
+    *s = (struct data_source){.name_hash = XXH3_64bits(name, strlen(name))};
     int fd = open(name, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &about) != 0) {
         status st = status_fail(ST_IO, __FILE__, __LINE__, "%s: %s", name, strerror(errno));
@@ -68,23 +68,23 @@ static status source_take(struct cache_sources *c, const char *name, struct cach
     return st;
 }
 
-static const char *path_at(const struct cache_sources *c, uint32_t index)
+static const char *path_at(const struct data_sources *c, uint32_t index)
 {
     const char *path = c->paths;
     for (; index; index--) path += strlen(path) + 1;
     return path;
 }
 
-status cache_sources_look(struct cache_sources *c, struct cache_source *source)
+status data_sources_look(struct data_sources *c, struct data_source *source)
 {
     for (uint32_t i = 0; !c->is_stream && i < c->path_count; i++) TRY(source_take(c, path_at(c, i), &source[i]));
     return ST_OK;
 }
 
-bool cache_sources_differ(const struct cache_sources *c, const struct cache_source *was, char *why, size_t bytes)
+bool data_sources_differ(const struct data_sources *c, const struct data_source *was, char *why, size_t bytes)
 {
     for (uint32_t i = 0; i < c->path_count; i++) {
-        const struct cache_source *is = &c->source[i];
+        const struct data_source *is = &c->source[i];
         const char *name = path_at(c, i);
         if (is->name_hash != was[i].name_hash)
             snprintf(why, bytes, "it is of another file than %s", name);
