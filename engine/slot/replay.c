@@ -6,9 +6,9 @@
 
 static struct replay *replay_of(struct reader *reader) { return (struct replay *)reader; }
 
-static status replay_start(struct reader *reader, uint64_t epoch)
+static status replay_start(struct reader *reader, struct reader_pass pass)
 {
-    (void)epoch;
+    (void)pass;
     replay_of(reader)->given = 0;
     return ST_OK;
 }

@@ -16,7 +16,7 @@ struct cached_reader {
     struct reader *from; /* the text; closed with this reader */
     struct data_cache *cache;
     struct data_cache **kept;   /* where the cache goes then, or NULL */
-    bool has_window;            /* passes but epoch 0 are in an order of blocks */
+    bool has_window;            /* passes but the first are in an order of blocks */
     uint64_t text_bytes_before; /* data_cache_text_bytes at open */
     const struct notices *notices;
     /* since open */
@@ -27,7 +27,7 @@ struct cached_reader {
     struct reader_example drawn; /* that the cache has given last */
     struct reader_counts told;   /* what the cache has been told of: counts of the text before the last example */
     uint64_t number;             /* how many examples the pass has given or passed over */
-    uint64_t epoch;
+    struct reader_pass run; /* the pass */
     bool by_blocks;   /* the pass is in an order of blocks */
     bool was_rebuilt; /* the cache was made anew in the middle of it */
 };
@@ -68,6 +68,9 @@ static void cache_counts_take(struct cached_reader *c)
 
 /* --- a pass ------------------------------------------------------------------------------------ */
 
+/* A further pass over the text, beside those of the run: never the first, and in its own order. */
+static const struct reader_pass again = {.number = UINT64_MAX, .epoch = UINT64_MAX};
+
 /* Adds an example of the text to the cache, with what was counted since the one before; NULL: the text is over. */
 static status cache_add(struct cached_reader *c, const struct reader_example *example)
 {
@@ -92,7 +95,7 @@ static status cache_build(struct cached_reader *c)
     notices_tell(c->notices, NOTICE_INFO,
                  "cache    the text is read to be cached: further epochs are in an order of blocks");
     c->told = reader_counts(c->from);
-    TRY(reader_start(c->from, UINT64_MAX));
+    TRY(reader_pass_start(c->from, again));
     while (!over) {
         const struct reader_example *found;
         TRY(reader_next(c->from, NULL, &found, &over));
@@ -106,7 +109,7 @@ static status cache_build(struct cached_reader *c)
 static status blocks_start(struct cached_reader *c)
 {
     for (uint32_t builds = 0;; builds++) {
-        TRY(data_cache_start(c->cache, c->epoch, true, &c->pass));
+        TRY(data_cache_start(c->cache, c->run.epoch, true, &c->pass));
         if (c->pass == DATA_CACHE_READS) return ST_OK;
         if (builds == 2)
             FAIL(INVALID,
@@ -133,7 +136,7 @@ static status cache_leave(struct cached_reader *c, status failed)
         (void)data_cache_counts(c->cache);
     } else {
         c->pass = DATA_CACHE_RESTS;
-        TRY(reader_start(c->from, UINT64_MAX));
+        TRY(reader_pass_start(c->from, again));
         TRY(reader_skip(c->from, c->number, &over));
     }
     counts_return(c, before);
@@ -193,21 +196,36 @@ static status cached_skip(struct reader *reader, uint64_t count, bool *over)
     return ST_OK;
 }
 
-static status cached_start(struct reader *reader, uint64_t epoch)
+/* What comes from the text and goes into no cache need not be read to be passed over. */
+static status cached_seek(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
+                          uint64_t *passed)
+{
+    struct cached_reader *c = cached_of(reader);
+    if (c->pass == DATA_CACHE_RESTS) TRY(reader_seek(c->from, count, mark, mark_count, passed));
+    c->number += *passed;
+    return ST_OK;
+}
+
+static const struct reader_mark *cached_marks(const struct reader *reader, uint32_t *count)
+{
+    return reader_marks(((const struct cached_reader *)reader)->from, count);
+}
+
+static status cached_start(struct reader *reader, struct reader_pass pass)
 {
     struct cached_reader *c = cached_of(reader);
     /* The first block, which is read at open, is of the first pass. */
     bool is_first = !c->is_started;
     c->number = 0;
-    c->epoch = epoch;
+    c->run = pass;
     c->pass = DATA_CACHE_RESTS;
     c->was_rebuilt = false;
-    c->by_blocks = c->has_window && epoch > 0;
+    c->by_blocks = c->has_window && pass.number > 0;
     if (c->by_blocks)
         TRY(blocks_start(c));
     else
-        TRY(data_cache_start(c->cache, epoch, false, &c->pass));
-    if (c->pass != DATA_CACHE_READS) TRY(reader_start(c->from, epoch));
+        TRY(data_cache_start(c->cache, pass.epoch, false, &c->pass));
+    if (c->pass != DATA_CACHE_READS) TRY(reader_pass_start(c->from, pass));
     c->is_started = true;
     c->told = reader_counts(c->from);
     if (is_first) c->told.byte_count = 0;
@@ -231,6 +249,8 @@ static const struct reader_vt cached_vt = {.start = cached_start,
                                            .next = cached_next,
                                            .fill = cached_fill,
                                            .skip = cached_skip,
+                                           .seek = cached_seek,
+                                           .marks = cached_marks,
                                            .is_mixed = cached_is_mixed,
                                            .counts = cached_counts,
                                            .close = cached_close};

@@ -240,6 +240,7 @@ void parsers_push(struct parsers *p)
 {
     struct parsers_block *b = block_of(p, p->pushed);
     b->line_count = b->lines_taken = b->taken = 0;
+    b->is_seen = false;
     /* Relaxed: the ring makes it visible. */
     atomic_store_explicit(&b->shared_is_parsed, 0, memory_order_relaxed);
     CHECK(ring_try_push(&p->todo, (uint32_t)(p->pushed % p->block_count)));

@@ -29,6 +29,9 @@ struct parsers_block {
     bool is_file_begin;  /* its first line is a file's                                                   */
     bool front_is_long;  /* the text up to the first line end is that of a line that is too long           */
     uint32_t path_index; /* for messages                                                               */
+    /* the reader's, for its marks */
+    uint64_t byte, pass_bytes; /* bytes of the file and of the pass before its text */
+    bool is_plain, front_was_long, is_seen;
     /* the parsers', to be read when parsers_oldest has given the block */
     uint32_t entry_count;
     struct parsers_entry *entry;

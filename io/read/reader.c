@@ -1,7 +1,12 @@
 /* What every reader does the same way: what its table leaves out, and examples into micro-batches. */
 #include "io/read/reader_internal.h"
 
-status reader_start(struct reader *reader, uint64_t epoch) { return reader->vt->start(reader, epoch); }
+status reader_pass_start(struct reader *reader, struct reader_pass pass) { return reader->vt->start(reader, pass); }
+
+status reader_start(struct reader *reader, uint64_t epoch)
+{
+    return reader_pass_start(reader, (struct reader_pass){.number = epoch, .epoch = epoch});
+}
 
 struct reader_counts reader_counts(const struct reader *reader)
 {
@@ -86,4 +91,17 @@ status reader_skip(struct reader *reader, uint64_t count, bool *end)
     *end = false;
     for (; count && !*end; count--) TRY(reader_next(reader, NULL, &found, end));
     return ST_OK;
+}
+
+status reader_seek(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
+                   uint64_t *passed)
+{
+    *passed = 0;
+    return reader->vt->seek && mark_count ? reader->vt->seek(reader, count, mark, mark_count, passed) : ST_OK;
+}
+
+const struct reader_mark *reader_marks(const struct reader *reader, uint32_t *count)
+{
+    *count = 0;
+    return reader->vt->marks ? reader->vt->marks(reader, count) : NULL;
 }

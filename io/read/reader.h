@@ -109,6 +109,7 @@ struct reader_options {
     const int *processors; /* [processor_count], kept until close */
     uint32_t processor_count;
     bool io_threads;  /* files are read ahead by threads, not by io_uring                           */
+    bool marks;       /* keeps marks of the text on the way: reader_marks                           */
     const char *part; /* memory part to count under, e.g. "reader"                                  */
     const struct notices *notices;
     /* Of isa_io_names (engine/base/isa.h), by which tests compare them; NULL: the best here. What is read does not depend on it. */
@@ -121,9 +122,25 @@ struct reader;
 struct reader_example;
 struct text_kernels;
 
+/* A pass over all data. */
+struct reader_pass {
+    uint64_t number; /* of the passes over this data: 0 is the first                                          */
+    uint64_t epoch;  /* what its random orders are drawn for: the number, unless other data came before this   */
+};
+
+/* A place of the text where a line begins: a pass can go on from there without what lies before. It is the same in every pass. */
+struct reader_mark {
+    uint64_t example;                            /* of the text, in its order, that comes next                  */
+    uint64_t byte, line;                         /* of the file: bytes and lines before it                      */
+    uint64_t bad_count, cut_count, unknown_count; /* of the pass before it                                     */
+    uint32_t path;                               /* of the list                                                */
+};
+/* Marks that a reader keeps; of larger data they lie further apart. */
+#define READER_MARKS_MAX 4096u
+
 struct reader_vt {
     /* required */
-    status (*start)(struct reader *reader, uint64_t epoch);
+    status (*start)(struct reader *reader, struct reader_pass pass);
     /* one of the two, or both */
     /* `place`: where the example is wanted, NULL: anywhere. *found is `place`, filled in, or an example that lies elsewhere until the next
      * call, and not for writing. */
@@ -132,6 +149,10 @@ struct reader_vt {
     status (*fill)(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);
     /* optional; NULL means: */
     status (*skip)(struct reader *reader, uint64_t count, bool *end); /* by next */
+    /* *passed is 0: there is nothing better than to skip */
+    status (*seek)(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
+                   uint64_t *passed);
+    const struct reader_mark *(*marks)(const struct reader *reader, uint32_t *count); /* none */
     bool (*is_mixed)(const struct reader *reader);                    /* no pass is in an order of its own */
     struct reader_counts (*counts)(const struct reader *reader);      /* all 0 */
     void (*close)(struct reader *reader);                             /* whoever opened it closes it himself */
@@ -157,9 +178,11 @@ struct reader_counts {
     uint64_t byte_count;    /* of the files as stored, since open                       */
 };
 
-/* Starts pass `epoch` over all data from the front (the first pass, 0, must be started too). INVALID if the data is a
- * stream that is in no data cache, and epoch > 0 or a pass was started before. The order of a mixed pass is a function of
+/* Starts a pass over all data from the front (the first one, 0, must be started too). INVALID if the data is a
+ * stream that is in no data cache, and the number is above 0 or a pass was started before. The order of a mixed pass is a function of
  * (seed, epoch, window, data). INVALID: a pass in an order of blocks, and the data does not fit into the cache. */
+MUST_USE status reader_pass_start(struct reader *reader, struct reader_pass pass);
+/* Pass `epoch` of data that no other data came before. */
 MUST_USE status reader_start(struct reader *reader, uint64_t epoch);
 
 /* Appends examples to m until it holds `limit` examples (then *end is false: whether another follows is not looked at)
@@ -171,6 +194,13 @@ MUST_USE status reader_fill(struct reader *reader, struct micro_batch *m, uint32
 
 /* Drops the next `count` examples of the pass (those that a resumed run has seen). */
 MUST_USE status reader_skip(struct reader *reader, uint64_t count, bool *end);
+/* At the beginning of a pass: drops as many of its first `count` examples as marks of this text allow without reading it all, and says how many
+ * in *passed; reader_skip drops the rest. What follows, and what is counted, is the same. INVALID: the text is not the one of the marks. */
+MUST_USE status reader_seek(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
+                            uint64_t *passed);
+/* [*count], ascending: marks of the text that has been read since open, and those sought with; any thread, while another one reads. They stay
+ * until close. Packed files and streams have marks at their beginnings only. */
+const struct reader_mark *reader_marks(const struct reader *reader, uint32_t *count);
 
 struct reader_counts reader_counts(const struct reader *reader);
 

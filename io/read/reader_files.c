@@ -2,6 +2,8 @@
 #include "io/read/candidates.h"
 #include "io/read/reader_text.h"
 
+#include <inttypes.h>
+
 struct files_reader {
     struct reader reader;
     /* set at open */
@@ -114,16 +116,66 @@ static status files_skip(struct reader *reader, uint64_t count, bool *end)
     return ST_OK;
 }
 
-static status files_start(struct reader *reader, uint64_t epoch)
+/* Fills the window as it is behind `drawn` draws, from the oldest example on that it holds by then. */
+static status window_fill(struct files_reader *f, uint64_t from, uint64_t drawn)
+{
+    const uint64_t end = drawn + f->shuffle.window - 1;
+    for (uint64_t i = from; i < end; i++) {
+        struct reader_example room;
+        bool over;
+        shuffle_place_of(&f->shuffle, i, &room);
+        TRY(room_fill(f, &room, &over));
+        if (over)
+            FAIL(INVALID, "%s: expected more than %" PRIu64 " examples, of which %" PRIu64 " are done, found %" PRIu64,
+                 f->reader.paths, end, drawn, i);
+        shuffle_put(&f->shuffle, i, &room);
+    }
+    shuffle_go_on(&f->shuffle, drawn);
+    return ST_OK;
+}
+
+/* Towards the end of a pass the window is not full any more; so the last draws, as many as it holds, are made anew. */
+static status window_seek(struct files_reader *f, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
+                          uint64_t *passed)
+{
+    if (count <= f->shuffle.window) return ST_OK;
+    bool over;
+    uint64_t sought, drawn = count - f->shuffle.window, oldest = shuffle_oldest(&f->shuffle, drawn);
+    TRY(reader_seek(f->from, oldest, mark, mark_count, &sought));
+    if (sought == 0) return ST_OK;
+    TRY(reader_skip(f->from, oldest - sought, &over));
+    TRY(window_fill(f, oldest, drawn));
+    *passed = drawn;
+    return ST_OK;
+}
+
+static status files_seek(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
+                         uint64_t *passed)
+{
+    struct files_reader *f = files_of(reader);
+    CHECK(f->is_started && f->example_number == 0);
+    if (f->lists_words) return ST_OK;
+    TRY(is_windowed(f) ? window_seek(f, count, mark, mark_count, passed)
+                       : reader_seek(f->from, count, mark, mark_count, passed));
+    f->example_number = *passed;
+    return ST_OK;
+}
+
+static const struct reader_mark *files_marks(const struct reader *reader, uint32_t *count)
+{
+    return reader_marks(((const struct files_reader *)reader)->from, count);
+}
+
+static status files_start(struct reader *reader, struct reader_pass pass)
 {
     struct files_reader *f = files_of(reader);
     f->example_number = 0;
     f->is_over = false;
     f->is_started = true;
     if (f->lists_words) return ST_OK;
-    TRY(reader_start(f->from, epoch));
-    if (f->is_shuffled) shuffle_start(&f->shuffle, f->seed, epoch);
-    if (f->candidates) candidates_start(f->candidates, epoch);
+    TRY(reader_pass_start(f->from, pass));
+    if (f->is_shuffled) shuffle_start(&f->shuffle, f->seed, pass.epoch);
+    if (f->candidates) candidates_start(f->candidates, pass.epoch);
     return ST_OK;
 }
 
@@ -144,6 +196,8 @@ static const struct reader_vt files_vt = {.start = files_start,
                                           .next = files_next,
                                           .fill = files_fill,
                                           .skip = files_skip,
+                                          .seek = files_seek,
+                                          .marks = files_marks,
                                           .counts = files_counts,
                                           .close = files_close};
 

@@ -44,6 +44,8 @@ struct reader_format_functions {
     status (*header)(void *state, const char *line, size_t bytes, bool *is_header);
     /* What a line gives depends on no other line, headers aside: several threads may parse, each with a state of its own. */
     bool lines_are_apart;
+    /* What a line gives depends on lines before it in its file: a file cannot be read from its middle. */
+    bool keeps_context;
     /* NULL, or cuts a line off a text of `bytes` bytes in which it begins: returns its length without "\n", and `bytes` if it does not end
      * there. What is noted on the way serves the next parse, if that is of this line. */
     size_t (*line_find)(void *state, const char *text, size_t bytes);

@@ -3,12 +3,15 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Stays in the second-level cache between read(2) and the parser. */
 #define BLOCK_BYTES  ((size_t)256 << 10)
 #define BUFFER_BYTES (READER_LINE_BYTES_MAX + BLOCK_BYTES)
+/* Least distance of marks: what is parsed in half a millisecond. */
+#define MARK_BYTES_MIN ((uint64_t)512 << 10)
 
 static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
     [READER_CRITEO] = &reader_criteo, [READER_CSV] = &reader_csv,     [READER_LIBSVM] = &reader_libsvm,
@@ -73,7 +76,15 @@ static status buffer_refill(struct reader_text *text, size_t *bytes)
     CHECK(left <= READER_LINE_BYTES_MAX);
     TRY(source_read(&text->source, text->buffer + text->end, BLOCK_BYTES, bytes));
     text->end += *bytes;
+    text->file_bytes += *bytes;
+    text->pass_bytes += *bytes;
     return ST_OK;
+}
+
+static status text_file_next(struct reader_text *text, bool *over)
+{
+    text->file_bytes = 0;
+    return source_next(&text->source, over);
 }
 
 /* Goes on where the buffer holds no further line end: drops the front of a line that is too long, and reads a block. */
@@ -93,6 +104,58 @@ static bool line_is_left(const struct reader_text *text) { return text->begin < 
 static void file_begin(struct reader_text *text)
 {
     if (text->format->file_begin) text->format->file_begin(text->format_state);
+}
+
+/* --- marks ------------------------------------------------------------------------------------ */
+
+/* Whether a mark is due `ahead` bytes before the end of what has been read. */
+static bool mark_is_due(const struct reader_text *text, uint64_t ahead)
+{
+    return text->mark != NULL && text->pass_bytes - ahead >= text->marked_bytes + text->mark_every_bytes;
+}
+
+/* Keeps a mark where the next line begins, `ahead` bytes before the end of what has been read. */
+static void mark_keep(struct reader_text *text, uint32_t path, uint64_t byte, uint64_t line, uint64_t ahead)
+{
+    /* Relaxed: this thread's own. */
+    uint32_t count = atomic_load_explicit(&text->shared_mark_count, memory_order_relaxed);
+    const struct reader_counts *now = &text->counts, *before = &text->pass_counts;
+    text->marked_bytes = text->pass_bytes - ahead;
+    if (count == READER_MARKS_MAX || (count && text->example_number <= text->mark[count - 1].example)) return;
+    text->mark[count] = (struct reader_mark){.example = text->example_number,
+                                             .byte = byte,
+                                             .line = line,
+                                             .bad_count = now->bad_count - before->bad_count,
+                                             .cut_count = now->cut_count - before->cut_count,
+                                             .unknown_count = now->unknown_count - before->unknown_count,
+                                             .path = path};
+    /* Release pairs with the acquire in text_marks(). */
+    atomic_store_explicit(&text->shared_mark_count, count + 1, memory_order_release);
+}
+
+/* Where a file begins: sooner, if there is none in its middle. */
+static void mark_file(struct reader_text *text, uint32_t path, bool is_plain, uint64_t ahead)
+{
+    bool is_wanted = text->mark && !is_plain && text->source.path[path].size_bytes >= text->mark_every_bytes / 2;
+    if (is_wanted || mark_is_due(text, ahead)) mark_keep(text, path, 0, 0, ahead);
+}
+
+/* In front of the line that is cut next out of the buffer. */
+static void mark_line(struct reader_text *text)
+{
+    uint64_t ahead = text->end - text->begin;
+    if (!mark_is_due(text, ahead)) return;
+    bool is_inside = text->is_discarding || text->is_told || text->format->keeps_context;
+    if (!is_inside && source_is_plain(&text->source))
+        mark_keep(text, text->source.path_index, text->file_bytes - ahead, text->line_number, ahead);
+}
+
+static const struct reader_mark *text_marks(const struct reader *reader, uint32_t *count)
+{
+    const struct reader_text *text = (const struct reader_text *)reader;
+    /* Acquire pairs with the release in mark_keep(): the marks come before their number. */
+    *count = atomic_load_explicit(&text->shared_mark_count, memory_order_acquire);
+    return text->mark;
 }
 
 /* The end of the line that is being cut, if the buffer holds it. Formats find columns on the way. */
@@ -127,10 +190,11 @@ static status line_next(struct reader_text *text, const char **line, size_t *byt
             }
             if (got) continue;
             if (!line_is_left(text)) {
-                TRY(source_next(&text->source, over));
+                TRY(text_file_next(text, over));
                 if (*over) return ST_OK;
                 text->line_number = 0;
                 file_begin(text);
+                mark_file(text, text->source.path_index, source_is_plain(&text->source), 0);
                 continue;
             }
             stop = text->buffer + text->end;
@@ -205,6 +269,7 @@ static status file_example_next(struct reader_text *text, struct reader_example 
     *over = text->is_over;
     while (!text->is_over) {
         if (!text->line_has_more) {
+            mark_line(text);
             TRY(reader_text_line(text, over));
             text->is_over = *over;
             if (*over) break;
@@ -248,10 +313,13 @@ static status block_fill(struct reader_text *text, struct parsers_block *block, 
         if (got) continue;
         cut = text->end;
         if (line_is_left(text)) break;
-        TRY(source_next(&text->source, over));
+        TRY(text_file_next(text, over));
         if (*over) return ST_OK;
         text->is_file_begin = true;
     }
+    block->byte = text->file_bytes - (text->end - text->begin);
+    block->pass_bytes = text->pass_bytes - (text->end - text->begin);
+    block->is_plain = source_is_plain(&text->source);
     char *free = block->text;
     size_t rest = text->end - cut;
     memcpy(free, text->buffer + cut, rest);
@@ -259,7 +327,7 @@ static status block_fill(struct reader_text *text, struct parsers_block *block, 
     block->begin = text->begin;
     block->end = cut;
     block->is_file_begin = text->is_file_begin;
-    block->front_is_long = text->is_discarding;
+    block->front_is_long = block->front_was_long = text->is_discarding;
     block->path_index = text->source.path_index;
     text->buffer = free;
     text->begin = 0;
@@ -279,11 +347,25 @@ static void blocks_fill(struct reader_text *text)
     }
 }
 
+/* A mark where the block begins, before anything of it is taken. */
+static void mark_block(struct reader_text *text, struct parsers_block *block)
+{
+    uint64_t ahead = text->pass_bytes - block->pass_bytes;
+    bool is_seen = block->is_seen;
+    block->is_seen = true;
+    if (is_seen || block->front_was_long) return;
+    if (block->is_file_begin)
+        mark_file(text, block->path_index, block->is_plain, ahead);
+    else if (block->is_plain && mark_is_due(text, ahead))
+        mark_keep(text, block->path_index, block->byte, text->line_number, ahead);
+}
+
 /* The oldest block with an entry that has not been taken. NULL: the files have ended. */
 static struct parsers_block *block_next(struct reader_text *text)
 {
     for (;;) {
         struct parsers_block *block = parsers_oldest(text->parsers);
+        if (block) mark_block(text, block);
         if (block && block->taken < block->entry_count) return block;
         if (block) {
             text->counts.unknown_count += block->unknown_count;
@@ -344,7 +426,9 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     struct reader_text *text = text_of(reader);
     if (place == NULL) place = &text->spare;
     *found = text->parsers ? &text->parsed : place;
-    return text->parsers ? block_example_next(text, &text->parsed, over) : file_example_next(text, place, over);
+    TRY(text->parsers ? block_example_next(text, &text->parsed, over) : file_example_next(text, place, over));
+    text->example_number += !*over;
+    return ST_OK;
 }
 
 static struct reader_counts text_counts(const struct reader *reader)
@@ -426,6 +510,7 @@ size_t reader_text_bytes(const struct reader_options *options, struct example_sh
     size_t bytes = format->bytes(options);
     if (options->lists_words) return bytes;
     bytes += source_bytes(options->paths) + arena_bytes(BUFFER_BYTES + READER_SLACK_BYTES);
+    if (options->marks) bytes += arena_bytes(READER_MARKS_MAX * sizeof(struct reader_mark));
     return team.count > 1 ? bytes + parsers_bytes(&team) : bytes;
 }
 
@@ -434,9 +519,12 @@ static status files_open(struct reader_text *text, struct arena *arena, const st
 {
     struct parsers_options team = team_of(options, text->format, text->reader.shape);
     text->buffer = arena_take(arena, BUFFER_BYTES + READER_SLACK_BYTES);
+    if (options->marks) text->mark = arena_take(arena, READER_MARKS_MAX * sizeof *text->mark);
     TRY(source_open(&text->source, arena, options->paths,
                     &(struct source_options){.io_threads = options->io_threads, .notices = options->notices}));
     text->reader.size_bytes = text->source.size_bytes;
+    text->mark_every_bytes = text->source.size_bytes / (READER_MARKS_MAX / 2);
+    if (text->mark_every_bytes < MARK_BYTES_MIN) text->mark_every_bytes = MARK_BYTES_MIN;
     text->reader.is_stream = text->source.is_stream;
     TRY(first_line_check(text, spare));
     text->reader.example_estimate = examples_estimate(text);
@@ -445,23 +533,86 @@ static status files_open(struct reader_text *text, struct arena *arena, const st
 }
 
 /* Goes to the front of the files. */
-static status text_start(struct reader *reader, uint64_t epoch)
+static status text_start(struct reader *reader, struct reader_pass pass)
 {
     struct reader_text *text = text_of(reader);
     if (text->parsers) parsers_drain(text->parsers);
-    bool is_first = text->is_untouched && (!text->source.is_stream || (epoch == 0 && !text->is_started));
+    bool is_first = text->is_untouched && (!text->source.is_stream || (pass.number == 0 && !text->is_started));
     if (!is_first) {
         TRY(source_restart(&text->source));
         text->begin = text->scan = text->end = 0;
+        text->file_bytes = text->pass_bytes = 0;
         text->is_untouched = true;
     }
     text->is_discarding = text->is_told = text->is_over = text->line_has_more = false;
-    text->line_number = 0;
+    text->line_number = text->example_number = text->marked_bytes = 0;
+    text->pass_counts = text->counts;
     file_begin(text);
     text->is_file_begin = true;
     text->is_cut = false;
     text->cut.code = ST_OK;
     text->is_started = true;
+    return ST_OK;
+}
+
+/* Goes to a byte of a path; the buffer is empty then. */
+static status place_seek(struct reader_text *text, uint32_t path, uint64_t byte)
+{
+    TRY(source_seek(&text->source, path, byte));
+    text->begin = text->scan = text->end = 0;
+    text->file_bytes = byte;
+    text->line_number = 0;
+    return ST_OK;
+}
+
+/* Where a file is read from its middle, formats that have headers want its first line first. */
+static status header_seek(struct reader_text *text, uint32_t path)
+{
+    const char *line = NULL;
+    size_t bytes = 0;
+    bool over, is_header;
+    if (text->format->header == NULL) return ST_OK;
+    TRY(place_seek(text, path, 0));
+    TRY(line_next(text, &line, &bytes, &over));
+    text->counts.line_count -= !over;
+    return over ? ST_OK : header_take(text, line, bytes, &is_header);
+}
+
+/* Takes the marks for its own: those up to the one that the pass goes on from. */
+static void marks_take(struct reader_text *text, const struct reader_mark *mark, uint32_t count)
+{
+    if (text->mark == NULL || atomic_load_explicit(&text->shared_mark_count, memory_order_relaxed)) return;
+    memcpy(text->mark, mark, count * sizeof *mark);
+    /* Release pairs with the acquire in text_marks(). */
+    atomic_store_explicit(&text->shared_mark_count, count, memory_order_release);
+}
+
+static status text_seek(struct reader *reader, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
+                        uint64_t *passed)
+{
+    struct reader_text *text = text_of(reader);
+    CHECK(text->example_number == 0);
+    uint32_t n = 0;
+    while (n < mark_count && n < READER_MARKS_MAX && mark[n].example <= count) n++;
+    if (n == 0 || text->source.is_stream) return ST_OK;
+    const struct reader_mark *to = &mark[n - 1];
+    if (to->path >= text->source.path_count || to->byte > text->source.path[to->path].size_bytes)
+        FAIL(INVALID, "%s: it has no byte %" PRIu64 " of file %u, where the pass is to go on", text->reader.paths,
+             to->byte, to->path + 1);
+    file_begin(text);
+    if (to->byte) TRY(header_seek(text, to->path));
+    TRY(place_seek(text, to->path, to->byte));
+    text->is_untouched = false;
+    text->line_number = to->line;
+    text->is_file_begin = to->byte == 0;
+    text->example_number = *passed = to->example;
+    text->pass_bytes = text->marked_bytes = to->byte;
+    for (uint32_t i = 0; i < to->path; i++)
+        text->pass_bytes = text->marked_bytes += text->source.path[i].size_bytes;
+    text->counts.bad_count += to->bad_count;
+    text->counts.cut_count += to->cut_count;
+    text->counts.unknown_count += to->unknown_count;
+    marks_take(text, mark, n);
     return ST_OK;
 }
 
@@ -472,8 +623,12 @@ static void text_close(struct reader *reader)
     source_close(&text->source);
 }
 
-static const struct reader_vt text_vt = {
-    .start = text_start, .next = text_next, .counts = text_counts, .close = text_close};
+static const struct reader_vt text_vt = {.start = text_start,
+                                           .next = text_next,
+                                           .seek = text_seek,
+                                           .marks = text_marks,
+                                           .counts = text_counts,
+                                           .close = text_close};
 
 status reader_text_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
                         struct example_shape shape, const struct reader_example *spare)

@@ -26,7 +26,16 @@ struct reader_text {
     struct reader_example spare; /* where an example goes that nobody wants */
     struct parsers *parsers;     /* NULL: this thread parses alone         */
     struct source source;
+    /* marks, since open: written by the thread that reads */
+    struct reader_mark *mark; /* [READER_MARKS_MAX], or NULL: none are kept */
+    _Atomic uint32_t shared_mark_count;
+    uint64_t mark_every_bytes;
     /* of the pass */
+    uint64_t example_number; /* examples that it has given */
+    uint64_t file_bytes;     /* of the current file's text that have come into the buffer                     */
+    uint64_t pass_bytes;     /* the same of all files                                                       */
+    uint64_t marked_bytes;   /* of these before the last mark                                               */
+    struct reader_counts pass_counts; /* counts where the pass began                                        */
     bool is_started, is_untouched; /* is_untouched: nothing has been taken since the first path was opened */
     bool is_over;
     bool is_file_begin; /* the block that is cut next begins a file */

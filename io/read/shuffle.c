@@ -46,15 +46,18 @@ void example_record_keep(uint8_t *record, const struct reader_example *example)
         (struct record_head){.group = example->group, .weight = example->weight, .is_bad = example->is_bad};
 }
 
+static size_t seen_words(uint32_t window) { return ((size_t)window + 63) / 64; }
+
 size_t shuffle_bytes(struct example_shape shape, uint32_t window)
 {
-    return arena_bytes(example_record_bytes(shape) * window);
+    return arena_bytes(example_record_bytes(shape) * window) + arena_bytes(sizeof(uint64_t) * seen_words(window));
 }
 
 void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_shape shape, uint32_t window)
 {
     *shuffle = (struct shuffle){.shape = shape, .window = window, .record_bytes = example_record_bytes(shape)};
     shuffle->record = arena_take(arena, shuffle->record_bytes * window);
+    shuffle->seen = arena_take(arena, sizeof(uint64_t) * seen_words(window));
     shuffle->hole = window;
 }
 
@@ -104,10 +107,59 @@ void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example)
         shuffle->held++;
 }
 
-/* The product's high word is uniform up to held / 2^64. */
-static uint32_t record_of(const struct shuffle *shuffle, uint64_t bits)
+/* Of `held` records; the product's high word is uniform up to held / 2^64. */
+static uint32_t record_among(uint32_t held, uint64_t bits) { return (uint32_t)((unsigned __int128)bits * held >> 64); }
+
+static uint32_t record_of(const struct shuffle *shuffle, uint64_t bits) { return record_among(shuffle->held, bits); }
+
+/* --- going on behind a number of draws ---------------------------------------------------------- */
+
+/* The record of a draw from a full window. */
+static uint32_t full_record_of(const struct shuffle *shuffle, uint64_t draw)
 {
-    return (uint32_t)((unsigned __int128)bits * shuffle->held >> 64);
+    return record_among(shuffle->window, bits_of(shuffle, draw));
+}
+
+/* The window is filled in order, then each example takes the place of the draw before it. */
+static uint32_t record_of_example(const struct shuffle *shuffle, uint64_t number)
+{
+    return number < shuffle->window ? (uint32_t)number : full_record_of(shuffle, number - shuffle->window);
+}
+
+uint64_t shuffle_oldest(struct shuffle *shuffle, uint64_t drawn)
+{
+    const uint64_t window = shuffle->window;
+    uint64_t left = window;
+    memset(shuffle->seen, 0, sizeof(uint64_t) * seen_words(shuffle->window));
+    for (uint64_t draw = drawn; draw--;) {
+        uint32_t record = full_record_of(shuffle, draw);
+        uint64_t *word = &shuffle->seen[record / 64], bit = UINT64_C(1) << record % 64;
+        left -= (*word & bit) == 0;
+        *word |= bit;
+        /* What the last draw has left is a hole; the place of an earlier one has the example that came next. */
+        if (left == 0) return draw + 1 == drawn ? drawn + window - 1 : window + draw;
+    }
+    uint64_t oldest = 0;
+    while (oldest < window && shuffle->seen[oldest / 64] >> oldest % 64 & 1) oldest++;
+    return oldest;
+}
+
+void shuffle_place_of(const struct shuffle *shuffle, uint64_t number, struct reader_example *example)
+{
+    example_at(shuffle, record_of_example(shuffle, number), example);
+}
+
+void shuffle_put(struct shuffle *shuffle, uint64_t number, const struct reader_example *example)
+{
+    example_record_keep((uint8_t *)head_at(shuffle, record_of_example(shuffle, number)), example);
+}
+
+void shuffle_go_on(struct shuffle *shuffle, uint64_t drawn)
+{
+    shuffle->held = shuffle->window;
+    shuffle->hole = full_record_of(shuffle, drawn - 1);
+    shuffle->draw_count = drawn;
+    shuffle->next = bits_of(shuffle, drawn);
 }
 
 bool shuffle_draw(struct shuffle *shuffle, struct reader_example *example)

@@ -41,6 +41,7 @@ struct shuffle {
     uint64_t next; /* the bits of the next draw: by then its record has been asked for */
     uint32_t held; /* records that hold an example, the hole included */
     uint32_t hole; /* record that was drawn last; window: none        */
+    uint64_t *seen; /* [window bits]: shuffle_oldest's                  */
 };
 
 size_t shuffle_bytes(struct example_shape shape, uint32_t window);
@@ -48,6 +49,18 @@ void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_
 
 /* Empties the window for the pass `epoch`. */
 void shuffle_start(struct shuffle *shuffle, uint64_t seed, uint64_t epoch);
+
+/* How a pass goes on behind its first `drawn` draws without those: whatever the window holds by then it has had last in its place, so that it is
+ * enough to read from the oldest of these on.
+ *
+ *     shuffle_oldest ──▶ from that example of the pass on: shuffle_put, up to drawn + window - 2 ──▶ shuffle_go_on
+ *
+ * While the window is full: drawn > 0, and the pass has at least drawn + window - 1 examples. */
+uint64_t shuffle_oldest(struct shuffle *shuffle, uint64_t drawn);
+/* *example points into the place that this example of the pass gets, to be filled and then put. */
+void shuffle_place_of(const struct shuffle *shuffle, uint64_t number, struct reader_example *example);
+void shuffle_put(struct shuffle *shuffle, uint64_t number, const struct reader_example *example);
+void shuffle_go_on(struct shuffle *shuffle, uint64_t drawn);
 
 /* If there is a free place, *example points into it, to be filled (all of it) and then kept. */
 bool shuffle_room(struct shuffle *shuffle, struct reader_example *example);

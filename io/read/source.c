@@ -335,6 +335,36 @@ status source_next(struct source *source, bool *end)
     return file_open(source);
 }
 
+bool source_is_plain(const struct source *source)
+{
+    return !source->is_gzip && !source->path[source->path_index].is_stream;
+}
+
+/* Stored bytes before a byte of a path. */
+static uint64_t bytes_before(const struct source *source, uint32_t path_index, uint64_t byte)
+{
+    for (uint32_t i = 0; i < path_index; i++) byte += source->path[i].size_bytes;
+    return byte;
+}
+
+status source_seek(struct source *source, uint32_t path_index, uint64_t byte)
+{
+    CHECK(path_index < source->path_count && !source->is_stream);
+    source->byte_count -= bytes_before(source, source->path_index, source->offset_bytes);
+    if (source->fd >= 0) file_close(source);
+    source->path_index = path_index;
+    source->byte_count += bytes_before(source, path_index, 0);
+    TRY(file_open(source));
+    if (byte == 0) return ST_OK;
+    if (!source_is_plain(source))
+        FAIL(INVALID, "%s is packed: it cannot be read from byte %" PRIu64 " on", source_name(source), byte);
+    source->byte_count += byte - source->offset_bytes;
+    source->raw_begin = source->raw_end = 0;
+    source->offset_bytes = byte;
+    source->is_at_end = false;
+    return ST_OK;
+}
+
 static status gzip_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
 {
     z_stream *z = &source->inflate;

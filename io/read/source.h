@@ -85,12 +85,18 @@ void source_close(struct source *source);
 /* Goes to the front of the first path once more. INVALID if a path is a stream. */
 MUST_USE status source_restart(struct source *source);
 
+/* Goes to a byte of a path, as if all before it had been read: byte_count counts it. Of packed files and streams to byte 0 only: INVALID. */
+MUST_USE status source_seek(struct source *source, uint32_t path_index, uint64_t byte);
+
 /* Reads up to capacity > 0 bytes of the current file, fewer as they come; *bytes = 0 only at its end. IO: file, byte
  * and the system's reason. CORRUPT: a gzip file that is garbled or ends early, with file and byte. */
 MUST_USE status source_read(struct source *source, void *buffer, size_t capacity, size_t *bytes);
 
 /* Goes to the next file; *end if there is none. */
 MUST_USE status source_next(struct source *source, bool *end);
+
+/* Whether the current file can be read from its middle: it is neither packed nor a stream. */
+bool source_is_plain(const struct source *source);
 
 /* Name of a file by its place in the list, for messages. */
 const char *source_path_name(const struct source *source, uint32_t path_index);

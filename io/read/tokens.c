@@ -176,6 +176,7 @@ const struct reader_format_functions reader_tokens = {
     .file_begin = tokens_file_begin,
     .parse = tokens_parse,
     .takes_empty = true,
+    .keeps_context = true,
     .words = tokens_words,
     .examples = tokens_examples,
 };

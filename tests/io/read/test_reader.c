@@ -311,10 +311,10 @@ struct numbers {
     uint32_t given, left;
     float label;
 };
-static status numbers_start(struct reader *reader, uint64_t epoch)
+static status numbers_start(struct reader *reader, struct reader_pass pass)
 {
     struct numbers *n = (struct numbers *)reader;
-    n->given = (uint32_t)epoch * 100;
+    n->given = (uint32_t)pass.epoch * 100;
     n->left = 5;
     return ST_OK;
 }
