@@ -165,7 +165,7 @@ static void cluster_none(struct run_options *o) { o->cluster.path = NULL; }
 static void method_none(struct run_options *o) { o->cluster.method = NULL; }
 static void threads_all(struct run_options *o) { o->threads = 0; }
 static void isa_best_here(struct run_options *o) { o->isa = NULL; }
-static void resume_none(struct run_options *o) { o->resume = NULL; }
+static void resume_none(struct run_options *o) { o->resume = o->continued = NULL; }
 static void init_none(struct run_options *o) { o->init = NULL; }
 static void out_none(struct run_options *o) { o->out = NULL; }
 static void eval_none(struct run_options *o) { o->eval = NULL; }
@@ -388,7 +388,8 @@ static bool is_beside(const struct run_options *asked, const struct run_options 
     if (l->section == DOCTOR_data && strcmp(l->what, "training") == 0) return opened_with->data != asked->data;
     if (l->section == DOCTOR_data && strcmp(l->what, "evaluation") == 0) return opened_with->eval != asked->eval;
     if (l->section == DOCTOR_save && strcmp(l->what, "--out") == 0)
-        return opened_with->out != asked->out || opened_with->resume != asked->resume;
+        return opened_with->out != asked->out || opened_with->resume != asked->resume ||
+               opened_with->continued != asked->continued;
     if (l->section == DOCTOR_plan && strcmp(l->what, "cores") == 0) return opened_with->share != asked->share;
     return false;
 }
@@ -549,7 +550,8 @@ static status traces_note(struct traces *t, const struct doctor *d)
     const struct run_options *o = &d->options;
     char *resumed = NULL, lock[FILE_PATH_BYTES];
     *t = (struct traces){0};
-    if (o->resume) TRY(model_dir_of(o->resume, &resumed));
+    const char *saved = o->continued ? o->continued : o->resume;
+    if (saved) TRY(model_dir_of(saved, &resumed));
     const char *out = o->out ? o->out : resumed;
     if (out) {
         file_path_join(t->directory[0], out, MODEL_BEST_NAME);

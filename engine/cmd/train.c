@@ -25,6 +25,9 @@ static const struct flag flags[] = {
     {"--resume", FLAG_TEXT, "DIR",
      "go on from a saved model, and save there unless --out says otherwise; DIR/manifest.STEP.json: from an older save",
      offsetof(struct run_options, resume), 0, 0, false},
+    {"--continue", FLAG_TEXT, "DIR",
+     "train a saved model, with all its state, on other data, such as the next day's: a new pass; else as --resume",
+     offsetof(struct run_options, continued), 0, 0, false},
     {"--init", FLAG_TEXT, "PATH",
      "take first values, by name and shape, from another model's directory, an exported one, a directory of .npy "
      "files, or a "
@@ -92,13 +95,18 @@ static status train(struct session *s, const struct run_options *o, char **data,
     struct train_options options = {.data = o->data,
                                     .eval = o->eval,
                                     .out = o->out,
-                                    .resume = o->resume,
+                                    .resume = o->continued ? o->continued : o->resume,
+                                    .is_new_pass = o->continued != NULL,
                                     .init = o->init,
                                     .dry_run = o->dry_run,
                                     .look = o->look,
                                     .look_context = o->look_context};
-    if (o->resume && o->out == NULL) TRY(model_dir_of(o->resume, out));
-    if (o->init && o->resume) FAIL(USAGE, "--init starts a new training, --resume goes on with one; give one of them");
+    if (o->resume && o->continued)
+        FAIL(USAGE, "--resume goes on with a pass over its data, --continue begins one over other data; give one of them");
+    if (o->init && options.resume)
+        FAIL(USAGE, "--init starts a new training, %s goes on with one; give one of them",
+             o->continued ? "--continue" : "--resume");
+    if (options.resume && o->out == NULL) TRY(model_dir_of(options.resume, out));
     if (*out) options.out = *out;
     if (options.data == NULL && *s->setup.settings.data_path) {
         TRY(setup_paths(&s->setup, s->setup.settings.data_path, data));
@@ -111,8 +119,9 @@ static status train(struct session *s, const struct run_options *o, char **data,
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
-    if (o->resume)
-        TRY(model_resume_check(&s->setup.graph, o->resume)); /* or the check below would make a mistyped directory */
+    if (!o->dry_run) TRY(model_data_look(&s->setup.model.data, options.data));
+    if (options.resume)
+        TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass)); /* or the check below would make a mistyped directory */
     if (options.out && !o->dry_run) TRY(model_dir_check(&s->setup.graph, options.out));
     char *command = resume_command(s->setup.graph_path, o, &options);
     options.resume_command = command ? command : "--resume";

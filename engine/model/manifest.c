@@ -55,6 +55,7 @@ void manifest_free(struct manifest *manifest)
     for (uint32_t t = 0; manifest->tables != NULL && t < manifest->table_count; t++) free(manifest->tables[t].part);
     free(manifest->tables);
     free(manifest->tensors);
+    model_data_close(&manifest->data);
     json_decref(manifest->json);
     *manifest = (struct manifest){0};
 }
@@ -63,6 +64,16 @@ status manifest_part_add(struct manifest_table *table, const struct manifest_par
 {
     TRY(heap_room(&table->part, table->part_count + 1, sizeof *table->part, "files of a table"));
     table->part[table->part_count++] = *part;
+    return ST_OK;
+}
+
+status manifest_data_set(struct manifest *manifest, const struct model_data *data)
+{
+    manifest->data = *data;
+    manifest->data.names = NULL;
+    manifest->data.file = malloc((data->file_count + 1) * sizeof *data->file);
+    if (manifest->data.file == NULL) FAIL(MEMORY, "no memory for the names of %u files", data->file_count);
+    for (uint32_t i = 0; i < data->file_count; i++) manifest->data.file[i] = data->file[i];
     return ST_OK;
 }
 
@@ -118,6 +129,27 @@ static json_t *table_json(const struct manifest_table *t)
                      "parts", parts, "admission", file_json(&t->admission));
 }
 
+/* NULL: it is not known. Names of files may be any bytes, too. */
+static json_t *data_json(const struct model_data *d)
+{
+    char hash[HASH_DIGITS + 1];
+    if (d->file_count == 0) return NULL;
+    json_t *files = json_array(), *marks = json_array();
+    for (uint32_t i = 0; i < d->file_count; i++) {
+        json_t *path = json_string(d->file[i].name);
+        hash_print(hash, d->file[i].xxh3);
+        json_array_append_new(files, json_pack("{s:o, s:I, s:s}", "path", path ? path : json_string(""), "bytes",
+                                               (json_int_t)d->file[i].bytes, "xxh3", hash));
+    }
+    for (uint32_t i = 0; i < d->mark_count; i++) {
+        const struct reader_mark *m = &d->mark[i];
+        json_array_append_new(marks, json_pack("[I, I, I, I, I, I, I]", (json_int_t)m->example, (json_int_t)m->path,
+                                               (json_int_t)m->byte, (json_int_t)m->line, (json_int_t)m->bad_count,
+                                               (json_int_t)m->cut_count, (json_int_t)m->unknown_count));
+    }
+    return json_pack("{s:o, s:o}", "files", files, "marks", marks);
+}
+
 /* NULL for want of memory, or if a name is not UTF-8. */
 static json_t *manifest_json(const struct manifest *m)
 {
@@ -144,12 +176,14 @@ static json_t *manifest_json(const struct manifest *m)
     json_t *text = is_text ? json_stringn(m->text, m->text_bytes) : NULL;
     json_t *best = m->best.figure[0] == 0 ? NULL : best_json(&m->best);
     return json_pack(
-        "{s:s, s:i, s:s, s:o, s:s, s:I, s:{s:I, s:I, s:I, s:I, s:I}, s:o*, s:o, s:{s:s, s:I, s:s}, s:o, s:o*}",
+        "{s:s, s:i, s:s, s:o, s:s, s:I, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I}, s:o*, s:o*, s:o, s:{s:s, s:I, s:s}, s:o, "
+        "s:o*}",
         "format", FORMAT, "version", MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model, "model_hash",
         model_hash, "save", (json_int_t)m->save, "progress", "step", (json_int_t)m->progress.step, "epoch",
         (json_int_t)m->progress.epoch, "epoch_examples", (json_int_t)m->progress.epoch_examples, "examples",
-        (json_int_t)m->progress.examples, "pass_examples", (json_int_t)m->progress.pass_examples, "best", best,
-        "tables", tables, "dense", "file", m->dense.name, "bytes", (json_int_t)m->dense.bytes, "xxh3", hash, "tensors",
+        (json_int_t)m->progress.examples, "pass_examples", (json_int_t)m->progress.pass_examples, "first_epoch",
+        (json_int_t)m->progress.first_epoch, "first_step", (json_int_t)m->progress.first_step, "data",
+        data_json(&m->data), "best", best, "tables", tables, "dense", "file", m->dense.name, "bytes", (json_int_t)m->dense.bytes, "xxh3", hash, "tensors",
         tensors, "text", text);
 }
 
@@ -292,12 +326,65 @@ static status best_read(struct best *b, const char *path, json_t *json)
     return ST_OK;
 }
 
+static status data_file_read(struct model_data_file *f, const char *path, json_t *json)
+{
+    json_error_t error;
+    const char *hash;
+    json_int_t bytes;
+    if (json_unpack_ex(json, &error, 0, "{s:s, s:I, s:s}", "path", &f->name, "bytes", &bytes, "xxh3", &hash) != 0)
+        FAIL(INVALID, "%s: \"data\": %s", path, error.text);
+    if (!natural(bytes, INT64_MAX, &f->bytes) || !hash_parse(hash, &f->xxh3))
+        FAIL(INVALID, "%s: \"data\": a number or checksum of %.120s cannot be", path, f->name);
+    return ST_OK;
+}
+
+/* `before`: the mark in front of it, or NULL. */
+static status mark_read(struct reader_mark *m, const char *path, json_t *json, const struct reader_mark *before,
+                        uint32_t file_count)
+{
+    json_error_t error;
+    json_int_t example, file, byte, line, bad, cut, unknown;
+    uint64_t file_u64;
+    if (json_unpack_ex(json, &error, 0, "[I, I, I, I, I, I, I!]", &example, &file, &byte, &line, &bad, &cut,
+                       &unknown) != 0)
+        FAIL(INVALID, "%s: \"marks\": %s", path, error.text);
+    if (!natural(example, COUNT_MAX, &m->example) || !natural(file, file_count - 1, &file_u64) ||
+        !natural(byte, COUNT_MAX, &m->byte) || !natural(line, COUNT_MAX, &m->line) ||
+        !natural(bad, COUNT_MAX, &m->bad_count) || !natural(cut, COUNT_MAX, &m->cut_count) ||
+        !natural(unknown, COUNT_MAX, &m->unknown_count) || (before != NULL && before->example >= m->example))
+        FAIL(INVALID, "%s: \"marks\": a number cannot be", path);
+    m->path = (uint32_t)file_u64;
+    return ST_OK;
+}
+
+static status data_read(struct model_data *d, const char *path, json_t *json)
+{
+    json_error_t error;
+    json_t *files, *marks;
+    if (json == NULL) return ST_OK;
+    if (json_unpack_ex(json, &error, 0, "{s:o, s:o}", "files", &files, "marks", &marks) != 0)
+        FAIL(INVALID, "%s: \"data\": %s", path, error.text);
+    if (!json_is_array(files) || !json_is_array(marks) || json_array_size(files) == 0 ||
+        json_array_size(files) > GRAPH_COUNT_MAX || json_array_size(marks) > MODEL_MARKS_MAX)
+        FAIL(INVALID, "%s: \"files\" and \"marks\" are not lists, or too long", path);
+    const uint32_t file_count = (uint32_t)json_array_size(files);
+    d->file = calloc(file_count, sizeof *d->file);
+    if (d->file == NULL) FAIL(MEMORY, "%s: no memory for the names of %u files", path, file_count);
+    for (; d->file_count < file_count; d->file_count++)
+        TRY(data_file_read(&d->file[d->file_count], path, json_array_get(files, d->file_count)));
+    for (; d->mark_count < json_array_size(marks); d->mark_count++)
+        TRY(mark_read(&d->mark[d->mark_count], path, json_array_get(marks, d->mark_count),
+                      d->mark_count ? &d->mark[d->mark_count - 1] : NULL, file_count));
+    return ST_OK;
+}
+
 static status members_read(struct manifest *m, const char *path, json_t *json)
 {
     json_error_t error;
     const char *format, *model_hash, *dense, *dense_hash;
-    json_int_t version, step, epoch, epoch_examples, examples, dense_bytes, save = 0, pass_examples = 0;
-    json_t *tables, *tensors, *text = NULL, *best = NULL;
+    json_int_t version, step, epoch, epoch_examples, examples, dense_bytes, save = 0, pass_examples = 0,
+                                                                           first_epoch = 0, first_step = 0;
+    json_t *tables, *tensors, *text = NULL, *best = NULL, *data = NULL;
     if (json_unpack_ex(json, &error, 0, "{s:s, s:I}", "format", &format, "version", &version) != 0 ||
         strcmp(format, FORMAT) != 0)
         FAIL(INVALID, "%s: its \"format\" is not \"%s\"", path, FORMAT);
@@ -305,13 +392,14 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
         FAIL(INVALID, "%s: version %" JSON_INTEGER_FORMAT ", where this program reads 1 to %d: %s", path, version,
              MANIFEST_VERSION, version < 1 ? "there is none below" : "saved by a newer heterps-run");
     if (json_unpack_ex(json, &error, 0,
-                       "{s:s, s:s, s?I, s:{s:I, s:I, s:I, s:I, s?I}, s?o, s:o, s:{s:s, s:I, s:s}, s:o, s?o}", "model",
+                       "{s:s, s:s, s?I, s:{s:I, s:I, s:I, s:I, s?I, s?I, s?I}, s?o, s?o, s:o, s:{s:s, s:I, s:s}, s:o, s?o}", "model",
                        &m->model, "model_hash", &model_hash, "save", &save, "progress", "step", &step, "epoch", &epoch,
                        "epoch_examples", &epoch_examples, "examples", &examples, "pass_examples", &pass_examples,
-                       "best", &best, "tables", &tables, "dense", "file", &dense, "bytes", &dense_bytes, "xxh3",
+                       "first_epoch", &first_epoch, "first_step", &first_step, "data", &data, "best", &best, "tables", &tables, "dense", "file", &dense, "bytes", &dense_bytes, "xxh3",
                        &dense_hash, "tensors", &tensors, "text", &text) != 0)
         FAIL(INVALID, "%s: %s", path, error.text);
     TRY(best_read(&m->best, path, best));
+    TRY(data_read(&m->data, path, data));
     if (text != NULL && !json_is_string(text)) FAIL(INVALID, "%s: \"text\" is not a text", path);
     m->text = text ? json_string_value(text) : NULL;
     m->text_bytes = text ? json_string_length(text) : 0;
@@ -319,7 +407,9 @@ static status members_read(struct manifest *m, const char *path, json_t *json)
         !natural(epoch, COUNT_MAX, &m->progress.epoch) ||
         !natural(epoch_examples, COUNT_MAX, &m->progress.epoch_examples) ||
         !natural(examples, COUNT_MAX, &m->progress.examples) ||
-        !natural(pass_examples, COUNT_MAX, &m->progress.pass_examples) || !natural(save, COUNT_MAX, &m->save) ||
+        !natural(pass_examples, COUNT_MAX, &m->progress.pass_examples) ||
+        !natural(first_epoch, m->progress.epoch, &m->progress.first_epoch) ||
+        !natural(first_step, m->progress.step, &m->progress.first_step) || !natural(save, COUNT_MAX, &m->save) ||
         !file_read(&m->dense, dense, dense_bytes, dense_hash))
         FAIL(INVALID, "%s: a number, checksum or file name cannot be", path);
     if (!json_is_array(tables) || !json_is_array(tensors) || json_array_size(tables) > GRAPH_COUNT_MAX ||

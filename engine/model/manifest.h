@@ -1,9 +1,11 @@
 /* The manifest of a save: what the model is, how far its training has come, by which recipe, and which files hold it.
  *
  *     {
- *       "format": "heterps-model", "version": 4, "heterps": VERSION, "model": NAME, "model_hash": HEX,
+ *       "format": "heterps-model", "version": 5, "heterps": VERSION, "model": NAME, "model_hash": HEX,
  *       "save": NUMBER,                                                                       1 more than any older save's
- *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples"},
+ *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples", "first_epoch", "first_step"},
+ *       "data": {"files": [{"path", "bytes", "xxh3"}, …],                                     absent where it is not known, or a stream
+ *                "marks": [[example, path, byte, line, bad, cut, unknown], …]},               engine/model/model_data.h
  *       "best": {"figure", "value", "step", "evaluated_step", "evaluations_since"},           absent without early stopping
  *       "tables": [{"name", "optimizer", "dim", "span_floats", "rows", "parts": [PART, …],        in the graph's order
  *                  "admission": {"file", "bytes", "xxh3"}}, …],                                 absent where every key is admitted
@@ -30,14 +32,15 @@
  *     1   without "save", "pass_examples", "optimizer" and "text": the recipe that it was saved by is not compared
  *     2   each table one file of rows: "file", "bytes" and "xxh3" beside its "rows", and no "parts"
  *     3   segments without "xxh3": another segment of the same number and shape is not told from the one that was saved
- *     4   */
+ *     4   without "data", "first_epoch" and "first_step": any data may follow
+ *     5   */
 #ifndef HETERPS_ENGINE_MODEL_MANIFEST_H
 #define HETERPS_ENGINE_MODEL_MANIFEST_H
 
 #include "engine/model/model.h"
 
 #define MANIFEST_NAME    "manifest.json"
-#define MANIFEST_VERSION 4
+#define MANIFEST_VERSION 5
 
 struct manifest_file {
     const char *name; /* in the model's directory */
@@ -71,6 +74,7 @@ struct manifest {
         save; /* orders the saves of a directory by age, whatever their steps; 0: older than any that has a number */
     struct progress progress;
     struct best best;
+    struct model_data data; /* its names are the model's, or the json's */
     struct manifest_file dense;
     struct manifest_table *tables;
     struct manifest_tensor *tensors;
@@ -90,6 +94,8 @@ MUST_USE status manifest_put(const struct manifest *manifest, struct file_writer
 void manifest_free(struct manifest *manifest);
 /* Puts a copy of a part behind those of the table; its texts stay the caller's. */
 MUST_USE status manifest_part_add(struct manifest_table *table, const struct manifest_part *part);
+/* Makes the data a copy of this; its names stay the caller's. */
+MUST_USE status manifest_data_set(struct manifest *manifest, const struct model_data *data);
 /* Bytes of a table's parts. */
 uint64_t manifest_table_bytes(const struct manifest_table *table);
 

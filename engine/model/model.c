@@ -175,6 +175,7 @@ void model_close(struct model *model)
     if (model->param != NULL) memory_give(PART_PARAM, model->param, model->graph->header->param_floats * sizeof(float));
     if (model->state != NULL) memory_give(PART_STATE, model->state, model->graph->header->state_floats * sizeof(float));
     free(model->state_offset);
+    model_data_close(&model->data);
     *model = (struct model){0};
 }
 

@@ -6,6 +6,7 @@
 #define HETERPS_ENGINE_MODEL_MODEL_H
 
 #include "engine/base/file.h"
+#include "engine/model/model_data.h"
 #include "graph/graph.h"
 #include "graph/optimizer.h"
 
@@ -15,6 +16,8 @@ struct progress {
     uint64_t epoch_examples; /* examples of the current pass that are done                               */
     uint64_t examples;       /* since the start of training                                             */
     uint64_t pass_examples;  /* of a whole pass; 0 while none has ended                                 */
+    /* where the training on the present data began: 0, unless it continues one on other data */
+    uint64_t first_epoch, first_step;
 };
 
 /* Early stopping (engine/eval/early_stop.h), as far as it has come. */
@@ -33,6 +36,7 @@ struct model {
     struct store *store;
     struct progress progress;
     struct best best;
+    struct model_data data; /* that training stands in: closed with the model */
 };
 /* The period that the step after this many is in (engine/base/row_life.h). */
 static inline uint64_t model_period(const struct graph *g, uint64_t step)
@@ -125,10 +129,13 @@ MUST_USE status model_dir_of(const char *path, char **directory);
  * then only good for model_close. */
 MUST_USE status model_load(struct model *model, const char *path);
 /* The same to go on training: compares the recipe that it was saved by with the graph's first (engine/model/recipe.h), which may
- * refuse, or warn. */
+ * refuse, or warn; and its data with the model's (model_data_look), INVALID. model->data gets the save's marks. */
 MUST_USE status model_resume(struct model *model, const char *path);
-/* Says early, before any memory is filled, what of that the recipe refuses; and what model_dir_find does. */
-MUST_USE status model_resume_check(const struct graph *graph, const char *path);
+/* The same to train on other data: a new pass begins, and what is left of the saved one is not trained on. Steps, schedule, optimizers and rows go
+ * on; bounds of epochs and steps, and the evaluations of early stopping, count from here. */
+MUST_USE status model_continue(struct model *model, const char *path);
+/* Says early, before any memory is filled, what of that the data and the recipe refuse; and what model_dir_find does. */
+MUST_USE status model_resume_check(const struct model *model, const char *path, bool is_new_pass);
 
 enum model_export_format { MODEL_EXPORT_SAFETENSORS, MODEL_EXPORT_NPY };
 struct model_exported {

@@ -136,30 +136,51 @@ static status load_copy(const struct load *l, struct model *model)
     for (uint32_t i = 0; i < l->arrays.count; i++) array_set(&l->arrays.items[i], l->saved.dense.tensors[i].data);
     model->progress = l->saved.manifest.progress;
     model->best = l->saved.manifest.best;
+    memcpy(model->data.mark, l->saved.manifest.data.mark, sizeof model->data.mark);
+    model->data.mark_count = l->saved.manifest.data.mark_count;
     store_period_set(model->store, model_period(model->graph, model->progress.step));
     return ST_OK;
 }
 
 /* --- loading ---------------------------------------------------------------------------------- */
 
-static status load_run(struct load *l, struct model *model, const char *path, bool to_train)
+/* What a model is loaded for. */
+enum purpose { TO_USE, TO_RESUME, TO_CONTINUE };
+
+/* A new pass begins where the saved one is left. */
+static void pass_begin(struct model *model)
 {
+    struct progress *p = &model->progress;
+    p->first_epoch = p->epoch + (p->epoch_examples > 0);
+    p->first_step = p->step;
+    p->epoch = p->first_epoch;
+    p->epoch_examples = p->pass_examples = 0;
+    model->best = (struct best){0};
+    model->data.mark_count = 0;
+}
+
+static status load_run(struct load *l, struct model *model, const char *path, enum purpose purpose)
+{
+    const struct manifest *m = &l->saved.manifest;
     TRY(model_saved_open(&l->saved, path));
     TRY(model_arrays_list(&l->arrays, model, true));
     TRY(tables_compare(l, model->graph));
     TRY(tensors_compare(l));
+    if (purpose == TO_RESUME) TRY(model_data_compare(l->saved.manifest_path, &m->data, &model->data));
     /* Before the hash, which cannot say which setting it is that differs. */
-    if (to_train) TRY(recipe_check(l->saved.manifest_path, &l->saved.manifest, model->graph));
+    if (purpose != TO_USE) TRY(recipe_check(l->saved.manifest_path, m, model->graph, purpose == TO_CONTINUE));
     TRY(hash_compare(l, model->graph));
     TRY(model_saved_verify(&l->saved));
-    return load_copy(l, model);
+    TRY(load_copy(l, model));
+    if (purpose == TO_CONTINUE) pass_begin(model);
+    return ST_OK;
 }
 
-static status load(struct model *model, const char *path, bool to_train)
+static status load(struct model *model, const char *path, enum purpose purpose)
 {
     struct load l = {0};
     for (uint32_t t = 0; t < model->graph->table_count; t++) CHECK(store_row_count(model->store, t) == 0);
-    status st = load_run(&l, model, path, to_train);
+    status st = load_run(&l, model, path, purpose);
     model_saved_close(&l.saved);
     model_arrays_free(&l.arrays);
     if (st == ST_MISMATCH)
@@ -168,15 +189,19 @@ static status load(struct model *model, const char *path, bool to_train)
     return st;
 }
 
-status model_load(struct model *model, const char *path) { return load(model, path, false); }
+status model_load(struct model *model, const char *path) { return load(model, path, TO_USE); }
 
-status model_resume(struct model *model, const char *path) { return load(model, path, true); }
+status model_resume(struct model *model, const char *path) { return load(model, path, TO_RESUME); }
 
-status model_resume_check(const struct graph *graph, const char *path)
+status model_continue(struct model *model, const char *path) { return load(model, path, TO_CONTINUE); }
+
+status model_resume_check(const struct model *model, const char *path, bool is_new_pass)
 {
     struct model_saved saved;
     TRY(model_saved_open(&saved, path));
-    status st = recipe_refuse(saved.manifest_path, &saved.manifest, graph);
+    const struct manifest *m = &saved.manifest;
+    status st = is_new_pass ? ST_OK : model_data_compare(saved.manifest_path, &m->data, &model->data);
+    if (st == ST_OK) st = recipe_refuse(saved.manifest_path, m, model->graph, is_new_pass);
     model_saved_close(&saved);
     return st;
 }

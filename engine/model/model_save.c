@@ -103,6 +103,7 @@ static status save_describe(struct save *s)
     m->model_hash = g->header->model_hash;
     m->progress = s->model->progress;
     m->best = s->model->best;
+    TRY(manifest_data_set(m, &s->model->data));
     m->text = g->text;
     m->text_bytes = g->text_bytes;
     m->save = 1;

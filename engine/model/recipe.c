@@ -129,7 +129,7 @@ enum round { ROUND_REFUSE, ROUND_TELL };
 static status difference(const struct recipe *r, enum round round, enum recipe_class class, const char *section,
                          const char *key, const char *saved, const char *present)
 {
-    if (class == CLASS_LATER_SEQUENCE) class = r->manifest->progress.epoch > 0 ? CLASS_SEQUENCE : CLASS_RECIPE;
+    if (class == CLASS_LATER_SEQUENCE) class = r->manifest->progress.epoch > r->manifest->progress.first_epoch ? CLASS_SEQUENCE : CLASS_RECIPE;
     bool is_refused = (class == CLASS_MODEL && !r->is_same_model) || (class == CLASS_SEQUENCE && r->is_within_pass);
     if (round == ROUND_REFUSE && !is_refused) return ST_OK;
     if (round == ROUND_REFUSE && class == CLASS_MODEL)
@@ -143,7 +143,7 @@ static status difference(const struct recipe *r, enum round round, enum recipe_c
              " examples of a pass are done, and the rest of it would come in another order; finish the pass first "
              "(--set %s.%s=%.200s --set train.epochs=%" PRIu64 "), or start anew from its tensors and rows with --init",
              r->path, section, key, saved, present, r->manifest->progress.epoch_examples, section, key, saved,
-             r->manifest->progress.epoch + 1);
+             r->manifest->progress.epoch + 1 - r->manifest->progress.first_epoch);
     if (class == CLASS_LENGTH)
         log_info("resume   %s.%s: %s when it was saved, %s now", section, key, saved, present);
     else if (class == CLASS_RECIPE || class == CLASS_SEQUENCE)
@@ -187,13 +187,14 @@ static status compare(const struct recipe *r, enum round round)
     return ST_OK;
 }
 
-static status check(const char *path, const struct manifest *m, const struct graph *graph, bool to_tell)
+static status check(const char *path, const struct manifest *m, const struct graph *graph, bool is_new_pass,
+                    bool to_tell)
 {
     const struct progress *p = &m->progress;
     struct recipe r = {.path = path,
                        .manifest = m,
                        .is_same_model = m->model_hash == graph->header->model_hash,
-                       .is_within_pass = p->epoch_examples != 0 && p->epoch_examples != p->pass_examples};
+                       .is_within_pass = !is_new_pass && p->epoch_examples != 0 && p->epoch_examples != p->pass_examples};
     status st = side_read(&r.saved, path, m->text, m->text_bytes);
     if (st != ST_OK) {
         /* Another version's text may have keys that this one does not know; the values are good all the same. */
@@ -209,14 +210,14 @@ static status check(const char *path, const struct manifest *m, const struct gra
     return st;
 }
 
-status recipe_check(const char *path, const struct manifest *m, const struct graph *graph)
+status recipe_check(const char *path, const struct manifest *m, const struct graph *graph, bool is_new_pass)
 {
-    if (m->text != NULL) return check(path, m, graph, true);
+    if (m->text != NULL) return check(path, m, graph, is_new_pass, true);
     log_info("resume   %s does not say by which recipe it was trained: not compared", path);
     return ST_OK;
 }
 
-status recipe_refuse(const char *path, const struct manifest *m, const struct graph *graph)
+status recipe_refuse(const char *path, const struct manifest *m, const struct graph *graph, bool is_new_pass)
 {
-    return m->text != NULL ? check(path, m, graph, false) : ST_OK;
+    return m->text != NULL ? check(path, m, graph, is_new_pass, false) : ST_OK;
 }

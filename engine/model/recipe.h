@@ -11,10 +11,12 @@
 
 #include "engine/model/manifest.h"
 
-/* INVALID names the key, both values, and how to go on. A save without a text, or whose text this program cannot read, is not
+/* `is_new_pass`: what is left of the saved pass is not gone on with. INVALID names the key, both values, and how to go on. A save without a text, or whose text this program cannot read, is not
  * compared, which is told. `path` is the manifest's, for messages. */
-MUST_USE status recipe_check(const char *path, const struct manifest *manifest, const struct graph *graph);
+MUST_USE status recipe_check(const char *path, const struct manifest *manifest, const struct graph *graph,
+                             bool is_new_pass);
 /* The same, but only refuses and tells nothing. */
-MUST_USE status recipe_refuse(const char *path, const struct manifest *manifest, const struct graph *graph);
+MUST_USE status recipe_refuse(const char *path, const struct manifest *manifest, const struct graph *graph,
+                              bool is_new_pass);
 
 #endif

@@ -163,7 +163,11 @@ void feed_team_set(struct feed *feed, struct team *team, bool spins)
 
 status feed_start(struct feed *feed, const struct progress *from)
 {
-    if (from) feed->from = *from;
+    if (from) {
+        feed->from = *from;
+        feed->epochs += from->first_epoch;
+        if (feed->steps_max) feed->steps_max += from->first_step;
+    }
     int error = thread_start(&feed->thread, feed_main, feed);
     if (error) FAIL(SYSTEM, "cannot start the reading thread: %s", strerror(error));
     feed->is_started = true;
@@ -203,6 +207,11 @@ void feed_release(struct feed *feed, struct input *input)
     if (feed->training && input->batch.is_last) CHECK(ring_try_push(&feed->free_blocks, input->step_block));
     CHECK(ring_try_push(&feed->free, input->index));
     bell_ring(&feed->free_bell);
+}
+
+const struct reader_mark *feed_marks(const struct feed *feed, uint32_t *count)
+{
+    return reader_marks(feed->source, count);
 }
 
 uint32_t feed_input_count(const struct feed *feed) { return feed->input_count; }

@@ -30,7 +30,7 @@ struct feed_options {
     struct model *model;
     bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
     uint32_t input_count;
-    uint64_t epochs, steps_max; /* training: bounds; steps_max 0: none                         */
+    uint64_t epochs, steps_max; /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
     /* What it reads: files, as cached_reader_open opens them … */
     struct reader_options reader; /* with the graph's schema, which stays until close           */
     struct data_cache_budget cache;
@@ -57,7 +57,8 @@ MUST_USE status feed_open(struct feed **feed, const struct feed_options *options
  * ready, when the thread ends, when the feed is interrupted. Before feed_start; without it the feed rings one that nobody listens
  * to. */
 void feed_bell_set(struct feed *feed, struct bell *bell);
-/* Starts the thread (its stack is for the caller to plan), in training behind what `from` says is done; NULL: at the beginning. */
+/* Starts the thread (its stack is for the caller to plan), in training behind what `from` says is done, with the help of the marks of the model's
+ * data; NULL: at the beginning. */
 MUST_USE status feed_start(struct feed *feed, const struct progress *from);
 
 /* At the end of the step of the input, its last one, with is_sweep: removes rows (store_sweep), tells how many each table has left, and lets the
@@ -87,6 +88,8 @@ void *feed_memory(const struct feed *feed, size_t *bytes);
 struct feed_counts feed_counts(const struct feed *feed);
 /* The paths it reads, as they were given; for messages. */
 const char *feed_paths(const struct feed *feed);
+/* Marks of its text so far (reader_marks). */
+const struct reader_mark *feed_marks(const struct feed *feed, uint32_t *count);
 /* About how many examples a pass has; 0 if that cannot be told. */
 uint64_t feed_example_estimate(const struct feed *feed);
 /* The data can be read only once. */

@@ -196,7 +196,7 @@ static void resumed_rows_look(const struct look *l)
     struct model_saved saved;
     if (l->options->resume == NULL) return;
     if (model_saved_open(&saved, l->options->resume) != ST_OK) {
-        tell(l, DOCTOR_save, DOCTOR_FAIL, "--resume", "", l->options->resume, status_message());
+        tell(l, DOCTOR_save, DOCTOR_FAIL, l->options->is_new_pass ? "--continue" : "--resume", "", l->options->resume, status_message());
         return;
     }
     for (uint32_t i = 0; i < saved.manifest.table_count; i++) {
@@ -205,7 +205,7 @@ static void resumed_rows_look(const struct look *l)
             if (strcmp(graph_string(g, g->tables[t].name), said->name) != 0) continue;
             const uint64_t row_max = store_row_max(l->session->setup.model.store, t);
             const bool fits = said->rows <= row_max;
-            tell(l, DOCTOR_rows, fits ? DOCTOR_OK : DOCTOR_FAIL, TEXT(80, "%s of --resume", said->name),
+            tell(l, DOCTOR_rows, fits ? DOCTOR_OK : DOCTOR_FAIL, TEXT(80, "%s of the save", said->name),
                  TEXT(64, "%s rows", COUNT(said->rows)), TEXT(64, "room for %s", COUNT(row_max)),
                  fits ? NULL : "raise store.ram, or give rows a disk: --set store.ssd=… --set store.path=DIR");
         }

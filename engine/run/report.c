@@ -18,6 +18,8 @@
 #define REDRAW_NS ((uint64_t)200000000)
 #define LINE_NS   ((uint64_t)5000000000)
 #define EVENT_NS  ((uint64_t)1000000000)
+/* Fewer examples are read again in no time. */
+#define AGAIN_MIN 100000u
 #define BAR_WIDTH 16 /* the whole line then fits a terminal of 80 columns */
 
 /* Examples a second; only bsp drains the pipeline at the end of a step. */
@@ -49,12 +51,26 @@ static void plan_tell(const struct session *s)
     log_event_end();
 }
 
+/* What of a resumed pass has to be read again, if that takes time. */
+static void again_tell(const struct session *s, const struct progress *p)
+{
+    const struct model_data *data = &s->setup.model.data;
+    const bool is_cached = s->setup.settings.cache_ram || s->setup.settings.cache_ssd;
+    uint64_t from = data->mark_count ? data->mark[data->mark_count - 1].example : 0, again = p->epoch_examples - from;
+    char text[27];
+    if (again < AGAIN_MIN || again > p->epoch_examples || is_cached) return;
+    log_info("resume   reads %s examples of the pass again that are done: no mark of their text is known (packed files "
+             "and standard input have none)",
+             words_whole(text, again));
+}
+
 void report_start(struct report *r, const struct session *s)
 {
     const struct graph *g = &s->setup.graph;
     *r = (struct report){.session = s,
                          .begin_ns = clock_ns(),
                          .examples_at_begin = s->setup.model.progress.examples,
+                         .passes_at_begin = s->setup.model.progress.epoch - s->setup.model.progress.first_epoch,
                          .examples_at_last = s->setup.model.progress.examples};
     r->last_ns = r->begin_ns;
     uint64_t param_count = 0;
@@ -66,7 +82,12 @@ void report_start(struct report *r, const struct session *s)
     if (s->crew.plan.stage_count > 1 || s->replanner)
         log_info("plan     %s", plan_text(&s->crew.plan, g, plan, sizeof plan));
     if (s->replanner) plan_tell(s);
-    if (s->setup.model.progress.step) log_info("resume   after step %" PRIu64, s->setup.model.progress.step);
+    const struct progress *p = &s->setup.model.progress;
+    bool is_new_pass = p->step == p->first_step && p->epoch_examples == 0;
+    if (p->step)
+        log_info("%s after step %" PRIu64 "%s", is_new_pass ? "continue" : "resume  ", p->step,
+                 is_new_pass ? ": a pass over other data begins" : "");
+    again_tell(s, p);
     log_event_begin("start");
     log_event_text("graph", s->setup.graph_path);
     log_event_text("version", HETERPS_VERSION);
@@ -96,9 +117,10 @@ static double share_done(const struct report *r, const struct progress *p, struc
     const struct settings *s = &r->session->setup.settings;
     double share = -1;
     if (counts.size_bytes && s->train_epochs)
-        share = (double)counts.byte_count / ((double)counts.size_bytes * (double)s->train_epochs);
+        share = ((double)r->passes_at_begin + (double)counts.byte_count / (double)counts.size_bytes) /
+                (double)s->train_epochs;
     if (s->train_steps_max) {
-        double by_steps = (double)p->step / (double)s->train_steps_max;
+        double by_steps = (double)(p->step - p->first_step) / (double)s->train_steps_max;
         if (share < 0 || by_steps > share) share = by_steps;
     }
     return share > 1 ? 1 : share;

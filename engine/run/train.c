@@ -69,7 +69,7 @@ static void standing_read(struct standing *s, struct progress *progress, double 
 /* Reports what has been done since the last time, if anything. */
 static void progress_tell(struct trainer *t)
 {
-    struct progress now = {0};
+    struct progress now = {.first_step = t->session->setup.model.progress.first_step};
     double loss_sum;
     standing_read(&t->standing, &now, &loss_sum);
     uint64_t examples = now.examples - t->examples_reported;
@@ -208,8 +208,9 @@ static void pass_note(struct trainer *t)
 {
     const struct settings *s = &t->session->setup.settings;
     struct progress *p = &t->session->setup.model.progress;
-    bool is_bounded = s->train_steps_max && p->step >= s->train_steps_max;
-    if (!stop_requested() && !is_bounded && p->epoch + 1 == s->train_epochs) p->pass_examples = p->epoch_examples;
+    bool is_bounded = s->train_steps_max && p->step - p->first_step >= s->train_steps_max;
+    bool is_last = p->epoch - p->first_epoch + 1 == s->train_epochs;
+    if (!stop_requested() && !is_bounded && is_last) p->pass_examples = p->epoch_examples;
 }
 
 static status loop(struct trainer *t)
@@ -268,7 +269,9 @@ static status train(struct trainer *t)
     report_start(&t->report, s);
     TRY(store_touch_start(s->setup.model.store, feed_example_estimate(t->feed)));
     TRY(loop(t));
-    if (s->setup.model.progress.examples == 0 && s->setup.settings.train_epochs > 0 && !stop_requested())
+    const struct progress *progress = &s->setup.model.progress;
+    bool is_begin = progress->step == progress->first_step && progress->epoch_examples == 0;
+    if (is_begin && s->setup.settings.train_epochs > 0 && !stop_requested())
         FAIL(INVALID, "%s: no examples%s", t->options->data,
              feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
     if (s->setup.model.progress.step > first_step) progress_tell(t);
@@ -285,10 +288,11 @@ static status train(struct trainer *t)
         return evaluate(t);
     }
     if (s->setup.model.progress.step == first_step && first_step && !stop_requested()) {
-        log_warning("nothing to train: the model has finished %" PRIu64
-                    " passes, and train.epochs = %u, train.steps_max = %" PRIu64,
-                    s->setup.model.progress.epoch + 1, s->setup.settings.train_epochs,
-                    s->setup.settings.train_steps_max);
+        log_warning("nothing to train: the model is at step %" PRIu64 ", in pass %" PRIu64
+                    " of its data, and train.epochs = %u, train.steps_max = %" PRIu64
+                    "; give more of one of them by --set, or, for other data or one more pass, --continue %s",
+                    progress->step, progress->epoch - progress->first_epoch + 1, s->setup.settings.train_epochs,
+                    s->setup.settings.train_steps_max, t->options->resume);
         if (s->setup.model.progress.pass_examples != first_pass_examples) TRY(train_save(t, SAVE_AND_WAIT));
         return evaluate(t);
     }

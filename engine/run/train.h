@@ -9,6 +9,7 @@ struct train_options {
     const char *eval;           /* NULL: the lines of data that data.eval_fraction holds out, or none */
     const char *out;            /* directory to save into, NULL: none                           */
     const char *resume;         /* directory of a saved model to go on from, NULL: from initial values */
+    bool is_new_pass;           /* … on other data: model_continue, else model_resume               */
     const char *init;           /* what to take first values from (warm_start.h), NULL: none    */
     bool dry_run;               /* plan and check the memory, and do nothing                    */
     const char *resume_command; /* how to go on after a signal, as a shell would take it */
@@ -18,7 +19,7 @@ struct train_options {
     void *look_context;
 };
 
-/* Fills session->model, which is open and empty, and trains it. Leaves the model as it is at the last finished step. STOPPED after a
+/* Fills session->model, which is open and empty but for what it says of its data (model_data_look), and trains it. Leaves the model as it is at the last finished step. STOPPED after a
  * signal (the model is saved if there is an `out`); DIVERGED when a loss or a parameter is not finite: the message names
  * step, op and the save to return to. A full store, or an evaluation that fails, saves the model before it fails. */
 MUST_USE status train_run(struct session *session, const struct train_options *options);

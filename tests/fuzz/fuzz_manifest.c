@@ -19,7 +19,7 @@ static void recipe_run(const struct manifest *m)
 {
     static struct graph graph;
     if (graph.header == NULL) CHECK(graph_compile(&graph, "fuzz.cfg", text, sizeof text - 1, NULL, 0, NULL) == ST_OK);
-    (void)!recipe_refuse("FILE", m, &graph);
+    (void)!recipe_refuse("FILE", m, &graph, false);
 }
 
 static void check(const uint8_t *data, size_t bytes)

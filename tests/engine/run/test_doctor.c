@@ -189,12 +189,12 @@ static void doctor_look__rows_of_a_save_that_do_not_fit__fail(void **state)
     opened_close(&o);
 
     looked_open(&(struct train_options){.resume = out}, (const char *const[]){"store.ram=16MiB", NULL});
-    assert_line(DOCTOR_rows, "emb of --resume", DOCTOR_OK, "30,000 rows", "room for", "");
+    assert_line(DOCTOR_rows, "emb of the save", DOCTOR_OK, "30,000 rows", "room for", "");
     looked_close();
     looked_open(&(struct train_options){.resume = out}, NULL);
     char room[64], count[27];
     snprintf(room, sizeof room, "room for %s", words_whole(count, store_row_max(l.o.session.setup.model.store, 0)));
-    assert_line(DOCTOR_rows, "emb of --resume", DOCTOR_FAIL, "30,000 rows", room, "raise store.ram");
+    assert_line(DOCTOR_rows, "emb of the save", DOCTOR_FAIL, "30,000 rows", room, "raise store.ram");
     assert_line(DOCTOR_rows, "emb", DOCTOR_OK, "", "rows of 32 B in RAM", "");
     looked_close();
     snprintf(absent, sizeof absent, "%s/nowhere", out);

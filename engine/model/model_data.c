@@ -1,0 +1,107 @@
+/* The files of a training's data, and marks of their text. Looked at once a start. */
+#include "engine/model/model_data.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/base/heap.h"
+#include "io/read/data_sources.h"
+
+static bool is_regular(const char *path)
+{
+    struct stat about;
+    return strcmp(path, "-") != 0 && stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+/* Cuts the list at its commas, in place; false: something in it is a stream, or not there, which whoever reads it will say. */
+static bool names_cut(struct model_data *d, char *names)
+{
+    bool all_regular = true;
+    for (char *name; (name = strsep(&names, ",")) != NULL;) {
+        d->file[d->file_count++].name = name;
+        all_regular = all_regular && is_regular(name);
+    }
+    return all_regular;
+}
+
+static status sources_take(struct model_data *d, const char *paths)
+{
+    struct data_sources sources;
+    struct layout sum = {0};
+    struct arena arena;
+    data_sources_layout(&sources, &sum, paths, false);
+    TRY(arena_open(&arena, "reader", sum.bytes));
+    struct layout place = {.arena = &arena};
+    data_sources_layout(&sources, &place, paths, false);
+    status st = data_sources_look(&sources, sources.source);
+    for (uint32_t i = 0; st == ST_OK && i < d->file_count; i++) {
+        d->file[i].bytes = sources.source[i].size_bytes;
+        d->file[i].xxh3 = sources.source[i].content_hash;
+    }
+    arena_close(&arena);
+    return st;
+}
+
+status model_data_look(struct model_data *d, const char *paths)
+{
+    uint32_t count = 1;
+    for (const char *p = paths; *p; p++) count += *p == ',';
+    *d = (struct model_data){0};
+    TRY(heap_text(&d->names, "%s", paths));
+    d->file = calloc(count, sizeof *d->file);
+    if (d->file == NULL) {
+        model_data_close(d);
+        FAIL(MEMORY, "no memory for the names of %u files", count);
+    }
+    if (!names_cut(d, d->names)) {
+        model_data_close(d);
+        return ST_OK;
+    }
+    status st = sources_take(d, paths);
+    if (st != ST_OK) model_data_close(d);
+    return st;
+}
+
+void model_data_close(struct model_data *d)
+{
+    free(d->file);
+    free(d->names);
+    *d = (struct model_data){0};
+}
+
+void model_data_mark(struct model_data *d, const struct reader_mark *mark, uint32_t count, uint64_t examples)
+{
+    uint32_t n = 0, back = 1, kept = 0;
+    struct reader_mark found[MODEL_MARKS_MAX];
+    while (n < count && mark[n].example <= examples) n++;
+    for (; back <= n && kept < MODEL_MARKS_MAX; back *= 2) found[kept++] = mark[n - back];
+    for (uint32_t i = 0; i < kept; i++) d->mark[i] = found[kept - 1 - i];
+    d->mark_count = kept;
+}
+
+status model_data_compare(const char *path, const struct model_data *saved, const struct model_data *present)
+{
+    static const char todo[] =
+        "to go on with the pass of the save, give its data; to train the model on other data, in a new pass and with all "
+        "its state, give --continue in place of --resume";
+    if (saved->file_count == 0 || present->file_count == 0) return ST_OK;
+    if (saved->file_count != present->file_count)
+        FAIL(INVALID, "%s: its training stands in %u file%s of data (%s%s), found %u (%s%s); %s", path,
+             saved->file_count, saved->file_count == 1 ? "" : "s", saved->file[0].name,
+             saved->file_count == 1 ? "" : ", …", present->file_count, present->file[0].name,
+             present->file_count == 1 ? "" : ", …", todo);
+    for (uint32_t i = 0; i < saved->file_count; i++) {
+        const struct model_data_file *was = &saved->file[i], *is = &present->file[i];
+        if (was->bytes != is->bytes)
+            FAIL(INVALID,
+                 "%s: its training stands in %s of %" PRIu64 " bytes, found %s of %" PRIu64
+                 " bytes: it is other data; %s",
+                 path, was->name, was->bytes, is->name, is->bytes, todo);
+        if (was->xxh3 != is->xxh3)
+            FAIL(INVALID, "%s: its training stands in %s, found %s, which has as many bytes, and others; %s", path,
+                 was->name, is->name, todo);
+    }
+    return ST_OK;
+}
