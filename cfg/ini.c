@@ -426,6 +426,26 @@ static status section_resolve(struct ini *ini, const char *assignment, const cha
     return ST_OK;
 }
 
+/* Sets a key of the section, or of a new one [kind] if it is NULL. The texts are the ini's. */
+static status entry_put(struct ini *ini, struct ini_section *section, const char *kind, const char *key,
+                        const char *value)
+{
+    struct ini_entry *entry = section ? (struct ini_entry *)(uintptr_t)ini_entry_find(section, key) : NULL;
+    /* The most that the text can grow by: "\n[kind]\nkey = value\n". */
+    if (text_write(ini, NULL) + strlen(kind) + strlen(key) + strlen(value) + 8 > INI_TEXT_BYTES_MAX)
+        FAIL(USAGE, "--set %s.%s=%s: with it %s would have more than %u bytes", kind, key, value, ini->path,
+             INI_TEXT_BYTES_MAX);
+    if (!section) {
+        if (ini->section_count == INI_SECTIONS_MAX)
+            FAIL(USAGE, "--set %s.%s=%s: %s has %u sections already", kind, key, value, ini->path, INI_SECTIONS_MAX);
+        TRY(section_add(ini, kind, "", 0));
+        section = &ini->sections[ini->section_count - 1];
+    }
+    if (!entry) return entry_add(ini, section, key, value, 0);
+    *entry = (struct ini_entry){.key = entry->key, .value = value, .line = 0};
+    return ST_OK;
+}
+
 status ini_set(struct ini *ini, const char *assignment, const char *const *kinds)
 {
     const char *equals = strchr(assignment, '=');
@@ -458,17 +478,14 @@ status ini_set(struct ini *ini, const char *assignment, const char *const *kinds
     if (!word_copy || !key_copy || !value_copy) FAIL(MEMORY, "--set %s: memory to keep it", assignment);
     struct ini_section *section;
     TRY(section_resolve(ini, assignment, word_copy, kinds, &section));
-    struct ini_entry *entry = section ? (struct ini_entry *)(uintptr_t)ini_entry_find(section, key_copy) : NULL;
-    /* The most that the text can grow by: "\n[word]\nkey = value\n". */
-    if (text_write(ini, NULL) + word.bytes + key.bytes + value.bytes + 8 > INI_TEXT_BYTES_MAX)
-        FAIL(USAGE, "--set %s: with it %s would have more than %u bytes", assignment, ini->path, INI_TEXT_BYTES_MAX);
-    if (!section) {
-        if (ini->section_count == INI_SECTIONS_MAX)
-            FAIL(USAGE, "--set %s: %s has %u sections already", assignment, ini->path, INI_SECTIONS_MAX);
-        TRY(section_add(ini, word_copy, "", 0));
-        section = &ini->sections[ini->section_count - 1];
-    }
-    if (!entry) return entry_add(ini, section, key_copy, value_copy, 0);
-    *entry = (struct ini_entry){.key = entry->key, .value = value_copy, .line = 0};
-    return ST_OK;
+    return entry_put(ini, section, word_copy, key_copy, value_copy);
+}
+
+status ini_put(struct ini *ini, const char *kind, const char *key, const char *value)
+{
+    char *kind_copy = ini_copy(ini, kind, strlen(kind)), *key_copy = ini_copy(ini, key, strlen(key));
+    char *value_copy = ini_copy(ini, value, strlen(value));
+    if (!kind_copy || !key_copy || !value_copy) FAIL(MEMORY, "%s: memory to keep %s.%s", ini->path, kind, key);
+    struct ini_section *section = (struct ini_section *)(uintptr_t)ini_find(ini, kind, "");
+    return entry_put(ini, section, kind_copy, key_copy, value_copy);
 }

@@ -44,6 +44,10 @@ void ini_free(struct ini *ini);
  * names nothing or is ambiguous. */
 MUST_USE status ini_set(struct ini *ini, const char *assignment, const char *const *kinds);
 
+/* Sets a key of the section [kind] without a name, which is made if it is absent. USAGE: the text would become too
+ * long. */
+MUST_USE status ini_put(struct ini *ini, const char *kind, const char *key, const char *value);
+
 /* The whole as canonical text (sections and entries in order, one "key = value" a line, no comments): parses to the
  * same. malloc'd: yours; NULL: no memory. */
 char *ini_text(const struct ini *ini, size_t *bytes);

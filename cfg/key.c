@@ -286,6 +286,11 @@ static status fail_value(const struct ini *ini, const struct ini_section *sectio
     return ini_fail(ini, section, entry, "expected %s, found \"%.60s%s\"", expected, entry->value, dots);
 }
 
+const char *cfg_default(const struct ini *ini, const struct cfg_key *key)
+{
+    return key->until && rules_of(ini) <= key->until ? key->before : key->fallback;
+}
+
 status cfg_read(const struct ini *ini, const struct ini_section *section, const struct cfg_key *keys, size_t key_count,
                 void *out)
 {
@@ -298,7 +303,7 @@ status cfg_read(const struct ini *ini, const struct ini_section *section, const 
         if (entry) {
             if (!value_read(key, entry->value, out)) return fail_value(ini, section, entry, key);
         } else if (key->fallback) {
-            CHECK(value_read(key, key->fallback, out));
+            CHECK(value_read(key, cfg_default(ini, key), out));
         } else {
             char expected[1024];
             return ini_fail(ini, section, NULL, "expected a key \"%s\" (%s: %s), found none", key->name, key->meaning,
@@ -340,7 +345,9 @@ void cfg_print(FILE *out, const struct cfg_key *keys, size_t key_count)
         key_row_make(&row, &keys[i]);
         for (int c = 0; c < COLUMN_COUNT; c++)
             if (width[c] > 0) fprintf(out, "  %-*s", width[c], row.column[c]);
-        fprintf(out, "  %s\n", keys[i].meaning);
+        fprintf(out, "  %s", keys[i].meaning);
+        if (keys[i].until) fprintf(out, "; by rules up to %u the default is %s", keys[i].until, keys[i].before);
+        fputc('\n', out);
     }
 }
 
@@ -367,6 +374,7 @@ void cfg_print_markdown(FILE *out, const char *section, const struct cfg_key *ke
         }
         fputs("| ", out);
         markdown_put(out, keys[i].meaning);
+        if (keys[i].until) fprintf(out, "; by rules up to %u the default is `%s`", keys[i].until, keys[i].before);
         fputs(" |\n", out);
     }
     fputc('\n', out);

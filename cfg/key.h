@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "cfg/ini.h"
+#include "cfg/rules.h"
 
 enum cfg_type {
     CFG_U32,    /* uint32_t; decimal, with k, M, G (powers of 1000) accepted                        */
@@ -30,7 +31,12 @@ struct cfg_key {
     const char *meaning;        /* one line for --help                                                     */
     size_t offset;              /* of the field in the struct that cfg_read fills                          */
     const char *const *choices; /* CFG_CHOICE: NULL-terminated                                        */
+    uint32_t until;             /* UNTIL (cfg/rules.h): by rules up to these                                */
+    const char *before;         /* this was its default; until = 0: it was never another                    */
 };
+
+/* The key's default by the rules of the text; NULL: it is required. */
+const char *cfg_default(const struct ini *ini, const struct cfg_key *key);
 
 /* Reads every key of a section into *out by the table; section == NULL gives the defaults. Unknown keys (with the
  * nearest known), wrong types and values out of range fail with file, line, expected and found. Texts point into the

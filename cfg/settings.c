@@ -28,8 +28,17 @@ const char *const settings_named_kinds[] = {"table", "column", "vocabulary", "ca
 
 /* The keys of all once-only sections, a section's together, and beside them the kind of each one's section. */
 static const struct cfg_key section_keys[] = {
-#define KEY(section, key, type, fallback, min, max, unit, choices, meaning)                                            \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct settings, section##_##key), choices},
+#define KEY(section, key, type, fallback, min, max, unit, names, meaning, ...)                                         \
+    {#key,                                                                                                             \
+     CFG_##type,                                                                                                       \
+     fallback,                                                                                                         \
+     min,                                                                                                              \
+     max,                                                                                                              \
+     unit,                                                                                                             \
+     meaning,                                                                                                          \
+     offsetof(struct settings, section##_##key),                                                                       \
+     .choices = names,                                                                                                 \
+     ##__VA_ARGS__},
 #include "cfg/keys.def"
 };
 static const char *const section_kinds[] = {
@@ -37,8 +46,8 @@ static const char *const section_kinds[] = {
 #include "cfg/keys.def"
 };
 /* The keys of sections with names. */
-#define NAMED(of, key, type, fallback, min, max, unit, choices, meaning)                                               \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct of, key), choices},
+#define NAMED(of, key, type, fallback, min, max, unit, names, meaning, ...)                                            \
+    {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct of, key), .choices = names, ##__VA_ARGS__},
 static const struct cfg_key table_keys[] = {
 #define TABLE_KEY(...) NAMED(table_settings, __VA_ARGS__)
 #include "cfg/keys.def"
@@ -96,6 +105,7 @@ status settings_read(const struct ini *ini, struct settings *settings)
         const struct cfg_key *keys = settings_keys(*kind, &key_count);
         TRY(cfg_read(ini, ini_find(ini, *kind, ""), keys, key_count, settings));
     }
+    settings->model_rules = rules_of(ini); /* its default is for people, who write new texts */
     return ST_OK;
 }
 

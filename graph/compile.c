@@ -82,7 +82,7 @@ static status image_write(struct compiler *c, uint8_t **image, size_t *image_byt
 {
     struct graph_header *h = &c->header;
     memcpy(h->magic, GRAPH_MAGIC, sizeof h->magic);
-    h->version = GRAPH_VERSION;
+    h->version = c->settings.model_rules;
     h->header_bytes = sizeof *h;
     h->numbering = graph_numbering();
     h->seed = c->settings.train_seed;
@@ -130,10 +130,12 @@ static status image_write(struct compiler *c, uint8_t **image, size_t *image_byt
     return ST_OK;
 }
 
-static status compile(struct compiler *c, const char *const *assignments, uint32_t assignment_count,
+/* is_of_graph: the text is that of a graph, which says its rules, or is of the oldest. */
+static status compile(struct compiler *c, const char *const *assignments, uint32_t assignment_count, bool is_of_graph,
                       const struct graph_source *source, uint8_t **image, size_t *image_bytes)
 {
     for (uint32_t i = 0; i < assignment_count; i++) TRY(ini_set(&c->ini, assignments[i], settings_kinds));
+    if (!is_of_graph) TRY(rules_settle(&c->ini));
     TRY(compile_parse(c, source));
     c->header.model_hash = model_hash(c); /* before fusion, which may differ between versions of the compiler */
     compile_fuse(c);
@@ -142,8 +144,9 @@ static status compile(struct compiler *c, const char *const *assignments, uint32
     return image_write(c, image, image_bytes);
 }
 
-status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
-                     const char *const *assignments, uint32_t assignment_count, const struct graph_source *source)
+static status text_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
+                           const char *const *assignments, uint32_t assignment_count, bool is_of_graph,
+                           const struct graph_source *source)
 {
     memset(graph, 0, sizeof *graph);
     struct compiler c = {.strings.item_bytes = 1,
@@ -163,7 +166,7 @@ status graph_compile(struct graph *graph, const char *path, const char *text, si
     uint8_t *image = NULL;
     size_t image_bytes = 0;
     TRY(ini_parse(&c.ini, path, text, text_bytes));
-    status st = compile(&c, assignments, assignment_count, source, &image, &image_bytes);
+    status st = compile(&c, assignments, assignment_count, is_of_graph, source, &image, &image_bytes);
     ini_free(&c.ini);
     for (struct list *list = &c.strings; list <= &c.label_names; list++) free(list->items);
     if (st != ST_OK) return st;
@@ -176,13 +179,19 @@ status graph_compile(struct graph *graph, const char *path, const char *text, si
     return ST_OK;
 }
 
+status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
+                     const char *const *assignments, uint32_t assignment_count, const struct graph_source *source)
+{
+    return text_compile(graph, path, text, text_bytes, assignments, assignment_count, false, source);
+}
+
 status graph_open_set(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
 {
     TRY(graph_open(graph, path));
     if (set_count == 0) return ST_OK;
     struct graph opened = *graph;
     const struct graph_source source = graph_source_of(&opened);
-    status st = graph_compile(graph, path, opened.text, opened.text_bytes, set, set_count, &source);
+    status st = text_compile(graph, path, opened.text, opened.text_bytes, set, set_count, true, &source);
     graph_close(&opened);
     return st;
 }

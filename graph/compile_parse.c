@@ -15,10 +15,10 @@ struct common_keys {
 };
 static const struct cfg_key common_keys[] = {
     {"input", CFG_TEXT, NULL, 0, 0, "", "what goes in: names of columns or of sections above, separated by commas",
-     offsetof(struct common_keys, input), NULL},
+     .offset = offsetof(struct common_keys, input)},
     {"layer", CFG_TEXT, "", 0, 0, "",
      "scheduling layer; neighbouring ops of one layer share its name; empty: a layer of its own",
-     offsetof(struct common_keys, layer), NULL},
+     .offset = offsetof(struct common_keys, layer)},
 };
 static const struct cfg_key label_key = {"label",
                                          CFG_TEXT,
@@ -27,8 +27,7 @@ static const struct cfg_key label_key = {"label",
                                          0,
                                          "",
                                          "the label's name; empty: the only one of [data]",
-                                         offsetof(struct common_keys, label),
-                                         NULL};
+                                         .offset = offsetof(struct common_keys, label)};
 
 static const struct cfg_key scores_label_key = {
     "label",
@@ -38,11 +37,10 @@ static const struct cfg_key scores_label_key = {
     0,
     "",
     "the label's name, a number of a class or 0 and 1; empty: without one the first column of candidates is the target",
-    offsetof(struct common_keys, label),
-    NULL};
+    .offset = offsetof(struct common_keys, label)};
 
 static const struct cfg_key kind_key = {
-    "kind", CFG_TEXT, "", 0, 0, "", "which op of this section", offsetof(struct common_keys, kind), NULL};
+    "kind", CFG_TEXT, "", 0, 0, "", "which op of this section", .offset = offsetof(struct common_keys, kind)};
 
 /* The op of a section; kind: its key `kind`, or "" for the default. NULL: there is none. */
 static const struct op *op_of_kind(const char *section, const char *kind)
@@ -123,7 +121,7 @@ static status optimizer_add(struct compiler *c, const struct ini_section *sectio
 {
     struct graph_optimizer *o;
     TRY(list_add(&c->optimizers, &o));
-    if (optimizer_parse(text, o) != ST_OK)
+    if (optimizer_parse(text, c->settings.model_rules, o) != ST_OK)
         return ini_fail(&c->ini, section, section ? ini_entry_find(section, "optimizer") : NULL, "%s",
                         status_message());
     o->l1 = values.l1;
@@ -194,7 +192,7 @@ static status tables_parse(struct compiler *c)
             "expected a rule for parameters, found \"%s\", which works on rows of tables only; write it into "
             "[table NAME], and another here",
             s->train_optimizer);
-    if (schedule_parse(s->train_schedule, &c->header.schedule) != ST_OK)
+    if (schedule_parse(s->train_schedule, s->model_rules, &c->header.schedule) != ST_OK)
         return ini_fail(&c->ini, train, train ? ini_entry_find(train, "schedule") : NULL, "%s", status_message());
     for (uint32_t i = 0; i < c->ini.section_count; i++) {
         const struct ini_section *section = &c->ini.sections[i];

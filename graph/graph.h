@@ -26,9 +26,12 @@
 #include "engine/base/batch.h"
 #include "engine/base/row_life.h"
 #include "engine/base/status.h"
+#include "cfg/rules.h"
 
-#define GRAPH_MAGIC             "HPSGRAPH"
-#define GRAPH_VERSION           8u
+#define GRAPH_MAGIC   "HPSGRAPH"
+#define GRAPH_VERSION ((uint32_t)RULES_NEWEST)
+#define GRAPH_VERSION_OLDEST                                                                                           \
+    ((uint32_t)RULES_OLDEST) /* that is read: its records are the same, its rules are its own */
 #define GRAPH_NONE              UINT32_MAX
 #define GRAPH_COUNT_MAX         (1u << 24) /* records of a kind */
 #define GRAPH_STRINGS_BYTES_MAX (1u << 30)
@@ -212,7 +215,7 @@ enum graph_section {
 
 struct graph_header {
     char magic[8];
-    uint32_t version;
+    uint32_t version; /* that of its rules                                                      */
     uint32_t header_bytes;
     uint64_t file_bytes;
     uint64_t checksum;   /* xxh3-64 of the file with this field zero                            */
@@ -323,7 +326,7 @@ struct graph_source {
     status (*moments)(void *context, const char *const *columns, uint32_t count, double *mean, double *deviation);
 };
 
-/* Compiles model text. `assignments`: count of "section.key=value" that override it. `path` is for messages. `source` is asked only if
+/* Compiles model text, one that says no rules (cfg/rules.h) by the newest. `assignments`: count of "section.key=value" that override it. `path` is for messages. `source` is asked only if
  * the text has a vocabulary or standardised columns; NULL: then it is an error. The graph owns its image: graph_close. */
 MUST_USE status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
                               const char *const *assignments, uint32_t assignment_count,
@@ -339,7 +342,8 @@ MUST_USE status graph_open(struct graph *graph, const char *path);
 /* The same from memory (keeps `image` until graph_close; does not free it). For tests and fuzzing. */
 MUST_USE status graph_open_memory(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
 void graph_close(struct graph *graph);
-/* The same as graph_open, and with assignments ("section.key=value") compiled anew from the text that it keeps. */
+/* The same as graph_open, and with assignments ("section.key=value") compiled anew from the text that it keeps, by the rules that it
+ * was compiled by. */
 MUST_USE status graph_open_set(struct graph *graph, const char *path, const char *const *set, uint32_t set_count);
 
 #endif

@@ -2,7 +2,7 @@
  * 64 bytes; all integers little-endian. The layout is of one possible form only, so that two files with the same bytes in
  * their sections are the same file.
  *
- *   byte 0    magic "HPSGRAPH"              a file is valid if: magic, version and numbering are ours, it has file_bytes bytes,
+ *   byte 0    magic "HPSGRAPH"              a file is valid if: magic and numbering are ours, version is read, it has file_bytes bytes,
  *        8    version, header_bytes         xxh3-64 over all of it, the checksum taken as 0, is the checksum,
  *       16    file_bytes                    the sections are where the layout says, and every record passes graph_check.c
  *       24    checksum
@@ -96,11 +96,13 @@ static status header_check(const char *path, const uint8_t *image, size_t bytes)
     if (bytes < 16)
         FAIL(CORRUPT, "%s: byte %zu: expected a header of %zu bytes, found the end of the file", path, bytes,
              sizeof *h);
-    if (h->version != GRAPH_VERSION)
+    if (h->version < GRAPH_VERSION_OLDEST || h->version > GRAPH_VERSION)
         FAIL(INVALID,
-             "%s: byte 8: expected version %u, found %u: the graph was made by %s heterps-run; compile its model text "
+             "%s: byte 8: expected version %u to %u, found %u: the graph was made by %s heterps-run; compile its model "
+             "text "
              "again",
-             path, GRAPH_VERSION, h->version, h->version > GRAPH_VERSION ? "a newer" : "an older");
+             path, GRAPH_VERSION_OLDEST, GRAPH_VERSION, h->version,
+             h->version > GRAPH_VERSION ? "a newer" : "an older");
     if (h->header_bytes != sizeof *h)
         FAIL(INVALID, "%s: byte 12: expected a header of %zu bytes, found %u", path, sizeof *h, h->header_bytes);
     if (bytes < sizeof *h)

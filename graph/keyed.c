@@ -52,12 +52,13 @@ status keyed_validate(const struct keyed_param *p, double value)
          p->min, p->max, value);
 }
 
-status keyed_read(const char *text, const char *of, const char *after, const struct keyed_param *params,
+status keyed_read(const char *text, const char *of, const char *after, const struct keyed_param *params, uint32_t rules,
                   double value[KEYED_PARAM_MAX])
 {
     char word[WORD_BYTES_MAX];
     uint32_t seen = 0;
-    for (uint32_t i = 0; params[i].name; i++) value[i] = params[i].fallback;
+    for (uint32_t i = 0; params[i].name; i++)
+        value[i] = rules <= params[i].until ? params[i].before : params[i].fallback;
     while (word_next(&text, word)) {
         char *value_text = strchr(word, '=');
         if (value_text == NULL) FAIL(INVALID, "expected KEY=VALUE after %s, found \"%s\"", after, word);

@@ -11,15 +11,17 @@
 struct keyed_param {
     const char *name;
     double fallback, min, max;
-    bool is_whole; /* its values are whole numbers */
+    bool is_whole;  /* its values are whole numbers */
+    uint32_t until; /* UNTIL (cfg/rules.h): by rules up to these */
+    double before;  /* this was its default; until = 0: it was never another */
 };
 #define KEYED_PARAM_MAX 6
 
-/* Reads every word of `text` as KEY=VALUE into value[], which begins with the defaults. `params` ends with name == NULL. `of` is the thing
+/* Reads every word of `text` as KEY=VALUE into value[], which begins with the defaults by `rules` (cfg/rules.h). `params` ends with name == NULL. `of` is the thing
  * ("sgd"), `after` what the words follow ("sgd's learning rate"). INVALID with a sentence without place: expected, found, the nearest
  * key. */
 MUST_USE status keyed_read(const char *text, const char *of, const char *after, const struct keyed_param *params,
-                           double value[KEYED_PARAM_MAX]);
+                           uint32_t rules, double value[KEYED_PARAM_MAX]);
 /* INVALID, as keyed_read, unless the value is within what keyed_read gives for the key. */
 MUST_USE status keyed_validate(const struct keyed_param *param, double value);
 /* INVALID: no name of `names`, which ends with NULL, is `word`; says which is near. `what`: "an optimizer". */

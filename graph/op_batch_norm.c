@@ -31,11 +31,11 @@ struct batch_norm_keys {
     float eps, momentum;
 };
 static const struct cfg_key batch_norm_keys[] = {
-    {"eps", CFG_F32, "1e-5", EPS_MIN, EPS_MAX, "", "added to the variance", offsetof(struct batch_norm_keys, eps),
-     NULL},
+    {"eps", CFG_F32, "1e-5", EPS_MIN, EPS_MAX, "", "added to the variance",
+     .offset = offsetof(struct batch_norm_keys, eps)},
     {"momentum", CFG_F32, "0.9", 0, 0.999999, "",
      "what mean and variance for evaluation keep of their values at a step; the rest comes from the step",
-     offsetof(struct batch_norm_keys, momentum), NULL},
+     .offset = offsetof(struct batch_norm_keys, momentum)},
 };
 const struct op_keys op_batch_norm_keys = OP_KEYS(batch_norm_keys, struct batch_norm_keys);
 

@@ -14,10 +14,10 @@ struct busy_keys {
 static const struct cfg_key busy_keys[] = {
     {"rounds", CFG_U32, "1000", 0, ROUNDS_MAX, "multiply-adds",
      "spent on an example in each pass, one after another: for measuring pipelines, the output is the input",
-     offsetof(struct busy_keys, rounds), NULL},
+     .offset = offsetof(struct busy_keys, rounds)},
     {"units", CFG_U32, "0", 0, OP_COLS_MAX, "",
      "number of outputs: output j is input j modulo their number; 0: as many as inputs",
-     offsetof(struct busy_keys, units), NULL},
+     .offset = offsetof(struct busy_keys, units)},
 };
 const struct op_keys op_busy_keys = OP_KEYS(busy_keys, struct busy_keys);
 

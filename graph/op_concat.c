@@ -10,7 +10,7 @@
 
 static const struct cfg_key concat_keys[] = {
     {"groups", CFG_U32, "1", 1, OP_COLS_MAX, "", "equal parts of each input that are put side by side, part by part",
-     offsetof(struct concat_attr, groups), NULL},
+     .offset = offsetof(struct concat_attr, groups)},
 };
 const struct op_keys op_concat_keys = OP_KEYS(concat_keys, struct concat_attr);
 

@@ -29,9 +29,9 @@ struct data_norm_keys {
 };
 static const struct cfg_key data_norm_keys[] = {
     {"eps", CFG_F32, "1e-4", EPS_MIN, EPS_MAX, "", "added to the square of an example's distance from the mean",
-     offsetof(struct data_norm_keys, eps), NULL},
+     .offset = offsetof(struct data_norm_keys, eps)},
     {"decay", CFG_F32, "0.9999999", 0, 1, "", "what the sums over all examples keep of their values at a step",
-     offsetof(struct data_norm_keys, decay), NULL},
+     .offset = offsetof(struct data_norm_keys, decay)},
 };
 const struct op_keys op_data_norm_keys = OP_KEYS(data_norm_keys, struct data_norm_keys);
 

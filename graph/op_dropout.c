@@ -12,7 +12,7 @@ struct dropout_keys {
 };
 static const struct cfg_key dropout_keys[] = {
     {"rate", CFG_F32, "0.5", 0, 0.99, "", "probability that an element is dropped in training",
-     offsetof(struct dropout_keys, rate), NULL},
+     .offset = offsetof(struct dropout_keys, rate)},
 };
 const struct op_keys op_dropout_keys = OP_KEYS(dropout_keys, struct dropout_keys);
 

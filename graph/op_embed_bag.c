@@ -26,11 +26,11 @@ struct embed_bag_keys {
 };
 static const struct cfg_key embed_bag_keys[] = {
     {"table", CFG_TEXT, NULL, 0, 0, "", "the [table NAME] whose rows the keys name",
-     offsetof(struct embed_bag_keys, table), NULL},
+     .offset = offsetof(struct embed_bag_keys, table)},
     {"pool", CFG_CHOICE, "sum", 0, 0, "",
      "what a field's rows become when it has several keys; none: they stay apart, ids_max of them, zeros behind the "
      "last",
-     offsetof(struct embed_bag_keys, pool), pool_names},
+     .offset = offsetof(struct embed_bag_keys, pool), .choices = pool_names},
 };
 const struct op_keys op_embed_bag_keys = OP_KEYS(embed_bag_keys, struct embed_bag_keys);
 

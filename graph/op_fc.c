@@ -36,26 +36,26 @@ struct fc_keys {
     const char *init, *share;
 };
 static const struct cfg_key fc_keys[] = {
-    {"units", CFG_U32, NULL, 1, OP_COLS_MAX, "", "number of outputs", offsetof(struct fc_keys, units), NULL},
+    {"units", CFG_U32, NULL, 1, OP_COLS_MAX, "", "number of outputs", .offset = offsetof(struct fc_keys, units)},
     {"groups", CFG_U32, "1", 1, OP_COLS_MAX, "",
      "cuts the inputs into that many runs of equal length; all go through the same weights, each to its own units "
      "outputs",
-     offsetof(struct fc_keys, groups), NULL},
-    {"activation", CFG_CHOICE, "none", 0, 0, "", "what the outputs go through", offsetof(struct fc_keys, activation),
-     activation_names},
-    {"slope", CFG_F32, "0.01", 0, 1, "", "of leaky_relu: factor of negative inputs", offsetof(struct fc_keys, slope),
-     NULL},
+     .offset = offsetof(struct fc_keys, groups)},
+    {"activation", CFG_CHOICE, "none", 0, 0, "", "what the outputs go through",
+     .offset = offsetof(struct fc_keys, activation), .choices = activation_names},
+    {"slope", CFG_F32, "0.01", 0, 1, "", "of leaky_relu: factor of negative inputs",
+     .offset = offsetof(struct fc_keys, slope)},
     {"bias", CFG_BOOL, "yes", 0, 0, "", "whether a learned constant is added to each output; it starts at 0",
-     offsetof(struct fc_keys, bias), NULL},
+     .offset = offsetof(struct fc_keys, bias)},
     {"init", CFG_TEXT, "glorot", 0, 0, "",
      "first weights: glorot (uniform, half width sqrt(6 / (inputs + outputs))), uniform HALF_WIDTH, normal DEVIATION, "
      "zeros",
-     offsetof(struct fc_keys, init), NULL},
+     .offset = offsetof(struct fc_keys, init)},
     {"share", CFG_TEXT, "", 0, 0, "",
      "name of an fc above, with as many inputs (of a group) and units, whose weight and bias this one uses: they are "
      "one "
      "parameter, moved by both",
-     offsetof(struct fc_keys, share), NULL},
+     .offset = offsetof(struct fc_keys, share)},
 };
 const struct op_keys op_fc_keys = OP_KEYS(fc_keys, struct fc_keys);
 

@@ -18,9 +18,9 @@ struct fm_keys {
 };
 static const struct cfg_key fm_keys[] = {
     {"dim", CFG_U32, NULL, 1, OP_COLS_MAX, "", "length of each of the vectors that the input is cut into",
-     offsetof(struct fm_keys, dim), NULL},
+     .offset = offsetof(struct fm_keys, dim)},
     {"reduce", CFG_BOOL, "yes", 0, 0, "", "yes: one number, the sum of the products of all pairs; no: dim of them",
-     offsetof(struct fm_keys, reduce), NULL},
+     .offset = offsetof(struct fm_keys, reduce)},
 };
 const struct op_keys op_fm_keys = OP_KEYS(fm_keys, struct fm_keys);
 

@@ -15,9 +15,9 @@ struct interact_keys {
 };
 static const struct cfg_key interact_keys[] = {
     {"dim", CFG_U32, NULL, 1, OP_COLS_MAX, "", "length of each of the vectors that the inputs are cut into",
-     offsetof(struct interact_keys, dim), NULL},
+     .offset = offsetof(struct interact_keys, dim)},
     {"self", CFG_BOOL, "no", 0, 0, "", "whether each vector's product with itself is an output, too",
-     offsetof(struct interact_keys, self), NULL},
+     .offset = offsetof(struct interact_keys, self)},
 };
 const struct op_keys op_interact_keys = OP_KEYS(interact_keys, struct interact_keys);
 

@@ -8,7 +8,8 @@ struct leaky_relu_keys {
     float slope;
 };
 static const struct cfg_key leaky_relu_keys[] = {
-    {"slope", CFG_F32, "0.01", 0, 1, "", "factor of negative inputs", offsetof(struct leaky_relu_keys, slope), NULL},
+    {"slope", CFG_F32, "0.01", 0, 1, "", "factor of negative inputs",
+     .offset = offsetof(struct leaky_relu_keys, slope)},
 };
 const struct op_keys op_leaky_relu_keys = OP_KEYS(leaky_relu_keys, struct leaky_relu_keys);
 

@@ -30,14 +30,14 @@ struct match_keys {
 static const struct cfg_key match_keys[] = {
     {"similarity", CFG_CHOICE, "dot", 0, 0, "",
      "of the first input with each of the vectors that the second one holds, one behind the other",
-     offsetof(struct match_keys, similarity), similarity_names},
+     .offset = offsetof(struct match_keys, similarity), .choices = similarity_names},
     {"bias", CFG_BOOL, "no", 0, 0, "",
      "of dot: whether each vector has one number more than the first input, its last, which is added to its similarity",
-     offsetof(struct match_keys, bias), NULL},
+     .offset = offsetof(struct match_keys, bias)},
     {"scale", CFG_F32, "1", SCALE_MIN, SCALE_MAX, "", "factor of the similarity: one over the temperature",
-     offsetof(struct match_keys, scale), NULL},
+     .offset = offsetof(struct match_keys, scale)},
     {"eps", CFG_F32, "1e-12", EPS_MIN, EPS_MAX, "", "of cosine: added to the squares of both norms",
-     offsetof(struct match_keys, eps), NULL},
+     .offset = offsetof(struct match_keys, eps)},
 };
 const struct op_keys op_match_keys = OP_KEYS(match_keys, struct match_keys);
 

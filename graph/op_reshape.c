@@ -11,10 +11,10 @@ struct reshape_keys {
 };
 static const struct cfg_key reshape_keys[] = {
     {"rows", CFG_U32, NULL, 1, OP_COLS_MAX, "", "an example's columns are read as so many rows, one behind the other",
-     offsetof(struct reshape_keys, rows), NULL},
+     .offset = offsetof(struct reshape_keys, rows)},
     {"transpose", CFG_BOOL, "no", 0, 0, "",
      "whether the rows are written as columns; no: the output is the input, under another name",
-     offsetof(struct reshape_keys, transpose), NULL},
+     .offset = offsetof(struct reshape_keys, transpose)},
 };
 const struct op_keys op_reshape_keys = OP_KEYS(reshape_keys, struct reshape_keys);
 

@@ -42,7 +42,7 @@ struct loss_keys {
 #define LOSS_WEIGHT_KEY                                                                                                \
     {                                                                                                                  \
         "weight", CFG_F32, "1", 0, 1e6, "", "factor of this loss in the sum that is trained on",                       \
-            offsetof(struct loss_keys, weight), NULL                                                                   \
+            .offset = offsetof(struct loss_keys, weight)                                                               \
     }
 /* The parse function of every loss: fills a loss_attr. */
 MUST_USE status loss_parse(const struct op_parse *p);
@@ -73,8 +73,8 @@ struct metric_keys {
 };
 #define METRIC_K_KEY                                                                                                   \
     {                                                                                                                  \
-        "k", CFG_U32, "10", 1, OP_COLS_MAX, "", "a target of rank 0 to k - 1 counts", offsetof(struct metric_keys, k), \
-            NULL                                                                                                       \
+        "k", CFG_U32, "10", 1, OP_COLS_MAX, "", "a target of rank 0 to k - 1 counts",                                  \
+            .offset = offsetof(struct metric_keys, k)                                                                  \
     }
 MUST_USE status metric_parse(const struct op_parse *p);
 /* cols_min: of the scores; with 1 a score can stand by itself, or two against each other. */

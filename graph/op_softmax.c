@@ -15,7 +15,7 @@ struct softmax_keys {
 static const struct cfg_key softmax_keys[] = {
     {"groups", CFG_U32, "1", 1, OP_COLS_MAX, "",
      "equal parts of an example's columns, each of which becomes numbers that add up to 1",
-     offsetof(struct softmax_keys, groups), NULL},
+     .offset = offsetof(struct softmax_keys, groups)},
 };
 const struct op_keys op_softmax_keys = OP_KEYS(softmax_keys, struct softmax_keys);
 

@@ -9,10 +9,11 @@ struct sum_pool_keys {
     uint32_t dim, rows;
 };
 static const struct cfg_key sum_pool_keys[] = {
-    {"dim", CFG_U32, NULL, 1, OP_COLS_MAX, "floats", "width of a vector", offsetof(struct sum_pool_keys, dim), NULL},
+    {"dim", CFG_U32, NULL, 1, OP_COLS_MAX, "floats", "width of a vector",
+     .offset = offsetof(struct sum_pool_keys, dim)},
     {"rows", CFG_U32, NULL, 1, OP_COLS_MAX, "vectors",
      "so many that follow one another become their sum; ids_max behind an [embedding] with pool = none",
-     offsetof(struct sum_pool_keys, rows), NULL},
+     .offset = offsetof(struct sum_pool_keys, rows)},
 };
 const struct op_keys op_sum_pool_keys = OP_KEYS(sum_pool_keys, struct sum_pool_keys);
 

@@ -92,9 +92,9 @@ struct graph_optimizer optimizer_accumulate(float decay);
 #define PENALTY_MAX       1e6f  /* of l1 and l2            */
 #define CLIP_MAX          1e30f /* of clip_value, clip_norm */
 /* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out; l1, l2 and clips are 0, parameters that are not
- * named have their defaults. Any other text (an internal rule's name too) is INVALID, with a sentence without place (expected, found, the nearest
+ * named have their defaults by `rules` (cfg/rules.h). Any other text (an internal rule's name too) is INVALID, with a sentence without place (expected, found, the nearest
  * name): the caller adds file and line. */
-MUST_USE status optimizer_parse(const char *text, struct graph_optimizer *out);
+MUST_USE status optimizer_parse(const char *text, uint32_t rules, struct graph_optimizer *out);
 /* INVALID, with a sentence without place, unless kind and every number are within what optimizer_parse gives. */
 MUST_USE status optimizer_validate(const struct graph_optimizer *o);
 

@@ -9,10 +9,10 @@
 #include <math.h>
 
 const struct keyed_param optimizer_adamw_params[] = {
-    [ADAM_BETA1] = {"beta1", 0.9, 0, 0.999999, false},
-    [ADAM_BETA2] = {"beta2", 0.999, 0, 0.999999, false},
-    [ADAM_EPS] = {"eps", 1e-8, 1e-20, 1, false},
-    [ADAMW_DECAY] = {"decay", 0.01, 0, 1e6, false},
+    [ADAM_BETA1] = {"beta1", 0.9, 0, .max = 0.999999},
+    [ADAM_BETA2] = {"beta2", 0.999, 0, .max = 0.999999},
+    [ADAM_EPS] = {"eps", 1e-8, 1e-20, .max = 1},
+    [ADAMW_DECAY] = {"decay", 0.01, 0, .max = 1e6},
     {0},
 };
 

@@ -3,7 +3,7 @@
 #include "graph/optimizer_rules.h"
 
 const struct keyed_param optimizer_moving_average_params[] = {
-    [AVERAGE_MOMENTUM] = {"momentum", 0.9, 0, (double)MOMENTUM_MAX, false},
+    [AVERAGE_MOMENTUM] = {"momentum", 0.9, 0, .max = (double)MOMENTUM_MAX},
     {0},
 };
 

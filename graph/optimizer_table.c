@@ -81,7 +81,7 @@ static status name_unknown(const char *word)
     return keyed_unknown("an optimizer", word, names);
 }
 
-status optimizer_parse(const char *text, struct graph_optimizer *out)
+status optimizer_parse(const char *text, uint32_t rules, struct graph_optimizer *out)
 {
     memset(out, 0, sizeof *out);
     char word[WORD_BYTES_MAX];
@@ -101,7 +101,7 @@ status optimizer_parse(const char *text, struct graph_optimizer *out)
     char after[WORD_BYTES_MAX];
     double value[KEYED_PARAM_MAX];
     snprintf(after, sizeof after, "%s's learning rate", rule->name);
-    TRY(keyed_read(text, rule->name, after, rule->params, value));
+    TRY(keyed_read(text, rule->name, after, rule->params, rules, value));
     for (uint32_t i = 0; rule->params[i].name; i++) out->param[i] = (float)value[i];
     return ST_OK;
 }

@@ -21,8 +21,10 @@ static void named_print(FILE *out, bool as_markdown, const char *name, const str
                         const char *source)
 {
     fprintf(out, as_markdown ? "| `%s` |" : "  %-11s", name);
-    for (const struct keyed_param *p = params; p->name; p++)
+    for (const struct keyed_param *p = params; p->name; p++) {
         fprintf(out, as_markdown ? " `%s=%.15g`" : " %s=%.15g", p->name, p->fallback);
+        if (p->until) fprintf(out, " (by rules up to %u: %.15g)", p->until, p->before);
+    }
     fprintf(out, as_markdown ? " | %s |\n" : "  (%s)\n", source);
 }
 

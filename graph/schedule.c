@@ -11,7 +11,7 @@
 #define STEPS_MAX 1e15
 
 enum { WARMUP };
-#define WARMUP_PARAM [WARMUP] = {"warmup", 0, 0, STEPS_MAX, true}
+#define WARMUP_PARAM [WARMUP] = {"warmup", 0, 0, STEPS_MAX, .is_whole = true}
 
 static const struct keyed_param schedule_constant_params[] = {WARMUP_PARAM, {0}};
 static double schedule_constant_factor(const double *param, uint64_t n)
@@ -23,8 +23,8 @@ static double schedule_constant_factor(const double *param, uint64_t n)
 enum { EVERY = WARMUP + 1, FACTOR };
 static const struct keyed_param schedule_step_params[] = {
     WARMUP_PARAM,
-    [EVERY] = {"every", 10000, 1, STEPS_MAX, true},
-    [FACTOR] = {"factor", 0.5, 0, 1, false},
+    [EVERY] = {"every", 10000, 1, STEPS_MAX, .is_whole = true},
+    [FACTOR] = {"factor", 0.5, 0, .max = 1},
     {0},
 };
 static double schedule_step_factor(const double *param, uint64_t n)
@@ -34,7 +34,10 @@ static double schedule_step_factor(const double *param, uint64_t n)
 
 enum { STEPS = WARMUP + 1, FLOOR };
 #define DECAY_PARAMS                                                                                                   \
-    WARMUP_PARAM, [STEPS] = {"steps", 100000, 1, STEPS_MAX, true}, [FLOOR] = {"floor", 0, 0, 1, false}, { 0 }
+    WARMUP_PARAM, [STEPS] = {"steps", 100000, 1, STEPS_MAX, .is_whole = true}, [FLOOR] = {"floor", 0, 0, .max = 1},    \
+    {                                                                                                                  \
+        0                                                                                                              \
+    }
 static double part_done(const double *param, uint64_t n)
 {
     return (double)n < param[STEPS] ? (double)n / param[STEPS] : 1;
@@ -65,7 +68,7 @@ double schedule_factor(const struct graph_schedule *s, uint64_t t)
     return schedule_table[s->kind].factor(s->param, t - warmup - 1);
 }
 
-status schedule_parse(const char *text, struct graph_schedule *out)
+status schedule_parse(const char *text, uint32_t rules, struct graph_schedule *out)
 {
     memset(out, 0, sizeof *out);
     char word[WORD_BYTES_MAX];
@@ -82,7 +85,7 @@ status schedule_parse(const char *text, struct graph_schedule *out)
     out->kind = kind;
     double value[KEYED_PARAM_MAX] = {0};
     const struct schedule *s = &schedule_table[kind];
-    TRY(keyed_read(text, s->name, s->name, s->params, value));
+    TRY(keyed_read(text, s->name, s->name, s->params, rules, value));
     memcpy(out->param, value, sizeof out->param);
     return ST_OK;
 }

@@ -17,7 +17,7 @@ extern const struct schedule schedule_table[SCHEDULE_ID_COUNT];
 double schedule_factor(const struct graph_schedule *s, uint64_t t);
 /* Reads "NAME [KEY=VALUE …]" ("cosine steps=100000 warmup=1000"); keys that are not named have their defaults. Any other text is
  * INVALID, with a sentence without place (expected, found, the nearest name): the caller adds file and line. */
-MUST_USE status schedule_parse(const char *text, struct graph_schedule *out);
+MUST_USE status schedule_parse(const char *text, uint32_t rules, struct graph_schedule *out);
 /* INVALID, with a sentence without place, unless kind and every number are within what schedule_parse gives. */
 MUST_USE status schedule_validate(const struct graph_schedule *s);
 

@@ -30,7 +30,7 @@ struct goal_keys {
 };
 static const struct cfg_key type_keys[] = {
 #define TYPE_KEY(key, type, fallback, min, max, unit, meaning)                                                         \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct type_keys, key), NULL},
+    {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct type_keys, key)},
 #define GOAL_KEY(key, type, fallback, min, max, unit, meaning)
 #include "sched/cluster.def"
 #undef TYPE_KEY
@@ -39,7 +39,7 @@ static const struct cfg_key type_keys[] = {
 static const struct cfg_key goal_keys[] = {
 #define TYPE_KEY(key, type, fallback, min, max, unit, meaning)
 #define GOAL_KEY(key, type, fallback, min, max, unit, meaning)                                                         \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct goal_keys, key), NULL},
+    {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct goal_keys, key)},
 #include "sched/cluster.def"
 #undef TYPE_KEY
 #undef GOAL_KEY

@@ -27,7 +27,7 @@ struct layer_keys {
 };
 static const struct cfg_key layer_keys[] = {
 #define LAYER_KEY(key, type, fallback, min, max, unit, meaning)                                                        \
-    {#key, CFG_##type, fallback, min, max, unit, meaning, offsetof(struct layer_keys, key), NULL},
+    {#key, CFG_##type, fallback, min, max, unit, meaning, .offset = offsetof(struct layer_keys, key)},
 #include "sched/cluster.def"
 #undef TYPE_KEY
 #undef GOAL_KEY
@@ -37,7 +37,7 @@ struct model_keys {
     const char *name;
 };
 static const struct cfg_key model_keys[] = {
-    {"name", CFG_TEXT, "model", 0, 0, "", "name of the model, for people", offsetof(struct model_keys, name), NULL},
+    {"name", CFG_TEXT, "model", 0, 0, "", "name of the model, for people", .offset = offsetof(struct model_keys, name)},
 };
 
 const char *const layer_table_kinds[] = {"model", "layer", NULL};

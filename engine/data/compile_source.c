@@ -19,6 +19,7 @@ static status source_open(struct compile_source *s)
     TRY(ini_parse(&s->ini, s->path, s->text, s->text_bytes));
     s->is_open = true;
     for (uint32_t i = 0; i < s->assignment_count; i++) TRY(ini_set(&s->ini, s->assignments[i], settings_kinds));
+    TRY(rules_settle(&s->ini));
     return settings_read(&s->ini, &s->settings);
 }
 

@@ -116,10 +116,10 @@ static bool is_equal(const struct cfg_key *key, const void *a_struct, const void
 }
 
 /* A key's value as it was written, or its default. */
-static const char *value_text(const struct ini_section *section, const struct cfg_key *key)
+static const char *value_text(const struct ini *ini, const struct ini_section *section, const struct cfg_key *key)
 {
     const struct ini_entry *entry = section ? ini_entry_find(section, key->name) : NULL;
-    const char *text = entry ? entry->value : key->fallback;
+    const char *text = entry ? entry->value : cfg_default(ini, key);
     return text && *text ? text : "(none)";
 }
 
@@ -162,7 +162,8 @@ static status keys_compare(const struct recipe *r, enum round round, const char 
     for (size_t i = 0; i < key_count; i++)
         if (!is_equal(&keys[i], saved, present))
             TRY(difference(r, round, class_of(kind, keys[i].name), name, keys[i].name,
-                           value_text(saved_section, &keys[i]), value_text(present_section, &keys[i])));
+                           value_text(&r->saved.ini, saved_section, &keys[i]),
+                           value_text(&r->present.ini, present_section, &keys[i])));
     return ST_OK;
 }
 

@@ -25,14 +25,14 @@ struct values {
 };
 #define FIELD(field) offsetof(struct values, field)
 static const struct cfg_key keys[] = {
-    {"count", CFG_U32, "7", 1, 4096, "rows", "how many", FIELD(count), NULL},
-    {"steps", CFG_U64, "0", 0, 1e18, "", "bound | none", FIELD(steps), NULL},
-    {"rate", CFG_F32, "0.5", -1, 3.4e38, "", "learning rate", FIELD(rate), NULL},
-    {"flops", CFG_F64, "15.7e12", 0, 1e300, "1/s", "speed", FIELD(flops), NULL},
-    {"on", CFG_BOOL, "no", 0, 0, "", "switch", FIELD(is_on), NULL},
-    {"text", CFG_TEXT, "abc", 0, 0, "", "words", FIELD(text), NULL},
-    {"colour", CFG_CHOICE, "green", 0, 0, "", "paint", FIELD(colour), colours},
-    {"ram", CFG_BYTES, "1MiB", 4096, 1e18, "bytes", "budget", FIELD(ram), NULL},
+    {"count", CFG_U32, "7", 1, 4096, "rows", "how many", .offset = FIELD(count)},
+    {"steps", CFG_U64, "0", 0, 1e18, "", "bound | none", .offset = FIELD(steps)},
+    {"rate", CFG_F32, "0.5", -1, 3.4e38, "", "learning rate", .offset = FIELD(rate)},
+    {"flops", CFG_F64, "15.7e12", 0, 1e300, "1/s", "speed", .offset = FIELD(flops)},
+    {"on", CFG_BOOL, "no", 0, 0, "", "switch", .offset = FIELD(is_on)},
+    {"text", CFG_TEXT, "abc", 0, 0, "", "words", .offset = FIELD(text)},
+    {"colour", CFG_CHOICE, "green", 0, 0, "", "paint", .offset = FIELD(colour), .choices = colours},
+    {"ram", CFG_BYTES, "1MiB", 4096, 1e18, "bytes", "budget", .offset = FIELD(ram)},
 };
 #define KEY_COUNT (sizeof keys / sizeof *keys)
 
@@ -134,7 +134,7 @@ static void cfg_read__wrong__line_expected_found(void **state)
 static void cfg_read__required_and_absent__says_what_it_is(void **state)
 {
     (void)state;
-    static const struct cfg_key required[] = {{"dim", CFG_U32, NULL, 1, 64, "floats", "width of a row", 0, NULL}};
+    static const struct cfg_key required[] = {{"dim", CFG_U32, NULL, 1, 64, "floats", "width of a row", .offset = 0}};
     uint32_t dim;
     read_text("");
     assert_int_equal(cfg_read(&ini, &ini.sections[0], required, 1, &dim), ST_INVALID);

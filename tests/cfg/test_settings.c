@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cfg/settings.h"
@@ -33,8 +34,8 @@ static void settings_keys__every_kind__all_lines_of_keys_def(void **state)
         sum += key_count;
     }
     size_t expected = 0;
-#define KEY(section, key, type, fallback, min, max, unit, choices, meaning) expected++;
-#define TABLE_KEY(key, type, fallback, min, max, unit, choices, meaning)
+#define KEY(section, key, type, fallback, min, max, unit, choices, meaning, ...) expected++;
+#define TABLE_KEY(...)
 #include "cfg/keys.def"
 #undef KEY
 #undef TABLE_KEY
@@ -61,6 +62,51 @@ static void settings_read__empty_text__defaults(void **state)
     assert_int_equal(settings.train_precision, PRECISION_F32);
     assert_int_equal(settings.train_sync, SYNC_BSP);
     assert_int_equal(settings.store_ram, 1u << 30);
+}
+
+/* The default of a key that has changed is the one of the text's rules; a text that says none is of the oldest. */
+static void cfg_read__default_that_changed__is_that_of_the_rules(void **state)
+{
+    (void)state;
+    struct {
+        uint32_t batch;
+    } values;
+    static const struct cfg_key keys[] = {{"batch", CFG_U32, "512", 1, 4096, "", "", .offset = 0, UNTIL(8, "2048")}};
+    static const struct {
+        const char *text;
+        uint32_t rules, batch;
+    } cases[] = {{"", 8, 2048},
+                 {"[model]\nname = a\n", 8, 2048},
+                 {"[model]\nrules = 8\n", 8, 2048},
+                 {"[model x]\nrules = 9\n", 8, 2048},
+                 {"[model]\nrules = 9\n", 9, 512},
+                 {"[train]\nbatch = 7\n", 8, 7}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(parse(cases[i].text), ST_OK);
+        assert_int_equal(rules_of(&ini), cases[i].rules);
+        assert_int_equal(cfg_read(&ini, ini_find(&ini, "train", ""), keys, 1, &values), ST_OK);
+        assert_int_equal(values.batch, cases[i].batch);
+        ini_free(&ini);
+    }
+}
+
+static void rules_settle__text_that_says_none__says_the_newest(void **state)
+{
+    (void)state;
+    struct settings settings;
+    static const char *const texts[] = {"", "[fc model]\nunits = 1\n", "[model]\nname = a\n", "[model]\nrules = 8\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_int_equal(parse(texts[i]), ST_OK);
+        assert_int_equal(rules_settle(&ini), ST_OK);
+        assert_int_equal(settings_read(&ini, &settings), ST_OK);
+        assert_int_equal(settings.model_rules, i == 3 ? RULES_OLDEST : RULES_NEWEST);
+        assert_int_equal(rules_of(&ini), settings.model_rules);
+        ini_free(&ini);
+    }
+    size_t key_count; /* the table says it in words of its own */
+    const struct cfg_key *keys = settings_keys("model", &key_count);
+    assert_string_equal(keys[1].name, "rules");
+    assert_int_equal(atoi(keys[1].fallback), RULES_NEWEST);
 }
 
 static void settings_read__choices__have_the_numbers_of_their_names(void **state)
@@ -132,6 +178,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(settings_keys__every_kind__all_lines_of_keys_def),
         TEST(settings_read__empty_text__defaults),
+        TEST(cfg_read__default_that_changed__is_that_of_the_rules),
+        TEST(rules_settle__text_that_says_none__says_the_newest),
         TEST(settings_read__choices__have_the_numbers_of_their_names),
         TEST(settings_read__a_model__its_values_and_no_other_sections),
         TEST(settings_read__wrong__says_where),

@@ -40,10 +40,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes >= sizeof text) return 0;
     memcpy(text, data, bytes);
     text[bytes] = 0;
-    status st = optimizer_parse(text, &o);
+    status st = optimizer_parse(text, RULES_NEWEST, &o);
     CHECK(st == ST_OK || (st == ST_INVALID && *status_message()));
     if (st == ST_OK) optimizer_check(&o);
-    st = schedule_parse(text, &s);
+    st = schedule_parse(text, RULES_NEWEST, &s);
     CHECK(st == ST_OK || (st == ST_INVALID && *status_message()));
     if (st == ST_OK) schedule_check(&s);
     st = init_parse(text, &init, &scale);

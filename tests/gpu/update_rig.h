@@ -89,7 +89,7 @@ static const char *const rules[] = {"sgd 0.1",         "sgd 0.1 power=0.5",     
 static inline struct graph_optimizer rule_parse(const char *text, uint32_t bounds)
 {
     struct graph_optimizer o;
-    ok(optimizer_parse(text, &o));
+    ok(optimizer_parse(text, RULES_NEWEST, &o));
     if (bounds & 1) o.l1 = 0.01f, o.l2 = 0.02f;
     if (bounds & 2) o.clip_value = 0.3f;
     if (bounds & 4) o.clip_norm = 0.5f;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cfg/settings.h"
 #include "graph/graph.h"
@@ -82,6 +83,30 @@ static void compile__embedded_text__compiles_to_the_same_graph(void **state)
     assert_memory_equal(a.header, b.header, a.bytes);
     graph_close(&a);
     graph_close(&b);
+}
+
+/* A graph of older rules keeps them, whatever --set changes, unless that is the rules themselves. */
+static void graph_open_set__older_rules__stay(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *compile, *set;
+        uint32_t expected;
+    } cases[] = {{NULL, "h.units=16", RULES_NEWEST},
+                 {"model.rules=8", "h.units=16", RULES_OLDEST},
+                 {"model.rules=8", "model.rules=9", RULES_NEWEST},
+                 {"model.rules=9", "model.rules=8", RULES_OLDEST}};
+    char path[] = "/tmp/heterps-test-rules-XXXXXX";
+    assert_true(mkstemp(path) >= 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct graph g = compiled(MODEL, cases[i].compile), again;
+        assert_int_equal(graph_write(&g, path), ST_OK);
+        assert_int_equal(graph_open_set(&again, path, &cases[i].set, 1), ST_OK);
+        assert_int_equal(again.header->version, cases[i].expected);
+        graph_close(&again);
+        graph_close(&g);
+    }
+    unlink(path);
 }
 
 static void compile__wrong_text__says_where_and_what(void **state)
@@ -622,6 +647,7 @@ int main(void)
         cmocka_unit_test(compile__small_model__has_its_shapes),
         cmocka_unit_test(compile__same_text__gives_same_bytes),
         cmocka_unit_test(compile__embedded_text__compiles_to_the_same_graph),
+        cmocka_unit_test(graph_open_set__older_rules__stay),
         cmocka_unit_test(compile__wrong_text__says_where_and_what),
         cmocka_unit_test(compile__batch__is_divided_as_asked),
         cmocka_unit_test(compile__recipe__does_not_change_the_model_hash),

@@ -16,7 +16,7 @@
 static struct graph_optimizer parsed(const char *text)
 {
     struct graph_optimizer o;
-    if (optimizer_parse(text, &o) != ST_OK) fail_msg("%s", status_message());
+    if (optimizer_parse(text, RULES_NEWEST, &o) != ST_OK) fail_msg("%s", status_message());
     assert_int_equal(optimizer_validate(&o), ST_OK);
     return o;
 }
@@ -331,7 +331,7 @@ static void optimizer_parse__bad_text__says_what_is_wrong(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph_optimizer o;
-        assert_int_equal(optimizer_parse(cases[i].text, &o), ST_INVALID);
+        assert_int_equal(optimizer_parse(cases[i].text, RULES_NEWEST, &o), ST_INVALID);
         if (strstr(status_message(), cases[i].says) == NULL)
             fail_msg("\"%s\": expected \"%s\" in \"%s\"", cases[i].text, cases[i].says, status_message());
     }

@@ -12,7 +12,7 @@
 static struct graph_schedule parsed(const char *text)
 {
     struct graph_schedule s;
-    if (schedule_parse(text, &s) != ST_OK) fail_msg("%s", status_message());
+    if (schedule_parse(text, RULES_NEWEST, &s) != ST_OK) fail_msg("%s", status_message());
     assert_int_equal(schedule_validate(&s), ST_OK);
     return s;
 }
@@ -103,7 +103,7 @@ static void schedule_parse__bad_text__says_what_is_wrong(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph_schedule s;
-        assert_int_equal(schedule_parse(cases[i].text, &s), ST_INVALID);
+        assert_int_equal(schedule_parse(cases[i].text, RULES_NEWEST, &s), ST_INVALID);
         if (strstr(status_message(), cases[i].says) == NULL)
             fail_msg("\"%s\": expected \"%s\" in \"%s\"", cases[i].text, cases[i].says, status_message());
     }

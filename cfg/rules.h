@@ -1,0 +1,24 @@
+/* By which rules a model text is read. When a default or a rule of a newer version differs, graphs that were compiled before keep
+ * theirs: [model] rules is the version of graphs whose rules and defaults hold. A compiled graph's text says it (graph_compile writes
+ * the newest into one that does not); texts of graphs of version 8, and of saves by them, do not, and are of 8.
+ *
+ * To change a default: its line in keys.def, or in the table of an optimizer, gets the new one, and UNTIL(8, "the old one") at its end.
+ * What else differs asks rules_of, or settings.model_rules: the list.
+ *
+ *   9   [model] rules itself                                                                                                          */
+#ifndef HETERPS_CFG_RULES_H
+#define HETERPS_CFG_RULES_H
+
+#include "cfg/ini.h"
+
+enum { RULES_OLDEST = 8, RULES_NEWEST = 9 };
+
+/* Behind a key's other members: up to these rules its default was another. */
+#define UNTIL(rules, value) .until = (rules), .before = (value)
+
+/* The rules that a text says; RULES_OLDEST if it says none, or no number. */
+uint32_t rules_of(const struct ini *ini);
+/* Makes a text that says none say the newest. */
+MUST_USE status rules_settle(struct ini *ini);
+
+#endif
