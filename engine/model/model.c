@@ -126,8 +126,7 @@ static status tables_open(struct model *model, const struct model_budget *budget
         tables[t] = (struct store_table_options){.name = graph_string(g, g->tables[t].name),
                                                  .span_floats = g->tables[t].span_floats,
                                                  .serves = serves_t,
-                                                 /* so that each table has room for as many rows a field */
-                                                 .share = g->tables[t].field_count * g->tables[t].span_floats,
+                                                 .share = g->tables[t].field_count,
                                                  .row_init = model_row_init,
                                                  .context = model};
         if (budget->table) {

@@ -142,6 +142,12 @@ static uint64_t disk_ram_bytes(const struct home_options *o)
     return sum;
 }
 
+static uint64_t disk_row_bytes(uint32_t span_floats)
+{
+    struct segment_shape shape = segment_shape_of(span_floats, SEGMENT_BYTES_MOST);
+    return shape.block_bytes / shape.block_rows;
+}
+
 /* --- opening ---------------------------------------------------------------------------------- */
 
 const char *cold_segment_path(const struct cold *cold, const struct cold_table *table, uint32_t segment,
@@ -450,4 +456,7 @@ static status disk_open(struct home **home, const struct home_options *o)
     return ST_OK;
 }
 
-const struct home_kind cold_home = {.ram_bytes = disk_ram_bytes, .open = disk_open};
+const struct home_kind cold_home = {.ram_bytes = disk_ram_bytes,
+                                    .row_bytes = disk_row_bytes,
+                                    .table_bytes_least = SEGMENTS_MIN * SEGMENT_BYTES_LEAST,
+                                    .open = disk_open};

@@ -110,6 +110,9 @@ struct home_options {
 struct home_kind {
     /* Of the RAM budget: what it takes for itself. */
     uint64_t (*ram_bytes)(const struct home_options *options);
+    /* Of a table's part of its own budget: what a row takes, about. */
+    uint64_t (*row_bytes)(uint32_t span_floats);
+    uint64_t table_bytes_least; /* and what a table takes at least                         */
     /* Keeps nothing of options but names, path and the store's part. MEMORY, IO; INVALID: a table's bytes are too
      * few; SYSTEM. */
     status (*open)(struct home **home, const struct home_options *options);

@@ -33,33 +33,38 @@ static uint64_t tickets_pinned(const struct store_options *options)
 
 /* --- budgets ---------------------------------------------------------------------------------- */
 
-/* A budget among tables: some have bytes of their own, the rest is shared. */
-struct budget {
-    const char *name; /* of the setting */
-    uint64_t whole, own_sum, share_sum;
+/* A table's part of a budget. */
+struct part {
+    uint64_t bytes;     /* 0: not given yet                                                             */
+    uint64_t row_bytes; /* what its share of rows takes of the budget: the parts are in their proportion */
 };
 
-static void budget_add(struct budget *budget, uint64_t own, uint32_t share)
+static uint64_t shared_bytes(uint64_t bytes, uint64_t part, uint64_t whole)
 {
-    budget->own_sum += own;
-    if (own == 0) budget->share_sum += share;
+    return (uint64_t)((unsigned __int128)bytes * part / whole);
 }
 
-/* The table's part; 0 if tables of their own leave none. */
-static uint64_t budget_part(const struct budget *budget, uint64_t own, uint32_t share)
+/* Gives those their parts that have none, so that rows are in the proportion of shares; each has `least` bytes if there are as many.
+ * INVALID: the tables ask for more than there is. */
+static status budget_divide(const char *name, uint64_t whole, uint64_t least, struct part *part, uint32_t count)
 {
-    if (own || budget->share_sum == 0 || budget->own_sum > budget->whole) return own;
-    return (uint64_t)((unsigned __int128)(budget->whole - budget->own_sum) * share / budget->share_sum);
-}
-
-/* INVALID: tables ask for more than there is. */
-static status budget_check(const struct budget *b)
-{
-    if (b->own_sum > b->whole)
+    uint64_t given = 0, wanted = 0;
+    for (uint32_t t = 0; t < count; t++) {
+        given += part[t].bytes;
+        if (part[t].bytes == 0) wanted += part[t].row_bytes;
+    }
+    if (given > whole)
         FAIL(INVALID,
              "the tables' own budgets (`%s` of [table NAME]) are %" PRIu64 " bytes together, and %" PRIu64
              " can be had; raise store.%s",
-             b->name, b->own_sum, b->whole, b->name);
+             name, given, whole, name);
+    for (uint32_t t = 0; t < count && whole - given >= least; t++) {
+        if (part[t].bytes || shared_bytes(whole - given, part[t].row_bytes, wanted) >= least) continue;
+        part[t].bytes = least;
+        return budget_divide(name, whole, least, part, count);
+    }
+    for (uint32_t t = 0; t < count; t++)
+        if (part[t].bytes == 0) part[t].bytes = shared_bytes(whole - given, part[t].row_bytes, wanted);
     return ST_OK;
 }
 
@@ -94,20 +99,21 @@ static status home_open_within(struct store *store, const struct home_kind *kind
                        status_message(), disk_bytes, home->table_count, home->table_count == 1 ? "" : "s");
 }
 
-/* Opens the home, if there is a budget for one. */
-static status home_open(struct store *store, const struct store_options *o, uint64_t *ram_bytes)
+/* Opens the home, if there is a budget for one. part[table_count] is for its use. */
+static status home_open(struct store *store, const struct store_options *o, struct part *part, uint64_t *ram_bytes)
 {
     if (o->disk_bytes == 0) return ST_OK;
-    struct budget disk = {.name = "ssd", .whole = o->disk_bytes};
-    for (uint32_t t = 0; t < o->table_count; t++) budget_add(&disk, o->table[t].disk_bytes, o->table[t].share);
-    TRY(budget_check(&disk));
+    const struct home_kind *kind = o->home != NULL ? o->home : &cold_home;
+    for (uint32_t t = 0; t < o->table_count; t++)
+        part[t] = (struct part){.bytes = o->table[t].disk_bytes,
+                                .row_bytes = o->table[t].share * kind->row_bytes(o->table[t].span_floats)};
+    TRY(budget_divide("ssd", o->disk_bytes, kind->table_bytes_least, part, o->table_count));
     TRY(room_check(o));
     struct home_table_options *tables = calloc(o->table_count, sizeof *tables);
     if (tables == NULL) FAIL(MEMORY, "no memory to describe %" PRIu32 " tables", o->table_count);
     for (uint32_t t = 0; t < o->table_count; t++)
-        tables[t] = (struct home_table_options){.name = o->table[t].name,
-                                                .span_floats = o->table[t].span_floats,
-                                                .bytes = budget_part(&disk, o->table[t].disk_bytes, o->table[t].share)};
+        tables[t] = (struct home_table_options){
+            .name = o->table[t].name, .span_floats = o->table[t].span_floats, .bytes = part[t].bytes};
     const struct home_options home = {
         .table_count = o->table_count,
         .table = tables,
@@ -120,7 +126,7 @@ static status home_open(struct store *store, const struct store_options *o, uint
         .io_threads = o->io_threads,
         .faults = o->faults,
         .tag_bits = o->tag_bits};
-    status st = home_open_within(store, o->home != NULL ? o->home : &cold_home, &home, o->disk_bytes, ram_bytes);
+    status st = home_open_within(store, kind, &home, o->disk_bytes, ram_bytes);
     free(tables);
     return st;
 }
@@ -131,7 +137,6 @@ static status table_open(struct store *store, uint32_t table_index, const struct
 {
     struct store_table *table = &store->table[table_index];
     CHECK(!table->life.counts || table->span_floats > ROW_COUNTER_FLOATS);
-    table->is_tiered = options->disk_bytes != 0;
     uint64_t row_bytes = row_bytes_of(table);
     const uint64_t spare_bytes = sizeof(struct bucket); /* bucket_count_of()'s one more */
     uint64_t row_max = table->budget_bytes < spare_bytes ? 0 : (table->budget_bytes - spare_bytes) / row_bytes;
@@ -155,6 +160,22 @@ static status table_open(struct store *store, uint32_t table_index, const struct
     TRY(memory_take(PART_INDEX, table->row_max * sizeof(uint32_t), &block));
     table->bucket_of = block;
     return ST_OK;
+}
+
+/* Opens the home, and gives every table its part of what that leaves of RAM. */
+static status budgets_divide(struct store *store, const struct store_options *o)
+{
+    uint64_t ram_bytes = o->ram_bytes;
+    struct part *part = calloc((size_t)o->table_count + 1, sizeof *part);
+    if (part == NULL) FAIL(MEMORY, "no memory to describe %" PRIu32 " tables", o->table_count);
+    status st = home_open(store, o, part, &ram_bytes);
+    for (uint32_t t = 0; t < o->table_count; t++)
+        part[t] = (struct part){.bytes = o->table[t].ram_bytes,
+                                .row_bytes = o->table[t].share * row_bytes_of(&store->table[t])};
+    if (st == ST_OK) st = budget_divide("ram", ram_bytes, 0, part, o->table_count);
+    for (uint32_t t = 0; t < o->table_count; t++) store->table[t].budget_bytes = part[t].bytes;
+    free(part);
+    return st;
 }
 
 static keys_settle_kernel *keys_settle_of(const char *isa_name)
@@ -188,7 +209,6 @@ status store_open(struct store **store, const struct store_options *options)
     s->takes_turns = options->disk_bytes != 0;
     s->ticket_max = options->ticket_max;
     s->keys_settle = keys_settle_of(options->isa);
-    struct budget ram = {.name = "ram"};
     for (uint32_t i = 0; i < table_count; i++) {
         const struct store_table_options *from = &options->table[i];
         struct store_table *table = &s->table[i];
@@ -204,16 +224,11 @@ status store_open(struct store **store, const struct store_options *options)
         table->is_purged = true;
         s->takes_turns |= row_life_is_on(&from->life);
         table->grown_bell = &s->touch.bell;
-        budget_add(&ram, from->ram_bytes, from->share);
+        table->is_tiered = options->disk_bytes != 0;
     }
     s->arena = arena;
-    ram.whole = options->ram_bytes;
-    status st = home_open(s, options, &ram.whole);
-    if (st == ST_OK) st = budget_check(&ram);
-    for (uint32_t i = 0; i < table_count && st == ST_OK; i++) {
-        s->table[i].budget_bytes = budget_part(&ram, options->table[i].ram_bytes, options->table[i].share);
-        st = table_open(s, i, options);
-    }
+    status st = budgets_divide(s, options);
+    for (uint32_t i = 0; i < table_count && st == ST_OK; i++) st = table_open(s, i, options);
     if (st == ST_OK) st = life_open(s, options);
     if (st == ST_MEMORY)
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "%s; store.ram is %" PRIu64 " MiB", status_message(),

@@ -39,7 +39,7 @@ struct store_table_options {
     const char *name;
     uint32_t span_floats;           /* floats a row: vector, optimizer state, counters                      */
     const uint8_t *serves;          /* [field_count]: 1 if the table looks up keys of the field             */
-    uint32_t share;                 /* part of the budgets, relative to the other tables'                   */
+    uint32_t share;                 /* of the rows that the budgets have room for, relative to other tables' */
     uint64_t ram_bytes, disk_bytes; /* not 0: of the budgets for this table alone; the rest is shared    */
     struct row_life life;           /* all zero: every key has a row, for ever                              */
     /* Fills a zeroed span for a row never seen: a function of (seed, table, key) and nothing else. */

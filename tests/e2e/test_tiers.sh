@@ -106,4 +106,13 @@ flock "$folder/rows/lock" sleep 3 &
 sleep 0.3
 fails 1 'give store.path a directory of its own' 'a directory that is in use' heterps "$graph" --data "$data" --set store.ram=8MiB --set store.ssd=16MiB --set store.path="$folder/rows"
 wait
+# Tables that look up the same fields have room for as many rows, a 1-wide and a 16-wide one.
+"$HETERPS" compile samples/wide_deep.cfg -o "$work/wide.bin" -q && rows 100 "$work/few.tsv"
+even() { # MOST SETTING...: the rows of both tables, in RAM or on disk, differ by MOST
+    most=$1
+    shift
+    "$HETERPS" "$work/wide.bin" --data "$work/few.tsv" "$@" >"$work/said" 2>&1 && sed -n 's/^table .*room for \([0-9,]*\) rows.*/\1/p' "$work/said" | tr -d , | tee "$work/found" | sort -n |
+        awk -v most="$most" 'NR == 1 { least = $1 } END { exit !(NR == 2 && $1 <= least * most) }' || { cat "$work/found"; grep '^table' "$work/said"; return 1; }
+}
+check 'tables share store.ram by bytes, so that each has room for as many rows' even 1.01
 finish

@@ -210,6 +210,9 @@ static inline uint64_t remote_ram_bytes(const struct home_options *o)
     return 0;
 }
 
-static const struct home_kind remote_home = {.ram_bytes = remote_ram_bytes, .open = remote_open};
+static inline uint64_t remote_row_bytes(uint32_t span_floats) { return span_floats * sizeof(float); }
+
+static const struct home_kind remote_home = {
+    .ram_bytes = remote_ram_bytes, .row_bytes = remote_row_bytes, .open = remote_open};
 
 #endif

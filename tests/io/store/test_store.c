@@ -426,6 +426,44 @@ static void store_open__budget_below_a_micro_batch__is_refused(void **state)
     store_close(NULL);
 }
 
+static bool is_near(double value, double expected, double within)
+{
+    if (value > expected - within && value < expected + within) return true;
+    print_error("%g, expected %g\n", value, expected);
+    return false;
+}
+
+/* Tables of equal shares have room for as many rows, however long these are, in RAM and on disk. */
+static void store_open__rows_of_unlike_length__have_room_in_their_proportion(void **state)
+{
+    (void)state;
+    struct store_table_options tables[] = {
+        {.name = "wide", .span_floats = 2, .serves = serves_all, .share = 1, .row_init = init_row},
+        {.name = "emb", .span_floats = 24, .serves = serves_all, .share = 1, .row_init = init_row},
+        {.name = "pair", .span_floats = 5, .serves = serves_all, .share = 2, .row_init = init_row}};
+    struct store_options options = {
+        .ram_bytes = 64 << 20, .table_count = 3, .table = tables, .batch = batch, .example = shape, .ticket_max = 4};
+    for (int has_disk = 0; has_disk < 2; has_disk++) {
+        struct store *store;
+        options.disk_bytes = has_disk ? UINT64_C(256) << 20 : 0;
+        options.path = test_path("rows");
+        assert_ok(store_open(&store, &options));
+        /* On disk whole segments are kept free. */
+        const double rows = (double)store_row_max(store, 0), within = has_disk ? 0.15 : 0.01;
+        assert_true(rows > 10000);
+        assert_true(is_near((double)store_row_max(store, 1) / rows, 1, within));
+        assert_true(is_near((double)store_row_max(store, 2) / rows, 2, 2 * within));
+        store_close(store);
+    }
+    /* A table with bytes of its own leaves the others theirs. */
+    struct store *store;
+    options.disk_bytes = 0;
+    tables[2].ram_bytes = 60 << 20;
+    assert_ok(store_open(&store, &options));
+    assert_true(is_near((double)store_row_max(store, 1) / (double)store_row_max(store, 0), 1, 0.01));
+    store_close(store);
+}
+
 static void store_insert__more_than_fit__is_full_and_keeps_those_before(void **state)
 {
     (void)state;
@@ -572,6 +610,7 @@ int main(void)
         cmocka_unit_test(store_prepare__lookup__creates_nothing),
         cmocka_unit_test(store_prepare__budget_used_up__is_full_and_keeps_its_rows),
         cmocka_unit_test(store_open__budget_below_a_micro_batch__is_refused),
+        cmocka_unit_test(store_open__rows_of_unlike_length__have_room_in_their_proportion),
         cmocka_unit_test(store_insert__more_than_fit__is_full_and_keeps_those_before),
         cmocka_unit_test(store_insert__then_prepare__finds_the_row),
         cmocka_unit_test(store_prepare__row_published_but_not_counted__is_absent),

@@ -52,7 +52,7 @@ static void side_open(struct side *side, uint64_t ram_bytes, uint64_t disk_bytes
         tables[t] = (struct store_table_options){.name = t == 0 ? "emb" : "wide",
                                                  .span_floats = spans[t],
                                                  .serves = serves[t],
-                                                 .share = t == 0 ? 3 : 1,
+                                                 .share = t == 0 ? 6 : 11, /* of bytes about 3 to 1 */
                                                  .row_init = row_init};
     const struct store_options options = {.ram_bytes = ram_bytes,
                                           .disk_bytes = disk_bytes,
