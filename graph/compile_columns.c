@@ -102,14 +102,14 @@ static bool names_have(const struct format_names *f, const char *name)
            number >= f->first && number <= f->last;
 }
 
-/* The seed of a column's keys. */
+/* The seed of a column's keys: one rule for all formats, so that a text in a column of one name has one key. */
 static uint64_t seed_of(const struct compiler *c, const char *name)
 {
     const struct format *f = &formats[c->settings.data_format];
     size_t stem;
     uint32_t number;
-    /* Criteo's columns are numbered, and so are their seeds. */
-    if (c->settings.data_format == DATA_CRITEO && name_split(name, &stem, &number)) return number - 1;
+    if (c->settings.model_rules <= 8 && c->settings.data_format == DATA_CRITEO && name_split(name, &stem, &number))
+        return number - 1;
     const char *space = f->key_space ? f->key_space : name;
     return XXH3_64bits(space, strlen(space));
 }

@@ -87,14 +87,31 @@ static status tables_compare(const struct load *l, const struct graph *g)
     return ST_OK;
 }
 
+/* By which rules the model was trained; those of the graph if nobody knows. */
+static uint32_t saved_rules(const struct load *l, const struct graph *g)
+{
+    const struct manifest *m = &l->saved.manifest;
+    struct ini ini;
+    if (m->text == NULL || ini_parse(&ini, l->saved.manifest_path, m->text, m->text_bytes) != ST_OK)
+        return g->header->version;
+    const uint32_t rules = rules_of(&ini);
+    ini_free(&ini);
+    return rules;
+}
+
 static status hash_compare(const struct load *l, const struct graph *g)
 {
-    if (l->saved.manifest.model_hash != g->header->model_hash)
+    if (l->saved.manifest.model_hash == g->header->model_hash) return ST_OK;
+    const uint32_t rules = saved_rules(l, g);
+    if (rules != g->header->version)
         FAIL(MISMATCH,
-             "%s: the graph has the same tables and parameters, but another model hash (%016" PRIx64
-             ", %s has %016" PRIx64 "): its columns, ops, optimizers or seed differ",
-             l->saved.manifest_path, g->header->model_hash, l->saved.directory, l->saved.manifest.model_hash);
-    return ST_OK;
+             "%s: it was trained by the rules of version %u, and the graph is of version %u; compile the model text "
+             "with --set model.rules=%u",
+             l->saved.manifest_path, rules, g->header->version, rules);
+    FAIL(MISMATCH,
+         "%s: the graph has the same tables and parameters, but another model hash (%016" PRIx64 ", %s has %016" PRIx64
+         "): its columns, ops, optimizers or seed differ",
+         l->saved.manifest_path, g->header->model_hash, l->saved.directory, l->saved.manifest.model_hash);
 }
 
 /* --- copying ---------------------------------------------------------------------------------- */

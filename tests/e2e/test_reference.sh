@@ -58,7 +58,7 @@ reference() {
         test "$(grep -c 'relative error' "$work/tap")" -gt 1 -a "$(grep -c '^ok .*relative error' "$work/tap")" = 0
 }
 
-reference ctrdnn1 emb ''
+reference ctrdnn1 emb 'train.seed=2'
 reference deepfm 'first emb' 'emb.dim=4 pairs.dim=4 h1.units=16 h2.units=8'
 reference dcnv2 emb 'emb.dim=4 b1.units=8 b2.units=6 b3.units=4 v1.units=5 v2.units=5 v3.units=5 u1.units=108 u2.units=108 u3.units=108
     t1.units=16 t2.units=12 t3.units=8 t4.units=6'

@@ -275,8 +275,10 @@ static char *part_next(char **at, char separator, size_t *bytes)
 
 static void field_read(struct example *example, const struct model *model, int field, char *text, size_t bytes)
 {
-    const char *space = model->key_space ? model->key_space[field] : NULL;
-    XXH64_hash_t seed = space ? XXH3_64bits(space, strlen(space)) : (XXH64_hash_t)field;
+    char criteo[16];
+    snprintf(criteo, sizeof criteo, "C%d", field + 1);
+    const char *space = model->key_space ? model->key_space[field] : criteo;
+    XXH64_hash_t seed = XXH3_64bits(space, strlen(space));
     char kept = text[bytes], *at = text;
     text[bytes] = '\0';
     for (long k = 0; *at; k++) {

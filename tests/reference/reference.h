@@ -39,8 +39,8 @@ struct model {
     /* A line of data: the label if there is one, then the numbers, then the fields; a field's keys are separated as said. */
     char separator, list_separator;
     int header_lines, has_label, number_count, field_count;
-    const char *const
-        *key_space; /* [field_count]: the seed of a field's keys is this text's xxh3-64; NULL: its number, from 0 */
+    const char *const *
+        key_space; /* [field_count]: the seed of a field's keys is this text's xxh3-64; NULL: its name in Criteo, C1 … */
     /* Finds the model's tensors: called once. */
     void (*open)(void);
     /* Adds the gradient of one example's loss to the tensors', and returns the loss. */
