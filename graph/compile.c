@@ -185,6 +185,12 @@ status graph_compile(struct graph *graph, const char *path, const char *text, si
     return text_compile(graph, path, text, text_bytes, assignments, assignment_count, false, source);
 }
 
+status graph_compile_kept(struct graph *graph, const char *path, const char *text, size_t text_bytes,
+                          const struct graph_source *source)
+{
+    return text_compile(graph, path, text, text_bytes, NULL, 0, true, source);
+}
+
 status graph_open_set(struct graph *graph, const char *path, const char *const *set, uint32_t set_count)
 {
     TRY(graph_open(graph, path));

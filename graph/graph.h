@@ -331,6 +331,9 @@ struct graph_source {
 MUST_USE status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
                               const char *const *assignments, uint32_t assignment_count,
                               const struct graph_source *source);
+/* The same of a text that a graph has kept: by the rules that it says, or the oldest. */
+MUST_USE status graph_compile_kept(struct graph *graph, const char *path, const char *text, size_t text_bytes,
+                                   const struct graph_source *source);
 /* A source that gives what `known`, compiled from a text of the same vocabularies, has: for compiling its text again. INVALID where
  * a vocabulary was read by other settings. Keeps `known`. */
 struct graph_source graph_source_of(const struct graph *known);

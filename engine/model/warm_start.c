@@ -18,6 +18,7 @@
 #include "engine/base/words.h"
 #include "engine/model/model_saved.h"
 #include "engine/model/tensor_source.h"
+#include "engine/model/warm_keys.h"
 #include "io/read/reader.h"
 #include "io/store/store_rows.h"
 
@@ -384,6 +385,8 @@ static status match(struct warm_start *w)
         struct source_table *source = &w->tables[t];
         if (!w->is_saved) TRY(table_match(w, t));
         source->is_taken = source->is_there && source->dim == g->tables[t].dim;
+        if (w->is_saved && source->is_taken && source->row_count)
+            TRY(warm_keys_check(w->saved.manifest_path, &w->saved.manifest, g, t));
         uint64_t row_max = store_row_max(w->model->store, t);
         if (source->is_taken && source->row_count > row_max)
             FAIL(FULL, "%s: %" PRIu64 " rows of table %s, where its budget has room for %" PRIu64 "; raise store.ram",

@@ -62,5 +62,29 @@ check 'a path that is not there' untouched 1 'nowhere' "$graph" --data "$data" -
 check 'a folder of something else' untouched 1 'holds neither a saved model' "$graph" --data "$data" --init samples --out "$folder/none" -q
 check 'more rows than the budget' untouched 1 'rows of table emb, where its budget has room for [0-9]+; raise store.ram' \
     "$graph" --data "$data" --init "$folder/from" --out "$folder/none" --set store.ram=1MiB --set train.batch=8 -q
+# Rows whose keys cannot be those of the graph: of older rules, of columns of other names. Those of the same names may come from another format.
+small='[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = sparse\n[fc y]\ninput = e\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 64\n[store]\nram = 16MiB\n'
+small() { # NAME LINE...: compiles and trains a model of these lines of [data] on $folder/NAME.data
+    name=$1
+    shift
+    { printf '[data]\n' && printf '%s\n' "$@" && printf "$small"; } >"$folder/$name.cfg" && heterps compile "$folder/$name.cfg" -o "$folder/$name.bin" &&
+        heterps "$folder/$name.bin" --data "$folder/$name.data" --out "$folder/$name"
+}
+head -n 200 "$data" >"$folder/criteo.data"
+{ echo label,C1,C2 && cut -f 1,15,16 "$folder/criteo.data" | tr '\t' ,; } >"$folder/csv.data"
+sed '1s/.*/label,site,app/' "$folder/csv.data" >"$folder/named.data"
+small criteo 'sparse = C1, C2' && small csv 'format = csv' 'sparse = C1, C2' && small named 'format = csv' 'sparse = site, app' || not_ok 'models of three formats'
+crossed() { # what training on csv found is what evaluation of Criteo's lines sees
+    heterps "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/csv" --out "$folder/crossed" --set train.optimizer='adagrad 0' || return 1
+    for from in csv:csv criteo:crossed; do
+        "$HETERPS" eval "$folder/${from%:*}.bin" --model "$folder/${from#*:}" --data "$folder/${from%:*}.data" --log json </dev/null >"$folder/$from.log" || return 1
+    done
+    [ "$(event_number eval logloss "$folder/csv:csv.log")" = "$(event_number eval logloss "$folder/criteo:crossed.log")" ]
+}
+check 'rows of a csv model under a graph of the same columns in the format of Criteo' crossed
+check 'rows of columns of other names' untouched 1 'no row of table emb would ever be found: its keys are of the columns site, app, and the graph looks up C1, C2' \
+    "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/named" --out "$folder/none" -q
+check 'rows of older rules' untouched 1 'no row of table emb would ever be found: its keys are by the rules of version 9, and the graph is of version 8; compile' \
+    "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/criteo" --out "$folder/none" -q --set model.rules=8
 check '--init with --resume' fails_so 2 '(--init.*--resume|--resume.*--init)' "$graph" --data "$data" --init "$folder/from" --resume "$folder/from" -q
 finish
