@@ -291,6 +291,7 @@ static uint64_t options_hash(const struct reader_options *o, struct example_shap
                               o->label_optional,
                               o->bad_skip,
                               o->bad_keep,
+                              o->unknown_keep,
                               s->ids_over_is_error,
                               s->log1p,
                               s->missing_is_key,

@@ -175,13 +175,13 @@ void candidates_start(struct candidates *c, uint64_t epoch)
 }
 
 /* Writes target and negatives to key[0 .. negative_count]. */
-static void field_draw(const struct candidates *c, uint32_t index, uint64_t number, uint32_t target, uint64_t *key,
+static void field_draw(const struct candidates *c, uint32_t index, uint64_t number, uint64_t target, uint64_t *key,
                        float *log_q)
 {
     const struct field *f = &c->field[index];
-    CHECK(target < f->sampler.word_count);
-    key[0] = f->key[target];
-    log_q[0] = f->sampler.log_q[target];
+    CHECK(target < f->sampler.word_count || target & READER_UNKNOWN);
+    key[0] = target & READER_UNKNOWN ? target : f->key[target];
+    log_q[0] = target & READER_UNKNOWN ? 0 : f->sampler.log_q[target];
     for (uint32_t n = 0; n < f->negative_count; n += 2) {
         uint32_t bits[4];
         random_block(c->stream, number, index << 16 | n / 2, bits);
@@ -215,7 +215,7 @@ void candidates_draw(const struct candidates *c, uint64_t number, struct reader_
         }
         CHECK(count == 1);
         grown -= field->negative_count;
-        field_draw(c, f, number, (uint32_t)e->key[begin], e->key + begin + grown, log_q);
+        field_draw(c, f, number, e->key[begin], e->key + begin + grown, log_q);
         for (uint32_t n = 0; e->value && n <= field->negative_count; n++) e->value[begin + grown + n] = 1;
     }
 }

@@ -25,7 +25,8 @@ MUST_USE status candidates_place(struct candidates **candidates, struct arena *a
 /* The pass `epoch` begins. */
 void candidates_start(struct candidates *candidates, uint64_t epoch);
 /* Completes the example, number `number` of the pass: moves its keys apart (key and value have room for the schema's key_count_max),
- * and fills in those that are drawn and their log_q. An example without a target (a bad line that is kept) stays without. */
+ * and fills in those that are drawn and their log_q. An example without a target (a bad line that is kept) stays without; a target that is
+ * no word (READER_UNKNOWN) keeps its key. */
 void candidates_draw(const struct candidates *candidates, uint64_t number, struct reader_example *example);
 
 /* How many examples list all words that a field of candidates draws from; 0: it is none. */

@@ -421,7 +421,7 @@ static status csv_place(void **state, struct arena *arena, const struct reader_o
     c->label_optional = options->label_optional;
     TRY(label_map_place(&c->label_map, arena, s->label_map));
     TRY(names_place(c, s));
-    TRY(text_fields_place(&c->texts, arena, s, false));
+    TRY(text_fields_place(&c->texts, arena, options, false));
     c->is_plain = c->kernels->keys != NULL;
     for (uint32_t f = 0; f < c->field_count; f++) {
         const struct reader_column *field = &c->field[f];

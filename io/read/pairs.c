@@ -59,7 +59,7 @@ static status pairs_place(void **state, struct arena *arena, const struct reader
         p->missing_key[f] = reader_key(schema->field[f].seed, "", 0);
     }
     CHECK(shape.key_count_max >= shape.field_count);
-    TRY(text_fields_place(&p->texts, arena, schema, true));
+    TRY(text_fields_place(&p->texts, arena, options, true));
     *state = p;
     return ST_OK;
 }

@@ -61,6 +61,8 @@ struct reader_column {
     float mean, scale;
 };
 #define READER_LOG_Q_HIT 1e30f
+/* Where a target that is no word is kept: set in its key, which is that of its text otherwise. */
+#define READER_UNKNOWN (UINT64_C(1) << 63)
 
 /* What an example is; from the graph (engine/data/schema.h). The reader keeps the pointers. */
 struct reader_schema {
@@ -102,6 +104,9 @@ struct reader_options {
      * as it holds, and which have nothing else. For ranking (engine/eval/rank.h). */
     bool lists_words;
     uint32_t words_field;
+    /* An example whose target in `words_field` is no word stays, with READER_UNKNOWN in its key, and with negatives; a label of that column is 0
+     * then. Else it is left out and counted. For ranking, too. */
+    bool unknown_keep;
     uint64_t seed;
     /* Threads that parse, the caller's included; 0 is 1, which starts none. Examples, messages and counts are the same for any; streams,
      * pairs, tokens, and csv whose files have headers are read by one. Others are pinned to the processors, if there are any. */

@@ -25,7 +25,8 @@ size_t text_fields_bytes(const struct reader_schema *s)
 static status field_place(struct text_field *f, const struct reader_column *column, bool is_label, bool needs_words,
                           uint32_t vocabulary_count, const struct vocabulary *vocabulary)
 {
-    *f = (struct text_field){.seed = column->seed, .is_number = is_label || column->negative_count};
+    *f = (struct text_field){
+        .seed = column->seed, .is_number = is_label || column->negative_count, .is_label = is_label};
     if (column->vocabulary < vocabulary_count) f->vocabulary = &vocabulary[column->vocabulary];
     if (needs_words && !f->vocabulary)
         FAIL(INVALID, "%s %s needs a vocabulary: give [column %s] a line vocabulary = NAME",
@@ -37,9 +38,19 @@ static status field_place(struct text_field *f, const struct reader_column *colu
     return ST_OK;
 }
 
-status text_fields_place(struct text_fields *fields, struct arena *arena, const struct reader_schema *s,
+/* The field of candidates whose targets stay though they are no words, and labels of the same column. */
+static void unknown_keep(struct text_fields *fields, const struct reader_schema *s, uint32_t field)
+{
+    fields->field[field].keeps_unknown = fields->field[field].vocabulary != NULL;
+    for (uint32_t l = 0; l < s->example.label_count; l++)
+        fields->label[l].keeps_unknown =
+            fields->label[l].vocabulary != NULL && strcmp(s->label[l].name, s->field[field].name) == 0;
+}
+
+status text_fields_place(struct text_fields *fields, struct arena *arena, const struct reader_options *options,
                          bool labels_are_words)
 {
+    const struct reader_schema *s = &options->schema;
     struct vocabulary *vocabulary = arena_take(arena, sizeof *vocabulary * s->vocabulary_count);
     for (uint32_t v = 0; v < s->vocabulary_count; v++)
         if (is_used(s, v)) vocabulary_place(&vocabulary[v], arena, &s->vocabulary[v]);
@@ -50,6 +61,7 @@ status text_fields_place(struct text_fields *fields, struct arena *arena, const 
                         vocabulary));
     for (uint32_t l = 0; l < s->example.label_count; l++)
         TRY(field_place(&fields->label[l], &s->label[l], true, labels_are_words, s->vocabulary_count, vocabulary));
+    if (options->unknown_keep) unknown_keep(fields, s, options->words_field);
     return ST_OK;
 }
 

@@ -11,6 +11,8 @@ struct text_field {
     uint64_t seed, unknown_key;
     const struct vocabulary *vocabulary; /* NULL: every text has its key                                     */
     bool is_number;                      /* candidates and labels: of the word, which must be one            */
+    bool is_label;
+    bool keeps_unknown; /* a text that is no word is found, too: READER_UNKNOWN and its key, of a label 0 */
 };
 
 struct text_fields {
@@ -19,7 +21,7 @@ struct text_fields {
 
 size_t text_fields_bytes(const struct reader_schema *schema);
 /* INVALID: candidates without a vocabulary; labels too, where the format has no numbers for them. */
-MUST_USE status text_fields_place(struct text_fields *fields, struct arena *arena, const struct reader_schema *schema,
+MUST_USE status text_fields_place(struct text_fields *fields, struct arena *arena, const struct reader_options *options,
                                   bool labels_are_words);
 
 /* The text's key, or of candidates and labels its word's number; false: it is no word. */
@@ -30,7 +32,10 @@ static inline bool text_field_find(const struct text_field *f, const char *text,
         return true;
     }
     uint32_t word = vocabulary_find(f->vocabulary, text, bytes);
-    if (word == READER_NONE) return false;
+    if (word == READER_NONE) {
+        if (f->keeps_unknown) *key = f->is_label ? 0 : READER_UNKNOWN | reader_key_inline(f->seed, text, bytes);
+        return f->keeps_unknown;
+    }
     *key = f->is_number                           ? word
            : word == f->vocabulary->words.unknown ? f->unknown_key
                                                   : reader_key_inline(f->seed, text, bytes);

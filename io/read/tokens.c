@@ -75,7 +75,7 @@ static status tokens_place(void **state, struct arena *arena, const struct reade
     }
     CHECK(shape.key_count_max >=
           shape.field_count - (t->context < t->field_count) + (t->context < t->field_count ? t->window : 0));
-    TRY(text_fields_place(&t->texts, arena, schema, true));
+    TRY(text_fields_place(&t->texts, arena, options, true));
     *state = t;
     return ST_OK;
 }

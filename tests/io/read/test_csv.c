@@ -254,6 +254,15 @@ static void csv_parse__candidates__begin_with_the_columns_word(void **state)
     assert_int_equal(r.m.key[r.m.key_begin[3]], reader_key(7, "cat", 3));
     assert_true(r.m.dense[2] < 0 && r.m.dense[5] == 4);
     test_read_close(&r);
+    /* To rank, a target that is no word has its own key, and one that is absent is left out all the same. */
+    options.unknown_keep = true;
+    options.words_field = 1;
+    assert_ok(test_read(&r, options, text));
+    assert_int_equal(r.m.example_count, 3);
+    assert_int_equal(r.counts.unknown_count, 1);
+    assert_true(r.m.key[r.m.key_begin[3]] == (reader_key(7, "cow", 3) | READER_UNKNOWN));
+    test_read_close(&r);
+    options.unknown_keep = false;
     /* To predict, an example without a target keeps its place. */
     options.label_optional = true;
     assert_ok(test_read(&r, options, text));

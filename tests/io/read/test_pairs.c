@@ -109,6 +109,16 @@ static void pairs_parse__target_that_is_no_word__is_left_out_and_counted(void **
         assert_int_equal(b.m.key_begin[2 * e + 2] - b.m.key_begin[2 * e + 1], 3);
         assert_int_equal(b.m.key[b.m.key_begin[2 * e + 1]], reader_key(ITEM_SEED, expected[e][1], 1));
     }
+    /* Kept for ranking they have the keys of their texts, marked. */
+    options.unknown_keep = true;
+    options.words_field = 1;
+    options.paths = test_text("pairs", "u x a\n");
+    counts = text_pass(&options, 0, 0, &b);
+    assert_int_equal(counts.unknown_count, 0);
+    assert_int_equal(b.m.example_count, 2);
+    assert_true(b.m.key[b.m.key_begin[1]] == (reader_key(ITEM_SEED, "x", 1) | READER_UNKNOWN));
+    assert_true(b.m.key[b.m.key_begin[3]] == reader_key(ITEM_SEED, "a", 1));
+    options.unknown_keep = false;
     /* Without them users stay, and so do pairs without a target. */
     options.label_optional = true;
     options.paths = test_text("pairs", "u x a\nv\n");
