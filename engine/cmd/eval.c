@@ -28,7 +28,7 @@ static status eval(struct crew *crew, const struct saved_options *options)
         &feed));
     struct heads heads = {0};
     status st = heads_open(&heads, &s->graph);
-    if (st == ST_OK) st = heads_rank(&heads, crew);
+    if (st == ST_OK) st = evaluate_reserve(crew, feed, &heads);
     if (st == ST_OK) st = setup_memory_check(s);
     if (st == ST_OK) st = model_load(&s->model, o->saved.model);
     stop_listen(feed_wake, feed);

@@ -19,6 +19,11 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
     options.reader.lines = o->lines;
     options.reader.label_optional = o->label_optional;
     options.reader.bad_keep = o->bad_keep;
+    uint32_t head = rank_head(&c->setup->graph);
+    if (head != GRAPH_NONE && !o->label_optional) {
+        options.reader.unknown_keep = true;
+        options.reader.words_field = rank_field(&c->setup->graph, head);
+    }
     options.cache = o->cache;
     options.cache_kept = o->cache_kept;
     TRY(feed_open(feed, &options));
@@ -95,10 +100,12 @@ status evaluate_reserve(struct crew *c, const struct feed *feed, struct heads *h
     return heads_reserve(heads, estimate + estimate / 10);
 }
 
-/* "AUC 0.76739, log loss 0.46335", of what has a value; into buffer, which is returned. */
-static char *figures_text(const struct head *head, char *buffer, size_t bytes)
+/* "AUC 0.76739, log loss 0.46335", of what has a value; into buffer, which is returned. of_known: the figures of that kind, else the others. */
+static char *figures_text(const struct head *head, bool of_known, char *buffer, size_t bytes)
 {
+    buffer[0] = 0;
     for (uint32_t k = 0, end = 0; k < head->figure_count && end < bytes; k++) {
+        if (head->figures[k].of_known != of_known) continue;
         if (isnan(head->values[k]) && k != head_main_figure(head)) continue;
         end += (uint32_t)snprintf(buffer + end, bytes - end, "%s%s %.*f", end ? ", " : "", head->figures[k].text,
                                   head->figures[k].digits, head->values[k]);
@@ -118,8 +125,19 @@ static void figures_event(const struct head *head)
     for (uint32_t k = 0; k < head->figure_count; k++) log_event_f64(head->figures[k].key, head->values[k]);
 }
 
-static void result_tell(const struct setup *s, const struct heads *heads, uint64_t example_count, uint64_t bad_count,
-                        double seconds)
+/* What of the ranking was not to be found. */
+static void unknown_tell(const struct heads *heads)
+{
+    char unknown[27], all[27], text[512];
+    if (heads->unknown_count == 0) return;
+    figures_text(heads->ranked, true, text, sizeof text);
+    log_info("eval     %s of %s targets are no words of the vocabulary, and count as not found%s%s",
+             words_whole(unknown, heads->unknown_count), words_whole(all, heads->target_count),
+             *text ? "; over the others: " : "", text);
+}
+
+static void result_tell(const struct setup *s, const struct heads *heads, uint64_t example_count,
+                        struct feed_counts counts, double seconds)
 {
     uint64_t step = s->model.progress.step;
     char count[27], text[512];
@@ -127,15 +145,27 @@ static void result_tell(const struct setup *s, const struct heads *heads, uint64
     for (uint32_t i = 0; i < heads->count; i++) {
         const struct head *head = &heads->items[i];
         log_info("eval     step %" PRIu64 "%s%s: %s%s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
-                 heads->count > 1 ? head->name : "", figures_text(head, text, sizeof text), figures_missing(head),
-                 count, seconds);
+                 heads->count > 1 ? head->name : "", figures_text(head, false, text, sizeof text),
+                 figures_missing(head), count, seconds);
     }
-    if (bad_count) log_warning("skipped %s of the evaluation data", words_plural(WORDS, bad_count, "malformed line"));
+    unknown_tell(heads);
+    if (counts.bad_count)
+        log_warning("skipped %s of the evaluation data", words_plural(WORDS, counts.bad_count, "malformed line"));
+    if (counts.unknown_count)
+        log_warning("%" PRIu64 " examples of the evaluation data whose label or target is no word of its vocabulary "
+                    "were left out",
+                    counts.unknown_count);
     log_event_begin("eval");
     log_event_u64("step", step);
     figures_event(heads_main(heads));
     log_event_u64("samples", example_count);
-    log_event_u64("bad_lines", bad_count);
+    log_event_u64("bad_lines", counts.bad_count);
+    log_event_u64("left_out", counts.unknown_count);
+    if (heads->rank) {
+        log_event_u64("queries", heads->query_count);
+        log_event_u64("targets", heads->target_count);
+        log_event_u64("targets_unknown", heads->unknown_count);
+    }
     log_event_f64("seconds", seconds);
     log_event_open_array("heads");
     for (uint32_t i = 0; i < heads->count; i++) {
@@ -160,8 +190,10 @@ status evaluate_measure(struct crew *c, struct feed *feed, struct heads *heads)
     uint64_t example_count = heads->items[0].example_count;
     if (example_count == 0)
         FAIL(INVALID, "%s: no examples to evaluate%s", feed_paths(feed),
-             counts.bad_count ? ": every line is malformed" : "");
+             counts.bad_count             ? ": every line is malformed"
+             : rank_is_begun(heads->rank) ? ": no target is a word of the vocabulary"
+                                          : "");
     TRY(heads_finish(heads));
-    result_tell(c->setup, heads, example_count, counts.bad_count, (double)(clock_ns() - begin) * 1e-9);
+    result_tell(c->setup, heads, example_count, counts, (double)(clock_ns() - begin) * 1e-9);
     return ST_OK;
 }

@@ -6,9 +6,9 @@
 #include "engine/crew/crew.h"
 
 struct evaluate_options {
-    const char *paths;      /* kept */
-    enum reader_part lines; /* READER_HELD_OUT: only those that data.eval_fraction holds out */
-    bool label_optional, bad_keep;
+    const char *paths;             /* kept */
+    enum reader_part lines;        /* READER_HELD_OUT: only those that data.eval_fraction holds out */
+    bool label_optional, bad_keep; /* for prediction */
     struct data_cache_budget cache;
     struct data_cache **cache_kept; /* as struct feed_options has them */
 };

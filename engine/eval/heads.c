@@ -121,49 +121,54 @@ struct head_kind {
     struct figure_kind figures[HEAD_FIGURES_MAX];
 };
 
-static const struct head_kind binary = {NULL,
-                                        NULL,
-                                        5,
-                                        {{"auc", "AUC", 5, 1, false},
-                                         {"logloss", "log loss", 5, -1, true},
-                                         {"ne", "normalised entropy", 4, -1, false},
-                                         {"calibration", "calibration", 4, 0, false},
-                                         {"group_auc", "group AUC", 5, 1, false}}};
+#define FIGURE(key, text, digits, better)                                                                              \
+    {                                                                                                                  \
+        key, text, digits, better, false, false                                                                        \
+    }
+#define LOSS(key, text)                                                                                                \
+    {                                                                                                                  \
+        key, text, 5, -1, true, false                                                                                  \
+    }
+#define KNOWN(key, text)                                                                                               \
+    {                                                                                                                  \
+        "known_" key, text, 5, 1, false, true                                                                          \
+    }
+
+static const struct head_kind binary = {
+    NULL,
+    NULL,
+    5,
+    {FIGURE("auc", "AUC", 5, 1), LOSS("logloss", "log loss"), FIGURE("ne", "normalised entropy", 4, -1),
+     FIGURE("calibration", "calibration", 4, 0), FIGURE("group_auc", "group AUC", 5, 1)}};
 static const struct head_kind kinds[OP_ID_COUNT] = {
     [OP_ID_softmax_loss] = {softmax_add,
                             softmax_finish,
                             3,
-                            {{"logloss", "log loss", 5, -1, true},
-                             {"perplexity", "perplexity", 2, -1, false},
-                             {"accuracy", "accuracy", 5, 1, false}}},
-    [OP_ID_squared] = {squared_add, squared_finish, 2, {{"rmse", "RMSE", 5, -1, true}, {"mae", "MAE", 5, -1, false}}},
-    [OP_ID_hinge] = {hinge_add,
-                     means_finish,
-                     2,
-                     {{"loss", "loss", 5, -1, true}, {"accuracy", "accuracy of pairs", 5, 1, false}}},
-    [OP_ID_nce] = {saved_loss_add, means_finish, 1, {{"loss", "loss of the drawn", 5, -1, true}}},
-    [OP_ID_sampled_softmax] = {saved_loss_add, means_finish, 1, {{"loss", "loss of the drawn", 5, -1, true}}},
-    [OP_ID_accuracy] = {metric_add, means_finish, 1, {{"accuracy", "accuracy", 5, 1, false}}},
-    [OP_ID_hit_rate] = {metric_add, means_finish, 1, {{"hit_rate", "hit rate", 5, 1, false}}},
-    [OP_ID_ndcg] = {metric_add, means_finish, 1, {{"ndcg", "NDCG", 5, 1, false}}},
+                            {LOSS("logloss", "log loss"), FIGURE("perplexity", "perplexity", 2, -1),
+                             FIGURE("accuracy", "accuracy", 5, 1)}},
+    [OP_ID_squared] = {squared_add, squared_finish, 2, {LOSS("rmse", "RMSE"), FIGURE("mae", "MAE", 5, -1)}},
+    [OP_ID_hinge] = {hinge_add, means_finish, 2, {LOSS("loss", "loss"), FIGURE("accuracy", "accuracy of pairs", 5, 1)}},
+    [OP_ID_nce] = {saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
+    [OP_ID_sampled_softmax] = {saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
+    [OP_ID_accuracy] = {metric_add, means_finish, 1, {FIGURE("accuracy", "accuracy", 5, 1)}},
+    [OP_ID_hit_rate] = {metric_add, means_finish, 1, {FIGURE("hit_rate", "hit rate", 5, 1)}},
+    [OP_ID_ndcg] = {metric_add, means_finish, 1, {FIGURE("ndcg", "NDCG", 5, 1)}},
 };
 
 /* Of a loss whose words are ranked, with groups and without. */
-static const struct head_kind ranked_groups = {saved_loss_add,
-                                               means_finish,
-                                               4,
-                                               {{"loss", "loss of the drawn", 5, -1, true},
-                                                {"recall", "recall", 5, 1, false},
-                                                {"hit_rate", "hit rate", 5, 1, false},
-                                                {"ndcg", "NDCG", 5, 1, false}}};
-static const struct head_kind ranked_examples = {saved_loss_add,
-                                                 means_finish,
-                                                 5,
-                                                 {{"loss", "loss of the drawn", 5, -1, true},
-                                                  {"logloss", "log loss", 5, -1, true},
-                                                  {"perplexity", "perplexity", 2, -1, false},
-                                                  {"hit_rate_1", "hit rate@1", 5, 1, false},
-                                                  {"hit_rate_10", "@10", 5, 1, false}}};
+static const struct head_kind ranked_groups = {
+    saved_loss_add,
+    means_finish,
+    7,
+    {LOSS("loss", "loss of the drawn"), FIGURE("recall", "recall", 5, 1), FIGURE("hit_rate", "hit rate", 5, 1),
+     FIGURE("ndcg", "NDCG", 5, 1), KNOWN("recall", "recall"), KNOWN("hit_rate", "hit rate"), KNOWN("ndcg", "NDCG")}};
+static const struct head_kind ranked_examples = {
+    saved_loss_add,
+    means_finish,
+    7,
+    {LOSS("loss", "loss of the drawn"), LOSS("logloss", "log loss"), FIGURE("perplexity", "perplexity", 2, -1),
+     FIGURE("hit_rate_1", "hit rate@1", 5, 1), FIGURE("hit_rate_10", "@10", 5, 1), KNOWN("hit_rate_1", "hit rate@1"),
+     KNOWN("hit_rate_10", "@10")}};
 
 static const struct head_kind *kind_of(const struct graph *g, const struct graph_node *n)
 {
@@ -213,27 +218,32 @@ status heads_reserve(struct heads *heads, uint64_t example_count)
     for (uint32_t i = 0; i < heads->count; i++)
         if (kind_of(heads->graph, heads->items[i].node) == &binary)
             TRY(metrics_reserve(&heads->items[i].metrics, example_count));
-    return ST_OK;
+    return heads->rank ? rank_reserve(heads->rank, example_count) : ST_OK;
 }
 
-static status head_add(const struct graph *g, struct head *head, const struct op_context *c)
+/* Takes in the examples [begin, end) of the batch. */
+static status head_add(const struct graph *g, struct head *head, const struct op_context *c, uint32_t begin,
+                       uint32_t end)
 {
     const struct head_kind *kind = kind_of(g, head->node);
     const struct seen seen = {c, head->node, c->batch};
-    TRY(op_labels_check(c, head->node, "evaluation, example", head->example_count));
-    head->example_count += c->batch->example_count;
+    head->example_count += end - begin;
     if (kind == &binary) {
         struct view x = op_in(c, head->node, 0), label = op_in(c, head->node, 1);
-        return metrics_add(&head->metrics, &(struct metrics_examples){.logit = x.data + (x.cols - 1),
-                                                                      .minus = x.cols == 2 ? x.data : NULL,
-                                                                      .logit_stride = x.stride,
-                                                                      .label = label.data,
-                                                                      .label_stride = label.stride,
-                                                                      .weight = c->batch->weight,
-                                                                      .group = c->batch->group,
-                                                                      .count = c->batch->example_count});
+        const float *logit = x.data + (size_t)begin * x.stride;
+        const float *weight = c->batch->weight;
+        const uint64_t *group = c->batch->group;
+        return metrics_add(&head->metrics,
+                           &(struct metrics_examples){.logit = logit + (x.cols - 1),
+                                                      .minus = x.cols == 2 ? logit : NULL,
+                                                      .logit_stride = x.stride,
+                                                      .label = label.data + (size_t)begin * label.stride,
+                                                      .label_stride = label.stride,
+                                                      .weight = weight ? weight + begin : NULL,
+                                                      .group = group ? group + begin : NULL,
+                                                      .count = end - begin});
     }
-    for (uint32_t b = 0; b < c->batch->example_count; b++) {
+    for (uint32_t b = begin; b < end; b++) {
         double weight = (double)batch_weight(c->batch, b), sums[2] = {0};
         kind->add(&seen, b, sums);
         head->weight_sum += weight;
@@ -251,7 +261,17 @@ status heads_rank(struct heads *heads, struct crew *crew)
 status heads_add(struct heads *heads, const struct slot *slot)
 {
     const struct op_context c = {.graph = heads->graph, .tensor = slot->tensor, .batch = &slot->input->batch};
-    for (uint32_t i = 0; i < heads->count; i++) TRY(head_add(heads->graph, &heads->items[i], &c));
+    const uint32_t count = c.batch->example_count;
+    for (uint32_t i = 0; i < heads->count; i++) {
+        struct head *head = &heads->items[i];
+        TRY(op_labels_check(&c, head->node, "evaluation, example", head->example_count));
+        /* By runs between examples that only the ranking counts. */
+        for (uint32_t begin = 0, end; begin < count; begin = end + 1) {
+            for (end = begin; end < count && !(heads->rank && rank_target_is_unknown(heads->rank, c.batch, end));)
+                end++;
+            TRY(head_add(heads->graph, head, &c, begin, end));
+        }
+    }
     return heads->rank ? rank_add(heads->rank, slot) : ST_OK;
 }
 
@@ -259,8 +279,13 @@ static status ranked_finish(struct heads *heads)
 {
     struct rank_result r;
     TRY(rank_end(heads->rank, &r));
-    const double of_groups[] = {r.recall, r.hit_rate, r.ndcg},
-                 of_examples[] = {r.logloss, r.perplexity, r.hit_rate_1, r.hit_rate_10};
+    const double of_groups[] = {r.of_groups.recall, r.of_groups.hit_rate, r.of_groups.ndcg,
+                                r.known.recall,     r.known.hit_rate,     r.known.ndcg},
+                 of_examples[] = {r.logloss,     r.perplexity,       r.hit_rate_1,
+                                  r.hit_rate_10, r.known_hit_rate_1, r.known_hit_rate_10};
+    heads->query_count = r.query_count;
+    heads->target_count = r.target_count;
+    heads->unknown_count = r.unknown_count;
     if (r.has_groups)
         memcpy(heads->ranked->values + 1, of_groups, sizeof of_groups);
     else

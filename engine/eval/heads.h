@@ -5,7 +5,8 @@
  *   squared                       root of the mean squared error, mean absolute error
  *   hinge                         loss, accuracy: the share of pairs in the right order, ties half
  *   nce, sampled_softmax          the loss over what was drawn; the first one behind a match over all words, too (engine/eval/rank.h): recall,
- *                                 hit rate and NDCG, or log loss, perplexity and hit rates
+ *                                 hit rate and NDCG, or log loss, perplexity and hit rates. Where words are ranked, an example whose target is
+ *                                 no word counts there, and for no other figure
  *   metrics                       the mean
  *
  * A loss here is without the head's weight, so that it can be compared. Means are over examples, each as often as its weight says, where the
@@ -22,8 +23,9 @@ struct figure_kind {
     int digits;             /* behind the point                                    */
     int better;             /* 1: more is better, -1: less is, 0: neither          */
     bool is_loss;           /* not finite only if the model has diverged           */
+    bool of_known;          /* over targets that are words alone                   */
 };
-#define HEAD_FIGURES_MAX 5
+#define HEAD_FIGURES_MAX 7
 struct head {
     /* set once */
     const struct graph_node *node;
@@ -45,6 +47,8 @@ struct heads {
     uint32_t count;
     struct head *ranked; /* of which all words are ranked, or NULL          */
     struct rank *rank;   /* NULL: not yet                                  */
+    /* of the last ranking that was finished: groups or examples, their targets, and those of them that are no words */
+    uint64_t query_count, target_count, unknown_count;
 };
 
 /* How many numbers a loss predicts of an example: 1, or one for every class where there are more than two. */
@@ -57,7 +61,7 @@ void head_predict(const struct op_context *c, const struct graph_node *loss, uin
 MUST_USE status heads_open(struct heads *heads, const struct graph *graph);
 /* Of one that is all zero, too. */
 void heads_close(struct heads *heads);
-/* Room for so many examples, that no later growth is needed. */
+/* Room for so many examples, that no later growth is needed; behind heads_rank for its part, too. */
 MUST_USE status heads_reserve(struct heads *heads, uint64_t example_count);
 /* Makes ready for an evaluation: where words are ranked, opens the ranking unless that is done, which the crew's pipeline then serves
  * until heads_close. What rank_open says. */

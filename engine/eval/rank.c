@@ -10,30 +10,21 @@
 #include "engine/base/log.h"
 #include "engine/device/cpu/kernels.h"
 #include "engine/eval/evaluate.h"
+#include "engine/eval/rank_groups.h"
 #include "graph/op_rules.h"
 
 /* Queries that are scored at once: so many that panels are used often, and no more scores than fit. */
 #define QUERIES_MAX  64u
 #define SCORES_BYTES ((size_t)64 << 20)
-#define WORD_NONE    UINT32_MAX
+/* No target; else an item of engine/eval/rank_groups.h. */
+#define ITEM_NONE UINT64_MAX
 
 /* A query that waits to be scored. */
 struct query {
     uint64_t group;
-    uint32_t target;         /* without groups: its word, or WORD_NONE                          */
-    uint32_t relevant_begin; /* with groups: from here on to the next query's, words of the group */
-    bool is_bad;             /* a malformed line                                                */
-};
-
-struct pair {
-    uint64_t group;
-    uint32_t word;
-};
-
-/* Pairs in a block that doubles. */
-struct pairs {
-    struct pair *item;
-    size_t count, max;
+    uint32_t number; /* of the group                */
+    uint64_t target; /* without groups              */
+    bool is_bad;     /* a malformed line            */
 };
 
 struct rank {
@@ -54,58 +45,22 @@ struct rank {
     uint32_t *slot_word; /* [slot_mask + 1]: 1 + word, by the hash of its key; 0: none */
     uint64_t *word_key;  /* [word_count] */
     uint64_t slot_mask;
-    struct pairs excluded; /* by group and word */
+    uint32_t top; /* words that are kept of a query, or predicted */
     /* of the evaluation */
     uint64_t list_count; /* examples of the list that have come */
     uint32_t query_max, query_count;
-    struct query *query;   /* [query_max + 1] */
-    float *query_vector;   /* [query_max, dim] */
-    float *scores;         /* [query_max, panel_count * panel_words] */
-    struct pairs relevant; /* of the queries that wait; their groups are not used */
-    uint32_t *top_word;    /* [top] */
+    struct query *query; /* [query_max] */
+    float *query_vector; /* [query_max, dim] */
+    float *scores;       /* [query_max, panel_count * panel_words] */
+    uint32_t *top_word;  /* [top] */
     float *top_score;
-    uint64_t count;
-    double recall_sum, hit_sum, ndcg_sum, loss_sum, hit_1_sum, hit_10_sum;
+    struct rank_groups groups;
+    /* without groups */
+    uint64_t target_count, unknown_count;
+    double loss_sum, hit_1_sum, hit_10_sum;
 };
 
 static const char part[] = "ranking";
-
-/* --- pairs ------------------------------------------------------------------------------------ */
-
-static status pairs_add(struct pairs *p, uint64_t group, uint32_t word)
-{
-    if (p->count == p->max) {
-        size_t max = p->max ? 2 * p->max : 4096;
-        void *grown;
-        TRY(memory_take(part, max * sizeof *p->item, &grown));
-        if (p->count) memcpy(grown, p->item, p->count * sizeof *p->item);
-        memory_give(part, p->item, p->max * sizeof *p->item);
-        p->item = grown;
-        p->max = max;
-    }
-    p->item[p->count++] = (struct pair){group, word};
-    return ST_OK;
-}
-
-static int pair_order(const void *a_pointer, const void *b_pointer)
-{
-    const struct pair *a = a_pointer, *b = b_pointer;
-    if (a->group != b->group) return a->group < b->group ? -1 : 1;
-    return (a->word > b->word) - (a->word < b->word);
-}
-
-/* The first pair that is not before this one. */
-static size_t pairs_find(const struct pairs *p, size_t begin, size_t end, struct pair pair)
-{
-    while (begin < end) {
-        size_t middle = begin + (end - begin) / 2;
-        if (pair_order(&p->item[middle], &pair) < 0)
-            begin = middle + 1;
-        else
-            end = middle;
-    }
-    return begin;
-}
 
 /* --- words ------------------------------------------------------------------------------------ */
 
@@ -125,7 +80,15 @@ static uint32_t word_of(const struct rank *r, uint64_t key)
     uint64_t at = key & r->slot_mask;
     for (; r->slot_word[at]; at = (at + 1) & r->slot_mask)
         if (r->word_key[r->slot_word[at] - 1] == key) return r->slot_word[at] - 1;
-    return WORD_NONE;
+    return RANK_WORD_NONE;
+}
+
+/* What the column's text is to the ranking whose key this is, with READER_UNKNOWN or without. */
+static uint64_t item_of(const struct rank *r, uint64_t key)
+{
+    uint32_t word = word_of(r, key);
+    if (word == RANK_WORD_NONE) word = r->words->unknown; /* its number, or none */
+    return word == READER_NONE ? key | READER_UNKNOWN : word;
 }
 
 /* Of cosine: one over a vector's length, as the match has it. */
@@ -171,9 +134,9 @@ status rank_begin(struct rank *r)
 {
     r->list_count = 0;
     r->query_count = 0;
-    r->relevant.count = 0;
-    r->count = 0;
-    r->recall_sum = r->hit_sum = r->ndcg_sum = r->loss_sum = r->hit_1_sum = r->hit_10_sum = 0;
+    r->target_count = r->unknown_count = 0;
+    r->loss_sum = r->hit_1_sum = r->hit_10_sum = 0;
+    rank_groups_begin(&r->groups);
     if (r->feed == NULL) TRY(list_feed_open(r));
     status st = evaluate_run(r->crew, r->feed, words_sink, r);
     feed_close(r->feed);
@@ -195,8 +158,8 @@ static status excluded_fill(struct rank *r, struct reader *reader, struct exampl
         micro_batch_clear(&m);
         st = reader_fill(reader, &m, QUERIES_MAX, &end);
         for (uint32_t e = 0; e < m.example_count && st == ST_OK; e++) {
-            uint32_t word = m.key_begin[e + 1] > m.key_begin[e] ? word_of(r, m.key[m.key_begin[e]]) : WORD_NONE;
-            if (word != WORD_NONE) st = pairs_add(&r->excluded, m.group[e], word);
+            if (m.key_begin[e + 1] == m.key_begin[e]) continue;
+            st = rank_groups_exclude(&r->groups, m.group[e], item_of(r, m.key[m.key_begin[e]]));
         }
     }
     arena_close(&arena);
@@ -209,6 +172,7 @@ static status excluded_read(struct rank *r, const char *paths)
     const struct crew *c = r->crew;
     struct reader_column column = c->setup->schema.reader.field[r->field];
     column.negative_count = 0;
+    column.vocabulary = READER_NONE; /* what is no word is known already, too */
     column.ids_max = 1;
     struct reader_options options = {.format = (enum reader_format)c->setup->settings.data_format,
                                      .schema = c->setup->schema.reader,
@@ -226,18 +190,16 @@ static status excluded_read(struct rank *r, const char *paths)
     if (st == ST_OK) st = excluded_fill(r, reader, options.schema.example);
     reader_close(reader);
     free(beside);
-    if (st == ST_OK && r->excluded.count)
-        qsort(r->excluded.item, r->excluded.count, sizeof *r->excluded.item, pair_order);
+    rank_groups_excluded_end(&r->groups);
     return st;
 }
 
 /* --- one row of scores ------------------------------------------------------------------------ */
 
-/* The `top` best words of a row, the best first, of equal ones the first: fills top_word and top_score; returns how many. Words of score
+/* The `top` best words of a row, the best first, of equal ones the first: fills `word` and top_score; returns how many. Words of score
  * -infinity are none. */
-static uint32_t top_find(struct rank *r, const float *scores)
+static uint32_t top_find(struct rank *r, const float *scores, uint32_t top, uint32_t *word)
 {
-    const uint32_t top = r->crew->setup->settings.eval_top;
     const size_t word_count = r->words->word_count;
     uint32_t count = 0;
     float least = -INFINITY;
@@ -245,57 +207,36 @@ static uint32_t top_find(struct rank *r, const float *scores)
         uint32_t at = count < top ? count++ : top - 1;
         for (; at > 0 && r->top_score[at - 1] < scores[w]; at--) {
             r->top_score[at] = r->top_score[at - 1];
-            r->top_word[at] = r->top_word[at - 1];
+            word[at] = word[at - 1];
         }
         r->top_score[at] = scores[w];
-        r->top_word[at] = (uint32_t)w;
+        word[at] = (uint32_t)w;
         if (count == top) least = r->top_score[top - 1];
     }
     return count;
 }
 
-/* Leaves the group's excluded words out of the row, and out of its relevant ones, which are sorted and then each there once; returns how
- * many those are. */
-static uint32_t excluded_apply(const struct rank *r, uint64_t group, float *scores, struct pair *relevant,
-                               uint32_t count)
+/* Leaves the group's excluded words out of the row. */
+static void excluded_apply(const struct rank *r, uint64_t group, float *scores)
 {
-    size_t begin = pairs_find(&r->excluded, 0, r->excluded.count, (struct pair){group, 0}), end = begin;
-    for (; end < r->excluded.count && r->excluded.item[end].group == group; end++)
-        scores[r->excluded.item[end].word] = -INFINITY;
-    if (count) qsort(relevant, count, sizeof *relevant, pair_order);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (kept && relevant[kept - 1].word == relevant[i].word) continue;
-        size_t at = pairs_find(&r->excluded, begin, end, relevant[i]);
-        if (at == end || r->excluded.item[at].word != relevant[i].word) relevant[kept++] = relevant[i];
-    }
-    return kept;
+    size_t count;
+    const struct rank_pair *excluded = rank_groups_excluded(&r->groups, group, &count);
+    for (size_t i = 0; i < count; i++)
+        if (!(excluded[i].item & READER_UNKNOWN)) scores[excluded[i].item] = -INFINITY;
 }
 
-static double discount(uint32_t place) { return fmath_log(2) / fmath_log(2 + (double)place); }
-
-static void group_measure(struct rank *r, const float *scores, const struct pair *relevant, uint32_t relevant_count)
+static void best_keep(struct rank *r, const float *scores, uint32_t number)
 {
-    if (relevant_count == 0) return;
-    uint32_t found = 0, top_count = top_find(r, scores);
-    double gain = 0, gain_max = 0;
-    for (uint32_t place = 0; place < top_count; place++) {
-        const struct pair wanted = {relevant[0].group, r->top_word[place]};
-        if (!bsearch(&wanted, relevant, relevant_count, sizeof *relevant, pair_order)) continue;
-        gain += discount(place);
-        found++;
-    }
-    for (uint32_t place = 0; place < relevant_count && place < r->crew->setup->settings.eval_top; place++)
-        gain_max += discount(place);
-    r->recall_sum += (double)found / relevant_count;
-    r->hit_sum += found > 0;
-    r->ndcg_sum += gain / gain_max;
-    r->count++;
+    uint32_t *best = rank_groups_best(&r->groups, number);
+    for (uint32_t count = top_find(r, scores, r->top, best); count < r->top; count++) best[count] = RANK_WORD_NONE;
 }
 
-static void example_measure(struct rank *r, const float *scores, uint32_t target)
+static void example_measure(struct rank *r, const float *scores, uint64_t target)
 {
-    if (target == WORD_NONE) return;
+    if (target == ITEM_NONE) return;
+    r->target_count++;
+    r->unknown_count += (target & READER_UNKNOWN) != 0;
+    if (target & READER_UNKNOWN) return;
     const size_t word_count = r->words->word_count;
     uint64_t above, equal;
     float greatest = r->kernels->greatest(scores, word_count), score = scores[target];
@@ -306,12 +247,11 @@ static void example_measure(struct rank *r, const float *scores, uint32_t target
     r->loss_sum += fmath_log(sum) + (double)greatest - (double)score;
     r->hit_1_sum += place < 1;
     r->hit_10_sum += place < 10;
-    r->count++;
 }
 
 static status line_write(struct rank *r, const float *scores)
 {
-    uint32_t count = top_find(r, scores);
+    uint32_t count = top_find(r, scores, r->top, r->top_word);
     for (uint32_t i = 0; i < count; i++) {
         const char *text = r->words->text[r->top_word[i]];
         if (i) TRY(file_writer_put(r->predictions, "\t", 1));
@@ -327,12 +267,10 @@ static status query_finish(struct rank *r, uint32_t index)
     const struct query *q = &r->query[index];
     float *scores = r->scores + (size_t)index * r->panel_count * r->kernels->panel_words;
     if (q->is_bad) return r->predictions ? file_writer_put(r->predictions, "nan\n", 4) : ST_OK;
-    struct pair *relevant = r->relevant.item + q->relevant_begin;
-    uint32_t relevant_count = q[1].relevant_begin - q->relevant_begin;
-    if (r->has_groups) relevant_count = excluded_apply(r, q->group, scores, relevant, relevant_count);
+    if (r->has_groups) excluded_apply(r, q->group, scores);
     if (r->predictions) return line_write(r, scores);
     if (r->has_groups)
-        group_measure(r, scores, relevant, relevant_count);
+        best_keep(r, scores, q->number);
     else
         example_measure(r, scores, q->target);
     return ST_OK;
@@ -343,24 +281,33 @@ static status queries_finish(struct rank *r)
 {
     if (r->query_count == 0) return ST_OK;
     const struct cpu_kernels *k = r->kernels;
-    r->query[r->query_count].relevant_begin = (uint32_t)r->relevant.count;
     k->score(r->scores, (size_t)r->panel_count * k->panel_words, r->query_vector, r->dim, r->query_count, r->panels,
              r->panel_count, r->dim);
     for (uint32_t i = 0; i < r->query_count; i++) TRY(query_finish(r, i));
     r->query_count = 0;
-    r->relevant.count = 0;
     return ST_OK;
 }
 
-static status query_begin(struct rank *r, const float *vector, uint64_t group, uint32_t target, bool is_bad)
+static status query_begin(struct rank *r, const float *vector, const struct query *query)
 {
     if (r->query_count == r->query_max) TRY(queries_finish(r));
     uint32_t index = r->query_count++;
     float *to = r->query_vector + (size_t)index * r->dim, scale = r->match.scale * inverse_norm(r, vector);
     for (uint32_t d = 0; d < r->dim; d++) to[d] = scale * vector[d];
-    r->query[index] = (struct query){
-        .group = group, .target = target, .relevant_begin = (uint32_t)r->relevant.count, .is_bad = is_bad};
+    r->query[index] = *query;
     return ST_OK;
+}
+
+static uint64_t target_of(const struct rank *r, const struct micro_batch *m, uint32_t e)
+{
+    uint32_t home = e * r->field_count + r->field, key = m->key_begin[home];
+    return m->key_begin[home + 1] > key ? item_of(r, m->key[key]) : ITEM_NONE;
+}
+
+bool rank_target_is_unknown(const struct rank *r, const struct micro_batch *m, uint32_t e)
+{
+    uint64_t target = target_of(r, m, e);
+    return target != ITEM_NONE && target & READER_UNKNOWN;
 }
 
 status rank_add(struct rank *r, const struct slot *slot)
@@ -368,34 +315,60 @@ status rank_add(struct rank *r, const struct slot *slot)
     const struct micro_batch *m = &slot->input->batch;
     struct view queries = slot->tensor[r->query_tensor];
     for (uint32_t e = 0; e < m->example_count; e++) {
-        uint32_t home = e * r->field_count + r->field, key = m->key_begin[home];
-        uint32_t target = m->key_begin[home + 1] > key ? word_of(r, m->key[key]) : WORD_NONE;
-        uint64_t group = r->has_groups ? m->group[e] : 0;
-        bool goes_on = r->has_groups && r->query_count && !m->is_bad[e] && !r->query[r->query_count - 1].is_bad &&
-                       r->query[r->query_count - 1].group == group;
-        if (!goes_on) TRY(query_begin(r, view_row(queries, e), group, target, m->is_bad[e]));
-        if (r->has_groups && target != WORD_NONE) TRY(pairs_add(&r->relevant, group, target));
+        struct query query = {.target = target_of(r, m, e), .is_bad = m->is_bad[e]};
+        bool is_new = true;
+        if (r->has_groups && !query.is_bad) {
+            query.group = m->group[e];
+            TRY(rank_groups_number(&r->groups, query.group, &query.number, &is_new));
+            if (query.target != ITEM_NONE && !r->predictions)
+                TRY(rank_groups_target_add(&r->groups, query.group, query.target));
+        }
+        if (is_new) TRY(query_begin(r, view_row(queries, e), &query));
     }
     return ST_OK;
+}
+
+/* Means over examples with a word, and where what is no word counts as a miss over all. */
+static void examples_result(const struct rank *r, struct rank_result *result)
+{
+    double all = (double)r->target_count, known = (double)(r->target_count - r->unknown_count);
+    result->target_count = result->query_count = r->target_count;
+    result->unknown_count = r->unknown_count;
+    result->logloss = r->loss_sum / known;
+    result->perplexity = fmath_exp(result->logloss);
+    result->hit_rate_1 = r->hit_1_sum / all;
+    result->hit_rate_10 = r->hit_10_sum / all;
+    result->known_hit_rate_1 = r->hit_1_sum / known;
+    result->known_hit_rate_10 = r->hit_10_sum / known;
 }
 
 status rank_end(struct rank *r, struct rank_result *result)
 {
     TRY(queries_finish(r));
-    *result = (struct rank_result){.count = r->count, .has_groups = r->has_groups};
+    *result = (struct rank_result){.has_groups = r->has_groups};
     if (r->predictions) return ST_OK;
-    if (r->count == 0)
+    if (r->has_groups) {
+        struct rank_groups_result groups;
+        rank_groups_measure(&r->groups, &r->crew->setup->settings.eval_top, 1, &groups);
+        result->query_count = groups.group_count;
+        result->target_count = groups.target_count;
+        result->unknown_count = groups.unknown_count;
+        result->of_groups = groups.at[0];
+        result->known = groups.known;
+    } else {
+        examples_result(r, result);
+    }
+    if (result->query_count == 0)
         FAIL(INVALID, "no %s to rank words for",
              r->has_groups ? "group with a word that is not excluded" : "example with a word");
-    double count = (double)r->count;
-    result->recall = r->recall_sum / count;
-    result->hit_rate = r->hit_sum / count;
-    result->ndcg = r->ndcg_sum / count;
-    result->logloss = r->loss_sum / count;
-    result->perplexity = fmath_exp(result->logloss);
-    result->hit_rate_1 = r->hit_1_sum / count;
-    result->hit_rate_10 = r->hit_10_sum / count;
     return ST_OK;
+}
+
+bool rank_is_begun(const struct rank *r) { return r && (r->query_count || r->target_count || r->groups.count); }
+
+status rank_reserve(struct rank *r, uint64_t example_count)
+{
+    return r->has_groups ? rank_groups_reserve(&r->groups, example_count) : ST_OK;
 }
 
 /* --- opening ---------------------------------------------------------------------------------- */
@@ -420,12 +393,14 @@ uint32_t rank_head(const struct graph *g)
     return GRAPH_NONE;
 }
 
+uint32_t rank_field(const struct graph *g, uint32_t head) { return candidates_of(g, &g->nodes[head]); }
+
 /* What the ranking needs of that loss and its match. */
 static void model_take(struct rank *r, uint32_t head)
 {
     const struct graph *g = &r->crew->setup->graph;
     const struct graph_node *match = &g->nodes[graph_match_of(g, head)];
-    r->field = candidates_of(g, &g->nodes[head]);
+    r->field = rank_field(g, head);
     r->field_count = g->field_count;
     r->candidate_count = 1 + g->fields[r->field].negative_count;
     r->query_tensor = g->args[match->arg_begin];
@@ -439,15 +414,15 @@ static void model_take(struct rank *r, uint32_t head)
 
 static void layout_make(struct layout *l, struct rank *r)
 {
-    size_t scores_stride = (size_t)r->panel_count * r->kernels->panel_words, top = r->crew->setup->settings.eval_top;
+    size_t scores_stride = (size_t)r->panel_count * r->kernels->panel_words;
     LAYOUT_TAKE(l, r->panels, scores_stride * (r->dim + 1));
     LAYOUT_TAKE(l, r->slot_word, r->slot_mask + 1);
     LAYOUT_TAKE(l, r->word_key, r->words->word_count);
-    LAYOUT_TAKE(l, r->query, r->query_max + 1);
+    LAYOUT_TAKE(l, r->query, r->query_max);
     LAYOUT_TAKE(l, r->query_vector, (size_t)r->query_max * r->dim);
     LAYOUT_TAKE(l, r->scores, r->query_max * scores_stride);
-    LAYOUT_TAKE(l, r->top_word, top);
-    LAYOUT_TAKE(l, r->top_score, top);
+    LAYOUT_TAKE(l, r->top_word, r->top);
+    LAYOUT_TAKE(l, r->top_score, r->top);
 }
 
 static status memory_open(struct rank *r)
@@ -473,6 +448,8 @@ status rank_open(struct rank **out, struct crew *c, struct file_writer *predicti
     if (r == NULL) FAIL(MEMORY, "no memory for a ranking");
     r->crew = c;
     r->predictions = predictions;
+    r->top = c->setup->settings.eval_top;
+    rank_groups_open(&r->groups, c->setup, predictions ? 0 : r->top);
     model_take(r, head);
     r->kernels = cpu_kernels_of(pipeline_device(c->pipeline));
     status st;
@@ -492,8 +469,7 @@ void rank_close(struct rank *r)
 {
     if (r == NULL) return;
     feed_close(r->feed);
-    memory_give(part, r->excluded.item, r->excluded.max * sizeof *r->excluded.item);
-    memory_give(part, r->relevant.item, r->relevant.max * sizeof *r->relevant.item);
+    rank_groups_close(&r->groups);
     arena_close(&r->arena);
     free(r);
 }

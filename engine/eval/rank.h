@@ -5,28 +5,33 @@
  *                                                                                   ├─ products ─▶ scores [queries, words]
  *     data ──forward pass──▶ match's first input: a query an example, or a user ────┘
  *
- * What is measured, if examples belong to groups (users), each group's queries and words in one run of the data:
- *   recall@k    found / relevant, where the relevant words are those of the group's examples, and found those among its k best
- *   hit rate@k  share of groups with one found
- *   NDCG@k      sum over found of 1 / log2(2 + place), over its greatest value (Jarvelin, Kekalainen, TOIS 2002)
- * as means over groups with a relevant word; words that eval.exclude holds for the group are not ranked, and not relevant. Else, over examples:
- *   log loss    -log softmax(scores)[target], perplexity its exp, hit rate@1 and @10 with ties as half
+ * What is measured, if examples belong to groups (users): recall, hit rate and NDCG (engine/eval/rank_groups.h) of the words that are best for the
+ * group's first example, whatever the order of the examples; words that eval.exclude holds for the group are not ranked, and not relevant.
+ * Else, over examples:
+ *   log loss    -log softmax(scores)[target], perplexity its exp
+ *   hit rate@k  share of examples whose target is among the k best, as one of equals in the middle of them; k = 1, 10
  *
- * Memory is taken at open: words x (dimension + 1) floats, SCORES_BYTES of scores, 16 bytes an excluded pair. Cost: two
- * operations a word, query and dimension, by the thread that gives the slots. */
+ * A target that is no word of the vocabulary is one that was not found. It has no log loss. The figures over groups and examples are given for
+ * the words among the targets alone as well.
+ *
+ * Memory: words x (dimension + 1) floats and SCORES_BYTES of scores, taken at open, and what groups take. Cost: two operations a word, query
+ * and dimension, by the thread that gives the slots. */
 #ifndef HETERPS_ENGINE_EVAL_RANK_H
 #define HETERPS_ENGINE_EVAL_RANK_H
 
 #include "engine/base/file.h"
 #include "engine/crew/crew.h"
+#include "engine/eval/rank_groups.h"
 
 struct rank;
 
 /* The first loss over candidates behind a match: a forward node, or GRAPH_NONE. */
 uint32_t rank_head(const struct graph *graph);
+/* The field of its candidates. */
+uint32_t rank_field(const struct graph *graph, uint32_t head);
 /* Opens the ranking by that loss; *rank is NULL if there is none. Keeps the crew. With
- * `predictions` nothing is measured, but a line is written for every example, or group: its eval.top best words, the best first,
- * separated by tabs; "nan" for a bad line. Reads the files of eval.exclude: what reader_fill and reader_open say of them. */
+ * `predictions` nothing is measured, but a line is written for every example, or where a group's first one is: its eval.top best words,
+ * the best first, separated by tabs; "nan" for a bad line. Reads the files of eval.exclude: what reader_fill and reader_open say of them. */
 MUST_USE status rank_open(struct rank **rank, struct crew *crew, struct file_writer *predictions);
 void rank_close(struct rank *rank);
 
@@ -34,12 +39,21 @@ void rank_close(struct rank *rank);
 MUST_USE status rank_begin(struct rank *rank);
 /* A forward_sink's work: slots in the order of the data. */
 MUST_USE status rank_add(struct rank *rank, const struct slot *slot);
+/* Whether example e's target is no word. */
+bool rank_target_is_unknown(const struct rank *rank, const struct micro_batch *m, uint32_t e);
+/* Whether it has seen an example since rank_begin. NULL: no. */
+bool rank_is_begun(const struct rank *rank);
+/* Room for so many examples. MEMORY. */
+MUST_USE status rank_reserve(struct rank *rank, uint64_t example_count);
 /* What has been added since rank_begin. INVALID: nothing that could be measured. */
 struct rank_result {
-    uint64_t count; /* groups, or examples */
     bool has_groups;
-    double recall, hit_rate, ndcg;                       /* with groups; at top */
-    double logloss, perplexity, hit_rate_1, hit_rate_10; /* without             */
+    uint64_t query_count;                 /* groups, or examples, with a target              */
+    uint64_t target_count, unknown_count; /* their targets; of these no words                */
+    struct rank_figures of_groups, known; /* with groups, at eval.top; of words alone        */
+    double logloss, perplexity;           /* without; NaN: no target is a word               */
+    double hit_rate_1, hit_rate_10;       /* likewise */
+    double known_hit_rate_1, known_hit_rate_10;
 };
 MUST_USE status rank_end(struct rank *rank, struct rank_result *result);
 

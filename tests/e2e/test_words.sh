@@ -59,12 +59,54 @@ CFG
 check 'compiling counts words' "$h" compile two.cfg -o two.bin
 grep -q 'vocabulary items: 60 words' "$work/.err" && ok 'and tells how many' || { not_ok 'and tells how many'; note <"$work/.err"; }
 
-"$h" two.bin --eval test --out one --threads 1 --log json -q >log || not_ok 'training'
+"$h" two.bin --eval test --out one --threads 1 --set eval.every=50 --set cache.ram=16MiB --log json -q >log || not_ok 'training'
 recall=$(event_field log eval recall)
 # 10 of the 21 items of the user's kind that are left hold almost half of the 6 of test; of all 51 that are left a fifth.
 python3 -c "import sys; sys.exit(not $recall > 0.35)" && ok "recall@10 $recall is above 0.35" || not_ok "recall@10 $recall is above 0.35"
 "$h" eval two.bin --model one --data test --log json -q >again
-[ "$(event_field again eval recall)" = "$recall" ] && ok 'a saved model is measured alike' || not_ok 'a saved model is measured alike'
+[ "$(event_field again eval recall)" = "$recall" ] && ok 'a saved model is measured alike, after others before it' || not_ok 'a saved model is measured alike'
+
+# A user is one query, wherever his lines are; what is no word is never found.
+awk '{ for (i = 2; i <= NF; i++) print $1, $i }' test | sort -k 2 >apart
+awk '{ print $0, "new" NR, "new" NR }' test >unknown
+awk 'BEGIN { for (u = 0; u < 6000; u++) print "v" u, "i" u % 60, "i" (u + 7) % 60 }' >many
+awk '{ print $1, $2 }' many >split && awk '{ print $1, $3 }' many >>split
+figure() { # DATA FIGURE...
+    if [ "$1" = - ]; then cat split; fi | "$h" eval two.bin --model one --data "$1" --log json -q >measured
+    shift
+    for figure; do event_field measured eval "$figure"; done
+}
+alike() { # DATA OTHER
+    expected=$(figure "$1" recall hit_rate ndcg queries targets)
+    [ "$(figure "$2" recall hit_rate ndcg queries targets)" = "$expected" ]
+}
+check 'lines of a user that are apart are one query' alike test apart
+check 'thousands of them, of a stream, too' alike many -
+unknown_is_missed() {
+    set -- $(figure unknown recall known_recall queries targets targets_unknown samples)
+    python3 - "$recall" "$@" <<'PYTHON'
+import sys
+before, recall, known, queries, targets, unknown, samples = map(float, sys.argv[1:])
+assert known == before and queries == 300 and unknown == 300, sys.argv
+wanted = [len(set(l.split()[1:])) for l in open("test")]
+assert targets == sum(wanted) + 300 and samples == sum(len(l.split()) - 1 for l in open("test"))
+assert 0.5 * before < recall < 0.95 * before, (recall, before)
+PYTHON
+    "$h" eval two.bin --model one --data unknown 2>&1 | grep -q '300 of .* targets are no words of the vocabulary, and count as not found; over the others: recall '
+}
+check 'targets that are no words count as not found, and are told' unknown_is_missed
+sed 's/ .*/ new/' test >none
+fails 1 'none: no examples to evaluate: no target is a word of the vocabulary' 'nothing but targets that are no words' "$h" eval two.bin --model one --data none
+case $BUILD in
+*/asan | */tsan) skip 'more users than memory holds' 'a sanitizer takes addresses of its own' ;;
+*)
+    awk 'BEGIN { for (u = 0; u < 60000; u++) print "v" u, "i" u % 60 }' >split
+    too_many() {
+        (ulimit -v 60000; "$h" eval two.bin --model one --data - --set eval.top=1000 <split -q 2>too_many) && return 1
+        grep -q 'error: no memory to rank words for more groups than the [0-9]* that have come, with .* evaluate fewer at a time, or lower eval.top' too_many
+    }
+    check 'more users than memory holds are refused' too_many ;;
+esac
 
 "$h" two.bin --out three --threads 3 -q && "$h" two.bin --out part --set train.steps_max=37 -q && "$h" two.bin --resume part --out part -q
 for other in three part; do

@@ -58,8 +58,8 @@ static void file_put(const char *name, const char *text) { must(file_write(path_
 /* --- models ----------------------------------------------------------------------------------- */
 
 #define PAIRS                                                                                                          \
-    "[data]\nformat = pairs\npath = train\nsparse = user\n"                                                            \
-    "[column item]\nvocabulary = items\n[vocabulary items]\ncolumn = item\n"                                           \
+    "[data]\nformat = pairs\npath = train\nsparse = user\nbad_lines = skip\n"                                          \
+    "[column item]\nvocabulary = items\n[vocabulary items]\ncolumn = item\ncount_min = 2\n"                            \
     "[candidates drawn]\nof = item\nnegatives = 3\nsampler = uniform\n"                                                \
     "[table u]\ndim = 5\ninit = normal 1\n[table i]\ndim = 5\ninit = normal 1\n"                                       \
     "[embedding q]\ntable = u\ninput = user\n[embedding rows]\ntable = i\ninput = drawn\npool = none\n"
@@ -194,10 +194,11 @@ static uint64_t word_key(uint32_t w)
     return reader_key(g->fields[g->field_count - 1].seed, text, strlen(text));
 }
 
+/* word_count: it is no word. */
 static uint32_t word_number(uint64_t key)
 {
     uint32_t w = 0;
-    while (word_key(w) != key) w++;
+    while (w < plain.word_count && word_key(w) != key) w++;
     return w;
 }
 
@@ -227,18 +228,26 @@ static void figure_check(const struct heads *heads, const char *name, double exp
 #define ITEMS 90u
 #define TOP   4u
 
-/* Users with some items in train and some in test; a user's number decides how many; duplicates in test, and items of train too. */
+/* Users with some items in train and some in test; a user's number decides how many; duplicates in test, items of train too, and in both what is
+ * no word: items of test alone, and of every tenth user one that is once in train. In test each user has two lines, which are far apart. */
 static void pairs_put(void)
 {
-    static char train[40000], test[40000];
+    static char train[40000], test[80000];
     char *a = train, *b = test;
     for (uint32_t u = 0; u < USERS; u++) {
         a += sprintf(a, "u%u", u);
         b += sprintf(b, "u%u", u);
         for (uint32_t i = 0; i < 3 + u % 20; i++) a += sprintf(a, " i%u", (u * 7 + i * i * 3) % ITEMS);
-        for (uint32_t i = 0; i < u % 7; i++) b += sprintf(b, " i%u", (u * 11 + i * 5) % (ITEMS + 9));
-        if (u % 4 == 0) b += sprintf(b, " i%u i%u", u * 7 % ITEMS, u * 11 % ITEMS);
+        for (uint32_t i = 0; i < u % 7; i += 2) b += sprintf(b, " i%u", (u * 11 + i * 5) % (ITEMS + 9));
+        if (u % 10 == 0) a += sprintf(a, " once%u", u), b += sprintf(b, " once%u once%u", u, u + 1);
         *a++ = '\n', *b++ = '\n';
+        if (u % 50 == 7) b += sprintf(b, " \n");
+    }
+    for (uint32_t u = USERS; u-- > 0;) {
+        b += sprintf(b, "u%u", u);
+        for (uint32_t i = 1; i < u % 7; i += 2) b += sprintf(b, " i%u", (u * 11 + i * 5) % (ITEMS + 9));
+        if (u % 4 == 0) b += sprintf(b, " i%u i%u", u * 7 % ITEMS, u * 11 % ITEMS);
+        *b++ = '\n';
     }
     *a = *b = 0;
     file_put("train", train);
@@ -264,55 +273,143 @@ static uint32_t plain_place(uint32_t example, uint32_t user, uint32_t w)
     return place;
 }
 
+struct plain_sums {
+    double recall, hit_rate, ndcg;
+    uint32_t count;
+};
+
+static void plain_add(struct plain_sums *sums, const bool *is_relevant, uint32_t unknown, uint32_t example, uint32_t u)
+{
+    uint32_t relevant = unknown, found = 0;
+    double gain = 0, gain_max = 0;
+    for (uint32_t w = 0; w < plain.word_count; w++) {
+        if (!is_relevant[w]) continue;
+        uint32_t place = plain_place(example, u, w);
+        relevant++;
+        if (place >= TOP) continue;
+        found++;
+        gain += 1 / log2(2 + place);
+    }
+    for (uint32_t i = 0; i < relevant && i < TOP; i++) gain_max += 1 / log2(2 + i);
+    if (relevant == 0) return;
+    sums->count++;
+    sums->recall += (double)found / relevant;
+    sums->hit_rate += found > 0;
+    sums->ndcg += gain / gain_max;
+}
+
+/* Sums over users of what the file asks for, all of it and its words alone. */
+static void plain_sum(struct plain_sums *all, struct plain_sums *known)
+{
+    memset(all, 0, sizeof *all);
+    memset(known, 0, sizeof *known);
+    for (uint32_t u = 0; u < USERS; u++) {
+        char user[16], once[16];
+        uint64_t group = reader_key(0, user, (size_t)snprintf(user, sizeof user, "u%u", u)), unknown[40],
+                 seed = plain.setup->graph.fields[plain.setup->graph.field_count - 1].seed,
+                 trained = reader_key(seed, once, (size_t)snprintf(once, sizeof once, "once%u", u)) | READER_UNKNOWN;
+        bool is_relevant[WORDS_MAX] = {0};
+        uint32_t example = 0, unknown_count = 0;
+        for (uint32_t e = 0; e < plain.example_count; e++) {
+            if (plain.group[e] != group) continue;
+            example = e;
+            uint32_t w = word_number(plain.key[e]), i = 0;
+            if (w < plain.word_count) {
+                is_relevant[w] = !is_trained(u, w);
+                continue;
+            }
+            while (i < unknown_count && unknown[i] != plain.key[e]) i++;
+            if (i == unknown_count && plain.key[e] != trained) unknown[unknown_count++] = plain.key[e];
+        }
+        plain_add(all, is_relevant, unknown_count, example, u);
+        plain_add(known, is_relevant, 0, example, u);
+    }
+}
+
+static void pairs_check(const struct heads *heads, const struct plain_sums *all, const struct plain_sums *known)
+{
+    figure_check(heads, "recall", all->recall / all->count);
+    figure_check(heads, "hit_rate", all->hit_rate / all->count);
+    figure_check(heads, "ndcg", all->ndcg / all->count);
+    figure_check(heads, "known_recall", known->recall / known->count);
+    figure_check(heads, "known_hit_rate", known->hit_rate / known->count);
+    figure_check(heads, "known_ndcg", known->ndcg / known->count);
+    assert_int_equal(heads->query_count, all->count);
+}
+
 static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void **state)
 {
     (void)state;
     struct setup s;
     struct crew c;
+    struct plain_sums all, known;
     pairs_put();
     crew_make(&c, &s, PAIRS TOWERS);
     plain_read(&c, path_of("test"));
-    double recall = 0, hit_rate = 0, ndcg = 0;
-    uint32_t group_count = 0;
-    for (uint32_t u = 0; u < USERS; u++) {
-        char user[16];
-        uint64_t group = reader_key(0, user, (size_t)snprintf(user, sizeof user, "u%u", u));
-        bool is_relevant[WORDS_MAX] = {0};
-        uint32_t example = 0, relevant = 0, found = 0;
-        double gain = 0, gain_max = 0;
-        for (uint32_t e = 0; e < plain.example_count; e++) {
-            if (plain.group[e] != group) continue;
-            uint32_t w = word_number(plain.key[e]);
-            if (!is_trained(u, w)) is_relevant[w] = true, example = e;
-        }
-        for (uint32_t w = 0; w < plain.word_count; w++) {
-            if (!is_relevant[w]) continue;
-            uint32_t place = plain_place(example, u, w);
-            if (relevant < TOP) gain_max += 1 / log2(2 + relevant);
-            relevant++;
-            if (place >= TOP) continue;
-            found++;
-            gain += 1 / log2(2 + place);
-        }
-        if (relevant == 0) continue;
-        group_count++;
-        recall += (double)found / relevant;
-        hit_rate += found > 0;
-        ndcg += gain / gain_max;
-    }
-    assert_true(group_count > USERS / 2 && group_count < USERS && hit_rate > 3);
+    plain_sum(&all, &known);
+    assert_true(known.count > USERS / 2 && known.count < all.count && all.count < USERS && known.hit_rate > 3);
     struct heads heads = measured(&c, path_of("test"));
-    figure_check(&heads, "recall", recall / group_count);
-    figure_check(&heads, "hit_rate", hit_rate / group_count);
-    figure_check(&heads, "ndcg", ndcg / group_count);
-    /* Once more with the same ranking. */
+    pairs_check(&heads, &all, &known);
+    assert_true(heads.unknown_count > 15 && heads.unknown_count < heads.target_count);
+    /* Once more with the same ranking, of another model. */
     struct feed *feed;
+    for (uint64_t i = 0; i < s.graph.header->param_floats; i++) s.model.param[i] = cosf((float)i);
+    plain_free();
+    plain_read(&c, path_of("test"));
+    const double before = all.ndcg;
+    plain_sum(&all, &known);
+    assert_true(fabs(all.ndcg - before) > 0.1);
     must(evaluate_open(&c, &(struct evaluate_options){.paths = path_of("test"), .lines = READER_ALL}, &feed));
     must(evaluate_measure(&c, feed, &heads));
     feed_close(feed);
-    figure_check(&heads, "recall", recall / group_count);
+    pairs_check(&heads, &all, &known);
     heads_close(&heads);
     plain_free();
+    crew_close(&c);
+    setup_close(&s);
+}
+
+/* All words score alike: as one of 20 equals a target is in the middle of them, and the first words are the best. */
+static void rank__equal_scores__middle_place_and_first_words(void **state)
+{
+    (void)state;
+    struct setup s;
+    struct crew c;
+    static char text[2000], model[4000];
+    char *at = text;
+    for (uint32_t i = 0; i < 190; i++) at += sprintf(at, "w%u%c", i % 19, i % 10 == 9 ? '\n' : ' ');
+    file_put("train", text);
+    snprintf(model, sizeof model, "%s", WORDS);
+    for (char *init; (init = strstr(model, "init = normal 1")) != NULL;) memcpy(init, "init = zeros   ", 15);
+    crew_make(&c, &s, model);
+    assert_int_equal(s.graph.vocabularies[0].word_count, 20);
+    struct heads heads = measured(&c, path_of("train"));
+    figure_check(&heads, "hit_rate_1", 0);
+    figure_check(&heads, "hit_rate_10", 1); /* place 9.5 */
+    heads_close(&heads);
+    struct rank *rank;
+    struct file_writer writer = {0};
+    struct feed *feed;
+    struct rank_result nothing;
+    struct file_map map;
+    char expected[256];
+    int bytes = 0;
+    for (uint32_t w = 0; w < s.settings.eval_top; w++)
+        bytes += sprintf(expected + bytes, "%s%c", graph_string(&s.graph, s.graph.words[w].text),
+                         w + 1 < s.settings.eval_top ? '\t' : '\n');
+    must(file_writer_open(&writer, path_of("out")));
+    must(rank_open(&rank, &c, &writer));
+    must(evaluate_open(&c, &(struct evaluate_options){.paths = path_of("train"), .label_optional = true}, &feed));
+    must(rank_begin(rank));
+    must(evaluate_run(&c, feed, (forward_sink *)rank_add, rank));
+    must(rank_end(rank, &nothing));
+    must(file_writer_commit(&writer));
+    feed_close(feed);
+    rank_close(rank);
+    must(file_map_open(&map, path_of("out")));
+    assert_true(map.bytes > (size_t)bytes);
+    assert_memory_equal(map.data, expected, (size_t)bytes);
+    file_map_close(&map);
     crew_close(&c);
     setup_close(&s);
 }
@@ -334,7 +431,7 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
         char user[16];
         uint64_t group = reader_key(0, user, (size_t)snprintf(user, sizeof user, "u%u", u));
         while (plain.group[e] != group) e++;
-        uint32_t word_at[TOP];
+        uint32_t word_at[TOP] = {0};
         for (uint32_t w = 0; w < plain.word_count; w++) {
             uint32_t place = is_trained(u, w) ? TOP : plain_place(e, u, w);
             if (place < TOP) word_at[place] = w;
@@ -342,6 +439,7 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
         for (uint32_t k = 0; k < TOP; k++)
             at +=
                 sprintf(at, "%s%c", graph_string(&s.graph, s.graph.words[word_at[k]].text), k + 1 < TOP ? '\t' : '\n');
+        if (u % 50 == 7) at += sprintf(at, "nan\n"); /* a malformed line */
     }
     must(file_writer_open(&writer, path_of("out")));
     must(rank_open(&rank, &c, &writer));
@@ -377,10 +475,15 @@ static void evaluate__tokens__log_loss_and_hit_rates_over_all_words(void **state
     for (uint32_t n = 0; n < 2000; n++) at += sprintf(at, "w%u%c", n * n % 113 + n % 5, n % 9 ? ' ' : '\n');
     file_put("train", text);
     crew_make(&c, &s, WORDS);
-    plain_read(&c, path_of("train"));
+    for (at = text; (at = strstr(at, " w9 ")) != NULL;) at[1] = 'v'; /* what is no word */
+    file_put("test", text);
+    plain_read(&c, path_of("test"));
     double loss = 0, hit_1 = 0, hit_10 = 0;
+    uint32_t known = 0;
     for (uint32_t e = 0; e < plain.example_count; e++) {
         uint32_t target = word_number(plain.key[e]), above = 0;
+        if (target == plain.word_count) continue;
+        known++;
         double sum = 0, score = plain_score(e, target);
         for (uint32_t w = 0; w < plain.word_count; w++) {
             sum += exp(plain_score(e, w));
@@ -391,11 +494,14 @@ static void evaluate__tokens__log_loss_and_hit_rates_over_all_words(void **state
         hit_10 += above < 10;
     }
     double count = plain.example_count;
-    struct heads heads = measured(&c, path_of("train"));
-    figure_check(&heads, "logloss", loss / count);
-    figure_check(&heads, "perplexity", exp(loss / count));
+    struct heads heads = measured(&c, path_of("test"));
+    figure_check(&heads, "logloss", loss / known);
+    figure_check(&heads, "perplexity", exp(loss / known));
     figure_check(&heads, "hit_rate_1", hit_1 / count);
     figure_check(&heads, "hit_rate_10", hit_10 / count);
+    figure_check(&heads, "known_hit_rate_1", hit_1 / known);
+    figure_check(&heads, "known_hit_rate_10", hit_10 / known);
+    assert_true(known < count && heads.unknown_count == count - known && heads.target_count == count);
     heads_close(&heads);
     plain_free();
     crew_close(&c);
@@ -466,6 +572,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded),
+        cmocka_unit_test(rank__equal_scores__middle_place_and_first_words),
         cmocka_unit_test(predict__pairs__best_words_of_each_user_once),
         cmocka_unit_test(evaluate__tokens__log_loss_and_hit_rates_over_all_words),
         cmocka_unit_test(rank_open__other_losses__rank_nothing),
