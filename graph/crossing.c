@@ -6,7 +6,7 @@
 #include "graph/cut.h"
 #include "graph/op.h"
 
-enum { IS_MADE = 1, IS_READ = 2, IS_LOSS_OUT = 4, IS_OF_HEAD = 8, IS_BEHIND = 16, IS_DIN = 32, IS_DOUT = 64 };
+enum { IS_MADE = 1, IS_READ = 2, IS_OF_LOSS = 4, IS_OF_HEAD = 8, IS_BEHIND = 16, IS_DIN = 32, IS_DOUT = 64 };
 
 static void nodes_mark(const struct graph *g, uint32_t first_layer, uint32_t last_layer, uint8_t *marks,
                        struct crossing *crossing)
@@ -24,11 +24,21 @@ static void nodes_mark(const struct graph *g, uint32_t first_layer, uint32_t las
         }
         for (uint32_t k = 0; k < n->output_count + n->saved_count; k++) {
             const uint32_t grad = g->tensors[made[k]].grad;
-            marks[made[k]] |= IS_MADE | (traits & OP_IS_LOSS ? IS_LOSS_OUT : 0);
+            marks[made[k]] |= IS_MADE | (traits & OP_IS_LOSS ? IS_OF_LOSS : 0);
             if (grad != GRAPH_NONE) marks[grad] |= IS_DOUT;
         }
         if (traits & OP_IS_LOSS) crossing->has_loss = true;
     }
+}
+
+/* Of losses, wherever they are: inputs of at most two columns, which say what was predicted. */
+static void predictions_mark(const struct graph *g, uint8_t *marks)
+{
+    for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1))
+        for (uint32_t k = 0; k < g->nodes[i].input_count; k++) {
+            const uint32_t t = g->args[g->nodes[i].arg_begin + k];
+            if (g->tensors[t].kind == TENSOR_ACTIVATION && g->tensors[t].cols <= 2) marks[t] |= IS_OF_LOSS;
+        }
 }
 
 /* What heads, wherever they are, read and write, and the match that evaluation ranks by reads. */
@@ -52,7 +62,7 @@ static bool is_in(enum crossing_list list, uint8_t marks, uint8_t kind)
     case CROSSING_FORWARD_IN:
         return (marks & IS_READ) && !is_made && (is_activation || kind == TENSOR_DENSE || kind == TENSOR_LABEL);
     case CROSSING_FORWARD_OUT: return is_made && is_behind;
-    case CROSSING_LOSSES: return is_made && !is_behind && (marks & IS_LOSS_OUT);
+    case CROSSING_LOSSES: return is_made && !is_behind && (marks & IS_OF_LOSS);
     case CROSSING_HEADS: return is_made && !is_behind && is_activation && (marks & IS_OF_HEAD);
     case CROSSING_BACKWARD_IN: return is_behind && (marks & (IS_DIN | IS_DOUT)) && !is_made;
     case CROSSING_BACKWARD_OUT: return (marks & IS_DIN) && !(marks & IS_DOUT);
@@ -84,6 +94,7 @@ status crossing_find(struct crossing *crossing, const struct graph *g, uint32_t 
                        &crossing->count[CROSSING_BEHIND]),
              done);
     nodes_mark(g, first_layer, last_layer, marks, crossing);
+    predictions_mark(g, marks);
     heads_mark(g, marks);
     for (uint32_t i = 0; i < sent_count; i++) marks[sent[i]] |= IS_BEHIND;
     for (uint32_t i = 0; i < crossing->count[CROSSING_BEHIND]; i++)

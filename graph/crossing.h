@@ -17,7 +17,7 @@ enum crossing_list {
     CROSSING_BEHIND,      /* back, across the cut behind: likewise                                      */
     CROSSING_FORWARD_IN,  /* activations and columns that the stage reads and has not made; no keys     */
     CROSSING_FORWARD_OUT, /* made by the stage, across the cut behind                                   */
-    CROSSING_LOSSES,      /* besides these, in training: what losses have written                       */
+    CROSSING_LOSSES,      /* besides these, in training: what losses have written, and read of at most two columns */
     CROSSING_HEADS, /* likewise where nothing is trained: what heads read and have written, and what evaluation ranks by */
     CROSSING_BACKWARD_IN,    /* gradients from behind of what the stage has made, or adds to               */
     CROSSING_BACKWARD_OUT,   /* gradients of what it has taken                                             */

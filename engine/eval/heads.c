@@ -115,7 +115,9 @@ static void softmax_finish(const double means[2], double *values)
 /* --- kinds ------------------------------------------------------------------------------------ */
 
 struct head_kind {
-    void (*add)(const struct seen *, uint32_t b, double sums[2]); /* NULL: into the metrics of a binary classifier */
+    void (*add)(const struct seen *, uint32_t b, double sums[2]); /* NULL: into the metrics of a binary classifier  */
+    void (*sample)(const struct seen *, uint32_t b,
+                   double sums[2]); /* likewise, for the main figure, the first: cheap */
     void (*finish)(const double means[2], double *values);
     uint32_t figure_count;
     struct figure_kind figures[HEAD_FIGURES_MAX];
@@ -137,32 +139,38 @@ struct head_kind {
 static const struct head_kind binary = {
     NULL,
     NULL,
+    NULL,
     5,
     {FIGURE("auc", "AUC", 5, 1), LOSS("logloss", "log loss"), FIGURE("ne", "normalised entropy", 4, -1),
      FIGURE("calibration", "calibration", 4, 0), FIGURE("group_auc", "group AUC", 5, 1)}};
 static const struct head_kind kinds[OP_ID_COUNT] = {
     [OP_ID_softmax_loss] = {softmax_add,
+                            saved_loss_add,
                             softmax_finish,
                             3,
                             {LOSS("logloss", "log loss"), FIGURE("perplexity", "perplexity", 2, -1),
                              FIGURE("accuracy", "accuracy", 5, 1)}},
-    [OP_ID_squared] = {squared_add, squared_finish, 2, {LOSS("rmse", "RMSE"), FIGURE("mae", "MAE", 5, -1)}},
-    [OP_ID_hinge] = {hinge_add, means_finish, 2, {LOSS("loss", "loss"), FIGURE("accuracy", "accuracy of pairs", 5, 1)}},
-    [OP_ID_nce] = {saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
-    [OP_ID_sampled_softmax] = {saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
-    [OP_ID_accuracy] = {metric_add, means_finish, 1, {FIGURE("accuracy", "accuracy", 5, 1)}},
-    [OP_ID_hit_rate] = {metric_add, means_finish, 1, {FIGURE("hit_rate", "hit rate", 5, 1)}},
-    [OP_ID_ndcg] = {metric_add, means_finish, 1, {FIGURE("ndcg", "NDCG", 5, 1)}},
+    [OP_ID_squared] =
+        {squared_add, squared_add, squared_finish, 2, {LOSS("rmse", "RMSE"), FIGURE("mae", "MAE", 5, -1)}},
+    [OP_ID_hinge] =
+        {hinge_add, hinge_add, means_finish, 2, {LOSS("loss", "loss"), FIGURE("accuracy", "accuracy of pairs", 5, 1)}},
+    [OP_ID_nce] = {saved_loss_add, saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
+    [OP_ID_sampled_softmax] = {saved_loss_add, saved_loss_add, means_finish, 1, {LOSS("loss", "loss of the drawn")}},
+    [OP_ID_accuracy] = {metric_add, metric_add, means_finish, 1, {FIGURE("accuracy", "accuracy", 5, 1)}},
+    [OP_ID_hit_rate] = {metric_add, metric_add, means_finish, 1, {FIGURE("hit_rate", "hit rate", 5, 1)}},
+    [OP_ID_ndcg] = {metric_add, metric_add, means_finish, 1, {FIGURE("ndcg", "NDCG", 5, 1)}},
 };
 
 /* Of a loss whose words are ranked, with groups and without. */
 static const struct head_kind ranked_groups = {
+    saved_loss_add,
     saved_loss_add,
     means_finish,
     7,
     {LOSS("loss", "loss of the drawn"), FIGURE("recall", "recall", 5, 1), FIGURE("hit_rate", "hit rate", 5, 1),
      FIGURE("ndcg", "NDCG", 5, 1), KNOWN("recall", "recall"), KNOWN("hit_rate", "hit rate"), KNOWN("ndcg", "NDCG")}};
 static const struct head_kind ranked_examples = {
+    saved_loss_add,
     saved_loss_add,
     means_finish,
     7,
@@ -192,6 +200,7 @@ status heads_open(struct heads *heads, const struct graph *g)
         const struct graph_node *n = &g->nodes[i];
         const struct head_kind *kind = kind_of(g, n);
         *head = (struct head){.node = n,
+                              .how = kind,
                               .name = graph_string(g, n->name),
                               .section = op_table[n->op].section,
                               .kind = op_table[n->op].kind,
@@ -216,16 +225,14 @@ void heads_close(struct heads *heads)
 status heads_reserve(struct heads *heads, uint64_t example_count)
 {
     for (uint32_t i = 0; i < heads->count; i++)
-        if (kind_of(heads->graph, heads->items[i].node) == &binary)
-            TRY(metrics_reserve(&heads->items[i].metrics, example_count));
+        if (heads->items[i].how == &binary) TRY(metrics_reserve(&heads->items[i].metrics, example_count));
     return heads->rank ? rank_reserve(heads->rank, example_count) : ST_OK;
 }
 
 /* Takes in the examples [begin, end) of the batch. */
-static status head_add(const struct graph *g, struct head *head, const struct op_context *c, uint32_t begin,
-                       uint32_t end)
+static status head_add(struct head *head, const struct op_context *c, uint32_t begin, uint32_t end)
 {
-    const struct head_kind *kind = kind_of(g, head->node);
+    const struct head_kind *kind = head->how;
     const struct seen seen = {c, head->node, c->batch};
     head->example_count += end - begin;
     if (kind == &binary) {
@@ -269,7 +276,7 @@ status heads_add(struct heads *heads, const struct slot *slot)
         for (uint32_t begin = 0, end; begin < count; begin = end + 1) {
             for (end = begin; end < count && !(heads->rank && rank_target_is_unknown(heads->rank, c.batch, end));)
                 end++;
-            TRY(head_add(heads->graph, head, &c, begin, end));
+            TRY(head_add(head, &c, begin, end));
         }
     }
     return heads->rank ? rank_add(heads->rank, slot) : ST_OK;
@@ -293,25 +300,84 @@ static status ranked_finish(struct heads *heads)
     return ST_OK;
 }
 
+static status binary_finish(struct head *head)
+{
+    struct metrics_result r;
+    TRY(metrics_finish(&head->metrics, &r));
+    const double values[] = {r.auc, r.logloss, r.ne, r.calibration, r.group_auc};
+    memcpy(head->values, values, sizeof values);
+    return ST_OK;
+}
+
 status heads_finish(struct heads *heads)
 {
     for (uint32_t i = 0; i < heads->count; i++) {
         struct head *head = &heads->items[i];
-        const struct head_kind *kind = kind_of(heads->graph, head->node);
-        if (kind == &binary) {
-            struct metrics_result r;
-            TRY(metrics_finish(&head->metrics, &r));
-            const double values[] = {r.auc, r.logloss, r.ne, r.calibration, r.group_auc};
-            memcpy(head->values, values, sizeof values);
+        if (head->how == &binary) {
+            TRY(binary_finish(head));
         } else {
-            kind->finish((const double[]){head->sums[0] / head->weight_sum, head->sums[1] / head->weight_sum},
-                         head->values);
+            head->how->finish((const double[]){head->sums[0] / head->weight_sum, head->sums[1] / head->weight_sum},
+                              head->values);
         }
         head->example_count = 0;
         head->weight_sum = head->sums[0] = head->sums[1] = 0;
     }
     if (heads->rank) TRY(ranked_finish(heads));
     return ST_OK;
+}
+
+/* --- samples ---------------------------------------------------------------------------------- */
+
+void head_samples(const struct head *head, const struct op_context *c, struct head_sample *samples)
+{
+    const struct seen seen = {c, head->node, c->batch};
+    const struct view x = input_of(&seen, 0);
+    const uint32_t count = c->batch->example_count;
+    if (head->how == &binary) {
+        const struct view label = input_of(&seen, 1);
+        for (uint32_t b = 0; b < count; b++) {
+            float logit = at(x, b, x.cols - 1);
+            if (x.cols == 2) logit -= at(x, b, 0);
+            samples[b] = (struct head_sample){logit, at(label, b, 0)};
+        }
+        return;
+    }
+    for (uint32_t b = 0; b < count; b++) {
+        double sums[2] = {0};
+        head->how->sample(&seen, b, sums);
+        samples[b] = (struct head_sample){.logit = (float)sums[0]};
+    }
+}
+
+static status binary_measure(struct head *head, const struct head_sample *samples, const float *weight, uint64_t count)
+{
+    const size_t stride = sizeof *samples / sizeof samples->logit;
+    const struct metrics_examples examples = {.logit = &samples->logit,
+                                              .logit_stride = stride,
+                                              .label = &samples->label,
+                                              .label_stride = stride,
+                                              .weight = weight,
+                                              .count = (uint32_t)count};
+    TRY(metrics_add(&head->metrics, &examples));
+    return binary_finish(head);
+}
+
+void head_samples_measure(struct head *head, const struct head_sample *samples, const float *weight, uint64_t count)
+{
+    for (uint32_t k = 0; k < HEAD_FIGURES_MAX; k++) head->values[k] = (double)NAN;
+    if (head->how == &binary) {
+        CHECK(count <= head->metrics.example_max && binary_measure(head, samples, weight, count) == ST_OK);
+        return;
+    }
+    double sum = 0, weight_sum = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const double w = weight ? (double)weight[i] : 1;
+        sum += w * (double)samples[i].logit;
+        weight_sum += w;
+    }
+    double values[HEAD_FIGURES_MAX] = {0};
+    head->how->finish((const double[]){sum / weight_sum, NAN}, values);
+    head->values[head_main_figure(head)] = values[head_main_figure(head)];
 }
 
 /* --- figures by name -------------------------------------------------------------------------- */

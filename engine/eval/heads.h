@@ -26,9 +26,11 @@ struct figure_kind {
     bool of_known;          /* over targets that are words alone                   */
 };
 #define HEAD_FIGURES_MAX 7
+struct head_kind;
 struct head {
     /* set once */
     const struct graph_node *node;
+    const struct head_kind *how;
     const char *name, *section, *kind;
     const struct figure_kind *figures; /* [figure_count] */
     uint32_t figure_count;
@@ -70,6 +72,17 @@ MUST_USE status heads_rank(struct heads *heads, struct crew *crew);
 MUST_USE status heads_add(struct heads *heads, const struct slot *slot);
 /* Sets the values, and empties the collection. */
 MUST_USE status heads_finish(struct heads *heads);
+
+/* What a loss's figures need of an example: of a binary one logit and label, else the `logit` is what its main figure comes of. */
+struct head_sample {
+    float logit, label;
+};
+/* Of the examples of a micro-batch whose forward pass is done, in training too: samples[0 .. example_count). */
+void head_samples(const struct head *head, const struct op_context *c, struct head_sample *samples);
+/* Sets the values of the head, which is at no evaluation: of a binary one all but group_auc, else the main one; the others are NaN. Weights are
+ * [count], or NULL where the data have none. Takes no memory where heads_reserve has taken it for so many. */
+void head_samples_measure(struct head *head, const struct head_sample *samples, const float *weight, uint64_t count);
+
 /* The first loss, which stands for the model where one number must. */
 const struct head *heads_main(const struct heads *heads);
 /* A loss's figure that is_loss, a metric's only one: what stands for a head. */

@@ -188,7 +188,10 @@ static status slot_loss(struct worker *w, const struct station *station, struct 
     struct pipeline *p = w->pipeline;
     const struct graph *g = p->graph;
     const struct extent *e = &station->stage.extent;
-    if (station->stage.is_last) p->sync->vt->loss_keep(p->sync, slot, loss_sum(g, slot, 0, g->forward_count));
+    if (station->stage.is_last) {
+        p->sync->vt->loss_keep(p->sync, slot, loss_sum(g, slot, 0, g->forward_count));
+        if (p->train->forward_done) p->train->forward_done(p->train->context, slot);
+    }
     if (isfinite(loss_sum(g, slot, e->forward_begin, e->forward_end))) return ST_OK;
     struct op_context c = context_of(p, slot);
     return diverged(w, station, &c);

@@ -20,7 +20,7 @@
 #define EVENT_NS  ((uint64_t)1000000000)
 /* Fewer examples are read again in no time. */
 #define AGAIN_MIN 100000u
-#define BAR_WIDTH 16 /* the whole line then fits a terminal of 80 columns */
+#define BAR_WIDTH 8 /* the whole line then fits a terminal of 80 columns */
 
 /* Examples a second; only bsp drains the pipeline at the end of a step. */
 static double plan_expected(const struct session *s)
@@ -135,12 +135,70 @@ static void duration_text(char *buffer, size_t bytes, double seconds)
         snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
 }
 
-void report_progress(struct report *r, const struct progress *p, double loss, struct feed_counts counts)
+static bool is_loss(const struct head *head) { return op_table[head->node->op].traits & OP_IS_LOSS; }
+
+/* "last 65,536: AUC 0.76123, log loss 0.47001, ", of further losses the main figure; into buffer, which is returned. */
+static const char *window_text(const struct report_progress *now, char *buffer, size_t bytes)
 {
-    uint64_t now = clock_ns();
+    char count[27];
+    buffer[0] = 0;
+    if (now->window == 0) return buffer;
+    size_t end = (size_t)snprintf(buffer, bytes, "last %s: ", words_whole(count, now->window));
+    for (uint32_t i = 0; i < now->heads->count && end < bytes; i++) {
+        const struct head *head = &now->heads->items[i];
+        const bool is_main = head == heads_main(now->heads);
+        const uint32_t main_figure = head_main_figure(head);
+        if (!is_loss(head)) continue;
+        if (!is_main) end += (size_t)snprintf(buffer + end, bytes - end, "%s ", head->name);
+        for (uint32_t k = is_main ? 0 : main_figure; k <= main_figure && end < bytes; k++)
+            if (!isnan(head->values[k]))
+                end += (size_t)snprintf(buffer + end, bytes - end, "%s %.*f, ", head->figures[k].text,
+                                        head->figures[k].digits, head->values[k]);
+    }
+    return buffer;
+}
+
+/* For a line that has little room: "AUC 0.761  ", or nothing. */
+static const char *window_short(const struct report_progress *now, char *buffer, size_t bytes)
+{
+    buffer[0] = 0;
+    if (now->window == 0) return buffer;
+    const struct head *head = heads_main(now->heads);
+    if (head_main_figure(head) && !isnan(head->values[0]))
+        snprintf(buffer, bytes, "%s %.3f  ", head->figures[0].text, head->values[0]);
+    return buffer;
+}
+
+static void figures_event(const struct head *head)
+{
+    for (uint32_t k = 0; k < head->figure_count; k++)
+        if (!isnan(head->values[k])) log_event_f64(head->figures[k].key, head->values[k]);
+}
+
+static void window_event(const struct report_progress *now)
+{
+    log_event_u64("window", now->window);
+    if (now->window == 0) return;
+    figures_event(heads_main(now->heads));
+    log_event_open_array("heads");
+    for (uint32_t i = 0; i < now->heads->count; i++) {
+        if (!is_loss(&now->heads->items[i])) continue;
+        log_event_open(NULL);
+        log_event_text("name", now->heads->items[i].name);
+        figures_event(&now->heads->items[i]);
+        log_event_close();
+    }
+    log_event_close_array();
+}
+
+void report_progress(struct report *r, const struct report_progress *is)
+{
+    const struct progress *p = is->progress;
+    const double loss = is->loss;
+    uint64_t now = is->ns;
     double seconds = (double)(now - r->last_ns - (r->pause_ns - r->pause_at_last)) * 1e-9;
     double rate = seconds > 0 ? (double)(p->examples - r->examples_at_last) / seconds : 0;
-    double share = share_done(r, p, counts), elapsed = (double)(now - r->begin_ns) * 1e-9;
+    double share = share_done(r, p, is->counts), elapsed = (double)(now - r->begin_ns) * 1e-9;
     double eta = share > 0 ? elapsed * (1 - share) / share : -1;
     r->last_ns = now;
     r->examples_at_last = p->examples;
@@ -155,14 +213,14 @@ void report_progress(struct report *r, const struct progress *p, double loss, st
         duration_text(eta_text, sizeof eta_text, eta < 0 ? 0 : eta);
         snprintf(percent, sizeof percent, "%3.0f%%", share * 100);
     }
-    char rate_text[27];
+    char rate_text[27], window[512];
     words_whole(rate_text, (uint64_t)rate);
     if (log_is_terminal())
-        log_redraw("[%s] %s step %" PRIu64 "  %s samples/s  loss %.4f  ETA %s", share >= 0 ? bar : "…", percent,
-                   p->step, rate_text, loss, eta_text);
+        log_redraw("[%s] %s step %" PRIu64 "  %s samples/s  loss %.4f  %sETA %s", share >= 0 ? bar : "…", percent,
+                   p->step, rate_text, loss, window_short(is, window, sizeof window), eta_text);
     else
-        log_info("progress %s step %" PRIu64 ": %s samples/s, loss %.5f, ETA %s", percent, p->step, rate_text, loss,
-                 eta_text);
+        log_info("progress %s step %" PRIu64 ": %s samples/s, loss %.5f, %sETA %s", percent, p->step, rate_text, loss,
+                 window_text(is, window, sizeof window), eta_text);
     log_event_begin("progress");
     log_event_u64("step", p->step);
     log_event_u64("epoch", p->epoch);
@@ -170,6 +228,7 @@ void report_progress(struct report *r, const struct progress *p, double loss, st
     log_event_f64("loss", loss);
     log_event_f64("samples_per_s", rate);
     log_event_f64("eta_s", eta < 0 ? (double)NAN : eta);
+    window_event(is);
     log_event_end();
 }
 

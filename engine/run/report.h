@@ -3,6 +3,7 @@
 #ifndef HETERPS_ENGINE_RUN_REPORT_H
 #define HETERPS_ENGINE_RUN_REPORT_H
 
+#include "engine/eval/heads.h"
 #include "engine/run/session.h"
 
 struct report {
@@ -17,8 +18,16 @@ struct report {
 void report_start(struct report *report, const struct session *session);
 /* Whether enough time has passed for another progress report. */
 bool report_is_due(const struct report *report);
-/* `loss`: mean over the examples since the last report. */
-void report_progress(struct report *report, const struct progress *progress, double loss, struct feed_counts counts);
+struct report_progress {
+    const struct progress *progress;
+    uint64_t ns; /* when it was so (clock_ns) */
+    double loss; /* mean over the examples since the last report */
+    /* figures of the losses over the last `window` examples (engine/eval/progressive.h); 0: none */
+    const struct heads *heads;
+    uint64_t window;
+    struct feed_counts counts;
+};
+void report_progress(struct report *report, const struct report_progress *progress);
 void report_pause(struct report *report, uint64_t ns);
 /* A save of `ms`, and what training has stood still for: also until the save before it was complete, where it waits for that. */
 struct report_save {

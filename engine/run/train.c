@@ -21,6 +21,18 @@
 
 /* --- while the pipeline runs ------------------------------------------------------------------ */
 
+/* Writes down how training stands. */
+static void standing_take(struct trainer *t)
+{
+    struct standing *s = &t->standing;
+    s->progress = t->session->setup.model.progress;
+    s->loss_sum = t->loss_sum;
+    s->ns = clock_ns();
+    if (t->progressive) progressive_keep(t->progressive);
+    /* Release pairs with standing_look(). */
+    atomic_store_explicit(&s->shared_state, STANDING_THERE, memory_order_release);
+}
+
 /* A step has ended: the only place where progress moves. */
 static void step_done(void *context, const struct step_done *done)
 {
@@ -38,45 +50,44 @@ static void step_done(void *context, const struct step_done *done)
     for (uint32_t i = 0; i < t->graph->table_count; i++) t->row_count[i] = done->row_count[i];
     t->ticket = done->ticket;
 
-    struct standing *s = &t->standing;
-    uint64_t bits, version = atomic_load_explicit(&s->shared_version, memory_order_relaxed);
-    memcpy(&bits, &t->loss_sum, sizeof bits);
-    /* Acquire and release: what is written below is seen only after the odd version … */
-    atomic_exchange_explicit(&s->shared_version, version + 1, memory_order_acq_rel);
-    atomic_store_explicit(&s->shared_step, p->step, memory_order_release);
-    atomic_store_explicit(&s->shared_epoch, p->epoch, memory_order_release);
-    atomic_store_explicit(&s->shared_examples, p->examples, memory_order_release);
-    atomic_store_explicit(&s->shared_loss_bits, bits, memory_order_release);
-    /* … and all of it before the even one. */
-    atomic_store_explicit(&s->shared_version, version + 2, memory_order_release);
+    if (t->progressive) progressive_step(t->progressive, done);
+    /* Acquire pairs with standing_look(): what stood there has been read. */
+    if (atomic_load_explicit(&t->standing.shared_state, memory_order_acquire) == STANDING_WANTED) standing_take(t);
 }
 
-static void standing_read(struct standing *s, struct progress *progress, double *loss_sum)
+/* A worker has predicted a micro-batch. */
+static void forward_done(void *context, const struct slot *slot)
 {
-    uint64_t bits, begin, end;
-    do {
-        /* Acquire, all: each value is as new as the version before it, and the version after as new as each value. */
-        begin = atomic_load_explicit(&s->shared_version, memory_order_acquire);
-        progress->step = atomic_load_explicit(&s->shared_step, memory_order_acquire);
-        progress->epoch = atomic_load_explicit(&s->shared_epoch, memory_order_acquire);
-        progress->examples = atomic_load_explicit(&s->shared_examples, memory_order_acquire);
-        bits = atomic_load_explicit(&s->shared_loss_bits, memory_order_acquire);
-        end = atomic_load_explicit(&s->shared_version, memory_order_relaxed);
-    } while (begin != end || begin % 2);
-    memcpy(loss_sum, &bits, sizeof bits);
+    progressive_take(((struct trainer *)context)->progressive, slot);
 }
 
 /* Reports what has been done since the last time, if anything. */
 static void progress_tell(struct trainer *t)
 {
-    struct progress now = {.first_step = t->session->setup.model.progress.first_step};
-    double loss_sum;
-    standing_read(&t->standing, &now, &loss_sum);
-    uint64_t examples = now.examples - t->examples_reported;
-    if (now.step == 0 || examples == 0) return;
-    report_progress(&t->report, &now, (loss_sum - t->loss_reported) / (double)examples, feed_counts(t->feed));
-    t->loss_reported = loss_sum;
-    t->examples_reported = now.examples;
+    const struct standing *s = &t->standing;
+    uint64_t examples = s->progress.examples - t->examples_reported;
+    if (s->progress.step == 0 || examples == 0) return;
+    struct report_progress now = {.progress = &s->progress,
+                                  .ns = s->ns,
+                                  .loss = (s->loss_sum - t->loss_reported) / (double)examples,
+                                  .counts = feed_counts(t->feed)};
+    if (t->progressive) now.window = progressive_measure(t->progressive, &now.heads);
+    report_progress(&t->report, &now);
+    t->loss_reported = s->loss_sum;
+    t->examples_reported = s->progress.examples;
+}
+
+/* Tells how training stood, if that has come, or asks for it, if it is time. */
+static void standing_look(struct trainer *t)
+{
+    _Atomic uint32_t *state = &t->standing.shared_state;
+    /* Acquire pairs with standing_take(). */
+    uint32_t is = atomic_load_explicit(state, memory_order_acquire);
+    if (is == STANDING_THERE) progress_tell(t);
+    if (is == STANDING_THERE) atomic_store_explicit(state, STANDING_NONE, memory_order_relaxed);
+    /* Release pairs with step_done(). */
+    if (is == STANDING_NONE && report_is_due(&t->report))
+        atomic_store_explicit(state, STANDING_WANTED, memory_order_release);
 }
 
 static void trace_tell(void)
@@ -91,7 +102,7 @@ static void trace_tell(void)
 static bool tick(void *context)
 {
     struct trainer *t = context;
-    if (report_is_due(&t->report)) progress_tell(t);
+    standing_look(t);
     trace_tell();
     bool is_over = train_saves_look(t);
     return stop_requested() || is_over;
@@ -231,12 +242,14 @@ static status loop(struct trainer *t)
         struct train_job job = {.feed = t->feed,
                                 .step_until = until,
                                 .epoch_until = t->epoch_until,
+                                .forward_done = t->progressive ? forward_done : NULL,
                                 .step_done = step_done,
                                 .tick = tick,
                                 .context = t};
         t->is_woken = false;
         status st = pipeline_train(t->session->crew.pipeline, &job, &is_end);
         if (st != ST_OK) return train_fail_unsaved(t, st);
+        standing_look(t);
         if (t->save_result != ST_OK) return train_fail_unsaved(t, t->save_result);
         if (is_end) st = feed_result(t->feed);
         if (st != ST_OK && stop_requested()) {
@@ -274,7 +287,10 @@ static status train(struct trainer *t)
     if (is_begin && s->setup.settings.train_epochs > 0 && !stop_requested())
         FAIL(INVALID, "%s: no examples%s", t->options->data,
              feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
-    if (s->setup.model.progress.step > first_step) progress_tell(t);
+    if (s->setup.model.progress.step > first_step) {
+        standing_take(t);
+        progress_tell(t);
+    }
     TRY(train_save_settle(t));
     status held = feed_hold(t->feed);
     if (held == ST_OK) held = train_lives_count(t);
@@ -323,6 +339,7 @@ status train_run(struct session *session, const struct train_options *options)
     data_cache_close(t.eval_cache);
     pipeline_forget(session->crew.pipeline);
     feed_close(t.feed);
+    progressive_close(t.progressive);
     heads_close(&t.heads);
     free(t.best_path);
     arena_close(&t.arena);

@@ -6,16 +6,19 @@
 
 #include "engine/eval/early_stop.h"
 #include "engine/eval/evaluate.h"
+#include "engine/eval/progressive.h"
 #include "engine/model/saver.h"
 #include "engine/run/report.h"
 #include "engine/run/train.h"
 #include "io/cache/data_cache.h"
 
-/* How training goes, for the main thread to print while workers go on. Written after every step by whoever ends it, one at
- * a time; read by the main thread, which reads again if a step ended meanwhile. */
+/* How training goes, for the main thread to print while workers go on: it asks, and whoever ends the next step answers. */
+enum { STANDING_NONE, STANDING_WANTED, STANDING_THERE };
 struct standing {
-    _Atomic uint64_t shared_version; /* odd while it is written */
-    _Atomic uint64_t shared_step, shared_epoch, shared_examples, shared_loss_bits;
+    _Atomic uint32_t shared_state;
+    struct progress progress;
+    double loss_sum;
+    uint64_t ns; /* when that was */
 };
 
 struct trainer {
@@ -27,9 +30,10 @@ struct trainer {
     struct evaluate_options eval_options;
     struct data_cache *eval_cache; /* between evaluations: what they have read once, or NULL */
     struct arena arena;
-    uint64_t *row_count; /* [table_count]: rows that exist after the last step, whatever is read ahead */
-    uint32_t ticket;     /* the last one of that step                                                  */
-    double loss_sum;     /* of all examples of this run; written where steps end */
+    uint64_t *row_count;             /* [table_count]: rows that exist after the last step, whatever is read ahead */
+    uint32_t ticket;                 /* the last one of that step                                                  */
+    double loss_sum;                 /* of all examples of this run; written where steps end */
+    struct progressive *progressive; /* figures of the last examples; NULL: none */
     struct standing standing;
     /* at the last report */
     double loss_reported;

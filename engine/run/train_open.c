@@ -87,6 +87,16 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
     o->cache.ram_bytes = ram;
 }
 
+/* With room for all micro-batches that may be under way, those of a step among them. */
+static status progressive_begin(struct trainer *t)
+{
+    const struct session *s = t->session;
+    const uint32_t window = s->setup.settings.train_progressive, inputs = pipeline_input_count(s->crew.pipeline),
+                   micro_count = batch_micro_count(graph_batch(t->graph));
+    if (window == 0) return ST_OK;
+    return progressive_open(&t->progressive, t->graph, window, inputs > micro_count ? inputs : micro_count);
+}
+
 status train_open(struct trainer *t)
 {
     struct session *s = t->session;
@@ -117,6 +127,7 @@ status train_open(struct trainer *t)
         TRY(evaluate_open(&s->crew, &t->eval_options, &t->eval_feed));
         TRY(evaluate_reserve(&s->crew, t->eval_feed, &t->heads));
     }
+    TRY(progressive_begin(t));
     TRY(train_saver_open(t));
     TRY(streams_check(t));
     settings_check(t);

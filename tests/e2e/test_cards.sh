@@ -26,6 +26,11 @@ def arrays(name):
     size = struct.unpack("<Q", data[:8])[0]
     parts = {k: v["data_offsets"] for k, v in json.loads(data[8:8 + size]).items() if k != "__metadata__"}
     return {k: struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end]) for k, (begin, end) in parts.items()}
+def progress(name): # what was predicted before it was learned from
+    return [e for e in map(json.loads, open(f"{work}/{name}.log")) if e["event"] == "progress"][-1]
+x, y = progress(a), progress(b)
+assert y["window"] > 100
+assert x["window"] != y["window"] or abs(x["logloss"] - y["logloss"]) <= float(loss) and abs(x["auc"] - y["auc"]) < 1e-3, (x, y)
 x, y = losses(a), losses(b)
 assert len(y) > 2 and x.keys() >= y.keys() and max(x) == max(y), (x, y)
 worst_loss = max(abs(x[step] - y[step]) for step in y)
@@ -181,7 +186,7 @@ def stages(name):
     return [s for s in map(json.loads, open(f"{sys.argv[1]}/{name}.log")) if s["event"] == "done"][0]["stages"]
 card, middle = stages("card"), stages("middle")
 assert card[0]["cut_bytes"] == 500 * 4 * (2 * 117 + 1), card
-assert card[1].get("cut_bytes", 0) == 0 and card[1]["other_bytes"] == 500 * 4, card
+assert card[1].get("cut_bytes", 0) == 0 and card[1]["other_bytes"] == 500 * 4 * 2, card # loss, logit
 assert middle[0]["cut_bytes"] == 500 * 4 * 2 * 117 and middle[1]["cut_bytes"] == 500 * 4 * 2 * 141, middle
 PYTHON
 

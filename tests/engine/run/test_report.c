@@ -90,12 +90,18 @@ static void clocks_set_back(void)
     report_pause(&r, 2 * SECOND);
 }
 
+/* As it is now. */
+static void tell(const struct progress *p, double loss, struct feed_counts counts)
+{
+    report_progress(&r, &(struct report_progress){.progress = p, .ns = clock_ns(), .loss = loss, .counts = counts});
+}
+
 static void progress_of_a_quarter(void)
 {
     const struct progress p = {.step = 25, .epoch = 1, .examples = 4000};
     clocks_set_back();
     /* A tenth by the bytes, of two passes. */
-    report_progress(&r, &p, 0.6789, (struct feed_counts){.byte_count = 200, .size_bytes = 1000});
+    tell(&p, 0.6789, (struct feed_counts){.byte_count = 200, .size_bytes = 1000});
 }
 
 static void report_progress__quarter_of_the_steps__rate_without_pauses_and_time_left(void **state)
@@ -124,7 +130,7 @@ static void progress_by_bytes(void)
 {
     const struct progress p = {.step = 1, .examples = 1000 + 2};
     clocks_set_back();
-    report_progress(&r, &p, 1, (struct feed_counts){.byte_count = 1000, .size_bytes = 1000});
+    tell(&p, 1, (struct feed_counts){.byte_count = 1000, .size_bytes = 1000});
 }
 
 static void report_progress__half_of_the_bytes__share_of_all_passes(void **state)
@@ -141,7 +147,7 @@ static void progress_of_a_stream(void)
 {
     clocks_set_back();
     r.begin_ns -= 7200 * SECOND;
-    report_progress(&r, &(struct progress){.step = 3, .examples = 1000}, 1, (struct feed_counts){.byte_count = 5});
+    tell(&(struct progress){.step = 3, .examples = 1000}, 1, (struct feed_counts){.byte_count = 5});
 }
 
 static void report_progress__end_unknown__no_share_and_no_time(void **state)
