@@ -17,6 +17,7 @@
 #include <xxhash.h>
 
 #include "engine/base/heap.h"
+#include "engine/base/inputs.h"
 
 #define BUFFER_BYTES ((size_t)256 << 10)
 
@@ -186,6 +187,7 @@ status file_writer_open(struct file_writer *writer, const char *path)
     bool exists = stat(path, &target) == 0;
     if (!exists && errno != ENOENT) FAIL(IO, "%s: %s", path, strerror(errno));
     if (exists && S_ISDIR(target.st_mode)) FAIL(IO, "%s: expected a file to write, found a directory", path);
+    if (exists) TRY(inputs_spare_found(path, &target));
     bool is_direct = exists && (!S_ISREG(target.st_mode) || is_descriptor_name(path));
 
     /* A link stays, and what it points to is replaced. */

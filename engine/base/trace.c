@@ -16,8 +16,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 
@@ -63,7 +65,7 @@ static struct {
     struct arena arena;
     const char *path;
     int fd;
-    bool has_failed;
+    bool has_failed, is_begun; /* begun: it has taken the place of what was there */
     uint64_t origin_ns;
     char *buffer; /* [BUFFER_BYTES]: whole events */
     size_t buffered_bytes;
@@ -149,9 +151,22 @@ void trace_put(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64
 
 /* --- the file --------------------------------------------------------------------------------- */
 
+static status file_begin(void)
+{
+    struct stat found;
+    trace.has_failed = true;
+    if (fstat(trace.fd, &found) != 0) FAIL(IO, "%s: %s", trace.path, strerror(errno));
+    TRY(inputs_spare_found(trace.path, &found));
+    if (S_ISREG(found.st_mode) && ftruncate(trace.fd, 0) != 0) FAIL(IO, "%s: %s", trace.path, strerror(errno));
+    trace.is_begun = true;
+    trace.has_failed = false;
+    return ST_OK;
+}
+
 /* Writes out the buffer. A failure leaves the file with the last event that is whole. */
 static status buffer_flush(void)
 {
+    if (!trace.is_begun) TRY(file_begin());
     const char *at = trace.buffer;
     size_t left_bytes = trace.buffered_bytes;
     trace.buffered_bytes = 0;
@@ -311,7 +326,8 @@ static status ring_drain(struct trace_ring *ring)
 status trace_open(const char *path, uint32_t thread_max)
 {
     CHECK(thread_max > 0 && !atomic_load_explicit(&trace.shared_is_open, memory_order_relaxed));
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    /* What is there stays until the first events are written: by then all that is read is known. */
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) FAIL(IO, "cannot open the trace %s for writing: %s", path, strerror(errno));
     size_t rings_bytes = arena_bytes(thread_max * sizeof(struct trace_ring));
     size_t records_bytes = arena_bytes(TRACE_RING_RECORDS * sizeof(struct record));
@@ -329,7 +345,7 @@ status trace_open(const char *path, uint32_t thread_max)
     trace.buffer = arena_take(&trace.arena, BUFFER_BYTES);
     trace.path = path;
     trace.fd = fd;
-    trace.has_failed = false;
+    trace.has_failed = trace.is_begun = false;
     trace.written_bytes = trace.record_count = trace.buffered_bytes = 0;
     trace.origin_ns = clock_ns();
     CHECK(pthread_key_create(&trace.key, thread_ended) == 0);

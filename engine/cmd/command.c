@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cfg/key.h"
+#include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/image/image.h"
 #include "engine/base/stop.h"
@@ -73,6 +74,8 @@ static status flag_store(const struct flag *flag, const char *text, uint8_t *opt
     switch (flag->type) {
     case FLAG_SWITCH: *(bool *)at = true; return ST_OK;
     case FLAG_TEXT:
+    case FLAG_READ:
+    case FLAG_WRITE:
         if (*text == '\0') FAIL(USAGE, "%s: expected a value, %s, found nothing", flag->name, flag->value);
         *(const char **)at = text;
         return ST_OK;
@@ -166,6 +169,22 @@ static status arguments_parse(const struct command *c, int count, char **argumen
     return ST_OK;
 }
 
+/* What the command line names to be read is no file that it names to be written. */
+static status outputs_check(const struct command *c, const char *const *positionals, uint32_t positional_count,
+                            const uint8_t *options)
+{
+    for (uint32_t i = 0; c->opens_positionals && i < positional_count; i++) TRY(inputs_add(NULL, positionals[i]));
+    for (int pass = FLAG_READ; pass <= FLAG_WRITE; pass++)
+        for (uint32_t i = 0; i < c->flag_count; i++) {
+            const struct flag *flag = &c->flags[i];
+            const char *value;
+            if ((int)flag->type != pass) continue;
+            memcpy(&value, options + flag->offset, sizeof value);
+            if (value != NULL) TRY(pass == FLAG_READ ? inputs_add(flag->name, value) : inputs_spare(value));
+        }
+    return ST_OK;
+}
+
 int command_run(const struct command *c, int skip, int argument_count, char **arguments)
 {
     const char *positionals[COMMAND_POSITIONALS_MAX] = {0};
@@ -188,7 +207,8 @@ int command_run(const struct command *c, int skip, int argument_count, char **ar
     if (st == ST_OK && global.is_help) {
         command_help(c);
     } else if (st == ST_OK) {
-        if (c->uses_cards) st = image_start(global.gpu, arguments);
+        st = outputs_check(c, positionals, positional_count, options);
+        if (st == ST_OK && c->uses_cards) st = image_start(global.gpu, arguments);
         if (st == ST_OK) st = c->run(positionals, options);
     }
     free(options);

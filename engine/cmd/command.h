@@ -12,6 +12,8 @@
 
 enum flag_type {
     FLAG_TEXT,   /* const char *                                      */
+    FLAG_READ,   /* the same, of files that are read, separated by commas (inputs.h) */
+    FLAG_WRITE,  /* the same, of a file that is written: none that is read */
     FLAG_LIST,   /* struct flag_list: may be given several times      */
     FLAG_U32,    /* uint32_t                                          */
     FLAG_U64,    /* uint64_t                                          */
@@ -42,7 +44,8 @@ struct command {
     const struct flag *flags;
     uint32_t flag_count;
     size_t options_bytes;
-    const void *defaults; /* options before flags; NULL: zeros      */
+    const void *defaults;   /* options before flags; NULL: zeros      */
+    bool opens_positionals; /* they are files that are read (inputs.h) */
     bool uses_cards; /* takes --gpu; started anew with the CUDA side where there is a card (engine/image/image.h) */
     /* Does the work; a failure is printed by main. `options` was filled by the flags. */
     status (*run)(const char *const positionals[COMMAND_POSITIONALS_MAX], const void *options);

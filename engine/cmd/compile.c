@@ -15,7 +15,7 @@ struct compile_options {
     struct flag_list set;
 };
 static const struct flag flags[] = {
-    {"-o", FLAG_TEXT, "FILE", "where to write the graph", offsetof(struct compile_options, output), 0, 0, true},
+    {"-o", FLAG_WRITE, "FILE", "where to write the graph", offsetof(struct compile_options, output), 0, 0, true},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the text; may be repeated",
      offsetof(struct compile_options, set), 0, 0, false},
 };
@@ -54,6 +54,7 @@ static status run(const char *const *positionals, const void *options_pointer)
 
 const struct command command_compile = {.name = "compile",
                                         .positionals = "MODEL.cfg",
+                                        .opens_positionals = true,
                                         .summary = "compile a model text into a graph file",
                                         .flags = flags,
                                         .flag_count = sizeof flags / sizeof *flags,

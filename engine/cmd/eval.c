@@ -9,7 +9,7 @@ struct eval_options {
 };
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
-    {"--data", FLAG_TEXT, "FILE", "labelled data: files separated by commas, .gz or not; - is standard input",
+    {"--data", FLAG_READ, "FILE", "labelled data: files separated by commas, .gz or not; - is standard input",
      offsetof(struct saved_options, data), 0, 0, true},
     {"--held-out", FLAG_SWITCH, NULL, "only of the lines that data.eval_fraction holds out of training",
      offsetof(struct eval_options, held_out), 0, 0, false},
@@ -47,6 +47,7 @@ static status run(const char *const *positionals, const void *options)
 const struct command command_eval = {
     .name = "eval",
     .positionals = "GRAPH",
+    .opens_positionals = true,
     .summary = "measure a saved model: every loss by its kind (AUC, log loss, …), every metric",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

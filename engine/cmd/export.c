@@ -29,6 +29,7 @@ static status export(struct model *model, const struct export_options *o)
     if (o->format != NULL && !is_npy && strcmp(o->format, "safetensors") != 0)
         FAIL(USAGE, "--format: expected safetensors or npy, found \"%s\"", o->format);
     struct model_exported done;
+    TRY(model_manifest_note(o->model));
     TRY(model_load(model, o->model));
     stop_listen(NULL, NULL);
     TRY(model_export(model, o->output, is_npy ? MODEL_EXPORT_NPY : MODEL_EXPORT_SAFETENSORS, &done));
@@ -54,6 +55,7 @@ static status run(const char *const *positionals, const void *options_pointer)
 const struct command command_export = {
     .name = "export",
     .positionals = "GRAPH",
+    .opens_positionals = true,
     .summary = "write a saved model's values as safetensors or .npy files",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/cmd/command.h"
@@ -37,7 +38,7 @@ static const struct flag gen_flags[] = {
      false},
     {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "change a setting of the graph; may be repeated", OFFSET(set), 0, 0,
      false},
-    {"-o", FLAG_TEXT, "FILE", "where to write; - is standard output", OFFSET(output), 0, 0, true},
+    {"-o", FLAG_WRITE, "FILE", "where to write; - is standard output", OFFSET(output), 0, 0, true},
 };
 static const struct gen_options gen_defaults = {.seed = 1, .vocab = 1000, .zipf = 1.05};
 
@@ -82,6 +83,7 @@ static status generator_open(struct generator *g, const char *format, const stru
     g->line_bytes_max = GEN_CRITEO_LINE_BYTES_MAX;
     const struct gen_criteo_options criteo = {o->seed, o->vocab, o->zipf};
     if (strcmp(format, "criteo") == 0) return gen_criteo_open(&g->criteo, &criteo);
+    TRY(inputs_add(NULL, format));
     TRY(graph_open_set(&g->opened, format, o->set.item, o->set.count));
     TRY(ini_parse(&g->ini, format, g->opened.text, g->opened.text_bytes));
     TRY(settings_read(&g->ini, &g->settings));

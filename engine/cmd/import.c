@@ -16,7 +16,7 @@ static const struct flag flags[] = {
     {"--transpose", FLAG_TEXT, "NAME[,NAME...]",
      "weights that PATH has as [outputs, inputs], like PyTorch's Linear; all: the weights of every fc",
      offsetof(struct import_options, transpose), 0, 0, false},
-    {"--map", FLAG_TEXT, "FILE", "what PATH calls the graph's tensors: lines \"theirs = ours\", comments from # on",
+    {"--map", FLAG_READ, "FILE", "what PATH calls the graph's tensors: lines \"theirs = ours\", comments from # on",
      offsetof(struct import_options, map), 0, 0, false},
     {"--field", FLAG_LIST, "FIELD",
      "of which field the texts of TABLE.words.txt are; once for each table, if several need it",
@@ -61,6 +61,7 @@ static status run(const char *const *positionals, const void *options_pointer)
 const struct command command_import = {
     .name = "import",
     .positionals = "GRAPH PATH",
+    .opens_positionals = true,
     .summary = "make a model's directory of tensors made elsewhere: the reverse of export",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

@@ -511,6 +511,7 @@ static status run(const char *const *positionals, const void *options_pointer)
 
 const struct command command_inspect = {.name = "inspect",
                                         .positionals = "GRAPH",
+                                        .opens_positionals = true,
                                         .summary = "print what is in a graph: layers, tables, ops, memory",
                                         .flags = flags,
                                         .flag_count = sizeof flags / sizeof *flags,

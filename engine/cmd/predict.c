@@ -20,10 +20,10 @@ struct predict_options {
 };
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
-    {"--data", FLAG_TEXT, "FILE",
+    {"--data", FLAG_READ, "FILE",
      "data, the label may be absent: files separated by commas, .gz or not; - is standard input",
      offsetof(struct saved_options, data), 0, 0, true},
-    {"-o", FLAG_TEXT, "FILE", "where to write; default, and -: standard output",
+    {"-o", FLAG_WRITE, "FILE", "where to write; default, and -: standard output",
      offsetof(struct predict_options, output), 0, 0, false},
     {"--header", FLAG_SWITCH, NULL, "begin with a line that names the columns: the losses",
      offsetof(struct predict_options, header), 0, 0, false},
@@ -134,6 +134,7 @@ static status predict(struct crew *crew, const struct saved_options *options)
     status st = rank_open_alone(crew, &writer, &predictions.rank);
     if (st == ST_OK) st = values_open(&predictions);
     if (st == ST_OK) st = setup_memory_check(s);
+    if (st == ST_OK) st = model_manifest_note(o->saved.model);
     if (st == ST_OK) st = model_load(&s->model, o->saved.model);
     stop_listen(feed_wake, feed);
     if (st == ST_OK) st = file_writer_open(&writer, output);
@@ -159,6 +160,7 @@ static status run(const char *const *positionals, const void *options)
 const struct command command_predict = {
     .name = "predict",
     .positionals = "GRAPH",
+    .opens_positionals = true,
     .summary = "predict with a saved model: a line an example, a column a loss",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

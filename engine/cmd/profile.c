@@ -18,10 +18,10 @@ struct profile_verb_options {
 };
 #define OFFSET(member) offsetof(struct profile_verb_options, member)
 static const struct flag flags[] = {
-    {"--cluster", FLAG_TEXT, "FILE", "types of resources, their limits and prices", OFFSET(cluster), 0, 0, true},
-    {"-o", FLAG_TEXT, "FILE", "where to write the instance, for `heterps-run plan --instance`", OFFSET(output), 0, 0,
+    {"--cluster", FLAG_READ, "FILE", "types of resources, their limits and prices", OFFSET(cluster), 0, 0, true},
+    {"-o", FLAG_WRITE, "FILE", "where to write the instance, for `heterps-run plan --instance`", OFFSET(output), 0, 0,
      false},
-    {"--data", FLAG_TEXT, "FILE",
+    {"--data", FLAG_READ, "FILE",
      "data to run on: files separated by commas; default: data.path of the graph, or generated rows", OFFSET(data), 0,
      0, false},
     {"--batch", FLAG_F64, "N", "examples that the times are for; default: train.micro", OFFSET(batch), 1, 1048576,
@@ -100,6 +100,7 @@ static status run(const char *const *positionals, const void *options_pointer)
 const struct command command_profile = {
     .name = "profile",
     .positionals = "GRAPH",
+    .opens_positionals = true,
     .summary = "measure a graph's layers on the devices of a cluster that are here",
     .help =
         "Runs real micro-batches, forward, backward and update, on 1, 2, 4, … cores, and prints what each layer\n"

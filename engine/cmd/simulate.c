@@ -22,9 +22,9 @@ static const struct command_options defaults = {
 
 #define OFFSET(member) offsetof(struct command_options, member)
 static const struct flag flags[] = {
-    {"--instance", FLAG_TEXT, "FILE", "a scheduling instance; its graph is a chain with the instance's cuts",
+    {"--instance", FLAG_READ, "FILE", "a scheduling instance; its graph is a chain with the instance's cuts",
      OFFSET(instance), 0, 0, false},
-    {"--plan", FLAG_TEXT, "FILE", "plan.json; without it the instance is solved", OFFSET(plan), 0, 0, false},
+    {"--plan", FLAG_READ, "FILE", "plan.json; without it the instance is solved", OFFSET(plan), 0, 0, false},
     {"--method", FLAG_TEXT, "M", "how to solve it (default auto)", OFFSET(method), 0, 0, false},
     {"--seed", FLAG_U64, "N", "of the method (default 1)", OFFSET(seed), 0, 1e18, false},
     {"--seconds", FLAG_F64, "S", "for the method (default 10)", OFFSET(seconds), 0.001, 1e6, false},
@@ -199,6 +199,7 @@ static status run(const char *const positionals[COMMAND_POSITIONALS_MAX], const 
 const struct command command_simulate = {
     .name = "simulate",
     .positionals = "[GRAPH]",
+    .opens_positionals = true,
     .summary = "run a plan for any cluster on imitated devices, and compare it with its prediction",
     .help = "Every stage of the plan is run on the device sim: a thread that computes nothing, takes the time that the "
             "plan says and\n"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
 #include "engine/base/trace.h"
@@ -14,10 +15,10 @@
 #define PLAN_SECONDS 1.0
 
 static const struct flag flags[] = {
-    {"--data", FLAG_TEXT, "FILE",
+    {"--data", FLAG_READ, "FILE",
      "training data: files separated by commas, .gz or not; - is standard input; default: data.path of the graph",
      offsetof(struct run_options, data), 0, 0, false},
-    {"--eval", FLAG_TEXT, "FILE",
+    {"--eval", FLAG_READ, "FILE",
      "evaluation data; default: data.eval of the graph, or the lines that data.eval_fraction holds out",
      offsetof(struct run_options, eval), 0, 0, false},
     {"--out", FLAG_TEXT, "DIR", "save the model here at the end, at a signal, and every checkpoint.every steps",
@@ -33,9 +34,9 @@ static const struct flag flags[] = {
      "files, or a "
      ".safetensors file",
      offsetof(struct run_options, init), 0, 0, false},
-    {"--plan", FLAG_TEXT, "FILE", "stages, and cores for each (plan.json); default: one stage on all cores",
+    {"--plan", FLAG_READ, "FILE", "stages, and cores for each (plan.json); default: one stage on all cores",
      offsetof(struct run_options, plan), 0, 0, false},
-    {"--cluster", FLAG_TEXT, "FILE",
+    {"--cluster", FLAG_READ, "FILE",
      "types of resources and a goal: the graph is profiled, planned for them, and planned anew when its times change",
      offsetof(struct run_options, cluster.path), 0, 0, false},
     {"--method", FLAG_TEXT, "NAME", "with --cluster: how to plan (default auto; see `heterps-run plan --help`)",
@@ -47,7 +48,7 @@ static const struct flag flags[] = {
     {"--threads", FLAG_U32, "N",
      "cores to compute on; default: all processors of this process; never changes the result",
      offsetof(struct run_options, threads), 1, 1024, false},
-    {"--trace", FLAG_TEXT, "FILE", "write what every thread does, for chrome://tracing or Perfetto",
+    {"--trace", FLAG_WRITE, "FILE", "write what every thread does, for chrome://tracing or Perfetto",
      offsetof(struct run_options, trace), 0, 0, false},
     {"--dry-run", FLAG_SWITCH, NULL, "print the plan of memory, check that this machine can give it, and end",
      offsetof(struct run_options, dry_run), 0, 0, false},
@@ -111,11 +112,14 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (options.data == NULL && *s->setup.settings.data_path) {
         TRY(setup_paths(&s->setup, s->setup.settings.data_path, data));
         options.data = *data;
+        TRY(inputs_add("data.path", *data));
     }
     if (options.eval == NULL && *s->setup.settings.data_eval) {
         TRY(setup_paths(&s->setup, s->setup.settings.data_eval, eval));
         options.eval = *eval;
+        TRY(inputs_add("data.eval", *eval));
     }
+    if (o->trace) TRY(inputs_spare(o->trace));
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
@@ -172,12 +176,14 @@ static status run(const char *const *positionals, const void *options_pointer)
     }
     struct failure failure;
     failure_keep(&failure, run_train(positionals[0], o));
-    if (trace_close() != ST_OK) log_warning("the trace is cut: %s", status_message());
+    /* A run that has failed says why, which is why its trace is cut, too. */
+    if (trace_close() != ST_OK && !failure_is(&failure)) log_warning("the trace is cut: %s", status_message());
     return failure_adopt(&failure);
 }
 
 const struct command command_train = {.name = "train",
                                       .positionals = "GRAPH",
+                                      .opens_positionals = true,
                                       .summary = "train a graph: the verb when none is given",
                                       .flags = flags,
                                       .flag_count = sizeof flags / sizeof *flags,
@@ -191,6 +197,7 @@ static const struct run_options dry_run = {.dry_run = true};
 const struct command command_plan_memory = {
     .name = "plan-memory",
     .positionals = "GRAPH",
+    .opens_positionals = true,
     .summary = "print what training a graph takes of memory, part by part, without running it",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
@@ -203,6 +210,7 @@ const struct command command_plan_memory = {
 const struct command command_doctor = {
     .name = "doctor",
     .positionals = "GRAPH",
+    .opens_positionals = true,
     .summary = "say what training a graph needs of this machine, what does not fit, and what to change",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

@@ -128,6 +128,8 @@ MUST_USE status model_dir_of(const char *path, char **directory);
  * INVALID name the file and what differs; IO one that is missing. Rows beyond the budget: FULL, and the model is
  * then only good for model_close. */
 MUST_USE status model_load(struct model *model, const char *path);
+/* Notes the manifest that a path leads to (engine/base/inputs.h), where nothing is saved: a save takes its name. MEMORY. */
+MUST_USE status model_manifest_note(const char *path);
 /* The same to go on training: compares the recipe that it was saved by with the graph's first (engine/model/recipe.h), which may
  * refuse, or warn; and its data with the model's (model_data_look), INVALID. model->data gets the save's marks. */
 MUST_USE status model_resume(struct model *model, const char *path);

@@ -180,6 +180,7 @@ static status load_run(struct load *l, struct model *model, const char *path, en
 {
     const struct manifest *m = &l->saved.manifest;
     TRY(model_saved_open(&l->saved, path));
+    TRY(model_saved_note(&l->saved));
     TRY(model_arrays_list(&l->arrays, model, true));
     TRY(tables_compare(l, model->graph));
     TRY(tensors_compare(l));

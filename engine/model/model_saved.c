@@ -2,6 +2,7 @@
 #include "engine/model/model_saved.h"
 
 #include "engine/base/heap.h"
+#include "engine/base/inputs.h"
 #include "io/store/admission.h"
 
 #include <errno.h>
@@ -141,6 +142,22 @@ status model_saved_open(struct model_saved *s, const char *path)
         model_saved_close(s);
         if (!was_replaced || attempt == ATTEMPTS_MAX) return st;
     }
+}
+
+status model_manifest_note(const char *path)
+{
+    char manifest_path[FILE_PATH_BYTES];
+    return inputs_add(NULL, manifest_path_of(manifest_path, path));
+}
+
+status model_saved_note(const struct model_saved *s)
+{
+    TRY(inputs_add(NULL, s->dense_path));
+    for (uint32_t t = 0; t < s->manifest.table_count; t++) {
+        for (uint32_t i = 0; i < s->rows[t].part_count; i++) TRY(inputs_add(NULL, s->rows[t].part[i].path));
+        if (s->admission[t].path != NULL) TRY(inputs_add(NULL, s->admission[t].path));
+    }
+    return ST_OK;
 }
 
 /* --- verifying -------------------------------------------------------------------------------- */

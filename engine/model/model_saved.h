@@ -28,6 +28,8 @@ struct model_saved {
 MUST_USE status model_saved_open(struct model_saved *saved, const char *path);
 /* Reads every byte: CORRUPT, INVALID or MISMATCH name the file, and of rows the place. */
 MUST_USE status model_saved_verify(struct model_saved *saved);
+/* Notes the files, that nothing of this run takes their place (engine/base/inputs.h); not the manifest, whose name every save takes. MEMORY. */
+MUST_USE status model_saved_note(const struct model_saved *saved);
 void model_saved_close(struct model_saved *saved);
 
 #endif

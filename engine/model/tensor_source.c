@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/heap.h"
+#include "engine/base/inputs.h"
 #include "engine/model/manifest.h"
 
 #define SAFETENSORS_END ".safetensors"
@@ -128,6 +129,7 @@ static status file_open(struct tensor_source *s, const char *path)
     struct source_file *file;
     TRY(file_add(s, path, &file));
     TRY(file_map_open(&file->map, path));
+    TRY(inputs_add(NULL, path));
     if (ends_in(path, WORDS_END)) return words_add(s, file);
     if (ends_in(path, NPY_END)) {
         struct npy npy;

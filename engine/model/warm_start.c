@@ -219,6 +219,7 @@ static status saved_open(struct warm_start *w)
              "starts another by --init",
              w->o->path);
     TRY(model_saved_open(&w->saved, w->o->path));
+    TRY(model_saved_note(&w->saved));
     if (w->o->only_looks) return ST_OK;
     TRY(model_saved_verify(&w->saved));
     TRY(tensor_source_wrap(&w->tensors, w->saved.dense_path, &w->saved.dense_map, &w->saved.dense));

@@ -66,6 +66,46 @@ status cache_file_open(struct cache_file *f, struct arena *arena)
     return f->o.bytes_max ? uring_open(&f->uring, arena, &options, &why) : ST_OK;
 }
 
+/* --- what may be replaced ---------------------------------------------------------------------- */
+
+static bool read_all(int fd, void *out, size_t bytes, uint64_t at)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t got = pread(fd, (uint8_t *)out + done, bytes - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        done += (size_t)got;
+    }
+    return true;
+}
+
+/* Whether what lies there is a data cache, or nothing that could be lost: an empty file; a directory, which no file replaces. */
+static bool may_replace(const char *path)
+{
+    struct stat about;
+    uint64_t magic;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return errno == ENOENT || errno == ENOTDIR;
+    bool is_ours =
+        fstat(fd, &about) == 0 &&
+        (S_ISDIR(about.st_mode) ||
+         (S_ISREG(about.st_mode) && (about.st_size == 0 || (read_all(fd, &magic, sizeof magic, 0) && magic == MAGIC))));
+    close(fd);
+    return is_ours;
+}
+
+status cache_file_check(const struct cache_file *f)
+{
+    const char *const paths[] = {f->o.path, f->new_path};
+    for (size_t i = 0; f->o.bytes_max > 0 && i < sizeof paths / sizeof *paths; i++)
+        if (!may_replace(paths[i]))
+            FAIL(INVALID,
+                 "%s: expected a data cache, or nothing, found another file, which the cache would replace; give "
+                 "another cache.path, or remove it",
+                 paths[i]);
+    return ST_OK;
+}
+
 /* --- requests --------------------------------------------------------------------------------- */
 
 /* There is no file from now on; its why says what was being done, and what failed. */
@@ -121,6 +161,8 @@ static void sync_done(struct cache_file *f, int32_t result)
     f->is_syncing = false;
     if (result < 0)
         file_fails(f, "writing", strerror(-result));
+    else if (!may_replace(f->o.path))
+        file_fails(f, "renaming", "what has come to its name meanwhile is no data cache");
     else if (rename(f->new_path, f->o.path) != 0)
         file_fails(f, "renaming", strerror(errno));
     else
@@ -178,17 +220,6 @@ void cache_file_close(struct cache_file *f)
 }
 
 /* --- an earlier run's ------------------------------------------------------------------------- */
-
-static bool read_all(int fd, void *out, size_t bytes, uint64_t at)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t got = pread(fd, (uint8_t *)out + done, bytes - done, (off_t)(at + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        done += (size_t)got;
-    }
-    return true;
-}
 
 static bool write_all(int fd, const void *data, size_t bytes, uint64_t at)
 {
@@ -300,7 +331,7 @@ bool cache_file_find(struct cache_file *f, struct cache_place *places, uint64_t 
     struct stat about;
     *why = 0;
     if (f->o.bytes_max == 0 || f->o.sources->is_stream) return false;
-    f->fd = open(f->o.path, O_RDONLY | O_CLOEXEC);
+    f->fd = open(f->o.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0) {
         if (errno != ENOENT) snprintf(why, bytes, "%s", strerror(errno));
         return false;
@@ -333,7 +364,11 @@ void cache_file_begin(struct cache_file *f)
         snprintf(f->why, sizeof f->why, "%s: %s", f->o.path, strerror(EISDIR));
         return;
     }
-    f->fd = open(f->new_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (!may_replace(f->new_path)) {
+        file_give_up(f, "", "it is no data cache");
+        return;
+    }
+    f->fd = open(f->new_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (f->fd < 0) {
         file_give_up(f, "opening", strerror(errno));
         return;

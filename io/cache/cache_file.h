@@ -78,6 +78,8 @@ size_t cache_file_uring_bytes(const struct cache_file_options *options);
 /* Waits for what is under way, and gives the file its name if it is whole. */
 void cache_file_close(struct cache_file *file);
 
+/* INVALID if the file's name, or PATH.new, is of something else than a data cache: it stays. */
+MUST_USE status cache_file_check(const struct cache_file *file);
 /* Takes the sources as they are now. */
 void cache_file_head_make(struct cache_file *file);
 /* Whether an earlier run's file is of this data, and whole: then places [block_count_max] and *count are its blocks; if not, why, or "" where

@@ -9,6 +9,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "engine/base/inputs.h"
+
 /* A quarter of a common second-level cache: compressed bytes, and the first bytes of a plain file. */
 #define RAW_BYTES ((size_t)128 << 10)
 /* inflate keeps a state of about 10 KiB and a window of 32 KiB; they are planned memory as everything else. */
@@ -81,7 +83,7 @@ static status path_check(struct source_path *path)
     if (fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
     close(fd);
     path->size_bytes = (uint64_t)about.st_size;
-    return ST_OK;
+    return inputs_add(NULL, path->name);
 }
 
 /* --- reading ahead ---------------------------------------------------------------------------- */

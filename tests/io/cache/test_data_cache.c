@@ -205,11 +205,13 @@ static void data_cache__changed_source__is_read_anew(void **state)
     compare(o, 1, 0);
     /* What a killed run leaves. */
     cache_remove(NULL);
-    test_text("data.cache.new", "the front of something");
+    test_text("data.cache.new", "hpcache1 and nothing more");
     compare(o, 2, 0);
-    /* What is no cache, and one that has lost its end. */
-    test_text("data.cache", "something else");
+    test_text("data.cache", "hpcache1 and nothing more");
     compare(o, 1, 0);
+    test_text("data.cache", "");
+    compare(o, 1, 0);
+    /* A cache that has lost its end. */
     assert_int_equal(truncate(test_path("data.cache"), 2000000), 0);
     compare(o, 1, 0);
 }
@@ -288,6 +290,26 @@ static void data_cache__stream__can_be_read_again(void **state)
     saved = test_stdin_replace(open(path, O_RDONLY));
     assert_fails(INVALID, "cache.path", open_reader(&cached, &o));
     test_stdin_restore(saved);
+}
+
+/* What is no data cache stays, in the file's place and beside it. */
+static void data_cache__other_file__is_refused_and_stays(void **state)
+{
+    (void)state;
+    const char *path = data_make(100), *const names[] = {"data.cache", "data.cache.new"};
+    struct cached_options o = options_make(path, 0, BUDGET);
+    for (size_t i = 0; i < 2; i++) {
+        struct reader *reader;
+        char found[32] = "";
+        test_text(names[i], "something else");
+        assert_fails(INVALID, "found another file, which the cache would replace", open_reader(&reader, &o));
+        FILE *file = fopen(test_path(names[i]), "rb");
+        assert_non_null(file);
+        assert_non_null(fgets(found, sizeof found, file));
+        fclose(file);
+        assert_string_equal(found, "something else");
+        assert_int_equal(unlink(test_path(names[i])), 0);
+    }
 }
 
 /* --- the order of blocks ------------------------------------------------------------------------- */
@@ -468,6 +490,7 @@ int main(void)
         cmocka_unit_test_teardown(data_cache__ram_or_file__passes_are_the_texts, cache_remove),
         cmocka_unit_test_teardown(data_cache__flipped_bit__goes_on_from_the_text, cache_remove),
         cmocka_unit_test_teardown(data_cache__changed_source__is_read_anew, cache_remove),
+        cmocka_unit_test(data_cache__other_file__is_refused_and_stays),
         cmocka_unit_test_teardown(data_cache__too_small__passes_are_the_texts, cache_remove),
         cmocka_unit_test_teardown(data_cache__notices__are_told_when_it_happens, cache_remove),
         cmocka_unit_test_teardown(data_cache__stream__can_be_read_again, cache_remove),
