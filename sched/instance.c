@@ -419,7 +419,8 @@ static json_t *layer_json(const struct instance *i, uint32_t l)
 
 static bool services_put(json_t *whole, const struct instance *i)
 {
-    bool has_service = i->service_seconds > 0 || i->service_cores > 0, has_server = i->server_seconds > 0;
+    bool has_service = i->service_seconds > 0 || i->service_cores > 0;
+    bool has_server = i->server_seconds > 0 || i->server_price > 0;
     return (!has_service || put(whole, "service",
                                 json_pack("{s:o, s:I}", "seconds", json_figure(i->service_seconds), "cores",
                                           (json_int_t)i->service_cores))) &&

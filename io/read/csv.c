@@ -641,9 +641,11 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
     if (c->weight != ABSENT) {
         struct csv_span s = span_of(c, column[c->weight]);
         double wide;
+        float weight = 1;
         bool is_absent = is_missing(c, s) && c->label_optional;
-        if (!is_absent && (!decimal_parse(s.text, s.bytes, &wide, &example->weight) || example->weight < 0))
+        if (!is_absent && (!decimal_parse(s.text, s.bytes, &wide, &weight) || weight < 0))
             return bad_value(c, why, c->weight, column, "a weight of at least 0");
+        example->weight = weight; /* a line that is kept although it is bad has none that could not be */
     }
     if (c->group != ABSENT) {
         struct csv_span s = span_of(c, column[c->group]);
