@@ -38,7 +38,11 @@ static status table_budgets_read(const struct setup *s, struct model_table_budge
         struct table_settings settings;
         const struct ini_section *section =
             ini_find(&s->ini, "table", graph_string(&s->graph, s->graph.tables[t].name));
-        CHECK(section != NULL); /* the compiler has made the table of it */
+        if (section == NULL)
+            FAIL(INVALID,
+                 "%s: the graph has a table %s, of which the text that it carries has no section; compile the "
+                 "model text again",
+                 s->graph_path, graph_string(&s->graph, s->graph.tables[t].name));
         TRY(settings_read_named(&s->ini, section, "table", &settings));
         budgets[t] = (struct model_table_budget){.ram_bytes = settings.ram, .disk_bytes = settings.ssd};
     }
