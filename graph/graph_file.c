@@ -221,7 +221,7 @@ static status file_read(int fd, const char *path, uint8_t **image, size_t *bytes
 {
     struct stat file;
     if (fstat(fd, &file) != 0) FAIL(IO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(file.st_mode)) FAIL(IO, "%s: expected a graph file, found a directory or device", path);
+    if (!S_ISREG(file.st_mode)) FAIL(IO, "%s: expected a graph file, found %s", path, file_kind_name(file.st_mode));
     if ((uint64_t)file.st_size > GRAPH_BYTES_MAX)
         FAIL(INVALID, "%s: expected a graph of at most %zu bytes, found %" PRIu64, path, GRAPH_BYTES_MAX,
              (uint64_t)file.st_size);

@@ -21,7 +21,7 @@
 
 #define BUFFER_BYTES ((size_t)256 << 10)
 
-static const char *kind_of_file(mode_t mode)
+const char *file_kind_name(mode_t mode)
 {
     if (S_ISDIR(mode)) return "a directory";
     if (S_ISFIFO(mode)) return "a pipe";
@@ -35,7 +35,7 @@ static status file_map_fd(struct file_map *map, const char *path, int fd)
     static const uint8_t nothing[1];
     struct stat stat;
     if (fstat(fd, &stat) != 0) FAIL(IO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(stat.st_mode)) FAIL(IO, "%s: expected a regular file, found %s", path, kind_of_file(stat.st_mode));
+    if (!S_ISREG(stat.st_mode)) FAIL(IO, "%s: expected a regular file, found %s", path, file_kind_name(stat.st_mode));
     if (stat.st_size == 0) {
         *map = (struct file_map){.data = nothing};
         return ST_OK;
@@ -126,7 +126,7 @@ status file_directory_make(const char *path)
     if (mkdir_errno == EEXIST && stat(path, &stat_of_path) == 0) {
         if (S_ISDIR(stat_of_path.st_mode)) return ST_OK;
         FAIL(IO, "%s: expected a directory, found %s", path,
-             S_ISREG(stat_of_path.st_mode) ? "a regular file" : kind_of_file(stat_of_path.st_mode));
+             S_ISREG(stat_of_path.st_mode) ? "a regular file" : file_kind_name(stat_of_path.st_mode));
     }
     FAIL(IO, "%s: cannot make the directory: %s", path, strerror(mkdir_errno));
 }

@@ -7,8 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "engine/base/status.h"
+
+/* "a directory", "a pipe", …: what is no regular file, for messages. */
+const char *file_kind_name(mode_t mode);
 
 /* A file's bytes, read-only. An empty file has data != NULL and bytes == 0. Fails with IO: path and reason; a
  * directory, a device or a pipe is refused by name. */

@@ -47,7 +47,10 @@ enum log_format log_format(void) { return (enum log_format)atomic_load(&scope_no
 int log_verbosity(void) { return atomic_load(&scope_now()->log.shared_verbosity); }
 bool log_is_terminal(void) { return atomic_load(&scope_now()->log.shared_is_terminal); }
 
-/* All of it, in one write(2) unless the kernel takes less. A log that cannot be written has nowhere to say so. */
+/* errno of the first line of results that could not be written, or 0. */
+static _Atomic int shared_results_errno;
+
+/* All of it, in one write(2) unless the kernel takes less. What cannot be written to standard error has nowhere to say so. */
 static void write_all(int fd, const char *text, size_t bytes)
 {
     while (bytes > 0) {
@@ -56,12 +59,23 @@ static void write_all(int fd, const char *text, size_t bytes)
             struct pollfd ready = {.fd = fd, .events = POLLOUT};
             poll(&ready, 1, -1);
         } else if (written < 0 && errno != EINTR) {
+            int none = 0;
+            if (fd == STDOUT_FILENO) (void)atomic_compare_exchange_strong(&shared_results_errno, &none, errno);
             return;
         } else if (written > 0) {
             text += written;
             bytes -= (size_t)written;
         }
     }
+}
+
+status log_results_check(void)
+{
+    int results_errno = atomic_load(&shared_results_errno);
+    if (fflush(stdout) != 0 && results_errno == 0) results_errno = errno;
+    if (results_errno == 0 && !ferror(stdout)) return ST_OK;
+    FAIL(IO, "standard output: results could not be written%s%s", results_errno ? ": " : "",
+         results_errno ? strerror(results_errno) : "");
 }
 
 /* The length of the well-formed UTF-8 sequence at text (Unicode 15, table 3-7), or 0 if there is none. */

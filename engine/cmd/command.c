@@ -212,8 +212,7 @@ int command_run(const struct command *c, int skip, int argument_count, char **ar
         if (st == ST_OK) st = c->run(positionals, options);
     }
     free(options);
-    if (st == ST_OK && (fflush(stdout) != 0 || ferror(stdout)))
-        st = status_fail(ST_IO, __FILE__, __LINE__, "cannot write to standard output");
+    if (st == ST_OK) st = log_results_check();
     if (st == ST_OK) return 0;
     log_error("%s", status_message());
     return st == ST_STOPPED && stop_signal() ? 128 + stop_signal() : status_exit(st);

@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -136,7 +138,7 @@ static status outcome_of(struct outcome *out, const char *graph, const struct ru
     int ends[2], wait_status;
     fflush(NULL);
     if (pipe2(ends, O_CLOEXEC) != 0) FAIL(SYSTEM, "cannot make a pipe: %s", strerror(errno));
-    const pid_t child = fork();
+    const pid_t parent = getpid(), child = fork();
     if (child < 0) {
         const int fork_errno = errno;
         close(ends[0]);
@@ -145,6 +147,8 @@ static status outcome_of(struct outcome *out, const char *graph, const struct ru
     }
     if (child == 0) {
         close(ends[0]);
+        /* It ends with who asks; who has ended before this was said reads the pipe no more. */
+        if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
         child_run(graph, o, ends[1]);
     }
     close(ends[1]);

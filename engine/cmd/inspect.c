@@ -8,6 +8,7 @@
 
 #include "cfg/key.h"
 #include "engine/base/heap.h"
+#include "engine/base/log.h"
 #include "engine/base/words.h"
 #include "cfg/settings.h"
 #include "engine/cmd/command.h"
@@ -505,8 +506,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     status st = o->dot ? dot_print(&g) : parts_print(&g);
     graph_close(&g);
     TRY(st);
-    if (fflush(stdout) != 0 || ferror(stdout)) FAIL(IO, "standard output: %s", strerror(errno));
-    return ST_OK;
+    return log_results_check();
 }
 
 const struct command command_inspect = {.name = "inspect",

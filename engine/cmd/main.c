@@ -65,6 +65,33 @@ static const struct command *command_find(const char *name)
     return NULL;
 }
 
+static status help_on(const char *topic)
+{
+    const struct command *command = command_find(topic);
+    bool as_markdown = strcmp(topic, "settings.md") == 0;
+    if (command)
+        command_help(command);
+    else if (strcmp(topic, "cluster") == 0)
+        keys_print(cluster_kinds, cluster_keys);
+    else if (strcmp(topic, "layers") == 0)
+        keys_print(layer_table_kinds, layer_table_keys);
+    else if (as_markdown || strcmp(topic, "settings") == 0)
+        reference_print(stdout, as_markdown);
+    else if (*topic == 0)
+        help();
+    else
+        FAIL(USAGE, "no help on \"%s\": expected a verb, settings, cluster or layers", topic);
+    return ST_OK;
+}
+
+/* The exit status of what has only printed. */
+static int told(status st)
+{
+    if (st == ST_OK) st = log_results_check();
+    if (st != ST_OK) log_error("%s", status_message());
+    return status_exit(st);
+}
+
 /* A standard stream that was closed gets /dev/null, or the next file opened would take its number, and be written
  * to. Read-only, so that results written to a closed standard output fail instead of vanishing. */
 static void streams_open(void)
@@ -96,29 +123,11 @@ int main(int argument_count, char **arguments)
         return 2;
     }
     const char *first = arguments[1];
-    if (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0) {
-        const char *topic = argument_count > 2 ? arguments[2] : "";
-        const struct command *command = command_find(topic);
-        bool as_markdown = strcmp(topic, "settings.md") == 0;
-        if (command) {
-            command_help(command);
-        } else if (strcmp(topic, "cluster") == 0) {
-            keys_print(cluster_kinds, cluster_keys);
-        } else if (strcmp(topic, "layers") == 0) {
-            keys_print(layer_table_kinds, layer_table_keys);
-        } else if (as_markdown || strcmp(topic, "settings") == 0) {
-            reference_print(stdout, as_markdown);
-        } else if (*topic == 0) {
-            help();
-        } else {
-            log_error("no help on \"%s\": expected a verb, settings, cluster or layers", topic);
-            return 2;
-        }
-        return 0;
-    }
+    const bool is_help = strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0 || strcmp(first, "help") == 0;
+    if (is_help) return told(help_on(argument_count > 2 ? arguments[2] : ""));
     if (strcmp(first, "--version") == 0 && argument_count == 2) {
         printf("heterps-run %s\n", HETERPS_VERSION);
-        return 0;
+        return told(ST_OK);
     }
     if (strcmp(first, IMAGE_PROBE_FLAG) == 0 && argument_count == 2) return image_probe();
     const struct command *command = command_find(first);
@@ -128,10 +137,7 @@ int main(int argument_count, char **arguments)
         const char *names[VERB_COUNT + 1] = {0};
         for (size_t i = 0; i < VERB_COUNT; i++) names[i] = verbs[i].command->name;
         const char *near = ini_nearest(first, names);
-        FILE *file = fopen(first, "rb");
-        if (file)
-            fclose(file);
-        else {
+        if (access(first, F_OK) != 0) { /* which waits for nobody, as opening a pipe would */
             if (near)
                 log_error("unknown verb \"%s\"; did you mean \"%s\"?", first, near);
             else

@@ -55,8 +55,7 @@ static status instance_tell(const struct instance *instance, const struct profil
     }
     profile_event(instance);
     if (log_format() == LOG_TEXT && log_verbosity() >= 0) TRY(profile_tell(instance, line_print, NULL));
-    if (fflush(stdout) != 0 || ferror(stdout)) FAIL(IO, "standard output: %s", strerror(errno));
-    return ST_OK;
+    return log_results_check();
 }
 
 static status cluster_profile(const struct graph *graph, const char *path, const struct cluster *cluster,

@@ -7,8 +7,8 @@ cd "$work" || exit 1
 cat >cluster.cfg <<'CFG'
 [type cpu]
 device = cpu
-count = 2
-price = 1
+price_per_hour = 1
+limit = 2
 [goal]
 throughput = 1000
 CFG
