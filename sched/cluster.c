@@ -177,7 +177,7 @@ status cluster_read(struct cluster *cluster, const char *path)
 {
     struct file_map map;
     *cluster = (struct cluster){0};
-    TRY(file_map_open(&map, path));
+    TRY(file_map_read(&map, path));
     status st = cluster_parse(cluster, path, (const char *)map.data, map.bytes);
     file_map_close(&map);
     return st;

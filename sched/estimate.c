@@ -127,7 +127,7 @@ status layer_table_read(struct layer_table *table, const char *path)
 {
     struct file_map map;
     *table = (struct layer_table){0};
-    TRY(file_map_open(&map, path));
+    TRY(file_map_read(&map, path));
     status st = layer_table_parse(table, path, (const char *)map.data, map.bytes);
     file_map_close(&map);
     return st;

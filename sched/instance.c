@@ -299,7 +299,7 @@ status instance_read(struct instance *instance, const char *path)
 {
     struct file_map map;
     *instance = (struct instance){0};
-    TRY(file_map_open(&map, path));
+    TRY(file_map_read(&map, path));
     status st = instance_parse(instance, path, (const char *)map.data, map.bytes);
     file_map_close(&map);
     return st;

@@ -253,7 +253,7 @@ status plan_read(struct plan *plan, const struct graph *graph, const char *path)
 {
     struct file_map map;
     *plan = (struct plan){0};
-    TRY(file_map_open(&map, path));
+    TRY(file_map_read(&map, path));
     status st = plan_parse(plan, graph, path, (const char *)map.data, map.bytes);
     file_map_close(&map);
     return st;

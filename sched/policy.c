@@ -256,7 +256,7 @@ status policy_read(struct policy **policy, const char *path)
 {
     struct file_map map;
     *policy = NULL;
-    TRY(file_map_open(&map, path));
+    TRY(file_map_read(&map, path));
     status st = policy_parse(policy, path, map.data, map.bytes);
     file_map_close(&map);
     return st;

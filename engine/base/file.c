@@ -1,4 +1,4 @@
-/* Maps files and replaces them in one piece. Used for graphs, checkpoints, plans and predictions: few files, some of
+/* Replaces files in one piece; file_map.c reads them. Used for graphs, checkpoints, plans and predictions: few files, some of
  * many gigabytes, so the writer gathers small pieces and hands large ones on.
  *
  *     put ──▶ buffer ──write──▶ PATH.tmp.PID ──fsync, rename──▶ PATH ──fsync──▶ its directory
@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -28,40 +27,6 @@ const char *file_kind_name(mode_t mode)
     if (S_ISSOCK(mode)) return "a socket";
     if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
     return "something else";
-}
-
-static status file_map_fd(struct file_map *map, const char *path, int fd)
-{
-    static const uint8_t nothing[1];
-    struct stat stat;
-    if (fstat(fd, &stat) != 0) FAIL(IO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(stat.st_mode)) FAIL(IO, "%s: expected a regular file, found %s", path, file_kind_name(stat.st_mode));
-    if (stat.st_size == 0) {
-        *map = (struct file_map){.data = nothing};
-        return ST_OK;
-    }
-    size_t bytes = (size_t)stat.st_size;
-    void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED) FAIL(IO, "%s: cannot map %zu bytes: %s", path, bytes, strerror(errno));
-    *map = (struct file_map){.data = data, .bytes = bytes};
-    return ST_OK;
-}
-
-status file_map_open(struct file_map *map, const char *path)
-{
-    *map = (struct file_map){0};
-    /* Non-blocking, or opening a pipe would wait for its writer before it can be refused. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) FAIL(IO, "%s: %s", path, strerror(errno));
-    status st = file_map_fd(map, path, fd);
-    close(fd);
-    return st;
-}
-
-void file_map_close(struct file_map *map)
-{
-    if (map->bytes > 0) CHECK(munmap((void *)(uintptr_t)map->data, map->bytes) == 0);
-    *map = (struct file_map){0};
 }
 
 const char *file_path_join(char path[FILE_PATH_BYTES], const char *directory, const char *name)
@@ -277,11 +242,6 @@ status file_writer_commit(struct file_writer *writer)
 }
 
 void file_writer_abort(struct file_writer *writer) { writer_close(writer); }
-
-void file_map_forget(const struct file_map *map)
-{
-    if (map->bytes > 0) (void)madvise((void *)(uintptr_t)map->data, map->bytes, MADV_DONTNEED);
-}
 
 status file_write(const char *path, const void *data, size_t bytes)
 {

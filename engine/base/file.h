@@ -1,4 +1,4 @@
-/* Files as the rest wants them: mapped whole for reading, and for writing replaced in one piece: written beside the
+/* Files as the rest wants them: read whole or mapped, and for writing replaced in one piece: written beside the
  * target, fsynced, renamed, so that whoever reads sees the old file or the new one and never half of one. */
 #ifndef HETERPS_BASE_FILE_H
 #define HETERPS_BASE_FILE_H
@@ -14,13 +14,21 @@
 /* "a directory", "a pipe", …: what is no regular file, for messages. */
 const char *file_kind_name(mode_t mode);
 
-/* A file's bytes, read-only. An empty file has data != NULL and bytes == 0. Fails with IO: path and reason; a
- * directory, a device or a pipe is refused by name. */
+/* A file's bytes, read-only. An empty file has data != NULL and bytes == 0. Opening fails with IO: path and reason; a directory, a device or a
+ * pipe is refused by name. */
 struct file_map {
     const uint8_t *data;
     size_t bytes;
+    struct file_guard *guard; /* of a mapped one; NULL: the bytes are a copy */
 };
+/* Reads a file whole into memory: for texts, and whatever else is small. IO with the byte where the disk or the file's end says no. */
+MUST_USE status file_map_read(struct file_map *map, const char *path);
+/* Maps a file, whose bytes then come as they are touched, and with them what can go wrong: the disk gives an error, or another process cuts
+ * the file. Such bytes are read as zeros, and from then on file_map_check fails. Who has used a mapping's bytes asks it before he trusts what
+ * came of them, and before he says that the bytes are wrong. */
 MUST_USE status file_map_open(struct file_map *map, const char *path);
+/* IO, with path, byte and reason, if bytes of a mapping could not be read. */
+MUST_USE status file_map_check(const struct file_map *map, const char *path);
 void file_map_close(struct file_map *map);
 /* Lets the pages read so far go from this process's resident memory; they can be read again. */
 void file_map_forget(const struct file_map *map);

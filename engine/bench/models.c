@@ -97,7 +97,7 @@ static status model_file_open(struct model_file *m, const char *name)
     *m = (struct model_file){.name = name, .is_sample = text != NULL, .fd = -1};
     if (text) return text_compile(m, text, strlen(text));
     struct file_map map;
-    TRY(file_map_open(&map, name));
+    TRY(file_map_read(&map, name));
     bool is_graph = map.bytes >= 8 && memcmp(map.data, GRAPH_MAGIC, 8) == 0;
     status st = ST_OK;
     if (is_graph)

@@ -25,7 +25,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     const struct compile_options *o = options_pointer;
     struct file_map text;
     struct graph graph;
-    TRY(file_map_open(&text, positionals[0]));
+    TRY(file_map_read(&text, positionals[0]));
     struct compile_source files = {.path = positionals[0],
                                    .text = (const char *)text.data,
                                    .text_bytes = text.bytes,

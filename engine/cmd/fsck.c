@@ -119,6 +119,12 @@ static void structure_tell(struct found *found, const char *path, const struct f
     }
 }
 
+/* The first byte that the disk does not give; what is said of what lies there follows from that. */
+static void unreadable_tell(struct found *found, const char *path, const struct file_map *map)
+{
+    if (file_map_check(map, path) != ST_OK) fault_tell(found, path, 0, map->bytes, status_message());
+}
+
 /* Says what is wrong with a file that a manifest names; whether anything is. */
 static bool file_tell(struct found *found, const struct model_saved *s, const struct manifest_file *file,
                       enum file_kind kind)
@@ -137,8 +143,10 @@ static bool file_tell(struct found *found, const struct model_saved *s, const st
                   "%s: %zu bytes, where %s says %" PRIu64 ": bytes %" PRIu64 " to %" PRIu64 " are %s", path, map.bytes,
                   s->manifest_path, file->bytes, begin, end - 1, map.bytes < file->bytes ? "missing" : "too many");
         } else {
+            const uint64_t hash = XXH3_64bits(map.data, map.bytes);
+            unreadable_tell(found, path, &map);
             structure_tell(found, path, &map, kind);
-            if (found->fault_count == before && XXH3_64bits(map.data, map.bytes) != file->xxh3)
+            if (found->fault_count == before && hash != file->xxh3)
                 fault(found, path, 0, map.bytes, "%s: bytes 0 to %zu do not match the checksum in %s", path,
                       map.bytes - 1, s->manifest_path);
         }
@@ -167,6 +175,7 @@ static bool segment_tell(struct found *found, const struct model_saved *s, const
             fault_tell(found, rows.part[0].path, begin, begin + part->block_bytes, status_message());
     }
     if (st != ST_OK) fault_tell(found, part->file.name, 0, 0, status_message());
+    if (st == ST_OK) unreadable_tell(found, rows.part[0].path, &rows.part[0].map);
     stretch = *part;
     if (found->fault_count == before && model_rows_part_verify(&rows, 0, s->manifest_path) != ST_OK)
         fault_tell(found, rows.part[0].path, (uint64_t)part->block_begin * part->block_bytes,
@@ -264,7 +273,7 @@ static status manifest_map(struct manifest *m, const char *path)
 {
     struct file_map map = {0};
     *m = (struct manifest){0};
-    status st = file_map_open(&map, path);
+    status st = file_map_read(&map, path);
     if (st == ST_OK) st = manifest_read(m, path, map.data, map.bytes);
     file_map_close(&map);
     return st;
@@ -432,8 +441,7 @@ static void leftovers_tell(const struct listing *l, const char *directory)
         char path[FILE_PATH_BYTES], bytes_text[16];
         if (lstat(file_path_join(path, directory, name), &about) != 0) continue;
         if (log_verbosity() >= 0)
-            line("leftover", "%s, %s: no manifest%s names it", path,
-                 words_size(bytes_text, (uint64_t)about.st_size),
+            line("leftover", "%s, %s: no manifest%s names it", path, words_size(bytes_text, (uint64_t)about.st_size),
                  l->unread_count ? " that can be read" : "");
         log_event_begin("leftover");
         log_event_text("file", path);
@@ -554,6 +562,7 @@ static status file_check(struct found *found, const char *path)
               path);
     } else if (kinds[kind].check == NULL) {
         structure_tell(found, path, &map, kinds[kind].magic != NULL);
+        unreadable_tell(found, path, &map);
     } else if (kinds[kind].check(path) != ST_OK) {
         fault_tell(found, path, 0, map.bytes, status_message());
     }

@@ -27,7 +27,7 @@ status manifest_load(struct manifest *manifest, const char *directory, const cha
     struct file_map map = {0};
     char path[FILE_PATH_BYTES];
     *manifest = (struct manifest){0};
-    TRY(file_map_open(&map, file_path_join(path, directory, name)));
+    TRY(file_map_read(&map, file_path_join(path, directory, name)));
     status st = manifest_read(manifest, path, map.data, map.bytes);
     file_map_close(&map);
     return st;

@@ -199,6 +199,7 @@ static status load(struct model *model, const char *path, enum purpose purpose)
     struct load l = {0};
     for (uint32_t t = 0; t < model->graph->table_count; t++) CHECK(store_row_count(model->store, t) == 0);
     status st = load_run(&l, model, path, purpose);
+    st = model_saved_check(&l.saved, st);
     model_saved_close(&l.saved);
     model_arrays_free(&l.arrays);
     if (st == ST_MISMATCH)

@@ -40,6 +40,12 @@ void model_rows_close(struct model_rows *rows)
     *rows = (struct model_rows){0};
 }
 
+status model_rows_check(const struct model_rows *rows)
+{
+    for (uint32_t i = 0; i < rows->part_count; i++) TRY(file_map_check(&rows->part[i].map, rows->part[i].path));
+    return ST_OK;
+}
+
 void model_rows_forget(const struct model_rows *rows)
 {
     for (uint32_t i = 0; i < rows->part_count; i++) file_map_forget(&rows->part[i].map);
@@ -119,7 +125,7 @@ static bool segment_next(const struct model_rows_part *part, struct model_rows_w
     for (uint32_t block = part->said->block_begin + walk->block; block < part->said->block_end;
          block++, walk->block++, walk->row = 0) {
         const uint8_t *bytes = block_of(part, block);
-        if (walk->row == segment_block_rows(bytes)) continue;
+        if (walk->row >= segment_block_rows(bytes) || walk->row >= part->shape.block_rows) continue;
         *key = segment_key(&part->shape, bytes, (uint32_t)walk->row);
         *span = segment_span(&part->shape, bytes, (uint32_t)walk->row++);
         return true;

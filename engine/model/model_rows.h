@@ -30,6 +30,8 @@ MUST_USE status model_rows_open(struct model_rows *rows, const char *directory, 
 MUST_USE status model_rows_verify(struct model_rows *rows, const char *manifest_path);
 /* The same of one part. */
 MUST_USE status model_rows_part_verify(struct model_rows *rows, uint32_t part, const char *manifest_path);
+/* IO if bytes of a part could not be read (engine/base/file.h): to be asked when rows have been verified, and when they have been used. */
+MUST_USE status model_rows_check(const struct model_rows *rows);
 /* Lets what has been read go from resident memory. */
 void model_rows_forget(const struct model_rows *rows);
 void model_rows_close(struct model_rows *rows);

@@ -216,7 +216,7 @@ static status file_copy(const char *from, const char *to)
 {
     struct file_map map;
     struct file_writer writer = {0};
-    TRY(file_map_open(&map, from));
+    TRY(file_map_read(&map, from));
     status st = file_writer_open(&writer, to);
     if (st == ST_OK) st = file_writer_put(&writer, map.data, map.bytes);
     if (st == ST_OK) st = file_writer_commit(&writer);

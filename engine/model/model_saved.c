@@ -90,7 +90,7 @@ static status manifest_open(struct model_saved *s, const char *path, uint64_t *h
     char manifest_path[FILE_PATH_BYTES];
     TRY(model_dir_of(path, &s->directory));
     TRY(heap_text(&s->manifest_path, "%s", manifest_path_of(manifest_path, path)));
-    TRY(file_map_open(&map, s->manifest_path));
+    TRY(file_map_read(&map, s->manifest_path));
     *hash = XXH3_64bits(map.data, map.bytes);
     status st = manifest_read(&s->manifest, s->manifest_path, map.data, map.bytes);
     file_map_close(&map);
@@ -122,7 +122,7 @@ static status replaced_look(const struct model_saved *s, uint64_t hash, status s
     struct file_map map;
     struct failure failure;
     failure_keep(&failure, st);
-    *is_replaced = file_map_open(&map, s->manifest_path) == ST_OK && XXH3_64bits(map.data, map.bytes) != hash;
+    *is_replaced = file_map_read(&map, s->manifest_path) == ST_OK && XXH3_64bits(map.data, map.bytes) != hash;
     file_map_close(&map);
     return failure_adopt(&failure);
 }
@@ -191,7 +191,23 @@ static status dense_verify(struct model_saved *s)
     return ST_OK;
 }
 
-status model_saved_verify(struct model_saved *s)
+static status files_check(const struct model_saved *s)
+{
+    if (s->dense_path != NULL) TRY(file_map_check(&s->dense_map, s->dense_path));
+    for (uint32_t t = 0; s->rows != NULL && t < s->manifest.table_count; t++) {
+        TRY(model_rows_check(&s->rows[t]));
+        if (s->admission[t].path != NULL) TRY(file_map_check(&s->admission[t].map, s->admission[t].path));
+    }
+    return ST_OK;
+}
+
+status model_saved_check(const struct model_saved *s, status st)
+{
+    TRY(files_check(s));
+    return st;
+}
+
+static status files_verify(struct model_saved *s)
 {
     TRY(dense_verify(s));
     file_map_forget(&s->dense_map);
@@ -204,3 +220,5 @@ status model_saved_verify(struct model_saved *s)
     }
     return ST_OK;
 }
+
+status model_saved_verify(struct model_saved *s) { return model_saved_check(s, files_verify(s)); }

@@ -188,6 +188,12 @@ static status names_sort(struct tensor_source *s)
     return ST_OK;
 }
 
+status tensor_source_check(const struct tensor_source *s, status st)
+{
+    for (uint32_t i = 0; i < s->file_count; i++) TRY(file_map_check(&s->files[i].map, s->files[i].path));
+    return st;
+}
+
 status tensor_source_open(struct tensor_source *s, const char *path)
 {
     struct stat stat_of_path;
@@ -195,6 +201,7 @@ status tensor_source_open(struct tensor_source *s, const char *path)
     bool is_directory = stat(path, &stat_of_path) == 0 && S_ISDIR(stat_of_path.st_mode);
     status st = is_directory ? directory_open(s, path) : file_open(s, path);
     if (st == ST_OK) st = names_sort(s);
+    st = tensor_source_check(s, st);
     if (st != ST_OK) tensor_source_close(s);
     return st;
 }

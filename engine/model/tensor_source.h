@@ -43,6 +43,8 @@ void tensor_source_close(struct tensor_source *source);
 struct source_tensor *tensor_source_find(const struct tensor_source *source, const char *name);
 /* The file that it lies in. */
 const char *source_tensor_path(const struct tensor_source *source, const struct source_tensor *tensor);
+/* IO if bytes of a file could not be read (engine/base/file.h); else what came of using them, `st`, with its message. */
+MUST_USE status tensor_source_check(const struct tensor_source *source, status st);
 /* Lets the pages of its file go from resident memory (file_map_forget). */
 void source_tensor_forget(const struct tensor_source *source, const struct source_tensor *tensor);
 

@@ -153,7 +153,7 @@ static status map_read(struct warm_start *w)
 {
     struct file_map text;
     if (w->o->map == NULL) return ST_OK;
-    TRY(file_map_open(&text, w->o->map));
+    TRY(file_map_read(&text, w->o->map));
     status st = name_map_parse(&w->map, w->o->map, (const char *)text.data, text.bytes);
     file_map_close(&text);
     TRY(st);
@@ -497,6 +497,12 @@ static void param_copy(const struct model_array *a, const struct source_param *p
                 source_tensor_float(p->tensor, by_columns ? col * a->rows + row : row * a->cols + col);
 }
 
+/* What came of using the files' bytes, or that some could not be read. */
+static status files_check(const struct warm_start *w, status st)
+{
+    return tensor_source_check(&w->tensors, model_saved_check(&w->saved, st));
+}
+
 static status copy(struct warm_start *w)
 {
     for (uint32_t t = 0; t < w->model->graph->table_count; t++)
@@ -650,8 +656,8 @@ static status warm_start_run(struct warm_start *w)
     unused_list(w, &unused);
     TRY(judge(w, &untaken, &unused));
     if (w->o->only_looks) return ST_OK;
-    if (!w->is_saved) TRY(finite_check(w));
-    TRY(copy(w));
+    TRY(files_check(w, w->is_saved ? ST_OK : finite_check(w)));
+    TRY(files_check(w, copy(w)));
     tell(w, &untaken, &unused);
     return ST_OK;
 }

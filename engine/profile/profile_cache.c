@@ -53,7 +53,7 @@ static void stored_add(XXH3_state_t *hash, const struct cluster *cluster, const 
     add_text(hash, type->profile);
     if (*type->profile == 0) return;
     char path[FILE_PATH_BYTES];
-    if (file_map_open(&map, profile_stored_path(path, cluster, type)) == ST_OK) {
+    if (file_map_read(&map, profile_stored_path(path, cluster, type)) == ST_OK) {
         add(hash, map.data, map.bytes);
         file_map_close(&map);
     }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -111,6 +112,97 @@ static void file_map__not_a_file__io_with_path_and_reason(void **state)
     assert_int_equal(file_map_open(&map, "/dev/null"), ST_IO);
     assert_non_null(strstr(status_message(), "found a device"));
     assert_null(map.data);
+    file_map_close(&map);
+}
+
+/* --- what goes wrong while a file is read ----------------------------------------------------- */
+
+#define PAGES_BYTES ((size_t)3 * 4096)
+
+static const char *pages_put(const char *name)
+{
+    static char bytes[PAGES_BYTES + 1];
+    memset(bytes, 'x', PAGES_BYTES);
+    const char *path = path_of(name);
+    file_put(path, bytes);
+    return path;
+}
+
+static void file_map_read__file__its_bytes(void **state)
+{
+    (void)state;
+    struct file_map map;
+    file_put(path_of("a"), "hello");
+    assert_int_equal(file_map_read(&map, path_of("a")), ST_OK);
+    assert_int_equal(truncate(path_of("a"), 2), 0);
+    assert_int_equal(map.bytes, 5);
+    assert_memory_equal(map.data, "hello", 5);
+    assert_int_equal(file_map_check(&map, path_of("a")), ST_OK); /* what has been read is there */
+    file_map_close(&map);
+    file_put(path_of("a"), "");
+    assert_int_equal(file_map_read(&map, path_of("a")), ST_OK);
+    assert_non_null(map.data);
+    file_map_close(&map);
+    assert_int_equal(file_map_read(&map, directory), ST_IO);
+    assert_int_equal(file_map_read(&map, path_of("absent")), ST_IO);
+}
+
+static void file_map__cut_by_another__zeros_and_a_sentence(void **state)
+{
+    (void)state;
+    struct file_map map, other;
+    const char *path = pages_put("a");
+    assert_int_equal(file_map_open(&other, pages_put("b")), ST_OK);
+    for (int time = 0; time < 2; time++) { /* the second has the first one's guard */
+        assert_int_equal(file_map_open(&map, pages_put("a")), ST_OK);
+        assert_int_equal(map.data[0], 'x');
+        assert_int_equal(file_map_check(&map, path), ST_OK);
+        assert_int_equal(truncate(path, 4096), 0);
+        errno = 7;
+        assert_int_equal(((const volatile uint8_t *)map.data)[2 * 4096 + 5], 0);
+        assert_int_equal(errno, 7);
+        assert_int_equal(((const volatile uint8_t *)map.data)[4096], 0);
+        assert_int_equal(map.data[4095], 'x');
+        assert_int_equal(file_map_check(&map, path), ST_IO);
+        assert_non_null(
+            strstr(status_message(), "a: byte 4096 cannot be read: the file had 12288 bytes, and has been cut"));
+        assert_int_equal(truncate(path, PAGES_BYTES), 0); /* as large as before, and yet not what it was */
+        file_map_forget(&map);
+        assert_int_equal(file_map_check(&map, path), ST_IO);
+        assert_non_null(strstr(status_message(), "a: byte 4096 cannot be read: it could not a moment ago"));
+        file_map_close(&map);
+    }
+    assert_int_equal(file_map_check(&other, path_of("b")), ST_OK);
+    file_map_close(&other);
+}
+
+static void file_map__cut_within_a_page__a_sentence(void **state)
+{
+    (void)state;
+    struct file_map map;
+    file_put(path_of("a"), "hello");
+    assert_int_equal(file_map_open(&map, path_of("a")), ST_OK);
+    assert_int_equal(truncate(path_of("a"), 2), 0);
+    assert_int_equal(file_map_check(&map, path_of("a")), ST_IO);
+    assert_non_null(strstr(status_message(), "byte 2 cannot be read: the file had 5 bytes"));
+    file_map_close(&map);
+}
+
+static void file_map__signal_of_another_mapping__ends_the_program(void **state)
+{
+    (void)state;
+    struct file_map map;
+    assert_int_equal(file_map_open(&map, pages_put("a")), ST_OK);
+    int child_status, child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int fd = open(pages_put("b"), O_RDWR);
+        volatile uint8_t *bytes = mmap(NULL, PAGES_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+        if (ftruncate(fd, 0) == 0) (void)bytes[5000];
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &child_status, 0), child);
+    assert_true(WIFSIGNALED(child_status) && WTERMSIG(child_status) == SIGBUS);
     file_map_close(&map);
 }
 
@@ -390,6 +482,10 @@ int main(void)
         TEST(file_map__file__its_bytes),
         TEST(file_map__empty__not_null),
         TEST(file_map__not_a_file__io_with_path_and_reason),
+        TEST(file_map_read__file__its_bytes),
+        TEST(file_map__cut_by_another__zeros_and_a_sentence),
+        TEST(file_map__cut_within_a_page__a_sentence),
+        TEST(file_map__signal_of_another_mapping__ends_the_program),
         TEST(file_writer__pieces_of_all_sizes__whole_file_and_hash),
         TEST(file_writer__signals_and_short_writes__the_same_fault),
         TEST(file_writer__until_commit__target_is_untouched),
