@@ -9,6 +9,7 @@
 #include "cfg/key.h"
 #include "engine/base/inputs.h"
 #include "engine/base/log.h"
+#include "engine/base/trust.h"
 #include "engine/image/image.h"
 #include "engine/base/stop.h"
 #include "gpu/blas.h"
@@ -16,7 +17,7 @@
 /* Flags of every verb. */
 struct global_options {
     const char *log, *gpu, *blas;
-    bool is_verbose, is_quiet, is_help;
+    bool is_verbose, is_quiet, is_help, trusts_paths;
 };
 static const struct flag global_flags[] = {
     {"--log", FLAG_TEXT, "FORMAT", "text, or json: one object a line on standard output",
@@ -24,6 +25,8 @@ static const struct flag global_flags[] = {
     {"-v", FLAG_SWITCH, NULL, "more details", offsetof(struct global_options, is_verbose), 0, 0, false},
     {"-q", FLAG_SWITCH, NULL, "warnings and errors only", offsetof(struct global_options, is_quiet), 0, 0, false},
     {"--help", FLAG_SWITCH, NULL, "this text", offsetof(struct global_options, is_help), 0, 0, false},
+    {"--trust-paths", FLAG_SWITCH, NULL, "let a graph name paths outside its own folder to be written to",
+     offsetof(struct global_options, trusts_paths), 0, 0, false},
     /* last: of verbs that use cards */
     {"--gpu", FLAG_TEXT, "WHEN", "cards: off, auto (if there are any), on; default: HETERPS_GPU, or auto",
      offsetof(struct global_options, gpu), 0, 0, false},
@@ -185,6 +188,15 @@ static status outputs_check(const struct command *c, const char *const *position
     return ST_OK;
 }
 
+/* What the command line sets is trusted, and the graph with it if it says so. */
+static void trust_take(const struct command *c, const uint8_t *options, const struct global_options *global)
+{
+    const struct flag *set = flag_find(c->flags, c->flag_count, "--set", strlen("--set"));
+    if (global->trusts_paths || set == NULL) return;
+    const struct flag_list *list = (const void *)(options + set->offset);
+    trust_only(list->item, list->count);
+}
+
 int command_run(const struct command *c, int skip, int argument_count, char **arguments)
 {
     const char *positionals[COMMAND_POSITIONALS_MAX] = {0};
@@ -207,6 +219,7 @@ int command_run(const struct command *c, int skip, int argument_count, char **ar
     if (st == ST_OK && global.is_help) {
         command_help(c);
     } else if (st == ST_OK) {
+        trust_take(c, options, &global);
         st = outputs_check(c, positionals, positional_count, options);
         if (st == ST_OK && c->uses_cards) st = image_start(global.gpu, arguments);
         if (st == ST_OK) st = c->run(positionals, options);

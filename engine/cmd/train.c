@@ -9,6 +9,7 @@
 #include "engine/base/log.h"
 #include "engine/cmd/run.h"
 #include "engine/base/trace.h"
+#include "engine/base/trust.h"
 #include "sched/solution.h"
 
 /* For planning before training begins. */
@@ -68,6 +69,17 @@ static void word_add(FILE *out, const char *word)
     if (!is_plain) fputc('\'', out);
 }
 
+/* Where the data cache is written: its own path, or beside the data, if the graph names those. */
+static status cache_trust(const struct session *s, const struct train_options *t, const char *data, const char *eval)
+{
+    const struct settings *settings = &s->setup.settings;
+    if (settings->cache_ssd == 0 || t->dry_run) return ST_OK;
+    if (*settings->cache_path) return trust_check("cache.path", settings->cache_path, s->setup.graph_path);
+    if (t->data == data && data) TRY(trust_check("data.path", data, s->setup.graph_path));
+    if (t->eval == eval && eval) TRY(trust_check("data.eval", eval, s->setup.graph_path));
+    return ST_OK;
+}
+
 /* The command line that goes on with what this one does. malloc'd: the caller's. */
 static char *resume_command(const char *graph, const struct run_options *o, const struct train_options *t)
 {
@@ -87,6 +99,7 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][1]) fprintf(out, " %s", pairs[i][0]), word_add(out, pairs[i][1]);
     if (o->share) fputs(" --share", out);
+    if (trust_is_whole()) fputs(" --trust-paths", out);
     for (uint32_t i = 0; i < o->set.count; i++) fputs(" --set", out), word_add(out, o->set.item[i]);
     return fclose(out) == 0 ? text : NULL;
 }
@@ -120,6 +133,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
         TRY(inputs_add("data.eval", *eval));
     }
     if (o->trace) TRY(inputs_spare(o->trace));
+    TRY(cache_trust(s, &options, *data, *eval));
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");

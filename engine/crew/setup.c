@@ -5,6 +5,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
+#include "engine/base/trust.h"
 #include "engine/image/image.h"
 #include "engine/sync/sync.h"
 
@@ -59,6 +60,9 @@ status setup_finish(struct setup *s)
                                         .path = s->settings.store_path,
                                         .io_threads = s->settings.data_io == IO_THREADS,
                                         .lives = s->training};
+    bool is_on_disk = s->settings.store_ssd > 0;
+    for (uint32_t t = 0; t < s->graph.table_count; t++) is_on_disk = is_on_disk || tables[t].disk_bytes > 0;
+    if (is_on_disk) TRY(trust_check("store.path", s->settings.store_path, s->graph_path));
     TRY(model_open(&s->model, &s->graph, &budget));
     TRY(schema_open(&s->schema, &s->graph, &s->settings));
     /* An image that the program carries is never read by who goes on without it. */

@@ -9,6 +9,7 @@
 
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
+#include "engine/base/trust.h"
 #include "engine/device/card/measure.h"
 #include "engine/base/cores.h"
 
@@ -50,6 +51,7 @@ status profile_data_open(struct profile_data *d, const struct profile_options *o
     *d = (struct profile_data){0};
     status st = ini_parse(&d->ini, o->graph_path, o->graph->text, o->graph->text_bytes);
     if (st == ST_OK) st = settings_read(&d->ini, &d->settings);
+    if (st == ST_OK && d->settings.store_ssd > 0) st = trust_check("store.path", d->settings.store_path, o->graph_path);
     if (st == ST_OK) st = paths_find(d, o);
     if (st != ST_OK) profile_data_close(d);
     return st;

@@ -197,7 +197,7 @@ static status directory_open(struct cold *cold)
     char name[COLD_NAME_BYTES];
     TRY(file_directory_make(cold->path));
     snprintf(name, sizeof name, "%s/lock", cold->path);
-    cold->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    cold->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (cold->lock_fd < 0) FAIL(IO, "cannot open %s: %s", name, strerror(errno));
     if (flock(cold->lock_fd, LOCK_EX | LOCK_NB) != 0)
         FAIL(SYSTEM,
