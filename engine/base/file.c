@@ -5,12 +5,15 @@
  */
 #include "engine/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -19,6 +22,7 @@
 #include "engine/base/inputs.h"
 
 #define BUFFER_BYTES ((size_t)256 << 10)
+#define TEMPORARY    ".tmp."
 
 const char *file_kind_name(mode_t mode)
 {
@@ -105,10 +109,47 @@ static bool is_descriptor_name(const char *path)
     return false;
 }
 
+/* Whether no process has the number, or one that has ended and is waited for. */
+static bool is_dead(long number)
+{
+    char path[64], text[512];
+    if (kill((pid_t)number, 0) != 0) return errno == ESRCH;
+    snprintf(path, sizeof path, "/proc/%ld/stat", number);
+    const char *name_end = file_text_read(path, text, sizeof text) ? strrchr(text, ')') : NULL;
+    return name_end != NULL && (strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0);
+}
+
+/* Removes PATH.tmp.PID of writers that were killed: no process here that lives has the number, and nobody, in another container either, the lock. */
+static void leftovers_remove(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t name_bytes = strlen(name);
+    char folder[FILE_PATH_BYTES] = ".";
+    if (slash) snprintf(folder, sizeof folder, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry; entries != NULL && (entry = readdir(entries)) != NULL;) {
+        const char *end = entry->d_name + name_bytes;
+        struct stat about;
+        if (strncmp(entry->d_name, name, name_bytes) != 0 || strncmp(end, TEMPORARY, strlen(TEMPORARY)) != 0) continue;
+        const char *digits = end + strlen(TEMPORARY);
+        const long number = strtol(digits, NULL, 10);
+        if (strspn(digits, "0123456789") != strlen(digits) || number <= 0 || number > INT_MAX) continue;
+        if (!is_dead(number)) continue;
+        const int fd = openat(dirfd(entries), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0) continue;
+        if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
+            flock(fd, LOCK_EX | LOCK_NB) == 0)
+            (void)unlinkat(dirfd(entries), entry->d_name, 0);
+        close(fd);
+    }
+    if (entries != NULL) closedir(entries);
+}
+
 /* Opens PATH.tmp.PID, with the permissions of the file that it will replace. */
 static status temporary_open(struct file_writer *writer, const struct stat *replaced)
 {
-    TRY(heap_text(&writer->temporary, "%s.tmp.%ld", writer->path, (long)getpid()));
+    leftovers_remove(writer->path);
+    TRY(heap_text(&writer->temporary, "%s" TEMPORARY "%ld", writer->path, (long)getpid()));
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     writer->fd = open(writer->temporary, flags, 0666);
     if (writer->fd < 0 && errno == EEXIST && unlink(writer->temporary) == 0) {
@@ -122,6 +163,7 @@ static status temporary_open(struct file_writer *writer, const struct stat *repl
         writer->temporary = NULL;
         FAIL(IO, "%s: cannot write beside it: %s", writer->path, strerror(open_errno));
     }
+    (void)flock(writer->fd, LOCK_EX | LOCK_NB); /* for leftovers_remove; some file systems know no locks */
     if (replaced && fchmod(writer->fd, replaced->st_mode & 0777) != 0)
         FAIL(IO, "%s: cannot give the new file the old one's permissions: %s", writer->path, strerror(errno));
     return ST_OK;
@@ -221,7 +263,7 @@ static void writer_close(struct file_writer *writer)
     *writer = (struct file_writer){.fd = -1};
 }
 
-status file_writer_commit(struct file_writer *writer)
+status file_writer_finish(struct file_writer *writer)
 {
     CHECK(writer->path && writer->fd >= 0);
     TRY(flush(writer));
@@ -230,15 +272,34 @@ status file_writer_commit(struct file_writer *writer)
     writer->fd = -1;
     /* On Linux the descriptor is gone even when close fails, so it is not closed again. */
     if (close(fd) != 0 && errno != EINTR) FAIL(IO, "%s: close: %s", writer->path, strerror(errno));
-    if (writer->temporary) {
-        if (rename(writer->temporary, writer->path) != 0)
-            FAIL(IO, "%s: cannot rename %s over it: %s", writer->path, writer->temporary, strerror(errno));
-        free(writer->temporary);
-        writer->temporary = NULL;
-        TRY(directory_of_sync(writer->path));
-    }
-    writer_close(writer);
+    free(writer->buffer);
+    writer->buffer = NULL;
     return ST_OK;
+}
+
+status file_writers_commit(struct file_writer *writers, uint32_t count)
+{
+    bool is_renamed = false;
+    for (uint32_t i = 0; i < count; i++)
+        if (writers[i].fd >= 0) TRY(file_writer_finish(&writers[i]));
+    for (uint32_t i = 0; i < count; i++) {
+        struct file_writer *w = &writers[i];
+        if (w->temporary == NULL) continue;
+        if (rename(w->temporary, w->path) != 0)
+            FAIL(IO, "%s: cannot rename %s over it: %s", w->path, w->temporary, strerror(errno));
+        free(w->temporary);
+        w->temporary = NULL;
+        is_renamed = true;
+    }
+    if (is_renamed) TRY(directory_of_sync(writers[0].path));
+    for (uint32_t i = 0; i < count; i++) writer_close(&writers[i]);
+    return ST_OK;
+}
+
+status file_writer_commit(struct file_writer *writer)
+{
+    CHECK(writer->path);
+    return file_writers_commit(writer, 1);
 }
 
 void file_writer_abort(struct file_writer *writer) { writer_close(writer); }

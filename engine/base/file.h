@@ -38,7 +38,7 @@ void file_map_forget(const struct file_map *map);
  * temporary file. A zero-initialised writer may be aborted. Keeps a running xxh3 of all bytes written. */
 struct file_writer {
     char *path;      /* target                                                   */
-    char *temporary; /* beside it: PATH.tmp.PID                                  */
+    char *temporary; /* beside it: PATH.tmp.PID; of a killed process the next writer of PATH removes it */
     uint8_t *buffer;
     size_t buffered_bytes;
     uint64_t written_bytes; /* handed to file_writer_put so far, buffered included */
@@ -52,6 +52,10 @@ MUST_USE status file_writer_put(struct file_writer *writer, const void *data, si
 uint64_t file_writer_hash(const struct file_writer *writer);
 /* Flush, fsync, rename over the target, fsync the directory; then the writer is closed. */
 MUST_USE status file_writer_commit(struct file_writer *writer);
+/* The same in two steps, for files of one directory that belong together: all is written and fsynced, then all get their names, one right
+ * behind the other. Of a finished writer there is no hash any more. */
+MUST_USE status file_writer_finish(struct file_writer *writer);
+MUST_USE status file_writers_commit(struct file_writer *writers, uint32_t count);
 void file_writer_abort(struct file_writer *writer);
 /* All of the above for bytes that are at hand. */
 MUST_USE status file_write(const char *path, const void *data, size_t bytes);

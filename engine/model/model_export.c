@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/heap.h"
 #include "engine/model/manifest.h"
 #include "engine/base/stop.h"
 #include "io/npy.h"
@@ -27,6 +28,7 @@ struct exporter {
     const char *directory;
     enum model_export_format format;
     struct model_exported done;
+    struct file_writer *files; /* [done.files]: written, and without their names until all are */
 };
 
 typedef status content_put(struct file_writer *writer, const void *content);
@@ -37,17 +39,20 @@ static status file_export(struct exporter *e, const char *stem, const char *end,
     char path[FILE_PATH_BYTES];
     const size_t used = strlen(file_path_join(path, e->directory, stem));
     snprintf(path + used, sizeof path - used, ".%s", end);
-    struct file_writer writer = {0};
-    status st = file_writer_open(&writer, path);
-    if (st == ST_OK) st = put(&writer, content);
-    uint64_t file_bytes = writer.written_bytes;
-    if (st == ST_OK) st = file_writer_commit(&writer);
-    if (st == ST_OK) {
-        e->done.files++;
-        e->done.bytes += file_bytes;
-    } else {
-        file_writer_abort(&writer);
-    }
+    TRY(heap_room(&e->files, e->done.files + 1, sizeof *e->files, "exported files"));
+    struct file_writer *writer = &e->files[e->done.files++];
+    TRY(file_writer_open(writer, path));
+    TRY(put(writer, content));
+    e->done.bytes += writer->written_bytes;
+    return file_writer_finish(writer);
+}
+
+/* Gives the files their names, or, after a failure, removes them. */
+static status files_end(struct exporter *e, status st)
+{
+    if (st == ST_OK) st = file_writers_commit(e->files, e->done.files);
+    for (uint32_t i = 0; st != ST_OK && i < e->done.files; i++) file_writer_abort(&e->files[i]);
+    free(e->files);
     return st;
 }
 
@@ -218,8 +223,9 @@ status model_export(const struct model *model, const char *path, enum model_expo
     char manifest_path[FILE_PATH_BYTES];
     if (stat(file_path_join(manifest_path, path, MANIFEST_NAME), &ignored) == 0)
         FAIL(INVALID, "%s: the directory of a saved model; give another to export to", path);
-    TRY(dense_export(&e));
-    for (uint32_t t = 0; t < model->graph->table_count; t++) TRY(table_export(&e, t));
-    if (exported != NULL) *exported = e.done;
-    return ST_OK;
+    status st = dense_export(&e);
+    for (uint32_t t = 0; t < model->graph->table_count && st == ST_OK; t++) st = table_export(&e, t);
+    st = files_end(&e, st);
+    if (st == ST_OK && exported != NULL) *exported = e.done;
+    return st;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -476,6 +477,67 @@ static void file_path_join__longer_than_a_path__is_refused(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, directory_make, directory_remove)
 
+/* --- what killed writers leave ---------------------------------------------------------------- */
+
+static bool is_there(const char *name) { return access(path_of(name), F_OK) == 0; }
+
+static void file_writer__left_by_killed_ones__removed_and_nothing_else(void **state)
+{
+    (void)state;
+    char dead[64], waiting[64], locked[64], alive[64];
+    int dead_pid = fork();
+    if (dead_pid == 0) _exit(0);
+    assert_int_equal(waitpid(dead_pid, NULL, 0), dead_pid);
+    int waiting_pid = fork(); /* ended, and not waited for */
+    if (waiting_pid == 0) _exit(0);
+    siginfo_t ended;
+    assert_int_equal(waitid(P_PID, (id_t)waiting_pid, &ended, WEXITED | WNOWAIT), 0);
+    snprintf(waiting, sizeof waiting, "a.tmp.%d", waiting_pid);
+    file_put(path_of(waiting), "left");
+    int locked_pid = fork();
+    if (locked_pid == 0) _exit(0);
+    assert_int_equal(waitpid(locked_pid, NULL, 0), locked_pid);
+    snprintf(dead, sizeof dead, "a.tmp.%d", dead_pid);
+    snprintf(locked, sizeof locked, "a.tmp.%d", locked_pid);
+    snprintf(alive, sizeof alive, "a.tmp.%d", (int)getppid());
+    const char *const stay[] = {locked, alive, "a.tmp.", "a.tmp.12x", "a.tmp.-5", "ab.tmp.99999999", "a.tmp.1.bak"};
+    file_put(path_of(dead), "left");
+    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++) file_put(path_of(stay[i]), "not ours");
+    assert_int_equal(mkdir(path_of("a.tmp.99999998"), 0700), 0);
+    assert_int_equal(symlink("ab.tmp.99999999", path_of("a.tmp.99999997")), 0);
+    int fd = open(path_of(locked), O_RDONLY);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(file_write(path_of("a"), "new", 3), ST_OK);
+    assert_false(is_there(dead) || is_there(waiting));
+    assert_int_equal(waitpid(waiting_pid, NULL, 0), waiting_pid);
+    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++) assert_true(is_there(stay[i]));
+    assert_true(is_there("a.tmp.99999998") && is_there("a.tmp.99999997"));
+    close(fd);
+}
+
+static void file_writers_commit__several__none_has_its_name_before(void **state)
+{
+    (void)state;
+    struct file_writer writers[2];
+    file_put(path_of("b"), "old");
+    assert_int_equal(file_writer_open(&writers[0], path_of("a")), ST_OK);
+    assert_int_equal(file_writer_put(&writers[0], "one", 3), ST_OK);
+    assert_int_equal(file_writer_finish(&writers[0]), ST_OK);
+    assert_false(is_there("a"));
+    assert_int_equal(file_writer_open(&writers[1], path_of("b")), ST_OK);
+    assert_int_equal(file_writer_put(&writers[1], "two", 3), ST_OK);
+    assert_file_is(path_of("b"), "old", 3);
+    assert_int_equal(file_writers_commit(writers, 2), ST_OK);
+    assert_file_is(path_of("a"), "one", 3);
+    assert_file_is(path_of("b"), "two", 3);
+    assert_int_equal(names_count(false), 2);
+    assert_int_equal(file_writer_open(&writers[0], path_of("a")), ST_OK);
+    assert_int_equal(file_writer_finish(&writers[0]), ST_OK);
+    file_writer_abort(&writers[0]);
+    assert_file_is(path_of("a"), "one", 3);
+    assert_int_equal(names_count(false), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -486,6 +548,8 @@ int main(void)
         TEST(file_map__cut_by_another__zeros_and_a_sentence),
         TEST(file_map__cut_within_a_page__a_sentence),
         TEST(file_map__signal_of_another_mapping__ends_the_program),
+        TEST(file_writer__left_by_killed_ones__removed_and_nothing_else),
+        TEST(file_writers_commit__several__none_has_its_name_before),
         TEST(file_writer__pieces_of_all_sizes__whole_file_and_hash),
         TEST(file_writer__signals_and_short_writes__the_same_fault),
         TEST(file_writer__until_commit__target_is_untouched),

@@ -47,6 +47,23 @@ check 'predict beyond a file-size limit: error, the old file stays' limited_pred
 check 'compile beyond a file-size limit: error, the old file stays' limited_compile
 check 'gen beyond a file-size limit: error, the old file stays' limited_gen
 check 'export beyond a file-size limit: error, the old file stays' limited_export
+# An export is whole or not there, and what a killed one leaves goes with the next.
+killed_export() {
+    for moment in 0.002 0.004 0.006 0.008 0.01 0.013 0.016 0.02 0.03; do
+        rm -f "$folder"/k/*.safetensors
+        timeout -s KILL $moment "$HETERPS" export "$graph" --model "$model" -o "$folder/k" -q
+        found=$(ls "$folder/k" 2>/dev/null | grep -c 'safetensors$')
+        [ "$found" = 0 ] || [ "$found" = 2 ] || { ls "$folder/k"; return 1; }
+    done
+    mkdir -p "$folder/k" && sh -c 'echo left >"$1.tmp.$$"' sh "$folder/k/emb.safetensors" && ls "$folder/k" | grep -q tmp &&
+        heterps export "$graph" --model "$model" -o "$folder/k" && [ "$(ls "$folder/k" | tr '\n' ' ')" = 'dense.safetensors emb.safetensors ' ]
+}
+check 'export: killed at any moment, it is whole or not there' killed_export
+part_export() { # a limit that the first file keeps, and the second does not
+    rm -rf "$folder/x" && blocks=$(($(wc -c <"$folder/k/dense.safetensors") / 512 + 1)) && [ "$(wc -c <"$folder/k/emb.safetensors")" -gt $((blocks * 512)) ] &&
+        limited $blocks 'x/emb' export "$graph" --model "$model" -o "$folder/x" && [ -z "$(ls "$folder/x")" ]
+}
+check 'export: of which a part fails, nothing is there' part_export
 
 # In a mount namespace of its own, so that nothing is left mounted.
 disk_full() {
