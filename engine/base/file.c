@@ -217,6 +217,7 @@ static status write_all(struct file_writer *writer, const uint8_t *data, size_t 
     while (bytes > 0) {
         ssize_t written = write(writer->fd, data, bytes);
         if (written < 0 && errno == EINTR) continue;
+        if (written < 0 && errno == EPIPE) FAIL(UNREAD, "%s: nobody reads it any more", writer->path);
         if (written < 0) FAIL(IO, "%s at byte %" PRIu64 ": %s", writer->path, offset_bytes, strerror(errno));
         data += written;
         bytes -= (size_t)written;

@@ -45,7 +45,8 @@ struct file_writer {
     void *hash;
     int fd;
 };
-/* `path` "-" is standard output: it, and a pipe or a device, are written as the bytes come. USAGE: the run reads it (inputs.h). */
+/* `path` "-" is standard output: it, and a pipe or a device, are written as the bytes come. USAGE: the run reads it (inputs.h); UNREAD: a pipe
+ * that nobody reads any more. */
 MUST_USE status file_writer_open(struct file_writer *writer, const char *path);
 MUST_USE status file_writer_put(struct file_writer *writer, const void *data, size_t bytes);
 /* xxh3-64 (seed 0) of all bytes put so far. */

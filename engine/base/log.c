@@ -74,6 +74,9 @@ status log_results_check(void)
     int results_errno = atomic_load(&shared_results_errno);
     if (fflush(stdout) != 0 && results_errno == 0) results_errno = errno;
     if (results_errno == 0 && !ferror(stdout)) return ST_OK;
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    bool is_unread = results_errno == EPIPE || (poll(&output, 1, 0) == 1 && output.revents & POLLERR);
+    if (is_unread) FAIL(UNREAD, "standard output: nobody reads it any more");
     FAIL(IO, "standard output: results could not be written%s%s", results_errno ? ": " : "",
          results_errno ? strerror(results_errno) : "");
 }

@@ -31,9 +31,10 @@ void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_warnings_take(void (*take)(void *context, const char *warning), void *context);
 /* Tells notices as log_detail, log_info and log_warning do; outlives everything. */
 extern const struct notices log_notices;
-/* "heterps-run: error: …" to standard error under both formats; under JSON also {"event":"error","text":…}. */
-/* Writes out what the C library holds of standard output. IO if any result, of JSON or printed, could not be written there: who ends asks. */
+/* Writes out what the C library holds of standard output. IO if any result, of JSON or printed, could not be written there: who ends asks;
+ * UNREAD: it is a pipe that nobody reads any more. */
 MUST_USE status log_results_check(void);
+/* "heterps-run: error: …" to standard error under both formats; under JSON also {"event":"error","text":…}. */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 /* Redraws the last line of the terminal in place; cut to its width. Only where log_is_terminal(); never waits: while
  * another thread writes a line, it leaves the redrawing to the next call. */

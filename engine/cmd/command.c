@@ -226,7 +226,7 @@ int command_run(const struct command *c, int skip, int argument_count, char **ar
     }
     free(options);
     if (st == ST_OK) st = log_results_check();
-    if (st == ST_OK) return 0;
-    log_error("%s", status_message());
+    /* `predict | head` has what it wants: that is no error to speak of. */
+    if (st != ST_OK && st != ST_UNREAD) log_error("%s", status_message());
     return st == ST_STOPPED && stop_signal() ? 128 + stop_signal() : status_exit(st);
 }

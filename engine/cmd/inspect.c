@@ -1,5 +1,4 @@
 /* heterps-run inspect: what is in a graph file, as text for people or as a Graphviz drawing (--dot). */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -505,8 +504,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     TRY(graph_open(&g, positionals[0]));
     status st = o->dot ? dot_print(&g) : parts_print(&g);
     graph_close(&g);
-    TRY(st);
-    return log_results_check();
+    return st;
 }
 
 const struct command command_inspect = {.name = "inspect",

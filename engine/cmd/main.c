@@ -44,7 +44,8 @@ static void help(void)
     printf(
         "\n`heterps-run VERB --help` lists the flags of a verb, `heterps-run help settings` all settings of a model,\n"
         "`heterps-run help cluster` those of a cluster, `heterps-run help layers` those of a layer table.\n"
-        "Exit status: 0 done, 1 failed, 2 wrong command line, 130 or 143 stopped by a signal after saving.\n");
+        "Exit status: 0 done, 1 failed, 2 wrong command line, 130 or 143 stopped by a signal after saving,\n"
+        "141 nobody reads the output any more.\n");
 }
 
 /* The sections of a text and their keys. */
@@ -88,7 +89,7 @@ static status help_on(const char *topic)
 static int told(status st)
 {
     if (st == ST_OK) st = log_results_check();
-    if (st != ST_OK) log_error("%s", status_message());
+    if (st != ST_OK && st != ST_UNREAD) log_error("%s", status_message());
     return status_exit(st);
 }
 

@@ -1,5 +1,4 @@
 /* heterps-run profile: measures what the layers of a graph cost on the devices of a cluster. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -55,7 +54,7 @@ static status instance_tell(const struct instance *instance, const struct profil
     }
     profile_event(instance);
     if (log_format() == LOG_TEXT && log_verbosity() >= 0) TRY(profile_tell(instance, line_print, NULL));
-    return log_results_check();
+    return ST_OK;
 }
 
 static status cluster_profile(const struct graph *graph, const char *path, const struct cluster *cluster,

@@ -22,6 +22,23 @@ check 'predict >>: appends' appends
 check 'predict >: begins where the shell has come to' follows
 check 'predict >&-: no file is written to' spares
 
+# ends_quietly COMMAND...: into a pipe whose reader has gone, as `COMMAND | head` soon has.
+ends_quietly() {
+    python3 - "$HETERPS" "$@" <<'PYTHON'
+import os, subprocess, sys
+read_end, write_end = os.pipe()
+os.close(read_end)
+ended = subprocess.run(sys.argv[1:], stdout=write_end, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+print(ended.returncode, ended.stderr)
+sys.exit(ended.returncode != 141 or ended.stderr != b"")
+PYTHON
+}
+takes_the_head() { [ "$(predicted | head -n 3)" = "$(head -n 3 "$folder/expected")" ]; }
+check 'predict | head: its lines' takes_the_head
+check 'predict into a pipe that nobody reads: a quiet end' ends_quietly predict "$graph" --model "$model" --data "$data" -q
+check 'gen into a pipe that nobody reads: a quiet end' ends_quietly gen criteo --rows 2000 -o - -q
+check 'inspect into a pipe that nobody reads: a quiet end' ends_quietly inspect "$graph"
+
 measured "$graph" "$model" "$data" >"$folder/expected" || echo "not ok 999 - eval"
 still_whole() { measured "$graph" "$model" "$data" >"$folder/now" && diff "$folder/expected" "$folder/now"; }
 cfg=samples/ctrdnn1.cfg table_file=$(basename "$model"/emb.*)
