@@ -169,9 +169,19 @@ static char *line_end(struct reader_text *text)
     return line_bytes < bytes ? from + line_bytes : NULL;
 }
 
+/* Whether nothing follows in the file. What has been cut so far is not valid any more. */
+static status file_look_over(struct reader_text *text, bool *is_over)
+{
+    size_t got = 0;
+    *is_over = text->begin == text->end;
+    if (*is_over) TRY(buffer_more(text, &got));
+    *is_over = *is_over && got == 0;
+    return ST_OK;
+}
+
 /* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line that is too
- * long; where that ends the run it is told before its end is found, which may never come. *over: there is none, the
- * files have ended. */
+ * long; where that ends the run it is told before its end is found, which may never come. An empty line that ends a file is
+ * none, where empty lines have no meaning. *over: there is none, the files have ended. */
 static status line_next(struct reader_text *text, const char **line, size_t *bytes, bool *over)
 {
     *over = false;
@@ -210,6 +220,12 @@ static status line_next(struct reader_text *text, const char **line, size_t *byt
         bool is_rest = text->is_told;
         text->is_told = false;
         if (is_rest) continue;
+        if (*line && *bytes == 0 && !text->format->takes_empty) {
+            bool is_last;
+            TRY(file_look_over(text, &is_last));
+            if (is_last) continue;
+            *line = text->buffer + text->begin;
+        }
         if (++text->line_number == 1 && *line) reader_mark_skip(line, bytes);
         text->counts.line_count++;
         return ST_OK;
@@ -298,6 +314,16 @@ static status file_example_next(struct reader_text *text, struct reader_example 
 
 /* --- the same, parsed by several threads ------------------------------------------------------- */
 
+/* Where the empty line begins that ends with the buffer; the buffer's end: there is none. It may be the file's last, which is no line. */
+static size_t empty_line_begin(const struct reader_text *text)
+{
+    const char *first = text->buffer + text->begin, *end = text->buffer + text->end, *at = end;
+    if (at > first && at[-1] == '\n') at--;
+    if (at > first && at[-1] == '\r') at--;
+    bool is_empty = at > first ? at[-1] == '\n' : !text->is_discarding;
+    return is_empty ? (size_t)(at - text->buffer) : text->end;
+}
+
 /* Fills a block with whole lines, by exchanging its memory for the reader's buffer; *over: the files have ended. */
 static status block_fill(struct reader_text *text, struct parsers_block *block, bool *over)
 {
@@ -307,10 +333,13 @@ static status block_fill(struct reader_text *text, struct parsers_block *block, 
         char *from = text->buffer + text->scan;
         const char *last = memrchr(from, '\n', text->end - text->scan);
         cut = last ? (size_t)(last - text->buffer) + 1 : text->end;
-        if (last) break;
+        if (last && cut == text->end) cut = empty_line_begin(text);
+        if (last && cut > text->begin) break;
         size_t got;
         TRY(buffer_more(text, &got));
         if (got) continue;
+        /* What is left of the file is an empty line. */
+        if (text->begin < text->end && empty_line_begin(text) == text->begin) text->begin = text->scan = text->end;
         cut = text->end;
         if (line_is_left(text)) break;
         TRY(text_file_next(text, over));
@@ -475,9 +504,9 @@ static status first_line_check(struct reader_text *text, const struct reader_exa
         line = NULL;
     else
         reader_mark_skip(&line, &line_bytes);
-    bool is_header;
+    bool is_header, may_be_none = line_bytes == 0 && stop + 1 == text->buffer + text->end; /* the file's last, and empty */
     TRY(header_take(text, line, line_bytes, &is_header));
-    if (is_header || text->bad_skip) return ST_OK;
+    if (is_header || may_be_none || text->bad_skip) return ST_OK;
     struct reader_example example = *spare;
     bool is_bad = reader_line_counts(text->lines, text->held_out, line, line_bytes) &&
                   reader_line_parse(text->format, text->format_state, line, line_bytes, &example, why) == FOUND_BAD;

@@ -97,6 +97,42 @@ static void reader_fill__empty_file__is_the_end(void **state)
     reader_close(reader);
 }
 
+static void reader_fill__empty_line_that_ends_a_file__is_no_example(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {"\n", "\r\n", "\r"};
+    size_t bytes;
+    char paths[4096], *lines = criteo_lines(5000, "\n", &bytes);
+    for (uint32_t i = 0; i < 6; i++) {
+        char first[512];
+        strcpy(lines + bytes, ends[i / 2]);
+        snprintf(first, sizeof first, "%s", test_text("first", lines));
+        snprintf(paths, sizeof paths, "%s,%s,%s", first, test_text("empty", ends[i / 2]), first);
+        struct reader_options options = criteo_options(paths);
+        struct reader *reader;
+        options.readers = i % 2 ? 3 : 1;
+        assert_ok(reader_open(&reader, &options));
+        assert_ok(reader_start(reader, 0));
+        assert_int_equal(pass_numbers(reader, number, 20000), 10000);
+        assert_int_equal(reader_counts(reader).line_count, 10000);
+        reader_close(reader);
+    }
+    /* Of two the first is one. */
+    strcpy(lines + bytes, "\n\n");
+    for (uint32_t readers = 1; readers <= 3; readers += 2) {
+        struct reader_options options = criteo_options(test_text("two", lines));
+        struct reader *reader;
+        options.readers = readers;
+        options.bad_skip = true;
+        assert_ok(reader_open(&reader, &options));
+        assert_ok(reader_start(reader, 0));
+        assert_int_equal(pass_numbers(reader, number, 20000), 5000);
+        assert_int_equal(reader_counts(reader).bad_count, 1);
+        reader_close(reader);
+    }
+    free(lines);
+}
+
 static void reader_fill__crlf__is_a_line_end(void **state)
 {
     (void)state;
@@ -373,6 +409,7 @@ int main(void)
         cmocka_unit_test(reader_fill__bad_line_in_a_later_file__is_counted_in_that_file),
         cmocka_unit_test(reader_fill__end_of_pass__stays_the_end),
         cmocka_unit_test(reader_fill__empty_file__is_the_end),
+        cmocka_unit_test(reader_fill__empty_line_that_ends_a_file__is_no_example),
         cmocka_unit_test(reader_fill__crlf__is_a_line_end),
         cmocka_unit_test(reader_fill__bad_line__fails_or_is_skipped_or_kept),
         cmocka_unit_test(reader_fill__line_too_long__is_a_bad_line),
