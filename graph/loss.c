@@ -81,32 +81,49 @@ bool op_input_is_label(const struct graph_node *n, uint32_t k)
     return k == 1 && (inputs == OP_INPUTS_LOSS || (inputs == OP_INPUTS_SCORES && attr.has_label));
 }
 
+/* Of a forward node with two inputs, of which the second is a label. */
+static struct label_range label_range_of(const struct graph *g, const struct graph_node *n)
+{
+    const struct op *op = &op_table[n->op];
+    uint32_t cols = g->tensors[g->args[n->arg_begin]].cols;
+    if (op->predicts == OP_PREDICTS_PROBABILITY) return (struct label_range){.max = 1};
+    if (op->predicts != OP_PREDICTS_CLASSES && !(op->inputs == OP_INPUTS_SCORES && cols > 1))
+        return (struct label_range){0};
+    return (struct label_range){.max = (float)(cols - 1), .is_class = true};
+}
+
+static bool range_holds(struct label_range range, float y)
+{
+    if (range.max == 0) return true;
+    return range.is_class ? label_class(y, (uint32_t)range.max + 1) != GRAPH_NONE : y >= 0 && y <= range.max;
+}
+
+struct label_range graph_label_range(const struct graph *g, uint32_t label)
+{
+    struct label_range all = {0};
+    for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) {
+        const struct graph_node *n = &g->nodes[i];
+        if (n->input_count < 2 || !op_input_is_label(n, 1)) continue;
+        const struct graph_tensor *t = &g->tensors[g->args[n->arg_begin + 1]];
+        struct label_range range = label_range_of(g, n);
+        if (t->kind != TENSOR_LABEL || t->offset != label || range.max == 0) continue;
+        if (all.max == 0 || range.max < all.max) all.max = range.max;
+        all.is_class |= range.is_class;
+    }
+    return all;
+}
+
 status op_labels_check(const struct op_context *c, const struct graph_node *n, const char *where,
                        uint64_t example_begin)
 {
     const struct graph *g = c->graph;
     if (n->input_count < 2 || !op_input_is_label(n, 1)) return ST_OK;
-    struct view in = op_in(c, n, 0), label = op_in(c, n, 1);
-    const struct op *op = &op_table[n->op];
-    for (uint32_t b = 0; b < label.rows && op->predicts == OP_PREDICTS_PROBABILITY; b++) {
-        double y = (double)*view_row(label, b);
-        if (!(y >= 0 && y <= 1))
-            FAIL(INVALID,
-                 "%s %" PRIu64
-                 ": label \"%s\" of [%s %s] is %g; expected 0 to 1; data.label_map says what other labels "
-                 "stand for, as in -1=0, 1=1",
-                 where, example_begin + b, graph_string(g, g->tensors[op_arg(c, n, 1)].name), op->section,
-                 graph_string(g, n->name), y);
-    }
-    if (op->predicts != OP_PREDICTS_CLASSES && !(op->inputs == OP_INPUTS_SCORES && in.cols > 1)) return ST_OK;
+    struct view label = op_in(c, n, 1);
+    struct label_range range = label_range_of(g, n);
     for (uint32_t b = 0; b < label.rows; b++)
-        if (label_class(*view_row(label, b), in.cols) == GRAPH_NONE)
-            FAIL(INVALID,
-                 "%s %" PRIu64
-                 ": label \"%s\" of [%s %s] is %g; expected the number of a class, 0 to %u, since \"%s\" has %u "
-                 "columns",
-                 where, example_begin + b, graph_string(g, g->tensors[op_arg(c, n, 1)].name), op->section,
-                 graph_string(g, n->name), (double)*view_row(label, b), in.cols - 1,
-                 graph_string(g, g->tensors[op_arg(c, n, 0)].name), in.cols);
+        if (!range_holds(range, *view_row(label, b)))
+            FAIL(INVALID, "%s %" PRIu64 ": label \"%s\" of [%s %s] is %g; expected %s0 to %g", where, example_begin + b,
+                 graph_string(g, g->tensors[op_arg(c, n, 1)].name), op_table[n->op].section, graph_string(g, n->name),
+                 (double)*view_row(label, b), range.is_class ? "the number of a class, " : "", (double)range.max);
     return ST_OK;
 }

@@ -329,8 +329,15 @@ static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
 uint32_t graph_match_of(const struct graph *g, uint32_t head);
 /* Whether input k of a forward node is a label. */
 bool op_input_is_label(const struct graph_node *n, uint32_t k);
-/* INVALID where a label is no number of one of the head's classes, or of bce not 0 to 1, so that its loss is NaN:
- * "WHERE example_begin + b: label …". */
+/* The labels that a head can take: any number, or those of 0 to `max`, perhaps whole ones alone, which are classes. */
+struct label_range {
+    float max; /* 0: any */
+    bool is_class;
+};
+/* Of all heads that read label `label`. */
+struct label_range graph_label_range(const struct graph *g, uint32_t label);
+/* INVALID where a label is none that the head can take, so that its loss is NaN: "WHERE example_begin + b: label …". Readers refuse numbers
+ * that are none; words may be more than there are classes. */
 MUST_USE status op_labels_check(const struct op_context *c, const struct graph_node *n, const char *where,
                                 uint64_t example_begin);
 /* What an example of the micro-batch counts. */

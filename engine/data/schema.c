@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/op.h"
+
 _Static_assert((int)READER_LOG_UNIFORM == (int)SAMPLER_LOG_UNIFORM && (int)READER_EMPIRICAL == (int)SAMPLER_EMPIRICAL &&
                    (int)READER_UNIFORM == (int)SAMPLER_UNIFORM && (int)READER_FORMAT_COUNT == (int)DATA_FORMAT_COUNT,
                "io names what graph and cfg name");
@@ -77,7 +79,12 @@ status schema_open(struct schema *schema, const struct graph *g, const struct se
     struct reader_column *dense = schema->columns, *field = dense + dense_count, *label = field + g->field_count;
     for (uint32_t i = 0; i < dense_count; i++) dense[i] = column_of(g, &g->denses[i]);
     for (uint32_t i = 0; i < g->field_count; i++) field[i] = column_of(g, &g->fields[i]);
-    for (uint32_t i = 0; i < g->label_count; i++) label[i] = column_of(g, &g->labels[i]);
+    for (uint32_t i = 0; i < g->label_count; i++) {
+        struct label_range range = graph_label_range(g, i);
+        label[i] = column_of(g, &g->labels[i]);
+        label[i].label_max = range.max;
+        label[i].label_is_class = range.is_class;
+    }
     for (uint32_t i = 0; i < g->word_count; i++) {
         schema->texts[i] = graph_string(g, g->words[i].text);
         schema->counts[i] = g->words[i].count;

@@ -540,8 +540,10 @@ static enum reader_found label_parse(const struct csv *c, uint32_t i, const uint
     }
     if (!label->vocabulary) {
         char expected[LABEL_MAP_EXPECTED_BYTES];
-        if (label_map_find(&c->label_map, s.text, s.bytes, &example->label[i])) return FOUND_EXAMPLE;
-        return bad_value(c, why, wanted, column, label_map_expected(&c->label_map, expected));
+        if (!label_map_find(&c->label_map, s.text, s.bytes, &example->label[i]))
+            return bad_value(c, why, wanted, column, label_map_expected(&c->label_map, expected));
+        if (c->label_optional || label_is_in_range(&c->label[i], example->label[i])) return FOUND_EXAMPLE;
+        return bad_value(c, why, wanted, column, label_range_expected(&c->label[i], expected));
     }
     if (is_absent) return bad_value(c, why, wanted, column, "a word");
     uint64_t word = 0;

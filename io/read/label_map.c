@@ -125,3 +125,20 @@ const char *label_map_expected(const struct label_map *map, char out[LABEL_MAP_E
                                  (int)(map->entry[i].bytes < 24 ? map->entry[i].bytes : 24), map->entry[i].text);
     return out;
 }
+
+bool label_is_in_range(const struct reader_column *column, float label)
+{
+    if (!column || column->label_max == 0) return true;
+    return label >= 0 && label <= column->label_max && (!column->label_is_class || label == (float)(uint32_t)label);
+}
+
+const char *label_range_expected(const struct reader_column *column, char out[LABEL_MAP_EXPECTED_BYTES])
+{
+    if (column->label_is_class)
+        snprintf(out, LABEL_MAP_EXPECTED_BYTES, "the number of a class, 0 to %g", (double)column->label_max);
+    else
+        snprintf(out, LABEL_MAP_EXPECTED_BYTES,
+                 "0 to %g (data.label_map says what other labels stand for, as in -1=0, 1=1)",
+                 (double)column->label_max);
+    return out;
+}

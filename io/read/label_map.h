@@ -11,6 +11,10 @@
 #include <stdint.h>
 
 #include "engine/base/memory.h"
+#include "io/read/reader.h"
+
+/* Of what is expected, for messages. */
+#define LABEL_MAP_EXPECTED_BYTES 128
 
 struct label_entry {
     const char *text; /* without a final NUL */
@@ -33,8 +37,11 @@ MUST_USE status label_map_place(struct label_map *map, struct arena *arena, cons
 /* The label that these bytes (any) stand for; false: none. */
 bool label_map_find(const struct label_map *map, const char *text, size_t bytes, float *label);
 
+/* Whether a label is one that its column (NULL: any) may hold; else what is expected of it, for messages. */
+bool label_is_in_range(const struct reader_column *column, float label);
+const char *label_range_expected(const struct reader_column *column, char out[LABEL_MAP_EXPECTED_BYTES]);
+
 /* "a number", or "yes, no or …": what is expected, for messages. */
-#define LABEL_MAP_EXPECTED_BYTES 128
 const char *label_map_expected(const struct label_map *map, char out[LABEL_MAP_EXPECTED_BYTES]);
 
 #endif

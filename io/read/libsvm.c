@@ -27,7 +27,7 @@ struct libsvm {
     enum reader_format format;
     const struct text_kernels *kernels;
     uint32_t field_count, label_count;
-    const struct reader_column *field;
+    const struct reader_column *field, *label;
     uint32_t all;             /* the field "features", or NO_FIELD                                        */
     uint32_t number_count;    /* numbers of fields that are wanted are below                                */
     uint32_t *of_number;      /* [number_count]: the field Fn, or NO_FIELD                                */
@@ -128,6 +128,7 @@ static status place(void **state, struct arena *arena, const struct reader_optio
     TRY(label_map_place(&l->label_map, arena, s->label_map));
     l->format = format;
     l->field = s->field;
+    l->label = s->label;
     l->field_count = s->example.field_count;
     l->label_count = s->example.label_count;
     if (s->example.dense_count)
@@ -356,13 +357,15 @@ static enum reader_found label_take(const struct libsvm *l, const char *line, co
                                     struct reader_example *example, char *why)
 {
     const char *first = *at, *stop = word_end(first, end);
+    char expected[LABEL_MAP_EXPECTED_BYTES + 16], range[LABEL_MAP_EXPECTED_BYTES];
     float label = 0;
     if (l->label_optional && (first == stop || memchr(first, ':', (size_t)(stop - first)))) {
         stop = first;
     } else if (!label_map_find(&l->label_map, first, (size_t)(stop - first), &label)) {
-        char expected[LABEL_MAP_EXPECTED_BYTES + 16];
-        char map[LABEL_MAP_EXPECTED_BYTES];
-        snprintf(expected, sizeof expected, "a label, %s", label_map_expected(&l->label_map, map));
+        snprintf(expected, sizeof expected, "a label, %s", label_map_expected(&l->label_map, range));
+        return bad_word(why, line, first, end, expected);
+    } else if (l->label_count && !l->label_optional && !label_is_in_range(l->label, label)) {
+        snprintf(expected, sizeof expected, "a label, %s", label_range_expected(l->label, range));
         return bad_word(why, line, first, end, expected);
     }
     if (l->label_count) *example->label = label;

@@ -57,6 +57,9 @@ struct reader_column {
     uint32_t negative_count, log_q;
     enum reader_sampler sampler;
     float sampler_power;
+    /* labels: numbers of 0 to label_max, with label_is_class whole ones alone; 0: any */
+    float label_max;
+    bool label_is_class;
     /* numeric columns: (x - mean) * scale, after the transform */
     float mean, scale;
 };

@@ -18,7 +18,7 @@
 /* How far past the end of a line a parser may read (and ignore what it finds). */
 #define READER_SLACK_BYTES 64
 /* Room for the reason why a line is bad. */
-#define READER_WHY_BYTES 320
+#define READER_WHY_BYTES 400
 
 /* What parse() has found. */
 enum reader_found {

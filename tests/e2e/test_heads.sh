@@ -297,10 +297,16 @@ check 'a softmax of two classes is as good as bce' same_quality
 
 # --- labels that cannot be --------------------------------------------------------------------------------------------------------
 
-fails 1 'step 2, example 188: label "class" of \[loss kind\] is 5; expected the number of a class, 0 to 4' 'training stops at a label that is no class' \
+wrong='wrong.csv:702: column [0-9]+ \(class\): expected the number of a class, 0 to 4, found "5"'
+fails 1 "$wrong" 'training stops at a label that is no class' \
     "$HETERPS" "$folder/many.bin" --data "$folder/wrong.csv" -q
-fails 1 'evaluation, example 700: label "class" of \[loss kind\] is 5' 'evaluation stops at a label that is no class' \
+fails 1 "$wrong" 'evaluation stops at a label that is no class' \
     "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/wrong.csv" -q
+skipped() {
+    "$HETERPS" "$folder/many.bin" --data "$folder/wrong.csv" --set data.bad_lines=skip --log json >"$folder/wrong.log" && [ "$(event_field "$folder/wrong.log" done bad_lines)" = 1 ] &&
+        "$HETERPS" "$folder/many.bin" --data "$folder/wrong.csv" --set data.bad_lines=skip --set train.readers=3 --log json >"$folder/wrong.log" && [ "$(event_field "$folder/wrong.log" done bad_lines)" = 1 ]
+}
+check 'or it is skipped and counted' skipped
 check 'prediction does not ask for labels' heterps predict "$folder/many.bin" --model "$folder/one.model" --data "$folder/wrong.csv" -o "$folder/wrong.txt"
 
 # --- early stopping ---------------------------------------------------------------------------------------------------------------

@@ -175,9 +175,9 @@ fails 1 'bad.libsvm:2: byte 9: expected id:value, .*found "3:x"$' 'libsvm: a val
 fails 1 'group is user' 'libsvm: another group' "$h" libsvm.bin --data train.libsvm -q --set data.group=user
 
 sed 's/^0/-1/' train.libsvm >minus.libsvm
-fails 1 'step 0, example [0-9]*: label "label" of \[loss bce\] is -1; expected 0 to 1; data.label_map' 'libsvm: labels of -1 without a map stop training' \
+fails 1 'minus.libsvm:[0-9]+: byte 1: expected a label, 0 to 1 \(data.label_map .*, found "-1"' 'libsvm: labels of -1 without a map stop training' \
     "$h" libsvm.bin --data minus.libsvm -q
-fails 1 'evaluation, example [0-9]*: label .* is -1; expected 0 to 1' 'libsvm: and evaluation' \
+fails 1 'minus.libsvm:[0-9]+: byte 1: expected a label, 0 to 1 ' 'libsvm: and evaluation' \
     "$h" eval libsvm.bin --model libsvm.model --data minus.libsvm -q
 
 model libffm 'format = libffm

@@ -172,6 +172,24 @@ static void libsvm_parse__bad_line__says_what_is_wrong(void **state)
     }
 }
 
+static void libsvm_parse__label_out_of_its_range__is_bad(void **state)
+{
+    (void)state;
+    struct reader_column ranged = {.name = "label", .vocabulary = READER_NONE, .label_max = 1};
+    struct reader_options options = options_of(READER_LIBSVM, all, 1);
+    options.schema.label = &ranged;
+    test_read_fails(options, "0.5 3:1\n-1 3:1\n", "data:2: byte 1: expected a label, 0 to 1 (data.label_map");
+    ranged.label_max = 2;
+    ranged.label_is_class = true;
+    test_read_fails(options, "2 3:1\n3 3:1\n",
+                    "data:2: byte 1: expected a label, the number of a class, 0 to 2, found \"3\"");
+    test_read_fails(options, "0 3:1\n0.5 3:1\n", "found \"0.5\"");
+    options.label_optional = true;
+    struct test_read r;
+    assert_ok(test_read(&r, options, "3 3:1\n"));
+    test_read_close(&r);
+}
+
 static void libsvm_open__what_the_format_lacks__is_invalid(void **state)
 {
     (void)state;
@@ -204,6 +222,7 @@ int main(void)
         cmocka_unit_test(libffm_parse__numbers__are_fields),
         cmocka_unit_test(libsvm_parse__no_label__is_read_where_it_is_optional),
         cmocka_unit_test(libsvm_parse__bad_line__says_what_is_wrong),
+        cmocka_unit_test(libsvm_parse__label_out_of_its_range__is_bad),
         cmocka_unit_test(libsvm_open__what_the_format_lacks__is_invalid),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
