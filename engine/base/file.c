@@ -317,24 +317,3 @@ failed:
     file_writer_abort(&writer);
     return st;
 }
-
-status file_paths_beside(char **paths, const char *file, const char *value)
-{
-    const char *slash = strrchr(file, '/');
-    size_t folder_bytes = slash ? (size_t)(slash - file) + 1 : 0;
-    size_t count = 1;
-    for (const char *p = value; *p; p++) count += *p == ',';
-    const size_t bytes_max = strlen(value) + count * folder_bytes + 1;
-    char *end = *paths = malloc(bytes_max);
-    if (end == NULL) FAIL(MEMORY, "no memory for the paths %s, %zu bytes", value, bytes_max);
-    while (*value) {
-        size_t bytes = strcspn(value, ",");
-        bool is_relative = value[0] != '/' && !(bytes == 1 && value[0] == '-');
-        if (is_relative) end = mempcpy(end, file, folder_bytes);
-        bytes += value[bytes] == ',';
-        end = mempcpy(end, value, bytes);
-        value += bytes;
-    }
-    *end = 0;
-    return ST_OK;
-}

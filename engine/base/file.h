@@ -76,7 +76,4 @@ MUST_USE status file_directory_make(const char *path);
 /* "DIR/NAME"; returns `path`. */
 const char *file_path_join(char path[FILE_PATH_BYTES], const char *directory, const char *name);
 
-/* The paths of `value` ("a.tsv,b.tsv"), each taken relative to the folder of `file`; "-" stays. malloc'd: yours, NULL after a failure (MEMORY). */
-MUST_USE status file_paths_beside(char **paths, const char *file, const char *value);
-
 #endif

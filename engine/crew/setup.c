@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/base/trust.h"
+#include "engine/base/paths.h"
 #include "engine/image/image.h"
 #include "engine/sync/sync.h"
 
@@ -89,5 +89,5 @@ void setup_close(struct setup *s)
 
 status setup_paths(const struct setup *s, const char *value, char **paths)
 {
-    return file_paths_beside(paths, s->graph_path, value);
+    return paths_beside(paths, s->graph_path, value);
 }

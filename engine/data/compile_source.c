@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "engine/base/heap.h"
-#include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/paths.h"
 #include "engine/base/words.h"
 #include "io/read/reader.h"
 
@@ -46,7 +46,7 @@ static status reader_options_make(const struct compile_source *s, const struct i
                                    .part = "reader",
                                    .notices = &log_notices};
     char *found;
-    TRY(is_set ? heap_text(&found, "%s", paths) : file_paths_beside(&found, s->path, paths));
+    TRY(is_set ? heap_text(&found, "%s", paths) : paths_beside(&found, s->path, paths));
     out->paths = found;
     return schema_format(&out->schema, &s->settings);
 }

@@ -2,13 +2,13 @@
 #include "engine/eval/evaluate.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/paths.h"
 #include "engine/eval/rank.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
@@ -35,15 +35,10 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
 static bool path_next(const char **paths, struct stat *file, bool *is_file)
 {
     char path[PATH_MAX];
-    if (**paths == 0) return false;
-    size_t bytes = strcspn(*paths, ",");
-    *is_file = false;
-    if (bytes < sizeof path) {
-        memcpy(path, *paths, bytes);
-        path[bytes] = 0;
-        *is_file = stat(path, file) == 0 && S_ISREG(file->st_mode);
-    }
-    *paths += bytes + ((*paths)[bytes] == ',');
+    const char *name;
+    size_t bytes;
+    if (!paths_next(paths, &name, &bytes)) return false;
+    *is_file = stat(path_copy(path, name, bytes), file) == 0 && S_ISREG(file->st_mode);
     return true;
 }
 

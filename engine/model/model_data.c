@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/heap.h"
+#include "engine/base/paths.h"
 #include "io/read/data_sources.h"
 
 static bool is_regular(const char *path)
@@ -15,13 +16,20 @@ static bool is_regular(const char *path)
     return strcmp(path, "-") != 0 && stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* Cuts the list at its commas, in place; false: something in it is a stream, or not there, which whoever reads it will say. */
-static bool names_cut(struct model_data *d, char *names)
+/* Keeps each name with its final 0, in no more room than the list takes; false: something in it is a stream, or not there, which whoever reads it
+ * will say. */
+static bool names_take(struct model_data *d, const char *paths)
 {
     bool all_regular = true;
-    for (char *name; (name = strsep(&names, ",")) != NULL;) {
-        d->file[d->file_count++].name = name;
-        all_regular = all_regular && is_regular(name);
+    char *end = d->names;
+    const char *name;
+    size_t bytes;
+    while (paths_next(&paths, &name, &bytes)) {
+        d->file[d->file_count++].name = end;
+        const char *kept = end;
+        end = mempcpy(end, name, bytes);
+        *end++ = 0;
+        all_regular = all_regular && is_regular(kept);
     }
     return all_regular;
 }
@@ -46,8 +54,7 @@ static status sources_take(struct model_data *d, const char *paths)
 
 status model_data_look(struct model_data *d, const char *paths)
 {
-    uint32_t count = 1;
-    for (const char *p = paths; *p; p++) count += *p == ',';
+    const uint32_t count = paths_count(paths);
     *d = (struct model_data){0};
     TRY(heap_text(&d->names, "%s", paths));
     d->file = calloc(count, sizeof *d->file);
@@ -55,7 +62,7 @@ status model_data_look(struct model_data *d, const char *paths)
         model_data_close(d);
         FAIL(MEMORY, "no memory for the names of %u files", count);
     }
-    if (!names_cut(d, d->names)) {
+    if (!names_take(d, paths)) {
         model_data_close(d);
         return ST_OK;
     }

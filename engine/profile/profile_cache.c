@@ -15,6 +15,7 @@
 #include "engine/base/file.h"
 #include "engine/device/card/measure.h"
 #include "engine/base/log.h"
+#include "engine/base/paths.h"
 #include "engine/device/cpu/device.h"
 #include "engine/base/cores.h"
 #include "engine/profile/profile_data.h"
@@ -100,21 +101,19 @@ static void processor_add(XXH3_state_t *hash)
 static void data_add(XXH3_state_t *hash, const struct profile_data *data)
 {
     const struct settings *s = &data->settings;
-    char path[4096];
+    char path[PATH_MAX];
+    const char *paths = data->paths, *name;
+    size_t bytes;
     uint32_t choices[] = {s->data_format, s->data_transform, s->data_missing, s->data_ids_over};
     add(hash, choices, sizeof choices);
     add_u64(hash, s->store_ram);
     add_text(hash, data->paths);
-    for (const char *at = data->paths ? data->paths : ""; *at; at += *at == ',') {
-        size_t bytes = strcspn(at, ",");
+    while (paths_next(&paths, &name, &bytes)) {
         struct stat about;
-        snprintf(path, sizeof path, "%.*s", (int)bytes, at);
-        if (stat(path, &about) == 0) {
-            add_u64(hash, (uint64_t)about.st_size);
-            add_u64(hash, (uint64_t)about.st_mtim.tv_sec);
-            add_u64(hash, (uint64_t)about.st_mtim.tv_nsec);
-        }
-        at += bytes;
+        if (stat(path_copy(path, name, bytes), &about) != 0) continue;
+        add_u64(hash, (uint64_t)about.st_size);
+        add_u64(hash, (uint64_t)about.st_mtim.tv_sec);
+        add_u64(hash, (uint64_t)about.st_mtim.tv_nsec);
     }
 }
 

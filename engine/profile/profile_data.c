@@ -10,6 +10,7 @@
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/trust.h"
+#include "engine/base/paths.h"
 #include "engine/device/card/measure.h"
 #include "engine/base/cores.h"
 
@@ -19,26 +20,22 @@
 /* Whether one of the paths, separated by commas, can be read only once. */
 static bool has_stream(const char *paths)
 {
-    char path[4096];
+    char path[PATH_MAX];
+    const char *name;
+    size_t bytes;
     struct stat about;
-    for (;; paths++) {
-        size_t bytes = strcspn(paths, ",");
-        if (bytes < sizeof path) {
-            memcpy(path, paths, bytes);
-            path[bytes] = 0;
-            if (strcmp(path, "-") == 0) return true;
-            if (stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) return true;
-        }
-        paths += bytes;
-        if (*paths == 0) return false;
-    }
+    if (paths_name_stdin(paths)) return true;
+    while (paths_next(&paths, &name, &bytes))
+        if (stat(path_copy(path, name, bytes), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
+            return true;
+    return false;
 }
 
 static status paths_find(struct profile_data *d, const struct profile_options *o)
 {
     if (o->data == NULL && *d->settings.data_path == 0) return ST_OK;
     TRY(o->data ? heap_text(&d->paths, "%s", o->data)
-                : file_paths_beside(&d->paths, o->graph_path, d->settings.data_path));
+                : paths_beside(&d->paths, o->graph_path, d->settings.data_path));
     if (!has_stream(d->paths)) return ST_OK;
     log_info("profile  %s can be read only once: measured with generated rows", d->paths);
     free(d->paths);

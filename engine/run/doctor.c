@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/base/machine.h"
+#include "engine/base/paths.h"
 #include "engine/base/words.h"
 #include "engine/device/cpu/device.h"
 #include "engine/model/model_saved.h"
@@ -272,9 +273,11 @@ static void disk_look(const struct look *l)
         tell(l, DOCTOR_disk, DOCTOR_OK, "rows", "", "none on disk (store.ssd = 0)", NULL);
     }
     if (set->cache_ssd) {
-        const char *first = *set->cache_path ? set->cache_path : l->options->data;
-        char path[FILE_PATH_BYTES];
-        snprintf(path, sizeof path, "%.*s", (int)strcspn(first, ","), first);
+        const char *paths = l->options->data, *name = set->cache_path;
+        size_t bytes = strlen(name);
+        char path[PATH_MAX];
+        if (bytes == 0) CHECK(paths_next(&paths, &name, &bytes));
+        path_copy(path, name, bytes);
         char *slash = strrchr(path, '/');
         if (slash) slash[slash == path] = 0;
         free_look(l, DOCTOR_disk, "data cache", slash ? path : ".", set->cache_ssd, DOCTOR_WARN,

@@ -4,19 +4,12 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/base/paths.h"
 #include "engine/base/thread.h"
 #include "engine/model/warm_start.h"
 #include "engine/run/train_internal.h"
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
-
-/* Whether a list of paths holds "-". */
-static bool names_stdin(const char *paths)
-{
-    for (const char *at = paths; *at; at += strcspn(at, ","), at += *at == ',')
-        if (*at == '-' && (at[1] == 0 || at[1] == ',')) return true;
-    return false;
-}
 
 /* A stream can be read once, so what would read it twice is refused before the first step. */
 static status streams_check(const struct trainer *t)
@@ -109,7 +102,7 @@ status train_open(struct trainer *t)
     feed.reader.lines = s->setup.settings.data_eval_fraction > 0 ? READER_TRAIN : READER_ALL;
     t->eval = t->options->eval;
     if (t->eval == NULL && s->setup.settings.data_eval_fraction > 0) t->eval = t->options->data;
-    if (t->options->eval && names_stdin(t->options->data) && names_stdin(t->options->eval))
+    if (t->options->eval && paths_name_stdin(t->options->data) && paths_name_stdin(t->options->eval))
         FAIL(USAGE, "--data and --eval both read standard input; give one of them a file");
     TRY(heads_open(&t->heads, t->graph));
     TRY(early_stop_open(&t->stop, &t->heads, s->setup.settings.train_stop, s->setup.settings.train_patience,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/paths.h"
 #include "io/cache/block_order.h"
 #include "io/cache/cache_file.h"
 
@@ -56,10 +57,15 @@ struct data_cache {
 static size_t path_make(const struct data_cache_options *o, char *out)
 {
     const char *given = o->budget.path, *suffix = o->budget.suffix ? o->budget.suffix : "";
+    const char *paths = o->paths, *name;
     bool is_given = given && *given;
-    size_t bytes = is_given ? strlen(given) : strcspn(o->paths, ",");
+    size_t bytes;
+    if (is_given)
+        name = given, bytes = strlen(given);
+    else
+        CHECK(paths_next(&paths, &name, &bytes));
     if (out) {
-        memcpy(out, is_given ? given : o->paths, bytes);
+        memcpy(out, name, bytes);
         stpcpy(stpcpy(out + bytes, suffix), is_given ? "" : ".cache");
     }
     return bytes + strlen(suffix) + sizeof ".cache";

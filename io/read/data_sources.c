@@ -10,17 +10,12 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "engine/base/paths.h"
+
 /* Of each path: its first and last bytes, and SAMPLES runs between them at equal distances. */
 #define END_BYTES    ((size_t)1 << 20)
 #define SAMPLE_BYTES ((size_t)64 << 10)
 #define SAMPLES      16u
-
-static uint32_t paths_count(const char *paths)
-{
-    uint32_t count = 1;
-    for (; *paths; paths++) count += *paths == ',';
-    return count;
-}
 
 void data_sources_layout(struct data_sources *c, struct layout *l, const char *paths, bool is_stream)
 {
@@ -30,8 +25,13 @@ void data_sources_layout(struct data_sources *c, struct layout *l, const char *p
     LAYOUT_TAKE(l, c->found, c->path_count);
     LAYOUT_TAKE(l, c->sample, END_BYTES);
     if (!l->arena) return;
-    strcpy(c->paths, paths);
-    for (char *at = c->paths; (at = strchr(at, ',')) != NULL;) *at++ = 0;
+    char *end = c->paths;
+    const char *name;
+    size_t bytes;
+    while (paths_next(&paths, &name, &bytes)) {
+        end = mempcpy(end, name, bytes);
+        *end++ = 0;
+    }
 }
 
 static status sample_hash(struct data_sources *c, int fd, const char *name, uint64_t at, size_t bytes, uint64_t *hash)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/inputs.h"
+#include "engine/base/paths.h"
 
 /* A quarter of a common second-level cache: compressed bytes, and the first bytes of a plain file. */
 #define RAW_BYTES ((size_t)128 << 10)
@@ -23,16 +24,9 @@
 
 #define AHEAD_OPTIONS    .depth = SOURCE_AHEAD, .thread_count = 2
 
-static uint32_t path_count_of(const char *paths)
-{
-    uint32_t count = 1;
-    for (; *paths; paths++) count += *paths == ',';
-    return count;
-}
-
 size_t source_bytes(const char *paths)
 {
-    return arena_bytes(path_count_of(paths) * sizeof(struct source_path)) + arena_bytes(strlen(paths) + 1) +
+    return arena_bytes(paths_count(paths) * sizeof(struct source_path)) + arena_bytes(strlen(paths) + 1) +
            arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) + SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) +
            uring_bytes(&(struct uring_options){AHEAD_OPTIONS});
 }
@@ -277,17 +271,20 @@ status source_open(struct source *source, struct arena *arena, const char *paths
 {
     memset(source, 0, sizeof *source);
     source->fd = -1;
-    source->path_count = path_count_of(paths);
+    source->path_count = paths_count(paths);
     source->path = arena_take(arena, source->path_count * sizeof *source->path);
     char *names = arena_take(arena, strlen(paths) + 1);
     source->raw = arena_take(arena, RAW_BYTES);
     source->inflate_memory = arena_take(arena, INFLATE_BYTES);
 
-    strcpy(names, paths);
+    const char *rest = paths, *name;
+    size_t bytes;
     uint32_t stdin_count = 0;
-    for (uint32_t i = 0; i < source->path_count; i++) {
+    for (uint32_t i = 0; paths_next(&rest, &name, &bytes); i++) {
         struct source_path *path = &source->path[i];
-        path->name = strsep(&names, ",");
+        path->name = names;
+        names = mempcpy(names, name, bytes);
+        *names++ = 0;
         if (!*path->name) FAIL(INVALID, "the list of data files \"%s\" has an empty name", paths);
         path->is_stdin = strcmp(path->name, "-") == 0;
         stdin_count += path->is_stdin;

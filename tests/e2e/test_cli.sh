@@ -132,6 +132,8 @@ fails 1 'tiny.bin:' 'a model text that is a graph' "$h" compile tiny.bin -o x
 fails 1 'nope.cfg: No such file' 'a model text that is not there' "$h" compile nope.cfg -o x
 fails 1 'nope.tsv: No such file' 'data that are not there' "$h" tiny.bin --data nope.tsv
 fails 1 'nope.tsv: No such file' 'the second of two data files is not there' "$h" tiny.bin --data data.tsv,nope.tsv
+check 'a list of files may have spaces' "$h" predict tiny.bin --model model --data 'data.tsv, data.tsv' -o twice.txt
+check 'and all of them are read' sh -c '[ "$(wc -l <twice.txt)" = 1000 ]'
 fails 1 'empty name' 'an empty name among the data files' "$h" tiny.bin --data data.tsv,
 fails 1 'directory' 'data that are a directory' "$h" tiny.bin --data model
 fails 1 'nope.tsv: No such file' 'evaluation data that are not there' "$h" tiny.bin --data data.tsv --eval nope.tsv
