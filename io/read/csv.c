@@ -526,6 +526,12 @@ static enum reader_found bad_value(const struct csv *c, char *why, uint32_t want
     return reader_bad_column(why, column[wanted] + 1, c->name[wanted], expected, s.text, s.bytes);
 }
 
+static enum reader_found bad_number(const struct csv *c, char *why, uint32_t wanted, const uint32_t *column)
+{
+    struct csv_span s = span_of(c, column[wanted]);
+    return bad_value(c, why, wanted, column, decimal_is_beyond(s.text, s.bytes) ? DECIMAL_WITHIN : "a number");
+}
+
 static enum reader_found label_parse(const struct csv *c, uint32_t i, const uint32_t *column,
                                      struct reader_example *example, char *why)
 {
@@ -541,7 +547,7 @@ static enum reader_found label_parse(const struct csv *c, uint32_t i, const uint
     if (!label->vocabulary) {
         char expected[LABEL_MAP_EXPECTED_BYTES];
         if (!label_map_find(&c->label_map, s.text, s.bytes, &example->label[i]))
-            return bad_value(c, why, wanted, column, label_map_expected(&c->label_map, expected));
+            return bad_value(c, why, wanted, column, label_map_expected(&c->label_map, s.text, s.bytes, expected));
         if (c->label_optional || label_is_in_range(&c->label[i], example->label[i])) return FOUND_EXAMPLE;
         return bad_value(c, why, wanted, column, label_range_expected(&c->label[i], expected));
     }
@@ -630,7 +636,7 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
     bool is_done = integers_parse(c, column, example->dense);
     for (uint32_t i = 0; i < c->dense_count && !is_done; i++)
         if (__builtin_expect(!dense_parse(c, i, span_of(c, column[i]), &example->dense[i]), 0))
-            return bad_value(c, why, i, column, "a number");
+            return bad_number(c, why, i, column);
 
     enum reader_found whole =
         c->is_plain ? plain_fields_parse(c, column + c->dense_count, example) : fields_parse(c, column, example, why);

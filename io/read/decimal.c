@@ -86,3 +86,11 @@ bool decimal_parse(const char *text, size_t bytes, double *wide, float *narrow)
     *narrow = (float)*wide;
     return true;
 }
+
+bool decimal_is_beyond(const char *text, size_t bytes)
+{
+    struct parts p;
+    double wide;
+    float narrow;
+    return parts_find(text, text + bytes, &p) && !decimal_parse(text, bytes, &wide, &narrow);
+}

@@ -14,7 +14,12 @@
  * nearest to it (ties to even), never -0. False for any other text, and for what no float can hold: nan, inf, 1e39. */
 bool decimal_parse(const char *text, size_t bytes, double *wide, float *narrow);
 
-/* The same where eight bytes from the text's first on may be read, whatever follows it: then short numbers take no branch that depends
+/* Whether a text has the form of a number, and decimal_parse takes it for none: it is beyond what a float can hold, or too long. */
+bool decimal_is_beyond(const char *text, size_t bytes);
+/* What is expected in its place, for messages. */
+#define DECIMAL_WITHIN "a number of at most 3.4028235e38, the greatest of float32, in at most 255 characters"
+
+/* decimal_parse where eight bytes from the text's first on may be read, whatever follows it: then short numbers take no branch that depends
  * on their digits. */
 static inline bool decimal_parse_ahead(const char *text, size_t bytes, double *wide, float *narrow);
 

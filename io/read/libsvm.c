@@ -223,6 +223,17 @@ static enum reader_found bad_word(char *why, const char *line, const char *at, c
                       reader_quote(quote, at, (size_t)(word_end(at, end) - at)));
 }
 
+/* Of field:id:value or id:value the last two: which of them is bad, or how large the value may be. */
+static enum reader_found bad_feature(char *why, const char *line, const char *at, const char *end, bool has_field)
+{
+    char expected[160];
+    const char *stop = word_end(at, end), *colon = memrchr(at, ':', (size_t)(stop - at));
+    bool is_beyond = colon && decimal_is_beyond(colon + 1, (size_t)(stop - colon - 1));
+    snprintf(expected, sizeof expected, "%sid:value, with an id of digits and %s", has_field ? "field:" : "",
+             is_beyond ? "a value that is " DECIMAL_WITHIN : "a finite value");
+    return bad_word(why, line, at, end, expected);
+}
+
 /* Digits without zeros in front; moves *at behind them. False: none, or too many. */
 static inline bool digits_take(const char **at, const char *end, const char **first, size_t *bytes)
 {
@@ -362,7 +373,7 @@ static enum reader_found label_take(const struct libsvm *l, const char *line, co
     if (l->label_optional && (first == stop || memchr(first, ':', (size_t)(stop - first)))) {
         stop = first;
     } else if (!label_map_find(&l->label_map, first, (size_t)(stop - first), &label)) {
-        snprintf(expected, sizeof expected, "a label, %s", label_map_expected(&l->label_map, range));
+        snprintf(expected, sizeof expected, "a label, %s", label_map_expected(&l->label_map, first, (size_t)(stop - first), range));
         return bad_word(why, line, first, end, expected);
     } else if (l->label_count && !l->label_optional && !label_is_in_range(l->label, label)) {
         snprintf(expected, sizeof expected, "a label, %s", label_range_expected(l->label, range));
@@ -412,9 +423,7 @@ static inline __attribute__((always_inline)) enum reader_found parse(const struc
         if (format == READER_LIBFFM && (!number_take(&at, end, &number) || at == end || *at++ != ':'))
             return bad_word(why, line, word, end, "field:id:value, with a field of at most 65535");
         if (!digits_take(&at, end, &id, &id_bytes) || !value_take(&at, end, &value))
-            return bad_word(why, line, word, end,
-                            format == READER_LIBFFM ? "field:id:value, with an id of digits and a finite value"
-                                                    : "id:value, with an id of digits and a finite value");
+            return bad_feature(why, line, word, end, format == READER_LIBFFM);
         if (format != READER_LIBFFM && l->all != NO_FIELD) feature_put(l, example, l->all, id, id_bytes, value);
         if (format != READER_LIBSVM && number < l->number_count && l->of_number[number] != NO_FIELD)
             feature_put(l, example, l->of_number[number], id, id_bytes, value);
