@@ -35,6 +35,8 @@ void log_warnings_take(void (*take)(void *context, const char *warning), void *c
     log->warning_context = context;
 }
 
+void log_results_to_output(void) { scope_now()->log.results_to_output = true; }
+
 void log_open(enum log_format format, int verbosity)
 {
     struct scope_log *log = &scope_now()->log;
@@ -234,20 +236,24 @@ static void message_format(char message[MESSAGE_BYTES_MAX], const char *format, 
     message[bytes] = '\0';
 }
 
-/* Writes one line, or several, for people to standard error. A path or a value of the user's may hold control
- * characters that would steer a terminal; they become '?'. */
-static void text_line(const char *prefix, const char *message)
+/* Writes one line, or several, for people to standard error, or to `output`, whose errors its owner looks for. A path or a value of the
+ * user's may hold control characters that would steer a terminal; they become '?'. */
+static void text_line(FILE *output, const char *prefix, const char *message)
 {
     static char line[sizeof TERMINAL_CLEAR + 64 + MESSAGE_BYTES_MAX]; /* under line_lock */
     line_lock_take();
-    int bytes = snprintf(line, sizeof line, "%s%s", is_redrawn ? TERMINAL_CLEAR : "", prefix);
+    int bytes = snprintf(line, sizeof line, "%s%s", is_redrawn && !output ? TERMINAL_CLEAR : "", prefix);
+    if (is_redrawn && output) write_all(STDERR_FILENO, TERMINAL_CLEAR, sizeof TERMINAL_CLEAR - 1);
     for (const char *at = message; *at && (size_t)bytes < sizeof line - 1; at++) {
         bool is_control = ((uint8_t)*at < 0x20 && *at != '\n' && *at != '\t') || *at == 0x7F;
         line[bytes++] = is_control ? '?' : *at;
     }
     line[bytes++] = '\n';
     is_redrawn = false;
-    write_all(STDERR_FILENO, line, (size_t)bytes);
+    if (output)
+        (void)fwrite(line, 1, (size_t)bytes, output);
+    else
+        write_all(STDERR_FILENO, line, (size_t)bytes);
     pthread_mutex_unlock(&line_lock);
 }
 
@@ -278,14 +284,22 @@ void log_info(const char *format, ...)
 {
     if (log_format() == LOG_JSON || log_verbosity() < 0) return;
     FORMAT_MESSAGE(message, format);
-    text_line("", message);
+    text_line(NULL, "", message);
+}
+
+void log_result(const char *format, ...)
+{
+    const bool is_output = scope_now()->log.results_to_output;
+    if (log_format() == LOG_JSON || (!is_output && log_verbosity() < 0)) return;
+    FORMAT_MESSAGE(message, format);
+    text_line(is_output ? stdout : NULL, "", message);
 }
 
 void log_detail(const char *format, ...)
 {
     if (log_format() == LOG_JSON || log_verbosity() < 1) return;
     FORMAT_MESSAGE(message, format);
-    text_line("", message);
+    text_line(NULL, "", message);
 }
 
 void log_warning(const char *format, ...)
@@ -299,7 +313,7 @@ void log_warning(const char *format, ...)
     } else if (log_format() == LOG_JSON)
         message_event("warning", message);
     else
-        text_line("heterps-run: warning: ", message);
+        text_line(NULL, "heterps-run: warning: ", message);
 }
 
 static void notice_log(void *context, enum notice kind, const char *text)
@@ -314,7 +328,7 @@ const struct notices log_notices = {.tell = notice_log};
 void log_error(const char *format, ...)
 {
     FORMAT_MESSAGE(message, format);
-    text_line("heterps-run: error: ", message);
+    text_line(NULL, "heterps-run: error: ", message);
     if (log_format() == LOG_JSON) message_event("error", message);
 }
 

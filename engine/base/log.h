@@ -25,6 +25,11 @@ bool log_is_terminal(void);
 /* A line for people; nothing under JSON. A progress line on the terminal is cleared first. */
 void log_info(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_detail(const char *format, ...) PRINTF_LIKE(1, 2); /* only with -v */
+/* A line of what a verb is asked for: after log_results_to_output to standard output, through stdio, whatever the verbosity; else as log_info. An
+ * event says the same under JSON, where this is nothing. */
+void log_result(const char *format, ...) PRINTF_LIKE(1, 2);
+/* From now on: a verb whose result is text. Before threads. */
+void log_results_to_output(void);
 /* "heterps-run: warning: …"; under JSON {"event":"warning","text":…}. */
 void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 /* From now on warnings go to `take`, one at a time, in place of a line; NULL: as they did. For who tells them otherwise; before threads. */

@@ -43,6 +43,7 @@ struct scope_log {
     /* owned by the one thread that has an event open */
     char event_text[EVENT_BYTES_MAX];
     struct json event;
+    bool results_to_output; /* set by log_results_to_output, before threads */
     /* set by log_warnings_take, before threads */
     void (*warning_take)(void *context, const char *warning);
     void *warning_context;

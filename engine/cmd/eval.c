@@ -1,4 +1,5 @@
 /* heterps-run eval: measures a saved model on a data set. */
+#include "engine/base/log.h"
 #include "engine/cmd/saved.h"
 #include "engine/eval/evaluate.h"
 #include "engine/base/stop.h"
@@ -41,6 +42,7 @@ static status eval(struct crew *crew, const struct saved_options *options)
 
 static status run(const char *const *positionals, const void *options)
 {
+    log_results_to_output();
     return saved_run(positionals[0], options, eval);
 }
 

@@ -184,6 +184,7 @@ static uint32_t trace_threads(uint32_t threads)
 static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct run_options *o = options_pointer;
+    if (o->dry_run) log_results_to_output();
     if (o->trace && !o->dry_run) {
         TRY(trace_open(o->trace, trace_threads(o->threads)));
         trace_thread("main");

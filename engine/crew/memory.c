@@ -31,7 +31,7 @@ struct lines {
 static void lines_add(struct lines *l, const char *item)
 {
     if (strlen(l->line) + strlen(l->separator) + strlen(item) > TEXT_COLUMNS) {
-        log_info("%s,", l->line);
+        log_result("%s,", l->line);
         snprintf(l->line, sizeof l->line, "        ");
         l->separator = " ";
     }
@@ -67,7 +67,7 @@ static void parts_log(const char *heading, bool in_use, bool all)
         part_text(item, sizeof item, name, in_use, other_used, other_planned);
         lines_add(&lines, item);
     }
-    log_info("%s", lines.line);
+    log_result("%s", lines.line);
 }
 
 void setup_memory_report(void)
@@ -96,7 +96,7 @@ void setup_memory_plan(const struct setup *s, bool all)
             snprintf(on_disk, sizeof on_disk, " in RAM and %s on disk", words_whole(count, disk_rows));
             snprintf(budget, sizeof budget, ", store.ssd = %s", words_size(disk_text, s->settings.store_ssd));
         }
-        log_info("table    %s: room for %s rows of %u B%s (store.ram = %s%s)",
+        log_result("table    %s: room for %s rows of %u B%s (store.ram = %s%s)",
                  graph_string(&s->graph, s->graph.tables[t].name), words_whole(count, rows - disk_rows),
                  s->graph.tables[t].span_floats * 4, on_disk, text, budget);
     }

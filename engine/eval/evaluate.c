@@ -139,7 +139,7 @@ static void result_tell(const struct setup *s, const struct heads *heads, uint64
     words_whole(count, example_count);
     for (uint32_t i = 0; i < heads->count; i++) {
         const struct head *head = &heads->items[i];
-        log_info("eval     step %" PRIu64 "%s%s: %s%s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
+        log_result("eval     step %" PRIu64 "%s%s: %s%s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
                  heads->count > 1 ? head->name : "", figures_text(head, false, text, sizeof text),
                  figures_missing(head), count, seconds);
     }

@@ -464,6 +464,25 @@ static void log_redraw__no_terminal__writes_nothing(void **state)
     assert_written("", "");
 }
 
+/* Last: it cannot be taken back. */
+static void log_result__to_output__whatever_the_verbosity(void **state)
+{
+    (void)state;
+    capture_begin();
+    log_open(LOG_TEXT, -1);
+    log_result("not yet %d", 1);
+    log_open(LOG_TEXT, 0);
+    log_result("said %d", 2);
+    log_results_to_output();
+    log_result("found %d\x1b", 3);
+    log_open(LOG_TEXT, -1);
+    log_result("found %d", 4);
+    log_open(LOG_JSON, 0);
+    log_result("an event says it");
+    fflush(stdout);
+    assert_written("found 3?\nfound 4\n", "said 2\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -486,6 +505,7 @@ int main(void)
         cmocka_unit_test(log_info__four_threads__lines_are_whole),
         cmocka_unit_test(log_redraw__terminal__cut_to_its_width_and_cleared),
         cmocka_unit_test(log_redraw__no_terminal__writes_nothing),
+        cmocka_unit_test(log_result__to_output__whatever_the_verbosity),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -29,7 +29,7 @@ begins() {
 check 'nothing in the way: status 0, nothing left behind, and training begins' begins
 for heading in model data memory rows disk 'save directory' plan cards; do check "a section $heading" grep -qx "$heading" "$work/page"; done
 same_memory() {
-    "$HETERPS" plan-memory "$tiny" --data "$data" --eval "$work/test.tsv" 2>&1 | tr '\n' ' ' | tr -s ' ' >"$work/plan" &&
+    "$HETERPS" plan-memory "$tiny" --data "$data" --eval "$work/test.tsv" 2>/dev/null | tr '\n' ' ' | tr -s ' ' >"$work/plan" &&
         doctor "$tiny" --data "$data" --eval "$work/test.tsv" || return 1
     section memory | sed -n 's/^  ok    \(.*[^ ]\)  *needs \(.*\)$/\1 \2/p' | grep -v '^in all' >"$work/parts"
     [ "$(wc -l <"$work/parts")" -gt 8 ] || return 1

@@ -85,7 +85,7 @@ else
     skip "instances with their optima" "no ../shared/instances"
 fi
 
-"$HETERPS" simulate --instance "$work/odd.inst.json" --plan "$work/odd.plan.json" --batches 20 2>"$work/told"
+"$HETERPS" simulate --instance "$work/odd.inst.json" --plan "$work/odd.plan.json" --batches 20 >"$work/told"
 check "people are told stages and cuts by the instance's names" \
     grep -qE '^stage    slot / emb\.\.pool on 9 core: [0-9.]+ us an example, measured' "$work/told"
 check "and how the figures compare" grep -qE '^done     predicted [0-9,.]+ examples/s, measured [0-9,.]+ \([0-9.]+%\)' "$work/told"
