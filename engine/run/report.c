@@ -261,6 +261,8 @@ void report_saved(struct report *r, const struct report_save *s)
     if (s->pause_ms > r->save_pause_ms_max) r->save_pause_ms_max = s->pause_ms;
 }
 
+void report_unsaved(const char *what) { log_info("unsaved  %s", what); }
+
 void report_save_late(struct report *r, bool is_merged)
 {
     r->save_late_count++;

@@ -39,6 +39,8 @@ struct report_save {
     bool is_beside;                    /* else it is all pause */
 };
 void report_saved(struct report *report, const struct report_save *save);
+/* There is no directory for saves. */
+void report_unsaved(const char *what);
 /* A save has fallen due while another was being written; or, `is_merged`, while such a one was still to be made, of which it becomes a part. */
 void report_save_late(struct report *report, bool is_merged);
 /* The plan was not what the pipeline does (`why`): another one is in use now, or the present one is still the best. */

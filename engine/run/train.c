@@ -280,6 +280,7 @@ static status train(struct trainer *t)
     const uint64_t first_step = s->setup.model.progress.step,
                    first_pass_examples = s->setup.model.progress.pass_examples;
     report_start(&t->report, s);
+    if (!t->options->out) report_unsaved("the model goes when the run ends, for --out DIR is not given");
     TRY(store_touch_start(s->setup.model.store, feed_example_estimate(t->feed)));
     TRY(loop(t));
     const struct progress *progress = &s->setup.model.progress;
@@ -313,6 +314,7 @@ static status train(struct trainer *t)
         return evaluate(t);
     }
     TRY(train_save(t, SAVE_AND_WAIT));
+    if (!stop_requested() && !t->options->out) report_unsaved("nothing is kept; with --out DIR the model would be");
     if (!stop_requested()) TRY(evaluate(t));
     if (!stop_requested()) train_best_tell(t);
     if (!stop_requested()) return ST_OK;

@@ -39,6 +39,26 @@ check 'predict into a pipe that nobody reads: a quiet end' ends_quietly predict 
 check 'gen into a pipe that nobody reads: a quiet end' ends_quietly gen criteo --rows 2000 -o - -q
 check 'inspect into a pipe that nobody reads: a quiet end' ends_quietly inspect "$graph"
 
+# A result is text on standard output, the only one there, and nothing of it is lost.
+is_result() { # PATTERN ARGUMENT...
+    pattern=$1
+    shift
+    "$HETERPS" "$@" >"$folder/out" 2>"$folder/err" </dev/null && grep -qE "$pattern" "$folder/out" && ! grep -qE "$pattern" "$folder/err" || return 1
+    "$HETERPS" "$@" -q >"$folder/again" 2>"$folder/err" </dev/null && [ ! -s "$folder/err" ] && grep -qE "$pattern" "$folder/again"
+}
+check 'eval: the figures go to standard output' is_result '^eval     step [0-9]+: AUC 0\.' eval "$graph" --model "$model" --data "$data"
+check 'and nothing else' [ "$(wc -l <"$folder/out")" = 1 ]
+eval_full() { "$HETERPS" eval "$graph" --model "$model" --data "$data" -q >/dev/full 2>"$folder/err" </dev/null; [ $? = 1 ] && grep -q 'error: .*standard output' "$folder/err"; }
+check 'eval to a full disk: an error' eval_full
+check 'plan-memory: the plan goes to standard output' is_result '^memory   .* planned: ' plan-memory "$graph" --data "$data"
+keeps_nothing() { # without --out it says so, at the start and at the end
+    "$HETERPS" "$graph" --data "$data" >"$folder/out" 2>"$folder/err" </dev/null && [ ! -s "$folder/out" ] &&
+        [ "$(grep -nE '^train |^unsaved .*--out DIR' "$folder/err" | sed 's/^[0-9]*:\([a-z]*\).*/\1/' | tr '\n' ' ')" = 'train unsaved unsaved ' ]
+}
+check 'training without --out says that nothing is kept' keeps_nothing
+is_quiet_of_it() { "$HETERPS" "$graph" --data "$data" --out "$folder/kept" 2>&1 </dev/null | grep -c unsaved | grep -qx 0; }
+check 'and with it says no such thing' is_quiet_of_it
+
 measured "$graph" "$model" "$data" >"$folder/expected" || echo "not ok 999 - eval"
 still_whole() { measured "$graph" "$model" "$data" >"$folder/now" && diff "$folder/expected" "$folder/now"; }
 cfg=samples/ctrdnn1.cfg table_file=$(basename "$model"/emb.*)
