@@ -183,7 +183,7 @@ struct reader_counts {
     uint64_t line_count, bad_count,
         cut_count;          /* lines read (none of a cached pass), malformed, lists cut; since open */
     uint64_t unknown_count; /* examples left out: their target or label is no word      */
-    uint64_t byte_count;    /* of the files as stored, since open                       */
+    uint64_t byte_count;    /* of the files as stored, since open; of examples that wait to be mixed none yet */
 };
 
 /* Starts a pass over all data from the front (the first one, 0, must be started too). INVALID if the data is a

@@ -21,6 +21,7 @@ struct files_reader {
     bool is_started;
     bool is_over;            /* the files are, that is; the shuffle window may hold more     */
     uint64_t example_number; /* how many it has given                                         */
+    uint64_t bytes_before;   /* that had been read when it began                              */
     struct shuffle shuffle;
     struct reader_example drawn; /* that the window has given last */
 };
@@ -169,6 +170,7 @@ static const struct reader_mark *files_marks(const struct reader *reader, uint32
 static status files_start(struct reader *reader, struct reader_pass pass)
 {
     struct files_reader *f = files_of(reader);
+    f->bytes_before = f->is_started ? reader_counts(f->from).byte_count : 0; /* what opening has read belongs to the first */
     f->example_number = 0;
     f->is_over = false;
     f->is_started = true;
@@ -179,9 +181,15 @@ static status files_start(struct reader *reader, struct reader_pass pass)
     return ST_OK;
 }
 
+/* Bytes of examples that the window still holds do not count yet. */
 static struct reader_counts files_counts(const struct reader *reader)
 {
-    return reader_counts(((const struct files_reader *)reader)->from);
+    const struct files_reader *f = (const struct files_reader *)reader;
+    struct reader_counts counts = reader_counts(f->from);
+    uint64_t held = f->is_shuffled ? shuffle_held(&f->shuffle) : 0, read = f->example_number + held;
+    if (held)
+        counts.byte_count -= (uint64_t)((double)(counts.byte_count - f->bytes_before) * (double)held / (double)read);
+    return counts;
 }
 
 static void files_close(struct reader *reader)

@@ -66,6 +66,12 @@ void shuffle_go_on(struct shuffle *shuffle, uint64_t drawn);
 bool shuffle_room(struct shuffle *shuffle, struct reader_example *example);
 void shuffle_keep(struct shuffle *shuffle, const struct reader_example *example);
 
+/* Examples that have been kept and not drawn. */
+static inline uint32_t shuffle_held(const struct shuffle *shuffle)
+{
+    return shuffle->held - (shuffle->hole < shuffle->window);
+}
+
 /* Draws an example; false if the window is empty. *example is valid until the next call. A draw while there is room
  * means that the file has ended. */
 bool shuffle_draw(struct shuffle *shuffle, struct reader_example *example);

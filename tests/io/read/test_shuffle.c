@@ -90,6 +90,32 @@ static void shuffle_draw__window_of_all__is_uniform(void **state)
     assert_true(chi < 100);
 }
 
+/* What a window holds is not done yet: bytes are as many as examples that have come out of it. */
+static void reader_counts__window__bytes_follow_what_it_gives(void **state)
+{
+    (void)state;
+    struct reader_options options = criteo_options(criteo_file("counted", 3000));
+    options.shuffle = 2000;
+    struct reader *reader;
+    struct test_batch b;
+    test_batch_open(&b, criteo_shape, TEST_MICRO);
+    assert_ok(reader_open(&reader, &options));
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        bool end = false;
+        assert_ok(reader_start(reader, epoch));
+        for (uint32_t given = 0; !end;) {
+            micro_batch_clear(&b.m);
+            assert_ok(reader_fill(reader, &b.m, TEST_MICRO, &end));
+            given += b.m.example_count;
+            double share = (double)reader_counts(reader).byte_count / (double)reader->size_bytes - (double)epoch;
+            if (share > given / 3000.0 + 0.13) fail_msg("%u of 3000 given, %.2f of the bytes", given, share);
+        }
+        assert_int_equal(reader_counts(reader).byte_count, (epoch + 1) * reader->size_bytes);
+    }
+    reader_close(reader);
+    test_batch_close(&b);
+}
+
 static void shuffle_draw__empty_fields_and_bad_lines__travel_with_their_example(void **state)
 {
     (void)state;
@@ -151,6 +177,7 @@ int main(void)
         cmocka_unit_test(shuffle_draw__any_window__gives_every_example_once),
         cmocka_unit_test(shuffle_draw__seed_and_epoch__fix_the_order),
         cmocka_unit_test(shuffle_draw__window_of_all__is_uniform),
+        cmocka_unit_test(reader_counts__window__bytes_follow_what_it_gives),
         cmocka_unit_test(shuffle_draw__empty_fields_and_bad_lines__travel_with_their_example),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
