@@ -224,10 +224,12 @@ status compiler_dense_column(struct compiler *c, const char *name, uint32_t *ten
     return ST_OK;
 }
 
+/* But for columns of texts, which may be labels as well. */
 static status name_is_free(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
-                           const char *name)
+                           const char *name, bool is_label)
 {
-    if (compiler_tensor_find(c, name) == GRAPH_NONE) return ST_OK;
+    uint32_t tensor = compiler_tensor_find(c, name);
+    if (tensor == GRAPH_NONE || (is_label && compiler_tensor(c, tensor)->kind == TENSOR_FIELD)) return ST_OK;
     return ini_fail(&c->ini, section, entry, "\"%s\" is another column's name", name);
 }
 
@@ -237,7 +239,7 @@ static status tensors_add(struct compiler *c, const struct ini_section *data)
     uint32_t index;
     for (uint32_t i = 0; i < c->fields.count; i++) {
         const char *name = compiler_string(c, LIST_AT(c->fields, struct graph_field, i)->name);
-        TRY(name_is_free(c, data, NULL, name));
+        TRY(name_is_free(c, data, NULL, name, false));
         TRY(compiler_tensor_add(c, name, TENSOR_FIELD, i, &index));
         compiler_tensor(c, index)->stride = 0;
     }
@@ -254,9 +256,10 @@ static status tensors_add(struct compiler *c, const struct ini_section *data)
         compiler_tensor(c, index)->stride = h->dense_stride;
         compiler_tensor(c, index)->offset = LIST_AT(c->fields, struct graph_field, i)->log_q;
     }
+    c->label_tensor = c->tensors.count;
     for (uint32_t i = 0; i < c->labels.count; i++) {
         const char *name = compiler_string(c, LIST_AT(c->labels, struct graph_field, i)->name);
-        TRY(name_is_free(c, data, data ? ini_entry_find(data, "label") : NULL, name));
+        TRY(name_is_free(c, data, data ? ini_entry_find(data, "label") : NULL, name, true));
         TRY(compiler_tensor_add(c, name, TENSOR_LABEL, 1, &index));
         compiler_tensor(c, index)->stride = c->labels.count;
         compiler_tensor(c, index)->offset = i;

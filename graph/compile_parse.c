@@ -80,6 +80,7 @@ status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kin
     t->stride = cols;
     t->grad = GRAPH_NONE;
     *index = c->tensors.count - 1;
+    if (kind == TENSOR_LABEL) return ST_OK;
     return name_number_add(c, &c->tensor_names, name_offset, *index);
 }
 
@@ -264,6 +265,8 @@ static status input_add(struct compiler *c, const struct ini_section *section, c
     }
     uint32_t tensor = compiler_tensor_find(c, name);
     if (tensor == GRAPH_NONE) TRY(compiler_dense_column(c, name, &tensor));
+    if (tensor == GRAPH_NONE && name_number(c, &c->label_names, name) != GRAPH_NONE)
+        return ini_fail(&c->ini, section, entry, "the label \"%s\" cannot be an input", name);
     if (tensor == GRAPH_NONE || compiler_tensor(c, tensor)->kind == TENSOR_PARAM)
         return unknown_name(c, section, entry, name);
     bool is_field = compiler_tensor(c, tensor)->kind == TENSOR_FIELD;
@@ -273,8 +276,6 @@ static status input_add(struct compiler *c, const struct ini_section *section, c
                         is_field ? "\"%s\" is a sparse field: it goes through an [embedding] first"
                                  : "expected sparse fields, but \"%s\" is not one",
                         name);
-    if (compiler_tensor(c, tensor)->kind == TENSOR_LABEL)
-        return ini_fail(&c->ini, section, entry, "the label \"%s\" cannot be an input", name);
     return arg_add(c, tensor);
 }
 
@@ -437,10 +438,10 @@ static status label_add(struct compiler *c, const struct ini_section *section, c
     if (!*name)
         return ini_fail(&c->ini, section, entry, "expected label = NAME, one of the %u labels of [data]",
                         c->labels.count);
-    uint32_t tensor = compiler_tensor_find(c, name);
-    if (tensor == GRAPH_NONE || compiler_tensor(c, tensor)->kind != TENSOR_LABEL)
+    uint32_t label = name_number(c, &c->label_names, name);
+    if (label == GRAPH_NONE)
         return ini_fail(&c->ini, section, entry, "expected a label of [data], found \"%s\"", name);
-    return arg_add(c, tensor);
+    return arg_add(c, c->label_tensor + label);
 }
 
 static status input_count_check(struct compiler *c, const struct op *op, const struct ini_section *section,
@@ -470,7 +471,8 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
     if (!is_name(section->name))
         return ini_fail(&c->ini, section, NULL, "expected [%s NAME] with a name of letters, digits, _ - .",
                         op->section);
-    if (compiler_tensor_find(c, section->name) != GRAPH_NONE || strcmp(section->name, "sparse") == 0)
+    if (compiler_tensor_find(c, section->name) != GRAPH_NONE ||
+        name_number(c, &c->label_names, section->name) != GRAPH_NONE || strcmp(section->name, "sparse") == 0)
         return ini_fail(&c->ini, section, NULL, "the name \"%s\" is taken by a column or a section above",
                         section->name);
     struct common_keys common;

@@ -32,6 +32,7 @@ struct compiler {
                                compile_memory places it, an alias's `offset` is the number of its owner's tensor  */
     struct list tensor_names, dense_names, field_names,
         label_names; /* name_place: of these records, by name or column */
+    uint32_t label_tensor; /* of the first label; the others follow      */
     uint32_t forward_count;
     struct graph_header header; /* batch, counts and totals as they become known */
 };
@@ -57,7 +58,7 @@ static inline const char *compiler_string(const struct compiler *c, uint32_t off
     return (const char *)c->strings.items + offset;
 }
 MUST_USE status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset);
-/* NONE: no tensor has the name. */
+/* NONE: no tensor has the name. Labels are found by label_names alone: a column may be a label and a field or a number as well. */
 uint32_t compiler_tensor_find(struct compiler *c, const char *name);
 MUST_USE status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kind kind, uint32_t cols,
                                     uint32_t *index);

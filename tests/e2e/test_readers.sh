@@ -113,6 +113,11 @@ check 'csv: labels as texts train' "$h" map.bin --data words.csv --out map.model
 "$h" predict map.bin --model map.model --data test.csv -o map.predictions -q
 check 'csv: labels as texts train the same model' cmp csv.predictions map.predictions
 
+model both "$(echo "$csv" | sed 's/^sparse = .*/sparse = a, label/')" 'a, label' dense
+check 'csv: a label may be a field as well' "$h" both.bin --data train.csv --eval test.csv --log json
+check 'csv: and says what it is' python3 -c 'import sys; sys.exit(float(sys.argv[1]) < 0.99)' "$(event_field .out eval auc)"
+check 'csv: such a graph has data generated' sh -c "'$h' gen both.bin --rows 50 -o both.csv -q && '$h' both.bin --data both.csv -q"
+
 fails 1 'bad.csv:3: expected 5 columns, found 3$' 'csv: a line with too few columns' "$h" csv.bin --data bad.csv -q
 check 'csv: bad lines are skipped' "$h" csv.bin --data bad.csv --set data.bad_lines=skip --log json
 check 'csv: bad lines are counted' test "$(event_field .out done samples) $(event_field .out done bad_lines)" = '32 32'

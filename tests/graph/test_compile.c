@@ -591,7 +591,7 @@ static void compile__many_columns__are_told_apart(void **state)
     const char *const refused[][2] = {
         {"data.sparse=C1..C999, C77", "the column \"C77\" is named twice"},
         {"data.dense=I1..I900, I900", "the column \"I900\" is named twice"},
-        {"data.label=C500", "\"C500\" is another column's name"},
+        {"data.label=dense", "\"dense\" is another column's name"},
         {"data.dense=I1..I899", "I900"},
     };
     g = compiled(text, NULL);
@@ -610,6 +610,28 @@ static void compile__many_columns__are_told_apart(void **state)
         assert_int_not_equal(compile_set(&g, text, refused[i][0]), ST_OK);
         if (!strstr(status_message(), refused[i][1])) fail_msg("%s: %s", refused[i][0], status_message());
     }
+}
+
+/* A column of texts, and a number, may be a label as well; what reads a label finds that, all else the column. */
+static void compile__label_that_is_another_column__is_both(void **state)
+{
+    (void)state;
+    static const char text[] = "[data]\nformat = csv\nsparse = c, d\ndense = n, m\nlabel = c, n, l\n[table emb]\ndim = 4\n"
+                               "[embedding e]\ntable = emb\ninput = c\n[concat x]\ninput = e, n\n[fc y]\ninput = x\n"
+                               "units = 1\n[loss a]\ninput = y\nlabel = c\n[loss b]\ninput = y\nlabel = n\n";
+    struct graph g = compiled(text, NULL);
+    uint32_t count = 0;
+    for (uint32_t i = graph_loss_next(&g, 0); i < g.forward_count; i = graph_loss_next(&g, i + 1), count++) {
+        const struct graph_tensor *t = &g.tensors[g.args[g.nodes[i].arg_begin + 1]];
+        assert_int_equal(t->kind, TENSOR_LABEL);
+        assert_int_equal(t->offset, count);
+    }
+    assert_int_equal(count, 2);
+    graph_close(&g);
+    assert_int_not_equal(compile_set(&g, text, "x.input=e, l"), ST_OK);
+    if (!strstr(status_message(), "the label \"l\" cannot be an input")) fail_msg("%s", status_message());
+    assert_int_not_equal(compile_set(&g, text, "data.label=c, n, x"), ST_OK);
+    if (!strstr(status_message(), "the name \"x\" is taken")) fail_msg("%s", status_message());
 }
 
 static void memory__many_parts__count_once(void **state)
@@ -664,6 +686,7 @@ int main(void)
         cmocka_unit_test(memory__tensors_alive_together__do_not_overlap),
         cmocka_unit_test(memory__inputs_of_a_concat__lie_within_its_output),
         cmocka_unit_test(compile__many_columns__are_told_apart),
+        cmocka_unit_test(compile__label_that_is_another_column__is_both),
         cmocka_unit_test(memory__many_parts__count_once),
         cmocka_unit_test(memory__deep_net__needs_less_than_the_sum_of_its_tensors),
     };
