@@ -15,8 +15,10 @@
 
 /* Names that a format gives its columns of one kind. */
 struct format_names {
-    const char *prefix; /* and a number from first to last; NULL: none                               */
-    uint32_t first, last;
+    struct {
+        const char *prefix; /* and a number from first to last; NULL: none                           */
+        uint32_t first, last;
+    } range[2];
     const char *names[3]; /* others                                                                 */
     bool is_any;
     const char *text; /* for messages */
@@ -35,8 +37,8 @@ static const struct format {
     const char *key_space; /* all its fields have the keys of this name; NULL: each its own          */
     const char *line;      /* what a line is, for the reference                                     */
 } formats[DATA_FORMAT_COUNT] = {
-    [DATA_CRITEO] = {{"I", 1, 13, {0}, false, "I1..I13"},
-                     {"C", 1, 26, {0}, false, "C1..C26"},
+    [DATA_CRITEO] = {{{{"I", 1, 13}}, {0}, false, "I1..I13"},
+                     {{{"C", 1, 26}, {"I", 1, 13}}, {0}, false, "C1..C26, and I1..I13 by their texts"},
                      {.is_any = true, .text = "one"},
                      false,
                      NULL,
@@ -46,32 +48,32 @@ static const struct format {
                   "weights and "
                   "groups"},
     [DATA_LIBSVM] = {NO_COLUMNS,
-                     {NULL, 0, 0, {"features"}, false, "features"},
+                     {.names = {"features"}, .text = "features"},
                      {.is_any = true, .text = "one"},
                      true,
                      "features",
                      "label id:value id:value …"},
     [DATA_LIBFFM] = {NO_COLUMNS,
-                     {"F", 0, 65535, {0}, false, "F0..F65535, by the number of the field"},
+                     {{{"F", 0, 65535}}, {0}, false, "F0..F65535, by the number of the field"},
                      {.is_any = true, .text = "one"},
                      true,
                      "features",
                      "label field:id:value …"},
     [DATA_LIBFM] = {NO_COLUMNS,
-                    {"F", 1, 65535, {"features"}, false, "features, or F1..F65535 by the place in the line"},
+                    {{{"F", 1, 65535}}, {"features"}, false, "features, or F1..F65535 by the place in the line"},
                     {.is_any = true, .text = "one"},
                     true,
                     "features",
                     "label id:value id:value …"},
     [DATA_PAIRS] = {NO_COLUMNS,
-                    {NULL, 0, 0, {"user", "item"}, false, "user, item"},
+                    {.names = {"user", "item"}, .text = "user, item"},
                     NO_COLUMNS,
                     false,
                     NULL,
                     "user item item …: an example each pair"},
     [DATA_TOKENS] = {NO_COLUMNS,
-                     {NULL, 0, 0, {"context", "next"}, false, "context, next"},
-                     {NULL, 0, 0, {"next"}, false, "next"},
+                     {.names = {"context", "next"}, .text = "context, next"},
+                     {.names = {"next"}, .text = "next"},
                      false,
                      "next",
                      "words separated by blanks: an example each word, with those before it in its file"},
@@ -97,9 +99,12 @@ static bool names_have(const struct format_names *f, const char *name)
     uint32_t number;
     for (uint32_t i = 0; i < 3 && f->names[i]; i++)
         if (strcmp(f->names[i], name) == 0) return true;
-    if (f->prefix == NULL) return f->is_any;
-    return name_split(name, &stem, &number) && stem == strlen(f->prefix) && strncmp(name, f->prefix, stem) == 0 &&
-           number >= f->first && number <= f->last;
+    bool has_number = name_split(name, &stem, &number);
+    for (uint32_t i = 0; i < 2 && f->range[i].prefix && has_number; i++)
+        if (stem == strlen(f->range[i].prefix) && strncmp(name, f->range[i].prefix, stem) == 0 &&
+            number >= f->range[i].first && number <= f->range[i].last)
+            return true;
+    return f->is_any;
 }
 
 /* The seed of a column's keys: one rule for all formats, so that a text in a column of one name has one key. */
@@ -108,8 +113,8 @@ static uint64_t seed_of(const struct compiler *c, const char *name)
     const struct format *f = &formats[c->settings.data_format];
     size_t stem;
     uint32_t number;
-    if (c->settings.model_rules <= 8 && c->settings.data_format == DATA_CRITEO && name_split(name, &stem, &number))
-        return number - 1;
+    bool is_numbered = c->settings.model_rules <= 8 && c->settings.data_format == DATA_CRITEO && *name == 'C';
+    if (is_numbered && name_split(name, &stem, &number)) return number - 1;
     const char *space = f->key_space ? f->key_space : name;
     return XXH3_64bits(space, strlen(space));
 }

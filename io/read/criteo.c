@@ -5,7 +5,7 @@
  *     text    0|1    integers    any bytes, normally 8 hexadecimal digits
  *
  * Integers have up to 64 bits, may be negative and may be missing (empty); categorical columns may be empty. Where the label
- * is optional it may be empty, or its whole column may be missing. All columns are checked, those that the schema leaves out
+ * is optional it may be empty, or its whole column may be missing. An integer may be a field, too, by its text. All columns are checked, those that the schema leaves out
  * too, so that whether a line is bad does not depend on the graph.
  *
  * Workload: a line of about 250 bytes, 150 to 400 ns. The line's end and its tabs are found in one pass, 64 bytes at a time; integers are
@@ -36,6 +36,7 @@ struct criteo {
     float dense_mean[INTEGER_COUNT], dense_scale[INTEGER_COUNT];
     bool is_scaled;
     struct criteo_fields fields;
+    bool has_integer_fields; /* some of which are integers, by their texts: keys are made in plain code */
     bool log1p, label_optional;
     float missing_value;
     float log1p_of[LOG1P_COUNT];
@@ -68,6 +69,26 @@ static status columns_place(uint32_t *out, const struct reader_column *column, u
     return ST_OK;
 }
 
+/* The same of fields, which may be integers, too: then all are numbered from I1 on. */
+static status fields_place(struct criteo *c, const struct reader_column *column)
+{
+    struct criteo_fields *f = &c->fields;
+    uint32_t integers = 0, at = 0;
+    for (uint32_t i = 0; column && i < f->field_count; i++) integers += column[i].name[0] == 'I';
+    if (integers == 0) return columns_place(f->column, column, f->field_count, 'C', CATEGORY_COUNT, "categorical");
+    if (f->field_count > INTEGER_COUNT + CATEGORY_COUNT)
+        FAIL(INVALID, "criteo has %u columns of texts; the graph uses %u", INTEGER_COUNT + CATEGORY_COUNT,
+             f->field_count);
+    c->has_integer_fields = true;
+    for (uint32_t i = 0; i < f->field_count; i++) {
+        bool is_integer = column[i].name[0] == 'I';
+        TRY(columns_place(&at, &column[i], 1, is_integer ? 'I' : 'C', is_integer ? INTEGER_COUNT : CATEGORY_COUNT,
+                          is_integer ? "integer" : "categorical"));
+        f->column[i] = at + (is_integer ? 0 : INTEGER_COUNT);
+    }
+    return ST_OK;
+}
+
 static status criteo_place(void **state, struct arena *arena, const struct reader_options *options)
 {
     const struct reader_schema *schema = &options->schema;
@@ -86,7 +107,7 @@ static status criteo_place(void **state, struct arena *arena, const struct reade
         FAIL(INVALID, "criteo's label is 0 or 1; data.label_map is for other formats, found \"%.40s\"",
              schema->label_map);
     TRY(columns_place(c->dense_column, schema->dense, c->dense_count, 'I', INTEGER_COUNT, "integer"));
-    TRY(columns_place(f->column, schema->field, f->field_count, 'C', CATEGORY_COUNT, "categorical"));
+    TRY(fields_place(c, schema->field));
     for (uint32_t i = 0; i < c->dense_count; i++) {
         c->dense_mean[i] = schema->dense ? schema->dense[i].mean : 0;
         c->dense_scale[i] = schema->dense ? schema->dense[i].scale : 1;
@@ -266,8 +287,8 @@ static enum reader_found criteo_parse(void *state, const char *line, size_t byte
         if (at[1] - at[0] > 1) example->dense[i] = (example->dense[i] - c->dense_mean[i]) * c->dense_scale[i];
     }
 
-    begin += 1 + INTEGER_COUNT;
-    if (c->kernels->categories)
+    begin += c->has_integer_fields ? 1 : 1 + INTEGER_COUNT;
+    if (c->kernels->categories && !c->has_integer_fields)
         c->kernels->categories(&c->fields, line, begin, example->key, example->key_end);
     else
         categories_parse(&c->fields, line, begin, example->key, example->key_end);

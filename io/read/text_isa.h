@@ -34,12 +34,13 @@ struct text_seeds {
 /* The part of criteo's state that kernels see. */
 #define CRITEO_INTEGERS   13u
 #define CRITEO_CATEGORIES 26u
+#define CRITEO_FIELDS     40u /* of texts, which integers may be too; padded */
 struct criteo_fields {
     uint32_t field_count;
     bool missing_is_key;
-    uint32_t column[CRITEO_CATEGORIES + 6]; /* [field_count]: from 0                       */
+    uint32_t column[CRITEO_FIELDS]; /* [field_count]: from 0, C1, or, where some are integers, I1 */
     struct text_seeds seeds;
-    uint64_t missing_key[CRITEO_CATEGORIES + 6]; /* [field_count] */
+    uint64_t missing_key[CRITEO_FIELDS]; /* [field_count] */
 };
 
 /* Features of a line, as text_kernels.features finds them; arrays are padded as seeds are, with any place in the text. */

@@ -82,6 +82,25 @@ rounds() {
     check "$1: a prediction for each example" test "$(wc -l <"$1.predictions")" = "$4"
 }
 
+# --- criteo: integers as texts ---------------------------------------------------------------------
+
+"$h" gen criteo --rows 2000 -o clicks.tsv -q
+model buckets 'format = criteo
+sparse = I1..I13, C1..C26
+dense = I1..I13' 'sparse' dense
+check 'criteo: integers as texts train' "$h" buckets.bin --data clicks.tsv --log json --set train.epochs=1
+cp .out buckets.log
+own_keys() {
+    python3 - buckets.log clicks.tsv <<'PYTHON'
+import json, sys
+rows = [e for e in map(json.loads, open(sys.argv[1])) if e["event"] == "done"][-1]["store"]["emb"]
+texts = {(i, t) for line in open(sys.argv[2]) for i, t in enumerate(line.rstrip("\n").split("\t")) if i and t}
+assert rows == len(texts), (rows, len(texts))
+PYTHON
+}
+check 'criteo: each has keys of its own' own_keys
+rm -f clicks.tsv
+
 # --- csv -------------------------------------------------------------------------------------------
 
 csv='format = csv

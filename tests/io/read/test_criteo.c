@@ -114,6 +114,34 @@ static void criteo_parse__random_integers__are_exact(void **state)
     test_batch_close(&b);
 }
 
+/* An integer may be a field, by its text, beside being a number. */
+static void criteo_parse__integers_as_fields__have_the_keys_of_their_texts(void **state)
+{
+    (void)state;
+    const struct reader_column field[] = {{.name = "I4", .seed = 50, .ids_max = 1},
+                                          {.name = "C1", .seed = 0, .ids_max = 1},
+                                          {.name = "I3", .seed = 51, .ids_max = 1},
+                                          {.name = "I13", .seed = 52, .ids_max = 1}};
+    const struct reader_column dense[] = {{.name = "I4", .scale = 1}};
+    char line[1024];
+    struct test_batch b;
+    struct reader_options options = criteo_options("");
+    options.schema.example = (struct example_shape){
+        .dense_count = 1, .dense_stride = 1, .field_count = 4, .key_count_max = 4, .label_count = 1};
+    options.schema.field = field;
+    options.schema.dense = dense;
+    test_batch_open(&b, options.schema.example, TEST_MICRO);
+    size_t bytes = line_of(line, "1", extremes, "c1");
+    assert_ok(read_line(options, line, bytes, &b));
+    assert_true(b.m.dense[0] == 12345678);
+    assert_int_equal(b.m.key_count, 3); /* I3 is empty */
+    assert_true(b.m.key[0] == reader_key(50, "12345678", 8));
+    assert_true(b.m.key[1] == reader_key(0, "c1", 2));
+    assert_true(b.m.key[2] == reader_key(52, "7", 1));
+    assert_int_equal(b.m.key_begin[3] - b.m.key_begin[2], 0);
+    test_batch_close(&b);
+}
+
 static void criteo_parse__empty_category__has_no_key_or_its_own(void **state)
 {
     (void)state;
@@ -301,6 +329,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(criteo_parse__integers_of_all_lengths__are_exact),
         cmocka_unit_test(criteo_parse__random_integers__are_exact),
+        cmocka_unit_test(criteo_parse__integers_as_fields__have_the_keys_of_their_texts),
         cmocka_unit_test(criteo_parse__empty_category__has_no_key_or_its_own),
         cmocka_unit_test(criteo_parse__any_bytes_in_a_category__make_its_key),
         cmocka_unit_test(criteo_parse__fewer_columns_in_the_graph__keep_their_keys),
