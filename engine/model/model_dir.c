@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/model/model_names.h"
+#include "engine/model/recipe.h"
 
 bool model_file_is_there(const char *directory, const char *name)
 {
@@ -124,16 +125,16 @@ static status same_graph_check(const struct graph *graph, const char *path)
 {
     struct manifest manifest;
     TRY(manifest_load(&manifest, path, MANIFEST_NAME));
-    char name[64];
+    char name[64], what[RECIPE_WHAT_BYTES];
     snprintf(name, sizeof name, "%s", manifest.model);
     uint64_t hash = manifest.model_hash;
+    bool is_same = hash == graph->header->model_hash, is_told = !is_same && recipe_differs(path, &manifest, graph, what);
     manifest_free(&manifest);
-    if (hash != graph->header->model_hash)
-        FAIL(MISMATCH,
-             "%s: holds a model of another graph (\"%s\", hash %016" PRIx64 "; this one is %016" PRIx64
-             "); give another directory, or remove it",
-             path, name, hash, graph->header->model_hash);
-    return ST_OK;
+    if (is_same) return ST_OK;
+    FAIL(MISMATCH,
+         "%s: holds a model of another graph (\"%s\", hash %016" PRIx64 "; this one is %016" PRIx64 ")%s%s; give "
+         "another directory, or remove it",
+         path, name, hash, graph->header->model_hash, is_told ? ": " : "", is_told ? what : "");
 }
 
 status model_dir_check(const struct graph *graph, const char *path)

@@ -198,14 +198,17 @@ static status load(struct model *model, const char *path, enum purpose purpose)
 {
     struct load l = {0};
     for (uint32_t t = 0; t < model->graph->table_count; t++) CHECK(store_row_count(model->store, t) == 0);
+    struct failure failure;
+    char what[RECIPE_WHAT_BYTES];
     status st = load_run(&l, model, path, purpose);
-    st = model_saved_check(&l.saved, st);
+    failure_keep(&failure, model_saved_check(&l.saved, st));
+    bool is_told = failure.code == ST_MISMATCH &&
+                   recipe_differs(l.saved.manifest_path, &l.saved.manifest, model->graph, what);
     model_saved_close(&l.saved);
     model_arrays_free(&l.arrays);
-    if (st == ST_MISMATCH)
-        st = status_fail(st, __FILE__, __LINE__, "%s (a model trained with --set needs the same --set here)",
-                         status_message());
-    return st;
+    if (failure.code != ST_MISMATCH) return failure_adopt(&failure);
+    FAIL(MISMATCH, "%s%s%s (a model trained with --set needs the same --set here)", failure.message,
+         is_told ? ": " : "", is_told ? what : "");
 }
 
 status model_load(struct model *model, const char *path) { return load(model, path, TO_USE); }

@@ -2,6 +2,7 @@
 #include "engine/model/recipe.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cfg/settings.h"
@@ -123,13 +124,22 @@ static const char *value_text(const struct ini *ini, const struct ini_section *s
     return text && *text ? text : "(none)";
 }
 
-/* What comes of a key that differs. Refusals come in a round of their own, before anything is told. */
-enum round { ROUND_REFUSE, ROUND_TELL };
+/* What comes of a key that differs. Refusals come in a round of their own, before anything is told. ROUND_NAME: the first that another model may
+ * come of is a failure. */
+enum round { ROUND_REFUSE, ROUND_TELL, ROUND_NAME };
+
+static status name_difference(const char *section, const char *key, const char *saved, const char *present)
+{
+    FAIL(MISMATCH, "%s.%s was %.200s when it was saved and is %.200s now", section, key, saved, present);
+}
 
 static status difference(const struct recipe *r, enum round round, enum recipe_class class, const char *section,
                          const char *key, const char *saved, const char *present)
 {
-    if (class == CLASS_LATER_SEQUENCE) class = r->manifest->progress.epoch > r->manifest->progress.first_epoch ? CLASS_SEQUENCE : CLASS_RECIPE;
+    const bool is_of_model = class == CLASS_MODEL || strcmp(key, "optimizer") == 0;
+    if (round == ROUND_NAME) return is_of_model ? name_difference(section, key, saved, present) : ST_OK;
+    const struct progress *p = &r->manifest->progress;
+    if (class == CLASS_LATER_SEQUENCE) class = p->epoch > p->first_epoch ? CLASS_SEQUENCE : CLASS_RECIPE;
     bool is_refused = (class == CLASS_MODEL && !r->is_same_model) || (class == CLASS_SEQUENCE && r->is_within_pass);
     if (round == ROUND_REFUSE && !is_refused) return ST_OK;
     if (round == ROUND_REFUSE && class == CLASS_MODEL)
@@ -186,6 +196,55 @@ static status compare(const struct recipe *r, enum round round)
     for (uint32_t i = 0; i < r->present.ini.section_count; i++)
         if (is_named(r->present.ini.sections[i].kind)) TRY(named_compare(r, round, &r->present.ini.sections[i]));
     return ST_OK;
+}
+
+static bool is_settings(const char *kind)
+{
+    for (const char *const *k = settings_kinds; *k; k++)
+        if (strcmp(*k, kind) == 0) return true;
+    return is_named(kind);
+}
+
+/* Each key of section `a`, of an op, as `b` has it; `b` NULL: there is no such section. */
+static status op_section_compare(const struct ini_section *a, const struct ini_section *b, bool a_is_saved)
+{
+    if (b == NULL)
+        FAIL(MISMATCH, "[%s%s%s] %s", a->kind, *a->name ? " " : "", a->name,
+             a_is_saved ? "was there when it was saved and is not now" : "is new: it was not there when it was saved");
+    for (uint32_t i = 0; i < a->entry_count && !is_settings(a->kind); i++) {
+        const struct ini_entry *entry = ini_entry_find(b, a->entries[i].key);
+        const char *mine = a->entries[i].value, *other = entry ? entry->value : "its default";
+        if (entry == NULL || strcmp(mine, other) != 0)
+            return name_difference(a->name, a->entries[i].key, a_is_saved ? mine : other, a_is_saved ? other : mine);
+    }
+    return ST_OK;
+}
+
+/* Sections that only one side has, and those of ops, whose keys all make the model. */
+static status ops_compare(const struct ini *a, const struct ini *b, bool a_is_saved)
+{
+    for (uint32_t i = 0; i < a->section_count; i++) {
+        const struct ini_section *section = &a->sections[i];
+        if (*section->name == 0) continue;
+        TRY(op_section_compare(section, ini_find(b, section->kind, section->name), a_is_saved));
+    }
+    return ST_OK;
+}
+
+bool recipe_differs(const char *path, const struct manifest *m, const struct graph *graph,
+                    char what[RECIPE_WHAT_BYTES])
+{
+    struct recipe r = {.path = path, .manifest = m};
+    if (m->text == NULL) return false;
+    status st = side_read(&r.saved, path, m->text, m->text_bytes);
+    if (st == ST_OK) st = side_read(&r.present, path, graph->text, graph->text_bytes);
+    if (st == ST_OK) st = ops_compare(&r.saved.ini, &r.present.ini, true);
+    if (st == ST_OK) st = ops_compare(&r.present.ini, &r.saved.ini, false);
+    if (st == ST_OK) st = compare(&r, ROUND_NAME);
+    if (st == ST_MISMATCH) snprintf(what, RECIPE_WHAT_BYTES, "%s", status_message());
+    ini_free(&r.saved.ini);
+    ini_free(&r.present.ini);
+    return st == ST_MISMATCH;
 }
 
 static status check(const char *path, const struct manifest *m, const struct graph *graph, bool is_new_pass,

@@ -19,4 +19,9 @@ MUST_USE status recipe_check(const char *path, const struct manifest *manifest, 
 MUST_USE status recipe_refuse(const char *path, const struct manifest *manifest, const struct graph *graph,
                               bool is_new_pass);
 
+/* Of a save that is another graph's: the first setting that makes it so, or a section, and what it was and is. False: the texts do not tell. */
+#define RECIPE_WHAT_BYTES ((size_t)1024)
+bool recipe_differs(const char *path, const struct manifest *manifest, const struct graph *graph,
+                    char what[RECIPE_WHAT_BYTES]);
+
 #endif
