@@ -17,6 +17,7 @@
 #include "engine/model/model_saved.h"
 #include "engine/pipe/placement.h"
 #include "engine/model/warm_start.h"
+#include "engine/run/report.h"
 #include "gpu/blas.h"
 #include "gpu/gpu.h"
 #include "io/store/store_figures.h"
@@ -112,7 +113,8 @@ static status first_read(const struct look *l, const char *paths, uint32_t *exam
     return st;
 }
 
-static void paths_look(const struct look *l, const char *what, const char *paths)
+/* Returns about how many examples they have; 0: that cannot be told. */
+static uint64_t paths_look(const struct look *l, const char *what, const char *paths)
 {
     const struct feed_options feed = crew_feed_options(&l->session->crew, paths);
     struct reader_options options = feed.reader;
@@ -122,7 +124,7 @@ static void paths_look(const struct look *l, const char *what, const char *paths
     status st = reader_open(&reader, &options);
     if (st != ST_OK) {
         tell(l, DOCTOR_data, DOCTOR_FAIL, what, "", paths, status_message());
-        return;
+        return 0;
     }
     const bool is_stream = reader->is_stream;
     const uint64_t bytes = reader->size_bytes, estimate = reader->example_estimate;
@@ -130,7 +132,7 @@ static void paths_look(const struct look *l, const char *what, const char *paths
     if (is_stream) {
         tell(l, DOCTOR_data, DOCTOR_WARN, what, "", paths,
              "a stream can be read once, so its lines were not looked at");
-        return;
+        return 0;
     }
     uint32_t example_count;
     uint64_t bad_count;
@@ -148,13 +150,26 @@ static void paths_look(const struct look *l, const char *what, const char *paths
     else
         tell(l, DOCTOR_data, DOCTOR_OK, what, "", TEXT(600, "%s; the first %s read well", found, COUNT(example_count)),
              NULL);
+    return st == ST_OK && example_count ? estimate : 0;
+}
+
+/* `estimate`: examples of a pass. */
+static void steps_look(const struct look *l, uint64_t estimate)
+{
+    const uint32_t batch = graph_batch(&l->session->setup.graph).batch, smaller = report_batch_smaller(estimate, batch);
+    if (estimate == 0) return;
+    tell(l, DOCTOR_data, smaller ? DOCTOR_WARN : DOCTOR_OK, "steps a pass", "",
+         TEXT(64, "about %s", COUNT((estimate + batch - 1) / batch)),
+         smaller ? TEXT(160, "a smaller train.batch than %u would learn more in a pass; --set train.batch=%u", batch,
+                        smaller)
+                 : NULL);
 }
 
 static void data_look(const struct look *l)
 {
     const bool is_part = l->eval == l->options->data;
-    paths_look(l, "training", l->options->data);
-    if (l->eval && !is_part) paths_look(l, "evaluation", l->eval);
+    steps_look(l, paths_look(l, "training", l->options->data));
+    if (l->eval && !is_part) (void)paths_look(l, "evaluation", l->eval);
     if (l->eval == NULL)
         tell(l, DOCTOR_data, DOCTOR_OK, "evaluation", "", "none: neither --eval, data.eval nor data.eval_fraction",
              NULL);

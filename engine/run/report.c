@@ -21,6 +21,10 @@
 /* Fewer examples are read again in no time. */
 #define AGAIN_MIN 100000u
 #define BAR_WIDTH 8 /* the whole line then fits a terminal of 80 columns */
+/* A pass of fewer steps is told: 7,199 real clicks, one pass: 4 steps of 2,048 give an AUC of .585, 113 of 64 one of .700. Below a batch of
+ * BATCH_LEAST a step says little. */
+#define STEPS_FEW   100u
+#define BATCH_LEAST 16u
 
 /* Examples a second; only bsp drains the pipeline at the end of a step. */
 static double plan_expected(const struct session *s)
@@ -400,6 +404,25 @@ static void disk_event(const struct session *s)
     log_event_close();
 }
 
+uint32_t report_batch_smaller(uint64_t pass_examples, uint32_t batch)
+{
+    if (pass_examples == 0 || (pass_examples + batch - 1) / batch >= STEPS_FEW) return 0;
+    uint32_t smaller = BATCH_LEAST;
+    while ((uint64_t)smaller * 2 * STEPS_FEW <= pass_examples) smaller *= 2;
+    return smaller < batch ? smaller : 0;
+}
+
+/* Steps are what a model learns by: a large batch leaves few of them where data are few. */
+static void steps_report(const struct session *s, uint64_t pass_examples)
+{
+    uint32_t batch = s->setup.graph.header->batch, smaller = report_batch_smaller(pass_examples, batch);
+    if (smaller == 0) return;
+    char steps[48];
+    snprintf(steps, sizeof steps, "%s", words_plural(WORDS, (pass_examples + batch - 1) / batch, "step"));
+    log_info("steps    a pass has %s of %u examples: a smaller train.batch, such as %u, would learn more in a pass", steps,
+             batch, smaller);
+}
+
 void report_done(struct report *r, const struct progress *p, const uint64_t *row_count, uint32_t ticket,
                  struct feed_counts counts)
 {
@@ -420,6 +443,7 @@ void report_done(struct report *r, const struct progress *p, const uint64_t *row
     pipeline_figures(s->crew.pipeline, &figures);
     figures.rows_come_and_go = store_takes_turns(s->setup.model.store);
     summary_print(&figures);
+    steps_report(s, p->pass_examples);
     setup_memory_report();
     if (counts.bad_count)
         log_warning("skipped %s of the training data", words_plural(WORDS, counts.bad_count, "malformed line"));

@@ -45,6 +45,9 @@ void report_unsaved(const char *what);
 void report_save_late(struct report *report, bool is_merged);
 /* The plan was not what the pipeline does (`why`): another one is in use now, or the present one is still the best. */
 void report_replan(struct report *report, uint64_t step, const char *why, bool is_changed);
+/* The batch of a power of two, 16 at least, with which a pass of so many examples has some hundred steps, where it has fewer with `batch`; 0: it
+ * has not, or is too short for any. */
+uint32_t report_batch_smaller(uint64_t pass_examples, uint32_t batch);
 /* `row_count` [table_count]: rows as of the last step, whatever has been read ahead. */
 void report_done(struct report *report, const struct progress *progress, const uint64_t *row_count, uint32_t ticket,
                  struct feed_counts counts);

@@ -7,7 +7,7 @@ case $BUILD in
 *) sanitized=no ;;
 esac
 tiny_model
-rows 3000 "$work/train.tsv"
+rows 7000 "$work/train.tsv"
 rows 500 "$work/test.tsv" 3000
 tiny=$work/tiny.bin data=$work/train.tsv
 mkdir "$work/other" "$work/empty"
@@ -28,6 +28,12 @@ begins() {
 }
 check 'nothing in the way: status 0, nothing left behind, and training begins' begins
 for heading in model data memory rows disk 'save directory' plan cards; do check "a section $heading" grep -qx "$heading" "$work/page"; done
+few_steps() {
+    doctor "$tiny" --data "$work/test.tsv" && section data | grep -qE 'warn +steps a pass .*about 8' && section data | grep -qF 'a smaller train.batch than 64' &&
+        section data | grep -qF -e '--set train.batch=16'
+}
+check 'few data for the batch: worth a look' few_steps
+doctor "$tiny" --data "$data" --eval "$work/test.tsv"
 same_memory() {
     "$HETERPS" plan-memory "$tiny" --data "$data" --eval "$work/test.tsv" 2>/dev/null | tr '\n' ' ' | tr -s ' ' >"$work/plan" &&
         doctor "$tiny" --data "$data" --eval "$work/test.tsv" || return 1

@@ -59,6 +59,10 @@ check 'training without --out says that nothing is kept' keeps_nothing
 is_quiet_of_it() { "$HETERPS" "$graph" --data "$data" --out "$folder/kept" 2>&1 </dev/null | grep -c unsaved | grep -qx 0; }
 check 'and with it says no such thing' is_quiet_of_it
 
+of_batch() { "$HETERPS" "$graph" --data "$data" --set train.batch="$1" 2>&1 </dev/null | grep '^steps'; }
+few_steps() { of_batch 64 | grep -qx 'steps    a pass has 32 steps of 64 examples: a smaller train.batch, such as 16, would learn more in a pass' && ! of_batch 16; }
+check 'few steps a pass: a smaller batch is named' few_steps
+
 measured "$graph" "$model" "$data" >"$folder/expected" || echo "not ok 999 - eval"
 still_whole() { measured "$graph" "$model" "$data" >"$folder/now" && diff "$folder/expected" "$folder/now"; }
 cfg=samples/ctrdnn1.cfg table_file=$(basename "$model"/emb.*)
