@@ -49,6 +49,7 @@ static void station_add(const struct pipeline *p, const struct station *station)
     struct stage_figures *of = &p->figures[s->index];
     snprintf(of->name, sizeof of->name, "%s", s->name);
     of->kind = s->kind;
+    of->op_count = s->extent.forward_end - s->extent.forward_begin + s->extent.backward_end - s->extent.backward_begin;
     of->ring_cells = p->slot_count;
     if (p->placement.is_shared && s->pipeline_index > 0 && s->kind->has_cores) return; /* the same pool serves all */
     of->worker_count += station->worker_count;

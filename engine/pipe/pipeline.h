@@ -116,6 +116,7 @@ struct stage_figures {
     const struct device_kind *kind;
     uint32_t worker_count; /* gangs that serve it: of its own, or all of a shared pool; streams of a card */
     uint32_t core_count;   /* cores of these; on sim the units that they imitate                          */
+    uint32_t op_count;     /* that a micro-batch takes there, forward and backward                        */
     uint64_t task_count[WORK_COUNT];
     uint64_t busy_ns[WORK_COUNT]; /* summed over workers                                                   */
     uint64_t wait_ns;             /* its own workers' time without a task, summed; a shared pool's is told apart */

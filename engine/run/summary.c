@@ -24,6 +24,9 @@
 #define STARVED_SHARE  0.05
 #define SLOTS_SHARE    0.1
 
+/* Ops are cut among the cores of a gang, who meet behind each one: what takes less by itself is not faster with more of them. */
+#define CUT_NS 20000.0
+
 #define SENTENCE_BYTES 1024
 /* Longer names are cut in the table. */
 #define NAME_COLUMNS_MAX 24u
@@ -137,6 +140,31 @@ static bool is_lone(const struct pipeline_figures *f, uint32_t slowest, double b
     return f->stage_count > 1 && !f->is_shared && busy >= LONE_SHARE && others < (1 - busy) / 2;
 }
 
+/* How long an op takes, on average; 0: that is not known. */
+static double op_ns(const struct stage_figures *stage)
+{
+    uint64_t count = stage->task_count[WORK_FORWARD] * stage->op_count;
+    return count ? (double)(stage->busy_ns[WORK_FORWARD] + stage->busy_ns[WORK_BACKWARD]) / (double)count : 0;
+}
+
+/* The one stage is busy. */
+static void alone_sentence(const struct stage_figures *stage, double busy, char text[SENTENCE_BYTES])
+{
+    double ns = op_ns(stage);
+    int bytes = snprintf(text, SENTENCE_BYTES, "computation is the bottleneck: the one stage is busy %d%% of the time; ",
+                         percent(busy));
+    char *at = text + bytes;
+    size_t left_bytes = SENTENCE_BYTES - (size_t)bytes;
+    bool is_small = ns > 0 && ns < CUT_NS && !stage->kind->has_memory;
+    if (is_small && stage->core_count > stage->worker_count)
+        snprintf(at, left_bytes, "an op takes %.3g us, too little to be cut among cores: --threads 1 may be faster",
+                 ns * 1e-3);
+    else if (is_small)
+        snprintf(at, left_bytes, "an op takes %.3g us, too little to be cut among more cores", ns * 1e-3);
+    else
+        snprintf(at, left_bytes, "more cores would help");
+}
+
 /* The stages are busy, or they are not and reading is not the reason. */
 static void stages_sentence(const struct pipeline_figures *f, const struct reading_shares *r, double computing,
                             char text[SENTENCE_BYTES])
@@ -147,9 +175,7 @@ static void stages_sentence(const struct pipeline_figures *f, const struct readi
     const struct stage_figures *stage = &f->stage[slowest];
     bool is_busy = computing >= BUSY_SHARE;
     if (is_busy && f->stage_count == 1) {
-        snprintf(text, SENTENCE_BYTES,
-                 "computation is the bottleneck: the one stage is busy %d%% of the time; more cores would help",
-                 percent(computing));
+        alone_sentence(stage, computing, text);
     } else if (is_busy && f->is_shared) {
         snprintf(text, SENTENCE_BYTES,
                  "computation is the bottleneck: the shared cores are busy %d%% of the time, most of all with stage %s "

@@ -212,6 +212,24 @@ static void summary_print__more_than_all__is_all(void **state)
 
 /* --- the sentence ----------------------------------------------------------------------------- */
 
+/* Of ops that take little, more cores make none faster: they meet behind each one. */
+static void summary_bottleneck__small_ops__no_more_cores(void **state)
+{
+    (void)state;
+    struct stage_figures stage = stage_of("e..bce", 1, 1, 30, 60, 5, 5);
+    struct pipeline_figures f = figures_of(&stage, 1);
+    stage.task_count[WORK_FORWARD] = 100000;
+    stage.op_count = 12; /* 9 s over 1.2 million ops */
+    assert_bottleneck(&f, "computation is the bottleneck: the one stage is busy 95% of the time; an op takes 7.5 us, "
+                          "too little to be cut among more cores");
+    stage.core_count = 2;
+    assert_bottleneck(&f, "computation is the bottleneck: the one stage is busy 95% of the time; an op takes 7.5 us, "
+                          "too little to be cut among cores: --threads 1 may be faster");
+    stage.task_count[WORK_FORWARD] = 30000; /* 25 us */
+    assert_bottleneck(
+        &f, "computation is the bottleneck: the one stage is busy 95% of the time; more cores would help");
+}
+
 static void summary_bottleneck__a_stage__says_which_and_who_has_time(void **state)
 {
     (void)state;
@@ -521,6 +539,7 @@ int main(void)
         cmocka_unit_test(summary_print__staleness__a_line_with_its_bounds),
         cmocka_unit_test(summary_print__nothing_trained__nothing),
         cmocka_unit_test(summary_print__more_than_all__is_all),
+        cmocka_unit_test(summary_bottleneck__small_ops__no_more_cores),
         cmocka_unit_test(summary_bottleneck__a_stage__says_which_and_who_has_time),
         cmocka_unit_test(summary_bottleneck__others_do_next_to_nothing__the_stage),
         cmocka_unit_test(summary_bottleneck__replicas__share_of_all_their_time),
