@@ -13,7 +13,7 @@ set -eu
 cd "$(dirname "$0")"
 verb=${1:-release}
 CC=${CC:-gcc}
-packages='gcc libc6-dev libjansson-dev liblz4-dev liburing-dev libxxhash-dev zlib1g-dev'
+packages='gcc libc6-dev libjansson-dev liblz4-dev liburing-dev libxxhash-dev libzstd-dev zlib1g-dev'
 test_packages='libcmocka-dev python3 qemu-user'
 gpu_archs='sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120'
 
@@ -203,7 +203,7 @@ build() {
     program_objects=$(echo "$objects" | tr ' ' '\n' | grep -v '/engine/cmd/main\.o$')
     archive "$library" $program_objects
     # By file: static in every build, so that steady.c sees their calls.
-    libraries='-l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a -l:libz.a -lm'
+    libraries='-l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a -l:libz.a -l:libzstd.a -lm'
     build_image
     link_program "$out/heterps-run" "$link" "$out/engine/cmd/main.o" $carried "$library"
     { echo '['; sed '$ s/,$//' "$out/commands"; echo ']'; } >compile_commands.json

@@ -10,7 +10,7 @@ struct eval_options {
 };
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
-    {"--data", FLAG_READ, "FILE", "labelled data: files separated by commas, .gz or not; - is standard input",
+    {"--data", FLAG_READ, "FILE", "labelled data: files separated by commas, .gz, .zst or plain; - is standard input",
      offsetof(struct saved_options, data), 0, 0, true},
     {"--held-out", FLAG_SWITCH, NULL, "only of the lines that data.eval_fraction holds out of training",
      offsetof(struct eval_options, held_out), 0, 0, false},

@@ -6,7 +6,7 @@
  *     files                           those of one of the two, mixed, with candidates      io/read/reader_files.c
  *     replay                          micro-batches that lie in memory                     engine/slot/replay.c
  *
- *     path, path.gz, -  ──source.c: bytes──▶ line ──criteo.c: parse──▶ one example ──shuffle.c──▶ micro_batch
+ *     path, .gz, .zst, -  ──source.c: bytes──▶ line ──criteo.c: parse──▶ one example ──shuffle.c──▶ micro_batch
  *
  * A format is one file (criteo.c, …); what they share opens sources one after another, cuts lines out of bounded buffers and applies the
  * rules for bad lines (reader_text.c).
@@ -94,7 +94,7 @@ enum reader_part { READER_ALL, READER_TRAIN /* all but the held-out ones */, REA
 
 struct reader_options {
     enum reader_format format;
-    /* Separated by commas; "-" is standard input; a file that starts with the gzip magic is unpacked. */
+    /* Separated by commas; "-" is standard input; a file that starts with the magic of gzip or zstd is unpacked. */
     const char *paths;
     struct reader_schema schema;
     enum reader_part lines; /* of held_out: the part that is held out, 0 .. 1                               */

@@ -1,4 +1,4 @@
-/* Bytes out of a list of files: opening, checking, reading, now or ahead, and gzip. */
+/* Bytes out of a list of files: opening, checking, reading, now or ahead, and unpacking. */
 #include "io/read/source.h"
 
 #include <errno.h>
@@ -9,6 +9,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#define ZSTD_STATIC_LINKING_ONLY /* its state in planned memory */
+#include <zstd.h>
+#include <zstd_errors.h>
+
 #include "engine/base/inputs.h"
 #include "engine/base/paths.h"
 
@@ -16,17 +20,88 @@
 #define RAW_BYTES ((size_t)128 << 10)
 /* inflate keeps a state of about 10 KiB and a window of 32 KiB; they are planned memory as everything else. */
 #define INFLATE_BYTES ((size_t)128 << 10)
-#define GZIP_MAGIC_0  0x1f
-#define GZIP_MAGIC_1  0x8b
+/* Of zstd: what its levels up to 19 use, and its state. */
+#define ZSTD_WINDOW_BYTES ((size_t)8 << 20)
 
 /* Smaller files are read before reading ahead has begun. */
 #define AHEAD_FILE_BYTES ((uint64_t)4 << 20)
 
 #define AHEAD_OPTIONS    .depth = SOURCE_AHEAD, .thread_count = 2
 
+/* --- how files are packed --------------------------------------------------------------------- */
+
+/* Of the first bytes of a file; ? is any byte. `unpack`: what unpacks it, which this program does not. */
+#define MAGIC_BYTES_MAX 10
+static const struct magic {
+    const char *name, *text;
+    size_t bytes;
+    enum packing packing;
+    const char *unpack;
+} magics[] = {
+    {"gzip", "\x1f\x8b", 2, PACKING_GZIP, NULL},
+    {"zstd", "\x28\xb5\x2f\xfd", 4, PACKING_ZSTD, NULL},
+    {"zstd", "\x50\x2a\x4d\x18", 4, PACKING_ZSTD, NULL}, /* a frame to skip, with which pzstd begins */
+    {"xz", "\xfd""7zXZ\0", 6, PACKING_NONE, "xz -dc"},
+    {"bzip2", "BZh?1AY&SY", 10, PACKING_NONE, "bzip2 -dc"},
+    {"lz4", "\x04\x22\x4d\x18", 4, PACKING_NONE, "lz4 -dc"},
+    {"zip", "PK\x03\x04", 4, PACKING_NONE, "unzip -p"},
+    {"7-zip", "7z\xbc\xaf\x27\x1c", 6, PACKING_NONE, "7z x -so"},
+    {"compress", "\x1f\x9d", 2, PACKING_NONE, "uncompress -c"},
+};
+
+/* The magic that the bytes begin with, NULL: none; *is_cut: more bytes would tell. */
+static const struct magic *magic_find(const uint8_t *bytes, size_t count, bool *is_cut)
+{
+    *is_cut = count == 0;
+    for (size_t i = 0; i < sizeof magics / sizeof *magics; i++) {
+        const struct magic *m = &magics[i];
+        size_t same = 0;
+        while (same < count && same < m->bytes && (m->text[same] == '?' || (uint8_t)m->text[same] == bytes[same]))
+            same++;
+        if (same == m->bytes) return m;
+        *is_cut |= same == count;
+    }
+    return NULL;
+}
+
+static status packing_find(const char *name, const uint8_t *bytes, size_t count, enum packing *packing, bool *is_cut)
+{
+    const struct magic *m = magic_find(bytes, count, is_cut);
+    *packing = m ? m->packing : PACKING_NONE;
+    if (m == NULL || m->unpack == NULL) return ST_OK;
+    FAIL(INVALID,
+         "%s is packed by %s, which is not read here, but gzip and zstd are; pack it so, or give its text to standard "
+         "input, as in %s FILE | heterps-run … --data -",
+         name, m->name, m->unpack);
+}
+
+/* Whether a list has files that are packed by zstd, or may be: whether it is asked before they are opened. */
+static bool may_be_zstd(const char *paths)
+{
+    char path[PATH_MAX];
+    uint8_t first[MAGIC_BYTES_MAX];
+    const char *name;
+    size_t bytes;
+    while (paths_next(&paths, &name, &bytes)) {
+        struct stat about;
+        bool is_cut;
+        if (strcmp(path_copy(path, name, bytes), "-") == 0) return true;
+        if (stat(path, &about) != 0) continue; /* opening says so */
+        if (!S_ISREG(about.st_mode)) return true;
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t got = fd < 0 ? 0 : pread(fd, first, sizeof first, 0);
+        if (fd >= 0) close(fd);
+        const struct magic *m = got > 0 ? magic_find(first, (size_t)got, &is_cut) : NULL;
+        if (m && m->packing == PACKING_ZSTD) return true;
+    }
+    return false;
+}
+
+static size_t zstd_bytes(void) { return arena_bytes(ZSTD_estimateDStreamSize(ZSTD_WINDOW_BYTES)); }
+
 size_t source_bytes(const char *paths)
 {
-    return arena_bytes(paths_count(paths) * sizeof(struct source_path)) + arena_bytes(strlen(paths) + 1) +
+    return (may_be_zstd(paths) ? zstd_bytes() : 0) + arena_bytes(paths_count(paths) * sizeof(struct source_path)) + arena_bytes(strlen(paths) + 1) +
            arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) + SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) +
            uring_bytes(&(struct uring_options){AHEAD_OPTIONS});
 }
@@ -73,9 +148,14 @@ static status path_check(struct source_path *path)
         if (faccessat(AT_FDCWD, path->name, R_OK, AT_EACCESS) != 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
         return ST_OK;
     }
+    uint8_t first[MAGIC_BYTES_MAX];
+    enum packing packing;
+    bool is_cut;
     int fd = open(path->name, O_RDONLY | O_CLOEXEC);
     if (fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
+    ssize_t got = pread(fd, first, sizeof first, 0); /* what cannot be read says so when it is */
     close(fd);
+    TRY(packing_find(path->name, first, got > 0 ? (size_t)got : 0, &packing, &is_cut));
     path->size_bytes = (uint64_t)about.st_size;
     return inputs_add(NULL, path->name);
 }
@@ -222,11 +302,11 @@ static status fd_read(struct source *source, void *buffer, size_t capacity, size
     return ST_OK;
 }
 
-/* Opens the current path and reads until its first two bytes tell what it is. */
+/* Opens the current path and reads until its first bytes tell what it is. */
 static status file_open(struct source *source)
 {
     const struct source_path *path = &source->path[source->path_index];
-    source->is_gzip = source->is_between_members = source->is_at_end = false;
+    source->is_at_end = false;
     source->raw_begin = source->raw_end = 0;
     source->offset_bytes = 0;
     source->fd = path->is_stdin ? STDIN_FILENO : open(path->name, O_RDONLY | O_CLOEXEC);
@@ -237,13 +317,16 @@ static status file_open(struct source *source)
     /* Only advice: whoever refuses it changes nothing. */
     if (!path->is_stream) (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 
-    while (!source->is_at_end && (source->raw_end == 0 || (source->raw_end == 1 && source->raw[0] == GZIP_MAGIC_0))) {
+    for (bool is_cut = true; is_cut && !source->is_at_end;) {
         size_t bytes;
         TRY(fd_read(source, source->raw + source->raw_end, RAW_BYTES - source->raw_end, &bytes));
         source->raw_end += bytes;
+        TRY(packing_find(source_name(source), source->raw, source->raw_end, &source->packing, &is_cut));
     }
-    source->is_gzip = source->raw_end >= 2 && source->raw[0] == GZIP_MAGIC_0 && source->raw[1] == GZIP_MAGIC_1;
-    source->is_between_members = source->is_gzip;
+    source->is_between_members = true;
+    if (source->packing != PACKING_ZSTD) return ST_OK;
+    if (source->zstd == NULL) FAIL(INVALID, "%s has become a file packed by zstd; start anew", source_name(source));
+    CHECK(!ZSTD_isError(ZSTD_DCtx_reset(source->zstd, ZSTD_reset_session_only)));
     return ST_OK;
 }
 
@@ -276,6 +359,7 @@ status source_open(struct source *source, struct arena *arena, const char *paths
     char *names = arena_take(arena, strlen(paths) + 1);
     source->raw = arena_take(arena, RAW_BYTES);
     source->inflate_memory = arena_take(arena, INFLATE_BYTES);
+    if (may_be_zstd(paths)) source->zstd = ZSTD_initStaticDStream(arena_take(arena, zstd_bytes()), zstd_bytes());
 
     const char *rest = paths, *name;
     size_t bytes;
@@ -336,7 +420,7 @@ status source_next(struct source *source, bool *end)
 
 bool source_is_plain(const struct source *source)
 {
-    return !source->is_gzip && !source->path[source->path_index].is_stream;
+    return source->packing == PACKING_NONE && !source->path[source->path_index].is_stream;
 }
 
 /* Stored bytes before a byte of a path. */
@@ -364,6 +448,17 @@ status source_seek(struct source *source, uint32_t path_index, uint64_t byte)
     return ST_OK;
 }
 
+/* Reads stored bytes, if none are left; *is_dry: the file is at its end. */
+static status raw_refill(struct source *source, bool *is_dry)
+{
+    if (source->raw_begin == source->raw_end && !source->is_at_end) {
+        source->raw_begin = 0;
+        TRY(fd_read(source, source->raw, RAW_BYTES, &source->raw_end));
+    }
+    *is_dry = source->raw_begin == source->raw_end;
+    return ST_OK;
+}
+
 static status gzip_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
 {
     z_stream *z = &source->inflate;
@@ -371,11 +466,8 @@ static status gzip_read(struct source *source, void *buffer, size_t capacity, si
     z->next_out = buffer;
     z->avail_out = room;
     while (z->avail_out == room) {
-        if (source->raw_begin == source->raw_end && !source->is_at_end) {
-            source->raw_begin = 0;
-            TRY(fd_read(source, source->raw, RAW_BYTES, &source->raw_end));
-        }
-        bool is_dry = source->raw_begin == source->raw_end; /* then the file is at its end */
+        bool is_dry;
+        TRY(raw_refill(source, &is_dry));
         if (source->is_between_members) {
             if (is_dry) break;
             CHECK(inflateReset(z) == Z_OK);
@@ -400,10 +492,38 @@ static status gzip_read(struct source *source, void *buffer, size_t capacity, si
     return ST_OK;
 }
 
+static status zstd_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
+{
+    ZSTD_outBuffer out = {.dst = buffer, .size = capacity};
+    while (out.pos == 0) {
+        bool is_dry;
+        TRY(raw_refill(source, &is_dry));
+        if (source->is_between_members && is_dry) break;
+        ZSTD_inBuffer in = {.src = source->raw + source->raw_begin, .size = source->raw_end - source->raw_begin};
+        size_t wanted = ZSTD_decompressStream(source->zstd, &out, &in);
+        source->raw_begin += in.pos;
+        uint64_t at = source->offset_bytes - (source->raw_end - source->raw_begin);
+        ZSTD_ErrorCode error = ZSTD_getErrorCode(wanted);
+        if (error == ZSTD_error_memory_allocation || error == ZSTD_error_frameParameter_windowTooLarge)
+            FAIL(MEMORY,
+                 "%s: its zstd window is larger than the 8 MiB that are planned; pack it without --ultra and --long",
+                 source_name(source));
+        if (ZSTD_isError(wanted))
+            FAIL(CORRUPT, "%s: not zstd data at byte %" PRIu64 ": %s", source_name(source), at,
+                 ZSTD_getErrorName(wanted));
+        source->is_between_members = wanted == 0;
+        if (is_dry && wanted && out.pos == 0)
+            FAIL(CORRUPT, "%s: the zstd data ends early, at byte %" PRIu64, source_name(source), at);
+    }
+    *bytes = out.pos;
+    return ST_OK;
+}
+
 status source_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)
 {
     CHECK(capacity > 0);
-    if (source->is_gzip) return gzip_read(source, buffer, capacity, bytes);
+    if (source->packing == PACKING_GZIP) return gzip_read(source, buffer, capacity, bytes);
+    if (source->packing == PACKING_ZSTD) return zstd_read(source, buffer, capacity, bytes);
     size_t left = source->raw_end - source->raw_begin;
     if (left) {
         *bytes = left < capacity ? left : capacity;

@@ -1,9 +1,9 @@
-/* Bytes out of a list of files, one file after another, wherever they come from: plain files, gzip files (told by their
- * first bytes, not by their names), pipes, standard input. Files are read front to back in large blocks; nothing is
+/* Bytes out of a list of files, one file after another, wherever they come from: plain files, files packed by gzip or zstd (told by
+ * their first bytes, not by their names), pipes, standard input. Files are read front to back in large blocks; nothing is
  * mapped, so a file that is cut off meanwhile is a short file and not a signal.
  *
  *     "a.tsv,b.gz,-"   a.tsv ──read(2)──────────────────────▶ caller's buffer
- *                      b.gz  ──read(2)──▶ raw ──inflate(3)──▶ caller's buffer
+ *                      b.gz  ──read(2)──▶ raw ──inflate(3)──▶ caller's buffer          c.zst likewise
  *
  * What the page cache holds is read when it is wanted: nothing is faster. From the first bytes of a file on that it does not hold, several
  * reads are in flight ahead of the caller (io/uring.h), up to the file's end. */
@@ -31,6 +31,8 @@ struct source_path {
     uint64_t size_bytes;
 };
 
+enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
+
 struct source {
     /* set at open */
     struct source_path *path;
@@ -42,10 +44,12 @@ struct source {
     size_t inflate_used_bytes;
     z_stream inflate;
     bool inflate_is_open;
+    struct ZSTD_DCtx_s *zstd; /* NULL: no path can be packed by it, when it was opened */
     /* the file being read */
     uint32_t path_index;
     int fd; /* -1: none */
-    bool is_gzip, is_between_members, is_at_end;
+    enum packing packing;
+    bool is_between_members, is_at_end; /* members: of gzip, frames of zstd */
     size_t raw_begin, raw_end; /* unread part of raw                    */
     uint64_t offset_bytes;     /* stored bytes read from this file      */
     /* reading ahead: block n of the file, counted from where that began, is in ahead[n % SOURCE_AHEAD] */
@@ -72,11 +76,11 @@ struct source_options {
     struct uring_faults *faults; /* that reads ahead meet: NULL, but in tests    */
 };
 
-/* What source_open takes from the arena. */
+/* What source_open takes from the arena: more where a path is packed by zstd, or is a stream, which may be. */
 size_t source_bytes(const char *paths);
 
 /* Checks every path of the list (separated by commas; "-" is standard input) and opens the first: source_read can
- * follow. The names are copied. INVALID for an empty name or standard input twice; IO for what cannot be read and for
+ * follow. The names are copied. INVALID for an empty name, standard input twice, and what is packed in another way; IO for what cannot be read and for
  * directories. After a failure, as after success, source_close gives back what was opened. */
 MUST_USE status source_open(struct source *source, struct arena *arena, const char *paths,
                             const struct source_options *options);
@@ -89,7 +93,7 @@ MUST_USE status source_restart(struct source *source);
 MUST_USE status source_seek(struct source *source, uint32_t path_index, uint64_t byte);
 
 /* Reads up to capacity > 0 bytes of the current file, fewer as they come; *bytes = 0 only at its end. IO: file, byte
- * and the system's reason. CORRUPT: a gzip file that is garbled or ends early, with file and byte. */
+ * and the system's reason. CORRUPT: a packed file that is garbled or ends early, with file and byte. MEMORY: its window is too large. */
 MUST_USE status source_read(struct source *source, void *buffer, size_t capacity, size_t *bytes);
 
 /* Goes to the next file; *end if there is none. */

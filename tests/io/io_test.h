@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "engine/base/batch.h"
 #include "engine/base/status.h"
@@ -92,6 +93,24 @@ static inline uint8_t *test_gzip(const void *data, size_t bytes, size_t *out_byt
     *out_bytes = room - z.avail_out;
     deflateEnd(&z);
     return out;
+}
+
+/* The data as one zstd frame with a checksum, of this window (a power of two's exponent; 0: as the data needs); yours: free. */
+static inline uint8_t *test_zstd_window(const void *data, size_t bytes, int window, size_t *out_bytes)
+{
+    size_t room = ZSTD_compressBound(bytes);
+    uint8_t *out = malloc(room);
+    ZSTD_CCtx *zstd = ZSTD_createCCtx();
+    assert_true(out && zstd && !ZSTD_isError(ZSTD_CCtx_setParameter(zstd, ZSTD_c_checksumFlag, 1)));
+    if (window) assert_false(ZSTD_isError(ZSTD_CCtx_setParameter(zstd, ZSTD_c_windowLog, window)));
+    *out_bytes = ZSTD_compress2(zstd, out, room, data, bytes);
+    assert_false(ZSTD_isError(*out_bytes));
+    ZSTD_freeCCtx(zstd);
+    return out;
+}
+static inline uint8_t *test_zstd(const void *data, size_t bytes, size_t *out_bytes)
+{
+    return test_zstd_window(data, bytes, 0, out_bytes);
 }
 
 /* Makes `fd` (an open file or pipe) standard input until test_stdin_restore. */

@@ -215,12 +215,18 @@ static void source_read__false_end_of_a_file__is_read_on(void **state)
     free(out);
 }
 
-static void source_read__gzip_members__are_joined(void **state)
+/* Both packings that are read. */
+static const struct pack {
+    uint8_t *(*make)(const void *data, size_t bytes, size_t *out_bytes);
+    const char *name;
+    size_t magic_bytes;
+} packs[] = {{test_gzip, "gzip", 2}, {test_zstd, "zstd", 4}};
+
+static void members_check(const struct pack *p)
 {
-    (void)state;
     size_t a_bytes, b_bytes, empty_bytes, bytes;
-    uint8_t *a = test_gzip(big, BIG_BYTES - 5, &a_bytes), *b = test_gzip(big + BIG_BYTES - 5, 5, &b_bytes);
-    uint8_t *empty = test_gzip("", 0, &empty_bytes);
+    uint8_t *a = p->make(big, BIG_BYTES - 5, &a_bytes), *b = p->make(big + BIG_BYTES - 5, 5, &b_bytes);
+    uint8_t *empty = p->make("", 0, &empty_bytes);
     uint8_t *all = malloc(a_bytes + b_bytes + empty_bytes);
     memcpy(all, a, a_bytes);
     memcpy(all + a_bytes, empty, empty_bytes);
@@ -251,41 +257,116 @@ static void source_read__gzip_members__are_joined(void **state)
     free(all);
 }
 
-static void source_read__gzip_cut_anywhere__is_corrupt(void **state)
+static void cut_check(const struct pack *p)
 {
-    (void)state;
-    size_t gzip_bytes, bytes;
-    uint8_t *gzip = test_gzip("0123456789 0123456789 0123456789 some text", 42, &gzip_bytes);
-    for (size_t cut = 2; cut < gzip_bytes; cut++) {
+    size_t packed_bytes, bytes;
+    uint8_t *packed = p->make("0123456789 0123456789 0123456789 some text", 42, &packed_bytes);
+    for (size_t cut = p->magic_bytes; cut < packed_bytes; cut++) {
         struct opened o;
-        assert_ok(open_paths(&o, test_file("cut.gz", gzip, cut)));
+        assert_ok(open_paths(&o, test_file("cut.gz", packed, cut)));
         char place[64];
-        snprintf(place, sizeof place, "cut.gz: the gzip data ends early, at byte %zu", cut);
+        snprintf(place, sizeof place, "cut.gz: the %s data ends early, at byte %zu", p->name, cut);
         assert_fails(CORRUPT, place, read_file(&o.source, 100, copy, sizeof copy, &bytes));
         close_paths(&o);
     }
-    free(gzip);
+    free(packed);
 }
 
-static void source_read__gzip_garbled__is_corrupt(void **state)
+static void garbled_check(const struct pack *p)
 {
-    (void)state;
-    size_t gzip_bytes, bytes;
-    uint8_t *gzip = test_gzip(big, 1000, &gzip_bytes);
+    char words[64];
+    size_t packed_bytes, bytes;
+    uint8_t *packed = p->make(big, 1000, &packed_bytes);
     struct opened o;
-    gzip[gzip_bytes - 6] ^= 1; /* of the checksum */
-    assert_ok(open_paths(&o, test_file("sum.gz", gzip, gzip_bytes)));
-    assert_fails(CORRUPT, "sum.gz: not gzip data at byte", read_file(&o.source, 100, copy, sizeof copy, &bytes));
+    packed[packed_bytes - (p->make == test_gzip ? 6 : 2)] ^= 1; /* of the checksum */
+    assert_ok(open_paths(&o, test_file("sum.gz", packed, packed_bytes)));
+    snprintf(words, sizeof words, "sum.gz: not %s data at byte", p->name);
+    assert_fails(CORRUPT, words, read_file(&o.source, 100, copy, sizeof copy, &bytes));
     close_paths(&o);
-    gzip[gzip_bytes - 6] ^= 1;
-    uint8_t *tail = malloc(gzip_bytes + 9);
-    memcpy(tail, gzip, gzip_bytes);
-    memcpy(tail + gzip_bytes, "leftover", 9);
-    assert_ok(open_paths(&o, test_file("tail.gz", tail, gzip_bytes + 9)));
-    assert_fails(CORRUPT, "tail.gz: not gzip data at byte", read_file(&o.source, 5000, copy, sizeof copy, &bytes));
+    packed[packed_bytes - (p->make == test_gzip ? 6 : 2)] ^= 1;
+    uint8_t *tail = malloc(packed_bytes + 9);
+    memcpy(tail, packed, packed_bytes);
+    memcpy(tail + packed_bytes, "leftover", 9);
+    assert_ok(open_paths(&o, test_file("tail.gz", tail, packed_bytes + 9)));
+    snprintf(words, sizeof words, "tail.gz: not %s data at byte", p->name);
+    assert_fails(CORRUPT, words, read_file(&o.source, 5000, copy, sizeof copy, &bytes));
     close_paths(&o);
     free(tail);
-    free(gzip);
+    free(packed);
+}
+
+static void source_read__packed_members__are_joined(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof packs / sizeof *packs; i++) members_check(&packs[i]);
+}
+
+static void source_read__packed_and_cut_anywhere__is_corrupt(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof packs / sizeof *packs; i++) cut_check(&packs[i]);
+}
+
+static void source_read__packed_and_garbled__is_corrupt(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof packs / sizeof *packs; i++) garbled_check(&packs[i]);
+}
+
+/* A window that is not planned for; one that is. */
+static void source_read__zstd_window__has_a_bound(void **state)
+{
+    (void)state;
+    static uint8_t zeros[(size_t)20 << 20];
+    static uint8_t out[sizeof zeros + 1];
+    for (int window = 23; window <= 24; window++) {
+        struct opened o;
+        size_t packed_bytes, bytes;
+        uint8_t *packed = test_zstd_window(zeros, sizeof zeros, window, &packed_bytes);
+        assert_ok(open_paths(&o, test_file("window.zst", packed, packed_bytes)));
+        if (window == 23) {
+            assert_ok(read_file(&o.source, 1 << 20, out, sizeof out, &bytes));
+            assert_int_equal(bytes, sizeof zeros);
+        } else {
+            assert_fails(MEMORY, "window.zst: its zstd window is larger than the 8 MiB",
+                         read_file(&o.source, 1 << 20, out, sizeof out, &bytes));
+        }
+        close_paths(&o);
+        free(packed);
+    }
+}
+
+static void source_open__packed_in_another_way__says_how_to_unpack(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t count;
+        const char *words;
+    } cases[] = {{"\xfd"
+                  "7zXZ\0abc",
+                  9, "packed by xz, which is not read here, but gzip and zstd are"},
+                 {"BZh91AY&SYabc", 13, "packed by bzip2"},
+                 {"BZh11AY&SY", 10, "bzip2 -dc FILE | heterps-run"},
+                 {"\x04\x22\x4d\x18", 4, "packed by lz4"},
+                 {"PK\x03\x04...", 7, "packed by zip"},
+                 {"7z\xbc\xaf\x27\x1c", 6, "packed by 7-zip"},
+                 {"\x1f\x9d.", 3, "packed by compress"}};
+    char paths[4096];
+    struct opened o;
+    size_t bytes;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        /* Also a path that would be read much later. */
+        snprintf(paths, sizeof paths, "%s,%s", test_text("plain", "a"),
+                 test_file("packed", cases[i].bytes, cases[i].count));
+        assert_fails(INVALID, cases[i].words, open_paths(&o, paths));
+        close_paths(&o);
+    }
+    /* Text that begins alike. */
+    assert_ok(open_paths(&o, test_text("plain", "BZh91AY&S")));
+    assert_ok(read_file(&o.source, 10, copy, sizeof copy, &bytes));
+    assert_int_equal(bytes, 9);
+    close_paths(&o);
 }
 
 static void source_next__several_files__come_one_after_another(void **state)
@@ -420,9 +501,11 @@ int main(void)
         cmocka_unit_test(source_read__faults_of_the_drive__read_on_or_said),
         cmocka_unit_test(source_read__file_changes_meanwhile__is_read_as_it_is),
         cmocka_unit_test(source_read__false_end_of_a_file__is_read_on),
-        cmocka_unit_test(source_read__gzip_members__are_joined),
-        cmocka_unit_test(source_read__gzip_cut_anywhere__is_corrupt),
-        cmocka_unit_test(source_read__gzip_garbled__is_corrupt),
+        cmocka_unit_test(source_read__packed_members__are_joined),
+        cmocka_unit_test(source_read__packed_and_cut_anywhere__is_corrupt),
+        cmocka_unit_test(source_read__packed_and_garbled__is_corrupt),
+        cmocka_unit_test(source_read__zstd_window__has_a_bound),
+        cmocka_unit_test(source_open__packed_in_another_way__says_how_to_unpack),
         cmocka_unit_test(source_next__several_files__come_one_after_another),
         cmocka_unit_test(source_open__one_byte_of_the_magic__is_a_plain_file),
         cmocka_unit_test(source_open__bad_paths__name_them),
