@@ -226,7 +226,7 @@ static status write_all(struct file_writer *writer, const uint8_t *data, size_t 
     return ST_OK;
 }
 
-static status flush(struct file_writer *writer)
+status file_writer_flush(struct file_writer *writer)
 {
     size_t bytes = writer->buffered_bytes;
     writer->buffered_bytes = 0;
@@ -238,7 +238,7 @@ status file_writer_put(struct file_writer *writer, const void *data, size_t byte
     CHECK(writer->path && writer->fd >= 0);
     if (bytes == 0) return ST_OK;
     CHECK(XXH3_64bits_update(writer->hash, data, bytes) == XXH_OK);
-    if (bytes > BUFFER_BYTES - writer->buffered_bytes) TRY(flush(writer));
+    if (bytes > BUFFER_BYTES - writer->buffered_bytes) TRY(file_writer_flush(writer));
     if (bytes >= BUFFER_BYTES) {
         TRY(write_all(writer, data, bytes, writer->written_bytes));
     } else {
@@ -267,7 +267,7 @@ static void writer_close(struct file_writer *writer)
 status file_writer_finish(struct file_writer *writer)
 {
     CHECK(writer->path && writer->fd >= 0);
-    TRY(flush(writer));
+    TRY(file_writer_flush(writer));
     if (writer->temporary && fsync(writer->fd) != 0) FAIL(IO, "%s: fsync: %s", writer->path, strerror(errno));
     int fd = writer->fd;
     writer->fd = -1;

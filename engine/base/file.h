@@ -49,6 +49,8 @@ struct file_writer {
  * that nobody reads any more. */
 MUST_USE status file_writer_open(struct file_writer *writer, const char *path);
 MUST_USE status file_writer_put(struct file_writer *writer, const void *data, size_t bytes);
+/* Writes what has been put so far: for who reads a pipe or a device while it is written. */
+MUST_USE status file_writer_flush(struct file_writer *writer);
 /* xxh3-64 (seed 0) of all bytes put so far. */
 uint64_t file_writer_hash(const struct file_writer *writer);
 /* Flush, fsync, rename over the target, fsync the directory; then the writer is closed. */

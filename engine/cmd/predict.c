@@ -35,6 +35,7 @@ struct predictions {
     struct file_writer *writer;
     struct rank *rank; /* words are predicted, or NULL */
     double *values;    /* of a loss and an example */
+    bool is_stream;    /* somebody may wait for the answer before he writes on */
 };
 
 static status number_put(struct file_writer *writer, const char *before, double value)
@@ -71,7 +72,10 @@ static status sink(void *context, const struct slot *slot)
 {
     const struct predictions *p = context;
     const struct graph *g = p->graph;
-    if (p->rank) return rank_add(p->rank, slot);
+    if (p->rank) {
+        TRY(rank_add(p->rank, slot));
+        return p->is_stream ? file_writer_flush(p->writer) : ST_OK;
+    }
     const struct op_context c = {.graph = g, .tensor = slot->tensor, .batch = &slot->input->batch};
     for (uint32_t b = 0; b < slot->input->batch.example_count; b++) {
         const char *before = "";
@@ -83,7 +87,7 @@ static status sink(void *context, const struct slot *slot)
         }
         TRY(file_writer_put(p->writer, "\n", 1));
     }
-    return ST_OK;
+    return p->is_stream ? file_writer_flush(p->writer) : ST_OK;
 }
 
 /* The names of the losses. */
@@ -128,9 +132,9 @@ static status predict(struct crew *crew, const struct saved_options *options)
     struct file_writer writer = {0};
     TRY(evaluate_open(crew,
                       &(struct evaluate_options){
-                          .paths = o->saved.data, .lines = READER_ALL, .label_optional = true, .bad_keep = true},
+                          .paths = o->saved.data, .lines = READER_ALL, .label_optional = true, .bad_keep = true, .gives_early = true},
                       &feed));
-    struct predictions predictions = {.graph = &s->graph, .writer = &writer};
+    struct predictions predictions = {.graph = &s->graph, .writer = &writer, .is_stream = feed_is_stream(feed)};
     status st = rank_open_alone(crew, &writer, &predictions.rank);
     if (st == ST_OK) st = values_open(&predictions);
     if (st == ST_OK) st = setup_memory_check(s);
@@ -175,4 +179,5 @@ const struct command command_predict = {
             "else the logit "
             "of the target.\n"
             "Several losses are columns in the order of the model, with tabs between them.\n\n"
+            "Of a pipe an example is answered when its line has come and no more is there.\n\n"
             "With --set data.bad_lines=skip a malformed line gives `nan`, so that lines still align."};

@@ -24,6 +24,7 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
         options.reader.unknown_keep = true;
         options.reader.words_field = rank_field(&c->setup->graph, head);
     }
+    options.reader.gives_early = o->gives_early;
     options.cache = o->cache;
     options.cache_kept = o->cache_kept;
     TRY(feed_open(feed, &options));

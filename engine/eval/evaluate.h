@@ -9,6 +9,7 @@ struct evaluate_options {
     const char *paths;             /* kept */
     enum reader_part lines;        /* READER_HELD_OUT: only those that data.eval_fraction holds out */
     bool label_optional, bad_keep; /* for prediction */
+    bool gives_early;              /* of a stream, examples when they are there (io/read/reader.h) */
     struct data_cache_budget cache;
     struct data_cache **cache_kept; /* as struct feed_options has them */
 };

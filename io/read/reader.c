@@ -75,7 +75,10 @@ static status fill_one(struct reader *reader, struct micro_batch *m, bool *end)
 status reader_fill_by_next(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end)
 {
     *end = false;
-    while (m->example_count < limit && !*end) TRY(fill_one(reader, m, end));
+    while (m->example_count < limit && !*end) {
+        if (reader->gives_early && m->example_count && reader->vt->is_dry && reader->vt->is_dry(reader)) return ST_OK;
+        TRY(fill_one(reader, m, end));
+    }
     return ST_OK;
 }
 

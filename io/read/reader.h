@@ -101,6 +101,9 @@ struct reader_options {
     float held_out;
     bool label_optional; /* predict: a line may lack the label column, or leave it empty; weight and group likewise */
     bool bad_skip;       /* skip and count malformed lines, else they are INVALID                      */
+    /* Of streams, for who answers: examples that are there are given when nothing more comes for some milliseconds (reader_fill). Where one
+     * micro-batch ends depends on timing then. */
+    bool gives_early;
     bool bad_keep;       /* with bad_skip: a bad line gives an empty example with is_bad set           */
     uint32_t shuffle;    /* window; 0 or 1: file order                                                 */
     /* No files: examples whose field of candidates `words_field` lists all words of its vocabulary by their numbers, as many an example
@@ -162,6 +165,7 @@ struct reader_vt {
                    uint64_t *passed);
     const struct reader_mark *(*marks)(const struct reader *reader, uint32_t *count); /* none */
     bool (*is_mixed)(const struct reader *reader);                    /* no pass is in an order of its own */
+    bool (*is_dry)(const struct reader *reader);                      /* with gives_early: the next example is not there, nor comes it soon */
     struct reader_counts (*counts)(const struct reader *reader);      /* all 0 */
     void (*close)(struct reader *reader);                             /* whoever opened it closes it himself */
 };
@@ -174,6 +178,7 @@ struct reader {
     uint64_t size_bytes;        /* of all paths, or 0 if one is not a regular file: for progress */
     uint64_t example_estimate;  /* about how many a pass has; 0: that cannot be told */
     bool is_stream;             /* some path is standard input or a pipe: only one pass can be read */
+    bool gives_early;           /* of the options, and it is a stream */
     /* of those that are filled by next */
     const struct text_kernels *kernels;
     uint32_t *key_end; /* [field_count]: of the example that comes */
@@ -194,8 +199,8 @@ MUST_USE status reader_pass_start(struct reader *reader, struct reader_pass pass
 MUST_USE status reader_start(struct reader *reader, uint64_t epoch);
 
 /* Appends examples to m until it holds `limit` examples (then *end is false: whether another follows is not looked at)
- * or the pass is over (then *end, also on every later call). Fewer than `limit` and no *end would be: nothing now, later; every reader
- * waits instead. Only example_count, key_count and arrays of m change.
+ * or the pass is over (then *end, also on every later call). Fewer than `limit`, but one at least, and no *end: nothing more is there now, of a
+ * reader that gives early; every other one waits. Only example_count, key_count and arrays of m change.
  * INVALID: "FILE:LINE: column N (NAME): expected …, found …"; the examples before the bad line are in m, and a further
  * call goes on behind it. A line longer than READER_LINE_BYTES_MAX is a bad line. */
 MUST_USE status reader_fill(struct reader *reader, struct micro_batch *m, uint32_t limit, bool *end);

@@ -181,6 +181,12 @@ static status files_start(struct reader *reader, struct reader_pass pass)
     return ST_OK;
 }
 
+static bool files_is_dry(const struct reader *reader)
+{
+    const struct files_reader *f = (const struct files_reader *)reader;
+    return !f->lists_words && !is_windowed(f) && f->from->vt->is_dry && f->from->vt->is_dry(f->from);
+}
+
 /* Bytes of examples that the window still holds do not count yet. */
 static struct reader_counts files_counts(const struct reader *reader)
 {
@@ -206,6 +212,7 @@ static const struct reader_vt files_vt = {.start = files_start,
                                           .skip = files_skip,
                                           .seek = files_seek,
                                           .marks = files_marks,
+                                          .is_dry = files_is_dry,
                                           .counts = files_counts,
                                           .close = files_close};
 

@@ -12,6 +12,8 @@
 #define BUFFER_BYTES (READER_LINE_BYTES_MAX + BLOCK_BYTES)
 /* Least distance of marks: what is parsed in half a millisecond. */
 #define MARK_BYTES_MIN ((uint64_t)512 << 10)
+/* Whoever writes lines one after another takes less between two of them. */
+#define DRY_MS 2
 
 static const struct reader_format_functions *const reader_format_table[READER_FORMAT_COUNT] = {
     [READER_CRITEO] = &reader_criteo, [READER_CSV] = &reader_csv,     [READER_LIBSVM] = &reader_libsvm,
@@ -248,6 +250,16 @@ static status line_fail(const struct reader_text *text, uint32_t path_index, uin
     FAIL(INVALID, "%s:%" PRIu64 ": %s", source_path_name(&text->source, path_index), line_number, why);
 }
 
+/* Where the empty line begins that ends with the buffer; the buffer's end: there is none. It may be the file's last, which is no line. */
+static size_t empty_line_begin(const struct reader_text *text)
+{
+    const char *first = text->buffer + text->begin, *end = text->buffer + text->end, *at = end;
+    if (at > first && at[-1] == '\n') at--;
+    if (at > first && at[-1] == '\r') at--;
+    bool is_empty = at > first ? at[-1] == '\n' : !text->is_discarding;
+    return is_empty ? (size_t)(at - text->buffer) : text->end;
+}
+
 /* --- examples, in the order of the files ------------------------------------------------------ */
 
 void reader_example_empty(struct example_shape shape, struct reader_example *example)
@@ -313,16 +325,6 @@ static status file_example_next(struct reader_text *text, struct reader_example 
 }
 
 /* --- the same, parsed by several threads ------------------------------------------------------- */
-
-/* Where the empty line begins that ends with the buffer; the buffer's end: there is none. It may be the file's last, which is no line. */
-static size_t empty_line_begin(const struct reader_text *text)
-{
-    const char *first = text->buffer + text->begin, *end = text->buffer + text->end, *at = end;
-    if (at > first && at[-1] == '\n') at--;
-    if (at > first && at[-1] == '\r') at--;
-    bool is_empty = at > first ? at[-1] == '\n' : !text->is_discarding;
-    return is_empty ? (size_t)(at - text->buffer) : text->end;
-}
 
 /* Fills a block with whole lines, by exchanging its memory for the reader's buffer; *over: the files have ended. */
 static status block_fill(struct reader_text *text, struct parsers_block *block, bool *over)
@@ -460,6 +462,15 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     return ST_OK;
 }
 
+/* No whole line is there, nor does one come soon. An empty line alone may be the last, which is none. */
+static bool text_is_dry(const struct reader *reader)
+{
+    const struct reader_text *text = (const struct reader_text *)reader;
+    size_t left = text->end - text->scan;
+    bool has_line = left && memchr(text->buffer + text->scan, '\n', left) && empty_line_begin(text) > text->begin;
+    return !text->line_has_more && !text->is_over && !has_line && source_is_dry(&text->source, DRY_MS);
+}
+
 static struct reader_counts text_counts(const struct reader *reader)
 {
     const struct reader_text *text = (const struct reader_text *)reader;
@@ -555,6 +566,7 @@ static status files_open(struct reader_text *text, struct arena *arena, const st
     text->mark_every_bytes = text->source.size_bytes / (READER_MARKS_MAX / 2);
     if (text->mark_every_bytes < MARK_BYTES_MIN) text->mark_every_bytes = MARK_BYTES_MIN;
     text->reader.is_stream = text->source.is_stream;
+    text->reader.gives_early = text->source.is_stream && options->gives_early;
     TRY(first_line_check(text, spare));
     text->reader.example_estimate = examples_estimate(text);
     if (team.count > 1 && !text->source.is_stream) TRY(parsers_open(&text->parsers, arena, &team));
@@ -653,11 +665,12 @@ static void text_close(struct reader *reader)
 }
 
 static const struct reader_vt text_vt = {.start = text_start,
-                                           .next = text_next,
-                                           .seek = text_seek,
-                                           .marks = text_marks,
-                                           .counts = text_counts,
-                                           .close = text_close};
+                                         .next = text_next,
+                                         .seek = text_seek,
+                                         .marks = text_marks,
+                                         .is_dry = text_is_dry,
+                                         .counts = text_counts,
+                                         .close = text_close};
 
 status reader_text_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
                         struct example_shape shape, const struct reader_example *spare)

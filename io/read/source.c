@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -457,6 +458,14 @@ static status raw_refill(struct source *source, bool *is_dry)
     }
     *is_dry = source->raw_begin == source->raw_end;
     return ST_OK;
+}
+
+bool source_is_dry(const struct source *source, int milliseconds)
+{
+    bool may_be_dry = source->path[source->path_index].is_stream && source->packing == PACKING_NONE &&
+                      source->raw_begin == source->raw_end && !source->is_at_end;
+    struct pollfd input = {.fd = source->fd, .events = POLLIN};
+    return may_be_dry && poll(&input, 1, milliseconds) == 0;
 }
 
 static status gzip_read(struct source *source, void *buffer, size_t capacity, size_t *bytes)

@@ -96,6 +96,9 @@ MUST_USE status source_seek(struct source *source, uint32_t path_index, uint64_t
  * and the system's reason. CORRUPT: a packed file that is garbled or ends early, with file and byte. MEMORY: its window is too large. */
 MUST_USE status source_read(struct source *source, void *buffer, size_t capacity, size_t *bytes);
 
+/* Whether the current file is a stream that has nothing to read now, nor within the time; never of a packed one, nor of one at its end. */
+bool source_is_dry(const struct source *source, int milliseconds);
+
 /* Goes to the next file; *end if there is none. */
 MUST_USE status source_next(struct source *source, bool *end);
 

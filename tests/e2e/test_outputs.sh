@@ -39,6 +39,32 @@ check 'predict into a pipe that nobody reads: a quiet end' ends_quietly predict 
 check 'gen into a pipe that nobody reads: a quiet end' ends_quietly gen criteo --rows 2000 -o - -q
 check 'inspect into a pipe that nobody reads: a quiet end' ends_quietly inspect "$graph"
 
+# A pipe that trickles has its answers at once, and they are those of a file.
+answers() {
+    python3 - "$HETERPS" "$graph" "$model" "$data" "$folder/expected" <<'PYTHON'
+import os, select, subprocess, sys
+program, graph, model, data, expected = sys.argv[1:]
+lines, answers = open(data, "rb").readlines(), open(expected, "rb").readlines()
+p = subprocess.Popen([program, "predict", graph, "--model", model, "--data", "-", "-q"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+got = b""
+def ask(text, count):
+    global got
+    p.stdin.write(text)
+    p.stdin.flush()
+    while got.count(b"\n") < count:
+        assert select.select([p.stdout], [], [], 60)[0], "no answer to line %d" % count
+        got += os.read(p.stdout.fileno(), 1 << 16)
+for n in range(5): ask(lines[n], n + 1)
+ask(b"".join(lines[5:9]) + lines[9][:30], 9)
+ask(lines[9][30:], 10)
+p.stdin.write(b"".join(lines[10:]))
+p.stdin.close()
+got += p.stdout.read()
+assert p.wait() == 0 and got.splitlines(True) == answers, (len(got), len(answers))
+PYTHON
+}
+check 'predict from a pipe that trickles: an answer when its line has come' answers
+
 # A result is text on standard output, the only one there, and nothing of it is lost.
 is_result() { # PATTERN ARGUMENT...
     pattern=$1

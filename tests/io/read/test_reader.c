@@ -313,6 +313,56 @@ static void reader_start__stream__is_read_once(void **state)
     }
 }
 
+/* Appends the lines [from, to) and a part of the next one, to a pipe. */
+static void lines_send(int fd, const char *lines, uint64_t from, uint64_t to, size_t more_bytes)
+{
+    const char *at = lines, *end;
+    for (uint64_t n = 0; n < from; n++) at = strchr(at, '\n') + 1;
+    end = at;
+    for (uint64_t n = from; n < to; n++) end = strchr(end, '\n') + 1;
+    end += more_bytes;
+    assert_int_equal(write(fd, at, (size_t)(end - at)), end - at);
+}
+
+static void reader_fill__stream_that_gives_early__gives_what_is_there(void **state)
+{
+    (void)state;
+    int ends[2];
+    size_t bytes;
+    char *lines = criteo_lines(10, "\n", &bytes);
+    struct reader_options options = criteo_options("-");
+    struct reader *reader;
+    struct test_batch b;
+    bool end;
+    options.gives_early = true;
+    assert_int_equal(pipe(ends), 0);
+    int saved = test_stdin_replace(ends[0]);
+    test_batch_open(&b, criteo_shape, TEST_MICRO);
+    lines_send(ends[1], lines, 0, 3, 20);
+    assert_ok(reader_open(&reader, &options));
+    assert_ok(reader_start(reader, 0));
+    assert_ok(reader_fill(reader, &b.m, TEST_MICRO, &end));
+    assert_int_equal(b.m.example_count, 3);
+    assert_false(end);
+    lines_send(ends[1], lines, 3, 4, 0); /* behind the part that is there: a bad line */
+    assert_fails(INVALID, "standard input:4: ", reader_fill(reader, &b.m, TEST_MICRO, &end));
+    lines_send(ends[1], lines, 4, 6, 0);
+    assert_int_equal(write(ends[1], "\n", 1), 1); /* perhaps the last, which is none */
+    micro_batch_clear(&b.m);
+    assert_ok(reader_fill(reader, &b.m, TEST_MICRO, &end));
+    assert_int_equal(b.m.example_count, 2);
+    assert_false(end);
+    close(ends[1]);
+    micro_batch_clear(&b.m);
+    assert_ok(reader_fill(reader, &b.m, TEST_MICRO, &end));
+    assert_int_equal(b.m.example_count, 0);
+    assert_true(end);
+    reader_close(reader);
+    test_batch_close(&b);
+    test_stdin_restore(saved);
+    free(lines);
+}
+
 static void reader_skip__any_count__continues_as_without_skip(void **state)
 {
     (void)state;
@@ -416,6 +466,7 @@ int main(void)
         cmocka_unit_test(reader_fill__longest_line__is_read),
         cmocka_unit_test(reader_open__wrong_file__fails_at_once),
         cmocka_unit_test(reader_start__stream__is_read_once),
+        cmocka_unit_test(reader_fill__stream_that_gives_early__gives_what_is_there),
         cmocka_unit_test(reader_skip__any_count__continues_as_without_skip),
         cmocka_unit_test(reader__only_what_is_required__has_the_rest),
     };
