@@ -79,6 +79,13 @@ static const struct format {
                      "words separated by blanks: an example each word, with those before it in its file"},
 };
 
+void format_print(FILE *out, bool as_markdown, uint32_t format)
+{
+    const struct format *f = &formats[format];
+    fprintf(out, as_markdown ? "| `%s` | %s | %s | %s | %s |\n" : "  %-8s %s; %s; %s; %s\n", cfg_data_formats[format],
+            f->line, f->dense.text, f->sparse.text, f->label.text);
+}
+
 void formats_print(FILE *out, bool as_markdown)
 {
     fprintf(
@@ -86,11 +93,7 @@ void formats_print(FILE *out, bool as_markdown)
         as_markdown
             ? "### Formats\n\n| `data.format` | a line | numeric columns | fields | labels |\n|---|---|---|---|---|\n"
             : "\nFormats: a line; numeric columns; fields; labels\n");
-    for (uint32_t i = 0; i < DATA_FORMAT_COUNT; i++) {
-        const struct format *f = &formats[i];
-        fprintf(out, as_markdown ? "| `%s` | %s | %s | %s | %s |\n" : "  %-8s %s; %s; %s; %s\n", cfg_data_formats[i],
-                f->line, f->dense.text, f->sparse.text, f->label.text);
-    }
+    for (uint32_t i = 0; i < DATA_FORMAT_COUNT; i++) format_print(out, as_markdown, i);
 }
 
 static bool names_have(const struct format_names *f, const char *name)

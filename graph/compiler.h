@@ -73,6 +73,7 @@ static inline uint32_t compiler_output(struct compiler *c, const struct graph_no
 uint32_t op_common_keys(const struct op *op, struct cfg_key keys[OP_COMMON_KEYS_MAX]);
 
 /* compile_columns.c: a line a format, for the reference. */
+void format_print(FILE *out, bool as_markdown, uint32_t format);
 void formats_print(FILE *out, bool as_markdown);
 
 /* compile_names.c: letters, digits, _ - . where the last two do not come first. */

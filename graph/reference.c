@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "engine/base/nearest.h"
 #include "graph/compiler.h"
 #include "graph/schedule.h"
 
@@ -40,6 +41,13 @@ static const char *const inputs_names[] = {
     [OP_INPUTS_SCORES] = "scores; perhaps a label",
 };
 
+/* "[loss] kind = bce", as the texts have it. */
+static const char *op_title(char title[64], const struct op *op)
+{
+    snprintf(title, 64, *op->kind ? "[%s] kind = %s" : "[%s]", op->section, op->kind);
+    return title;
+}
+
 /* Every op in a line, then the keys: those that all have, those of sections with kinds, and each one's own. */
 static void ops_print(FILE *out, bool as_markdown)
 {
@@ -48,10 +56,9 @@ static void ops_print(FILE *out, bool as_markdown)
                              : "\nOps: section; what it takes; what it computes, or where it comes from\n");
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) {
         const struct op *op = &op_table[i];
-        char section[64];
-        snprintf(section, sizeof section, *op->kind ? "[%s] kind = %s" : "[%s]", op->section, op->kind);
-        fprintf(out, as_markdown ? "| `%s` | %s | %s |\n" : "  %-32s %s; %s\n", section, inputs_names[op->inputs],
-                op->source);
+        char title[64];
+        fprintf(out, as_markdown ? "| `%s` | %s | %s |\n" : "  %-32s %s; %s\n", op_title(title, op),
+                inputs_names[op->inputs], op->source);
     }
     if (as_markdown) fputc('\n', out);
     keys_print(out, as_markdown, "any op", keys, op_common_keys(&op_table[0], keys));
@@ -71,6 +78,101 @@ static void ops_print(FILE *out, bool as_markdown)
         keys_print(out, as_markdown, title, op->keys->items, op->keys->count);
     }
 }
+
+/* --- a word ----------------------------------------------------------------------------------- */
+
+bool reference_word_is(struct reference_word *w, const char *name)
+{
+    const char *near = NULL;
+    uint32_t distance;
+    if (strcmp(w->word, name) == 0) return w->is_known = true;
+    nearest_offer(&near, &distance, w->word, name);
+    if (near == NULL && (strlen(w->word) < 3 || strstr(name, w->word) == NULL)) return false;
+    for (uint32_t i = 0; i < w->near_count; i++)
+        if (strcmp(w->near[i], name) == 0) return false;
+    if (w->near_count < REFERENCE_NEAR_MAX) w->near[w->near_count++] = name;
+    return false;
+}
+
+void reference_word_keys(struct reference_word *w, const char *title, const char *kind, const struct cfg_key *keys,
+                         size_t count)
+{
+    size_t kind_bytes = strlen(kind);
+    bool is_dotted = strncmp(w->word, kind, kind_bytes) == 0 && w->word[kind_bytes] == '.';
+    if (reference_word_is(w, kind)) {
+        keys_print(w->out, false, title, keys, count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        bool is_key = reference_word_is(w, keys[i].name);
+        if (is_dotted && strcmp(w->word + kind_bytes + 1, keys[i].name) == 0) is_key = w->is_known = true;
+        if (is_key) keys_print(w->out, false, title, &keys[i], 1);
+    }
+}
+
+/* An op, if its section or its kind is the word, with all its keys; else its own keys that are. */
+static void word_op(struct reference_word *w, const struct op *op)
+{
+    struct cfg_key keys[OP_COMMON_KEYS_MAX];
+    char title[64];
+    bool is_section = reference_word_is(w, op->section), is_kind = *op->kind && reference_word_is(w, op->kind);
+    if (!is_section && !is_kind) {
+        snprintf(title, sizeof title, *op->kind ? "%s NAME, kind %s" : "%s NAME", op->section, op->kind);
+        reference_word_keys(w, title, op->section, op->keys->items, op->keys->count);
+        return;
+    }
+    op_title(title, op);
+    fprintf(w->out, "\n%s: takes %s; computes, or comes from: %s\n", title, inputs_names[op->inputs], op->source);
+    cfg_print(w->out, keys, op_common_keys(op, keys));
+    cfg_print(w->out, op->keys->items, op->keys->count);
+}
+
+/* A format, and the keys of [data] whose meaning says that they are its own. */
+static void word_format(const struct reference_word *w, uint32_t format)
+{
+    const char *name = cfg_data_formats[format];
+    size_t count, name_bytes = strlen(name);
+    const struct cfg_key *keys = settings_keys("data", &count);
+    fprintf(w->out, "\ndata.format = %s: a line; numeric columns; fields; labels\n", name);
+    format_print(w->out, false, format);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(keys[i].meaning, name, name_bytes) == 0 && strchr(": ", keys[i].meaning[name_bytes]))
+            cfg_print(w->out, &keys[i], 1);
+}
+
+void reference_word_print(struct reference_word *w)
+{
+    size_t count;
+    for (const char *const *kind = settings_kinds; *kind; kind++) {
+        const struct cfg_key *keys = settings_keys(*kind, &count);
+        reference_word_keys(w, *kind, *kind, keys, count);
+    }
+    for (const char *const *kind = settings_named_kinds; *kind; kind++) {
+        char title[64];
+        const struct cfg_key *keys = settings_keys(*kind, &count);
+        snprintf(title, sizeof title, "%s NAME", *kind);
+        reference_word_keys(w, title, *kind, keys, count);
+    }
+    for (uint32_t i = 0; i < OP_ID_COUNT; i++) word_op(w, &op_table[i]);
+    struct cfg_key common[OP_COMMON_KEYS_MAX];
+    reference_word_keys(w, "any op", "op", common, op_common_keys(&op_table[0], common));
+    for (uint32_t i = 0; i < DATA_FORMAT_COUNT; i++)
+        if (reference_word_is(w, cfg_data_formats[i])) word_format(w, i);
+    for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++) {
+        const struct optimizer *o = &optimizer_table[i];
+        if (o->is_internal || !reference_word_is(w, o->name)) continue;
+        fprintf(w->out, "\noptimizer = %s RATE KEY=VALUE ..., of [train] and [table NAME]\n", o->name);
+        named_print(w->out, false, o->name, o->params, o->source);
+    }
+    for (uint32_t i = 0; i < SCHEDULE_ID_COUNT; i++) {
+        if (!reference_word_is(w, schedule_table[i].name)) continue;
+        fprintf(w->out, "\ntrain.schedule = %s KEY=VALUE ...: what every learning rate is multiplied by\n",
+                schedule_table[i].name);
+        named_print(w->out, false, schedule_table[i].name, schedule_table[i].params, schedule_table[i].source);
+    }
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
 
 void reference_print(FILE *out, bool as_markdown)
 {

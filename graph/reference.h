@@ -1,10 +1,31 @@
-/* Every section and key of a model text, from the tables that also check them: for --help and the README. */
+/* Every section and key of a model text, from the tables that also check them: for help and the README. */
 #ifndef HETERPS_GRAPH_REFERENCE_H
 #define HETERPS_GRAPH_REFERENCE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
+#include "cfg/key.h"
+
 void reference_print(FILE *out, bool as_markdown);
+
+/* A word that is looked up in tables: what they know of it is printed, and names that are near to it are kept. */
+#define REFERENCE_NEAR_MAX 8
+struct reference_word {
+    FILE *out;
+    const char *word;
+    bool is_known;
+    const char *near[REFERENCE_NEAR_MAX];
+    uint32_t near_count;
+};
+/* Whether it is this name, which is kept if it is near. */
+bool reference_word_is(struct reference_word *w, const char *name);
+/* The section of that kind if that is the word, else its keys that are: "batch", "train.batch". `title`: "train", "table NAME". */
+void reference_word_keys(struct reference_word *w, const char *title, const char *kind, const struct cfg_key *keys,
+                         size_t count);
+/* Of a model text: sections, ops and their kinds, keys, formats, optimizers, schedules. */
+void reference_word_print(struct reference_word *w);
 
 #endif

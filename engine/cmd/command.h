@@ -59,4 +59,10 @@ extern const struct command command_compile, command_train, command_plan_memory,
 int command_run(const struct command *command, int skip, int argument_count, char **arguments);
 void command_help(const struct command *command);
 
+/* help.c: NULL: there is no such verb, or none near. */
+const struct command *command_find(const char *name);
+const char *command_nearest(const char *name);
+/* `heterps-run help TOPIC`, "" for all verbs. USAGE: nothing is known of it; what is near. */
+MUST_USE status help(const char *topic);
+
 #endif

@@ -20,6 +20,24 @@ for verb in compile train eval predict export fsck inspect gen; do
     check "help $verb" speaks help $verb
     check "--help names $verb" sh -c "'$h' --help | grep -q '^  $verb '"
 done
+looked_up() { # WORD PATTERN...: what there is to the word, each line by itself
+    "$h" help "$1" >out 2>err && [ ! -s err ] || return 1
+    shift
+    for pattern; do grep -qE -e "$pattern" out || return 1; done
+}
+check 'help: an op, with all its keys' looked_up fc '^\[fc\]: takes one input' '^  input ' '^  units +u32 +required' '^  activation +choice +none'
+check 'help: a kind of loss' looked_up softmax '^\[softmax\]' '^\[loss\] kind = softmax: takes a prediction; a label' '^  weight '
+check 'help: a format, with its keys' looked_up csv '^data.format = csv' '^  csv +values' '^  separator +text +comma'
+check 'help: a section' looked_up checkpoint '^\[checkpoint\]$' '^  every +u64 +0'
+check 'help: a key, in every section that has it' looked_up l2 '^\[train\]$' '^\[table NAME\]$' 'l2 w is added'
+check 'help: a key of one section' sh -c "'$h' help train.every >out 2>&1; [ \$? = 2 ] && '$h' help eval.every | grep -c '^  every' | grep -qx 1"
+check 'help: an optimizer' looked_up adam '^optimizer = adam RATE' 'beta1=0.9 '
+check 'help: a schedule' looked_up cosine '^train.schedule = cosine' 'steps=100000'
+check 'help: a verb that is a section as well' looked_up eval '^heterps-run eval GRAPH' '^\[eval\]$' '^  top '
+check 'help: a section of a cluster' looked_up goal '^\[goal, of a cluster\]' '^  throughput '
+fails 2 'no help on "bacth": .*; near to it: batch$' 'help: a word with a slip' "$h" help bacth
+fails 2 'no help on "form": .*; near to it: format, transform$' 'help: part of a word' "$h" help form
+fails 2 'no help on "xyzzy": expected a verb.* or layers$' 'help: no word' "$h" help xyzzy
 explains() { # VERB FLAG...
     "$h" "$1" --help >out
     shift
