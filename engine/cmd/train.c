@@ -205,7 +205,10 @@ const struct command command_train = {.name = "train",
                                       .options_bytes = sizeof(struct run_options),
                                       .uses_cards = true,
                                       .run = run,
-                                      .help = "SIGINT and SIGTERM finish the step, save when --out is given, and say "
+                                      .help = "Paths of flags are relative to the working directory, data.path, "
+                                              "data.eval and eval.exclude to the folder of\nthe graph, with --set, "
+                                              "too.\n\n"
+                                              "SIGINT and SIGTERM finish the step, save when --out is given, and say "
                                               "how to go on; a second signal ends at once."};
 
 static const struct run_options dry_run = {.dry_run = true};

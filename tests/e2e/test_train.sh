@@ -89,6 +89,8 @@ check 'export' "$h" export g.bin --model model -o exported
 check 'exported tensors have their names and shapes, keys ascend' python3 export.py
 check 'inspect' "$h" inspect g.bin
 check 'inspect --dot is a drawing' sh -c "'$h' inspect g.bin --dot | grep -q '^digraph'"
+check 'data.path by --set is relative to the graph too, flags to the working directory' sh -c "mkdir -p sub && cp g.bin sub/s.bin && '$h' sub/s.bin -q --set data.path=../train.tsv --set train.steps_max=2 &&
+    '$h' sub/s.bin -q --data train.tsv --set train.steps_max=2 && ! '$h' sub/s.bin -q --data ../train.tsv --set train.steps_max=2 && '$h' --help train | grep -q . && '$h' train --help | grep -q 'working directory'"
 check 'the graph alone trains on its data.path, relative to the graph' sh -c "mkdir -p sub && '$h' compile '$samples/ctrdnn1.cfg' -o sub/g.bin -q --set data.path=../train.tsv --set train.steps_max=5 && '$h' sub/g.bin -q"
 
 # ---- the same bytes ----
