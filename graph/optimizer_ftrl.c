@@ -13,7 +13,7 @@
 #include <math.h>
 
 const struct keyed_param optimizer_ftrl_params[] = {
-    [FTRL_BETA] = {"beta", 1, 1e-10, .max = 1e6},
+    [FTRL_BETA] = {"beta", 0.001, 1e-10, .max = 1e6, UNTIL(8, 1)},
     [FTRL_L1] = {"l1", 0, 0, .max = 1e6},
     [FTRL_L2] = {"l2", 0, 0, .max = 1e6},
     {0},

@@ -39,7 +39,7 @@ for name in lr wide_deep deepfm dlrm ctrdnn7; do
     "$h" gen criteo --rows 3000 --vocab 200 -o $name.train -q
     "$h" gen criteo --rows 500 --skip 3000 --vocab 200 -o $name.test -q
 done
-sample lr 4 500
+sample lr 5 500
 sample wide_deep 8 500
 sample deepfm 9 500
 sample dlrm 9 500

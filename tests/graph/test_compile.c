@@ -162,7 +162,7 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {MODEL, "train.batch=100", NULL}, /* fine: micro is chosen */
         {"[train]\nsync = wsp\nlanes = 2\n" MODEL, NULL, "m.cfg:3: [train] lanes: expected lanes = 1 under sync = wsp"},
         {"[train]\nsync = asp\nmicro = 64\n" MODEL, NULL,
-         "m.cfg:3: [train] micro: expected micro = batch = 2048 under sync = asp"},
+         "m.cfg:3: [train] micro: expected micro = batch = 128 under sync = asp"},
         {"[train]\nsync = wsp\nbatch = 2000000\n" MODEL, NULL,
          "m.cfg:3: [train] batch: expected a batch of at most 1048576 examples under sync = wsp"},
         {"[train]\nsync = wsp\nlanes = 2\n" MODEL, "train.lanes=1", NULL},

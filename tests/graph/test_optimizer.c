@@ -228,7 +228,7 @@ static void adagrad_row_update__many_steps__follow_the_rule_in_double(void **sta
 static void ftrl_update__rate_falls__weight_stays(void **state)
 {
     (void)state;
-    struct graph_optimizer o = parsed("ftrl 0.1");
+    struct graph_optimizer o = parsed("ftrl 0.1 beta=1");
     float weight = 0.5f, z[2] = {0}, grad = 0.25f;
     double expected = 0.5, n = 0;
     for (uint32_t t = 1; t <= 50; t++) {

@@ -53,7 +53,11 @@ static void must(status st)
     if (st != ST_OK) fail_msg("%s", status_message());
 }
 
-static void file_put(const char *name, const char *text) { must(file_write(path_of(name), text, strlen(text))); }
+static void file_put(const char *name, const char *text)
+{
+    unlink(path_of(name)); /* one that has been read is not written over */
+    must(file_write(path_of(name), text, strlen(text)));
+}
 
 /* --- models ----------------------------------------------------------------------------------- */
 

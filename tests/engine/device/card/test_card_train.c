@@ -285,7 +285,7 @@ static void figures__bytes_moved__those_that_cross(void **state)
         const char *plan;
         uint32_t front, behind, other; /* floats an example */
     } cases[] = {
-        {ON_ONE, 2 * 35 + 1, 0, 1},                      /* x and its gradient, the label; the loss */
+        {ON_ONE, 2 * 35 + 1, 0, 2},                      /* x and its gradient, the label; the loss, what was predicted */
         {"0-1:1:1 2-2:1:1e 3-7:1:1", 2 * 35, 2 * 35, 0}, /* n and its gradient                      */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

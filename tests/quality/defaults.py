@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""What default settings and the samples' settings reach, beside what users would pick instead, on the same data and in as many passes:
+DeepFM beside the same net in PyTorch 2, logistic regression beside scikit-learn's over hashed features, two towers beside implicit's ALS.
+
+    python3 tests/quality/defaults.py DATA [--heterps PATH] [--only NAME]
+
+DATA is a folder with adult, criteo_kaggle, frappe and gowalla (tests/e2e/lib.sh says which files); a set that is not there is left out, and so
+is a peer that is not installed (pip install numpy scipy scikit-learn torch implicit). Takes a quarter of an hour. The last column is our
+figure less the peer's; a line that begins with ! is below what is wanted: -0.001 for DeepFM, 0 for the others."""
+import argparse, csv, json, os, random, re, subprocess, sys, tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PASSES = (1, 3)
+SEED = 1
+
+# --- data ---------------------------------------------------------------------------------------
+
+CENSUS_NUMBERS = 'age education-num capital-gain capital-loss hours-per-week'.split()
+CENSUS_TEXTS = 'workclass education marital-status occupation relationship race sex native-country'.split()
+SETS = {  # name: [data] section
+    'criteo': 'format = criteo\ndense = I1..I13\nsparse = C1..C26\n',
+    'criteo20': 'format = csv\nlabel = Label\ndense = I1..I13\nsparse = C6, C9, C14, C17, C20, C22, C23\n',
+    'adult': 'format = csv\nlabel = classification\nlabel_map = ">50K"=1, ">50K."=1, "<=50K"=0, "<=50K."=0\nmissing_text = ?\n'
+             f'dense = {", ".join(CENSUS_NUMBERS)}\nsparse = {", ".join(CENSUS_TEXTS)}\n',
+    'frappe': 'format = libfm\nlabel_map = 1=1, -1=0\nsparse = F1..F10\n',
+}
+
+
+def lines_of(*paths):
+    return [line for path in paths for line in open(path).read().splitlines() if line.strip()]
+
+
+def halves_write(folder, name, head, train, test):
+    for part, lines in (('train', train), ('test', test)):
+        with open(f'{folder}/{name}.{part}', 'w') as out:
+            out.write('\n'.join(head + lines) + '\n')
+
+
+def prepare(data, folder):
+    """Writes NAME.train and NAME.test, each in an order drawn by SEED; returns the names."""
+    draw, names = random.Random(SEED), []
+
+    def split(name, head, lines):
+        draw.shuffle(lines)
+        cut = len(lines) * 4 // 5
+        halves_write(folder, name, head, lines[:cut], lines[cut:])
+
+    def mixed(lines):
+        draw.shuffle(lines)
+        return lines
+
+    kaggle = f'{data}/criteo_kaggle'
+    if os.path.exists(f'{kaggle}/head8000.tsv'):
+        split('criteo', [], lines_of(f'{kaggle}/head8000.tsv', f'{kaggle}/spread4584.tsv'))
+        few = lines_of(f'{kaggle}/spread45840_20feat.csv')
+        split('criteo20', few[:1], few[1:])
+        names += ['criteo', 'criteo20']
+    if os.path.exists(f'{data}/adult/adult.data'):
+        train, test = lines_of(f'{data}/adult/adult.data'), lines_of(f'{data}/adult/adult.test')
+        halves_write(folder, 'adult', train[:1], mixed(train[1:]), mixed(test[1:]))
+        names.append('adult')
+    if os.path.exists(f'{data}/frappe/frappe.test.libfm'):
+        halves_write(folder, 'frappe', [], mixed(lines_of(f'{data}/frappe/frappe.validation.libfm')),
+                     mixed(lines_of(f'{data}/frappe/frappe.test.libfm')))
+        names.append('frappe')
+    return names
+
+
+def examples_read(path, name):
+    """(labels, numbers after log1p, texts by field), as our formats read them."""
+    import numpy as np
+    labels, numbers, texts = [], [], []
+    if name == 'criteo':
+        for f in (line.split('\t') for line in lines_of(path)):
+            labels.append(int(f[0]))
+            numbers.append([float(x or 0) for x in f[1:14]])
+            texts.append(f[14:])
+    elif name == 'frappe':
+        for f in (line.split() for line in lines_of(path)):
+            labels.append(int(f[0] == '1'))
+            numbers.append([])
+            texts.append([token.split(':')[0] for token in f[1:]])
+    else:
+        adult = name == 'adult'
+        dense = CENSUS_NUMBERS if adult else [f'I{i}' for i in range(1, 14)]
+        sparse = CENSUS_TEXTS if adult else 'C6 C9 C14 C17 C20 C22 C23'.split()
+        for e in csv.DictReader(open(path), skipinitialspace=True):
+            labels.append(int('>50K' in e['classification']) if adult else int(e['Label']))
+            numbers.append([float(e[c] or 0) for c in dense])
+            texts.append(['' if e[c] == '?' else e[c] for c in sparse])
+    numbers = np.array(numbers, dtype=np.float32).reshape(len(labels), -1)
+    return np.array(labels), np.sign(numbers) * np.log1p(np.abs(numbers)), texts
+
+
+# --- ours ---------------------------------------------------------------------------------------
+
+
+def text_of(sample, name, keeps_settings):
+    """The sample's model over the columns of another set; without its settings all but the architecture is left to defaults."""
+    text = open(f'{ROOT}/samples/{sample}.cfg').read()
+    fields = re.search('^sparse *= *(.*)$', SETS[name], re.M).group(1)
+    text = re.sub(r'\[data\].*?(?=\n\[)', f'[data]\n{SETS[name]}shuffle = 50000\n', text, flags=re.S)
+    text = re.sub('^input *= *sparse *$', f'input = {fields}', text, flags=re.M)
+    if 'dense' not in SETS[name]:  # nothing to normalise, and nothing to put beside the embeddings
+        text = re.sub(r'\[batch_norm n\].*?(?=\n\[)', '', text, flags=re.S)
+        text = re.sub(', (dense|n)$', '', text, flags=re.M)
+    if not keeps_settings:
+        text = re.sub(r'\n\[train\].*', '\n', text, flags=re.S)
+        text = re.sub('^(optimizer|init|l2) .*\n', '', text, flags=re.M)
+    return text
+
+
+def ours(heterps, folder, text, train, test, figure, settings=()):
+    with open(f'{folder}/model.cfg', 'w') as out:
+        out.write(text)
+    flags = [word for s in settings for word in ('--set', s)]
+    subprocess.run([heterps, 'compile', f'{folder}/model.cfg', '-o', f'{folder}/model.bin', '-q', *flags], check=True)
+    run = subprocess.run([heterps, f'{folder}/model.bin', '--data', train, '--eval', test, '--log', 'json', '-q'],
+                         capture_output=True, text=True)
+    events = [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"event":"eval"')]
+    if run.returncode or not events:
+        sys.exit(f'{folder}/model.cfg: {run.stderr}')
+    return events[-1][figure]
+
+
+# --- peers --------------------------------------------------------------------------------------
+
+
+def sklearn_lr(folder, name):
+    from scipy import sparse
+    from sklearn.feature_extraction import FeatureHasher
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+    hasher, parts = FeatureHasher(2**20, input_type='string'), []
+    for part in ('train', 'test'):
+        labels, numbers, texts = examples_read(f'{folder}/{name}.{part}', name)
+        hashed = hasher.transform([[f'{i}={t}' for i, t in enumerate(fields) if t] for fields in texts])
+        parts.append((labels, sparse.hstack([hashed, sparse.csr_matrix(numbers)]).tocsr()))
+    model = LogisticRegression(max_iter=1000).fit(parts[0][1], parts[0][0])
+    return roc_auc_score(parts[1][0], model.predict_proba(parts[1][1])[:, 1])
+
+
+def torch_deepfm(folder, name):
+    """AUC after each pass, of samples/deepfm.cfg's net by Adam 0.001 in batches of 128, which does better here than 256."""
+    import torch
+    from sklearn.metrics import roc_auc_score
+    from torch import nn
+    torch.manual_seed(SEED)
+    torch.set_num_threads(os.cpu_count())
+    words, parts = {}, []
+    for part in ('train', 'test'):
+        labels, numbers, texts = examples_read(f'{folder}/{name}.{part}', name)
+        if part == 'train':
+            for fields in texts:
+                for i, t in enumerate(fields):
+                    if t:
+                        words.setdefault((i, t), len(words) + 1)
+        rows = [[words.get((i, t), 0) for i, t in enumerate(fields)] for fields in texts]
+        parts.append((labels, torch.tensor(rows), torch.tensor(numbers)))
+    (labels, keys, numbers), (test_labels, test_keys, test_numbers) = parts
+    fields, width = keys.shape[1], 16
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Embedding(len(words) + 1, 1, padding_idx=0)
+            self.emb = nn.Embedding(len(words) + 1, width, padding_idx=0)
+            nn.init.zeros_(self.first.weight)
+            nn.init.uniform_(self.emb.weight, -0.01, 0.01)
+            with torch.no_grad():
+                self.emb.weight[0] = 0
+            self.deep = nn.Sequential(nn.Linear(fields * width + numbers.shape[1], 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU())
+            self.last = nn.Linear(128 + 1 + fields, 1)
+
+        def forward(self, k, x):
+            e = self.emb(k)
+            pairs = 0.5 * (e.sum(1)**2 - (e**2).sum(1)).sum(1, keepdim=True)
+            deep = self.deep(torch.cat([e.flatten(1), x], 1))
+            return self.last(torch.cat([deep, pairs, self.first(k).squeeze(2)], 1)).squeeze(1)
+
+    net, loss, wanted = Net(), nn.BCEWithLogitsLoss(), torch.tensor(labels, dtype=torch.float32)
+    adam, found = torch.optim.Adam(net.parameters(), 0.001), []
+    for _ in range(max(PASSES)):
+        for some in torch.randperm(len(labels)).split(128):
+            adam.zero_grad()
+            loss(net(keys[some], numbers[some]), wanted[some]).backward()
+            adam.step()
+        with torch.no_grad():
+            found.append(roc_auc_score(test_labels, net(test_keys, test_numbers).numpy()))
+    return found
+
+
+def implicit_als(data):
+    """recall@20 on Gowalla's test file, as our two towers are measured: of a user's test items, among the 20 best that are not in the training
+    file. The best of a few widths and regularisations."""
+    import numpy as np
+    from implicit.als import AlternatingLeastSquares
+    from scipy import sparse
+
+    def read(path):
+        return {int(w[0]): [int(i) for i in w[1:]] for w in (line.split() for line in open(path)) if len(w) > 1}
+
+    train, test = read(f'{data}/gowalla/train.txt'), read(f'{data}/gowalla/test.txt')
+    users = max(max(train), max(test)) + 1
+    items = max(max(max(v) for v in train.values()), max(max(v) for v in test.values())) + 1
+    at = [(u, i) for u, found in train.items() for i in found]
+    seen = sparse.csr_matrix((np.ones(len(at), np.float32), tuple(zip(*at))), shape=(users, items))
+    asked, best = np.array(sorted(test)), 0
+    for factors, regularization, alpha in ((64, 0.01, 1), (64, 0.1, 10), (128, 0.1, 10), (128, 1, 40)):
+        model = AlternatingLeastSquares(factors=factors, regularization=regularization, alpha=alpha, iterations=15, random_state=SEED)
+        model.fit(seen, show_progress=False)
+        ranked, _ = model.recommend(asked, seen[asked], N=20, filter_already_liked_items=True)
+        recall = [len(set(r) & set(test[u])) / len(set(test[u])) for u, r in zip(asked, ranked)]
+        best = max(best, sum(recall) / len(recall))
+    return best
+
+
+def attempt(peer, *arguments):
+    try:
+        return peer(*arguments)
+    except ImportError as e:
+        print(f'# {peer.__name__}: {e}', file=sys.stderr)
+        return None
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+
+def row(name, model, passes, mine, peer, peer_name, least):
+    difference = '' if peer is None else f'{mine - peer:+.4f}'
+    mark = '!' if peer is not None and mine - peer < least else ' '
+    print(f'{mark} {name:9} {model:28} {passes:6} {mine:.4f}  {"-" if peer is None else f"{peer:.4f}"}  {difference:8} {peer_name}', flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('data')
+    parser.add_argument('--heterps', default=f'{ROOT}/heterps-run')
+    parser.add_argument('--only', default='')
+    o = parser.parse_args()
+    print(f'  {"data":9} {"model":28} passes ours    peer    difference')
+    with tempfile.TemporaryDirectory() as folder:
+        for name in prepare(o.data, folder):
+            if o.only not in name:
+                continue
+            files, peers = (f'{folder}/{name}.train', f'{folder}/{name}.test'), attempt(torch_deepfm, folder, name)
+            linear = attempt(sklearn_lr, folder, name)
+            for keeps, what in ((True, 'its settings'), (False, 'defaults alone')):
+                for passes in PASSES:
+                    auc = ours(o.heterps, folder, text_of('deepfm', name, keeps), *files, 'auc', [f'train.epochs={passes}'])
+                    row(name, f'DeepFM, {what}', passes, auc, peers and peers[passes - 1], 'PyTorch, as many passes', -0.001)
+                auc = ours(o.heterps, folder, text_of('lr', name, keeps), *files, 'auc')
+                row(name, f'lr, {what}', 1, auc, linear, 'scikit-learn, converged', 0)
+        if o.only in 'gowalla' and os.path.exists(f'{o.data}/gowalla/train.txt'):
+            gowalla, text = f'{o.data}/gowalla', open(f'{ROOT}/samples/two_tower.cfg').read()
+            recall = ours(o.heterps, folder, text, f'{gowalla}/train.txt', f'{gowalla}/test.txt', 'recall',
+                          [f'items.path={gowalla}/train.txt', f'eval.exclude={gowalla}/train.txt'])
+            row('gowalla', 'two towers, its settings', 5, recall, attempt(implicit_als, o.data), 'implicit ALS, best of four; recall@20', 0)
+
+
+main()
