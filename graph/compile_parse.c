@@ -439,8 +439,7 @@ static status label_add(struct compiler *c, const struct ini_section *section, c
         return ini_fail(&c->ini, section, entry, "expected label = NAME, one of the %u labels of [data]",
                         c->labels.count);
     uint32_t label = name_number(c, &c->label_names, name);
-    if (label == GRAPH_NONE)
-        return ini_fail(&c->ini, section, entry, "expected a label of [data], found \"%s\"", name);
+    if (label == GRAPH_NONE) return ini_fail(&c->ini, section, entry, "expected a label of [data], found \"%s\"", name);
     return arg_add(c, c->label_tensor + label);
 }
 

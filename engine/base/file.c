@@ -183,7 +183,8 @@ static status standard_output_open(struct file_writer *writer)
     CHECK(XXH3_64bits_reset(writer->hash) == XXH_OK);
     writer->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
     if (writer->fd < 0) FAIL(IO, "standard output: %s", strerror(errno));
-    return ST_OK;
+    struct stat found;
+    return fstat(writer->fd, &found) == 0 ? inputs_spare_found(writer->path, &found) : ST_OK;
 }
 
 status file_writer_open(struct file_writer *writer, const char *path)

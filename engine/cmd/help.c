@@ -36,7 +36,8 @@ static void verbs_print(void)
         printf("  %-11s %s\n", verbs[i].command->name, verbs[i].command->summary);
     }
     printf(
-        "\n`heterps-run help WORD` says what there is to a word: a verb, an op, a section or key of a model (fc, train, batch),\n"
+        "\n`heterps-run help WORD` says what there is to a word: a verb, an op, a section or key of a model (fc, "
+        "train, batch),\n"
         "a format, an optimizer; `heterps-run help settings` lists all of a model, `help cluster` of a cluster, `help\n"
         "layers` of a layer table. `heterps-run VERB --help` is `heterps-run help VERB`.\n"
         "Exit status: 0 done, 1 failed, 2 wrong command line, 130 or 143 stopped by a signal after saving,\n"

@@ -130,10 +130,11 @@ static status predict(struct crew *crew, const struct saved_options *options)
         FAIL(USAGE, "predict: --log json and the predictions both write to standard output; give -o FILE");
     struct feed *feed = NULL;
     struct file_writer writer = {0};
-    TRY(evaluate_open(crew,
-                      &(struct evaluate_options){
-                          .paths = o->saved.data, .lines = READER_ALL, .label_optional = true, .bad_keep = true, .gives_early = true},
-                      &feed));
+    TRY(evaluate_open(
+        crew,
+        &(struct evaluate_options){
+            .paths = o->saved.data, .lines = READER_ALL, .label_optional = true, .bad_keep = true, .gives_early = true},
+        &feed));
     struct predictions predictions = {.graph = &s->graph, .writer = &writer, .is_stream = feed_is_stream(feed)};
     status st = rank_open_alone(crew, &writer, &predictions.rank);
     if (st == ST_OK) st = values_open(&predictions);

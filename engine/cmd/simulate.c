@@ -93,24 +93,24 @@ static void text_tell(const struct work *w)
     const struct simulation *m = &w->simulation;
     char predicted[32], measured[32], bytes[2][16];
     log_result("simulate %s: %s, %s on sim; a second of the plan takes %.4g s here",
-             w->graph_path ? w->graph_path : w->instance.name, words_plural(WORDS, names_of(w)->layer_count, "layer"),
-             words_plural(WORDS, m->stage_count, "stage"), m->time_scale);
+               w->graph_path ? w->graph_path : w->instance.name, words_plural(WORDS, names_of(w)->layer_count, "layer"),
+               words_plural(WORDS, m->stage_count, "stage"), m->time_scale);
     if (w->factor > 1) log_result("cuts     are 1/%.0f as wide as the instance says", w->factor);
     for (uint32_t s = 0; s < m->stage_count; s++) {
         const struct simulated_stage *stage = &m->stages[s];
         log_result("stage    %s on %u %s: %.4g us an example, measured %.4g", stage->name, stage->units, stage->type,
-                 stage->et * 1e6, stage->et_measured * 1e6);
+                   stage->et * 1e6, stage->et_measured * 1e6);
         if (s + 1 == m->stage_count) continue;
         log_result("cut      behind it: predicted %s, moved %s%s", words_size(bytes[0], stage->predicted_bytes),
-                 words_size(bytes[1], stage->moved_bytes),
-                 stage->predicted_bytes == stage->moved_bytes ? " (the same number)" : "");
+                   words_size(bytes[1], stage->moved_bytes),
+                   stage->predicted_bytes == stage->moved_bytes ? " (the same number)" : "");
     }
     log_result("measured %" PRIu64 " of %" PRIu64 " micro-batches of %u examples, %u in flight: %s", m->measured_count,
-             m->micro_count, SIMULATE_MICRO, m->in_flight,
-             w->sync == SYNC_BSP ? "all steps but the first, filling and draining included"
-                                 : "without the first and the last in flight, which fill and drain the pipeline");
+               m->micro_count, SIMULATE_MICRO, m->in_flight,
+               w->sync == SYNC_BSP ? "all steps but the first, filling and draining included"
+                                   : "without the first and the last in flight, which fill and drain the pipeline");
     log_result("done     predicted %s examples/s, measured %s (%.1f%%)", rate_text(predicted, m->predicted),
-             rate_text(measured, m->measured), 100 * m->measured / m->predicted);
+               rate_text(measured, m->measured), 100 * m->measured / m->predicted);
 }
 
 static void event_tell(const struct work *w)

@@ -17,7 +17,8 @@
 
 static const struct flag flags[] = {
     {"--data", FLAG_READ, "FILE",
-     "training data: files separated by commas, .gz, .zst or plain; - is standard input; default: data.path of the graph",
+     "training data: files separated by commas, .gz, .zst or plain; - is standard input; default: data.path of the "
+     "graph",
      offsetof(struct run_options, data), 0, 0, false},
     {"--eval", FLAG_READ, "FILE",
      "evaluation data; default: data.eval of the graph, or the lines that data.eval_fraction holds out",

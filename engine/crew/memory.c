@@ -97,8 +97,8 @@ void setup_memory_plan(const struct setup *s, bool all)
             snprintf(budget, sizeof budget, ", store.ssd = %s", words_size(disk_text, s->settings.store_ssd));
         }
         log_result("table    %s: room for %s rows of %u B%s (store.ram = %s%s)",
-                 graph_string(&s->graph, s->graph.tables[t].name), words_whole(count, rows - disk_rows),
-                 s->graph.tables[t].span_floats * 4, on_disk, text, budget);
+                   graph_string(&s->graph, s->graph.tables[t].name), words_whole(count, rows - disk_rows),
+                   s->graph.tables[t].span_floats * 4, on_disk, text, budget);
     }
 }
 

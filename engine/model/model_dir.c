@@ -128,7 +128,8 @@ static status same_graph_check(const struct graph *graph, const char *path)
     char name[64], what[RECIPE_WHAT_BYTES];
     snprintf(name, sizeof name, "%s", manifest.model);
     uint64_t hash = manifest.model_hash;
-    bool is_same = hash == graph->header->model_hash, is_told = !is_same && recipe_differs(path, &manifest, graph, what);
+    bool is_same = hash == graph->header->model_hash,
+         is_told = !is_same && recipe_differs(path, &manifest, graph, what);
     manifest_free(&manifest);
     if (is_same) return ST_OK;
     FAIL(MISMATCH,

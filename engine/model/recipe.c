@@ -231,8 +231,7 @@ static status ops_compare(const struct ini *a, const struct ini *b, bool a_is_sa
     return ST_OK;
 }
 
-bool recipe_differs(const char *path, const struct manifest *m, const struct graph *graph,
-                    char what[RECIPE_WHAT_BYTES])
+bool recipe_differs(const char *path, const struct manifest *m, const struct graph *graph, char what[RECIPE_WHAT_BYTES])
 {
     struct recipe r = {.path = path, .manifest = m};
     if (m->text == NULL) return false;

@@ -43,7 +43,7 @@ struct feed_options {
 
 /* What the feed has read so far; safe to ask from another thread. */
 struct feed_counts {
-    uint64_t byte_count, size_bytes; /* of the current pass's files; size 0: unknown            */
+    uint64_t byte_count, size_bytes; /* of the current pass's files, less what waits to be mixed; size 0: unknown */
     uint64_t bad_count, cut_count, unknown_count;
     /* where its thread's time went: reading and parsing; rows, found or made, and numbered; without a free input */
     uint64_t read_ns, prepare_ns, wait_ns;

@@ -224,7 +224,7 @@ static void counts_publish(struct feed *feed)
 {
     struct reader_counts counts = reader_counts(feed->source);
     /* Relaxed: figures for people, ordered with nothing. */
-    atomic_store_explicit(&feed->shared_bytes, counts.byte_count, memory_order_relaxed);
+    atomic_store_explicit(&feed->shared_bytes, counts.byte_count - counts.held_bytes, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_bad, counts.bad_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_cut, counts.cut_count, memory_order_relaxed);
     atomic_store_explicit(&feed->shared_unknown, counts.unknown_count, memory_order_relaxed);

@@ -34,8 +34,7 @@ static bool has_stream(const char *paths)
 static status paths_find(struct profile_data *d, const struct profile_options *o)
 {
     if (o->data == NULL && *d->settings.data_path == 0) return ST_OK;
-    TRY(o->data ? heap_text(&d->paths, "%s", o->data)
-                : paths_beside(&d->paths, o->graph_path, d->settings.data_path));
+    TRY(o->data ? heap_text(&d->paths, "%s", o->data) : paths_beside(&d->paths, o->graph_path, d->settings.data_path));
     if (!has_stream(d->paths)) return ST_OK;
     log_info("profile  %s can be read only once: measured with generated rows", d->paths);
     free(d->paths);

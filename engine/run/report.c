@@ -419,8 +419,8 @@ static void steps_report(const struct session *s, uint64_t pass_examples)
     if (smaller == 0) return;
     char steps[48];
     snprintf(steps, sizeof steps, "%s", words_plural(WORDS, (pass_examples + batch - 1) / batch, "step"));
-    log_info("steps    a pass has %s of %u examples: a smaller train.batch, such as %u, would learn more in a pass", steps,
-             batch, smaller);
+    log_info("steps    a pass has %s of %u examples: a smaller train.batch, such as %u, would learn more in a pass",
+             steps, batch, smaller);
 }
 
 void report_done(struct report *r, const struct progress *p, const uint64_t *row_count, uint32_t ticket,

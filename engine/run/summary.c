@@ -25,7 +25,7 @@
 #define SLOTS_SHARE    0.1
 
 /* Ops are cut among the cores of a gang, who meet behind each one: what takes less by itself is not faster with more of them. */
-#define CUT_NS 20000.0
+#define CUT_NS         20000.0
 
 #define SENTENCE_BYTES 1024
 /* Longer names are cut in the table. */
@@ -151,8 +151,8 @@ static double op_ns(const struct stage_figures *stage)
 static void alone_sentence(const struct stage_figures *stage, double busy, char text[SENTENCE_BYTES])
 {
     double ns = op_ns(stage);
-    int bytes = snprintf(text, SENTENCE_BYTES, "computation is the bottleneck: the one stage is busy %d%% of the time; ",
-                         percent(busy));
+    int bytes = snprintf(text, SENTENCE_BYTES,
+                         "computation is the bottleneck: the one stage is busy %d%% of the time; ", percent(busy));
     char *at = text + bytes;
     size_t left_bytes = SENTENCE_BYTES - (size_t)bytes;
     bool is_small = ns > 0 && ns < CUT_NS && !stage->kind->has_memory;

@@ -116,7 +116,8 @@ bool label_map_find(const struct label_map *map, const char *text, size_t bytes,
 const char *label_map_expected(const struct label_map *map, const char *text, size_t bytes,
                                char out[LABEL_MAP_EXPECTED_BYTES])
 {
-    if (map->count == 0) return map->has_others ? "a text" : decimal_is_beyond(text, bytes) ? DECIMAL_WITHIN : "a number";
+    if (map->count == 0)
+        return map->has_others ? "a text" : decimal_is_beyond(text, bytes) ? DECIMAL_WITHIN : "a number";
     size_t used = 0;
     for (uint32_t i = 0; i < map->count && used < LABEL_MAP_EXPECTED_BYTES - 40; i++)
         used += (size_t)snprintf(out + used, LABEL_MAP_EXPECTED_BYTES - used, "%s%.*s",

@@ -373,7 +373,8 @@ static enum reader_found label_take(const struct libsvm *l, const char *line, co
     if (l->label_optional && (first == stop || memchr(first, ':', (size_t)(stop - first)))) {
         stop = first;
     } else if (!label_map_find(&l->label_map, first, (size_t)(stop - first), &label)) {
-        snprintf(expected, sizeof expected, "a label, %s", label_map_expected(&l->label_map, first, (size_t)(stop - first), range));
+        snprintf(expected, sizeof expected, "a label, %s",
+                 label_map_expected(&l->label_map, first, (size_t)(stop - first), range));
         return bad_word(why, line, first, end, expected);
     } else if (l->label_count && !l->label_optional && !label_is_in_range(l->label, label)) {
         snprintf(expected, sizeof expected, "a label, %s", label_range_expected(l->label, range));

@@ -165,7 +165,7 @@ struct reader_vt {
                    uint64_t *passed);
     const struct reader_mark *(*marks)(const struct reader *reader, uint32_t *count); /* none */
     bool (*is_mixed)(const struct reader *reader);                    /* no pass is in an order of its own */
-    bool (*is_dry)(const struct reader *reader);                      /* with gives_early: the next example is not there, nor comes it soon */
+    bool (*is_dry)(const struct reader *reader); /* with gives_early: no example is there, nor comes one soon */
     struct reader_counts (*counts)(const struct reader *reader);      /* all 0 */
     void (*close)(struct reader *reader);                             /* whoever opened it closes it himself */
 };
@@ -188,7 +188,8 @@ struct reader_counts {
     uint64_t line_count, bad_count,
         cut_count;          /* lines read (none of a cached pass), malformed, lists cut; since open */
     uint64_t unknown_count; /* examples left out: their target or label is no word      */
-    uint64_t byte_count;    /* of the files as stored, since open; of examples that wait to be mixed none yet */
+    uint64_t byte_count;    /* of the files as stored, since open                       */
+    uint64_t held_bytes;    /* about how many of these belong to examples that wait to be mixed */
 };
 
 /* Starts a pass over all data from the front (the first one, 0, must be started too). INVALID if the data is a

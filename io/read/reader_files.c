@@ -170,7 +170,8 @@ static const struct reader_mark *files_marks(const struct reader *reader, uint32
 static status files_start(struct reader *reader, struct reader_pass pass)
 {
     struct files_reader *f = files_of(reader);
-    f->bytes_before = f->is_started ? reader_counts(f->from).byte_count : 0; /* what opening has read belongs to the first */
+    /* What opening has read belongs to the first pass. */
+    f->bytes_before = f->is_started ? reader_counts(f->from).byte_count : 0;
     f->example_number = 0;
     f->is_over = false;
     f->is_started = true;
@@ -187,14 +188,13 @@ static bool files_is_dry(const struct reader *reader)
     return !f->lists_words && !is_windowed(f) && f->from->vt->is_dry && f->from->vt->is_dry(f->from);
 }
 
-/* Bytes of examples that the window still holds do not count yet. */
 static struct reader_counts files_counts(const struct reader *reader)
 {
     const struct files_reader *f = (const struct files_reader *)reader;
     struct reader_counts counts = reader_counts(f->from);
     uint64_t held = f->is_shuffled ? shuffle_held(&f->shuffle) : 0, read = f->example_number + held;
     if (held)
-        counts.byte_count -= (uint64_t)((double)(counts.byte_count - f->bytes_before) * (double)held / (double)read);
+        counts.held_bytes = (uint64_t)((double)(counts.byte_count - f->bytes_before) * (double)held / (double)read);
     return counts;
 }
 

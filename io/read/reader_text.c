@@ -515,8 +515,9 @@ static status first_line_check(struct reader_text *text, const struct reader_exa
         line = NULL;
     else
         reader_mark_skip(&line, &line_bytes);
-    bool is_header, may_be_none = line_bytes == 0 && stop + 1 == text->buffer + text->end; /* the file's last, and empty */
+    bool is_header;
     TRY(header_take(text, line, line_bytes, &is_header));
+    bool may_be_none = line_bytes == 0 && stop + 1 == text->buffer + text->end; /* an empty one that ends the file */
     if (is_header || may_be_none || text->bad_skip) return ST_OK;
     struct reader_example example = *spare;
     bool is_bad = reader_line_counts(text->lines, text->held_out, line, line_bytes) &&

@@ -42,7 +42,7 @@ static const struct magic {
     {"gzip", "\x1f\x8b", 2, PACKING_GZIP, NULL},
     {"zstd", "\x28\xb5\x2f\xfd", 4, PACKING_ZSTD, NULL},
     {"zstd", "\x50\x2a\x4d\x18", 4, PACKING_ZSTD, NULL}, /* a frame to skip, with which pzstd begins */
-    {"xz", "\xfd""7zXZ\0", 6, PACKING_NONE, "xz -dc"},
+    {"xz", "\3757zXZ\0", 6, PACKING_NONE, "xz -dc"},
     {"bzip2", "BZh?1AY&SY", 10, PACKING_NONE, "bzip2 -dc"},
     {"lz4", "\x04\x22\x4d\x18", 4, PACKING_NONE, "lz4 -dc"},
     {"zip", "PK\x03\x04", 4, PACKING_NONE, "unzip -p"},
@@ -102,9 +102,9 @@ static size_t zstd_bytes(void) { return arena_bytes(ZSTD_estimateDStreamSize(ZST
 
 size_t source_bytes(const char *paths)
 {
-    return (may_be_zstd(paths) ? zstd_bytes() : 0) + arena_bytes(paths_count(paths) * sizeof(struct source_path)) + arena_bytes(strlen(paths) + 1) +
-           arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) + SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) +
-           uring_bytes(&(struct uring_options){AHEAD_OPTIONS});
+    return (may_be_zstd(paths) ? zstd_bytes() : 0) + arena_bytes(paths_count(paths) * sizeof(struct source_path)) +
+           arena_bytes(strlen(paths) + 1) + arena_bytes(RAW_BYTES) + arena_bytes(INFLATE_BYTES) +
+           SOURCE_AHEAD * arena_bytes(SOURCE_AHEAD_BYTES) + uring_bytes(&(struct uring_options){AHEAD_OPTIONS});
 }
 
 const char *source_path_name(const struct source *source, uint32_t path_index)

@@ -50,9 +50,8 @@ static void paths_beside__relative_names__lie_in_the_files_folder(void **state)
     (void)state;
     static const struct {
         const char *file, *list, *paths;
-    } cases[] = {{"g.bin", "a, b", "a,b"},
-                 {"in/g.bin", "a, /b ,-, ./ c", "in/a,/b,-,in/./ c"},
-                 {"/in/g.bin", "a,,", "/in/a,,"}};
+    } cases[] = {
+        {"g.bin", "a, b", "a,b"}, {"in/g.bin", "a, /b ,-, ./ c", "in/a,/b,-,in/./ c"}, {"/in/g.bin", "a,,", "/in/a,,"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *paths;
         assert_int_equal(paths_beside(&paths, cases[i].file, cases[i].list), ST_OK);

@@ -33,6 +33,7 @@ spares 'soft.tsv .* data.tsv' 'by a symbolic link' predict tiny.bin --model mode
 spares 'link.json .* model/manifest.json' 'predict onto the manifest of its model' predict tiny.bin --model model --data data.tsv -o link.json
 spares 'emb.*rows' 'predict onto the rows of its model' predict tiny.bin --model model --data data.tsv -o "$rows"
 spares 'tiny.bin' 'predict onto its graph' predict tiny.bin --model model --data data.tsv -o tiny.bin
+fails 2 'standard output is to be written, and is the same file as --data data.tsv' 'predict >> its data' sh -c "'$HETERPS' predict tiny.bin --model model --data data.tsv >>data.tsv"
 spares 'tiny.bin' 'gen onto its graph' gen tiny.bin --rows 5 -o tiny.bin
 spares 'same file as --data' 'a trace onto the data' tiny.bin --data data.tsv --trace hard.tsv
 spares 'same file as data.path' 'a trace onto the data that the graph names' path.bin --trace data.tsv

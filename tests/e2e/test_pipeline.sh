@@ -163,7 +163,7 @@ diverges() { # ARGUMENT...
     rm -rf "$folder/model"
     "$HETERPS" "$folder/wild.bin" --data "$data" --out "$folder/model" --set checkpoint.every=3 --set train.steps_max=9 -q </dev/null || return 1
     # From a good save on, with steps that no model survives. Warnings say that the recipe is another.
-    runs 1 "$HETERPS" "$folder/wild.bin" --data "$data" --resume "$folder/model" --set train.optimizer='sgd 1000000' --set checkpoint.every=3 -q "$@" &&
+    runs 1 "$HETERPS" "$folder/wild.bin" --data "$data" --resume "$folder/model" --set train.optimizer='sgd 1000000' --set checkpoint.every=1 -q "$@" &&
         tail -n 1 "$folder/err" | grep -Eq '^heterps-run: error: step [0-9]+: (the loss is not finite; the first such value is in the output of \[[a-z]+ [a-z0-9]+\]|its update made a parameter|after its update).*; the model in .*/model is from step [0-9]+$' ||
         { cat "$folder/err"; return 1; }
     named=$(sed -n 's/.*is from step \([0-9]*\)$/\1/p' "$folder/err")

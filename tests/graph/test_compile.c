@@ -616,9 +616,10 @@ static void compile__many_columns__are_told_apart(void **state)
 static void compile__label_that_is_another_column__is_both(void **state)
 {
     (void)state;
-    static const char text[] = "[data]\nformat = csv\nsparse = c, d\ndense = n, m\nlabel = c, n, l\n[table emb]\ndim = 4\n"
-                               "[embedding e]\ntable = emb\ninput = c\n[concat x]\ninput = e, n\n[fc y]\ninput = x\n"
-                               "units = 1\n[loss a]\ninput = y\nlabel = c\n[loss b]\ninput = y\nlabel = n\n";
+    static const char text[] =
+        "[data]\nformat = csv\nsparse = c, d\ndense = n, m\nlabel = c, n, l\n[table emb]\ndim = 4\n"
+        "[embedding e]\ntable = emb\ninput = c\n[concat x]\ninput = e, n\n[fc y]\ninput = x\n"
+        "units = 1\n[loss a]\ninput = y\nlabel = c\n[loss b]\ninput = y\nlabel = n\n";
     struct graph g = compiled(text, NULL);
     uint32_t count = 0;
     for (uint32_t i = graph_loss_next(&g, 0); i < g.forward_count; i = graph_loss_next(&g, i + 1), count++) {

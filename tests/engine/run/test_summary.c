@@ -226,8 +226,8 @@ static void summary_bottleneck__small_ops__no_more_cores(void **state)
     assert_bottleneck(&f, "computation is the bottleneck: the one stage is busy 95% of the time; an op takes 7.5 us, "
                           "too little to be cut among cores: --threads 1 may be faster");
     stage.task_count[WORK_FORWARD] = 30000; /* 25 us */
-    assert_bottleneck(
-        &f, "computation is the bottleneck: the one stage is busy 95% of the time; more cores would help");
+    assert_bottleneck(&f,
+                      "computation is the bottleneck: the one stage is busy 95% of the time; more cores would help");
 }
 
 static void summary_bottleneck__a_stage__says_which_and_who_has_time(void **state)

@@ -376,8 +376,9 @@ static void csv_parse__bad_line__says_what_is_wrong(void **state)
         {"\"1\",1,a,\"b,c\"", "data:2: expected 5 columns, found 4"},
         {"x1,1,a,b,1", "data:2: column 1 (age): expected a number, found \"x1\""},
         {"1,nan,a,b,1", "column 2 (hours): expected a number, found \"nan\""},
-        {"1,1e99,a,b,1", "column 2 (hours): expected a number of at most 3.4028235e38, the greatest of float32, in at most 255 "
-                        "characters, found \"1e99\""},
+        {"1,1e99,a,b,1",
+         "column 2 (hours): expected a number of at most 3.4028235e38, the greatest of float32, in at most 255 "
+         "characters, found \"1e99\""},
         {"1,0x1,a,b,1", "column 2 (hours): expected a number, found \"0x1\""},
         {"1,\"1 \",a,b,1", "column 2 (hours): expected a number, found \"1 \""},
         {"1,1,\"a,b,1",
