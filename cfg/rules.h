@@ -5,7 +5,8 @@
  * To change a default: its line in keys.def, or in the table of an optimizer, gets the new one, and UNTIL(8, "the old one") at its end.
  * What else differs asks rules_of, or settings.model_rules: the list.
  *
- *   9   keys of Criteo's columns have their names for seeds, as those of all formats, and not their numbers (graph/compile_columns.c) */
+ *   9   the field `features` needs an ids_max; [fm] needs two vectors (graph/compile_columns.c, graph/op_fm.c)
+ *       keys of Criteo's columns have their names for seeds, as those of all formats, and not their numbers (graph/compile_columns.c) */
 #ifndef HETERPS_CFG_RULES_H
 #define HETERPS_CFG_RULES_H
 

@@ -145,6 +145,18 @@ static uint32_t vocabulary_find(const struct compiler *c, const char *name)
     return GRAPH_NONE;
 }
 
+/* All features of a line are one list: one key of it, as ids_max is without words, would be next to nothing of the data. */
+static status list_is_bounded(struct compiler *c)
+{
+    const struct ini_section *data = ini_find(&c->ini, "data", "");
+    const uint32_t format = c->settings.data_format;
+    if (c->settings.model_rules <= 8 || (format != DATA_LIBSVM && format != DATA_LIBFM)) return ST_OK;
+    if (ini_entry_find(data, "ids_max") != NULL) return ST_OK;
+    return ini_fail(&c->ini, data, ini_entry_find(data, "sparse"),
+                    "\"features\" is a list of all features of a line; say how many of them a line may have, as in "
+                    "ids_max = 100");
+}
+
 /* What [column NAME] says of a field or a label. */
 static status column_settle(struct compiler *c, const char *name, enum tensor_kind kind, struct graph_field *f)
 {
@@ -160,6 +172,7 @@ static status column_settle(struct compiler *c, const char *name, enum tensor_ki
     }
     if (kind != TENSOR_FIELD) return ST_OK;
     f->ids_max = settings.ids_max ? settings.ids_max : c->settings.data_ids_max;
+    if (strcmp(name, "features") == 0 && settings.ids_max == 0) TRY(list_is_bounded(c));
     if (c->settings.data_format == DATA_TOKENS && strcmp(name, "context") == 0) f->ids_max = c->settings.data_window;
     f->seed = seed_of(c, *settings.keys_of ? settings.keys_of : name);
     return ST_OK;

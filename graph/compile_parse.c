@@ -381,8 +381,11 @@ static status op_shape_add(struct compiler *c, const struct op *op, const struct
     if (cols == NULL) FAIL(MEMORY, "no memory to compile the model");
     for (uint32_t i = 0; i < node->input_count; i++)
         op_input_measure(compiler_tensor(c, compiler_args(c, node)[i]), c->fields.items, &cols[i], &keys[i]);
-    struct op_shape shape = {
-        .attr = node->attr, .input_count = node->input_count, .input_cols = cols, .input_keys = keys};
+    struct op_shape shape = {.attr = node->attr,
+                             .input_count = node->input_count,
+                             .input_cols = cols,
+                             .input_keys = keys,
+                             .rules = c->settings.model_rules};
     status st = op->shape(&shape, c->tables.items, c->tables.count);
     free(cols);
     if (st != ST_OK) return ini_fail(&c->ini, section, NULL, "%s", status_message());

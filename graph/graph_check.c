@@ -522,8 +522,11 @@ static status shape_check(struct check *c, const struct graph_node *n)
     const uint32_t *args = &g->args[n->arg_begin], *params = args + n->input_count, *output = params + n->param_count,
                    *saved = output + 1;
     uint32_t *input_keys = c->input_cols + n->input_count;
-    struct op_shape s = {
-        .attr = n->attr, .input_count = n->input_count, .input_cols = c->input_cols, .input_keys = input_keys};
+    struct op_shape s = {.attr = n->attr,
+                         .input_count = n->input_count,
+                         .input_cols = c->input_cols,
+                         .input_keys = input_keys,
+                         .rules = g->header->version};
     for (uint32_t k = 0; k < n->input_count; k++)
         op_input_measure(&g->tensors[args[k]], g->fields, &c->input_cols[k], &input_keys[k]);
     if (op_table[n->op].shape(&s, g->tables, g->table_count) != ST_OK) return bad(c, n, "%s", status_message());

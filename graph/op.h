@@ -194,6 +194,7 @@ struct op_shape {
     uint32_t input_count;
     const uint32_t *input_cols; /* [input_count]; 0 for fields                                           */
     const uint32_t *input_keys; /* [input_count]: ids_max of fields, 0 for others                        */
+    uint32_t rules;             /* of the graph (cfg/rules.h): what newer ones refuse, older graphs may have */
     /* set by the rule */
     uint32_t output_cols;
     struct {

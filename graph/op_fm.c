@@ -52,6 +52,11 @@ status op_fm_shape(struct op_shape *s, const struct graph_table *tables, uint32_
     uint32_t cols = s->input_cols[0];
     if (attr.dim == 0 || attr.dim > cols || cols % attr.dim != 0)
         FAIL(INVALID, "expected a dim that divides the %u columns, found %u", cols, attr.dim);
+    if (cols == attr.dim && s->rules > 8)
+        FAIL(INVALID,
+             "expected two vectors or more of dim %u, found one, which has no pairs; of several keys of one field "
+             "an [embedding] with pool = none keeps them apart",
+             attr.dim);
     if (attr.is_reduced > 1) FAIL(INVALID, "expected a flag of 0 or 1, found %u", attr.is_reduced);
     s->output_cols = attr.is_reduced ? 1 : attr.dim;
     s->flops_forward = 3 * (uint64_t)cols + (3 + (uint64_t)attr.is_reduced) * attr.dim;

@@ -31,6 +31,7 @@ static status separator_parse(const char *key, const char *text, char *out)
 status schema_format(struct reader_schema *out, const struct settings *s)
 {
     *out = (struct reader_schema){.ids_over_is_error = s->data_ids_over == IDS_ERROR,
+                                  .ids_over_is_few = s->data_ids_over == IDS_FEW,
                                   .log1p = s->data_transform == TRANSFORM_LOG1P,
                                   .missing_is_key = s->data_missing == MISSING_KEY,
                                   .missing_value = s->data_missing_value,

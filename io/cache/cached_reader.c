@@ -293,6 +293,7 @@ static uint64_t options_hash(const struct reader_options *o, struct example_shap
                               o->bad_keep,
                               o->unknown_keep,
                               s->ids_over_is_error,
+                              s->ids_over_is_few,
                               s->log1p,
                               s->missing_is_key,
                               s->missing_value,

@@ -577,8 +577,8 @@ static enum reader_found fields_parse(const struct csv *c, const uint32_t *colum
             char expected[64];
             snprintf(expected, sizeof expected, "at most %u keys, not %u", field->ids_max, found);
             if (c->ids_over_is_error) return bad_value(c, why, c->dense_count + f, column, expected);
+            reader_list_cut(example, found, field->ids_max);
             found = field->ids_max;
-            example->cut_count++;
         }
         if (found == 0 && field->negative_count && !c->label_optional) {
             example->unknown_count++;

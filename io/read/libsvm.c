@@ -342,8 +342,8 @@ static enum reader_found fields_close(const struct libsvm *l, struct reader_exam
             if (l->ids_over_is_error)
                 return reader_bad(why, "expected at most %u keys of field %.60s, found %u", l->ids_max[f],
                                   l->field[f].name, count);
+            reader_list_cut(example, count, l->ids_max[f]);
             count = l->ids_max[f];
-            example->cut_count++;
         }
         if (count == 0 && l->missing_is_key) {
             example->key[base] = reader_key_inline(l->seeds.seed[f], "", 0);

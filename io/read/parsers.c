@@ -115,7 +115,7 @@ static void block_parse(const struct parsers *p, void *state, struct parsers_blo
         example.is_bad = false;
         example.weight = 1;
         example.group = 0;
-        example.cut_count = example.unknown_count = 0;
+        example.cut_count = example.unknown_count = example.lost_count = example.list_longest = 0;
         enum reader_found found =
             reader_line_parse(p->format, state, line, bytes, &example, p->bad_skip ? NULL : b->why);
         CHECK(found != FOUND_MORE);
@@ -125,7 +125,9 @@ static void block_parse(const struct parsers *p, void *state, struct parsers_blo
         b->entry[count++] = (struct parsers_entry){.is_bad = found == FOUND_BAD,
                                                    .line = b->line_count,
                                                    .cut_count = cut_count,
-                                                   .unknown_count = unknown_count};
+                                                   .unknown_count = unknown_count,
+                                                   .lost_count = example.lost_count,
+                                                   .list_longest = example.list_longest};
         unknown_count = cut_count = 0;
         if (found == FOUND_EXAMPLE) example_record_keep(b->record + p->record_bytes * (count - 1), &example);
         if (found == FOUND_BAD && !p->bad_skip) break;

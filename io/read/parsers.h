@@ -19,7 +19,7 @@ struct parsers;
 struct parsers_entry {
     bool is_bad;
     uint32_t line; /* of the block, from 1                     */
-    uint32_t cut_count, unknown_count;
+    uint32_t cut_count, unknown_count, lost_count, list_longest;
 };
 
 struct parsers_block {

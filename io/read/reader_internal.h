@@ -65,6 +65,14 @@ struct reader_format_functions {
 extern const struct reader_format_functions reader_criteo, reader_csv, reader_libsvm, reader_libffm, reader_libfm,
     reader_pairs, reader_tokens;
 
+/* A list of a field has `found` keys, and is cut to ids_max. */
+static inline void reader_list_cut(struct reader_example *example, uint32_t found, uint32_t ids_max)
+{
+    example->cut_count++;
+    example->lost_count += found - ids_max;
+    if (found > example->list_longest) example->list_longest = found;
+}
+
 /* The text in quotation marks, cut to 40 bytes, everything but printable ASCII escaped; "nothing" if it is empty. */
 #define READER_QUOTE_BYTES (2 + 40 * 4 + 4)
 const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t bytes);

@@ -305,7 +305,7 @@ static status file_example_next(struct reader_text *text, struct reader_example 
         example->is_bad = false;
         example->weight = 1;
         example->group = 0;
-        example->cut_count = example->unknown_count = 0;
+        example->cut_count = example->unknown_count = example->lost_count = example->list_longest = 0;
         enum reader_found found = reader_line_parse(text->format, text->format_state, text->line, text->line_bytes,
                                                     example, text->bad_skip ? NULL : why);
         text->line_has_more = found == FOUND_MORE;
@@ -434,6 +434,8 @@ static status block_example_next(struct reader_text *text, struct reader_example
         text->counts.unknown_count += entry->unknown_count;
         block->lines_taken = entry->line;
         parsers_example(text->parsers, i, example);
+        example->lost_count = entry->lost_count;
+        example->list_longest = entry->list_longest;
         if (!entry->is_bad) return ST_OK;
         text->counts.bad_count++;
         uint64_t lines_before = block->is_file_begin ? 0 : text->line_number;
@@ -449,6 +451,32 @@ static status block_example_next(struct reader_text *text, struct reader_example
     return ST_OK;
 }
 
+/* --- lists that are longer than they may be ----------------------------------------------------- */
+
+/* Of so many keys it can be said what part is lost; of fewer when the pass is over. */
+#define LISTS_WINDOW 10000u
+/* The most: one in so many. */
+#define LOST_PART 100u
+
+/* Counts an example's keys; NULL: the pass is over. INVALID: too many keys are lost. */
+static status lists_count(struct reader_text *text, const struct reader_example *example)
+{
+    struct reader_lists *lists = &text->lists;
+    const uint32_t field_count = text->reader.shape.field_count;
+    if (example != NULL) {
+        if (field_count) lists->key_count += example->key_end[field_count - 1] + example->lost_count;
+        lists->lost_count += example->lost_count;
+        if (example->list_longest > lists->longest) lists->longest = example->list_longest;
+        if (example->lost_count == 0 || lists->key_count < LISTS_WINDOW) return ST_OK;
+    }
+    if (lists->lost_count <= lists->key_count / LOST_PART) return ST_OK;
+    FAIL(INVALID,
+         "%s: %" PRIu64 " of %" PRIu64
+         " keys are lost, because lists are longer than ids_max: one has %u keys; give [data] or the [column NAME] "
+         "ids_max = %u, or ids_over = cut if they are to be cut (--set data.ids_max=%u)",
+         text->reader.paths, lists->lost_count, lists->key_count, lists->longest, lists->longest, lists->longest);
+}
+
 static struct reader_text *text_of(struct reader *reader) { return (struct reader_text *)reader; }
 
 static status text_next(struct reader *reader, struct reader_example *place, const struct reader_example **found,
@@ -459,7 +487,7 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     *found = text->parsers ? &text->parsed : place;
     TRY(text->parsers ? block_example_next(text, &text->parsed, over) : file_example_next(text, place, over));
     text->example_number += !*over;
-    return ST_OK;
+    return text->few_are_cut ? lists_count(text, *over ? NULL : *found) : ST_OK;
 }
 
 /* No whole line is there, nor does one come soon. An empty line alone may be the last, which is none. */
@@ -688,6 +716,7 @@ status reader_text_open(struct reader_text *text, struct arena *arena, const str
                                  .bad_keep = options->bad_keep,
                                  .lines = options->lines,
                                  .held_out = team_of(options, format, shape).held_out,
+                                 .few_are_cut = options->schema.ids_over_is_few && !options->label_optional,
                                  .is_untouched = true,
                                  .source.fd = -1};
     TRY(format->place(&text->format_state, arena, options));

@@ -21,6 +21,7 @@ struct reader_text {
     const struct reader_format_functions *format;
     void *format_state;
     bool bad_skip, bad_keep;
+    bool few_are_cut; /* lists may lose a small part of their keys */
     enum reader_part lines;
     uint64_t held_out;           /* lines whose hash is below are held out */
     struct reader_example spare; /* where an example goes that nobody wants */
@@ -53,6 +54,10 @@ struct reader_text {
     bool line_has_more;
     /* since open, but for byte_count, which is the source's */
     struct reader_counts counts;
+    struct reader_lists {
+        uint64_t key_count, lost_count; /* lost ones included */
+        uint32_t longest;
+    } lists;
 };
 
 /* What reader_text_open takes from the arena, of files or of none. `shape`: before candidates are drawn. */

@@ -14,6 +14,7 @@
 struct reader_example {
     bool is_bad;
     uint32_t cut_count, unknown_count; /* what the format adds to the reader's counts of these names     */
+    uint32_t lost_count, list_longest; /* keys that its cut lists have lost, and how many the longest had  */
     float weight;
     uint64_t group;
     float *label;      /* [label_count]                                                             */

@@ -156,7 +156,46 @@ sed 's/^ids_max = 4/ids_max = 2/' csv.cfg >short.cfg
 "$h" compile short.cfg -o short.bin -q
 fails 1 'test.csv:[0-9]*: column 4 \(tags\): expected at most 2 keys, not 3, found' 'csv: a list that is too long' \
     "$h" short.bin --data test.csv -q --set data.ids_over=error
-check 'csv: lists are cut' "$h" short.bin --data test.csv -q
+fails 1 'test.csv: 26 of 352 keys are lost, because lists are longer than ids_max: one has 3 keys; .* ids_max = 3' 'csv: more than one key in a hundred is lost' \
+    "$h" short.bin --data test.csv -q
+check 'csv: lists are cut' "$h" short.bin --data test.csv -q --set data.ids_over=cut
+# Of a long file it is said after its first 10,000 keys, whoever parses; one key in two hundred may be lost; predict says nothing.
+awk 'BEGIN { for (i = 0; i < 20000; i++) print i % 2 (i % 200 ? ",a" : ",a|b|c") }' >few.csv
+awk 'BEGIN { for (i = 0; i < 200000; i++) print i % 2 ",a" i % 50 (i % 2 ? "" : "|b|c|d") }' >many.csv
+cat >tags.cfg <<CFG
+[data]
+format = csv
+header = no
+columns = label,tags
+sparse = tags
+[table emb]
+dim = 2
+[embedding e]
+table = emb
+input = tags
+[fc y]
+input = e
+units = 1
+[loss bce]
+input = y
+[column tags]
+ids_max = 2
+[store]
+ram = 1MiB
+CFG
+"$h" compile tags.cfg -o tags.bin -q
+for readers in 1 3; do
+    fails 1 'many.csv: 4[0-9]{3} of 10[0-9]{3} keys are lost, .*one has 4 keys' "csv: two fifths of a long file, early, $readers readers" \
+        "$h" tags.bin --data many.csv -q --set train.readers=$readers
+done
+check 'csv: a list in two hundred is too long' "$h" tags.bin --data few.csv --out tags.model -q
+check 'csv: predict cuts what it gets' "$h" predict tags.bin --model tags.model --data many.csv -o tags.out
+# All features of a line are one list, whose length is no matter of defaults; and factorization machines need pairs.
+printf '[data]\nformat = libsvm\nsparse = features\n[table t]\ndim = 2\n[embedding e]\ntable = t\ninput = features\n[fm f]\ninput = e\ndim = 2\n[loss bce]\ninput = f\n' >list.cfg
+fails 1 'list.cfg:3: \[data\] sparse: "features" is a list of all features of a line; say how many' 'libsvm: features without ids_max' "$h" compile list.cfg -o list.bin
+fails 1 'list.cfg:9: \[fm f\]: expected two vectors or more of dim 2, found one' 'fm: of one vector' "$h" compile list.cfg -o list.bin --set data.ids_max=3
+check 'fm: of the vectors of a list' "$h" compile list.cfg -o list.bin --set data.ids_max=3 --set e.pool=none
+check 'by rules up to 8 both pass' "$h" compile list.cfg -o list.bin --set model.rules=8
 
 model words "$(echo "$csv" | sed 's/= none/= standard/')
 path = train.csv
