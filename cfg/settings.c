@@ -20,6 +20,7 @@ const char *const cfg_cache_shuffles[] = {[CACHE_PLAIN] = "none", [CACHE_BLOCKS]
 const char *const cfg_syncs[] = {[SYNC_BSP] = "bsp", [SYNC_WSP] = "wsp", [SYNC_ASP] = "asp", NULL};
 
 const char *const cfg_admits[] = {[ADMIT_EXACT] = "exact", [ADMIT_BLOOM] = "bloom", NULL};
+const char *const cfg_unseens[] = {[UNSEEN_ZEROS] = "zeros", [UNSEEN_INIT] = "init", NULL};
 const char *const cfg_samplers[] = {"log_uniform", "empirical", "uniform", NULL};
 
 const char *const settings_kinds[] = {"model", "data", "train", "eval", "checkpoint", "store", "cache", NULL};

@@ -6,6 +6,7 @@
 
 /* The choices, in the order of their names in settings.c. */
 enum { DATA_CRITEO, DATA_CSV, DATA_LIBSVM, DATA_LIBFFM, DATA_LIBFM, DATA_PAIRS, DATA_TOKENS, DATA_FORMAT_COUNT };
+enum { UNSEEN_ZEROS, UNSEEN_INIT };
 enum { IDS_CUT, IDS_ERROR, IDS_FEW };
 enum { TRANSFORM_NONE, TRANSFORM_LOG1P, TRANSFORM_STANDARD };
 enum { MISSING_NONE, MISSING_KEY };
@@ -18,13 +19,14 @@ enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
 /* Names of choices; each ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h); cfg_admits: of enum admit_by
  * (engine/base/row_life.h). */
 extern const char *const cfg_data_formats[],
-    *const cfg_ids_over[], *const cfg_transforms[], *const cfg_missing[], *const cfg_bad_lines[],
-                                                                              *const cfg_precisions[],
-                                                                                  *const cfg_cache_shuffles[],
-                                                                                      *const cfg_syncs[],
-                                                                                          *const cfg_samplers[],
-                                                                                              *const cfg_ios[],
-                                                                                                  *const cfg_admits[];
+    *const cfg_ids_over[], *const cfg_transforms[],
+                               *const cfg_missing[], *const cfg_bad_lines[],
+                                                         *const cfg_precisions[],
+                                                             *const cfg_cache_shuffles[],
+                                                                 *const cfg_syncs[], *const cfg_samplers[],
+                                                                                         *const cfg_ios[],
+                                                                                             *const cfg_admits[],
+                                                                                                 *const cfg_unseens[];
 
 #define CFG_CTYPE_U32    uint32_t
 #define CFG_CTYPE_U64    uint64_t

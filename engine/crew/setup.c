@@ -33,7 +33,7 @@ status setup_begin(struct setup *s, const struct setup_options *o)
     return lives_check(s);
 }
 
-static status table_budgets_read(const struct setup *s, struct model_table_budget *budgets)
+static status table_budgets_read(const struct setup *s, struct model_table_settings *budgets)
 {
     for (uint32_t t = 0; t < s->graph.table_count; t++) {
         struct table_settings settings;
@@ -45,14 +45,15 @@ static status table_budgets_read(const struct setup *s, struct model_table_budge
                  "model text again",
                  s->graph_path, graph_string(&s->graph, s->graph.tables[t].name));
         TRY(settings_read_named(&s->ini, section, "table", &settings));
-        budgets[t] = (struct model_table_budget){.ram_bytes = settings.ram, .disk_bytes = settings.ssd};
+        budgets[t] = (struct model_table_settings){
+            .ram_bytes = settings.ram, .disk_bytes = settings.ssd, .unseen_is_zeros = settings.unseen == UNSEEN_ZEROS};
     }
     return ST_OK;
 }
 
 status setup_finish(struct setup *s)
 {
-    struct model_table_budget tables[GRAPH_TABLES_MAX];
+    struct model_table_settings tables[GRAPH_TABLES_MAX];
     TRY(table_budgets_read(s, tables));
     const struct model_budget budget = {.ram_bytes = s->settings.store_ram,
                                         .table = tables,

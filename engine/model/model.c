@@ -132,6 +132,7 @@ static status tables_open(struct model *model, const struct model_budget *budget
         if (budget->table) {
             tables[t].ram_bytes = budget->table[t].ram_bytes;
             tables[t].disk_bytes = budget->table[t].disk_bytes;
+            tables[t].unseen_is_zeros = budget->table[t].unseen_is_zeros;
         }
         if (budget->lives) tables[t].life = g->tables[t].life;
     }

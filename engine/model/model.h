@@ -44,18 +44,19 @@ static inline uint64_t model_period(const struct graph *g, uint64_t step)
     return g->header->period ? step / g->header->period : 0;
 }
 
-/* What a table's rows may take for themselves; 0: a share of what others leave. */
-struct model_table_budget {
-    uint64_t ram_bytes, disk_bytes;
+/* Of a run, not of the graph. */
+struct model_table_settings {
+    uint64_t ram_bytes, disk_bytes; /* that its rows may take for themselves; 0: a share of what others leave */
+    bool unseen_is_zeros;           /* as of store_table_options                                              */
 };
 /* What the tables' rows may take. */
 struct model_budget {
-    uint64_t ram_bytes;                     /* index included                                          */
-    uint64_t disk_bytes;                    /* 0: rows live in RAM only                                */
-    const char *path;                       /* with a disk: a directory for its files, kept until close */
-    bool io_threads;                        /* reads and writes are threads' and not io_uring's        */
-    const struct model_table_budget *table; /* [table_count], for the call; NULL: all share */
-    bool lives;                             /* training: rows come and go as their tables say          */
+    uint64_t ram_bytes;                       /* index included                                          */
+    uint64_t disk_bytes;                      /* 0: rows live in RAM only                                */
+    const char *path;                         /* with a disk: a directory for its files, kept until close */
+    bool io_threads;                          /* reads and writes are threads' and not io_uring's        */
+    const struct model_table_settings *table; /* [table_count], for the call; NULL: all share */
+    bool lives;                               /* training: rows come and go as their tables say          */
 };
 
 /* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. Keeps the graph until model_close. On failure *model is

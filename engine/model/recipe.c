@@ -34,6 +34,7 @@ static const struct {
     {"vocabulary", NULL, CLASS_MODEL},
     {"table", "dim", CLASS_MODEL},
     {"table", "init", CLASS_MODEL},
+    {"table", "unseen", CLASS_RUNNING},
     {"table", "ram", CLASS_RUNNING},
     {"table", "ssd", CLASS_RUNNING},
     {"train", "epochs", CLASS_LENGTH},

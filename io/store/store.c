@@ -219,6 +219,7 @@ status store_open(struct store **store, const struct store_options *options)
         table->fields.run = arena_take(&arena, runs_bytes);
         key_fields_fill(&table->fields, from->serves, field_count);
         table->row_init = from->row_init;
+        table->unseen_is_zeros = from->unseen_is_zeros;
         table->context = from->context;
         table->life = from->life;
         table->is_purged = true;

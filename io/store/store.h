@@ -45,6 +45,7 @@ struct store_table_options {
     /* Fills a zeroed span for a row never seen: a function of (seed, table, key) and nothing else. */
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
     void *context;
+    bool unseen_is_zeros; /* what STORE_LOOKUP gives of a key without a row; else what row_init fills in     */
 };
 
 struct store_options {

@@ -70,6 +70,7 @@ struct store_table {
     struct bell *grown_bell;   /* the thread's that touches: rings every TOUCH_ROWS rows                  */
     void (*row_init)(void *context, uint32_t table, uint64_t key, float *span);
     void *context;
+    bool unseen_is_zeros;
     struct bucket *bucket; /* [bucket_count] */
     /* written by the thread that creates; an element is read by others only after the cell that names it */
     float *span;         /* [row_max, stride_floats]                */

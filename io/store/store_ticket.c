@@ -41,10 +41,19 @@ status row_bring(struct store *store, uint32_t table_index, uint64_t key, struct
     return ST_OK;
 }
 
+/* What a key without a row is looked up as. */
+static void row_unseen(const struct store_table *table, uint32_t table_index, uint64_t key, float *span)
+{
+    if (table->unseen_is_zeros)
+        memset(span, 0, table->span_floats * sizeof *span);
+    else
+        row_init(table, table_index, key, span);
+}
+
 void row_copy(struct store *store, uint32_t table_index, uint64_t key, float *span)
 {
     const struct home_row asked = {.key = key, .span = span, .table = table_index, .is_copy = true};
-    if (!home_find(store->home, &asked)) row_init(&store->table[table_index], table_index, key, span);
+    if (!home_find(store->home, &asked)) row_unseen(&store->table[table_index], table_index, key, span);
 }
 
 void ticket_row_arrived(void *context, const struct home_row *row, bool is_found)
@@ -59,8 +68,12 @@ void ticket_row_arrived(void *context, const struct home_row *row, bool is_found
         return;
     }
     /* A row that was taken for a living one is a new one, or none. */
+    if (row->is_copy) {
+        row_unseen(table, row->table, row->key, row->span);
+        return;
+    }
     row_init(table, row->table, row->key, row->span);
-    if (!row->is_copy) row_created(table, row_index(table, row->span), row->ticket);
+    row_created(table, row_index(table, row->span), row->ticket);
 }
 
 /* --- the owner's half, where rows are created ------------------------------------------------------ */

@@ -14,7 +14,7 @@
 
 enum store_mode {
     STORE_CREATE, /* a key never seen gets a row                                                      */
-    STORE_LOOKUP, /* a key never seen gets ROW_NONE and its initial values in the ticket's scratch     */
+    STORE_LOOKUP, /* a key never seen gets ROW_NONE and zeros or its initial values in the ticket's scratch */
 };
 
 /* Has room in RAM made for whatever rows one more ticket may need, before each store_prepare that creates. Not

@@ -56,4 +56,36 @@ compiled && check 'libffm: likewise, in every field' keys $features_17
 printf 'label,C1,other\n1,68fd1e64,68fd1e64\n' >data
 model 'format = csv' 'sparse = C1, other' && printf '[column other]\nkeys_of = C1\n' >>m.cfg
 compiled && check 'keys_of: the name of the other column' keys $C1_68fd1e64
+# What a key is read as that has no row: rates of 0 leave first values as they are, so zeros give a logit of 0.
+printf 'label,C1\n1,a\n' >data
+printf 'C1\nb\n' >new
+model 'format = csv' 'sparse = C1'
+compiled --set 'train.optimizer=sgd 0' --set 'emb.init=uniform 0.9' --set train.seed=5
+predicted() { # SETTING...: for a key that training has not seen
+    rm -rf model
+    "$HETERPS" m.bin --data data --out model -q "$@" && "$HETERPS" predict m.bin --model model --data new -o out -q "$@" && cat out
+}
+zeros() { found=$(predicted "$@") && [ "$found" = 0.5 ] || { echo "predicted $found"; return 1; }; }
+values() { found=$(predicted "$@") && [ "$found" != 0.5 ] || { echo "predicted $found"; return 1; }; }
+check 'a key without a row is read as zeros' zeros
+check '… with rows on disk, too' zeros --set store.ram=48MiB --set store.ssd=64MiB --set store.path=rows
+check '… or as its first values, where the text says so' values --set emb.unseen=init
+check '… or by rules up to 8' values --set model.rules=8
+# README's function, as it stands there, gives the first values that are exported.
+first_values() {
+    rm -rf model export
+    "$HETERPS" m.bin --data data --out model -q && "$HETERPS" export m.bin --model model -o export --format npy -q && python3 - "$root/README.md" <<'PYTHON'
+import re, struct, sys
+code = [c for c in re.findall(r"```python\n(.*?)```", open(sys.argv[1]).read(), re.S) if "philox" in c]
+assert len(code) == 1
+exec(code[0])
+def array(name, kind):
+    data = open("export/%s.npy" % name, "rb").read()
+    return [v for v, in struct.iter_unpack(kind, data[10 + struct.unpack("<H", data[8:10])[0]:])]
+keys, vectors = array("emb.keys", "<Q"), array("emb.vectors", "<f")
+expected = [struct.unpack("<f", struct.pack("<f", 0.8999999761581421 * first(5, 0, key, column)))[0] for key in keys for column in range(2)]
+assert len(keys) == 1 and vectors == expected, (vectors, expected)
+PYTHON
+}
+check 'first values are those of the function in README' first_values
 finish

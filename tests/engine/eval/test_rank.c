@@ -65,7 +65,7 @@ static void file_put(const char *name, const char *text)
     "[data]\nformat = pairs\npath = train\nsparse = user\nbad_lines = skip\n"                                          \
     "[column item]\nvocabulary = items\n[vocabulary items]\ncolumn = item\ncount_min = 2\n"                            \
     "[candidates drawn]\nof = item\nnegatives = 3\nsampler = uniform\n"                                                \
-    "[table u]\ndim = 5\ninit = normal 1\n[table i]\ndim = 5\ninit = normal 1\n"                                       \
+    "[table u]\ndim = 5\ninit = normal 1\nunseen = init\n[table i]\ndim = 5\ninit = normal 1\nunseen = init\n"         \
     "[embedding q]\ntable = u\ninput = user\n[embedding rows]\ntable = i\ninput = drawn\npool = none\n"
 #define TOWERS                                                                                                         \
     "[fc c]\ninput = rows\ngroups = 4\nunits = 5\nactivation = tanh\n"                                                 \
@@ -75,7 +75,7 @@ static void file_put(const char *name, const char *text)
     "[data]\nformat = tokens\npath = train\nsparse = context\nwindow = 2\n[vocabulary words]\ncolumn = next\n"         \
     "[column context]\nvocabulary = words\n[column next]\nvocabulary = words\n"                                        \
     "[candidates drawn]\nof = next\nnegatives = 6\n"                                                                   \
-    "[table in]\ndim = 9\ninit = normal 1\n[table out]\ndim = 19\ninit = normal 1\n"                                   \
+    "[table in]\ndim = 9\ninit = normal 1\nunseen = init\n[table out]\ndim = 19\ninit = normal 1\nunseen = init\n"     \
     "[embedding q]\ntable = in\ninput = context\npool = none\n"                                                        \
     "[embedding rows]\ntable = out\ninput = drawn\npool = none\n[match m]\ninput = q, rows\nbias = yes\n"              \
     "[loss l]\nkind = nce\ninput = m, drawn.log_q\n[train]\nbatch = 64\n[store]\nram = 1MiB\n"
