@@ -19,7 +19,8 @@ static const struct flag flags[] = {
     {"--map", FLAG_READ, "FILE", "what PATH calls the graph's tensors: lines \"theirs = ours\", comments from # on",
      offsetof(struct import_options, map), 0, 0, false},
     {"--field", FLAG_LIST, "FIELD",
-     "of which field the texts of TABLE.words.txt are; once for each table, if several need it",
+     "of which field all texts of TABLE.words.txt are, where lines do not say it; once for each table, if several need "
+     "it",
      offsetof(struct import_options, field), 0, 0, false},
     {"--strict", FLAG_SWITCH, NULL, "fail if the graph and PATH do not have the same tensors",
      offsetof(struct import_options, strict), 0, 0, false},
@@ -73,7 +74,9 @@ const struct command command_import = {
         "  emb.vectors    of table emb [rows, dim]: emb.vectors.npy, or \"vectors\" of emb.safetensors; and their "
         "keys:\n"
         "  emb.keys       the 64-bit keys as they are: emb.keys.npy, or \"keys\" of emb.safetensors\n"
-        "  emb.words      or texts, one a line of emb.words.txt, which are hashed as the data's are\n"
+        "  emb.words      or texts, one a line of emb.words.txt, which are hashed as the data's are; of a table that "
+        "several fields look up, each with keys\n"
+        "                 of its own, lines are FIELD, a tab, the text\n"
         "F32, or F64, F16 and BF16, which are converted. What is there must fit; what is not there keeps its initial "
         "value, and is listed.\n"
         "Optimizer state is the initial one, the step 0: --resume continues from it, --model serves it."};

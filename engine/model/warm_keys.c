@@ -1,9 +1,12 @@
-/* Compares seeds of columns (engine/model/warm_keys.h). Once a warm start. */
+/* Compares seeds of columns, and hashes texts with them (engine/model/warm_keys.h). Once a warm start. */
 #include "engine/model/warm_keys.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "io/read/reader.h"
 
 /* The saved text is compiled for its columns alone: what they were counted and measured on does not matter. */
 static status no_words(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
@@ -97,4 +100,64 @@ status warm_keys_check(const char *path, const struct manifest *saved, const str
     free(to_serves);
     graph_close(&from);
     return st;
+}
+
+/* --- texts -------------------------------------------------------------------------------------- */
+
+static bool is_named(const char *const *names, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return count == 0;
+}
+
+status warm_words_open(struct warm_words *words, const struct graph *g, uint32_t table, const char *const *field,
+                       uint32_t field_count)
+{
+    const char *name = graph_string(g, g->tables[table].name);
+    *words = (struct warm_words){.graph = g, .serves = calloc((size_t)g->field_count + 1, 1)};
+    if (words->serves == NULL) FAIL(MEMORY, "no memory to list the fields of table %s", name);
+    graph_table_serves(g, table, words->serves);
+    const struct graph_field *first = NULL;
+    bool is_one = true;
+    for (uint32_t f = 0; f < g->field_count; f++) {
+        words->serves[f] = words->serves[f] && is_named(field, field_count, graph_string(g, g->fields[f].name));
+        if (!words->serves[f]) continue;
+        if (first == NULL) first = &g->fields[f];
+        is_one = is_one && g->fields[f].seed == first->seed;
+    }
+    if (is_one) warm_words_close(words);
+    if (first == NULL)
+        FAIL(USAGE, "--field: table %s looks up none of the fields that it names, but has words to be hashed", name);
+    words->seed = first->seed;
+    return ST_OK;
+}
+
+void warm_words_close(struct warm_words *words)
+{
+    free(words->serves);
+    words->serves = NULL;
+}
+
+status warm_words_key(const struct warm_words *words, const char *path, uint64_t line, const char *text, size_t bytes,
+                      uint64_t *key)
+{
+    const struct graph *g = words->graph;
+    if (words->serves == NULL) {
+        *key = reader_key(words->seed, text, bytes);
+        return ST_OK;
+    }
+    const char *tab = memchr(text, '\t', bytes);
+    const size_t name_bytes = tab ? (size_t)(tab - text) : 0;
+    for (uint32_t f = 0; f < g->field_count && tab; f++) {
+        const char *name = graph_string(g, g->fields[f].name);
+        if (!words->serves[f] || strlen(name) != name_bytes || memcmp(name, text, name_bytes) != 0) continue;
+        *key = reader_key(g->fields[f].seed, tab + 1, bytes - name_bytes - 1);
+        return ST_OK;
+    }
+    FAIL(INVALID,
+         "%s:%" PRIu64
+         ": the table looks up several fields, where a text has other keys: expected a field of it, a tab "
+         "and the text, found \"%.*s\"; or say by --field of which field all texts are (heterps-run import)",
+         path, line, bytes > 60 ? 60 : (int)bytes, text);
 }

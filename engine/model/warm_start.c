@@ -19,7 +19,6 @@
 #include "engine/model/model_saved.h"
 #include "engine/model/tensor_source.h"
 #include "engine/model/warm_keys.h"
-#include "io/read/reader.h"
 #include "io/store/store_rows.h"
 
 #define KEY_BYTES sizeof(uint64_t)
@@ -46,7 +45,7 @@ struct source_table {
     uint32_t floats; /* of a row that are copied: its span, or its vector */
     const struct model_rows *rows;
     const struct source_tensor *keys, *words, *vectors;
-    uint64_t seed; /* of the words' keys */
+    struct warm_words hashed; /* how its words become keys */
 };
 
 struct warm_start {
@@ -71,6 +70,7 @@ static void warm_start_close(struct warm_start *w)
     uint32_t table_count = w->model->graph->table_count;
     for (uint32_t i = 0; w->names != NULL && i < PART_COUNT * table_count; i++)
         free((char *)(uintptr_t)w->names[w->arrays.count + i]);
+    for (uint32_t t = 0; w->tables != NULL && t < table_count; t++) warm_words_close(&w->tables[t].hashed);
     free(w->names);
     free(w->tables);
     free(w->params);
@@ -167,13 +167,6 @@ static status map_read(struct warm_start *w)
                  near_text(near, sizeof near, p->ours, w->names));
     }
     return ST_OK;
-}
-
-static bool is_named(const struct warm_start *w, const char *field)
-{
-    for (uint32_t i = 0; i < w->o->field_count; i++)
-        if (strcmp(w->o->field[i], field) == 0) return true;
-    return w->o->field_count == 0;
 }
 
 static status fields_check(const struct warm_start *w)
@@ -305,33 +298,6 @@ static status params_match(struct warm_start *w)
     return ST_OK;
 }
 
-static status words_seed(const struct warm_start *w, uint32_t table, uint64_t *seed)
-{
-    const struct graph *g = w->model->graph;
-    const char *name = graph_string(g, g->tables[table].name);
-    uint8_t *serves = calloc((size_t)g->field_count + 1, 1);
-    if (serves == NULL) FAIL(MEMORY, "no memory to list the fields of table %s", name);
-    graph_table_serves(g, table, serves);
-    const struct graph_field *first = NULL, *other = NULL;
-    for (uint32_t f = 0; f < g->field_count; f++) {
-        const struct graph_field *field = &g->fields[f];
-        if (!serves[f] || !is_named(w, graph_string(g, field->name))) continue;
-        if (first == NULL) first = field;
-        if (field->seed != first->seed) other = field;
-    }
-    free(serves);
-    if (first == NULL)
-        FAIL(USAGE, "--field: table %s looks up none of the fields that it names, but has words to be hashed", name);
-    if (other != NULL)
-        FAIL(USAGE,
-             "table %s: its words would be other keys for field %s than for field %s; say by --field of which field "
-             "they "
-             "are (heterps-run import)",
-             name, graph_string(g, first->name), graph_string(g, other->name));
-    *seed = first->seed;
-    return ST_OK;
-}
-
 /* Whether keys (or words) and vectors are there, in types and shapes that make rows of some dim. */
 static bool is_table(const struct source_table *s)
 {
@@ -375,7 +341,7 @@ static status table_match(struct warm_start *w, uint32_t table)
     if (w->o->is_import && s->dim != s->floats)
         FAIL(MISMATCH, "%s: table %s: expected vectors of %u numbers, as the graph has them, found %u", w->o->path,
              name, s->floats, s->dim);
-    return s->words ? words_seed(w, table, &s->seed) : ST_OK;
+    return s->words ? warm_words_open(&s->hashed, g, table, w->o->field, w->o->field_count) : ST_OK;
 }
 
 static status match(struct warm_start *w)
@@ -437,18 +403,32 @@ static status saved_rows_copy(struct warm_start *w, uint32_t table)
 }
 
 /* The key of the next row: `words` goes on to the next line. */
-static uint64_t row_key(const struct source_table *s, uint64_t row, const char **words)
+static status row_key(const struct warm_start *w, const struct source_table *s, uint64_t row, const char **words,
+                      uint64_t *key)
 {
-    uint64_t key;
     if (s->keys != NULL) {
-        memcpy(&key, s->keys->npy.array.data + row * KEY_BYTES, KEY_BYTES);
-        return key;
+        memcpy(key, s->keys->npy.array.data + row * KEY_BYTES, KEY_BYTES);
+        return ST_OK;
     }
     const char *begin = *words, *end = (const char *)s->words->npy.array.data + s->words->npy.array.bytes;
     const char *stop = memchr(begin, '\n', (size_t)(end - begin));
     if (stop == NULL) stop = end;
     *words = stop + (stop < end);
-    return reader_key(s->seed, begin, (size_t)(stop - begin) - (stop > begin && stop[-1] == '\r'));
+    stop -= stop > begin && stop[-1] == '\r';
+    return warm_words_key(&s->hashed, source_tensor_path(&w->tensors, s->words), row + 1, begin, (size_t)(stop - begin),
+                          key);
+}
+
+/* Whether every line of words that says its field says one. */
+static status words_check(const struct warm_start *w)
+{
+    for (uint32_t t = 0; t < w->model->graph->table_count; t++) {
+        const struct source_table *s = &w->tables[t];
+        const char *words = s->hashed.serves && s->is_taken ? (const char *)s->words->npy.array.data : NULL;
+        uint64_t key;
+        for (uint64_t row = 0; words != NULL && row < s->row_count; row++) TRY(row_key(w, s, row, &words, &key));
+    }
+    return ST_OK;
 }
 
 static void row_values(const struct source_table *s, uint64_t row, float *span)
@@ -472,7 +452,8 @@ static status rows_copy(struct warm_start *w, uint32_t table)
     const char *words = source->words ? (const char *)source->words->npy.array.data : NULL;
     for (uint64_t row = 0; row < source->row_count; row++) {
         float *span;
-        const uint64_t key = row_key(source, row, &words);
+        uint64_t key;
+        TRY(row_key(w, source, row, &words, &key));
         status st = store_insert(w->model->store, table, key, &span);
         if (st == ST_INVALID)
             FAIL(INVALID, "%s: row %" PRIu64 " of table %s has the key %016" PRIx64 " of an earlier row", w->o->path,
@@ -657,6 +638,7 @@ static status warm_start_run(struct warm_start *w)
     TRY(judge(w, &untaken, &unused));
     if (w->o->only_looks) return ST_OK;
     TRY(files_check(w, w->is_saved ? ST_OK : finite_check(w)));
+    TRY(files_check(w, words_check(w)));
     TRY(files_check(w, copy(w)));
     tell(w, &untaken, &unused);
     return ST_OK;

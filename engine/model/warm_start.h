@@ -12,7 +12,8 @@
  *     a parameter                  h1.weight        F32; F64, F16, BF16        [rows, cols], or [cols] if it has one row
  *     a table's rows               emb.vectors      the same                   [n, dim]
  *     their keys: either           emb.keys         U64, I64                   [n]: the 64-bit keys as they are
- *                 or               emb.words        texts, one a line          n lines, each hashed as the reader hashes that text
+ *                 or               emb.words        texts, one a line          n lines, each hashed as the reader hashes that text; of a
+ *                                                                              table of fields with keys of their own: FIELD, a tab, text
  *
  * Values are converted to float32: F16 and BF16 exactly, F64 rounded to nearest; one that is not finite then is refused. Training
  * starts at step 0; nothing else of the other run is taken, not the optimizer state of its tensors either. */
@@ -32,8 +33,8 @@ struct warm_start_options {
     /* Weights that PATH has as [outputs, inputs]: names of parameters, separated by commas, or "all": the weights of fc; or NULL. */
     const char *transpose;
     const char *map; /* path of a name map (engine/model/name_map.h), or NULL                     */
-    /* Names of fields whose keys the words of tables are; of those that a table serves (all, if none is named) the keys must
-     * have one seed. */
+    /* Names of fields whose keys the words of tables are; if those that a table serves (all, if none is named) have several seeds, each
+     * line says its field. */
     const char *const *field; /* [field_count] */
     uint32_t field_count;
 };

@@ -112,7 +112,20 @@ half_npy() { half "$folder/npy" emb.vectors.npy && refused 1 'half/emb.vectors.n
 words() {
     foreign '
 npy("emb.vectors.npy", "<f4", [2, 4], packed([1, 2, 3, 4, 5, 6, 7, 8])); open(out + "/emb.words.txt", "w").write("68fd1e64\n05db9164\n")' "$folder/words" &&
-        imported "$folder/words" --field C1 && grep -q ' 2 rows of emb' "$folder/err" && refused 2 'say by --field' "$folder/words" && refused 2 'looks up none|no sparse field' "$folder/words" --field C99
+        imported "$folder/words" --field C1 && grep -q ' 2 rows of emb' "$folder/err" && refused 1 'emb.words.txt:1: .*expected a field of it, a tab and the text, found "68fd1e64"; or say by --field' "$folder/words" && refused 2 'looks up none|no sparse field' "$folder/words" --field C99
+}
+# A table that several fields look up: each line says its field.
+words_of_fields() {
+    foreign '
+npy("emb.vectors.npy", "<f4", [3, 4], packed(range(12))); open(out + "/emb.words.txt", "w").write("C2\ta\nC1\t68fd1e64\nC1\ta\n")' "$folder/fields" && imported "$folder/fields" &&
+        grep -q ' 3 rows of emb' "$folder/err" && heterps export "$graph" --model "$folder/to" -o "$folder/fields/export" --format npy && python3 - "$folder/fields/export" <<'PYTHON'
+import struct, sys
+def array(name, kind):
+    data = open("%s/%s.npy" % (sys.argv[1], name), "rb").read()
+    return [v for v, in struct.iter_unpack(kind, data[10 + struct.unpack("<H", data[8:10])[0]:])]
+rows = dict(zip(array("emb.keys", "<Q"), array("emb.vectors", "<f")[::4]))
+assert len(rows) == 3 and rows[0x38879c02fe05416b] == 0 and rows[0xbb7b4148340ac23e] == 4, rows # Python's xxhash of C2 a, C1 68fd1e64
+PYTHON
 }
 other_model() {
     "$HETERPS" compile "$folder/tiny.cfg" -o "$folder/wide.bin" --set h1.units=12 -q && rm -rf "$folder/to" && cp -R "$folder/from" "$folder/to" &&
@@ -130,6 +143,7 @@ check 'a weight the other way round needs its flag' refused 1 'net.0.weight: exp
 check 'half a .safetensors file' half_safetensors
 check 'half a .npy file' half_npy
 check 'keys of words' words
+check 'keys of words of several fields' words_of_fields
 check 'into the directory of another model' other_model
 check 'of a saved model' refused 1 'from: a saved model, not tensors made elsewhere' "$folder/from"
 check 'of a folder of something else' refused 1 'samples: holds neither' samples

@@ -580,8 +580,19 @@ static void warm_start__rows_of_npy_files__keys_as_they_are_or_of_words(void **s
     fixture_write(fixture_path("rows/emb.words.txt"), "a\nb\nc\n", 6);
     assert_refused(&options, ST_INVALID, "table emb: expected emb.vectors");
     assert_int_equal(unlink(fixture_path("rows/emb.keys.npy")), 0);
-    assert_refused(&options, ST_USAGE,
-                   "table emb: its words would be other keys for field C1 than for field C2; say by --field");
+    assert_refused(&options, ST_INVALID,
+                   "emb.words.txt:1: the table looks up several fields, where a text has other keys: expected a field "
+                   "of it, a tab and the text, found \"a\"; or say by --field");
+    fixture_write(fixture_path("rows/emb.words.txt"), "C2\ta\r\nC3\ta\nC1\tc\td\n", 18);
+    assert_refused(&options, ST_INVALID, "emb.words.txt:2: ");
+    fixture_write(fixture_path("rows/emb.words.txt"), "C2\ta\r\nC1\ta\nC1\tc\td\n", 18);
+    fixture_model(&model, 0, 0);
+    assert_ok(told_with(&model, &options));
+    assert_int_equal(store_key(model.store, 0, 0), reader_key(fixture_graph.fields[1].seed, "a", 1));
+    assert_int_equal(store_key(model.store, 0, 1), reader_key(fixture_graph.fields[0].seed, "a", 1));
+    assert_int_equal(store_key(model.store, 0, 2), reader_key(fixture_graph.fields[0].seed, "c\td", 3));
+    model_close(&model);
+    fixture_write(fixture_path("rows/emb.words.txt"), "a\nb\nc\n", 6);
     options.field = c3, options.field_count = 1;
     assert_refused(&options, ST_USAGE, "--field: table emb looks up none of the fields that it names");
     options.field = c9;
