@@ -6,7 +6,7 @@
 
 struct eval_options {
     struct saved_options saved; /* first */
-    bool held_out;
+    bool held_out, bins;
 };
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
@@ -14,6 +14,8 @@ static const struct flag flags[] = {
      offsetof(struct saved_options, data), 0, 0, true},
     {"--held-out", FLAG_SWITCH, NULL, "only of the lines that data.eval_fraction holds out of training",
      offsetof(struct eval_options, held_out), 0, 0, false},
+    {"--bins", FLAG_SWITCH, NULL, "also print calibration by bins: ten of predicted probability",
+     offsetof(struct eval_options, bins), 0, 0, false},
     SAVED_FLAGS,
 };
 
@@ -34,6 +36,7 @@ static status eval(struct crew *crew, const struct saved_options *options)
     if (st == ST_OK) st = model_load(&s->model, o->saved.model);
     stop_listen(feed_wake, feed);
     if (st == ST_OK) st = evaluate_measure(crew, feed, &heads);
+    if (st == ST_OK && o->bins) evaluate_bins_tell(&heads);
     stop_listen(NULL, NULL);
     heads_close(&heads);
     feed_close(feed);

@@ -132,6 +132,37 @@ static void unknown_tell(const struct heads *heads)
              *text ? "; over the others: " : "", text);
 }
 
+/* Calibration by bins, as an array of the event. */
+static void bins_event(const struct head *head)
+{
+    if (!head_is_binary(head)) return;
+    log_event_open_array("bins");
+    for (uint32_t i = 0; i < METRICS_BINS; i++) {
+        log_event_open(NULL);
+        log_event_u64("samples", head->bins[i].example_count);
+        log_event_f64("prediction", head->bins[i].prediction);
+        log_event_f64("label", head->bins[i].label);
+        log_event_close();
+    }
+    log_event_close_array();
+}
+
+void evaluate_bins_tell(const struct heads *heads)
+{
+    for (uint32_t h = 0; h < heads->count; h++) {
+        const struct head *head = &heads->items[h];
+        if (!head_is_binary(head)) continue;
+        log_info("bins     %s: predicted      examples  mean prediction  mean label", head->name);
+        for (uint32_t i = 0; i < METRICS_BINS; i++) {
+            char count[27];
+            const struct metrics_bin *bin = &head->bins[i];
+            if (bin->example_count == 0) continue;
+            log_info("bins     %*s  %.1f to %.1f  %12s  %15.5f  %10.5f", (int)strlen(head->name), "", i / 10.0,
+                     (i + 1) / 10.0, words_whole(count, bin->example_count), bin->prediction, bin->label);
+        }
+    }
+}
+
 static void result_tell(const struct setup *s, const struct heads *heads, uint64_t example_count,
                         struct feed_counts counts, double seconds)
 {
@@ -170,6 +201,7 @@ static void result_tell(const struct setup *s, const struct heads *heads, uint64
         log_event_text("section", heads->items[i].section);
         log_event_text("kind", heads->items[i].kind);
         figures_event(&heads->items[i]);
+        bins_event(&heads->items[i]);
         log_event_close();
     }
     log_event_close_array();

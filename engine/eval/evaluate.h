@@ -27,7 +27,9 @@ MUST_USE status evaluate_run(struct crew *crew, struct feed *feed, forward_sink 
 /* Takes room for the feed's examples ahead of time, with a tenth to spare, and for ranking, so that it is part of the plan. */
 MUST_USE status evaluate_reserve(struct crew *crew, const struct feed *feed, struct heads *heads);
 /* evaluate_run into the heads of the crew's graph, and the result logged: as text, a line for each head, and as event `eval`, which
- * has the figures of the first loss by themselves and those of all heads in `heads`. INVALID if there is no example. */
+ * has the figures of the first loss by themselves and those of all heads in `heads`, there with bins. INVALID if there is no example. */
 MUST_USE status evaluate_measure(struct crew *crew, struct feed *feed, struct heads *heads);
+/* Of what was measured last: the calibration of binary heads by bins, as a table for people. */
+void evaluate_bins_tell(const struct heads *heads);
 
 #endif

@@ -136,13 +136,14 @@ struct head_kind {
         "known_" key, text, 5, 1, false, true                                                                          \
     }
 
-static const struct head_kind binary = {
-    NULL,
-    NULL,
-    NULL,
-    5,
-    {FIGURE("auc", "AUC", 5, 1), LOSS("logloss", "log loss"), FIGURE("ne", "normalised entropy", 4, -1),
-     FIGURE("calibration", "calibration", 4, 0), FIGURE("group_auc", "group AUC", 5, 1)}};
+static const struct head_kind binary = {NULL,
+                                        NULL,
+                                        NULL,
+                                        6,
+                                        {FIGURE("auc", "AUC", 5, 1), LOSS("logloss", "log loss"),
+                                         FIGURE("ne", "normalised entropy", 4, -1),
+                                         FIGURE("calibration", "calibration", 4, 0), FIGURE("pr_auc", "PR AUC", 5, 1),
+                                         FIGURE("group_auc", "group AUC", 5, 1)}};
 static const struct head_kind kinds[OP_ID_COUNT] = {
     [OP_ID_softmax_loss] = {softmax_add,
                             saved_loss_add,
@@ -187,6 +188,8 @@ static const struct head_kind *kind_of(const struct graph *g, const struct graph
     bool is_binary = predicts == OP_PREDICTS_PROBABILITY || (predicts == OP_PREDICTS_CLASSES && cols == 2);
     return is_binary ? &binary : &kinds[n->op];
 }
+
+bool head_is_binary(const struct head *head) { return head->how == &binary; }
 
 status heads_open(struct heads *heads, const struct graph *g)
 {
@@ -304,8 +307,9 @@ static status binary_finish(struct head *head)
 {
     struct metrics_result r;
     TRY(metrics_finish(&head->metrics, &r));
-    const double values[] = {r.auc, r.logloss, r.ne, r.calibration, r.group_auc};
+    const double values[] = {r.auc, r.logloss, r.ne, r.calibration, r.pr_auc, r.group_auc};
     memcpy(head->values, values, sizeof values);
+    memcpy(head->bins, r.bins, sizeof r.bins);
     return ST_OK;
 }
 

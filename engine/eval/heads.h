@@ -1,6 +1,7 @@
 /* What an evaluation says of a model's heads, its losses and metrics, each by its kind:
  *
- *   bce, softmax of two classes   AUC, log loss, normalised entropy, calibration; where the data have groups, AUC within groups
+ *   bce, softmax of two classes   AUC, log loss, normalised entropy, calibration, PR AUC; where the data have groups, AUC within groups; and
+ *                                 calibration by bins
  *   softmax                       log loss, perplexity, accuracy
  *   squared                       root of the mean squared error, mean absolute error
  *   hinge                         loss, accuracy: the share of pairs in the right order, ties half
@@ -40,7 +41,9 @@ struct head {
     struct metrics metrics;
     /* of the last that was finished; NaN: undefined */
     double values[HEAD_FIGURES_MAX];
+    struct metrics_bin bins[METRICS_BINS]; /* of a binary one (head_is_binary) */
 };
+bool head_is_binary(const struct head *head);
 
 struct crew;
 struct heads {

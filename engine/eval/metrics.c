@@ -79,6 +79,17 @@ status metrics_reserve(struct metrics *metrics, uint64_t example_count)
     return ST_OK;
 }
 
+static void bin_add(struct metrics_bin *bins, double prediction, bool is_positive, double weight)
+{
+    if (isnan(prediction)) return; /* it shows in the loss */
+    uint32_t i = (uint32_t)(prediction * METRICS_BINS);
+    struct metrics_bin *bin = &bins[i < METRICS_BINS ? i : METRICS_BINS - 1];
+    bin->example_count++;
+    bin->weight += weight;
+    bin->prediction += weight * prediction;
+    bin->label += is_positive ? weight : 0;
+}
+
 status metrics_add(struct metrics *metrics, const struct metrics_examples *e)
 {
     bool has_records = metrics->has_weight || metrics->has_group;
@@ -95,8 +106,10 @@ status metrics_add(struct metrics *metrics, const struct metrics_examples *e)
         /* -log of the probability given to what happened: log(1 + e^z), z the logit against it. */
         double z = is_positive ? -x : x;
         metrics->loss_sum += weight * ((z > 0 ? z : 0) + fmath_log1p(fmath_exp(-fabs(z))));
-        metrics->prediction_sum += weight * fmath_sigmoid(x);
+        double prediction = fmath_sigmoid(x);
+        metrics->prediction_sum += weight * prediction;
         metrics->positive_sum += is_positive ? weight : 0;
+        bin_add(metrics->bins, prediction, is_positive, weight);
         metrics->weight_sum += weight;
         uint64_t at = metrics->example_count++;
         if (has_records) {
@@ -187,10 +200,28 @@ static double auc_of_sorted(const uint32_t *key, const uint8_t *label, uint64_t 
     return (double)half_pairs / (2.0 * (double)positives_before * (double)negatives_before);
 }
 
-static double auc_of(struct metrics *metrics)
+/* From the greatest score down. */
+static double pr_auc_of_sorted(const uint32_t *key, const uint8_t *label, uint64_t count)
+{
+    uint64_t positives = 0;
+    double sum = 0;
+    for (uint64_t i = count; i > 0;) {
+        uint64_t run_end = i, before = positives;
+        for (; i > 0 && key[i - 1] == key[run_end - 1]; i--) positives += label[i - 1];
+        sum += (double)(positives - before) * ((double)positives / (double)(count - i));
+    }
+    return sum / (double)positives;
+}
+
+/* Sorts. */
+static void areas_find(struct metrics *metrics, struct metrics_result *result)
 {
     uint64_t n = metrics->example_count;
-    if (metrics->record) return metrics_records_auc(metrics->record, n);
+    if (metrics->record) {
+        result->auc = metrics_records_auc(metrics->record, n);
+        result->pr_auc = metrics_records_pr_auc(metrics->record, n);
+        return;
+    }
     /* The keys take the scores' place. */
     uint32_t *key = (uint32_t *)(void *)metrics->logit;
     for (uint64_t i = 0; i < n; i++) {
@@ -199,7 +230,17 @@ static double auc_of(struct metrics *metrics)
         key[i] = metrics_key(score);
     }
     flag_sort(key, metrics->label, n, 32 - RADIX_BITS);
-    return auc_of_sorted(key, metrics->label, n);
+    result->auc = auc_of_sorted(key, metrics->label, n);
+    result->pr_auc = pr_auc_of_sorted(key, metrics->label, n);
+}
+
+static void bins_finish(const struct metrics_bin *sums, struct metrics_bin *means)
+{
+    for (uint32_t i = 0; i < METRICS_BINS; i++) {
+        means[i] = sums[i];
+        means[i].prediction /= sums[i].weight;
+        means[i].label /= sums[i].weight;
+    }
 }
 
 status metrics_finish(struct metrics *metrics, struct metrics_result *result)
@@ -207,6 +248,7 @@ status metrics_finish(struct metrics *metrics, struct metrics_result *result)
     double n = metrics->weight_sum, positives = metrics->positive_sum;
     *result = (struct metrics_result){.example_count = metrics->example_count,
                                       .auc = NAN,
+                                      .pr_auc = NAN,
                                       .group_auc = NAN,
                                       .logloss = NAN,
                                       .ne = NAN,
@@ -218,8 +260,10 @@ status metrics_finish(struct metrics *metrics, struct metrics_result *result)
         double ctr = positives / n;
         result->ne = result->logloss / -(ctr * fmath_log(ctr) + (1 - ctr) * fmath_log(1 - ctr));
         if (metrics->has_group) result->group_auc = metrics_records_group_auc(metrics->record, metrics->example_count);
-        result->auc = auc_of(metrics);
+        areas_find(metrics, result);
     }
+    bins_finish(metrics->bins, result->bins);
+    memset(metrics->bins, 0, sizeof metrics->bins);
     metrics->example_count = 0;
     metrics->weight_sum = metrics->positive_sum = metrics->loss_sum = metrics->prediction_sum = 0;
     return ST_OK;

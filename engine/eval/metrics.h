@@ -1,4 +1,5 @@
-/* What is measured of predictions: exact AUC, log loss, normalised entropy, calibration; over weighted examples, too, and within groups. */
+/* What is measured of predictions: exact AUC, average precision, log loss, normalised entropy, calibration, as a whole and by bins; over weighted
+ * examples, too, and within groups. */
 #ifndef HETERPS_ENGINE_EVAL_METRICS_H
 #define HETERPS_ENGINE_EVAL_METRICS_H
 
@@ -16,6 +17,13 @@ struct metrics_record {
     float signed_weight; /* w of a positive, -w of a negative, -0 among them */
 };
 
+/* Examples whose prediction p is in [i / 10, (i + 1) / 10), the last of ten up to 1 and with it. Sums, and in a result means. */
+#define METRICS_BINS 10
+struct metrics_bin {
+    uint64_t example_count;
+    double weight, prediction, label;
+};
+
 /* Collects one (logit, label) an example, 5 bytes, or a record; grows by doubling (memory part "evaluation"). Zero-initialise. */
 struct metrics {
     bool has_weight, has_group;    /* of the examples; set before the first is added, or room reserved */
@@ -25,11 +33,16 @@ struct metrics {
     uint64_t example_count, example_max;
     /* over examples, each times its weight, in their order */
     double weight_sum, positive_sum, loss_sum, prediction_sum;
+    struct metrics_bin bins[METRICS_BINS];
 };
 /* Of what follows each example counts as often as its weight says: an example of weight 2 is two. */
 struct metrics_result {
     uint64_t example_count;
     double auc; /* Mann-Whitney: P(score of a positive > of a negative) + half of ties; NaN if one class is absent */
+    /* area under the curve of precision over recall, as a sum over distinct scores from the greatest on: (recall there - recall before) times
+     * precision there (average precision: Boyd, Eng, Page, "Area under the Precision-Recall Curve", ECML 2013, section 3; without interpolation, equal
+     * scores together, as scikit-learn's average_precision_score); NaN as above */
+    double pr_auc;
     double
         group_auc; /* mean of the AUC within each group that has both classes, weighted by the examples of the group (Zhu et al.,
                          "Optimized Cost per Click in Taobao Display Advertising", KDD 2017, section 4.2); NaN if there is none */
@@ -38,6 +51,9 @@ struct metrics_result {
     double ne;   /* logloss / entropy of the mean label (He et al., ADKDD 2014, eq. 1); NaN as above                 */
     double
         calibration; /* sum of predictions / sum of labels (He et al., section 2); NaN without positives                 */
+    struct metrics_bin
+        bins[METRICS_BINS]; /* means of predictions and labels, NaN in an empty one: the reliability diagram of
+                                              Niculescu-Mizil, Caruana, ICML 2005 */
 };
 
 /* Room for `example_count` examples at once, so that no later growth is needed. */
@@ -68,6 +84,8 @@ static inline uint32_t metrics_key(float score)
 }
 /* Both reorder the records. NaN as metrics_result says. */
 double metrics_records_auc(struct metrics_record *record, uint64_t count);
+/* Of those that the one above has left. */
+double metrics_records_pr_auc(const struct metrics_record *record, uint64_t count);
 double metrics_records_group_auc(struct metrics_record *record, uint64_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* AUC over examples with weights and groups. With the examples in the order of their scores and runs of equal ones,
+/* AUC and average precision over examples with weights and groups. With the examples in the order of their scores and runs of equal ones,
  *
  *      2 U = sum over runs of  P_run * (2 * N_before + N_run)        AUC = 2 U / (2 * P * N)
  *
@@ -93,6 +93,21 @@ double metrics_records_auc(struct metrics_record *record, uint64_t count)
     double weight;
     flag_sort(record, count, BYTE_KEY, false);
     return auc_of_sorted(record, count, &weight);
+}
+
+double metrics_records_pr_auc(const struct metrics_record *record, uint64_t count)
+{
+    double positives = 0, all = 0, sum = 0;
+    for (uint64_t i = count; i > 0;) {
+        double before = positives;
+        for (uint64_t run = i; i > 0 && record[i - 1].key == record[run - 1].key; i--) {
+            double weight = fabs((double)record[i - 1].signed_weight);
+            positives += signbit(record[i - 1].signed_weight) ? 0 : weight;
+            all += weight;
+        }
+        if (all > 0) sum += (positives - before) * (positives / all);
+    }
+    return positives > 0 && positives < all ? sum / positives : (double)NAN;
 }
 
 double metrics_records_group_auc(struct metrics_record *record, uint64_t count)

@@ -221,6 +221,16 @@ for k, (name, label) in enumerate((("click", "clicked"), ("buy", "bought"))):
     near(heads[name]["logloss"], mean([-math.log(a if b else 1 - a) for a, b in zip(p, y)]), name + " log loss")
     near(heads[name]["auc"], auc(list(zip(p, y, weight))), name + " AUC")
     near(heads[name]["calibration"], mean(p) / mean(y), name + " calibration")
+    items, total_of = sorted(zip(p, y, weight), reverse=True), {}
+    for a, b, u in items: total_of[a] = tuple(x + z for x, z in zip(total_of.get(a, (0, 0)), (u, u * b)))
+    seen = right = area = 0
+    for u, v in total_of.values(): seen, right = seen + u, right + v; area += v * right / seen
+    near(heads[name]["pr_auc"], area / right, name + " PR AUC")
+    for i, b in enumerate(heads[name]["bins"]):
+        inside = [(u, a, c) for a, c, u in items if min(int(a * 10), 9) == i]
+        assert b["samples"] == len(inside), (name, i, b)
+        if inside: near(b["prediction"], sum(u * a for u, a, c in inside) / sum(u for u, a, c in inside), "bin")
+        if inside: near(b["label"], sum(u * c for u, a, c in inside) / sum(u for u, a, c in inside), "bin")
     groups = {}
     for r, item in zip(rows, zip(p, y, weight)): groups.setdefault(r["user"], []).append(item)
     both = [(auc(g), sum(w for _, _, w in g)) for g in groups.values()]
@@ -243,7 +253,7 @@ near(heads["kind"]["accuracy"], mean([r == 0 for r in rank]), "accuracy")
 near(heads["hits"]["hit_rate"], mean([r < 2 for r in rank]), "hit rate")
 near(heads["gain"]["ndcg"], mean([1 / math.log2(2 + r) if r < 3 else 0 for r in rank]), "NDCG")
 near(heads["right"]["accuracy"], mean([(float(o[0]) > 0.5) == (r["clicked"] == "1") for o, r in zip(out, rows)]), "accuracy of a sign")
-for name in ("auc", "logloss", "ne", "calibration", "group_auc"): assert event[name] == heads["click"][name], name
+for name in ("auc", "logloss", "ne", "calibration", "pr_auc", "group_auc"): assert event[name] == heads["click"][name], name
 twice = events("twice.log")
 for h in twice["heads"]:
     for key, value in h.items():
@@ -251,6 +261,9 @@ for h in twice["heads"]:
 PYTHON
 }
 check 'every figure is its definition, and a weight is so many lines' figures
+
+"$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$test" --bins >"$folder/bins" 2>&1 </dev/null
+check 'calibration by bins is a table' grep -qE '^bins     .* 0\.[0-9] to 0\.[0-9] +[0-9]+ +0\.[0-9]{5} +[01]\.[0-9]{5}$' "$folder/bins"
 
 # One step of plain gradients: the divisor is the number of lines, so the line that is there twice needs a greater step.
 printf '[fc y]\ninput = h1\nunits = 1\n[loss click]\ninput = y\nlabel = clicked\n' | model one_step --set data.label=clicked --set train.batch=8192 --set train.optimizer='sgd 0.5'
@@ -359,7 +372,7 @@ check 'resumed between evaluations it stops alike' resumed 5 0 3 7 11
 check 'resumed behind evaluations it stops alike' resumed 5 0 5 10 15 20 25 30 35 40 45
 check 'resumed before evaluations it stops alike' resumed 5 5 5 10 15 20 25 30 35 40 45
 check 'resumed within and after passes it stops alike' resumed 0 0 7 12 20 24 30 36
-fails 1 'train.stop: expected none, or .*: auc, logloss, ne; found "rmse"' 'a figure that is not there is refused' \
+fails 1 'train.stop: expected none, or .*: auc, logloss, ne, pr_auc; found "rmse"' 'a figure that is not there is refused' \
     "$HETERPS" "$folder/one_loss.bin" --data "$train" --eval "$test" --set train.stop=rmse -q
 fails 1 'train.stop = auc needs evaluation data' 'early stopping needs evaluation data' "$HETERPS" "$folder/one_loss.bin" --data "$train" --set train.stop=auc -q
 check 'it may look at any head' heterps "$folder/many.bin" --data "$train" --eval "$test" --set train.stop=gain --set train.patience=1

@@ -120,6 +120,62 @@ static void auc__a_score_that_is_no_number__is_not_a_number(void **state)
     assert_true(isnan(r.auc) && isnan(r.logloss));
 }
 
+/* The definition: each distinct score is a threshold; precision there times what recall gains there. */
+static double pr_auc_by_thresholds(const float *logit, const float *label, const float *weight, uint32_t count)
+{
+    double sum = 0, positives = 0;
+    for (uint32_t i = 0; i < count; i++) positives += (double)weight[i] * (double)label[i];
+    for (uint32_t i = 0; i < count; i++) {
+        double all = 0, right = 0, gained = 0;
+        bool is_first = true;
+        for (uint32_t j = 0; j < count; j++) {
+            is_first = is_first && !(j < i && logit[j] == logit[i]);
+            if (logit[j] < logit[i]) continue;
+            all += (double)weight[j];
+            right += (double)weight[j] * (double)label[j];
+            gained += logit[j] == logit[i] ? (double)weight[j] * (double)label[j] : 0;
+        }
+        if (is_first && all > 0) sum += gained / positives * (right / all);
+    }
+    return sum;
+}
+
+static void pr_auc__random_scores__equals_the_definition(void **state)
+{
+    (void)state;
+    enum { COUNT = 700 };
+    static float logit[COUNT], label[COUNT], weight[COUNT], ones[COUNT];
+    for (int k = 0; k < 3; k++) {
+        scores_make(logit, label, COUNT, 31 + (uint64_t)k, k * 0.5f, 0.9f);
+        for (uint32_t i = 0; i < COUNT; i++) weight[i] = (float)(i * 7 % 5) / 2, ones[i] = 1;
+        assert_true(fabs(measure(logit, label, COUNT).pr_auc - pr_auc_by_thresholds(logit, label, ones, COUNT)) < 1e-9);
+        struct metrics metrics = {.has_weight = true};
+        struct metrics_result r;
+        assert_int_equal(
+            metrics_add(&metrics, &(struct metrics_examples){logit, NULL, label, 1, 1, weight, NULL, COUNT}), 0);
+        assert_int_equal(metrics_finish(&metrics, &r), ST_OK);
+        metrics_free(&metrics);
+        assert_true(fabs(r.pr_auc - pr_auc_by_thresholds(logit, label, weight, COUNT)) < 1e-9);
+    }
+    /* 1 of 1, then 2 of 3: the third and the fourth are equal. */
+    double found = measure((float[]){3, 2, 1, 1, 0}, (float[]){1, 0, 1, 0, 0}, 5).pr_auc;
+    assert_true(fabs(found - (0.5 * 1 + 0.5 * (2.0 / 4))) < 1e-12);
+    assert_true(isnan(measure((float[]){3, 2}, (float[]){1, 1}, 2).pr_auc));
+}
+
+static void bins__hand_numbers__are_met(void **state)
+{
+    (void)state;
+    /* Probabilities 1/2, 3/4, 3/4, 1 and 0; 1/2 is the least of its bin. */
+    float third = logf(3.0f);
+    struct metrics_result r = measure((float[]){0, third, third, 1000, -1000}, (float[]){1, 1, 0, 1, 0}, 5);
+    static const uint64_t counts[METRICS_BINS] = {1, 0, 0, 0, 0, 1, 0, 2, 0, 1};
+    for (int i = 0; i < METRICS_BINS; i++) assert_int_equal(r.bins[i].example_count, counts[i]);
+    assert_true(r.bins[5].prediction == 0.5 && r.bins[5].label == 1);
+    assert_true(fabs(r.bins[7].prediction - 0.75) < 1e-7 && r.bins[7].label == 0.5);
+    assert_true(r.bins[9].prediction == 1 && r.bins[9].label == 1 && r.bins[0].label == 0 && isnan(r.bins[1].label));
+}
+
 static void loss__hand_numbers__are_met(void **state)
 {
     (void)state;
@@ -225,7 +281,11 @@ static void weights__whole_numbers__equal_repeated_examples(void **state)
     assert_int_equal(metrics_finish(&other, &expected), ST_OK);
     assert_true(found.auc == expected.auc && fabs(found.group_auc - expected.group_auc) < 1e-14);
     assert_true(fabs(found.logloss - expected.logloss) < 1e-12 && fabs(found.ne - expected.ne) < 1e-12);
-    assert_true(fabs(found.calibration - expected.calibration) < 1e-12);
+    assert_true(fabs(found.calibration - expected.calibration) < 1e-12 && found.pr_auc == expected.pr_auc);
+    for (int i = 0; i < METRICS_BINS; i++)
+        if (expected.bins[i].example_count)
+            assert_true(fabs(found.bins[i].prediction - expected.bins[i].prediction) < 1e-12 &&
+                        fabs(found.bins[i].label - expected.bins[i].label) < 1e-12);
     struct metrics_result plain = measure(logits, labels, repeated);
     assert_true(plain.auc == expected.auc && plain.logloss == expected.logloss && isnan(plain.group_auc));
     metrics_free(&one);
@@ -310,6 +370,8 @@ int main(void)
         cmocka_unit_test(auc__signs_zeros_infinities_denormals__are_in_order),
         cmocka_unit_test(auc__one_class_or_nothing__is_not_a_number),
         cmocka_unit_test(auc__a_score_that_is_no_number__is_not_a_number),
+        cmocka_unit_test(pr_auc__random_scores__equals_the_definition),
+        cmocka_unit_test(bins__hand_numbers__are_met),
         cmocka_unit_test(loss__hand_numbers__are_met),
         cmocka_unit_test(loss__sure_and_wrong__is_the_logit),
         cmocka_unit_test(group_auc__random_scores__equals_the_definition),
