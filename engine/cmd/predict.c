@@ -7,6 +7,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/cmd/saved.h"
+#include "engine/eval/columns.h"
 #include "engine/eval/evaluate.h"
 #include "engine/eval/heads.h"
 #include "engine/eval/rank.h"
@@ -15,7 +16,7 @@
 
 struct predict_options {
     struct saved_options saved; /* first */
-    const char *output;
+    const char *output, *with;
     bool header;
 };
 static const struct flag flags[] = {
@@ -25,17 +26,22 @@ static const struct flag flags[] = {
      offsetof(struct saved_options, data), 0, 0, true},
     {"-o", FLAG_WRITE, "FILE", "where to write; default, and -: standard output",
      offsetof(struct predict_options, output), 0, 0, false},
-    {"--header", FLAG_SWITCH, NULL, "begin with a line that names the columns: the losses",
+    {"--header", FLAG_SWITCH, NULL, "begin with a line that names the columns: the losses, and those of --with",
      offsetof(struct predict_options, header), 0, 0, false},
+    {"--with", FLAG_TEXT, "COLUMNS",
+     "columns of the data behind the predictions, as they are there: csv's names, or label, I1..I13, C1..C26 of criteo",
+     offsetof(struct predict_options, with), 0, 0, false},
     SAVED_FLAGS,
 };
 
 struct predictions {
     const struct graph *graph;
     struct file_writer *writer;
-    struct rank *rank; /* words are predicted, or NULL */
-    double *values;    /* of a loss and an example */
-    bool is_stream;    /* somebody may wait for the answer before he writes on */
+    struct rank *rank;    /* words are predicted, or NULL */
+    double *values;       /* of a loss and an example */
+    bool is_stream;       /* somebody may wait for the answer before he writes on */
+    struct columns *with; /* of the data, or NULL     */
+    struct column_text *texts;
 };
 
 static status number_put(struct file_writer *writer, const char *before, double value)
@@ -68,6 +74,18 @@ static status values_open(struct predictions *p)
     return ST_OK;
 }
 
+/* A tab and the text of each column that is asked for. */
+static status with_put(const struct predictions *p)
+{
+    if (p->with == NULL) return ST_OK;
+    TRY(columns_next(p->with, p->texts));
+    for (uint32_t i = 0; i < columns_count(p->with); i++) {
+        TRY(file_writer_put(p->writer, "\t", 1));
+        TRY(file_writer_put(p->writer, p->texts[i].text, p->texts[i].bytes));
+    }
+    return ST_OK;
+}
+
 static status sink(void *context, const struct slot *slot)
 {
     const struct predictions *p = context;
@@ -85,12 +103,13 @@ static status sink(void *context, const struct slot *slot)
             else
                 TRY(loss_put(p, &c, &g->nodes[i], b, before));
         }
+        TRY(with_put(p));
         TRY(file_writer_put(p->writer, "\n", 1));
     }
     return p->is_stream ? file_writer_flush(p->writer) : ST_OK;
 }
 
-/* The names of the losses. */
+/* The names of the losses and columns. */
 static status header_put(const struct predictions *p)
 {
     const struct graph *g = p->graph;
@@ -100,17 +119,39 @@ static status header_put(const struct predictions *p)
         TRY(file_writer_put(p->writer, before, strlen(before)));
         TRY(file_writer_put(p->writer, name, strlen(name)));
     }
+    for (uint32_t i = 0; p->with && i < columns_count(p->with); i++) {
+        const char *name = columns_name(p->with, i);
+        TRY(file_writer_put(p->writer, "\t", 1));
+        TRY(file_writer_put(p->writer, name, strlen(name)));
+    }
     return file_writer_put(p->writer, "\n", 1);
 }
 
-/* The best words of all, if the only loss is over candidates. */
+/* The only loss is over candidates. */
+static bool words_are_predicted(const struct graph *g)
+{
+    uint32_t head = rank_head(g);
+    return head == graph_loss_next(g, 0) && graph_loss_next(g, head + 1) == g->forward_count;
+}
+
+/* The best words of all, if they are predicted. */
 static status rank_open_alone(struct crew *crew, struct file_writer *writer, struct rank **rank)
 {
     const struct graph *g = &crew->setup->graph;
-    uint32_t head = rank_head(g);
     *rank = NULL;
-    bool is_alone = head == graph_loss_next(g, 0) && graph_loss_next(g, head + 1) == g->forward_count;
-    return is_alone ? rank_open(rank, crew, writer) : ST_OK;
+    return words_are_predicted(g) ? rank_open(rank, crew, writer) : ST_OK;
+}
+
+/* The columns that are asked for. */
+static status with_open(struct predictions *p, const struct setup *s, const char *names)
+{
+    if (names == NULL) return ST_OK;
+    if (words_are_predicted(p->graph))
+        FAIL(USAGE, "--with: this model predicts words, a line a query, and not a line an example");
+    TRY(columns_open(&p->with, s, names));
+    p->texts = calloc(columns_count(p->with), sizeof *p->texts);
+    if (p->texts == NULL) FAIL(MEMORY, "no memory for %u columns", columns_count(p->with));
+    return ST_OK;
 }
 
 static status predictions_write(struct crew *crew, struct feed *feed, struct predictions *p)
@@ -130,18 +171,25 @@ static status predict(struct crew *crew, const struct saved_options *options)
         FAIL(USAGE, "predict: --log json and the predictions both write to standard output; give -o FILE");
     struct feed *feed = NULL;
     struct file_writer writer = {0};
-    TRY(evaluate_open(
-        crew,
-        &(struct evaluate_options){
-            .paths = o->saved.data, .lines = READER_ALL, .label_optional = true, .bad_keep = true, .gives_early = true},
-        &feed));
-    struct predictions predictions = {.graph = &s->graph, .writer = &writer, .is_stream = feed_is_stream(feed)};
-    status st = rank_open_alone(crew, &writer, &predictions.rank);
+    struct predictions predictions = {.graph = &s->graph, .writer = &writer};
+    status st = with_open(&predictions, s, o->with);
+    if (st == ST_OK)
+        st = evaluate_open(
+            crew,
+            &(struct evaluate_options){.paths = o->saved.data,
+                                       .lines = READER_ALL,
+                                       .label_optional = true,
+                                       .bad_keep = true,
+                                       .gives_early = true,
+                                       .listener = predictions.with ? columns_listener(predictions.with) : NULL},
+            &feed);
+    if (st == ST_OK) predictions.is_stream = feed_is_stream(feed);
+    if (st == ST_OK) st = rank_open_alone(crew, &writer, &predictions.rank);
     if (st == ST_OK) st = values_open(&predictions);
     if (st == ST_OK) st = setup_memory_check(s);
     if (st == ST_OK) st = model_manifest_note(o->saved.model);
     if (st == ST_OK) st = model_load(&s->model, o->saved.model);
-    stop_listen(feed_wake, feed);
+    if (st == ST_OK) stop_listen(feed_wake, feed);
     if (st == ST_OK) st = file_writer_open(&writer, output);
     if (st == ST_OK && o->header) st = header_put(&predictions);
     if (st == ST_OK) st = predictions_write(crew, feed, &predictions);
@@ -150,8 +198,11 @@ static status predict(struct crew *crew, const struct saved_options *options)
     rank_close(predictions.rank);
     free(predictions.values);
     file_writer_abort(&writer);
-    struct feed_counts counts = feed_counts(feed);
+    struct feed_counts counts = feed ? feed_counts(feed) : (struct feed_counts){0};
     feed_close(feed);
+    if (!stop_requested())
+        columns_close(predictions.with); /* else a thread that waits for a pipe may be left behind with it */
+    free(predictions.texts);
     if (st == ST_OK && counts.bad_count)
         log_warning("%s: nan is predicted there", words_plural(WORDS, counts.bad_count, "malformed line"));
     return st;

@@ -9,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
+#include "engine/eval/by_value.h"
 #include "engine/eval/rank.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
@@ -19,6 +20,7 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
     options.reader.lines = o->lines;
     options.reader.label_optional = o->label_optional;
     options.reader.bad_keep = o->bad_keep;
+    options.reader.listener = o->listener;
     uint32_t head = rank_head(&c->setup->graph);
     if (head != GRAPH_NONE && !o->label_optional) {
         options.reader.unknown_keep = true;
@@ -87,7 +89,18 @@ status evaluate_run(struct crew *c, struct feed *feed, forward_sink *sink, void 
     return pipeline_forward(c->pipeline, feed, sink, stop_tick, context);
 }
 
-static status measure_sink(void *context, const struct slot *slot) { return heads_add(context, slot); }
+/* What an evaluation is for. */
+struct measuring {
+    struct heads *heads;
+    struct by_value *by;
+};
+
+static status measure_sink(void *context, const struct slot *slot)
+{
+    struct measuring *m = context;
+    TRY(heads_add(m->heads, slot));
+    return m->by ? by_value_add(m->by, slot, m->heads->rank) : ST_OK;
+}
 
 status evaluate_reserve(struct crew *c, const struct feed *feed, struct heads *heads)
 {
@@ -96,8 +109,7 @@ status evaluate_reserve(struct crew *c, const struct feed *feed, struct heads *h
     return heads_reserve(heads, estimate + estimate / 10);
 }
 
-/* "AUC 0.76739, log loss 0.46335", of what has a value; into buffer, which is returned. of_known: the figures of that kind, else the others. */
-static char *figures_text(const struct head *head, bool of_known, char *buffer, size_t bytes)
+char *evaluate_figures_text(const struct head *head, bool of_known, char *buffer, size_t bytes)
 {
     buffer[0] = 0;
     for (uint32_t k = 0, end = 0; k < head->figure_count && end < bytes; k++) {
@@ -116,7 +128,7 @@ static const char *figures_missing(const struct head *head)
     return is_missing && !isnan(head->values[head_main_figure(head)]) ? "; no AUC: all labels are the same" : "";
 }
 
-static void figures_event(const struct head *head)
+void evaluate_figures_event(const struct head *head)
 {
     for (uint32_t k = 0; k < head->figure_count; k++) log_event_f64(head->figures[k].key, head->values[k]);
 }
@@ -126,7 +138,7 @@ static void unknown_tell(const struct heads *heads)
 {
     char unknown[27], all[27], text[512];
     if (heads->unknown_count == 0) return;
-    figures_text(heads->ranked, true, text, sizeof text);
+    evaluate_figures_text(heads->ranked, true, text, sizeof text);
     log_info("eval     %s of %s targets are no words of the vocabulary, and count as not found%s%s",
              words_whole(unknown, heads->unknown_count), words_whole(all, heads->target_count),
              *text ? "; over the others: " : "", text);
@@ -172,7 +184,7 @@ static void result_tell(const struct setup *s, const struct heads *heads, uint64
     for (uint32_t i = 0; i < heads->count; i++) {
         const struct head *head = &heads->items[i];
         log_result("eval     step %" PRIu64 "%s%s: %s%s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
-                 heads->count > 1 ? head->name : "", figures_text(head, false, text, sizeof text),
+                 heads->count > 1 ? head->name : "", evaluate_figures_text(head, false, text, sizeof text),
                  figures_missing(head), count, seconds);
     }
     unknown_tell(heads);
@@ -184,7 +196,7 @@ static void result_tell(const struct setup *s, const struct heads *heads, uint64
                     counts.unknown_count);
     log_event_begin("eval");
     log_event_u64("step", step);
-    figures_event(heads_main(heads));
+    evaluate_figures_event(heads_main(heads));
     log_event_u64("samples", example_count);
     log_event_u64("bad_lines", counts.bad_count);
     log_event_u64("left_out", counts.unknown_count);
@@ -200,7 +212,7 @@ static void result_tell(const struct setup *s, const struct heads *heads, uint64
         log_event_text("name", heads->items[i].name);
         log_event_text("section", heads->items[i].section);
         log_event_text("kind", heads->items[i].kind);
-        figures_event(&heads->items[i]);
+        evaluate_figures_event(&heads->items[i]);
         bins_event(&heads->items[i]);
         log_event_close();
     }
@@ -210,10 +222,16 @@ static void result_tell(const struct setup *s, const struct heads *heads, uint64
 
 status evaluate_measure(struct crew *c, struct feed *feed, struct heads *heads)
 {
+    return evaluate_measure_by(c, feed, heads, NULL);
+}
+
+status evaluate_measure_by(struct crew *c, struct feed *feed, struct heads *heads, struct by_value *by)
+{
+    struct measuring measuring = {heads, by};
     uint64_t begin = clock_ns();
     TRY(heads_rank(heads, c));
     if (heads->rank) TRY(rank_begin(heads->rank));
-    TRY(evaluate_run(c, feed, measure_sink, heads));
+    TRY(evaluate_run(c, feed, measure_sink, &measuring));
     struct feed_counts counts = feed_counts(feed);
     uint64_t example_count = heads->items[0].example_count;
     if (example_count == 0)
@@ -223,5 +241,5 @@ status evaluate_measure(struct crew *c, struct feed *feed, struct heads *heads)
                                           : "");
     TRY(heads_finish(heads));
     result_tell(c->setup, heads, example_count, counts, (double)(clock_ns() - begin) * 1e-9);
-    return ST_OK;
+    return by ? by_value_tell(by) : ST_OK;
 }

@@ -5,11 +5,13 @@
 #include "engine/eval/heads.h"
 #include "engine/crew/crew.h"
 
+struct by_value;
 struct evaluate_options {
     const char *paths;             /* kept */
     enum reader_part lines;        /* READER_HELD_OUT: only those that data.eval_fraction holds out */
     bool label_optional, bad_keep; /* for prediction */
     bool gives_early;              /* of a stream, examples when they are there (io/read/reader.h) */
+    const struct reader_listener *listener;
     struct data_cache_budget cache;
     struct data_cache **cache_kept; /* as struct feed_options has them */
 };
@@ -29,6 +31,12 @@ MUST_USE status evaluate_reserve(struct crew *crew, const struct feed *feed, str
 /* evaluate_run into the heads of the crew's graph, and the result logged: as text, a line for each head, and as event `eval`, which
  * has the figures of the first loss by themselves and those of all heads in `heads`, there with bins. INVALID if there is no example. */
 MUST_USE status evaluate_measure(struct crew *crew, struct feed *feed, struct heads *heads);
+/* The same, and then by_value_tell of what that (or NULL) has taken in. */
+MUST_USE status evaluate_measure_by(struct crew *crew, struct feed *feed, struct heads *heads, struct by_value *by);
+/* "AUC 0.76739, log loss 0.46335", of what has a value; into buffer, which is returned. of_known: the figures of that kind, else the others. */
+char *evaluate_figures_text(const struct head *head, bool of_known, char *buffer, size_t bytes);
+/* Fields of an event. */
+void evaluate_figures_event(const struct head *head);
 /* Of what was measured last: the calibration of binary heads by bins, as a table for people. */
 void evaluate_bins_tell(const struct heads *heads);
 

@@ -332,7 +332,7 @@ status heads_finish(struct heads *heads)
 
 /* --- samples ---------------------------------------------------------------------------------- */
 
-void head_samples(const struct head *head, const struct op_context *c, struct head_sample *samples)
+void head_samples(const struct head *head, const struct op_context *c, bool all, union head_sample *samples)
 {
     const struct seen seen = {c, head->node, c->batch};
     const struct view x = input_of(&seen, 0);
@@ -342,18 +342,18 @@ void head_samples(const struct head *head, const struct op_context *c, struct he
         for (uint32_t b = 0; b < count; b++) {
             float logit = at(x, b, x.cols - 1);
             if (x.cols == 2) logit -= at(x, b, 0);
-            samples[b] = (struct head_sample){logit, at(label, b, 0)};
+            samples[b] = (union head_sample){.logit = logit, .label = at(label, b, 0)};
         }
         return;
     }
     for (uint32_t b = 0; b < count; b++) {
-        double sums[2] = {0};
-        head->how->sample(&seen, b, sums);
-        samples[b] = (struct head_sample){.logit = (float)sums[0]};
+        double sums[2] = {0, (double)NAN};
+        (all ? head->how->add : head->how->sample)(&seen, b, sums);
+        samples[b] = (union head_sample){.sum = {(float)sums[0], (float)sums[1]}};
     }
 }
 
-static status binary_measure(struct head *head, const struct head_sample *samples, const float *weight, uint64_t count)
+static status binary_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count)
 {
     const size_t stride = sizeof *samples / sizeof samples->logit;
     const struct metrics_examples examples = {.logit = &samples->logit,
@@ -366,22 +366,21 @@ static status binary_measure(struct head *head, const struct head_sample *sample
     return binary_finish(head);
 }
 
-void head_samples_measure(struct head *head, const struct head_sample *samples, const float *weight, uint64_t count)
+void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count)
 {
     for (uint32_t k = 0; k < HEAD_FIGURES_MAX; k++) head->values[k] = (double)NAN;
     if (head->how == &binary) {
         CHECK(count <= head->metrics.example_max && binary_measure(head, samples, weight, count) == ST_OK);
         return;
     }
-    double sum = 0, weight_sum = 0;
+    double sums[2] = {0}, weight_sum = 0;
     for (uint64_t i = 0; i < count; i++) {
         const double w = weight ? (double)weight[i] : 1;
-        sum += w * (double)samples[i].logit;
+        sums[0] += w * (double)samples[i].sum[0];
+        sums[1] += w * (double)samples[i].sum[1];
         weight_sum += w;
     }
-    double values[HEAD_FIGURES_MAX] = {0};
-    head->how->finish((const double[]){sum / weight_sum, NAN}, values);
-    head->values[head_main_figure(head)] = values[head_main_figure(head)];
+    head->how->finish((const double[]){sums[0] / weight_sum, sums[1] / weight_sum}, head->values);
 }
 
 /* --- figures by name -------------------------------------------------------------------------- */

@@ -76,15 +76,19 @@ MUST_USE status heads_add(struct heads *heads, const struct slot *slot);
 /* Sets the values, and empties the collection. */
 MUST_USE status heads_finish(struct heads *heads);
 
-/* What a loss's figures need of an example: of a binary one logit and label, else the `logit` is what its main figure comes of. */
-struct head_sample {
-    float logit, label;
+/* What a head's figures need of an example: of a binary one logit and label, else what their means are of. */
+union head_sample {
+    struct {
+        float logit, label;
+    };
+    float sum[2];
 };
-/* Of the examples of a micro-batch whose forward pass is done, in training too: samples[0 .. example_count). */
-void head_samples(const struct head *head, const struct op_context *c, struct head_sample *samples);
-/* Sets the values of the head, which is at no evaluation: of a binary one all but group_auc, else the main one; the others are NaN. Weights are
+/* Of the examples of a micro-batch whose forward pass is done: samples[0 .. example_count). Unless `all`: what a loss's main figure needs,
+ * in training too; the rest is NaN. */
+void head_samples(const struct head *head, const struct op_context *c, bool all, union head_sample *samples);
+/* Sets the values of the head, which is at no evaluation; those that need more than samples are NaN: group_auc, and of ranked words. Weights are
  * [count], or NULL where the data have none. Takes no memory where heads_reserve has taken it for so many. */
-void head_samples_measure(struct head *head, const struct head_sample *samples, const float *weight, uint64_t count);
+void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count);
 
 /* The first loss, which stands for the model where one number must. */
 const struct head *heads_main(const struct heads *heads);

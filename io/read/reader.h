@@ -93,6 +93,15 @@ struct reader_schema {
 /* Which lines of the data count, by a hash of each line's bytes. */
 enum reader_part { READER_ALL, READER_TRAIN /* all but the held-out ones */, READER_HELD_OUT };
 
+/* Who wants the texts of examples is told their lines, in the order in which examples are given, by the thread that takes them. */
+struct reader_listener {
+    void *context;
+    /* A file's line of names. INVALID, with a sentence without place. */
+    status (*header)(void *context, const char *line, size_t bytes);
+    /* Of each example; NULL: the line is too long. */
+    status (*example)(void *context, const char *line, size_t bytes);
+};
+
 struct reader_options {
     enum reader_format format;
     /* Separated by commas; "-" is standard input; a file that starts with the magic of gzip or zstd is unpacked. */
@@ -114,6 +123,8 @@ struct reader_options {
     /* An example whose target in `words_field` is no word stays, with READER_UNKNOWN in its key, and with negatives; a label of that column is 0
      * then. Else it is left out and counted. For ranking, too. */
     bool unknown_keep;
+    const struct reader_listener
+        *listener; /* or NULL. One thread reads then; for data in file order, without a cache */
     uint64_t seed;
     /* Threads that parse, the caller's included; 0 is 1, which starts none. Examples, messages and counts are the same for any; streams,
      * pairs, tokens, and csv whose files have headers are read by one. Others are pinned to the processors, if there are any. */

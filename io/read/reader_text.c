@@ -273,9 +273,9 @@ void reader_example_empty(struct example_shape shape, struct reader_example *exa
 static status header_take(struct reader_text *text, const char *line, size_t bytes, bool *is_header)
 {
     *is_header = false;
-    if (!text->format->header || text->format->header(text->format_state, line, bytes, is_header) == ST_OK)
-        return ST_OK;
-    return line_fail(text, text->source.path_index, 1, status_message());
+    status st = text->format->header ? text->format->header(text->format_state, line, bytes, is_header) : ST_OK;
+    if (st == ST_OK && *is_header && text->listener) st = text->listener->header(text->listener->context, line, bytes);
+    return st == ST_OK ? ST_OK : line_fail(text, text->source.path_index, 1, status_message());
 }
 
 /* The next line that counts; *over: there is none. */
@@ -487,7 +487,9 @@ static status text_next(struct reader *reader, struct reader_example *place, con
     *found = text->parsers ? &text->parsed : place;
     TRY(text->parsers ? block_example_next(text, &text->parsed, over) : file_example_next(text, place, over));
     text->example_number += !*over;
-    return text->few_are_cut ? lists_count(text, *over ? NULL : *found) : ST_OK;
+    if (text->few_are_cut) TRY(lists_count(text, *over ? NULL : *found));
+    if (*over || text->listener == NULL) return ST_OK;
+    return text->listener->example(text->listener->context, text->line, text->line_bytes);
 }
 
 /* No whole line is there, nor does one come soon. An empty line alone may be the last, which is none. */
@@ -558,7 +560,8 @@ static status first_line_check(struct reader_text *text, const struct reader_exa
 static uint32_t readers_of(const struct reader_options *o, const struct reader_format_functions *format)
 {
     bool has_headers = format->header && o->schema.has_header;
-    return o->lists_words || !format->lines_are_apart || has_headers || o->readers == 0 ? 1 : o->readers;
+    bool is_alone = o->lists_words || o->listener || !format->lines_are_apart || has_headers || o->readers == 0;
+    return is_alone ? 1 : o->readers;
 }
 
 static struct parsers_options team_of(const struct reader_options *options,
@@ -714,6 +717,7 @@ status reader_text_open(struct reader_text *text, struct arena *arena, const str
                                  .format = format,
                                  .bad_skip = options->bad_skip,
                                  .bad_keep = options->bad_keep,
+                                 .listener = options->listener,
                                  .lines = options->lines,
                                  .held_out = team_of(options, format, shape).held_out,
                                  .few_are_cut = options->schema.ids_over_is_few && !options->label_optional,

@@ -22,6 +22,7 @@ struct reader_text {
     void *format_state;
     bool bad_skip, bad_keep;
     bool few_are_cut; /* lists may lose a small part of their keys */
+    const struct reader_listener *listener; /* or NULL */
     enum reader_part lines;
     uint64_t held_out;           /* lines whose hash is below are held out */
     struct reader_example spare; /* where an example goes that nobody wants */

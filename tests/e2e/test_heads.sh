@@ -265,6 +265,24 @@ check 'every figure is its definition, and a weight is so many lines' figures
 "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$test" --bins >"$folder/bins" 2>&1 </dev/null
 check 'calibration by bins is a table' grep -qE '^bins     .* 0\.[0-9] to 0\.[0-9] +[0-9]+ +0\.[0-9]{5} +[01]\.[0-9]{5}$' "$folder/bins"
 
+# Where all examples have one value, its figures are those of the whole.
+awk -F , 'NR == 1 || $3 == 2' "$test" >"$folder/class.csv"
+"$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/class.csv" --by class --log json >"$folder/by.log" </dev/null
+by_the_same() {
+    python3 - "$folder/by.log" <<'PYTHON'
+import json, sys
+events = {e["event"]: e for e in map(json.loads, open(sys.argv[1]))}
+by, whole = events["eval_by"], events["eval"]
+assert by["value"] == "2" and by["samples"] == whole["samples"] > 100 and len(by["heads"]) == len(whole["heads"]) == 8
+for h, w in zip(by["heads"], whole["heads"]):
+    assert len(h) > 1
+    for key, value in h.items():
+        if key == "group_auc": assert value is None
+        elif key != "name": assert abs(value - w[key]) < 1e-6 * max(1, abs(value)), (h, w, key)
+PYTHON
+}
+check 'eval --by measures every head' by_the_same
+
 # One step of plain gradients: the divisor is the number of lines, so the line that is there twice needs a greater step.
 printf '[fc y]\ninput = h1\nunits = 1\n[loss click]\ninput = y\nlabel = clicked\n' | model one_step --set data.label=clicked --set train.batch=8192 --set train.optimizer='sgd 0.5'
 one_step() { # NAME DATA RATE ARGUMENT...

@@ -1,0 +1,283 @@
+/* Cuts columns out of lines, and queues them. */
+#include "engine/eval/columns.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/read/column_names.h"
+
+#define NONE UINT32_MAX
+/* Of a line; further columns count, and can neither be asked for nor be labels. */
+#define COLUMNS_MAX 65536u
+
+static const char criteo_names[] = "label, I1..I13, C1..C26";
+
+/* A list of names. */
+struct names {
+    char **name; /* [count] */
+    uint32_t count;
+};
+
+struct columns {
+    struct reader_listener listener;
+    const struct setup *setup;
+    struct names wanted;
+    char separator;
+    bool has_header, has_quotes;
+    /* of the file */
+    uint32_t *position; /* [wanted.count]: of the file's columns                              */
+    uint8_t *is_label;  /* [COLUMNS_MAX]: of them                                           */
+    uint32_t file_count, label_count;
+    struct column_text *cell; /* [COLUMNS_MAX]: of the line */
+    /* under the lock: lengths and bytes of texts, [begin, end) */
+    pthread_mutex_t lock;
+    char *queue;
+    size_t begin, end, max;
+    /* of the example that was taken last */
+    char *taken;
+    size_t taken_max;
+};
+
+static status name_add(void *to, const char *text, size_t bytes)
+{
+    struct names *n = to;
+    char **grown = realloc(n->name, (n->count + 1) * sizeof *grown);
+    if (grown) n->name = grown;
+    char *copy = grown ? strndup(text, bytes) : NULL;
+    if (copy == NULL) FAIL(MEMORY, "no memory for the names of columns");
+    n->name[n->count++] = copy;
+    return ST_OK;
+}
+
+static void names_free(struct names *n)
+{
+    for (uint32_t i = 0; i < n->count; i++) free(n->name[i]);
+    free(n->name);
+    *n = (struct names){0};
+}
+
+/* --- a file's columns --------------------------------------------------------------------------- */
+
+static bool is_name(struct column_text text, const char *name)
+{
+    return text.bytes == strlen(name) && memcmp(text.text, name, text.bytes) == 0;
+}
+
+/* Where the columns are, by what the first `count` cells say. */
+static status file_begin(struct columns *c, uint32_t count)
+{
+    const struct reader_schema *s = &c->setup->schema.reader;
+    c->file_count = count;
+    c->label_count = 0;
+    for (uint32_t i = 0; i < count && i < COLUMNS_MAX; i++) {
+        c->is_label[i] = false;
+        for (uint32_t l = 0; l < s->example.label_count; l++)
+            c->is_label[i] |= is_name(c->cell[i], s->label ? s->label[l].name : "label");
+        c->label_count += c->is_label[i];
+    }
+    for (uint32_t w = 0; w < c->wanted.count; w++) {
+        c->position[w] = NONE;
+        for (uint32_t i = 0; i < count && i < COLUMNS_MAX && c->position[w] == NONE; i++)
+            if (is_name(c->cell[i], c->wanted.name[w])) c->position[w] = i;
+        if (c->position[w] == NONE) FAIL(INVALID, "no column is called \"%s\"", c->wanted.name[w]);
+    }
+    return ST_OK;
+}
+
+/* --- lines --------------------------------------------------------------------------------------- */
+
+/* The end of what begins at `at`: at a separator, outside of quotation marks, or the end. */
+static const char *cell_end(const struct columns *c, const char *at, const char *end)
+{
+    const char *first = at;
+    while (first < end && *first == ' ' && c->separator != ' ') first++;
+    if (c->has_quotes && first < end && *first == '"')
+        /* Marks come in pairs up to the one that ends the value; what is behind it is passed over below. */
+        for (at = first + 1; at < end && (*at != '"' || (at + 1 < end && at[1] == '"')); at++) at += *at == '"';
+    const char *stop = at < end ? memchr(at, c->separator, (size_t)(end - at)) : NULL;
+    return stop ? stop : end;
+}
+
+/* Returns how many there are. */
+static uint32_t cells_cut(struct columns *c, const char *line, size_t bytes)
+{
+    const char *at = line, *end = line + bytes;
+    for (uint32_t count = 0;; at++) {
+        const char *stop = cell_end(c, at, end), *from = at, *to = stop;
+        while (from < to && *from == ' ') from++;
+        while (to > from && to[-1] == ' ') to--;
+        if (count < COLUMNS_MAX) c->cell[count] = (struct column_text){from, (size_t)(to - from)};
+        count++;
+        if (stop == end) return count;
+        at = stop;
+    }
+}
+
+/* The marks of a name are none of it. */
+static status header_take(void *context, const char *line, size_t bytes)
+{
+    struct columns *c = context;
+    uint32_t count = cells_cut(c, line, bytes);
+    for (uint32_t i = 0; i < count && i < COLUMNS_MAX; i++) {
+        struct column_text *cell = &c->cell[i];
+        bool is_quoted = c->has_quotes && cell->bytes > 1 && cell->text[0] == '"' && cell->text[cell->bytes - 1] == '"';
+        if (is_quoted) *cell = (struct column_text){cell->text + 1, cell->bytes - 2};
+    }
+    return file_begin(c, count);
+}
+
+/* Room for so many bytes more. */
+static status queue_grow(struct columns *c, size_t bytes)
+{
+    if (c->begin) memmove(c->queue, c->queue + c->begin, c->end - c->begin);
+    c->end -= c->begin;
+    c->begin = 0;
+    if (c->end + bytes <= c->max) return ST_OK;
+    size_t max = 2 * (c->end + bytes);
+    char *grown = realloc(c->queue, max);
+    if (grown == NULL) FAIL(MEMORY, "no memory for %zu bytes of the data's columns", max);
+    c->queue = grown;
+    c->max = max;
+    return ST_OK;
+}
+
+static status queue_put(struct columns *c, struct column_text text)
+{
+    size_t bytes = sizeof text.bytes + text.bytes;
+    if (c->end + bytes > c->max) TRY(queue_grow(c, bytes));
+    memcpy(c->queue + c->end, &text.bytes, sizeof text.bytes);
+    if (text.bytes) memcpy(c->queue + c->end + sizeof text.bytes, text.text, text.bytes);
+    c->end += bytes;
+    return ST_OK;
+}
+
+/* Of the line whose cells are cut, `count` of them. */
+static struct column_text text_of(const struct columns *c, uint32_t wanted, uint32_t count)
+{
+    uint32_t position = c->position[wanted];
+    if (c->label_count && count == c->file_count - c->label_count) {
+        if (c->is_label[position]) return (struct column_text){0};
+        for (uint32_t i = c->position[wanted]; i-- > 0;) position -= c->is_label[i];
+    }
+    return position < count && position < COLUMNS_MAX ? c->cell[position] : (struct column_text){0};
+}
+
+static status example_take(void *context, const char *line, size_t bytes)
+{
+    struct columns *c = context;
+    uint32_t count = line ? cells_cut(c, line, bytes) : 0;
+    status st = ST_OK;
+    pthread_mutex_lock(&c->lock);
+    for (uint32_t w = 0; w < c->wanted.count && st == ST_OK; w++) st = queue_put(c, text_of(c, w, count));
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+/* Under the lock. */
+static status next_take(struct columns *c, struct column_text *texts)
+{
+    size_t begin = c->begin, end = begin;
+    for (uint32_t w = 0; w < c->wanted.count; w++) {
+        CHECK(end < c->end); /* every example has had a line */
+        memcpy(&texts[w].bytes, c->queue + end, sizeof texts[w].bytes);
+        end += sizeof texts[w].bytes + texts[w].bytes;
+    }
+    if (end - begin > c->taken_max) {
+        free(c->taken);
+        c->taken_max = 2 * (end - begin);
+        c->taken = malloc(c->taken_max);
+        if (c->taken == NULL) FAIL(MEMORY, "no memory for %zu bytes of an example's columns", c->taken_max);
+    }
+    memcpy(c->taken, c->queue + begin, end - begin);
+    c->begin = end;
+    if (c->begin == c->end) c->begin = c->end = 0;
+    const char *at = c->taken;
+    for (uint32_t w = 0; w < c->wanted.count; w++) {
+        texts[w].text = at + sizeof texts[w].bytes;
+        at = texts[w].text + texts[w].bytes;
+    }
+    return ST_OK;
+}
+
+status columns_next(struct columns *c, struct column_text *texts)
+{
+    pthread_mutex_lock(&c->lock);
+    status st = next_take(c, texts);
+    pthread_mutex_unlock(&c->lock);
+    return st;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+/* Of a format whose columns do not come from the data. */
+static status file_of_names(struct columns *c, const char *list)
+{
+    struct names all = {0};
+    status st = column_names_each(list, name_add, &all);
+    for (uint32_t i = 0; i < all.count && i < COLUMNS_MAX; i++)
+        c->cell[i] = (struct column_text){all.name[i], strlen(all.name[i])};
+    if (st == ST_OK) st = file_begin(c, all.count);
+    struct failure why;
+    failure_keep(&why, st);
+    names_free(&all);
+    if (st != ST_INVALID) return failure_adopt(&why);
+    FAIL(INVALID, "%s; expected some of %s", why.message, list);
+}
+
+static status format_open(struct columns *c)
+{
+    const struct settings *settings = &c->setup->settings;
+    const struct reader_schema *s = &c->setup->schema.reader;
+    const enum reader_format format = (enum reader_format)settings->data_format;
+    if (format != READER_CSV && format != READER_CRITEO)
+        FAIL(INVALID, "columns of data have names in the formats csv and criteo; this graph reads another");
+    c->separator = format == READER_CSV ? s->separator : '\t';
+    c->has_quotes = format == READER_CSV && s->has_quotes;
+    c->has_header = format == READER_CSV && s->has_header;
+    if (c->has_header) return ST_OK;
+    return file_of_names(c, format == READER_CSV ? s->columns : criteo_names);
+}
+
+status columns_open(struct columns **out, const struct setup *setup, const char *names)
+{
+    *out = NULL;
+    struct columns *c = calloc(1, sizeof *c);
+    if (c == NULL) FAIL(MEMORY, "no memory for the data's columns");
+    c->setup = setup;
+    c->listener = (struct reader_listener){c, header_take, example_take};
+    pthread_mutex_init(&c->lock, NULL);
+    status st;
+    TRY_GOTO(column_names_each(names, name_add, &c->wanted), failed);
+    c->position = calloc(c->wanted.count + 1, sizeof *c->position);
+    c->is_label = calloc(COLUMNS_MAX, sizeof *c->is_label);
+    c->cell = calloc(COLUMNS_MAX, sizeof *c->cell);
+    if (c->position == NULL || c->is_label == NULL || c->cell == NULL)
+        st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for the data's columns");
+    else
+        st = format_open(c);
+    if (st != ST_OK) goto failed;
+    *out = c;
+    return ST_OK;
+failed:
+    columns_close(c);
+    return st;
+}
+
+void columns_close(struct columns *c)
+{
+    if (c == NULL) return;
+    names_free(&c->wanted);
+    pthread_mutex_destroy(&c->lock);
+    free(c->position);
+    free(c->is_label);
+    free(c->cell);
+    free(c->queue);
+    free(c->taken);
+    free(c);
+}
+
+const struct reader_listener *columns_listener(struct columns *c) { return &c->listener; }
+uint32_t columns_count(const struct columns *c) { return c->wanted.count; }
+const char *columns_name(const struct columns *c, uint32_t i) { return c->wanted.name[i]; }

@@ -1,0 +1,98 @@
+#!/bin/sh
+# Columns of the data beside what is said of it: `predict --with` writes their texts, `eval --by` measures by the values of one.
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 1
+h=$HETERPS
+tiny_model
+rows 3000 rows.tsv
+"$h" tiny.bin --data rows.tsv --out model -q </dev/null || not_ok 'training'
+
+# --- predict --with -----------------------------------------------------------------------------------------------------------------
+
+"$h" predict tiny.bin --model model --data rows.tsv -o plain -q
+"$h" predict tiny.bin --model model --data rows.tsv --with 'C3, label, I1..I2' --header -o with -q
+cut -f 1-3,17 rows.tsv | awk -F '\t' -v OFS='\t' '{ print $4, $1, $2, $3 }' | paste plain - >expected
+check 'texts of criteo stand behind the predictions' sh -c "printf 'bce\tC3\tlabel\tI1\tI2\n' | cat - expected | cmp - with"
+check 'with three threads too' sh -c "'$h' predict tiny.bin --model model --data rows.tsv --with 'C3, label, I1..I2' --threads 3 --set train.readers=2 -q | cmp - expected"
+check 'of a stream too' sh -c "'$h' predict tiny.bin --model model --data - --with 'C3, label, I1..I2' -q <rows.tsv | cmp - expected"
+(head -3 rows.tsv; echo 'no line'; sed -n 4,6p rows.tsv | cut -f 2-) >some.tsv
+"$h" predict tiny.bin --model model --data some.tsv --set data.bad_lines=skip --with label,C3 -o some -q
+(sed -n 1,3p expected | awk -F '\t' -v OFS='\t' '{ print $1, $3, $2 }'; printf 'nan\tno line\t\n'; sed -n 4,6p expected | awk -F '\t' -v OFS='\t' '{ print $1, "", $2 }') >some.expected
+check 'beside malformed lines, and lines without a label' cmp some some.expected
+fails 1 'no column is called "C27"; expected some of label, I1..I13, C1..C26' 'a column that is none' "$h" predict tiny.bin --model model --data rows.tsv --with C27 -q
+
+# csv: quotation marks, lists, other orders of columns in another file.
+cat >csv.cfg <<'CFG'
+[data]
+format = csv
+label = click
+dense = age
+sparse = job, tags
+[column tags]
+ids_max = 3
+[table t]
+dim = 2
+[embedding e]
+table = t
+input = job, tags
+[concat x]
+input = e, age
+[fc y]
+input = x
+units = 1
+[loss bce]
+input = y
+[train]
+batch = 16
+[store]
+ram = 4MiB
+CFG
+"$h" compile csv.cfg -o csv.bin -q
+printf 'id,age,job,"day",tags,click\n1, 30 ,"smith, ""J""",mon,a|b,1\n2,40,cook,tue,,0\n' >one.csv
+printf 'click,"day",tags,job,age,id\n0,wed,c,"cook" ,50,3\n' >two.csv
+printf 'id,age,job,day,tags,click\n4,30,cook,thu,\n' >bare.csv
+"$h" csv.bin --data one.csv --out csv.model -q
+"$h" predict csv.bin --model csv.model --data one.csv,two.csv,bare.csv --with 'id,job,day,click' -q | cut -f 2- >csv.with
+printf '1\t"smith, ""J"""\tmon\t1\n2\tcook\ttue\t0\n3\t"cook"\twed\t0\n4\tcook\tthu\t\n' >csv.expected
+check 'texts of csv, by the names of each file' cmp csv.with csv.expected
+fails 1 'one.csv:1: no column is called "sex"' 'a column that a file lacks' "$h" predict csv.bin --model csv.model --data one.csv --with id,sex -q
+tail -n +2 one.csv >bare_one.csv
+"$h" predict csv.bin --model csv.model --data bare_one.csv --set data.header=no --set 'data.columns=id,age,job,day,tags,click' --with day,id -q | cut -f 2- >csv.with
+check 'of csv without names in it' sh -c "printf 'mon\t1\ntue\t2\n' | cmp - csv.with"
+
+# --- eval --by ------------------------------------------------------------------------------------------------------------------------
+
+"$h" eval tiny.bin --model model --data rows.tsv --by C3 --by-max 4 --log json >by.log </dev/null
+"$h" eval tiny.bin --model model --data rows.tsv --by C3 --by-max 4 >by.txt 2>&1 </dev/null
+by_is_by() {
+    python3 - <<'PYTHON'
+import collections, json, math
+rows = [l.rstrip("\n").split("\t") for l in open("expected")]
+events = [json.loads(l) for l in open("by.log")]
+whole = [e for e in events if e["event"] == "eval"][-1]
+found = [e for e in events if e["event"] == "eval_by"]
+groups = collections.OrderedDict()
+for p, c3, y, *_ in rows: groups.setdefault(c3, []).append((float(p), int(y)))
+order = sorted(groups, key=lambda v: -len(groups[v]))  # stable: of equals the first
+assert len(order) > 6 and len(found) == 5 and sum(e["samples"] for e in found) == whole["samples"] == 3000, found
+def near(a, b): assert abs(a - b) < 2e-6 * max(1, abs(b)), (a, b)
+for e, value in zip(found, order[:4] + [None]):
+    items = groups[value] if value is not None else [i for v in order[4:] for i in groups[v]]
+    assert e["column"] == "C3" and e["samples"] == len(items)
+    assert e["value"] == value if value is not None else e["other_values"] == len(order) - 4, e
+    near(e["logloss"], sum(-math.log(p if y else 1 - p) for p, y in items) / len(items))
+    near(e["calibration"], sum(p for p, y in items) / sum(y for p, y in items))
+    pairs = [(p > q) + 0.5 * (p == q) for p, y in items for q, z in items if y > z]
+    near(e["auc"], sum(pairs) / len(pairs))
+    assert e["heads"][0]["auc"] == e["auc"]
+PYTHON
+}
+check 'figures are those of the examples with the value' by_is_by
+check 'and lines' grep -qE '^by       C3: [0-9]+ other values: AUC 0\.[0-9]{5}, log loss .* \([0-9,]+ examples\)$' by.txt
+"$h" eval csv.bin --model csv.model --data one.csv,two.csv --by day --log json >by.log </dev/null
+check 'by a column of csv that the model does not read' sh -c "[ \"\$(grep -c '\"event\":\"eval_by\",\"column\":\"day\",\"value\":\"[a-z]*\",\"samples\":1' by.log)\" = 3 ]"
+fails 2 '--by takes one column, found 2' 'two columns' "$h" eval tiny.bin --model model --data rows.tsv --by C1,C2 -q
+printf '[data]\nformat = libsvm\nsparse = features\nids_max = 4\n[table t]\ndim = 1\n[embedding y]\ntable = t\ninput = features\n[loss bce]\ninput = y\n[store]\nram = 4MiB\n' >svm.cfg
+"$h" compile svm.cfg -o svm.bin -q && printf '1 3:1\n' >svm.txt && "$h" svm.bin --data svm.txt --out svm.model -q
+fails 1 'columns of data have names in the formats csv and criteo' 'a format without names' "$h" eval svm.bin --model svm.model --data svm.txt --by x -q
+finish
