@@ -137,11 +137,42 @@ void evaluate_figures_event(const struct head *head)
 static void unknown_tell(const struct heads *heads)
 {
     char unknown[27], all[27], text[512];
-    if (heads->unknown_count == 0) return;
+    const struct rank_result *r = heads->ranking;
+    if (r->unknown_count == 0) return;
     evaluate_figures_text(heads->ranked, true, text, sizeof text);
     log_info("eval     %s of %s targets are no words of the vocabulary, and count as not found%s%s",
-             words_whole(unknown, heads->unknown_count), words_whole(all, heads->target_count),
+             words_whole(unknown, r->unknown_count), words_whole(all, r->target_count),
              *text ? "; over the others: " : "", text);
+}
+
+static void ranking_tell(const struct heads *heads)
+{
+    const struct rank_result *r = heads->ranking;
+    for (uint32_t k = 0; k < r->cutoff_count; k++) {
+        if (r->has_groups)
+            log_info("eval     at %u: recall %.5f, hit rate %.5f, NDCG %.5f", r->cutoff[k], r->at[k].recall,
+                     r->at[k].hit_rate, r->at[k].ndcg);
+        else
+            log_info("eval     at %u: hit rate %.5f", r->cutoff[k], r->at[k].hit_rate);
+    }
+    unknown_tell(heads);
+}
+
+static void ranking_event(const struct rank_result *r)
+{
+    log_event_u64("queries", r->query_count);
+    log_event_u64("targets", r->target_count);
+    log_event_u64("targets_unknown", r->unknown_count);
+    log_event_open_array("cutoffs");
+    for (uint32_t k = 0; k < r->cutoff_count; k++) {
+        log_event_open(NULL);
+        log_event_u64("k", r->cutoff[k]);
+        if (r->has_groups) log_event_f64("recall", r->at[k].recall);
+        log_event_f64("hit_rate", r->at[k].hit_rate);
+        if (r->has_groups) log_event_f64("ndcg", r->at[k].ndcg);
+        log_event_close();
+    }
+    log_event_close_array();
 }
 
 /* Calibration by bins, as an array of the event. */
@@ -187,7 +218,7 @@ static void result_tell(const struct setup *s, const struct heads *heads, uint64
                  heads->count > 1 ? head->name : "", evaluate_figures_text(head, false, text, sizeof text),
                  figures_missing(head), count, seconds);
     }
-    unknown_tell(heads);
+    if (heads->rank) ranking_tell(heads);
     if (counts.bad_count)
         log_warning("skipped %s of the evaluation data", words_plural(WORDS, counts.bad_count, "malformed line"));
     if (counts.unknown_count)
@@ -200,11 +231,7 @@ static void result_tell(const struct setup *s, const struct heads *heads, uint64
     log_event_u64("samples", example_count);
     log_event_u64("bad_lines", counts.bad_count);
     log_event_u64("left_out", counts.unknown_count);
-    if (heads->rank) {
-        log_event_u64("queries", heads->query_count);
-        log_event_u64("targets", heads->target_count);
-        log_event_u64("targets_unknown", heads->unknown_count);
-    }
+    if (heads->rank) ranking_event(heads->ranking);
     log_event_f64("seconds", seconds);
     log_event_open_array("heads");
     for (uint32_t i = 0; i < heads->count; i++) {

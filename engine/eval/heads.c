@@ -221,6 +221,7 @@ void heads_close(struct heads *heads)
 {
     for (uint32_t i = 0; i < heads->count && heads->items; i++) metrics_free(&heads->items[i].metrics);
     free(heads->items);
+    free(heads->ranking);
     rank_close(heads->rank);
     *heads = (struct heads){0};
 }
@@ -265,7 +266,10 @@ static status head_add(struct head *head, const struct op_context *c, uint32_t b
 
 status heads_rank(struct heads *heads, struct crew *crew)
 {
-    return heads->ranked && heads->rank == NULL ? rank_open(&heads->rank, crew, NULL) : ST_OK;
+    if (heads->ranked == NULL || heads->rank) return ST_OK;
+    if (heads->ranking == NULL) heads->ranking = calloc(1, sizeof *heads->ranking);
+    if (heads->ranking == NULL) FAIL(MEMORY, "no memory for a ranking");
+    return rank_open(&heads->rank, crew, NULL);
 }
 
 status heads_add(struct heads *heads, const struct slot *slot)
@@ -293,9 +297,7 @@ static status ranked_finish(struct heads *heads)
                                 r.known.recall,     r.known.hit_rate,     r.known.ndcg},
                  of_examples[] = {r.logloss,     r.perplexity,       r.hit_rate_1,
                                   r.hit_rate_10, r.known_hit_rate_1, r.known_hit_rate_10};
-    heads->query_count = r.query_count;
-    heads->target_count = r.target_count;
-    heads->unknown_count = r.unknown_count;
+    *heads->ranking = r;
     if (r.has_groups)
         memcpy(heads->ranked->values + 1, of_groups, sizeof of_groups);
     else

@@ -46,14 +46,14 @@ struct head {
 bool head_is_binary(const struct head *head);
 
 struct crew;
+struct rank_result;
 struct heads {
     const struct graph *graph;
     struct head *items;
     uint32_t count;
-    struct head *ranked; /* of which all words are ranked, or NULL          */
-    struct rank *rank;   /* NULL: not yet                                  */
-    /* of the last ranking that was finished: groups or examples, their targets, and those of them that are no words */
-    uint64_t query_count, target_count, unknown_count;
+    struct head *ranked;         /* of which all words are ranked, or NULL          */
+    struct rank *rank;           /* NULL: not yet                                  */
+    struct rank_result *ranking; /* the last that was finished; NULL: none */
 };
 
 /* How many numbers a loss predicts of an example: 1, or one for every class where there are more than two. */

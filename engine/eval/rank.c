@@ -16,6 +16,8 @@
 /* Queries that are scored at once: so many that panels are used often, and no more scores than fit. */
 #define QUERIES_MAX  64u
 #define SCORES_BYTES ((size_t)64 << 20)
+/* As eval.top. */
+#define CUTOFF_MAX 1000
 /* No target; else an item of engine/eval/rank_groups.h. */
 #define ITEM_NONE UINT64_MAX
 
@@ -45,7 +47,8 @@ struct rank {
     uint32_t *slot_word; /* [slot_mask + 1]: 1 + word, by the hash of its key; 0: none */
     uint64_t *word_key;  /* [word_count] */
     uint64_t slot_mask;
-    uint32_t top; /* words that are kept of a query, or predicted */
+    uint32_t top;                                    /* words that are kept of a query, or predicted */
+    uint32_t cutoff[RANK_CUTOFFS_MAX], cutoff_count; /* eval.top, and eval.cutoffs */
     /* of the evaluation */
     uint64_t list_count; /* examples of the list that have come */
     uint32_t query_max, query_count;
@@ -57,7 +60,7 @@ struct rank {
     struct rank_groups groups;
     /* without groups */
     uint64_t target_count, unknown_count;
-    double loss_sum, hit_1_sum, hit_10_sum;
+    double loss_sum, hit_1_sum, hit_10_sum, hit_sum[RANK_CUTOFFS_MAX];
 };
 
 static const char part[] = "ranking";
@@ -136,6 +139,7 @@ status rank_begin(struct rank *r)
     r->query_count = 0;
     r->target_count = r->unknown_count = 0;
     r->loss_sum = r->hit_1_sum = r->hit_10_sum = 0;
+    memset(r->hit_sum, 0, sizeof r->hit_sum);
     rank_groups_begin(&r->groups);
     if (r->feed == NULL) TRY(list_feed_open(r));
     status st = evaluate_run(r->crew, r->feed, words_sink, r);
@@ -247,6 +251,7 @@ static void example_measure(struct rank *r, const float *scores, uint64_t target
     r->loss_sum += fmath_log(sum) + (double)greatest - (double)score;
     r->hit_1_sum += place < 1;
     r->hit_10_sum += place < 10;
+    for (uint32_t k = 0; k < r->cutoff_count; k++) r->hit_sum[k] += place < r->cutoff[k];
 }
 
 static status line_write(struct rank *r, const float *scores)
@@ -340,20 +345,24 @@ static void examples_result(const struct rank *r, struct rank_result *result)
     result->hit_rate_10 = r->hit_10_sum / all;
     result->known_hit_rate_1 = r->hit_1_sum / known;
     result->known_hit_rate_10 = r->hit_10_sum / known;
+    for (uint32_t k = 1; k < r->cutoff_count; k++)
+        result->at[k - 1] = (struct rank_figures){.recall = NAN, .hit_rate = r->hit_sum[k] / all, .ndcg = NAN};
 }
 
 status rank_end(struct rank *r, struct rank_result *result)
 {
     TRY(queries_finish(r));
-    *result = (struct rank_result){.has_groups = r->has_groups};
+    *result = (struct rank_result){.has_groups = r->has_groups, .cutoff_count = r->cutoff_count - 1};
+    memcpy(result->cutoff, r->cutoff + 1, result->cutoff_count * sizeof *r->cutoff);
     if (r->predictions) return ST_OK;
     if (r->has_groups) {
         struct rank_groups_result groups;
-        rank_groups_measure(&r->groups, &r->crew->setup->settings.eval_top, 1, &groups);
+        rank_groups_measure(&r->groups, r->cutoff, r->cutoff_count, &groups);
         result->query_count = groups.group_count;
         result->target_count = groups.target_count;
         result->unknown_count = groups.unknown_count;
         result->of_groups = groups.at[0];
+        memcpy(result->at, groups.at + 1, result->cutoff_count * sizeof *result->at);
         result->known = groups.known;
     } else {
         examples_result(r, result);
@@ -439,6 +448,28 @@ static status memory_open(struct rank *r)
     return ST_OK;
 }
 
+/* eval.top, and what eval.cutoffs lists; `top` becomes the greatest. */
+static status cutoffs_read(struct rank *r, const struct settings *s)
+{
+    const char *at = s->eval_cutoffs;
+    r->cutoff[0] = r->top = s->eval_top;
+    r->cutoff_count = 1;
+    while (*(at += strspn(at, " ")) != 0) {
+        char *end;
+        unsigned long k = strtoul(at, &end, 10);
+        bool is_number = *at >= '0' && *at <= '9' && k >= 1 && k <= CUTOFF_MAX;
+        at = end + strspn(end, " ");
+        if (!is_number || (*at && *at != ',') || r->cutoff_count == RANK_CUTOFFS_MAX)
+            FAIL(INVALID,
+                 "eval.cutoffs: expected at most %d numbers from 1 to %d, with commas between them, found \"%s\"",
+                 RANK_CUTOFFS_MAX - 1, CUTOFF_MAX, s->eval_cutoffs);
+        at += *at == ',';
+        r->cutoff[r->cutoff_count++] = (uint32_t)k;
+        if (k > r->top) r->top = (uint32_t)k;
+    }
+    return ST_OK;
+}
+
 status rank_open(struct rank **out, struct crew *c, struct file_writer *predictions)
 {
     uint32_t head = rank_head(&c->setup->graph);
@@ -446,13 +477,15 @@ status rank_open(struct rank **out, struct crew *c, struct file_writer *predicti
     if (head == GRAPH_NONE) return ST_OK;
     struct rank *r = calloc(1, sizeof *r);
     if (r == NULL) FAIL(MEMORY, "no memory for a ranking");
+    status st;
     r->crew = c;
     r->predictions = predictions;
-    r->top = c->setup->settings.eval_top;
+    st = cutoffs_read(r, &c->setup->settings);
+    if (predictions) r->top = c->setup->settings.eval_top;
     rank_groups_open(&r->groups, c->setup, predictions ? 0 : r->top);
     model_take(r, head);
     r->kernels = cpu_kernels_of(pipeline_device(c->pipeline));
-    status st;
+    if (st != ST_OK) goto failed;
     TRY_GOTO(memory_open(r), failed);
     words_index(r, c->setup->graph.fields[r->field].seed);
     TRY_GOTO(list_feed_open(r), failed);

@@ -11,7 +11,7 @@
  *   log loss    -log softmax(scores)[target], perplexity its exp
  *   hit rate@k  share of examples whose target is among the k best, as one of equals in the middle of them; k = 1, 10
  *
- * A target that is no word of the vocabulary is one that was not found. It has no log loss. The figures over groups and examples are given for
+ * Of as many best words as eval.top and eval.cutoffs say. A target that is no word of the vocabulary is one that was not found. It has no log loss. The figures over groups and examples are given for
  * the words among the targets alone as well.
  *
  * Memory: words x (dimension + 1) floats and SCORES_BYTES of scores, taken at open, and what groups take. Cost: two operations a word, query
@@ -48,11 +48,13 @@ MUST_USE status rank_reserve(struct rank *rank, uint64_t example_count);
 /* What has been added since rank_begin. INVALID: nothing that could be measured. */
 struct rank_result {
     bool has_groups;
-    uint64_t query_count;                 /* groups, or examples, with a target              */
-    uint64_t target_count, unknown_count; /* their targets; of these no words                */
-    struct rank_figures of_groups, known; /* with groups, at eval.top; of words alone        */
-    double logloss, perplexity;           /* without; NaN: no target is a word               */
-    double hit_rate_1, hit_rate_10;       /* likewise */
+    uint32_t cutoff_count, cutoff[RANK_CUTOFFS_MAX]; /* of eval.cutoffs */
+    struct rank_figures at[RANK_CUTOFFS_MAX];        /* [cutoff_count]; without groups the hit rate, else NaN */
+    uint64_t query_count;                            /* groups, or examples, with a target              */
+    uint64_t target_count, unknown_count;            /* their targets; of these no words                */
+    struct rank_figures of_groups, known;            /* with groups, at eval.top; of words alone        */
+    double logloss, perplexity;                      /* without; NaN: no target is a word               */
+    double hit_rate_1, hit_rate_10;                  /* likewise */
     double known_hit_rate_1, known_hit_rate_10;
 };
 MUST_USE status rank_end(struct rank *rank, struct rank_result *result);

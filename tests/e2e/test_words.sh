@@ -81,6 +81,22 @@ alike() { # DATA OTHER
     [ "$(figure "$2" recall hit_rate ndcg queries targets)" = "$expected" ]
 }
 check 'lines of a user that are apart are one query' alike test apart
+at_cutoffs() { # each k as eval.top has it
+    "$h" eval two.bin --model one --data test --set eval.cutoffs='1, 30,3' --log json -q >cutoffs || return 1
+    [ "$(event_field cutoffs eval recall)" = "$recall" ] || return 1
+    for k in 1 30 3; do
+        "$h" eval two.bin --model one --data test --set eval.top=$k --log json -q >measured
+        python3 -c 'import json, sys
+k = int(sys.argv[1])
+last = lambda name: [e for e in map(json.loads, open(name)) if e["event"] == "eval"][-1]
+at, top = {c["k"]: c for c in last("cutoffs")["cutoffs"]}, last("measured")
+assert list(at) == [1, 30, 3] and [at[k][f] for f in ("recall", "hit_rate", "ndcg")] == [top[f] for f in ("recall", "hit_rate", "ndcg")], (at, top)' $k || return 1
+    done
+    "$h" predict two.bin --model one --data test -q >ten && "$h" predict two.bin --model one --data test --set eval.cutoffs=30 -q | cmp - ten &&
+        "$h" eval two.bin --model one --data test --set eval.cutoffs=5 2>&1 | grep -qE '^eval     at 5: recall 0\.[0-9]{5}, hit rate 0\.[0-9]{5}, NDCG 0\.[0-9]{5}$'
+}
+check 'recall, hit rate and NDCG at several cutoffs' at_cutoffs
+fails 1 'eval.cutoffs: expected at most 8 numbers from 1 to 1000, .* found "5,x"' 'a cutoff that is none' "$h" eval two.bin --model one --data test --set eval.cutoffs=5,x -q
 check 'thousands of them, of a stream, too' alike many -
 unknown_is_missed() {
     set -- $(figure unknown recall known_recall queries targets targets_unknown samples)

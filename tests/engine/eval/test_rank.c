@@ -78,7 +78,7 @@ static void file_put(const char *name, const char *text)
     "[table in]\ndim = 9\ninit = normal 1\nunseen = init\n[table out]\ndim = 19\ninit = normal 1\nunseen = init\n"     \
     "[embedding q]\ntable = in\ninput = context\npool = none\n"                                                        \
     "[embedding rows]\ntable = out\ninput = drawn\npool = none\n[match m]\ninput = q, rows\nbias = yes\n"              \
-    "[loss l]\nkind = nce\ninput = m, drawn.log_q\n[train]\nbatch = 64\n[store]\nram = 1MiB\n"
+    "[loss l]\nkind = nce\ninput = m, drawn.log_q\n[train]\nbatch = 64\n[eval]\ncutoffs = 1,10\n[store]\nram = 1MiB\n"
 
 /* Compiles and opens, with the first values. */
 static void crew_make(struct crew *c, struct setup *s, const char *text)
@@ -338,7 +338,7 @@ static void pairs_check(const struct heads *heads, const struct plain_sums *all,
     figure_check(heads, "known_recall", known->recall / known->count);
     figure_check(heads, "known_hit_rate", known->hit_rate / known->count);
     figure_check(heads, "known_ndcg", known->ndcg / known->count);
-    assert_int_equal(heads->query_count, all->count);
+    assert_int_equal(heads->ranking->query_count, all->count);
 }
 
 static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void **state)
@@ -354,7 +354,7 @@ static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void 
     assert_true(known.count > USERS / 2 && known.count < all.count && all.count < USERS && known.hit_rate > 3);
     struct heads heads = measured(&c, path_of("test"));
     pairs_check(&heads, &all, &known);
-    assert_true(heads.unknown_count > 15 && heads.unknown_count < heads.target_count);
+    assert_true(heads.ranking->unknown_count > 15 && heads.ranking->unknown_count < heads.ranking->target_count);
     /* Once more with the same ranking, of another model. */
     struct feed *feed;
     for (uint64_t i = 0; i < s.graph.header->param_floats; i++) s.model.param[i] = cosf((float)i);
@@ -505,7 +505,10 @@ static void evaluate__tokens__log_loss_and_hit_rates_over_all_words(void **state
     figure_check(&heads, "hit_rate_10", hit_10 / count);
     figure_check(&heads, "known_hit_rate_1", hit_1 / known);
     figure_check(&heads, "known_hit_rate_10", hit_10 / known);
-    assert_true(known < count && heads.unknown_count == count - known && heads.target_count == count);
+    assert_true(heads.ranking->cutoff_count == 2 && heads.ranking->cutoff[0] == 1 && heads.ranking->cutoff[1] == 10);
+    figure_check(&heads, "hit_rate_1", heads.ranking->at[0].hit_rate);
+    figure_check(&heads, "hit_rate_10", heads.ranking->at[1].hit_rate);
+    assert_true(known < count && heads.ranking->unknown_count == count - known && heads.ranking->target_count == count);
     heads_close(&heads);
     plain_free();
     crew_close(&c);
