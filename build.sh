@@ -1,8 +1,9 @@
 #!/bin/sh
-# Usage: ./build.sh [release|debug|asan|tsan|deps|test|demo|bench|card]        output of the first four: ./heterps-run
+# Usage: ./build.sh [release|debug|asan|tsan|deps|test|fuzz|demo|bench|card]        output of the first four: ./heterps-run
 #   release  optimised, stripped, fully static (default)      debug  -O1 -g, static
 #   asan     AddressSanitizer and UndefinedBehaviorSanitizer  tsan   ThreadSanitizer
 #   deps     installs the Debian packages that are missing    test   builds and runs every test, or TESTS=PATTERN; MODE=asan|tsan
+#   fuzz     builds everything with clang (CLANG, default clang), and runs each target of tests/fuzz under libFuzzer for FUZZ_SECONDS (1)
 #   demo     generates data, compiles, trains, evaluates, predicts
 #   bench    builds the programs of tests/bench into build/release
 #   card     builds heterps-run and the programs that tests/gpu.sh runs, build/release/tests/gpu/check_ops and driver_start
@@ -15,6 +16,7 @@ verb=${1:-release}
 CC=${CC:-gcc}
 packages='gcc libc6-dev libjansson-dev liblz4-dev liburing-dev libxxhash-dev libzstd-dev zlib1g-dev'
 test_packages='libcmocka-dev python3 qemu-user'
+fuzz_packages='clang libclang-rt-dev'
 gpu_archs='sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120'
 
 # Installs what is missing of "$@": as root or by sudo; else says how, and ends with 2.
@@ -42,6 +44,7 @@ compile() {
     */tests/gpu/test_abi.o) extra=${cuda_include:-} ;; # without an nvcc: what the compiler finds by itself, if anything
     */io/isa/*.avx2.o) extra='-DISA=avx2 -mavx2 -mbmi -mbmi2' ;;
     */io/isa/*.avx512.o) extra='-DISA=avx512 -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi2 -mavx512vpopcntdq -mprefer-vector-width=512' ;;
+    */fuzz/tests/fuzz/*.o) extra=-DFUZZ_LIBFUZZER ;;
     # Kernels for the emulation (gpu/emu.h), whose checks are the calls of -fsanitize=thread.
     *.emu.o | *.emu.pic.o) extra='-x c -fno-sanitize=all -fsanitize=thread' ;;
     *.base.o) extra='-DISA=base' ;;
@@ -186,6 +189,7 @@ build() {
     # No static runtime. Lines of source but no variables (-g1), and no checks that AddressSanitizer makes anyway: compiles in half the time.
     asan) opt='-O1 -g1 -fsanitize=address,undefined -fno-sanitize=null,object-size -fno-sanitize-recover=undefined -fno-omit-frame-pointer'; link= ;;
     tsan) opt='-O1 -g1 -fsanitize=thread'; link= ;;
+    fuzz) opt='-O1 -fsanitize=fuzzer-no-link'; link= ;;
     *) echo "build.sh: unknown mode '$mode'; see the head of build.sh" >&2; exit 2 ;;
     esac
     out=build/$mode
@@ -214,7 +218,7 @@ build() {
 # else as heterps-run is.
 build_programs() {
     emulation=$out/libemulation.a
-    if [ "$mode" != tsan ]; then
+    if [ "$mode" != tsan ] && [ "$mode" != fuzz ]; then
         build_objects $(find gpu tests/gpu -name '*.cu' | sort) $(find gpu/emu -name '*.c' | sort)
         archive "$emulation" $objects
         # The program with an emulated card.
@@ -234,7 +238,7 @@ build_programs() {
         *) cards= ;;
         esac
         if [ ! -e "$program" ] || [ "$(cat "$program.list" 2>/dev/null)" != "$cards" ] || [ -n "$(find "$object" "$library" ${cards%% -Wl*} -newer "$program" -print -quit)" ]; then
-            how=$link
+            how=$link$fuzzer
             if nm "$object" | grep -q _cmocka_run_group_tests; then how=-lcmocka; fi
             echo "$CC $opt $wrap -pthread -o $program $object $cards $library $libraries $how" >>"$out/todo"
             rm -f "$program"
@@ -273,9 +277,9 @@ build_stand_in() {
 }
 
 mkdir -p build
-pic=
+pic= fuzzer=
 case $verb in
-deps) need_packages $packages $test_packages ;;
+deps) need_packages $packages $test_packages $fuzz_packages ;;
 release | debug | asan | tsan)
     need_packages $packages
     build "$verb"
@@ -292,6 +296,14 @@ test)
     build_stand_in
     build_card_programs
     exec sh tests/run.sh "$out" $programs ;;
+fuzz)
+    programs=
+    CC=${CLANG:-clang}
+    need_packages $packages $fuzz_packages
+    build fuzz
+    fuzzer=-fsanitize=fuzzer
+    build_programs $(find tests/fuzz -name 'fuzz_*.c' | sort)
+    exec sh tests/fuzz/run.sh $programs ;;
 bench)
     programs=
     need_packages $packages

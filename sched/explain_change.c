@@ -258,8 +258,8 @@ static const char *const source_sentences[INSTANCE_SOURCE_COUNT] = {
     [INSTANCE_GIVEN] = "as the instance gives them",
     [INSTANCE_MEASURED] = "measured on this machine",
     [INSTANCE_STORED] = "stored: measured elsewhere, not on this machine",
-    [INSTANCE_DECLARED] = "declared: estimated from its rates in the cluster file, nothing was measured, shares that "
-                          "divide (alpha) included"};
+    [INSTANCE_DECLARED] = ("declared: estimated from its rates in the cluster file, nothing was measured, shares that "
+                           "divide (alpha) included")};
 
 char *explain_sources_text(const struct instance *i, char *buffer, size_t bytes)
 {

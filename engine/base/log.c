@@ -205,7 +205,7 @@ static void json_close(struct json *json, bool is_array)
         json->left_out_depth--;
         return;
     }
-    if (json->depth == 1 && json->is_cut) json_put_reserved(json, json->is_first ? CUT_TEXT + 1 : CUT_TEXT);
+    if (json->depth == 1 && json->is_cut) json_put_reserved(json, &CUT_TEXT[json->is_first ? 1 : 0]);
     json_put_reserved(json, is_array ? "]" : "}");
     json->depth--;
     json->is_first = false;

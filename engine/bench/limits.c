@@ -134,7 +134,8 @@ static inline __attribute__((always_inline)) void rows_body(const struct rows_ca
     line_f32 sum = {0};
     for (uint64_t i = 0; i < call->rows; i++) {
         const line_f32 *next = table + row_of(seed + i + ahead, row_count) * lines;
-        _Pragma("GCC unroll 4") for (uint32_t j = 0; j < lines; j++) __builtin_prefetch(next + j, updates);
+        _Pragma("GCC unroll 4") for (uint32_t j = 0; j < lines; j++)
+            updates ? __builtin_prefetch(next + j, 1) : __builtin_prefetch(next + j, 0);
         line_f32 *row = table + row_of(seed + i, row_count) * lines;
         _Pragma("GCC unroll 4") for (uint32_t j = 0; j < lines; j++)
         {
@@ -165,7 +166,11 @@ static inline __attribute__((always_inline)) void rows_body(const struct rows_ca
     }
 ROWS_LOOP(base, "sse2")
 ROWS_LOOP(avx2, "avx2,fma")
+#ifdef __clang__ /* which knows no such attribute */
+ROWS_LOOP(avx512, "avx512f")
+#else
 ROWS_LOOP(avx512, "avx512f,prefer-vector-width=512")
+#endif
 static watch_work *const rows_loop[ISA_COUNT] = {
     [ISA_base] = rows_base, [ISA_avx2] = rows_avx2, [ISA_avx512] = rows_avx512, [ISA_avx512bf16] = rows_avx512};
 

@@ -106,7 +106,8 @@ static status parts_list(struct warm_start *w)
 static const char *near_text(char *text, size_t bytes, const char *name, const char *const *names)
 {
     const char *near = strlen(name) < INI_NAME_BYTES_MAX ? ini_nearest(name, names) : NULL;
-    snprintf(text, bytes, near ? "; did you mean %" NAME_SHOWN "?" : "", near);
+    *text = '\0';
+    if (near != NULL) snprintf(text, bytes, "; did you mean %" NAME_SHOWN "?", near);
     return text;
 }
 

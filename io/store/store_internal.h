@@ -185,7 +185,7 @@ static inline struct cell *bucket_find(struct bucket *bucket, uint64_t key)
     for (uint32_t i = BUCKET_CELLS; i-- > 0;)
         if (atomic_load_explicit(&bucket->cell[i].shared_key, memory_order_relaxed) == key) cell = &bucket->cell[i];
     bool is_there = cell_row(cell) != ROW_NONE;
-    return is_there & (atomic_load_explicit(&cell->shared_key, memory_order_relaxed) == key) ? cell : NULL;
+    return (is_there & (atomic_load_explicit(&cell->shared_key, memory_order_relaxed) == key)) ? cell : NULL;
 }
 
 static inline uint64_t row_count_of(const struct store_table *table)

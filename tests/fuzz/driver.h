@@ -7,12 +7,17 @@
  * input is a function of (seed, n, corpus), so a failure repeats. An input that crashes, or takes longer than
  * FUZZ_INPUT_SECONDS (10), is written to fuzz-FUZZ_NAME-PID.bin in TMPDIR (/tmp), which the message names. The input
  * lies at the end of a block of its own size, so that AddressSanitizer sees a read beyond it; it has no final NUL.
- * Under -DFUZZ_LIBFUZZER there is no main: link with -fsanitize=fuzzer. */
+ * Under -DFUZZ_LIBFUZZER there is no main: link with -fsanitize=fuzzer (./build.sh fuzz). */
 #ifndef HETERPS_FUZZ_DRIVER_H
 #define HETERPS_FUZZ_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -20,13 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "engine/base/status.h"
 

@@ -303,7 +303,7 @@ ALWAYS_INLINE uint32_t positions_list(const struct bag_call *call, uint32_t piec
     if (!call->has_all_fields) {
         for (; at < end; at++) {
             position[count] = at;
-            count += (place_of(call, at).col != GRAPH_NONE) & is_of_piece(call, piece, unique_of[at]);
+            count += (uint32_t)(place_of(call, at).col != GRAPH_NONE) & is_of_piece(call, piece, unique_of[at]);
         }
         return count;
     }

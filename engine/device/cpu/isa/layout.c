@@ -72,14 +72,15 @@ typedef float v4_memory __attribute__((vector_size(16), aligned(4), may_alias));
 /* A block of 4 by 4: to[k rows + r] (+)= from[r width + k]. */
 ALWAYS_INLINE void block_transpose(float *to, const float *from, uint32_t rows, uint32_t width, bool adds)
 {
-    typedef int32_t order __attribute__((vector_size(16)));
-    const order low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
+#define LOW(a, b)    __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define HIGH(a, b)   __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define FIRST(a, b)  __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define SECOND(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
     v4 row[BLOCK];
     for (uint32_t r = 0; r < BLOCK; r++) row[r] = *(const v4_memory *)(from + r * width);
-    v4 low01 = __builtin_shuffle(row[0], row[1], low), low23 = __builtin_shuffle(row[2], row[3], low);
-    v4 high01 = __builtin_shuffle(row[0], row[1], high), high23 = __builtin_shuffle(row[2], row[3], high);
-    const v4 column[BLOCK] = {__builtin_shuffle(low01, low23, first), __builtin_shuffle(low01, low23, second),
-                              __builtin_shuffle(high01, high23, first), __builtin_shuffle(high01, high23, second)};
+    v4 low01 = LOW(row[0], row[1]), low23 = LOW(row[2], row[3]);
+    v4 high01 = HIGH(row[0], row[1]), high23 = HIGH(row[2], row[3]);
+    const v4 column[BLOCK] = {FIRST(low01, low23), SECOND(low01, low23), FIRST(high01, high23), SECOND(high01, high23)};
     for (uint32_t k = 0; k < BLOCK; k++) {
         v4_memory *place = (v4_memory *)(to + k * rows);
         if (adds)
