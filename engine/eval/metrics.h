@@ -40,8 +40,8 @@ struct metrics_result {
     uint64_t example_count;
     double auc; /* Mann-Whitney: P(score of a positive > of a negative) + half of ties; NaN if one class is absent */
     /* area under the curve of precision over recall, as a sum over distinct scores from the greatest on: (recall there - recall before) times
-     * precision there (average precision: Boyd, Eng, Page, "Area under the Precision-Recall Curve", ECML 2013, section 3; without interpolation, equal
-     * scores together, as scikit-learn's average_precision_score); NaN as above */
+     * precision there (average precision: Boyd, Eng, Page, "Area under the Precision-Recall Curve", ECML 2013, section 3; no interpolation,
+     * equal scores together, as scikit-learn's average_precision_score); NaN as above */
     double pr_auc;
     double
         group_auc; /* mean of the AUC within each group that has both classes, weighted by the examples of the group (Zhu et al.,

@@ -11,8 +11,8 @@
  *   log loss    -log softmax(scores)[target], perplexity its exp
  *   hit rate@k  share of examples whose target is among the k best, as one of equals in the middle of them; k = 1, 10
  *
- * Of as many best words as eval.top and eval.cutoffs say. A target that is no word of the vocabulary is one that was not found. It has no log loss. The figures over groups and examples are given for
- * the words among the targets alone as well.
+ * Figures over groups are of as many best words as eval.top and eval.cutoffs say. A target that is no word of the vocabulary is one that was not
+ * found; it has no log loss. Beside the figures over all targets are those over words alone.
  *
  * Memory: words x (dimension + 1) floats and SCORES_BYTES of scores, taken at open, and what groups take. Cost: two operations a word, query
  * and dimension, by the thread that gives the slots. */

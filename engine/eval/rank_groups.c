@@ -12,7 +12,8 @@
 
 static const char part[] = "ranking";
 
-#define FIRST_MAX ((size_t)4096)
+#define FIRST_MAX   ((size_t)4096)
+#define RESERVE_MAX ((size_t)1 << 20) /* groups */
 
 /* --- pairs ------------------------------------------------------------------------------------ */
 
@@ -129,7 +130,7 @@ failed:
 status rank_groups_reserve(struct rank_groups *g, uint64_t example_count)
 {
     size_t max = FIRST_MAX;
-    while (max < example_count && max < RANK_WORD_NONE / 2) max *= 2;
+    while (max < example_count && max < RESERVE_MAX) max *= 2;
     if (max > g->max) TRY(groups_grow(g, max));
     return pairs_reserve(&g->targets, example_count);
 }

@@ -46,7 +46,7 @@ struct rank_groups {
 /* Keeps the set-up. */
 void rank_groups_open(struct rank_groups *groups, const struct setup *setup, uint32_t best_max);
 void rank_groups_close(struct rank_groups *groups);
-/* Room for so many examples, each of a group of its own, that no later growth is needed. MEMORY. */
+/* Room for so many examples, and for as many groups, up to a million: examples are not groups, and more than that grow when they come. MEMORY. */
 MUST_USE status rank_groups_reserve(struct rank_groups *groups, uint64_t example_count);
 /* Forgets all but what is excluded. */
 void rank_groups_begin(struct rank_groups *groups);

@@ -80,8 +80,8 @@ struct train_job {
     struct feed *feed;    /* started */
     uint64_t step_until;  /* steps below it are run; the others are left for the next job              */
     uint64_t epoch_until; /* likewise passes; 0: no bound                                              */
-    /* Called by a worker when the last stage has run a slot's forward pass: what losses have written, and inputs of theirs of at most two columns, are in its
-     * tensors. Several calls at a time; may not allocate or wait. NULL: nobody asks. */
+    /* Called by a worker when the last stage has run a slot's forward pass: what losses have written, and inputs of theirs of at most two columns,
+     * are in its tensors. Several calls at a time; may not allocate or wait. NULL: nobody asks. */
     void (*forward_done)(void *context, const struct slot *slot);
     /* Called by a worker after every step, one call at a time; may not allocate or wait. */
     void (*step_done)(void *context, const struct step_done *done);
