@@ -235,7 +235,7 @@ if mount -t tmpfs -o size=200k tmpfs small 2>/dev/null; then
     fails 1 'small/.*No space' 'output: a model to a full disk' sh -c "'$h' gen criteo --rows 5000 -o many.tsv -q && '$h' tiny.bin --data many.tsv --out small/model -q"
     head -20 data.tsv >few.tsv && rm -rf small/model
     "$h" tiny.bin --data few.tsv --out small/model -q && cp -r small/model before
-    fails 1 'small/.*No space' 'output: a greater model over one that fits' "$h" tiny.bin --data many.tsv --resume small/model --set train.epochs=3 -q
+    fails 1 'small/.*No space' 'output: a greater model over one that fits' "$h" tiny.bin --data many.tsv --continue small/model -q
     check 'output: the model that fits still loads' "$h" eval tiny.bin --model small/model --data data.tsv -q
 else
     skip 'output: a full disk' 'no tmpfs can be mounted here'

@@ -61,7 +61,7 @@ check 'an empty file is taken' "$HETERPS" tiny.bin --data data.tsv -q --set cach
 kept() { [ -s empty.cache ] && cp empty.cache first.cache && cat more.tsv >>data.tsv && "$HETERPS" tiny.bin --data data.tsv -q --set cache.ssd=64MiB --set cache.path=empty.cache && ! cmp -s empty.cache first.cache; }
 check 'a data cache of other data is replaced' kept
 # What is replaced rightly.
-again() { "$HETERPS" tiny.bin --data data.tsv --resume model -q --set train.epochs=2 && "$HETERPS" tiny.bin --data data.tsv --init model --out model2 -q; }
+again() { "$HETERPS" tiny.bin --data data.tsv --continue model -q && "$HETERPS" tiny.bin --data data.tsv --init model --out model2 -q; }
 check 'a model that is resumed is saved where it was' again
 check 'predict onto another file' "$HETERPS" predict tiny.bin --model model --data data.tsv -o more.tsv -q
 finish
