@@ -19,7 +19,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/status.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+/* Whether a file of any bytes was refused for how it is packed (io/read/source.h). */
+static inline bool fuzz_is_unpackable(status st)
+{
+    return st == ST_CORRUPT || st == ST_MEMORY || (st == ST_INVALID && strstr(status_message(), " is packed by "));
+}
 
 #ifndef FUZZ_LIBFUZZER
 #include <dirent.h>
@@ -27,14 +35,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 #include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
-
-#include "engine/base/status.h"
-
-/* Whether a file of any bytes was refused for how it is packed (io/read/source.h). */
-static inline bool fuzz_is_unpackable(status st)
-{
-    return st == ST_CORRUPT || st == ST_MEMORY || (st == ST_INVALID && strstr(status_message(), " is packed by "));
-}
 
 #ifndef FUZZ_NAME
 #error "define FUZZ_NAME before including tests/fuzz/driver.h"
