@@ -17,6 +17,7 @@
 #include "engine/model/model_saved.h"
 #include "engine/pipe/placement.h"
 #include "engine/model/warm_start.h"
+#include "engine/run/first_read.h"
 #include "engine/run/report.h"
 #include "gpu/blas.h"
 #include "gpu/gpu.h"
@@ -88,30 +89,7 @@ static void model_look(const struct look *l)
 
 /* --- data --------------------------------------------------------------------------------------- */
 
-/* Reads the first micro-batch. */
-static status first_read(const struct look *l, const char *paths, uint32_t *example_count, uint64_t *bad_count)
-{
-    struct session *s = l->session;
-    const struct batch_shape shape = graph_batch(&s->setup.graph);
-    const struct example_shape example = graph_example(&s->setup.graph);
-    struct reader_options options = crew_feed_options(&s->crew, paths).reader;
-    struct arena arena;
-    struct micro_batch m;
-    struct reader *reader = NULL;
-    bool is_end;
-    options.readers = 1;
-    options.processor_count = 0;
-    TRY(arena_open(&arena, "reader", micro_batch_bytes(shape, example)));
-    micro_batch_place(&m, &arena, shape, example);
-    status st = reader_open(&reader, &options);
-    if (st == ST_OK) st = reader_start(reader, 0);
-    if (st == ST_OK) st = reader_fill(reader, &m, shape.micro, &is_end);
-    *example_count = m.example_count;
-    *bad_count = reader ? reader_counts(reader).bad_count : 0;
-    reader_close(reader);
-    arena_close(&arena);
-    return st;
-}
+static void examples_look(void *context, const struct micro_batch *m) { *(uint32_t *)context = m->example_count; }
 
 /* Returns about how many examples they have; 0: that cannot be told. */
 static uint64_t paths_look(const struct look *l, const char *what, const char *paths)
@@ -134,9 +112,9 @@ static uint64_t paths_look(const struct look *l, const char *what, const char *p
              "a stream can be read once, so its lines were not looked at");
         return 0;
     }
-    uint32_t example_count;
+    uint32_t example_count = 0;
     uint64_t bad_count;
-    st = first_read(l, paths, &example_count, &bad_count);
+    st = first_read(&l->session->crew, &l->session->setup, paths, examples_look, &example_count, &bad_count);
     const char *found = TEXT(512, "%s: %s, about %s examples", paths, BYTES(bytes), COUNT(estimate));
     if (st != ST_OK)
         tell(l, DOCTOR_data, DOCTOR_FAIL, what, "", found, status_message());

@@ -7,6 +7,7 @@
 #include "engine/base/paths.h"
 #include "engine/base/thread.h"
 #include "engine/model/warm_start.h"
+#include "engine/run/first_read.h"
 #include "engine/run/train_internal.h"
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
@@ -139,6 +140,8 @@ status train_model_fill(struct trainer *t)
     else
         model_init(model);
     if (t->options->init) TRY(warm_start(model, &(struct warm_start_options){.path = t->options->init}));
+    if (t->options->init && !feed_is_stream(t->feed))
+        TRY(first_rows_check(&t->session->crew, &t->session->setup, t->options->data, t->options->init));
     for (uint32_t i = 0; i < t->graph->table_count; i++) t->row_count[i] = store_row_count(model->store, i);
     t->examples_reported = model->progress.examples;
     return ST_OK;

@@ -28,6 +28,13 @@ uint64_t store_key(const struct store *store, uint32_t table, uint64_t row)
     return row_key(t, row);
 }
 
+bool store_has(const struct store *store, uint32_t table, uint64_t key)
+{
+    struct cell *place;
+    CHECK(store->home == NULL);
+    return index_find(&store->table[table], key, &place) != NULL;
+}
+
 float *store_span(struct store *store, uint32_t table, uint64_t row)
 {
     CHECK(table < store->table_count && row < store->table[table].row_max);

@@ -86,5 +86,11 @@ check 'rows of columns of other names' untouched 1 'no row of table emb would ev
     "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/named" --out "$folder/none" -q
 check 'rows of older rules' untouched 1 'no row of table emb would ever be found: its keys are by the rules of version 9, and the graph is of version 8; compile' \
     "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/criteo" --out "$folder/none" -q --set model.rules=8
+# Of an export, which says nothing of its columns, the first lines tell.
+heterps export "$folder/named.bin" --model "$folder/named" -o "$folder/named.export"
+check 'an export none of whose keys is in the data' untouched 1 'named.export: no row of it is one of the [0-9]+ keys of the first [0-9]+ examples of .*criteo.data' \
+    "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/named.export" --out "$folder/none" -q
+heterps export "$folder/csv.bin" --model "$folder/csv" -o "$folder/csv.export"
+check 'an export of the same columns' heterps "$folder/criteo.bin" --data "$folder/criteo.data" --init "$folder/csv.export"
 check '--init with --resume' fails_so 2 '(--init.*--resume|--resume.*--init)' "$graph" --data "$data" --init "$folder/from" --resume "$folder/from" -q
 finish

@@ -1,0 +1,98 @@
+/* Reads the first lines of the data once more than training does (engine/run/first_read.h). */
+#include "engine/run/first_read.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "engine/base/log.h"
+#include "engine/base/words.h"
+#include "io/read/reader.h"
+#include "io/store/store_rows.h"
+
+status first_read(struct crew *crew, const struct setup *setup, const char *paths,
+                  void (*look)(void *context, const struct micro_batch *m), void *context, uint64_t *bad_count)
+{
+    const struct batch_shape shape = graph_batch(&setup->graph);
+    const struct example_shape example = graph_example(&setup->graph);
+    struct reader_options options = crew_feed_options(crew, paths).reader;
+    struct arena arena;
+    struct micro_batch m;
+    struct reader *reader = NULL;
+    bool is_end;
+    options.readers = 1;
+    options.processor_count = 0;
+    TRY(arena_open(&arena, "reader", micro_batch_bytes(shape, example)));
+    micro_batch_place(&m, &arena, shape, example);
+    status st = reader_open(&reader, &options);
+    if (st == ST_OK) st = reader_start(reader, 0);
+    if (st == ST_OK) st = reader_fill(reader, &m, shape.micro, &is_end);
+    *bad_count = reader ? reader_counts(reader).bad_count : 0;
+    if (st == ST_OK && look != NULL) look(context, &m);
+    reader_close(reader);
+    arena_close(&arena);
+    return st;
+}
+
+/* --- rows to start from ------------------------------------------------------------------------- */
+
+/* So many keys, none of which has a row, are no accident. */
+#define KEYS_MANY 100u
+
+struct rows_look {
+    const struct setup *setup;
+    uint8_t *serves; /* [field_count] */
+    uint32_t example_count;
+    uint64_t key_count[GRAPH_TABLES_MAX], found_count[GRAPH_TABLES_MAX]; /* of tables with rows */
+};
+
+static void rows_look(void *context, const struct micro_batch *m)
+{
+    struct rows_look *l = context;
+    const struct graph *g = &l->setup->graph;
+    const struct store *store = l->setup->model.store;
+    l->example_count = m->example_count;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        if (store_row_count(store, t) == 0) continue;
+        graph_table_serves(g, t, l->serves);
+        for (uint32_t i = 0; i < m->example_count * g->field_count; i++) {
+            if (!l->serves[i % g->field_count]) continue;
+            for (uint32_t k = m->key_begin[i]; k < m->key_begin[i + 1]; k++) {
+                l->key_count[t]++;
+                l->found_count[t] += store_has(store, t, m->key[k]);
+            }
+        }
+    }
+}
+
+static status rows_judge(const struct rows_look *l, const char *paths, const char *init)
+{
+    const struct graph *g = &l->setup->graph;
+    uint64_t keys = 0, found = 0;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        keys += l->key_count[t];
+        found += l->found_count[t];
+    }
+    if (keys >= KEYS_MANY && found == 0)
+        FAIL(MISMATCH,
+             "%s: no row of it is one of the %" PRIu64 " keys of the first %s of %s: the keys were made by another "
+             "rule, of columns of other names, or of other texts (README, Rows, says how a key is made)",
+             init, keys, words_plural(WORDS, l->example_count, "example"), paths);
+    for (uint32_t t = 0; t < g->table_count; t++)
+        if (l->key_count[t] >= KEYS_MANY && l->found_count[t] == 0)
+            log_warning("%s: none of the %" PRIu64 " keys of table %s in the first %s of %s has a row of it", init,
+                        l->key_count[t], graph_string(g, g->tables[t].name),
+                        words_plural(WORDS, l->example_count, "example"), paths);
+    return ST_OK;
+}
+
+status first_rows_check(struct crew *crew, const struct setup *setup, const char *paths, const char *init)
+{
+    uint64_t bad_count;
+    if (store_has_disk(setup->model.store)) return ST_OK;
+    struct rows_look look = {.setup = setup, .serves = calloc((size_t)setup->graph.field_count + 1, 1)};
+    if (look.serves == NULL) FAIL(MEMORY, "no memory to list the fields of tables");
+    status st = first_read(crew, setup, paths, rows_look, &look, &bad_count);
+    free(look.serves);
+    if (st == ST_OK) st = rows_judge(&look, paths, init);
+    return st;
+}
