@@ -13,6 +13,7 @@
 #include "engine/run/train_internal.h"
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
+#include "io/store/store_ticket.h"
 #include "io/store/store_touch.h"
 
 /* A plan that was made for a cluster is held against what the pipeline does about so often. */
@@ -134,10 +135,13 @@ static status evaluate(struct trainer *t)
     if (t->eval_feed == NULL) TRY(evaluate_open(&t->session->crew, &t->eval_options, &t->eval_feed));
     stop_listen(feed_wake, t->eval_feed);
     status st = feed_hold(t->feed);
+    struct store *store = t->session->setup.model.store;
+    if (st == ST_OK) st = store_sees_until(store, t->row_count, t->ticket);
     if (st == ST_OK) st = evaluate_measure(&t->session->crew, t->eval_feed, &t->heads);
     stop_listen(feed_wake, t->feed);
     feed_close(t->eval_feed); /* its thread uses the store till then */
     t->eval_feed = NULL;
+    store_sees_all(store);
     feed_let_go(t->feed);
     trace_span(TRACE_EVAL, "eval", begin, clock_ns(), t->eval_step, 0);
     trace_tell();

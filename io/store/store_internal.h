@@ -101,6 +101,10 @@ struct store_table {
     /* rows that tickets not released yet have created: entry n at n % created_max */
     struct created *created;
     uint64_t created_begin, created_end, created_max;
+    /* of look-ups that see no more than some ticket has left */
+    bool sees_less;
+    uint64_t seen_count; /* in RAM alone: the first so many rows          */
+    uint8_t *is_ahead;   /* else, a bit a row of RAM: it was created later */
     /* the thread's that touches memory ahead: rows that the data may need; [0, touched_bytes) of `span` are resident */
     uint64_t row_estimate, touched_bytes;
 };
@@ -296,6 +300,8 @@ void room_layout(struct store *store, struct layout *l, const struct store_optio
 MUST_USE status room_check(const struct store_options *options);
 /* A row is new that the ticket needs. */
 void created_note(struct store_table *table, uint32_t row, uint32_t ticket);
+/* A bit for each row of RAM: it was created for a later ticket. malloc'd: yours; NULL: no memory. */
+uint8_t *created_after(const struct store_table *table, uint32_t ticket);
 /* A ticket that creates has been prepared: its rows are pinned. */
 void room_ticket_end(struct store *store);
 /* Where rows leave for a home: makes some free until there are `wanted`, as far as rows are not pinned. */

@@ -8,6 +8,7 @@
  *
  * Which rows exist, and with which values, does not depend on any of this. */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "io/store/store_internal.h"
 #include "io/store/store_rows.h"
@@ -55,6 +56,16 @@ void created_note(struct store_table *table, uint32_t row, uint32_t ticket)
 {
     CHECK(table->created_end - table->created_begin < table->created_max);
     table->created[table->created_end++ % table->created_max] = (struct created){.row = row, .ticket = ticket};
+}
+
+uint8_t *created_after(const struct store_table *table, uint32_t ticket)
+{
+    uint8_t *bits = calloc(table->row_max / 8 + 1, 1);
+    for (uint64_t n = table->created_begin; bits != NULL && n < table->created_end; n++) {
+        const struct created *c = &table->created[n % table->created_max];
+        if (is_after(c->ticket, ticket)) bits[c->row / 8] |= (uint8_t)(1u << c->row % 8);
+    }
+    return bits;
 }
 
 void room_ticket_end(struct store *store)

@@ -144,12 +144,8 @@ status store_walk_open(struct store_walk *walk, struct store *store, uint32_t ta
     if (!table->is_tiered) return ST_OK;
     TRY(store_purge(store));
     walk->row_count = store_row_count_at(store, table_index, row_count, ticket);
-    walk->is_left_out = calloc(table->row_max / 8 + 1, 1);
+    walk->is_left_out = created_after(table, ticket);
     if (walk->is_left_out == NULL) FAIL(MEMORY, "no memory to walk the rows of table \"%s\"", table->name);
-    for (uint64_t n = table->created_begin; n < table->created_end; n++) {
-        const struct created *c = &table->created[n % table->created_max];
-        if (is_after(c->ticket, ticket)) walk->is_left_out[c->row / 8] |= (uint8_t)(1u << c->row % 8);
-    }
     walk->home = store->home;
     home_walk_begin(walk->home, table_index);
     return ST_OK;

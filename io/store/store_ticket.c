@@ -10,6 +10,7 @@
  * Workload: store_prepare for every micro-batch, some 53,000 keys of which a quarter to all are distinct; the index
  * is far larger than any cache, so buckets are asked for ahead. The loop over the keys of a ticket that creates is
  * io/isa/store.c. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "io/store/store_internal.h"
@@ -126,6 +127,7 @@ static void unique_look_up(struct store *store, uint32_t table_index, uint64_t r
     const struct store_table *table = &store->table[table_index];
     struct cell *place, *cell = index_find(table, key, &place);
     uint32_t row = cell != NULL ? cell_row(cell) : ROW_NONE;
+    if (row != ROW_NONE && table->is_ahead != NULL && table->is_ahead[row / 8] >> row % 8 & 1) row = ROW_NONE;
     out->row[unique] = row < row_count ? row : ROW_NONE;
     out->span[unique] = row < row_count ? span_of(table, row) : out->scratch + (size_t)unique * table->span_floats;
     if (row >= row_count) row_copy(store, table_index, key, out->span[unique]);
@@ -137,12 +139,39 @@ static void rows_look_up(struct store *store, uint32_t table_index, const struct
     const struct store_table *table = &store->table[table_index];
     /* A cell names its row before the row is counted: what is made from here on is not there yet, or it would be a
      * row beyond the count. */
-    const uint64_t row_count = table->is_tiered ? ROW_NONE : row_count_of(table);
+    uint64_t row_count = table->is_tiered ? ROW_NONE : row_count_of(table);
+    if (table->sees_less && table->seen_count < row_count) row_count = table->seen_count;
     out->unique_count = asked->count;
     for (uint32_t u = 0, ahead = 0; u < asked->count; u++) {
         for (; ahead < asked->count && ahead < u + LOOK_UP_AHEAD; ahead++)
             __builtin_prefetch(first_bucket(table, asked->key[ahead]), 0);
         unique_look_up(store, table_index, row_count, asked->key[u], u, out);
+    }
+}
+
+status store_sees_until(struct store *store, const uint64_t *row_count, uint32_t ticket)
+{
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        struct store_table *table = &store->table[t];
+        CHECK(!table->sees_less);
+        table->seen_count = table->is_tiered ? UINT64_MAX : row_count[t];
+        table->sees_less = true;
+        if (!table->is_tiered) continue;
+        table->is_ahead = created_after(table, ticket);
+        if (table->is_ahead != NULL) continue;
+        store_sees_all(store);
+        FAIL(MEMORY, "no memory to tell the rows of table \"%s\" that were read ahead", table->name);
+    }
+    return ST_OK;
+}
+
+void store_sees_all(struct store *store)
+{
+    for (uint32_t t = 0; t < store->table_count; t++) {
+        struct store_table *table = &store->table[t];
+        free(table->is_ahead);
+        table->is_ahead = NULL;
+        table->sees_less = false;
     }
 }
 

@@ -43,6 +43,12 @@ MUST_USE status store_resolve(struct store *store, uint32_t table, enum store_mo
 /* Sends for rows that are in the home, and numbers the ticket; `is_last`: of a step, whose keys count from now on. */
 MUST_USE status store_resolve_end(struct store *store, enum store_mode mode, bool is_last, struct ticket *ticket);
 
+/* From now on look-ups see the rows that exist once the ticket of this number is done, in RAM alone the first
+ * row_count [table_count] of each table: whoever reads ahead has made others. While the store is settled and nobody
+ * creates rows, until store_sees_all. MEMORY: then nothing has changed. */
+MUST_USE status store_sees_until(struct store *store, const uint64_t *row_count, uint32_t ticket);
+void store_sees_all(struct store *store);
+
 /* Whether the ticket's rows are resident: tickets become ready in the order in which they were prepared. */
 bool store_ready(const struct store *store, const struct ticket *ticket);
 /* Looks after reads and writes under way: to be called while a ticket is not ready; if `wait`, until one of them is
