@@ -99,10 +99,10 @@ await() {
     done
 }
 
-# event_number EVENT FIELD FILE: a number of the last such event of a JSON log. By sed, since starting python3 costs more than most tests;
+# event_number EVENT FIELD FILE: a number of the last such event of a JSON log, its first of that name. Without python3, whose start costs more than most tests;
 # that the log is JSON is tested where the events are.
 event_number() {
-    field_value=$(grep "^{\"event\":\"$1\"" "$3" | tail -n 1 | sed -n "s/.*\"$2\":\([-0-9.e+]*\).*/\1/p")
+    field_value=$(grep "^{\"event\":\"$1\"" "$3" | tail -n 1 | grep -o "\"$2\":[-0-9.e+]*" | head -n 1 | cut -d : -f 2)
     [ -n "$field_value" ] || { echo "no number $2 in an event $1 of $3" >&2; return 1; }
     echo "$field_value"
 }
