@@ -361,6 +361,36 @@ static void store_prepare__lookup__creates_nothing(void **state)
     store_close(store);
 }
 
+static void store_sees_until__rows_that_were_read_ahead__are_not_there(void **state)
+{
+    (void)state;
+    struct store *store = store_of(1 << 20, 2, serves_all, serves_some);
+    struct slot slot;
+    slot_open(&slot, 2, true);
+    const uint64_t done[3] = {1, 2, 3}, ahead[3] = {4, 2, 5};
+    example_add(&slot.m, done, NULL, 0);
+    assert_ok(store_prepare(store, &slot.m, STORE_CREATE, &slot.ticket));
+    const uint32_t number = slot.ticket.number;
+    const uint64_t row_count[2] = {store_row_count(store, 0), store_row_count(store, 1)};
+    micro_batch_clear(&slot.m);
+    example_add(&slot.m, ahead, NULL, 0);
+    assert_ok(store_prepare(store, &slot.m, STORE_CREATE, &slot.ticket));
+    assert_int_equal(store_row_count(store, 0), 5);
+    const uint32_t none[] = {ROW_NONE, 1, ROW_NONE}, all[] = {3, 1, 4};
+    for (int i = 0; i < 2; i++) {
+        assert_ok(store_sees_until(store, row_count, number));
+        assert_ok(store_prepare(store, &slot.m, STORE_LOOKUP, &slot.ticket));
+        assert_memory_equal(slot.ticket.table[0].row, none, sizeof none);
+        ticket_check(store, &slot, 0, serves_all);
+        ticket_check(store, &slot, 1, serves_some);
+        store_sees_all(store);
+        assert_ok(store_prepare(store, &slot.m, STORE_LOOKUP, &slot.ticket));
+        assert_memory_equal(slot.ticket.table[0].row, all, sizeof all);
+    }
+    slot_close(&slot);
+    store_close(store);
+}
+
 static void store_prepare__budget_used_up__is_full_and_keeps_its_rows(void **state)
 {
     (void)state;
@@ -608,6 +638,7 @@ int main(void)
         cmocka_unit_test(store_prepare__same_bucket__are_told_apart),
         cmocka_unit_test(store_prepare__same_keys_in_order__same_rows),
         cmocka_unit_test(store_prepare__lookup__creates_nothing),
+        cmocka_unit_test(store_sees_until__rows_that_were_read_ahead__are_not_there),
         cmocka_unit_test(store_prepare__budget_used_up__is_full_and_keeps_its_rows),
         cmocka_unit_test(store_open__budget_below_a_micro_batch__is_refused),
         cmocka_unit_test(store_open__rows_of_unlike_length__have_room_in_their_proportion),
