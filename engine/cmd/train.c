@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/inputs.h"
 #include "engine/base/log.h"
@@ -141,6 +142,8 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (!o->dry_run) TRY(model_data_look(&s->setup.model.data, options.data));
     if (options.resume)
         TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass)); /* or the check below would make a mistyped directory */
+    if (options.out && options.resume == NULL && !o->dry_run && model_dir_find(options.out) == ST_OK)
+        log_info("out      %s holds a model: the saves of this training take the place of its own", options.out);
     if (options.out && !o->dry_run) TRY(model_dir_check(&s->setup.graph, options.out));
     char *command = resume_command(s->setup.graph_path, o, &options);
     options.resume_command = command ? command : "--resume";
@@ -182,11 +185,31 @@ static uint32_t trace_threads(uint32_t threads)
     return (threads ? threads : cores.count) + 3; /* the main thread, reading, reading for evaluation */
 }
 
+/* A trace has no place among the files of a model. */
+static status trace_check(const struct run_options *o)
+{
+    const char *const models[] = {o->resume, o->continued, o->init, o->out};
+    const char *slash = strrchr(o->trace, '/');
+    char folder[FILE_PATH_BYTES];
+    struct stat of_trace, of_model;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - o->trace) + 1 : 1, slash ? o->trace : ".");
+    for (size_t i = 0; i < sizeof models / sizeof *models && stat(folder, &of_trace) == 0; i++) {
+        char *model = NULL;
+        if (models[i] != NULL) TRY(model_dir_of(models[i], &model));
+        const bool is_there = model != NULL && stat(model, &of_model) == 0 && of_model.st_dev == of_trace.st_dev &&
+                              of_model.st_ino == of_trace.st_ino;
+        free(model);
+        if (is_there) FAIL(USAGE, "--trace %s lies in the model's directory %s; give another place", o->trace, models[i]);
+    }
+    return ST_OK;
+}
+
 static status run(const char *const *positionals, const void *options_pointer)
 {
     const struct run_options *o = options_pointer;
     if (o->dry_run) log_results_to_output();
     if (o->trace && !o->dry_run) {
+        TRY(trace_check(o));
         TRY(trace_open(o->trace, trace_threads(o->threads)));
         trace_thread("main");
     }

@@ -161,7 +161,7 @@ static void group_tell(const struct by_value *by, const struct group *g, uint64_
     else
         snprintf(name, sizeof name, "%s: %s other values", column, words_whole(others, other_count));
     for (uint32_t h = 0; h < by->heads.count; h++)
-        log_info("by       %s%s%s: %s (%s examples)", name, by->heads.count > 1 ? ", " : "",
+        log_result("by       %s%s%s: %s (%s examples)", name, by->heads.count > 1 ? ", " : "",
                  by->heads.count > 1 ? by->heads.items[h].name : "",
                  evaluate_figures_text(&by->heads.items[h], false, text, sizeof text),
                  words_whole(count, g->example_count));

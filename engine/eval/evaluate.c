@@ -140,7 +140,7 @@ static void unknown_tell(const struct heads *heads)
     const struct rank_result *r = heads->ranking;
     if (r->unknown_count == 0) return;
     evaluate_figures_text(heads->ranked, true, text, sizeof text);
-    log_info("eval     %s of %s targets are no words of the vocabulary, and count as not found%s%s",
+    log_result("eval     %s of %s targets are no words of the vocabulary, and count as not found%s%s",
              words_whole(unknown, r->unknown_count), words_whole(all, r->target_count),
              *text ? "; over the others: " : "", text);
 }
@@ -150,10 +150,10 @@ static void ranking_tell(const struct heads *heads)
     const struct rank_result *r = heads->ranking;
     for (uint32_t k = 0; k < r->cutoff_count; k++) {
         if (r->has_groups)
-            log_info("eval     at %u: recall %.5f, hit rate %.5f, NDCG %.5f", r->cutoff[k], r->at[k].recall,
+            log_result("eval     at %u: recall %.5f, hit rate %.5f, NDCG %.5f", r->cutoff[k], r->at[k].recall,
                      r->at[k].hit_rate, r->at[k].ndcg);
         else
-            log_info("eval     at %u: hit rate %.5f", r->cutoff[k], r->at[k].hit_rate);
+            log_result("eval     at %u: hit rate %.5f", r->cutoff[k], r->at[k].hit_rate);
     }
     unknown_tell(heads);
 }
@@ -195,12 +195,12 @@ void evaluate_bins_tell(const struct heads *heads)
     for (uint32_t h = 0; h < heads->count; h++) {
         const struct head *head = &heads->items[h];
         if (!head_is_binary(head)) continue;
-        log_info("bins     %s: predicted      examples  mean prediction  mean label", head->name);
+        log_result("bins     %s: predicted      examples  mean prediction  mean label", head->name);
         for (uint32_t i = 0; i < METRICS_BINS; i++) {
             char count[27];
             const struct metrics_bin *bin = &head->bins[i];
             if (bin->example_count == 0) continue;
-            log_info("bins     %*s  %.1f to %.1f  %12s  %15.5f  %10.5f", (int)strlen(head->name), "", i / 10.0,
+            log_result("bins     %*s  %.1f to %.1f  %12s  %15.5f  %10.5f", (int)strlen(head->name), "", i / 10.0,
                      (i + 1) / 10.0, words_whole(count, bin->example_count), bin->prediction, bin->label);
         }
     }

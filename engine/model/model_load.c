@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/log.h"
 #include "engine/model/model_saved.h"
 #include "engine/model/recipe.h"
 #include "io/store/admission.h"
@@ -88,30 +89,30 @@ static status tables_compare(const struct load *l, const struct graph *g)
 }
 
 /* By which rules the model was trained; those of the graph if nobody knows. */
-static uint32_t saved_rules(const struct load *l, const struct graph *g)
+static uint32_t saved_rules(const struct model_saved *s, const struct graph *g)
 {
-    const struct manifest *m = &l->saved.manifest;
+    const struct manifest *m = &s->manifest;
     struct ini ini;
-    if (m->text == NULL || ini_parse(&ini, l->saved.manifest_path, m->text, m->text_bytes) != ST_OK)
+    if (m->text == NULL || ini_parse(&ini, s->manifest_path, m->text, m->text_bytes) != ST_OK)
         return g->header->version;
     const uint32_t rules = rules_of(&ini);
     ini_free(&ini);
     return rules;
 }
 
-static status hash_compare(const struct load *l, const struct graph *g)
+static status hash_compare(const struct model_saved *s, const struct graph *g)
 {
-    if (l->saved.manifest.model_hash == g->header->model_hash) return ST_OK;
-    const uint32_t rules = saved_rules(l, g);
+    if (s->manifest.model_hash == g->header->model_hash) return ST_OK;
+    const uint32_t rules = saved_rules(s, g);
     if (rules != g->header->version)
         FAIL(MISMATCH,
              "%s: it was trained by the rules of version %u, and the graph is of version %u; compile the model text "
              "with --set model.rules=%u",
-             l->saved.manifest_path, rules, g->header->version, rules);
+             s->manifest_path, rules, g->header->version, rules);
     FAIL(MISMATCH,
          "%s: the graph has the same tables and parameters, but another model hash (%016" PRIx64 ", %s has %016" PRIx64
          "): its columns, ops, optimizers or seed differ",
-         l->saved.manifest_path, g->header->model_hash, l->saved.directory, l->saved.manifest.model_hash);
+         s->manifest_path, g->header->model_hash, s->directory, s->manifest.model_hash);
 }
 
 /* --- copying ---------------------------------------------------------------------------------- */
@@ -185,30 +186,40 @@ static status load_run(struct load *l, struct model *model, const char *path, en
     TRY(tables_compare(l, model->graph));
     TRY(tensors_compare(l));
     if (purpose == TO_RESUME) TRY(model_data_compare(l->saved.manifest_path, &m->data, &model->data));
+    if (purpose == TO_RESUME && m->progress.epoch_examples > 0 &&
+        (m->data.file_count == 0) != (model->data.file_count == 0))
+        log_info("resume   %s does not tell whether these are the data that the save stands in: not compared",
+                 m->data.file_count == 0 ? l->saved.manifest_path : "a stream");
     /* Before the hash, which cannot say which setting it is that differs. */
     if (purpose != TO_USE) TRY(recipe_check(l->saved.manifest_path, m, model->graph, purpose == TO_CONTINUE));
-    TRY(hash_compare(l, model->graph));
+    TRY(hash_compare(&l->saved, model->graph));
     TRY(model_saved_verify(&l->saved));
     TRY(load_copy(l, model));
     if (purpose == TO_CONTINUE) pass_begin(model);
     return ST_OK;
 }
 
+/* The failure; of MISMATCH with the setting that differs. */
+static status differs_tell(const struct model_saved *s, const struct graph *g, status st)
+{
+    struct failure failure;
+    char what[RECIPE_WHAT_BYTES];
+    if (st != ST_MISMATCH) return st;
+    failure_keep(&failure, st);
+    const bool is_told = recipe_differs(s->manifest_path, &s->manifest, g, what);
+    FAIL(MISMATCH, "%s%s%s (a model trained with --set needs the same --set here)", failure.message,
+         is_told ? ": " : "", is_told ? what : "");
+}
+
 static status load(struct model *model, const char *path, enum purpose purpose)
 {
     struct load l = {0};
     for (uint32_t t = 0; t < model->graph->table_count; t++) CHECK(store_row_count(model->store, t) == 0);
-    struct failure failure;
-    char what[RECIPE_WHAT_BYTES];
     status st = load_run(&l, model, path, purpose);
-    failure_keep(&failure, model_saved_check(&l.saved, st));
-    bool is_told = failure.code == ST_MISMATCH &&
-                   recipe_differs(l.saved.manifest_path, &l.saved.manifest, model->graph, what);
+    st = differs_tell(&l.saved, model->graph, model_saved_check(&l.saved, st));
     model_saved_close(&l.saved);
     model_arrays_free(&l.arrays);
-    if (failure.code != ST_MISMATCH) return failure_adopt(&failure);
-    FAIL(MISMATCH, "%s%s%s (a model trained with --set needs the same --set here)", failure.message,
-         is_told ? ": " : "", is_told ? what : "");
+    return st;
 }
 
 status model_load(struct model *model, const char *path) { return load(model, path, TO_USE); }
@@ -224,6 +235,7 @@ status model_resume_check(const struct model *model, const char *path, bool is_n
     const struct manifest *m = &saved.manifest;
     status st = is_new_pass ? ST_OK : model_data_compare(saved.manifest_path, &m->data, &model->data);
     if (st == ST_OK) st = recipe_refuse(saved.manifest_path, m, model->graph, is_new_pass);
+    if (st == ST_OK) st = differs_tell(&saved, model->graph, hash_compare(&saved, model->graph));
     model_saved_close(&saved);
     return st;
 }

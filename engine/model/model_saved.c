@@ -49,7 +49,9 @@ status model_dir_find(const char *path)
 {
     struct stat stat_of_path;
     if (stat(path, &stat_of_path) != 0) {
-        if (errno == ENOENT || errno == ENOTDIR) FAIL(INVALID, "%s: holds no model: there is no such directory", path);
+        if (errno == ENOENT || errno == ENOTDIR)
+            FAIL(INVALID, "%s: holds no model: there is no such %s", path,
+                 ends_in(path, MANIFEST_END) ? "save" : "directory");
         FAIL(IO, "%s: %s", path, strerror(errno));
     }
     if (!S_ISDIR(stat_of_path.st_mode)) {

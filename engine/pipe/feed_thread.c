@@ -1,6 +1,7 @@
 /* The feed's thread: reads, finds rows, numbers them, and helps a team while it has to wait. */
 #include "engine/pipe/feed_internal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -252,6 +253,11 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
         at->is_open = source_leave(feed);
         left -= count;
     }
+    if (st == ST_OK && at->is_open && at->is_end && feed->source->is_stream)
+        st = status_fail(ST_INVALID, __FILE__, __LINE__,
+                         "%s: expected more than the %" PRIu64 " examples of the pass that are done, found the end: it is "
+                         "not what the save stands in",
+                         feed->source->paths, skip);
     if (feed->is_left) return ST_OK;
     uint64_t end_ns = clock_ns();
     feed->read_ns += end_ns - begin_ns;

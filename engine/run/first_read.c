@@ -42,8 +42,19 @@ struct rows_look {
     const struct setup *setup;
     uint8_t *serves; /* [field_count] */
     uint32_t example_count;
+    uint64_t key[KEYS_MANY]; /* of the table that is looked at */
     uint64_t key_count[GRAPH_TABLES_MAX], found_count[GRAPH_TABLES_MAX]; /* of tables with rows */
 };
+
+/* Data may be sorted: a key counts once. Of the first KEYS_MANY, which are all that matter. */
+static bool is_repeated(struct rows_look *l, uint32_t table, uint64_t key)
+{
+    const uint64_t count = l->key_count[table];
+    for (uint64_t i = 0; i < count && i < KEYS_MANY; i++)
+        if (l->key[i] == key) return true;
+    if (count < KEYS_MANY) l->key[count] = key;
+    return false;
+}
 
 static void rows_look(void *context, const struct micro_batch *m)
 {
@@ -57,6 +68,7 @@ static void rows_look(void *context, const struct micro_batch *m)
         for (uint32_t i = 0; i < m->example_count * g->field_count; i++) {
             if (!l->serves[i % g->field_count]) continue;
             for (uint32_t k = m->key_begin[i]; k < m->key_begin[i + 1]; k++) {
+                if (is_repeated(l, t, m->key[k])) continue;
                 l->key_count[t]++;
                 l->found_count[t] += store_has(store, t, m->key[k]);
             }

@@ -508,7 +508,7 @@ static inline struct csv_span item_next(const struct csv *c, const char **at, co
 static uint32_t keys_of_list(const struct csv *c, uint32_t field, struct csv_span list, uint64_t *key)
 {
     uint32_t count = 0;
-    uint64_t found;
+    uint64_t found = 0;
     const char *at = is_missing(c, list) ? NULL : list.text;
     while (at) {
         if (!key_find(c, field, item_next(c, &at, list.text + list.bytes), &found)) continue;

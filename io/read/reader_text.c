@@ -429,8 +429,8 @@ static status lists_count(struct reader_text *text, const struct reader_example 
     if (lists->lost_count <= lists->key_count / LOST_PART) return ST_OK;
     FAIL(INVALID,
          "%s: %" PRIu64 " of %" PRIu64
-         " keys are lost, because lists are longer than ids_max: one has %u keys; give [data] or the [column NAME] "
-         "ids_max = %u, or ids_over = cut if they are to be cut (--set data.ids_max=%u)",
+         " keys are lost, because lists are longer than ids_max: one has %u keys; give ids_max = %u in the field's "
+         "[column NAME] (--set NAME.ids_max=%u), or in [data] where that says none; or ids_over = cut if they are to be cut",
          text->reader.paths, lists->lost_count, lists->key_count, lists->longest, lists->longest, lists->longest);
 }
 

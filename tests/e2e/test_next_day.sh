@@ -91,6 +91,22 @@ piped_in() { # standard input has no name: a new pass over it can be begun
 }
 check 'a day may come through a pipe' piped_in
 
+short_stream() { # what a save stands in has more than this
+    # shellcheck disable=SC2086
+    "$HETERPS" "$graph" --data - $settings --out "$work/piped" --set train.steps_max=5 -q <"$work/day1.tsv" &&
+        ! head -100 "$work/day2.tsv" | "$HETERPS" "$graph" --data - $settings --resume "$work/piped" >/dev/null 2>"$folder/err" &&
+        grep -q 'expected more than the 640 examples of the pass that are done' "$folder/err"
+}
+check 'a pipe that ends before the place of the save is an error' short_stream
+fails 2 "lies in the model's directory" 'a trace has no place in a model' "$HETERPS" "$graph" --data "$work/day1.tsv" --init "$model" --trace "$model/manifest.json" -q
+told() { day 1 --out "$work/piped" && grep -q 'out .*piped holds a model: the saves of this training take the place of its own' "$folder/err"; }
+check 'a new training into an old model says that it takes its place' told
+other_rules() { # of a graph by older rules: what to do is said before the directory is found to hold another model
+    ! "$HETERPS" "$work/eight.bin" --data "$work/day1.tsv" --continue "$model" -q 2>"$folder/err" && grep -q 'set model.rules=9' "$folder/err"
+}
+"$HETERPS" compile "$work/tiny.cfg" -o "$work/eight.bin" -q --set model.rules=8
+check 'a model of other rules: how to go on' other_rules
+
 # --- a file so large that marks are kept ----------------------------------------------------------
 
 large() { # resumed in its second half: the bytes of a run that was not stopped, and most of the file is not read again

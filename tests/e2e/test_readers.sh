@@ -287,7 +287,8 @@ fixtures=$SHARED/criteo_misc
 if [ -r "$fixtures/xlearn_small_train.txt" ]; then
     model xlearn 'format = libffm
 sparse = F0..F17
-ids_max = 4' F0..F17
+ids_max = 4
+ids_over = cut' F0..F17
     check 'libffm: a file of xlearn trains' "$h" xlearn.bin --data "$fixtures/xlearn_small_train.txt" --eval "$fixtures/xlearn_small_test.txt" --log json
     check 'libffm: all its lines are read' test "$(event_field .out done samples) $(event_field .out done bad_lines)" = '1600 0'
     model deepctr 'format = csv

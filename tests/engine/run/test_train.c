@@ -176,6 +176,7 @@ static void train_run__no_better_for_the_patience__stops_early_with_the_best_kep
     (void)state;
     static const char *const set[] = {"train.optimizer=sgd 1e-30",
                                       "emb.optimizer=sgd 1e-30",
+                                      "emb.unseen=init", /* or each row that comes into being changes a figure */
                                       "train.stop=logloss",
                                       "train.patience=3",
                                       "eval.every=2",
