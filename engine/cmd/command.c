@@ -10,6 +10,7 @@
 #include "engine/base/inputs.h"
 #include "engine/base/log.h"
 #include "engine/base/trust.h"
+#include "engine/eval/eval_sets.h"
 #include "engine/image/image.h"
 #include "engine/base/stop.h"
 #include "gpu/blas.h"
@@ -73,7 +74,7 @@ static status flag_store(const struct flag *flag, const char *text, uint8_t *opt
     void *at = options + flag->offset;
     uint64_t whole = 0;
     double number = 0;
-    if (is_repeated && flag->type != FLAG_LIST) FAIL(USAGE, "%s is given twice", flag->name);
+    if (is_repeated && flag->type != FLAG_LIST && flag->type != FLAG_SETS) FAIL(USAGE, "%s is given twice", flag->name);
     switch (flag->type) {
     case FLAG_SWITCH: *(bool *)at = true; return ST_OK;
     case FLAG_TEXT:
@@ -82,8 +83,11 @@ static status flag_store(const struct flag *flag, const char *text, uint8_t *opt
         if (*text == '\0') FAIL(USAGE, "%s: expected a value, %s, found nothing", flag->name, flag->value);
         *(const char **)at = text;
         return ST_OK;
-    case FLAG_LIST: {
+    case FLAG_LIST:
+    case FLAG_SETS: {
         struct flag_list *list = at;
+        if (flag->type == FLAG_SETS && *text == '\0')
+            FAIL(USAGE, "%s: expected a value, %s, found nothing", flag->name, flag->value);
         if (list->count == FLAG_LIST_MAX) FAIL(USAGE, "%s is given more than %d times", flag->name, FLAG_LIST_MAX);
         list->item[list->count++] = text;
         return ST_OK;
@@ -172,6 +176,15 @@ static status arguments_parse(const struct command *c, int count, char **argumen
     return ST_OK;
 }
 
+/* Sets of data that the command line names are read. */
+static status sets_note(const struct flag *flag, const struct flag_list *texts)
+{
+    struct eval_sets sets;
+    TRY(eval_sets_parse(&sets, flag->name, texts->item, texts->count));
+    for (uint32_t i = 0; i < sets.count; i++) TRY(inputs_add(flag->name, sets.item[i].paths));
+    return ST_OK;
+}
+
 /* What the command line names to be read is no file that it names to be written. */
 static status outputs_check(const struct command *c, const char *const *positionals, uint32_t positional_count,
                             const uint8_t *options)
@@ -181,6 +194,8 @@ static status outputs_check(const struct command *c, const char *const *position
         for (uint32_t i = 0; i < c->flag_count; i++) {
             const struct flag *flag = &c->flags[i];
             const char *value;
+            if (pass == FLAG_READ && flag->type == FLAG_SETS)
+                TRY(sets_note(flag, (const void *)(options + flag->offset)));
             if ((int)flag->type != pass) continue;
             memcpy(&value, options + flag->offset, sizeof value);
             if (value != NULL) TRY(pass == FLAG_READ ? inputs_add(flag->name, value) : inputs_spare(value));

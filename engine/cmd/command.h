@@ -15,6 +15,7 @@ enum flag_type {
     FLAG_READ,   /* the same, of files that are read, separated by commas (inputs.h) */
     FLAG_WRITE,  /* the same, of a file that is written: none that is read */
     FLAG_LIST,   /* struct flag_list: may be given several times      */
+    FLAG_SETS,   /* struct flag_list of data sets that are read, [NAME=]FILE,… (engine/eval/eval_sets.h) */
     FLAG_U32,    /* uint32_t                                          */
     FLAG_U64,    /* uint64_t                                          */
     FLAG_F64,    /* double                                            */

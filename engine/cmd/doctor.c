@@ -76,7 +76,8 @@ static void warning_send(void *context, const char *warning)
     doctor_tell(line_send, context, DOCTOR_model, DOCTOR_WARN, "", "", "", warning);
 }
 
-static status opened(void *context, struct session *session, const struct train_options *options, const char *eval)
+static status opened(void *context, struct session *session, const struct train_options *options,
+                     const struct eval_sets *eval)
 {
     struct teller *t = context;
     doctor_look(session, options, eval, &t->end.memory, line_send, t);
@@ -172,7 +173,7 @@ static void isa_best_here(struct run_options *o) { o->isa = NULL; }
 static void resume_none(struct run_options *o) { o->resume = o->continued = NULL; }
 static void init_none(struct run_options *o) { o->init = NULL; }
 static void out_none(struct run_options *o) { o->out = NULL; }
-static void eval_none(struct run_options *o) { o->eval = NULL; }
+static void eval_none(struct run_options *o) { o->eval.count = 0; }
 static void data_none(struct run_options *o) { o->data = "/dev/null"; }
 
 /* What may have to be otherwise for a refusal to be gone, and which section that refusal belongs to. The first that helps is taken, so what takes
@@ -390,7 +391,8 @@ static bool is_beside(const struct run_options *asked, const struct run_options 
                       const struct doctor_line *l)
 {
     if (l->section == DOCTOR_data && strcmp(l->what, "training") == 0) return opened_with->data != asked->data;
-    if (l->section == DOCTOR_data && strcmp(l->what, "evaluation") == 0) return opened_with->eval != asked->eval;
+    if (l->section == DOCTOR_data && strncmp(l->what, DOCTOR_EVALUATION, strlen(DOCTOR_EVALUATION)) == 0)
+        return opened_with->eval.count != asked->eval.count;
     if (l->section == DOCTOR_save && strcmp(l->what, "--out") == 0)
         return opened_with->out != asked->out || opened_with->resume != asked->resume ||
                opened_with->continued != asked->continued;

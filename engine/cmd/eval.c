@@ -2,11 +2,12 @@
 #include "engine/base/log.h"
 #include "engine/cmd/saved.h"
 #include "engine/eval/by_value.h"
-#include "engine/eval/evaluate.h"
+#include "engine/eval/eval_sets.h"
 #include "engine/base/stop.h"
 
 struct eval_options {
     struct saved_options saved; /* first */
+    struct flag_list data;
     bool held_out, bins;
     const char *by;
     uint32_t by_max;
@@ -14,8 +15,10 @@ struct eval_options {
 static const struct eval_options defaults = {.by_max = 20};
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
-    {"--data", FLAG_READ, "FILE", "labelled data: files separated by commas, .gz, .zst or plain; - is standard input",
-     offsetof(struct saved_options, data), 0, 0, true},
+    {"--data", FLAG_SETS, "FILE",
+     "labelled data: files separated by commas, .gz, .zst or plain; - is standard input; given several times, as "
+     "NAME=FILE: several sets",
+     offsetof(struct eval_options, data), 0, 0, true},
     {"--held-out", FLAG_SWITCH, NULL, "only of the lines that data.eval_fraction holds out of training",
      offsetof(struct eval_options, held_out), 0, 0, false},
     {"--bins", FLAG_SWITCH, NULL, "also print calibration by bins: ten of predicted probability",
@@ -29,38 +32,69 @@ static const struct flag flags[] = {
     SAVED_FLAGS,
 };
 
+/* The measuring of a set by the values of a column. */
+struct by {
+    struct columns *columns;
+    struct by_value *value;
+};
+
+static void by_close(struct by *by)
+{
+    by_value_close(by->value);
+    /* Else a thread that waits for a pipe may be left behind with it. */
+    if (!stop_requested()) columns_close(by->columns);
+    *by = (struct by){0};
+}
+
+/* Nothing without --by. The set is to be read with it; USAGE, INVALID: the column. */
+static status by_open(struct by *by, const struct setup *s, const struct eval_options *o, struct evaluate_options *set)
+{
+    if (o->by == NULL) return ST_OK;
+    TRY(columns_open(&by->columns, s, o->by));
+    if (columns_count(by->columns) != 1)
+        FAIL(USAGE, "--by takes one column, found %u", columns_count(by->columns));
+    set->listener = columns_listener(by->columns);
+    return by_value_open(&by->value, &s->graph, by->columns, o->by_max);
+}
+
+static status set_measure(struct crew *crew, const struct eval_options *o, struct eval_feeds *feeds, uint32_t i,
+                          struct heads *heads, struct by *by)
+{
+    if (feeds->sets.count > 1) { /* the only set is open, and may be a stream */
+        eval_feeds_shut(feeds);
+        by_close(by);
+        TRY(by_open(by, crew->setup, o, &feeds->options[i]));
+    }
+    TRY(eval_feeds_open(feeds, crew, i));
+    stop_listen(feed_wake, feeds->feed);
+    status st = eval_feeds_measure(feeds, crew, heads, by->value);
+    stop_listen(NULL, NULL);
+    if (st == ST_OK && o->bins) evaluate_bins_tell(heads);
+    return st;
+}
+
 static status eval(struct crew *crew, const struct saved_options *options)
 {
     struct setup *s = crew->setup;
     const struct eval_options *o = (const struct eval_options *)options;
-    struct feed *feed = NULL;
     if (o->held_out && s->settings.data_eval_fraction == 0)
         FAIL(USAGE, "--held-out: no line is held out, for data.eval_fraction is 0; leave one or set the other");
-    struct columns *columns = NULL;
-    struct by_value *by = NULL;
+    struct eval_sets sets;
+    struct eval_feeds feeds;
+    struct by by = {0};
     struct heads heads = {0};
+    TRY(eval_sets_parse(&sets, "--data", o->data.item, o->data.count));
+    eval_feeds_begin(&feeds, &sets);
+    for (uint32_t i = 0; i < sets.count; i++) feeds.options[i].lines = o->held_out ? READER_HELD_OUT : READER_ALL;
     status st = heads_open(&heads, &s->graph);
-    if (st == ST_OK && o->by) st = columns_open(&columns, s, o->by);
-    if (st == ST_OK && columns && columns_count(columns) != 1)
-        st = status_fail(ST_USAGE, __FILE__, __LINE__, "--by takes one column, found %u", columns_count(columns));
-    if (st == ST_OK && o->by) st = by_value_open(&by, &s->graph, columns, o->by_max);
-    if (st == ST_OK)
-        st = evaluate_open(crew,
-                           &(struct evaluate_options){.paths = o->saved.data,
-                                                      .lines = o->held_out ? READER_HELD_OUT : READER_ALL,
-                                                      .listener = columns ? columns_listener(columns) : NULL},
-                           &feed);
-    if (st == ST_OK) st = evaluate_reserve(crew, feed, &heads);
+    if (st == ST_OK) st = by_open(&by, s, o, &feeds.options[0]);
+    if (st == ST_OK) st = eval_feeds_reserve(&feeds, crew, &heads);
     if (st == ST_OK) st = setup_memory_check(s);
     if (st == ST_OK) st = model_load(&s->model, o->saved.model);
-    if (st == ST_OK) stop_listen(feed_wake, feed);
-    if (st == ST_OK) st = evaluate_measure_by(crew, feed, &heads, by);
-    if (st == ST_OK && o->bins) evaluate_bins_tell(&heads);
-    stop_listen(NULL, NULL);
+    for (uint32_t i = 0; i < sets.count && st == ST_OK; i++) st = set_measure(crew, o, &feeds, i, &heads, &by);
     heads_close(&heads);
-    by_value_close(by);
-    feed_close(feed);
-    if (!stop_requested()) columns_close(columns); /* else a thread that waits for a pipe may be left behind with it */
+    eval_feeds_close(&feeds);
+    by_close(&by);
     return st;
 }
 
@@ -75,6 +109,7 @@ const struct command command_eval = {
     .positionals = "GRAPH",
     .opens_positionals = true,
     .summary = "measure a saved model: every loss by its kind (AUC, log loss, …), every metric",
+    .help = EVAL_SETS_HELP,
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct eval_options),

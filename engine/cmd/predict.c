@@ -16,14 +16,14 @@
 
 struct predict_options {
     struct saved_options saved; /* first */
-    const char *output, *with;
+    const char *data, *output, *with;
     bool header;
 };
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
     {"--data", FLAG_READ, "FILE",
      "data, the label may be absent: files separated by commas, .gz, .zst or plain; - is standard input",
-     offsetof(struct saved_options, data), 0, 0, true},
+     offsetof(struct predict_options, data), 0, 0, true},
     {"-o", FLAG_WRITE, "FILE", "where to write; default, and -: standard output",
      offsetof(struct predict_options, output), 0, 0, false},
     {"--header", FLAG_SWITCH, NULL, "begin with a line that names the columns: the losses, and those of --with",
@@ -176,7 +176,7 @@ static status predict(struct crew *crew, const struct saved_options *options)
     if (st == ST_OK)
         st = evaluate_open(
             crew,
-            &(struct evaluate_options){.paths = o->saved.data,
+            &(struct evaluate_options){.paths = o->data,
                                        .lines = READER_ALL,
                                        .label_optional = true,
                                        .bad_keep = true,

@@ -7,12 +7,13 @@
 
 /* By the flags of `train`; all zero: none is given. */
 struct run_options {
-    const char *data, *eval, *out, *resume, *continued, *init, *plan, *trace, *isa;
+    const char *data, *out, *resume, *continued, *init, *plan, *trace, *isa;
     struct session_cluster cluster; /* path NULL: there is none */
     uint32_t threads;
     bool share, dry_run;
-    struct flag_list set;
-    status (*look)(void *context, struct session *session, const struct train_options *options, const char *eval);
+    struct flag_list eval, set;
+    status (*look)(void *context, struct session *session, const struct train_options *options,
+                   const struct eval_sets *eval);
     void *look_context; /* both as in struct train_options */
 };
 

@@ -7,7 +7,7 @@
 
 /* First in the verb's options. */
 struct saved_options {
-    const char *model, *data, *isa;
+    const char *model, *isa;
     uint32_t threads;
     struct flag_list set;
 };

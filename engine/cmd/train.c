@@ -21,8 +21,9 @@ static const struct flag flags[] = {
      "training data: files separated by commas, .gz, .zst or plain; - is standard input; default: data.path of the "
      "graph",
      offsetof(struct run_options, data), 0, 0, false},
-    {"--eval", FLAG_READ, "FILE",
-     "evaluation data; default: data.eval of the graph, or the lines that data.eval_fraction holds out",
+    {"--eval", FLAG_SETS, "FILE",
+     "evaluation data; given several times, as NAME=FILE: several sets, of which the first decides about train.stop; "
+     "default: data.eval of the graph, or the lines that data.eval_fraction holds out",
      offsetof(struct run_options, eval), 0, 0, false},
     {"--out", FLAG_TEXT, "DIR", "save the model here at the end, at a signal, and every checkpoint.every steps",
      offsetof(struct run_options, out), 0, 0, false},
@@ -78,7 +79,7 @@ static status cache_trust(const struct session *s, const struct train_options *t
     if (settings->cache_ssd == 0 || t->dry_run) return ST_OK;
     if (*settings->cache_path) return trust_check("cache.path", settings->cache_path, s->setup.graph_path);
     if (t->data == data && data) TRY(trust_check("data.path", data, s->setup.graph_path));
-    if (t->eval == eval && eval) TRY(trust_check("data.eval", eval, s->setup.graph_path));
+    if (eval) TRY(trust_check("data.eval", eval, s->setup.graph_path));
     return ST_OK;
 }
 
@@ -92,7 +93,6 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     fputs("heterps-run", out);
     word_add(out, graph);
     const char *const pairs[][2] = {{"--data", o->data},
-                                    {"--eval", o->eval},
                                     {"--resume", t->out},
                                     {"--plan", o->plan},
                                     {"--cluster", o->cluster.path},
@@ -100,6 +100,7 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
                                     {"--isa", o->isa}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i][1]) fprintf(out, " %s", pairs[i][0]), word_add(out, pairs[i][1]);
+    for (uint32_t i = 0; i < o->eval.count; i++) fputs(" --eval", out), word_add(out, o->eval.item[i]);
     if (o->share) fputs(" --share", out);
     if (trust_is_whole()) fputs(" --trust-paths", out);
     for (uint32_t i = 0; i < o->set.count; i++) fputs(" --set", out), word_add(out, o->set.item[i]);
@@ -109,7 +110,6 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
 static status train(struct session *s, const struct run_options *o, char **data, char **eval, char **out)
 {
     struct train_options options = {.data = o->data,
-                                    .eval = o->eval,
                                     .out = o->out,
                                     .resume = o->continued ? o->continued : o->resume,
                                     .is_new_pass = o->continued != NULL,
@@ -129,9 +129,10 @@ static status train(struct session *s, const struct run_options *o, char **data,
         options.data = *data;
         TRY(inputs_add("data.path", *data));
     }
-    if (options.eval == NULL && *s->setup.settings.data_eval) {
+    TRY(eval_sets_parse(&options.eval, "--eval", o->eval.item, o->eval.count));
+    if (options.eval.count == 0 && *s->setup.settings.data_eval) {
         TRY(setup_paths(&s->setup, s->setup.settings.data_eval, eval));
-        options.eval = *eval;
+        options.eval = eval_sets_of(*eval);
         TRY(inputs_add("data.eval", *eval));
     }
     if (o->trace) TRY(inputs_spare(o->trace));
@@ -231,7 +232,7 @@ const struct command command_train = {.name = "train",
                                       .run = run,
                                       .help = "Paths of flags are relative to the working directory, data.path, "
                                               "data.eval and eval.exclude to the folder of\nthe graph, with --set, "
-                                              "too.\n\n"
+                                              "too.\n\n" EVAL_SETS_HELP "\n\n"
                                               "SIGINT and SIGTERM finish the step, save when --out is given, and say "
                                               "how to go on; a second signal ends at once."};
 

@@ -152,7 +152,7 @@ struct group {
     size_t end; /* in the examples, ordered by group */
 };
 
-static void group_tell(const struct by_value *by, const struct group *g, uint64_t other_count)
+static void group_tell(const struct by_value *by, const char *set, const struct group *g, uint64_t other_count)
 {
     char count[27], others[27], text[512], name[512];
     const char *column = columns_name(by->columns, 0), *value = g->value ? by->texts + g->value->begin : "";
@@ -161,11 +161,13 @@ static void group_tell(const struct by_value *by, const struct group *g, uint64_
     else
         snprintf(name, sizeof name, "%s: %s other values", column, words_whole(others, other_count));
     for (uint32_t h = 0; h < by->heads.count; h++)
-        log_result("by       %s%s%s: %s (%s examples)", name, by->heads.count > 1 ? ", " : "",
+        log_result("by       %s%s%s%s%s: %s (%s examples)", set ? set : "", set ? " " : "", name,
+                   by->heads.count > 1 ? ", " : "",
                  by->heads.count > 1 ? by->heads.items[h].name : "",
                  evaluate_figures_text(&by->heads.items[h], false, text, sizeof text),
                  words_whole(count, g->example_count));
     log_event_begin("eval_by");
+    if (set) log_event_text("set", set);
     log_event_text("column", column);
     if (g->value)
         log_event_text("value", value);
@@ -208,8 +210,8 @@ static uint32_t groups_choose(struct by_value *by, const struct value **best, st
 }
 
 /* Examples by group, each in the order of the data. */
-static status groups_measure(struct by_value *by, struct group *group, uint32_t chosen, uint64_t *order,
-                             union head_sample *samples, float *weight)
+static status groups_measure(struct by_value *by, const char *set, struct group *group, uint32_t chosen,
+                             uint64_t *order, union head_sample *samples, float *weight)
 {
     for (size_t i = 0; i < by->count; i++) order[group[by->value[by->value_of[i]].group].end++] = i;
     for (uint32_t k = 0; k <= chosen; k++) {
@@ -222,12 +224,12 @@ static status groups_measure(struct by_value *by, struct group *group, uint32_t 
             for (uint64_t i = 0; i < g->example_count; i++) samples[i] = by->samples[h][at[i]];
             head_samples_measure(&by->heads.items[h], samples, by->has_weight ? weight : NULL, g->example_count);
         }
-        group_tell(by, g, by->value_count - chosen);
+        group_tell(by, set, g, by->value_count - chosen);
     }
     return ST_OK;
 }
 
-status by_value_tell(struct by_value *by)
+status by_value_tell(struct by_value *by, const char *set)
 {
     const struct value **best = calloc(by->value_count + 1, sizeof *best);
     struct group *group = calloc((size_t)by->value_max + 1, sizeof *group);
@@ -236,7 +238,7 @@ status by_value_tell(struct by_value *by)
     float *weight = calloc(by->count + 1, sizeof *weight);
     status st = ST_OK;
     if (best && group && order && samples && weight)
-        st = groups_measure(by, group, groups_choose(by, best, group), order, samples, weight);
+        st = groups_measure(by, set, group, groups_choose(by, best, group), order, samples, weight);
     else
         st =
             status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for the figures of %zu examples by value", by->count);

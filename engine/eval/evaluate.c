@@ -69,12 +69,18 @@ static double paths_bytes(const char *paths)
     return sum;
 }
 
-double evaluate_share(const struct setup *s, const struct evaluate_options *o, const char *data)
+void evaluate_shares(const struct setup *s, const struct evaluate_options *o, uint32_t count, const char *data,
+                     double *share)
 {
-    double held_out = s->settings.data_eval_fraction, eval = paths_bytes(o->paths),
-           train = paths_bytes(data) * (1 - held_out);
-    if (o->lines == READER_HELD_OUT) eval *= held_out;
-    return eval > 0 && train > 0 ? eval / (eval + train) : 0.1;
+    double held_out = s->settings.data_eval_fraction, train = paths_bytes(data) * (1 - held_out), eval = 0;
+    bool is_known = train > 0;
+    for (uint32_t i = 0; i < count; i++) {
+        share[i] = paths_bytes(o[i].paths);
+        if (o[i].lines == READER_HELD_OUT) share[i] *= held_out;
+        is_known = is_known && share[i] > 0;
+        eval += share[i];
+    }
+    for (uint32_t i = 0; i < count; i++) share[i] = is_known ? share[i] / (eval + train) : 0.1 / count;
 }
 
 static bool stop_tick(void *context)
@@ -134,28 +140,28 @@ void evaluate_figures_event(const struct head *head)
 }
 
 /* What of the ranking was not to be found. */
-static void unknown_tell(const struct heads *heads)
+static void unknown_tell(const char *prefix, const struct heads *heads)
 {
     char unknown[27], all[27], text[512];
     const struct rank_result *r = heads->ranking;
     if (r->unknown_count == 0) return;
     evaluate_figures_text(heads->ranked, true, text, sizeof text);
-    log_result("eval     %s of %s targets are no words of the vocabulary, and count as not found%s%s",
+    log_result("eval     %s%s of %s targets are no words of the vocabulary, and count as not found%s%s", prefix,
              words_whole(unknown, r->unknown_count), words_whole(all, r->target_count),
              *text ? "; over the others: " : "", text);
 }
 
-static void ranking_tell(const struct heads *heads)
+static void ranking_tell(const char *prefix, const struct heads *heads)
 {
     const struct rank_result *r = heads->ranking;
     for (uint32_t k = 0; k < r->cutoff_count; k++) {
         if (r->has_groups)
-            log_result("eval     at %u: recall %.5f, hit rate %.5f, NDCG %.5f", r->cutoff[k], r->at[k].recall,
+            log_result("eval     %sat %u: recall %.5f, hit rate %.5f, NDCG %.5f", prefix, r->cutoff[k], r->at[k].recall,
                      r->at[k].hit_rate, r->at[k].ndcg);
         else
-            log_result("eval     at %u: hit rate %.5f", r->cutoff[k], r->at[k].hit_rate);
+            log_result("eval     %sat %u: hit rate %.5f", prefix, r->cutoff[k], r->at[k].hit_rate);
     }
-    unknown_tell(heads);
+    unknown_tell(prefix, heads);
 }
 
 static void ranking_event(const struct rank_result *r)
@@ -206,26 +212,31 @@ void evaluate_bins_tell(const struct heads *heads)
     }
 }
 
-static void result_tell(const struct setup *s, const struct heads *heads, uint64_t example_count,
+/* `set`: its name, or "". */
+static void result_tell(const struct setup *s, const char *set, const struct heads *heads, uint64_t example_count,
                         struct feed_counts counts, double seconds)
 {
     uint64_t step = s->model.progress.step;
-    char count[27], text[512];
+    char count[27], text[512], prefix[80];
+    const char *space = *set ? " " : "";
+    snprintf(prefix, sizeof prefix, "%s%s", set, space);
     words_whole(count, example_count);
     for (uint32_t i = 0; i < heads->count; i++) {
         const struct head *head = &heads->items[i];
-        log_result("eval     step %" PRIu64 "%s%s: %s%s (%s examples, %.1f s)", step, heads->count > 1 ? ", " : "",
+        log_result("eval     %sstep %" PRIu64 "%s%s: %s%s (%s examples, %.1f s)", prefix, step, heads->count > 1 ? ", " : "",
                  heads->count > 1 ? head->name : "", evaluate_figures_text(head, false, text, sizeof text),
                  figures_missing(head), count, seconds);
     }
-    if (heads->rank) ranking_tell(heads);
+    if (heads->rank) ranking_tell(prefix, heads);
     if (counts.bad_count)
-        log_warning("skipped %s of the evaluation data", words_plural(WORDS, counts.bad_count, "malformed line"));
+        log_warning("skipped %s of the evaluation data%s%s", words_plural(WORDS, counts.bad_count, "malformed line"),
+                    space, set);
     if (counts.unknown_count)
-        log_warning("%" PRIu64 " examples of the evaluation data whose label or target is no word of its vocabulary "
-                    "were left out",
-                    counts.unknown_count);
+        log_warning("%" PRIu64 " examples of the evaluation data%s%s whose label or target is no word of its "
+                    "vocabulary were left out",
+                    counts.unknown_count, space, set);
     log_event_begin("eval");
+    if (*set) log_event_text("set", set);
     log_event_u64("step", step);
     evaluate_figures_event(heads_main(heads));
     log_event_u64("samples", example_count);
@@ -249,10 +260,11 @@ static void result_tell(const struct setup *s, const struct heads *heads, uint64
 
 status evaluate_measure(struct crew *c, struct feed *feed, struct heads *heads)
 {
-    return evaluate_measure_by(c, feed, heads, NULL);
+    return evaluate_measure_as(c, feed, heads, NULL, NULL);
 }
 
-status evaluate_measure_by(struct crew *c, struct feed *feed, struct heads *heads, struct by_value *by)
+status evaluate_measure_as(struct crew *c, struct feed *feed, struct heads *heads, const char *set,
+                           struct by_value *by)
 {
     struct measuring measuring = {heads, by};
     uint64_t begin = clock_ns();
@@ -267,6 +279,6 @@ status evaluate_measure_by(struct crew *c, struct feed *feed, struct heads *head
              : rank_is_begun(heads->rank) ? ": no target is a word of the vocabulary"
                                           : "");
     TRY(heads_finish(heads));
-    result_tell(c->setup, heads, example_count, counts, (double)(clock_ns() - begin) * 1e-9);
-    return by ? by_value_tell(by) : ST_OK;
+    result_tell(c->setup, set ? set : "", heads, example_count, counts, (double)(clock_ns() - begin) * 1e-9);
+    return by ? by_value_tell(by, set) : ST_OK;
 }

@@ -43,7 +43,7 @@ static const char *text_make(char *text, size_t bytes, const char *format, ...)
 struct look {
     struct session *session;
     const struct train_options *options;
-    const char *eval;
+    const struct eval_sets *eval;
     struct doctor_memory *memory;
     doctor_say *say;
     void *context;
@@ -145,11 +145,15 @@ static void steps_look(const struct look *l, uint64_t estimate)
 
 static void data_look(const struct look *l)
 {
-    const bool is_part = l->eval == l->options->data;
     steps_look(l, paths_look(l, "training", l->options->data));
-    if (l->eval && !is_part) (void)paths_look(l, "evaluation", l->eval);
-    if (l->eval == NULL)
-        tell(l, DOCTOR_data, DOCTOR_OK, "evaluation", "", "none: neither --eval, data.eval nor data.eval_fraction",
+    for (uint32_t i = 0; i < l->eval->count; i++) {
+        const struct eval_set *set = &l->eval->item[i];
+        const bool is_part = set->paths == l->options->data;
+        if (!is_part)
+            (void)paths_look(l, TEXT(80, DOCTOR_EVALUATION "%s%s", *set->name ? " " : "", set->name), set->paths);
+    }
+    if (l->eval->count == 0)
+        tell(l, DOCTOR_data, DOCTOR_OK, DOCTOR_EVALUATION, "", "none: neither --eval, data.eval nor data.eval_fraction",
              NULL);
 }
 
@@ -352,7 +356,7 @@ static void cards_look(const struct look *l)
     }
 }
 
-void doctor_look(struct session *session, const struct train_options *options, const char *eval,
+void doctor_look(struct session *session, const struct train_options *options, const struct eval_sets *eval,
                  struct doctor_memory *memory, doctor_say *say, void *context)
 {
     const struct look l = {session, options, eval, memory, say, context};

@@ -21,6 +21,7 @@ enum doctor_section {
 #undef SECTION
         DOCTOR_SECTION_COUNT
 };
+#define DOCTOR_EVALUATION "evaluation" /* what lines about its data are called; behind it, the set's name */
 enum doctor_state { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 
 struct doctor_line {
@@ -42,7 +43,7 @@ struct doctor_memory {
 };
 
 /* Says all there is to say of an opened training (train_options.look). Reads the first lines of the data, but no stream. */
-void doctor_look(struct session *session, const struct train_options *options, const char *eval,
+void doctor_look(struct session *session, const struct train_options *options, const struct eval_sets *eval,
                  struct doctor_memory *memory, doctor_say *say, void *context);
 
 #endif

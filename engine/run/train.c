@@ -109,8 +109,8 @@ static bool tick(void *context)
     return stop_requested() || is_over;
 }
 
-/* What an evaluation says: whether the model is still one, and whether training should go on. */
-static status evaluation_judge(struct trainer *t)
+/* What the evaluation of a set says: whether the model is still one, and, of the first set, whether training should go on. */
+static status evaluation_judge(struct trainer *t, bool is_first)
 {
     for (uint32_t i = 0; i < t->heads.count; i++) {
         const struct head *head = &t->heads.items[i];
@@ -123,30 +123,37 @@ static status evaluation_judge(struct trainer *t)
                            t->eval_step, head->figures[k].text, head->section, head->name));
     }
     bool is_better = false;
-    if (t->stop.head) TRY(early_stop_take(&t->stop, t->eval_step, &is_better));
+    if (t->stop.head && is_first) TRY(early_stop_take(&t->stop, t->eval_step, &is_better));
     return is_better ? train_best_save(t) : ST_OK;
 }
 
-static status evaluate(struct trainer *t)
+static status evaluate_set(struct trainer *t, uint32_t i)
 {
-    if (t->eval == NULL || t->eval_step == t->session->setup.model.progress.step) return ST_OK;
-    t->eval_step = t->session->setup.model.progress.step;
     uint64_t begin = clock_ns();
-    if (t->eval_feed == NULL) TRY(evaluate_open(&t->session->crew, &t->eval_options, &t->eval_feed));
-    stop_listen(feed_wake, t->eval_feed);
+    TRY(eval_feeds_open(&t->eval, &t->session->crew, i));
+    stop_listen(feed_wake, t->eval.feed);
     status st = feed_hold(t->feed);
     struct store *store = t->session->setup.model.store;
     if (st == ST_OK) st = store_sees_until(store, t->row_count, t->ticket);
-    if (st == ST_OK) st = evaluate_measure(&t->session->crew, t->eval_feed, &t->heads);
+    if (st == ST_OK) st = eval_feeds_measure(&t->eval, &t->session->crew, &t->heads, NULL);
     stop_listen(feed_wake, t->feed);
-    feed_close(t->eval_feed); /* its thread uses the store till then */
-    t->eval_feed = NULL;
+    eval_feeds_shut(&t->eval); /* its thread uses the store till then */
     store_sees_all(store);
     feed_let_go(t->feed);
     trace_span(TRACE_EVAL, "eval", begin, clock_ns(), t->eval_step, 0);
     trace_tell();
-    if (st == ST_OK) st = evaluation_judge(t);
+    if (st == ST_OK) st = evaluation_judge(t, i == 0);
     report_pause(&t->report, clock_ns() - begin);
+    return st;
+}
+
+/* Of every set, unless that has been done after this step. */
+static status evaluate(struct trainer *t)
+{
+    if (t->eval_step == t->session->setup.model.progress.step) return ST_OK;
+    t->eval_step = t->session->setup.model.progress.step;
+    status st = ST_OK;
+    for (uint32_t i = 0; i < t->eval.sets.count && st == ST_OK; i++) st = evaluate_set(t, i);
     return st == ST_STOPPED ? ST_OK : st; /* the caller sees the signal too, and saves first */
 }
 
@@ -279,7 +286,7 @@ static status train(struct trainer *t)
     TRY(train_open(t));
     if (t->options->dry_run) return ST_OK;
     TRY(train_best_open(t));
-    if (t->options->look) return t->options->look(t->options->look_context, s, t->options, t->eval);
+    if (t->options->look) return t->options->look(t->options->look_context, s, t->options, &t->eval.sets);
     TRY(train_model_fill(t));
     const uint64_t first_step = s->setup.model.progress.step,
                    first_pass_examples = s->setup.model.progress.pass_examples;
@@ -341,8 +348,7 @@ status train_run(struct session *session, const struct train_options *options)
     stop_listen(NULL, NULL);
     saver_close(t.saver);
     trace_tell(); /* while the names in it are there */
-    feed_close(t.eval_feed);
-    data_cache_close(t.eval_cache);
+    eval_feeds_close(&t.eval);
     pipeline_forget(session->crew.pipeline);
     feed_close(t.feed);
     progressive_close(t.progressive);

@@ -2,11 +2,12 @@
 #ifndef HETERPS_ENGINE_RUN_TRAIN_H
 #define HETERPS_ENGINE_RUN_TRAIN_H
 
+#include "engine/eval/eval_sets.h"
 #include "engine/run/session.h"
 
 struct train_options {
     const char *data;           /* paths separated by commas                                    */
-    const char *eval;           /* NULL: the lines of data that data.eval_fraction holds out, or none */
+    struct eval_sets eval;      /* none: the lines of data that data.eval_fraction holds out, or nothing */
     const char *out;            /* directory to save into, NULL: none                           */
     const char *resume;         /* directory of a saved model to go on from, NULL: from initial values */
     bool is_new_pass;           /* … on other data: model_continue, else model_resume               */
@@ -14,8 +15,9 @@ struct train_options {
     bool dry_run;               /* plan and check the memory, and do nothing                    */
     const char *resume_command; /* how to go on after a signal, as a shell would take it */
     /* NULL, or: called in place of training, when all that can be refused has been, but for the plan of memory (setup_memory_check), and
-     * nothing has been read or filled. `eval`: what would be evaluated, or NULL. What it returns is train_run's answer. */
-    status (*look)(void *context, struct session *session, const struct train_options *options, const char *eval);
+     * nothing has been read or filled. `eval`: what would be evaluated. What it returns is train_run's answer. */
+    status (*look)(void *context, struct session *session, const struct train_options *options,
+                   const struct eval_sets *eval);
     void *look_context;
 };
 

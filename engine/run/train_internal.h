@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "engine/eval/early_stop.h"
-#include "engine/eval/evaluate.h"
+#include "engine/eval/eval_sets.h"
 #include "engine/eval/progressive.h"
 #include "engine/model/saver.h"
 #include "engine/run/report.h"
@@ -25,10 +25,8 @@ struct trainer {
     struct session *session;
     const struct train_options *options;
     const struct graph *graph;
-    struct feed *feed, *eval_feed;
-    const char *eval; /* what is evaluated; NULL: nothing */
-    struct evaluate_options eval_options;
-    struct data_cache *eval_cache; /* between evaluations: what they have read once, or NULL */
+    struct feed *feed;
+    struct eval_feeds eval; /* what is evaluated; the first set decides about stopping */
     struct arena arena;
     uint64_t *row_count;             /* [table_count]: rows that exist after the last step, whatever is read ahead */
     uint32_t ticket;                 /* the last one of that step                                                  */

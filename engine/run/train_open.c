@@ -12,6 +12,12 @@
 #include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 
+/* What is evaluated are lines of the training data. */
+static bool holds_out(const struct trainer *t)
+{
+    return t->eval.sets.count && t->eval.sets.item[0].paths == t->options->data;
+}
+
 /* A stream can be read once, so what would read it twice is refused before the first step. */
 static status streams_check(const struct trainer *t)
 {
@@ -21,12 +27,12 @@ static status streams_check(const struct trainer *t)
              "%s is a stream and can be read once, but train.epochs = %" PRIu64
              "; give a file, or a data cache (--set cache.ram=1GiB), or --set train.epochs=1",
              t->options->data, (uint64_t)s->train_epochs);
-    if (t->eval_feed && feed_is_stream(t->eval_feed) && (s->eval_every || t->stop.head))
+    if (t->eval.feed && feed_is_stream(t->eval.feed) && (s->eval_every || t->stop.head))
         FAIL(INVALID,
              "%s is a stream and can be read once, but eval.every = %" PRIu64
              ", train.stop = %s; give a file, or --set eval.every=0 --set train.stop=none",
-             t->eval, s->eval_every, s->train_stop);
-    if (t->eval == t->options->data && feed_is_stream(t->feed) && !t->options->dry_run)
+             t->eval.sets.item[0].paths, s->eval_every, s->train_stop);
+    if (holds_out(t) && feed_is_stream(t->feed) && !t->options->dry_run)
         FAIL(INVALID,
              "%s is a stream and can be read once, but data.eval_fraction = %g holds lines of it out for evaluation; "
              "give a file, --eval FILE, or --set data.eval_fraction=0",
@@ -41,7 +47,7 @@ static void settings_check(const struct trainer *t)
     struct batch_shape shape = graph_batch(t->graph);
     if (s->checkpoint_every && t->options->out == NULL)
         log_warning("checkpoint.every = %" PRIu64 " saves nothing without --out DIR", s->checkpoint_every);
-    if (s->eval_every && t->eval == NULL)
+    if (s->eval_every && t->eval.sets.count == 0)
         log_warning("eval.every = %" PRIu64 " measures nothing without --eval FILE", s->eval_every);
     if (s->train_micro == 0 && shape.micro < 32 && shape.micro < shape.batch / shape.lanes)
         log_warning(
@@ -61,24 +67,23 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
                                         .path = s->cache_path,
                                         .window = is_again && s->cache_shuffle == CACHE_BLOCKS ? s->cache_window : 0,
                                         .is_bounded = s->train_steps_max > 0};
-    if (t->eval == NULL) return;
-    bool is_part = t->eval == t->options->data;
-    struct evaluate_options *o = &t->eval_options;
-    *o = (struct evaluate_options){.paths = t->eval,
-                                   .lines = is_part ? READER_HELD_OUT
-                                                    : evaluate_lines(&t->session->setup, t->eval, t->options->data),
-                                   .cache = {.ram_bytes = is_eval_again ? s->cache_ram : 0,
-                                             .ssd_bytes = s->cache_ssd,
-                                             .path = s->cache_path,
-                                             .suffix = ".eval"},
-                                   .cache_kept = &t->eval_cache};
-    double share = evaluate_share(&t->session->setup, o, t->options->data);
-    uint64_t ssd = (uint64_t)((double)s->cache_ssd * share), ram = (uint64_t)((double)s->cache_ram * share);
-    train->ssd_bytes -= ssd;
-    o->cache.ssd_bytes = ssd;
-    if (train->ram_bytes == 0 || o->cache.ram_bytes == 0) return;
-    train->ram_bytes -= ram;
-    o->cache.ram_bytes = ram;
+    const uint32_t count = t->eval.sets.count;
+    double share[EVAL_SETS_MAX], share_sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct evaluate_options *o = &t->eval.options[i];
+        o->lines = holds_out(t) ? READER_HELD_OUT : evaluate_lines(&t->session->setup, o->paths, t->options->data);
+    }
+    evaluate_shares(&t->session->setup, t->eval.options, count, t->options->data, share);
+    for (uint32_t i = 0; i < count; i++) share_sum += share[i];
+    for (uint32_t i = 0; i < count; i++) {
+        struct data_cache_budget *cache = &t->eval.options[i].cache;
+        const double of_ram = is_again ? share[i] : share[i] / share_sum; /* else training has none of it */
+        cache->path = s->cache_path;
+        cache->ssd_bytes = (uint64_t)((double)s->cache_ssd * share[i]);
+        cache->ram_bytes = is_eval_again ? (uint64_t)((double)s->cache_ram * of_ram) : 0;
+        train->ssd_bytes -= cache->ssd_bytes;
+        if (is_again) train->ram_bytes -= cache->ram_bytes;
+    }
 }
 
 /* With room for all micro-batches that may be under way, those of a step among them. */
@@ -101,14 +106,14 @@ status train_open(struct trainer *t)
     feed.reader.marks = true;
     feed.reader.shuffle = s->setup.settings.data_shuffle;
     feed.reader.lines = s->setup.settings.data_eval_fraction > 0 ? READER_TRAIN : READER_ALL;
-    t->eval = t->options->eval;
-    if (t->eval == NULL && s->setup.settings.data_eval_fraction > 0) t->eval = t->options->data;
-    if (t->options->eval && paths_name_stdin(t->options->data) && paths_name_stdin(t->options->eval))
+    const struct eval_sets *given = &t->options->eval, held_out = eval_sets_of(t->options->data);
+    eval_feeds_begin(&t->eval, given->count == 0 && s->setup.settings.data_eval_fraction > 0 ? &held_out : given);
+    if (paths_name_stdin(t->options->data) && eval_sets_name_stdin(given))
         FAIL(USAGE, "--data and --eval both read standard input; give one of them a file");
     TRY(heads_open(&t->heads, t->graph));
     TRY(early_stop_open(&t->stop, &t->heads, s->setup.settings.train_stop, s->setup.settings.train_patience,
                         &s->setup.model.best));
-    if (t->stop.head && t->eval == NULL && !t->options->dry_run)
+    if (t->stop.head && t->eval.sets.count == 0 && !t->options->dry_run)
         FAIL(INVALID, "train.stop = %s needs evaluation data; give --eval FILE, data.eval or data.eval_fraction",
              s->setup.settings.train_stop);
     size_t row_bytes = t->graph->table_count * sizeof *t->row_count;
@@ -117,10 +122,7 @@ status train_open(struct trainer *t)
     caches_share(t, &feed.cache);
     TRY(feed_open(&t->feed, &feed));
     feed_bell_set(t->feed, pipeline_feed_bell(s->crew.pipeline));
-    if (t->eval) {
-        TRY(evaluate_open(&s->crew, &t->eval_options, &t->eval_feed));
-        TRY(evaluate_reserve(&s->crew, t->eval_feed, &t->heads));
-    }
+    TRY(eval_feeds_reserve(&t->eval, &s->crew, &t->heads));
     TRY(progressive_begin(t));
     TRY(train_saver_open(t));
     TRY(streams_check(t));

@@ -45,7 +45,8 @@ static void line_keep(void *context, const struct doctor_line *line)
     l.lines[l.count++] = *line;
 }
 
-static status look(void *context, struct session *session, const struct train_options *options, const char *eval)
+static status look(void *context, struct session *session, const struct train_options *options,
+                   const struct eval_sets *eval)
 {
     (void)context;
     while (l.part_count < 64 && memory_part_get(l.part_count, &l.parts[l.part_count])) l.part_count++;
@@ -103,7 +104,7 @@ static void doctor_look__training_that_fits__every_section_is_ok(void **state)
     (void)state;
     const char *out = fixture_path("model");
     bool is_told[DOCTOR_SECTION_COUNT] = {false};
-    looked_open(&(struct train_options){.eval = eval_path, .out = out}, NULL);
+    looked_open(&(struct train_options){.eval = eval_sets_of(eval_path), .out = out}, NULL);
     for (uint32_t i = 0; i < l.count; i++) {
         if (l.lines[i].section == DOCTOR_save && strcmp(l.lines[i].what, "--out") == 0) continue;
         if (l.lines[i].section == DOCTOR_plan && strcmp(l.lines[i].what, "cores") == 0) continue; /* the machine's */

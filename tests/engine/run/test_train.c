@@ -63,7 +63,7 @@ static void train_run__checkpoint_and_eval_every__at_multiples_and_at_the_end(vo
                                       NULL};
     struct opened o;
     const char *out = fixture_path("due");
-    assert_ok(trained(&o, &(struct train_options){.eval = eval_path, .out = out}, set));
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_sets_of(eval_path), .out = out}, set));
     assert_string_equal(event_steps(&o, "checkpoint"), "3 6 9 10");
     assert_string_equal(event_steps(&o, "eval"), "4 8 10");
     assert_string_equal(event_steps(&o, "done"), "10");
@@ -80,7 +80,7 @@ static void train_run__last_step_is_a_multiple__saved_and_evaluated_once(void **
     (void)state;
     static const char *const set[] = {"checkpoint.every=5", "checkpoint.wait=yes", "eval.every=5", NULL};
     struct opened o;
-    assert_ok(trained(&o, &(struct train_options){.eval = eval_path, .out = fixture_path("once")}, set));
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_sets_of(eval_path), .out = fixture_path("once")}, set));
     assert_string_equal(event_steps(&o, "checkpoint"), "5 10");
     assert_string_equal(event_steps(&o, "eval"), "5 10");
     opened_close(&o);
@@ -90,7 +90,7 @@ static void train_run__nothing_asked_for__one_save_and_evaluation_at_the_end(voi
 {
     (void)state;
     struct opened o;
-    assert_ok(trained(&o, &(struct train_options){.eval = eval_path, .out = fixture_path("end")}, NULL));
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_sets_of(eval_path), .out = fixture_path("end")}, NULL));
     assert_string_equal(event_steps(&o, "checkpoint"), "10");
     assert_string_equal(event_steps(&o, "eval"), "10");
     opened_close(&o);
@@ -146,7 +146,7 @@ static void train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_woul
     snprintf(all, sizeof all, "%s", fixture_path("whole"));
     assert_ok(trained(&o, &(struct train_options){.out = out}, first));
     opened_close(&o);
-    assert_ok(trained(&o, &(struct train_options){.out = out, .resume = out, .eval = eval_path}, rest));
+    assert_ok(trained(&o, &(struct train_options){.out = out, .resume = out, .eval = eval_sets_of(eval_path)}, rest));
     assert_string_equal(event_steps(&o, "start"), "4");
     assert_string_equal(event_steps(&o, "eval"), "9 18 20");
     assert_int_equal(event_number(&o, "done", "samples"), 16 * BATCH);
@@ -163,7 +163,7 @@ static void train_run__resumed_at_its_end__trains_nothing_and_says_so(void **sta
     const char *out = fixture_path("ended");
     assert_ok(trained(&o, &(struct train_options){.out = out}, NULL));
     opened_close(&o);
-    assert_ok(trained(&o, &(struct train_options){.out = out, .resume = out, .eval = eval_path}, NULL));
+    assert_ok(trained(&o, &(struct train_options){.out = out, .resume = out, .eval = eval_sets_of(eval_path)}, NULL));
     assert_string_equal(event_steps(&o, "checkpoint"), "");
     assert_string_equal(event_steps(&o, "eval"), "10");
     assert_non_null(strstr(event_text(&o, "warning", "text"), "nothing to train"));
@@ -185,7 +185,7 @@ static void train_run__no_better_for_the_patience__stops_early_with_the_best_kep
     struct opened o;
     snprintf(out, sizeof out, "%s", fixture_path("stopped"));
     snprintf(best, sizeof best, "%s/best", out);
-    assert_ok(trained(&o, &(struct train_options){.eval = eval_path, .out = out}, set));
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_sets_of(eval_path), .out = out}, set));
     assert_string_equal(event_steps(&o, "eval"), "2 4 6 8");
     assert_string_equal(event_steps(&o, "done"), "8");
     assert_int_equal(event_number(&o, "best", "step"), 2);
@@ -203,7 +203,7 @@ static void train_run__stop_without_eval_every__evaluates_after_each_pass(void *
     (void)state;
     static const char *const set[] = {"train.stop=auc", "train.patience=100", "train.epochs=3", NULL};
     struct opened o;
-    assert_ok(trained(&o, &(struct train_options){.eval = eval_path}, set));
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_sets_of(eval_path)}, set));
     assert_string_equal(event_steps(&o, "eval"), "10 20 30");
     opened_close(&o);
 }
