@@ -118,7 +118,7 @@ static bool token_example(const struct tokens *t, const char *token, size_t byte
     for (uint32_t f = 0; f < t->field_count; f++) {
         const struct text_field *field = &t->texts.field[f];
         uint32_t begin = key_count;
-        uint64_t key;
+        uint64_t key = 0;
         if (f == t->context)
             for (uint32_t i = 0, place = t->oldest; i < t->window; i++, place = place + 1 < t->window ? place + 1 : 0) {
                 if (t->has_key[place]) e->key[key_count++] = t->key[place];
