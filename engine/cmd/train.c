@@ -118,7 +118,8 @@ static status train(struct session *s, const struct run_options *o, char **data,
                                     .look = o->look,
                                     .look_context = o->look_context};
     if (o->resume && o->continued)
-        FAIL(USAGE, "--resume goes on with a pass over its data, --continue begins one over other data; give one of them");
+        FAIL(USAGE,
+             "--resume goes on with a pass over its data, --continue begins one over other data; give one of them");
     if (o->init && options.resume)
         FAIL(USAGE, "--init starts a new training, %s goes on with one; give one of them",
              o->continued ? "--continue" : "--resume");
@@ -140,9 +141,9 @@ static status train(struct session *s, const struct run_options *o, char **data,
     /* Without data the memory is that of files as they usually are. */
     if (options.data == NULL && o->dry_run) options.data = "/dev/null";
     if (options.data == NULL) FAIL(USAGE, "no training data: give --data FILE, or set data.path in the model");
-    if (!o->dry_run) TRY(model_data_look(&s->setup.model.data, options.data));
-    if (options.resume)
-        TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass)); /* or the check below would make a mistyped directory */
+    if (!o->dry_run && (options.out || options.resume)) TRY(model_data_look(&s->setup.model.data, options.data));
+    /* Or the check of `out` would make a mistyped directory. */
+    if (options.resume) TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
     if (options.out && options.resume == NULL && !o->dry_run && model_dir_find(options.out) == ST_OK)
         log_info("out      %s holds a model: the saves of this training take the place of its own", options.out);
     if (options.out && !o->dry_run) TRY(model_dir_check(&s->setup.graph, options.out));

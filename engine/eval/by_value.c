@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/words.h"
 #include "engine/eval/evaluate.h"
@@ -43,13 +44,9 @@ struct by_value {
 /* Room for `need` items, at least twice what there was. MEMORY. */
 static status grow(void *pointer_of, size_t *room, size_t need, size_t item_bytes)
 {
-    void **pointer = pointer_of;
     if (need <= *room) return ST_OK;
-    size_t more = 2 * *room > need ? 2 * *room : need;
-    void *grown = realloc(*pointer, more * item_bytes);
-    if (grown == NULL)
-        FAIL(MEMORY, "no memory for %zu MiB of figures by value; evaluate fewer examples", more * item_bytes >> 20);
-    *pointer = grown;
+    const size_t more = 2 * *room > need ? 2 * *room : need;
+    TRY(heap_room(pointer_of, more, item_bytes, "examples, or texts, of figures by value"));
     *room = more;
     return ST_OK;
 }

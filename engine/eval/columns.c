@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/heap.h"
 #include "io/read/column_names.h"
 
 #define NONE UINT32_MAX
@@ -43,11 +44,9 @@ struct columns {
 static status name_add(void *to, const char *text, size_t bytes)
 {
     struct names *n = to;
-    char **grown = realloc(n->name, (n->count + 1) * sizeof *grown);
-    if (grown) n->name = grown;
-    char *copy = grown ? strndup(text, bytes) : NULL;
-    if (copy == NULL) FAIL(MEMORY, "no memory for the names of columns");
-    n->name[n->count++] = copy;
+    TRY(heap_room(&n->name, n->count + 1, sizeof *n->name, "names of columns"));
+    TRY(heap_text(&n->name[n->count], "%.*s", (int)bytes, text));
+    n->count++;
     return ST_OK;
 }
 
@@ -136,9 +135,7 @@ static status queue_grow(struct columns *c, size_t bytes)
     c->begin = 0;
     if (c->end + bytes <= c->max) return ST_OK;
     size_t max = 2 * (c->end + bytes);
-    char *grown = realloc(c->queue, max);
-    if (grown == NULL) FAIL(MEMORY, "no memory for %zu bytes of the data's columns", max);
-    c->queue = grown;
+    TRY(heap_room(&c->queue, max, 1, "bytes of the data's columns"));
     c->max = max;
     return ST_OK;
 }

@@ -239,13 +239,17 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
 {
     at->is_end = false;
     uint64_t begin_ns = clock_ns();
-    source_enter(feed);
-    const struct model_data *data = &feed->model->data;
     uint64_t passed = 0;
+    source_enter(feed);
     status st = reader_pass_start(feed->source, (struct reader_pass){.number = at->epoch - feed->from.first_epoch,
                                                                      .epoch = at->epoch});
-    if (st == ST_OK && skip) st = reader_seek(feed->source, skip, data->mark, data->mark_count, &passed);
     at->is_open = source_leave(feed);
+    if (st == ST_OK && at->is_open && skip) {
+        const struct model_data *data = &feed->model->data;
+        source_enter(feed);
+        st = reader_seek(feed->source, skip, data->mark, data->mark_count, &passed);
+        at->is_open = source_leave(feed);
+    }
     for (uint64_t left = skip - passed; st == ST_OK && at->is_open && left > 0 && !at->is_end;) {
         uint64_t count = left < SKIP_EXAMPLES ? left : SKIP_EXAMPLES;
         source_enter(feed);
@@ -253,7 +257,7 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
         at->is_open = source_leave(feed);
         left -= count;
     }
-    if (st == ST_OK && at->is_open && at->is_end && feed->source->is_stream)
+    if (st == ST_OK && at->is_open && at->is_end)
         st = status_fail(ST_INVALID, __FILE__, __LINE__,
                          "%s: expected more than the %" PRIu64 " examples of the pass that are done, found the end: it is "
                          "not what the save stands in",

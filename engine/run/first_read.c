@@ -1,7 +1,6 @@
 /* Reads the first lines of the data once more than training does (engine/run/first_read.h). */
 #include "engine/run/first_read.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "engine/base/log.h"
@@ -42,18 +41,19 @@ struct rows_look {
     const struct setup *setup;
     uint8_t *serves; /* [field_count] */
     uint32_t example_count;
-    uint64_t key[KEYS_MANY]; /* of the table that is looked at */
-    uint64_t key_count[GRAPH_TABLES_MAX], found_count[GRAPH_TABLES_MAX]; /* of tables with rows */
+    uint64_t key[KEYS_MANY]; /* of the table that is looked at: different ones */
+    /* of tables with rows: different keys, up to KEYS_MANY; whether one has a row */
+    uint32_t key_count[GRAPH_TABLES_MAX];
+    bool is_found[GRAPH_TABLES_MAX];
 };
 
-/* Data may be sorted: a key counts once. Of the first KEYS_MANY, which are all that matter. */
-static bool is_repeated(struct rows_look *l, uint32_t table, uint64_t key)
+/* A key counts once: data may be sorted. */
+static void key_count(struct rows_look *l, uint32_t table, uint64_t key)
 {
-    const uint64_t count = l->key_count[table];
-    for (uint64_t i = 0; i < count && i < KEYS_MANY; i++)
-        if (l->key[i] == key) return true;
-    if (count < KEYS_MANY) l->key[count] = key;
-    return false;
+    const uint32_t count = l->key_count[table];
+    uint32_t i = 0;
+    while (i < count && l->key[i] != key) i++;
+    if (i == count && count < KEYS_MANY) l->key[l->key_count[table]++] = key;
 }
 
 static void rows_look(void *context, const struct micro_batch *m)
@@ -68,9 +68,8 @@ static void rows_look(void *context, const struct micro_batch *m)
         for (uint32_t i = 0; i < m->example_count * g->field_count; i++) {
             if (!l->serves[i % g->field_count]) continue;
             for (uint32_t k = m->key_begin[i]; k < m->key_begin[i + 1]; k++) {
-                if (is_repeated(l, t, m->key[k])) continue;
-                l->key_count[t]++;
-                l->found_count[t] += store_has(store, t, m->key[k]);
+                key_count(l, t, m->key[k]);
+                l->is_found[t] |= store_has(store, t, m->key[k]);
             }
         }
     }
@@ -79,21 +78,23 @@ static void rows_look(void *context, const struct micro_batch *m)
 static status rows_judge(const struct rows_look *l, const char *paths, const char *init)
 {
     const struct graph *g = &l->setup->graph;
-    uint64_t keys = 0, found = 0;
+    uint32_t keys = 0;
+    bool is_found = false;
     for (uint32_t t = 0; t < g->table_count; t++) {
         keys += l->key_count[t];
-        found += l->found_count[t];
+        is_found |= l->is_found[t];
     }
-    if (keys >= KEYS_MANY && found == 0)
+    if (keys >= KEYS_MANY && !is_found)
         FAIL(MISMATCH,
-             "%s: no row of it is one of the %" PRIu64 " keys of the first %s of %s: the keys were made by another "
-             "rule, of columns of other names, or of other texts (README, Rows, says how a key is made)",
-             init, keys, words_plural(WORDS, l->example_count, "example"), paths);
+             "%s: no row of it is one of the keys of the first %s of %s, %u different ones or more: the keys were made "
+             "by another rule, of columns of other names, or of other texts (README, Rows, says how a key is made)",
+             init, words_plural(WORDS, l->example_count, "example"), paths, KEYS_MANY);
     for (uint32_t t = 0; t < g->table_count; t++)
-        if (l->key_count[t] >= KEYS_MANY && l->found_count[t] == 0)
-            log_warning("%s: none of the %" PRIu64 " keys of table %s in the first %s of %s has a row of it", init,
-                        l->key_count[t], graph_string(g, g->tables[t].name),
-                        words_plural(WORDS, l->example_count, "example"), paths);
+        if (l->key_count[t] == KEYS_MANY && !l->is_found[t])
+            log_warning("%s: none of the keys of table %s in the first %s of %s, %u different ones or more, has a row "
+                        "of it",
+                        init, graph_string(g, g->tables[t].name),
+                        words_plural(WORDS, l->example_count, "example"), paths, KEYS_MANY);
     return ST_OK;
 }
 

@@ -60,6 +60,12 @@ check 'a model of older rules and a graph of newer ones: what to do is said' new
 check 'a model, every save, by fsck' "$HETERPS" fsck "$work/model"
 check '… its values' values "$work/model" 1930941339 1780
 check '… those of the older save' values "$work/model/manifest.2.json" 3939050590 1268
+too_short() { # nothing tells which data it stands in, but there must be as many
+    cp -R "$golden/model" "$work/short" && head -n 20 "$work/data.tsv" >"$work/short.tsv" || return 1
+    ! "$HETERPS" "$work/golden.bin" --data "$work/short.tsv" --resume "$work/short" --set train.epochs=2 >"$work/said" 2>&1 &&
+        grep -q 'does not tell whether these are the data' "$work/said" && grep -q 'expected more than the 64 examples of the pass that are done' "$work/said" || { cat "$work/said"; return 1; }
+}
+check '… but not on data that has less than is done' too_short
 check '… and its training goes on' goes_on
 check 'rows in segments without checksums, version 3' parts 3 2
 check 'rows in segments, version 4' parts 4 0
