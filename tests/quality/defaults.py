@@ -249,8 +249,11 @@ def main():
                 for passes in PASSES:
                     auc = ours(o.heterps, folder, text_of('deepfm', name, keeps), *files, 'auc', [f'train.epochs={passes}'])
                     row(name, f'DeepFM, {what}', passes, auc, peers and peers[passes - 1], 'PyTorch, as many passes', -0.001)
-                auc = ours(o.heterps, folder, text_of('lr', name, keeps), *files, 'auc')
-                row(name, f'lr, {what}', 1, auc, linear, 'scikit-learn, converged', 0)
+                text = text_of('lr', name, keeps)
+                own = re.search('^epochs *= *([0-9]+)', text, re.M)
+                for passes in [int(own.group(1))] if own else PASSES:
+                    auc = ours(o.heterps, folder, text, *files, 'auc', [f'train.epochs={passes}'])
+                    row(name, f'lr, {what}', passes, auc, linear, 'scikit-learn, converged', 0)
         if o.only in 'gowalla' and os.path.exists(f'{o.data}/gowalla/train.txt'):
             gowalla, text = f'{o.data}/gowalla', open(f'{ROOT}/samples/two_tower.cfg').read()
             als = attempt(implicit_als, o.data)
