@@ -82,9 +82,9 @@ MUST_USE status gpu_alias_fold(const struct gpu_work *w, float *const *grad, uin
 /* Copies rows, `floats` each, from their places to one behind the other, or the other way. */
 MUST_USE status gpu_rows_pack(const struct gpu_work *w, float *const *span, float *packed, uint32_t count,
                               uint32_t floats, bool is_packed);
-/* Takes the sums of the rows index[0 .. count) out of each of the arrays [rows, dim] of `grad`: packed [parts, count, dim]. */
-MUST_USE status gpu_rows_take(const struct gpu_work *w, float *const *grad, uint32_t parts, const uint32_t *index,
-                              uint32_t count, uint32_t dim, float *packed);
+/* Takes the sums of the update's rows index[0 .. count), over all uses and lanes: packed [count, dim]. */
+MUST_USE status gpu_rows_take(const struct gpu_work *w, const struct table_update *update, const uint32_t *index,
+                              uint32_t count, float *packed);
 MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums *sums);
 
 /* One product of a fully connected layer by our own kernels, described as the library's is (gpu/blas.h): for benchmarks of one beside the other.

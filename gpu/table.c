@@ -51,7 +51,7 @@ static struct bag_keys bag_keys_of(const struct op_context *c, uint32_t table)
                              .unique_of = t->unique_of,
                              .occurrence_begin = t->occurrence_begin,
                              .occurrence = t->occurrence,
-                             .step_row = t->step_row,
+                             .lane_row = t->lane_row,
                              .value = c->batch->value,
                              .span = t->span,
                              .table = table};
@@ -93,11 +93,4 @@ status gpu_rows_pack(const struct gpu_work *w, float *const *span, float *packed
 {
     const struct rows_pack_args args = {span, packed, count, floats, is_packed};
     return gpu_launch_each(w, GPU_KERNEL_rows_pack, count, floats, &args, sizeof args);
-}
-
-status gpu_rows_take(const struct gpu_work *w, float *const *grad, uint32_t parts, const uint32_t *index,
-                     uint32_t count, uint32_t dim, float *packed)
-{
-    const struct rows_take_args args = {grad, index, packed, parts, count, dim};
-    return gpu_launch_each(w, GPU_KERNEL_rows_take, count, dim, &args, sizeof args);
 }

@@ -83,7 +83,7 @@ KERNEL_BOUND(bag_backward, EACH_THREADS)
     for (uint32_t u = blockIdx.y * blockDim.y + threadIdx.y; u < unique_count; u += gridDim.y * blockDim.y)
         EACH_COL(d, a.dim)
         {
-            float *to = a.table_grad + (size_t)a.keys.step_row[u] * a.dim + d, sum = *to;
+            float *to = a.table_grad + (size_t)a.keys.lane_row[u] * a.dim + d, sum = *to;
             const uint32_t end = a.keys.occurrence_begin[u + 1];
             uint32_t i = a.keys.occurrence_begin[u];
             for (; i + AT_ONCE <= end; i += AT_ONCE) {
@@ -123,18 +123,5 @@ KERNEL(rows_pack)
                 *packed = *span;
             else
                 *span = *packed;
-        }
-}
-
-KERNEL(rows_take)
-{
-    for (uint32_t i = blockIdx.y * blockDim.y + threadIdx.y; i < a.count; i += gridDim.y * blockDim.y)
-        EACH_COL(d, a.dim)
-        {
-            const size_t from = (size_t)a.index[i] * a.dim + d, to = (size_t)i * a.dim + d;
-            for (uint32_t part = 0; part < a.parts; part++) {
-                a.packed[(size_t)part * a.count * a.dim + to] = a.grad[part][from];
-                a.grad[part][from] = 0;
-            }
         }
 }

@@ -13,7 +13,7 @@ struct bag_inputs {
 };
 /* Of a micro-batch, as in engine/base/batch.h. */
 struct bag_keys {
-    const uint32_t *key_begin, *key_home, *unique_of, *occurrence_begin, *occurrence, *step_row;
+    const uint32_t *key_begin, *key_home, *unique_of, *occurrence_begin, *occurrence, *lane_row;
     const float *value; /* or NULL: 1 */
     float *const *span;
     uint32_t table;
@@ -26,7 +26,7 @@ struct bag_forward_args {
     uint32_t *argmax; /* [B, argmax_stride]; NULL but where pool is max */
     uint32_t argmax_stride, pool, dim, cols;
 };
-/* table_grad[step_row of unique][dim] += */
+/* table_grad[lane_row of unique][dim] += */
 struct bag_backward_args {
     const struct gpu_now *now;
     struct bag_inputs inputs;
@@ -41,13 +41,6 @@ struct rows_pack_args {
     float *const *span;                /* [count] */
     float *packed;                     /* [count, floats] */
     uint32_t count, floats, is_packed; /* 1: into packed */
-};
-/* packed[part][i][d] = grad[part][index[i]][d], which is cleared. */
-struct rows_take_args {
-    float *const *grad;    /* [parts] */
-    const uint32_t *index; /* [count] */
-    float *packed;
-    uint32_t parts, count, dim;
 };
 
 #endif

@@ -32,16 +32,23 @@ static struct gpu_dim grid_for(uint64_t threads)
     return (struct gpu_dim){blocks < 4096 ? (uint32_t)blocks : 4096, 1, 1};
 }
 
-static struct gpu_sums sums_of(float *const *grad, uint32_t lanes, uint32_t use_count)
+static struct gpu_sums sums_of(float *const *grad, uint32_t lanes)
 {
     CHECK(lanes <= GPU_LANES_MAX);
-    return (struct gpu_sums){grad, lanes, use_count};
+    return (struct gpu_sums){.grad = grad, .lanes = lanes, .use_count = 1};
+}
+
+static struct gpu_sums row_sums_of(const struct table_update *u)
+{
+    _Static_assert(sizeof(struct lane_row) == 2 * sizeof(uint32_t), "as the kernels read it");
+    CHECK(u->lanes <= GPU_LANES_MAX && (u->lanes == 1) == (u->lane_rows == NULL));
+    return (struct gpu_sums){u->grad, u->lanes, u->use_count, u->last_lane_row, (const uint32_t *)u->lane_rows};
 }
 
 status gpu_update_params(const struct gpu_work *w, const struct param_update *u, uint64_t sums_begin)
 {
     const struct params_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
-                                            .sums = sums_of(u->grad, u->lanes, 1),
+                                            .sums = sums_of(u->grad, u->lanes),
                                             .weight = u->weight,
                                             .state = u->state,
                                             .state_stride = u->state_stride,
@@ -57,7 +64,7 @@ status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
 {
     const struct optimizer *o = &optimizer_table[u->optimizer->kind];
     const struct rows_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
-                                          .sums = sums_of(u->grad, u->lanes, u->use_count),
+                                          .sums = row_sums_of(u),
                                           .span = u->span,
                                           .occurrence_count = u->occurrence_count,
                                           .row_count = u->row_count,
@@ -71,10 +78,17 @@ status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
                       (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);
 }
 
+status gpu_rows_take(const struct gpu_work *w, const struct table_update *u, const uint32_t *index, uint32_t count,
+                     float *packed)
+{
+    const struct rows_take_args args = {row_sums_of(u), index, packed, count, u->table->dim};
+    return gpu_launch_each(w, GPU_KERNEL_rows_take, count, args.dim, &args, sizeof args);
+}
+
 status gpu_sum_params(const struct gpu_work *w, const struct param_sums *u)
 {
     _Static_assert(sizeof(struct param_block) == 2 * sizeof(uint64_t), "as the kernel reads it");
-    const struct params_sum_args args = {.sums = sums_of(u->grad, u->lanes, 1),
+    const struct params_sum_args args = {.sums = sums_of(u->grad, u->lanes),
                                          .blocks = (const uint64_t *)u->block,
                                          .squares = u->squares,
                                          .block_count = u->block_count};

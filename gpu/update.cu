@@ -21,6 +21,7 @@ enum {
 enum { RULE_FTRL_BETA = 0, RULE_FTRL_L1 = 1, RULE_FTRL_L2 = 2, RULE_ROW_INITIAL = 0, RULE_ROW_BOUND = 1 };
 
 #define ROW_THREADS 16u
+#define ROW_NONE    0xffffffffu /* engine/base/batch.h */
 #define EACH        PARAMS_UPDATE_EACH
 
 /* One lane's sum of float `at` over all uses, in order. */
@@ -76,6 +77,29 @@ DEVICE float sum_take(const struct gpu_sums *s, uint64_t at)
     float sum = 0;
     sums_take(s, at, 0, at + 1, 1, &sum);
     return sum;
+}
+
+/* The same of a float of a row, of the lanes that have it, the last one first: two parts are joined before a lane comes that is farther from the
+ * lower one than the higher one is (engine/device/cpu/isa/update.c). */
+DEVICE float lane_rows_take(const struct gpu_sums *s, uint32_t row, uint32_t dim, uint32_t col)
+{
+    float part[TREE_LEVELS];
+    uint32_t lane_of[TREE_LEVELS], part_count = 0, lane_count = 0;
+    for (uint32_t at = s->last_lane_row[row]; at != ROW_NONE; at = s->lane_rows[2 * at], lane_count++) {
+        const uint32_t lane = s->lane_rows[2 * at + 1];
+        for (; part_count > 1 && (lane_of[part_count - 2] ^ lane_of[part_count - 1]) < (lane_of[part_count - 1] ^ lane);
+             part_count--)
+            part[part_count - 2] = part[part_count - 1] + part[part_count - 2];
+        part[part_count] = uses_take(s->grad, s->use_count, (uint64_t)at * dim + col);
+        uses_clear(s->grad, s->use_count, (uint64_t)at * dim + col);
+        lane_of[part_count++] = lane;
+    }
+    for (; part_count > 1; part_count--) part[part_count - 2] = part[part_count - 1] + part[part_count - 2];
+    return lane_count < s->lanes ? part[0] + 0.0f : part[0];
+}
+DEVICE float row_sum_take(const struct gpu_sums *s, uint32_t row, uint32_t dim, uint32_t col)
+{
+    return s->lane_rows ? lane_rows_take(s, row, dim, col) : sum_take(s, (uint64_t)row * dim + col);
 }
 
 /* optimizer_gradient() */
@@ -198,7 +222,8 @@ KERNEL_BOUND_ROOM(rows_update, ROWS_UPDATE_THREADS, 4)
         const uint32_t is_there = span != NULL, dim = is_there ? a.dim : 0;
         float scale = a.rule.scale, m_correction = a.rule.m_correction, v_correction = a.rule.v_correction,
               *sums = a.sums.grad[0];
-        const uint64_t at = (uint64_t)row * a.dim;
+        /* Where the row's sum may lie for a while: in the first use, of its last lane. */
+        const uint64_t at = (uint64_t)(a.sums.lane_rows && is_there ? a.sums.last_lane_row[row] : row) * a.dim;
         uint32_t is_summed = 0;
         if (a.counts && is_there) {
             uint32_t *counter = (uint32_t *)(span + a.span_floats - 1), t = *counter;
@@ -210,7 +235,7 @@ KERNEL_BOUND_ROOM(rows_update, ROWS_UPDATE_THREADS, 4)
         if (a.rule.clip_norm > 0) {
             double part = 0;
             for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
-                const float sum = sum_take(&a.sums, at + i);
+                const float sum = row_sum_take(&a.sums, row, a.dim, i);
                 sums[at + i] = sum;
                 part += (double)sum * (double)sum;
             }
@@ -225,7 +250,7 @@ KERNEL_BOUND_ROOM(rows_update, ROWS_UPDATE_THREADS, 4)
                         rate = a.rule.rate * __fsqrt_rn(__fdiv_rn(initial, initial + g2sum));
             double part = 0;
             for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
-                const float before = span[i], sum = is_summed ? sums[at + i] : sum_take(&a.sums, at + i),
+                const float before = span[i], sum = is_summed ? sums[at + i] : row_sum_take(&a.sums, row, a.dim, i),
                             g = gradient(&a.rule, before, sum, scale), w = before - rate * g;
                 if (is_summed) sums[at + i] = 0;
                 span[i] = w > bound ? bound : w < -bound ? -bound : w;
@@ -241,7 +266,7 @@ KERNEL_BOUND_ROOM(rows_update, ROWS_UPDATE_THREADS, 4)
             const float weight = span[i];
             UNROLL for (uint32_t j = 0; j < STATES; j++) state[j] =
                 j < a.rule.state_count ? span[(1 + j) * a.dim + i] : 0;
-            const float sum = is_summed ? sums[at + i] : sum_take(&a.sums, at + i);
+            const float sum = is_summed ? sums[at + i] : row_sum_take(&a.sums, row, a.dim, i);
             if (is_summed) sums[at + i] = 0;
             if (rests(&a.rule)) continue;
             span[i] = rule_apply(&a.rule, weight, state, sum, scale, m_correction, v_correction);
@@ -254,6 +279,12 @@ KERNEL_BOUND_ROOM(rows_update, ROWS_UPDATE_THREADS, 4)
             *counter += *counter != 0xffffffffu;
         }
     }
+}
+
+KERNEL(rows_take)
+{
+    for (uint32_t i = blockIdx.y * blockDim.y + threadIdx.y; i < a.count; i += gridDim.y * blockDim.y)
+        EACH_COL(d, a.dim) a.packed[(size_t)i * a.dim + d] = row_sum_take(&a.sums, a.index[i], a.dim, d);
 }
 
 KERNEL(params_sum)

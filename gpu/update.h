@@ -18,8 +18,9 @@ struct gpu_rule {
 /* Uses are added in order, then lanes, at most GPU_LANES_MAX (cfg/keys.def), along a tree (graph/device.h); all are cleared. */
 #define GPU_LANES_MAX 1024u
 struct gpu_sums {
-    float *const *grad; /* in memory of the card: [lane * use_count + use] */
+    float *const *grad; /* in memory of the card, as all: [lane], of rows [use] */
     uint32_t lanes, use_count;
+    const uint32_t *last_lane_row, *lane_rows; /* of rows of several lanes: [row]; [lane row] of struct lane_row */
 };
 struct params_update_args {
     struct gpu_rule rule;
@@ -41,6 +42,13 @@ struct rows_update_args {
     float *const *span;
     const uint32_t *occurrence_count; /* or NULL */
     uint32_t row_count, dim, span_floats, counts, row_states;
+};
+/* packed[i][d] = sum of row index[i] over uses and lanes, which are cleared. */
+struct rows_take_args {
+    struct gpu_sums sums;
+    const uint32_t *index; /* [count] */
+    float *packed;
+    uint32_t count, dim;
 };
 /* Adds the lanes up into the first and fills the squares of each block of floats; 16 threads a block. */
 struct params_sum_args {

@@ -14,8 +14,11 @@ struct table_update {
     const struct graph_optimizer *optimizer;
     uint32_t row_count; /* rows that the step touched                                           */
     float *const *span; /* [row]                                                                */
-    float *const *grad; /* [lane * use_count + use]: [row, dim] sums; zeroed by the update        */
+    float *const *grad; /* [use]: sums, zeroed by the update; [row, dim], or, of several lanes, [lane row, dim] */
     uint32_t lanes, use_count;
+    const uint32_t *last_lane_row;    /* [row]: in the last lane that has it; of one lane NULL, as is … */
+    const struct lane_row *lane_rows; /* [lane_row_count]: … what the others are found by               */
+    uint32_t lane_row_count;
     const uint32_t
         *occurrence_count; /* [row]: how often the step has it; NULL, unless the rule reads shows or rows count */
     /* rows that come and go (graph/row_end.h): */

@@ -27,7 +27,7 @@ struct op_context {
     struct view *tensor; /* [tensor_count]; batch tensors have rows == batch->example_count   */
     const struct micro_batch *batch;
     const struct ticket *ticket;
-    float *const *table_grad; /* [lookup_count]: this lane's sums of each lookup, [step row, dim]; NULL in evaluation */
+    float *const *table_grad; /* [lookup_count]: the step's sums of each lookup, [lane row, dim]; NULL in evaluation */
     uint64_t seed;
     uint32_t example_begin; /* of the micro-batch within its step                              */
     uint32_t slot, input;   /* which memory activations lie in, and the batch: for devices with a counterpart */

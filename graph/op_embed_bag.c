@@ -177,7 +177,7 @@ void op_embed_bag_backward(const struct op_context *c, const struct graph_node *
     const struct ticket_table *t = &c->ticket->table[attr.table];
     float *table_grad = c->table_grad[attr.lookup];
     for (uint32_t u = 0; u < t->unique_count; u++) {
-        float *drow = table_grad + (size_t)t->step_row[u] * attr.dim;
+        float *drow = table_grad + (size_t)t->lane_row[u] * attr.dim;
         for (uint32_t i = t->occurrence_begin[u]; i < t->occurrence_begin[u + 1]; i++) {
             uint32_t position = t->occurrence[i], field = c->batch->key_home[position] % c->graph->field_count;
             /* A field may be named twice, and another op's fields not at all. */

@@ -89,10 +89,18 @@ struct ticket_table {
     uint32_t *occurrence_begin; /* [unique + 1]                                                                 */
     uint32_t *occurrence;       /* key positions                                                                */
     uint32_t *step_row;         /* [unique]: the row's number within the step; filled by the feed               */
+    uint32_t *lane_row;         /* [unique]: where its gradients are added; likewise. Of one lane the same array */
     float *scratch;             /* [unique, span_floats] for keys without a row: where rows are only looked up, and in training of
                                    a table that does not admit every key; else NULL                              */
 };
 #define ROW_NONE UINT32_MAX
+
+/* A row in one lane of a step, which has a sum of gradients of its own. Those of a step are numbered as they first occur, so there are
+ * never more than the step has keys, however many lanes it has. */
+struct lane_row {
+    uint32_t before; /* the same row in the lane before that has it, ROW_NONE: in none */
+    uint32_t lane;
+};
 
 struct ticket {
     uint32_t table_count;

@@ -217,8 +217,8 @@ static void batch_shape_fill(struct sparse_bench *b)
     for (uint32_t home = 0; home <= homes; home++) m->key_begin[home] = home * per;
     for (uint32_t position = 0; position < m->key_count; position++) {
         m->key_home[position] = position / per;
-        t->unique_of[position] = t->occurrence_begin[position] = t->occurrence[position] = t->step_row[position] =
-            position;
+        t->unique_of[position] = t->occurrence_begin[position] = t->occurrence[position] = position;
+        t->step_row[position] = t->lane_row[position] = position;
     }
     t->occurrence_begin[m->key_count] = m->key_count;
     struct view dout = b->view[b->o.field_count + 1];
@@ -319,7 +319,7 @@ static status part_run(struct sparse_bench *b, enum sparse_part part)
     case SPARSE_PREPARE: return store_prepare(b->store, &b->batch, STORE_CREATE, &b->ticket);
     case SPARSE_NUMBER:
         step_rows_begin(&b->numbers, &b->rows);
-        step_rows_add(&b->numbers, &b->rows, &b->ticket.table[0]);
+        step_rows_add(&b->numbers, &b->rows, &b->ticket.table[0], 0);
         return ST_OK;
     case SPARSE_FORWARD: return device_submit(b->device, &b->context, &b->node[0], 1);
     case SPARSE_BACKWARD: return device_submit(b->device, &b->context, &b->node[1], 1);

@@ -39,6 +39,7 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     *wants = (struct step_rows_wants){.shows = counts || optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
                                       .clicks = counts,
                                       .keys = counts && table->life.vector_score > 0,
+                                      .lanes = graph_batch(o->graph).lanes > 1,
                                       .nobody_floats = lives ? table->span_floats : 0};
     return counts;
 }

@@ -327,10 +327,11 @@ static status input_prepare(struct feed *feed, const struct place *at, struct in
     if (feed->training) {
         input->step_block = at->step_block;
         input->step_rows = block_of(feed, at->step_block);
+        const uint32_t lane = batch_lane_of(graph_batch(feed->graph), m->micro_index);
         row_gate_step_ticket(&feed->gate, feed->block_step[at->step_block], input->ticket.number);
         for (uint32_t t = 0; t < input->ticket.table_count; t++) {
             const uint32_t before = input->step_rows[t].row_count;
-            step_rows_add(&feed->numbers[t], &input->step_rows[t], &input->ticket.table[t]);
+            step_rows_add(&feed->numbers[t], &input->step_rows[t], &input->ticket.table[t], lane);
             step_rows_judge(&input->step_rows[t], before, &input->ticket.table[t], m, feed->graph->field_count,
                             feed->graph->tables[t].life.click_label, feed->graph->label_count);
         }

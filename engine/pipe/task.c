@@ -99,8 +99,7 @@ static struct op_context context_of(const struct pipeline *p, struct slot *slot)
 {
     const struct graph *g = p->graph;
     const bool training = p->job == JOB_TRAIN;
-    const uint32_t lane = p->by_lane ? batch_lane_of(graph_batch(g), slot->input->batch.micro_index) : 0;
-    return slot_context(slot, g, training ? p->sync->gradients.table + (size_t)lane * g->lookup_count : NULL, training);
+    return slot_context(slot, g, training ? p->sync->gradients.table : NULL, training);
 }
 
 /* The nodes [begin, end) of the stage: whole, or where the synchronisation wants to be asked in between, a layer at a time. */

@@ -77,9 +77,10 @@ static void run_layout(struct layout *l, struct run *r)
         uint32_t rows_max = (uint32_t)step_rows_max(r, t);
         bool reads_shows = optimizer_reads_shows(&g->optimizers[g->tables[t].optimizer]);
         row_numbers_layout(l->arena ? &r->numbers[t] : NULL, l, rows_max, r->micros_max);
-        step_rows_layout(l->arena ? &r->rows[t] : NULL, l, rows_max, (struct step_rows_wants){.shows = reads_shows});
+        struct step_rows_wants wants = {.shows = reads_shows, .lanes = r->shape.lanes > 1};
+        step_rows_layout(l->arena ? &r->rows[t] : NULL, l, rows_max, wants);
     }
-    gradients_layout(&r->gradients, l, g, r->shape.lanes, r->shape.lanes, (uint64_t)r->micros_max * r->shape.micro);
+    gradients_layout(&r->gradients, l, g, r->shape.lanes, (uint64_t)r->micros_max * r->shape.micro);
     LAYOUT_TAKE(l, r->scratch, gradients_scratch(g, r->shape.lanes));
     LAYOUT_TAKE(l, r->segments, g->node_count);
     LAYOUT_TAKE(l, r->updates, (size_t)g->layer_count * g->update_count + g->table_count);

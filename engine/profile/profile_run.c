@@ -91,6 +91,11 @@ static void step_begin(struct run *r)
     for (uint32_t t = 0; t < r->graph->table_count; t++) step_rows_begin(&r->numbers[t], &r->rows[t]);
 }
 
+static uint32_t lane_of(const struct run *r, uint32_t index)
+{
+    return (uint32_t)((uint64_t)index * r->shape.lanes / r->micros);
+}
+
 /* The slot becomes micro-batch `index` of the step. Making room and waiting for rows on disk is not counted: beside other micro-batches it
  * takes no core. */
 static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32_t examples)
@@ -109,7 +114,7 @@ static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32
     TRY(store_prepare(store, &slot->input->batch, STORE_CREATE, &slot->input->ticket));
     r->ticket = slot->input->ticket.number;
     for (uint32_t t = 0; t < g->table_count; t++)
-        step_rows_add(&r->numbers[t], &r->rows[t], &slot->input->ticket.table[t]);
+        step_rows_add(&r->numbers[t], &r->rows[t], &slot->input->ticket.table[t], lane_of(r, index));
     slot_bind(slot, slot->input, g, &r->model);
     slot->input->batch.step = r->step;
     slot->input->batch.micro_index = index;
@@ -121,11 +126,6 @@ static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32
 }
 
 /* --- turns ------------------------------------------------------------------------------------ */
-
-static uint32_t lane_of(const struct run *r, uint32_t index)
-{
-    return (uint32_t)((uint64_t)index * r->shape.lanes / r->micros);
-}
 
 /* Room for a sample of every layer, 0 at first. */
 static void sample_begin(const struct run *r, double *samples, uint32_t index)
@@ -148,8 +148,7 @@ static void sample_add(const struct run *r, double *samples, uint32_t index, uin
 
 static struct op_context context_of(const struct run *r, const struct slot *slot)
 {
-    const uint32_t lane = lane_of(r, slot->input->batch.micro_index);
-    return slot_context(slot, r->graph, r->gradients.table + (size_t)lane * r->graph->lookup_count, true);
+    return slot_context(slot, r->graph, r->gradients.table, true);
 }
 
 /* Forward and backward. */

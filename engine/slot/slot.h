@@ -41,7 +41,7 @@ void slot_layout(struct layout *l, struct slot *slot, const struct graph *g, boo
 /* Binds a slot to an input, with the model's parameters. */
 void slot_bind(struct slot *slot, struct input *input, const struct graph *g, const struct model *model);
 
-/* What ops find of the slot. `table_grad`: sums of rows' gradients of its lane [lookup_count], or NULL. */
+/* What ops find of the slot. `table_grad`: sums of rows' gradients [lookup_count], or NULL. */
 struct op_context slot_context(const struct slot *slot, const struct graph *g, float *const *table_grad, bool training);
 
 #endif

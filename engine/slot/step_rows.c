@@ -14,6 +14,8 @@ void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_ma
     if (wants.clicks) LAYOUT_TAKE(l, taken.click_count, rows_max);
     if (wants.keys) LAYOUT_TAKE(l, taken.key, rows_max);
     if (wants.nobody_floats) LAYOUT_TAKE(l, taken.nobody, wants.nobody_floats);
+    if (wants.lanes) LAYOUT_TAKE(l, taken.last_lane_row, rows_max);
+    if (wants.lanes) LAYOUT_TAKE(l, taken.lane_rows, rows_max);
     if (l->arena) *rows = taken;
 }
 
@@ -31,7 +33,7 @@ void row_numbers_layout(struct row_numbers *numbers, struct layout *l, uint32_t 
 
 void step_rows_begin(struct row_numbers *n, struct step_rows *rows)
 {
-    rows->row_count = 0;
+    rows->row_count = rows->lane_row_count = 0;
     if (++n->stamp != 0) return;
     /* The stamps have run out: old ones must not be taken for new. */
     if (n->cells) memset(n->cells, 0, ((size_t)n->cell_mask + 1) * sizeof *n->cells);
@@ -76,13 +78,10 @@ static void first_add(const struct row_numbers *n, struct step_rows *rows, struc
         if (table->row[u] == ROW_NONE) rows->span[u] = rows->nobody;
 }
 
-void step_rows_add(struct row_numbers *n, struct step_rows *rows, struct ticket_table *table)
+/* Of a later micro-batch of the step. */
+static void next_add(const struct row_numbers *n, struct step_rows *rows, struct ticket_table *table)
 {
     uint32_t *occurrence_count = rows->occurrence_count, row_count = rows->row_count;
-    if (row_count == 0) {
-        first_add(n, rows, table);
-        return;
-    }
     CHECK(n->cells);
     for (uint32_t u = 0; u < table->unique_count; u++) {
         if (table->row[u] == ROW_NONE) {
@@ -108,6 +107,31 @@ void step_rows_add(struct row_numbers *n, struct step_rows *rows, struct ticket_
         occurrence_count[step_row] = (occurrence_count[step_row] & is_known) + count;
     }
     rows->row_count = row_count;
+}
+
+/* Numbers the uniques among the rows of lanes: `rows_before` rows of the step were there before this micro-batch, and no lane has the
+ * others yet. */
+static void lane_rows_add(struct step_rows *rows, const struct ticket_table *table, uint32_t rows_before, uint32_t lane)
+{
+    for (uint32_t u = 0; u < table->unique_count; u++) {
+        const uint32_t row = table->step_row[u];
+        uint32_t last = row < rows_before ? rows->last_lane_row[row] : ROW_NONE;
+        if (last == ROW_NONE || rows->lane_rows[last].lane != lane) {
+            rows->lane_rows[rows->lane_row_count] = (struct lane_row){.before = last, .lane = lane};
+            last = rows->last_lane_row[row] = rows->lane_row_count++;
+        }
+        table->lane_row[u] = last;
+    }
+}
+
+void step_rows_add(struct row_numbers *n, struct step_rows *rows, struct ticket_table *table, uint32_t lane)
+{
+    const uint32_t rows_before = rows->row_count;
+    if (rows_before == 0)
+        first_add(n, rows, table);
+    else
+        next_add(n, rows, table);
+    if (rows->lane_rows) lane_rows_add(rows, table, rows_before, lane);
 }
 
 void step_rows_judge(struct step_rows *rows, uint32_t first_new, const struct ticket_table *table,

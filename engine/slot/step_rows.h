@@ -13,11 +13,15 @@ struct step_rows {
     uint32_t *click_count;      /* [row_count]: of these, in clicked examples       */
     uint64_t *key;              /* [row_count]                                      */
     float *nobody; /* the span of keys that have no row; nobody reads or writes it; NULL, unless rows come and go */
+    /* of several lanes; else NULL, and a row's gradients are added where its number is */
+    uint32_t *last_lane_row;    /* [row_count]: in the last lane that has the row           */
+    struct lane_row *lane_rows; /* [lane_row_count]                                         */
+    uint32_t lane_row_count;
 };
 
 /* What updates want to know of a step's rows besides where they are. */
 struct step_rows_wants {
-    bool shows, clicks, keys;
+    bool shows, clicks, keys, lanes;
     uint32_t nobody_floats; /* 0: every key has a row */
 };
 
@@ -38,9 +42,10 @@ void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_ma
 void row_numbers_layout(struct row_numbers *numbers, struct layout *l, uint32_t rows_max, uint32_t micro_count);
 /* Empties rows, for the next step. */
 void step_rows_begin(struct row_numbers *numbers, struct step_rows *rows);
-/* Gives every unique of a micro-batch's ticket its number within the step, and counts its occurrences. Those of a step's first micro-batch
- * keep the numbers that they have among its uniques. Those without a row have a number in each micro-batch, and `nobody` for a span. */
-void step_rows_add(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table);
+/* Gives every unique of a micro-batch's ticket its number within the step and among the rows of its lanes, and counts its occurrences. Those of a
+ * step's first micro-batch keep the numbers that they have among its uniques. Those without a row have a number in each micro-batch, and
+ * `nobody` for a span. Lanes come in order. */
+void step_rows_add(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table, uint32_t lane);
 /* Then counts clicks and notes keys, where they are wanted: `first_new` rows were there before step_rows_add. `label`, of label_count:
  * clicked where it is above 0.5; UINT32_MAX: nothing is. */
 void step_rows_judge(struct step_rows *rows, uint32_t first_new, const struct ticket_table *table,

@@ -1,15 +1,14 @@
 /* Puts updates together: once a part, and what it costs is nothing beside what the device does with it. */
 #include "engine/slot/update.h"
 
-void gradients_layout(struct gradients *s, struct layout *l, const struct graph *g, uint32_t set_count, uint32_t lanes,
+void gradients_layout(struct gradients *s, struct layout *l, const struct graph *g, uint32_t set_count,
                       uint64_t examples)
 {
     uint32_t at = 0, *lookups;
     s->set_count = set_count;
-    s->lanes = lanes;
     LAYOUT_TAKE(l, s->param, set_count);
-    LAYOUT_TAKE(l, s->table, (size_t)lanes * g->lookup_count);
-    LAYOUT_TAKE(l, s->of_table, (size_t)lanes * g->lookup_count);
+    LAYOUT_TAKE(l, s->table, g->lookup_count);
+    LAYOUT_TAKE(l, s->of_table, g->lookup_count);
     LAYOUT_TAKE(l, s->of_table_begin, g->table_count);
     LAYOUT_TAKE(l, s->use_count, g->table_count);
     s->alias_count = graph_aliases(g, 0, g->header->param_floats, NULL);
@@ -26,12 +25,11 @@ void gradients_layout(struct gradients *s, struct layout *l, const struct graph 
         const uint32_t uses = graph_table_lookups(g, t, lookups);
         if (l->arena) s->use_count[t] = uses;
         if (l->arena) s->of_table_begin[t] = at;
-        for (uint32_t lane = 0; lane < lanes; lane++)
-            for (uint32_t use = 0; use < uses; use++, at++) {
-                float *grad;
-                LAYOUT_TAKE(l, grad, rows * g->tables[t].dim); /* under 2^47 */
-                if (l->arena) s->table[(size_t)lane * g->lookup_count + lookups[use]] = s->of_table[at] = grad;
-            }
+        for (uint32_t use = 0; use < uses; use++, at++) {
+            float *grad;
+            LAYOUT_TAKE(l, grad, rows * g->tables[t].dim); /* under 2^47 */
+            if (l->arena) s->table[lookups[use]] = s->of_table[at] = grad;
+        }
     }
 }
 
@@ -39,7 +37,7 @@ uint32_t gradients_scratch(const struct graph *g, uint32_t lanes)
 {
     uint32_t most = lanes;
     for (uint32_t t = 0; t < g->table_count; t++) {
-        const uint32_t count = lanes * graph_table_lookups(g, t, NULL);
+        const uint32_t count = graph_table_lookups(g, t, NULL);
         if (count > most) most = count;
     }
     return most;
@@ -105,8 +103,8 @@ status update_rows(const struct updater *w, const struct update *u, uint32_t tab
     const uint32_t use_count = gradients->use_count[table];
     float *const *of_table = gradients->of_table + gradients->of_table_begin[table];
     if (begin == end) return ST_OK;
-    for (uint32_t k = 0; k < u->lanes * use_count; k++)
-        w->scratch[k] = of_table[k] + (size_t)begin * g->tables[table].dim;
+    for (uint32_t use = 0; use < use_count; use++)
+        w->scratch[use] = of_table[use] + (rows->lane_rows ? 0 : (size_t)begin * g->tables[table].dim);
     struct table_update update = {.table = &g->tables[table],
                                   .optimizer = optimizer,
                                   .row_count = end - begin,
@@ -117,6 +115,11 @@ status update_rows(const struct updater *w, const struct update *u, uint32_t tab
                                   .scale = 1.0f / (float)u->example_count,
                                   .rate = optimizer_rate(g, optimizer, u->t),
                                   .t = u->t};
+    if (rows->lane_rows) {
+        update.lane_rows = rows->lane_rows;
+        update.lane_row_count = rows->lane_row_count;
+        update.last_lane_row = rows->last_lane_row + begin;
+    }
     if (rows->occurrence_count) update.occurrence_count = rows->occurrence_count + begin;
     if (rows->nobody) life_set(&update, g, rows, table, begin);
     return device_update_rows(w->device, &update);

@@ -1,6 +1,6 @@
 /* From the sums of a step's gradients to new parameters and rows: the sums, and how a part of an update is put together for a device.
  *
- *     backward passes ──add──▶ gradients: of parameters a set each (a lane, or a pipeline), of rows a lane and look-up each
+ *     backward passes ──add──▶ gradients: of parameters a set each (a lane, or a pipeline), of rows and lanes that have them one a look-up
  *                                  │ update_sum: lanes of a part, and squares (where the norm is bounded)
  *                                  ▼ update_params, update_rows: a run of parameters, rows of a table
  *                              model                                                                        sums are zero again */
@@ -14,10 +14,10 @@
 
 /* Sums of gradients, zero between updates. */
 struct gradients {
-    uint32_t set_count, lanes;   /* sets of parameters' sums; lanes of rows'                                */
+    uint32_t set_count;          /* sets of parameters' sums                                                */
     float **param;               /* [set_count] of [grad_floats]                                            */
-    float **table;               /* [lanes, lookup_count] of [rows of a step, dim]                          */
-    float **of_table;            /* the same pointers, table by table: [lane, use], from of_table_begin on  */
+    float **table;               /* [lookup_count] of [lane rows of a step, dim]                            */
+    float **of_table;            /* the same pointers, table by table: [use], from of_table_begin on        */
     uint32_t *of_table_begin;    /* [table_count]                                                           */
     uint32_t *use_count;         /* [table_count]: its look-ups                                             */
     struct graph_alias *aliases; /* of all parameters                                                      */
@@ -25,7 +25,7 @@ struct gradients {
 };
 /* Of steps of at most `examples`. */
 void gradients_layout(struct gradients *gradients, struct layout *l, const struct graph *g, uint32_t set_count,
-                      uint32_t lanes, uint64_t examples);
+                      uint64_t examples);
 /* Pointers of an updater's scratch that its gradients need. */
 uint32_t gradients_scratch(const struct graph *g, uint32_t lanes);
 
@@ -41,7 +41,7 @@ struct updater {
 struct update {
     float *param, *state;         /* whole arrays, as the model's                                           */
     float *const *param_grad;     /* [lanes]: whole arrays                                                  */
-    uint32_t lanes;               /* also of gradients.of_table                                             */
+    uint32_t lanes;               /* of a step                                                              */
     const struct step_rows *rows; /* [table_count]                                                          */
     uint32_t example_count;       /* of the step                                                            */
     uint64_t t;                   /* updates including this one                                             */

@@ -41,8 +41,7 @@ static void sync_layout(struct sync *s, struct layout *l)
         LAYOUT_TAKE(l, s->squares, (size_t)s->site.pipeline_count * s->block_count);
         if (l->arena) (void)clip_blocks_list(g, 0, g->forward_count, s->blocks);
     }
-    gradients_layout(&s->gradients, l, g, s->vt->by_lane ? shape.lanes : s->site.pipeline_count,
-                     s->vt->by_lane ? shape.lanes : 1, shape.batch);
+    gradients_layout(&s->gradients, l, g, s->vt->by_lane ? shape.lanes : s->site.pipeline_count, shape.batch);
 }
 
 static status memory_open(struct sync *s)

@@ -121,6 +121,10 @@ static void ticket__all_shapes__bytes_is_what_place_takes(void **state)
                         mark(t->occurrence_begin, (keys + 1) * sizeof *t->occurrence_begin);
                         mark(t->occurrence, keys * sizeof *t->occurrence);
                         mark(t->step_row, keys * sizeof *t->step_row);
+                        if (batch.lanes > 1)
+                            mark(t->lane_row, keys * sizeof *t->lane_row);
+                        else
+                            assert_ptr_equal(t->lane_row, t->step_row);
                         if (with_scratch)
                             mark(t->scratch, keys * span_floats[i] * sizeof *t->scratch);
                         else

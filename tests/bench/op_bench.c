@@ -84,18 +84,18 @@ static void keys_make(struct bench *x, const struct bench_case *p)
     t->unique_of = malloc(positions * sizeof *t->unique_of);
     t->occurrence_begin = malloc((positions + 1) * sizeof *t->occurrence_begin);
     t->occurrence = malloc(positions * sizeof *t->occurrence);
-    t->step_row = malloc(positions * sizeof *t->step_row);
+    t->lane_row = malloc(positions * sizeof *t->lane_row);
     t->span = malloc(positions * sizeof *t->span);
     x->rows = calloc((size_t)p->rows * x->table.span_floats, sizeof *x->rows);
     x->row_grad = calloc((size_t)positions * dim, sizeof *x->row_grad);
-    CHECK(m->key_begin && m->key_home && t->unique_of && t->occurrence_begin && t->occurrence && t->step_row &&
+    CHECK(m->key_begin && m->key_home && t->unique_of && t->occurrence_begin && t->occurrence && t->lane_row &&
           t->span && x->rows && x->row_grad);
     for (size_t i = 0; i < (size_t)p->rows * x->table.span_floats; i += 1024) x->rows[i] = 1;
     for (uint32_t i = 0; i <= homes; i++) m->key_begin[i] = i * p->keys;
     for (uint32_t i = 0; i < positions; i++) {
         uint32_t row = (uint32_t)((hand_random(h) + 1) * 0.5f * (float)p->rows) % p->rows;
         m->key_home[i] = i / p->keys;
-        t->unique_of[i] = t->occurrence[i] = t->occurrence_begin[i] = t->step_row[i] = i;
+        t->unique_of[i] = t->occurrence[i] = t->occurrence_begin[i] = t->lane_row[i] = i;
         t->span[i] = x->rows + (size_t)row * x->table.span_floats;
     }
     t->occurrence_begin[positions] = positions;
@@ -150,7 +150,7 @@ static void bench_close(struct bench *x)
     device_close(x->device);
     hand_close(&x->h);
     free(x->h.batch.key_begin), free(x->h.batch.key_home), free(t->unique_of), free(t->occurrence_begin);
-    free(t->occurrence), free(t->step_row), free(t->span), free(x->rows), free(x->row_grad);
+    free(t->occurrence), free(t->lane_row), free(t->span), free(x->rows), free(x->row_grad);
 }
 
 /* Nanoseconds of a pass over the micro-batch. */

@@ -8,6 +8,7 @@
 #include "engine/base/clock.h"
 #include "engine/device/cpu/device.h"
 #include "engine/pipe/pipeline.h"
+#include "engine/slot/update.h"
 #include "engine/base/trace.h"
 #include "tests/bench/prepared_feed.h"
 
@@ -70,9 +71,8 @@ struct variant {
     bool is_traced;
     /* the bare loop */
     struct device *device;
-    struct arena gradients;
-    float **param_grad; /* [lanes]                                                          */
-    float **table_grad; /* [lanes, lookup_count]                                            */
+    struct arena arena;
+    struct gradients sums;
     float **scratch;
     /* busy threads: each does the rounds */
     uint32_t thread_count, busy_rounds;
@@ -125,38 +125,26 @@ static void pipeline_variant(struct variant *v, const char *name, struct data *d
     v->feed = player_open(d, pipeline_input_count(v->pipeline));
 }
 
+static void bare_layout(struct variant *v, struct layout *l)
+{
+    const struct graph *g = &v->data->graph;
+    const struct batch_shape shape = graph_batch(g);
+    slot_layout(l, l->arena ? &v->slot : NULL, g, true);
+    gradients_layout(&v->sums, l, g, shape.lanes, shape.batch);
+    LAYOUT_TAKE(l, v->scratch, gradients_scratch(g, shape.lanes));
+}
+
 /* The bare loop on the slots of a pipeline, with a gang of core_count. */
 static void bare_variant(struct variant *v, const char *name, struct data *d, uint32_t steps, struct feed *feed,
                          uint32_t core_count)
 {
     const struct graph *g = &d->graph;
-    uint32_t lanes = g->header->lanes, grad_count = lanes * (g->lookup_count + 1u);
     *v = (struct variant){.name = name, .data = d, .steps = turn_steps(steps), .feed = feed};
     must(cpu_device_open(&v->device, g, core_count, cores.is_whole ? cores.processor : NULL, NULL));
-    size_t param_bytes = arena_bytes(g->header->grad_floats * sizeof(float)), bytes = lanes * param_bytes;
-    bytes += 3 * arena_bytes(grad_count * sizeof(float *));
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        size_t rows = (size_t)g->header->batch * g->tables[t].key_count_max;
-        bytes += lanes * graph_table_lookups(g, t, NULL) * arena_bytes(rows * g->tables[t].dim * sizeof(float));
-    }
-    struct layout slot_sum = {0}, slot_place = {.arena = &v->gradients};
-    slot_layout(&slot_sum, &v->slot, g, true);
-    must(arena_open(&v->gradients, "gradients", bytes + slot_sum.bytes));
-    slot_layout(&slot_place, &v->slot, g, true);
-    v->param_grad = arena_take(&v->gradients, grad_count * sizeof(float *));
-    v->table_grad = arena_take(&v->gradients, grad_count * sizeof(float *));
-    v->scratch = arena_take(&v->gradients, grad_count * sizeof(float *));
-    for (uint32_t lane = 0; lane < lanes; lane++) v->param_grad[lane] = arena_take(&v->gradients, param_bytes);
-    uint32_t lookups[64];
-    CHECK(g->lookup_count <= 64);
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        size_t rows = (size_t)g->header->batch * g->tables[t].key_count_max;
-        uint32_t uses = graph_table_lookups(g, t, lookups);
-        for (uint32_t lane = 0; lane < lanes; lane++)
-            for (uint32_t use = 0; use < uses; use++)
-                v->table_grad[lane * g->lookup_count + lookups[use]] =
-                    arena_take(&v->gradients, rows * g->tables[t].dim * sizeof(float));
-    }
+    struct layout sum = {0}, place = {.arena = &v->arena};
+    bare_layout(v, &sum);
+    must(arena_open(&v->arena, "gradients", sum.bytes));
+    bare_layout(v, &place);
 }
 
 /* Threads that share nothing, each busy for as many rounds. */
@@ -170,50 +158,32 @@ static void variant_close(struct variant *v)
     pipeline_close(v->pipeline);
     if (v->pipeline) player_close(v->feed);
     device_close(v->device);
-    if (v->device) arena_close(&v->gradients);
+    if (v->device) arena_close(&v->arena);
 }
 
 static void bare_update(struct variant *v, const struct input *last)
 {
     const struct data *d = v->data;
     const struct graph *g = &d->graph;
-    uint32_t lanes = g->header->lanes;
-    float scale = 1.0f / (float)last->batch.step_example_count;
+    const struct updater updater = {.graph = g, .gradients = &v->sums, .device = v->device, .scratch = v->scratch};
+    const struct update update = {.param = d->model.param,
+                                  .state = d->model.state,
+                                  .param_grad = v->sums.param,
+                                  .lanes = g->header->lanes,
+                                  .rows = last->step_rows,
+                                  .example_count = last->batch.step_example_count,
+                                  .t = last->batch.step + 1};
     for (uint32_t u = 0; u < g->update_count; u++) {
         const struct graph_update *of = &g->updates[u];
-        if (of->table != GRAPH_NONE) continue;
-        for (uint32_t lane = 0; lane < lanes; lane++) v->scratch[lane] = v->param_grad[lane] + of->param_offset;
-        struct param_update update = {.optimizer = &g->optimizers[of->optimizer],
-                                      .weight = d->model.param + of->param_offset,
-                                      .state = d->model.state + d->model.state_offset[u],
-                                      .state_stride = of->param_count,
-                                      .grad = v->scratch,
-                                      .lanes = lanes,
+        const struct param_run run = {.update = u,
+                                      .offset = of->param_offset,
                                       .count = of->param_count,
-                                      .scale = scale,
-                                      .rate = optimizer_rate(g, &g->optimizers[of->optimizer], last->batch.step + 1),
-                                      .t = last->batch.step + 1};
-        must(device_update_params(v->device, &update));
+                                      .state_offset = d->model.state_offset[u],
+                                      .state_stride = of->param_count};
+        if (of->table == GRAPH_NONE) must(update_params(&updater, &update, &run, run.offset, run.offset + run.count));
     }
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        uint32_t lookups[64], uses = graph_table_lookups(g, t, lookups);
-        for (uint32_t lane = 0; lane < lanes; lane++)
-            for (uint32_t use = 0; use < uses; use++)
-                v->scratch[lane * uses + use] = v->table_grad[lane * g->lookup_count + lookups[use]];
-        struct table_update update = {
-            .table = &g->tables[t],
-            .optimizer = &g->optimizers[g->tables[t].optimizer],
-            .row_count = last->step_rows[t].row_count,
-            .span = last->step_rows[t].span,
-            .grad = v->scratch,
-            .lanes = lanes,
-            .use_count = uses,
-            .occurrence_count = last->step_rows[t].occurrence_count,
-            .scale = scale,
-            .rate = optimizer_rate(g, &g->optimizers[g->tables[t].optimizer], last->batch.step + 1),
-            .t = last->batch.step + 1};
-        must(device_update_rows(v->device, &update));
-    }
+    for (uint32_t t = 0; t < g->table_count; t++)
+        must(update_rows(&updater, &update, t, 0, last->step_rows[t].row_count));
 }
 
 static void bare_step(struct variant *v)
@@ -228,8 +198,8 @@ static void bare_step(struct variant *v)
         uint32_t lane = batch_lane_of(graph_batch(g), input->batch.micro_index);
         for (uint32_t t = 0; t < g->tensor_count; t++)
             if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
-                slot->tensor[t].data = v->param_grad[lane] + g->tensors[t].offset;
-        struct op_context c = slot_context(slot, g, v->table_grad + lane * g->lookup_count, true);
+                slot->tensor[t].data = v->sums.param[lane] + g->tensors[t].offset;
+        struct op_context c = slot_context(slot, g, v->sums.table, true);
         must(device_submit(v->device, &c, g->nodes, g->forward_count));
         must(device_submit(v->device, &c, g->nodes + g->forward_count, g->node_count - g->forward_count));
         bool is_last = input->batch.is_last;

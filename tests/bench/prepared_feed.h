@@ -12,6 +12,7 @@
 #include "engine/pipe/feed.h"
 #include "engine/data/gen_criteo.h"
 #include "engine/model/model.h"
+#include "engine/slot/step_rows.h"
 #include "io/read/reader.h"
 #include "io/store/store_rows.h"
 #include "io/store/store_ticket.h"
@@ -80,17 +81,17 @@ static struct reader_schema schema_of(const struct graph *g)
     return schema->schema.reader;
 }
 
-/* Numbers the rows of a micro-batch within its step: seen[row] is the step's stamp << 32 | number. */
-static void rows_number(struct ticket_table *table, struct step_rows *rows, uint64_t *seen, uint32_t stamp)
+/* Memory to number the rows of a step with, and of the rows of all steps. */
+static void rows_layout(struct data *d, struct layout *l, struct row_numbers *numbers)
 {
-    for (uint32_t u = 0; u < table->unique_count; u++) {
-        uint64_t *of = &seen[table->row[u]];
-        if (*of >> 32 != stamp) {
-            *of = (uint64_t)stamp << 32 | rows->row_count;
-            rows->span[rows->row_count++] = table->span[u];
-        }
-        table->step_row[u] = (uint32_t)*of;
-    }
+    const struct graph *g = &d->graph;
+    const struct batch_shape shape = graph_batch(g);
+    const uint32_t rows_max = shape.batch * graph_example(g).key_count_max;
+    for (uint32_t t = 0; t < g->table_count; t++)
+        row_numbers_layout(l->arena ? &numbers[t] : NULL, l, rows_max, d->micro_count);
+    for (uint32_t i = 0; i < d->step_count * g->table_count; i++)
+        step_rows_layout(l->arena ? &d->rows[i] : NULL, l, rows_max,
+                         (struct step_rows_wants){.lanes = shape.lanes > 1});
 }
 
 /* Compiles the text and prepares step_count steps of it. */
@@ -105,23 +106,22 @@ static void data_open(struct data *d, const char *path, const char *text, const 
     struct batch_shape shape = graph_batch(g);
     struct example_shape example = graph_example(g);
     uint32_t spans[GRAPH_TABLES_MAX];
-    uint64_t *seen[GRAPH_TABLES_MAX];
+    struct row_numbers numbers[GRAPH_TABLES_MAX];
     d->micro_count = batch_micro_count(shape);
     uint32_t count = step_count * d->micro_count;
-    size_t rows_max = (size_t)shape.batch * example.key_count_max, bytes = 0;
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        spans[t] = g->tables[t].span_floats;
-        seen[t] = calloc(store_row_max(d->model.store, t), sizeof *seen[t]);
-        CHECK(seen[t] != NULL);
-    }
+    size_t bytes = 0;
+    struct layout rows_sum = {0}, rows_place = {.arena = &d->arena};
+    for (uint32_t t = 0; t < g->table_count; t++) spans[t] = g->tables[t].span_floats;
+    rows_layout(d, &rows_sum, numbers);
     bytes += arena_bytes(count * sizeof *d->batch) + arena_bytes(count * sizeof *d->ticket);
     bytes += count * (micro_batch_bytes(shape, example) + ticket_bytes(shape, example, g->table_count, spans, false));
     bytes += arena_bytes(step_count * (g->table_count + 1u) * sizeof *d->rows);
-    bytes += step_count * g->table_count * arena_bytes(rows_max * sizeof(float *));
+    bytes += rows_sum.bytes;
     must(arena_open(&d->arena, "prepared", bytes));
     d->batch = arena_take(&d->arena, count * sizeof *d->batch);
     d->ticket = arena_take(&d->arena, count * sizeof *d->ticket);
     d->rows = arena_take(&d->arena, step_count * (g->table_count + 1u) * sizeof *d->rows);
+    rows_layout(d, &rows_place, numbers);
     struct reader *reader;
     must(reader_open(&reader,
                      &(struct reader_options){
@@ -129,8 +129,7 @@ static void data_open(struct data *d, const char *path, const char *text, const 
     must(reader_start(reader, 0));
     for (uint32_t s = 0; s < step_count; s++) {
         struct step_rows *rows = &d->rows[s * g->table_count];
-        for (uint32_t t = 0; t < g->table_count; t++)
-            rows[t].span = arena_take(&d->arena, rows_max * sizeof *rows[t].span);
+        for (uint32_t t = 0; t < g->table_count; t++) step_rows_begin(&numbers[t], &rows[t]);
         for (uint32_t i = 0; i < d->micro_count; i++) {
             uint32_t at = s * d->micro_count + i;
             struct micro_batch *m = &d->batch[at];
@@ -144,11 +143,10 @@ static void data_open(struct data *d, const char *path, const char *text, const 
             ticket_place(&d->ticket[at], &d->arena, shape, example, g->table_count, spans, false);
             must(store_prepare(d->model.store, m, STORE_CREATE, &d->ticket[at]));
             for (uint32_t t = 0; t < g->table_count; t++)
-                rows_number(&d->ticket[at].table[t], &rows[t], seen[t], s + 1);
+                step_rows_add(&numbers[t], &rows[t], &d->ticket[at].table[t], batch_lane_of(shape, i));
         }
     }
     reader_close(reader);
-    for (uint32_t t = 0; t < g->table_count; t++) free(seen[t]);
 }
 
 static void data_close(struct data *d)

@@ -76,7 +76,7 @@ static inline void ticket_copy(struct card *card, uint32_t t)
     to->unique_of = copy_of(card, from->unique_of, keys * sizeof(uint32_t), "unique_of");
     to->occurrence_begin = copy_of(card, from->occurrence_begin, (uniques + 1) * sizeof(uint32_t), "occurrence_begin");
     to->occurrence = copy_of(card, from->occurrence, from->occurrence_begin[uniques] * sizeof(uint32_t), "occurrence");
-    to->step_row = copy_of(card, from->step_row, uniques * sizeof(uint32_t), "step_row");
+    to->lane_row = copy_of(card, from->lane_row, uniques * sizeof(uint32_t), "lane_row");
     to->row = NULL;
     free(span);
 }

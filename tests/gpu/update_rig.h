@@ -8,6 +8,7 @@
 #include "engine/bench/hand_graph.h"
 #include "engine/device/cpu/device.h"
 #include "gpu/ops.h"
+#include "tests/engine/lanes_drawn.h"
 #include "tests/gpu/card_open.h"
 
 #define ROWS  37u
@@ -115,7 +116,10 @@ static inline void update_rows_check(const struct graph_optimizer *o, const char
     ok(cpu_device_open(&cpu, &h.graph, 1, NULL, "base"));
     update_card_open(&card);
     const struct graph_table table = {.dim = dim, .span_floats = optimizer_span_floats(o, dim)};
-    float *span[ROWS], *grad[LANES * USES], *card_span[ROWS], *card_grad[LANES * USES];
+    struct lanes_drawn drawn;
+    lanes_draw(&drawn, lanes, ROWS, dim);
+    const size_t sum_floats = (size_t)drawn.count * dim;
+    float *span[ROWS], *grad[USES], *card_span[ROWS], *card_grad[USES];
     uint32_t occurrences[ROWS];
     for (uint32_t r = 0; r < ROWS; r++) {
         span[r] = update_floats(&h, table.span_floats, true);
@@ -124,9 +128,9 @@ static inline void update_rows_check(const struct graph_optimizer *o, const char
         occurrences[r] = 1 + r % 3;
         card_span[r] = update_copy(&card, span[r], table.span_floats * sizeof(float));
     }
-    for (uint32_t i = 0; i < lanes * uses; i++) {
-        grad[i] = update_floats(&h, (size_t)ROWS * dim, false);
-        card_grad[i] = update_copy(&card, grad[i], (size_t)ROWS * dim * sizeof(float));
+    for (uint32_t i = 0; i < uses; i++) {
+        grad[i] = update_floats(&h, sum_floats, false);
+        card_grad[i] = update_copy(&card, grad[i], sum_floats * sizeof(float));
     }
     struct table_update u = {.table = &table,
                              .optimizer = o,
@@ -135,13 +139,20 @@ static inline void update_rows_check(const struct graph_optimizer *o, const char
                              .grad = grad,
                              .lanes = lanes,
                              .use_count = uses,
+                             .last_lane_row = drawn.last,
+                             .lane_rows = drawn.rows,
+                             .lane_row_count = drawn.count,
                              .occurrence_count = optimizer_reads_shows(o) ? occurrences : NULL,
                              .scale = 0.25f,
                              .rate = o->learning_rate,
                              .t = 11};
     struct table_update on_card = u;
     on_card.span = update_copy(&card, card_span, sizeof card_span);
-    on_card.grad = update_copy(&card, card_grad, lanes * uses * sizeof *card_grad);
+    on_card.grad = update_copy(&card, card_grad, uses * sizeof *card_grad);
+    if (lanes > 1) {
+        on_card.last_lane_row = update_copy(&card, drawn.last, ROWS * sizeof *drawn.last);
+        on_card.lane_rows = update_copy(&card, drawn.rows, drawn.count * sizeof *drawn.rows);
+    }
     if (u.occurrence_count) on_card.occurrence_count = update_copy(&card, occurrences, sizeof occurrences);
     ok(device_update_rows(cpu, &u));
     ok(gpu_update_rows(&card.work, &on_card));
@@ -149,10 +160,10 @@ static inline void update_rows_check(const struct graph_optimizer *o, const char
     snprintf(what, sizeof what, "%s, clip_norm %g, dim %u, %u lanes, %u uses", text, (double)o->clip_norm, dim, lanes,
              uses);
     for (uint32_t r = 0; r < ROWS; r++) update_same(&card, what, card_span[r], span[r], table.span_floats);
-    for (uint32_t i = 0; i < lanes * uses; i++)
-        update_same(&card, "cleared sums", card_grad[i], grad[i], (size_t)ROWS * dim);
+    for (uint32_t i = 0; i < uses; i++) update_same(&card, "cleared sums", card_grad[i], grad[i], sum_floats);
     for (uint32_t r = 0; r < ROWS; r++) free(span[r]);
-    for (uint32_t i = 0; i < lanes * uses; i++) free(grad[i]);
+    for (uint32_t i = 0; i < uses; i++) free(grad[i]);
+    lanes_drawn_free(&drawn);
     update_card_close(&card);
     device_close(cpu);
     hand_close(&h);

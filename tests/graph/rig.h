@@ -113,7 +113,7 @@ static inline void rig_rows_make(struct rig *r, uint32_t table)
     t->span = rig_take(m->key_count * sizeof *t->span);
     t->occurrence_begin = rig_take((m->key_count + 1) * sizeof *t->occurrence_begin);
     t->occurrence = rig_take(m->key_count * sizeof *t->occurrence);
-    t->step_row = rig_take(m->key_count * sizeof *t->step_row);
+    t->lane_row = rig_take(m->key_count * sizeof *t->lane_row);
     t->row = rig_take(m->key_count * sizeof *t->row);
     uint64_t *unique_key = rig_take(m->key_count * sizeof *unique_key);
     for (uint32_t p = 0; p < m->key_count; p++) {
@@ -131,7 +131,7 @@ static inline void rig_rows_make(struct rig *r, uint32_t table)
         t->occurrence_begin[u] = position_count;
         for (uint32_t p = 0; p < m->key_count; p++)
             if (t->unique_of[p] == u) t->occurrence[position_count++] = p;
-        t->step_row[u] = t->unique_count - 1 - u; /* any order will do */
+        t->lane_row[u] = t->unique_count - 1 - u; /* any order will do */
         t->row[u] = u;
     }
     t->occurrence_begin[t->unique_count] = position_count;
@@ -199,7 +199,7 @@ static inline void rig_close(struct rig *r)
     for (uint32_t i = 0; i < r->ticket.table_count; i++) {
         struct ticket_table *t = &r->ticket.table[i];
         for (uint32_t u = 0; u < t->unique_count; u++) free(t->span[u]);
-        free(t->unique_of), free(t->span), free(t->occurrence_begin), free(t->occurrence), free(t->step_row),
+        free(t->unique_of), free(t->span), free(t->occurrence_begin), free(t->occurrence), free(t->lane_row),
             free(t->row);
     }
     for (uint32_t i = 0; i < r->g->lookup_count; i++) free(r->table_grad[i]);

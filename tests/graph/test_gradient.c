@@ -128,7 +128,7 @@ static void gradient__case__equals_central_difference(void **state)
         for (uint32_t u = 0; u < t->unique_count; u++)
             for (uint32_t d = 0; d < g.tables[i].dim; d++)
                 distance_add(&r, &sum, &t->span[u][d],
-                             row_gradient(&r, i, (size_t)t->step_row[u] * g.tables[i].dim + d));
+                             row_gradient(&r, i, (size_t)t->lane_row[u] * g.tables[i].dim + d));
         distance_assert(&sum, test->name, graph_string(&g, g.tables[i].name));
     }
     if (r.m.weight == weight) r.m.weight = NULL;
@@ -183,11 +183,11 @@ static void backward__two_lookups_of_a_table__add_apart(void **state)
     assert_memory_equal(first, r.table_grad[1], floats * sizeof *first);
     for (uint32_t p = 0; p < r.m.key_count; p++) {
         uint32_t lookup = r.m.key_home[p] % g.field_count >= 2;
-        const float *other = r.table_grad[!lookup] + (size_t)t->step_row[t->unique_of[p]] * g.tables[0].dim;
+        const float *other = r.table_grad[!lookup] + (size_t)t->lane_row[t->unique_of[p]] * g.tables[0].dim;
         /* The keys of a field are its own, so a row belongs to one of the two. */
         for (uint32_t d = 0; d < g.tables[0].dim; d++) {
             assert_true(other[d] == 0);
-            is_any[lookup] = is_any[lookup] || r.table_grad[lookup][(size_t)t->step_row[t->unique_of[p]] * 3 + d] != 0;
+            is_any[lookup] = is_any[lookup] || r.table_grad[lookup][(size_t)t->lane_row[t->unique_of[p]] * 3 + d] != 0;
         }
     }
     assert_true(is_any[0] && is_any[1]);

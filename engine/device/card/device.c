@@ -112,7 +112,7 @@ static void slot_set(struct card_device *d, struct card_slot *slot, const struct
     card->tensor = slot->view;
     card->batch = &slot->batch;
     card->ticket = &slot->ticket;
-    card->table_grad = s->training ? s->rows.table_grad + (size_t)lane * g->lookup_count : NULL;
+    card->table_grad = s->training ? s->rows.table_grad : NULL;
     for (uint32_t t = 0; t < g->tensor_count; t++) {
         slot->view[t].rows = c->tensor[t].rows;
         if (g->tensors[t].kind == TENSOR_PARAM_GRAD && s->grads != NULL)

@@ -48,10 +48,8 @@ static void maps_layout(struct card_rows *r, struct layout *l)
     for (uint32_t i = 0; i < r->table_count; i++) {
         struct card_table *t = &r->tables[i];
         const size_t rows = t->tier_rows ? store_row_max(r->model->store, t->table) : 0;
-        const uint32_t parts = r->lanes * t->use_count;
         LAYOUT_TAKE(l, t->lookups, t->use_count);
-        LAYOUT_TAKE(l, t->grad, parts);
-        LAYOUT_TAKE(l, t->cold_grad, parts);
+        LAYOUT_TAKE(l, t->grad, t->use_count);
         LAYOUT_TAKE(l, t->slot_of, rows);
         LAYOUT_TAKE(l, t->seen, rows);
         LAYOUT_TAKE(l, t->row_of, t->tier_rows);
@@ -68,7 +66,7 @@ static void maps_layout(struct card_rows *r, struct layout *l)
         LAYOUT_TAKE(l, t->coming, t->chunk);
         LAYOUT_TAKE(l, t->coming_row, t->chunk);
     }
-    LAYOUT_TAKE(l, r->table_grad, (size_t)r->lanes * r->graph->lookup_count);
+    LAYOUT_TAKE(l, r->table_grad, r->graph->lookup_count);
 }
 
 static uint64_t sum_of_spans(const struct card_rows *r)
@@ -142,21 +140,20 @@ void card_rows_layout(struct card_rows *r, struct layout *card, struct layout *p
 {
     for (uint32_t i = 0; i < r->table_count && r->training; i++) {
         struct card_table *t = &r->tables[i];
-        const uint32_t parts = r->lanes * t->use_count;
-        const size_t row_floats = t->floats > parts * t->dim ? t->floats : parts * t->dim;
         LAYOUT_TAKE(card, t->tier, (size_t)t->tier_rows * t->floats);
-        for (uint32_t p = 0; p < parts; p++) LAYOUT_TAKE(card, t->grad[p], (size_t)t->step_rows_max * t->dim);
-        LAYOUT_TAKE(card, t->grad_list, parts);
+        for (uint32_t use = 0; use < t->use_count; use++)
+            LAYOUT_TAKE(card, t->grad[use], (size_t)t->step_rows_max * t->dim);
+        LAYOUT_TAKE(card, t->grad_list, t->use_count);
         LAYOUT_TAKE(card, t->span_list, (size_t)t->step_rows_max + t->chunk);
         LAYOUT_TAKE(card, t->counts, t->step_rows_max);
-        LAYOUT_TAKE(card, t->packed, t->chunk * row_floats);
+        LAYOUT_TAKE(card, t->packed, (size_t)t->chunk * t->floats);
+        if (r->lanes > 1) LAYOUT_TAKE(card, t->last_lane_row, t->step_rows_max);
+        if (r->lanes > 1) LAYOUT_TAKE(card, t->lane_rows, t->step_rows_max);
         LAYOUT_TAKE(pinned, t->span_list_host, t->step_rows_max);
         LAYOUT_TAKE(pinned, t->chunk_list_host, t->chunk);
         LAYOUT_TAKE(pinned, t->index_host, t->step_rows_max);
-        LAYOUT_TAKE(pinned, t->packed_host, t->chunk * row_floats);
-        for (uint32_t p = 0; p < parts; p++)
-            r->table_grad[(size_t)(p / t->use_count) * r->graph->lookup_count + t->lookups[p % t->use_count]] =
-                t->grad[p];
+        LAYOUT_TAKE(pinned, t->packed_host, (size_t)t->chunk * t->floats);
+        for (uint32_t use = 0; use < t->use_count; use++) r->table_grad[t->lookups[use]] = t->grad[use];
     }
 }
 
@@ -178,10 +175,9 @@ status card_rows_begin(struct card_rows *r, struct gpu *gpu, struct gpu_stream *
     const struct gpu_work w = {.gpu = gpu, .stream = stream};
     for (uint32_t i = 0; i < r->table_count && r->training; i++) {
         const struct card_table *t = &r->tables[i];
-        const uint32_t parts = r->lanes * t->use_count;
-        for (uint32_t p = 0; p < parts; p++)
-            TRY(gpu_clear(gpu, stream, t->grad[p], (size_t)t->step_rows_max * t->dim * sizeof(float)));
-        TRY(gpu_copy(gpu, stream, t->grad_list, t->grad, parts * sizeof *t->grad_list));
+        for (uint32_t use = 0; use < t->use_count; use++)
+            TRY(gpu_clear(gpu, stream, t->grad[use], (size_t)t->step_rows_max * t->dim * sizeof(float)));
+        TRY(gpu_copy(gpu, stream, t->grad_list, t->grad, t->use_count * sizeof *t->grad_list));
         TRY(finish(&w, event));
     }
     return ST_OK;
@@ -239,7 +235,7 @@ status card_rows_forward(struct card_rows *r, const struct gpu_work *w, struct c
         const size_t occurrences = from->occurrence_begin[uniques];
         TRY(copy(w, card->occurrence_begin, from->occurrence_begin, (uniques + 1) * sizeof *card->occurrence_begin));
         TRY(copy(w, card->occurrence, from->occurrence, occurrences * sizeof *card->occurrence));
-        TRY(copy(w, card->step_row, from->step_row, uniques * sizeof *card->step_row));
+        TRY(copy(w, card->lane_row, from->lane_row, uniques * sizeof *card->lane_row));
         *bytes += (2 * uniques + 1 + occurrences) * sizeof *card->occurrence;
     }
     return ST_OK;
@@ -349,21 +345,36 @@ static status rows_move_in(struct card_rows *r, const struct gpu_work *w, struct
 
 /* --- updates ------------------------------------------------------------------------------------- */
 
-/* The CPU updates the cold rows index_host[begin, begin + count). */
-static status cold_update(struct card_rows *r, const struct gpu_work *w, struct gpu_event *event, struct card_table *t,
-                          const struct table_update *update, uint32_t begin, uint32_t count)
+/* The update as the card finds it: its sums, and where those of a row are. */
+static status sums_give(const struct gpu_work *w, const struct card_table *t, const struct table_update *update,
+                        struct table_update *card)
 {
-    const uint32_t parts = r->lanes * t->use_count, *index = t->index_host + begin;
-    const size_t part_floats = (size_t)count * t->dim;
+    *card = *update;
+    card->grad = t->grad_list;
+    if (update->lane_rows == NULL) return ST_OK;
+    card->last_lane_row = t->last_lane_row;
+    card->lane_rows = t->lane_rows;
+    TRY(copy(w, t->last_lane_row, update->last_lane_row, update->row_count * sizeof *t->last_lane_row));
+    return copy(w, t->lane_rows, update->lane_rows, update->lane_row_count * sizeof *t->lane_rows);
+}
+
+/* The CPU updates the cold rows index_host[begin, begin + count), whose sums the card adds up. */
+static status cold_update(struct card_rows *r, const struct gpu_work *w, struct gpu_event *event, struct card_table *t,
+                          const struct table_update *update, const struct table_update *card, uint32_t begin,
+                          uint32_t count)
+{
+    const uint32_t *index = t->index_host + begin;
     TRY(copy(w, t->counts, index, count * sizeof *index));
-    TRY(gpu_rows_take(w, t->grad_list, parts, t->counts, count, t->dim, t->packed));
-    TRY(copy(w, t->packed_host, t->packed, parts * part_floats * sizeof(float)));
+    TRY(gpu_rows_take(w, card, t->counts, count, t->packed));
+    TRY(copy(w, t->packed_host, t->packed, (size_t)count * t->dim * sizeof(float)));
     TRY(finish(w, event));
     struct table_update cold = *update;
     cold.row_count = count;
     cold.span = t->cold_span;
-    cold.grad = t->cold_grad;
-    for (uint32_t p = 0; p < parts; p++) t->cold_grad[p] = t->packed_host + p * part_floats;
+    cold.grad = &t->packed_host;
+    cold.lanes = cold.use_count = 1;
+    cold.last_lane_row = NULL;
+    cold.lane_rows = NULL;
     for (uint32_t i = 0; i < count; i++) {
         t->cold_span[i] = update->span[index[i]];
         if (update->occurrence_count) t->cold_occurrences[i] = update->occurrence_count[index[i]];
@@ -377,14 +388,12 @@ static status cold_update(struct card_rows *r, const struct gpu_work *w, struct 
 }
 
 /* The card updates the resident ones, where span_list_host is not NULL. */
-static status resident_update(const struct gpu_work *w, const struct card_table *t, const struct table_update *update)
+static status resident_update(const struct gpu_work *w, const struct card_table *t, struct table_update card)
 {
-    struct table_update card = *update;
-    TRY(copy(w, t->span_list, t->span_list_host, update->row_count * sizeof *t->span_list));
+    TRY(copy(w, t->span_list, t->span_list_host, card.row_count * sizeof *t->span_list));
     card.span = t->span_list;
-    card.grad = t->grad_list;
-    if (update->occurrence_count) {
-        TRY(copy(w, t->counts, update->occurrence_count, update->row_count * sizeof *t->counts));
+    if (card.occurrence_count) {
+        TRY(copy(w, t->counts, card.occurrence_count, card.row_count * sizeof *t->counts));
         card.occurrence_count = t->counts;
     }
     return gpu_update_rows(w, &card);
@@ -405,9 +414,12 @@ status card_rows_update(struct card_rows *r, const struct gpu_work *w, struct gp
         else
             t->is_used[slot] = t->is_changed[slot] = 1;
     }
-    if (cold_count < update->row_count) TRY(resident_update(w, t, update));
+    struct table_update card;
+    TRY(sums_give(w, t, update, &card));
+    if (cold_count < update->row_count) TRY(resident_update(w, t, card));
     for (uint32_t begin = 0; begin < cold_count; begin += t->chunk)
-        TRY(cold_update(r, w, event, t, update, begin, cold_count - begin < t->chunk ? cold_count - begin : t->chunk));
+        TRY(cold_update(r, w, event, t, update, &card, begin,
+                        cold_count - begin < t->chunk ? cold_count - begin : t->chunk));
     r->cold_rows += cold_count;
     r->resident_rows += update->row_count - cold_count;
     TRY(finish(w, event));

@@ -35,12 +35,14 @@ struct card_table {
     uint32_t step_rows_max; /* of a step                                                    */
     uint32_t chunk;         /* rows that are moved at a time                                */
     /* of the card */
-    float *tier;       /* [tier_rows, floats]                                          */
-    float **grad;      /* host's list [lanes * use_count]: [step_rows_max, dim]         */
-    float **grad_list; /* the same list on the card                                    */
-    float **span_list; /* [step_rows_max], then [chunk]: where rows are                */
-    uint32_t *counts;  /* [step_rows_max]: occurrences, or indices of cold rows        */
-    float *packed;     /* [chunk, most of floats and lanes * use_count * dim]           */
+    float *tier;                /* [tier_rows, floats]                                          */
+    float **grad;               /* host's list [use_count]: [step_rows_max, dim], by lane row   */
+    float **grad_list;          /* the same list on the card                                    */
+    float **span_list;          /* [step_rows_max], then [chunk]: where rows are                */
+    uint32_t *counts;           /* [step_rows_max]: occurrences, or indices of cold rows        */
+    float *packed;              /* [chunk, floats]                                               */
+    uint32_t *last_lane_row;    /* [step_rows_max], of several lanes, as is …                    */
+    struct lane_row *lane_rows; /* [step_rows_max]                                             */
     /* pinned memory of the host, the same shapes */
     float **span_list_host, **chunk_list_host;
     uint32_t *index_host;
@@ -58,7 +60,6 @@ struct card_table {
     float **cold_span;             /* [chunk]: scratch of an update */
     uint32_t *cold_occurrences, *cold_clicks;
     uint64_t *cold_key;
-    float **cold_grad;    /* [lanes * use_count] */
     uint32_t *leaving;    /* [chunk]: places of rows that go home                          */
     uint32_t *coming;     /* [chunk]: those of rows that move in … */
     uint32_t *coming_row; /* … which are these of the step                              */
@@ -80,7 +81,7 @@ struct card_rows {
     bool training;
     struct card_table *tables; /* [table_count] */
     uint32_t table_count;
-    float **table_grad;  /* [lanes, lookup_count]: addresses of the card */
+    float **table_grad;  /* [lookup_count]: addresses of the card */
     struct device *host; /* updates cold rows                             */
     void *maps;          /* memory of the tier's lists                    */
     size_t maps_bytes;

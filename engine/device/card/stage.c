@@ -138,7 +138,7 @@ static void card_slot_layout(const struct card_stage *s, struct layout *l, struc
         LAYOUT_TAKE(l, of->unique_of, keys);
         LAYOUT_TAKE(l, of->occurrence_begin, (size_t)t->uniques_max + 1);
         LAYOUT_TAKE(l, of->occurrence, keys);
-        LAYOUT_TAKE(l, of->step_row, t->uniques_max);
+        LAYOUT_TAKE(l, of->lane_row, t->uniques_max);
     }
     if (l->base) views_set(s, slot, activations);
 }

@@ -18,6 +18,7 @@
 #include "graph/clip.h"
 #include "graph/optimizer.h"
 #include "tests/engine/fixture_files.h"
+#include "tests/engine/lanes_drawn.h"
 
 /* One weight of more than a block that three layers use, in two of which it is an alias; statistics with a rule of their own; a table that is looked
  * up twice, whose rule reads shows, and one whose rows count their updates. Layers: 0 e, 1 e2, 2 w, 3 x, 4 n, 5 h1, 6 h2, 7 h3, 8 h4, 9 y, 10 bce. */
@@ -67,6 +68,7 @@ struct rig {
     struct arena arena;
     struct updater updater;
     struct step_rows rows[2];
+    struct lanes_drawn drawn[2];
     float *spans[2]; /* [ROWS, span_floats] */
     uint32_t lanes, block_count;
     struct param_block *blocks;
@@ -77,7 +79,7 @@ static void rig_layout(struct rig *r, struct layout *l, uint32_t parts)
 {
     const struct graph *g = &r->graph;
     extent_layout(&r->extent, l, g, &r->model, parts);
-    gradients_layout(&r->gradients, l, g, r->lanes, r->lanes, g->header->batch);
+    gradients_layout(&r->gradients, l, g, r->lanes, g->header->batch * LANES_MAX);
     LAYOUT_TAKE(l, r->updater.scratch, gradients_scratch(g, r->lanes));
     r->block_count = clip_blocks_list(g, 0, g->forward_count, NULL);
     LAYOUT_TAKE(l, r->blocks, r->block_count);
@@ -95,6 +97,10 @@ static void rows_fill(struct rig *r)
         const struct graph_table *table = &r->graph.tables[t];
         const bool counts = optimizer_counts(&r->graph.optimizers[table->optimizer]);
         r->rows[t].row_count = ROWS;
+        lanes_draw(&r->drawn[t], r->lanes, ROWS, t + 1);
+        r->rows[t].lane_rows = r->drawn[t].rows;
+        r->rows[t].lane_row_count = r->drawn[t].count;
+        r->rows[t].last_lane_row = r->drawn[t].last;
         for (uint32_t i = 0; i < ROWS; i++) {
             float *span = r->spans[t] + (size_t)i * table->span_floats;
             const uint32_t t_before = i % 5;
@@ -105,6 +111,12 @@ static void rows_fill(struct rig *r)
         }
         if (!optimizer_reads_shows(&r->graph.optimizers[table->optimizer])) r->rows[t].occurrence_count = NULL;
     }
+}
+
+/* Of the sums of a look-up, of which the first two are of the first table. */
+static uint32_t sum_floats(const struct rig *r, uint32_t lookup)
+{
+    return r->drawn[lookup >= 2].count * r->graph.tables[lookup >= 2].dim;
 }
 
 /* Everything is a function of the lanes and the bound: rigs of different parts begin with the same bytes. */
@@ -132,12 +144,10 @@ static void rig_open(struct rig *r, uint32_t lanes, bool is_bounded, uint32_t pa
     rows_fill(r);
     for (uint64_t i = 0; i < g->header->param_floats; i++) r->model.param[i] = draw();
     for (uint64_t i = 0; i < g->header->state_floats; i++) r->model.state[i] = fabsf(draw());
-    for (uint32_t lane = 0; lane < lanes; lane++) {
+    for (uint32_t lane = 0; lane < lanes; lane++)
         for (uint64_t i = 0; i < g->header->grad_floats; i++) r->gradients.param[lane][i] = draw();
-        for (uint32_t k = 0; k < g->lookup_count; k++)
-            for (uint32_t i = 0; i < ROWS * (k < 2 ? 3 : 2); i++)
-                r->gradients.table[lane * g->lookup_count + k][i] = draw();
-    }
+    for (uint32_t k = 0; k < g->lookup_count; k++)
+        for (uint32_t i = 0; i < sum_floats(r, k); i++) r->gradients.table[k][i] = draw();
 }
 
 static void rig_close(struct rig *r)
@@ -146,6 +156,7 @@ static void rig_close(struct rig *r)
     arena_close(&r->arena);
     model_close(&r->model);
     graph_close(&r->graph);
+    for (uint32_t t = 0; t < 2; t++) lanes_drawn_free(&r->drawn[t]);
 }
 
 static struct update update_of(const struct rig *r)
@@ -264,9 +275,12 @@ static void row_expect(const struct rig *r, uint32_t t, uint32_t row, float *spa
     for (uint32_t d = 0; d < table->dim; d++) {
         float lane_sum[LANES_MAX];
         for (uint32_t lane = 0; lane < r->lanes; lane++) {
-            lane_sum[lane] = r->gradients.table[lane * g->lookup_count + lookups[0]][row * table->dim + d];
-            for (uint32_t use = 1; use < uses; use++)
-                lane_sum[lane] += r->gradients.table[lane * g->lookup_count + lookups[use]][row * table->dim + d];
+            lane_sum[lane] = 0;
+            for (uint32_t use = 0; use < uses; use++) {
+                const float *grad = r->gradients.table[lookups[use]];
+                const float x = lanes_drawn_sum(&r->drawn[t], grad, lane, row, table->dim, d);
+                lane_sum[lane] = use == 0 ? x : lane_sum[lane] + x;
+            }
         }
         sum[d] = tree_sum(lane_sum, r->lanes);
     }
@@ -331,8 +345,7 @@ static void update_check(uint32_t lanes, bool is_bounded, uint32_t parts)
         floats_check("rows", r.spans[t], spans[t], (uint64_t)ROWS * g->tables[t].span_floats, parts);
         free(spans[t]);
     }
-    for (uint32_t k = 0; k < lanes * g->lookup_count; k++)
-        zeros_check("sums of rows", r.gradients.table[k], (uint64_t)ROWS * (k % g->lookup_count < 2 ? 3 : 2));
+    for (uint32_t k = 0; k < g->lookup_count; k++) zeros_check("sums of rows", r.gradients.table[k], sum_floats(&r, k));
     free(param), free(state);
     rig_close(&r);
 }
@@ -353,6 +366,20 @@ static void update__norm_bounded__equals_the_rules(void **state)
     for (size_t l = 0; l < sizeof lanes_tried / sizeof *lanes_tried; l++)
         for (size_t p = 0; p < sizeof parts_tried / sizeof *parts_tried; p++)
             update_check(lanes_tried[l], true, parts_tried[p]);
+}
+
+/* Sums of rows are as many with any lanes: those of parameters alone grow. */
+static void gradients_layout__more_lanes__rows_as_before(void **state)
+{
+    (void)state;
+    struct graph g;
+    struct layout sum[2] = {{0}, {0}};
+    struct gradients gradients;
+    assert_ok(graph_compile(&g, "test.cfg", model_text, sizeof model_text - 1, NULL, 0, NULL));
+    for (uint32_t i = 0; i < 2; i++) gradients_layout(&gradients, &sum[i], &g, i ? 6 : 1, g.header->batch);
+    const size_t more = sum[1].bytes - sum[0].bytes, sets = 5 * arena_bytes(g.header->grad_floats * sizeof(float));
+    assert_true(more >= sets && more <= sets + 5 * CACHE_LINE_BYTES); /* and their pointers */
+    graph_close(&g);
 }
 
 static status refuse_params(struct device *device, const struct param_update *update)
@@ -398,6 +425,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(update__lanes_and_parts__equals_the_rules),
         cmocka_unit_test(update__norm_bounded__equals_the_rules),
+        cmocka_unit_test(gradients_layout__more_lanes__rows_as_before),
         cmocka_unit_test(update__of_nothing_or_refused__as_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

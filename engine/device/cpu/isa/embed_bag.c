@@ -326,7 +326,7 @@ ALWAYS_INLINE uint32_t positions_list(const struct bag_call *call, uint32_t piec
 
 ALWAYS_INLINE float *drow_of(const struct bag_call *call, uint32_t position, uint32_t dim)
 {
-    return call->table_grad + (size_t)call->ticket->step_row[call->ticket->unique_of[position]] * dim;
+    return call->table_grad + (size_t)call->ticket->lane_row[call->ticket->unique_of[position]] * dim;
 }
 
 /* Any pool, values or not: adds what one occurrence contributes to its row's gradient. */

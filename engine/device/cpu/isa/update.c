@@ -2,7 +2,7 @@
  * norm is bounded, in one more for the sums and their squares. Bound by memory, rows of a table by its latency. The rules are those of graph/optimizer_*.c, operation by operation: the same bits.
  *
  * Uses are added in order, then lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd last one passing
- * through. */
+ * through. Of a row only lanes that have it are there; the others' sums are zeros. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 
 #include "graph/optimizer_rules.h"
@@ -27,10 +27,13 @@ struct rule {
     float m_correction, v_correction; /* Adam: of this t */
 };
 
-/* The gradients of a run: [lane * use_count + use]. */
+/* The gradients of a run. */
 struct sums {
-    float *const *grad;
+    float *const *grad; /* [lane], or of a row [use] */
     uint32_t lanes, use_count;
+    /* of a row, of several lanes: the last lane that has it, and where the others are found; else NULL */
+    const struct lane_row *lane_rows;
+    uint32_t last, dim;
 };
 
 /* `rule` with the rate of the step becomes that of update t. */
@@ -142,6 +145,25 @@ ALWAYS_INLINE vf uses_take(float *const *grad, uint32_t use_count, size_t at, si
     return sum;
 }
 
+/* The same of a row, over the lanes that have it, the last one first. A stack of the tree's parts: two are joined before a lane comes that is
+ * farther from the lower one than the higher one is, and lanes are the farther apart the greater the highest bit that they differ in. That of
+ * two such pairs is never the same, so they compare as numbers. Zeros of lanes that do not have the row change nothing but a sum of -0. */
+ALWAYS_INLINE vf lane_rows_take(const struct sums *sums, size_t at, size_t left)
+{
+    vf part[LANE_LEVELS];
+    uint32_t lane_of[LANE_LEVELS], part_count = 0, lane_count = 0;
+    for (uint32_t row = sums->last; row != ROW_NONE; row = sums->lane_rows[row].before, lane_count++) {
+        const uint32_t lane = sums->lane_rows[row].lane;
+        for (; part_count > 1 && (lane_of[part_count - 2] ^ lane_of[part_count - 1]) < (lane_of[part_count - 1] ^ lane);
+             part_count--)
+            part[part_count - 2] = part[part_count - 1] + part[part_count - 2];
+        part[part_count] = uses_take(sums->grad, sums->use_count, (size_t)row * sums->dim + at, left);
+        lane_of[part_count++] = lane;
+    }
+    for (; part_count > 1; part_count--) part[part_count - 2] = part[part_count - 1] + part[part_count - 2];
+    return lane_count < sums->lanes ? part[0] + (vf){0} : part[0];
+}
+
 /* The same over all lanes. A stack of the tree's finished parts: after lane i, one
  * part for each bit of i + 1; at the end the parts are joined from the right, which is what passing an odd one
  * through amounts to. */
@@ -149,6 +171,7 @@ ALWAYS_INLINE vf lanes_take(const struct sums *sums, size_t at, size_t left)
 {
     vf part[LANE_LEVELS];
     uint32_t part_count = 0;
+    if (sums->lane_rows) return lane_rows_take(sums, at, left);
     for (uint32_t lane = 0; lane < sums->lanes; lane++) {
         vf sum = uses_take(sums->grad + (size_t)lane * sums->use_count, sums->use_count, at, left);
         for (uint32_t bit = lane; bit & 1; bit >>= 1) sum = part[--part_count] + sum;
@@ -159,14 +182,19 @@ ALWAYS_INLINE vf lanes_take(const struct sums *sums, size_t at, size_t left)
     return sum;
 }
 
-/* Adds floats [at, at + count) up into the first lane's first use; the others are cleared. Returns their sum of squares. */
+/* Where floats from `at` on have a place of their own: in the first lane's, or of a row the last lane's, first use. */
+ALWAYS_INLINE float *sums_home(const struct sums *sums, size_t at)
+{
+    return sums->grad[0] + (sums->lane_rows ? (size_t)sums->last * sums->dim : 0) + at;
+}
+
+/* Adds floats [at, at + count) up into their home; the others are cleared. Returns their sum of squares. */
 static double sums_collapse(const struct sums *sums, size_t at, size_t count)
 {
-    for (size_t i = 0; i < count && sums->lanes * sums->use_count > 1; i += VF) {
-        vf sum = lanes_take(sums, at + i, count - i);
-        vf_store_upto(sums->grad[0] + at + i, sum, count - i);
-    }
-    return optimizer_squares(sums->grad[0] + at, count);
+    float *home = sums_home(sums, at);
+    for (size_t i = 0; i < count && sums->lanes * sums->use_count > 1; i += VF)
+        vf_store_upto(home + i, lanes_take(sums, at + i, count - i), count - i);
+    return optimizer_squares(home, count);
 }
 
 /* --- runs -------------------------------------------------------------------------------------- */
@@ -196,7 +224,7 @@ ALWAYS_INLINE void run_adagrad_row(const struct rule *rule, float *weight, float
     (void)state_stride;
     vf rate = vf_splat(optimizer_adagrad_row_rate(rule->o, rule->rate, *state)),
        bound = vf_splat(rule->o->param[ROW_BOUND]);
-    float *grad = sums->grad[0] + at;
+    float *grad = sums_home(sums, at);
     for (size_t i = 0; i < count; i += VF) {
         size_t left = count - i;
         vf w = vf_load_upto(weight + i, left), g = gradient(rule, w, lanes_take(sums, at + i, left));
@@ -213,7 +241,7 @@ ALWAYS_INLINE void run_adagrad_row(const struct rule *rule, float *weight, float
 ALWAYS_INLINE void params_each(const struct param_update *u, uint32_t piece, run_update *run)
 {
     struct rule rule = {.o = u->optimizer, .scale = u->scale, .rate = u->rate};
-    struct sums sums = {u->grad, u->lanes, 1};
+    struct sums sums = {.grad = u->grad, .lanes = u->lanes, .use_count = 1};
     rule_count(&rule, u->t);
     size_t begin = (size_t)piece * PIECE_FLOATS,
            count = u->count - begin < PIECE_FLOATS ? u->count - begin : PIECE_FLOATS;
@@ -328,10 +356,15 @@ static bool is_plain(const struct table_update *u)
     return u->lanes == 1 && u->use_count == 1 && !u->lives && !(u->optimizer->clip_norm > 0);
 }
 
-/* Forgets floats [at, at + count) of all sums. */
+/* Forgets floats [at, at + count) of all sums of a row. */
 static void sums_drop(const struct sums *sums, size_t at, size_t count)
 {
-    for (uint32_t k = 0; k < sums->lanes * sums->use_count; k++) memset(sums->grad[k] + at, 0, count * sizeof(float));
+    uint32_t row = sums->lane_rows ? sums->last : 0;
+    do {
+        for (uint32_t use = 0; use < sums->use_count; use++)
+            memset(sums->grad[use] + (size_t)row * sums->dim + at, 0, count * sizeof(float));
+        row = sums->lane_rows ? sums->lane_rows[row].before : ROW_NONE;
+    } while (row != ROW_NONE);
 }
 
 ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_update *run, bool counts)
@@ -339,7 +372,7 @@ ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_u
     const struct table_update *u = &call->u;
     const struct graph_optimizer *o = u->optimizer;
     struct rule rule = {.o = o, .scale = u->scale, .rate = u->rate};
-    struct sums sums = {u->grad, u->lanes, u->use_count};
+    struct sums sums = {u->grad, u->lanes, u->use_count, u->lane_rows, 0, u->table->dim};
     if (!counts) rule_count(&rule, u->t);
     const uint32_t dim = u->table->dim, span_floats = u->table->span_floats;
     const uint32_t rule_floats = graph_table_rule_floats(u->table);
@@ -349,8 +382,9 @@ ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_u
     for (uint32_t r = begin; r < end; r++) {
         row_ask(call, r, end, span_floats);
         float *span = u->span[r];
-        size_t at = (size_t)r * dim;
+        size_t at = sums.lane_rows ? 0 : (size_t)r * dim;
         uint32_t columns = dim;
+        if (sums.lane_rows) sums.last = u->last_lane_row[r];
         if (u->lives) {
             columns = span == u->nobody ? 0 : row_trained_columns(u, span);
             sums_drop(&sums, at + columns, dim - columns);
@@ -361,7 +395,8 @@ ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_u
         if (o->clip_norm > 0) {
             float scale = rule.scale;
             rule.scale = optimizer_clip_scale(scale, sums_collapse(&sums, at, columns), o->clip_norm);
-            run(&rule, span, span + dim, dim, &(struct sums){u->grad, 1, 1}, at, columns);
+            run(&rule, span, span + dim, dim, &(struct sums){u->grad, 1, 1, .dim = dim},
+                (size_t)(sums_home(&sums, at) - u->grad[0]), columns);
             rule.scale = scale;
         } else {
             run(&rule, span, span + dim, dim, &sums, at, columns);
@@ -411,7 +446,7 @@ static void sums_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
     const struct param_sums *u = context;
-    struct sums sums = {u->grad, u->lanes, 1};
+    struct sums sums = {.grad = u->grad, .lanes = u->lanes, .use_count = 1};
     u->squares[piece] = sums_collapse(&sums, u->block[piece].offset, u->block[piece].count);
 }
 
@@ -426,7 +461,8 @@ void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_upd
 {
     struct rows_call call = {.u = *update};
     const struct table_update *u = &call.u;
-    CHECK(u->lanes > 0 && u->use_count > 0 && (u->occurrence_count || !optimizer_reads_shows(u->optimizer)));
+    CHECK(u->lanes > 0 && u->use_count > 0 && (u->lanes == 1) == (u->lane_rows == NULL) &&
+          (u->occurrence_count || !optimizer_reads_shows(u->optimizer)));
     uint32_t lines = (u->table->span_floats + 15) / 16;
     call.ahead = LINES_AHEAD / lines;
     call.ahead = call.ahead < ROWS_NEAR ? ROWS_NEAR : call.ahead > ROWS_AHEAD ? ROWS_AHEAD : call.ahead;

@@ -29,7 +29,7 @@ static inline void fixture_close(struct fixture *f)
     hand_close(&f->h);
     for (int t = 0; t < 2; t++) {
         struct ticket_table *tt = &f->ticket_table[t];
-        free(tt->unique_of), free(tt->span), free(tt->occurrence_begin), free(tt->occurrence), free(tt->step_row);
+        free(tt->unique_of), free(tt->span), free(tt->occurrence_begin), free(tt->occurrence), free(tt->lane_row);
         free(f->table_grad[t]);
     }
     free(f->h.batch.key_begin), free(f->h.batch.key_home), free(f->h.batch.key), free(f->h.batch.value), free(f->row);

@@ -69,14 +69,14 @@ static void bag_build(struct fixture *f, const void *params)
         t->occurrence_begin[u + 1] = count;
     }
     t->span = calloc(t->unique_count + 1, sizeof *t->span);
-    t->step_row = calloc(t->unique_count + 1, sizeof *t->step_row);
+    t->lane_row = calloc(t->unique_count + 1, sizeof *t->lane_row);
     f->row = malloc((t->unique_count + 1) * (size_t)p->dim * sizeof *f->row);
     /* A few values only, so that maxima tie. */
     for (uint32_t i = 0; i < t->unique_count * p->dim; i++)
         f->row[i] = p->pool == POOL_MAX ? rintf(2 * hand_random(h)) : hand_random(h);
     for (uint32_t u = 0; u < t->unique_count; u++) {
         t->span[u] = f->row + (size_t)u * p->dim;
-        t->step_row[u] = t->unique_count - u; /* row 0 is another micro-batch's */
+        t->lane_row[u] = t->unique_count - u; /* row 0 is another micro-batch's */
     }
     f->table_grad_floats = (t->unique_count + 1) * p->dim;
     f->table_grad[BAG_LOOKUP] = malloc(f->table_grad_floats * sizeof(float));

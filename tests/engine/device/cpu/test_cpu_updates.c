@@ -11,6 +11,7 @@
 #include "engine/device/cpu/device.h"
 #include "graph/optimizer.h"
 #include "tests/engine/device/cpu/kernel_check.h"
+#include "tests/engine/lanes_drawn.h"
 
 /* Level by level, as the contract says it; `grad` are lanes of one use each. */
 static float lanes_sum(const float *const *grad, uint32_t lanes, size_t i)
@@ -108,22 +109,32 @@ static void rows_update_check(struct device *device, struct graph_optimizer o, u
     uint32_t kind = o.kind;
     struct graph_table table = {.dim = dim, .span_floats = optimizer_span_floats(&o, dim)};
     size_t span_floats = table.span_floats, floats = row_count * span_floats, grad_floats = (size_t)row_count * dim;
+    struct lanes_drawn drawn;
+    lanes_draw(&drawn, lanes, row_count, dim);
     float *spans = floats_random(&h, floats, true), **span = malloc(row_count * sizeof *span), *grad[64],
           *sum = malloc(dim * sizeof *sum);
     for (uint32_t r = 0; r < row_count; r++) {
         span[r] = spans + (row_count - 1 - r) * span_floats;
         uint32_t t = r % 7;
+        for (uint32_t i = 0; i < dim; i += 3) span[r][i] = -0.0f; /* what a sum of -0 shows in */
         if (optimizer_counts(&o)) memcpy(span[r] + span_floats - 1, &t, sizeof t);
     }
     float *expected = floats_copy(spans, floats);
     /* What each lane adds up to, use by use. */
     float *lane_sum[64];
+    const size_t sum_floats = (size_t)drawn.count * dim;
+    for (uint32_t use = 0; use < use_count; use++) {
+        grad[use] = floats_random(&h, sum_floats, false);
+        for (size_t i = 0; i < sum_floats; i += 3) grad[use][i] = i % 2 ? -0.0f : 0; /* zeros of either sign */
+    }
     for (uint32_t l = 0; l < lanes; l++) {
-        for (uint32_t use = 0; use < use_count; use++)
-            grad[l * use_count + use] = floats_random(&h, grad_floats, false);
-        lane_sum[l] = floats_copy(grad[l * use_count], grad_floats);
-        for (uint32_t use = 1; use < use_count; use++)
-            for (size_t i = 0; i < grad_floats; i++) lane_sum[l][i] += grad[l * use_count + use][i];
+        lane_sum[l] = calloc(grad_floats + 1, sizeof(float));
+        assert_non_null(lane_sum[l]);
+        for (size_t i = 0; i < grad_floats; i++)
+            for (uint32_t use = 0; use < use_count; use++) {
+                float x = lanes_drawn_sum(&drawn, grad[use], l, (uint32_t)(i / dim), dim, (uint32_t)(i % dim));
+                lane_sum[l][i] = use == 0 ? x : lane_sum[l][i] + x;
+            }
     }
     const uint64_t step = 12;
     uint32_t *occurrence_count = malloc((row_count + 1) * sizeof *occurrence_count);
@@ -149,6 +160,9 @@ static void rows_update_check(struct device *device, struct graph_optimizer o, u
                              .grad = grad,
                              .lanes = lanes,
                              .use_count = use_count,
+                             .last_lane_row = drawn.last,
+                             .lane_rows = drawn.rows,
+                             .lane_row_count = drawn.count,
                              .occurrence_count = optimizer_reads_shows(&o) ? occurrence_count : NULL,
                              .scale = 0.25f,
                              .rate = 0.04f,
@@ -158,7 +172,8 @@ static void rows_update_check(struct device *device, struct graph_optimizer o, u
         if (memcmp(&spans[i], &expected[i], sizeof(float)) != 0)
             fail_msg("%s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name, dim,
                      lanes, i % span_floats, (double)spans[i], (double)expected[i]);
-    for (uint32_t i = 0; i < lanes * use_count; i++) zeros_check(grad[i], grad_floats), free(grad[i]);
+    for (uint32_t i = 0; i < use_count; i++) zeros_check(grad[i], sum_floats), free(grad[i]);
+    lanes_drawn_free(&drawn);
     for (uint32_t l = 0; l < lanes; l++) free(lane_sum[l]);
     free(spans), free(span), free(expected), free(sum), free(occurrence_count);
 }
