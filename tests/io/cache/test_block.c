@@ -162,6 +162,36 @@ static void block__random_rows__are_read_back(void **state)
     }
 }
 
+/* A dictionary's codes grow where it has one entry more than a byte can tell apart. */
+static void block__as_many_distinct_keys_as_a_code_holds_and_one_more__are_read_back(void **state)
+{
+    (void)state;
+    static const uint32_t distinct[] = {1, 2, 255, 256, 257, 258};
+    for (uint32_t i = 0; i < 2 * sizeof distinct / sizeof *distinct; i++) {
+        const uint32_t keys = distinct[i / 2], rows = 4 * keys + 100, is_absent = i % 2; /* what is absent is an entry */
+        struct fixture t;
+        struct example_shape e = {.field_count = 1, .key_count_max = 1, .label_count = 1};
+        fixture_open(&t, e, NULL);
+        struct micro_batch *m = &t.writer.rows;
+        block_writer_clear(&t.writer);
+        for (uint32_t r = 0; r < rows; r++, m->example_count++) {
+            if (r || !is_absent) m->key[m->key_count++] = r % keys * UINT64_C(0x9e3779b97f4a7c15);
+            m->key_begin[r + 1] = m->key_count;
+            m->label[r] = 0;
+            m->is_bad[r] = false;
+            t.writer.counts[r] = (struct block_counts){0};
+        }
+        t.writer.counts[rows] = (struct block_counts){0};
+        assert_ok(block_open(&t.reader, t.block, block_write(&t.writer, SEED, 0, t.block), SEED));
+        for (uint32_t from = 0; from < rows; from += t.m.example_count) {
+            micro_batch_clear(&t.m);
+            block_take(&t.reader, &t.m, MICRO, e.dense_stride);
+            rows_assert(&t.writer, &t.m, from, e.dense_stride);
+        }
+        arena_close(&t.arena);
+    }
+}
+
 static void block_open__flipped_bit_or_other_seed__is_corrupt(void **state)
 {
     (void)state;
@@ -203,6 +233,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(block__random_rows__are_read_back),
+        cmocka_unit_test(block__as_many_distinct_keys_as_a_code_holds_and_one_more__are_read_back),
         cmocka_unit_test(block_open__flipped_bit_or_other_seed__is_corrupt),
         cmocka_unit_test(block_write__few_distinct_values__take_few_bytes),
     };
