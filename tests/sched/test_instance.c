@@ -254,6 +254,10 @@ static void instance_parse__wrong_numbers__are_named(void **state)
     assert_refused("\"weight_bytes\": 8", "\"weight_bytes\": -8",
                    ": layers[2].weight_bytes: expected a number of at least 0, found -8");
     assert_refused("3328", "-1", ": layers[0].cut_bytes: expected a number of at least 0, found -1");
+    assert_refused("\"tied_behind\": 2", "\"tied_behind\": 3",
+                   ": layers[0].tied_behind: expected a whole number from 0 to 2, found 3");
+    assert_refused("\"tied_behind\": 2", "\"tied_before\": 1",
+                   ": layers[0].tied_before: expected a whole number from 0 to 0, found 1");
     assert_refused("[0.3, 0.4]", "[0.3, 0]", ": layers[1].oct[1]: expected a number above 0, found 0");
     assert_refused("[0.25, 0.75]", "[1.25, 0.75]", ": layers[1].alpha[0]: expected a number from 0 to 1, found 1.25");
     assert_refused("[4, 5]", "[4, true]", ": layers[1].odt[1]: expected a number of at least 0, found true");

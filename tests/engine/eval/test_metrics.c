@@ -87,6 +87,18 @@ static void auc__hand_numbers__are_met(void **state)
     assert_true(measure((float[]){-1, 2, 2}, (float[]){0, 0, 1}, 3).auc == 0.75);
 }
 
+/* Labels of bce are shares, too: which class an example is of, its nearer end says. */
+static void metrics__labels_between_0_and_1__are_of_the_nearer_class(void **state)
+{
+    (void)state;
+    const float logit[] = {0.1f, 0.4f, 0.5f, 0.8f, -3};
+    struct metrics_result whole = measure(logit, (float[]){0, 1, 0, 1, 0}, 5),
+                          shares = measure(logit, (float[]){0.25f, 0.75f, 0.5f, 0.51f, 0.001f}, 5);
+    assert_true(shares.auc == whole.auc && shares.logloss == whole.logloss && shares.ne == whole.ne &&
+                shares.calibration == whole.calibration);
+    assert_true(whole.auc == 5.0 / 6);
+}
+
 static void auc__signs_zeros_infinities_denormals__are_in_order(void **state)
 {
     (void)state;
@@ -367,6 +379,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auc__random_scores__equals_the_definition),
         cmocka_unit_test(auc__hand_numbers__are_met),
+        cmocka_unit_test(metrics__labels_between_0_and_1__are_of_the_nearer_class),
         cmocka_unit_test(auc__signs_zeros_infinities_denormals__are_in_order),
         cmocka_unit_test(auc__one_class_or_nothing__is_not_a_number),
         cmocka_unit_test(auc__a_score_that_is_no_number__is_not_a_number),

@@ -251,6 +251,7 @@ static void pairs_put(void)
         b += sprintf(b, "u%u", u);
         for (uint32_t i = 1; i < u % 7; i += 2) b += sprintf(b, " i%u", (u * 11 + i * 5) % (ITEMS + 9));
         if (u % 4 == 0) b += sprintf(b, " i%u i%u", u * 7 % ITEMS, u * 11 % ITEMS);
+        for (uint32_t i = 0; u % 3 == 0 && i < u % 7; i += 2) b += sprintf(b, " i%u", (u * 11 + i * 5) % (ITEMS + 9));
         *b++ = '\n';
     }
     *a = *b = 0;
@@ -279,7 +280,7 @@ static uint32_t plain_place(uint32_t example, uint32_t user, uint32_t w)
 
 struct plain_sums {
     double recall, hit_rate, ndcg;
-    uint32_t count;
+    uint32_t count, target_count;
 };
 
 static void plain_add(struct plain_sums *sums, const bool *is_relevant, uint32_t unknown, uint32_t example, uint32_t u)
@@ -297,6 +298,7 @@ static void plain_add(struct plain_sums *sums, const bool *is_relevant, uint32_t
     for (uint32_t i = 0; i < relevant && i < TOP; i++) gain_max += 1 / log2(2 + i);
     if (relevant == 0) return;
     sums->count++;
+    sums->target_count += relevant;
     sums->recall += (double)found / relevant;
     sums->hit_rate += found > 0;
     sums->ndcg += gain / gain_max;
@@ -339,6 +341,7 @@ static void pairs_check(const struct heads *heads, const struct plain_sums *all,
     figure_check(heads, "known_hit_rate", known->hit_rate / known->count);
     figure_check(heads, "known_ndcg", known->ndcg / known->count);
     assert_int_equal(heads->ranking->query_count, all->count);
+    assert_int_equal(heads->ranking->target_count, all->target_count);
 }
 
 static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void **state)

@@ -207,11 +207,15 @@ static void warm_start__other_table_dim__its_rows_are_left(void **state)
 static void warm_start__other_optimizer__vectors_with_initial_state(void **state)
 {
     (void)state;
-    /* Adam's rows are longer than Adagrad's, and Adagrad's than SGD's. */
+    /* Adam's rows are longer than Adagrad's, and Adagrad's than SGD's; AdamW's are as long as Adam's, and momentum's as
+     * Adagrad's. */
     static const struct {
         const char *set;
         uint32_t table;
-    } cases[] = {{"emb.optimizer=adagrad 0.1 initial_accumulator=0.25", 0}, {"side.car.optimizer=adam 0.1", 1}};
+    } cases[] = {{"emb.optimizer=adagrad 0.1 initial_accumulator=0.25", 0},
+                 {"side.car.optimizer=adam 0.1", 1},
+                 {"emb.optimizer=adamw 0.1", 0},
+                 {"side.car.optimizer=momentum 0.1", 1}};
     struct model from, model;
     struct graph graph;
     fixture_model(&from, 1, 20);

@@ -1,6 +1,7 @@
 /* What all formats share: lines, bad lines, passes, skipping. Criteo is the format here. */
 #include "tests/io/read/criteo_test.h"
 
+#include "io/read/reader_internal.h"
 #include "io/read/shuffle.h"
 #include "io/read/text_isa.h"
 
@@ -452,6 +453,19 @@ static void reader__only_what_is_required__has_the_rest(void **state)
     test_batch_close(&b);
 }
 
+/* A line is held out if its hash is below the bound: at it, it is not. */
+static void reader_line_counts__hash_at_the_bound__is_trained_on(void **state)
+{
+    (void)state;
+    static const char line[] = "a line";
+    const uint64_t hash = XXH3_64bits_withSeed(line, sizeof line - 1, READER_HELD_OUT_SEED);
+    for (int above = 0; above <= 1; above++) {
+        assert_int_equal(reader_line_counts(READER_HELD_OUT, hash + (uint64_t)above, line, sizeof line - 1), above);
+        assert_int_equal(reader_line_counts(READER_TRAIN, hash + (uint64_t)above, line, sizeof line - 1), !above);
+        assert_true(reader_line_counts(READER_ALL, hash + (uint64_t)above, line, sizeof line - 1));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,6 +483,7 @@ int main(void)
         cmocka_unit_test(reader_fill__stream_that_gives_early__gives_what_is_there),
         cmocka_unit_test(reader_skip__any_count__continues_as_without_skip),
         cmocka_unit_test(reader__only_what_is_required__has_the_rest),
+        cmocka_unit_test(reader_line_counts__hash_at_the_bound__is_trained_on),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }
