@@ -135,6 +135,7 @@ static inline void card_open(struct card *card, struct rig *r, uint64_t seed, ui
                                    .node_words = node_words_copy(card),
                                    .scratch_floats = gpu_scratch_floats(g) * parts};
     void *scratch = rig_take(card->work.scratch_floats * sizeof(float));
+    memset(scratch, 0xff, card->work.scratch_floats * sizeof(float)); /* no number: who reads it unwritten shows */
     card->work.scratch = copy_of(card, scratch, card->work.scratch_floats * sizeof(float), "scratch");
     free(scratch);
     free(now);
@@ -246,6 +247,9 @@ static inline status text_run(const struct op_text *test, uint32_t examples, uin
     float weight[EXAMPLES] = {0.5f, 2, 0, 1, 0.25f, 3};
     const bool is_weighted = strstr(test->name, "weights_of_examples") != NULL;
     if (is_weighted) r.m.weight = weight;
+    if (strstr(test->name, "no_number") != NULL)
+        for (size_t i = 0; i < (size_t)g.header->micro * g.header->dense_stride; i += 2 * g.header->dense_stride)
+            r.m.dense[i] = NAN;
     memset(r.slot, 0xff, g.header->slot_bytes);
     card_open(&card, &r, seed, 4);
     for (uint32_t i = 0; i < g.node_count && st == ST_OK; i++) st = node_check(&card, &g.nodes[i], &error_worst);
@@ -269,6 +273,21 @@ static inline status text_run(const struct op_text *test, uint32_t examples, uin
     }
 static const struct op_text wide = WIDE("wide", "f32"), wide_bf16 = WIDE("wide_bf16", "bf16"),
                             wide_tf32 = WIDE("wide_tf32", "tf32");
+/* What the reference says exactly where a derivative does not exist, or a score is none: no case of gradients. */
+static const struct op_text edges[] = {
+    {"hinge_at_its_margin",
+     DATA "[fc h]\ninput = dense\nunits = 1\n[relu p]\ninput = h\n[relu q]\ninput = h\n[loss l]\nkind = "
+          "hinge\nmargin = 0\ninput = p, q\n"},
+    {"metrics_of_no_number",
+     DATA "[fc h]\ninput = dense\nunits = 5\n[fc z]\ninput = dense\nunits = 1\n[loss l]\nkind = softmax\ninput = "
+          "h\n[loss m]\ninput = z\n[metric a]\ninput = h\nlabel = label\n[metric b]\nkind = hit_rate\ninput = "
+          "h\nlabel = label\nk = 1\n[metric c]\nkind = ndcg\ninput = h\nlabel = label\n[metric d]\ninput = z, "
+          "I2\n[metric e]\ninput = z\nlabel = label\n"},
+};
+static inline void edges_run(uint64_t seed)
+{
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) ok(text_run(&edges[i], EXAMPLES, seed));
+}
 /* Whole micro-batches, of which the library knows no part. */
 #define FC_CHAIN(name, precision)                                                                                      \
     {                                                                                                                  \

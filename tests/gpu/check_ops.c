@@ -64,6 +64,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < OP_TEXT_COUNT; i++)
         CHECK_THAT(op_texts[i].name, ok(text_run(&op_texts[i], EXAMPLES, 1)); ok(text_run(&op_texts[i], 1, 2)));
     CHECK_THAT("wide", ok(text_run(&wide, 200, 3)));
+    CHECK_THAT("edges", edges_run(8));
     const double f32_worst = error_worst;
     error_worst = 0;
     tolerance = BF16_TOLERANCE;
