@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "io/store/store_figures.h"
+#include "io/store/store_life.h"
 #include "io/store/store_rows.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
@@ -366,10 +367,41 @@ static void bsp__any_plan_budget_timing_and_stops__same_bytes(void **state)
     }
 }
 
+/* What has become of rows by the end of a training, those included of which nobody has asked since. */
+static struct store_life_counts counts_of(const struct setup *setup, uint32_t table)
+{
+    struct training t;
+    assert_ok(training_open(&t, model_text, NULL, data_path, setup));
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, UINT64_MAX));
+    assert_ok(feed_hold(t.feed));
+    assert_ok(store_purge(t.model.store));
+    const struct store_life_counts counts = store_life_counts(t.model.store, table);
+    feed_let_go(t.feed);
+    training_close(&t);
+    return counts;
+}
+
+static void store_life_counts__rows_on_disk__are_counted_as_in_ram(void **state)
+{
+    (void)state;
+    const struct setup tiered = {.threads = 1, .ram_bytes = ram_least(), .disk_bytes = DISK_BYTES};
+    for (uint32_t table = 0; table < 2; table++) {
+        const struct store_life_counts ram = counts_of(&alone, table), disk = counts_of(&tiered, table);
+        assert_true(ram.died[ROW_DEAD_AGE] > 0 && ram.admitted > 0 && ram.refused > 0);
+        for (uint32_t fate = ROW_DEAD_SCORE; fate < ROW_FATE_COUNT; fate++)
+            assert_int_equal(disk.died[fate], ram.died[fate]);
+        assert_int_equal(disk.evicted, ram.evicted);
+        assert_int_equal(disk.admitted, ram.admitted);
+        assert_int_equal(disk.refused, ram.refused);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bsp__rows_come_and_go__as_the_eager_program_says),
+        cmocka_unit_test(store_life_counts__rows_on_disk__are_counted_as_in_ram),
         cmocka_unit_test(bsp__any_plan_budget_timing_and_stops__same_bytes),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;

@@ -18,7 +18,7 @@ struct world {
     struct home *home;
     uint32_t row_count;
     struct row {
-        bool is_resident, is_made, has_arrived, was_found, is_walked;
+        bool is_resident, is_made, has_arrived, was_found, was_saved, is_walked;
         uint32_t version;
         float span[SPAN];
     } * row;
@@ -55,6 +55,7 @@ static void arrived(void *context, const struct home_row *arrival, bool is_found
     assert_false(row->has_arrived);
     row->has_arrived = true;
     row->was_found = is_found;
+    row->was_saved = arrival->is_saved;
 }
 
 /* What reads and writes of the next world meet, or NULL. */
@@ -367,6 +368,31 @@ static void failure_of_a_drive_is_said(void **state)
     }
 }
 
+/* Rows of blocks that a save has had come back as saved; those behind them, of the same segment too, do not. */
+static void rows_of_given_stretches_come_back_as_saved(void **state)
+{
+    (void)state;
+    enum { GROUPS = 7, GROUP = 40 };
+    struct world w;
+    world_open(&w, GROUPS * GROUP, false, 0);
+    uint32_t saved = 0, segments = 0, given = 0;
+    for (uint32_t r = 0; r < w.row_count; r++) {
+        w.row[r].is_made = w.row[r].is_resident = true;
+        assert_ok(row_put(&w, r));
+        if (r % GROUP != GROUP - 1 || r / GROUP == GROUPS - 1) continue;
+        struct home_stretch stretch = {0};
+        assert_ok(home_write_out(w.home));
+        for (uint64_t number = 0; home_stretch_next(w.home, 0, false, number, &stretch); number = stretch.number)
+            segments++, given += stretch.block_begin > 0;
+        saved = r + 1;
+    }
+    assert_true(segments >= GROUPS - 1 && given > 0); /* some go on in a segment that a save has had a part of */
+    assert_ok(home_write_out(w.home));
+    rows_bring_all(&w);
+    for (uint32_t r = 0; r < w.row_count; r++) assert_int_equal(w.row[r].was_saved, r < saved);
+    world_close(&w);
+}
+
 /* All that the budget allows, and one row more. */
 static void full_disk_is_said(void **state)
 {
@@ -472,6 +498,7 @@ int main(void)
         cmocka_unit_test(rows_come_back_as_they_went),
         cmocka_unit_test(false_candidates_do_not_keep_cleaning_from_its_work),
         cmocka_unit_test(walk_goes_on_behind_signals_and_short_reads),
+        cmocka_unit_test(rows_of_given_stretches_come_back_as_saved),
         cmocka_unit_test(full_disk_is_said),
         cmocka_unit_test(flipped_bit_is_found),
         cmocka_unit_test(cut_file_is_said),

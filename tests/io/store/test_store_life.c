@@ -1,0 +1,114 @@
+/* Rows that come and go, at the store: whether a table is too full is known though rows are still on their way. */
+#include "tests/io/io_test.h"
+
+#include "io/store/store_figures.h"
+#include "io/store/store_life.h"
+#include "io/store/store_rows.h"
+#include "io/store/store_ticket.h"
+#include "tests/io/store/home_remote.h"
+
+#define MICRO   64u
+#define TICKETS 4u
+#define SPAN    11u
+
+static const struct batch_shape batch = {.batch = MICRO, .micro = MICRO, .lanes = 1};
+static const struct example_shape shape = {.field_count = 1, .key_count_max = 1};
+
+static void row_init(void *context, uint32_t table, uint64_t key, float *span)
+{
+    (void)context, (void)table;
+    for (uint32_t i = 0; i < SPAN - ROW_COUNTER_FLOATS; i++) span[i] = (float)(key % 1000);
+    row_counters_begin(span + SPAN - ROW_COUNTER_FLOATS, true);
+}
+
+struct side {
+    struct store *store;
+    struct arena arena;
+    struct micro_batch m;
+    struct ticket ticket;
+};
+
+/* A store whose home answers later, with a table of at most `row_max` rows at the end of a step. */
+static void side_open(struct side *side, uint64_t row_max)
+{
+    static const uint8_t serves = 1;
+    static const uint32_t span = SPAN;
+    const struct store_table_options table = {
+        .name = "emb",
+        .span_floats = SPAN,
+        .serves = &serves,
+        .share = 1,
+        .row_init = row_init,
+        .life = {.row_max = row_max, .admit = 1, .counts = 1, .decay = 1, .score_show = 1, .score_click = 1}};
+    const struct store_options options = {.ram_bytes = 3 << 20,
+                                          .disk_bytes = 32 << 20,
+                                          .path = test_path("rows"),
+                                          .home = &remote_home,
+                                          .ticket_max = TICKETS,
+                                          .table_count = 1,
+                                          .table = &table,
+                                          .batch = batch,
+                                          .example = shape};
+    assert_ok(store_open(&side->store, &options));
+    assert_ok(arena_open(&side->arena, "test",
+                         ticket_bytes(batch, shape, 1, &span, false) + micro_batch_bytes(batch, shape)));
+    micro_batch_place(&side->m, &side->arena, batch, shape);
+    ticket_place(&side->ticket, &side->arena, batch, shape, 1, &span, false);
+}
+
+static void side_close(struct side *side)
+{
+    store_close(side->store);
+    arena_close(&side->arena);
+}
+
+/* A ticket of MICRO keys that nobody has had. */
+static void new_keys_prepare(struct side *side)
+{
+    struct micro_batch *m = &side->m;
+    bool has_room;
+    assert_ok(store_make_room(side->store, &has_room));
+    assert_true(has_room);
+    micro_batch_clear(m);
+    for (uint32_t e = 0; e < MICRO; e++, m->example_count++) {
+        m->key_home[m->key_count] = e;
+        m->key[m->key_count++] = (e + 1) * UINT64_C(0x9e3779b97f4a7c15);
+        m->key_begin[e + 1] = m->key_count;
+    }
+    assert_ok(store_prepare(side->store, m, STORE_CREATE, &side->ticket));
+    assert_false(store_ready(side->store, &side->ticket));
+    assert_true(store_row_count(side->store, 0) < MICRO);
+}
+
+/* Each row of the ticket may turn out to be new: what could be too many is waited for, and counted. */
+static void store_is_crowded__rows_on_their_way__are_waited_for_where_they_decide(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t row_max;
+        bool is_crowded, is_awaited;
+    } cases[] = {{MICRO - 1, true, true},
+                 {MICRO, false, true},
+                 {TICKETS * MICRO - 1, false, true},
+                 {3 * TICKETS * MICRO, false, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct side side;
+        bool is_crowded;
+        side_open(&side, cases[i].row_max);
+        new_keys_prepare(&side);
+        assert_ok(store_is_crowded(side.store, &is_crowded));
+        assert_int_equal(is_crowded, cases[i].is_crowded);
+        assert_int_equal(store_ready(side.store, &side.ticket), cases[i].is_awaited);
+        assert_ok(store_settle(side.store));
+        assert_int_equal(store_row_count(side.store, 0), MICRO);
+        side_close(&side);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(store_is_crowded__rows_on_their_way__are_waited_for_where_they_decide),
+    };
+    return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
+}
