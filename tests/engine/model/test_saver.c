@@ -9,15 +9,22 @@
 
 #include "tests/engine/model/model_fixture.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 
+#include "engine/base/log.h"
+#include "engine/model/model_saved.h"
 #include "engine/model/saver.h"
 #include "io/store/store_save.h"
 
 #define TABLES 2u
 #define ROWS   400u
 #define FLOATS 20u /* of a span at most */
+/* Of a model with a disk: less RAM than its rows need. */
+#define DISK_RAM_BYTES ((uint64_t)12 << 20)
+#define DISK_ROWS      100000u
 
 /* A model whose rows are marked, its saver, and the values that the save under way must have. */
 static struct trained {
@@ -248,6 +255,87 @@ static void saver__disk_is_full__told_once_and_the_save_before_stays(void **stat
     training_close();
 }
 
+/* --- rows on disk ------------------------------------------------------------------------------- */
+
+static bool link_is_refused; /* as between two file systems */
+int link(const char *from, const char *to)
+{
+    if (!link_is_refused) return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+    errno = EXDEV;
+    return -1;
+}
+
+static uint32_t files_open(void)
+{
+    uint32_t count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    assert_non_null(directory);
+    while (readdir(directory) != NULL) count++;
+    closedir(directory);
+    return count;
+}
+
+/* Bytes of the segments that the newest save names. */
+static uint64_t segments_saved(const char *path)
+{
+    struct model_saved saved;
+    uint64_t sum = 0;
+    assert_ok(model_saved_open(&saved, path));
+    for (uint32_t table = 0; table < TABLES; table++)
+        for (uint32_t i = 0; i < saved.manifest.tables[table].part_count; i++) {
+            const struct manifest_part *part = &saved.manifest.tables[table].part[i];
+            if (part->number) sum += part->file.bytes;
+        }
+    model_saved_close(&saved);
+    return sum;
+}
+
+static struct saver_done tiered_save(struct model *model, struct saver *saver)
+{
+    uint64_t row_count[TABLES];
+    struct saver_done done;
+    for (uint32_t table = 0; table < TABLES; table++) row_count[table] = store_row_count(model->store, table);
+    model->progress.step++;
+    assert_ok(saver_begin(saver, row_count, 0));
+    saver_wait(saver);
+    assert_ok(saver_take(saver, &done));
+    return done;
+}
+
+/* Linked segments are counted where a save is the first to name them; those that are copied are not, and no file of theirs stays open. */
+static void saver__rows_on_disk__are_linked_or_copied_and_nothing_stays_open(void **state)
+{
+    (void)state;
+    for (int copies = 0; copies < 2; copies++) {
+        char path[256], rows[256];
+        struct model model;
+        struct saver *saver;
+        float *span;
+        snprintf(path, sizeof path, "%s", fixture_path(copies ? "copied" : "linked"));
+        snprintf(rows, sizeof rows, "%s", fixture_path("rows"));
+        assert_ok(model_dir_check(&fixture_graph, path)); /* keeps its lock */
+        const uint32_t open_before = files_open();
+        link_is_refused = copies;
+        assert_ok(model_open(
+            &model, &fixture_graph,
+            &(struct model_budget){.ram_bytes = DISK_RAM_BYTES, .disk_bytes = (uint64_t)32 << 20, .path = rows}));
+        model_init(&model);
+        assert_ok(saver_open(
+            &saver, &(struct saver_options){.model = &model, .path = path, .keep = 1, .buffer_bytes = 1 << 20}));
+        for (uint64_t key = 1; key <= DISK_ROWS; key++)
+            assert_ok(store_insert(model.store, 0, key * UINT64_C(0x9e3779b97f4a7c15), &span));
+        const struct saver_done first = tiered_save(&model, saver), second = tiered_save(&model, saver);
+        assert_true(segments_saved(path) > 100000);
+        assert_int_equal(first.linked_bytes, copies ? 0 : segments_saved(path));
+        assert_true(copies ? first.bytes > segments_saved(path) : first.bytes > 0);
+        assert_int_equal(second.linked_bytes, 0);
+        saver_close(saver);
+        model_close(&model);
+        assert_int_equal(files_open(), open_before);
+    }
+    link_is_refused = false;
+}
+
 /* The test ends with the save under way. */
 static void saver_close__save_under_way__is_waited_for(void **state)
 {
@@ -269,8 +357,10 @@ int main(void)
         cmocka_unit_test(saver_open__buffer_of_one_row__is_refused),
         cmocka_unit_test(saver__saves_one_after_another__each_replaces_the_one_before),
         cmocka_unit_test(saver__disk_is_full__told_once_and_the_save_before_stays),
+        cmocka_unit_test(saver__rows_on_disk__are_linked_or_copied_and_nothing_stays_open),
         cmocka_unit_test(saver_close__save_under_way__is_waited_for),
     };
+    log_open(LOG_TEXT, -1);
     alarm(300); /* who waits for the saver for ever fails */
     return cmocka_run_group_tests(tests, fixture_open, fixture_close) ? 1 : 0;
 }
