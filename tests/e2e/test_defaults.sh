@@ -1,0 +1,61 @@
+#!/bin/sh
+# Defaults are promises: a graph that was compiled says by which version's rules it is read, and not what the defaults were then. Each default of a
+# model's text, of an optimizer and of a schedule is compared with tests/golden/defaults, which people write and no program.
+. "$(dirname "$0")/lib.sh"
+
+# TABLE GOLDEN: help's table in Markdown holds what the list does.
+cat >"$work/compare.py" <<'PYTHON'
+import difflib, re, sys
+
+def promise(name, now, until="", before=""):
+    """One line of the list: what the oldest rules have first, then from which version on it is another."""
+    text = "%s = %s" % (name, now)
+    if until: text = "%s = %s; %d: %s" % (name, before, int(until) + 1, now)
+    return text.rstrip()
+
+def promises(lines):
+    found, section = [], ""
+    for line in lines:
+        if line.startswith("### "): section = line[4:].strip()
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
+        name = re.fullmatch(r"`(\w+)`", cells[0]) if cells else None
+        if not name: continue
+        if section in ("Optimizers", "Schedules"):
+            for key, now, until, before in re.findall(r"`(\w+)=([^`]+)`(?: \(by rules up to (\d+): ([^)]+)\))?", cells[1]):
+                found.append(promise("%s %s %s" % (section[:-1].lower(), name[1], key), now, until, before))
+        elif len(cells) == 6:
+            old = re.search(r"; by rules up to (\d+) the default is `([^`]*)`$", cells[5])
+            found.append(promise("%s %s" % (section, name[1]), cells[2].strip("`"), *(old.groups() if old else ())))
+    return found
+
+table, golden = sys.argv[1:]
+found = promises(open(table))
+expected = [line.rstrip("\n") for line in open(golden) if not line.startswith("#")]
+if len(found) < 150: sys.exit("only %d defaults found in what help says" % len(found))
+if found != expected:
+    print("\n".join(difflib.unified_diff(expected, found, golden, "what this program does", lineterm="", n=0)))
+    sys.exit("""A default is a promise to graphs that are compiled already. If it is to change: a new version of the rules (RULES_NEWEST in
+cfg/rules.h, unless the one there is not released yet), UNTIL(the version before, the old default) at the end of the key's
+line, so that older graphs keep theirs, and then the line of tests/golden/defaults, by hand: KEY = OLD; VERSION: NEW.
+A new key gets a line there; one that goes breaks the graphs that have it.""")
+PYTHON
+golden=$root/tests/golden/defaults
+"$HETERPS" help settings.md >"$work/table"
+# Shows all of what differs, and what to do then.
+if python3 "$work/compare.py" "$work/table" "$golden" >"$work/said" 2>&1; then ok 'each default is the one that was promised'; else
+    not_ok 'each default is the one that was promised'
+    note <"$work/said"
+fi
+# What this test would say of other tables.
+differs() { # PATTERN SED
+    sed "$2" "$work/table" >"$work/other"
+    ! cmp -s "$work/table" "$work/other" && ! python3 "$work/compare.py" "$work/other" "$golden" >"$work/said" 2>&1 && grep -qF -e "$1" "$work/said" &&
+        grep -q 'RULES_NEWEST' "$work/said" || { cat "$work/said"; return 1; }
+}
+check 'a changed default of a key is found' differs '+[eval] top = 10' '/^| `top` /s/`20`/`10`/'
+check 'one of an op' differs '+[loss NAME, kind hinge] margin = 0.2' '/^| `margin` /s/`0.1`/`0.2`/'
+check 'one of an optimizer' differs '+optimizer adamw decay = 0.1' '/^| `adamw` /s/`decay=0.01`/`decay=0.1`/'
+check 'one of a schedule' differs '+schedule step factor = 0.1' '/^| `step` /s/`factor=0.5`/`factor=0.1`/'
+check 'one that older graphs no longer keep' differs '-[train] batch = 2048; 9: 128' '/^| `batch` /s/; by rules up to 8 the default is `2048`//'
+check 'a new key' differs '+[train] news = 1' '/^| `lanes` /p; s/^| `lanes` /| `news` /'
+finish
