@@ -104,6 +104,30 @@ print([e for e in map(json.loads, open(log)) if e["event"] == event][-1][field])
 PYTHON
 }
 
+# As commands. same_field EVENT FIELD LOG LOG: the last such events of two JSON logs both have the field, with one value. Two that have none are not the
+# same.
+same_field() {
+    one=$(event_field "$3" "$1" "$2") && other=$(event_field "$4" "$1" "$2") || return 1
+    case $one in '' | None | nan) false ;; *) [ "$one" = "$other" ] ;; esac || { echo "$2 is '$one' in $3, and '$other' in $4"; return 1; }
+}
+# other_bytes A B: two files, or two folders with files of the same names, that do not hold the same. What is not there is not another.
+other_bytes() {
+    LC_ALL=C diff -rq "$1" "$2" >"$work/.differs"
+    [ $? = 1 ] && ! grep -q '^Only in ' "$work/.differs" || { echo "not two that differ: $1 and $2"; cat "$work/.differs"; return 1; }
+}
+
+# Whether this build, and not only an earlier one in the same folder, has the CUDA side, and a driver that is stood in for.
+has_cuda_side() { [ -e "$BUILD/image" ] && [ -e "$BUILD/tests/gpu/driver/libcuda.so.1" ] && grep -q carried "$BUILD/heterps-run.list"; }
+
+# has_cores COUNT NAME...: whether this process may use so many; if not, the tests of these names are skipped.
+has_cores() {
+    cores=$1
+    shift
+    [ "$(nproc)" -lt "$cores" ] || return 0
+    for name; do skip "$name" "it needs $cores cores, and may use $(nproc)"; done
+    return 1
+}
+
 finish() {
     echo "1..$count"
     [ $failed = 0 ]

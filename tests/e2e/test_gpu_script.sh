@@ -3,7 +3,7 @@
 # fails is told by the exit status; what is missing is named.
 . "$(dirname "$0")/lib.sh"
 driver=$BUILD/tests/gpu/driver
-if [ ! -e "$driver/libcuda.so.1" ] || [ ! -x "$BUILD/tests/gpu/check_ops" ]; then
+if ! has_cuda_side || [ ! -x "$BUILD/tests/gpu/check_ops" ]; then
     skip 'tests/gpu.sh' 'this build has no CUDA side: a release build with nvcc has'
     finish
 fi

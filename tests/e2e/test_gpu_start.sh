@@ -14,7 +14,7 @@ rows 2000 "$work/data.tsv"
 cd "$work" || exit 1
 driver=$BUILD/tests/gpu/driver
 has_image=no
-[ ! -e "$BUILD/image" ] || [ ! -e "$driver/libcuda.so.1" ] || ! grep -q 'carried' "$BUILD/heterps-run.list" || has_image=yes
+! has_cuda_side || has_image=yes
 with_driver() { LD_LIBRARY_PATH=$driver "$@"; }
 
 # ---- words ----

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/process.sh"
 driver=$BUILD/tests/gpu/driver
-if [ ! -e "$BUILD/image" ] || [ ! -e "$driver/libcuda.so.1" ] || ! grep -q carried "$BUILD/heterps-run.list"; then
+if ! has_cuda_side; then
     skip 'training on cards of a driver' 'this build has no CUDA side: a release build with nvcc has'
     finish
 fi

@@ -59,10 +59,14 @@ quiet() { # warnings may be said
         [ ! -s "$work/table" ] && [ -s "$work/q.json" ] && ! grep -qv ': warning: ' "$work/log"
 }
 check 'profile -q: nothing but warnings' quiet
+listens() { # PID: it is the program, and has a way of its own to take SIGTERM
+    [ "$(cat "/proc/$1/comm" 2>/dev/null)" = heterps-run ] && mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null) && [ $((0x${mask:-0} & 0x4000)) != 0 ]
+}
 stopped() { # a layer whose rounds take most of a minute: the small one is measured in less than a second where the machine is idle
     "$HETERPS" profile "$work/tiny.bin" --cluster "$work/cluster.cfg" --no-cache --seconds 60 --set h1.units=16384 >"$work/table" 2>"$work/log" &
     profiler=$!
-    sleep 1
+    tenths=200
+    until listens $profiler || [ $tenths = 0 ]; do tenths=$((tenths - 1)) && sleep 0.1; done
     kill -TERM $profiler
     wait $profiler
     [ $? = 143 ] && grep -q 'stopped by a signal while the graph was measured' "$work/log" && [ ! -s "$work/table" ]
@@ -81,7 +85,7 @@ same() { # the second one is answered from the file, unless the machine was busy
 check 'profile: what was measured is kept' same
 anew() {
     profile --data "$work/rows.tsv" --no-cache --seconds 0.1 -o "$work/c.json" >/dev/null 2>"$work/log" && ! grep -q 'from ' "$work/log" &&
-        ! cmp -s "$work/i.json" "$work/c.json"
+        other_bytes "$work/i.json" "$work/c.json"
 }
 check 'profile --no-cache: measured anew' anew
 without() { XDG_CACHE_HOME=/proc/none profile --seconds 0.1 >/dev/null 2>"$work/log" && grep -q '/proc/none/heterps-run: .*measured each time' "$work/log"; }

@@ -78,12 +78,15 @@ averages() {
     trains one "$folder/norm.bin" --data "$data" && trains two "$folder/norm.bin" --data "$data" --set train.sync=wsp --set train.pipelines=2 --set train.clock_distance=1 &&
         python3 "$folder/averages.py" "$folder"
 }
-check 'wsp, 2 pipelines: moving averages stay averages' averages
+has_cores 2 'wsp, 2 pipelines: moving averages stay averages' && check 'wsp, 2 pipelines: moving averages stay averages' averages
 
 # --- what is refused ----------------------------------------------------------------------------------------------------------------
 
-check 'Adam in two pipelines' fails_so 1 'train.pipelines = 2 under wsp: .*state of adam.*sgd or adagrad' "$graph" --data "$data" --set train.sync=wsp --set train.pipelines=2 --set 'train.optimizer=adam 0.01' -q
-check 'two pipelines under bsp' fails_so 1 'train.pipelines = 2 needs train.sync = wsp or asp' "$graph" --data "$data" --set train.pipelines=2 -q
+two_refused() {
+    check 'Adam in two pipelines' fails_so 1 'train.pipelines = 2 under wsp: .*state of adam.*sgd or adagrad' "$graph" --data "$data" --set train.sync=wsp --set train.pipelines=2 --set 'train.optimizer=adam 0.01' -q
+    check 'two pipelines under bsp' fails_so 1 'train.pipelines = 2 needs train.sync = wsp or asp' "$graph" --data "$data" --set train.pipelines=2 -q
+}
+has_cores 2 'Adam in two pipelines' 'two pipelines under bsp' && two_refused
 check 'lanes under wsp' fails_so 2 'lanes = 1 under sync = wsp' "$graph" --data "$data" --set train.sync=wsp --set train.lanes=2 -q
 cat >"$folder/twice.cfg" <<'CFG'
 [data]
