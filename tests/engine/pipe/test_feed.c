@@ -437,6 +437,32 @@ static void feed_release__steps_overtake_each_other__rows_of_held_ones_stay(void
     free(path);
 }
 
+/* Steps of two micro-batches whose last ones are all held, as long as their updates would take: what is free is filled with the next step. */
+static void feed_release__last_inputs_of_steps_are_held__the_next_step_comes(void **state)
+{
+    (void)state;
+    char *path = data_write(100);
+    struct fixture f;
+    struct input *slot = NULL;
+    open_at(&f, path, 1, 0, 0, (struct progress){0}, true);
+    assert_int_equal(feed_input_count(f.feed), 4);
+    for (uint32_t step = 0; step < 4; step++)
+        for (uint32_t micro = 0; micro < 2; micro++) {
+            enum feed_state what = FEED_EMPTY;
+            for (uint32_t look = 0; look < 3000 && what == FEED_EMPTY; look++) {
+                what = feed_try_next(f.feed, &slot);
+                if (what == FEED_EMPTY) pause_ns(5000000);
+            }
+            if (what != FEED_INPUT) fail_msg("there is a free input, and step %u, micro-batch %u does not come", step, micro);
+            assert_int_equal(slot->batch.step, step);
+            assert_int_equal(slot->batch.micro_index, micro);
+            assert_int_equal(slot->batch.is_last, micro == 1);
+            if (micro == 0) feed_release(f.feed, slot);
+        }
+    close_all(&f);
+    free(path);
+}
+
 /* Three threads take turns at the feed through a claim, keep a slot each for a random time, and give it back themselves. */
 struct workers {
     struct fixture f;
@@ -865,6 +891,7 @@ int main(void)
         cmocka_unit_test(feed_try_next__all_slots_held__is_empty_until_one_is_released),
         cmocka_unit_test(feed_try_next__after_the_end__says_so_again),
         cmocka_unit_test(feed_release__steps_overtake_each_other__rows_of_held_ones_stay),
+        cmocka_unit_test(feed_release__last_inputs_of_steps_are_held__the_next_step_comes),
         cmocka_unit_test(feed__three_threads_take_turns__every_micro_batch_once_in_order),
         cmocka_unit_test(feed__pipe_is_silent__consumer_and_thread_use_no_processor),
         cmocka_unit_test(feed_wake__pipe_is_silent_between_two_calls__interrupts),

@@ -156,6 +156,29 @@ static void train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_woul
     assert_same_model(out, all);
 }
 
+/* Within a pass the order of what is left of it must stay. Behind one it may change, whichever pass that was. */
+static void train_run__resumed_with_another_order__refused_within_a_pass_only(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *steps;
+        status expected;
+    } cases[] = {{"train.steps_max=13", ST_INVALID}, {"train.steps_max=20", ST_OK}, {"train.steps_max=27", ST_INVALID}};
+    static const char *const other[] = {"train.epochs=3", "data.shuffle=50", NULL};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const set[] = {"train.epochs=3", cases[i].steps, NULL};
+        char out[256];
+        struct opened o;
+        snprintf(out, sizeof out, "%s", fixture_path(cases[i].steps));
+        assert_ok(trained(&o, &(struct train_options){.out = out}, set));
+        opened_close(&o);
+        assert_int_equal(saved_progress(out).pass_examples, STEPS * BATCH);
+        assert_int_equal(trained(&o, &(struct train_options){.out = out, .resume = out}, other), cases[i].expected);
+        if (cases[i].expected != ST_OK) assert_message("data.shuffle was 0");
+        opened_close(&o);
+    }
+}
+
 static void train_run__resumed_at_its_end__trains_nothing_and_says_so(void **state)
 {
     (void)state;
@@ -287,6 +310,7 @@ int main(void)
         cmocka_unit_test(train_run__nothing_asked_for__one_save_and_evaluation_at_the_end),
         cmocka_unit_test(train_run__steps_max__ends_there_in_whatever_pass),
         cmocka_unit_test(train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_would),
+        cmocka_unit_test(train_run__resumed_with_another_order__refused_within_a_pass_only),
         cmocka_unit_test(train_run__resumed_at_its_end__trains_nothing_and_says_so),
         cmocka_unit_test(train_run__no_better_for_the_patience__stops_early_with_the_best_kept),
         cmocka_unit_test(train_run__stop_without_eval_every__evaluates_after_each_pass),
