@@ -302,7 +302,8 @@ static struct saver_done tiered_save(struct model *model, struct saver *saver)
     return done;
 }
 
-/* Linked segments are counted where a save is the first to name them; those that are copied are not, and no file of theirs stays open. */
+/* Linked segments are counted where a save is the first to name them; those that are copied are not, and no file of
+ * theirs stays open. */
 static void saver__rows_on_disk__are_linked_or_copied_and_nothing_stays_open(void **state)
 {
     (void)state;

@@ -437,7 +437,8 @@ static void feed_release__steps_overtake_each_other__rows_of_held_ones_stay(void
     free(path);
 }
 
-/* Steps of two micro-batches whose last ones are all held, as long as their updates would take: what is free is filled with the next step. */
+/* Steps of two micro-batches whose last ones are all held, as long as their updates would take: what is free is filled
+ * with the next step. */
 static void feed_release__last_inputs_of_steps_are_held__the_next_step_comes(void **state)
 {
     (void)state;

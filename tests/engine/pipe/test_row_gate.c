@@ -1,4 +1,5 @@
-/* The gate between a feed's thread and a store that takes turns: steps end in any order, and their rows are let go in that in which they began. */
+/* The gate between a feed's thread and a store that takes turns: steps end in any order, and their rows are let go in
+ * that in which they began. */
 #include "tests/io/io_test.h"
 
 #include "engine/pipe/row_gate.h"
@@ -83,7 +84,8 @@ static uint64_t step_begun(struct side *side, uint64_t key)
     return step;
 }
 
-/* With the first step all that were over before it go: the gate is free for as many steps as it has places, again and again. */
+/* With the first step all that were over before it go: the gate is free for as many steps as it has places, again and
+ * again. */
 static void row_gate_step_over__any_order__lets_go_of_all_that_are_over(void **state)
 {
     (void)state;

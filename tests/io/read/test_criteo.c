@@ -87,7 +87,7 @@ static void criteo_parse__standard__scales_numbers_but_not_what_is_missing(void 
     size_t bytes = line_of(line, "1", extremes, "abc");
     test_batch_open(&b, criteo_shape, TEST_MICRO);
     struct reader_options options = criteo_options(NULL);
-    char name[13][4];
+    char name[13][16];
     for (int i = 0; i < 13; i++) {
         snprintf(name[i], sizeof name[i], "I%d", i + 1);
         dense[i] = (struct reader_column){.name = name[i], .mean = 2, .scale = 0.5f};
