@@ -454,7 +454,8 @@ static void feed_release__last_inputs_of_steps_are_held__the_next_step_comes(voi
                 what = feed_try_next(f.feed, &slot);
                 if (what == FEED_EMPTY) pause_ns(5000000);
             }
-            if (what != FEED_INPUT) fail_msg("there is a free input, and step %u, micro-batch %u does not come", step, micro);
+            if (what != FEED_INPUT)
+                fail_msg("there is a free input, and step %u, micro-batch %u does not come", step, micro);
             assert_int_equal(slot->batch.step, step);
             assert_int_equal(slot->batch.micro_index, micro);
             assert_int_equal(slot->batch.is_last, micro == 1);

@@ -95,8 +95,7 @@ static void criteo_parse__standard__scales_numbers_but_not_what_is_missing(void 
     options.schema.dense = dense;
     options.schema.missing_value = -0.25f;
     assert_ok(read_line(options, line, bytes, &b));
-    for (int i = 0; i < 13; i++)
-        assert_true(b.m.dense[i] == (i == 2 ? -0.25f : ((float)extreme_values[i] - 2) * 0.5f));
+    for (int i = 0; i < 13; i++) assert_true(b.m.dense[i] == (i == 2 ? -0.25f : ((float)extreme_values[i] - 2) * 0.5f));
     test_batch_close(&b);
 }
 
