@@ -401,8 +401,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bsp__rows_come_and_go__as_the_eager_program_says),
-        cmocka_unit_test(store_life_counts__rows_on_disk__are_counted_as_in_ram),
         cmocka_unit_test(bsp__any_plan_budget_timing_and_stops__same_bytes),
+        cmocka_unit_test(store_life_counts__rows_on_disk__are_counted_as_in_ram),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;
 }

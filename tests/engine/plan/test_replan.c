@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/plan/replan.h"
@@ -113,26 +112,6 @@ static void replanner_look__one_slow_look__is_passed_over(void **state)
         assert_false(look(&s, planned, why, sizeof why));
     }
     scene_close(&s);
-}
-
-/* What is faster than planned is as far off: the plan gives it too much. */
-static void replanner_look__a_stage_is_faster_than_planned__asks_and_names_it(void **state)
-{
-    (void)state;
-    for (uint32_t stage = 0; stage < 2; stage++) {
-        struct scene s;
-        char why[256] = "", expected[96];
-        scene_open(&s, RESOURCE_CPU, 0, INFINITY, 1);
-        strcpy(s.stages[0].name, "e");
-        strcpy(s.stages[1].name, "h");
-        const double fast[] = {stage == 0 ? 0.25 : 1.2, stage == 1 ? 0.25 : 1.2};
-        assert_false(look(&s, fast, why, sizeof why));
-        assert_true(look(&s, fast, why, sizeof why));
-        snprintf(expected, sizeof expected, "stage %s takes ", stage ? "h" : "e");
-        if (strncmp(why, expected, strlen(expected)) != 0 || strstr(why, ", 0.25 times what was planned") == NULL)
-            fail_msg("%s", why);
-        scene_close(&s);
-    }
 }
 
 static void replanner_look__a_stage_without_work__asks_for_nothing(void **state)
@@ -268,7 +247,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replanner_look__as_planned__asks_for_nothing),
         cmocka_unit_test(replanner_look__one_slow_look__is_passed_over),
-        cmocka_unit_test(replanner_look__a_stage_is_faster_than_planned__asks_and_names_it),
         cmocka_unit_test(replanner_look__a_stage_without_work__asks_for_nothing),
         cmocka_unit_test(replanner_plan__a_type_is_nine_times_slower__leaves_it),
         cmocka_unit_test(replanner_plan__all_are_twice_as_slow__keeps_the_plan_and_its_peace),

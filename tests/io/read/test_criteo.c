@@ -77,28 +77,6 @@ static void criteo_parse__integers_of_all_lengths__are_exact(void **state)
     test_batch_close(&b);
 }
 
-/* What is missing stands for itself: it is not taken for a number to be scaled. */
-static void criteo_parse__standard__scales_numbers_but_not_what_is_missing(void **state)
-{
-    (void)state;
-    struct reader_column dense[13];
-    struct test_batch b;
-    char line[1024];
-    size_t bytes = line_of(line, "1", extremes, "abc");
-    test_batch_open(&b, criteo_shape, TEST_MICRO);
-    struct reader_options options = criteo_options(NULL);
-    char name[13][16];
-    for (int i = 0; i < 13; i++) {
-        snprintf(name[i], sizeof name[i], "I%d", i + 1);
-        dense[i] = (struct reader_column){.name = name[i], .mean = 2, .scale = 0.5f};
-    }
-    options.schema.dense = dense;
-    options.schema.missing_value = -0.25f;
-    assert_ok(read_line(options, line, bytes, &b));
-    for (int i = 0; i < 13; i++) assert_true(b.m.dense[i] == (i == 2 ? -0.25f : ((float)extreme_values[i] - 2) * 0.5f));
-    test_batch_close(&b);
-}
-
 /* Random integers of all magnitudes, whose values are known because the test wrote them. */
 static void criteo_parse__random_integers__are_exact(void **state)
 {
@@ -350,7 +328,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(criteo_parse__integers_of_all_lengths__are_exact),
-        cmocka_unit_test(criteo_parse__standard__scales_numbers_but_not_what_is_missing),
         cmocka_unit_test(criteo_parse__random_integers__are_exact),
         cmocka_unit_test(criteo_parse__integers_as_fields__have_the_keys_of_their_texts),
         cmocka_unit_test(criteo_parse__empty_category__has_no_key_or_its_own),

@@ -40,29 +40,6 @@ static void libsvm_parse__features__are_in_order_with_their_values(void **state)
     test_read_close(&r);
 }
 
-/* Features are parsed some at a time: a field may be full just where the next of them begin. */
-static void libsvm_parse__more_features_than_a_field_holds__are_counted_to_the_last(void **state)
-{
-    (void)state;
-    for (uint32_t most = 1; most <= 70; most++)
-        for (uint32_t count = most; count <= most + 70; count += count < most + 2 ? 1 : 17) {
-            const struct reader_column field = {
-                .name = "features", .seed = 9, .ids_max = most, .vocabulary = READER_NONE};
-            struct reader_options options = options_of(READER_LIBSVM, &field, 1);
-            struct test_read r;
-            char text[2000], *at = text + sprintf(text, "1"), expected[80];
-            for (uint32_t i = 0; i < count; i++) at += sprintf(at, " %u:1", i + 1);
-            assert_ok(test_read(&r, options, text));
-            assert_int_equal(r.m.key_count, most);
-            assert_int_equal(r.counts.cut_count, count > most);
-            test_read_close(&r);
-            if (count == most) continue;
-            options.schema.ids_over_is_error = true;
-            snprintf(expected, sizeof expected, "expected at most %u keys of field features, found %u", most, count);
-            test_read_fails(options, text, expected);
-        }
-}
-
 static void libsvm_parse__qid__is_the_group(void **state)
 {
     (void)state;
@@ -243,7 +220,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(libsvm_parse__features__are_in_order_with_their_values),
-        cmocka_unit_test(libsvm_parse__more_features_than_a_field_holds__are_counted_to_the_last),
         cmocka_unit_test(libsvm_parse__qid__is_the_group),
         cmocka_unit_test(libfm_parse__places_in_the_line__are_fields),
         cmocka_unit_test(libffm_parse__numbers__are_fields),

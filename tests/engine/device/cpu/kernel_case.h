@@ -6,7 +6,6 @@
 
 #include "cfg/settings.h"
 #include "engine/device/cpu/device.h"
-#include "engine/device/cpu/kernels.h"
 #include "engine/bench/hand_graph.h"
 #include "tests/engine/device/cpu/kernel_check.h"
 
@@ -70,22 +69,11 @@ static inline void reference_run(struct fixture *f)
 
 static bool bf16_is_pairs; /* which of the two ways products in bfloat16 take, where there are two */
 
-/* What a member's scratch holds before a case: whoever adds up what it has not written finds no number. */
-static inline void scratch_spoil(void *context, uint32_t piece, void *scratch)
-{
-    const struct cpu_scratch *s = context;
-    float *to = scratch;
-    (void)piece;
-    for (size_t i = 0; i < s->member_bytes / sizeof *to; i++) to[i] = NAN;
-}
-
 static inline void device_run(struct fixture *f, enum isa isa, uint32_t members, uint32_t delay_ns)
 {
     struct device *device;
     assert_int_equal(cpu_device_open(&device, &f->h.graph, members, NULL, isa_names[isa]), ST_OK);
     cpu_device_bf16_pairs_set(device, bf16_is_pairs);
-    struct cpu_scratch scratch = cpu_scratch_of(&f->h.graph);
-    team_run(cpu_device_team(device), scratch_spoil, &scratch, members); /* of one member surely */
     team_delay_set(cpu_device_team(device), members, delay_ns);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[1], 1), ST_OK);
