@@ -136,6 +136,25 @@ static void cost_of__stages_with_units__is_formulas_4_to_7(void **state)
     cost_model_free(&model);
 }
 
+/* Of stages that are as slow as one another the first limits, so that a plan says the same wherever it is made. */
+static void cost_of__equally_slow_stages__the_first_limits(void **state)
+{
+    (void)state;
+    struct cost_stage stages[3];
+    hand_made();
+    model_make();
+    uint32_t count = cost_stages(&model, (const type_index[]){0, 1, 0}, stages);
+    assert_int_equal(count, 3);
+    for (uint32_t s = 0; s < count; s++) stages[s].k = 1;
+    stages[1].time = stages[2].time = stages[0].time; /* 2 each */
+    struct cost_result r = cost_of(&model, stages, count);
+    equal(r.throughput, 0.5);
+    assert_int_equal(r.limiting_stage, 0);
+    stages[0].k = 2; /* 1.5 */
+    assert_int_equal(cost_of(&model, stages, count).limiting_stage, 1);
+    cost_model_free(&model);
+}
+
 static void cost_of__two_stages_of_a_type__share_its_limit(void **state)
 {
     (void)state;
@@ -336,6 +355,7 @@ int main(void)
         cmocka_unit_test(cost_segment__several_layers__adds_computation_and_takes_the_last_cut),
         cmocka_unit_test(cost_stages__a_plan__are_its_maximal_runs),
         cmocka_unit_test(cost_of__stages_with_units__is_formulas_4_to_7),
+        cmocka_unit_test(cost_of__equally_slow_stages__the_first_limits),
         cmocka_unit_test(cost_of__two_stages_of_a_type__share_its_limit),
         cmocka_unit_test(cost_units_least__by_hand__is_formula_13_as_corrected),
         cmocka_unit_test(cost_units_least__random__equals_trying_one_after_the_other),

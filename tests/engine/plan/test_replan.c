@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/plan/replan.h"
@@ -68,7 +69,10 @@ static void scene_open(struct scene *s, enum resource_device device, double move
     assert_int_equal(replanner_open(&s->replanner, &options, &s->plan), ST_OK);
     s->figures.stage = s->stages;
     s->figures.stage_count = s->plan.stage_count;
-    for (uint32_t i = 0; i < s->plan.stage_count; i++) s->stages[i].worker_count = pipeline_count;
+    for (uint32_t i = 0; i < s->plan.stage_count; i++) {
+        s->stages[i].worker_count = pipeline_count;
+        snprintf(s->stages[i].name, sizeof s->stages[i].name, "number %u", i);
+    }
 }
 
 static void scene_close(struct scene *s)
@@ -126,6 +130,22 @@ static void replanner_look__a_stage_without_work__asks_for_nothing(void **state)
     const double slow[] = {9, 9};
     for (size_t i = 0; i < 5; i++)
         assert_false(look(&s, slow, why, sizeof why)); /* a shared pool's times say nothing */
+    scene_close(&s);
+}
+
+/* A stage that is done sooner is not what was planned either. */
+static void replanner_look__one_stage_is_five_times_faster__is_named(void **state)
+{
+    (void)state;
+    struct scene s;
+    char why[256] = "";
+    scene_open(&s, RESOURCE_CPU, 0, INFINITY, 1);
+    const double fast[] = {1.1, 0.2}, slightly[] = {1, 0.85};
+    for (size_t i = 0; i < 3; i++) assert_false(look(&s, slightly, why, sizeof why));
+    assert_false(look(&s, fast, why, sizeof why));
+    assert_true(look(&s, fast, why, sizeof why));
+    assert_non_null(strstr(why, "stage number 1 takes "));
+    assert_non_null(strstr(why, ", 0.2 times what was planned"));
     scene_close(&s);
 }
 
@@ -248,6 +268,7 @@ int main(void)
         cmocka_unit_test(replanner_look__as_planned__asks_for_nothing),
         cmocka_unit_test(replanner_look__one_slow_look__is_passed_over),
         cmocka_unit_test(replanner_look__a_stage_without_work__asks_for_nothing),
+        cmocka_unit_test(replanner_look__one_stage_is_five_times_faster__is_named),
         cmocka_unit_test(replanner_plan__a_type_is_nine_times_slower__leaves_it),
         cmocka_unit_test(replanner_plan__all_are_twice_as_slow__keeps_the_plan_and_its_peace),
         cmocka_unit_test(replanner_look__moving_binds_on_cpu__is_no_difference),
