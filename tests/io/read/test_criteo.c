@@ -215,6 +215,29 @@ static void criteo_parse__fewer_columns_in_the_graph__keep_their_keys(void **sta
     test_batch_close(&b);
 }
 
+/* Mean and scale are those of numbers: what is missing stays what data.missing says. */
+static void criteo_parse__scaled_columns__leave_what_is_missing(void **state)
+{
+    (void)state;
+    static const struct reader_column dense[] = {{.name = "I2", .mean = 4, .scale = 0.5f},
+                                                 {.name = "I1", .scale = 1},
+                                                 {.name = "I3", .mean = 4, .scale = 0.5f}};
+    static const char *const integer[13] = {"10", "", "20", "1", "1", "1", "1", "1", "1", "1", "1", "1", "0"};
+    struct reader_options options = criteo_options(NULL);
+    struct test_batch b;
+    char line[1024];
+    size_t bytes = line_of(line, "1", integer, "c1");
+    options.schema.example.dense_count = 3;
+    options.schema.dense = dense;
+    options.schema.missing_value = -0.5f;
+    test_batch_open(&b, options.schema.example, TEST_MICRO);
+    assert_ok(read_line(options, line, bytes, &b));
+    assert_true(b.m.dense[0] == -0.5f);
+    assert_true(b.m.dense[1] == 10);
+    assert_true(b.m.dense[2] == 8);
+    test_batch_close(&b);
+}
+
 static void criteo_open__column_out_of_range__is_invalid(void **state)
 {
     (void)state;
@@ -333,6 +356,7 @@ int main(void)
         cmocka_unit_test(criteo_parse__empty_category__has_no_key_or_its_own),
         cmocka_unit_test(criteo_parse__any_bytes_in_a_category__make_its_key),
         cmocka_unit_test(criteo_parse__fewer_columns_in_the_graph__keep_their_keys),
+        cmocka_unit_test(criteo_parse__scaled_columns__leave_what_is_missing),
         cmocka_unit_test(criteo_open__column_out_of_range__is_invalid),
         cmocka_unit_test(criteo_parse__no_label__is_read_where_it_is_optional),
         cmocka_unit_test(criteo_parse__bad_line__says_what_is_wrong),

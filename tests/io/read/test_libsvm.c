@@ -175,6 +175,27 @@ static void libsvm_parse__bad_line__says_what_is_wrong(void **state)
     }
 }
 
+/* However many are read at a time: all count, the first are kept. */
+static void libsvm_parse__many_features__are_cut_at_any_bound(void **state)
+{
+    (void)state;
+    enum { COUNT = 200 };
+    char text[COUNT * 8], *end = text + sprintf(text, "1");
+    struct reader_column field = all[0];
+    struct test_read r;
+    for (uint32_t i = 0; i < COUNT; i++) end += sprintf(end, " %u:1", i);
+    strcpy(end, "\n");
+    for (field.ids_max = 1; field.ids_max <= COUNT; field.ids_max++) {
+        struct reader_options options = options_of(READER_LIBSVM, &field, 1);
+        assert_ok(test_read(&r, options, text));
+        assert_int_equal(r.m.key_begin[1], field.ids_max);
+        assert_int_equal(r.counts.cut_count, field.ids_max < COUNT);
+        test_read_close(&r);
+        options.schema.ids_over_is_error = true;
+        if (field.ids_max < COUNT) test_read_fails(options, text, "keys of field features, found 200");
+    }
+}
+
 static void libsvm_parse__label_out_of_its_range__is_bad(void **state)
 {
     (void)state;
@@ -225,6 +246,7 @@ int main(void)
         cmocka_unit_test(libffm_parse__numbers__are_fields),
         cmocka_unit_test(libsvm_parse__no_label__is_read_where_it_is_optional),
         cmocka_unit_test(libsvm_parse__bad_line__says_what_is_wrong),
+        cmocka_unit_test(libsvm_parse__many_features__are_cut_at_any_bound),
         cmocka_unit_test(libsvm_parse__label_out_of_its_range__is_bad),
         cmocka_unit_test(libsvm_open__what_the_format_lacks__is_invalid),
     };
