@@ -6,6 +6,7 @@
 
 #include "cfg/settings.h"
 #include "engine/device/cpu/device.h"
+#include "engine/device/cpu/kernels.h"
 #include "engine/bench/hand_graph.h"
 #include "tests/engine/device/cpu/kernel_check.h"
 
@@ -67,6 +68,13 @@ static inline void reference_run(struct fixture *f)
     op_table[n->op].backward(&f->h.context, n);
 }
 
+/* What other kernels have left in a member's scratch: whoever reads it before he has written it is found. */
+static inline void scratch_spoil(void *context, uint32_t piece, void *scratch)
+{
+    (void)piece;
+    memset(scratch, 0xff, *(const size_t *)context); /* NaN */
+}
+
 static bool bf16_is_pairs; /* which of the two ways products in bfloat16 take, where there are two */
 
 static inline void device_run(struct fixture *f, enum isa isa, uint32_t members, uint32_t delay_ns)
@@ -75,6 +83,8 @@ static inline void device_run(struct fixture *f, enum isa isa, uint32_t members,
     assert_int_equal(cpu_device_open(&device, &f->h.graph, members, NULL, isa_names[isa]), ST_OK);
     cpu_device_bf16_pairs_set(device, bf16_is_pairs);
     team_delay_set(cpu_device_team(device), members, delay_ns);
+    size_t scratch_bytes = cpu_scratch_of(&f->h.graph).member_bytes;
+    if (scratch_bytes > 0) team_run(cpu_device_team(device), scratch_spoil, &scratch_bytes, 2 * members);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);
     assert_int_equal(device_submit(device, &f->h.context, &f->h.node[1], 1), ST_OK);
     device_close(device);
