@@ -81,6 +81,16 @@ static void gpu_op__wide__equals_reference(void **state)
     ok(text_run(&wide, 70, 4));
     ok(text_run(&wide_bf16, 70, 5));
 }
+/* Where both scores are 0 the loss is too, and only just: no gradient. Differences around such a point are none, so that op_texts has it not. */
+static void gpu_op__hinge_at_its_edge__equals_reference(void **state)
+{
+    (void)state;
+    static const struct op_text edge = {
+        "hinge_at_its_edge",
+        "[data]\ndense = I1..I3\n[train]\nbatch = 40\noptimizer = sgd 0.1\n[fc h]\ninput = dense\nunits = 1\nactivation "
+        "= relu\n[fc i]\ninput = dense\nunits = 1\nactivation = relu\n[loss l]\nkind = hinge\nmargin = 0\ninput = h, i\n"};
+    ok(text_run(&edge, 40, 1));
+}
 /* Cards whose matrix units know neither multiply rounded float32 for bfloat16, and float32 for TF32. */
 static void gpu_op__rounded_on_an_old_card__equals_reference(void **state)
 {
@@ -180,7 +190,7 @@ static void gpu_op_runs__too_many_inputs__says_so(void **state)
 int main(void)
 {
     static char names[OP_TEXT_COUNT][96];
-    struct CMUnitTest tests[OP_TEXT_COUNT + 7];
+    struct CMUnitTest tests[OP_TEXT_COUNT + 8];
     memset(tests, 0, sizeof tests);
     for (size_t i = 0; i < OP_TEXT_COUNT; i++) {
         snprintf(names[i], sizeof names[i], "gpu_op__%s__equals_reference", op_texts[i].name);
@@ -193,7 +203,8 @@ int main(void)
     tests[OP_TEXT_COUNT + 3] = (struct CMUnitTest)cmocka_unit_test(gpu_op__rounded_on_an_old_card__equals_reference);
     tests[OP_TEXT_COUNT + 4] = (struct CMUnitTest)cmocka_unit_test(gpu_op__rounded_by_a_library__equals_reference);
     tests[OP_TEXT_COUNT + 5] = (struct CMUnitTest)cmocka_unit_test(gpu_op__tf32__is_near_the_reference);
-    tests[OP_TEXT_COUNT + 6] = (struct CMUnitTest)cmocka_unit_test(gpu_op__barrier_dropped__is_found);
+    tests[OP_TEXT_COUNT + 6] = (struct CMUnitTest)cmocka_unit_test(gpu_op__hinge_at_its_edge__equals_reference);
+    tests[OP_TEXT_COUNT + 7] = (struct CMUnitTest)cmocka_unit_test(gpu_op__barrier_dropped__is_found);
     const int result = cmocka_run_group_tests(tests, NULL, NULL);
     printf("# worst error %.1e, tolerance %.1e\n", error_worst, TOLERANCE);
     return result;

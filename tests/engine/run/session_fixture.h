@@ -53,8 +53,10 @@ struct opened {
     json_t *events;     /* those of standard output, likewise   */
 };
 
-/* Opens the small model for training on two threads with assignments, up to NULL; what it says is kept from here on. */
-FIXTURE static void opened_begin(struct opened *o, const char *const *set, enum log_format format)
+/* Opens the small model for training on two threads with assignments, up to NULL, and by the plan of a file, unless that is NULL; what it says is
+ * kept from here on. */
+FIXTURE static void opened_begin_planned(struct opened *o, const char *const *set, enum log_format format,
+                                         const char *plan)
 {
     uint32_t count = 0;
     memset(o, 0, sizeof *o);
@@ -65,7 +67,8 @@ FIXTURE static void opened_begin(struct opened *o, const char *const *set, enum 
     log_open(format, 0);
     const struct session_options options = {
         .setup = {.graph_path = o->graph_path, .set = set, .set_count = count, .training = true},
-        .crew = {.threads = 2, .share = true}};
+        .crew = {.threads = 2, .share = true},
+        .plan = plan};
     assert_ok(session_open(&o->session, &options));
     fflush(NULL);
     o->out_saved = dup(STDOUT_FILENO);
@@ -75,6 +78,11 @@ FIXTURE static void opened_begin(struct opened *o, const char *const *set, enum 
     assert_true(o->out_saved >= 0 && o->err_saved >= 0 && o->out >= 0 && o->err >= 0);
     dup2(o->out, STDOUT_FILENO);
     dup2(o->err, STDERR_FILENO);
+}
+
+FIXTURE static void opened_begin(struct opened *o, const char *const *set, enum log_format format)
+{
+    opened_begin_planned(o, set, format, NULL);
 }
 
 /* Ends the keeping: what has been said is in o->text, and its events are in o->events. */

@@ -54,14 +54,16 @@ static status look(void *context, struct session *session, const struct train_op
     return ST_OK;
 }
 
-/* Looks at what a training with these options would need; looked_close follows. */
+static const char *plan_path;
+
+/* Looks at what a training with these options would need, by the plan of plan_path, if any; looked_close follows. */
 static void looked_open(const struct train_options *options, const char *const *set)
 {
     struct train_options all = *options;
     all.look = look;
     if (all.data == NULL) all.data = data_path;
     memset(&l, 0, sizeof l);
-    opened_begin(&l.o, set, LOG_TEXT);
+    opened_begin_planned(&l.o, set, LOG_TEXT, plan_path);
     status st = all.out ? model_dir_check(&l.o.session.setup.graph, all.out) : ST_OK;
     if (st == ST_OK) st = train_run(&l.o.session, &all);
     opened_end(&l.o);
@@ -276,6 +278,23 @@ static void doctor_look__malformed_lines__warns_where_they_are_skipped_and_fails
     looked_close();
 }
 
+/* Each pipeline has a core for each stage; those of reading serve all pipelines. */
+static void doctor_look__plan_with_service_cores__counts_them_once(void **state)
+{
+    (void)state;
+    static const char plan[] = "{\"format\": \"heterps-solution-1\", \"service_cores\": 3, \"types\": [{\"name\": \"cpu\","
+                               "\"device\": \"cpu\", \"price_per_hour\": 1, \"limit\": 64}], \"stages\": ["
+                               "{\"first\": 0, \"last\": 2, \"type\": 0, \"k\": 1},"
+                               "{\"first\": 3, \"last\": 5, \"type\": 0, \"k\": 1}]}";
+    plan_path = fixture_path("plan.json");
+    assert_ok(file_write(plan_path, plan, sizeof plan - 1));
+    looked_open(&(struct train_options){0},
+                (const char *const[]){"train.pipelines=2", "train.sync=wsp", "train.optimizer=sgd 0.1", NULL});
+    plan_path = NULL;
+    assert_string_equal(line_of(DOCTOR_plan, "cores")->needed, "7");
+    looked_close();
+}
+
 static void doctor_look__empty_file__fails(void **state)
 {
     (void)state;
@@ -299,6 +318,7 @@ int main(void)
         cmocka_unit_test(doctor_look__data_cache_larger_than_the_disk__may_be_cut_short),
         cmocka_unit_test(doctor_look__saves__bytes_of_all_that_are_kept),
         cmocka_unit_test(doctor_look__malformed_lines__warns_where_they_are_skipped_and_fails_where_not),
+        cmocka_unit_test(doctor_look__plan_with_service_cores__counts_them_once),
         cmocka_unit_test(doctor_look__empty_file__fails),
     };
     return cmocka_run_group_tests(tests, group_open, session_fixture_close) ? 1 : 0;
