@@ -9,7 +9,11 @@
 
 #include "tests/engine/run/session_fixture.h"
 
+#include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 #include "engine/base/stop.h"
 #include "engine/model/model_saved.h"
@@ -52,6 +56,21 @@ static struct progress saved_progress(const char *path)
     struct progress progress = saved.manifest.progress;
     model_saved_close(&saved);
     return progress;
+}
+
+/* The clock of this program and of what is linked to it: behind by that, and each look at it makes up a part of it; 0: as it is. Never ahead, for
+ * the kernel waits by its own. */
+#define LOOK_NS INT64_C(100000000)
+static _Atomic int64_t shared_lag_ns;
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    if (syscall(SYS_clock_gettime, clock, now) != 0) return -1;
+    int64_t lag_ns = clock == CLOCK_MONOTONIC ? atomic_load(&shared_lag_ns) : 0;
+    if (lag_ns <= 0) return 0;
+    atomic_compare_exchange_strong(&shared_lag_ns, &lag_ns, lag_ns > LOOK_NS ? lag_ns - LOOK_NS : 0);
+    const int64_t ns = now->tv_sec * INT64_C(1000000000) + now->tv_nsec - lag_ns;
+    *now = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    return 0;
 }
 
 /* --- what falls due when ------------------------------------------------------------------------ */
@@ -193,6 +212,76 @@ static void train_run__resumed_at_its_end__trains_nothing_and_says_so(void **sta
     opened_close(&o);
 }
 
+/* What a resumed run with fewer passes finds done already says nothing of how long a pass is. */
+static void train_run__resumed_with_fewer_passes__keeps_the_length_of_a_pass(void **state)
+{
+    (void)state;
+    static const char *const two[] = {"train.epochs=2", "train.steps_max=13", NULL},
+                             *const one[] = {"train.epochs=1", NULL};
+    struct opened o;
+    const char *out = fixture_path("fewer");
+    assert_ok(trained(&o, &(struct train_options){.out = out}, two));
+    opened_close(&o);
+    assert_int_equal(saved_progress(out).pass_examples, STEPS * BATCH);
+    assert_ok(trained(&o, &(struct train_options){.out = out, .resume = out}, one));
+    assert_int_equal(o.session.setup.model.progress.pass_examples, STEPS * BATCH);
+    assert_string_equal(event_steps(&o, "checkpoint"), "");
+    opened_close(&o);
+    assert_int_equal(saved_progress(out).pass_examples, STEPS * BATCH);
+}
+
+/* A pass that a bound has cut short has no length. */
+static void train_run__steps_max_within_the_last_pass__knows_no_length_of_a_pass(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.steps_max=4", NULL};
+    struct opened o;
+    const char *out = fixture_path("short");
+    assert_ok(trained(&o, &(struct train_options){.out = out}, set));
+    opened_close(&o);
+    assert_int_equal(saved_progress(out).epoch_examples, 4 * BATCH);
+    assert_int_equal(saved_progress(out).pass_examples, 0);
+}
+
+/* The model stays as it is, and the data are those of the evaluation: whenever progress is told, all that has been told comes to the evaluation's
+ * loss. */
+static void train_run__progress__is_the_mean_loss_since_the_last_one(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.optimizer=sgd 1e-30", "emb.optimizer=sgd 1e-30", "emb.unseen=init",
+                                      "train.epochs=12", "eval.every=10", NULL};
+    struct opened o;
+    struct timespec now;
+    char same[256];
+    snprintf(same, sizeof same, "%s", fixture_path("same.tsv"));
+    fixture_data(same, 0, STEPS * BATCH, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    atomic_store(&shared_lag_ns, (int64_t)now.tv_sec * 500000000);
+    status st = trained(&o, &(struct train_options){.eval = eval_sets_of(same)}, set);
+    atomic_store(&shared_lag_ns, 0);
+    assert_ok(st);
+    const json_t *head = json_array_get(json_object_get(event_last(&o, "eval"), "heads"), 0);
+    const double loss = json_number_value(json_object_get(head, "logloss"));
+    assert_true(loss > 0.1 && loss < 10);
+    size_t index, told = 0;
+    json_int_t samples_before = 0;
+    double sum = 0;
+    json_t *event;
+    json_array_foreach(o.events, index, event)
+    {
+        if (strcmp(json_string_value(json_object_get(event, "event")), "progress") != 0) continue;
+        const json_int_t samples = json_integer_value(json_object_get(event, "samples"));
+        sum += json_number_value(json_object_get(event, "loss")) * (double)(samples - samples_before);
+        samples_before = samples;
+        told++;
+    }
+    assert_true(told >= 3);
+    assert_int_equal(samples_before, 12 * STEPS * BATCH);
+    sum /= (double)samples_before;
+    if (!(fabs(sum - loss) < 1e-6)) fail_msg("the losses of %zu reports come to %g, those of all to %g", told, sum, loss);
+    opened_close(&o);
+}
+
 /* With a learning rate of nearly nothing no evaluation is better than the first, that of step 2. */
 static void train_run__no_better_for_the_patience__stops_early_with_the_best_kept(void **state)
 {
@@ -312,6 +401,9 @@ int main(void)
         cmocka_unit_test(train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_would),
         cmocka_unit_test(train_run__resumed_with_another_order__refused_within_a_pass_only),
         cmocka_unit_test(train_run__resumed_at_its_end__trains_nothing_and_says_so),
+        cmocka_unit_test(train_run__resumed_with_fewer_passes__keeps_the_length_of_a_pass),
+        cmocka_unit_test(train_run__steps_max_within_the_last_pass__knows_no_length_of_a_pass),
+        cmocka_unit_test(train_run__progress__is_the_mean_loss_since_the_last_one),
         cmocka_unit_test(train_run__no_better_for_the_patience__stops_early_with_the_best_kept),
         cmocka_unit_test(train_run__stop_without_eval_every__evaluates_after_each_pass),
         cmocka_unit_test(train_run__asked_to_stop__saves_and_says_how_to_go_on),
