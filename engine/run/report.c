@@ -75,6 +75,7 @@ void report_start(struct report *r, const struct session *s)
                          .begin_ns = clock_ns(),
                          .examples_at_begin = s->setup.model.progress.examples,
                          .passes_at_begin = s->setup.model.progress.epoch - s->setup.model.progress.first_epoch,
+                         .step_at_begin = s->setup.model.progress.step,
                          .examples_at_last = s->setup.model.progress.examples};
     r->last_ns = r->begin_ns;
     uint64_t param_count = 0;
@@ -128,6 +129,15 @@ static double share_done(const struct report *r, const struct progress *p, struc
         if (share < 0 || by_steps > share) share = by_steps;
     }
     return share > 1 ? 1 : share;
+}
+
+/* How long the rest takes if it goes on as it has since this run began, which need not be where training did; a
+ * negative number: nobody knows. */
+static double seconds_left(const struct report *r, const struct progress *p, double share, double elapsed)
+{
+    if (!(share > 0) || p->step <= r->step_at_begin) return -1;
+    double share_here = share * (double)(p->step - r->step_at_begin) / (double)(p->step - p->first_step);
+    return elapsed * (1 - share) / share_here;
 }
 
 static void duration_text(char *buffer, size_t bytes, double seconds)
@@ -203,7 +213,7 @@ void report_progress(struct report *r, const struct report_progress *is)
     double seconds = (double)(now - r->last_ns - (r->pause_ns - r->pause_at_last)) * 1e-9;
     double rate = seconds > 0 ? (double)(p->examples - r->examples_at_last) / seconds : 0;
     double share = share_done(r, p, is->counts), elapsed = (double)(now - r->begin_ns) * 1e-9;
-    double eta = share > 0 ? elapsed * (1 - share) / share : -1;
+    double eta = seconds_left(r, p, share, elapsed);
     r->last_ns = now;
     r->examples_at_last = p->examples;
     r->pause_at_last = r->pause_ns;

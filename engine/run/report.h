@@ -9,7 +9,7 @@
 struct report {
     const struct session *session;
     uint64_t begin_ns, last_ns, pause_ns; /* pause: time spent evaluating                            */
-    uint64_t examples_at_begin, passes_at_begin;
+    uint64_t examples_at_begin, passes_at_begin, step_at_begin;
     double save_pause_ms_max;
     uint64_t save_count, save_late_count, save_merged_count;
     uint64_t examples_at_last, pause_at_last;

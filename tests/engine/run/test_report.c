@@ -13,6 +13,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/run/report.h"
+#include "io/store/store_internal.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -143,6 +144,42 @@ static void report_progress__half_of_the_bytes__share_of_all_passes(void **state
     opened_close(&o);
 }
 
+/* Six tenths are done, and the run, which went on at a half, has taken ten seconds for the last of these: four more
+ * take forty. */
+static void report_progress__resumed__time_left_by_what_this_run_has_done(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[3];
+        struct progress begin, now;
+        struct feed_counts counts;
+        double eta;
+    } cases[] = {
+        {{"train.steps_max=100"}, {.step = 50, .examples = 1600}, {.step = 60, .examples = 1920}, {0}, 40},
+        {{"train.steps_max=100"},
+         {.step = 1050, .first_step = 1000, .examples = 3e4},
+         {.step = 1060, .first_step = 1000, .examples = 4e4},
+         {0},
+         40},
+        /* The second of two passes, a fifth of which is read. */
+        {{"train.epochs=2"},
+         {.step = 50, .epoch = 1, .examples = 1600},
+         {.step = 60, .epoch = 1, .examples = 1920},
+         {.byte_count = 20, .size_bytes = 100},
+         40},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        opened_begin(&o, cases[i].set, LOG_JSON);
+        o.session.setup.model.progress = cases[i].begin;
+        report_start(&r, &o.session);
+        r.begin_ns = clock_ns() - 10 * SECOND;
+        tell(&cases[i].now, 1, cases[i].counts);
+        opened_end(&o);
+        assert_near(event_number(&o, "progress", "eta_s"), cases[i].eta);
+        opened_close(&o);
+    }
+}
+
 static void progress_of_a_stream(void)
 {
     clocks_set_back();
@@ -266,6 +303,90 @@ static void report_done__ten_seconds_but_pauses__rates_rows_saves_and_what_was_l
     opened_close(&o);
 }
 
+/* A home that has done what is told of it, and that is never asked for anything else. */
+static struct home_counts counts_given(const struct home *home, uint32_t table)
+{
+    (void)home, (void)table;
+    return (struct home_counts){.row_count = 1234,
+                                .row_max = 5000,
+                                .fetched = 2000,
+                                .read_count = 1777,
+                                .read_bytes = 7 << 20,
+                                .put = 4096, /* rows of 32 bytes: 128 KiB */
+                                .cleaned = 99,
+                                .write_bytes = 160 << 10};
+}
+static const struct home_vt given_vt = {.counts = counts_given};
+static struct home given = {.vt = &given_vt};
+
+/* Every figure is another number, so that none stands for its neighbour. */
+static void end_of_rows_that_go_and_return(void)
+{
+    const uint64_t row_count[] = {4321};
+    struct store *store = o.session.setup.model.store;
+    struct store_table *table = &store->table[0];
+    struct home *home = store->home;
+    table->life.counts = true;
+    table->touched_count = 8000;
+    table->lives = (struct store_life_counts){.admitted = 5001,
+                                              .refused = 602,
+                                              .died = {[ROW_DEAD_SCORE] = 73, [ROW_DEAD_AGE] = 84},
+                                              .evicted = 195,
+                                              .evictions = 6,
+                                              .eviction_ns = 2 * SECOND};
+    store->home = &given;
+    report_done(&r, &(struct progress){.step = 1}, row_count, 0, (struct feed_counts){0});
+    store->home = home;
+    table->life.counts = false;
+}
+
+static void report_done__rows_that_go_and_return__each_figure_by_its_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *section, *name;
+        double value;
+    } figures[] = {
+        {"life", "rows_made", 5001},
+        {"life", "occurrences_not_admitted", 602},
+        {"life", "rows_died_by_score", 73},
+        {"life", "rows_died_by_age", 84},
+        {"life", "rows_evicted", 195},
+        {"life", "evictions", 6},
+        {"life", "eviction_s", 2},
+        {"disk", "disk_rows", 1234},
+        {"disk", "rows_touched", 8000},
+        {"disk", "rows_fetched", 2000},
+        {"disk", "reads", 1777},
+        {"disk", "read_bytes", 7 << 20},
+        {"disk", "rows_put", 4096},
+        {"disk", "rows_cleaned", 99},
+        {"disk", "write_bytes", 160 << 10},
+        {"disk", "ram_rows", 0},
+    };
+    said(LOG_JSON, NULL, end_of_rows_that_go_and_return);
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        const json_t *table = json_object_get(json_object_get(event_last(&o, "done"), figures[i].section), "emb");
+        const json_t *value = json_object_get(table, figures[i].name);
+        if (!json_is_number(value) || json_number_value(value) != figures[i].value)
+            fail_msg("%s.%s is %g", figures[i].section, figures[i].name, json_number_value(value));
+        if (i == 0 || strcmp(figures[i].section, figures[i - 1].section) != 0) count += json_object_size(table);
+    }
+    assert_int_equal(count, sizeof figures / sizeof *figures); /* and none besides */
+    opened_close(&o);
+
+    said(LOG_TEXT, NULL, end_of_rows_that_go_and_return);
+    assert_told(&o,
+                "\nlife     emb: 5,001 rows made, 602 occurrences of keys not admitted; 73 rows died by score, 84 by "
+                "age; 195 evicted\n");
+    assert_told(&o, " rows 6 times: finding those of the least scores took 2.0 s\n");
+    assert_told(&o,
+                "\ndisk     emb: 1,234 rows on disk; 75.00% of rows were found in RAM; 1,777 reads, 7 MiB; written 160 "
+                "KiB, 1.25 times what left RAM\n");
+    opened_close(&o);
+}
+
 static void end_without_a_save(void)
 {
     const uint64_t row_count[] = {0};
@@ -289,10 +410,12 @@ int main(void)
         cmocka_unit_test(report_start__model_of_some_steps__says_where_it_goes_on),
         cmocka_unit_test(report_progress__quarter_of_the_steps__rate_without_pauses_and_time_left),
         cmocka_unit_test(report_progress__half_of_the_bytes__share_of_all_passes),
+        cmocka_unit_test(report_progress__resumed__time_left_by_what_this_run_has_done),
         cmocka_unit_test(report_progress__end_unknown__no_share_and_no_time),
         cmocka_unit_test(report_is_due__by_format__after_its_time),
         cmocka_unit_test(report_saved__beside_and_standing_still__lines_and_the_longest_pause),
         cmocka_unit_test(report_done__ten_seconds_but_pauses__rates_rows_saves_and_what_was_left_out),
+        cmocka_unit_test(report_done__rows_that_go_and_return__each_figure_by_its_name),
         cmocka_unit_test(report_done__nothing_to_complain_of__no_warning_and_no_saves),
     };
     return cmocka_run_group_tests(tests, session_fixture_open, session_fixture_close) ? 1 : 0;
