@@ -282,10 +282,11 @@ static void doctor_look__malformed_lines__warns_where_they_are_skipped_and_fails
 static void doctor_look__plan_with_service_cores__counts_them_once(void **state)
 {
     (void)state;
-    static const char plan[] = "{\"format\": \"heterps-solution-1\", \"service_cores\": 3, \"types\": [{\"name\": \"cpu\","
-                               "\"device\": \"cpu\", \"price_per_hour\": 1, \"limit\": 64}], \"stages\": ["
-                               "{\"first\": 0, \"last\": 2, \"type\": 0, \"k\": 1},"
-                               "{\"first\": 3, \"last\": 5, \"type\": 0, \"k\": 1}]}";
+    static const char plan[] =
+        "{\"format\": \"heterps-solution-1\", \"service_cores\": 3, \"types\": [{\"name\": \"cpu\","
+        "\"device\": \"cpu\", \"price_per_hour\": 1, \"limit\": 64}], \"stages\": ["
+        "{\"first\": 0, \"last\": 2, \"type\": 0, \"k\": 1},"
+        "{\"first\": 3, \"last\": 5, \"type\": 0, \"k\": 1}]}";
     plan_path = fixture_path("plan.json");
     assert_ok(file_write(plan_path, plan, sizeof plan - 1));
     looked_open(&(struct train_options){0},

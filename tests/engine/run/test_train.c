@@ -216,8 +216,8 @@ static void train_run__resumed_at_its_end__trains_nothing_and_says_so(void **sta
 static void train_run__resumed_with_fewer_passes__keeps_the_length_of_a_pass(void **state)
 {
     (void)state;
-    static const char *const two[] = {"train.epochs=2", "train.steps_max=13", NULL},
-                             *const one[] = {"train.epochs=1", NULL};
+    static const char *const two[] = {"train.epochs=2", "train.steps_max=13", NULL}, *const one[] = {"train.epochs=1",
+                                                                                                     NULL};
     struct opened o;
     const char *out = fixture_path("fewer");
     assert_ok(trained(&o, &(struct train_options){.out = out}, two));
@@ -249,7 +249,7 @@ static void train_run__progress__is_the_mean_loss_since_the_last_one(void **stat
 {
     (void)state;
     static const char *const set[] = {"train.optimizer=sgd 1e-30", "emb.optimizer=sgd 1e-30", "emb.unseen=init",
-                                      "train.epochs=12", "eval.every=10", NULL};
+                                      "train.epochs=12",           "eval.every=10",           NULL};
     struct opened o;
     struct timespec now;
     char same[256];
@@ -278,7 +278,8 @@ static void train_run__progress__is_the_mean_loss_since_the_last_one(void **stat
     assert_true(told >= 3);
     assert_int_equal(samples_before, 12 * STEPS * BATCH);
     sum /= (double)samples_before;
-    if (!(fabs(sum - loss) < 1e-6)) fail_msg("the losses of %zu reports come to %g, those of all to %g", told, sum, loss);
+    if (!(fabs(sum - loss) < 1e-6))
+        fail_msg("the losses of %zu reports come to %g, those of all to %g", told, sum, loss);
     opened_close(&o);
 }
 
@@ -286,13 +287,9 @@ static void train_run__progress__is_the_mean_loss_since_the_last_one(void **stat
 static void train_run__no_better_for_the_patience__stops_early_with_the_best_kept(void **state)
 {
     (void)state;
-    static const char *const set[] = {"train.optimizer=sgd 1e-30",
-                                      "emb.optimizer=sgd 1e-30",
-                                      "emb.unseen=init", /* or each row that comes into being changes a figure */
-                                      "train.stop=logloss",
-                                      "train.patience=3",
-                                      "eval.every=2",
-                                      NULL};
+    static const char *const set[] = {
+        "train.optimizer=sgd 1e-30", "emb.optimizer=sgd 1e-30", "emb.unseen=init", /* or each row that comes into being changes a figure */
+        "train.stop=logloss",        "train.patience=3",        "eval.every=2",    NULL};
     char out[256], best[300];
     struct opened o;
     snprintf(out, sizeof out, "%s", fixture_path("stopped"));

@@ -219,9 +219,8 @@ static void criteo_parse__fewer_columns_in_the_graph__keep_their_keys(void **sta
 static void criteo_parse__scaled_columns__leave_what_is_missing(void **state)
 {
     (void)state;
-    static const struct reader_column dense[] = {{.name = "I2", .mean = 4, .scale = 0.5f},
-                                                 {.name = "I1", .scale = 1},
-                                                 {.name = "I3", .mean = 4, .scale = 0.5f}};
+    static const struct reader_column dense[] = {
+        {.name = "I2", .mean = 4, .scale = 0.5f}, {.name = "I1", .scale = 1}, {.name = "I3", .mean = 4, .scale = 0.5f}};
     static const char *const integer[13] = {"10", "", "20", "1", "1", "1", "1", "1", "1", "1", "1", "1", "0"};
     struct reader_options options = criteo_options(NULL);
     struct test_batch b;
