@@ -22,6 +22,7 @@
 #include <xxhash.h>
 
 #include "engine/base/file.h"
+#include "tests/power_cut.h"
 
 static char directory[64];
 static char path_buffer[4][512];
@@ -308,6 +309,36 @@ static void file_writer__stale_temporary__is_replaced(void **state)
     assert_int_equal(names_count(false), 1);
 }
 
+/* Its bytes are on the disk before it has the name, and the name is when the call returns. */
+static void file_write__power_cut__old_or_new(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "text %d", i);
+        if (i == 0) power_begin(directory);
+        assert_int_equal(file_write(path_of("a"), text, 6), ST_OK);
+        assert_string_equal(power_end(directory), "");
+        assert_file_is(path_of("a"), text, 6);
+    }
+}
+
+/* Several, with one fsync of the directory for all their names. */
+static void file_writers_commit__power_cut__all_last_when_it_returns(void **state)
+{
+    (void)state;
+    struct file_writer writers[3];
+    power_begin(directory);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(file_writer_open(&writers[i], path_of(i == 0 ? "a" : i == 1 ? "b" : "c")), ST_OK);
+        assert_int_equal(file_writer_put(&writers[i], "new", 3), ST_OK);
+    }
+    assert_int_equal(file_writers_commit(writers, 3), ST_OK);
+    assert_string_equal(power_end(directory), "");
+    assert_int_equal(power.file_syncs, 3);
+    assert_int_equal(power.directory_syncs, 1);
+}
+
 static void file_writer__link__replaces_what_it_points_to(void **state)
 {
     (void)state;
@@ -442,7 +473,9 @@ static void file_writer__killed_crash__old_or_new(void **state)
 static void file_directory_make__absent_present_or_in_the_way__made_kept_refused(void **state)
 {
     (void)state;
+    power_begin(directory);
     assert_int_equal(file_directory_make(path_of("d")), ST_OK);
+    assert_int_equal(power.directory_syncs, 1); /* or a power cut would take it, with all that is in it by then */
     assert_int_equal(file_directory_make(path_of("d")), ST_OK);
     assert_int_equal(file_directory_make(path_of("no/d")), ST_IO);
     assert_non_null(strstr(status_message(), path_of("no/d")));
@@ -555,6 +588,8 @@ int main(void)
         TEST(file_writer__until_commit__target_is_untouched),
         TEST(file_writer__abort__leaves_nothing),
         TEST(file_writer__stale_temporary__is_replaced),
+        TEST(file_write__power_cut__old_or_new),
+        TEST(file_writers_commit__power_cut__all_last_when_it_returns),
         TEST(file_writer__link__replaces_what_it_points_to),
         TEST(file_writer__pipe_and_device__written_straight_through),
         TEST(file_writer__standard_output_in_a_file__not_renamed_over),
