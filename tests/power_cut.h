@@ -7,8 +7,8 @@
  *     a file is replaced or removed while what comes in its place would be gone, or while a .json file that has been
  *     removed, and may name it, would be there again
  *
- * A file may have grown since if it is a .segment, which others write on. No call waits for a disk. Include in one file
- * of a program. */
+ * Of a .segment, which is written on beside, it knows only that there has been an fsync. No call waits for a disk.
+ * Include in one file of a program. */
 #ifndef HETERPS_TESTS_POWER_CUT_H
 #define HETERPS_TESTS_POWER_CUT_H
 
@@ -40,6 +40,7 @@ struct power_name {
 };
 static struct {
     atomic_flag is_taken;
+    char root[1024]; /* what is in it is looked at; "": nothing */
     uint32_t file_count, name_count;
     struct power_file file[POWER_FILES_MAX];
     struct power_name name[POWER_FILES_MAX];
@@ -103,9 +104,8 @@ static inline bool power_lasts(const char *path)
     struct stat now;
     if (stat(path, &now) != 0) return false;
     const struct power_file *file = power_file(now.st_ino);
-    bool may_grow = power_ends_with(path, ".segment");
-    return file && (may_grow ? file->bytes <= (uint64_t)now.st_size : file->bytes == (uint64_t)now.st_size) &&
-           power_hash(path, file->bytes) == file->hash;
+    if (file == NULL || power_ends_with(path, ".segment")) return file != NULL;
+    return file->bytes == (uint64_t)now.st_size && power_hash(path, file->bytes) == file->hash;
 }
 
 static inline struct power_name *power_name(uint64_t directory, const char *name)
@@ -115,6 +115,12 @@ static inline struct power_name *power_name(uint64_t directory, const char *name
     return NULL;
 }
 
+static inline bool power_is_watched(const char *path)
+{
+    return *power.root && strncmp(path, power.root, strlen(power.root)) == 0;
+}
+
+/* What is not meant to last. */
 static inline bool power_is_passing(const char *name) { return strstr(name, ".tmp.") || strcmp(name, "lock") == 0; }
 
 /* Calls `look` with each name of a directory that is to last. */
@@ -201,7 +207,7 @@ static inline void power_removes(const char *path)
 {
     const char *slash = strrchr(path, '/');
     power_take();
-    if (!power_is_passing(slash ? slash + 1 : path) && access(path, F_OK) == 0)
+    if (power_is_watched(path) && !power_is_passing(slash ? slash + 1 : path) && access(path, F_OK) == 0)
         power_look(path, "removed", false, !power_ends_with(path, ".json"));
     power_give();
 }
@@ -239,9 +245,9 @@ int fdatasync(int fd) { return fsync(fd); }
 int rename(const char *from, const char *to)
 {
     power_take();
-    if (!power_lasts(from)) power_fault(to, "is renamed before its bytes last", "");
-    const bool names_others = power_ends_with(to, ".json");
-    if (names_others || access(to, F_OK) == 0) power_look(to, "replaced", names_others, names_others);
+    const bool names_others = power_ends_with(to, ".json"), is_watched = power_is_watched(to);
+    if (is_watched && !power_lasts(from)) power_fault(to, "is renamed before its bytes last", "");
+    if (is_watched && (names_others || access(to, F_OK) == 0)) power_look(to, "replaced", names_others, names_others);
     power_give();
     return (int)syscall(SYS_rename, from, to);
 }
@@ -263,13 +269,14 @@ int unlinkat(int directory, const char *name, int flags)
 
 /* --- for tests ---------------------------------------------------------------------------------- */
 
-/* From now on; what is in the directory lasts. */
+/* From now on, of a directory and of those in it; what is in the directory lasts. */
 static inline void power_begin(const char *directory)
 {
     struct stat is;
     power_take();
     power.file_count = power.name_count = power.file_syncs = power.directory_syncs = 0;
     power.fault[0] = 0;
+    snprintf(power.root, sizeof power.root, "%s", directory);
     if (stat(directory, &is) == 0) {
         power_directory_sync(is.st_ino, directory);
         power_walk(directory, power_file_keep);
