@@ -321,6 +321,29 @@ static struct outcome run_stopped(const struct setup *setups, size_t setup_count
     return outcome;
 }
 
+/* What a run says of rows is what has become of them in it: not that loading has made some, and found some dead. */
+static void store_life_counts__model_loaded__begin_at_zero(void **state)
+{
+    (void)state;
+    static const struct store_life_counts none;
+    struct training t;
+    assert_ok(training_open(&t, model_text, NULL, data_path, &alone));
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, STEPS / 2));
+    assert_true(store_life_counts(t.model.store, 0).died[ROW_DEAD_AGE] > 0);
+    training_save(&t, fixture_path("half"));
+    training_close(&t);
+    assert_ok(training_open(&t, model_text, NULL, data_path, &alone));
+    assert_ok(model_load(&t.model, fixture_path("half")));
+    for (uint32_t table = 0; table < t.graph.table_count; table++) {
+        const struct store_life_counts counts = store_life_counts(t.model.store, table);
+        assert_true(store_row_count(t.model.store, table) > 50);
+        assert_memory_equal(&counts, &none, sizeof none);
+    }
+    training_close(&t);
+    fixture_tree_remove("half");
+}
+
 /* The least budget of RAM beside the disk. */
 static uint64_t ram_least(void)
 {
@@ -401,6 +424,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bsp__rows_come_and_go__as_the_eager_program_says),
+        cmocka_unit_test(store_life_counts__model_loaded__begin_at_zero),
         cmocka_unit_test(bsp__any_plan_budget_timing_and_stops__same_bytes),
         cmocka_unit_test(store_life_counts__rows_on_disk__are_counted_as_in_ram),
     };
