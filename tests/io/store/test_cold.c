@@ -294,6 +294,7 @@ static void false_candidates_do_not_keep_cleaning_from_its_work(void **state)
 /* The walk's reads, of which some are broken off by a signal, or end early. */
 static uint32_t pread_fault;
 static _Atomic uint32_t shared_pread_count;
+static _Atomic uint64_t shared_pread_bytes, shared_pwrite_bytes;
 ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
 {
     const uint32_t count = ++shared_pread_count;
@@ -302,7 +303,44 @@ ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
         return -1;
     }
     if (pread_fault && count % pread_fault == 1 && bytes > SEGMENT_ALIGN_BYTES) bytes = SEGMENT_ALIGN_BYTES;
-    return syscall(SYS_pread64, fd, buffer, bytes, offset);
+    const ssize_t got = syscall(SYS_pread64, fd, buffer, bytes, offset);
+    if (got > 0) shared_pread_bytes += (uint64_t)got;
+    return got;
+}
+ssize_t pwrite(int fd, const void *data, size_t bytes, off_t offset)
+{
+    const ssize_t put = syscall(SYS_pwrite64, fd, data, bytes, offset);
+    if (put > 0) shared_pwrite_bytes += (uint64_t)put;
+    return put;
+}
+
+/* Figures are the calls that there were. */
+static void counts_are_those_of_the_reads_and_writes(void **state)
+{
+    (void)state;
+    struct world w;
+    world_open(&w, 15000, true, 0);
+    shared_pwrite_bytes = 0;
+    for (uint32_t r = 0; r < w.row_count; r++) {
+        w.row[r].is_made = w.row[r].is_resident = true;
+        assert_ok(row_put(&w, r));
+    }
+    assert_ok(home_settle(w.home));
+    struct home_counts counts = home_counts(w.home, 0);
+    assert_int_equal(counts.row_count, w.row_count);
+    assert_int_equal(counts.put, w.row_count);
+    assert_int_equal(counts.write_bytes, shared_pwrite_bytes);
+    assert_int_equal(counts.read_count + counts.read_bytes + counts.fetched, 0);
+    shared_pread_count = 0;
+    shared_pread_bytes = 0;
+    rows_bring_all(&w);
+    counts = home_counts(w.home, 0);
+    assert_int_equal(counts.fetched, w.row_count);
+    assert_int_equal(counts.read_count, shared_pread_count);
+    assert_int_equal(counts.read_bytes, shared_pread_bytes);
+    assert_int_equal(counts.row_count, 0);
+    assert_true(counts.read_count > 10 && counts.read_count < w.row_count);
+    world_close(&w);
 }
 
 static void walk_goes_on_behind_signals_and_short_reads(void **state)
@@ -497,6 +535,7 @@ int main(void)
         cmocka_unit_test(failure_of_a_drive_is_said),
         cmocka_unit_test(rows_come_back_as_they_went),
         cmocka_unit_test(false_candidates_do_not_keep_cleaning_from_its_work),
+        cmocka_unit_test(counts_are_those_of_the_reads_and_writes),
         cmocka_unit_test(walk_goes_on_behind_signals_and_short_reads),
         cmocka_unit_test(rows_of_given_stretches_come_back_as_saved),
         cmocka_unit_test(full_disk_is_said),
