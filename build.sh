@@ -1,8 +1,9 @@
 #!/bin/sh
-# Usage: ./build.sh [release|debug|asan|tsan|deps|test|fuzz|demo|bench|card]        output of the first four: ./heterps-run
+# Usage: ./build.sh [release|debug|asan|tsan|deps|test|tests|fuzz|demo|bench|card]  output of the first four: ./heterps-run
 #   release  optimised, stripped, fully static (default)      debug  -O1 -g, static
 #   asan     AddressSanitizer and UndefinedBehaviorSanitizer  tsan   ThreadSanitizer
 #   deps     installs the Debian packages that are missing    test   builds and runs every test, or TESTS=PATTERN; MODE=asan|tsan
+#   tests    builds what `test` does, and runs nothing
 #   fuzz     builds everything with clang (CLANG, default clang), and runs each target of tests/fuzz under libFuzzer for FUZZ_SECONDS (1)
 #   demo     generates data, compiles, trains, evaluates, predicts
 #   bench    builds the programs of tests/bench into build/release
@@ -103,7 +104,8 @@ archive() {
     ar rcs "$made" "$@"
 }
 
-# link_program PROGRAM HOW OBJECT...: links it anew if an object is newer, or another.
+# link_program PROGRAM HOW OBJECT...: links it anew if an object is newer, or another. PROGRAM.how has the command, for
+# tests/quality/mutate.py.
 link_program() {
     made=$1 how=$2
     shift 2
@@ -111,6 +113,7 @@ link_program() {
     $CC $opt $how $wrap -pthread -o "$made.new" "$@" $libraries
     [ "$mode" != release ] || strip "$made.new"
     mv "$made.new" "$made"
+    echo "$CC $opt $how $wrap -pthread -o $made $* $libraries" >"$made.how"
     echo "$*" >"$made.list"
 }
 
@@ -223,7 +226,9 @@ build_programs() {
         archive "$emulation" $objects
         # The program with an emulated card.
         if [ ! -e "$out/heterps-emu" ] || [ -n "$(find "$library" "$emulation" "$out/engine/cmd/main.o" -newer "$out/heterps-emu" -print -quit)" ]; then
-            $CC $opt $link $wrap -pthread -o "$out/heterps-emu" -u gpu_count "$out/engine/cmd/main.o" "$emulation" "$library" $libraries
+            how="$CC $opt $link $wrap -pthread -o $out/heterps-emu -u gpu_count $out/engine/cmd/main.o $emulation $library $libraries"
+            $how
+            echo "$how" >"$out/heterps-emu.how"
         fi
     fi
     build_objects "$@"
@@ -240,7 +245,7 @@ build_programs() {
         if [ ! -e "$program" ] || [ "$(cat "$program.list" 2>/dev/null)" != "$cards" ] || [ -n "$(find "$object" "$library" ${cards%% -Wl*} -newer "$program" -print -quit)" ]; then
             how=$link$fuzzer
             if nm "$object" | grep -q _cmocka_run_group_tests; then how=-lcmocka; fi
-            echo "$CC $opt $wrap -pthread -o $program $object $cards $library $libraries $how" >>"$out/todo"
+            echo "$CC $opt $wrap -pthread -o $program $object $cards $library $libraries $how" | tee "$program.how" >>"$out/todo"
             rm -f "$program"
             echo "$cards" >"$program.list"
         fi
@@ -284,7 +289,7 @@ release | debug | asan | tsan)
     need_packages $packages
     build "$verb"
     ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run ;;
-test)
+test | tests)
     programs=
     need_packages $packages $test_packages
     build "${MODE:-release}"
@@ -295,7 +300,7 @@ test)
     build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort)
     build_stand_in
     build_card_programs
-    exec sh tests/run.sh "$out" $programs ;;
+    [ "$verb" = tests ] || exec sh tests/run.sh "$out" $programs ;;
 fuzz)
     programs=
     CC=${CLANG:-clang}
