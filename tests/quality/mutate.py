@@ -11,10 +11,10 @@ the seed, and for each a bug; one that does not compile, or warns, is drawn agai
 same bytes, or that tests/quality/equivalent.txt lists.
 
 For each the tests of the mirror run first, those of tests/X/test_Y* for X/Y.c, then the others of tests/X, or of the
-folder above if X has none; X = engine/cmd has the scripts tests/e2e/test_Y*. Then broader ones: other programs, then
-scripts; the quick ones first, at most --most of each kind. The first red one ends it; one that hangs is red. Only tests
-that execute the line run: what each one executes is learnt once, by gcov, and kept in the work folder. All happens in
-copies in that folder; with --work DIR it stays, and the next run begins quickly.
+folder above if X has none; if these have none, as engine/cmd, the scripts tests/e2e/test_Y* and test_FOLDER*. Then
+broader ones: other programs, then scripts; the quick ones first, at most --most of each kind. The first red one ends
+it; one that hangs is red. Only tests that execute the line run: what each one executes is learnt once, by gcov, and
+kept in the work folder. All happens in copies in that folder; with --work DIR it stays, and the next run begins quickly.
 
 Ends with what was noticed by whom. The survivors, each with its difference, are in the work folder's report.txt
 (--report FILE)."""

@@ -337,10 +337,8 @@ class Map:
 
 
 def mirror_of(base, file):
-    """The tests that stand for a file: those of its name, then those of its folder."""
+    """The tests that stand for a file, those of its name and those of its folder: programs; scripts if it has none."""
     folder, name = os.path.dirname(file), os.path.splitext(os.path.basename(file))[0]
-    if folder == 'engine/cmd':
-        return [s for s in base.scripts if re.match(rf'tests/e2e/test_{name}\b', s)], []
     place = folder[len('engine/') :] if folder.startswith('engine/base') else folder
     while place:
         own = [p for p in base.programs if os.path.dirname(p) == f'tests/{place}']
@@ -348,11 +346,13 @@ def mirror_of(base, file):
             named = [p for p in own if os.path.basename(p).startswith(f'test_{name}')]
             return named, [p for p in own if p not in named]
         place = os.path.dirname(place)
-    return [], []
+    scripts = lambda word: [s for s in base.scripts if re.match(rf'tests/e2e/test_{word}(_|\.)', s)]
+    named = scripts(name)
+    return named, [s for s in scripts(os.path.basename(folder)) if s not in named]
 
 
 def tests_of(base, known, mutation, most):
-    """([mirror's tests], [broader ones]), both in the order to run, and whether some test executes the line."""
+    """([mirror's tests], [broader ones]), both in the order to run."""
     quick = known.seconds
     useful = {t for t in base.programs + base.scripts if known.executes(t, mutation) is not False}
     named, own = ([t for t in sorted(group, key=quick) if t in useful] for group in mirror_of(base, mutation.file))
