@@ -246,6 +246,37 @@ static void warm_start__other_optimizer__vectors_with_initial_state(void **state
     model_close(&from);
 }
 
+/* The vector and the rule's state are those of the save, the counters behind them those of a row that nobody has seen. */
+static void warm_start__table_that_counts__its_rows_begin_to_count(void **state)
+{
+    (void)state;
+    struct model from, model;
+    struct graph graph;
+    model_of(&graph, &from, "emb.rows=1000");
+    const struct graph_table *t = &graph.tables[0];
+    uint32_t rule_floats = graph_table_rule_floats(t);
+    assert_int_equal(t->span_floats - rule_floats, ROW_COUNTER_FLOATS);
+    fixture_fill(&from, 1, 20);
+    for (uint64_t row = 0; row < 20; row++) {
+        float *at = store_span(from.store, 0, row) + rule_floats;
+        row_counters_begin(at, true);
+        row_life_step(&t->life, at, 3, 7, 2);
+    }
+    assert_ok(fixture_save(&from, fixture_path("counts")));
+    assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
+    model_init(&model);
+    assert_ok(warm_start_told(&model, fixture_path("counts")));
+    for (uint64_t row = 0; row < 20; row++) {
+        const float *span = store_span(model.store, 0, row);
+        struct row_counters counters = row_counters_get(span + rule_floats);
+        assert_memory_equal(span, store_span(from.store, 0, row), rule_floats * sizeof *span);
+        assert_true(counters.show == 0 && counters.click == 0 && counters.seen == 0 && counters.has_vector);
+    }
+    model_close(&model);
+    model_close(&from);
+    graph_close(&graph);
+}
+
 /* --- an exported directory -------------------------------------------------------------------- */
 
 static void exported(const char *path, uint64_t seed, uint64_t row_count)
@@ -842,6 +873,7 @@ int main(void)
         cmocka_unit_test(warm_start__other_shapes__are_named_and_keep_their_initial_values),
         cmocka_unit_test(warm_start__other_table_dim__its_rows_are_left),
         cmocka_unit_test(warm_start__other_optimizer__vectors_with_initial_state),
+        cmocka_unit_test(warm_start__table_that_counts__its_rows_begin_to_count),
         cmocka_unit_test(warm_start__exported_directory__values_and_vectors),
         cmocka_unit_test(warm_start__exported_in_part__takes_what_is_there),
         cmocka_unit_test(warm_start__foreign_file__float32_of_the_right_name_and_shape),
