@@ -8,10 +8,12 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sched/climb.h"
 #include "sched/method.h"
+#include "sched/solution.h"
 
 #define LAYERS_MAX 12u
 
@@ -289,6 +291,22 @@ static void methods_fixed__no_accelerator__are_refused_with_a_sentence(void **st
     scene_close(&s);
 }
 
+/* --- names -------------------------------------------------------------------------------------- */
+
+static void solve_method_check__names__all_of_the_table_and_auto(void **state)
+{
+    (void)state;
+    char expected[512] = "unknown method \"brut\"; expected auto";
+    assert_int_equal(solve_method_check("auto"), ST_OK);
+    for (uint32_t m = 0; m < METHOD_ID_COUNT; m++) {
+        assert_int_equal(solve_method_check(method_table[m].name), ST_OK);
+        assert_int_equal(method_find(method_table[m].name), m);
+        snprintf(expected + strlen(expected), sizeof expected - strlen(expected), ", %s", method_table[m].name);
+    }
+    assert_int_equal(solve_method_check("brut"), ST_USAGE);
+    assert_string_equal(status_message(), expected);
+}
+
 /* --- greedy ------------------------------------------------------------------------------------- */
 
 static void greedy__every_layer__is_on_the_type_that_was_cheapest_so_far(void **state)
@@ -331,6 +349,7 @@ int main(void)
         cmocka_unit_test(climb__any_start__ends_where_no_move_is_better),
         cmocka_unit_test(methods_fixed__devices__say_which_types_they_use),
         cmocka_unit_test(methods_fixed__no_accelerator__are_refused_with_a_sentence),
+        cmocka_unit_test(solve_method_check__names__all_of_the_table_and_auto),
         cmocka_unit_test(greedy__every_layer__is_on_the_type_that_was_cheapest_so_far),
     };
     int failure_count = cmocka_run_group_tests(tests, NULL, NULL);

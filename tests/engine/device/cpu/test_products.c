@@ -12,6 +12,7 @@
 #include "cfg/settings.h"
 #include "engine/bench/hand_graph.h"
 #include "engine/device/cpu/device.h"
+#include "engine/device/cpu/kernels.h"
 
 /* The tensors of a layer that few rows are compared by. */
 struct layer {
@@ -87,8 +88,21 @@ static void products__few_rows__are_those_among_many(void **state)
     }
 }
 
+/* What marks a member's scratch as a product's, now and after any number of products, is never a float that an op wrote there. */
+static void product_numbers__upper_half__is_a_signalling_nan(void **state)
+{
+    (void)state;
+    const uint64_t numbers[] = {PRODUCT_NUMBERS, PRODUCT_NUMBERS + UINT32_MAX};
+    for (int i = 0; i < 2; i++) {
+        uint32_t upper = (uint32_t)(numbers[i] >> 32);
+        assert_int_equal(upper & 0x7fc00000, 0x7f800000);
+        assert_int_not_equal(upper & 0x003fffff, 0);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products__few_rows__are_those_among_many)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products__few_rows__are_those_among_many),
+                                       cmocka_unit_test(product_numbers__upper_half__is_a_signalling_nan)};
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
