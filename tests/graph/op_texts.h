@@ -207,6 +207,11 @@ static const struct op_text op_texts[] = {
      "e\nunits = 1\n[loss d]\nkind = squared\ninput = p\nweight = 3\n[loss f]\nkind = hinge\ninput = p, "
      "q\n[loss g]\ninput = q\n[metric m]\ninput = s\nlabel = label\n[metric n]\nkind = hit_rate\ninput = s\nk = "
      "1\n[softmax r]\ninput = s\n[metric o]\nkind = ndcg\ninput = r, dense\n[metric t]\ninput = p, q\n"},
+    /* Many scores of an example are 0, its target's among them. */
+    {"metrics_of_ties",
+     DATA "[fc s]\ninput = dense\nunits = 40\nactivation = relu\n[metric m]\n"
+          "input = s\nlabel = label\n[metric n]\nkind = hit_rate\ninput = s\nk = 20\n[metric o]\nkind = ndcg\n"
+          "input = s\nk = 30\n[concat h]\ninput = s, dense\n" OUT},
     {"weights_of_examples",
      DATA "[fc s]\ninput = dense\nunits = 3\n[fc p]\ninput = dense\nunits = 1\n[loss a]\nkind = softmax\ninput = "
           "s\n[loss b]\nkind = nce\ninput = s, dense\n[loss c]\nkind = sampled_softmax\ninput = s, dense\n[loss "

@@ -14,7 +14,7 @@ For each the tests of the mirror run first, those of tests/X/test_Y* for X/Y.c, 
 folder above if X has none; if these have none, as engine/cmd, the scripts tests/e2e/test_Y* and test_FOLDER*. Then
 broader ones: other programs, then scripts; the quick ones first, at most --most of each kind. The first red one ends
 it; one that hangs is red. Only tests that execute the line run: what each one executes is learnt once, by gcov, and
-kept in the work folder. All happens in copies in that folder; with --work DIR it stays, and the next run begins quickly.
+kept in the work folder. All happens in copies there; with --work DIR they stay, and the next run begins quickly.
 
 Ends with what was noticed by whom. The survivors, each with its difference, are in the work folder's report.txt
 (--report FILE)."""
@@ -228,22 +228,37 @@ class Greens:
 # --- drawing and telling ------------------------------------------------------------------------
 
 
-def equivalents(path, root):
-    """{place: line} of the list; complains about entries that match nothing."""
-    listed = {}
-    if os.path.exists(path):
-        for m in re.finditer(
-            r'^([\w./]+\.\w+): (\S+)\n +(\S.*)\n +(\S.*)\n +\S', open(path, encoding='utf-8').read(), re.M
-        ):
-            listed[m[1], m[2], ' '.join(m[3].split()), m[4].strip()] = m[1]
-    there = set()
-    for file in set(listed.values()):
-        if os.path.exists(f'{root}/{file}'):
-            there |= {m.place() for m in mutations_of(file, open(f'{root}/{file}', encoding='utf-8').read())}
-    gone = [place for place in listed if place not in there]
-    for file, function, line, change in gone:
-        print(f'mutate.py: {path} lists what is not there: {file}: {function}: {line}: {change}', file=sys.stderr)
-    return set(listed), gone
+class Equivalents:
+    """The list of what nobody can notice: file, function, line and change of each; `...` stands for anything."""
+
+    def __init__(self, path, root):
+        """Complains about entries that match nothing: self.gone."""
+        entry = r'^(\S+\.\w+): (\S+)\n +(\S.*)\n +(\S.*)\n +\S'
+        text = open(path, encoding='utf-8').read() if os.path.exists(path) else ''
+        self.entries, self.gone = [
+            [' '.join(x.split()) for x in m.groups()] for m in re.finditer(entry, text, re.M)
+        ], []
+        whole = {}
+        for wanted in self.entries:
+            pattern = self.pattern(wanted)
+            for file in [f for f in product_files(root, []) if self.pattern(wanted[:1]).fullmatch(f)]:
+                whole[file] = whole.get(file) or self.places(root, file)
+            if not any(pattern.fullmatch(place) for places in whole.values() for place in places):
+                self.gone.append(wanted)
+                print(f'mutate.py: {path} lists what is not there: {": ".join(wanted)}', file=sys.stderr)
+        self.patterns = [self.pattern(wanted) for wanted in self.entries]
+
+    @staticmethod
+    def pattern(wanted):
+        return re.compile('\0'.join(re.escape(x).replace(r'\.\.\.', '.*') for x in wanted))
+
+    @staticmethod
+    def places(root, file):
+        return ['\0'.join(m.place()) for m in mutations_of(file, open(f'{root}/{file}', encoding='utf-8').read())]
+
+    def has(self, mutation):
+        place = '\0'.join(mutation.place())
+        return any(pattern.fullmatch(place) for pattern in self.patterns)
 
 
 def product_files(root, names):
@@ -312,7 +327,7 @@ def plant_all(base, known, order, options, listed):
                 n, m = next(fresh, (None, None))
                 if m is None:
                     is_over = True
-                elif m.place() in listed:
+                elif listed is not None and listed.has(m):
                     left_out['listed'] += 1
                 else:
                     pending.add(pool.submit(judge, n, m))
@@ -394,12 +409,12 @@ def main():
     o = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     root = os.path.abspath(o.tree)
-    listed, gone = equivalents(f'{root}/tests/quality/equivalent.txt', root)
+    listed = Equivalents(f'{root}/tests/quality/equivalent.txt', root)
     if o.check:
-        return 1 if gone else 0
+        return 1 if listed.gone else 0
     files, seed = product_files(root, o.places), o.seed or str(random.SystemRandom().randrange(10**6))
     if o.again:
-        wanted, listed = o.again.split(','), set()
+        wanted, listed = o.again.split(','), None
         order = [
             m
             for file in files
@@ -412,9 +427,7 @@ def main():
         say(f'seed {seed}, {len(files)} files')
         order = drawn(root, files, seed)
     if o.list:
-        for m in (
-            order if o.again else [m for _, m in zip(range(o.count), (m for m in order if m.place() not in listed))]
-        ):
+        for m in (order if o.again else [m for _, m in zip(range(o.count), (m for m in order if not listed.has(m)))]):
             say(describe(m))
         return 0
     kept, report = o.work, o.report or (f'{o.work}/report.txt' if o.work else 'mutate_report.txt')

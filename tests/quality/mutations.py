@@ -22,8 +22,8 @@ MESSAGES = re.compile(
     r'|status_describe|\w*prefetch\w*|madvise'
     r'|log_(?:info|detail|warning|error|result|redraw)|(?:bad|fail)(?:_\w+)?|\w+_fail(?:ed)?)$'
 )
-# Statements that no test of the plain build could miss: hints, and what gives memory back (AddressSanitizer's build says
-# what leaks).
+# Statements whose absence the plain build's tests cannot see: hints, and what frees (AddressSanitizer's build says what
+# leaks).
 UNMISSED = re.compile(r'(?:\(void\) ?)?(?:free|\w*prefetch\w*|madvise|spin_pause)\(')
 KEYWORDS = set(
     'if for while switch return sizeof do else case default goto break continue struct enum union const static inline '
@@ -354,6 +354,12 @@ class Finder:
             a, b = self.text_of(*one), self.text_of(*two)
             if a == b or any(self.tokens[j].kind == 'string' for j in range(one[0], two[1] + 1)):
                 continue
+            compares = re.match(r'(?:str|mem|strn)cmp$', name) and self.text_of(end, end + 1).replace(' ', '') in (
+                ')==',
+                ')!=',
+            )
+            if name == 'calloc' or compares and n == 0:
+                continue  # either way the same
             between = self.source[self.tokens[one[1]].end : self.tokens[two[0]].begin]
             self.add('arguments', one[0], two[1], b + between + a, f'arguments {n + 1} and {n + 2} of {name} exchanged')
 

@@ -1,4 +1,4 @@
-/* What losses predict of an example. */
+/* What losses predict of an example, and what heads measure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "engine/eval/heads.h"
+#include "tests/graph/rig.h"
 
 #define ROWS   2u
 #define STRIDE 4u
@@ -70,6 +71,78 @@ static void head_predict__other_losses__is_the_first_number(void **state)
     }
 }
 
+/* --- figures ------------------------------------------------------------------------------------ */
+
+static const char heads_text[] =
+    "[data]\ndense = I1..I3\nsparse = C1\n[train]\nbatch = 64\nmicro = 64\n"
+    "[fc s]\ninput = dense\nunits = 4\nactivation = relu\n[fc p]\ninput = dense\nunits = 1\n[fc q]\ninput = dense\n"
+    "units = 1\n[loss a]\nkind = softmax\ninput = s\n[loss b]\nkind = squared\ninput = p\n[loss c]\nkind = hinge\n"
+    "input = p, q\nmargin = 0.5\n[metric m]\ninput = s\nlabel = label\n";
+
+static struct view input_of(const struct rig *r, const struct head *head, uint32_t i)
+{
+    return op_in(&r->context, head->node, i);
+}
+static double at(struct view v, uint32_t b, uint32_t col) { return (double)v.data[b * v.stride + col]; }
+
+/* Log loss and accuracy of four classes: the point of an example is shared by those that have the greatest logit. */
+static void softmax_means(const struct rig *r, const struct head *head, double means[2])
+{
+    struct view x = input_of(r, head, 0), label = input_of(r, head, 1);
+    for (uint32_t b = 0; b < r->m.example_count; b++) {
+        uint32_t target = (uint32_t)at(label, b, 0), sharers = 0;
+        double sum = 0;
+        bool is_greatest = true;
+        for (uint32_t j = 0; j < 4; j++) {
+            sum += exp(at(x, b, j));
+            sharers += at(x, b, j) == at(x, b, target);
+            is_greatest &= at(x, b, j) <= at(x, b, target);
+        }
+        means[0] += (log(sum) - at(x, b, target)) / r->m.example_count;
+        if (is_greatest) means[1] += 1.0 / sharers / r->m.example_count;
+    }
+}
+
+static void head_samples__each_kind__is_what_its_figures_say(void **state)
+{
+    (void)state;
+    struct graph g;
+    struct rig r;
+    struct heads heads;
+    union head_sample samples[64];
+    if (graph_compile(&g, "test.cfg", heads_text, strlen(heads_text), NULL, 0, NULL) != ST_OK)
+        fail_msg("%s", status_message());
+    rig_open(&r, &g, 5, 64);
+    rig_forward(&r);
+    assert_int_equal(heads_open(&heads, &g), ST_OK);
+    assert_int_equal(heads.count, 4);
+    double softmax[2] = {0}, squared[2] = {0}, hinge[2] = {0};
+    softmax_means(&r, &heads.items[0], softmax);
+    struct view p = input_of(&r, &heads.items[1], 0), label = input_of(&r, &heads.items[1], 1);
+    struct view q = input_of(&r, &heads.items[2], 1);
+    for (uint32_t b = 0; b < 64; b++) {
+        double error = at(p, b, 0) - at(label, b, 0), over = at(p, b, 0) - at(q, b, 0);
+        squared[0] += error * error / 64, squared[1] += fabs(error) / 64;
+        hinge[0] += fmax(0.5 - over, 0) / 64, hinge[1] += (over > 0) / 64.0;
+    }
+    const double expected[4][3] = {{softmax[0], exp(softmax[0]), softmax[1]},
+                                   {sqrt(squared[0]), squared[1], NAN},
+                                   {hinge[0], hinge[1], NAN},
+                                   {softmax[1], NAN, NAN}};
+    assert_true(softmax[1] > 0.1 && softmax[1] < 0.9 && hinge[1] > 0.1 && hinge[1] < 0.9);
+    for (uint32_t h = 0; h < 4; h++) {
+        head_samples(&heads.items[h], &r.context, true, samples);
+        head_samples_measure(&heads.items[h], samples, NULL, 64);
+        for (uint32_t k = 0; k < heads.items[h].figure_count; k++)
+            if (!(fabs(heads.items[h].values[k] - expected[h][k]) < 1e-5))
+                fail_msg("head %u: %s is %g, not %g", h, heads.items[h].figures[k].key, heads.items[h].values[k],
+                         expected[h][k]);
+    }
+    heads_close(&heads);
+    rig_close(&r);
+    graph_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -77,6 +150,7 @@ int main(void)
         cmocka_unit_test(head_predict__softmax_of_two__is_the_probability_of_class_1),
         cmocka_unit_test(head_predict__softmax_of_more__is_a_probability_a_class),
         cmocka_unit_test(head_predict__other_losses__is_the_first_number),
+        cmocka_unit_test(head_samples__each_kind__is_what_its_figures_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
