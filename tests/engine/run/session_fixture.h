@@ -53,8 +53,8 @@ struct opened {
     json_t *events;     /* those of standard output, likewise   */
 };
 
-/* Opens the small model for training on two threads with assignments, up to NULL, and by the plan of a file, unless that is NULL; what it says is
- * kept from here on. */
+/* Opens the small model for training on two threads with assignments, up to NULL, and by the plan of a file, unless
+ * that is NULL; what it says is kept from here on. */
 FIXTURE static void opened_begin_planned(struct opened *o, const char *const *set, enum log_format format,
                                          const char *plan)
 {

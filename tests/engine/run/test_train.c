@@ -9,12 +9,16 @@
 
 #include "tests/engine/run/session_fixture.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "engine/base/file.h"
 #include "engine/base/stop.h"
 #include "engine/model/model_saved.h"
 #include "engine/run/train.h"
@@ -58,13 +62,15 @@ static struct progress saved_progress(const char *path)
     return progress;
 }
 
-/* The clock of this program and of what is linked to it: behind by that, and each look at it makes up a part of it; 0: as it is. Never ahead, for
- * the kernel waits by its own. */
+/* The clock of this program and of what is linked to it: behind by that, and each look at it makes up a part of it;
+ * 0: as it is. Never ahead, for the kernel waits by its own. */
 #define LOOK_NS INT64_C(100000000)
 static _Atomic int64_t shared_lag_ns;
+static _Atomic uint64_t shared_main_looks; /* how often the main thread has looked at it */
 int clock_gettime(clockid_t clock, struct timespec *now)
 {
     if (syscall(SYS_clock_gettime, clock, now) != 0) return -1;
+    if (syscall(SYS_gettid) == getpid()) atomic_fetch_add(&shared_main_looks, 1);
     int64_t lag_ns = clock == CLOCK_MONOTONIC ? atomic_load(&shared_lag_ns) : 0;
     if (lag_ns <= 0) return 0;
     atomic_compare_exchange_strong(&shared_lag_ns, &lag_ns, lag_ns > LOOK_NS ? lag_ns - LOOK_NS : 0);
@@ -243,8 +249,8 @@ static void train_run__steps_max_within_the_last_pass__knows_no_length_of_a_pass
     assert_int_equal(saved_progress(out).pass_examples, 0);
 }
 
-/* The model stays as it is, and the data are those of the evaluation: whenever progress is told, all that has been told comes to the evaluation's
- * loss. */
+/* The model stays as it is, and the data are those of the evaluation: whenever progress is told, all that has been told
+ * comes to the evaluation's loss. */
 static void train_run__progress__is_the_mean_loss_since_the_last_one(void **state)
 {
     (void)state;
@@ -333,6 +339,62 @@ static void train_run__asked_to_stop__saves_and_says_how_to_go_on(void **state)
     opened_close(&o);
 }
 
+/* Whoever asks to stop while there is nothing to read. */
+struct asker {
+    const char *pipe, *data;
+    struct scope *scope;
+    const uint64_t *step; /* of the run */
+};
+static void nap(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
+static void *asker_main(void *context)
+{
+    const struct asker *a = context;
+    struct file_map map;
+    int fd = open(a->pipe, O_WRONLY);
+    CHECK(fd >= 0 && file_map_open(&map, a->data) == ST_OK);
+    for (size_t at = 0; at < map.bytes;) at += (size_t)write(fd, map.data + at, map.bytes - at);
+    file_map_close(&map);
+    /* Two minutes at most: a run that has failed does nothing more. */
+    for (int ms = 0; ms < 120000 && __atomic_load_n(a->step, __ATOMIC_RELAXED) < 4; ms++) nap(1);
+    /* The main thread looks up now and then, and ends the run if it has been asked to: here the feed is to end before. */
+    uint64_t looks = atomic_load(&shared_main_looks);
+    for (int ms = 0; ms < 1000 && atomic_load(&shared_main_looks) == looks; ms++) nap(1);
+    nap(4);
+    stop_ask(a->scope, SIGTERM);
+    for (int i = 0; i < 3; i++, nap(3)) kill(getpid(), SIGALRM); /* as one that comes of itself after a second */
+    close(fd);
+    return NULL;
+}
+
+/* The feed ends, but neither the data nor the pass does. */
+static void train_run__asked_to_stop_while_a_pipe_is_dry__knows_no_length_of_a_pass(void **state)
+{
+    (void)state;
+    struct opened o;
+    pthread_t thread;
+    char out[256], data[256], pipe[256];
+    snprintf(out, sizeof out, "%s", fixture_path("dry"));
+    snprintf(data, sizeof data, "%s", fixture_path("dry.tsv"));
+    snprintf(pipe, sizeof pipe, "%s", fixture_path("dry.pipe"));
+    fixture_data(data, 0, 4 * BATCH, NULL);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    opened_begin(&o, NULL, LOG_JSON);
+    assert_ok(model_dir_check(&o.session.setup.graph, out));
+    struct asker asker = {pipe, data, o.scope, &o.session.setup.model.progress.step};
+    sigset_t all, before; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    assert_int_equal(pthread_create(&thread, NULL, asker_main, &asker), 0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    status st = train_run(&o.session, &(struct train_options){.data = pipe, .out = out, .resume_command = "this way"});
+    pthread_join(thread, NULL);
+    opened_end(&o);
+    assert_int_equal(st, ST_STOPPED);
+    opened_close(&o);
+    assert_int_equal(saved_progress(out).step, 4);
+    assert_int_equal(saved_progress(out).pass_examples, 0);
+}
+
 /* --- what fails ---------------------------------------------------------------------------------- */
 
 static void train_run__data_fails_midway__saves_the_last_step_and_names_the_save(void **state)
@@ -404,6 +466,7 @@ int main(void)
         cmocka_unit_test(train_run__no_better_for_the_patience__stops_early_with_the_best_kept),
         cmocka_unit_test(train_run__stop_without_eval_every__evaluates_after_each_pass),
         cmocka_unit_test(train_run__asked_to_stop__saves_and_says_how_to_go_on),
+        cmocka_unit_test(train_run__asked_to_stop_while_a_pipe_is_dry__knows_no_length_of_a_pass),
         cmocka_unit_test(train_run__data_fails_midway__saves_the_last_step_and_names_the_save),
         cmocka_unit_test(train_run__data_fails_before_a_step__saves_nothing),
         cmocka_unit_test(train_run__diverges__names_the_save_to_return_to),
