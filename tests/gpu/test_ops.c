@@ -81,7 +81,7 @@ static void gpu_op__wide__equals_reference(void **state)
     ok(text_run(&wide, 70, 4));
     ok(text_run(&wide_bf16, 70, 5));
 }
-/* Where both scores are 0 the loss is too, and only just: no gradient. Differences around such a point are none, so that
+/* Where both scores are 0 the loss is too, and only just: no gradient. Differences around such a point are none, so
  * op_texts has it not. */
 static void gpu_op__hinge_at_its_edge__equals_reference(void **state)
 {

@@ -293,9 +293,14 @@ static void train_run__progress__is_the_mean_loss_since_the_last_one(void **stat
 static void train_run__no_better_for_the_patience__stops_early_with_the_best_kept(void **state)
 {
     (void)state;
-    static const char *const set[] = {
-        "train.optimizer=sgd 1e-30", "emb.optimizer=sgd 1e-30", "emb.unseen=init", /* or each row that comes into being changes a figure */
-        "train.stop=logloss",        "train.patience=3",        "eval.every=2",    NULL};
+    /* Unseen: or each row that comes into being changes a figure. */
+    static const char *const set[] = {"train.optimizer=sgd 1e-30",
+                                      "emb.optimizer=sgd 1e-30",
+                                      "emb.unseen=init",
+                                      "train.stop=logloss",
+                                      "train.patience=3",
+                                      "eval.every=2",
+                                      NULL};
     char out[256], best[300];
     struct opened o;
     snprintf(out, sizeof out, "%s", fixture_path("stopped"));
@@ -356,7 +361,7 @@ static void *asker_main(void *context)
     file_map_close(&map);
     /* Two minutes at most: a run that has failed does nothing more. */
     for (int ms = 0; ms < 120000 && __atomic_load_n(a->step, __ATOMIC_RELAXED) < 4; ms++) nap(1);
-    /* The main thread looks up now and then, and ends the run if it has been asked to: here the feed is to end before. */
+    /* The main thread looks up now and then, and ends the run if it has been asked to: the feed is to end before. */
     uint64_t looks = atomic_load(&shared_main_looks);
     for (int ms = 0; ms < 1000 && atomic_load(&shared_main_looks) == looks; ms++) nap(1);
     nap(4);

@@ -92,7 +92,8 @@ static void many_keys_put(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-/* What all saves together say that they have linked, and put into files of rows, is what the last one's manifest names. */
+/* What all saves together say that they have linked, and put into files of rows, is what the last one's manifest
+ * names. */
 static void saves_compare(const struct opened *o, const char *out)
 {
     struct model_saved saved;
