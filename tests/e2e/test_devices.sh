@@ -41,6 +41,12 @@ case $BUILD in
 esac
 check 'a limit of open files' sh -c "ulimit -n 77; '$HETERPS' devices | grep -q '^  files  *77 may be open'"
 
+if [ -x "$BUILD/heterps-emu" ]; then
+    "$BUILD/heterps-emu" devices >"$work/emu"
+    check 'a card, and what it is' grep -qx '  emu         emulated card, compute capability 9.0, 1 multiprocessor; [0-9.]* [KMGT]iB, [0-9.]* [KMGT]iB of it free' "$work/emu"
+    check 'how many cards there are' grep -qx 'cards         1' "$work/emu"
+fi
+
 fails 1 'nowhere: No such file or directory' 'a directory that is not there' "$HETERPS" devices --path "$work/nowhere"
 fails 2 'give one of them' 'a text and an object' "$HETERPS" devices --json --cluster
 if [ "$(id -u)" != 0 ]; then
