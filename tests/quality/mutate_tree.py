@@ -337,18 +337,22 @@ class Map:
 
 
 def mirror_of(base, file):
-    """The tests that stand for a file, those of its name and those of its folder: programs; scripts if it has none."""
+    """The tests that stand for a file: those of its name, and those of its folder or the next one above that has some.
+
+    A folder without any has those of the file's name in its neighbours, too, and of what only scripts test, scripts."""
     folder, name = os.path.dirname(file), os.path.splitext(os.path.basename(file))[0]
     place = folder[len('engine/') :] if folder.startswith('engine/base') else folder
-    while place:
-        own = [p for p in base.programs if os.path.dirname(p) == f'tests/{place}']
-        if own:
-            named = [p for p in own if os.path.basename(p).startswith(f'test_{name}')]
-            return named, [p for p in own if p not in named]
+    below = [p for p in base.programs if p.startswith(f'tests/{place.split("/")[0]}/')]
+    named = lambda programs: [p for p in programs if re.match(rf'test_{name}(_|$)', os.path.basename(p))]
+    own = [p for p in below if os.path.dirname(p) == f'tests/{place}']
+    first = named(own or below)
+    while place and not own:
         place = os.path.dirname(place)
-    scripts = lambda word: [s for s in base.scripts if re.match(rf'tests/e2e/test_{word}(_|\.)', s)]
-    named = scripts(name)
-    return named, [s for s in scripts(os.path.basename(folder)) if s not in named]
+        own = [p for p in base.programs if os.path.dirname(p) == f'tests/{place}']
+    if not own:
+        words = [name, 'cli' if folder == 'engine/cmd' else os.path.basename(folder)]
+        first, own = ([s for s in base.scripts if re.match(rf'tests/e2e/test_{w}(_|\.)', s)] for w in words)
+    return first, [p for p in own if p not in first]
 
 
 def tests_of(base, known, mutation, most):
