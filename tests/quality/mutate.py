@@ -162,7 +162,10 @@ class Job:
         if os.path.exists(made):
             os.remove(made)
         how = self.base.links[program] + (' -s' if program == 'heterps-run' else ' -Wl,-S')
-        return subprocess.run(['sh', '-c', 'eval "$0"', how], cwd=self.tree, capture_output=True).returncode == 0
+        done = subprocess.run(['sh', '-c', 'eval "$0"', how], cwd=self.tree, capture_output=True, text=True)
+        if done.returncode:
+            say(f'  {program} does not link: {done.stderr.strip()[-200:]}')
+        return done.returncode == 0
 
     def build_for(self, test):
         if not test.endswith('.sh'):
