@@ -19,7 +19,7 @@ DIR they stay, and the next run begins quickly.
 
 Ends with what was noticed by whom. The survivors, each with its difference, are in the work folder's report.txt
 (--report FILE)."""
-import argparse, concurrent.futures, difflib, os, queue, random, re, signal, subprocess, sys, tempfile, threading
+import argparse, concurrent.futures, difflib, fcntl, os, queue, random, re, signal, subprocess, sys, tempfile, threading
 from collections import Counter, defaultdict
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -437,6 +437,11 @@ def main():
     kept, report = o.work, o.report or (f'{o.work}/report.txt' if o.work else 'mutate_report.txt')
     o.work = os.path.abspath(kept or tempfile.mkdtemp(prefix='mutate.'))
     os.makedirs(o.work, exist_ok=True)
+    lock = open(f'{o.work}/lock', 'w')
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit(f'mutate.py: another one works in {o.work}')
     try:
         cc = os.environ.get('CC', 'gcc')
         say(f'building in {o.work}')
