@@ -3,7 +3,7 @@ for the caller to drop.
 
 A Mutation replaces source[begin:end] by `text`; lines stay where they are. Left alone are comments, strings (but
 numbers and yes/no in .def tables), includes and conditions of the preprocessor, assertions, sizes of arrays, what a
-message of an error is made of, hints to the processor, and what frees memory."""
+message of an error is made of, hints to the processor, and what frees memory or locks."""
 import hashlib, re
 from collections import Counter
 
@@ -22,9 +22,9 @@ MESSAGES = re.compile(
     r'|status_describe|\w*prefetch\w*|madvise'
     r'|log_(?:info|detail|warning|error|result|redraw)|(?:bad|fail)(?:_\w+)?|\w+_fail(?:ed)?)$'
 )
-# Statements whose absence the plain build's tests cannot see: hints, and what frees (AddressSanitizer's build says what
-# leaks).
-UNMISSED = re.compile(r'(?:\(void\) ?)?(?:free|\w*prefetch\w*|madvise|spin_pause)\(')
+# Statements whose absence the plain build's tests cannot see: hints, what frees and what locks (AddressSanitizer's and
+# ThreadSanitizer's builds see these).
+UNMISSED = re.compile(r'(?:\(void\) ?)?(?:free|\w*prefetch\w*|madvise|spin_pause|pthread_mutex_lock)\(')
 KEYWORDS = set(
     'if for while switch return sizeof do else case default goto break continue struct enum union const static inline '
     'extern void '

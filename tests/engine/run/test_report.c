@@ -198,6 +198,38 @@ static void report_progress__end_unknown__no_share_and_no_time(void **state)
     opened_close(&o);
 }
 
+/* Of the last examples: AUC 0.75, log loss 0.5, normalised entropy 0.9, and no more. */
+static void progress_of_a_window(void)
+{
+    const struct progress p = {.step = 3, .examples = 1000};
+    struct heads heads;
+    assert_ok(heads_open(&heads, o.session.setup.model.graph));
+    const double values[] = {0.75, 0.5, 0.9};
+    for (uint32_t k = 0; k < HEAD_FIGURES_MAX; k++) heads.items[0].values[k] = k < 3 ? values[k] : (double)NAN;
+    clocks_set_back();
+    report_progress(
+        &r, &(struct report_progress){.progress = &p, .ns = clock_ns(), .loss = 1, .heads = &heads, .window = 65536});
+    heads_close(&heads);
+}
+
+static void report_progress__window__figures_of_the_losses(void **state)
+{
+    (void)state;
+    said(LOG_JSON, NULL, progress_of_a_window);
+    assert_int_equal(event_number(&o, "progress", "window"), 65536);
+    assert_true(event_number(&o, "progress", "auc") == 0.75 && event_number(&o, "progress", "logloss") == 0.5);
+    assert_null(json_object_get(event_last(&o, "progress"), "pr_auc"));
+    const json_t *heads = json_object_get(event_last(&o, "progress"), "heads");
+    json_t *expected = json_pack("[{s:s, s:f, s:f, s:f}]", "name", "bce", "auc", 0.75, "logloss", 0.5, "ne", 0.9);
+    assert_true(json_equal(heads, expected));
+    json_decref(expected);
+    opened_close(&o);
+
+    said(LOG_TEXT, NULL, progress_of_a_window);
+    assert_told(&o, ", loss 1.00000, last 65,536: AUC 0.75000, log loss 0.50000, ETA ?\n");
+    opened_close(&o);
+}
+
 static void report_is_due__by_format__after_its_time(void **state)
 {
     (void)state;
@@ -412,6 +444,7 @@ int main(void)
         cmocka_unit_test(report_progress__half_of_the_bytes__share_of_all_passes),
         cmocka_unit_test(report_progress__resumed__time_left_by_what_this_run_has_done),
         cmocka_unit_test(report_progress__end_unknown__no_share_and_no_time),
+        cmocka_unit_test(report_progress__window__figures_of_the_losses),
         cmocka_unit_test(report_is_due__by_format__after_its_time),
         cmocka_unit_test(report_saved__beside_and_standing_still__lines_and_the_longest_pause),
         cmocka_unit_test(report_done__ten_seconds_but_pauses__rates_rows_saves_and_what_was_left_out),
