@@ -640,6 +640,8 @@ static void warm_start__rows_of_npy_files__keys_as_they_are_or_of_words(void **s
     model_close(&model);
     fixture_write(fixture_path("rows/emb.words.txt"), "a\nb\n", 4);
     assert_refused(&options, ST_INVALID, "found vectors F32 3x4, keys none, words text 2");
+    assert_int_equal(unlink(fixture_path("rows/emb.vectors.npy")), 0);
+    assert_refused(&options, ST_INVALID, "found vectors none, keys none, words text 2");
 }
 
 static void warm_start__other_names__by_a_map(void **state)
