@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "gpu/emu.h"
+#include "gpu/emu/gpu_emu.h"
 #include "tests/gpu/emu_kernels.h"
 
 #define BLOCK  128u
@@ -151,6 +152,35 @@ static void freed_memory_is_gone(void **state)
     assert_int_equal(emu_launch(&launch, 1), ST_INVALID);
 }
 
+/* Rows of 3 numbers, side by side and with gaps of 2 behind each, to and from. */
+static void gpu_copy_rows__strides__leave_what_lies_between(void **state)
+{
+    (void)state;
+    struct gpu *gpu;
+    struct gpu_stream *stream;
+    struct gpu_event *event;
+    assert_int_equal(gpu_emu_open(&gpu, 0, 7), ST_OK);
+    assert_int_equal(gpu_stream_open(gpu, &stream), ST_OK);
+    assert_int_equal(gpu_event_open(gpu, &event), ST_OK);
+    for (uint32_t gaps = 0; gaps < 4; gaps++) {
+        const uint32_t from_stride = gaps & 1 ? 5 : 3, to_stride = gaps & 2 ? 5 : 3;
+        uint32_t from[20], to[20];
+        for (uint32_t i = 0; i < 20; i++) from[i] = i, to[i] = 100;
+        assert_int_equal(
+            gpu_copy_rows(gpu, stream, to, to_stride * sizeof *to, from, from_stride * sizeof *from, 3 * sizeof *to, 4),
+            ST_OK);
+        assert_int_equal(gpu_record(gpu, stream, event), ST_OK);
+        assert_int_equal(gpu_wait(gpu, event), ST_OK);
+        for (uint32_t i = 0; i < 20; i++) {
+            const uint32_t row = i / to_stride, col = i % to_stride;
+            assert_int_equal(to[i], row < 4 && col < 3 ? row * from_stride + col : 100);
+        }
+    }
+    gpu_event_close(gpu, event);
+    gpu_stream_close(gpu, stream);
+    gpu_close(gpu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +190,7 @@ int main(void)
         cmocka_unit_test(a_dropped_barrier_is_missed),
         cmocka_unit_test(bounds_of_a_launch),
         cmocka_unit_test(freed_memory_is_gone),
+        cmocka_unit_test(gpu_copy_rows__strides__leave_what_lies_between),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

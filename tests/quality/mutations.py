@@ -250,10 +250,16 @@ class Finder:
             return
         other = number_other(t.text)
         if other:
-            self.add('constant', i, i, other, f'{t.text} to {other}')
+            if not self.is_room(i):
+                self.add('constant', i, i, other, f'{t.text} to {other}')
             if re.match(r'[1-9]\d?[uUlL]*$', t.text):
                 less = str(int(re.match(r'\d+', t.text)[0]) - 1) + t.text.lstrip('0123456789')
                 self.add('constant', i, i, less, f'{t.text} to {less}')
+
+    def is_room(self, i):
+        """Whether more of it is only more memory than needed."""
+        around = self.tokens[i].inside
+        return bool(around) and self.tokens[around - 1].text in ('malloc', 'calloc', 'realloc', 'aligned_alloc')
 
     def table_text(self, i):
         inner = self.tokens[i].text[1:-1]
