@@ -16,8 +16,8 @@
 static struct graph_optimizer parsed(const char *text)
 {
     struct graph_optimizer o;
-    if (optimizer_parse(text, RULES_NEWEST, &o) != ST_OK) fail_msg("%s", status_message());
-    assert_int_equal(optimizer_validate(&o), ST_OK);
+    if (optimizer_parse(text, RULES_NEWEST, &o) != ST_OK || optimizer_validate(&o) != ST_OK)
+        fail_msg("\"%s\": %s", text, status_message());
     return o;
 }
 
@@ -297,6 +297,106 @@ static void optimizer_parse__keys_by_name__are_set(void **state)
     assert_true(o.param[0] == 0.9f && o.param[1] == 0.99f && o.param[2] == 1e-8f && o.param[3] == 0);
 }
 
+/* Written here once more, for a model that names none of them is trained by these. */
+static void optimizer_parse__no_keys__gives_the_defaults(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        float param[OPTIMIZER_PARAM_COUNT];
+    } cases[] = {
+        {"sgd 1", {0}},
+        {"adagrad 1", {1e-10f, 0}},
+        {"adam 1", {0.9f, 0.999f, 1e-8f}},
+        {"momentum 1", {0.9f, 0}},
+        {"ftrl 1", {0.001f, 0, 0}},
+        {"adamw 1", {0.9f, 0.999f, 1e-8f, 0.01f}},
+        {"adagrad_row 1", {3, 10}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct graph_optimizer o = parsed(cases[i].text);
+        for (uint32_t k = 0; k < OPTIMIZER_PARAM_COUNT; k++)
+            if (o.param[k] != cases[i].param[k])
+                fail_msg("\"%s\", key %u: expected %.9g, found %.9g", cases[i].text, k, (double)cases[i].param[k],
+                         (double)o.param[k]);
+    }
+}
+
+/* The last values that are taken, and the first ones that are not. */
+static void optimizer_parse__ends_of_ranges__belong_to_them(void **state)
+{
+    (void)state;
+    static const char *const taken[] = {
+        "sgd 0", "sgd 1e6", "sgd 1 power=10", "adagrad 1 eps=1e-20 initial_accumulator=1e6", "adagrad 1 eps=1",
+        "adam 1 beta1=0.999999 beta2=0.999999 eps=1", "adam 1 beta1=0 beta2=0 eps=1e-20",
+        "adamw 1 beta1=0.999999 beta2=0.999999 eps=1 decay=1e6", "adamw 1 beta1=0 beta2=0 eps=1e-20 decay=0",
+        "momentum 1 beta=0.999999 nesterov=1", "momentum 1 beta=0 nesterov=0", "ftrl 1 beta=1e-10 l1=1e6 l2=1e6",
+        "ftrl 1 beta=1e6", "adagrad_row 1 initial_g2sum=1e-10 bound=1e-10",
+        "adagrad_row 1 initial_g2sum=1e10 bound=1e10",
+    };
+    static const char *const refused[] = {
+        "sgd 1000001", "sgd 1 power=10.1", "adagrad 1 eps=9e-21", "adagrad 1 eps=1.1",
+        "adagrad 1 initial_accumulator=-1", "adagrad 1 initial_accumulator=1000001", "adam 1 beta1=0.9999995",
+        "adam 1 beta2=0.9999995", "adam 1 beta2=-0.1", "adam 1 eps=9e-21", "adam 1 eps=1.1",
+        "adamw 1 beta1=0.9999995", "adamw 1 beta2=0.9999995", "adamw 1 eps=9e-21", "adamw 1 eps=1.1",
+        "adamw 1 decay=-1", "adamw 1 decay=1000001", "momentum 1 beta=0.9999995", "momentum 1 nesterov=2",
+        "ftrl 1 beta=9e-11", "ftrl 1 beta=1000001", "ftrl 1 l1=-1", "ftrl 1 l1=1000001", "ftrl 1 l2=-1",
+        "ftrl 1 l2=1000001", "adagrad_row 1 initial_g2sum=9e-11", "adagrad_row 1 initial_g2sum=1.1e10",
+        "adagrad_row 1 bound=9e-11", "adagrad_row 1 bound=1.1e10",
+    };
+    struct graph_optimizer o;
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) (void)parsed(taken[i]);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (optimizer_parse(refused[i], RULES_NEWEST, &o) != ST_INVALID) fail_msg("\"%s\" is taken", refused[i]);
+}
+
+/* Of a file, whose numbers no text has been through. */
+static void optimizer_validate__each_number_out_of_range__is_refused(void **state)
+{
+    (void)state;
+    const struct graph_optimizer o = parsed("adam 0.1");
+    const size_t places[] = {offsetof(struct graph_optimizer, learning_rate), offsetof(struct graph_optimizer, l1),
+                             offsetof(struct graph_optimizer, l2), offsetof(struct graph_optimizer, clip_value),
+                             offsetof(struct graph_optimizer, clip_norm)};
+    const float most[] = {1e6f, 1e6f, 1e6f, 1e30f, 1e30f};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const float wrong[] = {-1e-30f, nextafterf(most[i], INFINITY), NAN};
+        struct graph_optimizer other = o;
+        float *value = (float *)(void *)((char *)&other + places[i]);
+        *value = most[i];
+        assert_int_equal(optimizer_validate(&other), ST_OK);
+        for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+            *value = wrong[k];
+            assert_int_equal(optimizer_validate(&other), ST_INVALID);
+        }
+        /* The compiler's own rules have none of these. */
+        other = optimizer_moving_average(0.5f);
+        *value = 0.5f;
+        assert_int_equal(optimizer_validate(&other), ST_INVALID);
+    }
+    for (uint32_t k = 0; k < 3; k++) {
+        struct graph_optimizer other = o;
+        other.param[k] = -1;
+        assert_int_equal(optimizer_validate(&other), ST_INVALID);
+    }
+    struct graph_optimizer other = o;
+    other.kind = OPTIMIZER_ID_COUNT;
+    assert_int_equal(optimizer_validate(&other), ST_INVALID);
+}
+
+/* Beyond one round of the parts: 40 = 2 * 16 + 8. */
+static void optimizer_squares__any_count__is_the_sum(void **state)
+{
+    (void)state;
+    float x[40];
+    double sum = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        assert_true(optimizer_squares(x, i) == sum);
+        x[i] = (float)(i + 1);
+        sum += (double)x[i] * (double)x[i];
+    }
+}
+
 static void optimizer_parse__bad_text__says_what_is_wrong(void **state)
 {
     (void)state;
@@ -375,6 +475,10 @@ int main(void)
         cmocka_unit_test(optimizer_power__of_0_9__is_the_power),
         cmocka_unit_test(optimizer_span_floats__each__counts_state),
         cmocka_unit_test(optimizer_parse__keys_by_name__are_set),
+        cmocka_unit_test(optimizer_parse__no_keys__gives_the_defaults),
+        cmocka_unit_test(optimizer_parse__ends_of_ranges__belong_to_them),
+        cmocka_unit_test(optimizer_validate__each_number_out_of_range__is_refused),
+        cmocka_unit_test(optimizer_squares__any_count__is_the_sum),
         cmocka_unit_test(optimizer_parse__bad_text__says_what_is_wrong),
         cmocka_unit_test(init_parse__texts__give_init_and_scale),
     };

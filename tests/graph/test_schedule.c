@@ -76,9 +76,26 @@ static void schedule_parse__defaults__are_those_of_the_keys(void **state)
     struct graph_schedule s = parsed(" step\tfactor=0.1 ");
     assert_int_equal(s.kind, SCHEDULE_ID_step);
     assert_true(s.param[0] == 0 && s.param[1] == 10000 && s.param[2] == 0.1);
+    s = parsed("step");
+    assert_true(s.param[0] == 0 && s.param[1] == 10000 && s.param[2] == 0.5);
+    s = parsed("linear");
+    assert_true(s.param[0] == 0 && s.param[1] == 100000 && s.param[2] == 0);
+    s = parsed("cosine");
+    assert_true(s.param[0] == 0 && s.param[1] == 100000 && s.param[2] == 0);
     s = parsed("constant");
     struct graph_schedule zeros = {0};
     assert_memory_equal(&s, &zeros, sizeof s); /* a header of zeros is constant */
+}
+
+/* Ends of the ranges belong to them. */
+static void schedule_parse__ends_of_ranges__are_taken(void **state)
+{
+    (void)state;
+    (void)parsed("constant warmup=1e15");
+    (void)parsed("step every=1e15 factor=1");
+    (void)parsed("step every=1 factor=0");
+    (void)parsed("linear steps=1e15 floor=1");
+    (void)parsed("cosine steps=1 floor=0");
 }
 
 static void schedule_parse__bad_text__says_what_is_wrong(void **state)
@@ -100,6 +117,13 @@ static void schedule_parse__bad_text__says_what_is_wrong(void **state)
         {"cosine floor=1.5", "floor of 0 to 1"},
         {"step factor=nan", "factor of 0 to 1"},
         {"constant warmup=-1", "warmup, a whole number"},
+        {"constant warmup=1.1e15", "warmup, a whole number"},
+        {"step every=0", "every, a whole number of 1 to 1e+15"},
+        {"step every=1.1e15", "every, a whole number"},
+        {"step factor=1.1", "factor of 0 to 1"},
+        {"step factor=-0.1", "factor of 0 to 1"},
+        {"linear steps=1.1e15", "steps, a whole number"},
+        {"cosine floor=-0.1", "floor of 0 to 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct graph_schedule s;
@@ -128,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedule_factor__chosen_steps__is_the_formula),
         cmocka_unit_test(schedule_parse__defaults__are_those_of_the_keys),
+        cmocka_unit_test(schedule_parse__ends_of_ranges__are_taken),
         cmocka_unit_test(schedule_parse__bad_text__says_what_is_wrong),
         cmocka_unit_test(schedule_validate__damaged__is_refused),
     };
