@@ -121,6 +121,8 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {HEAD "[embedding h]\ntable = emb\ninput = dense\n" TAIL, NULL, "not one"},
         {HEAD "[embedding h]\ntable = em\ninput = sparse\n" TAIL, NULL, "table"},
         {HEAD LOOKUP "[fcc h]\ninput = e\nunits = 8\n" TAIL, NULL, "did you mean [fc]"},
+        {MODEL "[trian]\nbatch = 4\n", NULL, "did you mean [train]"},
+        {MODEL "[tabel t]\ndim = 4\n", NULL, "did you mean [table]"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunit = 8\n" TAIL, NULL, "units"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = 0\n" TAIL, NULL, "m.cfg:11"},
         {HEAD LOOKUP "[fc h]\ninput = e\nunits = x\n" TAIL, NULL, "m.cfg:11"},

@@ -164,6 +164,52 @@ static void explain_change_text__no_units_left__says_which_stage_lacks_them(void
     fixture_close(&f);
 }
 
+/* What a layer costs on its own, on the type that computes it for least, and what the plan would cost with it there. */
+static void explain_layer_text__cheaper_elsewhere__tells_what_the_plan_would_cost(void **state)
+{
+    (void)state;
+    uint32_t dearer = 0, infeasible = 0, cheapest = 0;
+    fixture_open(&f, 12, 9, 100000);
+    f.types[0].resource.limit = f.model.limit[0] = 12;
+    fixture_solve(&f);
+    for (uint32_t s = 0; s < f.solution_count; s++)
+        for (uint32_t l = 0; l < 12; l++) {
+            const struct solution *chosen = &f.solutions[s];
+            char text[256], expected[64];
+            type_index plan[FIXTURE_LAYERS];
+            struct cost_stage other[FIXTURE_LAYERS];
+            double least = INFINITY, usd[9];
+            for (type_index t = 0; t < 9; t++) {
+                const struct cost_time *time = &f.model.times[l * 9 + t];
+                usd[t] = (time->compute + time->compute_shared) * f.model.price[t];
+            }
+            memcpy(plan, chosen->types, sizeof plan);
+            for (type_index t = 0; t < 9; t++)
+                if (t != chosen->types[l] && usd[t] < least) least = usd[plan[l] = t];
+            explain_layer_text(&f.model, chosen, l, types, stages, text, sizeof text);
+            if (usd[chosen->types[l]] <= least) {
+                assert_has(text, "cheapest to compute here: ");
+                cheapest++;
+                continue;
+            }
+            assert_has(text, "cheaper to compute on ");
+            struct cost_result there = provision_exact(&f.model, other, cost_stages(&f.model, plan, other));
+            if (!there.is_feasible) {
+                assert_has(text, "; but the plan would be infeasible");
+                infeasible++;
+            } else if (chosen->result.is_feasible && there.cost > chosen->result.cost) {
+                snprintf(expected, sizeof expected, "; but the plan would cost %s",
+                         words_change(WORDS, there.cost / chosen->result.cost));
+                assert_has(text, expected);
+                dearer++;
+            } else {
+                assert_null(strstr(text, "; but"));
+            }
+        }
+    assert_true(dearer > 0 && infeasible > 0 && cheapest > 0);
+    fixture_close(&f);
+}
+
 /* --- other throughputs ------------------------------------------------------------------------ */
 
 static void explain_provisions__from_what_is_asked__none_is_cheaper_than_the_chosen(void **state)
@@ -352,6 +398,7 @@ int main(void)
         cmocka_unit_test(explain_change_text__layer_leaves_its_neighbours__counts_cuts_bytes_and_units),
         cmocka_unit_test(explain_change_text__bytes_not_known__tells_seconds),
         cmocka_unit_test(explain_change_text__no_units_left__says_which_stage_lacks_them),
+        cmocka_unit_test(explain_layer_text__cheaper_elsewhere__tells_what_the_plan_would_cost),
         cmocka_unit_test(explain_provisions__from_what_is_asked__none_is_cheaper_than_the_chosen),
         cmocka_unit_test(explain_write__plan__begins_with_totals_and_explains_each_layer),
         cmocka_unit_test(explain_write__not_measured__says_what_the_figures_rest_on),

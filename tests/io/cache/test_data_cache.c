@@ -226,6 +226,64 @@ static void data_cache__too_small__passes_are_the_texts(void **state)
     compare(options_make(path, 0, 1000), 2, 0);
 }
 
+/* What criteo's lines lack: weights, groups, more fields, a second label. */
+static void data_cache__csv__keeps_weights_groups_and_labels(void **state)
+{
+    (void)state;
+    static const struct reader_column
+        denses[] = {{.name = "d", .scale = 1}},
+        fields[] = {{.name = "f", .seed = 7, .ids_max = 3, .vocabulary = READER_NONE},
+                    {.name = "g", .seed = 8, .ids_max = 1, .vocabulary = READER_NONE}},
+        labels[] = {{.name = "l", .vocabulary = READER_NONE}, {.name = "k", .vocabulary = READER_NONE}};
+    const struct example_shape shape = {.dense_count = 1,
+                                        .dense_stride = 1,
+                                        .field_count = 2,
+                                        .key_count_max = 4,
+                                        .label_count = 2,
+                                        .has_weight = true,
+                                        .has_group = true};
+    const struct batch_shape batch = {.batch = 64, .micro = 64, .lanes = 1};
+    struct cached_options o = {.reader = {.format = READER_CSV,
+                                          .part = "test",
+                                          .schema = {.example = shape,
+                                                     .dense = denses,
+                                                     .field = fields,
+                                                     .label = labels,
+                                                     .weight = "w",
+                                                     .group = "u",
+                                                     .has_header = true,
+                                                     .separator = ',',
+                                                     .list_separator = '|'}},
+                               .cache = {.ram_bytes = BUDGET}};
+    o.reader.paths = test_text("data.csv", "w,u,d,f,g,l,k\n0.5,a,1,x|y,z,1,0\n2,b,2,,z,0,1\n0,a,3,x|y|q,,1,1\n");
+    struct arena arena;
+    struct micro_batch m;
+    struct reader *reader;
+    assert_ok(arena_open(&arena, "test", micro_batch_bytes(batch, shape)));
+    micro_batch_place(&m, &arena, batch, shape);
+    assert_ok(open_reader(&reader, &o));
+    for (uint64_t epoch = 0; epoch < 3; epoch++) { /* of the text, then of the cache */
+        static const float weight[] = {0.5f, 2, 0}, label[] = {1, 0, 0, 1, 1, 1};
+        static const uint32_t begin[] = {0, 2, 3, 3, 4, 7, 7};
+        bool is_end;
+        micro_batch_clear(&m);
+        memset(m.group, 0xff, 3 * sizeof *m.group);
+        assert_ok(reader_start(reader, epoch));
+        assert_ok(reader_fill(reader, &m, 64, &is_end));
+        assert_true(is_end && m.example_count == 3);
+        assert_memory_equal(m.weight, weight, sizeof weight);
+        assert_memory_equal(m.label, label, sizeof label);
+        assert_memory_equal(m.key_begin, begin, sizeof begin);
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_int_equal(m.group[i], reader_key(0, i == 1 ? "b" : "a", 1));
+            assert_true(m.dense[i] == (float)i + 1);
+        }
+        assert_int_equal(m.key[6], reader_key(7, "q", 1));
+    }
+    reader_close(reader);
+    arena_close(&arena);
+}
+
 /* --- what is told ------------------------------------------------------------------------------- */
 
 /* The notices so far but for details, a line each: the kind's number, and the text. */
@@ -492,6 +550,7 @@ int main(void)
         cmocka_unit_test_teardown(data_cache__changed_source__is_read_anew, cache_remove),
         cmocka_unit_test(data_cache__other_file__is_refused_and_stays),
         cmocka_unit_test_teardown(data_cache__too_small__passes_are_the_texts, cache_remove),
+        cmocka_unit_test(data_cache__csv__keeps_weights_groups_and_labels),
         cmocka_unit_test_teardown(data_cache__notices__are_told_when_it_happens, cache_remove),
         cmocka_unit_test_teardown(data_cache__stream__can_be_read_again, cache_remove),
         cmocka_unit_test_teardown(data_cache__blocks__order_is_the_documented_one, cache_remove),

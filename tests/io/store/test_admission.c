@@ -132,6 +132,22 @@ static void admission_bloom__as_many_keys_as_it_is_for__takes_few_others(void **
     admission_close(&a);
 }
 
+/* Twelve counters a key, of as few bits as hold admit - 1, in lines of 64 bytes: a file's size says how many. */
+static void admission_bloom__counters__have_as_few_bits_as_count_so_far(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t admit, bits;
+    } cases[] = {{2, 1}, {3, 2}, {4, 2}, {5, 4}, {16, 4}, {17, 8}, {256, 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct admission a = opened(cases[i].admit, ADMIT_BLOOM, 1000);
+        size_t bytes;
+        free(file_of(&a, &bytes));
+        assert_int_equal(bytes, 64 + 64 * (1000 * 12 * cases[i].bits / 512 + 1) + 8);
+        admission_close(&a);
+    }
+}
+
 static void admission_exact__one_key_more__says_so(void **state)
 {
     (void)state;
@@ -272,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(admission__steps_taken_back_and_saved__equals_plain_counts),
         cmocka_unit_test(admission_bloom__as_many_keys_as_it_is_for__takes_few_others),
+        cmocka_unit_test(admission_bloom__counters__have_as_few_bits_as_count_so_far),
         cmocka_unit_test(admission_exact__one_key_more__says_so),
         cmocka_unit_test(admission_grant__a_key_with_a_row__is_admitted),
         cmocka_unit_test(admission_read__exact_counts_into_another__counts_on),

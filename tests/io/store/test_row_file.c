@@ -6,8 +6,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "io/store/row_file.h"
@@ -73,6 +75,39 @@ static void row_file_read__documented_layout__gives_rows_golden(void **state)
     }
 }
 
+static void row_writer__the_same_rows__writes_the_documented_bytes_golden(void **state)
+{
+    (void)state;
+    uint8_t expected[FILE_BYTES], block[BLOCK_BYTES];
+    struct row_file_header h;
+    struct row_writer w;
+    struct file_writer file;
+    struct file_map map;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/row_file.%d", getpid());
+    file_make(expected, &h);
+    /* A block is as many rows as the bytes hold, or one, and their checksum. */
+    assert_int_equal(row_writer_block_bytes(SPAN, 1), ROW_BYTES + 8);
+    assert_int_equal(row_writer_block_bytes(SPAN, 2 * ROW_BYTES - 1), ROW_BYTES + 8);
+    assert_int_equal(row_writer_block_bytes(SPAN, 2 * ROW_BYTES), BLOCK_BYTES);
+    assert_int_equal(row_writer_block_bytes(SPAN, 3 * ROW_BYTES - 1), BLOCK_BYTES);
+    assert_int_equal(file_writer_open(&file, path), ST_OK);
+    assert_int_equal(row_writer_begin(&w, &file, "emb", DIM, SPAN, ROWS, block, sizeof block), ST_OK);
+    for (uint64_t r = 0; r < ROWS; r++) {
+        const float span[SPAN] = {(float)r, (float)r + 0.25f, (float)r + 0.5f};
+        assert_int_equal(row_writer_room(&w), ST_OK);
+        memcpy(row_writer_span(&w), span, sizeof span);
+        row_writer_key(&w, r);
+    }
+    assert_int_equal(row_writer_end(&w), ST_OK);
+    assert_int_equal(file_writer_commit(&file), ST_OK);
+    assert_int_equal(file_map_open(&map, path), ST_OK);
+    assert_int_equal(map.bytes, FILE_BYTES);
+    assert_memory_equal(map.data, expected, FILE_BYTES);
+    file_map_close(&map);
+    unlink(path);
+}
+
 static void row_file_verify__blocks_exchanged__is_corrupt(void **state)
 {
     (void)state;
@@ -127,6 +162,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_file_read__documented_layout__gives_rows_golden),
+        cmocka_unit_test(row_writer__the_same_rows__writes_the_documented_bytes_golden),
         cmocka_unit_test(row_file_verify__blocks_exchanged__is_corrupt),
         cmocka_unit_test(row_file_open__sealed_header_that_cannot_be__is_refused),
     };

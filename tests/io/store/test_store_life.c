@@ -105,10 +105,35 @@ static void store_is_crowded__rows_on_their_way__are_waited_for_where_they_decid
     }
 }
 
+/* A tenth less than the table may have stays, and each eviction counts once. */
+static void store_sweep__too_many_rows__counts_evictions_and_rows(void **state)
+{
+    (void)state;
+    struct side side;
+    side_open(&side, MICRO - 1);
+    new_keys_prepare(&side);
+    assert_ok(store_settle(side.store));
+    assert_true(store_ready(side.store, &side.ticket));
+    store_release(side.store, side.ticket.number);
+    assert_int_equal(store_life_counts(side.store, 0).evictions, 0);
+    assert_ok(store_sweep(side.store, 0));
+    const uint32_t most = MICRO - 1, left = most - most / 10;
+    const struct store_life_counts c = store_life_counts(side.store, 0);
+    assert_int_equal(store_row_count(side.store, 0), left);
+    assert_int_equal(c.evictions, 1);
+    assert_int_equal(c.evicted, MICRO - left);
+    assert_true(c.eviction_ns > 0 && c.eviction_ns < UINT64_C(1) << 40);
+    assert_int_equal(c.admitted, MICRO);
+    assert_ok(store_sweep(side.store, 0)); /* nothing is too much */
+    assert_int_equal(store_life_counts(side.store, 0).evictions, 1);
+    side_close(&side);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(store_is_crowded__rows_on_their_way__are_waited_for_where_they_decide),
+        cmocka_unit_test(store_sweep__too_many_rows__counts_evictions_and_rows),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }
