@@ -79,6 +79,9 @@ static void explain_layer__any_layer__is_the_cheapest_single_change(void **state
         assert_true(change.type != f.solutions[0].types[l]);
         /* What is left in `stages` is that plan. */
         assert_true(cost_of(&f.model, stages, change.stage_count).cost == change.result.cost);
+        double rate = 0; /* USD an hour */
+        for (uint32_t s = 0; s < change.stage_count; s++) rate += f.model.price[stages[s].type] * stages[s].k;
+        assert_true(change.rate == rate);
     }
     fixture_close(&f);
 }

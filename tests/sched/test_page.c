@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "sched/explain.h"
 #include "sched/page.h"
 #include "tests/sched/solution_fixture.h"
 
@@ -184,6 +185,15 @@ static void page_write__many_types__folds_those_that_do_not_matter(void **state)
     assert_true(seen >= 2 && seen <= 12);
     /* Each chosen type is among those seen: marked there, too. */
     assert_int_equal(times_in(text, "chosen: </span>"), 12);
+    /* And each layer's next best. */
+    for (uint32_t l = 0; l < 6; l++) {
+        type_index types[FIXTURE_LAYERS];
+        struct cost_stage stages[FIXTURE_LAYERS];
+        char head[64];
+        const uint32_t type = explain_layer(&f.model, &f.solutions[0], l, types, stages).type;
+        snprintf(head, sizeof head, "<th scope=\"col\" title=\"%s\"", f.types[type].resource.name);
+        assert_int_equal(times_in(text, head), 2);
+    }
     free(text);
     fixture_close(&f);
 }

@@ -1,6 +1,8 @@
 /* The format tokens: what the window holds, where it goes on, and what vocabularies leave of it. */
 #include "tests/io/read/text_test.h"
 
+#include "io/read/text_field.h"
+
 #define SEED 5
 
 /* context, next; label next where there is a vocabulary. */
@@ -136,6 +138,25 @@ static void reader_words_count__tokens__counts_every_token(void **state)
     assert_string_equal(found, "a=3 b=1 <eos>=2 c=1 ");
 }
 
+static void text_words_count__blanks_of_all_kinds__part_words(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t words, lines;
+    } cases[] = {{"", 0, 0}, {"a", 1, 0},   {" a", 1, 0},          {"a \tb\r\n", 2, 1},
+                 {"\n\n", 0, 2}, {"ab cd\nef", 3, 1}, {"a\rb\tc d\ne", 5, 1}, {"  \t ", 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t words = 99, lines = 99;
+        text_words_count(cases[i].text, strlen(cases[i].text), &words, &lines);
+        assert_int_equal(words, cases[i].words);
+        assert_int_equal(lines, cases[i].lines);
+    }
+    uint64_t words, lines;
+    text_words_count("ab cd\n", 4, &words, &lines); /* no further */
+    assert_true(words == 2 && lines == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +164,7 @@ int main(void)
         cmocka_unit_test(tokens_parse__vocabulary__gives_labels_and_leaves_out_what_is_no_word),
         cmocka_unit_test(reader_open__what_tokens_lack__is_named),
         cmocka_unit_test(reader_words_count__tokens__counts_every_token),
+        cmocka_unit_test(text_words_count__blanks_of_all_kinds__part_words),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove);
 }
