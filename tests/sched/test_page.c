@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "engine/base/words.h"
 #include "sched/explain.h"
 #include "sched/page.h"
 #include "tests/sched/solution_fixture.h"
@@ -165,6 +166,14 @@ static void page_write__plan__marks_a_type_a_layer(void **state)
     assert_int_equal(times_in(text, "<li>"), f.solutions[0].stage_count + times_in(text, " USD/h a unit"));
     assert_int_equal(times_in(text, "<div class=\"why\">"), 11);
     assert_has(text, "proven: no plan costs less");
+    for (uint32_t s = 0; s < f.solutions[0].stage_count; s++) {
+        const struct cost_stage *stage = &f.solutions[0].stages[s];
+        char head[160];
+        snprintf(head, sizeof head, "<li><div><b>%u. %s%s%s</b><small>%s %s, ", s + 1, f.layers[stage->first].name,
+                 stage->first < stage->last ? ".." : "", stage->first < stage->last ? f.layers[stage->last].name : "",
+                 words_count(WORDS, stage->k), f.types[stage->type].resource.name);
+        assert_has(text, head);
+    }
     assert_int_equal(times_in(text, "<path class=\"curve"), 3); /* provisions, and two methods' learning */
     free(text);
     fixture_close(&f);
