@@ -160,6 +160,20 @@ static void ini_parse__too_many_sections__invalid(void **state)
     assert_non_null(strstr(status_message(), "m.cfg:10001: expected at most 10000 sections"));
 }
 
+/* Of a user's text 60 bytes are told, and dots only if that is not all. */
+static void ini_parse__long_text__is_told_in_part(void **state)
+{
+    (void)state;
+    char text[64], expected[96];
+    for (int bytes = 59; bytes <= 61; bytes++) {
+        memset(text, 'x', sizeof text);
+        text[bytes] = 0;
+        assert_int_equal(parse(text), ST_INVALID);
+        snprintf(expected, sizeof expected, "found \"%.60s%s\"", text, bytes > 60 ? "..." : "");
+        assert_non_null(strstr(status_message(), expected));
+    }
+}
+
 /* A million bytes of distinct keys: with a search through all before, this would take minutes. */
 static void ini_parse__very_many_keys__linear_time(void **state)
 {
@@ -356,6 +370,7 @@ int main(void)
         TEST(ini_set__malformed_unknown_ambiguous__usage_and_unchanged),
         TEST(ini_set__name_of_a_section_that_could_be_made__usage),
         TEST(ini_set__text_full__usage),
+        TEST(ini_parse__long_text__is_told_in_part),
         TEST(ini_fail__file_section_command_line__says_where),
         TEST(ini_nearest__typing_errors__the_word_that_was_meant),
     };

@@ -269,6 +269,8 @@ static void graph_open_memory__wrong_records__are_named(void **state)
     struct graph_update *updates = (void *)(image + h->section[SECTION_UPDATES].offset);
     uint32_t *lookup_of_f = (void *)(nodes[1].attr + offsetof(struct embed_bag_attr, lookup));
     uint32_t average = updates[mean->update].optimizer, ones_hundredth, tenth;
+    const uint32_t first_end = (uint32_t)h->section[SECTION_ARGS].count - nodes[0].input_count - nodes[0].param_count -
+                               nodes[0].output_count - nodes[0].saved_count; /* where its arguments would be the last */
     memcpy(&ones_hundredth, &(float){0.01f}, 4);
     memcpy(&tenth, &(float){0.1f}, 4);
     /* A statistic is 6 floats, so this swaps the two. */
@@ -338,6 +340,7 @@ static void graph_open_memory__wrong_records__are_named(void **state)
         {&nodes[0].other, 1, "backward node of node", NULL},
         {&args[nodes[0].arg_begin], logit, "input of embed_bag e", NULL},
         {&args[nodes[last].arg_begin], 1, "not written yet", NULL},
+        {&nodes[0].arg_begin, first_end + 1, "expected arguments below", NULL}, /* one too many */
         {&nodes[1].reserved[1], 1, "zeros in reserved", NULL},
         {&tables[0].span_floats, 6, "rows of 7 floats", NULL},
         {&tables[0].dim, 3, "rows of 10 floats", NULL},

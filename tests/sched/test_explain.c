@@ -265,6 +265,7 @@ static void explain_write__plan__begins_with_totals_and_explains_each_layer(void
     assert_true(strstr(text, "\ncost ") < strstr(text, "\nstages ") &&
                 strstr(text, "\nstages ") < strstr(text, "\nlayers "));
     assert_has(text, " are as the instance gives them.");
+    assert_has(text, "\n\nlayers "); /* parts are apart */
     assert_lines_are_good(text);
     free(text);
     fixture_close(&f);

@@ -544,6 +544,28 @@ static void csv_parse__held_out_lines__leave_the_header_where_it_is(void **state
     for (int i = 0; i < 50; i++) assert_int_equal(seen[i], 1);
 }
 
+static status word_note(void *to, const char *text, size_t bytes, uint64_t count)
+{
+    char *at = to;
+    sprintf(at + strlen(at), "%.*s=%" PRIu64 " ", (int)bytes, text, count);
+    return ST_OK;
+}
+
+/* Of a column that is a list its items; what is missing is no word, nor is anything in a line that lacks columns. */
+static void reader_words_count__csv__counts_items_of_a_column(void **state)
+{
+    (void)state;
+    struct reader_options options = csv_options();
+    char found[256] = "";
+    options.part = "test";
+    options.paths = test_text("words", "age,tags,work,label\n1,a | b|a,w|x,1\n2,,v,0\n3,b\n4,\"c\",,1\n5,c||a,v,1\n");
+    assert_ok(reader_words_count(&options, "tags", 3, word_note, found));
+    assert_string_equal(found, "a=3 b=1 c=2 ");
+    *found = 0;
+    assert_ok(reader_words_count(&options, "work", 1, word_note, found));
+    assert_string_equal(found, "w|x=1 v=2 ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -563,6 +585,7 @@ int main(void)
         cmocka_unit_test(csv_parse__bad_line__says_what_is_wrong),
         cmocka_unit_test(csv_parse__random_values__come_back),
         cmocka_unit_test(csv_parse__marks_anywhere__same_as_with_a_space_behind),
+        cmocka_unit_test(reader_words_count__csv__counts_items_of_a_column),
         cmocka_unit_test(csv_parse__held_out_lines__leave_the_header_where_it_is),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;

@@ -628,9 +628,33 @@ static void store_prepare__lookup_beside_create__sees_complete_rows_race(void **
     store_close(race.store);
 }
 
+/* Neighbouring fields are one run, for which alone there is room. */
+static void key_fields_fill__any_fields__are_maximal_runs(void **state)
+{
+    (void)state;
+    enum { COUNT = 7 };
+    for (uint32_t set = 0; set < 1u << COUNT; set++) {
+        struct field_run run[(COUNT + 1) / 2 + 1] = {0};
+        struct key_fields fields = {.run = run};
+        uint8_t serves[COUNT];
+        uint32_t again = 0;
+        for (uint32_t f = 0; f < COUNT; f++) serves[f] = set >> f & 1;
+        key_fields_fill(&fields, serves, COUNT);
+        assert_int_equal(fields.field_count, COUNT);
+        assert_true(fields.run_count <= (COUNT + 1) / 2 && run[(COUNT + 1) / 2].end == 0);
+        for (uint32_t r = 0; r < fields.run_count; r++) {
+            assert_true(run[r].begin < run[r].end && run[r].end <= COUNT);
+            assert_true(r == 0 || run[r].begin > run[r - 1].end);
+            for (uint32_t f = run[r].begin; f < run[r].end; f++) again |= 1u << f;
+        }
+        assert_int_equal(again, set);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(key_fields_fill__any_fields__are_maximal_runs),
         cmocka_unit_test(store_prepare__duplicates__are_one_row),
         cmocka_unit_test(store_prepare__two_tables__serve_their_fields),
         cmocka_unit_test(store_prepare__keys_that_look_alike__are_told_apart),
