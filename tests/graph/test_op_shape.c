@@ -173,6 +173,25 @@ static void elementwise_shape__all__keep_the_columns(void **state)
     }
 }
 
+/* The ends of each number's range belong to it. */
+static void loss_attr_check__ends_of_ranges__are_taken(void **state)
+{
+    (void)state;
+    const struct {
+        struct loss_attr attr;
+        const char *says; /* NULL: it is taken */
+    } cases[] = {{{.weight = 1e6f, .margin = 1e6f, .log_z = 100, .corrects = 1}, NULL},
+                 {{.log_z = -100}, NULL},
+                 {{.weight = nextafterf(1e6f, INFINITY)}, "weight of 0 to 1e6"},
+                 {{.weight = -1e-30f}, "weight of 0 to 1e6"},
+                 {{.margin = nextafterf(1e6f, INFINITY)}, "margin of 0 to 1e6"},
+                 {{.margin = -1e-30f}, "margin of 0 to 1e6"},
+                 {{.log_z = nextafterf(100, INFINITY)}, "log_z of -100 to 100"},
+                 {{.log_z = nextafterf(-100, -INFINITY)}, "log_z of -100 to 100"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        shape_of(OP_ID_nce, &cases[i].attr, sizeof cases[i].attr, COLS(3, 3), cases[i].says);
+}
+
 static void heads_shape__good_and_bad__is_as_they_say(void **state)
 {
     (void)state;
@@ -543,6 +562,7 @@ int main(void)
         cmocka_unit_test(concat_shape__columns__are_summed_and_bounded),
         cmocka_unit_test(elementwise_shape__all__keep_the_columns),
         cmocka_unit_test(bce_logits_shape__other_than_one_column__is_refused),
+        cmocka_unit_test(loss_attr_check__ends_of_ranges__are_taken),
         cmocka_unit_test(heads_shape__good_and_bad__is_as_they_say),
         cmocka_unit_test(batch_norm_shape__good__gives_weights_statistics_and_single_rows),
         cmocka_unit_test(batch_norm_shape__bad__is_refused),

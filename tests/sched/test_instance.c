@@ -384,6 +384,8 @@ static void instance_check__numbers_out_of_range__are_told(void **state)
         {&i.epochs, INFINITY, "inf epochs"},
         {&i.throughput_limit, INFINITY, "a throughput limit of inf examples/s"},
         {&i.service_seconds, -1, "-1 service seconds an example"},
+        {&i.server_seconds, -1, "-1 parameter server seconds an example"},
+        {&i.server_price, INFINITY, "inf USD an hour for a parameter server's core"},
         {&i.types[1].resource.price_per_hour, -2, "type \"v100\" at -2 USD an hour"},
         {&i.layers[1].in_bytes, -1, "layer \"h1\" has -1 bytes of input"},
         {&i.layers[1].cut_bytes, 1e19, "layer \"h1\" has 1e+19 bytes behind it"},
@@ -399,6 +401,12 @@ static void instance_check__numbers_out_of_range__are_told(void **state)
         assert_string_equal(status_message(), cases[n].message);
         *cases[n].number = right;
     }
+    i.service_cores = 1024;
+    assert_int_equal(instance_check(&i), ST_OK);
+    i.service_cores = 1025;
+    assert_int_equal(instance_check(&i), ST_INVALID);
+    assert_string_equal(status_message(), "1025 service cores");
+    i.service_cores = 3;
     i.types[1].resource.limit = 0;
     assert_int_equal(instance_check(&i), ST_INVALID);
     assert_string_equal(status_message(), "type \"v100\" has a limit of 0 units");

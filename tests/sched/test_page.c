@@ -161,7 +161,11 @@ static void page_write__plan__marks_a_type_a_layer(void **state)
     (void)state;
     fixture_open(&f, 11, 5, 60000);
     fixture_solve(&f);
-    char *text = page_of(3);
+    f.solutions[0].server_cores = 3;
+    f.solutions[0].server_cost = 1.5;
+    char *text = page_of(3), servers[96];
+    snprintf(servers, sizeof servers, "; parameter servers %s besides (3 cores)", words_usd(WORDS, 1.5));
+    assert_has(text, servers);
     assert_int_equal(times_in(text, " on\"><span class=\"sr\">chosen: </span>"), 11);
     assert_int_equal(times_in(text, "<li>"), f.solutions[0].stage_count + times_in(text, " USD/h a unit"));
     assert_int_equal(times_in(text, "<div class=\"why\">"), 11);
