@@ -496,6 +496,45 @@ static void flipped_bit_is_found(void **state)
     }
 }
 
+/* Behind a full segment's blocks: what is in them. */
+static void full_segment_ends_with_its_trailer(void **state)
+{
+    (void)state;
+    struct {
+        uint64_t magic;
+        uint32_t version, span_floats, block_bytes, block_count, row_count, zero;
+        uint64_t number, hash;
+    } trailer;
+    struct world w;
+    char name[600];
+    const uint32_t rows = 6000;
+    struct stat about;
+    uint64_t row_count = 0;
+    world_open(&w, rows, false, 0);
+    for (uint32_t r = 0; r < rows; r++) {
+        w.row[r].is_made = w.row[r].is_resident = true;
+        assert_ok(row_put(&w, r));
+    }
+    assert_ok(home_settle(w.home));
+    file_find(name, sizeof name);
+    int fd = open(name, O_RDONLY);
+    assert_int_equal(fstat(fd, &about), 0);
+    const off_t at = about.st_size - (off_t)SEGMENT_ALIGN_BYTES;
+    assert_int_equal(pread(fd, &trailer, sizeof trailer, at), sizeof trailer);
+    assert_int_equal(trailer.span_floats, SPAN);
+    assert_int_equal(trailer.zero, 0);
+    assert_int_equal((off_t)trailer.block_count * trailer.block_bytes, at);
+    for (uint32_t b = 0; b < trailer.block_count; b++) { /* hash, row count */
+        uint32_t count;
+        assert_int_equal(pread(fd, &count, sizeof count, (off_t)b * trailer.block_bytes + 8), sizeof count);
+        row_count += count;
+    }
+    assert_true(row_count > trailer.block_count);
+    assert_int_equal(trailer.row_count, row_count);
+    close(fd);
+    world_close(&w);
+}
+
 static void cut_file_is_said(void **state)
 {
     (void)state;
@@ -540,6 +579,7 @@ int main(void)
         cmocka_unit_test(rows_of_given_stretches_come_back_as_saved),
         cmocka_unit_test(full_disk_is_said),
         cmocka_unit_test(flipped_bit_is_found),
+        cmocka_unit_test(full_segment_ends_with_its_trailer),
         cmocka_unit_test(cut_file_is_said),
         cmocka_unit_test(directory_has_one_owner),
     };
