@@ -27,9 +27,10 @@ static uint32_t range_find(const char *text, size_t bytes, size_t *prefix_bytes,
             number[side] = number[side] * 10 + (uint32_t)(*at - '0');
         }
     }
+    if (number[1] < number[0]) return 0;
     *prefix_bytes = prefix;
     *first = number[0];
-    return number[1] < number[0] ? 0 : number[1] - number[0] + 1;
+    return number[1] - number[0] + 1;
 }
 
 status column_names_each(const char *list, status (*name)(void *to, const char *text, size_t bytes), void *to)
