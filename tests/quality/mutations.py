@@ -24,7 +24,7 @@ MESSAGES = re.compile(
 )
 # Statements whose absence the plain build's tests cannot see: hints, what frees and what locks (AddressSanitizer's and
 # ThreadSanitizer's builds see these).
-UNMISSED = re.compile(r'(?:\(void\) ?)?(?:free|\w*prefetch\w*|madvise|spin_pause|pthread_mutex_lock)\(')
+UNMISSED = re.compile(r'(?:\(void\) ?)?(?:free|\w+_free|\w*prefetch\w*|madvise|spin_pause|pthread_mutex_lock)\(')
 KEYWORDS = set(
     'if for while switch return sizeof do else case default goto break continue struct enum union const static inline '
     'extern void '
