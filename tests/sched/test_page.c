@@ -156,6 +156,23 @@ static void page_write__hostile_names__are_text(void **state)
     fixture_close(&f);
 }
 
+/* Every curve is one line from left to right within its drawing. */
+static void assert_curves_are_good(const char *text)
+{
+    for (const char *curve = text; (curve = strstr(curve, "<path class=\"curve")) != NULL; curve++) {
+        char *at = strstr(curve, " d=\"") + strlen(" d=\"");
+        double before = 0;
+        uint32_t count = 0;
+        for (; *at != '"'; count++) {
+            assert_int_equal(*at, count ? 'L' : 'M');
+            double x = strtod(at + 1, &at), y = strtod(at, &at);
+            assert_true(x >= before && x <= 1000 && y >= 0 && y <= 1000);
+            before = x;
+        }
+        assert_true(count >= 2);
+    }
+}
+
 static void page_write__plan__marks_a_type_a_layer(void **state)
 {
     (void)state;
@@ -179,6 +196,10 @@ static void page_write__plan__marks_a_type_a_layer(void **state)
         assert_has(text, head);
     }
     assert_int_equal(times_in(text, "<path class=\"curve"), 3); /* provisions, and two methods' learning */
+    assert_curves_are_good(text);
+    assert_int_equal(times_in(text, "<path class=\"curve first\" d=\""), 1);
+    assert_int_equal(times_in(text, "<path class=\"curve \" d=\""), 1);
+    assert_int_equal(times_in(text, "<path class=\"curve \" stroke-dasharray=\"7 4\" d=\""), 1);
     free(text);
     fixture_close(&f);
 }
