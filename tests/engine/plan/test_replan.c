@@ -92,6 +92,32 @@ static bool look(struct scene *s, const double *factor, char *why, size_t why_by
     return replanner_look(s->replanner, &s->figures, EXAMPLES * (uint64_t)(s->stages[0].worker_count), why, why_bytes);
 }
 
+/* Two stages of 2.5 us an example each, a tenth of it updates, which wait for the end of a step that drains. */
+static void replanner_expected__steps_that_drain__take_the_way_through_all_stages_once(void **state)
+{
+    (void)state;
+    struct scene s = {0};
+    instance_fill(&s.instance, RESOURCE_CPU, 0);
+    for (uint32_t i = 0; i < LAYERS * TYPES; i++) s.instance.times[i].update = s.instance.times[i].oct / 10;
+    const struct replan_options options = {.graph = &graph,
+                                           .instance = &s.instance,
+                                           .throughput = INFINITY,
+                                           .pipeline_count = 1,
+                                           .method = "exact",
+                                           .seed = 1,
+                                           .seconds = 1};
+    assert_int_equal(replanner_open(&s.replanner, &options, &s.plan), ST_OK);
+    assert_int_equal(s.plan.stage_count, 2);
+    for (uint32_t micros = 1; micros < 100; micros *= 3) {
+        double step = 2.25e-6 + 2.25e-6 / micros + 0.25e-6;
+        assert_true(fabs(replanner_expected(s.replanner, micros, 64) * step - 1) < 1e-9);
+    }
+    assert_true(fabs(replanner_expected(s.replanner, UINT32_MAX, 64) * 2.5e-6 - 1) < 1e-9);
+    /* All work on one core. */
+    assert_true(fabs(replanner_expected(s.replanner, UINT32_MAX, 1) * 10e-6 - 1) < 1e-9);
+    scene_close(&s);
+}
+
 static void replanner_look__as_planned__asks_for_nothing(void **state)
 {
     (void)state;
@@ -265,6 +291,7 @@ static void replanner_open__nothing_satisfies__says_what_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replanner_expected__steps_that_drain__take_the_way_through_all_stages_once),
         cmocka_unit_test(replanner_look__as_planned__asks_for_nothing),
         cmocka_unit_test(replanner_look__one_slow_look__is_passed_over),
         cmocka_unit_test(replanner_look__a_stage_without_work__asks_for_nothing),
