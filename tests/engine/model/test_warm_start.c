@@ -246,7 +246,7 @@ static void warm_start__other_optimizer__vectors_with_initial_state(void **state
     model_close(&from);
 }
 
-/* The vector and the rule's state are those of the save, the counters behind them those of a row that nobody has seen. */
+/* Vector and state of the rule are those of the save, the counters behind them those of a row that nobody has seen. */
 static void warm_start__table_that_counts__its_rows_begin_to_count(void **state)
 {
     (void)state;
