@@ -187,6 +187,30 @@ static void warm_start__other_shapes__are_named_and_keep_their_initial_values(vo
     graph_close(&graph);
 }
 
+/* Of a table that is called otherwise: its rows are left, and it is said. */
+static void warm_start__other_table__is_named_as_not_in_the_graph(void **state)
+{
+    (void)state;
+    char text[sizeof fixture_text];
+    struct graph graph;
+    struct model from, model;
+    fixture_model(&from, 1, 20);
+    saved(fixture_path("tables"), 1, 20);
+    memcpy(text, fixture_text, sizeof text);
+    for (char *at = text; (at = strstr(at, "side.car")) != NULL;) memcpy(at, "side.bar", 8);
+    assert_ok(graph_compile(&graph, "tiny.cfg", text, sizeof text - 1, NULL, 0, NULL));
+    assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
+    model_init(&model);
+    assert_ok(warm_start_told(&model, fixture_path("tables")));
+    assert_rows(&model, &from, 0, true);
+    assert_int_equal(store_row_count(model.store, 1), 0);
+    assert_told("4 of 4 tensors, 20 rows of emb; initial values: ");
+    assert_told("\n         not in the graph: table side.car\n");
+    model_close(&model);
+    graph_close(&graph);
+    model_close(&from);
+}
+
 static void warm_start__other_table_dim__its_rows_are_left(void **state)
 {
     (void)state;
@@ -873,6 +897,7 @@ int main(void)
         cmocka_unit_test(warm_start__own_directory__values_and_rows_but_not_the_progress),
         cmocka_unit_test(warm_start__an_older_manifest__is_that_save),
         cmocka_unit_test(warm_start__other_shapes__are_named_and_keep_their_initial_values),
+        cmocka_unit_test(warm_start__other_table__is_named_as_not_in_the_graph),
         cmocka_unit_test(warm_start__other_table_dim__its_rows_are_left),
         cmocka_unit_test(warm_start__other_optimizer__vectors_with_initial_state),
         cmocka_unit_test(warm_start__table_that_counts__its_rows_begin_to_count),
