@@ -73,7 +73,7 @@ check 'a trace with evaluations and checkpoints' trains_same plain "$graph" --da
 check '… is whole and true' python3 "$folder/check.py" "$folder/more.json" $steps e..bce
 check '… and has them' sh -c "grep -q '\"cat\":\"save\"' '$folder/more.json' && grep -q '\"cat\":\"eval\"' '$folder/more.json'"
 
-check 'a trace of a table whose rows go' runs 0 "$HETERPS" "$graph" --data "$folder/train.tsv" --set store.period=20 --set emb.ttl=1 \
+check 'a trace of a table whose rows go' runs 0 "$HETERPS" "$graph" --data "$folder/train.tsv" --set store.period=5 --set emb.ttl=1 \
     --trace "$folder/life.json" -q
 check '… is whole and true, and has when they went' sh -c \
     "python3 '$folder/check.py' '$folder/life.json' $steps e..bce && grep -q '\"rows go\"' '$folder/life.json'"
