@@ -79,8 +79,8 @@ DEVICE float sum_take(const struct gpu_sums *s, uint64_t at)
     return sum;
 }
 
-/* The same of a float of a row, of the lanes that have it, the last one first: two parts are joined before a lane comes that is farther from the
- * lower one than the higher one is (engine/device/cpu/isa/update.c). */
+/* The same of a float of a row, of the lanes that have it, the last one first: two parts are joined before a lane comes
+ * that is farther from the lower one than the higher one is (engine/device/cpu/isa/update.c). */
 DEVICE float lane_rows_take(const struct gpu_sums *s, uint32_t row, uint32_t dim, uint32_t col)
 {
     float part[TREE_LEVELS];

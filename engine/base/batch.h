@@ -95,8 +95,8 @@ struct ticket_table {
 };
 #define ROW_NONE UINT32_MAX
 
-/* A row in one lane of a step, which has a sum of gradients of its own. Those of a step are numbered as they first occur, so there are
- * never more than the step has keys, however many lanes it has. */
+/* A row in one lane of a step, which has a sum of gradients of its own. Those of a step are numbered as they first occur,
+ * so there are never more than the step has keys, however many lanes it has. */
 struct lane_row {
     uint32_t before; /* the same row in the lane before that has it, ROW_NONE: in none */
     uint32_t lane;

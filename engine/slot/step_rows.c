@@ -109,8 +109,8 @@ static void next_add(const struct row_numbers *n, struct step_rows *rows, struct
     rows->row_count = row_count;
 }
 
-/* Numbers the uniques among the rows of lanes: `rows_before` rows of the step were there before this micro-batch, and no lane has the
- * others yet. */
+/* Numbers the uniques among the rows of lanes: `rows_before` rows of the step were there before this micro-batch, and no
+ * lane has the others yet. */
 static void lane_rows_add(struct step_rows *rows, const struct ticket_table *table, uint32_t rows_before, uint32_t lane)
 {
     for (uint32_t u = 0; u < table->unique_count; u++) {

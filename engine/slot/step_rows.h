@@ -42,9 +42,9 @@ void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_ma
 void row_numbers_layout(struct row_numbers *numbers, struct layout *l, uint32_t rows_max, uint32_t micro_count);
 /* Empties rows, for the next step. */
 void step_rows_begin(struct row_numbers *numbers, struct step_rows *rows);
-/* Gives every unique of a micro-batch's ticket its number within the step and among the rows of its lanes, and counts its occurrences. Those of a
- * step's first micro-batch keep the numbers that they have among its uniques. Those without a row have a number in each micro-batch, and
- * `nobody` for a span. Lanes come in order. */
+/* Gives every unique of a micro-batch's ticket its number within the step and among the rows of its lanes, and counts its
+ * occurrences. Those of a step's first micro-batch keep the numbers that they have among its uniques. Those without a row
+ * have a number in each micro-batch, and `nobody` for a span. Lanes come in order. */
 void step_rows_add(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table, uint32_t lane);
 /* Then counts clicks and notes keys, where they are wanted: `first_new` rows were there before step_rows_add. `label`, of label_count:
  * clicked where it is above 0.5; UINT32_MAX: nothing is. */

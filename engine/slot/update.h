@@ -1,6 +1,6 @@
 /* From the sums of a step's gradients to new parameters and rows: the sums, and how a part of an update is put together for a device.
  *
- *     backward passes ──add──▶ gradients: of parameters a set each (a lane, or a pipeline), of rows and lanes that have them one a look-up
+ *     backward passes ──add──▶ gradients: of parameters a set each (a lane, or a pipeline), of lane rows one a look-up
  *                                  │ update_sum: lanes of a part, and squares (where the norm is bounded)
  *                                  ▼ update_params, update_rows: a run of parameters, rows of a table
  *                              model                                                                        sums are zero again */

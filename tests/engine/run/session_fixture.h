@@ -37,6 +37,17 @@ FIXTURE static int session_fixture_open(void **state)
     return 0;
 }
 
+/* The same, with data of so many examples and 100 others to evaluate on; their paths have room for 256 bytes. */
+FIXTURE static int session_fixture_open_data(void **state, uint32_t examples, char *data_path, char *eval_path)
+{
+    if (session_fixture_open(state) != 0) return -1;
+    snprintf(data_path, 256, "%s", fixture_path("data.tsv"));
+    snprintf(eval_path, 256, "%s", fixture_path("eval.tsv"));
+    fixture_data(data_path, 0, examples, NULL);
+    fixture_data(eval_path, 10000, 100, NULL);
+    return 0;
+}
+
 FIXTURE static int session_fixture_close(void **state)
 {
     (void)state;

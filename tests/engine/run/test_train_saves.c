@@ -22,15 +22,7 @@
 
 static char data_path[256], eval_path[256];
 
-static int group_open(void **state)
-{
-    if (session_fixture_open(state) != 0) return -1;
-    snprintf(data_path, sizeof data_path, "%s", fixture_path("data.tsv"));
-    snprintf(eval_path, sizeof eval_path, "%s", fixture_path("eval.tsv"));
-    fixture_data(data_path, 0, STEPS * BATCH, NULL);
-    fixture_data(eval_path, 10000, 100, NULL);
-    return 0;
-}
+static int group_open(void **state) { return session_fixture_open_data(state, STEPS * BATCH, data_path, eval_path); }
 
 static void trained(struct opened *o, const char *out, const char *const *set)
 {

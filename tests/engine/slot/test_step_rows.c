@@ -61,7 +61,8 @@ struct listed {
     uint32_t lane_row_count;
 };
 
-/* Of one lane the numbers are the rows'; of several each row that a lane has first is the next, and is behind the same row's in the lane before. */
+/* Of one lane the numbers are the rows'; of several each row that a lane has first is the next, and is behind the same
+ * row's in the lane before. */
 static void lane_row_compare(struct listed *l, const struct step_rows *rows, uint32_t step_row, uint32_t lane_row,
                              uint32_t lane)
 {

@@ -145,9 +145,10 @@ ALWAYS_INLINE vf uses_take(float *const *grad, uint32_t use_count, size_t at, si
     return sum;
 }
 
-/* The same of a row, over the lanes that have it, the last one first. A stack of the tree's parts: two are joined before a lane comes that is
- * farther from the lower one than the higher one is, and lanes are the farther apart the greater the highest bit that they differ in. That of
- * two such pairs is never the same, so they compare as numbers. Zeros of lanes that do not have the row change nothing but a sum of -0. */
+/* The same of a row, over the lanes that have it, the last one first. A stack of the tree's parts: two are joined before a
+ * lane comes that is farther from the lower one than the higher one is, and lanes are the farther apart the greater the
+ * highest bit that they differ in. That of two such pairs is never the same, so they compare as numbers. Zeros of lanes
+ * that do not have the row change nothing but a sum of -0. */
 ALWAYS_INLINE vf lane_rows_take(const struct sums *sums, size_t at, size_t left)
 {
     vf part[LANE_LEVELS];
