@@ -17,12 +17,22 @@ static uint32_t step_rows_max(const struct graph *g, uint32_t table)
     return g->header->batch * g->tables[table].key_count_max;
 }
 
+/* Which of a step's micro-batches are the consumer's. */
+static uint32_t own_micros(const struct feed_options *o, uint32_t *first)
+{
+    const struct batch_shape shape = graph_batch(o->graph);
+    const uint32_t a_lane = batch_micro_count(shape) / shape.lanes;
+    *first = a_lane * o->lanes.begin;
+    return a_lane * (o->lanes.count ? o->lanes.count : shape.lanes);
+}
+
 /* Blocks of rows: a run of inputs covers at most (inputs - 1) / micros + 2 steps, and the consumer may still be at the update of
  * one more. Where steps of one micro-batch overtake each other (wsp, asp), each input can keep a block of its own, and one is
  * being filled: there are so many too. */
-static uint32_t steps_ahead_of(const struct graph *g, uint32_t input_count)
+static uint32_t steps_ahead_of(const struct feed_options *o)
 {
-    return (input_count - 1) / batch_micro_count(graph_batch(g)) + 3;
+    uint32_t first;
+    return (o->input_count - 1) / own_micros(o, &first) + 3;
 }
 
 /* Of training: whether a table has keys without a row. */
@@ -59,9 +69,13 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     ring_layout(l->arena ? &feed->ready : NULL, l, o->input_count, RING_ONE);
     ring_layout(l->arena ? &feed->free : NULL, l, o->input_count, RING_MANY);
     if (l->arena) feed->inputs = inputs;
-    uint32_t steps_ahead = steps_ahead_of(g, o->input_count);
+    uint32_t steps_ahead = steps_ahead_of(o);
     row_gate_layout(l->arena ? &feed->gate : NULL, l, o->input_count, steps_ahead);
     if (!o->training) return;
+    if (o->lanes.count) {
+        l->bytes += micro_batch_bytes(graph_batch(g), graph_example(g));
+        if (l->arena) micro_batch_place(&feed->others, l->arena, graph_batch(g), graph_example(g));
+    }
     uint64_t *block_step;
     uint32_t *spare;
     LAYOUT_TAKE(l, block_step, steps_ahead);
@@ -110,6 +124,7 @@ status feed_open(struct feed **out, const struct feed_options *o)
     feed->graph = o->graph;
     feed->model = o->model;
     feed->shape = graph_batch(o->graph);
+    feed->micro_count = own_micros(o, &feed->micro_first);
     feed->example = graph_example(o->graph);
     feed->training = o->training;
     feed->epochs = o->epochs;

@@ -20,6 +20,7 @@
 #include "engine/model/model.h"
 #include "engine/base/bell.h"
 #include "engine/base/ring.h"
+#include "engine/slot/fold.h"
 #include "engine/slot/slot.h"
 #include "graph/op.h"
 #include "io/cache/cached_reader.h"
@@ -30,7 +31,11 @@ struct feed_options {
     struct model *model;
     bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
     uint32_t input_count;
-    uint64_t epochs, steps_max; /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
+    /* Training on several nodes: of the data, all of which it reads, the consumer gets the micro-batches of these lanes; of a step that ends
+     * before them an empty one. count 0: all. */
+    struct fold_lanes lanes;
+    uint64_t epochs,
+        steps_max; /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
     /* What it reads: files, as cached_reader_open opens them … */
     struct reader_options reader; /* with the graph's schema, which stays until close           */
     struct data_cache_budget cache;

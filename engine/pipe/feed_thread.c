@@ -21,8 +21,9 @@ struct place {
     uint64_t epoch, step;
     uint32_t step_block; /* training: of the step's rows                                            */
     uint32_t step_examples;
-    bool is_end;  /* of the pass                                                                    */
-    bool is_open; /* false: the feed was interrupted, and the thread ends                           */
+    uint32_t input; /* of the step, that is being filled or held back, or NUMBER_NONE              */
+    bool is_end;    /* of the pass                                                                    */
+    bool is_open;   /* false: the feed was interrupted, and the thread ends                           */
 };
 
 /* Relaxed: feed_wake() only compares it with what it was a second ago. */
@@ -241,8 +242,8 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
     uint64_t begin_ns = clock_ns();
     uint64_t passed = 0;
     source_enter(feed);
-    status st = reader_pass_start(feed->source, (struct reader_pass){.number = at->epoch - feed->from.first_epoch,
-                                                                     .epoch = at->epoch});
+    status st = reader_pass_start(
+        feed->source, (struct reader_pass){.number = at->epoch - feed->from.first_epoch, .epoch = at->epoch});
     at->is_open = source_leave(feed);
     if (st == ST_OK && at->is_open && skip) {
         const struct model_data *data = &feed->model->data;
@@ -259,7 +260,8 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
     }
     if (st == ST_OK && at->is_open && at->is_end)
         st = status_fail(ST_INVALID, __FILE__, __LINE__,
-                         "%s: expected more than the %" PRIu64 " examples of the pass that are done, found the end: it is "
+                         "%s: expected more than the %" PRIu64
+                         " examples of the pass that are done, found the end: it is "
                          "not what the save stands in",
                          feed->source->paths, skip);
     if (feed->is_left) return ST_OK;
@@ -269,22 +271,27 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
     return st;
 }
 
-/* Fills the input with the step's next examples, up to a micro-batch or the end of the pass. */
-static status input_read(struct feed *feed, struct place *at, uint32_t micro, struct input *input)
+/* Where in the data the micro-batch belongs, which ends where the thread is. */
+static void place_note(const struct feed *feed, const struct place *at, uint32_t micro, struct micro_batch *m)
+{
+    m->step = at->step;
+    m->epoch = at->epoch;
+    m->micro_index = micro;
+    m->is_last = at->is_end || micro + 1 == batch_micro_count(feed->shape);
+    m->step_example_count = at->step_examples;
+}
+
+/* Fills `m` with the step's next examples, up to a micro-batch or the end of the pass. */
+static status micro_read(struct feed *feed, struct place *at, uint32_t micro, struct micro_batch *m)
 {
     uint64_t begin_ns = clock_ns();
-    struct micro_batch *m = &input->batch;
     micro_batch_clear(m);
     source_enter(feed);
     status st = reader_fill(feed->source, m, feed->shape.micro, &at->is_end);
     at->is_open = source_leave(feed);
     if (feed->is_left) return ST_OK;
     at->step_examples += m->example_count;
-    m->step = at->step;
-    m->epoch = at->epoch;
-    m->micro_index = micro;
-    m->is_last = at->is_end || micro + 1 == batch_micro_count(feed->shape);
-    m->step_example_count = at->step_examples;
+    place_note(feed, at, micro, m);
     uint64_t end_ns = clock_ns();
     feed->read_ns += end_ns - begin_ns;
     trace_span(TRACE_READ, "read", begin_ns, end_ns, at->step, micro);
@@ -343,40 +350,83 @@ static status input_prepare(struct feed *feed, const struct place *at, struct in
     return ST_OK;
 }
 
+/* Gives the consumer an input that has been read, as soon as its rows are there. */
+static status input_give(struct feed *feed, struct place *at, uint32_t index)
+{
+    struct input *input = &feed->inputs[index];
+    if (feed->training) TRY(room_await(feed, at));
+    if (!at->is_open) return ST_OK;
+    TRY(input_prepare(feed, at, input));
+    counts_publish(feed);
+    away_decide(feed);
+    const bool is_sweep = input->is_sweep;
+    row_gate_wait(&feed->gate, index, &input->ticket);
+    TRY(inputs_show(feed, false));
+    return is_sweep ? sweep_await(feed, at) : ST_OK;
+}
+
+/* Of at->input, for micro-batch `micro`. */
+static status input_take(struct feed *feed, struct place *at, uint32_t micro)
+{
+    TRY(ring_await(feed, &feed->free));
+    at->is_open = number_take(feed, &feed->free, &feed->held_input, at, micro, &at->input);
+    return ST_OK;
+}
+
+/* The consumer's last input of a step, which it gets with the number of the step's examples: the one that is held back for the micro-batches
+ * of others behind it, or, of a step that has ended before the consumer's, an empty one. */
+static status last_give(struct feed *feed, struct place *at)
+{
+    if (at->input == NUMBER_NONE) {
+        TRY(input_take(feed, at, feed->micro_first));
+        if (!at->is_open) return ST_OK;
+        micro_batch_clear(&feed->inputs[at->input].batch);
+        place_note(feed, at, feed->micro_first, &feed->inputs[at->input].batch);
+    }
+    struct micro_batch *m = &feed->inputs[at->input].batch;
+    m->is_last = true;
+    m->step_example_count = at->step_examples;
+    return input_give(feed, at, at->input);
+}
+
+/* The step had no example: nobody has seen its block, nor what was to be its first input. */
+static void step_cancel(struct feed *feed, struct place *at)
+{
+    CHECK(at->is_end);
+    feed->held_input = at->input;
+    if (feed->training) block_give_back(feed, at->step_block);
+}
+
 /* One step, or none if the pass has ended with the step before. */
 static status step_read(struct feed *feed, struct place *at)
 {
+    bool has_last = false;
     at->step_examples = 0;
+    at->input = NUMBER_NONE;
     for (uint32_t micro = 0; micro < batch_micro_count(feed->shape) && !at->is_end; micro++) {
-        uint32_t index;
+        const bool is_own = micro - feed->micro_first < feed->micro_count;
         if (micro == 0 && feed->training) {
             TRY(block_take(feed, at));
             if (!at->is_open) return ST_OK;
             step_begin(feed, block_of(feed, at->step_block));
         }
-        TRY(ring_await(feed, &feed->free));
-        at->is_open = number_take(feed, &feed->free, &feed->held_input, at, micro, &index);
+        if (is_own) TRY(input_take(feed, at, micro));
         if (!at->is_open) return ST_OK;
-        struct input *input = &feed->inputs[index];
-        TRY(input_read(feed, at, micro, input));
+        struct micro_batch *m = is_own ? &feed->inputs[at->input].batch : &feed->others;
+        TRY(micro_read(feed, at, micro, m));
         if (!at->is_open) return ST_OK;
-        if (at->step_examples == 0) { /* nobody has seen this input, nor the step's block */
-            CHECK(micro == 0 && at->is_end);
-            feed->held_input = index;
-            if (feed->training) block_give_back(feed, at->step_block);
+        if (at->step_examples == 0) {
+            step_cancel(feed, at);
             return ST_OK;
         }
-        if (feed->training) TRY(room_await(feed, at));
+        if (!is_own) continue;
+        has_last |= m->is_last;
+        if (!m->is_last && micro + 1 == feed->micro_first + feed->micro_count) continue; /* held back */
+        TRY(input_give(feed, at, at->input));
         if (!at->is_open) return ST_OK;
-        TRY(input_prepare(feed, at, input));
-        counts_publish(feed);
-        away_decide(feed);
-        const bool is_sweep = input->is_sweep;
-        row_gate_wait(&feed->gate, index, &input->ticket);
-        TRY(inputs_show(feed, false));
-        if (is_sweep) TRY(sweep_await(feed, at));
-        if (!at->is_open) return ST_OK;
+        at->input = NUMBER_NONE;
     }
+    if (!has_last) TRY(last_give(feed, at));
     at->step++;
     return ST_OK;
 }

@@ -35,7 +35,7 @@ static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
         if (plan->stages[s].replicas > replicas) replicas = plan->stages[s].replicas;
     if (replicas > 1 && p->lanes > 1) {
         uint32_t abreast = replicas < p->lanes ? replicas : p->lanes;
-        count += (uint64_t)(abreast - 1) * (p->micro_count / p->lanes);
+        count += (uint64_t)(abreast - 1) * (batch_micro_count(graph_batch(p->graph)) / p->lanes);
     }
     return count < p->micro_count ? (uint32_t)count : p->micro_count;
 }
@@ -310,15 +310,30 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
                                    .stage_count = p->stage_count,
                                    .slot_count = p->slot_count,
                                    .stages = p->stages,
-                                   .host = &p->host};
+                                   .host = &p->host,
+                                   .exchange = o->exchange};
     TRY(sync_open(&p->sync, &site));
     for (uint32_t i = 0; i < p->worker_count; i++) p->workers[i].updater.gradients = &p->sync->gradients;
+    return ST_OK;
+}
+
+/* What other nodes exchange nothing of yet. */
+static status exchange_check(const struct pipeline *p)
+{
+    if (!p->by_lane) FAIL(INVALID, "training on several nodes needs train.sync = bsp");
+    if (p->graph->table_count > 0)
+        FAIL(INVALID, "training on several nodes needs a graph without tables, found %u", p->graph->table_count);
+    for (uint32_t s = 0; s < p->stage_count; s++)
+        if (device_kind_of(p->plan, s)->has_memory)
+            FAIL(INVALID, "training on several nodes needs stages on cores, found stage %u of %u on type %s", s + 1,
+                 p->stage_count, p->plan->types[p->plan->stages[s].type].name);
     return ST_OK;
 }
 
 static status open_parts(struct pipeline *p, const struct pipeline_options *o)
 {
     if (o->training) TRY(sync_check(o->sync, p->pipeline_count));
+    if (o->exchange) TRY(exchange_check(p));
     TRY(placement_make(&p->placement, o->plan, o->graph, p->pipeline_count, o->cores, o->core_count, o->share));
     TRY(placement_tell(&p->placement, o->plan, o->graph, line_log, NULL));
     p->worker_count = p->placement.worker_count;
@@ -359,6 +374,7 @@ status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
     p->stage_count = o->plan->stage_count;
     p->lanes = shape.lanes;
     p->micro_count = batch_micro_count(shape);
+    if (o->exchange) p->micro_count = p->micro_count / shape.lanes * o->exchange->own.count;
     status st = open_parts(p, o);
     if (st != ST_OK) {
         pipeline_close(p);

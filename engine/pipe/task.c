@@ -87,11 +87,14 @@ static void host_step_done(struct sync_host *host, const struct step_done *done)
     train->step_done(train->context, done);
 }
 
+static void host_fail(struct sync_host *host, status failure) { pipeline_fail((struct pipeline *)host, failure); }
+
 const struct sync_host pipeline_sync_host = {.slot_give = host_slot_give,
                                              .slot_keep = host_slot_keep,
                                              .slot_out = host_slot_out,
                                              .rows_sweep = host_rows_sweep,
-                                             .step_done = host_step_done};
+                                             .step_done = host_step_done,
+                                             .fail = host_fail};
 
 /* --- lists of nodes --------------------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 /* Puts updates together: once a part, and what it costs is nothing beside what the device does with it. */
 #include "engine/slot/update.h"
 
+#include "graph/clip.h"
+
 void gradients_layout(struct gradients *s, struct layout *l, const struct graph *g, uint32_t set_count,
                       uint64_t examples)
 {
@@ -53,10 +55,47 @@ status update_sum(const struct updater *w, const struct update *u, const struct 
                   double *squares)
 {
     if (count == 0) return ST_OK;
-    uses_fold(w, u, blocks->offset, blocks[count - 1].offset + blocks[count - 1].count);
+    if (!u->is_joined) uses_fold(w, u, blocks->offset, blocks[count - 1].offset + blocks[count - 1].count);
     const struct param_sums sums = {
         .grad = u->param_grad, .lanes = u->lanes, .block_count = count, .block = blocks, .squares = squares, .t = u->t};
     return device_sum_params(w->device, &sums);
+}
+
+/* Blocks whose sums are asked for at once. */
+#define SUM_BLOCKS 256u
+
+/* Adds lanes up into the first of them, whatever their squares. */
+static status lanes_sum(const struct updater *w, float *const *grad, uint32_t lanes, uint64_t begin, uint64_t end,
+                        uint64_t t)
+{
+    struct param_block block[SUM_BLOCKS];
+    double squares[SUM_BLOCKS];
+    struct param_sums sums = {.grad = grad, .lanes = lanes, .block = block, .squares = squares, .t = t};
+    for (; begin < end; begin += sums.block_count * (uint64_t)CLIP_BLOCK_FLOATS) {
+        uint64_t at = begin;
+        for (sums.block_count = 0; sums.block_count < SUM_BLOCKS && at < end; sums.block_count++) {
+            const uint64_t count = end - at < CLIP_BLOCK_FLOATS ? end - at : CLIP_BLOCK_FLOATS;
+            block[sums.block_count] = (struct param_block){at, count};
+            at += count;
+        }
+        TRY(device_sum_params(w->device, &sums));
+    }
+    return ST_OK;
+}
+
+status update_lanes(const struct updater *w, const struct update *u, const struct fold_lanes *runs, uint32_t run_count,
+                    uint64_t begin, uint64_t end)
+{
+    if (begin == end) return ST_OK;
+    uses_fold(w, u, begin, end);
+    for (uint32_t i = 0; i < run_count; i++)
+        if (runs[i].count > 1) TRY(lanes_sum(w, u->param_grad + runs[i].begin, runs[i].count, begin, end, u->t));
+    return ST_OK;
+}
+
+status update_join(const struct updater *w, float *left, float *right, uint64_t begin, uint64_t end, uint64_t t)
+{
+    return lanes_sum(w, (float *const[]){left, right}, 2, begin, end, t);
 }
 
 status update_params(const struct updater *w, const struct update *u, const struct param_run *run, uint64_t begin,
@@ -64,8 +103,8 @@ status update_params(const struct updater *w, const struct update *u, const stru
 {
     const struct graph *g = w->graph;
     const struct graph_optimizer *optimizer = &g->optimizers[g->updates[run->update].optimizer];
-    const bool is_summed = optimizer->clip_norm > 0; /* then the first lane has the sums */
-    const uint32_t lanes = is_summed ? 1 : u->lanes;
+    const bool is_bounded = optimizer->clip_norm > 0, is_summed = u->is_joined || is_bounded;
+    const uint32_t lanes = is_summed ? 1 : u->lanes; /* summed: the first lane has the sums */
     if (begin == end) return ST_OK;
     if (!is_summed) uses_fold(w, u, begin, end);
     for (uint32_t lane = 0; lane < lanes; lane++) w->scratch[lane] = u->param_grad[lane] + begin;
@@ -76,7 +115,7 @@ status update_params(const struct updater *w, const struct update *u, const stru
                                         .grad = w->scratch,
                                         .lanes = lanes,
                                         .count = end - begin,
-                                        .scale = is_summed ? u->clip_scale : 1.0f / (float)u->example_count,
+                                        .scale = is_bounded ? u->clip_scale : 1.0f / (float)u->example_count,
                                         .rate = optimizer_rate(g, optimizer, u->t),
                                         .t = u->t};
     return device_update_params(w->device, &update);

@@ -8,6 +8,7 @@
 #define HETERPS_ENGINE_SLOT_UPDATE_H
 
 #include "engine/slot/extent.h"
+#include "engine/slot/fold.h"
 #include "engine/slot/step_rows.h"
 #include "graph/alias.h"
 #include "graph/device.h"
@@ -46,7 +47,15 @@ struct update {
     uint32_t example_count;       /* of the step                                                            */
     uint64_t t;                   /* updates including this one                                             */
     float clip_scale;             /* of parameters whose norm is bounded: their sums are in the first lane  */
+    bool is_joined;               /* all sums of parameters are in the first lane (update_lanes, update_join) */
 };
+/* Where pieces of the sums lie (engine/slot/fold.h): of the own lanes, as numbers from the first of them on. Adds the lanes of each run up into the
+ * run's first, for the floats [begin, end) of the parameters. */
+MUST_USE status update_lanes(const struct updater *w, const struct update *u, const struct fold_lanes *runs,
+                             uint32_t run_count, uint64_t begin, uint64_t end);
+/* Adds `right` to `left` for the floats [begin, end) of the parameters, and clears it; both are whole arrays of which these floats are there. */
+MUST_USE status update_join(const struct updater *w, float *left, float *right, uint64_t begin, uint64_t end,
+                            uint64_t t);
 /* Adds the lanes of `count` blocks up into the first lane, and fills their squares. What the device fails with, as all below. */
 MUST_USE status update_sum(const struct updater *w, const struct update *u, const struct param_block *blocks,
                            uint32_t count, double *squares);

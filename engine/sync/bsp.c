@@ -5,7 +5,11 @@
  * A phase is cut in parts, which workers of the stage take; the next one opens when all stages are through it. The phase of sums is there where
  * the norm of the dense gradients is bounded (graph/clip.h), for an update then needs the squares of all; else lanes are added up by the update
  * itself. A stage's first phase begins when its last backward pass of the step is done, while stages before it still work. No stage loses by
- * waiting for all: the next step enters at the first stage, which is the last to begin its update. */
+ * waiting for all: the next step enters at the first stage, which is the last to begin its update.
+ *
+ * On one of several nodes (engine/sync/exchange.h) there are rounds between phases, and a phase for what comes of each:
+ *
+ *     phase: lanes ──SUMS──▶ phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close */
 #include <stddef.h>
 
 #include "engine/slot/fold.h"
@@ -14,7 +18,7 @@
 /* No part to take. Far below the greatest number: a worker that is late adds one to it. */
 #define PARTS_NONE (UINT32_MAX / 2)
 
-enum phase { PHASE_SUM, PHASE_UPDATE, PHASE_COUNT };
+enum phase { PHASE_LANES, PHASE_SUM, PHASE_UPDATE, PHASE_CLOSE, PHASE_COUNT };
 
 /* Work that is cut in parts: each worker that comes takes the next. */
 struct parts {
@@ -31,7 +35,7 @@ struct bsp_stage {
 /* The step that is open. */
 struct open_step {
     uint64_t step, epoch;
-    uint32_t example_count, micro_count;
+    uint32_t example_count;
     const struct step_rows *rows; /* [table_count] */
     struct slot *last;
     uint32_t ticket; /* the number of its last one */
@@ -40,14 +44,15 @@ struct open_step {
 struct bsp {
     struct sync sync; /* first: a struct sync * is a struct bsp * */
     /* set once */
-    uint32_t lanes, micro_count;
-    struct bsp_stage *stages; /* [stage_count] */
+    uint32_t lanes, micro_first, micro_count; /* this node's, of a step: all, unless there are others */
+    struct exchange *exchange;                /* with other nodes; NULL: there are none                */
+    struct bsp_stage *stages;                 /* [stage_count] */
     struct arena arena;
     /* written by who admits the step's last slot, read by who ends it */
     struct open_step open;
-    uint64_t *row_count; /* [table_count]: of the step that closes */
-    double *loss;        /* [micro_count]: sums over examples      */
-    float clip_scale;    /* of the step whose updates run          */
+    uint64_t *row_count;       /* [table_count]: of the step that closes */
+    struct exchange_site site; /* where losses are, and what else other nodes have to do with */
+    float clip_scale;          /* of the step whose updates run          */
     /* shared */
     _Alignas(64) _Atomic uint64_t shared_open_step;         /* whose slots are admitted                  */
     _Alignas(64) _Atomic uint32_t shared_left[PHASE_COUNT]; /* stages that are not through with the phase */
@@ -66,7 +71,8 @@ static void step_open(struct bsp *b, uint64_t step)
             atomic_store_explicit(&stage->parts[phase].shared_next, PARTS_NONE, memory_order_relaxed);
     }
     for (int phase = 0; phase < PHASE_COUNT; phase++)
-        atomic_store_explicit(&b->shared_left[phase], b->sync.site.stage_count, memory_order_relaxed);
+        atomic_store_explicit(&b->shared_left[phase], phase == PHASE_CLOSE ? 1 : b->sync.site.stage_count,
+                              memory_order_relaxed);
     b->open = (struct open_step){.step = step};
     /* Release pairs with the acquire in bsp_admit(): parameters, counts and the cleared gradients of the closed step. */
     atomic_store_explicit(&b->shared_open_step, step, memory_order_release);
@@ -95,12 +101,11 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
     uint32_t lane = batch_lane_of(graph_batch(g), m->micro_index);
     for (uint32_t t = 0; t < g->tensor_count; t++)
         if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
-            slot->tensor[t].data = s->gradients.param[lane] + g->tensors[t].offset;
+            slot->tensor[t].data = s->gradients.param[lane - s->lanes.begin] + g->tensors[t].offset;
     if (!m->is_last) return;
     b->open = (struct open_step){.step = m->step,
                                  .epoch = m->epoch,
                                  .example_count = m->step_example_count,
-                                 .micro_count = m->micro_index + 1,
                                  .rows = input->step_rows,
                                  .last = slot,
                                  .ticket = input->ticket.number};
@@ -108,23 +113,30 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
     /* A short step: the passes that will not come are taken off. This slot's own is still to come, so nobody meets zero here;
      * whoever does (acquire) has seen all of the above (release). */
     for (uint32_t i = 0; i < s->site.stage_count; i++)
-        atomic_fetch_sub_explicit(&b->stages[i].shared_backward_left, b->micro_count - m->micro_index - 1,
-                                  memory_order_acq_rel);
+        atomic_fetch_sub_explicit(&b->stages[i].shared_backward_left,
+                                  b->micro_count - (m->micro_index - b->micro_first) - 1, memory_order_acq_rel);
 }
 
 static void bsp_loss_keep(struct sync *s, const struct slot *slot, double sum)
 {
-    ((struct bsp *)s)->loss[slot->input->batch.micro_index] = sum;
+    const struct micro_batch *m = &slot->input->batch;
+    exchange_loss(&((struct bsp *)s)->site, m->step)[m->micro_index] = sum;
 }
 
 /* --- phases ----------------------------------------------------------------------------------- */
+
+/* Closing a step is one part, of the first stage. */
+static uint32_t part_count_of(const struct stage *stage, enum phase phase)
+{
+    return phase == PHASE_CLOSE ? 1 : stage->extent.part_count;
+}
 
 /* Lets workers take the parts of a phase. */
 static void parts_open(struct bsp *b, const struct stage *stage, enum phase phase)
 {
     struct parts *parts = &b->stages[stage->index].parts[phase];
     /* Relaxed: published by the release of shared_next. */
-    atomic_store_explicit(&parts->shared_left, stage->extent.part_count, memory_order_relaxed);
+    atomic_store_explicit(&parts->shared_left, part_count_of(stage, phase), memory_order_relaxed);
     atomic_store_explicit(&parts->shared_taken, 0, memory_order_relaxed);
     atomic_store_explicit(&parts->shared_next, 0, memory_order_release);
 }
@@ -155,7 +167,7 @@ static void bsp_backward_done(struct sync *s, const struct stage *stage, struct 
     uint32_t left =
         atomic_fetch_sub_explicit(&b->stages[stage->index].shared_backward_left, 1, memory_order_acq_rel) - 1;
     if (left == 0) {
-        parts_open(b, stage, s->clipped ? PHASE_SUM : PHASE_UPDATE);
+        parts_open(b, stage, b->exchange ? PHASE_LANES : s->clipped ? PHASE_SUM : PHASE_UPDATE);
         if (stage->extent.part_count > 1) bell_ring(stage->bell);
     }
     if (stage->is_first && !is_last) s->site.host->slot_give(s->site.host, slot);
@@ -164,9 +176,10 @@ static void bsp_backward_done(struct sync *s, const struct stage *stage, struct 
 static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t seat, struct sync_part *part)
 {
     struct bsp *b = (struct bsp *)s;
-    const uint32_t count = stage->extent.part_count, own = fold_seat_owner(seat, stage->replica_count);
+    const uint32_t own = fold_seat_owner(seat, stage->replica_count);
     for (uint32_t phase = PHASE_COUNT; phase-- > 0;) {
         struct parts *parts = &b->stages[stage->index].parts[phase];
+        const uint32_t count = part_count_of(stage, phase);
         part->phase = phase;
         if (stage->kind->has_memory ? part_take_own(parts, count, own, &part->index)
                                     : part_take(parts, count, &part->index)) {
@@ -177,14 +190,15 @@ static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t se
     return false;
 }
 
-/* The last stage has updated: tells the step, and opens the next one. */
+/* All have updated: tells the step, and opens the next one. */
 static status step_close(struct bsp *b)
 {
     struct sync_host *host = b->sync.site.host;
     struct open_step closed = b->open;
+    const uint32_t micro = graph_batch(b->sync.site.graph).micro;
     double loss = 0;
     if (closed.last->input->is_sweep) TRY(host->rows_sweep(host, closed.last, b->row_count));
-    for (uint32_t m = 0; m < closed.micro_count; m++) loss += b->loss[m];
+    for (uint32_t m = 0; m * micro < closed.example_count; m++) loss += exchange_loss(&b->site, closed.step)[m];
     struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, b->row_count, closed.ticket};
     host->step_done(host, &done);
     host->slot_keep(host, closed.last);
@@ -193,21 +207,92 @@ static status step_close(struct bsp *b)
     return ST_OK;
 }
 
-static status sums_over(struct bsp *b)
+/* All stages go on to the phase. */
+static void phase_open(struct bsp *b, enum phase phase)
 {
     struct sync *s = &b->sync;
-    b->clip_scale = clip_scale(s->clipped, 1.0f / (float)b->open.example_count, s->squares, s->block_count);
-    for (uint32_t i = 0; i < s->site.stage_count; i++) parts_open(b, s->site.stages[i], PHASE_UPDATE);
-    for (uint32_t i = 0; i < s->site.stage_count; i++) bell_ring(s->site.stages[i]->bell);
+    const uint32_t stage_count = phase == PHASE_CLOSE ? 1 : s->site.stage_count;
+    for (uint32_t i = 0; i < stage_count; i++) parts_open(b, s->site.stages[i], phase);
+    for (uint32_t i = 0; i < stage_count; i++) bell_ring(s->site.stages[i]->bell);
+}
+
+/* All squares are there. */
+static void updates_open(struct bsp *b)
+{
+    struct sync *s = &b->sync;
+    const float scale = 1.0f / (float)b->open.example_count;
+    if (s->clipped) b->clip_scale = clip_scale(s->clipped, scale, s->squares, s->block_count);
+    phase_open(b, PHASE_UPDATE);
+}
+
+static void round_begin(struct bsp *b, enum exchange_round round)
+{
+    b->exchange->vt->begin(b->exchange, round, b->open.step);
+}
+
+static void round_over(void *context, enum exchange_round round, status st)
+{
+    struct bsp *b = context;
+    if (st != ST_OK)
+        b->sync.site.host->fail(b->sync.site.host, st);
+    else if (round == EXCHANGE_SUMS)
+        phase_open(b, PHASE_SUM);
+    else if (round == EXCHANGE_SQUARES)
+        updates_open(b);
+    else
+        phase_open(b, PHASE_CLOSE);
+}
+
+static status lanes_over(struct bsp *b)
+{
+    round_begin(b, EXCHANGE_SUMS);
     return ST_OK;
+}
+
+static status sums_over(struct bsp *b)
+{
+    if (b->exchange && b->sync.clipped)
+        round_begin(b, EXCHANGE_SQUARES);
+    else
+        updates_open(b);
+    return ST_OK;
+}
+
+static status updates_over(struct bsp *b)
+{
+    if (b->exchange == NULL) return step_close(b);
+    round_begin(b, EXCHANGE_VALUES);
+    return ST_OK;
+}
+
+static status lanes_run(struct sync *s, const struct updater *w, const struct stage *stage, const struct update *u,
+                        uint32_t part)
+{
+    return exchange_lanes_run(s->site.exchange, w, &stage->extent, u, part);
+}
+
+static status sum_run(struct sync *s, const struct updater *w, const struct stage *stage, const struct update *u,
+                      uint32_t part)
+{
+    if (s->site.exchange == NULL) return sync_sum_run(s, w, stage, u, part);
+    return exchange_sum_run(s->site.exchange, w, &stage->extent, u, s->blocks, s->squares, part);
+}
+
+static status update_run(struct sync *s, const struct updater *w, const struct stage *stage, const struct update *u,
+                         uint32_t part)
+{
+    if (s->site.exchange == NULL) return sync_update_run(s, w, stage, u, part);
+    return exchange_update_run(s->site.exchange, w, &stage->extent, u, part);
 }
 
 static const struct {
     status (*run)(struct sync *, const struct updater *, const struct stage *, const struct update *, uint32_t part);
     status (*over)(struct bsp *); /* by who ends the last part of the last stage */
 } phases[PHASE_COUNT] = {
-    [PHASE_SUM] = {sync_sum_run, sums_over},
-    [PHASE_UPDATE] = {sync_update_run, step_close},
+    [PHASE_LANES] = {lanes_run, lanes_over},
+    [PHASE_SUM] = {sum_run, sums_over},
+    [PHASE_UPDATE] = {update_run, updates_over},
+    [PHASE_CLOSE] = {NULL, step_close},
 };
 
 static status bsp_part_run(struct sync *s, const struct updater *w, const struct stage *stage,
@@ -221,8 +306,9 @@ static status bsp_part_run(struct sync *s, const struct updater *w, const struct
                                   .rows = b->open.rows,
                                   .example_count = b->open.example_count,
                                   .t = b->open.step + 1,
-                                  .clip_scale = b->clip_scale};
-    TRY(phases[part->phase].run(s, w, stage, &update, part->index));
+                                  .clip_scale = b->clip_scale,
+                                  .is_joined = b->exchange && part->phase != PHASE_LANES};
+    if (phases[part->phase].run) TRY(phases[part->phase].run(s, w, stage, &update, part->index));
     /* Acquire and release, both: the last part sees all parts, the last stage all stages. */
     struct parts *parts = &b->stages[stage->index].parts[part->phase];
     if (atomic_fetch_sub_explicit(&parts->shared_left, 1, memory_order_acq_rel) != 1) return ST_OK;
@@ -236,18 +322,29 @@ static void bsp_layout(struct bsp *b, struct layout *l)
 {
     LAYOUT_TAKE(l, b->stages, b->sync.site.stage_count);
     LAYOUT_TAKE(l, b->row_count, b->sync.site.graph->table_count);
-    LAYOUT_TAKE(l, b->loss, b->micro_count);
+    LAYOUT_TAKE(l, b->site.loss, 2 * b->site.loss_count);
 }
 
 static status bsp_open(struct sync *s)
 {
     struct bsp *b = (struct bsp *)s;
     struct layout sum = {0}, taken = {.arena = &b->arena};
-    b->lanes = graph_batch(s->site.graph).lanes;
-    b->micro_count = batch_micro_count(graph_batch(s->site.graph));
+    const struct batch_shape shape = graph_batch(s->site.graph);
+    const uint32_t a_lane = batch_micro_count(shape) / shape.lanes;
+    b->lanes = s->lanes.count;
+    b->micro_count = a_lane * s->lanes.count;
+    b->micro_first = a_lane * s->lanes.begin;
+    b->exchange = s->site.exchange;
+    b->site = (struct exchange_site){.param = s->site.model->param,
+                                     .param_grad = s->gradients.param,
+                                     .squares = s->squares,
+                                     .loss_count = batch_micro_count(shape),
+                                     .over = round_over,
+                                     .context = b};
     bsp_layout(b, &sum);
     TRY(arena_open(&b->arena, "pipeline", sum.bytes));
     bsp_layout(b, &taken);
+    if (b->exchange) b->exchange->site = b->site;
     return ST_OK;
 }
 

@@ -41,7 +41,7 @@ static void sync_layout(struct sync *s, struct layout *l)
         LAYOUT_TAKE(l, s->squares, (size_t)s->site.pipeline_count * s->block_count);
         if (l->arena) (void)clip_blocks_list(g, 0, g->forward_count, s->blocks);
     }
-    gradients_layout(&s->gradients, l, g, s->vt->by_lane ? shape.lanes : s->site.pipeline_count, shape.batch);
+    gradients_layout(&s->gradients, l, g, s->vt->by_lane ? s->lanes.count : s->site.pipeline_count, shape.batch);
 }
 
 static status memory_open(struct sync *s)
@@ -50,7 +50,7 @@ static status memory_open(struct sync *s)
     sync_layout(s, &sum);
     if (sum.bytes == SIZE_MAX)
         FAIL(MEMORY, "the gradients of %u lanes need more bytes than any machine has; lower train.batch or train.lanes",
-             graph_batch(s->site.graph).lanes);
+             s->lanes.count);
     TRY(arena_open(&s->arena, "gradients", sum.bytes));
     sync_layout(s, &taken);
     return ST_OK;
@@ -65,6 +65,7 @@ status sync_open(struct sync **out, const struct sync_site *site)
     memset(s, 0, vt->bytes);
     s->vt = vt;
     s->site = *site;
+    s->lanes = site->exchange ? site->exchange->own : (struct fold_lanes){0, graph_batch(site->graph).lanes};
     s->clipped = clip_optimizer(site->graph);
     status st = memory_open(s);
     if (st == ST_OK) st = vt->open(s);

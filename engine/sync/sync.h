@@ -16,6 +16,7 @@
 #include "engine/device/kind.h"
 #include "engine/slot/slot.h"
 #include "engine/slot/update.h"
+#include "engine/sync/exchange.h"
 #include "graph/clip.h"
 
 /* What everybody may know of a stage of a pipeline. Set once. */
@@ -56,6 +57,8 @@ struct sync_host {
     /* The slot's step, whose last one it is, has ended: rows that are due go (feed_sweep), row_count [table_count] are left. */
     status (*rows_sweep)(struct sync_host *, struct slot *, uint64_t *row_count);
     void (*step_done)(struct sync_host *, const struct step_done *);
+    /* The job is over: with a failure that no task has met, on whose thread its message is. */
+    void (*fail)(struct sync_host *, status failure);
 };
 
 /* Where a synchronisation works. Kept until close. */
@@ -68,6 +71,7 @@ struct sync_site {
     uint32_t pipeline_count, stage_count, slot_count;
     struct stage *const *stages; /* [pipeline_count, stage_count] */
     struct sync_host *host;
+    struct exchange *exchange; /* with other nodes; NULL: there are none */
 };
 
 /* A part of what a stage has to do between two steps. */
@@ -80,6 +84,7 @@ struct sync_part {
 struct sync {
     const struct sync_vt *vt;
     struct sync_site site;
+    struct fold_lanes lanes; /* that are added here */
     struct gradients gradients;
     /* bounding the norm of the dense gradients (graph/clip.h); NULL and nothing where it is not */
     const struct graph_optimizer *clipped;

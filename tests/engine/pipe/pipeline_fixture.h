@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "engine/node/reduce.h"
 #include "engine/pipe/feed.h"
 #include "engine/pipe/pipeline_internal.h"
 #include "engine/data/schema.h"
@@ -81,6 +82,7 @@ struct setup {
     uint64_t ram_bytes, disk_bytes; /* 0: as the text says; no disk                             */
     uint64_t card_row_bytes;
     bool io_threads;
+    struct reduce_options nodes; /* node_count 0: there is one */
 };
 
 struct training {
@@ -91,6 +93,7 @@ struct training {
     struct model model;
     struct cores cores;
     struct plan plan;
+    struct reduce *reduce; /* with the other nodes, or NULL */
     struct pipeline *pipeline;
     struct feed *feed;
     bool is_end;
@@ -134,6 +137,7 @@ FIXTURE static void training_close(struct training *t)
     pipeline_forget(t->pipeline);
     feed_close(t->feed);
     pipeline_close(t->pipeline);
+    reduce_close(t->reduce);
     plan_free(&t->plan);
     model_close(&t->model);
     schema_close(&t->schema);
@@ -169,6 +173,11 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     } else {
         TRY(plan_single(&t->plan, &t->graph, setup->threads));
     }
+    struct reduce_options nodes = setup->nodes;
+    nodes.graph = &t->graph;
+    nodes.model = &t->model;
+    if (nodes.node_count) TRY(reduce_open(&t->reduce, &nodes));
+    struct exchange *exchange = t->reduce ? reduce_exchange(t->reduce) : NULL;
     struct pipeline_options options = {.graph = &t->graph,
                                        .model = &t->model,
                                        .plan = &t->plan,
@@ -180,12 +189,14 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
                                        .sync = t->settings.train_sync,
                                        .in_flight = setup->in_flight ? setup->in_flight : t->settings.train_in_flight,
                                        .pipeline_count = t->settings.train_pipelines,
-                                       .clock_distance = t->settings.train_clock_distance};
+                                       .clock_distance = t->settings.train_clock_distance,
+                                       .exchange = exchange};
     TRY(pipeline_open(&t->pipeline, &options));
     pipeline_delay_set(t->pipeline, setup->delay_seed, setup->delay_ns_max);
     struct feed_options feed = {.graph = &t->graph,
                                 .model = &t->model,
                                 .training = true,
+                                .lanes = exchange ? exchange->own : (struct fold_lanes){0, 0},
                                 .input_count = pipeline_input_count(t->pipeline),
                                 .epochs = t->settings.train_epochs,
                                 .steps_max = t->settings.train_steps_max,
@@ -233,6 +244,7 @@ FIXTURE static void training_start(struct training *t, const char *resume)
         model_init(&t->model);
     for (uint32_t i = 0; i < t->graph.table_count; i++) t->row_count[i] = store_row_count(t->model.store, i);
     struct progress from = t->model.progress;
+    if (t->reduce) reduce_start(t->reduce, from.step);
     assert_ok(feed_start(t->feed, &from));
 }
 

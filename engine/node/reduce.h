@@ -1,0 +1,81 @@
+/* The exchange of a training's nodes (engine/sync/exchange.h) as messages: what goes to whom in which round, where what comes belongs, and when a
+ * round is over. It knows no sockets: a post carries its messages, in order from each node to each other.
+ *
+ *     worker ──begin──▶ ┌────────────┐ ──send──▶ post ─ ─ ▶ other nodes
+ *     worker ◀──over─── │ the node's │ ◀─place, arrived, sent──
+ *                       │   thread   │
+ *                       └────────────┘
+ *
+ * Messages have no description of what is in them: from whom, to whom, round and step say it, and both ends work it out from the graph and the
+ * cut of lanes. Of a round between two nodes there are as many messages as its vectors need, none where there is nothing.
+ *
+ * A node sends S (N - 1) / N bytes of sums and as many of values a step, S being 4 bytes a parameter, if its lanes are one run; and a number a
+ * micro-batch. */
+#ifndef HETERPS_ENGINE_NODE_REDUCE_H
+#define HETERPS_ENGINE_NODE_REDUCE_H
+
+#include <stdatomic.h>
+#include <sys/uio.h>
+
+#include "engine/base/memory.h"
+#include "engine/sync/exchange.h"
+
+/* Most vectors of a message. */
+#define REDUCE_PARTS_MAX 8u
+
+struct reduce_message {
+    uint16_t kind; /* the round */
+    uint64_t step;
+    struct iovec part[REDUCE_PARTS_MAX];
+    uint32_t part_count;
+    uint64_t bytes; /* of all parts */
+};
+
+/* What carries messages. */
+struct post {
+    const struct post_vt *vt;
+};
+struct post_vt {
+    /* By the node's thread: sends, in order; the parts stay until reduce_sent. */
+    status (*send)(struct post *, uint32_t to, const struct reduce_message *message);
+    /* By any thread: the node's thread calls reduce_look soon. */
+    void (*wake)(struct post *);
+};
+
+struct reduce_options {
+    const struct graph *graph;
+    const struct model *model;
+    uint32_t rank, node_count;
+    const uint32_t *
+        lane_begin; /* [node_count + 1], kept: node n has the lanes from its number on to the next one's, one at least */
+    struct post *post; /* kept until close */
+};
+
+struct reduce;
+/* Takes its memory: INVALID: lanes and nodes do not fit; MEMORY. What `reduce_exchange` gives is for a pipeline, and has to outlive it. */
+MUST_USE status reduce_open(struct reduce **reduce, const struct reduce_options *options);
+/* NULL is ignored. */
+void reduce_close(struct reduce *reduce);
+struct exchange *reduce_exchange(struct reduce *reduce);
+/* Before the first round, and while no message is under way: that of this step is the next. */
+void reduce_start(struct reduce *reduce, uint64_t step);
+
+/* --- by the node's thread ----------------------------------------------------------------------- */
+
+/* After wake: sends what a round that has begun has to send. What the post failed with. */
+MUST_USE status reduce_look(struct reduce *reduce);
+/* A message of `bytes` comes from a node: puts where it goes, vectors that stay until it has arrived. INVALID: it is not the next one of that
+ * node, and nothing may be put anywhere. */
+MUST_USE status reduce_place(struct reduce *reduce, uint32_t from, uint16_t kind, uint64_t step, uint64_t bytes,
+                             struct iovec part[REDUCE_PARTS_MAX], uint32_t *part_count);
+/* It is there. */
+void reduce_arrived(struct reduce *reduce, uint32_t from);
+/* A message that was given to the post is sent, and its parts are free. */
+void reduce_sent(struct reduce *reduce);
+/* Nothing more comes, because of this: the job is over. */
+void reduce_fail(struct reduce *reduce, status failure);
+
+/* Payload bytes that this node has sent. By any thread, exact while nobody sends. */
+uint64_t reduce_sent_bytes(const struct reduce *reduce);
+
+#endif

@@ -1,0 +1,307 @@
+/* One training on several nodes, all in this process: one node's bytes, whatever the cut of lanes, the plans of the nodes and the order in which
+ * messages come; how many bytes they send; and what becomes of messages that do not fit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/engine/node/post_fixture.h"
+#include "tests/engine/pipe/pipeline_fixture.h"
+
+/* Numbers alone; batch and data normalisation, dropout, three uses of one weight, more than a block of floats. Layers: 0 x, 1 h1, 2 n1, 3 d1, 4 h2,
+ * 5 y, 6 bce. */
+static const char model_text[] = "[model]\nname = numbers\n"
+                                 "[data]\ndense = I1..I13\nshuffle = 50\n"
+                                 "[data_norm i]\ninput = dense\nlayer = x\n"
+                                 "[concat x]\ninput = i, dense\n"
+                                 "[fc h1]\ninput = x\nunits = 70\nactivation = relu\n"
+                                 "[fc s1]\ninput = h1\nunits = 70\nactivation = tanh\nlayer = h1\n"
+                                 "[batch_norm n1]\ninput = s1\n"
+                                 "[dropout d1]\ninput = n1\nrate = 0.3\n"
+                                 "[fc h2]\ninput = d1\nunits = 70\nshare = s1\n"
+                                 "[fc y]\ninput = h2\nunits = 1\n"
+                                 "[loss bce]\ninput = y\n"
+                                 "[train]\nbatch = 32\nmicro = 2\nlanes = 8\nepochs = 2\noptimizer = adam 0.01\n";
+
+#define DATA_ROWS SCALED(203u, 75u) /* a last step of 11 examples: six micro-batches, the last of one, in three lanes */
+#define SEEDS     SCALED(20u, 2u)
+
+static char data_path[128];
+static const char *data = data_path; /* that trainings read, of so many rows */
+static uint64_t rows = DATA_ROWS;
+
+static int group_open(void **state)
+{
+    if (fixture_open(state) != 0) return -1;
+    snprintf(data_path, sizeof data_path, "%s", fixture_path("data.tsv"));
+    fixture_data(data_path, 0, DATA_ROWS, NULL);
+    return 0;
+}
+
+/* --- nodes -------------------------------------------------------------------------------------- */
+
+struct cut {
+    uint32_t node_count;
+    uint32_t lane_begin[POST_NODES_MAX + 1];
+};
+
+static const struct cut cuts[] = {
+    {2, {0, 4, 8}},
+    {2, {0, 3, 8}},
+    {3, {0, 1, 2, 8}},
+    {3, {0, 3, 6, 8}},
+    {4, {0, 2, 4, 6, 8}},
+    {5, {0, 1, 4, 5, 7, 8}},
+    {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}},
+};
+#define CUT_COUNT (sizeof cuts / sizeof *cuts)
+
+/* Plans that nodes have in turn. */
+static const struct setup plans[] = {
+    {.threads = 1},
+    {.plan = "0-2:1:1 3-6:1:1", .threads = 2, .share = true},
+    {.plan = "0-6:2:2", .threads = 2, .share = true},
+    {.threads = 2},
+};
+#define PLAN_COUNT (sizeof plans / sizeof *plans)
+
+struct runner {
+    struct training training;
+    pthread_t thread;
+    uint64_t until;
+    status st;
+};
+static void *runner_main(void *argument)
+{
+    struct runner *r = argument;
+    r->st = training_until(&r->training, r->until);
+    return NULL;
+}
+
+static struct post_net net;
+static struct runner runners[POST_NODES_MAX];
+
+static void nodes_open(const struct cut *cut, const char *const *set, uint64_t seed)
+{
+    post_open(&net, cut->node_count, seed, SCALED(30000u, 100000u));
+    for (uint32_t n = 0; n < cut->node_count; n++) {
+        struct setup setup = plans[(n + seed) % PLAN_COUNT];
+        setup.nodes = (struct reduce_options){
+            .rank = n, .node_count = cut->node_count, .lane_begin = cut->lane_begin, .post = &net.node[n].post};
+        assert_ok(training_open(&runners[n].training, model_text, set, data, &setup));
+        net.node[n].reduce = runners[n].training.reduce;
+        training_start(&runners[n].training, NULL);
+    }
+    post_start(&net);
+}
+
+static void nodes_run(uint64_t until)
+{
+    for (uint32_t n = 0; n < net.node_count; n++) {
+        runners[n].until = until;
+        assert_int_equal(pthread_create(&runners[n].thread, NULL, runner_main, &runners[n]), 0);
+    }
+    for (uint32_t n = 0; n < net.node_count; n++) assert_int_equal(pthread_join(runners[n].thread, NULL), 0);
+    for (uint32_t n = 0; n < net.node_count; n++) assert_int_equal(runners[n].st, ST_OK);
+}
+
+static void nodes_close(void)
+{
+    post_close(&net);
+    for (uint32_t n = 0; n < net.node_count; n++) training_close(&runners[n].training);
+}
+
+/* Each node's slice of the optimizer state goes to the first node: what a save would gather. */
+static void states_gather(void)
+{
+    struct model *first = &runners[0].training.model;
+    const struct graph *g = first->graph;
+    for (uint32_t n = 1; n < net.node_count; n++) {
+        const struct extent *e = &reduce_exchange(runners[n].training.reduce)->slices;
+        for (uint32_t r = 0; r < e->run_count; r++) {
+            uint64_t begin, end;
+            extent_part(e, n, r, &begin, &end);
+            const struct param_run *run = &e->runs[r];
+            for (uint32_t s = 0; s < run->state_count; s++) {
+                const uint64_t at = run->state_offset + s * run->state_stride + (begin - run->offset);
+                memcpy(first->state + at, runners[n].training.model.state + at, (end - begin) * sizeof(float));
+            }
+        }
+    }
+    assert_int_equal(g->table_count, 0);
+}
+
+/* What a training leaves behind. */
+struct outcome {
+    uint64_t model, told;
+};
+static struct outcome alone(const char *const *set)
+{
+    struct training t;
+    assert_ok(training_open(&t, model_text, set, data, &(struct setup){.threads = 1}));
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, UINT64_MAX));
+    assert_int_equal(t.model.progress.examples, 2 * rows);
+    struct outcome outcome = {training_hash(&t), XXH3_64bits_digest(t.told)};
+    training_close(&t);
+    return outcome;
+}
+
+/* On nodes, in jobs that end at the same steps. */
+static void assert_same(struct outcome expected, const struct cut *cut, const char *const *set, uint64_t seed)
+{
+    nodes_open(cut, set, seed);
+    for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 1 + seed % 7) nodes_run(until);
+    states_gather();
+    for (uint32_t n = 0; n < cut->node_count; n++) {
+        struct training *t = &runners[n].training;
+        if (n > 0) /* the state of other slices is stale */
+            memcpy(t->model.state, runners[0].training.model.state,
+                   t->graph.header->state_floats * sizeof *t->model.state);
+        assert_true(t->is_end);
+        if (training_hash(t) != expected.model)
+            fail_msg("node %u of %u, seed %u: other parameters", n, cut->node_count, (unsigned)seed);
+        if (XXH3_64bits_digest(t->told) != expected.told)
+            fail_msg("node %u of %u, seed %u: other losses", n, cut->node_count, (unsigned)seed);
+    }
+    nodes_close();
+}
+
+/* --- bytes -------------------------------------------------------------------------------------- */
+
+static void nodes__any_cut_plans_and_order_of_messages__one_nodes_bytes(void **state)
+{
+    (void)state;
+    const struct outcome expected = alone(NULL);
+    for (size_t i = 0; i < CUT_COUNT; i++)
+        for (uint64_t seed = 0; seed < SEEDS; seed++) assert_same(expected, &cuts[i], NULL, seed * 31 + i);
+}
+
+/* Passes that end with a whole step, with a step of one example, and with one that ends in the middle of a lane. */
+static void nodes__passes_of_any_length__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const uint64_t lengths[] = {96, 65, 38, 1, 32};
+    char path[128];
+    data = path;
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+        rows = lengths[k];
+        snprintf(path, sizeof path, "%s%u", fixture_path("rows"), (unsigned)rows);
+        fixture_data(path, 100, rows, NULL);
+        const struct outcome expected = alone(NULL);
+        for (size_t i = 0; i < CUT_COUNT; i += SCALED(1, 3)) assert_same(expected, &cuts[i], NULL, i + k);
+    }
+    data = data_path;
+    rows = DATA_ROWS;
+}
+
+static void nodes__norm_bounded__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const sets[][6] = {
+        {"train.clip_norm=0.01", "train.optimizer=momentum 0.2", NULL},
+        {"train.clip_norm=0.01", "train.lanes=16", "train.schedule=cosine steps=20 warmup=5", NULL},
+    };
+    for (size_t k = 0; k < 2; k++) {
+        const struct outcome expected = alone(sets[k]), free = alone(sets[k] + 1);
+        assert_true(expected.model != free.model);
+        for (size_t i = 0; i < CUT_COUNT && k == 0; i++) assert_same(expected, &cuts[i], sets[k], i);
+    }
+    const struct outcome expected = alone(sets[1]);
+    static const struct cut sixteen[] = {{3, {0, 5, 11, 16}}, {4, {0, 4, 8, 12, 16}}, {2, {0, 1, 16}}};
+    for (size_t i = 0; i < 3; i++) assert_same(expected, &sixteen[i], sets[1], i);
+}
+
+/* --- what is sent ------------------------------------------------------------------------------- */
+
+static uint64_t slice_floats(const struct exchange *x, uint32_t node)
+{
+    uint64_t floats = 0, begin, end;
+    for (uint32_t r = 0; r < x->slices.run_count; r++) {
+        extent_part(&x->slices, node, r, &begin, &end);
+        floats += end - begin;
+    }
+    return floats;
+}
+
+/* Each run's sums to their owners, the own slice's values and the losses to all others. */
+static void nodes__three_steps__send_each_float_once_to_whom_it_is_for(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CUT_COUNT; i++) {
+        const struct cut *cut = &cuts[i];
+        const uint32_t nodes = cut->node_count;
+        nodes_open(cut, NULL, 1);
+        nodes_run(3);
+        const struct exchange *x = reduce_exchange(runners[0].training.reduce);
+        uint64_t all = 0;
+        for (uint32_t n = 0; n < nodes; n++) all += slice_floats(x, n);
+        assert_true(all >= 70 * 70 + 70 * 26);
+        for (uint32_t n = 0; n < nodes; n++) {
+            const uint64_t own = slice_floats(x, n), losses = 2 * (cut->lane_begin[n + 1] - cut->lane_begin[n]);
+            uint64_t runs = 0;
+            for (uint32_t p = 0; p < x->piece_count; p++) runs += x->pieces[p].node == n;
+            const uint64_t bytes = 4 * (runs * (all - own) + (nodes - 1) * own) + 8 * losses * (nodes - 1);
+            assert_int_equal(net.bytes[n], 3 * bytes);
+            assert_int_equal(reduce_sent_bytes(runners[n].training.reduce), 3 * bytes);
+        }
+        nodes_close();
+    }
+}
+
+/* --- what does not fit -------------------------------------------------------------------------- */
+
+static void reduce_open__more_nodes_than_lanes__names_the_setting(void **state)
+{
+    (void)state;
+    struct training t;
+    const struct setup setup = {
+        .threads = 1,
+        .nodes = {.rank = 0, .node_count = 9, .lane_begin = (const uint32_t[10]){0}, .post = &net.node[0].post}};
+    post_open(&net, 1, 1, 0);
+    assert_int_equal(training_open(&t, model_text, NULL, data_path, &setup), ST_INVALID);
+    assert_string_equal(
+        status_message(),
+        "1 nodes have nothing to compute of 8 lanes: give at most as many nodes, or --set train.lanes=9");
+}
+
+static void reduce_place__another_message_than_the_next__refused(void **state)
+{
+    (void)state;
+    struct iovec part[REDUCE_PARTS_MAX];
+    uint32_t part_count;
+    struct training t;
+    const struct setup setup = {
+        .threads = 1,
+        .nodes = {.rank = 1, .node_count = 2, .lane_begin = (const uint32_t[]){0, 4, 8}, .post = &net.node[1].post}};
+    post_open(&net, 2, 1, 0);
+    assert_ok(training_open(&t, model_text, NULL, data_path, &setup));
+    reduce_start(t.reduce, 7);
+    assert_int_equal(reduce_place(t.reduce, 0, EXCHANGE_SUMS, 8, 100, part, &part_count), ST_INVALID);
+    uint64_t bytes;
+    assert_int_equal(sscanf(strstr(status_message(), "expected "), "expected %lu", &bytes), 1);
+    assert_int_equal(reduce_place(t.reduce, 0, EXCHANGE_VALUES, 7, bytes, part, &part_count), ST_INVALID);
+    assert_int_equal(reduce_place(t.reduce, 0, EXCHANGE_SUMS, 8, bytes, part, &part_count), ST_INVALID);
+    assert_int_equal(reduce_place(t.reduce, 0, EXCHANGE_SUMS, 7, bytes - 4, part, &part_count), ST_INVALID);
+    assert_int_equal(reduce_place(t.reduce, 0, 77, 7, bytes, part, &part_count), ST_INVALID);
+    assert_ok(reduce_place(t.reduce, 0, EXCHANGE_SUMS, 7, bytes, part, &part_count));
+    uint64_t placed = 0;
+    for (uint32_t i = 0; i < part_count; i++) placed += part[i].iov_len;
+    assert_int_equal(placed, bytes);
+    training_close(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes__any_cut_plans_and_order_of_messages__one_nodes_bytes),
+        cmocka_unit_test(nodes__passes_of_any_length__one_nodes_bytes),
+        cmocka_unit_test(nodes__norm_bounded__one_nodes_bytes),
+        cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),
+        cmocka_unit_test(reduce_open__more_nodes_than_lanes__names_the_setting),
+        cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
+    };
+    return cmocka_run_group_tests(tests, group_open, fixture_close);
+}
