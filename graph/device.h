@@ -32,6 +32,17 @@ struct table_update {
     float rate; /* the learning rate of the step                                                 */
     uint64_t t; /* number of the step, from 1                                                    */
 };
+/* Of rows that another node updates: their sums over uses and over each of `run_count` runs of lanes, which go to `to`; the sums are cleared. */
+struct table_sums {
+    uint32_t dim, row_count, use_count;
+    float *const *grad;               /* [use]: sums, [lane row, dim]      */
+    const uint32_t *last_lane_row;    /* [row]                             */
+    const struct lane_row *lane_rows; /* as table_update's                 */
+    const uint32_t *run_begin;        /* [run_count + 1]: lanes, ascending */
+    uint32_t run_count;
+    float *const *to; /* [row]: [run, dim]                 */
+    uint64_t t;
+};
 /* The same for a run of parameters, lanes added alike: all that one update of the graph changes, or any part of it. */
 struct param_update {
     const struct graph_optimizer *optimizer;
@@ -65,6 +76,7 @@ struct device_vt {
     status (*update_rows)(struct device *, const struct table_update *);
     status (*update_params)(struct device *, const struct param_update *);
     status (*sum_params)(struct device *, const struct param_sums *);
+    status (*sum_rows)(struct device *, const struct table_sums *); /* of one whose units are cores */
     /* Of a device with memory of its own; NULL: it works on the host's. Before a job: the host's parameters and state are the newest, and
      * the inputs of the job lie in [inputs, inputs + bytes); NULL: nobody knows where. After a job, when nobody works: the host gets them back. */
     status (*begin)(struct device *, void *inputs, size_t bytes);
@@ -94,6 +106,10 @@ static inline status device_update_params(struct device *d, const struct param_u
 static inline status device_sum_params(struct device *d, const struct param_sums *sums)
 {
     return d->vt->sum_params(d, sums);
+}
+static inline status device_sum_rows(struct device *d, const struct table_sums *sums)
+{
+    return d->vt->sum_rows(d, sums);
 }
 static inline status device_begin(struct device *d, void *inputs, size_t bytes)
 {

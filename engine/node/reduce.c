@@ -1,11 +1,23 @@
-/* Rounds as messages: a list of vectors between two nodes, the same at both ends, cut into messages; and a cursor a node, of what comes next. */
+/* Rounds as messages: a list of vectors between two nodes, the same at both ends, cut into messages; and a cursor a node, of what comes next.
+ *
+ * Beside rounds go letters and rows, where the graph has tables. A node sends a step's letter when the step before is open: then every owner is
+ * done with the step before that, whose place the letter takes. An owner sends a step's rows when it has updated for the step before. A step is
+ * open when all its rows have come, and the values of the step before. */
 #include "engine/node/reduce.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/ring.h"
+#include "engine/node/owned.h"
 #include "graph/clip.h"
+
+/* Rounds that follow one another; what else comes. */
+#define ROUNDS EXCHANGE_ROWS
+enum { KIND_ROWS = EXCHANGE_ROWS, KIND_LETTER, KIND_COUNT };
+/* Steps that a feed can be ahead with its letters. */
+#define ASKED_MAX 256u
 
 /* A message between two nodes: its number within the round. */
 struct cursor {
@@ -13,26 +25,53 @@ struct cursor {
     uint32_t round, message;
 };
 
+/* Another node, as seen by the node's thread. */
+struct peer {
+    struct cursor next;              /* of its rounds, what comes next                       */
+    uint64_t next_letter, next_rows; /* steps of what else comes next                        */
+    uint64_t rows_sent;              /* the step whose rows it gets next                     */
+    struct reduce_message coming;    /* what reduce_place has given a place                  */
+    float *values;                   /* copies of rows that it asked for                     */
+    uint64_t *row_count;             /* [table_count]: that it had after its last step       */
+};
+
 struct reduce {
     struct exchange exchange; /* first: a struct exchange * is a struct reduce * */
     /* set once */
+    const struct graph *graph;
     struct post *post;
     struct arena arena, sums_arena; /* sums: other nodes' pieces of the own slice */
     const uint32_t *lane_begin;     /* [node_count + 1]: the options'             */
     uint32_t micros_a_lane;
-    bool is_bounded; /* the norm is: there are squares */
+    bool is_bounded;            /* the norm is: there are squares             */
+    struct owned *owned;        /* NULL: there are no tables                  */
+    struct asked_shape *shapes; /* [node_count]: of all as askers             */
+    struct fold_lanes *runs;    /* [piece_count]: of all nodes                */
+    float **own_pieces;         /* [table_count]                              */
+    uint64_t *row_count;        /* [table_count]: of all nodes                */
     /* the node's thread's */
-    struct cursor *next; /* [node_count]: that comes from there        */
-    uint32_t unsent;     /* messages of the round under way            */
+    struct peer *peers; /* [node_count] */
+    uint32_t unsent;    /* messages under way, and whatever else must be done before the round is over */
     bool is_under_way;
-    struct cursor round; /* that is under way; message is not used     */
+    struct cursor round;            /* that is under way; message is not used                       */
+    const struct asked_step *asked; /* whose letters are sent, and which is not open; or NULL       */
+    uint64_t open_until;            /* steps below it are or were open: their rows are here         */
+    uint64_t updated_until;         /* steps below it are updated here                              */
+    uint64_t values_until;          /* steps below it have their values from all                    */
+    /* from the thread that reads */
+    struct ring asked_ring; /* numbers modulo ASKED_MAX    */
+    const struct asked_step *asked_waits[ASKED_MAX];
+    uint32_t asked_count;
     /* shared */
-    _Atomic uint64_t shared_begun; /* by begin(): step * EXCHANGE_ROUNDS + round, plus one; 0: none */
+    _Atomic uint64_t shared_begun; /* by begin(): step * ROUNDS + round, plus one; 0: none */
     _Atomic uint64_t shared_sent_bytes;
 };
 
-static const char *const round_names[EXCHANGE_ROUNDS] = {
-    [EXCHANGE_SUMS] = "sums", [EXCHANGE_SQUARES] = "squares", [EXCHANGE_VALUES] = "values"};
+static const char *const kind_names[KIND_COUNT] = {[EXCHANGE_SUMS] = "sums",
+                                                   [EXCHANGE_SQUARES] = "squares",
+                                                   [EXCHANGE_VALUES] = "values",
+                                                   [KIND_ROWS] = "rows",
+                                                   [KIND_LETTER] = "a request for rows"};
 
 /* --- what is in a round ----------------------------------------------------------------------- */
 
@@ -79,6 +118,21 @@ static void sums_list(const struct reduce *r, uint32_t from, uint32_t to, struct
     }
 }
 
+/* Pieces of the sums of rows that `from` has asked `to` for, table by table. */
+static void row_sums_list(const struct reduce *r, uint64_t step, uint32_t from, uint32_t to, struct parts *parts)
+{
+    const struct exchange *x = &r->exchange;
+    const uint32_t runs = r->owned ? r->shapes[from].run_count : 0;
+    float *sums = from == x->rank && r->owned ? x->rows.pieces + x->rows.asked->float_begin[to] * runs : NULL;
+    for (uint32_t t = 0; t < r->graph->table_count; t++) {
+        const uint32_t count = from == x->rank ? x->rows.asked->count[to * r->graph->table_count + t]
+                                               : owned_key_count(r->owned, from, t, step);
+        const size_t floats = (size_t)count * r->graph->tables[t].dim * runs;
+        part_add(parts, sums ? sums : owned_pieces(r->owned, from, t), floats * sizeof(float));
+        if (sums) sums += floats;
+    }
+}
+
 static void losses_list(const struct reduce *r, uint64_t step, uint32_t from, struct parts *parts)
 {
     const uint32_t begin = r->micros_a_lane * r->lane_begin[from], end = r->micros_a_lane * r->lane_begin[from + 1];
@@ -93,9 +147,12 @@ static void squares_list(const struct reduce *r, uint32_t from, struct parts *pa
         part_add(parts, x->site.squares + begin, (x->slices.cut_block[from + 1] - begin) * sizeof(double));
 }
 
-static void values_list(const struct reduce *r, uint32_t from, struct parts *parts)
+static void values_list(const struct reduce *r, uint64_t step, uint32_t from, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
+    if (r->owned)
+        part_add(parts, from == x->rank ? (void *)owned_row_count(r->owned, step) : r->peers[from].row_count,
+                 r->graph->table_count * sizeof(uint64_t));
     for (uint32_t run = 0; run < x->slices.run_count; run++) {
         uint64_t begin;
         const uint64_t count = slice_floats(x, from, run, &begin);
@@ -111,17 +168,19 @@ static bool message_make(const struct reduce *r, struct cursor at, uint32_t from
     struct parts parts = {.first = at.message * REDUCE_PARTS_MAX, .message = message};
     switch ((enum exchange_round)at.round) {
     case EXCHANGE_SUMS:
+        losses_list(r, at.step, from,
+                    &parts); /* first: there is always some, and its size is known before any letter comes */
         sums_list(r, from, to, &parts);
-        losses_list(r, at.step, from, &parts);
+        row_sums_list(r, at.step, from, to, &parts);
         break;
     case EXCHANGE_SQUARES: squares_list(r, from, &parts); break;
-    case EXCHANGE_VALUES: values_list(r, from, &parts); break;
-    case EXCHANGE_ROUNDS: CHECK(false);
+    case EXCHANGE_VALUES: values_list(r, at.step, from, &parts); break;
+    case EXCHANGE_ROWS: CHECK(false);
     }
     return message->part_count > 0;
 }
 
-/* --- what has come ---------------------------------------------------------------------------- */
+/* --- rounds ----------------------------------------------------------------------------------- */
 
 static bool is_before(struct cursor a, struct cursor b)
 {
@@ -132,85 +191,251 @@ static bool is_before(struct cursor a, struct cursor b)
 static void cursor_settle(const struct reduce *r, uint32_t from, struct cursor *at, struct reduce_message *message)
 {
     while (!message_make(r, *at, from, r->exchange.rank, message)) {
-        *at = at->round + 1 < EXCHANGE_ROUNDS ? (struct cursor){at->step, at->round + 1, 0}
-                                              : (struct cursor){at->step + 1, 0, 0};
+        *at =
+            at->round + 1 < ROUNDS ? (struct cursor){at->step, at->round + 1, 0} : (struct cursor){at->step + 1, 0, 0};
+    }
+}
+
+/* How many rows there are on all nodes after the step. */
+static void rows_count(struct reduce *r, uint64_t step)
+{
+    for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++) {
+        r->row_count[t] = owned_row_count(r->owned, step)[t];
+        for (uint32_t n = 0; n < r->exchange.node_count; n++)
+            if (n != r->exchange.rank) r->row_count[t] += r->peers[n].row_count[t];
     }
 }
 
 static void over_look(struct reduce *r)
 {
-    const struct exchange *x = &r->exchange;
+    struct exchange *x = &r->exchange;
+    const uint64_t step = r->round.step;
     if (!r->is_under_way || r->unsent > 0) return;
     for (uint32_t n = 0; n < x->node_count; n++)
-        if (n != x->rank && !is_before(r->round, r->next[n])) return;
+        if (n != x->rank && !is_before(r->round, r->peers[n].next)) return;
     r->is_under_way = false;
+    if (r->round.round == EXCHANGE_SUMS && r->owned) {
+        CHECK(owned_is_whole(r->owned, step)); /* each letter comes before its pieces */
+        x->rows.owned = owned_rows(r->owned, step);
+    }
+    if (r->round.round == EXCHANGE_VALUES) {
+        rows_count(r, step);
+        r->values_until = step + 1;
+    }
     x->site.over(x->site.context, (enum exchange_round)r->round.round, ST_OK);
 }
 
-status reduce_place(struct reduce *r, uint32_t from, uint16_t kind, uint64_t step, uint64_t bytes,
-                    struct iovec part[REDUCE_PARTS_MAX], uint32_t *part_count)
+static status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message)
 {
-    struct reduce_message message;
-    CHECK(from < r->exchange.node_count && from != r->exchange.rank);
-    cursor_settle(r, from, &r->next[from], &message);
-    if (message.kind != kind || message.step != step || message.bytes != bytes)
-        FAIL(INVALID,
-             "node %u sent %" PRIu64 " bytes of %s of step %" PRIu64 "; expected %" PRIu64 " of %s of step %" PRIu64
-             ": it does not train the same graph in the same way",
-             from, bytes, kind < EXCHANGE_ROUNDS ? round_names[kind] : "something", step, message.bytes,
-             round_names[message.kind], message.step);
-    memcpy(part, message.part, message.part_count * sizeof *part);
-    *part_count = message.part_count;
-    return ST_OK;
+    r->unsent++;
+    atomic_fetch_add_explicit(&r->shared_sent_bytes, message->bytes, memory_order_relaxed);
+    return r->post->vt->send(r->post, to, message);
 }
-
-void reduce_arrived(struct reduce *r, uint32_t from)
-{
-    struct reduce_message message;
-    r->next[from].message++;
-    cursor_settle(r, from, &r->next[from], &message);
-    over_look(r);
-}
-
-/* --- what is sent ----------------------------------------------------------------------------- */
 
 /* By a worker: the round's own part is ready. */
 static void round_begin(struct exchange *x, enum exchange_round round, uint64_t step)
 {
     struct reduce *r = (struct reduce *)x;
-    /* Release pairs with the acquire in reduce_look(): sums, squares, parameters. */
-    atomic_store_explicit(&r->shared_begun, step * EXCHANGE_ROUNDS + round + 1, memory_order_release);
+    /* Release pairs with the acquire in begun_look(): sums, squares, parameters. */
+    atomic_store_explicit(&r->shared_begun, step * ROUNDS + round + 1, memory_order_release);
     r->post->vt->wake(r->post);
 }
 
-status reduce_look(struct reduce *r)
+static status begun_look(struct reduce *r)
 {
     const struct exchange *x = &r->exchange;
     const uint64_t begun = atomic_exchange_explicit(&r->shared_begun, 0, memory_order_acquire);
     if (begun == 0) return ST_OK;
     CHECK(!r->is_under_way);
-    r->round = (struct cursor){(begun - 1) / EXCHANGE_ROUNDS, (uint32_t)((begun - 1) % EXCHANGE_ROUNDS), 0};
+    r->round = (struct cursor){(begun - 1) / ROUNDS, (uint32_t)((begun - 1) % ROUNDS), 0};
     r->is_under_way = true;
-    r->unsent = 1; /* this loop: none of what is sent meanwhile ends the round */
+    if (r->round.round == EXCHANGE_VALUES) r->updated_until = r->round.step + 1;
     /* Each begins with the one behind it, so that not all send to the same. */
     for (uint32_t i = 1; i < x->node_count; i++) {
         const uint32_t to = (x->rank + i) % x->node_count;
         struct reduce_message message;
-        for (struct cursor at = r->round; message_make(r, at, x->rank, to, &message); at.message++) {
-            r->unsent++;
-            TRY(r->post->vt->send(r->post, to, &message));
-            atomic_fetch_add_explicit(&r->shared_sent_bytes, message.bytes, memory_order_relaxed);
-        }
+        for (struct cursor at = r->round; message_make(r, at, x->rank, to, &message); at.message++)
+            TRY(message_send(r, to, &message));
     }
-    reduce_sent(r);
     return ST_OK;
 }
 
-void reduce_sent(struct reduce *r)
+/* --- letters and rows ------------------------------------------------------------------------- */
+
+/* By the thread that reads. */
+static void step_ask(struct exchange *x, const struct asked_step *asked)
+{
+    struct reduce *r = (struct reduce *)x;
+    const uint32_t number = r->asked_count++ % ASKED_MAX;
+    r->asked_waits[number] = asked;
+    CHECK(ring_try_push(&r->asked_ring, number));
+    r->post->vt->wake(r->post);
+}
+
+/* Sends the letters of the next step, if they are there and it is their time. */
+static status letters_send(struct reduce *r)
+{
+    const struct exchange *x = &r->exchange;
+    uint32_t number;
+    if (r->asked || !ring_try_pop(&r->asked_ring, &number)) return ST_OK;
+    const struct asked_step *asked = r->asked = r->asked_waits[number];
+    CHECK(asked->step == r->open_until);
+    for (uint32_t i = 0; i < x->node_count; i++) {
+        const uint32_t to = (x->rank + i) % x->node_count;
+        uint8_t *letter = asked->letters + asked->letter_begin[to];
+        const size_t bytes = asked->letter_begin[to + 1] - asked->letter_begin[to];
+        const struct reduce_message message = {
+            .kind = KIND_LETTER, .step = asked->step, .part = {{letter, bytes}}, .part_count = 1, .bytes = bytes};
+        if (to != x->rank) {
+            TRY(message_send(r, to, &message));
+            continue;
+        }
+        memcpy(owned_letter_place(r->owned, to, asked->step), letter, bytes);
+        TRY(owned_letter_arrived(r->owned, to, asked->step, bytes));
+    }
+    return ST_OK;
+}
+
+/* Sends rows to the askers whose letters are settled. */
+static status rows_send(struct reduce *r)
+{
+    const struct exchange *x = &r->exchange;
+    for (uint32_t n = 0; n < x->node_count; n++) {
+        struct peer *peer = &r->peers[n];
+        const uint64_t step = peer->rows_sent;
+        if (step > r->updated_until || !owned_is_settled(r->owned, n, step)) continue;
+        peer->rows_sent++;
+        if (n == x->rank) {
+            owned_values(r->owned, n, step, x->rows.values[step % 2] + r->asked->float_begin[n]);
+            peer->next_rows++;
+            continue;
+        }
+        const size_t bytes = owned_floats(r->owned, n, step) * sizeof(float);
+        if (bytes == 0) continue;
+        owned_values(r->owned, n, step, peer->values);
+        const struct reduce_message message = {
+            .kind = KIND_ROWS, .step = step, .part = {{peer->values, bytes}}, .part_count = 1, .bytes = bytes};
+        TRY(message_send(r, n, &message));
+    }
+    return ST_OK;
+}
+
+/* Whether a node owes no rows of the step that is asked for. */
+static bool has_rows_of(const struct reduce *r, uint32_t node)
+{
+    const struct asked_step *asked = r->asked;
+    return r->peers[node].next_rows > asked->step || asked->float_begin[node] == asked->float_begin[node + 1];
+}
+
+/* Opens the step that is asked for when its rows have come. */
+static void rows_look(struct reduce *r)
+{
+    struct exchange *x = &r->exchange;
+    if (r->asked == NULL || r->values_until < r->asked->step) return;
+    for (uint32_t n = 0; n < x->node_count; n++)
+        if (!has_rows_of(r, n)) return;
+    x->rows.asked = r->asked;
+    r->open_until = r->asked->step + 1;
+    for (uint32_t n = 0; n < x->node_count; n++) r->peers[n].next_rows = r->open_until;
+    r->asked = NULL;
+    /* Release pairs with the acquire in exchange_has_rows(): values, and what is asked for. */
+    atomic_store_explicit(&x->rows.shared_step, r->open_until, memory_order_release);
+    x->site.over(x->site.context, EXCHANGE_ROWS, ST_OK);
+}
+
+/* Does all that can be done. */
+static status rows_step(struct reduce *r)
+{
+    if (r->owned == NULL) return ST_OK;
+    for (uint64_t open = r->open_until + 1; open != r->open_until;) {
+        open = r->open_until;
+        TRY(letters_send(r));
+        TRY(owned_settle(r->owned));
+        TRY(rows_send(r));
+        rows_look(r);
+    }
+    return ST_OK;
+}
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+/* The message of that kind which the node sends next; false: it sends none of it. */
+static bool message_expect(struct reduce *r, uint32_t from, uint16_t kind, uint64_t bytes,
+                           struct reduce_message *message)
+{
+    struct peer *peer = &r->peers[from];
+    if (kind < ROUNDS) {
+        cursor_settle(r, from, &peer->next, message);
+        return true;
+    }
+    *message = (struct reduce_message){.kind = kind, .part_count = 1};
+    if (kind == KIND_LETTER && r->owned) {
+        const size_t most = asked_letter_bytes_max(&r->shapes[from]);
+        message->step = peer->next_letter;
+        message->bytes = bytes < most ? bytes : most;
+        message->part[0].iov_base = owned_letter_place(r->owned, from, peer->next_letter);
+    } else if (kind == KIND_ROWS && r->asked) {
+        const struct asked_step *asked = r->asked;
+        message->step = asked->step;
+        message->bytes = (asked->float_begin[from + 1] - asked->float_begin[from]) * sizeof(float);
+        message->part[0].iov_base = r->exchange.rows.values[asked->step % 2] + asked->float_begin[from];
+    } else {
+        return false;
+    }
+    message->part[0].iov_len = message->bytes;
+    return true;
+}
+
+status reduce_place(struct reduce *r, uint32_t from, uint16_t kind, uint64_t step, uint64_t bytes,
+                    struct iovec part[REDUCE_PARTS_MAX], uint32_t *part_count)
+{
+    CHECK(from < r->exchange.node_count && from != r->exchange.rank);
+    struct reduce_message *message = &r->peers[from].coming;
+    if (!message_expect(r, from, kind, bytes, message))
+        FAIL(INVALID, "node %u sent %" PRIu64 " bytes of kind %u of step %" PRIu64 "; expected none of that kind", from,
+             bytes, kind, step);
+    if (message->kind != kind || message->step != step || message->bytes != bytes)
+        FAIL(INVALID,
+             "node %u sent %" PRIu64 " bytes of %s of step %" PRIu64 "; expected %" PRIu64 " of %s of step %" PRIu64
+             ": it does not train the same graph in the same way",
+             from, bytes, kind_names[kind], step, message->bytes, kind_names[message->kind], message->step);
+    memcpy(part, message->part, message->part_count * sizeof *part);
+    *part_count = message->part_count;
+    return ST_OK;
+}
+
+status reduce_arrived(struct reduce *r, uint32_t from)
+{
+    struct peer *peer = &r->peers[from];
+    const struct reduce_message *coming = &peer->coming;
+    struct reduce_message message;
+    if (coming->kind < ROUNDS) {
+        peer->next.message++;
+        cursor_settle(r, from, &peer->next, &message);
+    } else if (coming->kind == KIND_LETTER) {
+        TRY(owned_letter_arrived(r->owned, from, coming->step, coming->bytes));
+        peer->next_letter++;
+    } else {
+        peer->next_rows = coming->step + 1;
+    }
+    TRY(rows_step(r));
+    over_look(r);
+    return rows_step(r);
+}
+
+status reduce_look(struct reduce *r)
+{
+    TRY(begun_look(r));
+    over_look(r);
+    return rows_step(r);
+}
+
+status reduce_sent(struct reduce *r)
 {
     CHECK(r->unsent > 0);
     r->unsent--;
     over_look(r);
+    return rows_step(r);
 }
 
 void reduce_fail(struct reduce *r, status failure)
@@ -226,7 +451,7 @@ uint64_t reduce_sent_bytes(const struct reduce *r)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static const struct exchange_vt reduce_vt = {.begin = round_begin};
+static const struct exchange_vt reduce_vt = {.begin = round_begin, .ask = step_ask};
 
 static status lanes_check(const struct reduce_options *o)
 {
@@ -261,21 +486,75 @@ static uint32_t pieces_list(const struct reduce_options *o, struct exchange_piec
     return count;
 }
 
+static void shapes_fill(struct reduce *r, const struct reduce_options *o)
+{
+    const struct batch_shape shape = graph_batch(o->graph);
+    struct fold_lanes runs[FOLD_RUNS_MAX];
+    for (uint32_t n = 0; n < o->node_count; n++) {
+        const struct fold_lanes lanes = {o->lane_begin[n], o->lane_begin[n + 1] - o->lane_begin[n]};
+        struct asked_shape *asker = &r->shapes[n];
+        *asker = (struct asked_shape){.graph = o->graph,
+                                      .owner_count = o->node_count,
+                                      .example_max = shape.batch / shape.lanes * lanes.count,
+                                      .run_count = fold_runs(lanes, shape.lanes, runs)};
+        for (uint32_t t = 0; t < o->graph->table_count; t++)
+            asker->shows[t] = optimizer_reads_shows(&o->graph->optimizers[o->graph->tables[t].optimizer]);
+    }
+}
+
+/* What a graph with tables needs. */
+static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
+{
+    struct exchange_rows *rows = &r->exchange.rows;
+    ring_layout(l->arena ? &r->asked_ring : NULL, l, ASKED_MAX, RING_ONE);
+    LAYOUT_TAKE(l, r->own_pieces, o->graph->table_count);
+    LAYOUT_TAKE(l, r->row_count, o->graph->table_count);
+    const size_t own = asked_floats_max(&rows->shape);
+    for (int i = 0; i < 2; i++) LAYOUT_TAKE(l, rows->values[i], own);
+    LAYOUT_TAKE(l, rows->pieces, own * rows->shape.run_count);
+    for (uint32_t n = 0; n < o->node_count; n++) {
+        struct peer peer = {0};
+        const struct asked_shape asker = {.graph = o->graph,
+                                          .example_max = o->graph->header->batch / o->graph->header->lanes *
+                                                         (o->lane_begin[n + 1] - o->lane_begin[n])};
+        if (n != o->rank) LAYOUT_TAKE(l, peer.values, asked_floats_max(&asker));
+        if (n != o->rank) LAYOUT_TAKE(l, peer.row_count, o->graph->table_count);
+        if (l->arena) r->peers[n] = peer;
+    }
+}
+
 static void reduce_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
 {
     struct exchange *x = &r->exchange;
-    struct fold_lanes *runs;
     x->piece_count = pieces_list(o, NULL);
     x->slices.forward_end = o->graph->forward_count;
-    LAYOUT_TAKE(l, r->next, o->node_count);
+    LAYOUT_TAKE(l, r->peers, o->node_count);
+    LAYOUT_TAKE(l, r->shapes, o->node_count);
     LAYOUT_TAKE(l, x->pieces, x->piece_count);
     LAYOUT_TAKE(l, x->joins, x->piece_count);
-    LAYOUT_TAKE(l, runs, x->piece_count);
+    LAYOUT_TAKE(l, r->runs, x->piece_count);
     extent_layout(&x->slices, l, o->graph, o->model, o->node_count);
-    if (!l->arena) return;
-    (void)pieces_list(o, x->pieces);
-    for (uint32_t i = 0; i < x->piece_count; i++) runs[i] = x->pieces[i].run;
-    fold_joins(runs, x->piece_count, x->joins);
+    if (l->arena) {
+        (void)pieces_list(o, x->pieces);
+        for (uint32_t i = 0; i < x->piece_count; i++) r->runs[i] = x->pieces[i].run;
+        fold_joins(r->runs, x->piece_count, x->joins);
+        shapes_fill(r, o);
+        x->rows.shape = r->shapes[o->rank];
+    }
+    if (o->graph->table_count > 0) rows_layout(r, l, o);
+}
+
+static status rows_open(struct reduce *r, const struct reduce_options *o)
+{
+    struct exchange_rows *rows = &r->exchange.rows;
+    const struct owned_options options = {
+        .graph = o->graph, .model = o->model, .node_count = o->node_count, .shape = r->shapes, .runs = r->runs};
+    TRY(owned_open(&r->owned, &options));
+    for (uint32_t t = 0; t < o->graph->table_count; t++) r->own_pieces[t] = owned_pieces(r->owned, o->rank, t);
+    rows->own_pieces = r->own_pieces;
+    rows->of_owned = owned_gradients(r->owned);
+    rows->row_count = r->row_count;
+    return ST_OK;
 }
 
 /* Behind the layout, which has cut the slices. */
@@ -297,6 +576,7 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     struct exchange *x = &r->exchange;
     struct layout sum = {0}, taken = {.arena = &r->arena};
     TRY(lanes_check(o));
+    r->graph = o->graph;
     r->post = o->post;
     r->lane_begin = o->lane_begin;
     r->micros_a_lane = batch_micro_count(shape) / shape.lanes;
@@ -306,9 +586,15 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     x->node_count = o->node_count;
     x->own = (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
     x->run_count = fold_runs(x->own, shape.lanes, x->runs);
+    x->rows.shape = (struct asked_shape){
+        .graph = o->graph, .example_max = shape.batch / shape.lanes * x->own.count, .run_count = x->run_count};
     reduce_layout(r, &sum, o);
     TRY(arena_open(&r->arena, "nodes", sum.bytes));
     reduce_layout(r, &taken, o);
+    if (o->graph->table_count > 0)
+        TRY(rows_open(r, o));
+    else
+        x->rows.shape.graph = NULL; /* there is nothing to wait for */
     return sums_open(r);
 }
 
@@ -328,6 +614,7 @@ status reduce_open(struct reduce **out, const struct reduce_options *o)
 void reduce_close(struct reduce *r)
 {
     if (r == NULL) return;
+    owned_close(r->owned);
     arena_close(&r->sums_arena);
     arena_close(&r->arena);
     free(r);
@@ -337,5 +624,12 @@ struct exchange *reduce_exchange(struct reduce *r) { return &r->exchange; }
 
 void reduce_start(struct reduce *r, uint64_t step)
 {
-    for (uint32_t n = 0; n < r->exchange.node_count; n++) r->next[n] = (struct cursor){.step = step};
+    for (uint32_t n = 0; n < r->exchange.node_count; n++) {
+        struct peer *peer = &r->peers[n];
+        peer->next = (struct cursor){.step = step};
+        peer->next_letter = peer->next_rows = peer->rows_sent = step;
+    }
+    r->open_until = r->updated_until = r->values_until = step;
+    atomic_store_explicit(&r->exchange.rows.shared_step, step, memory_order_relaxed);
+    if (r->owned) owned_start(r->owned, step);
 }

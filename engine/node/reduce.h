@@ -6,6 +6,8 @@
  *                       │   thread   │
  *                       └────────────┘
  *
+ * Rows of tables are asked for by letters and come by themselves (engine/slot/asked.h, engine/node/owned.h).
+ *
  * Messages have no description of what is in them: from whom, to whom, round and step say it, and both ends work it out from the graph and the
  * cut of lanes. Of a round between two nodes there are as many messages as its vectors need, none where there is nothing.
  *
@@ -44,7 +46,7 @@ struct post_vt {
 
 struct reduce_options {
     const struct graph *graph;
-    const struct model *model;
+    struct model *model;
     uint32_t rank, node_count;
     const uint32_t *
         lane_begin; /* [node_count + 1], kept: node n has the lanes from its number on to the next one's, one at least */
@@ -68,10 +70,10 @@ MUST_USE status reduce_look(struct reduce *reduce);
  * node, and nothing may be put anywhere. */
 MUST_USE status reduce_place(struct reduce *reduce, uint32_t from, uint16_t kind, uint64_t step, uint64_t bytes,
                              struct iovec part[REDUCE_PARTS_MAX], uint32_t *part_count);
-/* It is there. */
-void reduce_arrived(struct reduce *reduce, uint32_t from);
+/* It is there. INVALID, FULL: what it asks for cannot be given. */
+MUST_USE status reduce_arrived(struct reduce *reduce, uint32_t from);
 /* A message that was given to the post is sent, and its parts are free. */
-void reduce_sent(struct reduce *reduce);
+MUST_USE status reduce_sent(struct reduce *reduce);
 /* Nothing more comes, because of this: the job is over. */
 void reduce_fail(struct reduce *reduce, status failure);
 

@@ -11,19 +11,20 @@
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* Most distinct rows that a step can touch in a table; the compiler has bounded it by 2^31. */
-static uint32_t step_rows_max(const struct graph *g, uint32_t table)
-{
-    return g->header->batch * g->tables[table].key_count_max;
-}
-
 /* Which of a step's micro-batches are the consumer's. */
 static uint32_t own_micros(const struct feed_options *o, uint32_t *first)
 {
     const struct batch_shape shape = graph_batch(o->graph);
     const uint32_t a_lane = batch_micro_count(shape) / shape.lanes;
-    *first = a_lane * o->lanes.begin;
-    return a_lane * (o->lanes.count ? o->lanes.count : shape.lanes);
+    *first = o->exchange ? a_lane * o->exchange->own.begin : 0;
+    return a_lane * (o->exchange ? o->exchange->own.count : shape.lanes);
+}
+
+/* Most distinct rows that the consumer's part of a step can touch in a table; the compiler has bounded those of a step by 2^31. */
+static uint32_t step_rows_max(const struct feed_options *o, uint32_t table)
+{
+    uint32_t first;
+    return own_micros(o, &first) * o->graph->header->micro * o->graph->tables[table].key_count_max;
 }
 
 /* Blocks of rows: a run of inputs covers at most (inputs - 1) / micros + 2 steps, and the consumer may still be at the update of
@@ -54,6 +55,29 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     return counts;
 }
 
+/* What a feed of one of several nodes has besides. */
+static void exchange_layout(struct layout *l, const struct feed_options *o, struct feed *feed, uint32_t steps_ahead)
+{
+    const struct graph *g = o->graph;
+    struct asked_step *asked;
+    struct key_numbers *numbers;
+    uint32_t *step_inputs, first;
+    l->bytes += micro_batch_bytes(graph_batch(g), graph_example(g));
+    if (l->arena) micro_batch_place(&feed->others, l->arena, graph_batch(g), graph_example(g));
+    if (g->table_count == 0) return;
+    LAYOUT_TAKE(l, asked, steps_ahead);
+    LAYOUT_TAKE(l, numbers, g->table_count);
+    LAYOUT_TAKE(l, step_inputs, own_micros(o, &first));
+    for (uint32_t s = 0; s < steps_ahead; s++)
+        asked_step_layout(l->arena ? &asked[s] : NULL, l, &o->exchange->rows.shape);
+    for (uint32_t t = 0; t < g->table_count; t++)
+        key_numbers_layout(l->arena ? &numbers[t] : NULL, l, &o->exchange->rows.shape, t);
+    if (!l->arena) return;
+    feed->asked = asked;
+    feed->key_numbers = numbers;
+    feed->step_inputs = step_inputs;
+}
+
 static void feed_layout(struct layout *l, const struct feed_options *o, struct feed *feed)
 {
     const struct graph *g = o->graph;
@@ -72,10 +96,7 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     uint32_t steps_ahead = steps_ahead_of(o);
     row_gate_layout(l->arena ? &feed->gate : NULL, l, o->input_count, steps_ahead);
     if (!o->training) return;
-    if (o->lanes.count) {
-        l->bytes += micro_batch_bytes(graph_batch(g), graph_example(g));
-        if (l->arena) micro_batch_place(&feed->others, l->arena, graph_batch(g), graph_example(g));
-    }
+    if (o->exchange) exchange_layout(l, o, feed, steps_ahead);
     uint64_t *block_step;
     uint32_t *spare;
     LAYOUT_TAKE(l, block_step, steps_ahead);
@@ -88,7 +109,7 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     struct step_rows *steps;
     LAYOUT_TAKE(l, steps, (size_t)steps_ahead * g->table_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
-        uint32_t rows_max = step_rows_max(g, t);
+        uint32_t rows_max = step_rows_max(o, t);
         struct step_rows_wants wants;
         bool sweeps = step_rows_wanted(o, t, &wants);
         if (l->arena) feed->sweeps |= sweeps;
@@ -100,6 +121,7 @@ static void feed_layout(struct layout *l, const struct feed_options *o, struct f
     feed->numbers = numbers;
     feed->steps = steps;
     feed->steps_ahead = steps_ahead;
+    for (uint32_t s = 0; s < steps_ahead && feed->asked; s++) feed->asked[s].rows = &steps[s * g->table_count];
 }
 
 static size_t feed_bytes(const struct feed_options *options)
@@ -127,6 +149,7 @@ status feed_open(struct feed **out, const struct feed_options *o)
     feed->micro_count = own_micros(o, &feed->micro_first);
     feed->example = graph_example(o->graph);
     feed->training = o->training;
+    feed->exchange = o->exchange;
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;
     feed->held_input = NUMBER_NONE;

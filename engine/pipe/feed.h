@@ -20,8 +20,8 @@
 #include "engine/model/model.h"
 #include "engine/base/bell.h"
 #include "engine/base/ring.h"
-#include "engine/slot/fold.h"
 #include "engine/slot/slot.h"
+#include "engine/sync/exchange.h"
 #include "graph/op.h"
 #include "io/cache/cached_reader.h"
 #include "io/store/store.h"
@@ -31,9 +31,9 @@ struct feed_options {
     struct model *model;
     bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
     uint32_t input_count;
-    /* Training on several nodes: of the data, all of which it reads, the consumer gets the micro-batches of these lanes; of a step that ends
-     * before them an empty one. count 0: all. */
-    struct fold_lanes lanes;
+    /* Training on several nodes, or NULL: of the data, all of which it reads, the consumer gets the micro-batches of its own lanes; of a step that
+     * ends before them an empty one. Rows are asked for, and not found here. */
+    struct exchange *exchange;
     uint64_t epochs,
         steps_max; /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
     /* What it reads: files, as cached_reader_open opens them … */

@@ -30,6 +30,7 @@ struct feed {
     struct batch_shape shape;
     struct example_shape example;
     uint32_t micro_first, micro_count; /* of a step's micro-batches the consumer's */
+    struct exchange *exchange;         /* with other nodes, or NULL */
     bool training;
     bool sweeps; /* rows die, or are too many, when steps end */
     uint64_t epochs, steps_max;
@@ -51,7 +52,12 @@ struct feed {
     /* the thread's */
     struct row_numbers *numbers; /* [table_count]                                                 */
     uint32_t held_input;         /* taken and not used, or NUMBER_NONE                            */
-    struct micro_batch others;   /* where those that are not the consumer's are read, if there are any */
+    /* of one of several nodes */
+    struct micro_batch others;       /* where micro-batches are read that are not the consumer's        */
+    struct asked_step *asked;        /* [steps_ahead], one a block; NULL: the rows are found here        */
+    struct key_numbers *key_numbers; /* [table_count]                                                   */
+    uint32_t *step_inputs;           /* [step_input_count]: of the step under way                       */
+    uint32_t step_input_count;
     /* [steps_ahead], training: the gate's number of the step that a block is out with, or STEP_NONE */
     uint64_t *block_step;
     uint32_t *spare; /* [spare_count]: blocks that have come back */

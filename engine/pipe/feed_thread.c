@@ -215,8 +215,14 @@ static struct step_rows *block_of(const struct feed *feed, uint32_t block)
     return &feed->steps[(size_t)block * feed->graph->table_count];
 }
 
-static void step_begin(struct feed *feed, struct step_rows *rows)
+static void step_begin(struct feed *feed, uint32_t block)
 {
+    struct step_rows *rows = block_of(feed, block);
+    if (feed->asked) {
+        asked_step_begin(&feed->asked[block], &feed->exchange->rows.shape, feed->key_numbers);
+        feed->step_input_count = 0;
+        return;
+    }
     for (uint32_t t = 0; t < feed->graph->table_count; t++) step_rows_begin(&feed->numbers[t], &rows[t]);
 }
 
@@ -324,11 +330,37 @@ static status sweep_await(struct feed *feed, struct place *at)
     return ST_OK;
 }
 
+/* Numbers the input's keys; with the last one of the step, asks those who own their rows. */
+static void input_ask(struct feed *feed, const struct place *at, struct input *input)
+{
+    const struct exchange_rows *rows = &feed->exchange->rows;
+    struct asked_step *asked = &feed->asked[at->step_block];
+    const struct micro_batch *m = &input->batch;
+    input->step_block = at->step_block;
+    input->step_rows = asked->rows;
+    input->is_sweep = false;
+    asked_step_add(asked, &rows->shape, feed->key_numbers, m, batch_lane_of(feed->shape, m->micro_index),
+                   &input->ticket);
+    feed->step_inputs[feed->step_input_count++] = input->index;
+    if (!m->is_last) return;
+    asked->step = m->step;
+    asked_step_close(asked, &rows->shape, feed->key_numbers, rows->values[m->step % 2]);
+    /* The inputs before may be out already: the consumer looks at spans when the rows are there. */
+    for (uint32_t i = 0; i < feed->step_input_count; i++)
+        asked_step_spans(asked, feed->graph->table_count, &feed->inputs[feed->step_inputs[i]].ticket);
+    feed->exchange->vt->ask(feed->exchange, asked);
+}
+
 /* Finds or makes the rows of the input's keys. */
 static status input_prepare(struct feed *feed, const struct place *at, struct input *input)
 {
     uint64_t begin_ns = clock_ns();
     const struct micro_batch *m = &input->batch;
+    if (feed->asked) {
+        input_ask(feed, at, input);
+        feed->prepare_ns += clock_ns() - begin_ns;
+        return ST_OK;
+    }
     TRY(row_gate_prepare(&feed->gate, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &input->ticket));
     input->step_rows = NULL;
     if (feed->training) {
@@ -408,7 +440,7 @@ static status step_read(struct feed *feed, struct place *at)
         if (micro == 0 && feed->training) {
             TRY(block_take(feed, at));
             if (!at->is_open) return ST_OK;
-            step_begin(feed, block_of(feed, at->step_block));
+            step_begin(feed, at->step_block);
         }
         if (is_own) TRY(input_take(feed, at, micro));
         if (!at->is_open) return ST_OK;

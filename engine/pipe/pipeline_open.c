@@ -265,6 +265,8 @@ static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
     }
     uint64_t later = o->in_flight ? 0 : 2 * (uint64_t)o->worker_count_max;
     if (p->by_lane && later > p->micro_count) later = p->micro_count;
+    /* A step begins when all its rows have come, and those of the next one are asked for while it runs. */
+    if (o->exchange && p->graph->table_count > 0) later = 2 * (uint64_t)p->micro_count;
     uint64_t inputs = (later > p->in_flight ? later : p->in_flight) * p->pipeline_count + ahead;
     if (inputs > 1u << 16)
         FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " inputs; expected at most %u", p->in_flight,
@@ -321,10 +323,10 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
 static status exchange_check(const struct pipeline *p)
 {
     if (!p->by_lane) FAIL(INVALID, "training on several nodes needs train.sync = bsp");
-    if (p->graph->table_count > 0)
-        FAIL(INVALID, "training on several nodes needs a graph without tables, found %u", p->graph->table_count);
+    if (store_takes_turns(p->model->store))
+        FAIL(INVALID, "training on several nodes needs rows that stay in RAM, found a disk or rows that come and go");
     for (uint32_t s = 0; s < p->stage_count; s++)
-        if (device_kind_of(p->plan, s)->has_memory)
+        if (!device_kind_of(p->plan, s)->has_cores)
             FAIL(INVALID, "training on several nodes needs stages on cores, found stage %u of %u on type %s", s + 1,
                  p->stage_count, p->plan->types[p->plan->stages[s].type].name);
     return ST_OK;

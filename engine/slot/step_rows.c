@@ -134,6 +134,20 @@ void step_rows_add(struct row_numbers *n, struct step_rows *rows, struct ticket_
     if (rows->lane_rows) lane_rows_add(rows, table, rows_before, lane);
 }
 
+void step_rows_add_keys(const struct distinct *numbers, struct step_rows *rows, struct ticket_table *table,
+                        const uint64_t *key, uint32_t lane)
+{
+    const uint32_t rows_before = rows->row_count;
+    for (uint32_t u = 0; u < table->unique_count; u++) {
+        const uint32_t count = rows->row_count, row = distinct_number(numbers, key[u], &rows->row_count);
+        table->step_row[u] = row;
+        if (rows->occurrence_count == NULL) continue;
+        if (row == count) rows->occurrence_count[row] = 0;
+        rows->occurrence_count[row] += table->occurrence_begin[u + 1] - table->occurrence_begin[u];
+    }
+    if (rows->lane_rows) lane_rows_add(rows, table, rows_before, lane);
+}
+
 void step_rows_judge(struct step_rows *rows, uint32_t first_new, const struct ticket_table *table,
                      const struct micro_batch *m, uint32_t field_count, uint32_t label, uint32_t label_count)
 {

@@ -4,6 +4,7 @@
 
 #include "engine/base/batch.h"
 #include "engine/base/memory.h"
+#include "io/store/distinct.h"
 
 /* In order of first occurrence. */
 struct step_rows {
@@ -46,6 +47,10 @@ void step_rows_begin(struct row_numbers *numbers, struct step_rows *rows);
  * occurrences. Those of a step's first micro-batch keep the numbers that they have among its uniques. Those without a row
  * have a number in each micro-batch, and `nobody` for a span. Lanes come in order. */
 void step_rows_add(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table, uint32_t lane);
+/* The same where the rows are another's, and keys tell them apart: `key` [unique_count] are numbered by `numbers`, which is empty when the step
+ * begins. Spans are not known yet. */
+void step_rows_add_keys(const struct distinct *numbers, struct step_rows *rows, struct ticket_table *table,
+                        const uint64_t *key, uint32_t lane);
 /* Then counts clicks and notes keys, where they are wanted: `first_new` rows were there before step_rows_add. `label`, of label_count:
  * clicked where it is above 0.5; UINT32_MAX: nothing is. */
 void step_rows_judge(struct step_rows *rows, uint32_t first_new, const struct ticket_table *table,

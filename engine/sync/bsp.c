@@ -88,7 +88,8 @@ static bool bsp_admit(struct sync *s, const struct input *input, uint32_t *pipel
 {
     *pipeline = 0;
     /* Acquire pairs with step_open(). */
-    return input->batch.step == atomic_load_explicit(&((struct bsp *)s)->shared_open_step, memory_order_acquire);
+    return input->batch.step == atomic_load_explicit(&((struct bsp *)s)->shared_open_step, memory_order_acquire) &&
+           (s->site.exchange == NULL || exchange_has_rows(s->site.exchange, input->batch.step));
 }
 
 static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
@@ -199,6 +200,8 @@ static status step_close(struct bsp *b)
     double loss = 0;
     if (closed.last->input->is_sweep) TRY(host->rows_sweep(host, closed.last, b->row_count));
     for (uint32_t m = 0; m * micro < closed.example_count; m++) loss += exchange_loss(&b->site, closed.step)[m];
+    for (uint32_t t = 0; b->exchange && t < b->sync.site.graph->table_count; t++)
+        b->row_count[t] = b->exchange->rows.row_count[t];
     struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, b->row_count, closed.ticket};
     host->step_done(host, &done);
     host->slot_keep(host, closed.last);
@@ -239,8 +242,10 @@ static void round_over(void *context, enum exchange_round round, status st)
         phase_open(b, PHASE_SUM);
     else if (round == EXCHANGE_SQUARES)
         updates_open(b);
-    else
+    else if (round == EXCHANGE_VALUES)
         phase_open(b, PHASE_CLOSE);
+    else
+        bell_ring(b->sync.site.stages[0]->bell); /* of the gate */
 }
 
 static status lanes_over(struct bsp *b)
@@ -282,7 +287,7 @@ static status update_run(struct sync *s, const struct updater *w, const struct s
                          uint32_t part)
 {
     if (s->site.exchange == NULL) return sync_update_run(s, w, stage, u, part);
-    return exchange_update_run(s->site.exchange, w, &stage->extent, u, part);
+    return exchange_update_run(s->site.exchange, w, &stage->extent, u, s->site.model->store, part);
 }
 
 static const struct {

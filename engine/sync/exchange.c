@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "engine/base/parts.h"
+#include "io/store/store_save.h"
+
 struct floats {
     uint64_t begin, end;
 };
@@ -42,9 +45,62 @@ static float *piece_base(const struct exchange *x, const struct exchange_piece *
     return (float *)((uintptr_t)piece->sums + (uintptr_t)((before - of_part(&x->slices, x->rank, run).begin) * 4));
 }
 
+/* Rows whose sums are asked for at once. */
+#define SUM_ROWS 2048u
+
+/* Where the pieces of rows [begin, begin + count) of the step go. */
+static void pieces_find(const struct exchange_rows *rows, uint32_t rank, uint64_t step, uint32_t table, uint32_t begin,
+                        uint32_t count, float **to)
+{
+    const struct asked_step *asked = rows->asked;
+    const struct graph *g = rows->shape.graph;
+    const float *values = rows->values[step % 2];
+    size_t own = asked->float_begin[rank];
+    for (uint32_t t = 0; t < table; t++) own += (size_t)asked->count[rank * g->table_count + t] * g->tables[t].dim;
+    const size_t own_end = own + (size_t)asked->count[rank * g->table_count + table] * g->tables[table].dim;
+    for (uint32_t r = 0; r < count; r++) {
+        const size_t at = (size_t)(asked->rows[table].span[begin + r] - values);
+        to[r] = at >= own && at < own_end ? rows->own_pieces[table] + (at - own) * rows->shape.run_count
+                                          : rows->pieces + at * rows->shape.run_count;
+    }
+}
+
+/* Adds up the sums of the part's rows of a table, run by run of the own lanes. */
+static status rows_sum(const struct exchange *x, const struct updater *w, const struct update *u, uint32_t table,
+                       uint32_t begin, uint32_t end)
+{
+    const struct step_rows *rows = &x->rows.asked->rows[table];
+    const struct gradients *gradients = w->gradients;
+    float *to[SUM_ROWS];
+    uint32_t run_begin[FOLD_RUNS_MAX + 1];
+    for (uint32_t i = 0; i < x->run_count; i++) run_begin[i] = x->runs[i].begin;
+    run_begin[x->run_count] = x->own.begin + x->own.count;
+    for (uint32_t count; begin < end; begin += count) {
+        count = end - begin < SUM_ROWS ? end - begin : SUM_ROWS;
+        pieces_find(&x->rows, x->rank, u->t - 1, table, begin, count, to);
+        const struct table_sums sums = {.dim = w->graph->tables[table].dim,
+                                        .row_count = count,
+                                        .use_count = gradients->use_count[table],
+                                        .grad = gradients->of_table + gradients->of_table_begin[table],
+                                        .last_lane_row = rows->last_lane_row + begin,
+                                        .lane_rows = rows->lane_rows,
+                                        .run_begin = run_begin,
+                                        .run_count = x->run_count,
+                                        .to = to,
+                                        .t = u->t};
+        TRY(device_sum_rows(w->device, &sums));
+    }
+    return ST_OK;
+}
+
 status exchange_lanes_run(const struct exchange *x, const struct updater *w, const struct extent *e,
                           const struct update *u, uint32_t part)
 {
+    uint64_t begin, end;
+    for (uint32_t i = 0; i < e->table_count; i++) {
+        part_of(x->rows.asked->rows[e->tables[i]].row_count, part, e->part_count, 1, &begin, &end);
+        TRY(rows_sum(x, w, u, e->tables[i], (uint32_t)begin, (uint32_t)end));
+    }
     struct fold_lanes runs[FOLD_RUNS_MAX];
     for (uint32_t i = 0; i < x->run_count; i++)
         runs[i] = (struct fold_lanes){x->runs[i].begin - x->own.begin, x->runs[i].count};
@@ -95,9 +151,30 @@ static void sent_clear(const struct exchange *x, struct floats floats)
                (floats.end - floats.begin) * sizeof(float));
 }
 
-status exchange_update_run(const struct exchange *x, const struct updater *w, const struct extent *e,
-                           const struct update *u, uint32_t part)
+/* Updates the part of the rows that this node owns of the stage's tables. */
+static status rows_update(const struct exchange *x, const struct updater *w, const struct extent *e,
+                          const struct update *u, struct store *store, uint32_t part)
 {
+    struct updater owner = *w;
+    struct update owned = *u;
+    uint64_t begin, end;
+    owner.gradients = x->rows.of_owned;
+    owned.rows = x->rows.owned;
+    owned.lanes = x->piece_count;
+    for (uint32_t i = 0; i < e->table_count; i++) {
+        const uint32_t t = e->tables[i];
+        part_of(owned.rows[t].row_count, part, e->part_count, 1, &begin, &end);
+        if (begin == end) continue;
+        store_rows_change(store, t, owned.rows[t].span + begin, (uint32_t)(end - begin));
+        TRY(update_rows(&owner, &owned, t, (uint32_t)begin, (uint32_t)end));
+    }
+    return ST_OK;
+}
+
+status exchange_update_run(const struct exchange *x, const struct updater *w, const struct extent *e,
+                           const struct update *u, struct store *store, uint32_t part)
+{
+    TRY(rows_update(x, w, e, u, store, part));
     for (uint32_t r = 0; r < e->run_count; r++) {
         const uint32_t run = slice_run(x, e->runs[r].update);
         const struct floats of_stage = of_part(e, part, r), of_slice = of_part(&x->slices, x->rank, run);

@@ -12,11 +12,15 @@
 #ifndef HETERPS_ENGINE_SYNC_EXCHANGE_H
 #define HETERPS_ENGINE_SYNC_EXCHANGE_H
 
+#include <stdatomic.h>
+
+#include "engine/slot/asked.h"
 #include "engine/slot/extent.h"
 #include "engine/slot/fold.h"
 #include "engine/slot/update.h"
 
-enum exchange_round { EXCHANGE_SUMS, EXCHANGE_SQUARES, EXCHANGE_VALUES, EXCHANGE_ROUNDS };
+/* ROWS begins by itself, and is over when the rows of the next step are here. */
+enum exchange_round { EXCHANGE_SUMS, EXCHANGE_SQUARES, EXCHANGE_VALUES, EXCHANGE_ROWS };
 
 /* A piece of the sums of the own slice: a run of some node's lanes. */
 struct exchange_piece {
@@ -39,6 +43,20 @@ struct exchange_site {
     void *context;
 };
 
+/* The rows of tables, where the graph has any: this node asks all that own rows, itself too, for those of a step (engine/slot/asked.h), and owns
+ * some for all. Set by the exchange: of the step that is open. */
+struct exchange_rows {
+    struct asked_shape shape;
+    float *values[2]; /* of rows of even and of odd steps, [asked_floats_max]                     */
+    const struct asked_step *asked;
+    float *pieces;                    /* of the sums of their gradients, run_count times as many           */
+    float *const *own_pieces;         /* [table_count]: those that this node itself owns lie here instead  */
+    const struct step_rows *owned;    /* [table_count]: that this node updates …                            */
+    const struct gradients *of_owned; /* … by these sums                                                   */
+    uint64_t *row_count;              /* [table_count]: of all nodes, after the step                        */
+    _Atomic uint64_t shared_step;     /* steps below it have their rows                                    */
+};
+
 struct exchange {
     const struct exchange_vt *vt;
     uint32_t rank, node_count;
@@ -49,18 +67,28 @@ struct exchange {
     struct exchange_piece *pieces; /* [piece_count], in order of lanes */
     uint32_t piece_count;
     struct fold_join *joins; /* [piece_count - 1] */
+    struct exchange_rows rows;
     struct exchange_site site;
 };
 
 struct exchange_vt {
     /* This node has all that is its own of the round; `over` follows. One round at a time. */
     void (*begin)(struct exchange *, enum exchange_round round, uint64_t step);
+    /* By the thread that reads, step after step: a step's letters are written. It stays until the step is over. */
+    void (*ask)(struct exchange *, const struct asked_step *asked);
 };
 
 /* [loss_count]: losses of the step. Two steps', for those of the next may come while this one is being closed. */
 static inline double *exchange_loss(const struct exchange_site *site, uint64_t step)
 {
     return site->loss + step % 2 * site->loss_count;
+}
+
+/* Whether the rows of the step have come. */
+static inline bool exchange_has_rows(const struct exchange *x, uint64_t step)
+{
+    /* Acquire pairs with the release of whoever has got them. */
+    return x->rows.shape.graph == NULL || step < atomic_load_explicit(&x->rows.shared_step, memory_order_acquire);
 }
 
 /* What a stage does of its part between two steps, beside rounds: adds the lanes of the own runs up … */
@@ -71,8 +99,8 @@ MUST_USE status exchange_lanes_run(const struct exchange *x, const struct update
 MUST_USE status exchange_sum_run(const struct exchange *x, const struct updater *w, const struct extent *e,
                                  const struct update *u, const struct param_block *blocks, double *squares,
                                  uint32_t part);
-/* … and updates the own slice, and clears what it has sent. */
+/* … and updates the own slice and the own rows, which are in the store, and clears what it has sent. */
 MUST_USE status exchange_update_run(const struct exchange *x, const struct updater *w, const struct extent *e,
-                                    const struct update *u, uint32_t part);
+                                    const struct update *u, struct store *store, uint32_t part);
 
 #endif

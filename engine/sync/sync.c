@@ -41,7 +41,8 @@ static void sync_layout(struct sync *s, struct layout *l)
         LAYOUT_TAKE(l, s->squares, (size_t)s->site.pipeline_count * s->block_count);
         if (l->arena) (void)clip_blocks_list(g, 0, g->forward_count, s->blocks);
     }
-    gradients_layout(&s->gradients, l, g, s->vt->by_lane ? s->lanes.count : s->site.pipeline_count, shape.batch);
+    gradients_layout(&s->gradients, l, g, s->vt->by_lane ? s->lanes.count : s->site.pipeline_count,
+                     (uint64_t)shape.batch / shape.lanes * s->lanes.count);
 }
 
 static status memory_open(struct sync *s)

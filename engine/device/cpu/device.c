@@ -112,6 +112,15 @@ static status cpu_sum_params(struct device *device, const struct param_sums *sum
     return ST_OK;
 }
 
+static status cpu_sum_rows(struct device *device, const struct table_sums *sums)
+{
+    const struct cpu_device *d = (const struct cpu_device *)device;
+    uint64_t begin_ns = d->slow ? clock_thread_ns() : 0;
+    d->kernels->sum_rows(&d->work, sums);
+    if (d->slow) slow_spin(slow_factor(d, RESOURCE_SLOW_PARAMS, sums->t - 1), begin_ns);
+    return ST_OK;
+}
+
 static void cpu_close(struct device *device)
 {
     struct cpu_device *d = (struct cpu_device *)device;
@@ -126,6 +135,7 @@ static const struct device_vt cpu_vt = {
     .update_rows = cpu_update_rows,
     .update_params = cpu_update_params,
     .sum_params = cpu_sum_params,
+    .sum_rows = cpu_sum_rows,
     .close = cpu_close,
 };
 

@@ -28,6 +28,7 @@ struct cpu_kernels {
     void (*update_rows)(const struct cpu_work *, const struct table_update *);
     void (*update_params)(const struct cpu_work *, const struct param_update *);
     void (*sum_params)(const struct cpu_work *, const struct param_sums *);
+    void (*sum_rows)(const struct cpu_work *, const struct table_sums *);
     /* Whether VDPBF16PS is there and multiplies faster here than fused multiply-adds of rounded factors: measures both, about 100 us. */
     bool (*bf16_pairs_are_faster)(void);
     /* Ranking (engine/eval/rank.h); no team. Words lie in panels of `panel_words`: word w's bias, then its numbers, are the panel's floats w %

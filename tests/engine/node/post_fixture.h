@@ -96,7 +96,7 @@ FIXTURE static void letter_step(struct post_net *net, uint32_t from, uint32_t to
             memcpy(l->copy + at, m->part[i].iov_base, m->part[i].iov_len);
         net->way[from][to].sent++;
         l->stage = POST_SENT;
-        reduce_sent(sender);
+        net->failure = reduce_sent(sender);
         break;
     case POST_SENT:
         net->failure = reduce_place(receiver, from, m->kind, m->step, m->bytes, l->part, &l->part_count);
@@ -111,7 +111,7 @@ FIXTURE static void letter_step(struct post_net *net, uint32_t from, uint32_t to
         letter_copy(l, m->bytes / 2, m->bytes);
         free(l->copy);
         net->way[from][to].begin++;
-        reduce_arrived(receiver, from);
+        net->failure = reduce_arrived(receiver, from);
         break;
     }
 }
@@ -124,7 +124,7 @@ FIXTURE static bool post_step(struct post_net *net)
         const uint32_t from = (first + i) % (n * n) / n, to = (first + i) % n;
         if (from == to) {
             if (!atomic_exchange(&net->node[from].shared_is_woken, false)) continue;
-            if (reduce_look(net->node[from].reduce) != ST_OK) return false;
+            net->failure = reduce_look(net->node[from].reduce);
             return true;
         }
         /* The first one comes, or a later one is sent. */

@@ -25,6 +25,25 @@ static const char model_text[] = "[model]\nname = numbers\n"
                                  "[loss bce]\ninput = y\n"
                                  "[train]\nbatch = 32\nmicro = 2\nlanes = 8\nepochs = 2\noptimizer = adam 0.01\n";
 
+/* Tables: two look-ups of one, a mean and a list, rules with and without counters and one that reads shows. */
+static const char tables_text[] = "[model]\nname = tables\n"
+                                  "[data]\ndense = I1..I3\nsparse = C1..C9\nshuffle = 50\n"
+                                  "[table emb]\ndim = 4\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"
+                                  "[table side]\ndim = 3\noptimizer = adam 0.01\nl2 = 0.001\n"
+                                  "[table wide]\ndim = 17\noptimizer = adagrad_row 0.05\ninit = uniform 0.1\n"
+                                  "[embedding e]\ntable = emb\ninput = C1..C3\n"
+                                  "[embedding w]\ntable = side\ninput = C6\nlayer = e\n"
+                                  "[embedding v]\ntable = wide\ninput = C7..C9\nlayer = e\n"
+                                  "[concat x]\ninput = e, w, v, dense\n"
+                                  "[fc h1]\ninput = x\nunits = 12\nactivation = relu\n"
+                                  "[embedding e2]\ntable = emb\ninput = C4, C5\npool = mean\n"
+                                  "[concat x2]\ninput = h1, e2\n"
+                                  "[fc y]\ninput = x2\nunits = 1\n"
+                                  "[loss bce]\ninput = y\n"
+                                  "[train]\nbatch = 32\nmicro = 2\nlanes = 8\nepochs = 2\noptimizer = adam 0.01\n"
+                                  "[store]\nram = 1MiB\n";
+static const char *text = model_text; /* that trainings are of */
+
 #define DATA_ROWS SCALED(203u, 75u) /* a last step of 11 examples: six micro-batches, the last of one, in three lanes */
 #define SEEDS     SCALED(20u, 2u)
 
@@ -90,7 +109,7 @@ static void nodes_open(const struct cut *cut, const char *const *set, uint64_t s
         struct setup setup = plans[(n + seed) % PLAN_COUNT];
         setup.nodes = (struct reduce_options){
             .rank = n, .node_count = cut->node_count, .lane_begin = cut->lane_begin, .post = &net.node[n].post};
-        assert_ok(training_open(&runners[n].training, model_text, set, data, &setup));
+        assert_ok(training_open(&runners[n].training, text, set, data, &setup));
         net.node[n].reduce = runners[n].training.reduce;
         training_start(&runners[n].training, NULL);
     }
@@ -117,7 +136,6 @@ static void nodes_close(void)
 static void states_gather(void)
 {
     struct model *first = &runners[0].training.model;
-    const struct graph *g = first->graph;
     for (uint32_t n = 1; n < net.node_count; n++) {
         const struct extent *e = &reduce_exchange(runners[n].training.reduce)->slices;
         for (uint32_t r = 0; r < e->run_count; r++) {
@@ -130,7 +148,6 @@ static void states_gather(void)
             }
         }
     }
-    assert_int_equal(g->table_count, 0);
 }
 
 /* What a training leaves behind. */
@@ -140,7 +157,7 @@ struct outcome {
 static struct outcome alone(const char *const *set)
 {
     struct training t;
-    assert_ok(training_open(&t, model_text, set, data, &(struct setup){.threads = 1}));
+    assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
     training_start(&t, NULL);
     assert_ok(training_until(&t, UINT64_MAX));
     assert_int_equal(t.model.progress.examples, 2 * rows);
@@ -155,13 +172,15 @@ static void assert_same(struct outcome expected, const struct cut *cut, const ch
     nodes_open(cut, set, seed);
     for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 1 + seed % 7) nodes_run(until);
     states_gather();
+    const struct training *all[POST_NODES_MAX];
     for (uint32_t n = 0; n < cut->node_count; n++) {
         struct training *t = &runners[n].training;
         if (n > 0) /* the state of other slices is stale */
             memcpy(t->model.state, runners[0].training.model.state,
                    t->graph.header->state_floats * sizeof *t->model.state);
         assert_true(t->is_end);
-        if (training_hash(t) != expected.model)
+        for (uint32_t i = 0; i < cut->node_count; i++) all[i] = &runners[(n + i) % cut->node_count].training;
+        if (training_nodes_hash(all, cut->node_count) != expected.model)
             fail_msg("node %u of %u, seed %u: other parameters", n, cut->node_count, (unsigned)seed);
         if (XXH3_64bits_digest(t->told) != expected.told)
             fail_msg("node %u of %u, seed %u: other losses", n, cut->node_count, (unsigned)seed);
@@ -212,6 +231,27 @@ static void nodes__norm_bounded__one_nodes_bytes(void **state)
     const struct outcome expected = alone(sets[1]);
     static const struct cut sixteen[] = {{3, {0, 5, 11, 16}}, {4, {0, 4, 8, 12, 16}}, {2, {0, 1, 16}}};
     for (size_t i = 0; i < 3; i++) assert_same(expected, &sixteen[i], sets[1], i);
+}
+
+static void nodes__tables__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const sets[][5] = {
+        {NULL},
+        {"emb.optimizer=ftrl 0.1 l1=1e-5", "wide.clip_norm=0.001", "train.clip_norm=0.01", NULL},
+        {"emb.optimizer=adagrad 0.05", "train.lanes=16", NULL},
+    };
+    text = tables_text;
+    for (size_t k = 0; k < 3; k++) {
+        const struct outcome expected = alone(sets[k]);
+        for (size_t i = 0; i < CUT_COUNT && k < 2; i++)
+            for (uint64_t seed = 0; seed < (k == 0 ? SEEDS : 2); seed++)
+                assert_same(expected, &cuts[i], sets[k], seed * 31 + i);
+        if (k < 2) continue;
+        static const struct cut sixteen[] = {{3, {0, 5, 11, 16}}, {4, {0, 4, 8, 12, 16}}, {2, {0, 1, 16}}};
+        for (size_t i = 0; i < 3; i++) assert_same(expected, &sixteen[i], sets[k], i);
+    }
+    text = model_text;
 }
 
 /* --- what is sent ------------------------------------------------------------------------------- */
@@ -299,6 +339,7 @@ int main(void)
         cmocka_unit_test(nodes__any_cut_plans_and_order_of_messages__one_nodes_bytes),
         cmocka_unit_test(nodes__passes_of_any_length__one_nodes_bytes),
         cmocka_unit_test(nodes__norm_bounded__one_nodes_bytes),
+        cmocka_unit_test(nodes__tables__one_nodes_bytes),
         cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),
         cmocka_unit_test(reduce_open__more_nodes_than_lanes__names_the_setting),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),

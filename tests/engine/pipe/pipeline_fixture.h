@@ -196,7 +196,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     struct feed_options feed = {.graph = &t->graph,
                                 .model = &t->model,
                                 .training = true,
-                                .lanes = exchange ? exchange->own : (struct fold_lanes){0, 0},
+                                .exchange = exchange,
                                 .input_count = pipeline_input_count(t->pipeline),
                                 .epochs = t->settings.train_epochs,
                                 .steps_max = t->settings.train_steps_max,
@@ -267,7 +267,8 @@ FIXTURE static status training_until(struct training *t, uint64_t step)
 }
 
 struct keyed_row {
-    uint64_t key, row;
+    uint64_t key;
+    const float *span;
 };
 FIXTURE static int keyed_row_compare(const void *a, const void *b)
 {
@@ -275,32 +276,45 @@ FIXTURE static int keyed_row_compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Parameters, optimizer state, progress, and the rows as of the last finished step in the order of their keys. */
-FIXTURE static uint64_t training_hash(const struct training *t)
+/* The rows of a table as of the last finished step in the order of their keys: of one training, or of the nodes of one, that each have some. */
+FIXTURE static void training_rows_hash(XXH3_state_t *hash, const struct training *const *nodes, uint32_t node_count,
+                                       uint32_t table)
 {
+    const uint64_t most = nodes[0]->row_count[table];
+    uint64_t count = 0;
+    struct keyed_row *rows = malloc((most + 1) * sizeof *rows);
+    assert_non_null(rows);
+    for (uint32_t n = 0; n < node_count; n++) {
+        const uint64_t own = node_count == 1 ? most : store_row_count(nodes[n]->model.store, table);
+        assert_true(count + own <= most);
+        for (uint64_t i = 0; i < own; i++)
+            rows[count++] = (struct keyed_row){store_key(nodes[n]->model.store, table, i),
+                                               store_span(nodes[n]->model.store, table, i)};
+    }
+    qsort(rows, count, sizeof *rows, keyed_row_compare);
+    for (uint64_t i = 0; i < count; i++) {
+        XXH3_64bits_update(hash, &rows[i].key, sizeof rows[i].key);
+        XXH3_64bits_update(hash, rows[i].span, nodes[0]->graph.tables[table].span_floats * sizeof(float));
+    }
+    free(rows);
+}
+
+/* Parameters, optimizer state, progress, and rows: the first node's, but for rows, of which each has some. */
+FIXTURE static uint64_t training_nodes_hash(const struct training *const *nodes, uint32_t node_count)
+{
+    const struct training *t = nodes[0];
     const struct graph *g = &t->graph;
     XXH3_state_t *hash = XXH3_createState();
     XXH3_64bits_reset(hash);
     XXH3_64bits_update(hash, t->model.param, g->header->param_floats * sizeof(float));
     XXH3_64bits_update(hash, t->model.state, g->header->state_floats * sizeof(float));
     XXH3_64bits_update(hash, &t->model.progress, sizeof t->model.progress);
-    for (uint32_t table = 0; table < g->table_count; table++) {
-        uint64_t count = t->row_count[table];
-        struct keyed_row *rows = malloc((count + 1) * sizeof *rows);
-        assert_non_null(rows);
-        for (uint64_t i = 0; i < count; i++) rows[i] = (struct keyed_row){store_key(t->model.store, table, i), i};
-        qsort(rows, count, sizeof *rows, keyed_row_compare);
-        for (uint64_t i = 0; i < count; i++) {
-            XXH3_64bits_update(hash, &rows[i].key, sizeof rows[i].key);
-            XXH3_64bits_update(hash, store_span(t->model.store, table, rows[i].row),
-                               g->tables[table].span_floats * sizeof(float));
-        }
-        free(rows);
-    }
+    for (uint32_t table = 0; table < g->table_count; table++) training_rows_hash(hash, nodes, node_count, table);
     uint64_t result = XXH3_64bits_digest(hash);
     XXH3_freeState(hash);
     return result;
 }
+FIXTURE static uint64_t training_hash(const struct training *t) { return training_nodes_hash(&t, 1); }
 
 /* Runs the forward pass over the data, and hashes what the heads read in the order in which it is told. */
 struct predicted {

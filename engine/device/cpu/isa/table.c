@@ -21,6 +21,7 @@ const struct cpu_kernels KERNEL(cpu_kernels) = {
     .update_rows = KERNEL(rows_update_f32),
     .update_params = KERNEL(params_update_f32),
     .sum_params = KERNEL(params_sum_f32),
+    .sum_rows = KERNEL(rows_sum_f32),
     .bf16_pairs_are_faster = KERNEL(bf16_pairs_are_faster),
     .panel_words = 2 * VF,
     .score = KERNEL(rank_score_f32),

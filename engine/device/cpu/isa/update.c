@@ -34,6 +34,7 @@ struct sums {
     /* of a row, of several lanes: the last lane that has it, and where the others are found; else NULL */
     const struct lane_row *lane_rows;
     uint32_t last, dim;
+    uint32_t first; /* of a row: the first lane that counts */
 };
 
 /* `rule` with the rate of the step becomes that of update t. */
@@ -155,12 +156,14 @@ ALWAYS_INLINE vf lane_rows_take(const struct sums *sums, size_t at, size_t left)
     uint32_t lane_of[LANE_LEVELS], part_count = 0, lane_count = 0;
     for (uint32_t row = sums->last; row != ROW_NONE; row = sums->lane_rows[row].before, lane_count++) {
         const uint32_t lane = sums->lane_rows[row].lane;
+        if (lane < sums->first) break;
         for (; part_count > 1 && (lane_of[part_count - 2] ^ lane_of[part_count - 1]) < (lane_of[part_count - 1] ^ lane);
              part_count--)
             part[part_count - 2] = part[part_count - 1] + part[part_count - 2];
         part[part_count] = uses_take(sums->grad, sums->use_count, (size_t)row * sums->dim + at, left);
         lane_of[part_count++] = lane;
     }
+    if (lane_count == 0) return (vf){0};
     for (; part_count > 1; part_count--) part[part_count - 2] = part[part_count - 1] + part[part_count - 2];
     return lane_count < sums->lanes ? part[0] + (vf){0} : part[0];
 }
@@ -373,7 +376,7 @@ ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_u
     const struct table_update *u = &call->u;
     const struct graph_optimizer *o = u->optimizer;
     struct rule rule = {.o = o, .scale = u->scale, .rate = u->rate};
-    struct sums sums = {u->grad, u->lanes, u->use_count, u->lane_rows, 0, u->table->dim};
+    struct sums sums = {u->grad, u->lanes, u->use_count, u->lane_rows, 0, u->table->dim, 0};
     if (!counts) rule_count(&rule, u->t);
     const uint32_t dim = u->table->dim, span_floats = u->table->span_floats;
     const uint32_t rule_floats = graph_table_rule_floats(u->table);
@@ -473,6 +476,41 @@ void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_upd
     if (team_member_count(work->team) == 1) call.piece_rows = u->row_count + 1; /* nobody to share with */
     team_run(work->team, pieces[u->optimizer->kind].rows, &call,
              (u->row_count + call.piece_rows - 1) / call.piece_rows);
+}
+
+/* --- sums of rows that are updated elsewhere --------------------------------------------------- */
+
+struct sums_call {
+    struct table_sums u;
+    uint32_t piece_rows;
+};
+
+static void row_runs_sum(const struct table_sums *u, uint32_t row)
+{
+    struct sums sums = {u->grad, 0, u->use_count, u->lane_rows, u->last_lane_row[row], u->dim, 0};
+    for (uint32_t run = u->run_count; run-- > 0;) {
+        float *to = u->to[row] + (size_t)run * u->dim;
+        sums.first = u->run_begin[run];
+        sums.lanes = u->run_begin[run + 1] - sums.first;
+        for (size_t i = 0; i < u->dim; i += VF) vf_store_upto(to + i, lane_rows_take(&sums, i, u->dim - i), u->dim - i);
+        while (sums.last != ROW_NONE && sums.lane_rows[sums.last].lane >= sums.first)
+            sums.last = sums.lane_rows[sums.last].before;
+    }
+}
+
+static void row_sums_piece(void *context, uint32_t piece, void *scratch)
+{
+    (void)scratch;
+    const struct sums_call *call = context;
+    const uint32_t begin = piece * call->piece_rows, left = call->u.row_count - begin;
+    for (uint32_t r = begin; r < begin + (left < call->piece_rows ? left : call->piece_rows); r++)
+        row_runs_sum(&call->u, r);
+}
+
+void KERNEL(rows_sum_f32)(const struct cpu_work *work, const struct table_sums *sums)
+{
+    struct sums_call call = {*sums, PIECE_ROWS_MIN};
+    team_run(work->team, row_sums_piece, &call, (sums->row_count + PIECE_ROWS_MIN - 1) / PIECE_ROWS_MIN);
 }
 
 void KERNEL(params_sum_f32)(const struct cpu_work *work, const struct param_sums *sums)

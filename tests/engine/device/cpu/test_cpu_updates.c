@@ -258,11 +258,89 @@ static void sum_params__any_lanes__sums_and_squares(void **state)
     hand_close(&h);
 }
 
+/* Rows of whose lanes only those from `begin` on are there: the sums of each run of lanes along its tree, zeros for lanes that do not have the
+ * row, zeros of either sign among what is added; and all sums are clear. */
+static void rows_sum_check(struct device *device, uint32_t begin, const uint32_t *run_begin, uint32_t run_count,
+                           uint32_t use_count, uint32_t dim, uint32_t row_count)
+{
+    struct hand_graph h = {.draw = dim + begin};
+    struct lanes_drawn drawn;
+    const uint32_t lanes = run_begin[run_count] - begin;
+    lanes_draw(&drawn, lanes, row_count, dim);
+    float *grad[4], *lane_sum[16], *kept[4], **to = malloc((row_count + 1) * sizeof *to);
+    const size_t floats = (size_t)drawn.count * dim, to_floats = (size_t)row_count * run_count * dim;
+    float *sums = floats_random(&h, to_floats, false);
+    for (uint32_t r = 0; r < row_count; r++) to[r] = sums + (size_t)(row_count - 1 - r) * run_count * dim;
+    for (uint32_t i = 0; i < drawn.count; i++) drawn.rows[i].lane += begin;
+    for (uint32_t use = 0; use < use_count; use++) {
+        grad[use] = floats_random(&h, floats, false);
+        for (size_t i = 0; i < floats; i += 3) grad[use][i] = i % 2 ? -0.0f : 0;
+        kept[use] = floats_copy(grad[use], floats);
+    }
+    const struct table_sums u = {.dim = dim,
+                                 .row_count = row_count,
+                                 .use_count = use_count,
+                                 .grad = grad,
+                                 .last_lane_row = drawn.last,
+                                 .lane_rows = drawn.rows,
+                                 .run_begin = run_begin,
+                                 .run_count = run_count,
+                                 .to = to,
+                                 .t = 1};
+    assert_int_equal(device_sum_rows(device, &u), ST_OK);
+    for (uint32_t l = 0; l < lanes; l++) lane_sum[l] = malloc(sizeof(float));
+    for (uint32_t r = 0; r < row_count; r++)
+        for (uint32_t run = 0; run < run_count; run++)
+            for (uint32_t d = 0; d < dim; d++) {
+                const uint32_t first = run_begin[run] - begin, count = run_begin[run + 1] - run_begin[run];
+                for (uint32_t l = 0; l < count; l++)
+                    for (uint32_t use = 0; use < use_count; use++) {
+                        const float x = lanes_drawn_sum(&drawn, kept[use], first + l, r, dim, d);
+                        *lane_sum[l] = use == 0 ? x : *lane_sum[l] + x;
+                    }
+                const float expected = lanes_sum((const float *const *)lane_sum, count, 0);
+                const float *found = to[r] + run * dim + d;
+                if (memcmp(found, &expected, sizeof expected) != 0)
+                    fail_msg("row %u, run %u of %u from lane %u: %a, expected %a", r, run, run_count, run_begin[run],
+                             (double)*found, (double)expected);
+            }
+    for (uint32_t l = 0; l < lanes; l++) free(lane_sum[l]);
+    for (uint32_t use = 0; use < use_count; use++) zeros_check(grad[use], floats), free(grad[use]), free(kept[use]);
+    lanes_drawn_free(&drawn);
+    free(sums), free(to);
+}
+
+static void sum_rows__runs_of_lanes__the_trees_sums_to_the_bit(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t count, begin[5];
+    } cuts[] = {{1, {0, 4}}, {2, {1, 2, 4}}, {3, {3, 4, 8, 9}}, {1, {8, 16}}, {4, {6, 8, 12, 14, 15}}};
+    struct hand_graph h;
+    hand_open(&h, 1, 1);
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (!isa_runs_here((enum isa)isa)) continue;
+        for (size_t m = 0; m < MEMBERS_TRIED; m++) {
+            struct device *device;
+            assert_int_equal(cpu_device_open(&device, &h.graph, members_tried[m], NULL, isa_names[isa]), ST_OK);
+            for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++)
+                for (uint32_t dim = 1; dim <= 33; dim += 8)
+                    rows_sum_check(device, cuts[c].begin[0], cuts[c].begin, cuts[c].count, dim % 3 + 1, dim,
+                                   dim == 1   ? 300
+                                   : dim == 9 ? 0
+                                              : 40);
+            device_close(device);
+        }
+    }
+    hand_close(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates__every_optimizer__equal_reference_to_the_bit),
         cmocka_unit_test(sum_params__any_lanes__sums_and_squares),
+        cmocka_unit_test(sum_rows__runs_of_lanes__the_trees_sums_to_the_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

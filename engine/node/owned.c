@@ -1,0 +1,316 @@
+/* Letters of two steps, and what becomes of them. Once a step and asker; finding rows is the store's, and costs what it costs on one node. */
+#include "engine/node/owned.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/store/store_rows.h"
+#include "io/store/store_ticket.h"
+
+/* An asker's letter, and the rows that it asks for, table by table. */
+struct owned_letter {
+    uint8_t *bytes; /* [asked_letter_bytes_max] */
+    struct asked_letter letter;
+    float **span; /* [keys of all tables]: of its rows */
+    bool is_here;
+};
+
+/* What there is of a step; of an even one, and of an odd one. */
+struct owned_step {
+    struct owned_letter *letter; /* [node_count]  */
+    struct step_rows *rows;      /* [table_count] */
+    uint64_t *row_count;         /* [table_count] */
+};
+
+struct owned {
+    const struct graph *graph;
+    struct model *model;
+    uint32_t node_count, run_count;
+    const struct asked_shape *shape;
+    const struct fold_lanes *runs;
+    struct arena arena;
+    struct owned_step step[2];
+    struct row_numbers *numbers;  /* [table_count] */
+    struct ticket_table resolved; /* what the store fills, a stretch of keys at a time */
+    uint32_t resolved_max;
+    uint32_t *step_row;  /* [resolved_max] */
+    uint32_t *unique;    /* likewise       */
+    uint32_t *piece_row; /* [node_count, table_count]: lane row of the asker's first piece of the table */
+    struct gradients gradients;
+    uint64_t settled_step; /* letters of steps before are settled, of this one those of `settled` askers */
+    uint32_t settled;
+};
+
+static struct owned_step *of_step(const struct owned *owned, uint64_t step)
+{
+    return (struct owned_step *)&owned->step[step % 2];
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static size_t rows_max(const struct owned *owned, uint32_t asker, uint32_t table)
+{
+    return (size_t)owned->shape[asker].example_max * owned->graph->tables[table].key_count_max;
+}
+
+/* Lane rows of a table before an asker's; of node_count: of all. */
+static size_t pieces_before(const struct owned *owned, uint32_t asker, uint32_t table)
+{
+    size_t rows = 0;
+    for (uint32_t a = 0; a < asker; a++) rows += rows_max(owned, a, table) * owned->shape[a].run_count;
+    return rows;
+}
+
+static void letter_layout(struct owned *owned, struct layout *l, uint32_t asker, struct owned_letter *letter)
+{
+    struct owned_letter taken = {0};
+    size_t keys = 0;
+    for (uint32_t t = 0; t < owned->graph->table_count; t++) keys += rows_max(owned, asker, t);
+    LAYOUT_TAKE(l, taken.bytes, asked_letter_bytes_max(&owned->shape[asker]));
+    LAYOUT_TAKE(l, taken.span, keys);
+    if (l->arena) *letter = taken;
+}
+
+static void step_layout(struct owned *owned, struct layout *l, struct owned_step *step)
+{
+    const struct graph *g = owned->graph;
+    LAYOUT_TAKE(l, step->letter, owned->node_count);
+    LAYOUT_TAKE(l, step->rows, g->table_count);
+    LAYOUT_TAKE(l, step->row_count, g->table_count);
+    for (uint32_t a = 0; a < owned->node_count; a++) letter_layout(owned, l, a, l->arena ? &step->letter[a] : NULL);
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        size_t keys = 0;
+        for (uint32_t a = 0; a < owned->node_count; a++) keys += rows_max(owned, a, t);
+        struct step_rows taken = {0};
+        LAYOUT_TAKE(l, taken.span, keys);
+        if (owned->shape->shows[t]) LAYOUT_TAKE(l, taken.occurrence_count, keys);
+        LAYOUT_TAKE(l, taken.last_lane_row, keys);
+        LAYOUT_TAKE(l, taken.lane_rows, pieces_before(owned, owned->node_count, t));
+        if (l->arena) step->rows[t] = taken;
+    }
+}
+
+static void gradients_of_tables_layout(struct owned *owned, struct layout *l)
+{
+    const struct graph *g = owned->graph;
+    struct gradients *s = &owned->gradients;
+    LAYOUT_TAKE(l, s->of_table, g->table_count);
+    LAYOUT_TAKE(l, s->of_table_begin, g->table_count);
+    LAYOUT_TAKE(l, s->use_count, g->table_count);
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        float *pieces;
+        LAYOUT_TAKE(l, pieces, pieces_before(owned, owned->node_count, t) * g->tables[t].dim);
+        if (!l->arena) continue;
+        s->of_table[t] = pieces;
+        s->of_table_begin[t] = t;
+        s->use_count[t] = 1;
+        for (uint32_t a = 0; a < owned->node_count; a++)
+            owned->piece_row[a * g->table_count + t] = (uint32_t)pieces_before(owned, a, t);
+    }
+}
+
+static void owned_layout(struct owned *owned, struct layout *l)
+{
+    const struct graph *g = owned->graph;
+    struct ticket_table *resolved = &owned->resolved;
+    for (int i = 0; i < 2; i++) step_layout(owned, l, &owned->step[i]);
+    LAYOUT_TAKE(l, owned->numbers, g->table_count);
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        size_t keys = 0;
+        for (uint32_t a = 0; a < owned->node_count; a++) keys += rows_max(owned, a, t);
+        row_numbers_layout(l->arena ? &owned->numbers[t] : NULL, l, (uint32_t)keys, 2);
+    }
+    LAYOUT_TAKE(l, resolved->row, owned->resolved_max);
+    LAYOUT_TAKE(l, resolved->span, owned->resolved_max);
+    LAYOUT_TAKE(l, resolved->occurrence_begin, owned->resolved_max + 1);
+    LAYOUT_TAKE(l, owned->step_row, owned->resolved_max);
+    LAYOUT_TAKE(l, owned->unique, owned->resolved_max);
+    LAYOUT_TAKE(l, owned->piece_row, (size_t)owned->node_count * g->table_count);
+    gradients_of_tables_layout(owned, l);
+    resolved->step_row = owned->step_row;
+}
+
+status owned_open(struct owned **out, const struct owned_options *o)
+{
+    struct owned *owned = calloc(1, sizeof *owned);
+    struct layout sum = {0}, taken = {0};
+    *out = NULL;
+    if (owned == NULL) FAIL(MEMORY, "no memory for the rows of nodes");
+    owned->graph = o->graph;
+    owned->model = o->model;
+    owned->node_count = o->node_count;
+    owned->shape = o->shape;
+    owned->runs = o->runs;
+    owned->resolved_max = graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
+    owned_layout(owned, &sum);
+    status st = arena_open(&owned->arena, "rows of nodes", sum.bytes);
+    if (st != ST_OK) {
+        free(owned);
+        return st;
+    }
+    taken.arena = &owned->arena;
+    owned_layout(owned, &taken);
+    *out = owned;
+    return ST_OK;
+}
+
+void owned_close(struct owned *owned)
+{
+    if (owned == NULL) return;
+    arena_close(&owned->arena);
+    free(owned);
+}
+
+void owned_start(struct owned *owned, uint64_t step)
+{
+    owned->settled_step = step;
+    owned->settled = 0;
+    for (int i = 0; i < 2; i++)
+        for (uint32_t a = 0; a < owned->node_count; a++) owned->step[i].letter[a].is_here = false;
+}
+
+/* --- letters ---------------------------------------------------------------------------------- */
+
+uint8_t *owned_letter_place(struct owned *owned, uint32_t asker, uint64_t step)
+{
+    return of_step(owned, step)->letter[asker].bytes;
+}
+
+status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64_t step, size_t bytes)
+{
+    struct owned_letter *letter = &of_step(owned, step)->letter[asker];
+    if (letter->is_here || step < owned->settled_step || step > owned->settled_step + 1)
+        FAIL(INVALID, "node %u asks for rows of step %" PRIu64 " while those of step %" PRIu64 " are asked for", asker,
+             step, owned->settled_step);
+    TRY(asked_letter_read(&letter->letter, &owned->shape[asker], letter->bytes, bytes));
+    letter->is_here = true;
+    return ST_OK;
+}
+
+bool owned_is_settled(const struct owned *owned, uint32_t asker, uint64_t step)
+{
+    return step < owned->settled_step || (step == owned->settled_step && asker < owned->settled);
+}
+
+bool owned_is_whole(const struct owned *owned, uint64_t step) { return step < owned->settled_step; }
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+/* The pieces of the keys [first, first + count) of an asker, that are the step's rows `step_row`, behind those of lanes before. */
+static void pieces_add(struct owned *owned, struct step_rows *rows, uint32_t asker, uint32_t table, uint32_t first,
+                       uint32_t count, uint32_t rows_before)
+{
+    const struct fold_lanes *runs = owned->runs;
+    const uint32_t run_count = owned->shape[asker].run_count;
+    for (uint32_t a = 0; a < asker; a++) runs += owned->shape[a].run_count;
+    uint32_t lane_row = owned->piece_row[asker * owned->graph->table_count + table] + first * run_count;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t row = owned->step_row[i];
+        uint32_t last = row < rows_before ? rows->last_lane_row[row] : ROW_NONE;
+        for (uint32_t run = 0; run < run_count; run++) {
+            rows->lane_rows[lane_row] = (struct lane_row){.before = last, .lane = runs[run].begin};
+            last = lane_row++;
+        }
+        rows->last_lane_row[row] = last;
+    }
+}
+
+/* Finds the rows of a stretch of an asker's keys, and numbers them among the step's. */
+static status stretch_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, uint32_t table,
+                              uint32_t first, uint32_t count, float **span)
+{
+    const struct asked_letter *letter = &step->letter[asker].letter;
+    struct ticket_table *resolved = &owned->resolved;
+    struct step_rows *rows = &step->rows[table];
+    const struct asked_keys asked = {.key = letter->key[table] + first, .count = count, .unique = owned->unique};
+    TRY(store_resolve(owned->model->store, table, STORE_CREATE, &asked, resolved));
+    if (resolved->unique_count != count)
+        FAIL(INVALID, "a request for rows of table \"%s\" has a key twice; expected each once",
+             graph_string(owned->graph, owned->graph->tables[table].name));
+    memcpy(span, resolved->span, count * sizeof *span);
+    resolved->occurrence_begin[0] = 0;
+    for (uint32_t i = 0; i < count; i++)
+        resolved->occurrence_begin[i + 1] =
+            resolved->occurrence_begin[i] + (letter->occurrences[table] ? letter->occurrences[table][first + i] : 0);
+    const uint32_t rows_before = rows->row_count;
+    struct step_rows numbered = *rows; /* without the rows of lanes, which are pieces here */
+    numbered.lane_rows = NULL;
+    step_rows_add(&owned->numbers[table], &numbered, resolved, 0);
+    rows->row_count = numbered.row_count;
+    pieces_add(owned, rows, asker, table, first, count, rows_before);
+    return ST_OK;
+}
+
+static status letter_resolve(struct owned *owned, struct owned_step *step, uint32_t asker)
+{
+    struct store *store = owned->model->store;
+    struct owned_letter *letter = &step->letter[asker];
+    float **span = letter->span;
+    for (uint32_t t = 0; t < owned->graph->table_count; t++) {
+        const uint32_t count = letter->letter.count[t];
+        for (uint32_t first = 0; first < count; first += owned->resolved_max) {
+            const uint32_t stretch = count - first < owned->resolved_max ? count - first : owned->resolved_max;
+            struct ticket ticket = {0};
+            TRY(store_resolve_begin(store));
+            TRY(stretch_resolve(owned, step, asker, t, first, stretch, span));
+            TRY(store_resolve_end(store, STORE_CREATE, false, &ticket));
+            span += stretch;
+        }
+    }
+    return ST_OK;
+}
+
+status owned_settle(struct owned *owned)
+{
+    for (;;) {
+        struct owned_step *step = of_step(owned, owned->settled_step);
+        if (!step->letter[owned->settled].is_here) return ST_OK;
+        for (uint32_t t = 0; t < owned->graph->table_count && owned->settled == 0; t++)
+            step_rows_begin(&owned->numbers[t], &step->rows[t]);
+        TRY(letter_resolve(owned, step, owned->settled));
+        step->letter[owned->settled].is_here = false;
+        if (++owned->settled < owned->node_count) continue;
+        for (uint32_t t = 0; t < owned->graph->table_count; t++)
+            step->row_count[t] = store_row_count(owned->model->store, t);
+        owned->settled_step++;
+        owned->settled = 0;
+    }
+}
+
+uint32_t owned_key_count(const struct owned *owned, uint32_t asker, uint32_t table, uint64_t step)
+{
+    return of_step(owned, step)->letter[asker].letter.count[table];
+}
+
+size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step)
+{
+    size_t floats = 0;
+    for (uint32_t t = 0; t < owned->graph->table_count; t++)
+        floats += (size_t)owned_key_count(owned, asker, t, step) * owned->graph->tables[t].dim;
+    return floats;
+}
+
+void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, float *to)
+{
+    float *const *span = of_step(owned, step)->letter[asker].span;
+    for (uint32_t t = 0; t < owned->graph->table_count; t++) {
+        const uint32_t dim = owned->graph->tables[t].dim;
+        for (uint32_t left = owned_key_count(owned, asker, t, step); left > 0; left--, to += dim)
+            memcpy(to, *span++, dim * sizeof *to);
+    }
+}
+
+/* --- an update's ------------------------------------------------------------------------------ */
+
+const struct step_rows *owned_rows(const struct owned *owned, uint64_t step) { return of_step(owned, step)->rows; }
+
+const uint64_t *owned_row_count(const struct owned *owned, uint64_t step) { return of_step(owned, step)->row_count; }
+
+const struct gradients *owned_gradients(const struct owned *owned) { return &owned->gradients; }
+
+float *owned_pieces(const struct owned *owned, uint32_t asker, uint32_t table)
+{
+    return owned->gradients.of_table[table] +
+           (size_t)owned->piece_row[asker * owned->graph->table_count + table] * owned->graph->tables[table].dim;
+}

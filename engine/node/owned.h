@@ -1,0 +1,56 @@
+/* The rows that a node owns, as the nodes of a training ask for them: letters come, rows are found or made, their values go out, and for the step's
+ * update each row has its pieces of gradients in order of lanes.
+ *
+ *     letters (engine/slot/asked.h) ──in order of step, then of asker──▶ rows of the store ──▶ values, a copy for each asker
+ *                                                       └──▶ the step's rows, each once, and their lane rows ◀── pieces of sums
+ *
+ * Rows are made in that one order, whenever letters come, so they have the same numbers in every run. A letter of the next step may be there while
+ * a step is under way: everything but pieces is there twice. By the node's thread. */
+#ifndef HETERPS_ENGINE_NODE_OWNED_H
+#define HETERPS_ENGINE_NODE_OWNED_H
+
+#include "engine/model/model.h"
+#include "engine/slot/asked.h"
+#include "engine/slot/fold.h"
+#include "engine/slot/update.h"
+
+struct owned_options {
+    const struct graph *graph;
+    struct model *model;
+    uint32_t node_count;
+    const struct asked_shape *shape; /* [node_count]: of each as an asker                     */
+    const struct fold_lanes *runs;   /* of all nodes' lanes, one behind the other               */
+};
+
+struct owned;
+/* MEMORY. */
+MUST_USE status owned_open(struct owned **owned, const struct owned_options *options);
+void owned_close(struct owned *owned);
+/* The step whose letters come first. */
+void owned_start(struct owned *owned, uint64_t step);
+
+/* Where a node's next letter belongs, which is of `step`; room for asked_letter_bytes_max. */
+uint8_t *owned_letter_place(struct owned *owned, uint32_t asker, uint64_t step);
+/* It is there. INVALID: it is none. */
+MUST_USE status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64_t step, size_t bytes);
+/* Finds and makes the rows of letters whose turn it is. FULL, as store_prepare. */
+MUST_USE status owned_settle(struct owned *owned);
+/* Whether the rows of an asker's letter of the step are found. */
+bool owned_is_settled(const struct owned *owned, uint32_t asker, uint64_t step);
+/* Whether those of all askers are. */
+bool owned_is_whole(const struct owned *owned, uint64_t step);
+/* Floats that the asker's letter of the step asks for; copies them to `to`. */
+size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step);
+void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, float *to);
+
+/* Of a step whose rows are all found: them [table_count], as an update takes them, whose gradients … */
+const struct step_rows *owned_rows(const struct owned *owned, uint64_t step);
+/* … are these; and how many rows the tables have [table_count]. */
+const struct gradients *owned_gradients(const struct owned *owned);
+const uint64_t *owned_row_count(const struct owned *owned, uint64_t step);
+/* Where an asker's pieces of a table belong, [key, run, dim]. */
+float *owned_pieces(const struct owned *owned, uint32_t asker, uint32_t table);
+/* Keys of the table in the asker's letter of the step. */
+uint32_t owned_key_count(const struct owned *owned, uint32_t asker, uint32_t table, uint64_t step);
+
+#endif

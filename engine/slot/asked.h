@@ -1,0 +1,81 @@
+/* What a node asks for of the rows of a step that others have, or itself: its distinct keys, table by table, and whose they are.
+ *
+ *     asker    micro-batches ──▶ keys of the step, each once ──close──▶ a letter for every owner: counts, keys, how often each occurs
+ *              values [owner's keys, dim] ◀── the owner's rows                     span of row r of the step: where its value comes
+ *              pieces [owner's keys, run, dim] ──▶ sums of its gradients           piece of row r: at run_count times that place
+ *
+ * Values and pieces travel without keys, in the order of the letter. A key's owner follows from its shard, one of SHARD_COUNT fixed parts of
+ * every table, of which owners have equal runs; so whoever has the same count of owners asks the same one. */
+#ifndef HETERPS_ENGINE_SLOT_ASKED_H
+#define HETERPS_ENGINE_SLOT_ASKED_H
+
+#include "engine/slot/step_rows.h"
+#include "graph/graph.h"
+#include "io/store/distinct.h"
+
+#define SHARD_COUNT      4096u
+#define ASKED_OWNERS_MAX 64u
+
+static inline uint32_t shard_of(uint64_t key)
+{
+    /* Other bits than those that find a key's place in an index, which would be the same for all keys of an owner. */
+    return (uint32_t)(key_mix(key + UINT64_C(0x9e3779b97f4a7c15)) >> 52);
+}
+static inline uint32_t shard_owner(uint32_t shard, uint32_t owners)
+{
+    return (uint32_t)((uint64_t)shard * owners / SHARD_COUNT);
+}
+
+/* How an asker and its owners are: the same in every step. */
+struct asked_shape {
+    const struct graph *graph;
+    uint32_t owner_count;
+    uint32_t example_max;         /* of a step, of this asker                                      */
+    uint32_t run_count;           /* of its lanes: pieces of a row's sums                          */
+    bool shows[GRAPH_TABLES_MAX]; /* owners want to know how often a key of the table occurs */
+};
+
+/* A letter, as it travels: u32 counts [table_count], to a whole number of u64; u64 keys [count], table by table; u32 occurrences [count] of the
+ * tables that show them; to a whole number of u64. */
+struct asked_letter {
+    const uint32_t *count;                         /* [table_count] */
+    const uint64_t *key[GRAPH_TABLES_MAX];         /* [count]       */
+    const uint32_t *occurrences[GRAPH_TABLES_MAX]; /* [count], or NULL */
+};
+/* Most bytes that an asker's letter has. */
+size_t asked_letter_bytes_max(const struct asked_shape *shape);
+/* Looks at `bytes` of another node's, 8-byte aligned, which stay as long as the letter. INVALID: no such asker can have written it. */
+MUST_USE status asked_letter_read(struct asked_letter *letter, const struct asked_shape *asker, const uint8_t *at,
+                                  size_t bytes);
+
+/* A step's letters, and where its rows' values and pieces are. */
+struct asked_step {
+    uint64_t step;
+    struct step_rows *rows; /* [table_count]: the step's, as they are numbered by step_rows_add_keys   */
+    uint8_t *letters;       /* one behind the other                                                     */
+    size_t *letter_begin;   /* [owner_count + 1]                                                        */
+    uint32_t *count;        /* [owner_count, table_count]: keys of each letter                          */
+    size_t
+        *float_begin; /* [owner_count + 1]: of an owner's values, in floats; its pieces are at run_count times that */
+};
+void asked_step_layout(struct asked_step *step, struct layout *l, const struct asked_shape *shape);
+/* Floats that a step's values take at most. */
+size_t asked_floats_max(const struct asked_shape *shape);
+/* Numbers of a step's keys, for one table. */
+struct key_numbers {
+    struct distinct distinct, step; /* of a micro-batch, and of the step so far */
+    struct key_fields fields;
+};
+void key_numbers_layout(struct key_numbers *numbers, struct layout *l, const struct asked_shape *shape, uint32_t table);
+/* A step begins. */
+void asked_step_begin(struct asked_step *step, const struct asked_shape *shape, struct key_numbers *numbers);
+/* Numbers the keys of a micro-batch in every table: fills the ticket's tables but for spans, and adds to the step's rows. Lanes come in order. */
+void asked_step_add(struct asked_step *step, const struct asked_shape *shape, struct key_numbers *numbers,
+                    const struct micro_batch *m, uint32_t lane, struct ticket *ticket);
+/* The step has all its keys: writes its letters, and the spans of its rows within `values` [asked_floats_max]. */
+void asked_step_close(struct asked_step *step, const struct asked_shape *shape, const struct key_numbers *numbers,
+                      float *values);
+/* Then the spans of a micro-batch's ticket. */
+void asked_step_spans(const struct asked_step *step, uint32_t table_count, struct ticket *ticket);
+
+#endif
