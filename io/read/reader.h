@@ -3,7 +3,8 @@
  *     reader                          gives                                                in
  *     text                            examples of files, in their order                    io/read/reader_text.c
  *     text kept in the data cache     the same, from the second pass on without the text   io/cache/cached_reader.c
- *     files                           those of one of the two, mixed, with candidates      io/read/reader_files.c
+ *     texts that come one by one      examples of each as of a file: for a server          io/read/reader_texts.c
+ *     files                           those of one of the three, mixed, with candidates    io/read/reader_files.c
  *     replay                          micro-batches that lie in memory                     engine/slot/replay.c
  *
  *     path, .gz, .zst, -  ──source.c: bytes──▶ line ──criteo.c: parse──▶ one example ──shuffle.c──▶ micro_batch
@@ -22,6 +23,9 @@
 
 /* Without its line end; a longer line is malformed, whatever is in it. */
 #define READER_LINE_BYTES_MAX ((size_t)1 << 20)
+
+/* How far past the end of a text a parser may read, ignoring what it finds there. */
+#define READER_SLACK_BYTES 64
 
 /* The order of cfg's data.format. */
 enum reader_format {
@@ -102,6 +106,24 @@ struct reader_listener {
     status (*example)(void *context, const char *line, size_t bytes);
 };
 
+/* Texts that come one by one, in place of files. Each is read as a file would be that has just these bytes: a first
+ * line of names where the format has one, lines, no line behind the last line end. Called by the thread that reads. */
+struct reader_texts {
+    void *context;
+    /* Waits for the next text, which stays until its last example has been given, with READER_SLACK_BYTES behind it.
+     * False: none will come any more. */
+    bool (*next)(void *context, const char **text, size_t *bytes);
+    /* Asked when a text has ended and the micro-batch has examples: whether these should go, and not wait for another
+     * text. May wait. */
+    bool (*is_dry)(void *context);
+    /* Of each example, as it is given. is_last: of its text; is_extra: it is an empty one that the text has not, given
+     * because a text ended without another to be its last. */
+    void (*example)(void *context, bool is_last, bool is_extra);
+    /* A line is malformed, and why; its example is an empty one with is_bad. is_whole: no line of this text is read,
+     * for its first line does not name the columns. */
+    void (*bad)(void *context, uint64_t line, const char *why, bool is_whole);
+};
+
 struct reader_options {
     enum reader_format format;
     /* Separated by commas; "-" is standard input; a file that starts with the magic of gzip or zstd is unpacked. */
@@ -123,6 +145,8 @@ struct reader_options {
     /* An example whose target in `words_field` is no word stays, with READER_UNKNOWN in its key, and with negatives; a label of that column is 0
      * then. Else it is left out and counted. For ranking, too. */
     bool unknown_keep;
+    /* NULL, or: no files, but these texts, `paths` for messages; malformed lines never fail. Kept. */
+    const struct reader_texts *texts;
     const struct reader_listener
         *listener; /* or NULL. One thread reads then; for data in file order, without a cache */
     uint64_t seed;

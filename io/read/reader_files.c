@@ -1,6 +1,7 @@
 /* The reader of files: examples in their order, from their text or from what wraps that, then mixed, with their candidates. */
 #include "io/read/candidates.h"
 #include "io/read/reader_text.h"
+#include "io/read/reader_texts.h"
 
 #include <inttypes.h>
 
@@ -9,6 +10,7 @@ struct files_reader {
     /* set at open */
     struct arena arena;
     struct reader_text text;
+    struct texts_reader texts; /* in its place, where texts come one by one */
     struct reader *from; /* the text, or what wraps it: examples before anything is mixed or drawn */
     bool is_shuffled;
     uint64_t seed;
@@ -274,13 +276,17 @@ status reader_open(struct reader **reader, const struct reader_options *options)
 
     f->from = &f->text.reader;
     status st = reader_text_open(&f->text, &arena, options, parsed, &f->spare);
+    if (st == ST_OK && options->texts) {
+        texts_reader_open(&f->texts, &f->text, options->texts);
+        f->from = &f->texts.reader;
+    }
     if (st == ST_OK) {
-        f->reader = f->text.reader;
+        f->reader = *f->from;
         f->reader.vt = &files_vt;
         f->reader.shape = shape;
         st = candidates_place(&f->candidates, &arena, &options->schema, options->seed);
         if (st == ST_OK && options->lists_words) st = list_open(f, options->words_field);
-        if (st != ST_OK) reader_close(&f->text.reader);
+        if (st != ST_OK) reader_close(f->from);
     }
     if (st != ST_OK) {
         arena_close(&arena);

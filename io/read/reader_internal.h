@@ -15,8 +15,6 @@
 #include "io/read/shuffle.h"
 #include "io/read/text_isa.h"
 
-/* How far past the end of a line a parser may read (and ignore what it finds). */
-#define READER_SLACK_BYTES 64
 /* Room for the reason why a line is bad. */
 #define READER_WHY_BYTES 400
 

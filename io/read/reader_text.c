@@ -537,7 +537,7 @@ size_t reader_text_bytes(const struct reader_options *options, struct example_sh
     const struct reader_format_functions *format = reader_format_table[options->format];
     struct parsers_options team = team_of(options, format, shape);
     size_t bytes = format->bytes(options);
-    if (options->lists_words) return bytes;
+    if (options->lists_words || options->texts) return bytes;
     bytes += source_bytes(options->paths) + arena_bytes(BUFFER_BYTES + READER_SLACK_BYTES);
     if (options->marks) bytes += arena_bytes(READER_MARKS_MAX * sizeof(struct reader_mark));
     return team.count > 1 ? bytes + parsers_bytes(&team) : bytes;
@@ -681,7 +681,7 @@ status reader_text_open(struct reader_text *text, struct arena *arena, const str
                                  .is_untouched = true,
                                  .source.fd = -1};
     TRY(format->place(&text->format_state, arena, options));
-    if (options->lists_words) return ST_OK;
+    if (options->lists_words || options->texts) return ST_OK;
     status st = files_open(text, arena, options, spare);
     if (st != ST_OK) text_close(&text->reader);
     return st;

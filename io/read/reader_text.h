@@ -64,7 +64,7 @@ struct reader_text {
 /* What reader_text_open takes from the arena, of files or of none. `shape`: before candidates are drawn. */
 size_t reader_text_bytes(const struct reader_options *options, struct example_shape shape);
 /* Opens the first path and tries its first line with `spare`, where an example has room, and which it keeps, as reader_open what it keeps of the
- * options. text->reader is the reader. With lists_words there are no files, and only the format is set up. reader_open's errors; after one nothing is left open. */
+ * options. text->reader is the reader. With lists_words or texts there are no files, and only the format is set up. reader_open's errors; after one nothing is left open. */
 MUST_USE status reader_text_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
                                  struct example_shape shape, const struct reader_example *spare);
 /* The next line that counts, in `line` (NULL: it is too long); *over: there is none. In place of examples, never both in a pass. */
