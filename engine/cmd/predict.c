@@ -1,6 +1,4 @@
 /* heterps-run predict: a line an example, in the order of the input, with a column for each loss. */
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +7,7 @@
 #include "engine/cmd/saved.h"
 #include "engine/eval/columns.h"
 #include "engine/eval/evaluate.h"
-#include "engine/eval/heads.h"
+#include "engine/eval/prediction.h"
 #include "engine/eval/rank.h"
 #include "engine/base/stop.h"
 #include "engine/base/words.h"
@@ -37,42 +35,13 @@ static const struct flag flags[] = {
 struct predictions {
     const struct graph *graph;
     struct file_writer *writer;
-    struct rank *rank;    /* words are predicted, or NULL */
-    double *values;       /* of a loss and an example */
+    struct rank *rank; /* words are predicted, or NULL */
+    struct prediction prediction;
+    char *line;           /* [prediction.line_bytes_max] */
     bool is_stream;       /* somebody may wait for the answer before he writes on */
     struct columns *with; /* of the data, or NULL     */
     struct column_text *texts;
 };
-
-static status number_put(struct file_writer *writer, const char *before, double value)
-{
-    char text[40];
-    return file_writer_put(writer, text, (size_t)snprintf(text, sizeof text, "%s%.9g", before, value));
-}
-
-/* What a loss predicts of example b: numbers with spaces between them. */
-static status loss_put(const struct predictions *p, const struct op_context *c, const struct graph_node *n, uint32_t b,
-                       const char *before)
-{
-    head_predict(c, n, b, p->values);
-    for (uint32_t i = 0; i < head_predict_count(c->graph, n); i++)
-        TRY(number_put(p->writer, i ? " " : before, p->values[i]));
-    return ST_OK;
-}
-
-/* Room for what any loss predicts of an example. */
-static status values_open(struct predictions *p)
-{
-    const struct graph *g = p->graph;
-    uint32_t most = 1;
-    for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1)) {
-        uint32_t count = head_predict_count(g, &g->nodes[i]);
-        if (count > most) most = count;
-    }
-    p->values = malloc(most * sizeof *p->values);
-    if (p->values == NULL) FAIL(MEMORY, "no memory for %u predicted numbers", most);
-    return ST_OK;
-}
 
 /* A tab and the text of each column that is asked for. */
 static status with_put(const struct predictions *p)
@@ -89,20 +58,12 @@ static status with_put(const struct predictions *p)
 static status sink(void *context, const struct slot *slot)
 {
     const struct predictions *p = context;
-    const struct graph *g = p->graph;
     if (p->rank) {
         TRY(rank_add(p->rank, slot));
         return p->is_stream ? file_writer_flush(p->writer) : ST_OK;
     }
-    const struct op_context c = {.graph = g, .tensor = slot->tensor, .batch = &slot->input->batch};
     for (uint32_t b = 0; b < slot->input->batch.example_count; b++) {
-        const char *before = "";
-        for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1), before = "\t") {
-            if (slot->input->batch.is_bad[b])
-                TRY(number_put(p->writer, before, (double)NAN));
-            else
-                TRY(loss_put(p, &c, &g->nodes[i], b, before));
-        }
+        TRY(file_writer_put(p->writer, p->line, prediction_write(&p->prediction, slot, b, p->line)));
         TRY(with_put(p));
         TRY(file_writer_put(p->writer, "\n", 1));
     }
@@ -127,30 +88,32 @@ static status header_put(const struct predictions *p)
     return file_writer_put(p->writer, "\n", 1);
 }
 
-/* The only loss is over candidates. */
-static bool words_are_predicted(const struct graph *g)
-{
-    uint32_t head = rank_head(g);
-    return head == graph_loss_next(g, 0) && graph_loss_next(g, head + 1) == g->forward_count;
-}
-
 /* The best words of all, if they are predicted. */
 static status rank_open_alone(struct crew *crew, struct file_writer *writer, struct rank **rank)
 {
     const struct graph *g = &crew->setup->graph;
     *rank = NULL;
-    return words_are_predicted(g) ? rank_open(rank, crew, writer) : ST_OK;
+    return prediction_is_words(g) ? rank_open(rank, crew, writer) : ST_OK;
 }
 
 /* The columns that are asked for. */
 static status with_open(struct predictions *p, const struct setup *s, const char *names)
 {
     if (names == NULL) return ST_OK;
-    if (words_are_predicted(p->graph))
+    if (prediction_is_words(p->graph))
         FAIL(USAGE, "--with: this model predicts words, a line a query, and not a line an example");
     TRY(columns_open(&p->with, s, names));
     p->texts = calloc(columns_count(p->with), sizeof *p->texts);
     if (p->texts == NULL) FAIL(MEMORY, "no memory for %u columns", columns_count(p->with));
+    return ST_OK;
+}
+
+/* Room for a line. */
+static status line_open(struct predictions *p)
+{
+    TRY(prediction_open(&p->prediction, p->graph));
+    p->line = malloc(p->prediction.line_bytes_max);
+    if (p->line == NULL) FAIL(MEMORY, "no memory for a line of %zu bytes", p->prediction.line_bytes_max);
     return ST_OK;
 }
 
@@ -185,7 +148,7 @@ static status predict(struct crew *crew, const struct saved_options *options)
             &feed);
     if (st == ST_OK) predictions.is_stream = feed_is_stream(feed);
     if (st == ST_OK) st = rank_open_alone(crew, &writer, &predictions.rank);
-    if (st == ST_OK) st = values_open(&predictions);
+    if (st == ST_OK) st = line_open(&predictions);
     if (st == ST_OK) st = setup_memory_check(s);
     if (st == ST_OK) st = model_manifest_note(o->saved.model);
     if (st == ST_OK) st = model_load(&s->model, o->saved.model);
@@ -196,7 +159,8 @@ static status predict(struct crew *crew, const struct saved_options *options)
     if (st == ST_OK) st = file_writer_commit(&writer);
     stop_listen(NULL, NULL);
     rank_close(predictions.rank);
-    free(predictions.values);
+    prediction_close(&predictions.prediction);
+    free(predictions.line);
     file_writer_abort(&writer);
     struct feed_counts counts = feed ? feed_counts(feed) : (struct feed_counts){0};
     feed_close(feed);
