@@ -12,14 +12,23 @@ static const struct {
     const char *title;
     const struct command *command;
 } verbs[] = {
-    {"Models", &command_compile}, {NULL, &command_train},
-    {NULL, &command_eval},        {NULL, &command_predict},
-    {NULL, &command_export},      {NULL, &command_import},
-    {NULL, &command_inspect},     {NULL, &command_fsck},
-    {NULL, &command_gen},         {"This machine", &command_doctor},
-    {NULL, &command_plan_memory}, {NULL, &command_devices},
-    {NULL, &command_bench},       {"Plans", &command_profile},
-    {NULL, &command_plan},        {NULL, &command_simulate},
+    {"Models", &command_compile},
+    {NULL, &command_train},
+    {NULL, &command_eval},
+    {NULL, &command_predict},
+    {NULL, &command_serve},
+    {NULL, &command_export},
+    {NULL, &command_import},
+    {NULL, &command_inspect},
+    {NULL, &command_fsck},
+    {NULL, &command_gen},
+    {"This machine", &command_doctor},
+    {NULL, &command_plan_memory},
+    {NULL, &command_devices},
+    {NULL, &command_bench},
+    {"Plans", &command_profile},
+    {NULL, &command_plan},
+    {NULL, &command_simulate},
     {NULL, &command_pretrain},
 };
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)

@@ -21,6 +21,7 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
     options.reader.label_optional = o->label_optional;
     options.reader.bad_keep = o->bad_keep;
     options.reader.listener = o->listener;
+    options.reader.texts = o->texts;
     uint32_t head = rank_head(&c->setup->graph);
     if (head != GRAPH_NONE && !o->label_optional) {
         options.reader.unknown_keep = true;

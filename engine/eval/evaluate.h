@@ -12,6 +12,7 @@ struct evaluate_options {
     bool label_optional, bad_keep; /* for prediction */
     bool gives_early;              /* of a stream, examples when they are there (io/read/reader.h) */
     const struct reader_listener *listener;
+    const struct reader_texts *texts; /* in place of files; malformed lines are kept then */
     struct data_cache_budget cache;
     struct data_cache **cache_kept; /* as struct feed_options has them */
 };

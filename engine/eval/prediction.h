@@ -1,5 +1,6 @@
-/* What a model says of an example, as a line of text: a column for each loss, in the order of the model, with tabs between them; of a
- * loss that predicts several numbers these, with spaces. Whoever predicts writes it: files (`predict`), answers (`serve`). */
+/* What a model says of an example, as a line of text: a column for each loss, in the order of the model, with tabs
+ * between them; of a loss that predicts several numbers these, with spaces. Whoever predicts writes it: files
+ * (`predict`), answers (`serve`). */
 #ifndef HETERPS_ENGINE_EVAL_PREDICTION_H
 #define HETERPS_ENGINE_EVAL_PREDICTION_H
 
@@ -15,11 +16,12 @@ struct prediction {
 MUST_USE status prediction_open(struct prediction *prediction, const struct graph *graph);
 /* Zeroed memory may be closed. */
 void prediction_close(struct prediction *prediction);
-/* The line of example b of a slot whose forward pass is done, without its end: "nan" in every column of a malformed one. `to` has
- * room for line_bytes_max; returns the line's bytes. One caller at a time. */
+/* The line of example b of a slot whose forward pass is done, without its end: "nan" in every column of a malformed
+ * one. `to` has room for line_bytes_max; returns the line's bytes. One caller at a time. */
 size_t prediction_write(const struct prediction *prediction, const struct slot *slot, uint32_t b, char *to);
 
-/* The model's only loss is over candidates: a line is the best words of a vocabulary then, and what engine/eval/rank.h writes. */
+/* The model's only loss is over candidates: a line is the best words of a vocabulary then, and what
+ * engine/eval/rank.h writes. */
 bool prediction_is_words(const struct graph *graph);
 
 #endif

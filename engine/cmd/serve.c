@@ -1,0 +1,125 @@
+/* heterps-run serve: predictions of saved models over HTTP. */
+#include "engine/serve/serve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/heap.h"
+#include "engine/cmd/command.h"
+
+struct serve_flags {
+    const char *listen, *token_file, *isa;
+    bool insecure;
+    uint32_t connections, idle_s, patience_s, threads;
+    struct flag_list model, set;
+};
+static const struct flag flags[] = {
+    {"--model", FLAG_LIST, "DIR",
+     "the saved model, or an older save of it, DIR/manifest.STEP.json; without GRAPH one or several NAME=GRAPH:DIR",
+     offsetof(struct serve_flags, model), 0, 0, true},
+    {"--listen", FLAG_TEXT, "ADDR:PORT", "where to listen, in numbers; port 0: one that is free, which it says",
+     offsetof(struct serve_flags, listen), 0, 0, true},
+    {"--token-file", FLAG_TEXT, "FILE", "tokens, a line each: only who sends one may ask",
+     offsetof(struct serve_flags, token_file), 0, 0, false},
+    {"--insecure", FLAG_SWITCH, NULL, "let whoever reaches the address ask, beyond this machine too",
+     offsetof(struct serve_flags, insecure), 0, 0, false},
+    {"--connections", FLAG_U32, "N", "open at once; default: 16384, or fewer where descriptors do not allow them",
+     offsetof(struct serve_flags, connections), 1, 1e6, false},
+    {"--idle", FLAG_U32, "SECONDS", "after which a connection without a request is closed; default: 60",
+     offsetof(struct serve_flags, idle_s), 1, 86400, false},
+    {"--patience", FLAG_U32, "SECONDS",
+     "that a client may take for a request once it has begun, and for reading an answer; and that ending waits; "
+     "default: 30",
+     offsetof(struct serve_flags, patience_s), 1, 86400, false},
+    {"--threads", FLAG_U32, "N", "computing threads of each model; never changes the result",
+     offsetof(struct serve_flags, threads), 1, 1024, false},
+    {"--isa", FLAG_TEXT, "NAME", "instruction set: base, avx2, avx512, avx512bf16; default: the best here",
+     offsetof(struct serve_flags, isa), 0, 0, false},
+    {"--set", FLAG_LIST, "SECTION.KEY=VALUE", "override a setting of the graphs; may be repeated",
+     offsetof(struct serve_flags, set), 0, 0, false},
+};
+static const struct serve_flags defaults = {.idle_s = 60, .patience_s = 30};
+
+/* "NAME=GRAPH:DIR" into a text that is cut in three; the graph's path ends at the first colon. */
+static status model_parse(const char *text, char **copy, struct serve_model *model)
+{
+    TRY(heap_text(copy, "%s", text));
+    char *equals = strchr(*copy, '='), *colon = equals ? strchr(equals, ':') : NULL;
+    const size_t name_bytes = equals ? (size_t)(equals - *copy) : 0;
+    bool is_whole = colon && name_bytes > 0 && colon > equals + 1 && colon[1];
+    is_whole =
+        is_whole && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == name_bytes;
+    if (!is_whole)
+        FAIL(
+            USAGE,
+            "--model: expected NAME=GRAPH:DIR, where NAME has letters, digits, '-', '_' and '.', found \"%s\"; or give "
+            "the graph before it, and --model DIR",
+            text);
+    *equals = *colon = 0;
+    *model = (struct serve_model){.name = *copy, .graph = equals + 1, .model = colon + 1};
+    return ST_OK;
+}
+
+static status models_parse(const char *graph, const struct flag_list *list, char **copies, struct serve_model *models)
+{
+    if (list->count > SERVE_MODELS_MAX) FAIL(USAGE, "--model: at most %u of them", SERVE_MODELS_MAX);
+    if (graph && list->count > 1) FAIL(USAGE, "--model is given twice; of several models each is NAME=GRAPH:DIR");
+    if (graph) models[0] = (struct serve_model){.name = "model", .graph = graph, .model = list->item[0]};
+    for (uint32_t i = 0; i < list->count && graph == NULL; i++) {
+        TRY(model_parse(list->item[i], &copies[i], &models[i]));
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(models[k].name, models[i].name) == 0) FAIL(USAGE, "--model: two are called %s", models[i].name);
+    }
+    return ST_OK;
+}
+
+static status run(const char *const *positionals, const void *options)
+{
+    const struct serve_flags *f = options;
+    char *copies[SERVE_MODELS_MAX] = {0};
+    struct serve_model models[SERVE_MODELS_MAX];
+    status st = models_parse(positionals[0], &f->model, copies, models);
+    if (st == ST_OK)
+        st = serve_run(&(struct serve_options){.listen = f->listen,
+                                               .models = models,
+                                               .model_count = f->model.count,
+                                               .token_file = f->token_file,
+                                               .insecure = f->insecure,
+                                               .connections = f->connections,
+                                               .idle_s = f->idle_s,
+                                               .patience_s = f->patience_s,
+                                               .set = f->set.item,
+                                               .set_count = f->set.count,
+                                               .threads = f->threads,
+                                               .isa = f->isa});
+    for (uint32_t i = 0; i < SERVE_MODELS_MAX; i++) free(copies[i]);
+    return st;
+}
+
+const struct command command_serve = {
+    .name = "serve",
+    .positionals = "[GRAPH]",
+    .opens_positionals = true,
+    .summary = "answer requests over HTTP with a saved model's predictions",
+    .flags = flags,
+    .flag_count = sizeof flags / sizeof *flags,
+    .options_bytes = sizeof(struct serve_flags),
+    .defaults = &defaults,
+    .uses_cards = true,
+    .run = run,
+    .help = "POST /predict     lines of the data's format, as a file has them; the answer is what `predict` writes of "
+            "that file, "
+            "with nan\n"
+            "                  in place for malformed lines, of which the header Heterps-Bad-Line says the first:\n"
+            "                      curl --data-binary @new.tsv http://127.0.0.1:8080/predict\n"
+            "POST /predict/NAME of the model of that name\n"
+            "GET /healthz      200 as long as the process works\n"
+            "GET /readyz       200, or 503 when it is ending\n\n"
+            "Requests of all connections are computed together, as micro-batches: one goes when it is full, when its "
+            "oldest "
+            "request has\n"
+            "waited for serve.wait, or when every open connection has a request that waits. Where too much waits the "
+            "answer is "
+            "503 with\n"
+            "Retry-After. SIGTERM and SIGINT take no further connections, answer what has been asked, and end it.",
+};

@@ -1,0 +1,413 @@
+/* Connections and their bounds.
+ *
+ * libevent's server has no list of its connections to ask, so each is noted when it is made: by a bufferevent that is
+ * ours, from whose callbacks the connection can be told as soon as it is complete, which it is when the accepting
+ * call is over (adopt). */
+#include "engine/serve/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/bufferevent.h>
+#include <event2/listener.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cfg/key.h"
+#include "engine/base/clock.h"
+
+#define BACKLOG       1024
+#define HEADERS_BYTES (16 << 10)
+#define SECOND_NS     UINT64_C(1000000000)
+/* What a connection may always hold, however much others do. */
+#define HELD_FREE_BYTES ((size_t)16 << 10)
+/* Descriptors that are not connections. */
+#define OTHER_FDS 256u
+
+struct connection {
+    struct http *http;
+    struct bufferevent *bev;
+    struct connection *previous, *next;
+    int fd;
+    uint64_t since_ns; /* the client owes something from then on; 0: it does not */
+    bool is_asking;    /* its request is worked on                              */
+    size_t held;       /* bytes in its buffers                                  */
+};
+
+struct http {
+    struct http_options options;
+    struct evhttp *server;
+    struct evconnlistener *listener; /* NULL: drained */
+    struct event *adopt, *sweep;
+    struct connection *all;    /* those that are adopted     */
+    struct connection *fresh;  /* those that are not: one    */
+    struct connection **by_fd; /* [fd_max] */
+    uint32_t fd_max, count, asking;
+    size_t held;
+    bool is_full, is_drained;
+    char address[64];
+};
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+static void held_add(struct connection *c, size_t added, size_t taken)
+{
+    c->held += added - taken;
+    c->http->held += added - taken;
+}
+
+/* Bytes of a request come, or are taken by the server. */
+static void on_input(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *context)
+{
+    struct connection *c = context;
+    (void)buffer;
+    held_add(c, info->n_added, info->n_deleted);
+    if (info->n_added && c->since_ns == 0 && !c->is_asking) c->since_ns = clock_ns();
+    /* No answer could say so in the middle of a request. */
+    if (c->http->held > c->http->options.held_max && c->held > HELD_FREE_BYTES) shutdown(c->fd, SHUT_RDWR);
+}
+
+static void on_output(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *context)
+{
+    (void)buffer;
+    held_add(context, info->n_added, info->n_deleted);
+}
+
+static void listener_set(struct http *h)
+{
+    bool is_full = h->count >= h->options.connection_max;
+    if (h->listener == NULL || is_full == h->is_full) return;
+    h->is_full = is_full;
+    if (is_full)
+        (void)evconnlistener_disable(h->listener);
+    else
+        (void)evconnlistener_enable(h->listener);
+}
+
+static void connection_end(struct connection *c)
+{
+    struct http *h = c->http;
+    evbuffer_remove_cb(bufferevent_get_input(c->bev), on_input, c);
+    evbuffer_remove_cb(bufferevent_get_output(c->bev), on_output, c);
+    h->held -= c->held;
+    h->asking -= c->is_asking;
+    h->count--;
+    if (c->fd >= 0 && h->by_fd[c->fd] == c) h->by_fd[c->fd] = NULL;
+    if (c->previous) c->previous->next = c->next;
+    if (c->next) c->next->previous = c->previous;
+    if (h->all == c) h->all = c->next;
+    free(c);
+    listener_set(h);
+}
+
+static void on_close(struct evhttp_connection *connection, void *context)
+{
+    struct http *h = ((struct connection *)context)->http;
+    (void)connection;
+    connection_end(context);
+    h->options.gone(h->options.context);
+}
+
+/* The connections that have just been made: theirs is the argument of the callbacks that the server has set. Of one
+ * that it has given up, there is none any more. */
+static void on_adopt(evutil_socket_t unused, short what, void *context)
+{
+    struct http *h = context;
+    (void)unused, (void)what;
+    for (struct connection *c = h->fresh, *next; c; c = next) {
+        bufferevent_data_cb read_cb, write_cb;
+        bufferevent_event_cb event_cb;
+        void *argument;
+        struct bufferevent *bev = c->bev;
+        next = c->next;
+        c->next = NULL;
+        bufferevent_getcb(bev, &read_cb, &write_cb, &event_cb, &argument);
+        c->fd = bufferevent_getfd(bev);
+        if (argument == NULL || c->fd < 0 || (uint32_t)c->fd >= h->fd_max) {
+            connection_end(c);
+        } else {
+            static const int on = 1;
+            (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+            h->by_fd[c->fd] = c;
+            c->next = h->all;
+            if (h->all) h->all->previous = c;
+            h->all = c;
+            evhttp_connection_set_closecb(argument, on_close, c);
+        }
+        bufferevent_decref(bev);
+    }
+    h->fresh = NULL;
+}
+
+static struct bufferevent *on_accept(struct event_base *base, void *context)
+{
+    struct http *h = context;
+    struct connection *c = calloc(1, sizeof *c);
+    struct bufferevent *bev = bufferevent_socket_new(base, -1, 0);
+    if (c == NULL || bev == NULL) { /* the server makes one of its own, or refuses */
+        free(c);
+        return bev;
+    }
+    *c = (struct connection){.http = h, .bev = bev, .next = h->fresh, .fd = -1};
+    h->fresh = c;
+    h->count++;
+    listener_set(h);
+    bufferevent_incref(bev); /* until it is adopted */
+    evbuffer_add_cb(bufferevent_get_input(bev), on_input, c);
+    evbuffer_add_cb(bufferevent_get_output(bev), on_output, c);
+    event_active(h->adopt, EV_TIMEOUT, 0);
+    return bev;
+}
+
+/* Closes those that owe something for too long; the server sees the end, and lets them go. */
+static void on_sweep(evutil_socket_t unused, short what, void *context)
+{
+    struct http *h = context;
+    const uint64_t now_ns = clock_ns();
+    (void)unused, (void)what;
+    for (const struct connection *c = h->all; c; c = c->next)
+        if (c->since_ns && now_ns - c->since_ns > h->options.patience_s * SECOND_NS) shutdown(c->fd, SHUT_RDWR);
+}
+
+/* NULL: it is noted nowhere. */
+static struct connection *connection_of(const struct http *h, struct evhttp_request *request)
+{
+    struct evhttp_connection *connection = evhttp_request_get_connection(request);
+    int fd = connection ? bufferevent_getfd(evhttp_connection_get_bufferevent(connection)) : -1;
+    return fd >= 0 && (uint32_t)fd < h->fd_max ? h->by_fd[fd] : NULL;
+}
+
+/* --- requests --------------------------------------------------------------------------------- */
+
+static void on_request(struct evhttp_request *request, void *context)
+{
+    struct http *h = context;
+    struct connection *c = connection_of(h, request);
+    if (c) {
+        c->since_ns = 0;
+        c->is_asking = true;
+        h->asking++;
+    }
+    h->options.handle(h->options.context, request);
+}
+
+static void on_answered(struct evhttp_request *request, void *context)
+{
+    struct connection *c = connection_of(context, request);
+    if (c) c->since_ns = 0;
+}
+
+static const char *phrase(int code)
+{
+    switch (code) {
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 409: return "Conflict";
+    case 413: return "Content Too Large";
+    case 415: return "Unsupported Media Type";
+    case 503: return "Service Unavailable";
+    default: return "Internal Server Error";
+    }
+}
+
+void http_reply(struct http *h, struct evhttp_request *request, int code, const char *type, struct evbuffer *body)
+{
+    struct connection *c = connection_of(h, request);
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+    if (type) evhttp_add_header(headers, "Content-Type", type);
+    evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+    if (h->is_drained) evhttp_add_header(headers, "Connection", "close");
+    if (c) {
+        c->is_asking = false;
+        c->since_ns = clock_ns();
+        h->asking--;
+        evhttp_request_set_on_complete_cb(request, on_answered, h);
+    }
+    evhttp_send_reply(request, code, phrase(code), body);
+}
+
+void http_reply_text(struct http *h, struct evhttp_request *request, int code, const char *format, ...)
+{
+    struct evbuffer *body = evbuffer_new();
+    va_list arguments;
+    va_start(arguments, format);
+    if (body && (evbuffer_add_vprintf(body, format, arguments) < 0 || evbuffer_add(body, "\n", 1) != 0))
+        evbuffer_drain(body, evbuffer_get_length(body));
+    va_end(arguments);
+    http_reply(h, request, code, "text/plain; charset=utf-8", body);
+    if (body) evbuffer_free(body);
+}
+
+/* --- listening -------------------------------------------------------------------------------- */
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+    struct sockaddr_storage storage;
+};
+
+/* "ADDR:PORT"; ADDR is four numbers, an IPv6 address in brackets, or localhost. */
+static bool address_read(const char *listen, union address *a, int *bytes)
+{
+    char text[INET6_ADDRSTRLEN + 2];
+    uint64_t port;
+    const char *colon = strrchr(listen, ':');
+    const size_t length = colon ? (size_t)(colon - listen) : sizeof text;
+    *bytes = 0;
+    memset(a, 0, sizeof *a);
+    if (length >= sizeof text || !cfg_parse_u64(colon + 1, &port) || port > 65535) return false;
+    memcpy(text, listen, length);
+    text[length] = 0;
+    if (text[0] == '[' && text[length - 1] == ']') {
+        text[length - 1] = 0;
+        *bytes = sizeof a->six;
+        a->six.sin6_family = AF_INET6;
+        a->six.sin6_port = htons((uint16_t)port);
+        return inet_pton(AF_INET6, text + 1, &a->six.sin6_addr) == 1;
+    }
+    *bytes = sizeof a->four;
+    a->four.sin_family = AF_INET;
+    a->four.sin_port = htons((uint16_t)port);
+    return inet_pton(AF_INET, strcmp(text, "localhost") == 0 ? "127.0.0.1" : text, &a->four.sin_addr) == 1;
+}
+
+static status address_parse(const char *listen, union address *a, int *bytes)
+{
+    if (address_read(listen, a, bytes)) return ST_OK;
+    FAIL(USAGE, "--listen: expected ADDR:PORT in numbers, such as 127.0.0.1:8080 or [::1]:8080, found \"%.100s\"",
+         listen);
+}
+
+status http_is_loopback(const char *listen, bool *is_loopback)
+{
+    union address a;
+    int bytes;
+    TRY(address_parse(listen, &a, &bytes));
+    *is_loopback = a.any.sa_family == AF_INET ? ntohl(a.four.sin_addr.s_addr) >> 24 == 127
+                                              : IN6_IS_ADDR_LOOPBACK(&a.six.sin6_addr) != 0;
+    return ST_OK;
+}
+
+static void address_tell(struct http *h)
+{
+    union address a;
+    socklen_t bytes = sizeof a;
+    char text[INET6_ADDRSTRLEN] = "";
+    if (getsockname(evconnlistener_get_fd(h->listener), &a.any, &bytes) != 0) return;
+    const bool is_six = a.any.sa_family == AF_INET6;
+    (void)inet_ntop(a.any.sa_family, is_six ? (void *)&a.six.sin6_addr : (void *)&a.four.sin_addr, text, sizeof text);
+    snprintf(h->address, sizeof h->address, is_six ? "[%s]:%u" : "%s:%u", text,
+             ntohs(is_six ? a.six.sin6_port : a.four.sin_port));
+}
+
+/* So many descriptors that the connections fit, or, where their number is not given, as many connections as there may
+ * be descriptors. */
+static status fds_plan(struct http *h)
+{
+    struct rlimit limit;
+    struct http_options *o = &h->options;
+    const bool is_given = o->connection_max > 0;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) FAIL(SYSTEM, "the limit of descriptors: %s", strerror(errno));
+    const rlim_t wanted = (rlim_t)(is_given ? o->connection_max : o->connection_most) + OTHER_FDS;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur < wanted && (is_given || limit.rlim_cur <= OTHER_FDS))
+        FAIL(USAGE,
+             "--connections %u need %llu descriptors, and this process may have %llu; raise that with ulimit -n, or "
+             "lower --connections",
+             o->connection_max, (unsigned long long)wanted, (unsigned long long)limit.rlim_cur);
+    if (!is_given) o->connection_max = (uint32_t)((limit.rlim_cur < wanted ? limit.rlim_cur : wanted) - OTHER_FDS);
+    h->fd_max = o->connection_max + OTHER_FDS;
+    h->by_fd = calloc(h->fd_max, sizeof *h->by_fd);
+    if (h->by_fd == NULL) FAIL(MEMORY, "no memory for %u connections", o->connection_max);
+    return ST_OK;
+}
+
+static status server_open(struct http *h)
+{
+    const struct http_options *o = &h->options;
+    union address address;
+    int bytes;
+    TRY(address_parse(o->listen, &address, &bytes));
+    TRY(fds_plan(h));
+    h->server = evhttp_new(o->base);
+    h->adopt = event_new(o->base, -1, 0, on_adopt, h);
+    h->sweep = event_new(o->base, -1, EV_PERSIST, on_sweep, h);
+    if (h->server == NULL || h->adopt == NULL || h->sweep == NULL) FAIL(MEMORY, "no memory for a server");
+    evhttp_set_gencb(h->server, on_request, h);
+    evhttp_set_bevcb(h->server, on_accept, h);
+    evhttp_set_default_content_type(h->server, NULL);
+    evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST);
+    evhttp_set_max_headers_size(h->server, HEADERS_BYTES);
+    evhttp_set_max_body_size(h->server, (ev_ssize_t)o->body_max);
+    evhttp_set_timeout(h->server, (int)o->idle_s);
+    h->listener =
+        evconnlistener_new_bind(o->base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
+                                BACKLOG, &address.any, bytes);
+    if (h->listener == NULL || evhttp_bind_listener(h->server, h->listener) == NULL)
+        FAIL(SYSTEM, "--listen %s: %s", o->listen, strerror(errno));
+    address_tell(h);
+    CHECK(event_add(h->sweep, &(struct timeval){.tv_sec = 1}) == 0);
+    return ST_OK;
+}
+
+status http_open(struct http **out, const struct http_options *o)
+{
+    struct http *h = calloc(1, sizeof *h);
+    *out = NULL;
+    if (h == NULL) FAIL(MEMORY, "no memory for a server");
+    h->options = *o;
+    status st = server_open(h);
+    if (st != ST_OK)
+        http_close(h);
+    else
+        *out = h;
+    return st;
+}
+
+void http_close(struct http *h)
+{
+    if (h == NULL) return;
+    h->listener = NULL; /* the server frees it */
+    if (h->server) evhttp_free(h->server);
+    if (h->fresh) on_adopt(-1, 0, h);
+    if (h->adopt) event_free(h->adopt);
+    if (h->sweep) event_free(h->sweep);
+    free(h->by_fd);
+    free(h);
+}
+
+const char *http_address(const struct http *h) { return h->address; }
+
+void http_drain(struct http *h)
+{
+    if (h->listener) (void)evconnlistener_disable(h->listener);
+    h->is_drained = true;
+    h->listener = NULL;
+}
+
+uint32_t http_busy_count(const struct http *h)
+{
+    uint32_t count = 0;
+    for (const struct connection *c = h->all; c; c = c->next) count += c->since_ns != 0 || c->is_asking;
+    return count;
+}
+
+uint32_t http_connection_count(const struct http *h) { return h->count; }
+uint32_t http_asking_count(const struct http *h) { return h->asking; }
+uint32_t http_connection_max(const struct http *h) { return h->options.connection_max; }
+size_t http_held_bytes(const struct http *h) { return h->held; }
+void http_hold(struct http *h, int64_t bytes) { h->held += (size_t)bytes; }

@@ -1,0 +1,136 @@
+/* Requests on their way to a model's threads and back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/serve/server.h"
+
+/* Desks are rung when the thread has read all that has come, but after so many puts at the latest. */
+#define PUTS_MAX 64u
+
+void request_drop(void *request)
+{
+    struct request *r = request;
+    evbuffer_free(r->lines);
+    free(r);
+}
+
+static void request_free(struct server *s, struct request *r)
+{
+    http_hold(s->http, -(int64_t)r->held);
+    r->model->waiting--;
+    request_drop(r);
+}
+
+static struct request *request_make(struct server *s, struct served *model, struct evhttp_request *http, size_t bytes)
+{
+    struct request *r = calloc(1, sizeof *r);
+    struct evbuffer *lines = evbuffer_new();
+    if (r == NULL || lines == NULL) {
+        free(r);
+        if (lines) evbuffer_free(lines);
+        return NULL;
+    }
+    *r = (struct request){.http = http, .model = model, .lines = lines, .held = bytes, .begin_ns = clock_ns()};
+    http_hold(s->http, (int64_t)bytes);
+    model->waiting++;
+    return r;
+}
+
+void request_put(struct server *s, struct served *model, struct evhttp_request *http, char *text, size_t bytes,
+                 void (*finish)(struct server *server, struct request *request, const struct ask *ask))
+{
+    const bool has_room = http_held_bytes(s->http) + bytes <= s->held_max;
+    struct request *r = has_room && text ? request_make(s, model, http, bytes) : NULL;
+    if (r && desk_put(servant_desk(model->servant), text, bytes, r)) {
+        r->finish = finish;
+        if (++s->puts < PUTS_MAX)
+            request_ring_soon(s);
+        else
+            request_ring(-1, 0, s);
+        return;
+    }
+    free(text);
+    if (r) request_free(s, r);
+    evhttp_add_header(evhttp_request_get_output_headers(http), "Retry-After", "1");
+    http_reply_text(s->http, http, 503, "%s",
+                    r ? "too many requests wait; ask again" : "too much waits in memory; ask again");
+}
+
+/* How many could still ask before an answer comes; of a server that ends nobody is waited for. */
+static void others_tell(const struct server *s)
+{
+    const uint32_t others = s->is_draining ? 0 : http_connection_count(s->http) - http_asking_count(s->http);
+    for (uint32_t i = 0; i < s->model_count; i++) desk_others_set(servant_desk(s->models[i].servant), others);
+}
+
+void request_ring(evutil_socket_t unused, short what, void *context)
+{
+    struct server *s = context;
+    (void)unused, (void)what;
+    s->puts = 0;
+    others_tell(s);
+    for (uint32_t i = 0; i < s->model_count; i++)
+        if (s->models[i].waiting) desk_ring(servant_desk(s->models[i].servant));
+}
+
+void request_ring_soon(void *context)
+{
+    struct server *s = context;
+    event_active(s->ring, EV_TIMEOUT, 0);
+}
+
+void request_headers(const struct request *r, const struct ask *ask)
+{
+    char text[DESK_WHY_BYTES + 64];
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(r->http);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)servant_setup(r->model->servant)->model.progress.step);
+    evhttp_add_header(headers, "Heterps-Version", text);
+    if (ask->bad_count == 0) return;
+    snprintf(text, sizeof text, "%llu", (unsigned long long)ask->bad_count);
+    evhttp_add_header(headers, "Heterps-Bad-Lines", text);
+    snprintf(text, sizeof text, "line %llu: %s", (unsigned long long)ask->bad_line, ask->why);
+    evhttp_add_header(headers, "Heterps-Bad-Line", text);
+}
+
+/* The last line is there. */
+static void request_end(struct server *s, struct request *r, const struct ask *ask)
+{
+    if (ask->is_refused)
+        http_reply_text(s->http, r->http, 400, "line %llu: %s", (unsigned long long)ask->bad_line, ask->why);
+    else
+        r->finish(s, r, ask);
+    request_free(s, r);
+}
+
+static void pieces_take(struct server *s, const struct answers *a)
+{
+    size_t begin = 0;
+    for (uint32_t i = 0; i < a->count; begin = a->piece[i++].end) {
+        struct request *r = a->piece[i].ask->owner;
+        CHECK(evbuffer_add(r->lines, a->text + begin, a->piece[i].end - begin) == 0);
+        if (a->piece[i].is_last) request_end(s, r, a->piece[i].ask);
+    }
+}
+
+void request_answers(evutil_socket_t unused, short what, void *context)
+{
+    struct served *model = context;
+    struct server *s = model->server;
+    struct desk *desk = servant_desk(model->servant);
+    struct answers *a;
+    (void)unused, (void)what;
+    const bool is_over = servant_is_over(model->servant); /* looked at first: what came before it is taken below */
+    desk_quiet(desk);
+    while (desk_take(desk, &a)) {
+        pieces_take(s, a);
+        desk_give_back(desk, a);
+    }
+    others_tell(s);
+    if (!is_over) return;
+    if (s->result == ST_OK) s->result = servant_result(model->servant);
+    event_del(model->answers);
+    event_base_loopbreak(s->base);
+}

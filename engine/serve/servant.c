@@ -1,0 +1,182 @@
+/* Opens a saved model and works. */
+#include "engine/serve/servant.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/log.h"
+#include "engine/base/scope.h"
+#include "engine/base/thread.h"
+#include "engine/eval/evaluate.h"
+#include "engine/eval/prediction.h"
+
+struct servant {
+    struct scope *scope;
+    struct setup setup;
+    struct crew crew;
+    struct desk *desk;
+    struct feed *feed;
+    struct prediction prediction;
+    pthread_t thread;
+    bool is_started;
+    /* written by the thread before shared_is_over */
+    struct failure result;
+    _Atomic bool shared_is_over;
+    _Atomic uint64_t shared_batches, shared_examples;
+};
+
+/* --- work ------------------------------------------------------------------------------------- */
+
+static status sink(void *context, const struct slot *slot)
+{
+    struct servant *s = context;
+    const uint32_t count = slot->input->batch.example_count;
+    for (uint32_t b = 0; b < count; b++) {
+        const struct desk_example example = desk_next(s->desk);
+        char *line = desk_room(s->desk);
+        size_t bytes = 0;
+        if (!example.is_extra) {
+            bytes = prediction_write(&s->prediction, slot, b, line);
+            line[bytes++] = '\n';
+        }
+        desk_wrote(s->desk, &example, bytes);
+    }
+    /* Relaxed: figures for people. */
+    atomic_fetch_add_explicit(&s->shared_batches, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->shared_examples, count, memory_order_relaxed);
+    desk_flush(s->desk);
+    return ST_OK;
+}
+
+static void *servant_main(void *context)
+{
+    struct servant *s = context;
+    failure_keep(&s->result, evaluate_run(&s->crew, s->feed, sink, s));
+    /* Release pairs with the acquire in servant_is_over(). */
+    atomic_store_explicit(&s->shared_is_over, true, memory_order_release);
+    desk_tell(s->desk);
+    return NULL;
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static status desk_make(struct servant *s)
+{
+    const struct settings *settings = &s->setup.settings;
+    const uint32_t micro = s->setup.graph.header->micro;
+    const struct desk_options options = {.ask_max = settings->serve_queue,
+                                         .example_max = pipeline_input_count(s->crew.pipeline) * micro,
+                                         .micro = micro,
+                                         .line_bytes_max = s->prediction.line_bytes_max,
+                                         .wait_ns = (uint64_t)((double)settings->serve_wait * 1e6)};
+    return desk_open(&s->desk, &options);
+}
+
+/* In the servant's scope. */
+static status parts_open(struct servant *s, const struct servant_options *o)
+{
+    TRY(setup_open(&s->setup,
+                   &(struct setup_options){.graph_path = o->graph, .set = o->set, .set_count = o->set_count}));
+    if (prediction_is_words(&s->setup.graph))
+        FAIL(INVALID, "%s: this model predicts words of a vocabulary, which are not served yet; `predict` writes them",
+             o->graph);
+    TRY(crew_open(&s->crew, &s->setup, &(struct crew_options){.threads = o->threads, .isa = o->isa}));
+    TRY(prediction_open(&s->prediction, &s->setup.graph));
+    TRY(desk_make(s));
+    TRY(evaluate_open(&s->crew,
+                      &(struct evaluate_options){.paths = "requests",
+                                                 .lines = READER_ALL,
+                                                 .label_optional = true,
+                                                 .bad_keep = true,
+                                                 .texts = desk_texts(s->desk)},
+                      &s->feed));
+    TRY(setup_memory_check(&s->setup));
+    TRY(model_load(&s->setup.model, o->model));
+    int error = thread_start(&s->thread, servant_main, s);
+    if (error) FAIL(SYSTEM, "cannot start a model's thread: %s", strerror(error));
+    s->is_started = true;
+    return ST_OK;
+}
+
+status servant_open(struct servant **out, const struct servant_options *o)
+{
+    const enum log_format format = log_format();
+    const int verbosity = log_verbosity();
+    struct servant *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (s == NULL) FAIL(MEMORY, "no memory for a model at work");
+    status st = scope_open(&s->scope);
+    if (st == ST_OK) {
+        struct scope *before = scope_enter(s->scope);
+        log_open(format, verbosity);
+        st = parts_open(s, o);
+        scope_enter(before);
+    }
+    if (st != ST_OK)
+        servant_close(s, NULL);
+    else
+        *out = s;
+    return st;
+}
+
+static void answers_drop(const struct answers *a, void (*drop)(void *owner))
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->piece[i].is_last) drop(a->piece[i].ask->owner);
+}
+
+/* Takes what comes until nothing will. */
+static void work_end(struct servant *s, void (*drop)(void *owner))
+{
+    struct answers *a;
+    desk_end(s->desk);
+    for (bool is_over = false; !is_over;) {
+        struct pollfd wanted = {.fd = desk_fd(s->desk), .events = POLLIN};
+        (void)poll(&wanted, 1, -1);
+        is_over = servant_is_over(s); /* looked at first: what came before it is taken below */
+        desk_quiet(s->desk);
+        while (desk_take(s->desk, &a)) {
+            answers_drop(a, drop);
+            desk_give_back(s->desk, a);
+        }
+    }
+    pthread_join(s->thread, NULL);
+}
+
+void servant_close(struct servant *s, void (*drop)(void *owner))
+{
+    if (s == NULL) return;
+    if (s->is_started) work_end(s, drop);
+    if (s->scope) {
+        struct scope *before = scope_enter(s->scope);
+        feed_close(s->feed);
+        desk_close(s->desk);
+        prediction_close(&s->prediction);
+        crew_close(&s->crew);
+        setup_close(&s->setup);
+        scope_enter(before);
+        scope_close(s->scope);
+    }
+    free(s);
+}
+
+struct desk *servant_desk(const struct servant *s) { return s->desk; }
+const struct setup *servant_setup(const struct servant *s) { return &s->setup; }
+
+bool servant_is_over(const struct servant *s)
+{
+    /* Acquire pairs with the release in servant_main(): the result comes before it. */
+    return atomic_load_explicit(&s->shared_is_over, memory_order_acquire);
+}
+
+status servant_result(const struct servant *s) { return failure_adopt(&s->result); }
+
+struct servant_counts servant_counts(const struct servant *s)
+{
+    return (struct servant_counts){
+        .batches = atomic_load_explicit(&s->shared_batches, memory_order_relaxed),
+        .examples = atomic_load_explicit(&s->shared_examples, memory_order_relaxed),
+        .bad_lines = feed_counts(s->feed).bad_count,
+    };
+}

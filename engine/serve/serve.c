@@ -1,0 +1,185 @@
+/* Opens models and the server, runs until a signal, and lets what has been asked be answered. */
+#include "engine/serve/serve.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/memory.h"
+#include "engine/serve/server.h"
+
+/* Of events: the base has three, and what is made without one has the middle. */
+#define PRIORITIES   3
+#define PRIORITY_LOW 2
+/* Requests and answers in memory, in times the largest. */
+#define HELD_BODIES 4u
+/* Of a connection: the server's, libevent's and its buffers when it is idle. */
+#define CONNECTION_BYTES ((size_t)4 << 10)
+#define DRAIN_LOOK_US    20000
+#define SECOND_NS        UINT64_C(1000000000)
+
+/* --- ending ----------------------------------------------------------------------------------- */
+
+static bool all_are_answered(const struct server *s)
+{
+    for (uint32_t i = 0; i < s->model_count; i++)
+        if (s->models[i].waiting) return false;
+    return http_busy_count(s->http) == 0;
+}
+
+/* Looks from time to time whether everything is answered. */
+static void on_drain(evutil_socket_t unused, short what, void *context)
+{
+    struct server *s = context;
+    (void)unused, (void)what;
+    if (all_are_answered(s) || clock_ns() > s->drain_end_ns) event_base_loopbreak(s->base);
+}
+
+static void on_signal(evutil_socket_t number, short what, void *context)
+{
+    struct server *s = context;
+    (void)what;
+    if (s->is_draining) _exit(128 + (int)number);
+    s->is_draining = true;
+    s->drain_end_ns = clock_ns() + s->options->patience_s * SECOND_NS;
+    log_info("serve    ending: no further connections; what has been asked is answered");
+    http_drain(s->http);
+    request_ring_soon(s);
+    event_add(s->drain, &(struct timeval){.tv_usec = DRAIN_LOOK_US});
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+static status access_check(struct server *s)
+{
+    const struct serve_options *o = s->options;
+    bool is_loopback;
+    TRY(http_is_loopback(o->listen, &is_loopback));
+    if (o->token_file && o->insecure) FAIL(USAGE, "--token-file and --insecure exclude each other");
+    if (o->token_file) {
+        s->tokens = malloc(sizeof *s->tokens);
+        if (s->tokens == NULL) FAIL(MEMORY, "no memory for tokens");
+        return tokens_read(s->tokens, o->token_file);
+    }
+    if (is_loopback) return ST_OK;
+    if (!o->insecure)
+        FAIL(USAGE,
+             "--listen %s is reached from other machines: give --token-file FILE, or --insecure to let everybody ask",
+             o->listen);
+    log_warning("--insecure: whoever reaches %s may ask", o->listen);
+    return ST_OK;
+}
+
+static status model_open_one(struct server *s, uint32_t i)
+{
+    const struct serve_options *o = s->options;
+    struct served *m = &s->models[i];
+    *m = (struct served){
+        .server = s, .name = o->models[i].name, .graph = o->models[i].graph, .model = o->models[i].model};
+    const struct servant_options options = {.graph = m->graph,
+                                            .model = m->model,
+                                            .set = o->set,
+                                            .set_count = o->set_count,
+                                            .threads = o->threads,
+                                            .isa = o->isa};
+    s->model_count = i + 1;
+    TRY(servant_open(&m->servant, &options));
+    m->answers = event_new(s->base, desk_fd(servant_desk(m->servant)), EV_READ | EV_PERSIST, request_answers, m);
+    if (m->answers == NULL || event_add(m->answers, NULL) != 0) FAIL(MEMORY, "no memory for a model's events");
+    const size_t body = servant_setup(m->servant)->settings.serve_body;
+    if (s->held_max < HELD_BODIES * body) s->held_max = HELD_BODIES * body;
+    return ST_OK;
+}
+
+static status events_open(struct server *s)
+{
+    static const int signals[2] = {SIGTERM, SIGINT};
+    s->base = event_base_new();
+    if (s->base == NULL || event_base_priority_init(s->base, PRIORITIES) != 0)
+        FAIL(SYSTEM, "no events from the operating system");
+    s->ring = event_new(s->base, -1, 0, request_ring, s);
+    s->drain = event_new(s->base, -1, EV_PERSIST, on_drain, s);
+    bool is_open = s->ring && s->drain && event_priority_set(s->ring, PRIORITY_LOW) == 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        s->signals[i] = evsignal_new(s->base, signals[i], on_signal, s);
+        is_open = is_open && s->signals[i];
+    }
+    if (!is_open) FAIL(MEMORY, "no memory for a server's events");
+    return ST_OK;
+}
+
+static status server_open(struct server *s)
+{
+    const struct serve_options *o = s->options;
+    TRY(access_check(s));
+    TRY(events_open(s));
+    s->models = calloc(o->model_count, sizeof *s->models);
+    if (s->models == NULL) FAIL(MEMORY, "no memory for %u models", o->model_count);
+    for (uint32_t i = 0; i < o->model_count; i++) TRY(model_open_one(s, i));
+    TRY(http_open(&s->http, &(struct http_options){.base = s->base,
+                                                   .listen = o->listen,
+                                                   .connection_max = o->connections,
+                                                   .connection_most = SERVE_CONNECTIONS,
+                                                   .idle_s = o->idle_s,
+                                                   .patience_s = o->patience_s,
+                                                   .body_max = s->held_max / HELD_BODIES,
+                                                   .held_max = s->held_max,
+                                                   .handle = route,
+                                                   .gone = request_ring_soon,
+                                                   .context = s}));
+    memory_note("http", s->held_max + http_connection_max(s->http) * CONNECTION_BYTES);
+    for (uint32_t i = 0; i < 2; i++)
+        if (event_add(s->signals[i], NULL) != 0) FAIL(SYSTEM, "signals cannot be waited for");
+    return ST_OK;
+}
+
+static void server_close(struct server *s)
+{
+    http_close(s->http);
+    for (uint32_t i = 0; i < s->model_count; i++) {
+        struct served *m = &s->models[i];
+        if (m->answers) event_free(m->answers);
+        servant_close(m->servant, request_drop);
+    }
+    struct event *const events[] = {s->ring, s->drain, s->signals[0], s->signals[1]};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (events[i]) event_free(events[i]);
+    if (s->base) event_base_free(s->base);
+    free(s->models);
+    free(s->tokens);
+}
+
+static void start_tell(const struct server *s)
+{
+    log_info("serve    http://%s", http_address(s->http));
+    log_event_begin("serve");
+    log_event_text("address", http_address(s->http));
+    log_event_open_array("models");
+    for (uint32_t i = 0; i < s->model_count; i++) {
+        const struct setup *setup = servant_setup(s->models[i].servant);
+        log_info("model    %s: step %llu of %s", s->models[i].name, (unsigned long long)setup->model.progress.step,
+                 s->models[i].model);
+        log_event_open(NULL);
+        log_event_text("name", s->models[i].name);
+        log_event_u64("step", setup->model.progress.step);
+        log_event_close();
+    }
+    log_event_close_array();
+    log_event_end();
+}
+
+status serve_run(const struct serve_options *options)
+{
+    struct server s = {.options = options};
+    status st = server_open(&s);
+    if (st == ST_OK) {
+        start_tell(&s);
+        event_base_dispatch(s.base);
+        st = s.result;
+    }
+    server_close(&s);
+    return st;
+}

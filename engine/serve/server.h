@@ -1,0 +1,67 @@
+/* What the parts of the server share: the models, the requests that wait, and how one is worked on. Everything here
+ * is the HTTP thread's.
+ *
+ *     http ──▶ route.c: who may, where to ──▶ a page, a figure: answered at once
+ *                                        └──▶ request_put ──desk──▶ … ──▶ finish ──▶ http_reply */
+#ifndef HETERPS_ENGINE_SERVE_SERVER_H
+#define HETERPS_ENGINE_SERVE_SERVER_H
+
+#include "engine/serve/http.h"
+#include "engine/serve/servant.h"
+#include "engine/serve/serve.h"
+#include "engine/serve/token.h"
+
+struct served {
+    struct server *server;
+    const char *name, *graph, *model; /* as they were given */
+    struct servant *servant;
+    struct event *answers; /* its desk's fd */
+    uint32_t waiting;      /* requests on its desk */
+};
+
+struct server {
+    const struct serve_options *options;
+    struct event_base *base;
+    struct http *http;
+    struct tokens *tokens; /* NULL: everybody may ask */
+    struct served *models; /* [model_count]; the first is that of paths without a name */
+    uint32_t model_count;
+    struct event *ring, *drain, *signals[2];
+    uint32_t puts;   /* since desks were rung     */
+    size_t held_max; /* of requests in memory     */
+    bool is_draining;
+    uint64_t drain_end_ns;
+    status result;
+};
+
+/* A request whose lines are computed. */
+struct request {
+    struct evhttp_request *http;
+    struct served *model;
+    struct evbuffer *lines; /* of the answer, so far */
+    size_t held;            /* bytes of its text     */
+    uint64_t begin_ns;
+    /* Answers it when all lines are there. */
+    void (*finish)(struct server *server, struct request *request, const struct ask *ask);
+};
+
+/* Puts the text, which is malloc'd with READER_SLACK_BYTES behind it and taken in any case, on the model's desk;
+ * `finish` follows. Where there is no room the answer says so: 503, with Retry-After. */
+void request_put(struct server *server, struct served *model, struct evhttp_request *http, char *text, size_t bytes,
+                 void (*finish)(struct server *server, struct request *request, const struct ask *ask));
+/* Headers that every answer of a model has: its version, and malformed lines. */
+void request_headers(const struct request *request, const struct ask *ask);
+/* Takes what a model's threads have done (an event's callback; context: struct served). */
+void request_answers(evutil_socket_t fd, short what, void *served);
+/* Wakes the threads that have something to read (likewise; context: struct server); request_ring_soon: when the thread
+ * has done what there is to do. */
+void request_ring(evutil_socket_t unused, short what, void *server);
+void request_ring_soon(void *server);
+
+/* Forgets a request that nobody waits for any more: when the server is closed. */
+void request_drop(void *request);
+
+/* struct http_options.handle; context: struct server. */
+void route(void *server, struct evhttp_request *request);
+
+#endif

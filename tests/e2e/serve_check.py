@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""Asks `heterps-run serve` what a client could, and prints a line "ok NAME" or "not ok NAME: why" for each test.
+
+    python3 tests/e2e/serve_check.py PROGRAM FOLDER
+
+FOLDER has what test_serve.sh puts there: models with their data, and what `predict` says of these."""
+import base64, http.client, os, select, signal, socket, subprocess, sys, threading, time, traceback
+
+program, folder = sys.argv[1:3]
+os.chdir(folder)
+tests = []
+
+
+def test(function):
+    tests.append(function)
+    return function
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+class Server:
+    """A server of the tiny model, unless `model` says another; ended with the block."""
+
+    def __init__(self, *flags, model=("tiny.bin", "--model", "model"), listen="127.0.0.1:0", ends=0):
+        self.arguments = [program, "serve", *model, "--listen", listen, *flags]
+        self.ends = ends
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.arguments, stderr=subprocess.PIPE, text=True)
+        self.said = ""
+        for line in self.process.stderr:
+            self.said += line
+            if "http://" in line:
+                self.host, self.port = line.split("http://")[1].strip().rsplit(":", 1)
+                self.host, self.port = self.host.replace("0.0.0.0", "127.0.0.1"), int(self.port)
+                return self
+        raise AssertionError(f"no address: {self.said}")
+
+    def end(self):
+        """Its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.said += self.process.stderr.read()
+        return self.process.wait(60)
+
+    def __exit__(self, kind, value, trace):
+        status = self.end()
+        assert kind or status == self.ends, f"exit status {status}: {self.said}"
+
+    def connect(self):
+        return http.client.HTTPConnection(self.host, self.port, timeout=60)
+
+    def socket(self):
+        return socket.create_connection((self.host, self.port), timeout=60)
+
+    def ask(self, body=None, path="/predict", method=None, headers={}, connection=None):
+        """(status, headers, body)"""
+        c = connection or self.connect()
+        c.request(method or ("POST" if body is not None else "GET"), path, body=body, headers=headers)
+        answer = c.getresponse()
+        found = answer.status, dict(answer.getheaders()), answer.read()
+        if connection is None:
+            c.close()
+        return found
+
+
+def same(found, expected, what=""):
+    assert found == expected, f"{what}: found {found!r:.300}, expected {expected!r:.300}"
+
+
+def everything(s):
+    """What comes until the other side closes."""
+    text = b""
+    while piece := s.recv(65536):
+        text += piece
+    return text
+
+
+# --- answers -----------------------------------------------------------------------------------------
+
+
+@test
+def answers_are_those_of_predict():
+    lines, expected = read("rows.tsv").splitlines(True), read("plain").splitlines(True)
+    with Server() as server:
+        status, headers, body = server.ask(b"".join(lines))
+        same((status, body), (200, b"".join(expected)), "a file")
+        assert int(headers["Heterps-Version"]) > 0, headers
+        assert "Heterps-Bad-Lines" not in headers, headers
+        c = server.connect()
+        for line, answer in list(zip(lines, expected))[:200]:
+            same(server.ask(line, connection=c)[2], answer, "a line")
+            same(server.ask(line.rstrip(b"\n"), connection=c)[2], answer, "a line without its end")
+        # In pieces that end anywhere in micro-batches.
+        for begin, end in ((0, 63), (63, 64), (64, 129), (129, 700), (700, len(lines))):
+            same(server.ask(b"".join(lines[begin:end]), connection=c)[2], b"".join(expected[begin:end]), "some lines")
+
+
+@test
+def answers_of_many_at_once_do_not_mix():
+    lines, expected = read("rows.tsv").splitlines(True), read("plain").splitlines(True)
+    wrong = []
+
+    def client(server, number):
+        c = server.connect()
+        for turn in range(30):
+            begin = (number * 37 + turn * 11) % 2900
+            count = 1 + (number * turn) % 90 * (turn % 3 == 0)
+            if server.ask(b"".join(lines[begin : begin + count]), connection=c)[2] != b"".join(expected[begin : begin + count]):
+                wrong.append((number, turn))
+        c.close()
+
+    for flags in ((), ("--threads", "3", "--set", "serve.wait=2")):
+        with Server(*flags) as server:
+            threads = [threading.Thread(target=client, args=(server, i)) for i in range(64)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+    same(wrong, [], "clients and turns")
+
+
+@test
+def malformed_lines_are_answered_in_place():
+    lines, expected = read("rows.tsv").splitlines(True), read("plain").splitlines(True)
+    with Server() as server:
+        status, headers, body = server.ask(lines[0] + b"no line\n\n" + lines[1].split(b"\t", 1)[1] + b"1\tx\n")
+        same((status, body), (200, expected[0] + b"nan\nnan\n" + expected[1] + b"nan\n"))
+        same(headers["Heterps-Bad-Lines"], "3")
+        same(headers["Heterps-Bad-Line"], "line 2: expected 40 or 39 columns separated by tabs, found 1")
+        for empty in (b"", b"\n"):
+            same(server.ask(empty)[::2], (200, b""), "nothing")
+
+
+@test
+def csv_is_read_as_a_file():
+    with Server(model=("csv.bin", "--model", "csv.model")) as server:
+        same(server.ask(read("one.csv"))[::2], (200, read("csv.plain")))
+        same(server.ask(b"click,tags,job,age\n0,,cook,40\n")[::2], server.ask(b"age,job,tags\n40,cook,\n")[::2], "other orders")
+        status, _, body = server.ask(b"age,tags\n40,a\n")
+        assert status == 400 and body.startswith(b"line 1: "), (status, body)
+        same(server.ask(read("one.csv"))[::2], (200, read("csv.plain")), "after a wrong one")
+
+
+@test
+def models_have_names():
+    with Server(model=("--model", "a=tiny.bin:model", "--model", "b.2=csv.bin:csv.model")) as server:
+        same(server.ask(read("rows.tsv"), path="/predict/a")[2], read("plain"))
+        same(server.ask(read("one.csv"), path="/predict/b.2")[2], read("csv.plain"))
+        same(server.ask(read("rows.tsv"))[2], read("plain"), "the first")
+        same(server.ask(b"", path="/predict/c")[0], 404)
+
+
+# --- HTTP --------------------------------------------------------------------------------------------
+
+
+@test
+def what_is_no_request_is_refused():
+    with Server("--set", "serve.body=4KiB") as server:
+        same(server.ask(path="/nothing")[0], 404)
+        same(server.ask(path="/predict/")[0], 404)
+        status, headers, _ = server.ask(path="/predict")
+        same((status, headers["Allow"]), (405, "POST"))
+        status, headers, _ = server.ask(b"", path="/healthz")
+        same((status, headers["Allow"]), (405, "GET, HEAD"))
+        same(server.ask(path="/healthz", method="HEAD")[::2], (200, b""))
+        same(server.ask(path="/healthz")[::2], (200, b"ok\n"))
+        same(server.ask(path="/readyz")[::2], (200, b"ok\n"))
+        same(server.ask(b"x" * 4097)[0], 413, "a large body")
+        same(server.ask(b"", headers={"Content-Encoding": "gzip"})[0], 415, "a packed body")
+        for text, expected in (
+            (b"DELETE / HTTP/1.1\r\nHost: a\r\n\r\n", b"501"),
+            (b"POST /predict HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"400"),
+            (b"POST /predict HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"400"),
+            (b"GET /healthz HTTP/1.1\r\nA: " + b"b" * 100000 + b"\r\n\r\n", b"400"),
+            (b"no http\r\n\r\n", b"400"),
+            (b"GET /healthz HTTP/1.0\r\n\r\n", b"200"),
+        ):
+            with server.socket() as s:
+                s.sendall(text)
+                try:
+                    found = everything(s)
+                except ConnectionResetError:
+                    continue  # it was told, and closed before all of it was read
+                assert expected in found.split(b"\r\n")[0] or not found, (text[:40], found[:100])
+        same(server.ask(read("rows.tsv")[:300].split(b"\n")[0])[0], 200, "the next")
+
+
+@test
+def bodies_may_come_in_chunks():
+    lines, expected = read("rows.tsv").splitlines(True)[:300], b"".join(read("plain").splitlines(True)[:300])
+    with Server() as server:
+        c = server.connect()
+        c.request("POST", "/predict", body=iter(lines), encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
+        same(c.getresponse().read(), expected)
+        with server.socket() as s:
+            text = b"".join(lines)
+            s.sendall(b"POST /predict HTTP/1.1\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(text))
+            assert b"100" in s.recv(1000)
+            s.sendall(text)
+            same(everything(s).split(b"\r\n\r\n", 1)[1], expected, "behind a 100")
+
+
+@test
+def tokens_are_needed_where_there_are_some():
+    with open("tokens", "w") as file:
+        file.write("# ours\n0123456789abcdef\nfedcba9876543210\n")
+    line, expected = read("rows.tsv").splitlines(True)[0], read("plain").splitlines(True)[0]
+    with Server("--token-file", "tokens") as server:
+        status, headers, _ = server.ask(line)
+        assert status == 401 and headers["WWW-Authenticate"].startswith("Basic "), (status, headers)
+        for wrong in ("Bearer 0123456789abcdee", "Bearer ", "Basic " + base64.b64encode(b"0123456789abcdef:").decode()):
+            same(server.ask(line, headers={"Authorization": wrong})[0], 401, wrong)
+        for right in ("Bearer fedcba9876543210", "Basic " + base64.b64encode(b"me:0123456789abcdef").decode()):
+            same(server.ask(line, headers={"Authorization": right})[::2], (200, expected), right)
+        same(server.ask(path="/healthz")[0], 200)
+        same(server.ask(path="/readyz")[0], 200)
+
+
+@test
+def beyond_this_machine_it_has_to_be_said():
+    with Server("--insecure", listen="0.0.0.0:0") as server:
+        assert "warning: --insecure: whoever reaches 0.0.0.0:0 may ask" in server.said, server.said
+        same(server.ask(path="/healthz")[0], 200)
+
+
+# --- bounds ------------------------------------------------------------------------------------------
+
+
+@test
+def a_full_queue_says_so():
+    line, expected = read("rows.tsv").splitlines(True)[0], read("plain").splitlines(True)[0]
+    # A request waits for a minute, or until nobody else could ask.
+    with Server("--set", "serve.queue=1", "--set", "serve.wait=60000") as server:
+        one, other = server.connect(), server.connect()
+        for c in (one, other):  # both are open
+            same(server.ask(path="/healthz", connection=c)[0], 200)
+        for c in (one, other):
+            c.request("POST", "/predict", body=line)
+        refused = select.select([one.sock, other.sock], [], [], 60)[0]
+        assert refused, "nobody is refused"
+        one, other = (other, one) if refused[0] is one.sock else (one, other)
+        answer = other.getresponse()
+        same((answer.status, answer.headers["Retry-After"]), (503, "1"))
+        other.close()
+        same(one.getresponse().read(), expected)
+
+
+@test
+def batches_go_when_everybody_waits():
+    lines, expected = read("rows.tsv").splitlines(True)[:8], read("plain").splitlines(True)[:8]
+    with Server("--set", "serve.wait=60000") as server:
+        connections = [server.connect() for _ in lines]
+        for c in connections:  # all are open before anybody waits
+            same(server.ask(path="/healthz", connection=c)[0], 200)
+        for _ in range(3):
+            for c, line in zip(connections, lines):
+                c.request("POST", "/predict", body=line)
+            same([c.getresponse().read() for c in connections], expected)
+
+
+@test
+def slow_and_idle_clients_are_let_go():
+    with Server("--patience", "1", "--idle", "60") as server:
+        with server.socket() as s, server.socket() as other:
+            s.sendall(b"POST /predict HTTP/1.1\r\nContent-Length: 100\r\n\r\nsome")
+            other.sendall(b"GET /healthz HTTP/1.1\r\nA")
+            same(everything(s), b"")
+            same(everything(other), b"")
+    with Server("--idle", "1") as server:
+        with server.socket() as s:
+            same(everything(s), b"")
+        c = server.connect()
+        same(server.ask(path="/healthz", connection=c)[0], 200)
+        same(c.sock.recv(1), b"", "after a request")
+
+
+@test
+def connections_are_bounded():
+    with Server("--connections", "2") as server:
+        one, two = server.connect(), server.connect()
+        same([server.ask(path="/healthz", connection=c)[0] for c in (one, two)], [200, 200])
+        three = server.connect()
+        three.request("GET", "/healthz")
+        same(server.ask(path="/healthz", connection=two)[0], 200)
+        three.sock.settimeout(0.3)
+        try:
+            three.sock.recv(1)
+            raise AssertionError("a third was answered")
+        except socket.timeout:
+            pass
+        three.sock.settimeout(60)
+        one.close()
+        assert three.sock.recv(12).startswith(b"HTTP/1.1 200")
+
+
+@test
+def requests_in_memory_are_bounded():
+    # Four bodies of 64 KiB may be held; more than that of requests that do not end are closed, and small ones are answered.
+    line, expected = read("rows.tsv").splitlines(True)[0], read("plain").splitlines(True)[0]
+    with Server("--set", "serve.body=64KiB") as server:
+        many = [server.socket() for _ in range(40)]
+        closed = 0
+        for s in many:
+            try:
+                s.sendall(b"POST /predict HTTP/1.1\r\nContent-Length: 65536\r\n\r\n" + b"x" * 40000)
+            except OSError:
+                closed += 1
+        for s in many:
+            s.settimeout(0.05)
+            try:
+                closed += s.recv(1) == b""
+            except socket.timeout:
+                pass
+            except OSError:
+                closed += 1
+        assert closed > 20, closed
+        for s in many:
+            s.close()
+        for _ in range(100):  # until it has seen that they are closed
+            status, _, body = server.ask(line)
+            if status != 503:
+                break
+        same(body, expected)
+
+
+@test
+def clients_that_go_away_harm_nobody():
+    lines, expected = read("rows.tsv").splitlines(True), read("plain").splitlines(True)
+    with Server() as server:
+        for i in range(100):
+            with server.socket() as s:
+                text = b"".join(lines[: 1 + i * 20])
+                s.sendall(b"POST /predict HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(text) + text[: len(text) if i % 2 else 50])
+            if i % 10 == 0:
+                same(server.ask(lines[i])[2], expected[i])
+        same(server.ask(b"".join(lines))[2], b"".join(expected))
+
+
+# --- ending ------------------------------------------------------------------------------------------
+
+
+@test
+def a_signal_lets_what_was_asked_be_answered():
+    line, expected = read("rows.tsv").splitlines(True)[0], read("plain").splitlines(True)[0]
+    with Server("--set", "serve.wait=60000") as server:
+        idle, half, waits = server.connect(), server.connect(), server.connect()
+        idle.connect()
+        same(server.ask(path="/healthz", connection=idle)[0], 200)
+        waits.request("POST", "/predict", body=line)
+        half.connect()
+        half.sock.sendall(b"POST /predict HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(line) + line[:10])
+        while b"ok" not in server.ask(path="/readyz", connection=idle)[2]:
+            pass
+        server.process.send_signal(signal.SIGTERM)
+        answer = waits.getresponse()
+        same((answer.status, answer.read()), (200, expected))
+        half.sock.sendall(line[10:])
+        found = everything(half.sock)
+        assert found.endswith(expected) and b"Connection: close" in found, found
+        same(server.process.wait(60), 0)
+
+
+for function in tests:
+    name = function.__name__.replace("_", " ")
+    try:
+        begin = time.time()
+        function()
+        print(f"ok {name}")
+        print(f"# {time.time() - begin:.1f} s")
+    except Exception as e:
+        where = traceback.extract_tb(e.__traceback__)[-1]
+        print(f"not ok {name}: {type(e).__name__} {e} ({traceback.extract_tb(e.__traceback__)[1].lineno})".replace("\n", " "))
+    sys.stdout.flush()

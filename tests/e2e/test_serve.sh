@@ -1,0 +1,66 @@
+#!/bin/sh
+# Predictions over HTTP: answers are those of predict, whoever asks beside; what is refused, what is bounded, and how it ends.
+. "$(dirname "$0")/lib.sh"
+here=$root/tests/e2e
+cd "$work" || exit 1
+h=$HETERPS
+tiny_model
+rows 3000 rows.tsv
+"$h" tiny.bin --data rows.tsv --out model -q </dev/null || not_ok 'training'
+"$h" predict tiny.bin --model model --data rows.tsv -o plain -q
+cat >csv.cfg <<'CFG'
+[data]
+format = csv
+label = click
+dense = age
+sparse = job, tags
+[column tags]
+ids_max = 3
+[table t]
+dim = 2
+[embedding e]
+table = t
+input = job, tags
+[concat x]
+input = e, age
+[fc y]
+input = x
+units = 1
+[loss bce]
+input = y
+[train]
+batch = 16
+[store]
+ram = 4MiB
+CFG
+"$h" compile csv.cfg -o csv.bin -q
+printf 'id,age,job,"day",tags,click\n1, 30 ,"smith, ""J""",mon,a|b,1\n2,40,cook,tue,,0\n' >one.csv
+"$h" csv.bin --data one.csv --out csv.model -q
+"$h" predict csv.bin --model csv.model --data one.csv -o csv.plain -q
+
+python3 "$here/serve_check.py" "$h" "$work" >checks 2>&1
+while read -r line; do
+    case $line in
+    'ok '*) ok "${line#ok }" ;;
+    'not ok '*) not_ok "${line#not ok }" ;;
+    *) echo "# $line" ;;
+    esac
+done <checks
+[ "$(grep -c '^ok \|^not ok ' checks)" -gt 10 ] || not_ok 'the client ran'
+
+# --- what it does not start with ----------------------------------------------------------------------------------------------------
+
+fails 2 'expected ADDR:PORT in numbers' 'an address that is none' "$h" serve tiny.bin --model model --listen here:80
+fails 2 'expected ADDR:PORT in numbers' 'a port that is none' "$h" serve tiny.bin --model model --listen 127.0.0.1:65536
+fails 2 'reached from other machines: give --token-file FILE, or --insecure' 'an address of other machines' "$h" serve tiny.bin --model model --listen 0.0.0.0:0
+fails 2 'reached from other machines' 'all addresses of IPv6' "$h" serve tiny.bin --model model --listen '[::]:0'
+echo '# none' >none
+fails 1 'no token in it' 'a file without tokens' "$h" serve tiny.bin --model model --listen 127.0.0.1:0 --token-file none
+echo 0123456789abcdef >tokens
+fails 2 'exclude each other' 'tokens, and none' "$h" serve tiny.bin --model model --listen 127.0.0.1:0 --token-file tokens --insecure
+fails 2 'expected NAME=GRAPH:DIR' 'a model without a graph' "$h" serve --model model --listen 127.0.0.1:0
+fails 2 'two are called a' 'a name twice' "$h" serve --model a=tiny.bin:model --model a=tiny.bin:model --listen 127.0.0.1:0
+fails 2 'given twice' 'two models of a graph' "$h" serve tiny.bin --model model --model model --listen 127.0.0.1:0
+fails 1 'no model' 'a model that is not there' "$h" serve tiny.bin --model nowhere --listen 127.0.0.1:0
+fails 1 'the graph has' "another graph's model" "$h" serve csv.bin --model model --listen 127.0.0.1:0
+finish
