@@ -30,6 +30,24 @@
 /* Descriptors that are not connections. */
 #define OTHER_FDS 256u
 
+static const struct {
+    int code;
+    const char *phrase;
+} codes[] = {
+    {200, "OK"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {409, "Conflict"},
+    {413, "Content Too Large"},
+    {415, "Unsupported Media Type"},
+    {503, "Service Unavailable"},
+    {500, "Internal Server Error"},
+};
+#define CODE_COUNT (sizeof codes / sizeof *codes)
+
 struct connection {
     struct http *http;
     struct bufferevent *bev;
@@ -50,6 +68,7 @@ struct http {
     struct connection **by_fd; /* [fd_max] */
     uint32_t fd_max, count, asking;
     size_t held;
+    uint64_t answers[CODE_COUNT];
     bool is_full, is_drained;
     char address[64];
 };
@@ -203,21 +222,20 @@ static void on_answered(struct evhttp_request *request, void *context)
     if (c) c->since_ns = 0;
 }
 
-static const char *phrase(int code)
+/* Where the code is in the table; of one that is not, the last. */
+static uint32_t code_index(int code)
 {
-    switch (code) {
-    case 200: return "OK";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 409: return "Conflict";
-    case 413: return "Content Too Large";
-    case 415: return "Unsupported Media Type";
-    case 503: return "Service Unavailable";
-    default: return "Internal Server Error";
-    }
+    uint32_t i = 0;
+    while (i + 1 < CODE_COUNT && codes[i].code != code) i++;
+    return i;
+}
+
+bool http_answers(const struct http *h, uint32_t i, int *code, uint64_t *count)
+{
+    if (i >= CODE_COUNT) return false;
+    *code = codes[i].code;
+    *count = h->answers[i];
+    return true;
 }
 
 void http_reply(struct http *h, struct evhttp_request *request, int code, const char *type, struct evbuffer *body)
@@ -233,7 +251,9 @@ void http_reply(struct http *h, struct evhttp_request *request, int code, const 
         h->asking--;
         evhttp_request_set_on_complete_cb(request, on_answered, h);
     }
-    evhttp_send_reply(request, code, phrase(code), body);
+    const uint32_t index = code_index(code);
+    h->answers[index]++;
+    evhttp_send_reply(request, codes[index].code, codes[index].phrase, body);
 }
 
 void http_reply_text(struct http *h, struct evhttp_request *request, int code, const char *format, ...)

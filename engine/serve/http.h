@@ -54,6 +54,8 @@ uint32_t http_asking_count(const struct http *http);
 uint32_t http_connection_max(const struct http *http);
 /* Bytes of requests and answers. */
 size_t http_held_bytes(const struct http *http);
+/* How many answers had the i-th code, from 0 on; false: there is none. */
+bool http_answers(const struct http *http, uint32_t i, int *code, uint64_t *count);
 /* Notes bytes that a request keeps beside libevent's, or, negative, no more. */
 void http_hold(struct http *http, int64_t bytes);
 

@@ -14,6 +14,7 @@ void request_drop(void *request)
 {
     struct request *r = request;
     evbuffer_free(r->lines);
+    if (r->detail) r->detail_free(r->detail);
     free(r);
 }
 
@@ -39,24 +40,51 @@ static struct request *request_make(struct server *s, struct served *model, stru
     return r;
 }
 
-void request_put(struct server *s, struct served *model, struct evhttp_request *http, char *text, size_t bytes,
-                 void (*finish)(struct server *server, struct request *request, const struct ask *ask))
+/* The text of the buffer, with what a parser may read behind it. NULL: there is no memory. */
+static char *text_take(struct evbuffer *from, size_t bytes)
 {
-    const bool has_room = http_held_bytes(s->http) + bytes <= s->held_max;
-    struct request *r = has_room && text ? request_make(s, model, http, bytes) : NULL;
-    if (r && desk_put(servant_desk(model->servant), text, bytes, r)) {
-        r->finish = finish;
-        if (++s->puts < PUTS_MAX)
-            request_ring_soon(s);
+    char *text = malloc(bytes + READER_SLACK_BYTES);
+    if (text == NULL) return NULL;
+    evbuffer_remove(from, text, bytes);
+    memset(text + bytes, 0, READER_SLACK_BYTES);
+    return text;
+}
+
+static void refuse(struct server *s, struct evhttp_request *http, const char *why)
+{
+    evhttp_add_header(evhttp_request_get_output_headers(http), "Retry-After", "1");
+    http_reply_text(s->http, http, 503, "%s; ask again", why);
+}
+
+void request_put(struct server *s, struct served *model, struct evhttp_request *http, struct evbuffer *from,
+                 struct request_end end)
+{
+    const size_t bytes = evbuffer_get_length(from), max = servant_setup(model->servant)->settings.serve_body;
+    const bool is_large = bytes > max, has_room = http_held_bytes(s->http) + bytes <= s->held_max;
+    char *text = !is_large && has_room ? text_take(from, bytes) : NULL;
+    struct request *r = text ? request_make(s, model, http, bytes) : NULL;
+    if (r == NULL) {
+        free(text);
+        if (end.detail) end.detail_free(end.detail);
+        if (is_large)
+            http_reply_text(s->http, http, 413, "a request has at most serve.body = %zu bytes, this one %zu", max,
+                            bytes);
         else
-            request_ring(-1, 0, s);
+            refuse(s, http, "too much waits in memory");
         return;
     }
-    free(text);
-    if (r) request_free(s, r);
-    evhttp_add_header(evhttp_request_get_output_headers(http), "Retry-After", "1");
-    http_reply_text(s->http, http, 503, "%s",
-                    r ? "too many requests wait; ask again" : "too much waits in memory; ask again");
+    r->finish = end.finish;
+    r->detail = end.detail;
+    r->detail_free = end.detail_free;
+    if (!desk_put(servant_desk(model->servant), text, bytes, r)) {
+        free(text);
+        request_free(s, r);
+        refuse(s, http, "too many requests wait");
+    } else if (++s->puts < PUTS_MAX) {
+        request_ring_soon(s);
+    } else {
+        request_ring(-1, 0, s);
+    }
 }
 
 /* How many could still ask before an answer comes; of a server that ends nobody is waited for. */
@@ -102,6 +130,7 @@ static void request_end(struct server *s, struct request *r, const struct ask *a
         http_reply_text(s->http, r->http, 400, "line %llu: %s", (unsigned long long)ask->bad_line, ask->why);
     else
         r->finish(s, r, ask);
+    figures_add(&r->model->figures, clock_ns() - r->begin_ns, ask->bad_count);
     request_free(s, r);
 }
 

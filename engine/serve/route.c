@@ -1,5 +1,4 @@
 /* Which request is answered by whom, and who may ask. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/serve/server.h"
@@ -15,24 +14,13 @@ static void predict_finish(struct server *s, struct request *r, const struct ask
 /* Lines in the graph's own format; the answer is what `predict` writes of a file of these bytes. */
 static void predict(struct server *s, struct served *model, struct evhttp_request *request)
 {
-    struct evbuffer *body = evhttp_request_get_input_buffer(request);
-    const size_t bytes = evbuffer_get_length(body), max = servant_setup(model->servant)->settings.serve_body;
     const char *packing = evhttp_find_header(evhttp_request_get_input_headers(request), "Content-Encoding");
     if (packing && strcmp(packing, "identity") != 0) {
         http_reply_text(s->http, request, 415, "requests are not unpacked here: Content-Encoding %.40s", packing);
         return;
     }
-    if (bytes > max) {
-        http_reply_text(s->http, request, 413, "a request has at most serve.body = %zu bytes, this one %zu", max,
-                        bytes);
-        return;
-    }
-    char *text = malloc(bytes + READER_SLACK_BYTES);
-    if (text) {
-        evbuffer_remove(body, text, bytes);
-        memset(text + bytes, 0, READER_SLACK_BYTES);
-    }
-    request_put(s, model, request, text, bytes, predict_finish);
+    request_put(s, model, request, evhttp_request_get_input_buffer(request),
+                (struct request_end){.finish = predict_finish});
 }
 
 /* --- states ----------------------------------------------------------------------------------- */
@@ -49,6 +37,15 @@ static void readyz(struct server *s, struct served *model, struct evhttp_request
     http_reply_text(s->http, request, s->is_draining ? 503 : 200, "%s", s->is_draining ? "it is ending" : "ok");
 }
 
+static void metrics(struct server *s, struct served *model, struct evhttp_request *request)
+{
+    struct evbuffer *text = evbuffer_new();
+    (void)model;
+    if (text) figures_metrics(s, text);
+    http_reply(s->http, request, text ? 200 : 500, "text/plain; version=0.0.4; charset=utf-8", text);
+    if (text) evbuffer_free(text);
+}
+
 /* --- dispatch --------------------------------------------------------------------------------- */
 
 enum method { METHOD_GET = 1, METHOD_POST = 2 };
@@ -58,9 +55,10 @@ static const struct route {
     bool is_open; /* without a token */
     void (*answer)(struct server *server, struct served *model, struct evhttp_request *request);
 } routes[] = {
-    {"/predict/", METHOD_POST, false, predict},
-    {"/healthz", METHOD_GET, true, healthz},
-    {"/readyz", METHOD_GET, true, readyz},
+    {"/predict/", METHOD_POST, false, predict}, {"/healthz", METHOD_GET, true, healthz},
+    {"/readyz", METHOD_GET, true, readyz},      {"/metrics", METHOD_GET, false, metrics},
+    {"/", METHOD_GET, false, page_get},         {"/page/", METHOD_GET, false, page_get},
+    {"/page/", METHOD_POST, false, page_post},  {"/figures/", METHOD_GET, false, page_figures},
 };
 #define ROUTE_COUNT (sizeof routes / sizeof *routes)
 
@@ -78,7 +76,7 @@ static bool route_is(const struct route *r, const char *path, const char **name)
 {
     const size_t bytes = strlen(r->path);
     *name = "";
-    if (r->path[bytes - 1] != '/') return strcmp(path, r->path) == 0;
+    if (bytes == 1 || r->path[bytes - 1] != '/') return strcmp(path, r->path) == 0;
     if (strncmp(path, r->path, bytes - 1) != 0) return false;
     if (path[bytes - 1] == '/') *name = path + bytes;
     return path[bytes - 1] == 0 || (path[bytes - 1] == '/' && path[bytes] != 0);
@@ -92,15 +90,10 @@ static bool is_allowed(const struct server *s, struct evhttp_request *request)
 
 static void dispatch(struct server *s, const struct route *r, const char *name, struct evhttp_request *request)
 {
-    const bool is_post = evhttp_request_get_command(request) == EVHTTP_REQ_POST;
     struct served *model = model_find(s, name);
-    struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
     if (!r->is_open && !is_allowed(s, request)) {
-        evhttp_add_header(headers, "WWW-Authenticate", "Basic realm=\"heterps\"");
+        evhttp_add_header(evhttp_request_get_output_headers(request), "WWW-Authenticate", "Basic realm=\"heterps\"");
         http_reply_text(s->http, request, 401, "a token is needed: Authorization: Bearer TOKEN");
-    } else if (is_post != (r->method == METHOD_POST)) {
-        evhttp_add_header(headers, "Allow", is_post ? "GET, HEAD" : "POST");
-        http_reply_text(s->http, request, 405, "%s takes %s", r->path, is_post ? "GET" : "POST");
     } else if (model == NULL) {
         http_reply_text(s->http, request, 404, "no model is called so");
     } else {
@@ -113,9 +106,20 @@ void route(void *context, struct evhttp_request *request)
     struct server *s = context;
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(request);
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL, *name;
+    const enum method method = evhttp_request_get_command(request) == EVHTTP_REQ_POST ? METHOD_POST : METHOD_GET;
+    bool is_other_method = false;
     for (size_t i = 0; path && i < ROUTE_COUNT; i++) {
         if (!route_is(&routes[i], path, &name)) continue;
-        dispatch(s, &routes[i], name, request);
+        if (routes[i].method == method) {
+            dispatch(s, &routes[i], name, request);
+            return;
+        }
+        is_other_method = true;
+    }
+    if (is_other_method) {
+        evhttp_add_header(evhttp_request_get_output_headers(request), "Allow",
+                          method == METHOD_POST ? "GET, HEAD" : "POST");
+        http_reply_text(s->http, request, 405, "it takes %s", method == METHOD_POST ? "GET" : "POST");
         return;
     }
     http_reply_text(s->http, request, 404, "there is nothing here; POST /predict takes lines of the model's data");

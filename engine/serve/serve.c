@@ -87,6 +87,7 @@ static status model_open_one(struct server *s, uint32_t i)
                                             .isa = o->isa};
     s->model_count = i + 1;
     TRY(servant_open(&m->servant, &options));
+    TRY(lines_open(&m->lines, servant_setup(m->servant)));
     m->answers = event_new(s->base, desk_fd(servant_desk(m->servant)), EV_READ | EV_PERSIST, request_answers, m);
     if (m->answers == NULL || event_add(m->answers, NULL) != 0) FAIL(MEMORY, "no memory for a model's events");
     const size_t body = servant_setup(m->servant)->settings.serve_body;
@@ -142,6 +143,7 @@ static void server_close(struct server *s)
     for (uint32_t i = 0; i < s->model_count; i++) {
         struct served *m = &s->models[i];
         if (m->answers) event_free(m->answers);
+        lines_close(&m->lines);
         servant_close(m->servant, request_drop);
     }
     struct event *const events[] = {s->ring, s->drain, s->signals[0], s->signals[1]};

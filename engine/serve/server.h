@@ -6,7 +6,9 @@
 #ifndef HETERPS_ENGINE_SERVE_SERVER_H
 #define HETERPS_ENGINE_SERVE_SERVER_H
 
+#include "engine/serve/figures.h"
 #include "engine/serve/http.h"
+#include "engine/serve/line.h"
 #include "engine/serve/servant.h"
 #include "engine/serve/serve.h"
 #include "engine/serve/token.h"
@@ -16,7 +18,9 @@ struct served {
     const char *name, *graph, *model; /* as they were given */
     struct servant *servant;
     struct event *answers; /* its desk's fd */
+    struct lines lines;    /* of values by column */
     uint32_t waiting;      /* requests on its desk */
+    struct figures figures;
 };
 
 struct server {
@@ -41,14 +45,23 @@ struct request {
     struct evbuffer *lines; /* of the answer, so far */
     size_t held;            /* bytes of its text     */
     uint64_t begin_ns;
+    /* what `finish` needs besides, or NULL; freed with the request */
+    void *detail;
+    void (*detail_free)(void *detail);
     /* Answers it when all lines are there. */
     void (*finish)(struct server *server, struct request *request, const struct ask *ask);
 };
 
-/* Puts the text, which is malloc'd with READER_SLACK_BYTES behind it and taken in any case, on the model's desk;
- * `finish` follows. Where there is no room the answer says so: 503, with Retry-After. */
-void request_put(struct server *server, struct served *model, struct evhttp_request *http, char *text, size_t bytes,
-                 void (*finish)(struct server *server, struct request *request, const struct ask *ask));
+/* What becomes of a request's lines. */
+struct request_end {
+    void (*finish)(struct server *server, struct request *request, const struct ask *ask);
+    void *detail; /* taken in any case */
+    void (*detail_free)(void *detail);
+};
+/* Takes the text out of the buffer and puts it on the model's desk; `finish` follows. Where it is too large, or there
+ * is no room, the answer says so: 413, or 503 with Retry-After. */
+void request_put(struct server *server, struct served *model, struct evhttp_request *http, struct evbuffer *text,
+                 struct request_end end);
 /* Headers that every answer of a model has: its version, and malformed lines. */
 void request_headers(const struct request *request, const struct ask *ask);
 /* Takes what a model's threads have done (an event's callback; context: struct served). */
@@ -60,6 +73,11 @@ void request_ring_soon(void *server);
 
 /* Forgets a request that nobody waits for any more: when the server is closed. */
 void request_drop(void *request);
+
+/* Answers of pages (page.c), each a route. */
+void page_get(struct server *server, struct served *model, struct evhttp_request *request);
+void page_post(struct server *server, struct served *model, struct evhttp_request *request);
+void page_figures(struct server *server, struct served *model, struct evhttp_request *request);
 
 /* struct http_options.handle; context: struct server. */
 void route(void *server, struct evhttp_request *request);

@@ -4,7 +4,7 @@
     python3 tests/e2e/serve_check.py PROGRAM FOLDER
 
 FOLDER has what test_serve.sh puts there: models with their data, and what `predict` says of these."""
-import base64, http.client, os, select, signal, socket, subprocess, sys, threading, time, traceback
+import base64, html.parser, http.client, os, select, shutil, signal, socket, subprocess, sys, threading, time, traceback, urllib.parse
 
 program, folder = sys.argv[1:3]
 os.chdir(folder)
@@ -152,6 +152,93 @@ def models_have_names():
         same(server.ask(read("one.csv"), path="/predict/b.2")[2], read("csv.plain"))
         same(server.ask(read("rows.tsv"))[2], read("plain"), "the first")
         same(server.ask(b"", path="/predict/c")[0], 404)
+
+
+class Form(html.parser.HTMLParser):
+    """The fields of a page's first form, its answer, and what it loads or runs."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.names, self.values, self.answer, self.loads, self.inside, self.label = {}, {}, None, [], None, ""
+        self.feed(page.decode())
+
+    def handle_starttag(self, tag, attributes):
+        a = dict(attributes)
+        self.inside = "answer" if a.get("class") == "answer" else tag
+        if tag == "input":
+            self.names[self.label] = a["name"]
+            self.values[self.label] = a["value"]
+        self.loads += [a[k] for k in ("src", "href", "action", "onclick") if k in a] + [tag] * (tag == "script")
+
+    def handle_data(self, text):
+        if self.inside == "label":
+            self.label = text
+        if self.inside == "answer":
+            self.answer = (self.answer or "") + text
+
+    def handle_endtag(self, tag):
+        self.inside = None
+
+
+@test
+def a_page_has_a_form_of_the_columns():
+    line, expected = read("rows.tsv").splitlines()[0].decode().split("\t"), read("plain").splitlines(True)[0].decode()
+    columns = [f"I{i + 1}" for i in range(13)] + [f"C{i + 1}" for i in range(26)]
+    with Server() as server:
+        status, headers, body = server.ask(path="/")
+        page = Form(body)
+        same((status, list(page.names)), (200, columns))
+        assert "default-src 'none'" in headers["Content-Security-Policy"], headers
+        assert all(load.startswith("/") for load in page.loads), page.loads
+        fields = urllib.parse.urlencode({page.names[c]: v for c, v in zip(columns, line[1:])})
+        status, _, body = server.ask(fields, path="/page/model")
+        page = Form(body)
+        same((status, page.answer), (200, expected))
+        same(list(page.values.values()), line[1:], "what was sent")
+        same(Form(server.ask(urllib.parse.urlencode({"lines": "\t".join(line)}), path="/page/model")[2]).answer, expected)
+        status, _, body = server.ask(urllib.parse.urlencode({"lines": "<b>&\"'", "c0": "<i>"}), path="/page/model")
+        assert status == 200 and b"<b>" not in body and b"<i>" not in body and b"&lt;b&gt;&amp;" in body, body
+        same(server.ask(urllib.parse.urlencode({"c0": "1\t2"}), path="/page/model")[::2],
+             (400, b"column I1: expected a value without tabs, which is between columns\n"))
+        same(server.ask("no form", path="/page/model")[0], 400)
+        same(server.ask("c0=" + "1" * 300000, path="/page/model")[0], 400)
+        assert b"http-equiv=\"refresh\"" in server.ask(path="/figures/model")[2]
+    with Server(model=("--model", "a=tiny.bin:model", "--model", "b=csv.bin:csv.model")) as server:
+        assert b"href=\"/page/b\"" in server.ask(path="/")[2]
+        page = Form(server.ask(path="/page/b")[2])
+        same(list(page.names), ["age", "job", "tags"])
+        fields = {page.names[c]: v for c, v in (("age", "30"), ("job", 'smith, "J"'), ("tags", "a|b"))}
+        same(Form(server.ask(urllib.parse.urlencode(fields), path="/page/b")[2]).answer, read("csv.plain").splitlines(True)[0].decode())
+
+
+@test
+def figures_are_those_of_what_was_asked():
+    lines = read("rows.tsv").splitlines(True)
+
+    def figures(server):
+        text = server.ask(path="/metrics")[2].decode()
+        return text, dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+
+    with Server() as server:
+        server.ask(b"".join(lines))
+        server.ask(lines[0] + b"x\n")
+        server.ask(path="/none")
+        text, f = figures(server)
+        same(f['heterps_examples_total{model="model"}'], "3002")
+        same(f['heterps_bad_lines_total{model="model"}'], "1")
+        same(f['heterps_request_duration_seconds_count{model="model"}'], "2")
+        same(f['heterps_request_duration_seconds_bucket{model="model",le="+Inf"}'], "2")
+        same((f['heterps_http_answers_total{code="200"}'], f['heterps_http_answers_total{code="404"}']), ("2", "1"))
+        same((f["heterps_http_connections"], f['heterps_requests_waiting{model="model"}']), ("1", "0"))
+        assert int(f['heterps_model_step{model="model"}']) > 0
+        if shutil.which("promtool"):
+            found = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
+            same((found.returncode, found.stdout + found.stderr), (0, ""), "promtool")
+        for _ in range(100):  # closed connections, and what they held, are gone soon
+            f = figures(server)[1]
+            if f["heterps_http_connections"] == "1" and f["heterps_http_held_bytes"] == "0":
+                break
+        same((f["heterps_http_connections"], f["heterps_http_held_bytes"]), ("1", "0"))
 
 
 # --- HTTP --------------------------------------------------------------------------------------------
