@@ -113,6 +113,8 @@ const struct command command_serve = {
             "                  in place for malformed lines, of which the header Heterps-Bad-Line says the first:\n"
             "                      curl --data-binary @new.tsv http://127.0.0.1:8080/predict\n"
             "POST /predict/NAME of the model of that name\n"
+            "/v2/…             the Open Inference Protocol, version 2: metadata, readiness, infer with tensors in JSON "
+            "or binary\n"
             "GET /             a page with the model, a form of its columns, and figures; /page/NAME of another model\n"
             "GET /metrics      figures in Prometheus's text format\n"
             "GET /healthz      200 as long as the process works\n"

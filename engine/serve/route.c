@@ -62,8 +62,7 @@ static const struct route {
 };
 #define ROUTE_COUNT (sizeof routes / sizeof *routes)
 
-/* The model of that name; of no name the first. NULL: there is none. */
-static struct served *model_find(const struct server *s, const char *name)
+struct served *server_model(const struct server *s, const char *name)
 {
     if (*name == 0) return &s->models[0];
     for (uint32_t i = 0; i < s->model_count; i++)
@@ -88,12 +87,17 @@ static bool is_allowed(const struct server *s, struct evhttp_request *request)
     return s->tokens == NULL || tokens_match(s->tokens, authorization);
 }
 
+static void refuse(struct server *s, struct evhttp_request *request)
+{
+    evhttp_add_header(evhttp_request_get_output_headers(request), "WWW-Authenticate", "Basic realm=\"heterps\"");
+    http_reply_text(s->http, request, 401, "a token is needed: Authorization: Bearer TOKEN");
+}
+
 static void dispatch(struct server *s, const struct route *r, const char *name, struct evhttp_request *request)
 {
-    struct served *model = model_find(s, name);
+    struct served *model = server_model(s, name);
     if (!r->is_open && !is_allowed(s, request)) {
-        evhttp_add_header(evhttp_request_get_output_headers(request), "WWW-Authenticate", "Basic realm=\"heterps\"");
-        http_reply_text(s->http, request, 401, "a token is needed: Authorization: Bearer TOKEN");
+        refuse(s, request);
     } else if (model == NULL) {
         http_reply_text(s->http, request, 404, "no model is called so");
     } else {
@@ -108,6 +112,14 @@ void route(void *context, struct evhttp_request *request)
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL, *name;
     const enum method method = evhttp_request_get_command(request) == EVHTTP_REQ_POST ? METHOD_POST : METHOD_GET;
     bool is_other_method = false;
+    if (path && strncmp(path, "/v2", 3) == 0 && (path[3] == 0 || path[3] == '/')) {
+        const bool is_open = strncmp(path, "/v2/health/", 11) == 0;
+        if (is_open || is_allowed(s, request))
+            infer_route(s, path + 3, request);
+        else
+            refuse(s, request);
+        return;
+    }
     for (size_t i = 0; path && i < ROUTE_COUNT; i++) {
         if (!route_is(&routes[i], path, &name)) continue;
         if (routes[i].method == method) {

@@ -9,6 +9,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
+#include "engine/serve/inference.h"
 #include "engine/serve/server.h"
 
 /* Of events: the base has three, and what is made without one has the middle. */
@@ -131,7 +132,7 @@ static status server_open(struct server *s)
                                                    .handle = route,
                                                    .gone = request_ring_soon,
                                                    .context = s}));
-    memory_note("http", s->held_max + http_connection_max(s->http) * CONNECTION_BYTES);
+    memory_note("http", s->held_max + INFERENCE_MEMORY_BYTES + http_connection_max(s->http) * CONNECTION_BYTES);
     for (uint32_t i = 0; i < 2; i++)
         if (event_add(s->signals[i], NULL) != 0) FAIL(SYSTEM, "signals cannot be waited for");
     return ST_OK;

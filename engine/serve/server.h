@@ -79,6 +79,11 @@ void page_get(struct server *server, struct served *model, struct evhttp_request
 void page_post(struct server *server, struct served *model, struct evhttp_request *request);
 void page_figures(struct server *server, struct served *model, struct evhttp_request *request);
 
+/* Answers requests whose path, behind "/v2", is this (infer.c). */
+void infer_route(struct server *server, const char *path, struct evhttp_request *request);
+
+/* The model of that name; of no name the first. NULL: there is none. */
+struct served *server_model(const struct server *server, const char *name);
 /* struct http_options.handle; context: struct server. */
 void route(void *server, struct evhttp_request *request);
 

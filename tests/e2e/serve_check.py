@@ -4,7 +4,7 @@
     python3 tests/e2e/serve_check.py PROGRAM FOLDER
 
 FOLDER has what test_serve.sh puts there: models with their data, and what `predict` says of these."""
-import base64, html.parser, http.client, os, select, shutil, signal, socket, subprocess, sys, threading, time, traceback, urllib.parse
+import base64, html.parser, http.client, json, os, select, shutil, signal, socket, struct, subprocess, sys, threading, time, traceback, urllib.parse
 
 program, folder = sys.argv[1:3]
 os.chdir(folder)
@@ -239,6 +239,47 @@ def figures_are_those_of_what_was_asked():
             if f["heterps_http_connections"] == "1" and f["heterps_http_held_bytes"] == "0":
                 break
         same((f["heterps_http_connections"], f["heterps_http_held_bytes"]), ("1", "0"))
+
+
+@test
+def tensors_are_answered_by_tensors():
+    lines, expected = read("rows.tsv").decode().splitlines()[:5], read("plain").decode().split()[:5]
+    columns = [f"I{i + 1}" for i in range(13)] + [f"C{i + 1}" for i in range(26)]
+    rows = [line.split("\t")[1:] for line in lines]
+    inputs = [{"name": c, "datatype": "BYTES", "shape": [5], "data": [row[k] for row in rows]} for k, c in enumerate(columns)]
+
+    def infer(server, request, path="/v2/models/model/infer", **headers):
+        status, headers, body = server.ask(json.dumps(request), path=path, headers=headers)
+        return status, headers, body
+
+    with Server() as server:
+        same(server.ask(path="/v2")[0], 200)
+        same([server.ask(path=f"/v2/health/{what}")[0] for what in ("live", "ready")], [200, 200])
+        model = json.loads(server.ask(path="/v2/models/model")[2])
+        same(([i["name"] for i in model["inputs"]], [o["name"] for o in model["outputs"]]), (columns, ["bce"]))
+        version = model["versions"][0]
+        for path in ("/v2/models/model/infer", f"/v2/models/model/versions/{version}/infer"):
+            status, headers, body = infer(server, {"id": "7", "inputs": inputs}, path)
+            answer = json.loads(body, parse_float=str)
+            same((status, headers["Content-Type"], headers["Heterps-Version"]), (200, "application/json", version))
+            same(answer, {"model_name": "model", "model_version": version, "id": "7",
+                          "outputs": [{"name": "bce", "datatype": "FP32", "shape": [5], "data": expected}]})
+        status, headers, body = infer(server, {"inputs": inputs, "parameters": {"binary_data_output": True}})
+        end = int(headers["Inference-Header-Content-Length"])
+        same(json.loads(body[:end])["outputs"][0]["parameters"], {"binary_data_size": 20})
+        same(struct.unpack("<5f", body[end:]), struct.unpack("<5f", struct.pack("<5f", *map(float, expected))))
+        # Columns that are not there are absent; one that is wrong is told.
+        same(json.loads(infer(server, {"inputs": inputs[3:9]})[2], parse_float=str)["outputs"][0]["data"],
+             server.ask("".join("\t" * 3 + "\t".join(row[3:9]) + "\t" * 30 + "\n" for row in rows))[2].decode().split())
+        wrong = [dict(inputs[0], data=["1", "2", "x", "3", "4"])]
+        same(infer(server, {"inputs": wrong})[::2], (400, b'{"error":"example 3: column 1 (I1): expected an integer, found \\"x\\""}\n'))
+        for path, status in (("/v2/models/no/infer", 404), ("/v2/models/model/versions/0/infer", 404), ("/v2/models/model/no", 404),
+                             ("/v2/no", 404), ("/v2/models/", 404)):
+            found = infer(server, {"inputs": inputs}, path)
+            assert found[0] == status and "error" in json.loads(found[2]), (path, found)
+        same(infer(server, {"inputs": inputs}, **{"Inference-Header-Content-Length": "x"})[0], 400)
+        same(infer(server, {"inputs": inputs}, **{"Inference-Header-Content-Length": "999999"})[0], 400)
+        same(server.ask(b"", path="/v2/models/model/infer")[0], 400)
 
 
 # --- HTTP --------------------------------------------------------------------------------------------

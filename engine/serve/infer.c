@@ -1,0 +1,242 @@
+/* The Open Inference Protocol, version 2, over HTTP: who is there, what a model takes and gives, and inference.
+ * Errors are objects with a member `error`, as the protocol wants them. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/heap.h"
+#include "engine/eval/heads.h"
+#include "engine/serve/inference.h"
+#include "engine/serve/server.h"
+
+#define JSON_TYPE         "application/json"
+#define HEADER_LENGTH     "Inference-Header-Content-Length"
+#define VERSION_BYTES_MAX 24
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+static void reply_error(struct server *s, struct evhttp_request *request, int code, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+static void reply_error(struct server *s, struct evhttp_request *request, int code, const char *format, ...)
+{
+    char why[2048];
+    struct evbuffer *body = evbuffer_new();
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    if (body) {
+        evbuffer_add_printf(body, "{\"error\":");
+        inference_text_put(body, why, strlen(why));
+        evbuffer_add_printf(body, "}\n");
+    }
+    http_reply(s->http, request, code, JSON_TYPE, body);
+    if (body) evbuffer_free(body);
+}
+
+static const char *version_of(const struct served *m, char text[VERSION_BYTES_MAX])
+{
+    snprintf(text, VERSION_BYTES_MAX, "%" PRIu64, servant_setup(m->servant)->model.progress.step);
+    return text;
+}
+
+/* --- what there is ---------------------------------------------------------------------------- */
+
+static void server_tell(struct server *s, struct evhttp_request *request)
+{
+    struct evbuffer *to = evbuffer_new();
+    if (to)
+        evbuffer_add_printf(to,
+                            "{\"name\":\"heterps-run\",\"version\":\"%s\",\"extensions\":[\"binary_tensor_data\"]}\n",
+                            HETERPS_VERSION);
+    http_reply(s->http, request, to ? 200 : 500, JSON_TYPE, to);
+    if (to) evbuffer_free(to);
+}
+
+/* What the model predicts, an output a loss; *count is how many. NULL: there is no memory. */
+static struct inference_output *outputs_make(const struct served *m, uint32_t *count)
+{
+    const struct graph *g = &servant_setup(m->servant)->graph;
+    struct inference_output *outputs = calloc(g->forward_count + 1, sizeof *outputs);
+    *count = 0;
+    for (uint32_t i = graph_loss_next(g, 0); outputs && i < g->forward_count; i = graph_loss_next(g, i + 1))
+        outputs[(*count)++] = (struct inference_output){.name = graph_string(g, g->nodes[i].name),
+                                                        .width = head_predict_count(g, &g->nodes[i])};
+    return outputs;
+}
+
+static void tensor_tell(struct evbuffer *to, const char *before, const char *name, const char *type, uint32_t width)
+{
+    evbuffer_add_printf(to, "%s{\"name\":", before);
+    inference_text_put(to, name, strlen(name));
+    evbuffer_add_printf(to, ",\"datatype\":\"%s\",\"shape\":[-1", type);
+    if (width > 1) evbuffer_add_printf(to, ",%u", width);
+    evbuffer_add_printf(to, "]}");
+}
+
+static void model_tell(struct server *s, struct served *m, struct evhttp_request *request)
+{
+    struct evbuffer *to = evbuffer_new();
+    char version[VERSION_BYTES_MAX];
+    uint32_t count;
+    struct inference_output *outputs = outputs_make(m, &count);
+    if (to == NULL || outputs == NULL) {
+        reply_error(s, request, 500, "no memory for an answer");
+    } else {
+        evbuffer_add_printf(to, "{\"name\":\"%s\",\"versions\":[\"%s\"],\"platform\":\"heterps\",\"inputs\":[", m->name,
+                            version_of(m, version));
+        for (uint32_t i = 0; i < m->lines.count; i++)
+            tensor_tell(to, i ? "," : "", m->lines.column[i].name, m->lines.column[i].is_number ? "FP32" : "BYTES", 1);
+        evbuffer_add_printf(to, "],\"outputs\":[");
+        for (uint32_t i = 0; i < count; i++)
+            tensor_tell(to, i ? "," : "", outputs[i].name, outputs[i].is_texts ? "BYTES" : "FP32", outputs[i].width);
+        evbuffer_add_printf(to, "]}\n");
+        http_reply(s->http, request, 200, JSON_TYPE, to);
+    }
+    free(outputs);
+    if (to) evbuffer_free(to);
+}
+
+/* --- inference -------------------------------------------------------------------------------- */
+
+struct inferring {
+    struct inference inference;
+    struct inference_output *outputs;
+};
+
+static void inferring_free(void *detail)
+{
+    struct inferring *i = detail;
+    inference_free(&i->inference);
+    free(i->outputs);
+    free(i);
+}
+
+/* The lines as one text with a 0 behind; NULL: there is no memory. */
+static const char *lines_text(struct evbuffer *lines, size_t *bytes)
+{
+    *bytes = evbuffer_get_length(lines);
+    return evbuffer_add(lines, "", 1) == 0 ? (const char *)evbuffer_pullup(lines, -1) : NULL;
+}
+
+static void infer_finish(struct server *s, struct request *r, const struct ask *ask)
+{
+    const struct inferring *i = r->detail;
+    const uint64_t names = r->model->lines.has_names;
+    char version[VERSION_BYTES_MAX], length[32];
+    size_t bytes;
+    if (ask->bad_count) {
+        reply_error(s, r->http, 400, "example %" PRIu64 ": %s", ask->bad_line - names, ask->why);
+        return;
+    }
+    const char *text = lines_text(r->lines, &bytes);
+    struct evbuffer *json = evbuffer_new(), *binary = evbuffer_new();
+    if (text && json && binary &&
+        inference_answer(&i->inference, r->model->name, version_of(r->model, version), text, bytes, json, binary) ==
+            ST_OK) {
+        snprintf(length, sizeof length, "%zu", evbuffer_get_length(json));
+        const bool has_binary = evbuffer_get_length(binary) > 0;
+        if (has_binary) evhttp_add_header(evhttp_request_get_output_headers(r->http), HEADER_LENGTH, length);
+        evbuffer_add_buffer(json, binary);
+        request_headers(r, ask);
+        http_reply(s->http, r->http, 200, has_binary ? "application/octet-stream" : JSON_TYPE, json);
+    } else {
+        reply_error(s, r->http, 500, "no memory for an answer");
+    }
+    if (json) evbuffer_free(json);
+    if (binary) evbuffer_free(binary);
+}
+
+/* How much of a body is JSON: all, unless a header says so. False: that is no number. */
+static bool json_length(struct evhttp_request *request, size_t bytes, size_t *length)
+{
+    const char *text = evhttp_find_header(evhttp_request_get_input_headers(request), HEADER_LENGTH);
+    uint64_t value = bytes;
+    const bool is_number = text == NULL || cfg_parse_u64(text, &value);
+    *length = value < bytes || text == NULL ? (size_t)value : value > bytes ? bytes + 1 : bytes;
+    return is_number;
+}
+
+static status infer_read(struct served *m, struct evhttp_request *request, struct inferring *i, struct evbuffer *lines)
+{
+    struct evbuffer *body = evhttp_request_get_input_buffer(request);
+    const size_t bytes = evbuffer_get_length(body);
+    size_t json_bytes;
+    uint32_t count;
+    if (!json_length(request, bytes, &json_bytes)) FAIL(INVALID, HEADER_LENGTH ": expected a number");
+    i->outputs = outputs_make(m, &count);
+    const uint8_t *text = bytes ? evbuffer_pullup(body, -1) : (const uint8_t *)"";
+    if (i->outputs == NULL || text == NULL) FAIL(MEMORY, "no memory for a request");
+    return inference_read(&i->inference, &m->lines, i->outputs, count, text, bytes, json_bytes, lines);
+}
+
+static void infer(struct server *s, struct served *m, struct evhttp_request *request)
+{
+    struct inferring *i = calloc(1, sizeof *i);
+    struct evbuffer *lines = evbuffer_new();
+    const status st = i && lines ? infer_read(m, request, i, lines) : ST_MEMORY;
+    if (st == ST_OK) {
+        request_put(s, m, request, lines,
+                    (struct request_end){.finish = infer_finish, .detail = i, .detail_free = inferring_free});
+    } else {
+        reply_error(s, request, st == ST_MEMORY ? 503 : 400, "%s", i && lines ? status_message() : "no memory");
+        if (i) inferring_free(i);
+    }
+    if (lines) evbuffer_free(lines);
+}
+
+/* --- dispatch --------------------------------------------------------------------------------- */
+
+/* The next part of a path, up to a '/' or the end; *path goes on behind it. False: there is none, or it is too long. */
+static bool part_next(const char **path, char part[128])
+{
+    const size_t bytes = strcspn(*path, "/");
+    if (bytes == 0 || bytes >= 128) return false;
+    memcpy(part, *path, bytes);
+    part[bytes] = 0;
+    *path += bytes + ((*path)[bytes] == '/');
+    return true;
+}
+
+/* NAME[/versions/VERSION][/ready|/infer] */
+static void model_route(struct server *s, const char *path, bool is_post, struct evhttp_request *request)
+{
+    char part[128], version[VERSION_BYTES_MAX];
+    struct served *m = part_next(&path, part) ? server_model(s, part) : NULL;
+    if (m == NULL) {
+        reply_error(s, request, 404, "no model is called so");
+        return;
+    }
+    if (strncmp(path, "versions/", 9) == 0) {
+        path += 9;
+        if (!part_next(&path, part) || strcmp(part, version_of(m, version)) != 0) {
+            reply_error(s, request, 404, "this version is not served; it is %s", version_of(m, version));
+            return;
+        }
+    }
+    if (*path == 0 && !is_post)
+        model_tell(s, m, request);
+    else if (strcmp(path, "ready") == 0 && !is_post)
+        http_reply(s->http, request, s->is_draining ? 503 : 200, JSON_TYPE, NULL);
+    else if (strcmp(path, "infer") == 0 && is_post)
+        infer(s, m, request);
+    else
+        reply_error(s, request, 404, "there is nothing here; GET a model, GET its ready, POST its infer");
+}
+
+void infer_route(struct server *s, const char *path, struct evhttp_request *request)
+{
+    const bool is_post = evhttp_request_get_command(request) == EVHTTP_REQ_POST;
+    if (*path == 0 && !is_post)
+        server_tell(s, request);
+    else if (strcmp(path, "/health/live") == 0 && !is_post)
+        http_reply(s->http, request, 200, JSON_TYPE, NULL);
+    else if (strcmp(path, "/health/ready") == 0 && !is_post)
+        http_reply(s->http, request, s->is_draining ? 503 : 200, JSON_TYPE, NULL);
+    else if (strncmp(path, "/models/", 8) == 0)
+        model_route(s, path + 8, is_post, request);
+    else
+        reply_error(s, request, 404, "there is nothing here");
+}
