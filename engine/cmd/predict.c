@@ -88,12 +88,15 @@ static status header_put(const struct predictions *p)
     return file_writer_put(p->writer, "\n", 1);
 }
 
+static status words_take(void *writer, const char *line, size_t bytes) { return file_writer_put(writer, line, bytes); }
+
 /* The best words of all, if they are predicted. */
 static status rank_open_alone(struct crew *crew, struct file_writer *writer, struct rank **rank)
 {
-    const struct graph *g = &crew->setup->graph;
+    const struct setup *s = crew->setup;
+    const struct rank_lines lines = {writer, words_take, s->settings.eval_top};
     *rank = NULL;
-    return prediction_is_words(g) ? rank_open(rank, crew, writer) : ST_OK;
+    return prediction_is_words(&s->graph) ? rank_open(rank, crew, &lines) : ST_OK;
 }
 
 /* The columns that are asked for. */

@@ -26,13 +26,17 @@ struct query {
     uint64_t group;
     uint32_t number; /* of the group                */
     uint64_t target; /* without groups              */
+    uint32_t top;    /* words of its line           */
     bool is_bad;     /* a malformed line            */
 };
 
 struct rank {
     /* set once */
     struct crew *crew;
-    struct file_writer *predictions;
+    bool has_lines;
+    struct rank_lines lines;
+    size_t line_bytes_max;
+    char *line;                                   /* [line_bytes_max] */
     uint32_t field, field_count, candidate_count; /* the candidates' field, of so many; words it holds in an example */
     uint32_t query_tensor, vectors_tensor;
     struct match_attr match;
@@ -254,15 +258,17 @@ static void example_measure(struct rank *r, const float *scores, uint64_t target
     for (uint32_t k = 0; k < r->cutoff_count; k++) r->hit_sum[k] += place < r->cutoff[k];
 }
 
-static status line_write(struct rank *r, const float *scores)
+static status line_give(struct rank *r, const float *scores, uint32_t top)
 {
-    uint32_t count = top_find(r, scores, r->top, r->top_word);
+    uint32_t count = top_find(r, scores, top, r->top_word);
+    char *at = r->line;
     for (uint32_t i = 0; i < count; i++) {
         const char *text = r->words->text[r->top_word[i]];
-        if (i) TRY(file_writer_put(r->predictions, "\t", 1));
-        TRY(file_writer_put(r->predictions, text, strlen(text)));
+        if (i) *at++ = '\t';
+        at = mempcpy(at, text, strlen(text));
     }
-    return file_writer_put(r->predictions, "\n", 1);
+    *at++ = '\n';
+    return r->lines.take(r->lines.context, r->line, (size_t)(at - r->line));
 }
 
 /* --- queries ---------------------------------------------------------------------------------- */
@@ -271,9 +277,9 @@ static status query_finish(struct rank *r, uint32_t index)
 {
     const struct query *q = &r->query[index];
     float *scores = r->scores + (size_t)index * r->panel_count * r->kernels->panel_words;
-    if (q->is_bad) return r->predictions ? file_writer_put(r->predictions, "nan\n", 4) : ST_OK;
+    if (q->is_bad) return r->has_lines ? r->lines.take(r->lines.context, "nan\n", 4) : ST_OK;
     if (r->has_groups) excluded_apply(r, q->group, scores);
-    if (r->predictions) return line_write(r, scores);
+    if (r->has_lines) return line_give(r, scores, q->top);
     if (r->has_groups)
         best_keep(r, scores, q->number);
     else
@@ -315,23 +321,39 @@ bool rank_target_is_unknown(const struct rank *r, const struct micro_batch *m, u
     return target != ITEM_NONE && target & READER_UNKNOWN;
 }
 
-status rank_add(struct rank *r, const struct slot *slot)
+/* Takes in an example; *is_new: it is a query. */
+static status example_add(struct rank *r, const struct slot *slot, uint32_t e, uint32_t top, bool *is_new)
 {
     const struct micro_batch *m = &slot->input->batch;
-    struct view queries = slot->tensor[r->query_tensor];
-    for (uint32_t e = 0; e < m->example_count; e++) {
-        struct query query = {.target = target_of(r, m, e), .is_bad = m->is_bad[e]};
-        bool is_new = true;
-        if (r->has_groups && !query.is_bad) {
-            query.group = m->group[e];
-            TRY(rank_groups_number(&r->groups, query.group, &query.number, &is_new));
-            if (query.target != ITEM_NONE && !r->predictions)
-                TRY(rank_groups_target_add(&r->groups, query.group, query.target));
-        }
-        if (is_new) TRY(query_begin(r, view_row(queries, e), &query));
+    struct query query = {.target = target_of(r, m, e), .is_bad = m->is_bad[e], .top = top};
+    *is_new = true;
+    if (r->has_groups && !query.is_bad) {
+        query.group = m->group[e];
+        TRY(rank_groups_number(&r->groups, query.group, &query.number, is_new));
+        if (query.target != ITEM_NONE && !r->has_lines)
+            TRY(rank_groups_target_add(&r->groups, query.group, query.target));
     }
+    return *is_new ? query_begin(r, view_row(slot->tensor[r->query_tensor], e), &query) : ST_OK;
+}
+
+status rank_add(struct rank *r, const struct slot *slot)
+{
+    bool is_new;
+    for (uint32_t e = 0; e < slot->input->batch.example_count; e++) TRY(example_add(r, slot, e, r->top, &is_new));
     return ST_OK;
 }
+
+status rank_add_example(struct rank *r, const struct slot *slot, uint32_t e, uint32_t top, bool *has_line)
+{
+    CHECK(r->has_lines && top <= r->lines.top_max);
+    return example_add(r, slot, e, top, has_line);
+}
+
+status rank_flush(struct rank *r) { return queries_finish(r); }
+
+void rank_groups_anew(struct rank *r) { rank_groups_begin(&r->groups); }
+
+size_t rank_line_bytes_max(const struct rank *r) { return r->line_bytes_max; }
 
 /* Means over examples with a word, and where what is no word counts as a miss over all. */
 static void examples_result(const struct rank *r, struct rank_result *result)
@@ -354,7 +376,7 @@ status rank_end(struct rank *r, struct rank_result *result)
     TRY(queries_finish(r));
     *result = (struct rank_result){.has_groups = r->has_groups, .cutoff_count = r->cutoff_count - 1};
     memcpy(result->cutoff, r->cutoff + 1, result->cutoff_count * sizeof *r->cutoff);
-    if (r->predictions) return ST_OK;
+    if (r->has_lines) return ST_OK;
     if (r->has_groups) {
         struct rank_groups_result groups;
         rank_groups_measure(&r->groups, r->cutoff, r->cutoff_count, &groups);
@@ -430,8 +452,10 @@ static void layout_make(struct layout *l, struct rank *r)
     LAYOUT_TAKE(l, r->query, r->query_max);
     LAYOUT_TAKE(l, r->query_vector, (size_t)r->query_max * r->dim);
     LAYOUT_TAKE(l, r->scores, r->query_max * scores_stride);
-    LAYOUT_TAKE(l, r->top_word, r->top);
-    LAYOUT_TAKE(l, r->top_score, r->top);
+    const uint32_t top_max = r->top > r->lines.top_max ? r->top : r->lines.top_max;
+    LAYOUT_TAKE(l, r->top_word, top_max);
+    LAYOUT_TAKE(l, r->top_score, top_max);
+    LAYOUT_TAKE(l, r->line, r->line_bytes_max);
 }
 
 static status memory_open(struct rank *r)
@@ -470,7 +494,22 @@ static status cutoffs_read(struct rank *r, const struct settings *s)
     return ST_OK;
 }
 
-status rank_open(struct rank **out, struct crew *c, struct file_writer *predictions)
+/* For whom it gives lines. */
+static void lines_take(struct rank *r, const struct rank_lines *lines)
+{
+    size_t longest = 1;
+    const uint32_t top = r->crew->setup->settings.eval_top;
+    r->has_lines = true;
+    r->lines = *lines;
+    r->top = top < lines->top_max ? top : lines->top_max;
+    for (uint32_t w = 0; w < r->words->word_count; w++) {
+        const size_t bytes = strlen(r->words->text[w]);
+        if (bytes > longest) longest = bytes;
+    }
+    r->line_bytes_max = lines->top_max * (longest + 1) + sizeof "nan\n";
+}
+
+status rank_open(struct rank **out, struct crew *c, const struct rank_lines *lines)
 {
     uint32_t head = rank_head(&c->setup->graph);
     *out = NULL;
@@ -479,11 +518,10 @@ status rank_open(struct rank **out, struct crew *c, struct file_writer *predicti
     if (r == NULL) FAIL(MEMORY, "no memory for a ranking");
     status st;
     r->crew = c;
-    r->predictions = predictions;
     st = cutoffs_read(r, &c->setup->settings);
-    if (predictions) r->top = c->setup->settings.eval_top;
-    rank_groups_open(&r->groups, c->setup, predictions ? 0 : r->top);
     model_take(r, head);
+    if (lines) lines_take(r, lines);
+    rank_groups_open(&r->groups, c->setup, lines ? 0 : r->top);
     r->kernels = cpu_kernels_of(pipeline_device(c->pipeline));
     if (st != ST_OK) goto failed;
     TRY_GOTO(memory_open(r), failed);

@@ -1,25 +1,25 @@
-/* Ranking over a whole vocabulary, for models that were trained against a few drawn candidates (losses nce and sampled_softmax behind a
- * [match]): the score of every word with every query, as the match would give it.
+/* Ranking over a whole vocabulary, for models that were trained against a few drawn candidates (losses nce and
+ * sampled_softmax behind a [match]): the score of every word with every query, as the match would give it.
  *
  *     all words ──forward pass──▶ match's second input: a vector a word ──▶ panels ─┐
  *                                                                                   ├─ products ─▶ scores [queries, words]
  *     data ──forward pass──▶ match's first input: a query an example, or a user ────┘
  *
- * What is measured, if examples belong to groups (users): recall, hit rate and NDCG (engine/eval/rank_groups.h) of the words that are best for the
- * group's first example, whatever the order of the examples; words that eval.exclude holds for the group are not ranked, and not relevant.
- * Else, over examples:
+ * What is measured, if examples belong to groups (users): recall, hit rate and NDCG (engine/eval/rank_groups.h) of
+ * the words that are best for the group's first example, whatever the order of the examples; words that eval.exclude
+ * holds for the group are not ranked, and not relevant. Else, over examples:
  *   log loss    -log softmax(scores)[target], perplexity its exp
  *   hit rate@k  share of examples whose target is among the k best, as one of equals in the middle of them; k = 1, 10
  *
- * Figures over groups are of as many best words as eval.top and eval.cutoffs say. A target that is no word of the vocabulary is one that was not
- * found; it has no log loss. Beside the figures over all targets are those over words alone.
+ * Figures over groups are of as many best words as eval.top and eval.cutoffs say. A target that is no word of the
+ * vocabulary is one that was not found; it has no log loss. Beside the figures over all targets are those over words
+ * alone.
  *
- * Memory: words x (dimension + 1) floats and SCORES_BYTES of scores, taken at open, and what groups take. Cost: two operations a word, query
- * and dimension, by the thread that gives the slots. */
+ * Memory: words x (dimension + 1) floats and SCORES_BYTES of scores, taken at open, and what groups take. Cost: two
+ * operations a word, query and dimension, by the thread that gives the slots. */
 #ifndef HETERPS_ENGINE_EVAL_RANK_H
 #define HETERPS_ENGINE_EVAL_RANK_H
 
-#include "engine/base/file.h"
 #include "engine/crew/crew.h"
 #include "engine/eval/rank_groups.h"
 
@@ -29,16 +29,32 @@ struct rank;
 uint32_t rank_head(const struct graph *graph);
 /* The field of its candidates. */
 uint32_t rank_field(const struct graph *graph, uint32_t head);
-/* Opens the ranking by that loss; *rank is NULL if there is none. Keeps the crew. With
- * `predictions` nothing is measured, but a line is written for every example, or where a group's first one is: its eval.top best words,
- * the best first, separated by tabs; "nan" for a bad line. Reads the files of eval.exclude: what reader_fill and reader_open say of them. */
-MUST_USE status rank_open(struct rank **rank, struct crew *crew, struct file_writer *predictions);
+/* Who takes what is predicted: the best words of a query, the best first, tabs between them, and a line end; "nan"
+ * for a malformed line. In the order of the queries. */
+struct rank_lines {
+    void *context;
+    status (*take)(void *context, const char *line, size_t bytes);
+    uint32_t top_max; /* words of a line */
+};
+/* Opens the ranking by that loss; *rank is NULL if there is none. Keeps the crew. With `lines`, which are copied,
+ * nothing is measured, but a line is given for every example, or where a group's first one is. Reads the files of
+ * eval.exclude: what reader_fill and reader_open say of them. */
+MUST_USE status rank_open(struct rank **rank, struct crew *crew, const struct rank_lines *lines);
+/* Of the longest line that can be given; where the ranking is opened for lines. */
+size_t rank_line_bytes_max(const struct rank *rank);
 void rank_close(struct rank *rank);
 
 /* Computes the vectors of all words with the model as it is, on the idle pipeline, and begins anew. STOPPED. */
 MUST_USE status rank_begin(struct rank *rank);
-/* A forward_sink's work: slots in the order of the data. */
+/* A forward_sink's work: slots in the order of the data. With lines, these are of eval.top words, or of top_max if
+ * that is fewer. */
 MUST_USE status rank_add(struct rank *rank, const struct slot *slot);
+/* One example of a slot, with lines: of `top` words, at most top_max. *has_line: one will be given for it. */
+MUST_USE status rank_add_example(struct rank *rank, const struct slot *slot, uint32_t e, uint32_t top, bool *has_line);
+/* Gives the lines of all examples that have come. */
+MUST_USE status rank_flush(struct rank *rank);
+/* Examples that come are of other data: their groups have not come before. With lines. */
+void rank_groups_anew(struct rank *rank);
 /* Whether example e's target is no word. */
 bool rank_target_is_unknown(const struct rank *rank, const struct micro_batch *m, uint32_t e);
 /* Whether it has seen an example since rank_begin. NULL: no. */

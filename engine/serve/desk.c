@@ -114,7 +114,7 @@ void desk_close(struct desk *d)
 
 /* --- the asker's ------------------------------------------------------------------------------ */
 
-bool desk_put(struct desk *d, char *text, size_t bytes, void *owner)
+bool desk_put(struct desk *d, char *text, size_t bytes, struct ask_wants wants, void *owner)
 {
     if (d->spare_count == 0) return false;
     uint32_t index = d->spare[--d->spare_count];
@@ -122,6 +122,7 @@ bool desk_put(struct desk *d, char *text, size_t bytes, void *owner)
     ask->owner = owner;
     ask->text = text;
     ask->bytes = bytes;
+    ask->wants = wants;
     ask->arrival_ns = clock_ns();
     ask->bad_count = ask->bad_line = 0;
     ask->is_refused = false;

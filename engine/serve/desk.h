@@ -17,6 +17,11 @@
 
 #define DESK_WHY_BYTES 400
 
+/* What is wanted of a text where words are predicted. */
+struct ask_wants {
+    uint32_t top; /* words a line; 0: eval.top              */
+    bool each;    /* of every example, not of a group's first */
+};
 /* A text that waits for its answer. */
 struct ask {
     /* the asker's */
@@ -24,6 +29,7 @@ struct ask {
     char *text; /* [bytes + READER_SLACK_BYTES], malloc'd */
     size_t bytes;
     uint64_t arrival_ns;
+    struct ask_wants wants;
     /* the reader's, for the asker to read with the last piece of the answer */
     uint64_t bad_count, bad_line; /* malformed lines; the first of them, and why */
     bool is_refused;              /* its first line does not name the columns: bad_line's, and there is no answer */
@@ -59,7 +65,7 @@ void desk_close(struct desk *desk);
 
 /* Takes the text, which is malloc'd with READER_SLACK_BYTES behind it, unless the table is full: then false, and it
  * stays yours. */
-bool desk_put(struct desk *desk, char *text, size_t bytes, void *owner);
+bool desk_put(struct desk *desk, char *text, size_t bytes, struct ask_wants wants, void *owner);
 /* After one or several puts: wakes the reader. */
 void desk_ring(struct desk *desk);
 /* How many others could still send a text before any is answered; at first as many as there can be. */

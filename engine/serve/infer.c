@@ -60,19 +60,23 @@ static struct inference_output *outputs_make(const struct served *m, uint32_t *c
 {
     const struct graph *g = &servant_setup(m->servant)->graph;
     struct inference_output *outputs = calloc(g->forward_count + 1, sizeof *outputs);
+    const bool is_words = servant_top_max(m->servant) > 0;
     *count = 0;
     for (uint32_t i = graph_loss_next(g, 0); outputs && i < g->forward_count; i = graph_loss_next(g, i + 1))
         outputs[(*count)++] = (struct inference_output){.name = graph_string(g, g->nodes[i].name),
-                                                        .width = head_predict_count(g, &g->nodes[i])};
+                                                        .width = is_words ? servant_setup(m->servant)->settings.eval_top
+                                                                          : head_predict_count(g, &g->nodes[i]),
+                                                        .is_texts = is_words};
     return outputs;
 }
 
-static void tensor_tell(struct evbuffer *to, const char *before, const char *name, const char *type, uint32_t width)
+static void tensor_tell(struct evbuffer *to, const char *before, const char *name, const char *type, uint32_t width,
+                        bool is_list)
 {
     evbuffer_add_printf(to, "%s{\"name\":", before);
     inference_text_put(to, name, strlen(name));
     evbuffer_add_printf(to, ",\"datatype\":\"%s\",\"shape\":[-1", type);
-    if (width > 1) evbuffer_add_printf(to, ",%u", width);
+    if (width > 1 || is_list) evbuffer_add_printf(to, ",%u", width);
     evbuffer_add_printf(to, "]}");
 }
 
@@ -88,10 +92,12 @@ static void model_tell(struct server *s, struct served *m, struct evhttp_request
         evbuffer_add_printf(to, "{\"name\":\"%s\",\"versions\":[\"%s\"],\"platform\":\"heterps\",\"inputs\":[", m->name,
                             version_of(m, version));
         for (uint32_t i = 0; i < m->lines.count; i++)
-            tensor_tell(to, i ? "," : "", m->lines.column[i].name, m->lines.column[i].is_number ? "FP32" : "BYTES", 1);
+            tensor_tell(to, i ? "," : "", m->lines.column[i].name, m->lines.column[i].is_number ? "FP32" : "BYTES", 1,
+                        false);
         evbuffer_add_printf(to, "],\"outputs\":[");
         for (uint32_t i = 0; i < count; i++)
-            tensor_tell(to, i ? "," : "", outputs[i].name, outputs[i].is_texts ? "BYTES" : "FP32", outputs[i].width);
+            tensor_tell(to, i ? "," : "", outputs[i].name, outputs[i].is_texts ? "BYTES" : "FP32", outputs[i].width,
+                        outputs[i].is_texts);
         evbuffer_add_printf(to, "]}\n");
         http_reply(s->http, request, 200, JSON_TYPE, to);
     }
@@ -121,6 +127,15 @@ static const char *lines_text(struct evbuffer *lines, size_t *bytes)
     return evbuffer_add(lines, "", 1) == 0 ? (const char *)evbuffer_pullup(lines, -1) : NULL;
 }
 
+static uint64_t lines_count(const char *text, size_t bytes)
+{
+    uint64_t count = 0;
+    for (const char *at = text, *end = text + bytes; at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL;
+         at++)
+        count++;
+    return count;
+}
+
 static void infer_finish(struct server *s, struct request *r, const struct ask *ask)
 {
     const struct inferring *i = r->detail;
@@ -132,6 +147,12 @@ static void infer_finish(struct server *s, struct request *r, const struct ask *
         return;
     }
     const char *text = lines_text(r->lines, &bytes);
+    const uint64_t count = text ? lines_count(text, bytes) : 0;
+    if (text && count != i->inference.example_count) {
+        reply_error(s, r->http, 400, "expected a prediction of each of %u examples, found %" PRIu64,
+                    i->inference.example_count, count);
+        return;
+    }
     struct evbuffer *json = evbuffer_new(), *binary = evbuffer_new();
     if (text && json && binary &&
         inference_answer(&i->inference, r->model->name, version_of(r->model, version), text, bytes, json, binary) ==
@@ -179,12 +200,36 @@ static void infer(struct server *s, struct served *m, struct evhttp_request *req
     const status st = i && lines ? infer_read(m, request, i, lines) : ST_MEMORY;
     if (st == ST_OK) {
         request_put(s, m, request, lines,
-                    (struct request_end){.finish = infer_finish, .detail = i, .detail_free = inferring_free});
+                    (struct request_end){
+                        .finish = infer_finish, .detail = i, .detail_free = inferring_free, .wants.each = true});
     } else {
         reply_error(s, request, st == ST_MEMORY ? 503 : 400, "%s", i && lines ? status_message() : "no memory");
         if (i) inferring_free(i);
     }
     if (lines) evbuffer_free(lines);
+}
+
+/* --- the best words --------------------------------------------------------------------------- */
+
+static void top_finish(struct server *s, struct request *r, const struct ask *ask)
+{
+    request_headers(r, ask);
+    http_reply(s->http, r->http, 200, "text/plain; charset=utf-8", r->lines);
+}
+
+/* Lines of the data's format, and for each as many words as `k` of the query says. */
+static void top(struct server *s, struct served *m, struct evhttp_request *request)
+{
+    const uint32_t max = servant_top_max(m->servant);
+    const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
+    uint64_t k = servant_setup(m->servant)->settings.eval_top;
+    if (max == 0)
+        reply_error(s, request, 404, "this model predicts no words of a vocabulary");
+    else if (query && (strncmp(query, "k=", 2) != 0 || !cfg_parse_u64(query + 2, &k) || k < 1 || k > max))
+        reply_error(s, request, 400, "expected ?k=1 to ?k=%u, found ?%.40s", max, query);
+    else
+        request_put(s, m, request, evhttp_request_get_input_buffer(request),
+                    (struct request_end){.finish = top_finish, .wants.top = (uint32_t)k});
 }
 
 /* --- dispatch --------------------------------------------------------------------------------- */
@@ -200,7 +245,7 @@ static bool part_next(const char **path, char part[128])
     return true;
 }
 
-/* NAME[/versions/VERSION][/ready|/infer] */
+/* NAME[/versions/VERSION][/ready|/infer|/top] */
 static void model_route(struct server *s, const char *path, bool is_post, struct evhttp_request *request)
 {
     char part[128], version[VERSION_BYTES_MAX];
@@ -222,8 +267,10 @@ static void model_route(struct server *s, const char *path, bool is_post, struct
         http_reply(s->http, request, s->is_draining ? 503 : 200, JSON_TYPE, NULL);
     else if (strcmp(path, "infer") == 0 && is_post)
         infer(s, m, request);
+    else if (strcmp(path, "top") == 0 && is_post)
+        top(s, m, request);
     else
-        reply_error(s, request, 404, "there is nothing here; GET a model, GET its ready, POST its infer");
+        reply_error(s, request, 404, "there is nothing here; GET a model, GET its ready, POST its infer or top");
 }
 
 void infer_route(struct server *s, const char *path, struct evhttp_request *request)

@@ -76,7 +76,7 @@ void request_put(struct server *s, struct served *model, struct evhttp_request *
     r->finish = end.finish;
     r->detail = end.detail;
     r->detail_free = end.detail_free;
-    if (!desk_put(servant_desk(model->servant), text, bytes, r)) {
+    if (!desk_put(servant_desk(model->servant), text, bytes, end.wants, r)) {
         free(text);
         request_free(s, r);
         refuse(s, http, "too many requests wait");

@@ -10,6 +10,10 @@
 #include "engine/base/thread.h"
 #include "engine/eval/evaluate.h"
 #include "engine/eval/prediction.h"
+#include "engine/eval/rank.h"
+
+/* Words that a request can ask for; as eval.top. */
+#define SERVANT_TOP_MAX 1000u
 
 struct servant {
     struct scope *scope;
@@ -18,6 +22,13 @@ struct servant {
     struct desk *desk;
     struct feed *feed;
     struct prediction prediction;
+    /* where words are predicted */
+    struct rank *rank;
+    struct worded { /* examples whose lines are still to come */
+        struct desk_example example;
+        bool has_line;
+    } * worded; /* [micro] */
+    uint32_t worded_begin, worded_end;
     pthread_t thread;
     bool is_started;
     /* written by the thread before shared_is_over */
@@ -28,11 +39,16 @@ struct servant {
 
 /* --- work ------------------------------------------------------------------------------------- */
 
-static status sink(void *context, const struct slot *slot)
+static void line_put(struct servant *s, const struct desk_example *example, const char *line, size_t bytes)
 {
-    struct servant *s = context;
-    const uint32_t count = slot->input->batch.example_count;
-    for (uint32_t b = 0; b < count; b++) {
+    char *to = desk_room(s->desk);
+    if (bytes) memcpy(to, line, bytes);
+    desk_wrote(s->desk, example, bytes);
+}
+
+static void numbers_answer(struct servant *s, const struct slot *slot)
+{
+    for (uint32_t b = 0; b < slot->input->batch.example_count; b++) {
         const struct desk_example example = desk_next(s->desk);
         char *line = desk_room(s->desk);
         size_t bytes = 0;
@@ -42,9 +58,53 @@ static status sink(void *context, const struct slot *slot)
         }
         desk_wrote(s->desk, &example, bytes);
     }
+}
+
+/* Answers those without a line that come next. */
+static void worded_pass(struct servant *s)
+{
+    for (; s->worded_begin < s->worded_end && !s->worded[s->worded_begin].has_line; s->worded_begin++)
+        line_put(s, &s->worded[s->worded_begin].example, "", 0);
+}
+
+/* A line of words: struct rank_lines.take. */
+static status words_take(void *context, const char *line, size_t bytes)
+{
+    struct servant *s = context;
+    worded_pass(s);
+    CHECK(s->worded_begin < s->worded_end);
+    line_put(s, &s->worded[s->worded_begin++].example, line, bytes);
+    return ST_OK;
+}
+
+static status words_answer(struct servant *s, const struct slot *slot)
+{
+    const uint32_t usual = s->setup.settings.eval_top;
+    s->worded_begin = s->worded_end = 0;
+    for (uint32_t b = 0; b < slot->input->batch.example_count; b++) {
+        struct worded *w = &s->worded[s->worded_end];
+        *w = (struct worded){.example = desk_next(s->desk)};
+        const struct ask_wants wants = w->example.ask->wants;
+        s->worded_end++; /* before its line may come */
+        w->has_line = !w->example.is_extra;
+        if (w->has_line) TRY(rank_add_example(s->rank, slot, b, wants.top ? wants.top : usual, &w->has_line));
+        if (w->example.is_last || wants.each) rank_groups_anew(s->rank);
+    }
+    TRY(rank_flush(s->rank));
+    worded_pass(s);
+    return ST_OK;
+}
+
+static status sink(void *context, const struct slot *slot)
+{
+    struct servant *s = context;
+    if (s->rank)
+        TRY(words_answer(s, slot));
+    else
+        numbers_answer(s, slot);
     /* Relaxed: figures for people. */
     atomic_fetch_add_explicit(&s->shared_batches, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&s->shared_examples, count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->shared_examples, slot->input->batch.example_count, memory_order_relaxed);
     desk_flush(s->desk);
     return ST_OK;
 }
@@ -68,9 +128,18 @@ static status desk_make(struct servant *s)
     const struct desk_options options = {.ask_max = settings->serve_queue,
                                          .example_max = pipeline_input_count(s->crew.pipeline) * micro,
                                          .micro = micro,
-                                         .line_bytes_max = s->prediction.line_bytes_max,
+                                         .line_bytes_max =
+                                             s->rank ? rank_line_bytes_max(s->rank) : s->prediction.line_bytes_max,
                                          .wait_ns = (uint64_t)((double)settings->serve_wait * 1e6)};
     return desk_open(&s->desk, &options);
+}
+
+static status words_open(struct servant *s)
+{
+    const struct rank_lines lines = {s, words_take, SERVANT_TOP_MAX};
+    s->worded = calloc(s->setup.graph.header->micro, sizeof *s->worded);
+    if (s->worded == NULL) FAIL(MEMORY, "no memory for examples");
+    return rank_open(&s->rank, &s->crew, &lines);
 }
 
 /* In the servant's scope. */
@@ -78,11 +147,9 @@ static status parts_open(struct servant *s, const struct servant_options *o)
 {
     TRY(setup_open(&s->setup,
                    &(struct setup_options){.graph_path = o->graph, .set = o->set, .set_count = o->set_count}));
-    if (prediction_is_words(&s->setup.graph))
-        FAIL(INVALID, "%s: this model predicts words of a vocabulary, which are not served yet; `predict` writes them",
-             o->graph);
     TRY(crew_open(&s->crew, &s->setup, &(struct crew_options){.threads = o->threads, .isa = o->isa}));
     TRY(prediction_open(&s->prediction, &s->setup.graph));
+    if (prediction_is_words(&s->setup.graph)) TRY(words_open(s));
     TRY(desk_make(s));
     TRY(evaluate_open(&s->crew,
                       &(struct evaluate_options){.paths = "requests",
@@ -93,6 +160,7 @@ static status parts_open(struct servant *s, const struct servant_options *o)
                       &s->feed));
     TRY(setup_memory_check(&s->setup));
     TRY(model_load(&s->setup.model, o->model));
+    if (s->rank) TRY(rank_begin(s->rank));
     int error = thread_start(&s->thread, servant_main, s);
     if (error) FAIL(SYSTEM, "cannot start a model's thread: %s", strerror(error));
     s->is_started = true;
@@ -151,6 +219,8 @@ void servant_close(struct servant *s, void (*drop)(void *owner))
     if (s->scope) {
         struct scope *before = scope_enter(s->scope);
         feed_close(s->feed);
+        rank_close(s->rank);
+        free(s->worded);
         desk_close(s->desk);
         prediction_close(&s->prediction);
         crew_close(&s->crew);
@@ -161,6 +231,7 @@ void servant_close(struct servant *s, void (*drop)(void *owner))
     free(s);
 }
 
+uint32_t servant_top_max(const struct servant *s) { return s->rank ? SERVANT_TOP_MAX : 0; }
 struct desk *servant_desk(const struct servant *s) { return s->desk; }
 const struct setup *servant_setup(const struct servant *s) { return &s->setup; }
 

@@ -26,6 +26,8 @@ MUST_USE status servant_open(struct servant **servant, const struct servant_opti
 /* Ends the work: what is on the desk is computed for nobody, and `drop` is called with each owner. NULL is ignored. */
 void servant_close(struct servant *servant, void (*drop)(void *owner));
 
+/* Words that a line can have at most, of a model that predicts words; 0: it does not. */
+uint32_t servant_top_max(const struct servant *servant);
 struct desk *servant_desk(const struct servant *servant);
 const struct setup *servant_setup(const struct servant *servant);
 /* Whether the work is over: then the desk's fd is readable, too; and what it failed with. */

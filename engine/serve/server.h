@@ -57,6 +57,7 @@ struct request_end {
     void (*finish)(struct server *server, struct request *request, const struct ask *ask);
     void *detail; /* taken in any case */
     void (*detail_free)(void *detail);
+    struct ask_wants wants;
 };
 /* Takes the text out of the buffer and puts it on the model's desk; `finish` follows. Where it is too large, or there
  * is no room, the answer says so: 413, or 503 with Retry-After. */

@@ -4,7 +4,9 @@
     python3 tests/e2e/serve_check.py PROGRAM FOLDER
 
 FOLDER has what test_serve.sh puts there: models with their data, and what `predict` says of these."""
-import base64, html.parser, http.client, json, os, select, shutil, signal, socket, struct, subprocess, sys, threading, time, traceback, urllib.parse
+import base64, html.parser, json, os, select, shutil, signal, socket, struct, subprocess, sys, threading, time, traceback, urllib.parse
+
+import serve_server
 
 program, folder = sys.argv[1:3]
 os.chdir(folder)
@@ -21,50 +23,11 @@ def read(path):
         return file.read()
 
 
-class Server:
-    """A server of the tiny model, unless `model` says another; ended with the block."""
+class Server(serve_server.Server):
+    """Of the tiny model, unless `model` says another."""
 
-    def __init__(self, *flags, model=("tiny.bin", "--model", "model"), listen="127.0.0.1:0", ends=0):
-        self.arguments = [program, "serve", *model, "--listen", listen, *flags]
-        self.ends = ends
-
-    def __enter__(self):
-        self.process = subprocess.Popen(self.arguments, stderr=subprocess.PIPE, text=True)
-        self.said = ""
-        for line in self.process.stderr:
-            self.said += line
-            if "http://" in line:
-                self.host, self.port = line.split("http://")[1].strip().rsplit(":", 1)
-                self.host, self.port = self.host.replace("0.0.0.0", "127.0.0.1"), int(self.port)
-                return self
-        raise AssertionError(f"no address: {self.said}")
-
-    def end(self):
-        """Its exit status."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        self.said += self.process.stderr.read()
-        return self.process.wait(60)
-
-    def __exit__(self, kind, value, trace):
-        status = self.end()
-        assert kind or status == self.ends, f"exit status {status}: {self.said}"
-
-    def connect(self):
-        return http.client.HTTPConnection(self.host, self.port, timeout=60)
-
-    def socket(self):
-        return socket.create_connection((self.host, self.port), timeout=60)
-
-    def ask(self, body=None, path="/predict", method=None, headers={}, connection=None):
-        """(status, headers, body)"""
-        c = connection or self.connect()
-        c.request(method or ("POST" if body is not None else "GET"), path, body=body, headers=headers)
-        answer = c.getresponse()
-        found = answer.status, dict(answer.getheaders()), answer.read()
-        if connection is None:
-            c.close()
-        return found
+    def __init__(self, *flags, model=("tiny.bin", "--model", "model"), **more):
+        super().__init__(program, *model, *flags, **more)
 
 
 def same(found, expected, what=""):
@@ -280,6 +243,34 @@ def tensors_are_answered_by_tensors():
         same(infer(server, {"inputs": inputs}, **{"Inference-Header-Content-Length": "x"})[0], 400)
         same(infer(server, {"inputs": inputs}, **{"Inference-Header-Content-Length": "999999"})[0], 400)
         same(server.ask(b"", path="/v2/models/model/infer")[0], 400)
+
+
+@test
+def words_are_the_best_of_the_vocabulary():
+    lines, expected = read("users.txt").splitlines(True), read("towers.plain").splitlines(True)
+    with Server(model=("towers.bin", "--model", "towers.model")) as server:
+        same(server.ask(b"".join(lines))[::2], (200, b"".join(expected)))
+        for line, answer in list(zip(lines, expected))[:50]:
+            same(server.ask(line)[2], answer)
+        same(server.ask(lines[0] + lines[1] + lines[0])[2], expected[0] + expected[1], "a user twice, as in a file")
+        for k in (1, 5, 20):
+            found = server.ask(b"".join(lines), path=f"/v2/models/model/top?k={k}")
+            same(found[::2], (200, b"".join(b"\t".join(line.split()[:k]) + b"\n" for line in expected)), k)
+        more = server.ask(lines[0], path="/v2/models/model/top?k=1000")[2].split()
+        same((more[:20], len(more)), (expected[0].split(), 30), "all that there are")
+        same(server.ask(lines[0], path="/v2/models/model/top")[2], expected[0])
+        for wrong in ("k=0", "k=1001", "k=", "n=5"):
+            same(server.ask(lines[0], path="/v2/models/model/top?" + wrong)[0], 400, wrong)
+        same(json.loads(server.ask(path="/v2/models/model")[2])["outputs"],
+             [{"name": "drawn_softmax", "datatype": "BYTES", "shape": [-1, 20]}])
+        users = {"name": "text", "datatype": "BYTES", "shape": [3], "data": [lines[i].decode().strip() for i in (0, 1, 0)]}
+        answer = json.loads(server.ask(json.dumps({"inputs": [users]}), path="/v2/models/model/infer")[2])
+        same(answer["outputs"][0]["shape"], [3, 20])
+        same(answer["outputs"][0]["data"], b"".join(expected[i] for i in (0, 1, 0)).decode().split())
+        users = dict(users, shape=[1], data=["u1 i1 i2"])
+        same(server.ask(json.dumps({"inputs": [users]}), path="/v2/models/model/infer")[0], 400, "two predictions of a line")
+    with Server() as server:
+        same(server.ask(b"", path="/v2/models/model/top")[0], 404)
 
 
 # --- HTTP --------------------------------------------------------------------------------------------

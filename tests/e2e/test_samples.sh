@@ -1,6 +1,6 @@
 #!/bin/sh
 # Every sample from text to predictions: it compiles, has the layers that it should have, trains on generated data of its format, and
-# evaluates and predicts what it has saved. Wide models are made narrow, so that all of it takes seconds.
+# evaluates, predicts and serves what it has saved. Wide models are made narrow, so that all of it takes seconds.
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
 h=$HETERPS
@@ -32,6 +32,8 @@ sample() {
     check "$model predicts" "$h" predict "$model.bin" --model "$model.model" --data "$model.test" -o "$model.predictions" \
         --set store.ram=256MiB
     check "$model: a prediction for each example" lines "$model.predictions" "$predictions"
+    check "$model is served, with the same answers" python3 "$root/tests/e2e/serve_same.py" "$h" "$model.bin" "$model.model" \
+        "$model.test" "$model.predictions" --set store.ram=256MiB
     check "$model is planned and profiled" "$h" plan-memory "$model.bin" --data "$model.train" --set store.ram=256MiB
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/data/compile_source.h"
 #include "engine/device/cpu/device.h"
@@ -95,6 +96,17 @@ static void crew_make(struct crew *c, struct setup *s, const char *text)
     must(setup_open(s, &(struct setup_options){.graph_path = path}));
     must(crew_open(c, s, &(struct crew_options){.threads = 1}));
     model_init(&s->model);
+}
+
+static status line_write(void *writer, const char *line, size_t bytes) { return file_writer_put(writer, line, bytes); }
+
+/* Opens it for predictions, which go to the writer. */
+static struct rank *rank_make(struct crew *c, struct file_writer *writer)
+{
+    struct rank *rank;
+    const struct rank_lines lines = {writer, line_write, c->setup->settings.eval_top};
+    must(rank_open(&rank, c, &lines));
+    return rank;
 }
 
 /* --- the plain way ---------------------------------------------------------------------------- */
@@ -405,7 +417,7 @@ static void rank__equal_scores__middle_place_and_first_words(void **state)
         bytes += sprintf(expected + bytes, "%s%c", graph_string(&s.graph, s.graph.words[w].text),
                          w + 1 < s.settings.eval_top ? '\t' : '\n');
     must(file_writer_open(&writer, path_of("out")));
-    must(rank_open(&rank, &c, &writer));
+    rank = rank_make(&c, &writer);
     must(evaluate_open(&c, &(struct evaluate_options){.paths = path_of("train"), .label_optional = true}, &feed));
     must(rank_begin(rank));
     must(evaluate_run(&c, feed, (forward_sink *)rank_add, rank));
@@ -449,7 +461,7 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
         if (u % 50 == 7) at += sprintf(at, "nan\n"); /* a malformed line */
     }
     must(file_writer_open(&writer, path_of("out")));
-    must(rank_open(&rank, &c, &writer));
+    rank = rank_make(&c, &writer);
     must(evaluate_open(&c,
                        &(struct evaluate_options){
                            .paths = path_of("test"), .lines = READER_ALL, .label_optional = true, .bad_keep = true},

@@ -34,7 +34,7 @@ static bool put(struct desk *desk, const char *text, void *owner)
     char *copy = calloc(1, strlen(text) + READER_SLACK_BYTES);
     assert_non_null(copy);
     memcpy(copy, text, strlen(text));
-    if (desk_put(desk, copy, strlen(text), owner)) return true;
+    if (desk_put(desk, copy, strlen(text), (struct ask_wants){0}, owner)) return true;
     free(copy);
     return false;
 }
