@@ -60,6 +60,7 @@ static status sink(void *context, const struct slot *slot)
     const struct predictions *p = context;
     if (p->rank) {
         TRY(rank_add(p->rank, slot));
+        if (p->is_stream) TRY(rank_flush(p->rank));
         return p->is_stream ? file_writer_flush(p->writer) : ST_OK;
     }
     for (uint32_t b = 0; b < slot->input->batch.example_count; b++) {

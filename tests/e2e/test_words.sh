@@ -145,6 +145,19 @@ for user, words in zip(users, lines):
     alike += sum(int(w[1:]) % 2 == int(user[1:]) % 2 for w in words)
 assert alike > 2400, alike
 PYTHON
+check 'of a pipe as soon as the line has come' python3 - "$h" <<'PYTHON'
+import select, subprocess, sys
+expected = open("words", "rb").readline()
+user = open("test", "rb").readline()
+with subprocess.Popen([sys.argv[1], "predict", "two.bin", "--model", "one", "--data", "-", "-q"], stdin=subprocess.PIPE,
+                      stdout=subprocess.PIPE) as p:
+    p.stdin.write(user)
+    p.stdin.flush()
+    ready = select.select([p.stdout], [], [], 60)[0]  # nothing more comes before it has answered
+    assert ready and p.stdout.readline() == expected
+    p.stdin.close()
+    assert p.stdout.read() == b""
+PYTHON
 fails 1 'its words were counted when the graph was compiled' 'other words at run time' "$h" two.bin --set items.count_min=2
 fails 1 'nowhere: No such file' 'exclude a file that is not there' "$h" eval two.bin --model one --data test --set eval.exclude=nowhere
 finish
