@@ -91,6 +91,15 @@ static bool pair_make(const struct pairs *p, const char *item, size_t item_bytes
     return true;
 }
 
+/* Whether the line has another item behind a pair, so that nobody waits for the next line to know. */
+static enum reader_found pair_found(struct pairs *p, const char *stop)
+{
+    while (p->at < stop && (*p->at == ' ' || *p->at == '\t')) p->at++;
+    if (p->at < stop) return FOUND_MORE;
+    p->at = NULL;
+    return FOUND_EXAMPLE;
+}
+
 static enum reader_found pairs_parse(void *state, const char *line, size_t bytes, struct reader_example *e, char *why)
 {
     struct pairs *p = state;
@@ -108,7 +117,7 @@ static enum reader_found pairs_parse(void *state, const char *line, size_t bytes
     }
     while (text_word_next(&p->at, stop, &text, &text_bytes)) {
         p->has_items = true;
-        if (pair_make(p, text, text_bytes, e)) return FOUND_MORE;
+        if (pair_make(p, text, text_bytes, e)) return pair_found(p, stop);
         e->unknown_count++;
     }
     p->at = NULL;

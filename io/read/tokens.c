@@ -146,7 +146,11 @@ static enum reader_found tokens_parse(void *state, const char *line, size_t byte
     while (token_next(t, line, bytes, &token, &token_bytes)) {
         bool is_whole = t->seen == t->window, is_example = is_whole && token_example(t, token, token_bytes, e);
         window_push(t, token, token_bytes);
-        if (is_example) return FOUND_MORE;
+        if (is_example && t->has_words) return FOUND_MORE;
+        if (is_example) { /* of <eos> */
+            t->at = NULL;
+            return FOUND_EXAMPLE;
+        }
         e->unknown_count += is_whole;
     }
     return FOUND_NONE;
