@@ -117,6 +117,8 @@ const struct command command_serve = {
         "/v2/…             the Open Inference Protocol, version 2: metadata, readiness, infer with tensors in JSON "
         "or binary\n"
         "POST /v2/models/NAME/top?k=20  of a model that predicts words: the k best of the vocabulary for each line\n"
+        "GET /version      the version that answers, and older saves; /version/NAME of another model\n"
+        "POST /version     another version: a save's step, which is held, or newest\n"
         "GET /             a page with the model, a form of its columns, and figures; /page/NAME of another model\n"
         "GET /metrics      figures in Prometheus's text format\n"
         "GET /healthz      200 as long as the process works\n"

@@ -28,6 +28,7 @@ struct best {
     uint64_t evaluated_step, evaluations_since; /* the last evaluation; how many since the best          */
 };
 
+#define MODEL_TAG_BYTES 40
 struct model {
     const struct graph *graph;
     float *param;           /* [header->param_floats]                                                           */
@@ -36,6 +37,7 @@ struct model {
     struct store *store;
     struct progress progress;
     struct best best;
+    char tag[MODEL_TAG_BYTES]; /* STEP[-GENERATION] of the save that it was loaded from; "": of none */
     struct model_data data; /* that training stands in: closed with the model */
 };
 /* The period that the step after this many is in (engine/base/row_life.h). */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/log.h"
+#include "engine/model/model_names.h"
 #include "engine/model/model_saved.h"
 #include "engine/model/recipe.h"
 #include "io/store/admission.h"
@@ -142,6 +143,17 @@ static void array_set(const struct model_array *a, const uint8_t *data)
         memcpy(a->data + (size_t)row * a->stride, data + row * row_bytes, row_bytes);
 }
 
+/* The tag is the middle of the name that the manifest has as an older save's. */
+static status tag_copy(const struct load *l, struct model *model)
+{
+    char *name;
+    TRY(manifest_older_name(&name, &l->saved.manifest));
+    const char *tag = name + sizeof MANIFEST_STEM; /* behind the '.' */
+    snprintf(model->tag, sizeof model->tag, "%.*s", (int)(strlen(tag) - strlen(MANIFEST_END)), tag);
+    free(name);
+    return ST_OK;
+}
+
 static status load_copy(const struct load *l, struct model *model)
 {
     for (uint32_t t = 0; t < l->saved.manifest.table_count; t++) {
@@ -152,6 +164,7 @@ static status load_copy(const struct load *l, struct model *model)
         TRY(rows_copy(l, model, t));
     }
     for (uint32_t i = 0; i < l->arrays.count; i++) array_set(&l->arrays.items[i], l->saved.dense.tensors[i].data);
+    TRY(tag_copy(l, model));
     model->progress = l->saved.manifest.progress;
     model->best = l->saved.manifest.best;
     memcpy(model->data.mark, l->saved.manifest.data.mark, sizeof model->data.mark);

@@ -54,10 +54,10 @@ static void of_models(const struct server *s, struct evbuffer *to, const char *n
         evbuffer_add_printf(to, "%s{model=\"%s\"} %" PRIu64 "\n", name, s->models[i].name, value(&s->models[i]));
 }
 
-static uint64_t waiting_of(const struct served *m) { return m->waiting; }
-static uint64_t step_of(const struct served *m) { return servant_setup(m->servant)->model.progress.step; }
-static uint64_t examples_of(const struct served *m) { return servant_counts(m->servant).examples; }
-static uint64_t batches_of(const struct served *m) { return servant_counts(m->servant).batches; }
+static uint64_t waiting_of(const struct served *m) { return versions_waiting(m); }
+static uint64_t step_of(const struct served *m) { return servant_setup(m->version->servant)->model.progress.step; }
+static uint64_t examples_of(const struct served *m) { return versions_counts(m).examples; }
+static uint64_t batches_of(const struct served *m) { return versions_counts(m).batches; }
 static uint64_t bad_lines_of(const struct served *m) { return m->figures.bad_lines; }
 
 static void seconds_of_models(const struct server *s, struct evbuffer *to)

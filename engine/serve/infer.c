@@ -11,9 +11,8 @@
 #include "engine/serve/inference.h"
 #include "engine/serve/server.h"
 
-#define JSON_TYPE         "application/json"
-#define HEADER_LENGTH     "Inference-Header-Content-Length"
-#define VERSION_BYTES_MAX 24
+#define JSON_TYPE     "application/json"
+#define HEADER_LENGTH "Inference-Header-Content-Length"
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
@@ -36,12 +35,6 @@ static void reply_error(struct server *s, struct evhttp_request *request, int co
     if (body) evbuffer_free(body);
 }
 
-static const char *version_of(const struct served *m, char text[VERSION_BYTES_MAX])
-{
-    snprintf(text, VERSION_BYTES_MAX, "%" PRIu64, servant_setup(m->servant)->model.progress.step);
-    return text;
-}
-
 /* --- what there is ---------------------------------------------------------------------------- */
 
 static void server_tell(struct server *s, struct evhttp_request *request)
@@ -58,15 +51,16 @@ static void server_tell(struct server *s, struct evhttp_request *request)
 /* What the model predicts, an output a loss; *count is how many. NULL: there is no memory. */
 static struct inference_output *outputs_make(const struct served *m, uint32_t *count)
 {
-    const struct graph *g = &servant_setup(m->servant)->graph;
+    const struct graph *g = &servant_setup(m->version->servant)->graph;
     struct inference_output *outputs = calloc(g->forward_count + 1, sizeof *outputs);
-    const bool is_words = servant_top_max(m->servant) > 0;
+    const bool is_words = servant_top_max(m->version->servant) > 0;
     *count = 0;
     for (uint32_t i = graph_loss_next(g, 0); outputs && i < g->forward_count; i = graph_loss_next(g, i + 1))
-        outputs[(*count)++] = (struct inference_output){.name = graph_string(g, g->nodes[i].name),
-                                                        .width = is_words ? servant_setup(m->servant)->settings.eval_top
-                                                                          : head_predict_count(g, &g->nodes[i]),
-                                                        .is_texts = is_words};
+        outputs[(*count)++] =
+            (struct inference_output){.name = graph_string(g, g->nodes[i].name),
+                                      .width = is_words ? servant_setup(m->version->servant)->settings.eval_top
+                                                        : head_predict_count(g, &g->nodes[i]),
+                                      .is_texts = is_words};
     return outputs;
 }
 
@@ -83,17 +77,16 @@ static void tensor_tell(struct evbuffer *to, const char *before, const char *nam
 static void model_tell(struct server *s, struct served *m, struct evhttp_request *request)
 {
     struct evbuffer *to = evbuffer_new();
-    char version[VERSION_BYTES_MAX];
     uint32_t count;
     struct inference_output *outputs = outputs_make(m, &count);
     if (to == NULL || outputs == NULL) {
         reply_error(s, request, 500, "no memory for an answer");
     } else {
         evbuffer_add_printf(to, "{\"name\":\"%s\",\"versions\":[\"%s\"],\"platform\":\"heterps\",\"inputs\":[", m->name,
-                            version_of(m, version));
-        for (uint32_t i = 0; i < m->lines.count; i++)
-            tensor_tell(to, i ? "," : "", m->lines.column[i].name, m->lines.column[i].is_number ? "FP32" : "BYTES", 1,
-                        false);
+                            m->version->name);
+        for (uint32_t i = 0; i < m->version->lines.count; i++)
+            tensor_tell(to, i ? "," : "", m->version->lines.column[i].name,
+                        m->version->lines.column[i].is_number ? "FP32" : "BYTES", 1, false);
         evbuffer_add_printf(to, "],\"outputs\":[");
         for (uint32_t i = 0; i < count; i++)
             tensor_tell(to, i ? "," : "", outputs[i].name, outputs[i].is_texts ? "BYTES" : "FP32", outputs[i].width,
@@ -139,8 +132,8 @@ static uint64_t lines_count(const char *text, size_t bytes)
 static void infer_finish(struct server *s, struct request *r, const struct ask *ask)
 {
     const struct inferring *i = r->detail;
-    const uint64_t names = r->model->lines.has_names;
-    char version[VERSION_BYTES_MAX], length[32];
+    const uint64_t names = r->version->lines.has_names;
+    char length[32];
     size_t bytes;
     if (ask->bad_count) {
         reply_error(s, r->http, 400, "example %" PRIu64 ": %s", ask->bad_line - names, ask->why);
@@ -155,7 +148,7 @@ static void infer_finish(struct server *s, struct request *r, const struct ask *
     }
     struct evbuffer *json = evbuffer_new(), *binary = evbuffer_new();
     if (text && json && binary &&
-        inference_answer(&i->inference, r->model->name, version_of(r->model, version), text, bytes, json, binary) ==
+        inference_answer(&i->inference, r->version->model->name, r->version->name, text, bytes, json, binary) ==
             ST_OK) {
         snprintf(length, sizeof length, "%zu", evbuffer_get_length(json));
         const bool has_binary = evbuffer_get_length(binary) > 0;
@@ -190,7 +183,7 @@ static status infer_read(struct served *m, struct evhttp_request *request, struc
     i->outputs = outputs_make(m, &count);
     const uint8_t *text = bytes ? evbuffer_pullup(body, -1) : (const uint8_t *)"";
     if (i->outputs == NULL || text == NULL) FAIL(MEMORY, "no memory for a request");
-    return inference_read(&i->inference, &m->lines, i->outputs, count, text, bytes, json_bytes, lines);
+    return inference_read(&i->inference, &m->version->lines, i->outputs, count, text, bytes, json_bytes, lines);
 }
 
 static void infer(struct server *s, struct served *m, struct evhttp_request *request)
@@ -220,9 +213,9 @@ static void top_finish(struct server *s, struct request *r, const struct ask *as
 /* Lines of the data's format, and for each as many words as `k` of the query says. */
 static void top(struct server *s, struct served *m, struct evhttp_request *request)
 {
-    const uint32_t max = servant_top_max(m->servant);
+    const uint32_t max = servant_top_max(m->version->servant);
     const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
-    uint64_t k = servant_setup(m->servant)->settings.eval_top;
+    uint64_t k = servant_setup(m->version->servant)->settings.eval_top;
     if (max == 0)
         reply_error(s, request, 404, "this model predicts no words of a vocabulary");
     else if (query && (strncmp(query, "k=", 2) != 0 || !cfg_parse_u64(query + 2, &k) || k < 1 || k > max))
@@ -248,7 +241,7 @@ static bool part_next(const char **path, char part[128])
 /* NAME[/versions/VERSION][/ready|/infer|/top] */
 static void model_route(struct server *s, const char *path, bool is_post, struct evhttp_request *request)
 {
-    char part[128], version[VERSION_BYTES_MAX];
+    char part[128];
     struct served *m = part_next(&path, part) ? server_model(s, part) : NULL;
     if (m == NULL) {
         reply_error(s, request, 404, "no model is called so");
@@ -256,8 +249,8 @@ static void model_route(struct server *s, const char *path, bool is_post, struct
     }
     if (strncmp(path, "versions/", 9) == 0) {
         path += 9;
-        if (!part_next(&path, part) || strcmp(part, version_of(m, version)) != 0) {
-            reply_error(s, request, 404, "this version is not served; it is %s", version_of(m, version));
+        if (!part_next(&path, part) || strcmp(part, m->version->name) != 0) {
+            reply_error(s, request, 404, "this version is not served; it is %s", m->version->name);
             return;
         }
     }

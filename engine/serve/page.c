@@ -95,7 +95,7 @@ static void fact(struct evbuffer *to, const char *name, const char *value, const
 
 static void header_put(const struct server *s, const struct served *m, struct evbuffer *to)
 {
-    const struct setup *setup = servant_setup(m->servant);
+    const struct setup *setup = servant_setup(m->version->servant);
     const struct graph *g = &setup->graph;
     char text[64], count[WORDS_WHOLE_BYTES];
     uint64_t rows = 0;
@@ -114,8 +114,8 @@ static void header_put(const struct server *s, const struct served *m, struct ev
         put(to, "</nav>\n");
     }
     put(to, "<dl class=\"facts\">\n");
-    fact(to, "Step", words_whole(count, setup->model.progress.step), "of training, when it was saved");
-    snprintf(text, sizeof text, "%u", m->lines.count);
+    fact(to, "Version", m->version->name, "the step of training that it was saved at");
+    snprintf(text, sizeof text, "%u", m->version->lines.count);
     fact(to, "Columns", text, cfg_data_formats[setup->settings.data_format]);
     for (uint32_t t = 0; t < g->table_count; t++) rows += store_row_count(setup->model.store, t);
     snprintf(text, sizeof text, "in %s", words_plural(WORDS, g->table_count, "table"));
@@ -139,20 +139,20 @@ static void inputs_put(const struct served *m, const struct form *form, struct e
                         "<section aria-labelledby=\"form\">\n<h2 id=\"form\">Ask</h2>\n<form method=\"post\" "
                         "action=\"/page/%s\">\n<div class=\"inputs\">\n",
                         m->name);
-    for (uint32_t i = 0; i < m->lines.count && i < INPUTS_MAX; i++) {
+    for (uint32_t i = 0; i < m->version->lines.count && i < INPUTS_MAX; i++) {
         char name[16];
         snprintf(name, sizeof name, "c%u", i);
         put(to, "<label>");
-        put_escaped(to, m->lines.column[i].name);
+        put_escaped(to, m->version->lines.column[i].name);
         evbuffer_add_printf(to, "<input type=\"text\" name=\"%s\"%s autocomplete=\"off\" value=\"", name,
-                            m->lines.column[i].is_number ? " inputmode=\"decimal\"" : "");
+                            m->version->lines.column[i].is_number ? " inputmode=\"decimal\"" : "");
         put_escaped(to, form_value(form, name));
         put(to, "\"></label>\n");
     }
     put(to, "</div>\n");
-    if (m->lines.count > INPUTS_MAX)
+    if (m->version->lines.count > INPUTS_MAX)
         evbuffer_add_printf(to, "<p class=\"note\">%u further columns are absent here.</p>\n",
-                            m->lines.count - INPUTS_MAX);
+                            m->version->lines.count - INPUTS_MAX);
     put(to, "<button>Predict</button>\n</form>\n</section>\n");
     evbuffer_add_printf(to,
                         "<section class=\"lines\" aria-labelledby=\"lines\">\n<h2 id=\"lines\">Ask by lines</h2>\n"
@@ -196,14 +196,14 @@ void page_get(struct server *s, struct served *m, struct evhttp_request *request
 /* The names of what is predicted, and the lines. */
 static void answer_put(const struct request *r, const struct ask *ask, struct evbuffer *to)
 {
-    const struct graph *g = &servant_setup(r->model->servant)->graph;
+    const struct graph *g = &servant_setup(r->version->servant)->graph;
     const char *before = "";
     put(to, "<section aria-labelledby=\"answer\">\n<h2 id=\"answer\">Prediction</h2>\n<p class=\"note\">");
     for (uint32_t i = graph_loss_next(g, 0); i < g->forward_count; i = graph_loss_next(g, i + 1), before = ", ") {
         put(to, before);
         put_escaped(to, graph_string(g, g->nodes[i].name));
     }
-    evbuffer_add_printf(to, "; version %" PRIu64 "</p>\n", servant_setup(r->model->servant)->model.progress.step);
+    evbuffer_add_printf(to, "; version %s</p>\n", r->version->name);
     if (ask->bad_count) {
         evbuffer_add_printf(to, "<p class=\"alarm\">Line %" PRIu64 ": ", ask->bad_line);
         put_escaped(to, ask->why);
@@ -226,7 +226,7 @@ static void page_finish(struct server *s, struct request *r, const struct ask *a
     struct evbuffer *page = evbuffer_new(), *answer = evbuffer_new();
     if (page && answer) {
         answer_put(r, ask, answer);
-        whole_put(s, r->model, r->detail, answer, page);
+        whole_put(s, r->version->model, r->detail, answer, page);
         page_send(s, r->http, page);
     } else {
         http_reply_text(s->http, r->http, 500, "no memory for a page");
@@ -243,16 +243,16 @@ static status form_lines(const struct served *m, const struct form *form, struct
         if (evbuffer_add(to, lines, strlen(lines)) != 0) FAIL(MEMORY, "no memory for lines");
         return ST_OK;
     }
-    struct line_value *values = calloc(m->lines.count + 1, sizeof *values);
+    struct line_value *values = calloc(m->version->lines.count + 1, sizeof *values);
     if (values == NULL) FAIL(MEMORY, "no memory for a line");
-    for (uint32_t i = 0; i < m->lines.count && i < INPUTS_MAX; i++) {
+    for (uint32_t i = 0; i < m->version->lines.count && i < INPUTS_MAX; i++) {
         char name[16];
         snprintf(name, sizeof name, "c%u", i);
         const char *value = evhttp_find_header(&form->fields, name);
         if (value) values[i] = (struct line_value){value, strlen(value)};
     }
-    status st = lines_names_put(&m->lines, to);
-    if (st == ST_OK) st = lines_put(&m->lines, values, to);
+    status st = lines_names_put(&m->version->lines, to);
+    if (st == ST_OK) st = lines_put(&m->version->lines, values, to);
     free(values);
     return st;
 }
@@ -301,7 +301,7 @@ void page_figures(struct server *s, struct served *m, struct evhttp_request *req
 {
     struct evbuffer *to = evbuffer_new();
     char text[64], note[96], refresh[64], count[WORDS_WHOLE_BYTES], other[WORDS_WHOLE_BYTES];
-    const struct servant_counts counts = servant_counts(m->servant);
+    const struct servant_counts counts = versions_counts(m);
     if (to == NULL) {
         http_reply_text(s->http, request, 500, "no memory for a page");
         return;
@@ -309,7 +309,7 @@ void page_figures(struct server *s, struct served *m, struct evhttp_request *req
     snprintf(refresh, sizeof refresh, "<meta http-equiv=\"refresh\" content=\"%d\">\n", FIGURES_EVERY);
     page_begin(to, "Figures", "frame", refresh);
     put(to, "<main>\n<dl class=\"facts\">\n");
-    snprintf(note, sizeof note, "%u wait", m->waiting);
+    snprintf(note, sizeof note, "%u wait", versions_waiting(m));
     fact(to, "Requests answered", words_whole(count, m->figures.requests), note);
     snprintf(note, sizeof note, "in %s micro-batches; %s malformed lines", words_whole(other, counts.batches),
              words_whole(count, m->figures.bad_lines));

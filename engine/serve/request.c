@@ -21,11 +21,12 @@ void request_drop(void *request)
 static void request_free(struct server *s, struct request *r)
 {
     http_hold(s->http, -(int64_t)r->held);
-    r->model->waiting--;
+    r->version->waiting--;
     request_drop(r);
 }
 
-static struct request *request_make(struct server *s, struct served *model, struct evhttp_request *http, size_t bytes)
+static struct request *request_make(struct server *s, struct version *version, struct evhttp_request *http,
+                                    size_t bytes)
 {
     struct request *r = calloc(1, sizeof *r);
     struct evbuffer *lines = evbuffer_new();
@@ -34,9 +35,9 @@ static struct request *request_make(struct server *s, struct served *model, stru
         if (lines) evbuffer_free(lines);
         return NULL;
     }
-    *r = (struct request){.http = http, .model = model, .lines = lines, .held = bytes, .begin_ns = clock_ns()};
+    *r = (struct request){.http = http, .version = version, .lines = lines, .held = bytes, .begin_ns = clock_ns()};
     http_hold(s->http, (int64_t)bytes);
-    model->waiting++;
+    version->waiting++;
     return r;
 }
 
@@ -59,10 +60,10 @@ static void refuse(struct server *s, struct evhttp_request *http, const char *wh
 void request_put(struct server *s, struct served *model, struct evhttp_request *http, struct evbuffer *from,
                  struct request_end end)
 {
-    const size_t bytes = evbuffer_get_length(from), max = servant_setup(model->servant)->settings.serve_body;
+    const size_t bytes = evbuffer_get_length(from), max = servant_setup(model->version->servant)->settings.serve_body;
     const bool is_large = bytes > max, has_room = http_held_bytes(s->http) + bytes <= s->held_max;
     char *text = !is_large && has_room ? text_take(from, bytes) : NULL;
-    struct request *r = text ? request_make(s, model, http, bytes) : NULL;
+    struct request *r = text ? request_make(s, model->version, http, bytes) : NULL;
     if (r == NULL) {
         free(text);
         if (end.detail) end.detail_free(end.detail);
@@ -76,7 +77,7 @@ void request_put(struct server *s, struct served *model, struct evhttp_request *
     r->finish = end.finish;
     r->detail = end.detail;
     r->detail_free = end.detail_free;
-    if (!desk_put(servant_desk(model->servant), text, bytes, end.wants, r)) {
+    if (!desk_put(servant_desk(model->version->servant), text, bytes, end.wants, r)) {
         free(text);
         request_free(s, r);
         refuse(s, http, "too many requests wait");
@@ -91,7 +92,7 @@ void request_put(struct server *s, struct served *model, struct evhttp_request *
 static void others_tell(const struct server *s)
 {
     const uint32_t others = s->is_draining ? 0 : http_connection_count(s->http) - http_asking_count(s->http);
-    for (uint32_t i = 0; i < s->model_count; i++) desk_others_set(servant_desk(s->models[i].servant), others);
+    for (uint32_t i = 0; i < s->model_count; i++) desk_others_set(servant_desk(s->models[i].version->servant), others);
 }
 
 void request_ring(evutil_socket_t unused, short what, void *context)
@@ -101,7 +102,7 @@ void request_ring(evutil_socket_t unused, short what, void *context)
     s->puts = 0;
     others_tell(s);
     for (uint32_t i = 0; i < s->model_count; i++)
-        if (s->models[i].waiting) desk_ring(servant_desk(s->models[i].servant));
+        if (s->models[i].version->waiting) desk_ring(servant_desk(s->models[i].version->servant));
 }
 
 void request_ring_soon(void *context)
@@ -114,8 +115,7 @@ void request_headers(const struct request *r, const struct ask *ask)
 {
     char text[DESK_WHY_BYTES + 64];
     struct evkeyvalq *headers = evhttp_request_get_output_headers(r->http);
-    snprintf(text, sizeof text, "%llu", (unsigned long long)servant_setup(r->model->servant)->model.progress.step);
-    evhttp_add_header(headers, "Heterps-Version", text);
+    evhttp_add_header(headers, "Heterps-Version", r->version->name);
     if (ask->bad_count == 0) return;
     snprintf(text, sizeof text, "%llu", (unsigned long long)ask->bad_count);
     evhttp_add_header(headers, "Heterps-Bad-Lines", text);
@@ -130,7 +130,7 @@ static void request_end(struct server *s, struct request *r, const struct ask *a
         http_reply_text(s->http, r->http, 400, "line %llu: %s", (unsigned long long)ask->bad_line, ask->why);
     else
         r->finish(s, r, ask);
-    figures_add(&r->model->figures, clock_ns() - r->begin_ns, ask->bad_count);
+    figures_add(&r->version->model->figures, clock_ns() - r->begin_ns, ask->bad_count);
     request_free(s, r);
 }
 
@@ -146,12 +146,12 @@ static void pieces_take(struct server *s, const struct answers *a)
 
 void request_answers(evutil_socket_t unused, short what, void *context)
 {
-    struct served *model = context;
-    struct server *s = model->server;
-    struct desk *desk = servant_desk(model->servant);
+    struct version *v = context;
+    struct server *s = v->model->server;
+    struct desk *desk = servant_desk(v->servant);
     struct answers *a;
     (void)unused, (void)what;
-    const bool is_over = servant_is_over(model->servant); /* looked at first: what came before it is taken below */
+    const bool is_over = servant_is_over(v->servant); /* looked at first: what came before it is taken below */
     desk_quiet(desk);
     while (desk_take(desk, &a)) {
         pieces_take(s, a);
@@ -159,7 +159,11 @@ void request_answers(evutil_socket_t unused, short what, void *context)
     }
     others_tell(s);
     if (!is_over) return;
-    if (s->result == ST_OK) s->result = servant_result(model->servant);
-    event_del(model->answers);
+    if (v != v->model->version) {
+        version_left(v);
+        return;
+    }
+    if (s->result == ST_OK) s->result = servant_result(v->servant);
+    event_del(v->answers);
     event_base_loopbreak(s->base);
 }

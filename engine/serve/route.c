@@ -1,5 +1,6 @@
 /* Which request is answered by whom, and who may ask. */
 #include <string.h>
+#include <strings.h>
 
 #include "engine/serve/server.h"
 
@@ -55,10 +56,16 @@ static const struct route {
     bool is_open; /* without a token */
     void (*answer)(struct server *server, struct served *model, struct evhttp_request *request);
 } routes[] = {
-    {"/predict/", METHOD_POST, false, predict}, {"/healthz", METHOD_GET, true, healthz},
-    {"/readyz", METHOD_GET, true, readyz},      {"/metrics", METHOD_GET, false, metrics},
-    {"/", METHOD_GET, false, page_get},         {"/page/", METHOD_GET, false, page_get},
-    {"/page/", METHOD_POST, false, page_post},  {"/figures/", METHOD_GET, false, page_figures},
+    {"/predict/", METHOD_POST, false, predict},
+    {"/healthz", METHOD_GET, true, healthz},
+    {"/readyz", METHOD_GET, true, readyz},
+    {"/metrics", METHOD_GET, false, metrics},
+    {"/", METHOD_GET, false, page_get},
+    {"/page/", METHOD_GET, false, page_get},
+    {"/page/", METHOD_POST, false, page_post},
+    {"/figures/", METHOD_GET, false, page_figures},
+    {"/version/", METHOD_GET, false, version_get},
+    {"/version/", METHOD_POST, false, version_post},
 };
 #define ROUTE_COUNT (sizeof routes / sizeof *routes)
 
@@ -93,6 +100,16 @@ static void refuse(struct server *s, struct evhttp_request *request)
     http_reply_text(s->http, request, 401, "a token is needed: Authorization: Bearer TOKEN");
 }
 
+/* A page of somebody else's that a browser shows makes it ask: its own origin is not the host that it asks. */
+static bool is_foreign(struct evhttp_request *request)
+{
+    const struct evkeyvalq *headers = evhttp_request_get_input_headers(request);
+    const char *origin = evhttp_find_header(headers, "Origin"), *host = evhttp_find_header(headers, "Host");
+    if (origin == NULL || evhttp_request_get_command(request) != EVHTTP_REQ_POST) return false;
+    const char *of = strstr(origin, "://");
+    return of == NULL || host == NULL || strcasecmp(of + 3, host) != 0;
+}
+
 static void dispatch(struct server *s, const struct route *r, const char *name, struct evhttp_request *request)
 {
     struct served *model = server_model(s, name);
@@ -112,6 +129,10 @@ void route(void *context, struct evhttp_request *request)
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL, *name;
     const enum method method = evhttp_request_get_command(request) == EVHTTP_REQ_POST ? METHOD_POST : METHOD_GET;
     bool is_other_method = false;
+    if (is_foreign(request)) {
+        http_reply_text(s->http, request, 403, "a page of another origin asks; Origin is not the Host");
+        return;
+    }
     if (path && strncmp(path, "/v2", 3) == 0 && (path[3] == 0 || path[3] == '/')) {
         const bool is_open = strncmp(path, "/v2/health/", 11) == 0;
         if (is_open || is_allowed(s, request))

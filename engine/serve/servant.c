@@ -201,7 +201,7 @@ static void work_end(struct servant *s, void (*drop)(void *owner))
     desk_end(s->desk);
     for (bool is_over = false; !is_over;) {
         struct pollfd wanted = {.fd = desk_fd(s->desk), .events = POLLIN};
-        (void)poll(&wanted, 1, -1);
+        if (!servant_is_over(s)) (void)poll(&wanted, 1, -1);
         is_over = servant_is_over(s); /* looked at first: what came before it is taken below */
         desk_quiet(s->desk);
         while (desk_take(s->desk, &a)) {

@@ -27,7 +27,7 @@
 static bool all_are_answered(const struct server *s)
 {
     for (uint32_t i = 0; i < s->model_count; i++)
-        if (s->models[i].waiting) return false;
+        if (versions_waiting(&s->models[i])) return false;
     return http_busy_count(s->http) == 0;
 }
 
@@ -80,18 +80,9 @@ static status model_open_one(struct server *s, uint32_t i)
     struct served *m = &s->models[i];
     *m = (struct served){
         .server = s, .name = o->models[i].name, .graph = o->models[i].graph, .model = o->models[i].model};
-    const struct servant_options options = {.graph = m->graph,
-                                            .model = m->model,
-                                            .set = o->set,
-                                            .set_count = o->set_count,
-                                            .threads = o->threads,
-                                            .isa = o->isa};
     s->model_count = i + 1;
-    TRY(servant_open(&m->servant, &options));
-    TRY(lines_open(&m->lines, servant_setup(m->servant)));
-    m->answers = event_new(s->base, desk_fd(servant_desk(m->servant)), EV_READ | EV_PERSIST, request_answers, m);
-    if (m->answers == NULL || event_add(m->answers, NULL) != 0) FAIL(MEMORY, "no memory for a model's events");
-    const size_t body = servant_setup(m->servant)->settings.serve_body;
+    TRY(versions_open(m));
+    const size_t body = servant_setup(m->version->servant)->settings.serve_body;
     if (s->held_max < HELD_BODIES * body) s->held_max = HELD_BODIES * body;
     return ST_OK;
 }
@@ -141,12 +132,7 @@ static status server_open(struct server *s)
 static void server_close(struct server *s)
 {
     http_close(s->http);
-    for (uint32_t i = 0; i < s->model_count; i++) {
-        struct served *m = &s->models[i];
-        if (m->answers) event_free(m->answers);
-        lines_close(&m->lines);
-        servant_close(m->servant, request_drop);
-    }
+    for (uint32_t i = 0; i < s->model_count; i++) versions_close(&s->models[i]);
     struct event *const events[] = {s->ring, s->drain, s->signals[0], s->signals[1]};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i]) event_free(events[i]);
@@ -162,12 +148,10 @@ static void start_tell(const struct server *s)
     log_event_text("address", http_address(s->http));
     log_event_open_array("models");
     for (uint32_t i = 0; i < s->model_count; i++) {
-        const struct setup *setup = servant_setup(s->models[i].servant);
-        log_info("model    %s: step %llu of %s", s->models[i].name, (unsigned long long)setup->model.progress.step,
-                 s->models[i].model);
+        log_info("model    %s: version %s of %s", s->models[i].name, s->models[i].version->name, s->models[i].model);
         log_event_open(NULL);
         log_event_text("name", s->models[i].name);
-        log_event_u64("step", setup->model.progress.step);
+        log_event_text("version", s->models[i].version->name);
         log_event_close();
     }
     log_event_close_array();

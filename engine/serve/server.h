@@ -13,14 +13,25 @@
 #include "engine/serve/serve.h"
 #include "engine/serve/token.h"
 
-struct served {
-    struct server *server;
-    const char *name, *graph, *model; /* as they were given */
+/* A save of a model at work. */
+struct version {
+    struct served *model;
     struct servant *servant;
+    const char *name;      /* the save's tag */
     struct event *answers; /* its desk's fd */
     struct lines lines;    /* of values by column */
     uint32_t waiting;      /* requests on its desk */
+    struct version *next;  /* of those that leave */
+};
+
+/* A model: the version that requests go to, and those that still answer what they have been asked. */
+struct served {
+    struct server *server;
+    const char *name, *graph, *model; /* as they were given */
+    struct version *version, *leaving;
     struct figures figures;
+    struct servant_counts before; /* of versions that have left */
+    struct watch *watch;          /* versions.c */
 };
 
 struct server {
@@ -41,7 +52,7 @@ struct server {
 /* A request whose lines are computed. */
 struct request {
     struct evhttp_request *http;
-    struct served *model;
+    struct version *version;
     struct evbuffer *lines; /* of the answer, so far */
     size_t held;            /* bytes of its text     */
     uint64_t begin_ns;
@@ -65,8 +76,8 @@ void request_put(struct server *server, struct served *model, struct evhttp_requ
                  struct request_end end);
 /* Headers that every answer of a model has: its version, and malformed lines. */
 void request_headers(const struct request *request, const struct ask *ask);
-/* Takes what a model's threads have done (an event's callback; context: struct served). */
-void request_answers(evutil_socket_t fd, short what, void *served);
+/* Takes what a model's threads have done (an event's callback; context: struct version). */
+void request_answers(evutil_socket_t fd, short what, void *version);
 /* Wakes the threads that have something to read (likewise; context: struct server); request_ring_soon: when the thread
  * has done what there is to do. */
 void request_ring(evutil_socket_t unused, short what, void *server);
@@ -74,6 +85,21 @@ void request_ring_soon(void *server);
 
 /* Forgets a request that nobody waits for any more: when the server is closed. */
 void request_drop(void *request);
+
+/* versions.c. Opens the model as its directory has it now, and, where that can have another save later, watches it.
+ * What servant_open fails with. */
+MUST_USE status versions_open(struct served *model);
+/* Ends all versions; what has been asked of them is answered to nobody. */
+void versions_close(struct served *model);
+/* A version has answered all that it was asked, and ended. */
+void version_left(struct version *version);
+/* Requests that the model's versions have. */
+uint32_t versions_waiting(const struct served *model);
+/* All that its versions have computed. */
+struct servant_counts versions_counts(const struct served *model);
+/* Routes: which version it is, and which others there are; and another one, by its name or "newest". */
+void version_get(struct server *server, struct served *model, struct evhttp_request *request);
+void version_post(struct server *server, struct served *model, struct evhttp_request *request);
 
 /* Answers of pages (page.c), each a route. */
 void page_get(struct server *server, struct served *model, struct evhttp_request *request);

@@ -273,6 +273,124 @@ def words_are_the_best_of_the_vocabulary():
         same(server.ask(b"", path="/v2/models/model/top")[0], 404)
 
 
+# --- versions ----------------------------------------------------------------------------------------
+
+
+def until(what, condition):
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"not within 30 s: {what}")
+
+
+def predictions(directory, version, data="some.tsv"):
+    """What predict says of some.tsv by the save of that name, which is older than the newest or that."""
+    manifest = f"{directory}/manifest.{version}.json"
+    path = manifest if os.path.exists(manifest) else directory
+    return subprocess.run([program, "predict", "tiny.bin", "--model", path, "--data", data, "-q"], capture_output=True, check=True).stdout
+
+
+@test
+def saves_are_taken_while_it_is_asked():
+    shutil.copytree("model", "grows")
+    lines = read("rows.tsv").splitlines(True)[:40]
+    with open("some.tsv", "wb") as file:
+        file.write(b"".join(lines))
+    found, failed, over = {}, [], threading.Event()
+
+    def client(server, number):
+        c = server.connect()
+        while not over.is_set():
+            status, headers, body = server.ask(b"".join(lines), connection=c)
+            if status != 200:
+                failed.append((number, status, body))
+            found.setdefault(headers.get("Heterps-Version"), set()).add(body)
+        c.close()
+
+    with Server(model=("tiny.bin", "--model", "grows")) as server:
+        threads = [threading.Thread(target=client, args=(server, i)) for i in range(16)]
+        for t in threads:
+            t.start()
+        first = server.ask(b"")[1]["Heterps-Version"]
+        # Saves of every third step, as fast as they come, all kept; the server takes what it finds.
+        subprocess.run([program, "tiny.bin", "--data", "rows.tsv", "--continue", "grows", "--out", "grows", "-q", "--set", "train.steps_max=40",
+                        "--set", "checkpoint.every=3", "--set", "checkpoint.wait=yes", "--set", "checkpoint.keep=1000"], check=True, stdin=subprocess.DEVNULL)
+        last = json.loads(server.ask(path="/version")[2])["older"]
+        newest = str(int(first) + 40)
+        until("the newest is taken", lambda: server.ask(b"")[1]["Heterps-Version"] == newest)
+        over.set()
+        for t in threads:
+            t.join()
+        assert first in last, last
+        text, status = server.ask(path="/metrics")[2].decode(), server.ask(lines[0])[0]
+        same(status, 200)
+        assert f'heterps_model_step{{model="model"}} {newest}\n' in text
+    same(failed, [], "requests")
+    assert first in found and newest in found, found.keys()
+    for version, bodies in found.items():
+        same(len(bodies), 1, f"answers of version {version}")
+        same(bodies.pop(), predictions("grows", version), f"version {version}")
+
+
+@test
+def a_version_can_be_asked_for():
+    line = read("rows.tsv").splitlines(True)[0]
+    newest = None
+    with Server(model=("tiny.bin", "--model", "grows")) as server:
+        state = json.loads(server.ask(path="/version")[2])
+        newest, older = state["version"], state["older"]
+        same((state["held"], len(older) > 3, newest in older), (False, True, False))
+        status, headers, body = server.ask(older[1] + "\n", path="/version")
+        same((status, body.decode().strip(), headers["Heterps-Version"]), (200, older[1], older[1]))
+        same(server.ask(read("some.tsv"))[2], predictions("grows", older[1]))
+        same(json.loads(server.ask(path="/version/model")[2])["held"], True)
+        # It stays, whatever is saved.
+        shutil.copy("grows/manifest.json", "grows/copy")
+        os.rename("grows/copy", "grows/manifest.json")
+        time.sleep(0.7)
+        same(server.ask(line)[1]["Heterps-Version"], older[1])
+        for name, code in (("1", 409), ("", 400), ("../x", 400), ("9" * 60, 400)):
+            same(server.ask(name, path="/version")[0], code, name)
+        same(server.ask(newest, path="/version")[0], 200)
+        same(server.ask(older[0], path="/version")[0], 200)
+        same(server.ask("newest", path="/version")[::2], (200, newest.encode() + b"\n"))
+        same(json.loads(server.ask(path="/version")[2])["held"], False)
+        same(server.ask(read("some.tsv"))[2], predictions("grows", newest))
+        same(server.ask("newest", path="/version", headers={"Origin": "http://other.example"})[0], 403, "another page")
+        same(server.ask("newest", path="/version", headers={"Origin": f"http://127.0.0.1:{server.port}"})[0], 200, "our page")
+    with Server(model=("tiny.bin", "--model", f"grows/manifest.{older[0]}.json")) as server:
+        same(server.ask(line)[1]["Heterps-Version"], older[0])
+        same(server.ask("newest", path="/version")[2].decode().strip(), newest)
+
+
+@test
+def a_broken_save_changes_nothing():
+    shutil.copytree("model", "breaks")
+    lines, expected = read("rows.tsv"), read("plain")
+    with Server(model=("tiny.bin", "--model", "breaks")) as server:
+        version = server.ask(lines)[1]["Heterps-Version"]
+        rows = next(name for name in os.listdir("breaks") if name.endswith(".rows"))
+        whole = read(f"breaks/{rows}")
+        for wrong in ("rows", "manifest"):
+            os.unlink(f"breaks/{rows}")
+            with open(f"breaks/{rows}", "wb") as file:
+                file.write(whole[:-100] + bytes([whole[-100] ^ 1]) + whole[-99:] if wrong == "rows" else whole)
+            manifest = read("model/manifest.json")
+            with open("breaks/new", "wb") as file:
+                file.write(manifest[:-9] if wrong == "manifest" else manifest)
+            os.rename("breaks/new", "breaks/manifest.json")
+            line = server.line("warning")
+            assert "warning: model model: the new save in breaks is not taken: breaks/" in line and f"version {version} stays" in line, line
+            same(server.ask(lines)[::2], (200, expected))
+            same(server.ask("newest", path="/version")[0], 409)
+        with open("breaks/new", "wb") as file:
+            file.write(read("model/manifest.json"))
+        os.rename("breaks/new", "breaks/manifest.json")
+        server.line(f"version {version}, in place of {version}")
+        same(server.ask(lines)[::2], (200, expected))
+
+
 # --- HTTP --------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,14 @@ class Server:
                 return self
         raise AssertionError(f"no address: {self.said}")
 
+    def line(self, words):
+        """The next line that it says with these words in it."""
+        for line in self.process.stderr:
+            self.said += line
+            if words in line:
+                return line
+        raise AssertionError(f"it never says {words}: {self.said}")
+
     def end(self):
         """Its exit status."""
         if self.process.poll() is None:
