@@ -145,7 +145,7 @@ static status text_add(struct tensor *t, size_t *length, const char *text, size_
         t->text = grown;
         t->text_max = max;
     }
-    memcpy(t->text + *length, text, bytes);
+    if (bytes) memcpy(t->text + *length, text, bytes);
     *length += bytes;
     return ST_OK;
 }
@@ -242,7 +242,6 @@ static status example_put(const struct reading *r, uint32_t example, struct evbu
     for (uint32_t i = 0; i < r->tensor_count; i++) {
         struct tensor *t = &r->tensors[i];
         size_t length = 0;
-        TRY(text_add(t, &length, "", 0)); /* so that there is one */
         TRY(example_text(r, t, example, &length));
         r->values[t->column] = (struct line_value){t->text ? t->text : "", length};
     }
