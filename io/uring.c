@@ -6,16 +6,21 @@
  *
  *     free ──▶ submit ──todo ring──▶ thread: pread, pwrite, fsync ──done ring──▶ reap ──▶ free
  *
- * so a ring with a cell for every place always has room. */
+ * so a ring with a cell for every place always has room.
+ *
+ * Poll: a request of a socket is tried when it is submitted, and whenever poll(2) finds its socket ready; it stays in its place meanwhile. */
 #include "io/uring.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <liburing.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -37,14 +42,17 @@ struct uring_place {
 
 struct uring {
     uint32_t depth, in_flight; /* in_flight: of the back end */
-    bool is_kernel;
+    bool is_kernel, is_for_sockets;
     struct uring_faults *faults;
-    struct uring_done *failed; /* [depth]: requests that faults kept from the back end, until they are reaped */
+    struct uring_done *
+        failed; /* [depth]: requests that faults kept from the back end, until they are reaped; of poll also those that were done
+                                  when they were submitted */
     uint32_t failed_count;
     struct io_uring kernel;
+    struct pollfd *polled;     /* [depth], of sockets: of the place of the same index       */
+    struct uring_place *place; /* [depth]; of poll the first in_flight are taken            */
     /* of the back end of threads */
-    struct uring_place *place; /* [depth]                                  */
-    uint32_t *free;            /* [depth - in_flight]: places without a request */
+    uint32_t *free; /* [depth - in_flight]: places without a request */
     struct ring todo, done;
     struct bell todo_bell, done_bell;
     pthread_t *thread; /* [thread_count], of which started_count run */
@@ -56,6 +64,10 @@ static void uring_layout(struct uring *u, struct layout *l, const struct uring_o
 {
     LAYOUT_TAKE(l, u->failed, o->depth);
     LAYOUT_TAKE(l, u->place, o->depth);
+    if (o->is_for_sockets) {
+        LAYOUT_TAKE(l, u->polled, o->depth);
+        return;
+    }
     LAYOUT_TAKE(l, u->free, o->depth);
     LAYOUT_TAKE(l, u->thread, o->thread_count);
     ring_layout(&u->todo, l, o->depth, RING_MANY);
@@ -165,7 +177,84 @@ static uint32_t threads_reap(struct uring *u, struct uring_done *done, uint32_t 
     return count;
 }
 
+/* --- poll ------------------------------------------------------------------------------------- */
+
+static int transfer_flags(const struct uring_request *r)
+{
+    return (r->kind == URING_SEND ? MSG_NOSIGNAL : 0) | (r->is_whole ? MSG_WAITALL : 0);
+}
+
+/* Whether the request is done: its result. */
+static bool socket_try(const struct uring_request *r, short ready, int32_t *result)
+{
+    ssize_t moved;
+    if (r->kind == URING_AWAIT) {
+        *result = ready;
+        return ready != 0;
+    }
+    do
+        moved = r->kind == URING_SEND ? sendmsg(r->fd, r->buffer, transfer_flags(r) | MSG_DONTWAIT)
+                                      : recvmsg(r->fd, r->buffer, transfer_flags(r) | MSG_DONTWAIT);
+    while (moved < 0 && errno == EINTR);
+    *result = moved < 0 ? -errno : (int32_t)moved;
+    return *result != -EAGAIN;
+}
+
+static void poll_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct uring_request *r = &requests[i];
+        int32_t result;
+        if (socket_try(r, 0, &result)) {
+            u->failed[u->failed_count++] = (struct uring_done){.tag = r->tag, .result = result};
+            continue;
+        }
+        bool is_in = r->kind == URING_RECEIVE || (r->kind == URING_AWAIT && !r->for_writing);
+        u->place[u->in_flight].request = *r;
+        u->polled[u->in_flight++] = (struct pollfd){.fd = r->fd, .events = is_in ? POLLIN : POLLOUT};
+    }
+}
+
+/* Sleeps until one of the sockets is ready; false: it is time, or a signal came. */
+static bool poll_wait(struct uring *u, uint64_t end_ns)
+{
+    uint64_t now_ns = clock_ns(), left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
+    struct timespec left = {.tv_sec = (time_t)(left_ns / 1000000000u), .tv_nsec = (long)(left_ns % 1000000000u)};
+    return ppoll(u->polled, u->in_flight, end_ns == UINT64_MAX ? NULL : &left, NULL) > 0;
+}
+
+static uint32_t poll_reap(struct uring *u, struct uring_done *done, uint32_t max, uint64_t end_ns)
+{
+    uint32_t count = 0;
+    if (u->in_flight == 0 || max == 0) return 0;
+    do {
+        if (!poll_wait(u, end_ns)) continue;
+        for (uint32_t i = u->in_flight; i-- > 0 && count < max;) {
+            int32_t result;
+            if (u->polled[i].revents == 0 || !socket_try(&u->place[i].request, u->polled[i].revents, &result)) continue;
+            done[count++] = (struct uring_done){.tag = u->place[i].request.tag, .result = result};
+            u->in_flight--;
+            u->place[i] = u->place[u->in_flight]; /* which has been looked at */
+            u->polled[i] = u->polled[u->in_flight];
+        }
+    } while (count == 0 && end_ns != 0 && (end_ns == UINT64_MAX || clock_ns() < end_ns));
+    return count;
+}
+
 /* --- io_uring --------------------------------------------------------------------------------- */
+
+static void sqe_prepare(struct io_uring_sqe *sqe, const struct uring_request *r)
+{
+    switch (r->kind) {
+    case URING_READ: io_uring_prep_read(sqe, r->fd, r->buffer, r->bytes, r->offset_bytes); break;
+    case URING_WRITE: io_uring_prep_write(sqe, r->fd, r->buffer, r->bytes, r->offset_bytes); break;
+    case URING_SYNC: io_uring_prep_fsync(sqe, r->fd, 0); break;
+    case URING_SEND: io_uring_prep_sendmsg(sqe, r->fd, r->buffer, (unsigned)transfer_flags(r)); break;
+    case URING_RECEIVE: io_uring_prep_recvmsg(sqe, r->fd, r->buffer, (unsigned)transfer_flags(r)); break;
+    case URING_AWAIT: io_uring_prep_poll_add(sqe, r->fd, r->for_writing ? POLLOUT : POLLIN); break;
+    }
+    if (r->may_wait) sqe->flags |= IOSQE_ASYNC;
+}
 
 static status kernel_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
 {
@@ -173,13 +262,7 @@ static status kernel_submit(struct uring *u, const struct uring_request *request
         const struct uring_request *r = &requests[i];
         struct io_uring_sqe *sqe = io_uring_get_sqe(&u->kernel);
         CHECK(sqe != NULL); /* the kernel has taken all earlier ones */
-        if (r->kind == URING_READ)
-            io_uring_prep_read(sqe, r->fd, r->buffer, r->bytes, r->offset_bytes);
-        else if (r->kind == URING_WRITE)
-            io_uring_prep_write(sqe, r->fd, r->buffer, r->bytes, r->offset_bytes);
-        else
-            io_uring_prep_fsync(sqe, r->fd, 0);
-        if (r->may_wait) sqe->flags |= IOSQE_ASYNC;
+        sqe_prepare(sqe, r);
         sqe->user_data = r->tag;
     }
     for (uint32_t taken = 0; taken < count;) {
@@ -248,7 +331,10 @@ static const char *kernel_open(struct uring *u)
 static status back_end_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
 {
     if (u->is_kernel) return kernel_submit(u, requests, count);
-    threads_submit(u, requests, count);
+    if (u->is_for_sockets)
+        poll_submit(u, requests, count);
+    else
+        threads_submit(u, requests, count);
     return ST_OK;
 }
 
@@ -260,6 +346,7 @@ static enum uring_fault fault_draw(struct uring_faults *f, const struct uring_re
     random_block(random_stream(f->seed, RANDOM_SCHEDULE, FAULT_STREAM), number, 0, random);
     if (number < f->spared) return URING_FAULT_COUNT;
     *draw = random[URING_FAULT_COUNT - 1] >> 8;
+    if (r->kind == URING_AWAIT) return URING_FAULT_COUNT;
     for (enum uring_fault fault = 0; fault < URING_FAULT_COUNT; fault++) {
         if (f->one_in[fault] == 0 || random[fault] % f->one_in[fault] != 0) continue;
         if (fault == URING_ENOSPC && r->kind == URING_READ) continue;
@@ -268,6 +355,17 @@ static enum uring_fault fault_draw(struct uring_faults *f, const struct uring_re
         return fault;
     }
     return URING_FAULT_COUNT;
+}
+
+/* Keeps the first bytes of a request. */
+static void request_cut(struct uring_request *r, uint32_t bytes)
+{
+    struct msghdr *m = r->buffer;
+    size_t left = r->bytes = bytes;
+    for (size_t i = 0; r->kind >= URING_SEND && i < m->msg_iovlen; i++) {
+        if (m->msg_iov[i].iov_len > left) m->msg_iov[i].iov_len = left;
+        left -= m->msg_iov[i].iov_len;
+    }
 }
 
 static status faulty_submit(struct uring *u, const struct uring_request *requests, uint32_t count)
@@ -281,7 +379,7 @@ static status faulty_submit(struct uring *u, const struct uring_request *request
         if (fault == URING_FAULT_COUNT || fault == URING_SHORT) {
             if (fault == URING_SHORT) { /* 1 .. units - 1 of them */
                 uint32_t unit = u->faults->align_bytes, units = (r.bytes + unit - 1) / unit;
-                r.bytes = (1 + draw % (units - 1)) * unit;
+                request_cut(&r, (1 + draw % (units - 1)) * unit);
             }
             TRY(back_end_submit(u, &r, 1));
         } else {
@@ -335,18 +433,20 @@ const char *uring_offers(char *text, size_t bytes)
 
 status uring_open(struct uring **uring, struct arena *arena, const struct uring_options *o, const char **why)
 {
-    CHECK(o->depth >= 1 && o->depth <= DEPTH_MAX && o->thread_count >= 1 && o->thread_count <= o->depth);
+    CHECK(o->depth >= 1 && o->depth <= DEPTH_MAX);
+    CHECK(o->is_for_sockets || (o->thread_count >= 1 && o->thread_count <= o->depth));
     struct uring *u = arena_take(arena, sizeof *u);
     struct layout place = {.arena = arena};
     uring_layout(u, &place, o);
     u->depth = o->depth;
     u->faults = o->faults;
+    u->is_for_sockets = o->is_for_sockets;
     CHECK(u->faults == NULL || u->faults->align_bytes != 0);
     *why = NULL;
     *uring = u;
     if (!o->threads_only) *why = kernel_open(u);
     u->is_kernel = !o->threads_only && *why == NULL;
-    return u->is_kernel ? ST_OK : threads_start(u, o->thread_count);
+    return u->is_kernel || u->is_for_sockets ? ST_OK : threads_start(u, o->thread_count);
 }
 
 void uring_close(struct uring *u)
@@ -375,14 +475,16 @@ uint32_t uring_reap(struct uring *u, struct uring_done *done, uint32_t max, uint
     uint32_t count = 0;
     while (count < max && u->failed_count) done[count++] = u->failed[--u->failed_count];
     if (count) end_ns = 0; /* no need to wait for more */
-    return count + (u->is_kernel ? kernel_reap(u, done + count, max - count, end_ns)
-                                 : threads_reap(u, done + count, max - count, end_ns));
+    if (u->is_kernel) return count + kernel_reap(u, done + count, max - count, end_ns);
+    if (u->is_for_sockets) return count + poll_reap(u, done + count, max - count, end_ns);
+    return count + threads_reap(u, done + count, max - count, end_ns);
 }
 
 void uring_await(struct uring *u, uint32_t least)
 {
     struct awaited awaited = {.uring = u, .least = least < u->in_flight ? least : u->in_flight};
     if (awaited.least == 0 || u->failed_count) return; /* what has failed is to be reaped at once */
+    CHECK(!u->is_for_sockets);
     if (u->is_kernel)
         kernel_await(u, awaited.least);
     else
@@ -391,4 +493,7 @@ void uring_await(struct uring *u, uint32_t least)
 
 uint32_t uring_in_flight(const struct uring *u) { return u->in_flight + u->failed_count; }
 
-const char *uring_name(const struct uring *u) { return u->is_kernel ? "io_uring" : "threads"; }
+const char *uring_name(const struct uring *u)
+{
+    return u->is_kernel ? "io_uring" : u->is_for_sockets ? "poll" : "threads";
+}

@@ -1,10 +1,12 @@
-/* Reads and writes in flight: handed to the kernel, and reaped when they are done, in whatever order that is. Two back ends behind one
- * struct: io_uring, and, where the kernel refuses that or the caller does not want it, threads that call pread(2) and pwrite(2).
+/* Reads and writes in flight, of files or of sockets: handed to the kernel, and reaped when they are done, in whatever order that is. Back ends
+ * behind one struct: io_uring, and, where the kernel refuses that or the caller does not want it, threads that call pread(2) and pwrite(2), or,
+ * for sockets, poll(2).
  *
  *     submit ──▶ up to `depth` requests in flight ──▶ reap: tag, bytes or -errno
  *
  * One thread uses it. All memory is taken at open; nothing is allocated and no lock is taken later. Workload: files that are read
- * ahead, 512 KiB a request, some thousand requests a second; small O_DIRECT requests of a store, some hundred thousand. */
+ * ahead, 512 KiB a request, some thousand requests a second; small O_DIRECT requests of a store, some hundred thousand; up to 64 sockets, each
+ * with one send and one receive in flight, of 24 B to 256 KiB. */
 #ifndef HETERPS_IO_URING_H
 #define HETERPS_IO_URING_H
 
@@ -36,18 +38,30 @@ struct uring_faults {
 };
 
 struct uring_options {
-    uint32_t depth;              /* requests in flight, at most: 1 .. 4096                                           */
-    uint32_t thread_count;       /* of the back end of threads; at least 1, at most depth                            */
-    bool threads_only;           /* io_uring is not tried                                                            */
+    uint32_t depth;        /* requests in flight, at most: 1 .. 4096                                           */
+    uint32_t thread_count; /* of the back end of threads; at least 1, at most depth                            */
+    bool threads_only;     /* io_uring is not tried                                                            */
+    bool is_for_sockets; /* requests are URING_SEND, URING_RECEIVE and URING_AWAIT, else none of these; no threads    */
     struct uring_faults *faults; /* NULL, but in tests                                                         */
 };
 
-enum uring_kind { URING_READ, URING_WRITE, URING_SYNC /* fsync(2): of what was written and reaped before; 0 bytes */ };
+enum uring_kind {
+    URING_READ,
+    URING_WRITE,
+    URING_SYNC,    /* fsync(2): of what was written and reaped before; 0 bytes                                      */
+    URING_SEND,    /* sendmsg(2): buffer is a struct msghdr, bytes the sum of its vectors                           */
+    URING_RECEIVE, /* recvmsg(2), likewise                                                                         */
+    URING_AWAIT    /* poll(2): until the socket is readable, or, with `for_writing`, writable; done: what poll says */
+};
 struct uring_request {
     enum uring_kind kind;
     bool may_wait; /* likely to wait for a device, though not O_DIRECT: the kernel's workers do it from the start */
-    int fd;
-    void *buffer; /* stays until the request is reaped; for O_DIRECT aligned, as are bytes and offset_bytes */
+    bool for_writing,
+        is_whole; /* is_whole: a transfer of a socket is done when all bytes are moved, where the kernel can tell */
+    int fd;       /* of a socket: one that blocks, but for URING_AWAIT */
+    void *
+        buffer; /* stays until the request is reaped, as do its vectors, which may become shorter; for O_DIRECT aligned, as are bytes and
+                     offset_bytes */
     uint32_t bytes;
     uint64_t offset_bytes;
     uint64_t tag; /* the caller's */
@@ -82,7 +96,7 @@ uint32_t uring_in_flight(const struct uring *uring);
 /* What the kernel offers here, in words: "Linux 6.1, io_uring: coop_taskrun, defer_taskrun, fixed files and buffers; 8 MiB may be locked". Tries
  * it out, each time. */
 const char *uring_offers(char *text, size_t bytes);
-/* "io_uring" or "threads" */
+/* "io_uring", "threads" or "poll" */
 const char *uring_name(const struct uring *uring);
 
 #endif

@@ -2,6 +2,8 @@
 #include "tests/io/io_test.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/thread.h"
@@ -321,6 +323,115 @@ static void uring_open__threads__are_in_the_plan(void **state)
     arena_close(&o.arena);
 }
 
+/* --- sockets ---------------------------------------------------------------------------------- */
+
+static void open_sockets(struct opened *o, bool poll_only, struct uring_faults *faults)
+{
+    const struct uring_options options = {
+        .depth = DEPTH, .threads_only = poll_only, .is_for_sockets = true, .faults = faults};
+    const char *why;
+    assert_ok(arena_open(&o->arena, "test", uring_bytes(&options)));
+    assert_ok(uring_open(&o->uring, &o->arena, &options, &why));
+    assert_int_equal(o->arena.used_bytes, o->arena.size_bytes);
+    assert_string_equal(uring_name(o->uring), poll_only || why ? "poll" : "io_uring");
+}
+
+/* More than a socket holds goes through it, in vectors, with and without faults; what waits does not hold up the rest. */
+static void uring_sockets__vectors_both_ways__arrive(void **state)
+{
+    (void)state;
+    enum { BYTES = 3000000, PART = 60000 };
+    uint8_t *out = malloc(BYTES), *in = malloc(BYTES);
+    uint64_t random = 7;
+    for (uint32_t i = 0; i < BYTES; i++) out[i] = (uint8_t)test_random(&random);
+    for (int round = 0; round < 4; round++) {
+        struct uring_faults faults = {.one_in = {[URING_SHORT] = 3, [URING_AGAIN] = 4}, .align_bytes = 1};
+        struct opened o;
+        int pair[2];
+        open_sockets(&o, round % 2, round / 2 ? &faults : NULL);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        memset(in, 0, BYTES);
+        uint32_t moved[2] = {0, 0};
+        struct iovec vec[2][2];
+        struct msghdr message[2];
+        bool is_busy[2] = {false, false};
+        while (moved[0] < BYTES || moved[1] < BYTES) {
+            for (int side = 0; side < 2; side++) {
+                if (is_busy[side] || moved[side] == BYTES) continue;
+                uint8_t *at = side ? in : out;
+                const uint32_t rest = BYTES - moved[side], left = rest < PART ? rest : PART, first = left / 3;
+                vec[side][0] = (struct iovec){at + moved[side], first};
+                vec[side][1] = (struct iovec){at + moved[side] + first, left - first};
+                message[side] = (struct msghdr){.msg_iov = vec[side], .msg_iovlen = 2};
+                assert_ok(uring_submit(o.uring,
+                                       &(struct uring_request){.kind = side ? URING_RECEIVE : URING_SEND,
+                                                               .is_whole = true,
+                                                               .fd = pair[side],
+                                                               .buffer = &message[side],
+                                                               .bytes = left,
+                                                               .tag = (uint64_t)side},
+                                       1));
+                is_busy[side] = true;
+            }
+            struct uring_done done[2];
+            uint32_t count = uring_reap(o.uring, done, 2, UINT64_MAX);
+            assert_true(count >= 1);
+            for (uint32_t i = 0; i < count; i++) {
+                is_busy[done[i].tag] = false;
+                if (done[i].result == -EAGAIN) continue;
+                assert_true(done[i].result > 0);
+                moved[done[i].tag] += (uint32_t)done[i].result;
+            }
+        }
+        assert_memory_equal(in, out, BYTES);
+        if (round / 2) assert_true(faults.hit_count[URING_SHORT] > 5 && faults.hit_count[URING_AGAIN] > 5);
+        close(pair[0]);
+        close(pair[1]);
+        close_either(&o);
+    }
+    free(out);
+    free(in);
+}
+
+/* A socket is awaited until it can be read; one that is shut down ends whatever waits for it. */
+static void uring_sockets__nothing_comes__waits_until_it_is_time_or_shut_down(void **state)
+{
+    (void)state;
+    for (int poll_only = 0; poll_only < 2; poll_only++) {
+        struct opened o;
+        struct uring_done done[2];
+        int pair[2];
+        char byte;
+        struct iovec vec = {&byte, 1};
+        struct msghdr message = {.msg_iov = &vec, .msg_iovlen = 1};
+        open_sockets(&o, poll_only, NULL);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        struct uring_request request[2] = {{.kind = URING_AWAIT, .fd = pair[0], .tag = 1},
+                                           {.kind = URING_AWAIT, .for_writing = true, .fd = pair[0], .tag = 2}};
+        assert_ok(uring_submit(o.uring, request, 2));
+        assert_int_equal(uring_reap(o.uring, done, 2, UINT64_MAX), 1);
+        assert_true(done[0].tag == 2 && (done[0].result & POLLOUT));
+        uint64_t begin_ns = clock_ns();
+        assert_int_equal(uring_reap(o.uring, done, 2, begin_ns + 20000000), 0);
+        assert_true(clock_ns() >= begin_ns + 20000000);
+        assert_int_equal(write(pair[1], "x", 1), 1);
+        assert_int_equal(uring_reap(o.uring, done, 2, UINT64_MAX), 1);
+        assert_true(done[0].tag == 1 && (done[0].result & POLLIN));
+        request[0] =
+            (struct uring_request){.kind = URING_RECEIVE, .fd = pair[0], .buffer = &message, .bytes = 1, .tag = 3};
+        for (int result = 1; result >= 0; result--) {
+            assert_ok(uring_submit(o.uring, request, 1));
+            if (result == 0) assert_int_equal(uring_reap(o.uring, done, 2, 0), 0);
+            if (result == 0) assert_int_equal(shutdown(pair[0], SHUT_RDWR), 0);
+            assert_int_equal(uring_reap(o.uring, done, 2, UINT64_MAX), 1);
+            assert_true(done[0].tag == 3 && done[0].result == result);
+        }
+        close(pair[0]);
+        close(pair[1]);
+        close_either(&o);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +443,8 @@ int main(void)
         cmocka_unit_test(uring_await__several__are_there),
         cmocka_unit_test(uring_close__requests_in_flight__waits_for_them),
         cmocka_unit_test(uring_open__threads__are_in_the_plan),
+        cmocka_unit_test(uring_sockets__vectors_both_ways__arrive),
+        cmocka_unit_test(uring_sockets__nothing_comes__waits_until_it_is_time_or_shut_down),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }

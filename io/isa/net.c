@@ -1,0 +1,20 @@
+/* The check of messages on links (io/net/frame.h). xxHash picks its inner loop when it is compiled, and the library has that of SSE2: 64 KiB take
+ * 3.4 us by it, 1.0 us by that of AVX2, 0.6 us by that of AVX-512 (AMD EPYC, Zen 5), where moving them takes 20. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "io/net/frame.h"
+
+#define PASTE(name, isa)  name##_##isa
+#define EXPAND(name, isa) PASTE(name, isa)
+#define KERNEL(name)      EXPAND(name, ISA)
+
+uint64_t KERNEL(frame_check)(uint64_t number, const struct iovec *parts, uint32_t part_count)
+{
+    if (part_count == 1) return XXH3_64bits_withSeed(parts[0].iov_base, parts[0].iov_len, number);
+    XXH3_state_t state;
+    XXH3_INITSTATE(&state);
+    XXH3_64bits_reset_withSeed(&state, number);
+    for (uint32_t i = 0; i < part_count; i++) XXH3_64bits_update(&state, parts[i].iov_base, parts[i].iov_len);
+    return XXH3_64bits_digest(&state);
+}

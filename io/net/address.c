@@ -1,0 +1,147 @@
+/* Addresses from text, and back. */
+#include "io/net/address.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/file.h"
+
+#define HOST_BYTES 256u /* of a name, as of DNS's, and its end */
+
+uint16_t address_port(const struct address *a)
+{
+    return ntohs(a->any.sa_family == AF_INET ? a->v4.sin_port : a->v6.sin6_port);
+}
+
+void address_port_set(struct address *a, uint16_t port)
+{
+    if (a->any.sa_family == AF_INET)
+        a->v4.sin_port = htons(port);
+    else
+        a->v6.sin6_port = htons(port);
+}
+
+bool address_same_host(const struct address *a, const struct address *b)
+{
+    if (a->any.sa_family != b->any.sa_family) return false;
+    if (a->any.sa_family == AF_INET) return a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+    return memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof a->v6.sin6_addr) == 0 &&
+           a->v6.sin6_scope_id == b->v6.sin6_scope_id;
+}
+
+bool address_is_loopback(const struct address *a)
+{
+    if (a->any.sa_family == AF_INET) return ntohl(a->v4.sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
+}
+
+char *address_text(char text[ADDRESS_TEXT_BYTES], const struct address *a)
+{
+    char host[INET6_ADDRSTRLEN] = "?", scope[IF_NAMESIZE + 1] = "";
+    if (a->any.sa_family == AF_INET) {
+        inet_ntop(AF_INET, &a->v4.sin_addr, host, sizeof host);
+        snprintf(text, ADDRESS_TEXT_BYTES, "%s:%u", host, address_port(a));
+        return text;
+    }
+    inet_ntop(AF_INET6, &a->v6.sin6_addr, host, sizeof host);
+    if (a->v6.sin6_scope_id) {
+        scope[0] = '%';
+        if (if_indextoname(a->v6.sin6_scope_id, scope + 1) == NULL)
+            snprintf(scope, sizeof scope, "%%%u", a->v6.sin6_scope_id);
+    }
+    snprintf(text, ADDRESS_TEXT_BYTES, "[%s%s]:%u", host, scope, address_port(a));
+    return text;
+}
+
+/* Of numbers alone; false: it is a name, or nothing. */
+static bool numbers_parse(struct address *a, const char *host)
+{
+    char copy[HOST_BYTES];
+    *a = (struct address){.v4 = {.sin_family = AF_INET}};
+    if (inet_pton(AF_INET, host, &a->v4.sin_addr) == 1) return true;
+    *a = (struct address){.v6 = {.sin6_family = AF_INET6}};
+    snprintf(copy, sizeof copy, "%s", host);
+    char *scope = strchr(copy, '%');
+    if (scope != NULL) {
+        *scope++ = 0;
+        a->v6.sin6_scope_id = if_nametoindex(scope);
+        if (a->v6.sin6_scope_id == 0) return false;
+    }
+    return inet_pton(AF_INET6, copy, &a->v6.sin6_addr) == 1;
+}
+
+/* Looks for a name behind the addresses of a hosts file's lines, whatever its case. */
+static bool hosts_find(const char *hosts, struct address *a, const char *name)
+{
+    struct file_map map;
+    char line[1024];
+    bool is_found = false;
+    if (file_map_read(&map, hosts) != ST_OK) return false;
+    const char *at = (const char *)map.data, *end = at + map.bytes;
+    while (at < end && !is_found) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        const size_t bytes = (size_t)((stop ? stop : end) - at);
+        snprintf(line, sizeof line, "%.*s", (int)(bytes < sizeof line ? bytes : sizeof line - 1), at);
+        line[strcspn(line, "#")] = 0;
+        char *rest, *host = strtok_r(line, " \t\r", &rest);
+        for (char *word; host && !is_found && (word = strtok_r(NULL, " \t\r", &rest)) != NULL;)
+            is_found = strcasecmp(word, name) == 0 && numbers_parse(a, host);
+        at += bytes + 1;
+    }
+    file_map_close(&map);
+    return is_found;
+}
+
+/* Takes a text apart: "[HOST]:PORT", "HOST:PORT", "[HOST]", "HOST"; one with several colons and no bracket is a bare IPv6 address. */
+static status text_split(const char *text, char host[HOST_BYTES], const char **port)
+{
+    const char *begin = text, *end = text + strlen(text), *colon = strchr(text, ':');
+    *port = NULL;
+    if (*text == '[') {
+        begin = text + 1;
+        end = strchr(begin, ']');
+        if (end == NULL) FAIL(INVALID, "address \"%s\": expected a ] behind the [", text);
+        if (end[1] == ':')
+            *port = end + 2;
+        else if (end[1] != 0)
+            FAIL(INVALID, "address \"%s\": expected nothing or :PORT behind the ], found \"%s\"", text, end + 1);
+    } else if (colon != NULL && strchr(colon + 1, ':') == NULL) {
+        end = colon;
+        *port = colon + 1;
+    }
+    if (end == begin) FAIL(INVALID, "address \"%s\": expected HOST:PORT, found no host", text);
+    if ((size_t)(end - begin) >= HOST_BYTES)
+        FAIL(INVALID, "address \"%.40s…\": expected a host of at most %u characters, found %zu", text, HOST_BYTES - 1,
+             (size_t)(end - begin));
+    snprintf(host, HOST_BYTES, "%.*s", (int)(end - begin), begin);
+    return ST_OK;
+}
+
+status address_parse_at(const char *hosts, struct address *a, const char *text, uint16_t port_default)
+{
+    char host[HOST_BYTES];
+    const char *port_text;
+    uint32_t port = port_default;
+    TRY(text_split(text, host, &port_text));
+    if (port_text != NULL) {
+        const size_t digits = strspn(port_text, "0123456789");
+        port = digits >= 1 && digits <= 5 && port_text[digits] == 0 ? (uint32_t)strtoul(port_text, NULL, 10) : 65536;
+        if (port > 65535) FAIL(INVALID, "address \"%s\": expected a port of 0 to 65535, found \"%s\"", text, port_text);
+    }
+    if (!numbers_parse(a, host) && !hosts_find(hosts, a, host))
+        FAIL(
+            INVALID,
+            "address \"%s\": \"%s\" is neither an IPv4 or IPv6 address nor a name in %s; write the address in numbers, "
+            "or add the name there",
+            text, host, hosts);
+    address_port_set(a, (uint16_t)port);
+    return ST_OK;
+}
+
+status address_parse(struct address *a, const char *text, uint16_t port_default)
+{
+    return address_parse_at("/etc/hosts", a, text, port_default);
+}

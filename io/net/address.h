@@ -1,0 +1,46 @@
+/* Where a node listens: an IPv4 or IPv6 address with a port, and its text.
+ *
+ *     10.0.0.7:4000    [fe80::1%eth0]:4000    10.0.0.7    ::1    node3:4000    localhost
+ *
+ * Names are those of /etc/hosts: the C library's resolver loads shared objects, which a static program cannot count on. Called when nodes
+ * meet, never in steady state. */
+#ifndef HETERPS_IO_NET_ADDRESS_H
+#define HETERPS_IO_NET_ADDRESS_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "engine/base/status.h"
+
+struct address {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    };
+};
+static inline socklen_t address_bytes(const struct address *a)
+{
+    return a->any.sa_family == AF_INET ? sizeof a->v4 : sizeof a->v6;
+}
+
+/* Of a text, numbers or a name; a text without a port gets port_default. INVALID: what is wrong with it, or that the hosts file has no such
+ * name. Of a name's addresses the first counts. */
+MUST_USE status address_parse(struct address *address, const char *text, uint16_t port_default);
+/* The same with another hosts file: how tests see other machines. */
+MUST_USE status address_parse_at(const char *hosts, struct address *address, const char *text, uint16_t port_default);
+
+/* "[fe80::1%eth0]:4000" at its longest; returns text. */
+#define ADDRESS_TEXT_BYTES 80u
+char *address_text(char text[ADDRESS_TEXT_BYTES], const struct address *address);
+
+uint16_t address_port(const struct address *address);
+void address_port_set(struct address *address, uint16_t port);
+/* The same machine's end, whatever the ports. */
+bool address_same_host(const struct address *a, const struct address *b);
+/* 127.0.0.0/8 or ::1: nobody else reaches it. */
+bool address_is_loopback(const struct address *address);
+
+#endif

@@ -1,0 +1,86 @@
+/* What lies on a link: messages, each a header and a payload in pieces, each behind its check.
+ *
+ *     offset       bytes    little-endian
+ *     0            4        n, bytes of the payload
+ *     4            2        kind, the sender's word for what it is: below 0xff00
+ *     6            2        0
+ *     8            8        tag, the sender's, too
+ *     16           C        check of bytes 0 .. 15
+ *     16 + C       P        the first piece of the payload: P = 64 KiB, or what there is
+ *     16 + C + P   C        its check
+ *     …                     further pieces, each with its check; a message without payload has none
+ *
+ * Checks of a direction are numbered from 0. C = 8: XXH3-64 of the bytes, the number being the seed, so that a piece which is lost, doubled or
+ * comes out of turn is noticed as a changed byte is. C = 16, on a sealed link (secure.h): header and pieces are ciphertext, the check is its tag, and
+ * the number is the nonce.
+ *
+ * Before the first message both ends greet, who connects first:
+ *
+ *     0            7        "HPSLINK"
+ *     7            1        1, the version of all this
+ *     8            1        how messages are checked: enum frame_seal
+ *     9            7        0
+ *     16           48       of who greets, by what byte 8 says: FRAME_PLAIN: XXH3-64 of the prologue (link.h), then 0s
+ *
+ * A receiver takes nothing for true before its check: a header that does not fit ends the link, and so does a payload of more bytes than it
+ * has announced to take. A message counts when its last check fits. */
+#ifndef HETERPS_IO_NET_FRAME_H
+#define HETERPS_IO_NET_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "engine/base/status.h"
+
+enum frame_seal { FRAME_PLAIN, FRAME_SEAL_COUNT };
+
+#define FRAME_GREETING_BYTES 64u
+#define FRAME_HEADER_BYTES   16u
+#define FRAME_PIECE_BYTES    65536u
+#define FRAME_CHECK_MAX      16u
+#define FRAME_KIND_END       0xff00u
+
+struct frame_header {
+    uint32_t bytes;
+    uint16_t kind;
+    uint64_t tag;
+};
+void frame_header_put(uint8_t out[FRAME_HEADER_BYTES], const struct frame_header *header);
+/* INVALID: which field, expected and found. bytes_max: what the receiver takes. */
+MUST_USE status frame_header_get(struct frame_header *header, const uint8_t in[FRAME_HEADER_BYTES], uint32_t bytes_max);
+
+void frame_greeting_put(uint8_t out[FRAME_GREETING_BYTES], enum frame_seal seal, uint64_t prologue);
+/* INVALID: it is no greeting of ours, of another version, sealed where ours is not, or of another job. */
+MUST_USE status frame_greeting_get(const uint8_t in[FRAME_GREETING_BYTES], enum frame_seal seal, uint64_t prologue);
+
+/* The payload as it lies on the wire, C being check_bytes: how many pieces, how many bytes with their checks. */
+static inline uint32_t frame_piece_count(uint32_t bytes)
+{
+    return bytes / FRAME_PIECE_BYTES + (bytes % FRAME_PIECE_BYTES != 0);
+}
+static inline uint64_t frame_body_bytes(uint32_t bytes, uint32_t check_bytes)
+{
+    return bytes + (uint64_t)frame_piece_count(bytes) * check_bytes;
+}
+/* Bytes of piece `index`. */
+static inline uint32_t frame_piece_bytes(uint32_t bytes, uint32_t index)
+{
+    uint64_t left = bytes - (uint64_t)index * FRAME_PIECE_BYTES;
+    return left < FRAME_PIECE_BYTES ? (uint32_t)left : FRAME_PIECE_BYTES;
+}
+
+/* Puts what lies from `offset` on for `bytes` in the vectors, at most `max` vectors, and returns how many these are; false in *is_whole: there
+ * would have been more. */
+uint32_t frame_slice(const struct iovec *parts, uint32_t part_count, uint64_t offset, uint64_t bytes, struct iovec *out,
+                     uint32_t max, bool *is_whole);
+
+/* The check of the bytes of some vectors, one behind the other, by the best instruction set here; for tests by name (isa.h), NULL: the best. */
+typedef uint64_t frame_check(uint64_t number, const struct iovec *parts, uint32_t part_count);
+frame_check *frame_check_of(const char *isa);
+uint64_t frame_check_base(uint64_t number, const struct iovec *parts, uint32_t part_count);
+uint64_t frame_check_avx2(uint64_t number, const struct iovec *parts, uint32_t part_count);
+uint64_t frame_check_avx512(uint64_t number, const struct iovec *parts, uint32_t part_count);
+
+#endif

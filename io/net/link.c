@@ -1,0 +1,465 @@
+/* Lives of links: listening, connecting, greeting, losing, closing; their events; and the loop that hands requests to the kernel and takes back
+ * what is done.
+ *
+ *     link_connect ──▶ CONNECTING ──▶ GREETING ──▶ OPEN ──▶ LOST ──▶ link_close ──▶ FREE
+ *     accepted     ──────────────────▶ GREETING ──▶ OPEN            (lost before it is open: freed here, and counted) */
+#include "io/net/link_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/clock.h"
+
+#define GREETING_NS   UINT64_C(1000000000)
+#define FILES_REST_NS UINT64_C(100000000) /* how long nobody is accepted when files have run out */
+#define ACCEPTS_MAX   16u                 /* at a time: links that are open have their turn between */
+#define BACKLOG       128
+
+/* What a request is for: its tag. */
+enum duty { DUTY_SEND, DUTY_RECEIVE, DUTY_CONNECT, DUTY_LISTEN, DUTY_COUNT };
+static uint64_t tag_of(uint32_t index, enum duty duty) { return (uint64_t)index * DUTY_COUNT + duty; }
+
+static uint32_t index_of(const struct links *all, const struct link *l) { return (uint32_t)(l - all->link); }
+
+/* --- memory ------------------------------------------------------------------------------------ */
+
+static struct uring_options uring_options_of(const struct links_options *o)
+{
+    return (struct uring_options){.depth = 2 * o->link_count + LINK_LISTENERS_MAX,
+                                  .is_for_sockets = true,
+                                  .threads_only = o->poll_only,
+                                  .faults = o->faults};
+}
+
+static uint32_t events_max(const struct links_options *o)
+{
+    return o->link_count *
+           (o->queued_max + 4); /* sent: queued_max; opened, arrives or arrived, lost: once each until it is taken */
+}
+
+static void links_layout(struct links *all, struct layout *l, const struct links_options *o)
+{
+    LAYOUT_TAKE(l, all->link, o->link_count);
+    LAYOUT_TAKE(l, all->ready, uring_options_of(o).depth);
+    LAYOUT_TAKE(l, all->done, uring_options_of(o).depth);
+    LAYOUT_TAKE(l, all->event, events_max(o));
+    for (uint32_t i = 0; i < o->link_count; i++) {
+        struct queued *queue = layout_take(l, o->queued_max, sizeof *queue);
+        if (all->link) all->link[i].sender.queue = queue;
+    }
+}
+
+size_t links_bytes(const struct links_options *options)
+{
+    struct links unused;
+    const struct uring_options uring = uring_options_of(options);
+    struct layout sum = {.bytes = arena_bytes(sizeof unused)};
+    links_layout(&unused, &sum, options);
+    return sum.bytes + uring_bytes(&uring);
+}
+
+/* --- events ------------------------------------------------------------------------------------ */
+
+void link_tell(struct links *all, struct link *l, const struct link_event *event)
+{
+    CHECK(all->event_count < all->event_max);
+    struct link_event *e = &all->event[(all->event_head + all->event_count++) % all->event_max];
+    *e = *event;
+    e->link = index_of(all, l);
+    e->incoming = l->is_incoming;
+}
+
+static uint32_t events_take(struct links *all, struct link_event *events, uint32_t max)
+{
+    uint32_t count = 0;
+    for (; count < max && all->event_count; count++, all->event_count--) {
+        events[count] = all->event[all->event_head];
+        all->event_head = (all->event_head + 1) % all->event_max;
+        if (events[count].what == LINK_ARRIVES || events[count].what == LINK_ARRIVED)
+            all->link[events[count].link].receiver.is_told = false;
+    }
+    return count;
+}
+
+static void events_forget(struct links *all, uint32_t link)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < all->event_count; i++) {
+        struct link_event e = all->event[(all->event_head + i) % all->event_max];
+        if (e.link != link) all->event[(all->event_head + kept++) % all->event_max] = e;
+    }
+    all->event_count = kept;
+}
+
+/* --- ends -------------------------------------------------------------------------------------- */
+
+void link_lose(struct links *all, struct link *l, status code, const char *format, ...)
+{
+    char peer[ADDRESS_TEXT_BYTES], words[WHY_BYTES];
+    va_list arguments;
+    if (l->state == LINK_IS_LOST) return;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    snprintf(l->why, sizeof l->why, "%s: %.*s", address_text(peer, &l->peer),
+             (int)(sizeof l->why - ADDRESS_TEXT_BYTES - 3), words);
+    l->code = code;
+    const bool is_unseen = l->is_incoming && l->state == LINK_IS_GREETING;
+    l->state = LINK_IS_LOST;
+    (void)shutdown(l->fd, SHUT_RDWR); /* whatever is under way is done now */
+    if (!is_unseen) {
+        all->counts.lost_count++;
+        link_tell(all, l, &(struct link_event){.what = LINK_LOST, .code = code});
+        return;
+    }
+    l->is_unseen = true;
+    if (l->is_late) {
+        all->counts.late_count++;
+        return;
+    }
+    all->counts.garbage_count++;
+    snprintf(all->counts.garbage_why, sizeof all->counts.garbage_why, "%.*s", (int)sizeof all->counts.garbage_why - 1,
+             l->why);
+}
+
+static bool link_is_busy(const struct link *l) { return l->sender.is_busy || l->receiver.is_busy || l->is_awaiting; }
+
+static void link_free(struct link *l)
+{
+    struct queued *queue = l->sender.queue;
+    close(l->fd);
+    memset(l, 0, sizeof *l);
+    l->sender.queue = queue;
+    l->fd = -1;
+}
+
+/* --- beginnings -------------------------------------------------------------------------------- */
+
+static struct link *link_take(struct links *all)
+{
+    for (uint32_t i = 0; i < all->o.link_count; i++)
+        if (all->link[i].state == LINK_IS_FREE) return &all->link[i];
+    return NULL;
+}
+
+static void link_greet(struct links *all, struct link *l)
+{
+    frame_greeting_put(l->sender.greeting, FRAME_PLAIN, all->o.prologue);
+    l->sender.greeting_left = FRAME_GREETING_BYTES;
+}
+
+void link_greeted(struct links *all, struct link *l, const uint8_t greeting[FRAME_GREETING_BYTES])
+{
+    if (frame_greeting_get(greeting, FRAME_PLAIN, all->o.prologue) != ST_OK) {
+        link_lose(all, l, ST_INVALID, "%s", status_message());
+        return;
+    }
+    if (l->is_incoming) link_greet(all, l);
+    l->receiver.phase = RECEIVE_HEADER;
+    l->state = LINK_IS_OPEN;
+    all->counts.opened_count++;
+    link_tell(all, l, &(struct link_event){.what = LINK_OPENED});
+}
+
+/* Small messages go at once; buffers are the kernel's to size. */
+static void socket_tune(int fd)
+{
+    const int yes = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+static void link_begin(struct links *all, struct link *l, int fd, const struct address *peer, uint64_t end_ns)
+{
+    struct queued *queue = l->sender.queue;
+    memset(l, 0, sizeof *l);
+    l->sender.queue = queue;
+    l->fd = fd;
+    l->peer = *peer;
+    l->end_ns = end_ns;
+    if (end_ns < all->next_end_ns) all->next_end_ns = end_ns;
+    socket_tune(fd);
+}
+
+status link_connect(struct links *all, const struct address *address, uint64_t end_ns, uint32_t *link)
+{
+    struct link *l = link_take(all);
+    char text[ADDRESS_TEXT_BYTES];
+    if (l == NULL) FAIL(FULL, "all %u links are taken", all->o.link_count);
+    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) FAIL(SYSTEM, "a connection to %s: %s", address_text(text, address), strerror(errno));
+    link_begin(all, l, fd, address, end_ns);
+    l->state = LINK_IS_CONNECTING;
+    *link = index_of(all, l);
+    if (connect(fd, &address->any, address_bytes(address)) != 0 && errno != EINPROGRESS)
+        link_lose(all, l, ST_PEER_LOST, "cannot connect: %s", strerror(errno));
+    return ST_OK;
+}
+
+static void link_connected(struct links *all, struct link *l)
+{
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    if (l->state != LINK_IS_CONNECTING) return;
+    if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
+    if (error == 0 && fcntl(l->fd, F_SETFL, 0) != 0) error = errno; /* from now on it blocks, as requests want it */
+    if (error) {
+        link_lose(all, l, ST_PEER_LOST, "cannot connect: %s", strerror(error));
+        return;
+    }
+    l->state = LINK_IS_GREETING;
+    link_greet(all, l);
+}
+
+status links_listen(struct links *all, const struct address *address, struct address *bound)
+{
+    char text[ADDRESS_TEXT_BYTES];
+    const int yes = 1;
+    struct address here;
+    socklen_t bytes = sizeof here;
+    CHECK(all->listener_count < LINK_LISTENERS_MAX);
+    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) FAIL(SYSTEM, "listening on %s: %s", address_text(text, address), strerror(errno));
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (address->any.sa_family == AF_INET6) (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+    if (bind(fd, &address->any, address_bytes(address)) != 0 || listen(fd, BACKLOG) != 0 ||
+        getsockname(fd, &here.any, &bytes) != 0) {
+        const int error = errno;
+        close(fd);
+        FAIL(SYSTEM, "listening on %s: %s", address_text(text, address), strerror(error));
+    }
+    if (bound) *bound = here;
+    all->listener[all->listener_count++] = (struct listener){.fd = fd};
+    return ST_OK;
+}
+
+/* Whether another connection from there may be half open. */
+static bool crowd_has_room(const struct links *all, const struct address *peer)
+{
+    uint32_t all_count = 0, same_count = 0;
+    for (uint32_t i = 0; i < all->o.link_count; i++) {
+        const struct link *l = &all->link[i];
+        if (!l->is_incoming || (l->state != LINK_IS_GREETING && !l->is_unseen)) continue;
+        all_count++;
+        same_count += address_same_host(&l->peer, peer);
+    }
+    return all_count < all->o.half_open_max && same_count < LINK_SAME_HOST_MAX;
+}
+
+static void listener_accept(struct links *all, struct listener *listener)
+{
+    for (uint32_t i = 0; i < ACCEPTS_MAX; i++) {
+        struct address peer;
+        socklen_t bytes = sizeof peer;
+        int fd = accept4(listener->fd, &peer.any, &bytes, SOCK_CLOEXEC);
+        if (fd < 0) {
+            const bool is_tried_again = errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
+            if (!is_tried_again) listener->rest_end_ns = clock_ns() + FILES_REST_NS;
+            return;
+        }
+        struct link *l = crowd_has_room(all, &peer) ? link_take(all) : NULL;
+        if (l == NULL) {
+            all->counts.crowded_count++;
+            close(fd);
+            continue;
+        }
+        link_begin(all, l, fd, &peer, clock_ns() + all->o.greeting_ns);
+        l->is_incoming = true;
+        l->state = LINK_IS_GREETING;
+    }
+}
+
+/* --- the loop ---------------------------------------------------------------------------------- */
+
+/* The requests of a link that may be made now; and when it is late. */
+static uint32_t link_requests(struct links *all, struct link *l, struct uring_request *out)
+{
+    const uint32_t index = index_of(all, l);
+    uint32_t count = 0;
+    if (l->state == LINK_IS_CONNECTING && !l->is_awaiting) {
+        out[count++] = (struct uring_request){
+            .kind = URING_AWAIT, .for_writing = true, .fd = l->fd, .tag = tag_of(index, DUTY_CONNECT)};
+        l->is_awaiting = true;
+    }
+    if (l->state == LINK_IS_GREETING || l->state == LINK_IS_OPEN) {
+        /* Receiving first: what has come may be answered in the same call. */
+        if (!l->receiver.is_busy && receiver_prepare(all, l, &out[count])) {
+            out[count++].tag = tag_of(index, DUTY_RECEIVE);
+            l->receiver.is_busy = true;
+        }
+        if (l->state != LINK_IS_LOST && !l->sender.is_busy && sender_prepare(all, l, &out[count])) {
+            out[count++].tag = tag_of(index, DUTY_SEND);
+            l->sender.is_busy = true;
+        }
+    }
+    if ((l->state == LINK_IS_CONNECTING || l->state == LINK_IS_GREETING) && l->end_ns < all->next_end_ns)
+        all->next_end_ns = l->end_ns;
+    if (l->is_unseen && !link_is_busy(l)) link_free(l);
+    return count;
+}
+
+status links_submit(struct links *all)
+{
+    uint32_t count = 0;
+    all->next_end_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < all->listener_count; i++) {
+        struct listener *listener = &all->listener[i];
+        if (listener->is_awaiting) continue;
+        if (listener->rest_end_ns && clock_ns() < listener->rest_end_ns) {
+            if (listener->rest_end_ns < all->next_end_ns) all->next_end_ns = listener->rest_end_ns;
+            continue;
+        }
+        all->ready[count++] =
+            (struct uring_request){.kind = URING_AWAIT, .fd = listener->fd, .tag = tag_of(i, DUTY_LISTEN)};
+        listener->is_awaiting = true;
+        listener->rest_end_ns = 0;
+    }
+    for (uint32_t i = 0; i < all->o.link_count; i++)
+        if (all->link[i].state != LINK_IS_FREE) count += link_requests(all, &all->link[i], all->ready + count);
+    return count ? uring_submit(all->uring, all->ready, count) : ST_OK;
+}
+
+static void link_moved(struct links *all, struct link *l, enum duty duty, int32_t result)
+{
+    char where[128];
+    if (l->state == LINK_IS_LOST || result == -EAGAIN || result == -EINTR) return;
+    if (result > 0 && duty == DUTY_SEND)
+        sender_moved(all, l, (uint64_t)result);
+    else if (result > 0)
+        receiver_moved(all, l, (uint64_t)result);
+    else if (duty == DUTY_RECEIVE && result == 0)
+        link_lose(all, l, ST_PEER_LOST, "the node there has closed the connection%s",
+                  receiver_where(all, l, where, sizeof where));
+    else
+        link_lose(all, l, ST_PEER_LOST, "the connection has ended%s: %s", receiver_where(all, l, where, sizeof where),
+                  strerror(-result));
+}
+
+static void done_take(struct links *all, const struct uring_done *done)
+{
+    const uint32_t index = (uint32_t)(done->tag / DUTY_COUNT);
+    const enum duty duty = (enum duty)(done->tag % DUTY_COUNT);
+    if (duty == DUTY_LISTEN) {
+        all->listener[index].is_awaiting = false;
+        listener_accept(all, &all->listener[index]);
+        return;
+    }
+    struct link *l = &all->link[index];
+    if (duty == DUTY_CONNECT) {
+        l->is_awaiting = false;
+        link_connected(all, l);
+        return;
+    }
+    if (duty == DUTY_SEND)
+        l->sender.is_busy = false;
+    else
+        l->receiver.is_busy = false;
+    link_moved(all, l, duty, done->result);
+}
+
+static void late_lose(struct links *all)
+{
+    const uint64_t now_ns = clock_ns();
+    if (now_ns < all->next_end_ns) return;
+    for (uint32_t i = 0; i < all->o.link_count; i++) {
+        struct link *l = &all->link[i];
+        if ((l->state != LINK_IS_CONNECTING && l->state != LINK_IS_GREETING) || now_ns < l->end_ns) continue;
+        l->is_late = true;
+        link_lose(all, l, ST_PEER_LOST,
+                  l->state == LINK_IS_CONNECTING ? "no answer: is the node up, and no firewall between?"
+                                                 : "connected, but the node there does not greet in time");
+    }
+}
+
+static uint32_t reap(struct links *all, uint64_t end_ns)
+{
+    const uint32_t max = uring_options_of(&all->o).depth;
+    uint32_t count = uring_reap(all->uring, all->done, max, 0);
+    if (count || end_ns == 0) return count;
+    const uint64_t spin_end_ns = all->o.spin_ns ? clock_ns() + all->o.spin_ns : 0;
+    for (uint64_t end = spin_end_ns < end_ns ? spin_end_ns : end_ns; count == 0 && end != 0 && clock_ns() < end;)
+        count = uring_reap(all->uring, all->done, max, 0);
+    return count ? count : uring_reap(all->uring, all->done, max, end_ns);
+}
+
+status links_wait(struct links *all, struct link_event *events, uint32_t max, uint64_t end_ns, uint32_t *count)
+{
+    for (bool is_time = false;;) {
+        TRY(links_submit(all));
+        if (all->event_count || is_time) break;
+        const uint64_t until_ns = end_ns < all->next_end_ns ? end_ns : all->next_end_ns;
+        const uint32_t done_count = reap(all, until_ns);
+        for (uint32_t i = 0; i < done_count; i++) done_take(all, &all->done[i]);
+        late_lose(all);
+        is_time = end_ns == 0 || (done_count == 0 && end_ns != UINT64_MAX && clock_ns() >= end_ns);
+    }
+    *count = events_take(all, events, max);
+    return ST_OK;
+}
+
+/* --- open and close ---------------------------------------------------------------------------- */
+
+status links_open(struct links **links, struct arena *arena, const struct links_options *o, const char **why)
+{
+    CHECK(o->link_count >= 1 && o->link_count <= LINK_COUNT_MAX && o->queued_max >= 1 && o->queued_max <= 65536);
+    struct links *all = arena_take(arena, sizeof *all);
+    struct layout place = {.arena = arena};
+    const struct uring_options uring = uring_options_of(o);
+    links_layout(all, &place, o);
+    all->o = *o;
+    if (all->o.greeting_ns == 0) all->o.greeting_ns = GREETING_NS;
+    all->event_max = events_max(o);
+    all->check = frame_check_of(NULL);
+    all->check_bytes = sizeof(uint64_t);
+    all->next_end_ns = UINT64_MAX;
+    for (uint32_t i = 0; i < o->link_count; i++) all->link[i].fd = -1;
+    *links = NULL;
+    TRY(uring_open(&all->uring, arena, &uring, why));
+    *links = all;
+    return ST_OK;
+}
+
+void link_close(struct links *all, uint32_t link)
+{
+    CHECK(link < all->o.link_count);
+    struct link *l = &all->link[link];
+    CHECK(l->state != LINK_IS_FREE && !l->is_unseen);
+    (void)shutdown(l->fd, SHUT_RDWR);
+    l->state = LINK_IS_LOST;
+    while (link_is_busy(l)) { /* others' requests that are done meanwhile are taken as well */
+        const uint32_t count = uring_reap(all->uring, all->done, uring_options_of(&all->o).depth, UINT64_MAX);
+        for (uint32_t i = 0; i < count; i++) done_take(all, &all->done[i]);
+    }
+    events_forget(all, link);
+    link_free(l);
+}
+
+void links_close(struct links *all)
+{
+    if (all == NULL) return;
+    for (uint32_t i = 0; i < all->o.link_count; i++)
+        if (all->link[i].state != LINK_IS_FREE) (void)shutdown(all->link[i].fd, SHUT_RDWR);
+    for (uint32_t i = 0; i < all->listener_count; i++) (void)shutdown(all->listener[i].fd, SHUT_RDWR);
+    uring_close(all->uring);
+    for (uint32_t i = 0; i < all->o.link_count; i++)
+        if (all->link[i].state != LINK_IS_FREE) link_free(&all->link[i]);
+    for (uint32_t i = 0; i < all->listener_count; i++) close(all->listener[i].fd);
+}
+
+const char *links_name(const struct links *all) { return uring_name(all->uring); }
+const char *link_why(const struct links *all, uint32_t link) { return all->link[link].why; }
+const struct address *link_peer(const struct links *all, uint32_t link) { return &all->link[link].peer; }
+const struct link_counts *links_counts(const struct links *all) { return &all->counts; }
+
+status link_own(const struct links *all, uint32_t link, struct address *own)
+{
+    socklen_t bytes = sizeof *own;
+    if (getsockname(all->link[link].fd, &own->any, &bytes) != 0)
+        FAIL(SYSTEM, "the address of this end of a connection: %s", strerror(errno));
+    return ST_OK;
+}

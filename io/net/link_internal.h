@@ -1,0 +1,128 @@
+/* What the files of links share: a link's two directions and its life.
+ *
+ *     link.c           lives: listen, connect, greet, lose, close; events; the loop
+ *     link_send.c      queue to vectors
+ *     link_receive.c   vectors to memory */
+#ifndef HETERPS_IO_NET_LINK_INTERNAL_H
+#define HETERPS_IO_NET_LINK_INTERNAL_H
+
+#include <sys/socket.h>
+
+#include "io/net/frame.h"
+#include "io/net/link.h"
+#include "io/uring.h"
+
+#define BATCH_BYTES                                                                                                    \
+    (256u << 10) /* of a send or a receive: what has just been moved is checked while it lies in the second cache */
+#define STAGE_BYTES 4096u /* of a receive that may bring a header */
+#define VEC_MAX     48u
+#define SLOTS       32u /* checks of a send or a receive: a power of two */
+#define WHY_BYTES   320u
+
+enum link_state {
+    LINK_IS_FREE,
+    LINK_IS_CONNECTING,
+    LINK_IS_GREETING, /* waits for the other end's greeting */
+    LINK_IS_OPEN,
+    LINK_IS_LOST /* until link_close */
+};
+
+/* A check, behind the header that it may be of: as they lie on the wire. */
+struct slot {
+    uint8_t header[FRAME_HEADER_BYTES];
+    uint8_t check[FRAME_CHECK_MAX];
+};
+
+struct queued {
+    struct frame_header header;
+    struct iovec part[LINK_PARTS_MAX];
+    uint32_t part_count;
+    uint64_t cookie;
+    uint64_t wire_bytes;  /* header, payload and checks */
+    uint64_t check_first; /* number of the header's check; pieces follow */
+    uint64_t made_count;  /* checks that are in their slots, or have been */
+};
+
+struct sender {
+    bool is_busy; /* a request is in flight */
+    struct msghdr message;
+    struct iovec vec[VEC_MAX];
+    uint8_t greeting[FRAME_GREETING_BYTES];
+    uint32_t greeting_left; /* bytes of it that are still to be sent, before all messages */
+    struct queued *queue;   /* [queued_max], a ring */
+    uint32_t head, count;
+    uint64_t at;     /* wire bytes of the first one that are sent */
+    uint64_t number; /* of the next message's first check */
+    struct slot slot[SLOTS];
+};
+
+enum receive_phase { RECEIVE_GREETING, RECEIVE_HEADER, RECEIVE_PLACE /* waits for link_receive */, RECEIVE_BODY };
+struct receiver {
+    bool is_busy, is_direct; /* is_direct: the request in flight goes to the payload's place, not to stage */
+    bool is_told;            /* an event of this direction waits to be taken: nothing further is looked at before */
+    enum receive_phase phase;
+    struct msghdr message;
+    struct iovec vec[VEC_MAX];
+    uint32_t stage_begin, stage_end;
+    struct frame_header header;
+    struct iovec part[LINK_PARTS_MAX];
+    uint32_t part_count;
+    uint64_t at;     /* bytes of the body, checks included, that have come */
+    uint64_t number; /* of the body's first check, or of the next header's */
+    struct slot slot[SLOTS];
+    uint8_t stage[STAGE_BYTES];
+};
+
+struct link {
+    enum link_state state;
+    bool is_incoming, is_awaiting; /* is_awaiting: the request of LINK_IS_CONNECTING is in flight */
+    bool is_late;                  /* what it is lost for                                         */
+    bool is_unseen; /* lost before it was open, and nobody's but ours: freed when its requests are done */
+    int fd;
+    struct address peer;
+    uint64_t end_ns; /* of connecting and greeting */
+    struct sender sender;
+    struct receiver receiver;
+    status code;
+    char why[WHY_BYTES];
+};
+
+struct listener {
+    int fd;
+    bool is_awaiting;
+    uint64_t rest_end_ns; /* until then nobody is accepted; 0: at once */
+};
+
+struct links {
+    struct links_options o;
+    struct uring *uring;
+    frame_check *check;
+    uint32_t check_bytes;
+    struct link *link;           /* [o.link_count] */
+    struct uring_request *ready; /* [2 * o.link_count + LINK_LISTENERS_MAX] */
+    struct uring_done *done;     /* the same */
+    struct link_event *event;    /* [event_max], a ring */
+    uint32_t event_head, event_count, event_max;
+    uint64_t next_end_ns; /* the next one of links' end_ns and listeners' rests, or a moment before */
+    struct listener listener[LINK_LISTENERS_MAX];
+    uint32_t listener_count;
+    struct link_counts counts;
+};
+
+/* Loses the link, once: why it is said of, and the words. Under way is then what its requests still do. */
+void link_lose(struct links *all, struct link *l, status code, const char *format, ...) PRINTF_LIKE(4, 5);
+void link_tell(struct links *all, struct link *l, const struct link_event *event);
+/* The greeting has come, whole: opens the link, or loses it. */
+void link_greeted(struct links *all, struct link *l, const uint8_t greeting[FRAME_GREETING_BYTES]);
+
+/* Whether there is something to send: then the request of it is prepared. */
+bool sender_prepare(struct links *all, struct link *l, struct uring_request *request);
+/* So many bytes have gone. */
+void sender_moved(struct links *all, struct link *l, uint64_t bytes);
+/* Looks at what has come, and prepares the request for more; false: nothing is wanted now. */
+bool receiver_prepare(struct links *all, struct link *l, struct uring_request *request);
+void receiver_moved(struct links *all, struct link *l, uint64_t bytes);
+/* "; 100 of the 4,120 bytes of a message of kind 3 had come": where a message is broken off, or nothing. */
+const char *receiver_where(const struct links *all, const struct link *l, char *text, size_t bytes);
+
+#endif
