@@ -26,6 +26,7 @@ static const struct {
     {NULL, &command_plan_memory},
     {NULL, &command_devices},
     {NULL, &command_bench},
+    {"Nodes", &command_key},
     {"Plans", &command_profile},
     {NULL, &command_plan},
     {NULL, &command_simulate},
@@ -49,8 +50,8 @@ static void verbs_print(void)
         "train, batch),\n"
         "a format, an optimizer; `heterps-run help settings` lists all of a model, `help cluster` of a cluster, `help\n"
         "layers` of a layer table. `heterps-run VERB --help` is `heterps-run help VERB`.\n"
-        "Exit status: 0 done, 1 failed, 2 wrong command line, 130 or 143 stopped by a signal after saving,\n"
-        "141 nobody reads the output any more.\n");
+        "Exit status: 0 done, 1 failed, 2 wrong command line, 75 another node is lost, 130 or 143 stopped by a signal\n"
+        "after saving, 141 nobody reads the output any more.\n");
 }
 
 const struct command *command_find(const char *name)

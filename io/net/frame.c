@@ -46,25 +46,40 @@ void frame_greeting_put(uint8_t out[FRAME_GREETING_BYTES], enum frame_seal seal,
     memcpy(out, MAGIC, 7);
     out[7] = VERSION;
     out[8] = (uint8_t)seal;
-    put(out + 16, prologue, 8);
+    if (seal == FRAME_PLAIN) put(out + FRAME_PREAMBLE_BYTES, prologue, 8);
 }
 
-status frame_greeting_get(const uint8_t in[FRAME_GREETING_BYTES], enum frame_seal seal, uint64_t prologue)
+status frame_preamble_get(const uint8_t in[FRAME_GREETING_BYTES], bool is_sealed, enum frame_seal *seal)
 {
     if (memcmp(in, MAGIC, 7) != 0) FAIL(INVALID, "what answers there is no node: its first bytes are not " MAGIC);
     if (in[7] != VERSION)
         FAIL(INVALID, "the node there speaks version %u of the protocol, this one version %u; run one program on all",
              in[7], VERSION);
     if (in[8] >= FRAME_SEAL_COUNT)
-        FAIL(INVALID, "the node there seals in a way that is not known here, number %u", in[8]);
-    if (in[8] != seal) FAIL(INVALID, "expected links checked in way %u, found way %u", seal, in[8]);
-    for (uint32_t i = 9; i < 16; i++)
+        FAIL(INVALID, "the node there seals in a way that is not known here, number %u; run one program on all", in[8]);
+    if (is_sealed != (in[8] != FRAME_PLAIN))
+        FAIL(INVALID, is_sealed ? "the node there has no key and this one has one; give the same key to all"
+                                : "the node there has a key and this one has none; give the same key to all");
+    for (uint32_t i = 9; i < FRAME_PREAMBLE_BYTES; i++)
         if (in[i] != 0) FAIL(INVALID, "a greeting: byte %u: expected 0, found %u", i, in[i]);
-    if (get(in + 16, 8) != prologue)
+    *seal = in[8];
+    return ST_OK;
+}
+
+status frame_plain_get(const uint8_t in[FRAME_GREETING_BYTES], uint64_t prologue)
+{
+    if (get(in + FRAME_PREAMBLE_BYTES, 8) != prologue)
         FAIL(INVALID, "the node there belongs to another job, or runs another version of the program");
     for (uint32_t i = 24; i < FRAME_GREETING_BYTES; i++)
         if (in[i] != 0) FAIL(INVALID, "a greeting: byte %u: expected 0, found %u", i, in[i]);
     return ST_OK;
+}
+
+void frame_prologue_put(uint8_t out[FRAME_PROLOGUE_BYTES], const uint8_t preamble[FRAME_PREAMBLE_BYTES],
+                        uint64_t prologue)
+{
+    memcpy(out, preamble, FRAME_PREAMBLE_BYTES);
+    put(out + FRAME_PREAMBLE_BYTES, prologue, 8);
 }
 
 uint32_t frame_slice(const struct iovec *parts, uint32_t part_count, uint64_t offset, uint64_t bytes, struct iovec *out,

@@ -12,7 +12,8 @@
  *
  * Checks of a direction are numbered from 0. C = 8: XXH3-64 of the bytes, the number being the seed, so that a piece which is lost, doubled or
  * comes out of turn is noticed as a changed byte is. C = 16, on a sealed link (secure.h): header and pieces are ciphertext, the check is its tag, and
- * the number is the nonce.
+ * the number is the nonce. The first message of a sealed link is its initiator's, of kind 0xff00, without payload, tag 0: it has what follows
+ * from the handshake, so the greeting was no replay.
  *
  * Before the first message both ends greet, who connects first:
  *
@@ -20,7 +21,9 @@
  *     7            1        1, the version of all this
  *     8            1        how messages are checked: enum frame_seal
  *     9            7        0
- *     16           48       of who greets, by what byte 8 says: FRAME_PLAIN: XXH3-64 of the prologue (link.h), then 0s
+ *     16           48       FRAME_PLAIN: the prologue (link.h), 8 bytes, then 0s
+ *                           else a message of Noise's handshake without payload: 32 bytes e, 16 tag. Noise's prologue is bytes 0 .. 15 and
+ *                           the prologue's 8
  *
  * A receiver takes nothing for true before its check: a header that does not fit ends the link, and so does a payload of more bytes than it
  * has announced to take. A message counts when its last check fits. */
@@ -34,13 +37,15 @@
 
 #include "engine/base/status.h"
 
-enum frame_seal { FRAME_PLAIN, FRAME_SEAL_COUNT };
+enum frame_seal { FRAME_PLAIN, FRAME_CHACHA, FRAME_AESGCM, FRAME_SEAL_COUNT };
 
 #define FRAME_GREETING_BYTES 64u
+#define FRAME_PREAMBLE_BYTES 16u
 #define FRAME_HEADER_BYTES   16u
 #define FRAME_PIECE_BYTES    65536u
 #define FRAME_CHECK_MAX      16u
 #define FRAME_KIND_END       0xff00u
+#define FRAME_KIND_CONFIRM   0xff00u
 
 struct frame_header {
     uint32_t bytes;
@@ -51,9 +56,17 @@ void frame_header_put(uint8_t out[FRAME_HEADER_BYTES], const struct frame_header
 /* INVALID: which field, expected and found. bytes_max: what the receiver takes. */
 MUST_USE status frame_header_get(struct frame_header *header, const uint8_t in[FRAME_HEADER_BYTES], uint32_t bytes_max);
 
+/* The greeting of a plain link; of a sealed one what is not Noise's. */
 void frame_greeting_put(uint8_t out[FRAME_GREETING_BYTES], enum frame_seal seal, uint64_t prologue);
-/* INVALID: it is no greeting of ours, of another version, sealed where ours is not, or of another job. */
-MUST_USE status frame_greeting_get(const uint8_t in[FRAME_GREETING_BYTES], enum frame_seal seal, uint64_t prologue);
+/* The first 16 bytes. INVALID: it is no greeting of ours, of another version, or one is plain and the other sealed; *seal is one that is
+ * known, but perhaps does not run here. */
+MUST_USE status frame_preamble_get(const uint8_t in[FRAME_GREETING_BYTES], bool is_sealed, enum frame_seal *seal);
+/* The rest of a plain one. INVALID: it is of another job. */
+MUST_USE status frame_plain_get(const uint8_t in[FRAME_GREETING_BYTES], uint64_t prologue);
+/* Noise's prologue. */
+#define FRAME_PROLOGUE_BYTES 24u
+void frame_prologue_put(uint8_t out[FRAME_PROLOGUE_BYTES], const uint8_t preamble[FRAME_PREAMBLE_BYTES],
+                        uint64_t prologue);
 
 /* The payload as it lies on the wire, C being check_bytes: how many pieces, how many bytes with their checks. */
 static inline uint32_t frame_piece_count(uint32_t bytes)

@@ -51,13 +51,16 @@ static void links_layout(struct links *all, struct layout *l, const struct links
     LAYOUT_TAKE(l, all->event, events_max(o));
     for (uint32_t i = 0; i < o->link_count; i++) {
         struct queued *queue = layout_take(l, o->queued_max, sizeof *queue);
+        uint8_t *sealed = o->key_count ? layout_take(l, SEALED_BYTES, 1) : NULL;
         if (all->link) all->link[i].sender.queue = queue;
+        if (all->link) all->link[i].sender.sealed = sealed;
     }
+    if (o->key_count) LAYOUT_TAKE(l, all->piece, FRAME_PIECE_BYTES);
 }
 
 size_t links_bytes(const struct links_options *options)
 {
-    struct links unused;
+    struct links unused = {0};
     const struct uring_options uring = uring_options_of(options);
     struct layout sum = {.bytes = arena_bytes(sizeof unused)};
     links_layout(&unused, &sum, options);
@@ -130,13 +133,21 @@ void link_lose(struct links *all, struct link *l, status code, const char *forma
 
 static bool link_is_busy(const struct link *l) { return l->sender.is_busy || l->receiver.is_busy || l->is_awaiting; }
 
-static void link_free(struct link *l)
+/* As it was at first: nothing of its keys is left. */
+static void link_wipe(struct link *l, int fd)
 {
     struct queued *queue = l->sender.queue;
-    close(l->fd);
-    memset(l, 0, sizeof *l);
+    uint8_t *sealed = l->sender.sealed;
+    sodium_memzero(l, sizeof *l);
     l->sender.queue = queue;
-    l->fd = -1;
+    l->sender.sealed = sealed;
+    l->fd = fd;
+}
+
+static void link_free(struct link *l)
+{
+    close(l->fd);
+    link_wipe(l, -1);
 }
 
 /* --- beginnings -------------------------------------------------------------------------------- */
@@ -148,23 +159,117 @@ static struct link *link_take(struct links *all)
     return NULL;
 }
 
-static void link_greet(struct links *all, struct link *l)
+static struct secure_handshake *handshake_begin(const struct links *all, struct link *l, const uint8_t *preamble,
+                                                uint32_t key)
 {
-    frame_greeting_put(l->sender.greeting, FRAME_PLAIN, all->o.prologue);
-    l->sender.greeting_left = FRAME_GREETING_BYTES;
+    uint8_t prologue[FRAME_PROLOGUE_BYTES];
+    frame_prologue_put(prologue, preamble, all->o.prologue);
+    secure_handshake_begin(&l->handshake, preamble[8], !l->is_incoming, &all->o.keys[key], prologue, sizeof prologue,
+                           NULL);
+    return &l->handshake;
 }
 
-void link_greeted(struct links *all, struct link *l, const uint8_t greeting[FRAME_GREETING_BYTES])
+/* Puts this end's greeting on its way; false: the other end's is of no use. */
+static bool link_greet(struct links *all, struct link *l, enum frame_seal seal)
 {
-    if (frame_greeting_get(greeting, FRAME_PLAIN, all->o.prologue) != ST_OK) {
-        link_lose(all, l, ST_INVALID, "%s", status_message());
-        return;
-    }
-    if (l->is_incoming) link_greet(all, l);
+    struct sender *s = &l->sender;
+    frame_greeting_put(s->greeting, seal, all->o.prologue);
+    if (all->is_sealed && !l->is_incoming) (void)handshake_begin(all, l, s->greeting, 0);
+    if (all->is_sealed && !secure_handshake_write(&l->handshake, NULL, 0, s->greeting + FRAME_PREAMBLE_BYTES))
+        return false;
+    s->greeting_end = FRAME_GREETING_BYTES;
+    return true;
+}
+
+void link_opened(struct links *all, struct link *l)
+{
     l->receiver.phase = RECEIVE_HEADER;
     l->state = LINK_IS_OPEN;
     all->counts.opened_count++;
     link_tell(all, l, &(struct link_event){.what = LINK_OPENED});
+}
+
+/* Whether nobody has greeted with this point lately; from now on somebody has. */
+static bool point_is_new(struct links *all, const uint8_t point[32])
+{
+    uint64_t first;
+    memcpy(&first, point, sizeof first);
+    for (uint64_t i = 0; i < LINK_RECENT && i < all->recent_count; i++)
+        if (all->recent[i] == first) return false;
+    all->recent[all->recent_count++ % LINK_RECENT] = first;
+    return true;
+}
+
+/* An initiator's greeting: by any of the keys. */
+static bool handshake_answers(struct links *all, struct link *l, const uint8_t *greeting)
+{
+    const uint8_t *message = greeting + FRAME_PREAMBLE_BYTES;
+    uint8_t nothing;
+    bool is_ours = false;
+    for (uint32_t i = 0; i < all->o.key_count && !is_ours; i++)
+        is_ours =
+            secure_handshake_read(handshake_begin(all, l, greeting, i), message, SECURE_HANDSHAKE_BYTES, &nothing);
+    if (!is_ours)
+        link_lose(all, l, ST_INVALID,
+                  "has another key, belongs to another job, or runs another version of the program");
+    else if (!point_is_new(all, message))
+        link_lose(all, l, ST_INVALID, "greets by what another has said before");
+    else if (!link_greet(all, l, (enum frame_seal)greeting[8]))
+        link_lose(all, l, ST_INVALID, "greets with a point that is of no use");
+    else
+        return true;
+    return false;
+}
+
+/* Behind its greeting, before anything of the caller's: what only one who has the key can say. */
+static void confirm_add(struct sender *s)
+{
+    const struct frame_header confirm = {.kind = FRAME_KIND_CONFIRM};
+    uint8_t header[FRAME_HEADER_BYTES], *out = s->greeting + s->greeting_end;
+    frame_header_put(header, &confirm);
+    secure_seal(&s->cipher, s->number++, header, out, FRAME_HEADER_BYTES, out + FRAME_HEADER_BYTES);
+    s->sealed_number = s->number;
+    s->greeting_end += FRAME_HEADER_BYTES + FRAME_CHECK_MAX;
+}
+
+static void link_greeted_sealed(struct links *all, struct link *l, const uint8_t *greeting)
+{
+    uint8_t nothing;
+    if (l->is_incoming) {
+        if (!handshake_answers(all, l, greeting)) return;
+    } else if (greeting[8] != l->sender.greeting[8] ||
+               !secure_handshake_read(&l->handshake, greeting + FRAME_PREAMBLE_BYTES, SECURE_HANDSHAKE_BYTES,
+                                      &nothing)) {
+        link_lose(all, l, ST_INVALID, "the answer there is not of a node that has the key");
+        return;
+    }
+    secure_handshake_split(&l->handshake, &l->sender.cipher, &l->receiver.cipher);
+    if (l->is_incoming) {
+        l->receiver.phase = RECEIVE_CONFIRM;
+        return;
+    }
+    confirm_add(&l->sender);
+    link_opened(all, l);
+}
+
+void link_greeted(struct links *all, struct link *l, const uint8_t greeting[FRAME_GREETING_BYTES])
+{
+    enum frame_seal seal;
+    status st = frame_preamble_get(greeting, all->is_sealed, &seal);
+    if (st == ST_OK && !all->is_sealed) st = frame_plain_get(greeting, all->o.prologue);
+    if (st == ST_OK && all->is_sealed && !secure_seal_runs(seal))
+        st = status_fail(ST_INVALID, __FILE__, __LINE__,
+                         "the node there seals by AES-256-GCM, for which this processor has no instructions");
+    if (st != ST_OK) {
+        link_lose(all, l, ST_INVALID, "%s", status_message());
+        return;
+    }
+    if (all->is_sealed) {
+        link_greeted_sealed(all, l, greeting);
+        return;
+    }
+    if (l->is_incoming) (void)link_greet(all, l, FRAME_PLAIN);
+    link_opened(all, l);
 }
 
 /* Small messages go at once; buffers are the kernel's to size. */
@@ -176,10 +281,7 @@ static void socket_tune(int fd)
 
 static void link_begin(struct links *all, struct link *l, int fd, const struct address *peer, uint64_t end_ns)
 {
-    struct queued *queue = l->sender.queue;
-    memset(l, 0, sizeof *l);
-    l->sender.queue = queue;
-    l->fd = fd;
+    link_wipe(l, fd);
     l->peer = *peer;
     l->end_ns = end_ns;
     if (end_ns < all->next_end_ns) all->next_end_ns = end_ns;
@@ -213,7 +315,7 @@ static void link_connected(struct links *all, struct link *l)
         return;
     }
     l->state = LINK_IS_GREETING;
-    link_greet(all, l);
+    (void)link_greet(all, l, !all->is_sealed ? FRAME_PLAIN : all->o.chacha_only ? FRAME_CHACHA : secure_seal_best());
 }
 
 status links_listen(struct links *all, const struct address *address, struct address *bound)
@@ -407,6 +509,7 @@ status links_wait(struct links *all, struct link_event *events, uint32_t max, ui
 status links_open(struct links **links, struct arena *arena, const struct links_options *o, const char **why)
 {
     CHECK(o->link_count >= 1 && o->link_count <= LINK_COUNT_MAX && o->queued_max >= 1 && o->queued_max <= 65536);
+    CHECK(o->key_count <= LINK_KEYS_MAX);
     struct links *all = arena_take(arena, sizeof *all);
     struct layout place = {.arena = arena};
     const struct uring_options uring = uring_options_of(o);
@@ -415,7 +518,8 @@ status links_open(struct links **links, struct arena *arena, const struct links_
     if (all->o.greeting_ns == 0) all->o.greeting_ns = GREETING_NS;
     all->event_max = events_max(o);
     all->check = frame_check_of(NULL);
-    all->check_bytes = sizeof(uint64_t);
+    all->is_sealed = o->key_count > 0;
+    all->check_bytes = all->is_sealed ? FRAME_CHECK_MAX : sizeof(uint64_t);
     all->next_end_ns = UINT64_MAX;
     for (uint32_t i = 0; i < o->link_count; i++) all->link[i].fd = -1;
     *links = NULL;

@@ -4,7 +4,8 @@
  *     links_wait ──▶ LINK_ARRIVES: kind, tag, bytes ──▶ link_receive: where to ──▶ recvmsg into that memory ──▶ LINK_ARRIVED
  *
  * Sends and receives are requests of io/uring.h: io_uring, or poll(2) where that is refused. A payload goes from the sender's vectors to the receiver's
- * without a copy of ours, but for the first 4 KiB of a message, which may come together with its header. Back pressure is TCP's: a link whose
+ * without a copy of ours, but for the first 4 KiB of a message, which may come together with its header, and for what is sealed (secure.h),
+ * which is encrypted into a buffer of its link, and decrypted where it arrives. Back pressure is TCP's: a link whose
  * message has no place yet is not read from, and the others go on.
  *
  * A link is a number below link_count, from its first event, or from link_connect, until link_close. Whoever connects in vain, or with
@@ -24,8 +25,10 @@
 
 struct links;
 struct uring_faults;
+struct secure_key;
 
 #define LINK_PARTS_MAX     8u
+#define LINK_KEYS_MAX      2u
 #define LINK_COUNT_MAX     2000u
 #define LINK_LISTENERS_MAX 4u
 
@@ -36,16 +39,23 @@ struct links_options {
     uint32_t
         half_open_max; /* accepted connections that have not greeted yet: further ones are closed at once, so that the rest of
                                    link_count is kept for whoever is meant to come                              */
-    uint64_t greeting_ns;        /* an accepted connection has so long to greet; 0: a second                     */
-    uint64_t spin_ns;            /* links_wait looks for so long before it sleeps; 0: it sleeps at once          */
-    uint64_t prologue;           /* of protocol, program, job: both ends of a link have the same                 */
-    bool poll_only;              /* io_uring is not tried                                                        */
+    uint64_t greeting_ns; /* an accepted connection has so long to greet; 0: a second                     */
+    uint64_t spin_ns;     /* links_wait looks for so long before it sleeps; 0: it sleeps at once          */
+    uint64_t prologue;    /* of protocol, program, job: both ends of a link have the same                 */
+    const struct secure_key
+        *keys; /* [key_count]: links are sealed by the first one, and by any of them if the other end begins, so that
+                                      a key can be followed by the next; kept */
+    uint32_t key_count; /* 0: links are plain, and whoever reaches the port is trusted */
+    bool
+        chacha_only; /* sealed links that begin here do so by ChaCha20-Poly1305, also where there is AES-256-GCM: for a cluster where a
+                           processor lacks it */
+    bool poll_only;              /* io_uring is not tried */
     struct uring_faults *faults; /* NULL, but in tests                                                          */
 };
 
 /* What links_open takes from the arena. */
 size_t links_bytes(const struct links_options *options);
-/* *why: NULL, or why io_uring is refused, in words; then poll(2) does it. Keeps nothing of the options but the faults. */
+/* *why: NULL, or why io_uring is refused, in words; then poll(2) does it. Keeps nothing of the options but keys and faults. With keys: after secure_start. */
 MUST_USE status links_open(struct links **links, struct arena *arena, const struct links_options *options,
                            const char **why);
 /* Ends all links at once, whatever is under way. NULL is ignored. The arena stays the caller's. */
@@ -115,6 +125,7 @@ struct link_counts {
     char garbage_why[160];  /* of the last of these: whom it came from, what was wrong                        */
 };
 #define LINK_SAME_HOST_MAX 4u
+#define LINK_RECENT        1024u /* greetings that are remembered, so that none is answered again */
 const struct link_counts *links_counts(const struct links *links);
 
 #endif

@@ -10,14 +10,16 @@
 
 #include "io/net/frame.h"
 #include "io/net/link.h"
+#include "io/net/secure.h"
 #include "io/uring.h"
 
 #define BATCH_BYTES                                                                                                    \
     (256u << 10) /* of a send or a receive: what has just been moved is checked while it lies in the second cache */
-#define STAGE_BYTES 4096u /* of a receive that may bring a header */
-#define VEC_MAX     48u
-#define SLOTS       32u /* checks of a send or a receive: a power of two */
-#define WHY_BYTES   320u
+#define STAGE_BYTES  4096u /* of a receive that may bring a header */
+#define VEC_MAX      48u
+#define SEALED_BYTES (132u << 10) /* of a sealed send: two pieces, and some headers */
+#define SLOTS        32u          /* checks of a send or a receive: a power of two */
+#define WHY_BYTES    320u
 
 enum link_state {
     LINK_IS_FREE,
@@ -47,16 +49,28 @@ struct sender {
     bool is_busy; /* a request is in flight */
     struct msghdr message;
     struct iovec vec[VEC_MAX];
-    uint8_t greeting[FRAME_GREETING_BYTES];
-    uint32_t greeting_left; /* bytes of it that are still to be sent, before all messages */
-    struct queued *queue;   /* [queued_max], a ring */
+    /* The greeting, and of a sealed link's initiator the message that confirms it: sent before all messages. */
+    uint8_t greeting[FRAME_GREETING_BYTES + FRAME_HEADER_BYTES + FRAME_CHECK_MAX];
+    uint32_t greeting_begin, greeting_end;
+    struct queued *queue; /* [queued_max], a ring */
     uint32_t head, count;
-    uint64_t at;     /* wire bytes of the first one that are sent */
-    uint64_t number; /* of the next message's first check */
-    struct slot slot[SLOTS];
+    uint64_t at;             /* wire bytes of the first one that are sent */
+    uint64_t number;         /* of the next message's first check */
+    struct slot slot[SLOTS]; /* of a plain link */
+    /* of a sealed one */
+    struct secure_cipher cipher;
+    uint8_t *sealed; /* [SEALED_BYTES]: what is sealed and not sent yet */
+    uint32_t sealed_begin, sealed_end;
+    uint64_t sealed_number; /* checks up to here have been sealed */
 };
 
-enum receive_phase { RECEIVE_GREETING, RECEIVE_HEADER, RECEIVE_PLACE /* waits for link_receive */, RECEIVE_BODY };
+enum receive_phase {
+    RECEIVE_GREETING,
+    RECEIVE_CONFIRM,
+    RECEIVE_HEADER,
+    RECEIVE_PLACE /* waits for link_receive */,
+    RECEIVE_BODY
+};
 struct receiver {
     bool is_busy, is_direct; /* is_direct: the request in flight goes to the payload's place, not to stage */
     bool is_told;            /* an event of this direction waits to be taken: nothing further is looked at before */
@@ -71,6 +85,7 @@ struct receiver {
     uint64_t number; /* of the body's first check, or of the next header's */
     struct slot slot[SLOTS];
     uint8_t stage[STAGE_BYTES];
+    struct secure_cipher cipher;
 };
 
 struct link {
@@ -83,6 +98,7 @@ struct link {
     uint64_t end_ns; /* of connecting and greeting */
     struct sender sender;
     struct receiver receiver;
+    struct secure_handshake handshake;
     status code;
     char why[WHY_BYTES];
 };
@@ -98,6 +114,11 @@ struct links {
     struct uring *uring;
     frame_check *check;
     uint32_t check_bytes;
+    bool is_sealed;
+    uint8_t *piece; /* [FRAME_PIECE_BYTES], if sealed: of one that lies in several vectors */
+    uint64_t
+        recent[LINK_RECENT]; /* the first bytes of the points that others have greeted with, newest at recent_count */
+    uint64_t recent_count;
     struct link *link;           /* [o.link_count] */
     struct uring_request *ready; /* [2 * o.link_count + LINK_LISTENERS_MAX] */
     struct uring_done *done;     /* the same */
@@ -112,8 +133,10 @@ struct links {
 /* Loses the link, once: why it is said of, and the words. Under way is then what its requests still do. */
 void link_lose(struct links *all, struct link *l, status code, const char *format, ...) PRINTF_LIKE(4, 5);
 void link_tell(struct links *all, struct link *l, const struct link_event *event);
-/* The greeting has come, whole: opens the link, or loses it. */
+/* The greeting has come, whole: goes on, or loses the link. */
 void link_greeted(struct links *all, struct link *l, const uint8_t greeting[FRAME_GREETING_BYTES]);
+/* The other end is who it says. */
+void link_opened(struct links *all, struct link *l);
 
 /* Whether there is something to send: then the request of it is prepared. */
 bool sender_prepare(struct links *all, struct link *l, struct uring_request *request);

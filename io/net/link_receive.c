@@ -40,13 +40,31 @@ static uint64_t body_vectors(const struct links *all, struct receiver *r, uint64
     return at - r->at;
 }
 
+/* Decrypts a piece where it lies, or, in several vectors, by way of one place. */
+static bool piece_unseal(const struct links *all, struct receiver *r, uint64_t number, const struct iovec *part,
+                         uint32_t count, uint32_t bytes)
+{
+    uint8_t *at = count == 1 ? part[0].iov_base : all->piece;
+    const uint8_t *tag = r->slot[number % SLOTS].check;
+    uint32_t moved = 0;
+    for (uint32_t i = 0; count > 1 && i < count; moved += (uint32_t)part[i++].iov_len)
+        memcpy(at + moved, part[i].iov_base, part[i].iov_len);
+    if (!secure_open(&r->cipher, number, at, at, bytes, tag)) return false;
+    moved = 0;
+    for (uint32_t i = 0; count > 1 && i < count; moved += (uint32_t)part[i++].iov_len)
+        memcpy(part[i].iov_base, at + moved, part[i].iov_len);
+    return true;
+}
+
 static bool piece_is_right(const struct links *all, struct receiver *r, uint32_t index)
 {
     struct iovec part[LINK_PARTS_MAX];
     bool is_whole;
     const uint64_t number = r->number + index;
-    const uint32_t count = frame_slice(r->part, r->part_count, (uint64_t)index * FRAME_PIECE_BYTES,
-                                       frame_piece_bytes(r->header.bytes, index), part, LINK_PARTS_MAX, &is_whole);
+    const uint32_t bytes = frame_piece_bytes(r->header.bytes, index),
+                   count = frame_slice(r->part, r->part_count, (uint64_t)index * FRAME_PIECE_BYTES, bytes, part,
+                                       LINK_PARTS_MAX, &is_whole);
+    if (all->is_sealed) return piece_unseal(all, r, number, part, count, bytes);
     const uint64_t check = all->check(number, part, count);
     return memcmp(&check, r->slot[number % SLOTS].check, sizeof check) == 0;
 }
@@ -84,12 +102,31 @@ static void body_advance(struct links *all, struct link *l, uint64_t bytes)
     if (r->at == whole) arrived(all, l);
 }
 
-static void header_take(struct links *all, struct link *l, const uint8_t *at)
+/* Whether what lies in stage is a header that was checked so, which it then is in the clear. */
+static bool header_is_right(const struct links *all, struct receiver *r, uint8_t *at)
+{
+    if (all->is_sealed) return secure_open(&r->cipher, r->number, at, at, FRAME_HEADER_BYTES, at + FRAME_HEADER_BYTES);
+    const struct iovec header = {at, FRAME_HEADER_BYTES};
+    const uint64_t check = all->check(r->number, &header, 1);
+    return memcmp(&check, at + FRAME_HEADER_BYTES, sizeof check) == 0;
+}
+
+static void confirm_take(struct links *all, struct link *l, uint8_t *at)
 {
     struct receiver *r = &l->receiver;
-    const struct iovec header = {(void *)(uintptr_t)at, FRAME_HEADER_BYTES};
-    const uint64_t check = all->check(r->number, &header, 1);
-    if (memcmp(&check, at + FRAME_HEADER_BYTES, sizeof check) != 0) {
+    if (!header_is_right(all, r, at) || frame_header_get(&r->header, at, 0) != ST_OK ||
+        r->header.kind != FRAME_KIND_CONFIRM) {
+        link_lose(all, l, ST_INVALID, "greets by what another has said before, and has not the key");
+        return;
+    }
+    r->number++;
+    link_opened(all, l);
+}
+
+static void header_take(struct links *all, struct link *l, uint8_t *at)
+{
+    struct receiver *r = &l->receiver;
+    if (!header_is_right(all, r, at)) {
         link_lose(all, l, ST_CORRUPT,
                   "the header of a message does not match its check: memory or network is faulty "
                   "there or here, or no node sends it");
@@ -98,6 +135,11 @@ static void header_take(struct links *all, struct link *l, const uint8_t *at)
     r->number++;
     if (frame_header_get(&r->header, at, all->o.message_bytes_max) != ST_OK) {
         link_lose(all, l, ST_INVALID, "%s", status_message());
+        return;
+    }
+    if (r->header.kind >= FRAME_KIND_END) {
+        link_lose(all, l, ST_INVALID, "expected a message of a kind below %u, found %u", FRAME_KIND_END,
+                  r->header.kind);
         return;
     }
     r->at = 0;
@@ -132,10 +174,10 @@ static bool stage_look(struct links *all, struct link *l)
     while (l->state != LINK_IS_LOST && !r->is_told && r->phase != RECEIVE_PLACE) {
         const uint32_t there = r->stage_end - r->stage_begin;
         const uint32_t wanted = r->phase == RECEIVE_GREETING ? FRAME_GREETING_BYTES
-                                : r->phase == RECEIVE_HEADER ? FRAME_HEADER_BYTES + all->check_bytes
-                                                             : 1;
+                                : r->phase == RECEIVE_BODY   ? 1
+                                                             : FRAME_HEADER_BYTES + all->check_bytes;
         if (there < wanted) return true;
-        const uint8_t *at = r->stage + r->stage_begin;
+        uint8_t *at = r->stage + r->stage_begin;
         if (r->phase == RECEIVE_BODY) {
             stage_to_body(all, l);
             continue;
@@ -143,6 +185,8 @@ static bool stage_look(struct links *all, struct link *l)
         r->stage_begin += wanted;
         if (r->phase == RECEIVE_GREETING)
             link_greeted(all, l, at);
+        else if (r->phase == RECEIVE_CONFIRM)
+            confirm_take(all, l, at);
         else
             header_take(all, l, at);
     }
@@ -192,7 +236,10 @@ const char *receiver_where(const struct links *all, const struct link *l, char *
         snprintf(text, bytes, " within a message of kind %u", r->header.kind);
     else if (r->phase == RECEIVE_HEADER && r->stage_end != r->stage_begin)
         snprintf(text, bytes, " within the header of a message");
-    else if (r->phase == RECEIVE_GREETING)
+    else if (r->phase == RECEIVE_GREETING && !l->is_incoming && r->stage_end == 0)
+        snprintf(text, bytes, " before it has greeted: it refuses this node%s, or is no node",
+                 all->is_sealed ? " for its key, job or program" : " for its job or program");
+    else if (r->phase == RECEIVE_GREETING || r->phase == RECEIVE_CONFIRM)
         snprintf(text, bytes, " before it has greeted");
     return text;
 }

@@ -1,7 +1,9 @@
-/* From the queue of a link to vectors for one sendmsg: headers and checks from slots, payloads from where they lie.
+/* From the queue of a link to vectors for one sendmsg: headers and checks from slots, payloads from where they lie; of a sealed link all of it
+ * encrypted into one buffer, which is filled again when it has gone.
  *
  *     queue   │ message 7, half sent │ message 8 │ message 9 …
- *     vectors        piece check piece check  header check piece check …     up to 256 KiB, 48 vectors, 32 checks */
+ *     vectors        piece check piece check  header check piece check …     up to 256 KiB, 48 vectors, 32 checks
+ *     sealed         piece check  header check piece check …                 up to 132 KiB */
 #include "io/net/link_internal.h"
 
 #include <string.h>
@@ -104,12 +106,55 @@ static bool message_add(const struct links *all, struct batch *b, struct queued 
     return true;
 }
 
+/* Seals header (index 0) or piece of a message behind what is sealed; false: there is no room for it. */
+static bool unit_seal(struct sender *s, const struct queued *q, uint64_t index)
+{
+    uint8_t *out = s->sealed + s->sealed_end;
+    if (index == 0) {
+        uint8_t header[FRAME_HEADER_BYTES];
+        if (s->sealed_end + FRAME_HEADER_BYTES + FRAME_CHECK_MAX > SEALED_BYTES) return false;
+        frame_header_put(header, &q->header);
+        secure_seal(&s->cipher, q->check_first, header, out, FRAME_HEADER_BYTES, out + FRAME_HEADER_BYTES);
+        s->sealed_end += FRAME_HEADER_BYTES + FRAME_CHECK_MAX;
+        return true;
+    }
+    const uint32_t bytes = frame_piece_bytes(q->header.bytes, (uint32_t)index - 1);
+    struct iovec part[LINK_PARTS_MAX];
+    bool is_whole;
+    if (s->sealed_end + bytes + FRAME_CHECK_MAX > SEALED_BYTES) return false;
+    const uint32_t count =
+        frame_slice(q->part, q->part_count, (index - 1) * FRAME_PIECE_BYTES, bytes, part, LINK_PARTS_MAX, &is_whole);
+    const uint8_t *in = count == 1 ? part[0].iov_base : out;
+    for (uint32_t i = 0, at = 0; count > 1 && i < count; at += (uint32_t)part[i++].iov_len)
+        memcpy(out + at, part[i].iov_base, part[i].iov_len);
+    secure_seal(&s->cipher, q->check_first + index, in, out, bytes, out + bytes);
+    s->sealed_end += bytes + FRAME_CHECK_MAX;
+    return true;
+}
+
+/* Fills the buffer, which is empty, from where the last filling ended. */
+static void queue_seal(const struct links *all, struct sender *s)
+{
+    s->sealed_begin = s->sealed_end = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct queued *q = queue_at(all, s, i);
+        const uint64_t end = q->check_first + 1 + frame_piece_count(q->header.bytes);
+        for (; s->sealed_number < end; s->sealed_number++)
+            if (!unit_seal(s, q, s->sealed_number - q->check_first)) return;
+    }
+}
+
 bool sender_prepare(struct links *all, struct link *l, struct uring_request *request)
 {
     struct sender *s = &l->sender;
     struct batch b = {.s = s};
-    if (s->greeting_left) batch_add(&b, s->greeting + FRAME_GREETING_BYTES - s->greeting_left, s->greeting_left);
-    if (l->state == LINK_IS_OPEN && s->count) {
+    if (s->greeting_begin < s->greeting_end)
+        batch_add(&b, s->greeting + s->greeting_begin, s->greeting_end - s->greeting_begin);
+    if (l->state == LINK_IS_OPEN && all->is_sealed) {
+        if (s->sealed_begin == s->sealed_end) queue_seal(all, s);
+        if (s->sealed_begin < s->sealed_end)
+            batch_add(&b, s->sealed + s->sealed_begin, s->sealed_end - s->sealed_begin);
+    } else if (l->state == LINK_IS_OPEN && s->count) {
         /* Of the first message the checks that have gone have given their slots back. */
         const uint64_t head_bytes = FRAME_HEADER_BYTES + all->check_bytes,
                        unit_bytes = FRAME_PIECE_BYTES + all->check_bytes;
@@ -129,9 +174,11 @@ void sender_moved(struct links *all, struct link *l, uint64_t bytes)
 {
     struct sender *s = &l->sender;
     all->counts.sent_bytes += bytes;
-    const uint64_t greeted = bytes < s->greeting_left ? bytes : s->greeting_left;
-    s->greeting_left -= (uint32_t)greeted;
+    const uint32_t greeting_left = s->greeting_end - s->greeting_begin;
+    const uint64_t greeted = bytes < greeting_left ? bytes : greeting_left;
+    s->greeting_begin += (uint32_t)greeted;
     s->at += bytes - greeted;
+    if (all->is_sealed) s->sealed_begin += (uint32_t)(bytes - greeted);
     while (s->count && s->at >= queue_at(all, s, 0)->wire_bytes) {
         const struct queued *q = queue_at(all, s, 0);
         s->at -= q->wire_bytes;

@@ -12,10 +12,21 @@
 #include "engine/base/clock.h"
 #include "io/net/frame.h"
 #include "io/net/link.h"
+#include "io/net/secure.h"
 #include "io/uring.h"
 
 #define RIG_NONE    UINT32_MAX
 #define RIG_WAIT_NS UINT64_C(60000000000) /* longer than anything takes on a busy machine */
+
+/* Two keys, of which links are sealed by the first. */
+static const struct secure_key rig_keys[2] = {{"the first key has thirty-two byt"},
+                                              {"the second one has them as well!"}};
+
+static inline int rig_start(void **state)
+{
+    (void)state;
+    return secure_start() == ST_OK ? 0 : -1;
+}
 
 struct end {
     struct arena arena;

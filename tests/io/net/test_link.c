@@ -84,10 +84,13 @@ static void flood_push(struct end *e, struct flood *f)
 }
 
 /* Both ends send MESSAGES messages each at the same time. */
-static void flood_both(bool poll_only, bool is_v6, struct uring_faults *faults)
+static void flood_both(bool poll_only, bool is_v6, enum frame_seal seal, struct uring_faults *faults)
 {
     struct links_options o = rig_options();
     struct end a, b;
+    o.keys = rig_keys;
+    o.key_count = seal != FRAME_PLAIN;
+    o.chacha_only = seal == FRAME_CHACHA;
     struct flood to_b = {.seed = 5 + poll_only}, to_a = {.seed = 9 + is_v6};
     o.poll_only = poll_only;
     o.faults = faults;
@@ -133,7 +136,7 @@ static void links__any_messages_both_ways__arrive_as_sent(void **state)
     (void)state;
     const bool has_v6 = rig_has_v6();
     for (int poll_only = 0; poll_only < 2; poll_only++)
-        for (int is_v6 = 0; is_v6 <= has_v6; is_v6++) flood_both(poll_only, is_v6, NULL);
+        for (int is_v6 = 0; is_v6 <= has_v6; is_v6++) flood_both(poll_only, is_v6, FRAME_PLAIN, NULL);
     if (!has_v6) print_message("# no IPv6 on loopback\n");
 }
 
@@ -142,8 +145,19 @@ static void links_fault__short_and_again__arrive_as_sent(void **state)
     (void)state;
     for (int poll_only = 0; poll_only < 2; poll_only++) {
         struct uring_faults faults = {.seed = 3, .one_in = {[URING_SHORT] = 2, [URING_AGAIN] = 5}, .align_bytes = 1};
-        flood_both(poll_only, false, &faults);
+        flood_both(poll_only, false, FRAME_PLAIN, &faults);
     }
+}
+
+static void links_sealed__any_messages_both_ways__arrive_as_sent(void **state)
+{
+    (void)state;
+    for (enum frame_seal seal = FRAME_CHACHA; seal < FRAME_SEAL_COUNT; seal++)
+        for (int with_faults = 0; with_faults < 2; with_faults++) {
+            struct uring_faults faults = {
+                .seed = 4, .one_in = {[URING_SHORT] = 2, [URING_AGAIN] = 5}, .align_bytes = 1};
+            if (secure_seal_runs(seal)) flood_both(with_faults, false, seal, with_faults ? &faults : NULL);
+        }
 }
 
 /* Many messages without payload, or with hardly any, that go together: more checks than have a place at a time. */
@@ -574,6 +588,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links__any_messages_both_ways__arrive_as_sent),
+        cmocka_unit_test(links_sealed__any_messages_both_ways__arrive_as_sent),
         cmocka_unit_test(links__burst_of_small_messages__arrive_in_order),
         cmocka_unit_test(links_fault__short_and_again__arrive_as_sent),
         cmocka_unit_test(links_fault__error__link_is_lost),
@@ -589,5 +604,5 @@ int main(void)
         cmocka_unit_test(link__half_open_of_many_hosts__are_bounded),
         cmocka_unit_test(link__silent_connection__is_let_go_in_time),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
+    return cmocka_run_group_tests(tests, rig_start, NULL) ? 1 : 0;
 }
