@@ -4,7 +4,7 @@
  *
  *     submit ──▶ up to `depth` requests in flight ──▶ reap: tag, bytes or -errno
  *
- * One thread uses it. All memory is taken at open; nothing is allocated and no lock is taken later. Workload: files that are read
+ * One thread uses it: of sockets the one that submits first. All memory is taken at open; nothing is allocated and no lock is taken later. Workload: files that are read
  * ahead, 512 KiB a request, some thousand requests a second; small O_DIRECT requests of a store, some hundred thousand; up to 64 sockets, each
  * with one send and one receive in flight, of 24 B to 256 KiB. */
 #ifndef HETERPS_IO_URING_H

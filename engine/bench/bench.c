@@ -211,7 +211,8 @@ status bench_run(const struct bench_options *o)
     size_t chosen = 0;
     while (chosen < BENCH_SUBJECT_COUNT && strcmp(subjects[chosen].name, o->subject) != 0) chosen++;
     if (!is_all && chosen == BENCH_SUBJECT_COUNT)
-        FAIL(USAGE, "bench: expected gemm, gather, update, lookup, parse, ring, disk, train, card or all, found \"%s\"",
+        FAIL(USAGE,
+             "bench: expected gemm, gather, update, lookup, parse, ring, disk, net, train, card or all, found \"%s\"",
              o->subject);
     TRY(options_check(o, chosen));
     uint32_t precision = 0;

@@ -42,6 +42,7 @@ subject lookup 1 'f["rows"] > 1e5'
 subject parse 12 '"bytes" not in f or 100 < f["bytes"] / f["rows"] < 600' --vocab 1000
 subject parse 2 'f["name"].startswith("csv-quoted")' csv-quoted
 [ "$cores" -lt 2 ] || subject ring 8 'f["threads"] == 2'
+[ "$cores" -lt 2 ] || subject net 4 'f["threads"] == 2 and f["bytes"] in (8 << 20, 1024) and f["unit"] in ("GB/s", "us")'
 subject disk 24 'f["bytes"] == 4096 and f["depth"] in (1, 4, 16, 64, 128, 256)' .
 subject train 1 'f["batch"] == 64 and f["kflop"] > 0 and 0 < f["forward"] + f["backward"] + f["update"] <= 1.01' \
     ctrdnn1 --threads 1 --set train.batch=64 --precision f32
@@ -72,7 +73,7 @@ else
     check 'is said' grep -q 'warning: not enough memory for a table of 4 GiB: going on with' warnings
 fi
 
-fails 2 'expected gemm, gather, update, lookup, parse, ring, disk, train, card or all, found "gem"' 'a subject that is none' "$h" bench gem
+fails 2 'expected gemm, gather, update, lookup, parse, ring, disk, net, train, card or all, found "gem"' 'a subject that is none' "$h" bench gem
 fails 2 'bench gemm takes no "x.bin"; only `bench train GRAPH`' 'a graph for another subject' "$h" bench gemm x.bin
 fails 2 'bench parse: expected criteo, .*libffm, found "cvs"' 'a format that is none' "$h" bench parse cvs
 fails 2 "--threads: expected at most $cores, the cores" 'more threads than cores' "$h" bench gemm --threads $((cores + 1))
