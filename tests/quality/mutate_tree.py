@@ -357,13 +357,16 @@ esac
 def mirror_of(base, file):
     """The tests that stand for a file: those of its name, and those of its folder or the next one above that has some.
 
-    A folder without any has those of the file's name in its neighbours, too, and of what only scripts test, scripts."""
+    A folder without any has those of the file's name in its neighbours, too, isa has every test_*_isa beside them, and
+    of what only scripts test, scripts."""
     folder, name = os.path.dirname(file), os.path.splitext(os.path.basename(file))[0]
     place = folder[len('engine/') :] if folder.startswith('engine/base') else folder
     below = [p for p in base.programs if p.startswith(f'tests/{place.split("/")[0]}/')]
     named = lambda programs: [p for p in programs if re.match(rf'test_{name}(_|$)', os.path.basename(p))]
     own = [p for p in below if os.path.dirname(p) == f'tests/{place}']
     first = named(own or below)
+    if os.path.basename(folder) == 'isa':
+        first += [p for p in below if p.endswith('_isa') and p not in first]
     while place and not own:
         place = os.path.dirname(place)
         own = [p for p in base.programs if os.path.dirname(p) == f'tests/{place}']

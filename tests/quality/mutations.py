@@ -2,8 +2,10 @@
 for the caller to drop.
 
 A Mutation replaces source[begin:end] by `text`; lines stay where they are. Left alone are comments, strings (but
-numbers and yes/no in .def tables), includes and conditions of the preprocessor, assertions, sizes of arrays, what a
-message of an error is made of, hints to the processor, and what frees memory or locks."""
+numbers and yes/no in .def tables), includes and conditions of the preprocessor, assertions, what a message of an error
+is made of, and what the plain build's tests cannot see, whatever they look at: hints to the processor and the compiler,
+locks, sizes of arrays and of what is allocated, and what frees memory, with the loop around it (AddressSanitizer's and
+ThreadSanitizer's builds see these)."""
 import hashlib, re
 from collections import Counter
 
@@ -16,15 +18,18 @@ TOKEN = re.compile(
 DIRECTIVE = re.compile(r'^[ \t]*\#(?:/\*.*?\*/|\\\n|[^\n])*', re.S | re.M)
 DEFINE = re.compile(r'[ \t]*\#[ \t]*define[ \t]+(\w+)(\([^)]*\))?', re.S)
 
-# Calls whose arguments are left alone: assertions, what makes messages, and hints, which only time tells.
+# Calls whose arguments are left alone: assertions, what makes messages, hints, which only time tells, sizes of what is
+# allocated, and what is freed.
 MESSAGES = re.compile(
     r'(?:FAIL|CHECK|RAISE|assert\w*|_?[sS]tatic_assert|PRINTF_LIKE|__attribute__|_?[aA]lignas|sizeof|offsetof'
-    r'|status_describe|\w*prefetch\w*|madvise'
+    r'|status_describe|\w*prefetch\w*|madvise|posix_fadvise|malloc|calloc|realloc|aligned_alloc|free|json_decref'
     r'|log_(?:info|detail|warning|error|result|redraw)|(?:bad|fail)(?:_\w+)?|\w+_fail(?:ed)?)$'
 )
 # Statements whose absence the plain build's tests cannot see: hints, what frees and what locks (AddressSanitizer's and
 # ThreadSanitizer's builds see these).
-UNMISSED = re.compile(r'(?:\(void\) ?)?(?:free|\w+_free|\w*prefetch\w*|madvise|spin_pause|pthread_mutex_lock)\(')
+UNMISSED = re.compile(
+    r'(?:\(void\) ?)?(?:free|json_decref|\w+_free|\w*prefetch\w*|madvise|posix_fadvise|spin_pause|pthread_mutex_lock)\('
+)
 KEYWORDS = set(
     'if for while switch return sizeof do else case default goto break continue struct enum union const static inline '
     'extern void '
@@ -101,6 +106,26 @@ def pair(tokens):
         ):
             for inner in tokens[i : t.mate + 1]:
                 inner.frozen = True
+        if t.text == 'for':
+            loop_freeze(tokens, i)
+        if t.text == '__builtin_expect':  # what is expected, but not of what
+            for inner in tokens[tokens[i + 1].mate - 2 : tokens[i + 1].mate]:
+                inner.frozen = True
+
+
+def loop_freeze(tokens, i):
+    """Leaves the head of a loop alone of which all that it does is UNMISSED."""
+    head_end = tokens[i + 1].mate if i + 1 < len(tokens) else None
+    if not head_end or head_end + 1 >= len(tokens):
+        return
+    begin = head_end + 1
+    end = tokens[begin].mate if tokens[begin].text == '{' else next(
+        (j for j in range(begin, len(tokens)) if tokens[j].text == ';'), begin
+    )
+    body = ''.join(t.text for t in tokens[begin : end or begin]).lstrip('{').rstrip(';').split(';')
+    if all(UNMISSED.match(statement) for statement in body):
+        for inner in tokens[i : head_end + 1]:
+            inner.frozen = True
 
 
 def functions_name(tokens):
@@ -250,16 +275,10 @@ class Finder:
             return
         other = number_other(t.text)
         if other:
-            if not self.is_room(i):
-                self.add('constant', i, i, other, f'{t.text} to {other}')
+            self.add('constant', i, i, other, f'{t.text} to {other}')
             if re.match(r'[1-9]\d?[uUlL]*$', t.text):
                 less = str(int(re.match(r'\d+', t.text)[0]) - 1) + t.text.lstrip('0123456789')
                 self.add('constant', i, i, less, f'{t.text} to {less}')
-
-    def is_room(self, i):
-        """Whether more of it is only more memory than needed."""
-        around = self.tokens[i].inside
-        return bool(around) and self.tokens[around - 1].text in ('malloc', 'calloc', 'realloc', 'aligned_alloc')
 
     def table_text(self, i):
         inner = self.tokens[i].text[1:-1]
@@ -345,6 +364,7 @@ class Finder:
         end = self.tokens[begin].mate
         if (
             name in KEYWORDS
+            or name == '__builtin_expect'
             or MESSAGES.match(name)
             or not end
             or (i and self.tokens[i - 1].kind == 'word' and self.tokens[i - 1].text not in ('return', 'else', 'case'))
@@ -364,7 +384,7 @@ class Finder:
                 ')==',
                 ')!=',
             )
-            if name == 'calloc' or compares and n == 0:
+            if compares and n == 0:
                 continue  # either way the same
             between = self.source[self.tokens[one[1]].end : self.tokens[two[0]].begin]
             self.add('arguments', one[0], two[1], b + between + a, f'arguments {n + 1} and {n + 2} of {name} exchanged')
