@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "engine/base/file.h"
 #include "engine/base/words.h"
@@ -48,11 +50,38 @@ static char *page_of(uint32_t count)
     return text;
 }
 
+/* Fingerprints of the pages that are kept, in their order, without the program's version. A page that is meant to change gets another one; what
+ * has changed shows in the page that is whole in tests/golden. */
+static const uint64_t fingerprints[] = {
+    UINT64_C(0x4c56834654386fc2), UINT64_C(0x352873fc429838ee), UINT64_C(0xe10ac3eb98fffcb3),
+    UINT64_C(0x8562abc02e903557), UINT64_C(0x151e5f06f1cf013b), UINT64_C(0xf0bf39b8781ba5ff),
+    UINT64_C(0xfe820927c0b22d4c), UINT64_C(0xc6cee2e60fd3f564), UINT64_C(0x07dee6d106528788),
+    UINT64_C(0x33b29cb94a0e134d), UINT64_C(0x8b021e85f2f93f1a), UINT64_C(0xc854d22b4b598445),
+    UINT64_C(0x578b2c779f342a46), UINT64_C(0xdd0c46120a92cf3a), UINT64_C(0xd2488a0622c8ce3f),
+    UINT64_C(0x90f167705e1e3920), UINT64_C(0x40260ec14e91ed54),
+};
+
+static uint64_t fingerprint_of(const char *file)
+{
+    struct file_map map;
+    assert_int_equal(file_map_open(&map, file), ST_OK);
+    const char *end = memmem(map.data, map.bytes, ". heterps-run ", 14);
+    assert_non_null(end);
+    const uint64_t hash = XXH3_64bits(map.data, (size_t)(end - (const char *)map.data));
+    file_map_close(&map);
+    return hash;
+}
+
 static void page_keep(uint32_t count)
 {
     char kept[96];
-    snprintf(kept, sizeof kept, "%s/kept.%u.html", directory, kept_count++);
+    snprintf(kept, sizeof kept, "%s/kept.%u.html", directory, kept_count);
     assert_int_equal(page_write(kept, f.solutions, count), ST_OK);
+    const uint64_t hash = fingerprint_of(kept);
+    assert_true(kept_count < sizeof fingerprints / sizeof *fingerprints);
+    if (hash != fingerprints[kept_count])
+        fail_msg("page %u has changed: its fingerprint is 0x%016" PRIx64, kept_count, hash);
+    kept_count++;
 }
 
 static void page_write__all_of_these__pass_the_check(void **state)
@@ -94,6 +123,29 @@ static void page_write__plans_of_all_sizes__are_whole(void **state)
         page_keep(1);
         fixture_close(&f);
     }
+}
+
+/* Drawings whose axes go over several powers of ten, or hardly anywhere; curves of one point; more stages than are drawn; what is not proven. */
+static void page_write__wide_and_narrow_figures__are_whole(void **state)
+{
+    (void)state;
+    fixture_open(&f, 64, 3, 50);
+    for (uint32_t l = 0; l < 64; l++) f.plans[0][l] = (type_index)(l % 3);
+    fixture_solution(&f, "rl", true);
+    for (uint32_t l = 0; l < 64; l++) f.plans[1][l] = 1;
+    fixture_solution(&f, "bo", true);
+    page_keep(2);
+    f.solutions[0].is_proven = false;
+    f.solutions[0].lower_bound = f.solutions[0].result.cost / 3;
+    f.solutions[1].result.cost *= 100;
+    for (uint32_t p = 0; p < FIXTURE_POINTS; p++) f.curves[1][p].evaluations *= 1 + p * p * p * 1000;
+    page_keep(2);
+    f.solutions[0].curve_count = 2; /* one of them is feasible */
+    f.solutions[1] = f.solutions[0];
+    f.solutions[0].evaluations = 3;
+    f.instance.epochs = 2.5;
+    page_keep(2);
+    fixture_close(&f);
 }
 
 static void page_write__nothing_can_run__is_whole(void **state)
@@ -244,6 +296,30 @@ static void page_write__again__gives_the_same_bytes(void **state)
     fixture_close(&f);
 }
 
+/* A small page from the first letter to the last: what people see of 5 layers, 2 types and 3 methods that search. */
+static void page_write__a_small_plan__is_the_golden_page(void **state)
+{
+    (void)state;
+    struct file_map golden;
+    if (file_map_open(&golden, "tests/golden/page.html") != ST_OK) {
+        print_message("not begun in the repository's root\n");
+        skip();
+    }
+    fixture_open(&f, 5, 2, 5000);
+    fixture_solve(&f);
+    f.instance.epochs = 3;
+    f.solutions[0].server_cores = 2;
+    f.solutions[0].server_cost = 0.25;
+    char *text = page_of(4), *end = strstr(text, ". heterps-run ");
+    assert_non_null(end);
+    *end = 0;
+    assert_memory_equal(golden.data, text, golden.bytes);
+    assert_int_equal(golden.bytes, strlen(text));
+    file_map_close(&golden);
+    free(text);
+    fixture_close(&f);
+}
+
 static void page_write__no_such_folder__reports_io(void **state)
 {
     (void)state;
@@ -258,12 +334,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(page_write__plans_of_all_sizes__are_whole),
+        cmocka_unit_test(page_write__wide_and_narrow_figures__are_whole),
         cmocka_unit_test(page_write__nothing_can_run__is_whole),
         cmocka_unit_test(page_write__all_is_free__is_whole),
         cmocka_unit_test(page_write__hostile_names__are_text),
         cmocka_unit_test(page_write__plan__marks_a_type_a_layer),
         cmocka_unit_test(page_write__many_types__folds_those_that_do_not_matter),
         cmocka_unit_test(page_write__again__gives_the_same_bytes),
+        cmocka_unit_test(page_write__a_small_plan__is_the_golden_page),
         cmocka_unit_test(page_write__no_such_folder__reports_io),
         cmocka_unit_test(page_write__all_of_these__pass_the_check),
     };
