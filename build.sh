@@ -241,6 +241,7 @@ build_programs() {
         case $object in # what has cards, and what opens CUDA's driver, finds the one that is stood in for
         */tests/gpu/test_cuda.o) cards="$cuda_objects -Wl,-rpath,\\\$ORIGIN/driver:\\\$ORIGIN/blas" ;;
         */tests/gpu/*) cards=$emulation ;;
+        */tests/engine/bench/test_bench_card.o) cards="$emulation -Wl,-u,gpu_count" ;; # and not those of the library
         */tests/engine/device/card/*) cards="$emulation -Wl,--wrap=gpu_open" ;; # card_fixture.h stands between stages and these cards
         *) cards= ;;
         esac
@@ -297,7 +298,7 @@ test | tests)
     build "${MODE:-release}"
     ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run
     # Not under ThreadSanitizer: the emulation takes its calls, and its fibers are no threads.
-    case $mode in tsan) emulated_tests='-not -path tests/gpu/* -not -path tests/engine/device/card/*' ;; *) emulated_tests= ;; esac
+    case $mode in tsan) emulated_tests='-not -path tests/gpu/* -not -path tests/engine/device/card/* -not -name test_bench_card.c' ;; *) emulated_tests= ;; esac
     build_programs $(set -f; find tests -name 'test_*.c' $emulated_tests | sort)
     build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort)
     build_stand_in

@@ -6,94 +6,10 @@
 
 #include <cmocka.h>
 
-#include <fcntl.h>
-#include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "engine/base/log.h"
-#include "engine/bench/bench.h"
 #include "engine/bench/sparse.h"
-#include "tests/engine/fixture_clock.h"
-#include "tests/engine/fixture_files.h"
-
-#define STEP_NS 1000000u
-
-/* --- running ------------------------------------------------------------------------------------ */
-
-static char text[1 << 20];
-
-/* What a benchmark prints. */
-static const char *ran(enum log_format format, const struct bench_options *o)
-{
-    fflush(NULL);
-    int saved = dup(STDOUT_FILENO), file = memfd_create("out", MFD_CLOEXEC);
-    assert_true(saved >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) == STDOUT_FILENO);
-    log_open(format, 0);
-    status st = bench_run(o);
-    fflush(NULL);
-    ssize_t bytes = pread(file, text, sizeof text - 1, 0);
-    dup2(saved, STDOUT_FILENO);
-    close(saved);
-    close(file);
-    log_open(LOG_TEXT, 0);
-    if (st != ST_OK) fail_msg("bench %s: %s", o->subject, status_message());
-    assert_true(bytes >= 0);
-    text[bytes] = 0;
-    return text;
-}
-
-/* Behind the three lines about the machine, which end with "… median". */
-static const char *table(const struct bench_options *o)
-{
-    const char *end = strstr(ran(LOG_TEXT, o), "of that limit, median\n");
-    assert_non_null(end);
-    return end + strlen("of that limit, median\n");
-}
-
-/* A table's heading of columns. */
-#define COLUMNS                                                                                                        \
-    "                                         threads   median    least - greatest unit          limit  share\n"
-
-static struct bench_options quick_of(const char *subject)
-{
-    fixture_clock_set(STEP_NS, false);
-    return (struct bench_options){.subject = subject, .isa = "base", .repeats = 1, .quick = true};
-}
-
-/* The figures that a benchmark tells as events. */
-static json_t *figures(const struct bench_options *o)
-{
-    json_t *list = json_array();
-    char *at, *line = strtok_r((char *)(uintptr_t)ran(LOG_JSON, o), "\n", &at);
-    for (; line != NULL; line = strtok_r(NULL, "\n", &at)) {
-        json_t *event = json_loads(line, 0, NULL);
-        assert_non_null(event);
-        if (strcmp(json_string_value(json_object_get(event, "event")), "bench") == 0) json_array_append(list, event);
-        json_decref(event);
-    }
-    return list;
-}
-
-static double number(const json_t *list, size_t i, const char *key)
-{
-    const json_t *value = json_object_get(json_array_get(list, i), key);
-    if (!json_is_number(value)) fail_msg("figure %zu has no number \"%s\"", i, key);
-    return json_number_value(value);
-}
-static void number_check(const json_t *list, size_t i, const char *key, double expected)
-{
-    const double found = number(list, i, key);
-    if (!(fabs(found - expected) <= 1e-9 * fabs(expected)))
-        fail_msg("figure %zu: \"%s\" is %.12g, expected %.12g", i, key, found, expected);
-}
-static const char *word(const json_t *list, size_t i, const char *key)
-{
-    return json_string_value(json_object_get(json_array_get(list, i), key));
-}
+#include "tests/engine/bench/bench_rig.h"
 
 /* --- gemm --------------------------------------------------------------------------------------- */
 
