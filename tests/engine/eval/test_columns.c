@@ -331,15 +331,15 @@ static void by_value__many_values__those_with_most_examples_and_the_others(void 
         for (uint32_t step = 0; example < EXAMPLES; step++) {
             const uint32_t count = 1 + step % MICRO;
             for (uint32_t b = 0; b < count; b++, example++) {
-                const uint32_t i = example % 100 < 2 ? (example + 1) % 2 : example % 225 == 50 ? 2 : 3;
+                const uint32_t i = example % 100 < 2 ? example % 100 : example % 225 == 50 ? 2 : 3;
                 const float logit = (float)(example % 13) / 4 - 1.5f, label = (float)(example % 3 == 0),
                             weight = with_weight ? (float)(1 + example % 4) / 2 : 1;
                 char line[32];
                 if (i < 3)
-                    snprintf(line, sizeof line, "%s", groups[1 - (i == 0) + (i == 2)].value);
+                    snprintf(line, sizeof line, "%s", groups[i].value);
                 else
                     snprintf(line, sizeof line, "v%u", example % VALUES);
-                struct group *g = &groups[i == 3 ? 3 : 1 - (i == 0) + (i == 2)];
+                struct group *g = &groups[i];
                 put(c, line);
                 example_set(&s, b, logit, label, weight);
                 g->count++;
