@@ -10,7 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "engine/base/isa.h"
 #include "engine/base/log.h"
+#include "engine/base/machine.h"
 #include "engine/bench/bench.h"
 #include "tests/engine/fixture_clock.h"
 #include "tests/engine/fixture_files.h"
@@ -57,7 +59,36 @@ FIXTURE static struct bench_options quick_of(const char *subject)
     return (struct bench_options){.subject = subject, .isa = "base", .repeats = 1, .quick = true};
 }
 
-/* The figures that a benchmark tells as events. */
+FIXTURE static void machine_check(const json_t *event, const char *isa)
+{
+    struct machine m;
+    struct cores cores;
+    cores_allowed(&cores);
+    machine_read(&m, "/", cores.processor, cores.mask_count);
+    const struct {
+        const char *key, *text;
+        uint64_t number;
+    } expected[] = {{"version", HETERPS_VERSION, 0},
+                    {"cpu", *m.cpu ? m.cpu : "unknown processor", 0},
+                    {"isa", isa ? isa : isa_names[isa_best()], 0},
+                    {"huge_pages", m.huge_pages, 0},
+                    {"cores", NULL, cores.count},
+                    {"l1d_bytes", NULL, m.l1d_bytes},
+                    {"l2_bytes", NULL, m.l2_bytes},
+                    {"l3_bytes", NULL, m.l3_bytes},
+                    {"memory_bytes", NULL, m.memory_bytes}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const json_t *value = json_object_get(event, expected[i].key);
+        if (expected[i].text)
+            assert_string_equal(json_string_value(value), expected[i].text);
+        else
+            assert_int_equal(json_integer_value(value), expected[i].number);
+    }
+    const json_t *left = json_object_get(event, "memory_free_bytes");
+    assert_true(json_integer_value(left) > 0 && (uint64_t)json_integer_value(left) <= m.memory_bytes);
+}
+
+/* The figures that a benchmark tells as events, of so many repeats each, behind one that says which machine this is. */
 FIXTURE static json_t *figures(const struct bench_options *o)
 {
     json_t *list = json_array();
@@ -65,7 +96,16 @@ FIXTURE static json_t *figures(const struct bench_options *o)
     for (; line != NULL; line = strtok_r(NULL, "\n", &at)) {
         json_t *event = json_loads(line, 0, NULL);
         assert_non_null(event);
-        if (strcmp(json_string_value(json_object_get(event, "event")), "bench") == 0) json_array_append(list, event);
+        const char *name = json_string_value(json_object_get(event, "event"));
+        if (strcmp(name, "machine") == 0) {
+            assert_int_equal(json_array_size(list), 0);
+            machine_check(event, o->isa);
+        }
+        if (strcmp(name, "bench") == 0) {
+            assert_int_equal(json_integer_value(json_object_get(event, "repeats")), o->repeats);
+            assert_string_equal(json_string_value(json_object_get(event, "subject")), o->subject);
+            json_array_append(list, event);
+        }
         json_decref(event);
     }
     return list;
