@@ -193,6 +193,90 @@ static void block__as_many_distinct_keys_as_a_code_holds_and_one_more__are_read_
     }
 }
 
+/* Rows of several pieces, given in an order that is drawn, some twice, are those that block_take gives in theirs. */
+static void block_group__pieces_in_any_order__are_the_rows(void **state)
+{
+    (void)state;
+    static const char *const isas[] = {"base", "avx2", "avx512"};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+            for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+                struct fixture t;
+                struct arena arena;
+                struct block_group group;
+                struct micro_batch all, some;
+                struct example_shape e = shapes[s];
+                enum { ROWS = 900, GIVEN = 250 };
+                if (i > 0 && !isa_runs_here(i == 1 ? ISA_avx2 : ISA_avx512)) continue;
+                stream = random_stream(s * 100 + k, RANDOM_BLOCKS, 1);
+                drawn = 0;
+                fixture_open(&t, e, isas[i]);
+                rows_draw(&t.writer, ROWS, &kinds[k]);
+                size_t bytes = block_write(&t.writer, SEED, 1234, t.block);
+                const uint32_t rows = t.writer.rows.example_count, piece_rows = block_piece_rows(t.writer.shape),
+                               pieces = (rows + piece_rows - 1) / piece_rows;
+                struct batch_shape batch = {.batch = ROWS, .micro = ROWS, .lanes = 1};
+                struct layout sum = {0};
+                block_group_layout(&group, &sum, t.writer.shape, ROWS);
+                assert_ok(arena_open(&arena, "group", sum.bytes + 2 * micro_batch_bytes(batch, e)));
+                struct layout taken = {.arena = &arena};
+                block_group_layout(&group, &taken, t.writer.shape, ROWS);
+                micro_batch_place(&all, &arena, batch, e);
+                micro_batch_place(&some, &arena, batch, e);
+                micro_batch_clear(&all);
+                block_group_clear(&group);
+                assert_ok(block_open(&t.reader, t.block, bytes, SEED));
+                /* From the last piece to the first: both ways of reading them. */
+                uint32_t first_of[BLOCK_PIECES];
+                for (uint32_t p = pieces; p-- > 0;) {
+                    const uint32_t count = p + 1 < pieces ? piece_rows : rows - p * piece_rows;
+                    first_of[p] = all.example_count;
+                    block_seek(&t.reader, p);
+                    block_take(&t.reader, &all, all.example_count + count, e.dense_stride);
+                    block_seek(&t.reader, p);
+                    block_group_take(&group, &t.reader, count);
+                }
+                assert_int_equal(all.example_count, rows);
+                assert_int_equal(group.rows.example_count, rows);
+                /* What was taken is what was written. */
+                for (uint32_t p = 0; p < pieces; p++)
+                    for (uint32_t c = 0; c < e.label_count; c++)
+                        assert_true(all.label[first_of[p] * e.label_count + c] ==
+                                    t.writer.rows.label[p * piece_rows * e.label_count + c]);
+                uint32_t order[GIVEN];
+                for (uint32_t r = 0; r < GIVEN; r++) order[r] = draw(rows);
+                micro_batch_clear(&some);
+                block_group_give(&group, &t.reader, &some, e.dense_stride, order, 100);
+                block_group_give(&group, &t.reader, &some, e.dense_stride, order + 100, GIVEN - 100);
+                assert_int_equal(some.example_count, GIVEN);
+                assert_int_equal(some.key_begin[0], 0);
+                for (uint32_t r = 0; r < GIVEN; r++) {
+                    const uint32_t from = order[r];
+                    assert_memory_equal(some.label + r * e.label_count, all.label + from * e.label_count,
+                                        4 * e.label_count);
+                    assert_memory_equal(some.dense + r * e.dense_stride, all.dense + from * e.dense_stride,
+                                        4 * e.dense_count);
+                    if (e.has_weight) assert_true(some.weight[r] == all.weight[from]);
+                    if (e.has_group) assert_true(some.group[r] == all.group[from]);
+                    assert_int_equal(some.is_bad[r], all.is_bad[from]);
+                    for (uint32_t f = 0; f < e.field_count; f++) {
+                        const uint32_t home = r * e.field_count + f, home_from = from * e.field_count + f,
+                                       count = all.key_begin[home_from + 1] - all.key_begin[home_from];
+                        assert_int_equal(some.key_begin[home + 1] - some.key_begin[home], count);
+                        for (uint32_t n = 0; n < count; n++) {
+                            const uint32_t at = some.key_begin[home] + n, at_from = all.key_begin[home_from] + n;
+                            assert_true(some.key[at] == all.key[at_from]);
+                            assert_int_equal(some.key_home[at], home);
+                            if (e.has_value) assert_true(some.value[at] == all.value[at_from]);
+                        }
+                    }
+                }
+                assert_int_equal(some.key_count, some.key_begin[GIVEN * e.field_count]);
+                arena_close(&arena);
+                arena_close(&t.arena);
+            }
+}
+
 static void block_open__flipped_bit_or_other_seed__is_corrupt(void **state)
 {
     (void)state;
@@ -235,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(block__random_rows__are_read_back),
         cmocka_unit_test(block__as_many_distinct_keys_as_a_code_holds_and_one_more__are_read_back),
+        cmocka_unit_test(block_group__pieces_in_any_order__are_the_rows),
         cmocka_unit_test(block_open__flipped_bit_or_other_seed__is_corrupt),
         cmocka_unit_test(block_write__few_distinct_values__take_few_bytes),
     };

@@ -230,11 +230,11 @@ static void data_cache__too_small__passes_are_the_texts(void **state)
 static void data_cache__csv__keeps_weights_groups_and_labels(void **state)
 {
     (void)state;
-    static const struct reader_column
-        denses[] = {{.name = "d", .scale = 1}},
-        fields[] = {{.name = "f", .seed = 7, .ids_max = 3, .vocabulary = READER_NONE},
-                    {.name = "g", .seed = 8, .ids_max = 1, .vocabulary = READER_NONE}},
-        labels[] = {{.name = "l", .vocabulary = READER_NONE}, {.name = "k", .vocabulary = READER_NONE}};
+    static const struct reader_column denses[] = {{.name = "d", .scale = 1}},
+                                      fields[] = {{.name = "f", .seed = 7, .ids_max = 3, .vocabulary = READER_NONE},
+                                                  {.name = "g", .seed = 8, .ids_max = 1, .vocabulary = READER_NONE}},
+                                      labels[] = {{.name = "l", .vocabulary = READER_NONE},
+                                                  {.name = "k", .vocabulary = READER_NONE}};
     const struct example_shape shape = {.dense_count = 1,
                                         .dense_stride = 1,
                                         .field_count = 2,
