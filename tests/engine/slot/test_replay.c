@@ -1,0 +1,156 @@
+/* A reader of micro-batches from memory: whole steps from the front of the data, in turn and for ever. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cfg/ini.h"
+#include "engine/data/schema.h"
+#include "engine/slot/replay.h"
+#include "tests/engine/fixture_files.h"
+
+#define ROWS 29u /* three steps of 8, and 5 more */
+
+static const char model_text[] =
+    "[data]\nformat = csv\nlabel = click\nweight = w\ngroup = q\ndense = x, y\nsparse = u, v\nids_max = 2\n[table "
+    "t]\ndim = 2\n[embedding e]\ntable = t\ninput = sparse\n[concat k]\ninput = e, dense\n[fc o]\ninput = k\nunits = "
+    "1\n[loss l]\ninput = o\n[train]\nbatch = 8\nmicro = 4\n";
+
+static struct scene {
+    struct graph g;
+    struct ini ini;
+    struct settings settings;
+    struct schema schema;
+    char path[512];
+    struct reader_options o;
+} s;
+
+static int group_open(void **state)
+{
+    (void)state;
+    if (fixture_directory_make("test_replay") != 0) return -1;
+    snprintf(s.path, sizeof s.path, "%s", fixture_path("data.csv"));
+    FILE *file = fopen(s.path, "w");
+    fputs("click,w,q,x,y,u,v\n", file);
+    for (uint32_t r = 0; r < ROWS; r++)
+        fprintf(file, "%u,%u.5,g%u,%u,%u,u%u%s,%s\n", r % 2, r, r / 3, r, 100 + r, r, r % 3 ? "" : "|w",
+                r % 4 ? "v" : "");
+    fclose(file);
+    assert_ok(graph_compile(&s.g, "m.cfg", model_text, sizeof model_text - 1, NULL, 0, NULL));
+    assert_ok(ini_parse(&s.ini, "m.cfg", s.g.text, s.g.text_bytes));
+    assert_ok(settings_read(&s.ini, &s.settings));
+    assert_ok(schema_open(&s.schema, &s.g, &s.settings));
+    s.o = (struct reader_options){.format = READER_CSV, .paths = s.path, .schema = s.schema.reader, .part = "reader"};
+    return 0;
+}
+
+static int group_close(void **state)
+{
+    (void)state;
+    schema_close(&s.schema);
+    ini_free(&s.ini);
+    graph_close(&s.g);
+    return fixture_directory_remove();
+}
+
+/* A micro-batch with memory of its own. */
+static void place(struct micro_batch *m, struct arena *arena)
+{
+    const struct batch_shape shape = graph_batch(&s.g);
+    assert_ok(arena_open(arena, "test", micro_batch_bytes(shape, graph_example(&s.g))));
+    micro_batch_place(m, arena, shape, graph_example(&s.g));
+    micro_batch_clear(m);
+}
+
+/* The rows from `first` on, whole micro-batches. */
+static void rows_check(const struct micro_batch *m, uint32_t first)
+{
+    const uint32_t stride = s.g.header->dense_stride;
+    assert_int_equal(m->example_count, 4);
+    for (uint32_t b = 0; b < 4; b++) {
+        const uint32_t r = first + b;
+        assert_true(m->label[b] == (float)(r % 2));
+        assert_true(m->weight[b] == (float)r + 0.5f);
+        char group[8];
+        snprintf(group, sizeof group, "g%u", r / 3);
+        assert_true(m->group[b] == reader_key(0, group, strlen(group)));
+        assert_false(m->is_bad[b]);
+        const uint32_t *begin = m->key_begin + 2 * b;
+        assert_int_equal(begin[1] - begin[0], r % 3 ? 1 : 2);
+        assert_int_equal(begin[2] - begin[1], r % 4 ? 1 : 0);
+        char key[8];
+        snprintf(key, sizeof key, "u%u", r);
+        assert_true(m->key[begin[0]] == reader_key(s.schema.reader.field[0].seed, key, strlen(key)));
+        assert_int_equal(m->key_home[begin[0]], 2 * b);
+        assert_true(m->dense[b * stride] < m->dense[b * stride + 1]);
+    }
+    assert_int_equal(m->key_count, m->key_begin[8]);
+}
+
+static void replay__steps__are_those_of_the_front_in_turn(void **state)
+{
+    (void)state;
+    for (uint32_t wanted = 1; wanted <= 5; wanted++) {
+        struct replay r;
+        struct arena arena;
+        struct micro_batch m;
+        bool is_end = true;
+        const uint32_t steps = wanted < 3 ? wanted : 3;
+        assert_ok(replay_open(&r, &s.g, &s.o, wanted));
+        assert_int_equal(r.step_count, steps);
+        place(&m, &arena);
+        assert_ok(reader_start(&r.reader, 7));
+        for (uint32_t i = 0; i < 17; i++) {
+            micro_batch_clear(&m);
+            assert_ok(reader_fill(&r.reader, &m, 4, &is_end));
+            assert_false(is_end);
+            rows_check(&m, i % (2 * steps) * 4);
+        }
+        assert_int_equal(r.given, 17 * 4);
+        /* From the front again, and behind what is passed over. */
+        assert_ok(reader_start(&r.reader, 8));
+        assert_int_equal(r.given, 0);
+        assert_ok(reader_skip(&r.reader, 12, &is_end));
+        assert_false(is_end);
+        assert_int_equal(r.given, 12);
+        micro_batch_clear(&m);
+        assert_ok(reader_fill(&r.reader, &m, 4, &is_end));
+        rows_check(&m, 3 % (2 * steps) * 4);
+        arena_close(&arena);
+        replay_close(&r);
+        assert_null(r.micro);
+    }
+}
+
+static void replay_open__less_than_a_step__is_refused(void **state)
+{
+    (void)state;
+    struct replay r;
+    char path[512];
+    snprintf(path, sizeof path, "%s", fixture_path("short.csv"));
+    for (uint32_t rows = 7; rows <= 8; rows++) {
+        FILE *file = fopen(path, "w");
+        fputs("click,w,q,x,y,u,v\n", file);
+        for (uint32_t i = 0; i < rows; i++) fputs("1,1,g,1,2,u,v\n", file);
+        fclose(file);
+        struct reader_options o = s.o;
+        o.paths = path;
+        assert_int_equal(replay_open(&r, &s.g, &o, 2), rows == 8 ? ST_OK : ST_INVALID);
+        if (rows == 7)
+            assert_message("short.csv: a step has 8 examples, found fewer; give more data or a smaller train.batch");
+        if (rows == 8) assert_int_equal(r.step_count, 1);
+        replay_close(&r);
+    }
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replay__steps__are_those_of_the_front_in_turn),
+        cmocka_unit_test(replay_open__less_than_a_step__is_refused),
+    };
+    return cmocka_run_group_tests(tests, group_open, group_close) ? 1 : 0;
+}
