@@ -1,0 +1,107 @@
+/* What loading a save says of each way in which the graph is another: names, both sides' values, the setting that differs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "engine/base/log.h"
+#include "tests/engine/model/model_fixture.h"
+
+#define DATA  "[data]\ndense = I1..I3\nsparse = C1..C3\n"
+#define EMB   "[table emb]\ndim = 4\noptimizer = adagrad 0.05\n[embedding e]\ntable = emb\ninput = C1..C2\npool = sum\n"
+#define SIDE  "[table side]\ndim = 2\n[embedding s]\ntable = side\ninput = C3\npool = sum\n"
+#define CAT   "[concat x]\ninput = e, s, dense\n"
+#define H     "[fc h]\ninput = x\nunits = 5\nactivation = relu\n"
+#define G     "[fc g]\ninput = x\nunits = 5\nactivation = tanh\n"
+#define Y     "[concat z]\ninput = h, g\n[fc y]\ninput = z\nunits = 1\n"
+#define LOSS  "[loss l]\ninput = y\n"
+#define WHOLE DATA EMB SIDE CAT H G Y LOSS
+
+static void model_of(struct graph *graph, struct model *model, const char *text)
+{
+    assert_ok(graph_compile(graph, "m.cfg", text, strlen(text), NULL, 0, NULL));
+    assert_ok(model_open(model, graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
+}
+
+static void model_load__another_graph__says_what_differs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *parts[2]; /* before and behind the name of the save, or the hashes */
+    } cases[] = {
+        {DATA EMB SIDE CAT "[fc h]\ninput = x\nunits = 6\nactivation = relu\n" G Y LOSS,
+         {"h.weight: the graph has [13, 6], ", " has [13, 5]: h.units was 5 when it was saved and is 6 now"}},
+        {DATA EMB SIDE CAT G H Y LOSS, {"the graph has the same parameters in another order"}},
+        {DATA EMB SIDE CAT H "[fc f]\ninput = x\nunits = 5\nactivation = tanh\n[concat z]\ninput = h, f\n[fc y]\ninput "
+                             "= z\nunits = 1\n" LOSS,
+         {"f.weight: the graph has [13, 5], ", " has none: [fc g] was there when it was saved and is not now"}},
+        {DATA EMB SIDE CAT H "[fc y]\ninput = h\nunits = 1\n" LOSS,
+         {"y.weight: the graph has [5, 1], ", " has [10, 1]: [fc g] was there when it was saved and is not now"}},
+        {DATA
+         "[table emb]\ndim = 8\noptimizer = adagrad 0.05\n[embedding e]\ntable = emb\ninput = C1..C2\npool = sum\n" SIDE
+             CAT H G Y LOSS,
+         {"table emb: the graph has dim 8, ", " has 4: emb.dim was 4 when it was saved and is 8 now"}},
+        {DATA
+         "[table emb]\ndim = 4\noptimizer = adam 0.05\n[embedding e]\ntable = emb\ninput = C1..C2\npool = sum\n" SIDE
+             CAT H G Y LOSS,
+         {"table emb: a row of the graph has 13 floats (vector and optimizer state), of ",
+          " 8: its optimizer differs: emb.optimizer was adagrad 0.05 when it was saved and is adam 0.05 now"}},
+        {DATA EMB "[concat x]\ninput = e, dense\n" H G Y LOSS,
+         {"table 1: the graph has none, ", " has side: [table side] was there when it was saved and is not now"}},
+        {DATA SIDE EMB CAT H G Y LOSS, {"table 0: the graph has side, ", " has emb"}},
+        {DATA EMB SIDE
+         "[table more]\ndim = 1\n[embedding m]\ntable = more\ninput = C3\n[concat x]\ninput = e, s, dense\n" H G
+         "[concat z]\ninput = h, g, m\n[fc y]\ninput = z\nunits = 1\n" LOSS,
+         {"table 2: the graph has more, ", " has none: z.input was h, g when it was saved and is h, g, m now"}},
+        {DATA EMB SIDE CAT "[fc h]\ninput = x\nunits = 5\nactivation = tanh\n" G Y LOSS,
+         {"the graph has the same tables and parameters, but another model hash ",
+          ": its columns, ops, optimizers or seed differ: h.activation was relu when it was saved and is tanh now"}},
+        {DATA EMB SIDE CAT "[fc h]\ninput = x\nunits = 5\n" G Y LOSS,
+         {"the graph has the same tables and parameters, but another model hash ",
+          ": its columns, ops, optimizers or seed differ: h.activation was relu when it was saved and is its default "
+          "now"}},
+        {DATA EMB SIDE CAT H G Y "[loss l]\nkind = squared\ninput = y\n",
+         {"the graph has the same tables and parameters, but another model hash ",
+          ": its columns, ops, optimizers or seed differ: l.kind was its default when it was saved and is squared "
+          "now"}},
+        {DATA EMB "[table side]\ndim = 2\n[embedding s]\ntable = side\ninput = C2\npool = sum\n" CAT H G Y LOSS,
+         {"the graph has the same tables and parameters, but another model hash ",
+          ": its columns, ops, optimizers or seed differ: s.input was C3 when it was saved and is C2 now"}},
+        {DATA EMB SIDE CAT H G Y LOSS "[train]\nseed = 99\n",
+         {"the graph has the same tables and parameters, but another model hash ",
+          ": its columns, ops, optimizers or seed differ: train.seed was 1 when it was saved and is 99 now"}},
+    };
+    struct graph graph;
+    struct model model;
+    char path[256];
+    snprintf(path, sizeof path, "%s", fixture_path("saved"));
+    model_of(&graph, &model, WHOLE);
+    model_init(&model);
+    assert_ok(fixture_save(&model, path));
+    model_close(&model);
+    assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
+    assert_ok(model_load(&model, path));
+    model_close(&model);
+    graph_close(&graph);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model_of(&graph, &model, cases[i].text);
+        const status st = model_load(&model, path);
+        assert_int_equal(st, ST_MISMATCH);
+        assert_message("saved/manifest.json: ");
+        for (int k = 0; k < 2 && cases[i].parts[k]; k++) assert_message(cases[i].parts[k]);
+        assert_message(" (a model trained with --set needs the same --set here)");
+        assert_int_equal(model.progress.step, 0);
+        model_close(&model);
+        graph_close(&graph);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(model_load__another_graph__says_what_differs),
+    };
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close) ? 1 : 0;
+}
