@@ -7,6 +7,9 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/thread.h"
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
 #include "io/uring.h"
 
 #define DEPTH       8u
@@ -432,6 +435,28 @@ static void uring_sockets__nothing_comes__waits_until_it_is_time_or_shut_down(vo
     }
 }
 
+/* What there is, in words: the kernel, what a ring may have, what may be locked. */
+static void uring_offers__here__names_kernel_and_ring(void **state)
+{
+    (void)state;
+    char text[256], begin[128], end[64] = "no bound to what is locked";
+    struct utsname name;
+    struct rlimit locked;
+    assert_int_equal(uname(&name), 0);
+    assert_ptr_equal(uring_offers(text, sizeof text), text);
+    snprintf(begin, sizeof begin, "Linux %s, io_uring", name.release);
+    assert_memory_equal(text, begin, strlen(begin));
+    struct opened o;
+    open_either(&o, false);
+    const bool has_ring = strcmp(uring_name(o.uring), "threads") != 0;
+    close_either(&o);
+    assert_int_equal(strstr(text, " is refused: threads") == NULL, has_ring);
+    if (!has_ring) return;
+    if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY)
+        snprintf(end, sizeof end, "%llu KiB may be locked", (unsigned long long)locked.rlim_cur / 1024);
+    assert_string_equal(text + strlen(text) - strlen(end), end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +470,7 @@ int main(void)
         cmocka_unit_test(uring_open__threads__are_in_the_plan),
         cmocka_unit_test(uring_sockets__vectors_both_ways__arrive),
         cmocka_unit_test(uring_sockets__nothing_comes__waits_until_it_is_time_or_shut_down),
+        cmocka_unit_test(uring_offers__here__names_kernel_and_ring),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }

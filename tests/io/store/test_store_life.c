@@ -154,8 +154,8 @@ static void store_sweep__without_a_home__rows_that_stay_keep_their_spans(void **
                                           .example = shape};
     struct side side;
     assert_ok(store_open(&side.store, &options));
-    assert_ok(arena_open(&side.arena, "test",
-                         ticket_bytes(batch, shape, 1, &span, false) + micro_batch_bytes(batch, shape)));
+    assert_ok(
+        arena_open(&side.arena, "test", ticket_bytes(batch, shape, 1, &span, false) + micro_batch_bytes(batch, shape)));
     micro_batch_place(&side.m, &side.arena, batch, shape);
     ticket_place(&side.ticket, &side.arena, batch, shape, 1, &span, false);
     for (uint32_t sweep = 0; sweep < 3; sweep++) { /* those that are gone are made again behind the others */
@@ -181,12 +181,144 @@ static void store_sweep__without_a_home__rows_that_stay_keep_their_spans(void **
     side_close(&side);
 }
 
+/* --- dying and being evicted, in RAM ------------------------------------------------ */
+
+enum { KEYS = 40 };
+
+/* A store of KEYS rows in RAM; row k was seen in period k % 5 and shown k times. */
+static void rows_open(struct side *side, struct row_life life)
+{
+    static const uint8_t serves = 1;
+    static const uint32_t span = SPAN;
+    const struct store_table_options table = {
+        .name = "emb", .span_floats = SPAN, .serves = &serves, .share = 1, .row_init = row_init, .life = life};
+    const struct store_options options = {.ram_bytes = 3 << 20,
+                                          .ticket_max = TICKETS,
+                                          .table_count = 1,
+                                          .table = &table,
+                                          .batch = batch,
+                                          .example = shape};
+    assert_ok(store_open(&side->store, &options));
+    assert_ok(arena_open(&side->arena, "test",
+                         ticket_bytes(batch, shape, 1, &span, false) + micro_batch_bytes(batch, shape)));
+    micro_batch_place(&side->m, &side->arena, batch, shape);
+    ticket_place(&side->ticket, &side->arena, batch, shape, 1, &span, false);
+    for (uint32_t k = 0; k < KEYS; k++) {
+        float *row;
+        assert_ok(store_put(side->store, 0, k + 1, &row));
+        row_init(NULL, 0, k + 1, row);
+        row_life_step(&life, row + SPAN - ROW_COUNTER_FLOATS, k % 5, k, k / 4);
+    }
+    assert_int_equal(store_row_count(side->store, 0), KEYS);
+}
+
+static void fates_check(struct side *side, const struct row_life *life, uint64_t period)
+{
+    uint64_t died[ROW_FATE_COUNT] = {0};
+    const struct store_life_counts c = store_life_counts(side->store, 0);
+    for (uint32_t k = 0; k < KEYS; k++) {
+        float at[ROW_COUNTER_FLOATS];
+        row_counters_begin(at, true);
+        row_life_step(life, at, k % 5, k, k / 4);
+        const enum row_fate fate = row_life_fate(life, at, period);
+        died[fate]++;
+        assert_int_equal(store_has(side->store, 0, k + 1), fate == ROW_LIVES);
+    }
+    assert_true(died[ROW_LIVES] > 3 && died[ROW_LIVES] < KEYS - 3);
+    assert_int_equal(store_row_count(side->store, 0), died[ROW_LIVES]);
+    assert_int_equal(c.died[ROW_DEAD_SCORE], died[ROW_DEAD_SCORE]);
+    assert_int_equal(c.died[ROW_DEAD_AGE], died[ROW_DEAD_AGE]);
+    assert_int_equal(c.evicted, 0);
+}
+
+static void store_sweep__rows_by_age_and_score__die_once_and_are_counted(void **state)
+{
+    (void)state;
+    static const struct row_life lives[] = {
+        {.admit = 1, .counts = 1, .decay = 1, .ttl = 3, .score_show = 1, .score_click = 1},
+        {.admit = 1, .counts = 1, .decay = 0.5f, .score_show = 1, .score_click = 2, .delete_score = 1},
+        {.admit = 1, .counts = 1, .decay = 0.75f, .ttl = 4, .score_show = 0.5f, .score_click = 3, .delete_score = 2}};
+    for (size_t i = 0; i < sizeof lives / sizeof *lives; i++) {
+        struct side side;
+        rows_open(&side, lives[i]);
+        assert_ok(store_sweep(side.store, 0)); /* no period has ended */
+        assert_int_equal(store_row_count(side.store, 0), KEYS);
+        assert_ok(store_sweep(side.store, 6));
+        fates_check(&side, &lives[i], 6);
+        const struct store_life_counts c = store_life_counts(side.store, 0);
+        assert_ok(store_sweep(side.store, 6));
+        assert_int_equal(store_life_counts(side.store, 0).died[ROW_DEAD_AGE], c.died[ROW_DEAD_AGE]);
+        side_close(&side);
+        /* A store that is filled from a save begins in its period, and has counted nothing. */
+        rows_open(&side, lives[i]);
+        store_period_set(side.store, 6);
+        assert_true(store_row_count(side.store, 0) < KEYS);
+        assert_int_equal(store_life_counts(side.store, 0).died[ROW_DEAD_SCORE], 0);
+        assert_int_equal(store_life_counts(side.store, 0).died[ROW_DEAD_AGE], 0);
+        assert_int_equal(store_life_counts(side.store, 0).admitted, 0);
+        for (uint32_t k = 0; k < KEYS; k++) {
+            float at[ROW_COUNTER_FLOATS];
+            row_counters_begin(at, true);
+            row_life_step(&lives[i], at, k % 5, k, k / 4);
+            assert_int_equal(store_has(side.store, 0, k + 1), row_life_fate(&lives[i], at, 6) == ROW_LIVES);
+        }
+        side_close(&side);
+    }
+}
+
+struct scored {
+    float score;
+    uint64_t key;
+};
+static int scored_compare(const void *a_pointer, const void *b_pointer)
+{
+    const struct scored *a = a_pointer, *b = b_pointer;
+    if (a->score < b->score || a->score > b->score) return a->score < b->score ? -1 : 1;
+    return (a->key > b->key) - (a->key < b->key);
+}
+
+/* The rows of the least scores go, of equal ones those of the least keys: as many as leave a tenth less than there may be. */
+static void store_sweep__too_many_rows__the_least_by_score_and_key_go(void **state)
+{
+    (void)state;
+    for (uint64_t most = 1; most < KEYS; most += most < 12 ? 1 : 9)
+        for (int with_clicks = 0; with_clicks < 2; with_clicks++) {
+            const struct row_life life = {.row_max = most,
+                                          .admit = 1,
+                                          .counts = 1,
+                                          .decay = 0.5f,
+                                          .score_show = with_clicks ? 0 : 1,
+                                          .score_click = 1};
+            struct side side;
+            struct scored scored[KEYS];
+            rows_open(&side, life);
+            for (uint32_t k = 0; k < KEYS; k++) {
+                float at[ROW_COUNTER_FLOATS];
+                row_counters_begin(at, true);
+                row_life_step(&life, at, k % 5, k, k / 4);
+                scored[k] = (struct scored){row_life_score(&life, at, 5), k + 1};
+            }
+            qsort(scored, KEYS, sizeof *scored, scored_compare);
+            assert_ok(store_sweep(side.store, 5));
+            const uint64_t left = most - most / 10;
+            const struct store_life_counts c = store_life_counts(side.store, 0);
+            assert_int_equal(store_row_count(side.store, 0), left);
+            assert_int_equal(c.evicted, KEYS - left);
+            assert_int_equal(c.evictions, 1);
+            for (uint32_t k = 0; k < KEYS; k++)
+                assert_int_equal(store_has(side.store, 0, scored[k].key), k >= KEYS - left);
+            side_close(&side);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(store_is_crowded__rows_on_their_way__are_waited_for_where_they_decide),
         cmocka_unit_test(store_sweep__without_a_home__rows_that_stay_keep_their_spans),
         cmocka_unit_test(store_sweep__too_many_rows__counts_evictions_and_rows),
+        cmocka_unit_test(store_sweep__rows_by_age_and_score__die_once_and_are_counted),
+        cmocka_unit_test(store_sweep__too_many_rows__the_least_by_score_and_key_go),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }
