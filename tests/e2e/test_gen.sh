@@ -113,4 +113,14 @@ ids_over = cut' 'features, F4, F2'
 rounds libfm
 check 'libfm: fields are in their places' test "$(grep -cE '^[01] 0:0 [1-9][0-9]*:1 0:0 [1-9][0-9]*:1( [0-9]+:1)+$' libfm.txt)" = 200
 
+# What gen says of its rows is what is in them.
+"$h" gen criteo --rows 1000 --seed 3 -o told.tsv --log json >told
+check 'figures of what is written' python3 -c '
+import json, os
+(e,) = [json.loads(line) for line in open("told")]
+lines = open("told.tsv").read().split("\n")
+assert len(lines) == 1001 and lines[-1] == "", len(lines)
+assert e["rows"] == e["measured_rows"] == 1000 and e["bytes"] == os.path.getsize("told.tsv"), e
+assert e["ctr"] == sum(line[0] == "1" for line in lines[:-1]) / 1000, e
+assert abs(e["bayes_auc"] - 0.80651227) < 1e-8 and abs(e["bayes_logloss"] - 0.41789413) < 1e-8, e'
 finish

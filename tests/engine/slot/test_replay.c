@@ -73,14 +73,14 @@ static void rows_check(const struct micro_batch *m, uint32_t first)
         const uint32_t r = first + b;
         assert_true(m->label[b] == (float)(r % 2));
         assert_true(m->weight[b] == (float)r + 0.5f);
-        char group[8];
+        char group[16];
         snprintf(group, sizeof group, "g%u", r / 3);
         assert_true(m->group[b] == reader_key(0, group, strlen(group)));
         assert_false(m->is_bad[b]);
         const uint32_t *begin = m->key_begin + 2 * b;
         assert_int_equal(begin[1] - begin[0], r % 3 ? 1 : 2);
         assert_int_equal(begin[2] - begin[1], r % 4 ? 1 : 0);
-        char key[8];
+        char key[16];
         snprintf(key, sizeof key, "u%u", r);
         assert_true(m->key[begin[0]] == reader_key(s.schema.reader.field[0].seed, key, strlen(key)));
         assert_int_equal(m->key_home[begin[0]], 2 * b);
