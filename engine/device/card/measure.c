@@ -265,10 +265,10 @@ static status moves_measure(struct measure *m, struct gpu *gpu)
     TRY_GOTO(gpu_host_take(gpu, (size_t)most, "measuring transfers", &host), done);
     st = move_samples(m, gpu, stream, event, card, host);
 done:
+    gpu_stream_close(gpu, stream); /* waits for what a failure has left under way */
+    if (event) gpu_event_close(gpu, event);
     gpu_host_give(gpu, host);
     gpu_give(gpu, card);
-    if (event) gpu_event_close(gpu, event);
-    gpu_stream_close(gpu, stream);
     return st;
 }
 
