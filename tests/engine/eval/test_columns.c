@@ -218,7 +218,6 @@ static void scene_open(struct scene *s, const char *text)
 }
 static void scene_close(struct scene *s)
 {
-    s->r.m.weight = NULL;
     heads_close(&s->heads);
     rig_close(&s->r);
     graph_close(&s->g);

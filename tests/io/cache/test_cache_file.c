@@ -167,6 +167,9 @@ static void cache_file_want__all_buffers_taken__is_refused(void **state)
     scene_begin(&s);
     scene_open(&s, NULL);
     blocks_write(&s, 20);
+    scene_close(&s); /* whose way to the disk is a request, too */
+    scene_open(&s, NULL);
+    assert_true(cache_file_find(&s.file, s.places, &s.found, s.why, sizeof s.why));
     assert_int_equal(s.file.buffer_count, 7);
     for (uint32_t n = 0; n < 3; n++) block_check(&s, n);
     block_check(&s, 1); /* is there */
