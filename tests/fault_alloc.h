@@ -40,4 +40,21 @@ void *calloc(size_t count, size_t bytes) { return fault_alloc_falls() ? NULL : _
 void *realloc(void *block, size_t bytes) { return fault_alloc_falls() ? NULL : __libc_realloc(block, bytes); }
 #endif
 
+/* Has the n-th allocation of `call` fail, for each n that it comes to: it says so, or does without. */
+#define EACH_ALLOCATION_FAILS(call, undo)                                                                              \
+    for (int64_t n = 0, most = 100000; n < most; n++) {                                                                \
+        fault_alloc_set(n);                                                                                            \
+        const status st_ = (call);                                                                                     \
+        const bool has_failed = fault_alloc_end();                                                                     \
+        if (st_ != ST_OK && st_ != ST_MEMORY) fail_msg("allocation %d: %s", (int)n, status_message());                 \
+        if (st_ == ST_OK) {                                                                                            \
+            undo;                                                                                                      \
+        }                                                                                                              \
+        if (!has_failed) {                                                                                             \
+            assert_int_equal(st_, ST_OK);                                                                              \
+            assert_true(n > 0);                                                                                        \
+            break;                                                                                                     \
+        }                                                                                                              \
+    }
+
 #endif

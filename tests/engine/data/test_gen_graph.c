@@ -15,6 +15,7 @@
 #include "engine/data/gen_graph.h"
 #include "engine/data/gen_memory.h"
 #include "tests/engine/fixture_files.h"
+#include "tests/fault_alloc.h"
 
 #define ROWS 400u
 
@@ -279,6 +280,26 @@ static void schema_format__separators__by_name_or_character(void **state)
     assert_ok(schema_format(&r, &settings));
 }
 
+static void gen_graph_open__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i += 5) {
+        struct scene s;
+        struct gen_graph *gen;
+        struct gen_memory data;
+        scene_open(&s, cases[i].text);
+        EACH_ALLOCATION_FAILS(schema_open(&s.schema, &s.g, &s.settings), schema_close(&s.schema));
+        assert_ok(schema_open(&s.schema, &s.g, &s.settings));
+        const enum reader_format format = (enum reader_format)s.settings.data_format;
+        EACH_ALLOCATION_FAILS(gen_graph_open(&gen, &(struct gen_graph_options){&s.schema.reader, format, 3, 10, 1}),
+                              gen_graph_close(gen));
+        const struct gen_memory_options o = {.format = format, .schema = &s.schema.reader, .row_count = 3, .vocab = 10};
+        EACH_ALLOCATION_FAILS(gen_memory_open(&data, &o), gen_memory_close(&data));
+        scene_close(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +307,7 @@ int main(void)
         cmocka_unit_test(gen_memory__a_graph_s_rows__are_in_its_file),
         cmocka_unit_test(schema_open__a_graph__lists_columns_words_and_settings),
         cmocka_unit_test(schema_format__separators__by_name_or_character),
+        cmocka_unit_test(gen_graph_open__no_memory__says_so_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

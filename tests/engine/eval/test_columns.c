@@ -16,6 +16,7 @@
 #include "engine/eval/by_value.h"
 #include "engine/eval/progressive.h"
 #include "tests/engine/fixture_files.h"
+#include "tests/fault_alloc.h"
 #include "tests/graph/rig.h"
 
 /* --- columns ------------------------------------------------------------------------------------ */
@@ -506,6 +507,44 @@ static void progressive__late_steps__are_left_out(void **state)
     scene_close(&s);
 }
 
+/* An example that is put and taken, and told of. */
+static status one_example(struct scene *s, struct columns *c)
+{
+    struct by_value *by;
+    const struct reader_listener *l = columns_listener(c);
+    TRY(by_value_open(&by, &s->g, c, 3));
+    status st = l->example(l->context, "x", 1);
+    if (st == ST_OK) st = by_value_add(by, slot_of(s, 0, 0, 1), NULL);
+    if (st == ST_OK) st = by_value_tell(by, NULL);
+    by_value_close(by);
+    return st;
+}
+
+static void eval__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    struct scene s;
+    struct columns *c;
+    struct progressive *p;
+    scene_open(&s, weighted_text);
+    setup_csv(false, "c");
+    log_open(LOG_TEXT, -1);
+    EACH_ALLOCATION_FAILS(columns_open(&c, &setup, "c"), columns_close(c));
+    EACH_ALLOCATION_FAILS(progressive_open(&p, &s.g, WINDOW, 4), progressive_close(p));
+    example_set(&s, 0, 0, 1, 1);
+    for (int64_t n = 0, is_over = 0; !is_over; n++) {
+        assert_ok(columns_open(&c, &setup, "c"));
+        fault_alloc_set(n);
+        const status st = one_example(&s, c);
+        is_over = !fault_alloc_end();
+        assert_true(st == ST_MEMORY || (is_over && st == ST_OK));
+        columns_close(c);
+    }
+    log_open(LOG_TEXT, 0);
+    scene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -518,6 +557,7 @@ int main(void)
         cmocka_unit_test(by_value_tell__few_values__a_line_each_and_no_others),
         cmocka_unit_test(progressive__steps__the_last_examples_of_all_that_were_told),
         cmocka_unit_test(progressive__late_steps__are_left_out),
+        cmocka_unit_test(eval__no_memory__says_so_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

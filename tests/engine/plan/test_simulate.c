@@ -15,6 +15,7 @@
 #include "engine/plan/simulate.h"
 #include "graph/cut.h"
 #include "tests/engine/fixture_files.h"
+#include "tests/fault_alloc.h"
 
 enum { LAYERS = 4, TYPES = 2 };
 static const char *const layer_names[LAYERS] = {"first one", "b", "[c] 2", "loss"};
@@ -419,6 +420,27 @@ static int directory_remove(void **state)
     return fixture_directory_remove();
 }
 
+static void simulate__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    struct instance i;
+    struct graph g;
+    struct plan plan;
+    double factor;
+    instance_fill(&i);
+    struct cost_stage stages[] = {{.first = 0, .last = 3, .type = 1, .k = 5, .et = 0.5}};
+    const struct solution solution = {.instance = &i, .method = "exact", .stages = stages, .stage_count = 1};
+    EACH_ALLOCATION_FAILS(simulate_graph_make(&g, &i, &wsp_shape, &factor), graph_close(&g));
+    EACH_ALLOCATION_FAILS(simulate_names_make(&g, &i), graph_close(&g));
+    EACH_ALLOCATION_FAILS(simulate_plan_make(&plan, &solution), plan_free(&plan));
+    instance_free(&i);
+    struct scene s;
+    scene_open(&s, SYNC_WSP, 20e-6, 1, 1);
+    EACH_ALLOCATION_FAILS(simulate_run(&s.simulation, &s.options), simulation_free(&s.simulation));
+    scene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,6 +456,7 @@ int main(void)
         cmocka_unit_test(simulate_run__bsp__leaves_out_the_first_step),
         cmocka_unit_test(simulate_run__no_time_scale__is_slow_enough_for_threads),
         cmocka_unit_test(simulate_run__asked_to_stop__says_so_and_leaves_nothing),
+        cmocka_unit_test(simulate__no_memory__says_so_fault),
     };
     return cmocka_run_group_tests(tests, directory_make, directory_remove) ? 1 : 0;
 }

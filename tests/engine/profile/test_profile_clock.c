@@ -19,6 +19,7 @@
 #include "engine/profile/profile_run.h"
 #include "tests/engine/fixture_clock.h"
 #include "tests/engine/fixture_files.h"
+#include "tests/fault_alloc.h"
 
 #define STEP_NS 1000000u
 #define STEP    1e-3
@@ -275,6 +276,17 @@ static void profile_measure__one_core__times_of_the_batch_that_is_asked_for(void
     scene_close(&s);
 }
 
+static void profile_run__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    struct scene s;
+    scene_open(&s);
+    s.o.seconds = 1e-3;
+    EACH_ALLOCATION_FAILS(profile_run(&s.o, &s.result), profile_run_free(&s.result));
+    scene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +296,7 @@ int main(void)
         cmocka_unit_test(profile_run__nothing_to_run__only_reads),
         cmocka_unit_test(profile_event__an_instance__says_all_of_it),
         cmocka_unit_test(profile_measure__one_core__times_of_the_batch_that_is_asked_for),
+        cmocka_unit_test(profile_run__no_memory__says_so_fault),
     };
     struct cores cores;
     cores_allowed(&cores);
