@@ -183,11 +183,12 @@ static status options_check(const struct bench_options *o, size_t chosen)
         unsigned subjects;
         const char *names;
     } rules[] = {
-        {"--threads", o->threads > 0, all | BIT(gemm) | rows | BIT(train), "gemm, gather, update and train"},
+        {"--threads", o->threads > 0, all | BIT(gemm) | rows | BIT(feed) | BIT(train),
+         "gemm, gather, update, feed and train"},
         {"--precision", o->precision != NULL, all | BIT(gemm) | BIT(train) | BIT(card), "gemm, train and card"},
         {"--bytes", o->bytes > 0, all | rows | BIT(lookup) | BIT(disk) | BIT(card),
          "gather, update, lookup, disk and card"},
-        {"--vocab", o->vocab > 0, all | BIT(parse) | BIT(train), "parse and train"},
+        {"--vocab", o->vocab > 0, all | BIT(parse) | BIT(feed) | BIT(train), "parse, feed and train"},
         {"--shape", o->shape_count > 0, BIT(gemm) | BIT(card), "gemm and card"},
         {"--card", o->card > 0, all | BIT(card), "card"},
         {"--set", o->set_count > 0, all | BIT(train), "train"},
@@ -212,7 +213,8 @@ status bench_run(const struct bench_options *o)
     while (chosen < BENCH_SUBJECT_COUNT && strcmp(subjects[chosen].name, o->subject) != 0) chosen++;
     if (!is_all && chosen == BENCH_SUBJECT_COUNT)
         FAIL(USAGE,
-             "bench: expected gemm, gather, update, lookup, parse, ring, disk, net, train, card or all, found \"%s\"",
+             "bench: expected gemm, gather, update, lookup, parse, feed, ring, disk, net, train, card or all, found "
+             "\"%s\"",
              o->subject);
     TRY(options_check(o, chosen));
     uint32_t precision = 0;

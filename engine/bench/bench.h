@@ -1,7 +1,7 @@
 /* The benchmark of `heterps-run bench`: subjects, each a file here, that measure what the product does with one part of the machine beside
  * what that part can do at most (limits.h), alternately, in one run.
  *
- *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c ring.c disk.c net.c models.c card.c ──▶ bench_tell: a line, or an event
+ *     cmd/bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects: gemm.c rows.c parse.c feed.c ring.c disk.c net.c models.c card.c ──▶ bench_tell: a line, or an event
  *
  * Nothing is printed before what was asked for is found to make sense; then everything goes to standard output as soon as it is known, so a benchmark that is stopped has shown what it has found. */
 #ifndef HETERPS_ENGINE_BENCH_BENCH_H
@@ -18,6 +18,7 @@
     X(update, NULL, "rows of a table, updated by SGD", "random rows read and written")                                 \
     X(lookup, NULL, "keys that become rows", "random rows of 64 B read")                                               \
     X(parse, bench_parse_check, "text that becomes micro-batches", "the file read and dropped")                        \
+    X(feed, NULL, "text that becomes inputs with their rows", "one thread's rate, times what threads gain")            \
     X(ring, NULL, "numbers from thread to thread", "a plain ring")                                                     \
     X(disk, bench_disk_check, "random blocks of 4 KiB of a file", "a bare ring, file and buffers registered")          \
     X(net, NULL, "messages between two processes over loopback", "the same bytes through plain sockets")               \

@@ -27,7 +27,7 @@ static const struct flag flags[] = {
      "of the table of gather, update and lookup: default half of what is free, at most 8GiB; of disk's file: 1GiB; of "
      "what card copies: 256MiB",
      OFFSET(bytes), 0, 0, false},
-    {"--vocab", FLAG_U32, "V", "values of a field in the data of parse and train; default: 38461", OFFSET(vocab), 1,
+    {"--vocab", FLAG_U32, "V", "values of a field in the data of parse, feed and train; default: 38461", OFFSET(vocab), 1,
      1000000000, false},
     {"--shape", FLAG_LIST, "MxNxK",
      "gemm, card: of these examples, units and inputs in place of the grid; may be repeated", OFFSET(shape), 0, 0,

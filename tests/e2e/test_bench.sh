@@ -73,7 +73,7 @@ else
     check 'is said' grep -q 'warning: not enough memory for a table of 4 GiB: going on with' warnings
 fi
 
-fails 2 'expected gemm, gather, update, lookup, parse, ring, disk, net, train, card or all, found "gem"' 'a subject that is none' "$h" bench gem
+fails 2 'expected gemm, gather, update, lookup, parse, feed, ring, disk, net, train, card or all, found "gem"' 'a subject that is none' "$h" bench gem
 fails 2 'bench gemm takes no "x.bin"; only `bench train GRAPH`' 'a graph for another subject' "$h" bench gemm x.bin
 fails 2 'bench parse: expected criteo, .*libffm, found "cvs"' 'a format that is none' "$h" bench parse cvs
 fails 2 "--threads: expected at most $cores, the cores" 'more threads than cores' "$h" bench gemm --threads $((cores + 1))
@@ -88,7 +88,7 @@ fails 2 '--precision: expected f32, bf16 or tf32, found "f16"' 'an unknown preci
 fails 2 '--precision: only bench card has tf32' 'a precision of cards alone' "$h" bench gemm --precision tf32
 fails 2 '--isa: expected base, avx2, avx512 or avx512bf16, found "sse9"' 'an unknown instruction set' "$h" bench --isa sse9
 fails 2 '--set: bench gemm has no use for it; only train' 'settings where there are none' "$h" bench gemm --set train.batch=1
-fails 2 '--threads: bench lookup has no use for it; only gemm, gather, update and train' 'threads of what has one' "$h" bench lookup --threads 2
+fails 2 '--threads: bench lookup has no use for it; only gemm, gather, update, feed and train' 'threads of what has one' "$h" bench lookup --threads 2
 fails 2 '--precision: bench parse has no use' 'a precision without products' "$h" bench parse --precision f32
 fails 2 '--bytes: bench gemm has no use' 'a table that nobody visits' "$h" bench gemm --bytes 1GiB
 fails 2 '--vocab: bench gather has no use' 'values without data' "$h" bench gather --vocab 5

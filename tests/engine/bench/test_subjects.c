@@ -372,6 +372,28 @@ static void bench_parse__one_format__that_alone(void **state)
         "  csv-quoted, examples                         1    20.00       20.00 - 20.00 M/s                       \n");
 }
 
+/* 20,000 examples in a millisecond, whoever parses; what multiply-adds gain is the clock's too. */
+static void bench_feed__threads__examples_beside_what_threads_gain(void **state)
+{
+    (void)state;
+    struct bench_options o = quick_of("feed");
+    o.threads = 1;
+    assert_string_equal(
+        table(&o),
+        "\nfeed: text that becomes inputs with their rows; limit: one thread's rate, times what threads gain\n" COLUMNS
+        "  ctrdnn1, examples                            1    20.00       20.00 - 20.00 M/s                       \n");
+    fixture_clock_set(0, false); /* the machine's */
+    o.threads = 2, o.repeats = 3, o.vocab = 50;
+    json_t *f = figures(&o);
+    assert_int_equal(json_array_size(f), 1);
+    assert_string_equal(word(f, 0, "name"), "ctrdnn1, examples");
+    assert_string_equal(word(f, 0, "limit_name"), "one thread's, times what multiply-adds gain");
+    number_check(f, 0, "threads", 2);
+    number_check(f, 0, "repeats", 3);
+    assert_true(number(f, 0, "median") > 0 && number(f, 0, "limit") > 0);
+    json_decref(f);
+}
+
 static void bench_ring__items_and_turns__by_the_clock_of_both_threads(void **state)
 {
     (void)state;
@@ -512,16 +534,17 @@ static void bench_run__options_without_use__are_refused_before_anything_is_print
         const char *message;
     } cases[] = {
         {{.subject = "gem"},
-         "bench: expected gemm, gather, update, lookup, parse, ring, disk, train, card or all, found \"gem\""},
+         "bench: expected gemm, gather, update, lookup, parse, feed, ring, disk, net, train, card or all, found "
+         "\"gem\""},
         {{.subject = "lookup", .threads = 1},
-         "--threads: bench lookup has no use for it; only gemm, gather, update and train"},
+         "--threads: bench lookup has no use for it; only gemm, gather, update, feed and train"},
         {{.subject = "card", .threads = 1}, "--threads: bench card has no use"},
         {{.subject = "parse", .precision = "f32"},
          "--precision: bench parse has no use for it; only gemm, train and card"},
         {{.subject = "gemm", .bytes = 1},
          "--bytes: bench gemm has no use for it; only gather, update, lookup, disk and card"},
         {{.subject = "train", .bytes = 1}, "--bytes: bench train has no use"},
-        {{.subject = "gather", .vocab = 1}, "--vocab: bench gather has no use for it; only parse and train"},
+        {{.subject = "gather", .vocab = 1}, "--vocab: bench gather has no use for it; only parse, feed and train"},
         {{.subject = "disk", .vocab = 1}, "--vocab: bench disk has no use"},
         {{.subject = "ring", .shape = shape, .shape_count = 1},
          "--shape: bench ring has no use for it; only gemm and card"},
@@ -578,6 +601,7 @@ int main(void)
         cmocka_unit_test(series__more_than_there_is_room_for__the_first_stay),
         cmocka_unit_test(bench_parse__all_formats__bytes_and_examples),
         cmocka_unit_test(bench_parse__one_format__that_alone),
+        cmocka_unit_test(bench_feed__threads__examples_beside_what_threads_gain),
         cmocka_unit_test(bench_ring__items_and_turns__by_the_clock_of_both_threads),
         cmocka_unit_test(bench_disk__depths__requests_of_ten_looks),
         cmocka_unit_test(bench_train__models__of_their_own_batch_or_that_of_samples),
