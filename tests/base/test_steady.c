@@ -365,8 +365,8 @@ static void take_and_give_around(void)
     if (memory_take("late", 4096, &taken) != ST_OK) abort();
     memory_give("late", taken, 4096);
 }
-static void begin_twice(void) { steady_begin(), steady_begin(); }
 static void end_alone(void) { steady_end(); }
+static void end_once_more(void) { steady_begin(), steady_end(), steady_end(); }
 
 static void memory_take__steady__stops_the_program(void **state)
 {
@@ -378,11 +378,28 @@ static void memory_take__steady__stops_the_program(void **state)
     memory_give("early", given, 4096);
 }
 
-static void steady_begin__twice__stops_the_program(void **state)
+static void steady_end__without_a_begin__stops_the_program(void **state)
 {
     (void)state;
-    assert_true(is_stopped(begin_twice));
     assert_true(is_stopped(end_alone));
+    assert_true(is_stopped(end_once_more));
+}
+
+static void steady_begin__twice__until_both_have_ended(void **state)
+{
+    (void)state;
+    const uint64_t before = steady_counts().allocations;
+    steady_begin();
+    steady_begin();
+    steady_end();
+    assert_true(steady_is_on());
+    block = malloc(1);
+    free(block);
+    steady_end();
+    assert_false(steady_is_on());
+    block = malloc(1);
+    free(block);
+    if (steady_counts_work()) assert_int_equal(steady_counts().allocations - before, 1);
 }
 
 int main(void)
@@ -401,7 +418,8 @@ int main(void)
         cmocka_unit_test(steady_counts__condition_waited_for__seen),
         cmocka_unit_test(steady_counts__four_threads__none_is_lost),
         cmocka_unit_test(memory_take__steady__stops_the_program),
-        cmocka_unit_test(steady_begin__twice__stops_the_program),
+        cmocka_unit_test(steady_end__without_a_begin__stops_the_program),
+        cmocka_unit_test(steady_begin__twice__until_both_have_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
