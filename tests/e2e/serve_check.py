@@ -501,7 +501,7 @@ def batches_go_when_everybody_waits():
 
 @test
 def slow_and_idle_clients_are_let_go():
-    with Server("--patience", "1", "--idle", "60") as server:
+    with Server("--patience", "1", "--idle", "600") as server:
         with server.socket() as s, server.socket() as other:
             s.sendall(b"POST /predict HTTP/1.1\r\nContent-Length: 100\r\n\r\nsome")
             other.sendall(b"GET /healthz HTTP/1.1\r\nA")
@@ -595,6 +595,7 @@ def a_signal_lets_what_was_asked_be_answered():
         server.process.send_signal(signal.SIGTERM)
         answer = waits.getresponse()
         same((answer.status, answer.read()), (200, expected))
+        time.sleep(0.2)  # it waits for the other half
         half.sock.sendall(line[10:])
         found = everything(half.sock)
         assert found.endswith(expected) and b"Connection: close" in found, found

@@ -39,10 +39,10 @@ class Server:
         assert kind or status == 0, f"exit status {status}: {self.said}"
 
     def connect(self):
-        return http.client.HTTPConnection(self.host, self.port, timeout=60)
+        return http.client.HTTPConnection(self.host, self.port, timeout=30)
 
     def socket(self):
-        return socket.create_connection((self.host, self.port), timeout=60)
+        return socket.create_connection((self.host, self.port), timeout=30)
 
     def ask(self, body=None, path="/predict", method=None, headers={}, connection=None):
         """(status, headers, body)"""
