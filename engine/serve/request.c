@@ -128,6 +128,8 @@ static void request_end(struct server *s, struct request *r, const struct ask *a
 {
     if (ask->is_refused)
         http_reply_text(s->http, r->http, 400, "line %llu: %s", (unsigned long long)ask->bad_line, ask->why);
+    else if (r->is_cut)
+        http_reply_text(s->http, r->http, 500, "no memory for the answer");
     else
         r->finish(s, r, ask);
     figures_add(&r->version->model->figures, clock_ns() - r->begin_ns, ask->bad_count);
@@ -139,7 +141,10 @@ static void pieces_take(struct server *s, const struct answers *a)
     size_t begin = 0;
     for (uint32_t i = 0; i < a->count; begin = a->piece[i++].end) {
         struct request *r = a->piece[i].ask->owner;
-        CHECK(evbuffer_add(r->lines, a->text + begin, a->piece[i].end - begin) == 0);
+        const size_t bytes = a->piece[i].end - begin;
+        r->is_cut |= evbuffer_add(r->lines, a->text + begin, bytes) != 0;
+        r->held += bytes;
+        http_hold(s->http, (int64_t)bytes);
         if (a->piece[i].is_last) request_end(s, r, a->piece[i].ask);
     }
 }
@@ -163,7 +168,7 @@ void request_answers(evutil_socket_t unused, short what, void *context)
         version_left(v);
         return;
     }
-    if (s->result == ST_OK) s->result = servant_result(v->servant);
+    if (!failure_is(&s->result)) failure_keep(&s->result, servant_result(v->servant));
     event_del(v->answers);
     event_base_loopbreak(s->base);
 }

@@ -87,8 +87,15 @@ static status model_open_one(struct server *s, uint32_t i)
     return ST_OK;
 }
 
+/* What libevent has to say: of descriptors, of what the system refuses. */
+static void on_log(int severity, const char *message)
+{
+    if (severity >= EVENT_LOG_WARN) log_detail("serve    libevent: %s", message);
+}
+
 static status events_open(struct server *s)
 {
+    event_set_log_callback(on_log);
     static const int signals[2] = {SIGTERM, SIGINT};
     s->base = event_base_new();
     if (s->base == NULL || event_base_priority_init(s->base, PRIORITIES) != 0)
@@ -165,8 +172,9 @@ status serve_run(const struct serve_options *options)
     if (st == ST_OK) {
         start_tell(&s);
         event_base_dispatch(s.base);
-        st = s.result;
+    } else {
+        failure_keep(&s.result, st);
     }
     server_close(&s);
-    return st;
+    return failure_adopt(&s.result);
 }

@@ -46,7 +46,7 @@ struct server {
     size_t held_max; /* of requests in memory     */
     bool is_draining;
     uint64_t drain_end_ns;
-    status result;
+    struct failure result; /* what a model's work failed with */
 };
 
 /* A request whose lines are computed. */
@@ -54,7 +54,8 @@ struct request {
     struct evhttp_request *http;
     struct version *version;
     struct evbuffer *lines; /* of the answer, so far */
-    size_t held;            /* bytes of its text     */
+    bool is_cut;            /* there was no memory for some of them */
+    size_t held;            /* bytes of its text, and of the lines */
     uint64_t begin_ns;
     /* what `finish` needs besides, or NULL; freed with the request */
     void *detail;
