@@ -2,6 +2,7 @@
  * checkpoint, so the header goes through jansson and nothing here is in a hurry. */
 #include "io/safetensors.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -209,9 +210,9 @@ status safetensors_open(struct safetensors *file, const char *path, const uint8_
              header_bytes, bytes, SAFETENSORS_HEADER_BYTES_MAX);
 
     json_error_t error;
-    json_t *header = json_loadb((const char *)data + LENGTH_BYTES, header_bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *header = json_text_load((const char *)data + LENGTH_BYTES, header_bytes, &error);
     if (header == NULL) {
-        if (json_error_code(&error) == json_error_out_of_memory) FAIL(MEMORY, "%s: no memory for the header", path);
+        if (errno == ENOMEM) FAIL(MEMORY, "%s: no memory for the header", path);
         FAIL(INVALID, "%s: byte %" PRIu64 ": %s", path, (uint64_t)LENGTH_BYTES + (uint64_t)error.position, error.text);
     }
     file->json = header;

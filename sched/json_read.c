@@ -1,6 +1,8 @@
 /* Checks of JSON values, one by one. */
+#include "engine/base/json_text.h"
 #include "sched/json_read.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -80,9 +82,8 @@ status json_part_open(struct json_part *whole, const char *path, const char *tex
     json_error_t error;
     *whole = (struct json_part){.path = path};
     TRY(size_check(path, text, bytes, noun));
-    json_t *json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (json == NULL && json_error_code(&error) == json_error_out_of_memory)
-        FAIL(MEMORY, "%s: no memory to read its %zu bytes", path, bytes);
+    json_t *json = json_text_load(text, bytes, &error);
+    if (json == NULL && errno == ENOMEM) FAIL(MEMORY, "%s: no memory to read its %zu bytes", path, bytes);
     if (json == NULL) FAIL(INVALID, "%s:%d:%d: %s", path, error.line, error.column, error.text);
     whole->object = json;
     status st = whole_check(whole, format);

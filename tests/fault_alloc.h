@@ -51,7 +51,7 @@ void *realloc(void *block, size_t bytes) { return fault_alloc_falls() ? NULL : _
             undo;                                                                                                      \
         }                                                                                                              \
         if (!has_failed) {                                                                                             \
-            assert_int_equal(st_, ST_OK);                                                                              \
+            if (st_ != ST_OK) fail_msg("%s", status_message());                                                        \
             assert_true(n > 0);                                                                                        \
             break;                                                                                                     \
         }                                                                                                              \

@@ -4,6 +4,7 @@
 #include "engine/base/json_text.h"
 #include "engine/model/manifest.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -434,7 +435,8 @@ status manifest_read(struct manifest *manifest, const char *path, const uint8_t 
     *manifest = (struct manifest){0};
     TRY(checksum_check(path, text, bytes));
     json_error_t error;
-    json_t *json = json_loadb((const char *)text, bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *json = json_text_load((const char *)text, bytes, &error);
+    if (json == NULL && errno == ENOMEM) FAIL(MEMORY, "%s: no memory to read its %zu bytes", path, bytes);
     if (json == NULL) FAIL(INVALID, "%s:%d: %s", path, error.line, error.text);
     manifest->json = json;
     status st = members_read(manifest, path, json);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "io/safetensors.h"
+#include "tests/fault_alloc.h"
 
 static char directory[] = "/tmp/test_safetensors_XXXXXX";
 static char path[sizeof directory + 16];
@@ -293,6 +294,18 @@ static void safetensors_open__every_byte_flipped__error_or_arrays_within(void **
     file_map_close(&map);
 }
 
+static void safetensors_open__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    struct file_map map;
+    struct safetensors file;
+    three_write();
+    assert_ok(file_map_open(&map, path));
+    EACH_ALLOCATION_FAILS(safetensors_open(&file, path, map.data, map.bytes), safetensors_close(&file));
+    file_map_close(&map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +313,7 @@ int main(void)
         cmocka_unit_test(safetensors_header_put__same_arrays__same_bytes_golden),
         cmocka_unit_test(safetensors_header_put__no_arrays__is_a_file),
         cmocka_unit_test(safetensors_header_put__what_cannot_be__is_refused),
+        cmocka_unit_test(safetensors_open__no_memory__says_so_fault),
         cmocka_unit_test(safetensors_open__any_order__sorted_by_data),
         cmocka_unit_test(safetensors_open__malformed_header__says_what),
         cmocka_unit_test(safetensors_open__wrong_length__is_refused),

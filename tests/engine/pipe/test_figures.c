@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/engine/pipe/pipeline_fixture.h"
+#include "tests/fault_alloc.h"
 
 /* Layers: 0 e, 1 x, 2 h, 3 y, 4 bce. */
 static const char model_text[] =
@@ -116,10 +117,33 @@ static void pipeline_figures__stages__tasks_and_workers(void **state)
     }
 }
 
+/* The fixture's own parts, of which the pipeline and the feed are the last. */
+static status parts_opened(struct training *t, const struct setup *setup)
+{
+    memset(t, 0, sizeof *t);
+    const status st = training_open_parts(t, model_text, NULL, data_path, setup);
+    struct failure failure;
+    failure_keep(&failure, st);
+    training_close(t);
+    return failure_adopt(&failure);
+}
+
+static void pipeline_open__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    static const struct setup setups[] = {{.threads = 1}, {.plan = "0-0:1:1 1-2:4:2 3-4:1:1", .threads = 6}};
+    for (size_t i = 0; i < 2; i++) {
+        struct training t;
+        EACH_ALLOCATION_FAILS(parts_opened(&t, &setups[i]), (void)0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pipeline_figures__stages__tasks_and_workers),
+        cmocka_unit_test(pipeline_open__no_memory__says_so_fault),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;
 }
