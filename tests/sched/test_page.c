@@ -16,6 +16,7 @@
 #include "sched/explain.h"
 #include "sched/page.h"
 #include "tests/sched/solution_fixture.h"
+#include "tests/fault_alloc.h"
 
 static struct fixture f;
 static uint32_t kept_count; /* pages to be checked by one run of the program */
@@ -331,6 +332,16 @@ static void page_write__no_such_folder__reports_io(void **state)
     fixture_close(&f);
 }
 
+static void page_write__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    fixture_open(&f, 5, 2, 5000);
+    fixture_solve(&f);
+    EACH_ALLOCATION_FAILS(page_write(path, f.solutions, 2), (void)0);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +356,7 @@ int main(void)
         cmocka_unit_test(page_write__a_small_plan__is_the_golden_page),
         cmocka_unit_test(page_write__no_such_folder__reports_io),
         cmocka_unit_test(page_write__all_of_these__pass_the_check),
+        cmocka_unit_test(page_write__no_memory__says_so_fault),
     };
     int failure_count = cmocka_run_group_tests(tests, group_begin, group_end);
     return failure_count ? 1 : 0;

@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "tests/sched/solution_fixture.h"
+#include "tests/fault_alloc.h"
 
 static struct fixture f;
 
@@ -173,12 +174,42 @@ static void solution_infeasible_text__each_reason__has_its_sentence(void **state
     fixture_close(&f);
 }
 
+static status text_made(const struct solution *s)
+{
+    char *text;
+    size_t bytes;
+    TRY(solution_text(s, &text, &bytes));
+    free(text);
+    return ST_OK;
+}
+
+static void sched__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    struct instance copy;
+    struct cost_model model;
+    struct solution solution;
+    fixture_open(&f, 6, 3, 5000);
+    fixture_solve(&f);
+    EACH_ALLOCATION_FAILS(instance_copy(&copy, &f.instance), instance_free(&copy));
+    EACH_ALLOCATION_FAILS(cost_model_open(&model, &f.instance), cost_model_free(&model));
+    EACH_ALLOCATION_FAILS(text_made(&f.solutions[0]), (void)0);
+    static const char *const methods[] = {"exact", "brute", "greedy", "climb", "genetic", "bo", "rl", "auto"};
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        const struct solve_options o = {.method = methods[i], .seed = 1, .evaluations = 8, .keeps_curve = true};
+        EACH_ALLOCATION_FAILS(solve(&f.instance, &o, &solution), solution_free(&solution));
+    }
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(solution_text__plan__has_each_figure),
         cmocka_unit_test(solution_text__optional_parts__are_told_where_there_are_such),
         cmocka_unit_test(solution_infeasible_text__each_reason__has_its_sentence),
+        cmocka_unit_test(sched__no_memory__says_so_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

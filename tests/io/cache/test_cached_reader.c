@@ -2,6 +2,7 @@
 #include "tests/io/io_test.h"
 
 #include "io/cache/cached_reader.h"
+#include "tests/fault_alloc.h"
 
 static char told[4096];
 static void told_add(void *context, enum notice kind, const char *text)
@@ -139,10 +140,24 @@ static void cached_reader__any_option_that_decides__is_read_anew(void **state)
     unlink(test_path("data.csv.cache"));
 }
 
+static void cached_reader_open__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    struct all a;
+    struct reader *reader;
+    const struct data_cache_budget budget = {.ram_bytes = 1 << 20, .ssd_bytes = 8 << 20};
+    all_make(&a, test_text("few.csv", "w,u,d,e,f,g,l\n0.5,1,1,0,x|y,x,1\n"));
+    EACH_ALLOCATION_FAILS(cached_reader_open(&reader, &a.o, &budget, NULL), reader_close(reader));
+    a.o.readers = 2, a.o.shuffle = 5;
+    EACH_ALLOCATION_FAILS(cached_reader_open(&reader, &a.o, &budget, NULL), reader_close(reader));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cached_reader__any_option_that_decides__is_read_anew),
+        cmocka_unit_test(cached_reader_open__no_memory__says_so_fault),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }

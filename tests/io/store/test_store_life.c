@@ -6,6 +6,7 @@
 #include "io/store/store_rows.h"
 #include "io/store/store_ticket.h"
 #include "tests/io/store/home_remote.h"
+#include "tests/fault_alloc.h"
 
 #define MICRO   64u
 #define TICKETS 4u
@@ -312,6 +313,28 @@ static void store_sweep__too_many_rows__the_least_by_score_and_key_go(void **sta
         }
 }
 
+static void store_open__no_memory__says_so_fault(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    static const uint8_t serves = 1;
+    const struct store_table_options table = {
+        .name = "emb",
+        .span_floats = SPAN,
+        .serves = &serves,
+        .share = 1,
+        .row_init = row_init,
+        .life = {.row_max = 10, .admit = 3, .admit_keys = 100, .counts = 1, .decay = 1, .score_show = 1}};
+    const struct store_options options = {.ram_bytes = 16 << 20,
+                                          .ticket_max = TICKETS,
+                                          .table_count = 1,
+                                          .table = &table,
+                                          .batch = batch,
+                                          .example = shape};
+    struct store *store;
+    EACH_ALLOCATION_FAILS(store_open(&store, &options), store_close(store));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +343,7 @@ int main(void)
         cmocka_unit_test(store_sweep__too_many_rows__counts_evictions_and_rows),
         cmocka_unit_test(store_sweep__rows_by_age_and_score__die_once_and_are_counted),
         cmocka_unit_test(store_sweep__too_many_rows__the_least_by_score_and_key_go),
+        cmocka_unit_test(store_open__no_memory__says_so_fault),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }
