@@ -117,6 +117,35 @@ static void pipeline_figures__stages__tasks_and_workers(void **state)
     }
 }
 
+/* One gang of all cores has the last of them read as well; else what is left over reads: service cores, if any. */
+static void pipeline_feed_cores__a_gang_of_all_or_service__whose_they_are(void **state)
+{
+    (void)state;
+    struct cores have;
+    cores_allowed(&have);
+    const int all = (int)have.count;
+    if (all < 2) skip();
+    const struct {
+        struct setup setup;
+        uint32_t feed, service; /* where cores are pinned at all */
+        int feed_first, service_first;
+    } cases[] = {{{.threads = have.count}, 1, 0, all - 1, 0},
+                 {{.threads = have.count - 1}, 0, 0, 0, 0},
+                 {{.plan = "0-4:1:1 +1", .threads = 2}, 1, 1, 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct training t;
+        uint32_t feed, service;
+        assert_ok(training_open(&t, model_text, NULL, data_path, &cases[i].setup));
+        const int *feed_at = pipeline_feed_cores(t.pipeline, &feed),
+                  *service_at = pipeline_service_cores(t.pipeline, &service);
+        assert_int_equal(service, have.is_whole ? cases[i].service : 0);
+        assert_int_equal(feed, have.is_whole ? cases[i].feed : 0);
+        if (service) assert_int_equal(*service_at, have.processor[cases[i].service_first]);
+        if (feed) assert_int_equal(*feed_at, have.processor[cases[i].feed_first]);
+        training_close(&t);
+    }
+}
+
 /* The fixture's own parts, of which the pipeline and the feed are the last. */
 static status parts_opened(struct training *t, const struct setup *setup)
 {
@@ -143,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pipeline_figures__stages__tasks_and_workers),
+        cmocka_unit_test(pipeline_feed_cores__a_gang_of_all_or_service__whose_they_are),
         cmocka_unit_test(pipeline_open__no_memory__says_so_fault),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;
