@@ -19,6 +19,7 @@
 static void bench_gemm__a_shape__passes_and_step_beside_the_peak(void **state)
 {
     (void)state;
+    LONG_SKIP();
     const char *shape[] = {"8x16x32"};
     struct bench_options o = quick_of("gemm");
     o.threads = 1, o.precision = "f32", o.shape = shape, o.shape_count = 1;
@@ -134,6 +135,7 @@ static void bench_rows__each_part__rows_a_second(void **state)
 static void bench_rows__bytes__are_the_table(void **state)
 {
     (void)state;
+    LONG_SKIP();
     struct bench_options o = quick_of("update");
     o.threads = 1, o.bytes = UINT64_C(65) << 20, o.repeats = 2;
     json_t *f = figures(&o);
