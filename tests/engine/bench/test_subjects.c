@@ -486,7 +486,7 @@ static void train_check(const json_t *f, size_t i, const char *name, uint32_t ba
     assert_true(number(f, i, "forward") > 0 && number(f, i, "backward") > 0 && number(f, i, "update") > 0);
     assert_true(fabs(work + number(f, i, "wait") - 1) < 1e-9 && work < 1.01);
     assert_true(number(f, i, "rows") > 0);
-    assert_true(number(f, i, "share") > 0 && number(f, i, "share") < 2);
+    number_check(f, i, "share", number(f, i, "median") / number(f, i, "limit"));
     assert_true(number(f, i, "limit") * kflop < 1e9); /* less than 1,000 GFLOP/s, by multiply-adds of the least kind */
 }
 
