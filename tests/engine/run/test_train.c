@@ -113,6 +113,49 @@ static void train_run__nothing_asked_for__one_save_and_evaluation_at_the_end(voi
     opened_close(&o);
 }
 
+/* Each of the three warnings where there is reason to, and only there. */
+static void train_run__settings_that_come_to_nothing__are_warned_of(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[4];
+        bool out, eval;
+        const char *told; /* NULL: nothing */
+    } cases[] = {
+        {{NULL}, false, false, NULL},
+        {{"checkpoint.every=3", NULL}, false, false, "checkpoint.every = 3 saves nothing without --out DIR"},
+        {{"checkpoint.every=3", NULL}, true, false, NULL},
+        {{"eval.every=4", NULL}, false, false, "eval.every = 4 measures nothing without --eval FILE"},
+        {{"eval.every=4", NULL}, false, true, NULL},
+        {{"train.batch=521", "train.lanes=1", NULL},
+         false,
+         false,
+         "batch / lanes = 521 has no divisor from 32 to 512, so micro-batches have 1 examples and are slow; choose "
+         "another train.batch"},
+        {{"train.batch=521", "train.lanes=1", "train.micro=1", NULL}, false, false, NULL},
+        {{"train.batch=31", "train.lanes=1", NULL}, false, false, NULL}, /* one micro-batch */
+        {{"train.batch=544", "train.lanes=1", NULL}, false, false, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct opened o;
+        const struct train_options options = {.out = cases[i].out ? fixture_path("warned") : NULL,
+                                              .eval = cases[i].eval ? eval_sets_of(eval_path)
+                                                                    : (struct eval_sets){.count = 0}};
+        assert_ok(trained(&o, &options, cases[i].set));
+        size_t index, count = 0;
+        json_t *event;
+        json_array_foreach(o.events, index, event)
+        {
+            if (strcmp(json_string_value(json_object_get(event, "event")), "warning") != 0) continue;
+            const char *text = json_string_value(json_object_get(event, "text"));
+            if (cases[i].told == NULL || strcmp(text, cases[i].told) != 0) fail_msg("case %zu: warning: %s", i, text);
+            count++;
+        }
+        assert_int_equal(count, cases[i].told != NULL);
+        opened_close(&o);
+    }
+}
+
 /* --- where it begins and ends -------------------------------------------------------------------- */
 
 static void train_run__steps_max__ends_there_in_whatever_pass(void **state)
@@ -453,6 +496,7 @@ int main(void)
         cmocka_unit_test(train_run__checkpoint_and_eval_every__at_multiples_and_at_the_end),
         cmocka_unit_test(train_run__last_step_is_a_multiple__saved_and_evaluated_once),
         cmocka_unit_test(train_run__nothing_asked_for__one_save_and_evaluation_at_the_end),
+        cmocka_unit_test(train_run__settings_that_come_to_nothing__are_warned_of),
         cmocka_unit_test(train_run__steps_max__ends_there_in_whatever_pass),
         cmocka_unit_test(train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_would),
         cmocka_unit_test(train_run__resumed_with_another_order__refused_within_a_pass_only),
