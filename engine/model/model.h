@@ -29,6 +29,11 @@ struct best {
 };
 
 #define MODEL_TAG_BYTES 40
+/* Which rows of every table a model has, by their shards (io/store/shard.h): all, or those of one of several owners. */
+struct model_share {
+    uint32_t owner, owner_count; /* count 0: all */
+};
+
 struct model {
     const struct graph *graph;
     float *param;           /* [header->param_floats]                                                           */
@@ -38,7 +43,8 @@ struct model {
     struct progress progress;
     struct best best;
     char tag[MODEL_TAG_BYTES]; /* STEP[-GENERATION] of the save that it was loaded from; "": of none */
-    struct model_data data; /* that training stands in: closed with the model */
+    struct model_data data;    /* that training stands in: closed with the model */
+    struct model_share share;
 };
 /* The period that the step after this many is in (engine/base/row_life.h). */
 static inline uint64_t model_period(const struct graph *g, uint64_t step)
@@ -101,6 +107,10 @@ struct model_save_options {
                                   has been read ahead); NULL: all                                               */
     uint32_t ticket;           /* with a disk, by this: of the last step that is done (ticket.number)            */
     uint32_t keep;             /* saves that stay in the directory, this one included; 0 is 1                   */
+    /* Of several owners: the first one saves, with what the others have saved of their rows, [owner_count - 1, table_count], under the
+     * generation that model_save_claim has given. NULL: there is one. */
+    const struct manifest_part *others;
+    uint32_t generation;
 };
 /* Saves into a directory, in one piece:
  *     manifest.json               what the model is, its progress, its recipe, its files with bytes and xxh3 (engine/model/manifest.h)
@@ -118,6 +128,13 @@ struct model_save_options {
  * manifests that all name whole saves, and so does a failure, which also removes what it had written. *bytes (or NULL) becomes
  * what was written. */
 MUST_USE status model_save(const struct model *model, const struct model_save_options *options, uint64_t *bytes);
+/* A save of several owners, in three calls, each of whose files has the tag of one save: the first owner finds a generation that nothing in the
+ * directory has; every other one writes its rows, TABLE.OWNER.STEP.rows, and tells what they are: parts [table_count], whose names are
+ * model_parts_free's; and the first one saves. What is written and never named goes with the next save. As model_save fails. */
+MUST_USE status model_save_claim(const struct model *model, const char *path, uint32_t *generation);
+MUST_USE status model_save_rows(const struct model *model, const struct model_save_options *options,
+                                struct manifest_part *parts);
+void model_parts_free(struct manifest_part *parts, uint32_t part_count);
 
 /* Where a saved model is looked for: PATH is a model's directory, which gives its newest save, or a manifest in one
  * (DIR/manifest.2000.json), which gives that save. INVALID if it is neither: asked before model_dir_check, which would make a

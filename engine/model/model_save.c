@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/heap.h"
 #include "engine/model/model_dir.h"
 #include "engine/model/model_names.h"
 #include "io/store/admission.h"
@@ -43,14 +44,17 @@ static status tag_find(const struct save *s, const char *manifest, bool *is_take
     return ST_OK;
 }
 
-/* STEM.STEP[-GENERATION].END of a table's file. malloc'd. */
+/* STEM.STEP[-GENERATION].END of a table's file, of an owner but the first STEM.OWNER.STEP… malloc'd. */
 static status table_data_name(const struct save *s, uint32_t table, const char *end, char **name)
 {
     const struct graph *g = s->model->graph;
-    char *stem;
+    const uint32_t owner = s->model->share.owner;
+    char *stem, *owned = NULL;
     *name = NULL;
     TRY(model_file_stem(&stem, graph_string(g, g->tables[table].name)));
-    status st = model_data_name(name, stem, s->model->progress.step, s->generation, end);
+    status st = owner == 0 ? ST_OK : heap_text(&owned, "%s.%u", stem, owner);
+    if (st == ST_OK) st = model_data_name(name, owned ? owned : stem, s->model->progress.step, s->generation, end);
+    free(owned);
     free(stem);
     return st;
 }
@@ -62,7 +66,7 @@ status save_begin(struct save *s)
     s->table_name = calloc((size_t)g->table_count + 1, sizeof *s->table_name);
     if (s->table_name == NULL) FAIL(MEMORY, "%s: no memory for the names of %u tables", s->path, g->table_count);
     /* The first generation of which nothing is there, not even an older save that cannot be read. */
-    bool is_taken = true;
+    bool is_taken = !s->has_generation;
     for (uint32_t generation = 0; is_taken; generation++) {
         s->generation = generation;
         char *older;
@@ -279,36 +283,99 @@ status save_run(struct save *s)
 
 /* --- in one piece ----------------------------------------------------------------------------- */
 
-/* Every table as one file of all its rows. */
+/* A table as one file of all its rows. */
+static status table_put(const struct model_save_options *o, struct save *s, uint32_t t)
+{
+    struct manifest_table *table = &s->manifest.tables[t];
+    struct save_rows rows = {0};
+    struct store_walk walk;
+    size_t block_bytes = row_writer_block_bytes(table->span_floats, SIZE_MAX);
+    void *block = malloc(block_bytes);
+    if (block == NULL) FAIL(MEMORY, "%s: no memory for a block of %zu bytes", s->path, block_bytes);
+    table->rows = o->row_count ? o->row_count[t] : store_row_count(s->model->store, t);
+    status st = store_walk_open(&walk, s->model->store, t, table->rows, o->ticket);
+    if (st == ST_OK) table->rows = walk.row_count;
+    if (st == ST_OK) st = save_rows_open(s, t, &rows, table->rows, block, block_bytes);
+    if (st == ST_OK) st = row_writer_walk(&rows.rows, &walk);
+    if (st == ST_OK) st = save_rows_commit(s, t, &rows);
+    if (st != ST_OK) save_rows_abort(&rows);
+    store_walk_close(&walk);
+    free(block);
+    return st;
+}
+
+/* Every table: the own rows, then what other owners have written. */
 static status rows_put(void *context, struct save *s)
 {
     const struct model_save_options *o = context;
+    const uint32_t owners = s->model->share.owner_count;
     for (uint32_t t = 0; t < table_count_of(s); t++) {
-        struct manifest_table *table = &s->manifest.tables[t];
-        struct save_rows rows = {0};
-        struct store_walk walk;
-        size_t block_bytes = row_writer_block_bytes(table->span_floats, SIZE_MAX);
-        void *block = malloc(block_bytes);
-        if (block == NULL) FAIL(MEMORY, "%s: no memory for a block of %zu bytes", s->path, block_bytes);
-        table->rows = o->row_count ? o->row_count[t] : store_row_count(s->model->store, t);
-        status st = store_walk_open(&walk, s->model->store, t, table->rows, o->ticket);
-        if (st == ST_OK) table->rows = walk.row_count;
-        if (st == ST_OK) st = save_rows_open(s, t, &rows, table->rows, block, block_bytes);
-        if (st == ST_OK) st = row_writer_walk(&rows.rows, &walk);
-        if (st == ST_OK) st = save_rows_commit(s, t, &rows);
-        if (st != ST_OK) save_rows_abort(&rows);
-        store_walk_close(&walk);
-        free(block);
-        TRY(st);
+        TRY(table_put(o, s, t));
+        for (uint32_t i = 0; o->others && i + 1 < owners; i++) {
+            const struct manifest_part *part = &o->others[(size_t)i * table_count_of(s) + t];
+            TRY(manifest_part_add(&s->manifest.tables[t], part));
+            s->manifest.tables[t].rows += part->rows;
+        }
     }
     return ST_OK;
+}
+
+status model_save_claim(const struct model *model, const char *path, uint32_t *generation)
+{
+    struct save s = {.model = model, .path = path};
+    TRY(model_dir_check(model->graph, path));
+    const status st = save_begin(&s);
+    *generation = s.generation;
+    save_end(&s);
+    return st;
+}
+
+void model_parts_free(struct manifest_part *parts, uint32_t part_count)
+{
+    for (uint32_t i = 0; i < part_count; i++) free((char *)(uintptr_t)parts[i].file.name);
+    memset(parts, 0, part_count * sizeof *parts);
+}
+
+/* Takes the parts that a save has written, with names of their own. */
+static status parts_take(const struct save *s, struct manifest_part *parts)
+{
+    for (uint32_t t = 0; t < table_count_of(s); t++) {
+        char *name;
+        parts[t] = s->manifest.tables[t].part[0];
+        const status st = heap_text(&name, "%s", parts[t].file.name);
+        parts[t].file.name = name;
+        if (st == ST_OK) continue;
+        model_parts_free(parts, t);
+        return st;
+    }
+    return ST_OK;
+}
+
+status model_save_rows(const struct model *model, const struct model_save_options *o, struct manifest_part *parts)
+{
+    struct save s = {.model = model, .path = o->path, .has_generation = true, .generation = o->generation};
+    memset(parts, 0, model->graph->table_count * sizeof *parts);
+    status st = save_begin(&s);
+    if (st == ST_OK) st = save_describe(&s);
+    for (uint32_t t = 0; t < table_count_of(&s) && st == ST_OK; t++) st = table_put(o, &s, t);
+    if (st == ST_OK) st = parts_take(&s, parts);
+    for (uint32_t t = 0; t < table_count_of(&s) && st != ST_OK && s.table_name && s.table_name[t]; t++)
+        model_file_remove(o->path, s.table_name[t]);
+    save_end(&s);
+    return st;
 }
 
 status model_save(const struct model *model, const struct model_save_options *o, uint64_t *bytes)
 {
     TRY(model_dir_check(model->graph, o->path));
     struct model_save_options options = *o;
-    struct save s = {.model = model, .path = o->path, .keep = o->keep, .rows_put = rows_put, .context = &options};
+    struct save s = {.model = model,
+                     .path = o->path,
+                     .keep = o->keep,
+                     .has_generation = o->others != NULL,
+                     .generation = o->generation,
+                     .rows_put = rows_put,
+                     .context = &options};
     status st = save_begin(&s);
     if (st == ST_OK) st = save_admissions(&s, o->ticket);
     if (st == ST_OK) st = save_run(&s);

@@ -49,6 +49,7 @@ struct reduce {
     struct fold_lanes *runs;    /* [piece_count]: of all nodes                */
     float **own_pieces;         /* [table_count]                              */
     uint64_t *row_count;        /* [table_count]: of all nodes                */
+    uint64_t *own_rows;         /* [table_count]: of this one, after the last step that it has updated for */
     /* the node's thread's */
     struct peer *peers; /* [node_count] */
     uint32_t unsent;    /* messages under way, and whatever else must be done before the round is over */
@@ -147,11 +148,11 @@ static void squares_list(const struct reduce *r, uint32_t from, struct parts *pa
         part_add(parts, x->site.squares + begin, (x->slices.cut_block[from + 1] - begin) * sizeof(double));
 }
 
-static void values_list(const struct reduce *r, uint64_t step, uint32_t from, struct parts *parts)
+static void values_list(const struct reduce *r, uint32_t from, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
     if (r->owned)
-        part_add(parts, from == x->rank ? (void *)owned_row_count(r->owned, step) : r->peers[from].row_count,
+        part_add(parts, from == x->rank ? r->own_rows : r->peers[from].row_count,
                  r->graph->table_count * sizeof(uint64_t));
     for (uint32_t run = 0; run < x->slices.run_count; run++) {
         uint64_t begin;
@@ -174,7 +175,7 @@ static bool message_make(const struct reduce *r, struct cursor at, uint32_t from
         row_sums_list(r, at.step, from, to, &parts);
         break;
     case EXCHANGE_SQUARES: squares_list(r, from, &parts); break;
-    case EXCHANGE_VALUES: values_list(r, at.step, from, &parts); break;
+    case EXCHANGE_VALUES: values_list(r, from, &parts); break;
     case EXCHANGE_ROWS: CHECK(false);
     }
     return message->part_count > 0;
@@ -197,10 +198,10 @@ static void cursor_settle(const struct reduce *r, uint32_t from, struct cursor *
 }
 
 /* How many rows there are on all nodes after the step. */
-static void rows_count(struct reduce *r, uint64_t step)
+static void rows_count(struct reduce *r)
 {
     for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++) {
-        r->row_count[t] = owned_row_count(r->owned, step)[t];
+        r->row_count[t] = r->own_rows[t];
         for (uint32_t n = 0; n < r->exchange.node_count; n++)
             if (n != r->exchange.rank) r->row_count[t] += r->peers[n].row_count[t];
     }
@@ -219,7 +220,7 @@ static void over_look(struct reduce *r)
         x->rows.owned = owned_rows(r->owned, step);
     }
     if (r->round.round == EXCHANGE_VALUES) {
-        rows_count(r, step);
+        rows_count(r);
         r->values_until = step + 1;
     }
     x->site.over(x->site.context, (enum exchange_round)r->round.round, ST_OK);
@@ -241,6 +242,15 @@ static void round_begin(struct exchange *x, enum exchange_round round, uint64_t 
     r->post->vt->wake(r->post);
 }
 
+/* This node is done with the step but for telling. Its count of rows is taken now: once the others have the values, they may ask for rows of a step
+ * that takes the place of this one. */
+static void step_updated(struct reduce *r, uint64_t step)
+{
+    r->updated_until = step + 1;
+    for (uint32_t t = 0; r->owned && t < r->graph->table_count; t++)
+        r->own_rows[t] = owned_row_count(r->owned, step)[t];
+}
+
 static status begun_look(struct reduce *r)
 {
     const struct exchange *x = &r->exchange;
@@ -249,7 +259,7 @@ static status begun_look(struct reduce *r)
     CHECK(!r->is_under_way);
     r->round = (struct cursor){(begun - 1) / ROUNDS, (uint32_t)((begun - 1) % ROUNDS), 0};
     r->is_under_way = true;
-    if (r->round.round == EXCHANGE_VALUES) r->updated_until = r->round.step + 1;
+    if (r->round.round == EXCHANGE_VALUES) step_updated(r, r->round.step);
     /* Each begins with the one behind it, so that not all send to the same. */
     for (uint32_t i = 1; i < x->node_count; i++) {
         const uint32_t to = (x->rank + i) % x->node_count;
@@ -444,6 +454,8 @@ void reduce_fail(struct reduce *r, status failure)
     r->exchange.site.over(r->exchange.site.context, EXCHANGE_SUMS, failure);
 }
 
+const uint64_t *reduce_own_rows(const struct reduce *r) { return r->own_rows; }
+
 uint64_t reduce_sent_bytes(const struct reduce *r)
 {
     return atomic_load_explicit(&r->shared_sent_bytes, memory_order_relaxed);
@@ -509,6 +521,7 @@ static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_
     ring_layout(l->arena ? &r->asked_ring : NULL, l, ASKED_MAX, RING_ONE);
     LAYOUT_TAKE(l, r->own_pieces, o->graph->table_count);
     LAYOUT_TAKE(l, r->row_count, o->graph->table_count);
+    LAYOUT_TAKE(l, r->own_rows, o->graph->table_count);
     const size_t own = asked_floats_max(&rows->shape);
     for (int i = 0; i < 2; i++) LAYOUT_TAKE(l, rows->values[i], own);
     LAYOUT_TAKE(l, rows->pieces, own * rows->shape.run_count);
@@ -551,6 +564,7 @@ static status rows_open(struct reduce *r, const struct reduce_options *o)
         .graph = o->graph, .model = o->model, .node_count = o->node_count, .shape = r->shapes, .runs = r->runs};
     TRY(owned_open(&r->owned, &options));
     for (uint32_t t = 0; t < o->graph->table_count; t++) r->own_pieces[t] = owned_pieces(r->owned, o->rank, t);
+    o->model->share = (struct model_share){.owner = o->rank, .owner_count = o->node_count};
     rows->own_pieces = r->own_pieces;
     rows->of_owned = owned_gradients(r->owned);
     rows->row_count = r->row_count;

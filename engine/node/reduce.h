@@ -54,7 +54,8 @@ struct reduce_options {
 };
 
 struct reduce;
-/* Takes its memory: INVALID: lanes and nodes do not fit; MEMORY. What `reduce_exchange` gives is for a pipeline, and has to outlive it. */
+/* Takes its memory, and has the model load and save the rows of its own shards alone. INVALID: lanes and nodes do not fit; MEMORY. What
+ * `reduce_exchange` gives is for a pipeline, and has to outlive it. */
 MUST_USE status reduce_open(struct reduce **reduce, const struct reduce_options *options);
 /* NULL is ignored. */
 void reduce_close(struct reduce *reduce);
@@ -77,6 +78,9 @@ MUST_USE status reduce_sent(struct reduce *reduce);
 /* Nothing more comes, because of this: the job is over. */
 void reduce_fail(struct reduce *reduce, status failure);
 
+/* Rows of each table [table_count] that this node owns, as of the last step, whatever has been asked for since: what a save of it has. Between
+ * jobs, after a step. */
+const uint64_t *reduce_own_rows(const struct reduce *reduce);
 /* Payload bytes that this node has sent. By any thread, exact while nobody sends. */
 uint64_t reduce_sent_bytes(const struct reduce *reduce);
 

@@ -4,27 +4,16 @@
  *              values [owner's keys, dim] ◀── the owner's rows                     span of row r of the step: where its value comes
  *              pieces [owner's keys, run, dim] ──▶ sums of its gradients           piece of row r: at run_count times that place
  *
- * Values and pieces travel without keys, in the order of the letter. A key's owner follows from its shard, one of SHARD_COUNT fixed parts of
- * every table, of which owners have equal runs; so whoever has the same count of owners asks the same one. */
+ * Values and pieces travel without keys, in the order of the letter. A key's owner follows from its shard (io/store/shard.h). */
 #ifndef HETERPS_ENGINE_SLOT_ASKED_H
 #define HETERPS_ENGINE_SLOT_ASKED_H
 
 #include "engine/slot/step_rows.h"
 #include "graph/graph.h"
 #include "io/store/distinct.h"
+#include "io/store/shard.h"
 
-#define SHARD_COUNT      4096u
 #define ASKED_OWNERS_MAX 64u
-
-static inline uint32_t shard_of(uint64_t key)
-{
-    /* Other bits than those that find a key's place in an index, which would be the same for all keys of an owner. */
-    return (uint32_t)(key_mix(key + UINT64_C(0x9e3779b97f4a7c15)) >> 52);
-}
-static inline uint32_t shard_owner(uint32_t shard, uint32_t owners)
-{
-    return (uint32_t)((uint64_t)shard * owners / SHARD_COUNT);
-}
 
 /* How an asker and its owners are: the same in every step. */
 struct asked_shape {

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "engine/model/manifest.h"
 #include "tests/engine/node/post_fixture.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
@@ -102,7 +103,7 @@ static void *runner_main(void *argument)
 static struct post_net net;
 static struct runner runners[POST_NODES_MAX];
 
-static void nodes_open(const struct cut *cut, const char *const *set, uint64_t seed)
+static void nodes_open(const struct cut *cut, const char *const *set, uint64_t seed, const char *saved)
 {
     post_open(&net, cut->node_count, seed, SCALED(30000u, 100000u));
     for (uint32_t n = 0; n < cut->node_count; n++) {
@@ -111,7 +112,7 @@ static void nodes_open(const struct cut *cut, const char *const *set, uint64_t s
             .rank = n, .node_count = cut->node_count, .lane_begin = cut->lane_begin, .post = &net.node[n].post};
         assert_ok(training_open(&runners[n].training, text, set, data, &setup));
         net.node[n].reduce = runners[n].training.reduce;
-        training_start(&runners[n].training, NULL);
+        training_start(&runners[n].training, saved);
     }
     post_start(&net);
 }
@@ -166,11 +167,9 @@ static struct outcome alone(const char *const *set)
     return outcome;
 }
 
-/* On nodes, in jobs that end at the same steps. */
-static void assert_same(struct outcome expected, const struct cut *cut, const char *const *set, uint64_t seed)
+/* The nodes have trained to the end: all have the parameters, and together the rows. */
+static void nodes_compare(struct outcome expected, const struct cut *cut, uint64_t seed, bool has_told_all)
 {
-    nodes_open(cut, set, seed);
-    for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 1 + seed % 7) nodes_run(until);
     states_gather();
     const struct training *all[POST_NODES_MAX];
     for (uint32_t n = 0; n < cut->node_count; n++) {
@@ -182,10 +181,58 @@ static void assert_same(struct outcome expected, const struct cut *cut, const ch
         for (uint32_t i = 0; i < cut->node_count; i++) all[i] = &runners[(n + i) % cut->node_count].training;
         if (training_nodes_hash(all, cut->node_count) != expected.model)
             fail_msg("node %u of %u, seed %u: other parameters", n, cut->node_count, (unsigned)seed);
-        if (XXH3_64bits_digest(t->told) != expected.told)
+        if (has_told_all && XXH3_64bits_digest(t->told) != expected.told)
             fail_msg("node %u of %u, seed %u: other losses", n, cut->node_count, (unsigned)seed);
     }
+}
+
+/* What one node has after so many steps. */
+static uint64_t alone_until(uint64_t step)
+{
+    struct training t;
+    assert_ok(training_open(&t, text, NULL, data, &(struct setup){.threads = 1}));
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, step));
+    const uint64_t hash = training_hash(&t);
+    training_close(&t);
+    return hash;
+}
+
+/* On nodes, in jobs that end at the same steps. */
+static void assert_same(struct outcome expected, const struct cut *cut, const char *const *set, uint64_t seed)
+{
+    nodes_open(cut, set, seed, NULL);
+    for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 1 + seed % 7) nodes_run(until);
+    nodes_compare(expected, cut, seed, true);
     nodes_close();
+}
+
+/* All nodes save into one directory: the first one what all have, and the others their rows. */
+static void nodes_save(const char *path)
+{
+    const uint32_t tables = runners[0].training.graph.table_count;
+    struct manifest_part *parts = calloc((size_t)net.node_count * tables, sizeof *parts);
+    char name[256];
+    uint32_t generation;
+    assert_non_null(parts);
+    states_gather();
+    assert_ok(model_save_claim(&runners[0].training.model, path, &generation));
+    for (uint32_t n = net.node_count; n-- > 0;) {
+        const struct training *t = &runners[n].training;
+        const struct model_save_options options = {
+            .path = path, .row_count = reduce_own_rows(t->reduce), .others = parts, .generation = generation};
+        if (n > 0)
+            assert_ok(model_save_rows(&t->model, &options, parts + (size_t)(n - 1) * tables));
+        else
+            assert_ok(model_save(&t->model, &options, NULL));
+    }
+    model_parts_free(parts, (net.node_count - 1) * tables);
+    free(parts);
+    /* Its files are all of one save. */
+    const uint64_t step = runners[0].training.model.progress.step;
+    snprintf(name, sizeof name, generation ? "%s/dense.%u-%u.safetensors" : "%s/dense.%u.safetensors", path,
+             (unsigned)step, generation);
+    assert_int_equal(access(name, F_OK), 0);
 }
 
 /* --- bytes -------------------------------------------------------------------------------------- */
@@ -254,6 +301,44 @@ static void nodes__tables__one_nodes_bytes(void **state)
     text = model_text;
 }
 
+/* A training that goes from nodes to other nodes and to one, by saves at any step, one of which is of one node. */
+static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const struct cut by[] = {{3, {0, 3, 6, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {2, {0, 3, 8}}};
+    char path[128];
+    text = tables_text;
+    const struct outcome expected = alone(NULL);
+    snprintf(path, sizeof path, "%s", fixture_path("saved"));
+    for (uint64_t at = 1; at < 6; at += 2) {
+        nodes_open(&by[0], NULL, at, NULL);
+        nodes_run(at);
+        nodes_save(path);
+        nodes_close();
+        nodes_open(&by[1], NULL, at, path);
+        nodes_run(at + 2);
+        nodes_save(path);
+        nodes_save(path); /* again: under another name */
+        nodes_close();
+        struct training t;
+        assert_ok(training_open(&t, text, NULL, data, &(struct setup){.threads = 1}));
+        training_start(&t, path);
+        if (training_hash(&t) != alone_until(at + 2)) fail_msg("saved at step %u: other bytes", (unsigned)at + 2);
+        assert_ok(training_until(&t, at + 4));
+        training_save(&t, path);
+        assert_ok(training_until(&t, UINT64_MAX));
+        if (training_hash(&t) != expected.model)
+            fail_msg("saved at step %u, resumed by one: other bytes", (unsigned)at);
+        training_close(&t);
+        nodes_open(&by[2], NULL, at, path);
+        nodes_run(UINT64_MAX);
+        nodes_compare(expected, &by[2], at, false);
+        nodes_close();
+        fixture_tree_remove("saved");
+    }
+    text = model_text;
+}
+
 /* --- what is sent ------------------------------------------------------------------------------- */
 
 static uint64_t slice_floats(const struct exchange *x, uint32_t node)
@@ -273,7 +358,7 @@ static void nodes__three_steps__send_each_float_once_to_whom_it_is_for(void **st
     for (size_t i = 0; i < CUT_COUNT; i++) {
         const struct cut *cut = &cuts[i];
         const uint32_t nodes = cut->node_count;
-        nodes_open(cut, NULL, 1);
+        nodes_open(cut, NULL, 1, NULL);
         nodes_run(3);
         const struct exchange *x = reduce_exchange(runners[0].training.reduce);
         uint64_t all = 0;
@@ -340,6 +425,7 @@ int main(void)
         cmocka_unit_test(nodes__passes_of_any_length__one_nodes_bytes),
         cmocka_unit_test(nodes__norm_bounded__one_nodes_bytes),
         cmocka_unit_test(nodes__tables__one_nodes_bytes),
+        cmocka_unit_test(nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes),
         cmocka_unit_test(nodes__three_steps__send_each_float_once_to_whom_it_is_for),
         cmocka_unit_test(reduce_open__more_nodes_than_lanes__names_the_setting),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
