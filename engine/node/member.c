@@ -13,6 +13,8 @@
 
 #define NEVER UINT64_MAX
 
+static void channel_down(struct member *m, uint32_t channel, uint32_t rank);
+
 static bool is_first(const struct member *m) { return m->o.rank == 0; }
 static uint64_t bit(uint32_t rank) { return UINT64_C(1) << rank; }
 static bool is_in(uint64_t mask, uint32_t rank) { return mask >> rank & 1; }
@@ -352,6 +354,10 @@ static void progress_look(struct member *m)
 static void first_frame(struct member *m, uint32_t channel, const struct member_frame *f)
 {
     const uint32_t r = m->channel[channel].rank;
+    if (f->kind == FRAME_HELLO && r != MEMBER_NONE) { /* once a channel */
+        if (r != f->rank) channel_down(m, channel, MEMBER_NONE);
+        return;
+    }
     if (f->kind == FRAME_HELLO) {
         if (m->phase != MEMBER_ENDING) hello_take(m, channel, f);
         return;
@@ -414,15 +420,19 @@ static void mesh_take(struct member *m, uint32_t channel, const struct member_fr
 {
     const uint32_t r = f->rank;
     struct member_channel *c = &m->channel[channel];
+    if (channel == m->to[0] || (c->rank != MEMBER_NONE && c->rank != r)) {
+        channel_down(m, channel, MEMBER_NONE);
+        return;
+    }
     if (f->incarnation != m->roster.incarnation || f->generation != m->roster.generation) {
         if (f->generation < m->roster.generation && f->incarnation <= m->roster.incarnation)
-            close_channel(m, channel);
+            channel_down(m, channel, MEMBER_NONE);
         else
             c->mesh = *f; /* its roster has come before ours */
         return;
     }
     if (r == 0 || r >= m->o.nodes || !is_in(m->roster.mask, r) || m->roster.nonce[r] != f->nonce) {
-        close_channel(m, channel);
+        channel_down(m, channel, MEMBER_NONE);
         return;
     }
     if (m->phase != MEMBER_MESHING) return;
@@ -470,7 +480,7 @@ static void other_frame(struct member *m, uint32_t channel, const struct member_
     }
     if (channel != m->to[0]) return; /* beats of others are heard by their channel */
     if (f->incarnation < m->roster.incarnation && f->kind != FRAME_REFUSE) { /* a rank 0 that has slept */
-        close_channel(m, channel);
+        channel_down(m, channel, MEMBER_NONE);
         return;
     }
     const bool is_now = f->generation == m->roster.generation || MEMBER_PLANTED(PLANT_OLD_FRAME);
