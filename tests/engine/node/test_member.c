@@ -34,6 +34,8 @@ static const char *const bug_names[PLANT_COUNT] = {"none",
 static enum bug planted;
 #define MEMBER_PLANTED(bug) (planted == (bug))
 #include "engine/node/member.c"
+#include "engine/node/member_first.c"
+#include "engine/node/member_other.c"
 
 #define MS            UINT64_C(1000000)
 #define NODES_MAX     6u
