@@ -1,6 +1,7 @@
-/* io_uring by liburing, and threads that do the same. Registered files and buffers, coop_taskrun and defer_taskrun are not used: on a
- * two-core machine 1 to 256 random reads in flight gained nothing by any of them that repeats could tell from noise, neither in reads a second nor
- * in processor time a read (1.4 to 3.5 us); `heterps-run bench disk` shows it for others.
+/* io_uring by liburing, and threads that do the same. Registered files and buffers, coop_taskrun and defer_taskrun
+ * are not used: on a two-core machine 1 to 256 random reads in flight gained nothing by any of them that repeats
+ * could tell from noise, neither in reads a second nor in processor time a read (1.4 to 3.5 us); `heterps-run bench
+ * disk` shows it for others.
  *
  * Threads: a request keeps one of `depth` places until it is reaped; the places' numbers travel
  *
@@ -8,9 +9,10 @@
  *
  * so a ring with a cell for every place always has room.
  *
- * Sockets: a request is tried when it is submitted; what would wait is io_uring's or poll's. 1 KiB there and back over loopback takes 9 us so, spinning,
- * and 32 us where io_uring has all of it (two virtual cores). io_uring runs with defer_taskrun here, so that what comes does not interrupt who
- * computes. Poll: whenever poll(2) finds the socket ready, the request is tried again; it stays in its place meanwhile. */
+ * Sockets: a request is tried when it is submitted; what would wait is io_uring's or poll's. 1 KiB there and back
+ * over loopback takes 9 us so, spinning, and 32 us where io_uring has all of it (two virtual cores). io_uring runs
+ * with defer_taskrun here, so that what comes does not interrupt who computes. Poll: whenever poll(2) finds the
+ * socket ready, the request is tried again; it stays in its place meanwhile. */
 #include "io/uring.h"
 
 #include <errno.h>
@@ -45,11 +47,11 @@ struct uring_place {
 struct uring {
     uint32_t depth, in_flight; /* in_flight: of the back end */
     bool is_kernel, is_for_sockets;
-    bool is_deferred,
-        is_disabled; /* of the kernel's: it works only when asked; not yet, whoever asks first will always do so */
+    /* Of the kernel's: it works only when it is asked; it has not begun, and whoever asks first will be the one who asks. */
+    bool is_deferred, is_disabled;
     struct uring_faults *faults;
-    struct uring_done *
-        kept; /* [depth]: requests that were done when they were submitted, by faults or as sockets', until they are reaped */
+    /* [depth]: requests that were done when they were submitted, by faults or as sockets', until they are reaped. */
+    struct uring_done *kept;
     uint32_t kept_count;
     struct io_uring kernel;
     struct pollfd *polled;     /* [depth], of sockets: of the place of the same index       */

@@ -1,12 +1,13 @@
-/* Reads and writes in flight, of files or of sockets: handed to the kernel, and reaped when they are done, in whatever order that is. Back ends
- * behind one struct: io_uring, and, where the kernel refuses that or the caller does not want it, threads that call pread(2) and pwrite(2), or,
- * for sockets, poll(2).
+/* Reads and writes in flight, of files or of sockets: handed to the kernel, and reaped when they are done, in
+ * whatever order that is. Back ends behind one struct: io_uring, and, where the kernel refuses that or the caller
+ * does not want it, threads that call pread(2) and pwrite(2), or, for sockets, poll(2).
  *
  *     submit ──▶ up to `depth` requests in flight ──▶ reap: tag, bytes or -errno
  *
- * One thread uses it: of sockets the one that submits first. All memory is taken at open; nothing is allocated and no lock is taken later. Workload: files that are read
- * ahead, 512 KiB a request, some thousand requests a second; small O_DIRECT requests of a store, some hundred thousand; up to 64 sockets, each
- * with one send and one receive in flight, of 24 B to 256 KiB. */
+ * One thread uses it: of sockets the one that submits first. All memory is taken at open; nothing is allocated and no
+ * lock is taken later. Workload: files that are read ahead, 512 KiB a request, some thousand requests a second; small
+ * O_DIRECT requests of a store, some hundred thousand; up to 64 sockets, each with one send and one receive in
+ * flight, of 24 B to 256 KiB. */
 #ifndef HETERPS_IO_URING_H
 #define HETERPS_IO_URING_H
 
@@ -56,12 +57,12 @@ enum uring_kind {
 struct uring_request {
     enum uring_kind kind;
     bool may_wait; /* likely to wait for a device, though not O_DIRECT: the kernel's workers do it from the start */
-    bool for_writing,
-        is_whole; /* is_whole: a transfer of a socket is done when all bytes are moved, where the kernel can tell */
-    int fd;       /* of a socket: one that blocks, but for URING_AWAIT */
-    void *
-        buffer; /* stays until the request is reaped, as do its vectors, which may become shorter; for O_DIRECT aligned, as are bytes and
-                     offset_bytes */
+    bool for_writing;
+    bool is_whole; /* a transfer of a socket is done when all of it is, where the kernel can tell */
+    int fd;        /* of a socket: one that blocks, but for URING_AWAIT */
+    /* Stays until the request is reaped, as do its vectors, which may become shorter; for O_DIRECT aligned, as are
+     * bytes and offset_bytes. */
+    void *buffer;
     uint32_t bytes;
     uint64_t offset_bytes;
     uint64_t tag; /* the caller's */
@@ -74,11 +75,12 @@ struct uring_done {
 
 /* What uring_open takes from the arena. */
 size_t uring_bytes(const struct uring_options *options);
-/* *why is set to NULL, or, where io_uring was tried and is refused, to the reason in words; then threads do it. SYSTEM: a thread cannot be
- * started. */
+/* *why is set to NULL, or, where io_uring was tried and is refused, to the reason in words; then threads, or
+ * poll, do it. SYSTEM: a thread cannot be started. */
 MUST_USE status uring_open(struct uring **uring, struct arena *arena, const struct uring_options *options,
                            const char **why);
-/* Waits for what is in flight, which is then forgotten. NULL is ignored. The arena stays the caller's. */
+/* Waits for what is in flight, which is then forgotten: sockets are shut down before. NULL is ignored. The arena stays
+ * the caller's. */
 void uring_close(struct uring *uring);
 
 /* Hands over `count` requests, of which the structs are not kept: with those in flight not more than depth. Never waits for one of them

@@ -1,6 +1,6 @@
-/* What links carry between two processes over loopback, plain and sealed: bytes both ways at once, and messages there and back. Beside each repeat
- * the same two processes move the same bytes through a plain socket: both ways at once, by as few and as large calls as the socket takes; there
- * and back, by calls that do not sleep.
+/* What links carry between two processes over loopback, plain and sealed: bytes both ways at once, and messages there
+ * and back. Beside each repeat the same two processes move the same bytes through a plain socket: both ways at once,
+ * by as few and as large calls as the socket takes; there and back, by calls that do not sleep.
  *
  *     this process   control ◀──────────▶ control   the other one, forked; both do the same steps, and meet before each
  *                    probe   ◀──────────▶ probe     plain sockets
@@ -115,7 +115,8 @@ static status probe_turns(struct side *s)
 
 /* --- links -------------------------------------------------------------------------------------- */
 
-/* Takes events; each message goes behind the one before, and how many bytes came and how many messages went is counted. */
+/* Takes events; each message goes behind the one before, and how many bytes came and how many messages went is
+ * counted. */
 static status links_turn(struct side *s, uint32_t way, uint64_t *got, uint32_t *sent)
 {
     struct link_event event[2 * QUEUED];
@@ -350,7 +351,7 @@ static status pair_run(const struct bench *b, struct side s[2])
     status st = side_open(&s[0], here);
     const pid_t parent = getpid(), other = st == ST_OK ? fork() : 0;
     if (st == ST_OK && other == 0) {
-        /* What is the first one's is left as it is: only its ends are closed, so that either notices the other's end. */
+        /* The first one's memory stays as it is: only its ends are closed, so that either notices the other's end. */
         close(s[0].control);
         close(s[0].probe);
         other_run(b, &s[1], here, parent);

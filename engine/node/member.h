@@ -1,5 +1,6 @@
-/* Who is in: a node's part in the membership of a training over several nodes, as a pure state machine. It sees links, frames and the clock only as
- * events, and acts only by what it puts out, so that the same code runs over sockets and under a simulator with seeds.
+/* Who is in: a node's part in the membership of a training over several nodes, as a pure state machine. It sees
+ * links, frames and the clock only as events, and acts only by what it puts out, so that the same code runs over
+ * sockets and under a simulator with seeds.
  *
  *     rank 0   CLAIMING ──▶ GATHERING ──▶ MEETING ──▶ RUNNING ──▶ LEAVING ──▶ started anew     any ──▶ ENDING
  *              the number   hellos of     all are     steps       a loss: the next generation is told,
@@ -7,12 +8,14 @@
  *     others   JOINING ──▶ MESHING ──▶ READY ──▶ RUNNING ──▶ started anew
  *              WAITING: not in the present generation; may be in the next
  *
- * Rank 0 alone numbers generations, and says who is in. A loss (a link that ends, silence, two nodes that do not reach each other, no progress) makes the
- * next generation of the survivors and of those who wait; who has begun is started anew by exec, with the roster, else it goes on in place. Three losses
- * without a step between, fewer than `min` nodes, or no rank 0: exit 75. Of two nodes that do not reach each other the one that more
- * nodes miss leaves, else the higher rank; it is in again only where `min` needs it, or what separated them would do so for ever.
+ * Rank 0 alone numbers generations, and says who is in. A loss (a link that ends, silence, two nodes that do not
+ * reach each other, no progress) makes the next generation of the survivors and of those who wait; who has begun is
+ * started anew by exec, with the roster, else it goes on in place. Three losses without a step between, fewer than
+ * `min` nodes, or no rank 0: exit 75. Of two nodes that do not reach each other the one that more nodes miss leaves,
+ * else the higher rank; it is in again only where `min` needs it, or what separated them would do so for ever.
  *
- * The number of a job's start, its incarnation, is claimed in storage that all starts share, and durable before anybody hears of it. */
+ * The number of a job's start, its incarnation, is claimed in storage that all starts share, and durable before
+ * anybody hears of it. */
 #ifndef HETERPS_ENGINE_NODE_MEMBER_H
 #define HETERPS_ENGINE_NODE_MEMBER_H
 
@@ -36,20 +39,14 @@ struct member_roster {
 };
 
 struct member_options {
-    uint32_t rank, nodes,
-        min;        /* nodes: 1 .. MEMBER_NODES_MAX; min: of those that compute, 1 .. nodes                      */
-    uint64_t nonce; /* random, of this process, for its life                                                      */
-    uint64_t facts; /* hash of all that nodes must have in common                                                 */
-    uint64_t
-        timeout_ns; /* of silence                                                                                 */
-    uint64_t
-        connect_ns; /* until nodes have found each other                                                          */
-    uint64_t
-        progress_ns; /* without a step; 0: no bound                                                                */
-    uint64_t
-        incarnation_last; /* of rank 0: the greatest that is claimed                                                    */
-    struct member_roster
-        roster; /* of a start anew; generation 0: the first start, or as one who waits                      */
+    uint32_t rank, nodes, min;   /* nodes: 1 .. MEMBER_NODES_MAX; min: fewer do not go on, 1 .. nodes   */
+    uint64_t nonce;              /* random, of this process, for its life                              */
+    uint64_t facts;              /* hash of all that nodes must have in common                         */
+    uint64_t timeout_ns;         /* of silence                                                         */
+    uint64_t connect_ns;         /* until nodes have found each other                                  */
+    uint64_t progress_ns;        /* without a step; 0: no bound                                        */
+    uint64_t incarnation_last;   /* of rank 0: the greatest that is claimed                            */
+    struct member_roster roster; /* of a start anew; generation 0: the first start, or as one who waits */
 };
 
 enum member_frame_kind {
@@ -77,11 +74,11 @@ enum member_event_kind {
     EVENT_DOWN,  /* channel; or MEMBER_NONE and rank: a connection that did not come about              */
     EVENT_FRAME, /* channel, frame                                                                      */
     EVENT_TIMER,
-    EVENT_CLAIMED, /* value: whether the incarnation is ours, durably; else somebody has it. Also later, false: whoever saves has found that a greater
-                      one is claimed, so that nothing saved here will ever be read */
-    EVENT_STEP,    /* value: steps that are done                                                          */
-    EVENT_WAITS,   /* mask: whom the step waits for                                                       */
-    EVENT_FINISH   /* value: the exit status: complete (rank 0), failed, or stopped and saved             */
+    EVENT_CLAIMED, /* value: whether the incarnation is ours, durably; else somebody has it. Also later, false: a    */
+    /* save finds a greater one claimed, so that nothing that is saved here will ever be read          */
+    EVENT_STEP,  /* value: steps that are done                                                          */
+    EVENT_WAITS, /* mask: whom the step waits for                                                       */
+    EVENT_FINISH /* value: the exit status: complete (rank 0), failed, or stopped and saved             */
 };
 struct member_event {
     enum member_event_kind kind;
@@ -165,7 +162,8 @@ struct member {
 };
 
 void member_open(struct member *m, const struct member_options *options);
-/* Takes an event at now_ns, which never goes back; what is to be done about it is then in output. After OUTPUT_ANEW or OUTPUT_EXIT there is none. */
+/* Takes an event at now_ns, which never goes back; what is to be done about it is then in output. After OUTPUT_ANEW
+ * or OUTPUT_EXIT there is none. */
 void member_step(struct member *m, const struct member_event *event, uint64_t now_ns);
 
 #endif

@@ -94,7 +94,8 @@ void member_ending_look(struct member *m);
 void member_leaving_look(struct member *m);
 /* These ranks are out. */
 void member_lose(struct member *m, uint64_t lost);
-/* Who does not reach whom is known by now; not all have met in time; all are there, or it is time; steps go on, or do not. */
+/* Who does not reach whom is known by now; not all have met in time; all are there, or it is time; steps go on, or do
+ * not. */
 void member_missed_decide(struct member *m);
 void member_meeting_late(struct member *m);
 void member_gathering_look(struct member *m);

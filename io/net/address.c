@@ -95,7 +95,8 @@ static bool hosts_find(const char *hosts, struct address *a, const char *name)
     return is_found;
 }
 
-/* Takes a text apart: "[HOST]:PORT", "HOST:PORT", "[HOST]", "HOST"; one with several colons and no bracket is a bare IPv6 address. */
+/* Takes a text apart: "[HOST]:PORT", "HOST:PORT", "[HOST]", "HOST"; one with several colons and no bracket is a bare
+ * IPv6 address. */
 static status text_split(const char *text, char host[HOST_BYTES], const char **port)
 {
     const char *begin = text, *end = text + strlen(text), *colon = strchr(text, ':');

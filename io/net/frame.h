@@ -10,10 +10,11 @@
  *     16 + C + P   C        its check
  *     …                     further pieces, each with its check; a message without payload has none
  *
- * Checks of a direction are numbered from 0. C = 8: XXH3-64 of the bytes, the number being the seed, so that a piece which is lost, doubled or
- * comes out of turn is noticed as a changed byte is. C = 16, on a sealed link (secure.h): header and pieces are ciphertext, the check is its tag, and
- * the number is the nonce. The first message of a sealed link is its initiator's, of kind 0xff00, without payload, tag 0: it has what follows
- * from the handshake, so the greeting was no replay.
+ * Checks of a direction are numbered from 0. C = 8: XXH3-64 of the bytes, the number being the seed, so that a piece
+ * which is lost, doubled or comes out of turn is noticed as a changed byte is. C = 16, on a sealed link (secure.h):
+ * header and pieces are ciphertext, the check is its tag, and the number is the nonce. The first message of a sealed
+ * link is its initiator's, of kind 0xff00, without payload, tag 0: it has what follows from the handshake, so the
+ * greeting was no replay.
  *
  * Before the first message both ends greet, who connects first:
  *
@@ -22,11 +23,11 @@
  *     8            1        how messages are checked: enum frame_seal
  *     9            7        0
  *     16           48       FRAME_PLAIN: the prologue (link.h), 8 bytes, then 0s
- *                           else a message of Noise's handshake without payload: 32 bytes e, 16 tag. Noise's prologue is bytes 0 .. 15 and
- *                           the prologue's 8
+ *                           else a message of Noise's handshake without payload: 32 bytes e, 16 tag;
+ *                           Noise's prologue is bytes 0 .. 15 and the prologue's 8
  *
- * A receiver takes nothing for true before its check: a header that does not fit ends the link, and so does a payload of more bytes than it
- * has announced to take. A message counts when its last check fits. */
+ * A receiver takes nothing for true before its check: a header that does not fit ends the link, and so does a payload
+ * of more bytes than it has announced to take. A message counts when its last check fits. */
 #ifndef HETERPS_IO_NET_FRAME_H
 #define HETERPS_IO_NET_FRAME_H
 
@@ -58,8 +59,8 @@ MUST_USE status frame_header_get(struct frame_header *header, const uint8_t in[F
 
 /* The greeting of a plain link; of a sealed one what is not Noise's. */
 void frame_greeting_put(uint8_t out[FRAME_GREETING_BYTES], enum frame_seal seal, uint64_t prologue);
-/* The first 16 bytes. INVALID: it is no greeting of ours, of another version, or one is plain and the other sealed; *seal is one that is
- * known, but perhaps does not run here. */
+/* The first 16 bytes. INVALID: it is no greeting of ours, of another version, or one is plain and the other sealed;
+ * *seal is one that is known, but perhaps does not run here. */
 MUST_USE status frame_preamble_get(const uint8_t in[FRAME_GREETING_BYTES], bool is_sealed, enum frame_seal *seal);
 /* The rest of a plain one. INVALID: it is of another job. */
 MUST_USE status frame_plain_get(const uint8_t in[FRAME_GREETING_BYTES], uint64_t prologue);
@@ -84,12 +85,13 @@ static inline uint32_t frame_piece_bytes(uint32_t bytes, uint32_t index)
     return left < FRAME_PIECE_BYTES ? (uint32_t)left : FRAME_PIECE_BYTES;
 }
 
-/* Puts what lies from `offset` on for `bytes` in the vectors, at most `max` vectors, and returns how many these are; false in *is_whole: there
- * would have been more. */
+/* Puts what lies from `offset` on for `bytes` in the vectors, at most `max` vectors, and returns how many these are;
+ * false in *is_whole: there would have been more. */
 uint32_t frame_slice(const struct iovec *parts, uint32_t part_count, uint64_t offset, uint64_t bytes, struct iovec *out,
                      uint32_t max, bool *is_whole);
 
-/* The check of the bytes of some vectors, one behind the other, by the best instruction set here; for tests by name (isa.h), NULL: the best. */
+/* The check of the bytes of some vectors, one behind the other, by the best instruction set here; for tests by name
+ * (isa.h), NULL: the best. */
 typedef uint64_t frame_check(uint64_t number, const struct iovec *parts, uint32_t part_count);
 frame_check *frame_check_of(const char *isa);
 uint64_t frame_check_base(uint64_t number, const struct iovec *parts, uint32_t part_count);

@@ -1,8 +1,8 @@
-/* Lives of links: listening, connecting, greeting, losing, closing; their events; and the loop that hands requests to the kernel and takes back
- * what is done.
+/* Lives of links: listening, connecting, greeting, losing, closing; their events; and the loop that hands requests to
+ * the kernel and takes back what is done.
  *
  *     link_connect ──▶ CONNECTING ──▶ GREETING ──▶ OPEN ──▶ LOST ──▶ link_close ──▶ FREE
- *     accepted     ──────────────────▶ GREETING ──▶ OPEN            (lost before it is open: freed here, and counted) */
+ *     accepted     ──────────────────▶ GREETING ──▶ OPEN   (lost before it is open: freed here, and counted) */
 #include "io/net/link_internal.h"
 
 #include <errno.h>

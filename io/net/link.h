@@ -1,16 +1,18 @@
 /* Links: TCP connections to other nodes that carry messages (frame.h), all of them driven by one thread.
  *
  *     link_send ──▶ queue ──▶ sendmsg, up to 256 KiB of one or several messages, from the sender's memory
- *     links_wait ──▶ LINK_ARRIVES: kind, tag, bytes ──▶ link_receive: where to ──▶ recvmsg into that memory ──▶ LINK_ARRIVED
+ *     links_wait ──▶ LINK_ARRIVES: kind, tag, bytes ──▶ link_receive: where to ──▶ recvmsg to there ──▶ LINK_ARRIVED
  *
- * Sends and receives are requests of io/uring.h: io_uring, or poll(2) where that is refused. A payload goes from the sender's vectors to the receiver's
- * without a copy of ours, but for the first 4 KiB of a message, which may come together with its header, and for what is sealed (secure.h),
- * which is encrypted into a buffer of its link, and decrypted where it arrives. Back pressure is TCP's: a link whose
- * message has no place yet is not read from, and the others go on.
+ * Sends and receives are requests of io/uring.h: io_uring, or poll(2) where that is refused. A payload goes from the
+ * sender's vectors to the receiver's without a copy of ours, but for the first 4 KiB of a message, which may come
+ * together with its header, and for what is sealed (secure.h), which is encrypted into a buffer of its link, and
+ * decrypted where it arrives. Back pressure is TCP's: a link whose message has no place yet is not read from, and the
+ * others go on.
  *
- * A link is a number below link_count, from its first event, or from link_connect, until link_close. Whoever connects in vain, or with
- * garbage, or too slowly, is counted (struct link_counts) and never seen. All memory is taken at open; nothing is allocated and no lock is taken
- * later. Workload: full mesh of up to 64 nodes; messages of 24 B to some MiB, some ten thousand a second. */
+ * A link is a number below link_count, from its first event, or from link_connect, until link_close. Whoever connects
+ * in vain, or with garbage, or too slowly, is counted (struct link_counts) and never seen. All memory is taken at
+ * open; nothing is allocated and no lock is taken later. Workload: full mesh of up to 64 nodes; messages of 24 B to
+ * some MiB, some ten thousand a second. */
 #ifndef HETERPS_IO_NET_LINK_H
 #define HETERPS_IO_NET_LINK_H
 
@@ -36,26 +38,27 @@ struct links_options {
     uint32_t link_count;        /* at a time, those that have not greeted yet included: 1 .. LINK_COUNT_MAX     */
     uint32_t queued_max;        /* messages of a link that wait to be sent, or are being sent: 1 .. 65536       */
     uint32_t message_bytes_max; /* of a payload that comes in: a larger one ends the link                       */
-    uint32_t
-        half_open_max; /* accepted connections that have not greeted yet: further ones are closed at once, so that the rest of
-                                   link_count is kept for whoever is meant to come                              */
+    /* Accepted connections that have not greeted yet: further ones are closed at once, so that the rest of link_count
+     * is kept for whoever is meant to come. */
+    uint32_t half_open_max;
     uint64_t greeting_ns; /* an accepted connection has so long to greet; 0: a second                     */
     uint64_t spin_ns;     /* links_wait looks for so long before it sleeps; 0: it sleeps at once          */
     uint64_t prologue;    /* of protocol, program, job: both ends of a link have the same                 */
-    const struct secure_key
-        *keys; /* [key_count]: links are sealed by the first one, and by any of them if the other end begins, so that
-                                      a key can be followed by the next; kept */
-    uint32_t key_count; /* 0: links are plain, and whoever reaches the port is trusted */
-    bool
-        chacha_only; /* sealed links that begin here do so by ChaCha20-Poly1305, also where there is AES-256-GCM: for a cluster where a
-                           processor lacks it */
+    /* Links are sealed by the first key, and by any of them if the other end begins, so that a key can be followed by
+     * the next. Kept. */
+    const struct secure_key *keys;
+    uint32_t key_count; /* at most LINK_KEYS_MAX; 0: links are plain, and whoever reaches the port is trusted */
+    /* Sealed links that begin here do so by ChaCha20-Poly1305, also where there is AES-256-GCM: for a cluster where a
+     * processor lacks it. */
+    bool chacha_only;
     bool poll_only;              /* io_uring is not tried */
     struct uring_faults *faults; /* NULL, but in tests                                                          */
 };
 
 /* What links_open takes from the arena. */
 size_t links_bytes(const struct links_options *options);
-/* *why: NULL, or why io_uring is refused, in words; then poll(2) does it. Keeps nothing of the options but keys and faults. With keys: after secure_start. */
+/* *why: NULL, or why io_uring is refused, in words; then poll(2) does it. Keeps nothing of the options but keys and
+ * faults. With keys: after secure_start. */
 MUST_USE status links_open(struct links **links, struct arena *arena, const struct links_options *options,
                            const char **why);
 /* Ends all links at once, whatever is under way. NULL is ignored. The arena stays the caller's. */
@@ -63,9 +66,11 @@ void links_close(struct links *links);
 /* "io_uring" or "poll" */
 const char *links_name(const struct links *links);
 
-/* Listens there, port 0: any that is free; up to LINK_LISTENERS_MAX times. *bound, if not NULL: where that is. SYSTEM. */
+/* Listens there, port 0: any that is free; up to LINK_LISTENERS_MAX times. *bound, if not NULL: where that is.
+ * SYSTEM. */
 MUST_USE status links_listen(struct links *links, const struct address *address, struct address *bound);
-/* Begins to connect, until the clock (clock_ns) says end_ns; LINK_OPENED or LINK_LOST follows. FULL: link_count links are taken. SYSTEM. */
+/* Begins to connect, until the clock (clock_ns) says end_ns; LINK_OPENED or LINK_LOST follows. FULL: link_count links
+ * are taken. SYSTEM. */
 MUST_USE status link_connect(struct links *links, const struct address *address, uint64_t end_ns, uint32_t *link);
 /* Ends the link at once: no event of it comes any more, its number is free, and its memory the caller's again. */
 void link_close(struct links *links, uint32_t link);
@@ -77,15 +82,15 @@ struct link_message {
     struct iovec part[LINK_PARTS_MAX]; /* the payload, one behind the other; below 4 GiB in all */
     uint32_t part_count;
 };
-/* Queues a message behind those of the link, which is open or lost (then it goes nowhere); it is on its way when links_submit or links_wait is
- * called. False: queued_max are there. */
+/* Queues a message behind those of the link, which is open or lost (then it goes nowhere); it is on its way when
+ * links_submit or links_wait is called. False: queued_max are there. */
 bool link_send(struct links *links, uint32_t link, const struct link_message *message, uint64_t cookie);
-/* Where the payload of the message that has been told by LINK_ARRIVES goes: vectors of event.bytes in all, which stay until LINK_ARRIVED or
- * link_close. What lies there meanwhile may be anything. */
+/* Where the payload of the message that has been told by LINK_ARRIVES goes: vectors of event.bytes in all, which stay
+ * until LINK_ARRIVED or link_close. What lies there meanwhile may be anything. */
 void link_receive(struct links *links, uint32_t link, const struct iovec *parts, uint32_t part_count);
 
 enum link_event_kind {
-    LINK_OPENED,  /* both ends have greeted; peer: the other one's address, incoming: it has connected to us          */
+    LINK_OPENED,  /* both ends have greeted; incoming: the other one has connected to us              */
     LINK_ARRIVES, /* kind, tag, bytes of a message with a payload: link_receive is awaited                           */
     LINK_ARRIVED, /* the same, whole and checked: of a message without payload at once                               */
     LINK_SENT,    /* cookie: the kernel has all of that message                                                      */
@@ -102,8 +107,9 @@ struct link_event {
 };
 /* Hands all that is queued to the kernel. Never waits. */
 MUST_USE status links_submit(struct links *links);
-/* Does links_submit, puts up to `max` events, in the order in which they came about, and returns how many in *count; waits for the first until
- * the clock says end_ns: 0: not at all; UINT64_MAX: without end. 0 events: it is time. SYSTEM: the kernel takes no requests. */
+/* Does links_submit, puts up to `max` events, in the order in which they came about, and returns how many in *count;
+ * waits for the first until the clock says end_ns: 0: not at all; UINT64_MAX: without end. 0 events: it is time.
+ * SYSTEM: the kernel takes no requests. */
 MUST_USE status links_wait(struct links *links, struct link_event *events, uint32_t max, uint64_t end_ns,
                            uint32_t *count);
 
@@ -117,9 +123,9 @@ struct link_counts {
     uint64_t sent_bytes, received_bytes; /* on the wire */
     uint64_t sent_count, received_count; /* messages    */
     uint64_t opened_count, lost_count;
-    /* connections from outside that came to nothing */
-    uint64_t
-        crowded_count; /* closed at once: half_open_max, link_count, or LINK_SAME_HOST_MAX of one host were half open */
+    /* Connections from outside that came to nothing: */
+    /* closed at once: half_open_max, link_count, or LINK_SAME_HOST_MAX of one host were half open */
+    uint64_t crowded_count;
     uint64_t late_count;    /* did not greet in time                                                        */
     uint64_t garbage_count; /* greeted with something else, or ended before                                  */
     char garbage_why[160];  /* of the last of these: whom it came from, what was wrong                        */

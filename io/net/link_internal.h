@@ -13,8 +13,8 @@
 #include "io/net/secure.h"
 #include "io/uring.h"
 
-#define BATCH_BYTES                                                                                                    \
-    (256u << 10) /* of a send or a receive: what has just been moved is checked while it lies in the second cache */
+/* Of a send or a receive: what has just been moved is checked while it lies in the second cache. */
+#define BATCH_BYTES  (256u << 10)
 #define STAGE_BYTES  4096u /* of a receive that may bring a header */
 #define VEC_MAX      48u
 #define SEALED_BYTES (132u << 10) /* of a sealed send: two pieces, and some headers */
@@ -68,7 +68,7 @@ enum receive_phase {
     RECEIVE_GREETING,
     RECEIVE_CONFIRM,
     RECEIVE_HEADER,
-    RECEIVE_PLACE /* waits for link_receive */,
+    RECEIVE_PLACE, /* waits for link_receive */
     RECEIVE_BODY
 };
 struct receiver {
@@ -116,9 +116,8 @@ struct links {
     uint32_t check_bytes;
     bool is_sealed;
     uint8_t *piece; /* [FRAME_PIECE_BYTES], if sealed: of one that lies in several vectors */
-    uint64_t
-        recent[LINK_RECENT]; /* the first bytes of the points that others have greeted with, newest at recent_count */
-    uint64_t recent_count;
+    /* The first bytes of the points that others have greeted with: recent_count so far, the last ones kept. */
+    uint64_t recent[LINK_RECENT], recent_count;
     struct link *link;           /* [o.link_count] */
     struct uring_request *ready; /* [2 * o.link_count + LINK_LISTENERS_MAX] */
     struct uring_done *done;     /* the same */
@@ -145,7 +144,7 @@ void sender_moved(struct links *all, struct link *l, uint64_t bytes);
 /* Looks at what has come, and prepares the request for more; false: nothing is wanted now. */
 bool receiver_prepare(struct links *all, struct link *l, struct uring_request *request);
 void receiver_moved(struct links *all, struct link *l, uint64_t bytes);
-/* "; 100 of the 4,120 bytes of a message of kind 3 had come": where a message is broken off, or nothing. */
+/* " within a message of kind 3, after 100 of its 4120 bytes": where it is broken off, or nothing. */
 const char *receiver_where(const struct links *all, const struct link *l, char *text, size_t bytes);
 
 #endif

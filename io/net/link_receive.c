@@ -1,5 +1,6 @@
-/* From the socket to memory. A header comes into `stage`, with whatever is behind it; of the payload, what has come so is copied to its place, and the
- * rest goes there by itself, up to 256 KiB a receive, each piece's check into a slot:
+/* From the socket to memory. A header comes into `stage`, with whatever is behind it; of the payload, what has come
+ * so is copied to its place, and the rest goes there by itself, up to 256 KiB a receive, each piece's check into a
+ * slot:
  *
  *     stage    │ … header check piece │
  *     vectors                         │ piece check piece check piece check │ */
@@ -14,7 +15,8 @@ static uint64_t body_bytes(const struct links *all, const struct receiver *r)
     return frame_body_bytes(r->header.bytes, all->check_bytes);
 }
 
-/* Vectors of the body from what has come on, for at most `max` bytes; at least one, as long as the body has not come. Returns how many bytes. */
+/* Vectors of the body from what has come on, for at most `max` bytes; at least one, as long as the body has not come.
+ * Returns how many bytes. */
 static uint64_t body_vectors(const struct links *all, struct receiver *r, uint64_t max, uint32_t *vec_count)
 {
     const uint64_t unit_bytes = FRAME_PIECE_BYTES + all->check_bytes, whole = body_bytes(all, r);
@@ -167,7 +169,8 @@ static void stage_to_body(struct links *all, struct link *l)
     body_advance(all, l, bytes);
 }
 
-/* Looks at what is in stage, one greeting, header or body after another; false: the link is lost, or an event is to be taken first. */
+/* Looks at what is in stage, one greeting, header or body after another; false: the link is lost, or an event is to
+ * be taken first. */
 static bool stage_look(struct links *all, struct link *l)
 {
     struct receiver *r = &l->receiver;

@@ -1,5 +1,5 @@
-/* From the queue of a link to vectors for one sendmsg: headers and checks from slots, payloads from where they lie; of a sealed link all of it
- * encrypted into one buffer, which is filled again when it has gone.
+/* From the queue of a link to vectors for one sendmsg: headers and checks from slots, payloads from where they lie;
+ * of a sealed link all of it encrypted into one buffer, which is filled again when it has gone.
  *
  *     queue   │ message 7, half sent │ message 8 │ message 9 …
  *     vectors        piece check piece check  header check piece check …     up to 256 KiB, 48 vectors, 32 checks
@@ -69,7 +69,8 @@ static void check_make(const struct links *all, struct queued *q, struct slot *s
     q->made_count = index + 1;
 }
 
-/* Adds what is left of the header (index 0) or of a piece, and of its check, from byte `at` of it; false: there is no room for all of it. */
+/* Adds what is left of the header (index 0) or of a piece, and of its check, from byte `at` of it; false: there is no
+ * room for all of it. */
 static bool unit_add(const struct links *all, struct batch *b, struct queued *q, uint64_t index, uint64_t at)
 {
     const uint64_t number = q->check_first + index;

@@ -1,13 +1,13 @@
-/* Sealed links: both ends hold the cluster's key, prove it to each other, and encrypt all that follows with keys that nobody can compute later, who
- * holds the cluster's key or not. Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b, or …_AESGCM_…, of the Noise Protocol Framework, revision 34, over
- * libsodium; bytes in, bytes out, and no sockets.
+/* Sealed links: both ends hold the cluster's key, prove it to each other, and encrypt all that follows with keys that
+ * nobody can compute later, who holds the cluster's key or not. Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b, or …_AESGCM_…,
+ * of the Noise Protocol Framework, revision 34, over libsodium; bytes in, bytes out, and no sockets.
  *
  *     initiator  psk, e     ──▶  refused by its tag, before any curve arithmetic, if the key or the prologue is another
  *     responder       ◀──  e, ee
- *     both       split: a cipher for each direction; the initiator confirms by a first message, since what came before may be a replay
+ *     both       split: a cipher for each direction; the initiator confirms, as all before may be said again
  *
- * A cipher seals the checks of frame.h by their numbers, which are its nonces, and is rekeyed (section 11.3) before number 65536 and every 65536
- * after it: within 4 GiB of payload. Nothing here allocates but secure_start's library. */
+ * A cipher seals the checks of frame.h by their numbers, which are its nonces, and is rekeyed (section 11.3) before
+ * number 65536 and every 65536 after it: within 4 GiB of payload. Nothing here allocates but secure_start's library. */
 #ifndef HETERPS_IO_NET_SECURE_H
 #define HETERPS_IO_NET_SECURE_H
 
@@ -66,7 +66,8 @@ void secure_handshake_begin(struct secure_handshake *h, enum frame_seal seal, bo
 /* This end's message, of SECURE_HANDSHAKE_BYTES and the payload's. False: the other end's curve point is of no use. */
 MUST_USE bool secure_handshake_write(struct secure_handshake *h, const uint8_t *payload, size_t payload_bytes,
                                      uint8_t *out);
-/* The other end's message, of at least SECURE_HANDSHAKE_BYTES, whose payload comes out. False: it is not of one who has key and prologue. */
+/* The other end's message, of at least SECURE_HANDSHAKE_BYTES, whose payload comes out. False: it is not of one who
+ * has key and prologue. */
 MUST_USE bool secure_handshake_read(struct secure_handshake *h, const uint8_t *in, size_t bytes, uint8_t *payload);
 /* After both: the ciphers; and the handshake is wiped. */
 void secure_handshake_split(struct secure_handshake *h, struct secure_cipher *send, struct secure_cipher *receive);

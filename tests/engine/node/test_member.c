@@ -1,14 +1,18 @@
-/* The membership machine under a seeded simulator: processes, links, storage and a launcher in one thread and virtual time. Faults are drawn by the
- * seed: processes are killed, pause, are started twice; links are cut one way or both ways, delay, and break; frames come twice.
+/* The membership machine under a seeded simulator: processes, links, storage and a launcher in one thread and virtual
+ * time. Faults are drawn by the seed: processes are killed, pause, are started twice; links are cut one way or both
+ * ways, delay, and break; frames come twice.
  *
- *     test_member [SEEDS [FIRST [BUG]]]     default: 500 seeds, and then each planted bug until it is found, within 2,000 seeds
+ *     test_member [SEEDS [FIRST [BUG]]]
  *
- * Even seeds: faults of all kinds anywhere, until they end. Odd ones: a core that includes rank 0 is left alone in the end, and what troubles the others
- * stays for ever. Either way the job must be done within a bounded time after that, and always:
+ * By default 500 seeds, then each planted bug until it is found, within 2,000 seeds, and then scenes without chance.
+ * Even seeds: faults of all kinds anywhere, until they end. Odd ones: a core that includes rank 0 is left alone in the
+ * end, and what troubles the others stays for ever. Either way the job must be done within a bounded time after that,
+ * and always:
  *   - a generation (incarnation, number) has one roster, of one rank 0
- *   - steps begin at rank 0 only when all of the roster have said that they are linked in that generation, and elsewhere only after that
+ *   - steps begin at rank 0 only when all of the roster have said that they are linked in that generation, and
+ *     elsewhere only after that
  *   - what rank 0 counts as done by all has been done by all in that generation
- *   - no process ends with anything but 0 or 75 */
+ *   - a process ends with 0 only when the job is done, else with 75 */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -703,7 +707,7 @@ static bool scene_run(enum scene which)
         return is_done && history_count == 1 && count_ended(1, 0, REASON_FINISHED) == 2;
     case SCENE_FAILURE: /* ends all, with its exit status */
         return !is_done && ended_count == 4 && count_ended(MEMBER_NONE, 1, REASON_FINISHED) == 4;
-    case SCENE_STUCK: /* who beats and does nothing is left out, the step repeated, and in the end all but that one have done it */
+    case SCENE_STUCK: /* who beats and does nothing is left out, and the steps are done without it */
         return is_done && history_count >= 2 && count_ended(0, 0, REASON_FINISHED) == 1;
     case SCENE_ALONE:
         return !is_done && count_ended(0, MEMBER_EXIT_AGAIN, REASON_TOO_FEW) == 1 &&

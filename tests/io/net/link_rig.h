@@ -119,6 +119,10 @@ static inline void rig_join(struct end *a, struct end *b, bool is_v6)
     assert_ok(link_connect(a->links, &bound, clock_ns() + RIG_WAIT_NS, &link));
     RIG_UNTIL(a, b, a->link != RIG_NONE && b->link != RIG_NONE);
     assert_int_equal(a->link, link);
+    struct address own;
+    assert_ok(link_own(a->links, a->link, &own));
+    assert_true(address_port(&own) == address_port(link_peer(b->links, b->link)));
+    assert_true(address_same_host(&own, link_peer(b->links, b->link)));
 }
 
 /* A plain socket to where b listens, blocking. */
