@@ -11,8 +11,8 @@
  * Rank 0 alone numbers generations, and says who is in. A loss (a link that ends, silence, two nodes that do not
  * reach each other, no progress) makes the next generation of the survivors and of those who wait; who has begun is
  * started anew by exec, with the roster, else it goes on in place. Three losses without a step between, fewer than
- * `min` nodes, or no rank 0: exit 75. Of two nodes that do not reach each other the one that more nodes miss leaves,
- * else the higher rank; it is in again only where `min` needs it, or what separated them would do so for ever.
+ * `min` nodes, or no rank 0: exit 75. Where nodes do not reach each other, the
+ * fewest leave that must; they are in again only where `min` needs them, or what separates them would do so for ever.
  *
  * The number of a job's start, its incarnation, is claimed in storage that all starts share, and durable before
  * anybody hears of it. */

@@ -3,6 +3,8 @@
 
 #include "engine/node/member_internal.h"
 
+#define COVER_WORK 5000u /* calls of missed_within: some milliseconds at most */
+
 /* Rank 0 tells all, and waits until they have gone. */
 void member_end(struct member *m, uint64_t code, enum member_reason reason, uint32_t rank)
 {
@@ -117,23 +119,56 @@ void member_lose(struct member *m, uint64_t lost)
     form(m, lost & m->roster.mask);
 }
 
-/* Of pairs that do not reach each other: who must leave so that none is left. */
-static uint64_t missed_cover(struct member *m)
+/* Whom of `in` a rank does not reach, or is not reached by. */
+static uint64_t missed_of(const struct member *m, uint64_t in, uint32_t rank)
 {
-    uint64_t out = 0;
-    for (;;) {
-        uint32_t worst = 0, worst_count = 0;
-        for (uint32_t r = 1; r < m->o.nodes; r++) {
-            uint32_t pairs = 0;
-            if (!is_in(m->roster.mask & ~out, r)) continue;
-            for (uint32_t k = 1; k < m->o.nodes; k++)
-                pairs +=
-                    k != r && is_in(m->roster.mask & ~out, k) && (is_in(m->missed[r], k) || is_in(m->missed[k], r));
-            if (pairs && pairs >= worst_count) worst = r, worst_count = pairs;
-        }
-        if (worst_count == 0) return out;
-        out |= bit(worst);
+    uint64_t missed = m->missed[rank];
+    for (uint32_t k = 1; k < m->o.nodes; k++)
+        if (is_in(m->missed[k], rank)) missed |= bit(k);
+    return missed & in & ~bit(rank) & ~bit(0);
+}
+
+/* The rank of `in` with the most pairs, the highest of several; 0: there is no pair. */
+static uint32_t missed_worst(const struct member *m, uint64_t in)
+{
+    uint32_t worst = 0, worst_count = 0;
+    for (uint32_t r = 1; r < m->o.nodes; r++) {
+        const uint32_t count = is_in(in, r) ? count_of(missed_of(m, in, r)) : 0;
+        if (count && count >= worst_count) worst = r, worst_count = count;
     }
+    return worst;
+}
+
+/* Whether at most `budget` ranks can leave `in` so that no pair is left, and which; each call counts down `work`.
+ * Either the worst one leaves, or all whom it misses. */
+static bool missed_within(const struct member *m, uint64_t in, uint32_t budget, uint64_t *out, uint32_t *work)
+{
+    const uint32_t worst = missed_worst(m, in);
+    *out = 0;
+    if (worst == 0) return true;
+    if (budget == 0 || *work == 0) return false;
+    --*work;
+    const uint64_t others = missed_of(m, in, worst);
+    if (missed_within(m, in & ~bit(worst), budget - 1, out, work)) {
+        *out |= bit(worst);
+        return true;
+    }
+    if (count_of(others) > budget || !missed_within(m, in & ~others, budget - count_of(others), out, work))
+        return false;
+    *out |= others;
+    return true;
+}
+
+/* Of pairs that do not reach each other: the fewest that must leave so that none is left, or, where that takes too
+ * long to find, some. */
+static uint64_t missed_cover(const struct member *m)
+{
+    uint32_t work = COVER_WORK;
+    uint64_t in = m->roster.mask, out = 0;
+    for (uint32_t budget = 0; work; budget++)
+        if (missed_within(m, in, budget, &out, &work)) return out;
+    for (uint32_t worst; (worst = missed_worst(m, in)) != 0;) in &= ~bit(worst);
+    return m->roster.mask & ~in;
 }
 
 void member_missed_decide(struct member *m)

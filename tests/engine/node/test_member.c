@@ -124,6 +124,7 @@ enum scene {
     SCENE_ALONE,
     SCENE_LOSSES,
     SCENE_CUT,
+    SCENE_PATH,
     SCENE_COUNT
 };
 static enum scene scene;
@@ -681,7 +682,10 @@ static bool scene_run(enum scene which)
 {
     world_clear(1);
     scene = which;
-    nodes = 4, minimum = scene == SCENE_LOSSES ? 2 : 3;
+    nodes = scene == SCENE_PATH ? 6 : 4, minimum = scene == SCENE_LOSSES ? 2 : nodes - 1 - (scene == SCENE_PATH);
+    static const uint32_t path[] = {5, 1, 4, 3, 2}; /* each reaches all but those beside it */
+    for (uint32_t i = 0; scene == SCENE_PATH && i < 4; i++)
+        cut_end_ns[path[i]][path[i + 1]] = cut_end_ns[path[i + 1]][path[i]] = UINT64_MAX;
     for (uint32_t r = 0; r < nodes; r++)
         if (scene != SCENE_ALONE || r < 2) add(MS * r, W_LAUNCH)->rank = r;
     bool has_second = scene != SCENE_TWICE;
@@ -714,6 +718,7 @@ static bool scene_run(enum scene which)
                count_ended(1, MEMBER_EXIT_AGAIN, REASON_FINISHED) == 1;
     case SCENE_LOSSES: return !is_done && count_ended(0, MEMBER_EXIT_AGAIN, REASON_LOSSES) == 1;
     case SCENE_CUT: return is_done && history_count == 2 && history[1].mask == 0xb && done_ns < 2000 * MS;
+    case SCENE_PATH: return is_done && history_count == 2 && history[1].mask == 0x35;
     default: return false;
     }
 }
@@ -727,7 +732,8 @@ static const char *const scene_names[SCENE_COUNT] = {
     "a node that makes no progress is left out",
     "fewer than the least: exit 75",
     "three losses without a step: exit 75",
-    "two nodes that are cut off from each other: one leaves at once, and does not come back"};
+    "two nodes that are cut off from each other: one leaves at once, and does not come back",
+    "four cuts that two nodes are enough for: these two leave"};
 
 int main(int count, char **arguments)
 {
