@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -124,6 +125,38 @@ static void methods_sampled__same_seed__same_plan_and_the_whole_budget(void **st
         if (m > 0) assert_true(c.score != a.score || memcmp(a.types, c.types, sizeof a.types) != 0);
     }
     scene_close(&s);
+}
+
+/* When each plan better than those before was found, and the last of them, by a hash: any other step of a method finds
+ * others, or at another time. Whoever changes a method on purpose takes the hashes that this test then tells. */
+static void methods_sampled__fixed_seeds__find_the_same_at_the_same_evaluations(void **state)
+{
+    (void)state;
+    static const uint64_t expected[][SAMPLED_COUNT] = {
+        {UINT64_C(0xf2a1ea154ada0aa2), UINT64_C(0x99dfbc542d8df4fd), UINT64_C(0x0705ba0eb05725ac)},
+        {UINT64_C(0xca2bdf8f0dd2e91b), UINT64_C(0x8719df0db130335d), UINT64_C(0x0ae0bb723f65b060)},
+        {UINT64_C(0xc2ab9bfa11d93c18), UINT64_C(0xbed35e2bdaf4930b), UINT64_C(0xf37b01effdc60b9c)}};
+    for (uint32_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        struct scene s;
+        scene_open(&s, 20 + i, 12, 8);
+        for (uint32_t m = 0; m < SAMPLED_COUNT; m++) {
+            const struct search_options options = {
+                .seed = i, .evaluations = sampled[m] == METHOD_ID_bo ? 150 : 2000, .keeps_curve = true};
+            struct search search;
+            assert_int_equal(search_open(&search, &s.model, &options), ST_OK);
+            assert_int_equal(method_table[sampled[m]].run(&search), ST_OK);
+            uint64_t hash = search.curve_count;
+            for (uint32_t c = 0; c < search.curve_count; c++)
+                hash = (hash ^ search.curve[c].evaluations) * UINT64_C(0x9e3779b97f4a7c15);
+            for (uint32_t l = 0; l < s.model.layer_count; l++)
+                hash = (hash ^ search.best[l]) * UINT64_C(0x9e3779b97f4a7c15);
+            search_close(&search);
+            if (hash != expected[i][m])
+                fail_msg("%s from seed %u: 0x%016" PRIx64 ", expected 0x%016" PRIx64, method_table[sampled[m]].name, i,
+                         hash, expected[i][m]);
+        }
+        scene_close(&s);
+    }
 }
 
 /* 16 plans in all: what is new runs out, the budget does not. */
@@ -343,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(methods__random_instances__give_what_they_say_and_never_beat_the_optimum),
         cmocka_unit_test(methods_sampled__same_seed__same_plan_and_the_whole_budget),
+        cmocka_unit_test(methods_sampled__fixed_seeds__find_the_same_at_the_same_evaluations),
         cmocka_unit_test(methods_sampled__all_plans_seen__end_with_the_best),
         cmocka_unit_test(methods_sampled__ceiling_of_seconds__end_and_say_so),
         cmocka_unit_test(methods_sampled__small_instances__are_near_the_optimum),
