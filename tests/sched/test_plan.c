@@ -502,6 +502,13 @@ static void plan_parse__text_that_would_fill_memory__is_refused_before_it_is_rea
     assert_string_equal(status_message(), "p.json: expected a plan of at most 67108864 bytes, found 67108865");
     getrusage(RUSAGE_SELF, &after);
     assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10);
+    /* As many values as there may be are read; and one more is not. */
+    const size_t most = (size_t)2 << 20;
+    memset(text, ',', most + 1);
+    assert_int_equal(plan_parse(&plan, &graph, "p.json", text, most), ST_INVALID);
+    assert_non_null(strstr(status_message(), "p.json:1:1: "));
+    assert_int_equal(plan_parse(&plan, &graph, "p.json", text, most + 1), ST_INVALID);
+    assert_non_null(strstr(status_message(), "at most 2097152 values, found about 2097153"));
     free(text);
 }
 
