@@ -397,6 +397,15 @@ static void compile__keys__seeds_by_name_or_format(void **state)
     graph_close(&g);
 }
 
+static void graph_column_data__offsets__within_dense_values_or_labels(void **state)
+{
+    (void)state;
+    float dense[8], label[8];
+    const struct micro_batch m = {.dense = dense + 3, .label = label + 3};
+    assert_ptr_equal(graph_column_data(&(struct graph_tensor){.kind = TENSOR_DENSE, .offset = 2}, &m), dense + 5);
+    assert_ptr_equal(graph_column_data(&(struct graph_tensor){.kind = TENSOR_LABEL, .offset = 1}, &m), label + 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +417,7 @@ int main(void)
         cmocka_unit_test(compile__standard__mean_and_scale_of_numeric_columns),
         cmocka_unit_test(graph_source_of__a_graph__knows_what_it_was_compiled_with),
         cmocka_unit_test(compile__columns_that_cannot_be__are_refused),
+        cmocka_unit_test(graph_column_data__offsets__within_dense_values_or_labels),
         cmocka_unit_test(compile__keys__seeds_by_name_or_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
