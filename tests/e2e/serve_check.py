@@ -391,6 +391,16 @@ def a_broken_save_changes_nothing():
         same(server.ask(lines)[::2], (200, expected))
 
 
+@test
+def rows_on_disk_are_served_and_stay():
+    os.mkdir("disk")
+    flags = [word for flag in ("store.ram=9MiB", "store.ssd=8MiB", f"store.path={folder}/disk") for word in ("--set", flag)]
+    with Server(*flags) as server:
+        assert "new saves are not taken" in server.said, server.said
+        same(server.ask(read("rows.tsv"))[::2], (200, read("plain")))
+        same(server.ask("newest", path="/version")[0], 409)
+
+
 # --- HTTP --------------------------------------------------------------------------------------------
 
 
