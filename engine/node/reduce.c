@@ -123,8 +123,10 @@ static void sums_list(const struct reduce *r, uint32_t from, uint32_t to, struct
 static void row_sums_list(const struct reduce *r, uint64_t step, uint32_t from, uint32_t to, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
-    const uint32_t runs = r->owned ? r->shapes[from].run_count : 0;
-    float *sums = from == x->rank && r->owned ? x->rows.pieces + x->rows.asked->float_begin[to] * runs : NULL;
+    /* What a node has not asked for yet it sends nothing of: a cursor looks as far ahead. */
+    if (r->owned == NULL || (from != x->rank && !owned_is_settled(r->owned, from, step))) return;
+    const uint32_t runs = r->shapes[from].run_count;
+    float *sums = from == x->rank ? x->rows.pieces + x->rows.asked->float_begin[to] * runs : NULL;
     for (uint32_t t = 0; t < r->graph->table_count; t++) {
         const uint32_t count = from == x->rank ? x->rows.asked->count[to * r->graph->table_count + t]
                                                : owned_key_count(r->owned, from, t, step);
@@ -314,14 +316,15 @@ static status rows_send(struct reduce *r)
         struct peer *peer = &r->peers[n];
         const uint64_t step = peer->rows_sent;
         if (step > r->updated_until || !owned_is_settled(r->owned, n, step)) continue;
+        const size_t bytes = owned_floats(r->owned, n, step) * sizeof(float);
         peer->rows_sent++;
+        if (bytes == 0) continue; /* nobody waits for it */
         if (n == x->rank) {
+            CHECK(r->asked && r->asked->step == step);
             owned_values(r->owned, n, step, x->rows.values[step % 2] + r->asked->float_begin[n]);
-            peer->next_rows++;
+            peer->next_rows = step + 1;
             continue;
         }
-        const size_t bytes = owned_floats(r->owned, n, step) * sizeof(float);
-        if (bytes == 0) continue;
         owned_values(r->owned, n, step, peer->values);
         const struct reduce_message message = {
             .kind = KIND_ROWS, .step = step, .part = {{peer->values, bytes}}, .part_count = 1, .bytes = bytes};

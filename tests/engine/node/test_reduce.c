@@ -161,7 +161,7 @@ static struct outcome alone(const char *const *set)
     assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
     training_start(&t, NULL);
     assert_ok(training_until(&t, UINT64_MAX));
-    assert_int_equal(t.model.progress.examples, 2 * rows);
+    assert_int_equal(t.model.progress.examples, t.settings.train_epochs * rows);
     struct outcome outcome = {training_hash(&t), XXH3_64bits_digest(t.told)};
     training_close(&t);
     return outcome;
@@ -258,6 +258,11 @@ static void nodes__passes_of_any_length__one_nodes_bytes(void **state)
         fixture_data(path, 100, rows, NULL);
         const struct outcome expected = alone(NULL);
         for (size_t i = 0; i < CUT_COUNT; i += SCALED(1, 3)) assert_same(expected, &cuts[i], NULL, i + k);
+        static const char *const once[] = {"train.epochs=1", NULL};
+        text = tables_text;
+        const struct outcome with_tables = alone(once);
+        for (size_t i = 0; i < CUT_COUNT; i += SCALED(2, 3)) assert_same(with_tables, &cuts[i], once, i + k);
+        text = model_text;
     }
     data = data_path;
     rows = DATA_ROWS;
