@@ -321,7 +321,7 @@ static void nodes__saved_and_resumed_by_other_nodes__one_nodes_bytes(void **stat
     text = tables_text;
     const struct outcome expected = alone(NULL);
     snprintf(path, sizeof path, "%s", fixture_path("saved"));
-    for (uint64_t at = 1; at < 6; at += 2) {
+    for (uint64_t at = 1; at < 6 && at + 4 < 2 * ((rows + 31) / 32); at += 2) { /* with a step left for the last */
         nodes_open(&by[0], NULL, at, NULL);
         nodes_run(at);
         nodes_save(path);
