@@ -64,7 +64,8 @@ struct param_sums {
     float *const *grad; /* [lane]: whole arrays; the sums end in the first lane's, the others are zeroed */
     uint32_t lanes, block_count;
     const struct param_block *block;
-    double *squares; /* [block_count]: of the sums, in the order of optimizer_squares()         */
+    /* [block_count]: of the sums, in the order of optimizer_squares(); NULL: not wanted, of a device whose units are cores. */
+    double *squares;
     uint64_t t;
 };
 

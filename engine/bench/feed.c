@@ -1,6 +1,7 @@
-/* How fast text becomes inputs of a training: read, parsed, hashed, its rows found and numbered, everything of a run but computation, which takes
- * inputs and gives them back. The text is generated and lies in memory; the columns and the table are those of the sample ctrdnn1. Its limit is one
- * thread's rate times what so many threads gain on this machine where they have nothing to do with each other: multiply-adds. */
+/* How fast text becomes inputs of a training: read, parsed, hashed, its rows found and numbered, everything of a
+ * run but computation, which takes inputs and gives them back. The text is generated and lies in memory; the
+ * columns and the table are those of the sample ctrdnn1. Its limit is one thread's rate times what so many threads
+ * gain on this machine where they have nothing to do with each other: multiply-adds. */
 #include "engine/bench/bench.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Letters of two steps, and what becomes of them. Once a step and asker; finding rows is the store's, and costs what it costs on one node. */
+/* Letters of two steps, and what becomes of them. Once a step and asker; finding rows is the store's, and costs
+ * what it costs on one node. */
 #include "engine/node/owned.h"
 
 #include <inttypes.h>
@@ -197,7 +198,8 @@ bool owned_is_whole(const struct owned *owned, uint64_t step) { return step < ow
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* The pieces of the keys [first, first + count) of an asker, that are the step's rows `step_row`, behind those of lanes before. */
+/* The pieces of the keys [first, first + count) of an asker, that are the step's rows `step_row`, behind those of
+ * lanes before. */
 static void pieces_add(struct owned *owned, struct step_rows *rows, uint32_t asker, uint32_t table, uint32_t first,
                        uint32_t count, uint32_t rows_before)
 {

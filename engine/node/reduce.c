@@ -1,8 +1,10 @@
-/* Rounds as messages: a list of vectors between two nodes, the same at both ends, cut into messages; and a cursor a node, of what comes next.
+/* Rounds as messages: a list of vectors between two nodes, the same at both ends, cut into messages; and a cursor a
+ * node, of what comes next.
  *
- * Beside rounds go letters and rows, where the graph has tables. A node sends a step's letter when the step before is open: then every owner is
- * done with the step before that, whose place the letter takes. An owner sends a step's rows when it has updated for the step before. A step is
- * open when all its rows have come, and the values of the step before. */
+ * Beside rounds go letters and rows, where the graph has tables. A node sends a step's letter when the step before
+ * is open: then every owner is done with the step before that, whose place the letter takes. An owner sends a
+ * step's rows when it has updated for the step before. A step is open when all its rows have come, and the values
+ * of the step before. */
 #include "engine/node/reduce.h"
 
 #include <inttypes.h>
@@ -16,8 +18,8 @@
 /* Rounds that follow one another; what else comes. */
 #define ROUNDS EXCHANGE_ROWS
 enum { KIND_ROWS = EXCHANGE_ROWS, KIND_LETTER, KIND_COUNT };
-/* Steps that a feed can be ahead with its letters. */
-#define ASKED_MAX 256u
+/* Steps that a feed can be ahead with its letters: blocks of rows that two steps of inputs and some make, one micro-batch a step (feed.c). */
+#define ASKED_MAX 8u
 
 /* A message between two nodes: its number within the round. */
 struct cursor {
@@ -244,8 +246,8 @@ static void round_begin(struct exchange *x, enum exchange_round round, uint64_t 
     r->post->vt->wake(r->post);
 }
 
-/* This node is done with the step but for telling. Its count of rows is taken now: once the others have the values, they may ask for rows of a step
- * that takes the place of this one. */
+/* This node is done with the step but for telling. Its count of rows is taken now: once the others have the values,
+ * they may ask for rows of a step that takes the place of this one. */
 static void step_updated(struct reduce *r, uint64_t step)
 {
     r->updated_until = step + 1;

@@ -1,5 +1,6 @@
-/* The exchange of a training's nodes (engine/sync/exchange.h) as messages: what goes to whom in which round, where what comes belongs, and when a
- * round is over. It knows no sockets: a post carries its messages, in order from each node to each other.
+/* The exchange of a training's nodes (engine/sync/exchange.h) as messages: what goes to whom in which round, where
+ * what comes belongs, and when a round is over. It knows no sockets: a post carries its messages, in order from
+ * each node to each other.
  *
  *     worker ──begin──▶ ┌────────────┐ ──send──▶ post ─ ─ ▶ other nodes
  *     worker ◀──over─── │ the node's │ ◀─place, arrived, sent──
@@ -8,11 +9,12 @@
  *
  * Rows of tables are asked for by letters and come by themselves (engine/slot/asked.h, engine/node/owned.h).
  *
- * Messages have no description of what is in them: from whom, to whom, round and step say it, and both ends work it out from the graph and the
- * cut of lanes. Of a round between two nodes there are as many messages as its vectors need, none where there is nothing.
+ * Messages have no description of what is in them: from whom, to whom, round and step say it, and both ends work it
+ * out from the graph and the cut of lanes. Of a round between two nodes there are as many messages as its vectors
+ * need, none where there is nothing.
  *
- * A node sends S (N - 1) / N bytes of sums and as many of values a step, S being 4 bytes a parameter, if its lanes are one run; and a number a
- * micro-batch. */
+ * A node sends S (N - 1) / N bytes of sums and as many of values a step, S being 4 bytes a parameter, if its lanes
+ * are one run; and a number a micro-batch. */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_H
 #define HETERPS_ENGINE_NODE_REDUCE_H
 
@@ -48,14 +50,14 @@ struct reduce_options {
     const struct graph *graph;
     struct model *model;
     uint32_t rank, node_count;
-    const uint32_t *
-        lane_begin; /* [node_count + 1], kept: node n has the lanes from its number on to the next one's, one at least */
+    /* [node_count + 1], kept: node n has the lanes from its number to the next one's, at least one. */
+    const uint32_t *lane_begin;
     struct post *post; /* kept until close */
 };
 
 struct reduce;
-/* Takes its memory, and has the model load and save the rows of its own shards alone. INVALID: lanes and nodes do not fit; MEMORY. What
- * `reduce_exchange` gives is for a pipeline, and has to outlive it. */
+/* Takes its memory, and has the model load and save the rows of its own shards alone. INVALID: lanes and nodes do
+ * not fit; MEMORY. What `reduce_exchange` gives is for a pipeline, and has to outlive it. */
 MUST_USE status reduce_open(struct reduce **reduce, const struct reduce_options *options);
 /* NULL is ignored. */
 void reduce_close(struct reduce *reduce);
@@ -67,8 +69,8 @@ void reduce_start(struct reduce *reduce, uint64_t step);
 
 /* After wake: sends what a round that has begun has to send. What the post failed with. */
 MUST_USE status reduce_look(struct reduce *reduce);
-/* A message of `bytes` comes from a node: puts where it goes, vectors that stay until it has arrived. INVALID: it is not the next one of that
- * node, and nothing may be put anywhere. */
+/* A message of `bytes` comes from a node: puts where it goes, vectors that stay until it has arrived. INVALID: it
+ * is not the next one of that node, and nothing may be put anywhere. */
 MUST_USE status reduce_place(struct reduce *reduce, uint32_t from, uint16_t kind, uint64_t step, uint64_t bytes,
                              struct iovec part[REDUCE_PARTS_MAX], uint32_t *part_count);
 /* It is there. INVALID, FULL: what it asks for cannot be given. */
@@ -78,8 +80,8 @@ MUST_USE status reduce_sent(struct reduce *reduce);
 /* Nothing more comes, because of this: the job is over. */
 void reduce_fail(struct reduce *reduce, status failure);
 
-/* Rows of each table [table_count] that this node owns, as of the last step, whatever has been asked for since: what a save of it has. Between
- * jobs, after a step. */
+/* Rows of each table [table_count] that this node owns, as of the last step, whatever has been asked for since:
+ * what a save of it has. Between jobs, after a step. */
 const uint64_t *reduce_own_rows(const struct reduce *reduce);
 /* Payload bytes that this node has sent. By any thread, exact while nobody sends. */
 uint64_t reduce_sent_bytes(const struct reduce *reduce);

@@ -252,6 +252,8 @@ static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
 {
     const uint32_t workers = (p->worker_count + p->pipeline_count - 1) / p->pipeline_count, ahead = inputs_ahead(o);
     p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
+    /* Letters of all steps that are read ahead wait for their turn: no more of them than two steps of inputs make. */
+    if (o->exchange && p->in_flight > p->micro_count) p->in_flight = p->micro_count;
     if (o->input_count) {
         uint32_t room = o->input_count > ahead ? (o->input_count - ahead) / p->pipeline_count : 0;
         if (room < 1) room = 1;

@@ -1,10 +1,12 @@
-/* What a node asks for of the rows of a step that others have, or itself: its distinct keys, table by table, and whose they are.
+/* What a node asks for of the rows of a step that others have, or itself: its distinct keys, table by table, and
+ * whose they are.
  *
  *     asker    micro-batches ──▶ keys of the step, each once ──close──▶ a letter for every owner: counts, keys, how often each occurs
  *              values [owner's keys, dim] ◀── the owner's rows                     span of row r of the step: where its value comes
  *              pieces [owner's keys, run, dim] ──▶ sums of its gradients           piece of row r: at run_count times that place
  *
- * Values and pieces travel without keys, in the order of the letter. A key's owner follows from its shard (io/store/shard.h). */
+ * Values and pieces travel without keys, in the order of the letter. A key's owner follows from its shard
+ * (io/store/shard.h). */
 #ifndef HETERPS_ENGINE_SLOT_ASKED_H
 #define HETERPS_ENGINE_SLOT_ASKED_H
 
@@ -24,8 +26,8 @@ struct asked_shape {
     bool shows[GRAPH_TABLES_MAX]; /* owners want to know how often a key of the table occurs */
 };
 
-/* A letter, as it travels: u32 counts [table_count], to a whole number of u64; u64 keys [count], table by table; u32 occurrences [count] of the
- * tables that show them; to a whole number of u64. */
+/* A letter, as it travels: u32 counts [table_count], to a whole number of u64; u64 keys [count], table by table;
+ * u32 occurrences [count] of the tables that show them; to a whole number of u64. */
 struct asked_letter {
     const uint32_t *count;                         /* [table_count] */
     const uint64_t *key[GRAPH_TABLES_MAX];         /* [count]       */
@@ -33,7 +35,8 @@ struct asked_letter {
 };
 /* Most bytes that an asker's letter has. */
 size_t asked_letter_bytes_max(const struct asked_shape *shape);
-/* Looks at `bytes` of another node's, 8-byte aligned, which stay as long as the letter. INVALID: no such asker can have written it. */
+/* Looks at `bytes` of another node's, 8-byte aligned, which stay as long as the letter. INVALID: no such asker can
+ * have written it. */
 MUST_USE status asked_letter_read(struct asked_letter *letter, const struct asked_shape *asker, const uint8_t *at,
                                   size_t bytes);
 
@@ -58,7 +61,8 @@ struct key_numbers {
 void key_numbers_layout(struct key_numbers *numbers, struct layout *l, const struct asked_shape *shape, uint32_t table);
 /* A step begins. */
 void asked_step_begin(struct asked_step *step, const struct asked_shape *shape, struct key_numbers *numbers);
-/* Numbers the keys of a micro-batch in every table: fills the ticket's tables but for spans, and adds to the step's rows. Lanes come in order. */
+/* Numbers the keys of a micro-batch in every table: fills the ticket's tables but for spans, and adds to the step's
+ * rows. Lanes come in order. */
 void asked_step_add(struct asked_step *step, const struct asked_shape *shape, struct key_numbers *numbers,
                     const struct micro_batch *m, uint32_t lane, struct ticket *ticket);
 /* The step has all its keys: writes its letters, and the spans of its rows within `values` [asked_floats_max]. */

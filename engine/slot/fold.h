@@ -5,8 +5,8 @@
  *              \   /     \   /
  *               \_________/         whoever has a part (engine/slot/extent.h) adds all lanes of it, updates it, and gives the others the result
  *
- * The tree is the graph's, whoever owns what, so the sums have the same bytes for any number of owners. Who has consecutive lanes has whole
- * branches of it, its runs: a run's sum is one piece, and nobody else needs its lanes.
+ * The tree is the graph's, whoever owns what, so the sums have the same bytes for any number of owners. Who has
+ * consecutive lanes has whole branches of it, its runs: a run's sum is one piece, and nobody else needs its lanes.
  *
  *     lanes 0 1 2 | 3 4 5 6 7       three lanes have the runs 0-1 and 2, five have 3 and 4-7: the pieces join as ((01 + (2 + 3)) + 4567) */
 #ifndef HETERPS_ENGINE_SLOT_FOLD_H
@@ -14,8 +14,9 @@
 
 #include <stdint.h>
 
-/* Which of `owners`, that have their lanes in turn so that all lanes advance side by side, has a lane. The seats of a stage that have several
- * for each owner are shared out alike: seat s belongs to owner s % owners, lane l goes to seat l % seats, and owners divides seats. */
+/* Which of `owners`, that have their lanes in turn so that all lanes advance side by side, has a lane. The seats of
+ * a stage that have several for each owner are shared out alike: seat s belongs to owner s % owners, lane l goes to
+ * seat l % seats, and owners divides seats. */
 static inline uint32_t fold_lane_owner(uint32_t lane, uint32_t owners) { return lane % owners; }
 static inline uint32_t fold_lane_seat(uint32_t lane, uint32_t seats) { return lane % seats; }
 static inline uint32_t fold_seat_owner(uint32_t seat, uint32_t owners) { return seat % owners; }
@@ -26,14 +27,16 @@ struct fold_lanes {
 };
 /* Most runs that consecutive lanes have. */
 #define FOLD_RUNS_MAX 64u
-/* Cuts lanes, of a step of `lane_count`, into the greatest branches of the tree that they have whole, in order. Returns how many. */
+/* Cuts lanes, of a step of `lane_count`, into the greatest branches of the tree that they have whole, in order.
+ * Returns how many. */
 uint32_t fold_runs(struct fold_lanes lanes, uint32_t lane_count, struct fold_lanes runs[FOLD_RUNS_MAX]);
 
 /* left = left + right. */
 struct fold_join {
     uint32_t left, right;
 };
-/* In which order the `count` runs of all lanes of a step join: count - 1 joins, the sum of all is the first run's then. */
+/* In which order the `count` runs of all lanes of a step join: count - 1 joins, the sum of all is the first run's
+ * then. */
 void fold_joins(const struct fold_lanes *runs, uint32_t count, struct fold_join *joins);
 
 #endif

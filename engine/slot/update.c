@@ -64,13 +64,12 @@ status update_sum(const struct updater *w, const struct update *u, const struct 
 /* Blocks whose sums are asked for at once. */
 #define SUM_BLOCKS 256u
 
-/* Adds lanes up into the first of them, whatever their squares. */
+/* Adds lanes up into the first of them. */
 static status lanes_sum(const struct updater *w, float *const *grad, uint32_t lanes, uint64_t begin, uint64_t end,
                         uint64_t t)
 {
     struct param_block block[SUM_BLOCKS];
-    double squares[SUM_BLOCKS];
-    struct param_sums sums = {.grad = grad, .lanes = lanes, .block = block, .squares = squares, .t = t};
+    struct param_sums sums = {.grad = grad, .lanes = lanes, .block = block, .t = t};
     for (; begin < end; begin += sums.block_count * (uint64_t)CLIP_BLOCK_FLOATS) {
         uint64_t at = begin;
         for (sums.block_count = 0; sums.block_count < SUM_BLOCKS && at < end; sums.block_count++) {

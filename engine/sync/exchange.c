@@ -1,4 +1,5 @@
-/* What stages do with pieces of sums between the rounds of an exchange: a few visits a step of the parameters' gradients. */
+/* What stages do with pieces of sums between the rounds of an exchange: a few visits a step of the parameters'
+ * gradients. */
 #include "engine/sync/exchange.h"
 
 #include <string.h>

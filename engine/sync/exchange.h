@@ -1,14 +1,14 @@
 /* What bsp asks of the other nodes of a training, and all that it knows of them.
  *
- * A node has consecutive lanes of every step, and a slice of what updates change: whole blocks of it, which it alone updates, and whose optimizer
- * state it alone has. Between a step's backward passes and the next step's forward passes there are rounds, in each of which every node has
- * something for every other:
+ * A node has consecutive lanes of every step, and a slice of what updates change: whole blocks of it, which it
+ * alone updates, and whose optimizer state it alone has. Between a step's backward passes and the next step's
+ * forward passes there are rounds, in each of which every node has something for every other:
  *
  *     lanes ──own runs added up──▶ pieces ═══SUMS═══▶ slice's owner ──joined──▶ squares ═══SQUARES═══▶ all      where the norm is bounded
  *                                                          └──updated──▶ parameters ═══VALUES═══▶ all
  *
- * A round of a node is over when it has sent all that is its own and has all that is the others'. Nobody is more than one round ahead of anybody,
- * so each thing that comes has one place, which is free when it comes. */
+ * A round of a node is over when it has sent all that is its own and has all that is the others'. Nobody is more
+ * than one round ahead of anybody, so each thing that comes has one place, which is free when it comes. */
 #ifndef HETERPS_ENGINE_SYNC_EXCHANGE_H
 #define HETERPS_ENGINE_SYNC_EXCHANGE_H
 
@@ -26,25 +26,24 @@ enum exchange_round { EXCHANGE_SUMS, EXCHANGE_SQUARES, EXCHANGE_VALUES, EXCHANGE
 struct exchange_piece {
     struct fold_lanes run;
     uint32_t node;
-    float *
-        sums; /* of another node: the slice's floats, run after run of its extent; of this one NULL: where its lanes are added */
+    float *sums; /* of another node: [the slice's floats, run after run]; of this one NULL: they are where lanes add */
 };
 
 /* Where what travels lies on this node; set before the first round. */
 struct exchange_site {
-    float *param; /* [param_floats]                                                                        */
-    float *const
-        *param_grad;     /* [own.count]                                                                           */
-    double *squares;     /* of all blocks whose norm is bounded, in their order; NULL: none is                    */
-    double *loss;        /* [2, loss_count]: sums over examples, which travel with the sums of gradients          */
-    uint32_t loss_count; /* micro-batches of a step                                                               */
-    /* A round is over, on whatever thread, once a round that has begun. A failure: what another node or the way to it failed with. */
+    float *param;             /* [param_floats]                                                       */
+    float *const *param_grad; /* [own.count]                                                          */
+    double *squares;          /* of all blocks whose norm is bounded, in their order; NULL: none is   */
+    double *loss;             /* [2, loss_count]: sums over examples, which travel with the gradients */
+    uint32_t loss_count;      /* micro-batches of a step                                              */
+    /* A round is over, on whatever thread, once a round that has begun. A failure: what another node or the way to
+     * it failed with. */
     void (*over)(void *context, enum exchange_round round, status st);
     void *context;
 };
 
-/* The rows of tables, where the graph has any: this node asks all that own rows, itself too, for those of a step (engine/slot/asked.h), and owns
- * some for all. Set by the exchange: of the step that is open. */
+/* The rows of tables, where the graph has any: this node asks all that own rows, itself too, for those of a step
+ * (engine/slot/asked.h), and owns some for all. Set by the exchange: of the step that is open. */
 struct exchange_rows {
     struct asked_shape shape;
     float *values[2]; /* of rows of even and of odd steps, [asked_floats_max]                     */
@@ -94,8 +93,8 @@ static inline bool exchange_has_rows(const struct exchange *x, uint64_t step)
 /* What a stage does of its part between two steps, beside rounds: adds the lanes of the own runs up … */
 MUST_USE status exchange_lanes_run(const struct exchange *x, const struct updater *w, const struct extent *e,
                                    const struct update *u, uint32_t part);
-/* … after SUMS joins the pieces of the own slice, and squares them (graph/clip.h: `blocks`, `squares` of all of the graph; NULL: nothing is
- * bounded) … */
+/* … after SUMS joins the pieces of the own slice, and squares them (graph/clip.h: `blocks`, `squares` of all of the
+ * graph; NULL: nothing is bounded) … */
 MUST_USE status exchange_sum_run(const struct exchange *x, const struct updater *w, const struct extent *e,
                                  const struct update *u, const struct param_block *blocks, double *squares,
                                  uint32_t part);

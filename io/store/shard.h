@@ -1,5 +1,6 @@
-/* Whose a row is, where several owners share tables: every table has SHARD_COUNT fixed parts, by a mix of the key, and owners have runs of them, one
- * about as long as another. So owners follow from keys and the number of owners alone. */
+/* Whose a row is, where several owners share tables: every table has SHARD_COUNT fixed parts, by a mix of the key,
+ * and owners have runs of them, one about as long as another. So owners follow from keys and the number of owners
+ * alone. */
 #ifndef HETERPS_IO_STORE_SHARD_H
 #define HETERPS_IO_STORE_SHARD_H
 

@@ -57,6 +57,36 @@ fails() {
     fi
 }
 
+# lists_model: $work/csv.bin, of csv with a number, a word and a list of words, which columns of the file are in any order.
+lists_model() {
+    cat >"$work/csv.cfg" <<'CFG'
+[data]
+format = csv
+label = click
+dense = age
+sparse = job, tags
+[column tags]
+ids_max = 3
+[table t]
+dim = 2
+[embedding e]
+table = t
+input = job, tags
+[concat x]
+input = e, age
+[fc y]
+input = x
+units = 1
+[loss bce]
+input = y
+[train]
+batch = 16
+[store]
+ram = 4MiB
+CFG
+    "$HETERPS" compile "$work/csv.cfg" -o "$work/csv.bin" -q
+}
+
 # A model that trains in a moment: $work/tiny.cfg, compiled to $work/tiny.bin.
 tiny_model() {
     cat >"$work/tiny.cfg" <<'CFG'

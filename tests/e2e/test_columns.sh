@@ -22,32 +22,7 @@ check 'beside malformed lines, and lines without a label' cmp some some.expected
 fails 1 'no column is called "C27"; expected some of label, I1..I13, C1..C26' 'a column that is none' "$h" predict tiny.bin --model model --data rows.tsv --with C27 -q
 
 # csv: quotation marks, lists, other orders of columns in another file.
-cat >csv.cfg <<'CFG'
-[data]
-format = csv
-label = click
-dense = age
-sparse = job, tags
-[column tags]
-ids_max = 3
-[table t]
-dim = 2
-[embedding e]
-table = t
-input = job, tags
-[concat x]
-input = e, age
-[fc y]
-input = x
-units = 1
-[loss bce]
-input = y
-[train]
-batch = 16
-[store]
-ram = 4MiB
-CFG
-"$h" compile csv.cfg -o csv.bin -q
+lists_model
 printf 'id,age,job,"day",tags,click\n1, 30 ,"smith, ""J""",mon,a|b,1\n2,40,cook,tue,,0\n' >one.csv
 printf 'click,"day",tags,job,age,id\n0,wed,c,"cook" ,50,3\n' >two.csv
 printf 'id,age,job,day,tags,click\n4,30,cook,thu,\n' >bare.csv

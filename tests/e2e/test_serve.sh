@@ -8,32 +8,7 @@ tiny_model
 rows 3000 rows.tsv
 "$h" tiny.bin --data rows.tsv --out model -q </dev/null || not_ok 'training'
 "$h" predict tiny.bin --model model --data rows.tsv -o plain -q
-cat >csv.cfg <<'CFG'
-[data]
-format = csv
-label = click
-dense = age
-sparse = job, tags
-[column tags]
-ids_max = 3
-[table t]
-dim = 2
-[embedding e]
-table = t
-input = job, tags
-[concat x]
-input = e, age
-[fc y]
-input = x
-units = 1
-[loss bce]
-input = y
-[train]
-batch = 16
-[store]
-ram = 4MiB
-CFG
-"$h" compile csv.cfg -o csv.bin -q
+lists_model
 printf 'id,age,job,"day",tags,click\n1, 30 ,"smith, ""J""",mon,a|b,1\n2,40,cook,tue,,0\n' >one.csv
 "$h" csv.bin --data one.csv --out csv.model -q
 "$h" predict csv.bin --model csv.model --data one.csv -o csv.plain -q

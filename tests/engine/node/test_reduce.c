@@ -1,5 +1,6 @@
-/* One training on several nodes, all in this process: one node's bytes, whatever the cut of lanes, the plans of the nodes and the order in which
- * messages come; how many bytes they send; and what becomes of messages that do not fit. */
+/* One training on several nodes, all in this process: one node's bytes, whatever the cut of lanes, the plans of the
+ * nodes and the order in which messages come; how many bytes they send; and what becomes of messages that do not
+ * fit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +12,8 @@
 #include "tests/engine/node/post_fixture.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
-/* Numbers alone; batch and data normalisation, dropout, three uses of one weight, more than a block of floats. Layers: 0 x, 1 h1, 2 n1, 3 d1, 4 h2,
- * 5 y, 6 bce. */
+/* Numbers alone; batch and data normalisation, dropout, three uses of one weight, more than a block of floats.
+ * Layers: 0 x, 1 h1, 2 n1, 3 d1, 4 h2, 5 y, 6 bce. */
 static const char model_text[] = "[model]\nname = numbers\n"
                                  "[data]\ndense = I1..I13\nshuffle = 50\n"
                                  "[data_norm i]\ninput = dense\nlayer = x\n"
@@ -86,7 +87,7 @@ static const struct cut cuts[] = {
 
 /* Plans that nodes have in turn. */
 static const struct setup plans[] = {
-    {.threads = 1},
+    {.threads = 1, .in_flight = 60}, /* more than a node has of a step */
     {.plan = "0-2:1:1 3-6:1:1", .threads = 2, .share = true},
     {.plan = "0-6:2:2", .threads = 2, .share = true},
     {.threads = 2},

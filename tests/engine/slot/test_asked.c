@@ -1,5 +1,6 @@
-/* What an asker writes and an owner reads: every key of a step once, in its owner's letter, in order of first occurrence, with how often it occurs;
- * spans that lie as values come; and letters that nobody can have written are refused, each for what is wrong with it. */
+/* What an asker writes and an owner reads: every key of a step once, in its owner's letter, in order of first
+ * occurrence, with how often it occurs; spans that lie as values come; and letters that nobody can have written are
+ * refused, each for what is wrong with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,8 +68,11 @@ static void asker_layout(struct layout *l)
 static void asker_open(uint32_t owners)
 {
     assert_ok(graph_compile(&graph, "test.cfg", model_text, strlen(model_text), NULL, 0, NULL));
-    shape = (struct asked_shape){
-        .graph = &graph, .owner_count = owners, .example_max = MICROS * MICRO, .run_count = 2, .shows = {true, owners % 2 == 1}};
+    shape = (struct asked_shape){.graph = &graph,
+                                 .owner_count = owners,
+                                 .example_max = MICROS * MICRO,
+                                 .run_count = 2,
+                                 .shows = {true, owners % 2 == 1}};
     struct layout sum = {0}, taken = {.arena = &arena};
     asker_layout(&sum);
     assert_ok(arena_open(&arena, "test", sum.bytes));

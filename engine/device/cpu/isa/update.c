@@ -192,13 +192,13 @@ ALWAYS_INLINE float *sums_home(const struct sums *sums, size_t at)
     return sums->grad[0] + (sums->lane_rows ? (size_t)sums->last * sums->dim : 0) + at;
 }
 
-/* Adds floats [at, at + count) up into their home; the others are cleared. Returns their sum of squares. */
-static double sums_collapse(const struct sums *sums, size_t at, size_t count)
+/* Adds floats [at, at + count) up into their home, which it returns; the others are cleared. */
+static float *sums_collapse(const struct sums *sums, size_t at, size_t count)
 {
     float *home = sums_home(sums, at);
     for (size_t i = 0; i < count && sums->lanes * sums->use_count > 1; i += VF)
         vf_store_upto(home + i, lanes_take(sums, at + i, count - i), count - i);
-    return optimizer_squares(home, count);
+    return home;
 }
 
 /* --- runs -------------------------------------------------------------------------------------- */
@@ -398,7 +398,8 @@ ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_u
         if (reads_shows) rule.scale = 1.0f / (float)u->occurrence_count[r];
         if (o->clip_norm > 0) {
             float scale = rule.scale;
-            rule.scale = optimizer_clip_scale(scale, sums_collapse(&sums, at, columns), o->clip_norm);
+            rule.scale = optimizer_clip_scale(scale, optimizer_squares(sums_collapse(&sums, at, columns), columns),
+                                              o->clip_norm);
             run(&rule, span, span + dim, dim, &(struct sums){u->grad, 1, 1, .dim = dim},
                 (size_t)(sums_home(&sums, at) - u->grad[0]), columns);
             rule.scale = scale;
@@ -451,7 +452,9 @@ static void sums_piece(void *context, uint32_t piece, void *scratch)
     (void)scratch;
     const struct param_sums *u = context;
     struct sums sums = {.grad = u->grad, .lanes = u->lanes, .use_count = 1};
-    u->squares[piece] = sums_collapse(&sums, u->block[piece].offset, u->block[piece].count);
+    const size_t count = u->block[piece].count;
+    const float *sum = sums_collapse(&sums, u->block[piece].offset, count);
+    if (u->squares) u->squares[piece] = optimizer_squares(sum, count);
 }
 
 void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_update *update)

@@ -251,6 +251,12 @@ static void sum_params__any_lanes__sums_and_squares(void **state)
                     for (int i = 0; i < width; i++) part[i] += part[i + width];
                 assert_true(squares[b] == part[0]);
             }
+            /* Without squares: what is in the first lane stays there. */
+            float *before = floats_copy(grad[0], COUNT);
+            u.squares = NULL;
+            assert_int_equal(device_sum_params(device, &u), ST_OK);
+            for (size_t i = 0; i < COUNT; i++) assert_true(grad[0][i] == before[i]);
+            free(before);
             for (uint32_t l = 0; l < lanes; l++) free(grad[l]), free(kept[l]);
         }
         device_close(device);
