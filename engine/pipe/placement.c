@@ -93,7 +93,7 @@ static const int *processors_take(const int **next, uint32_t core_count)
     return taken;
 }
 
-static void dedicated_fill(struct placement *placement, const struct plan *plan, const int *next)
+static void dedicated_fill(struct placement *placement, const struct plan *plan, uint32_t left_count, const int *next)
 {
     struct placement_worker *worker = placement->worker;
     for (uint32_t v = 0; v < placement->pipeline_count; v++)
@@ -109,8 +109,8 @@ static void dedicated_fill(struct placement *placement, const struct plan *plan,
                                               .unit_count = unit_count,
                                               .processors = core_count ? processors_take(&next, core_count) : NULL};
             }
-    placement->service_count = plan->service_cores;
-    if (plan->service_cores > 0) placement->service = processors_take(&next, plan->service_cores);
+    placement->service_count = left_count;
+    if (left_count > 0) placement->service = processors_take(&next, left_count);
 }
 
 /* The pool, then the workers of stages without cores. */
@@ -164,7 +164,7 @@ status placement_make(struct placement *placement, const struct plan *plan, cons
     int *processors = is_pinned ? (int *)(memory + workers_bytes) : NULL;
     if (is_pinned) memcpy(processors, cores->processor, processors_bytes);
     if (fits)
-        dedicated_fill(placement, plan, processors);
+        dedicated_fill(placement, plan, core_count - (uint32_t)demand.stage_cores * pipeline_count, processors);
     else
         pool_fill(placement, plan, pool_count, gang_cores, processors);
     return ST_OK;

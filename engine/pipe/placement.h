@@ -2,7 +2,7 @@
  *
  *   dedicated     stage 0: k 2, replicas 2    stage 1: k 2    service_cores 1
  *                 [worker 0] [worker 1]       [worker 2  ]    [service]
- *   processor          0          1              2     3          4
+ *   processor          0          1              2     3          4 …
  *
  *   pool          [ worker 0  ] [ worker 1  ] [ worker 2 ] …      each serves every stage of every pipeline
  *
@@ -54,7 +54,7 @@ static inline bool placement_has_cores(const struct plan *plan, uint32_t stage)
  * to make room for, who may have been given as many.
  *
  *   dedicated   if pipelines * k of all stages + service cores fit: replica r of a stage is a gang of k / replicas cores that are
- *               neighbours; service cores come last, and what is left over stays idle
+ *               neighbours; service cores come last, and with them what is left over
  *   pool        if they do not and `share` is set: gangs of the widest gang of the plan, or of the greatest smaller width that
  *               leaves no core over; no service cores
  *
