@@ -8,9 +8,14 @@
 
 #define EACH_EXAMPLE(b)                                                                                                \
     for (uint32_t b = blockIdx.y * blockDim.y + threadIdx.y; b < a.now->example_count; b += gridDim.y * blockDim.y)
+/* EACH_ROWS examples of a thread at a time, example_of(b, 0), …, as far as they are there: what all of them need of memory is under way at once. */
+#define EACH_EXAMPLES(b)                                                                                               \
+    for (uint32_t b = blockIdx.y * blockDim.y + threadIdx.y; b < a.now->example_count;                                 \
+         b += EACH_ROWS * gridDim.y * blockDim.y)
 #define EACH_COL(i, cols)                                                                                              \
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (cols); i += gridDim.x * blockDim.x)
 
+DEVICE uint32_t example_of(uint32_t b, uint32_t k) { return b + k * gridDim.y * blockDim.y; }
 DEVICE const float *in_row(struct gpu_in v, uint32_t b) { return v.data + (size_t)b * v.stride; }
 DEVICE float *out_row(struct gpu_out v, uint32_t b) { return v.data + (size_t)b * v.stride; }
 

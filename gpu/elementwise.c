@@ -116,8 +116,8 @@ GPU_RUN(reshape_backward)
 /* to = or += x * y; y absent: x. Inputs of one column count for every column. */
 static status multiply_run(const struct gpu_work *w, struct view x, struct view y, struct view to, bool adds)
 {
-    return GPU_EACH(w, multiply, to.cols, .x = gpu_in_of(x), .y = gpu_in_of(y), .to = gpu_out_of(to), .cols = to.cols,
-                    .x_is_single = x.cols == 1, .y_is_single = y.cols == 1, .adds = adds);
+    return GPU_EACH_ROWS(w, multiply, to.cols, .x = gpu_in_of(x), .y = gpu_in_of(y), .to = gpu_out_of(to),
+                         .cols = to.cols, .x_is_single = x.cols == 1, .y_is_single = y.cols == 1, .adds = adds);
 }
 /* The gradient of an input of one column: the sum over all columns that it has counted for. */
 static status factor_run_back(const struct gpu_work *w, struct view dout, struct view other, struct view din, bool adds)
@@ -153,8 +153,9 @@ enum { CROSS_X0, CROSS_X, CROSS_Z, CROSS_INPUTS }; /* inputs of cross, in the or
 GPU_RUN(cross_forward)
 {
     struct view out = op_out(c, n);
-    return GPU_EACH(w, cross, out.cols, .x0 = gpu_in_of(op_in(c, n, CROSS_X0)), .x = gpu_in_of(op_in(c, n, CROSS_X)),
-                    .z = gpu_in_of(op_in(c, n, CROSS_Z)), .out = gpu_out_of(out), .cols = out.cols);
+    return GPU_EACH_ROWS(w, cross, out.cols, .x0 = gpu_in_of(op_in(c, n, CROSS_X0)),
+                         .x = gpu_in_of(op_in(c, n, CROSS_X)), .z = gpu_in_of(op_in(c, n, CROSS_Z)),
+                         .out = gpu_out_of(out), .cols = out.cols);
 }
 GPU_RUN(cross_backward)
 {

@@ -94,19 +94,47 @@ KERNEL(transpose)
 
 KERNEL(multiply)
 {
-    EACH_EXAMPLE(b)
+    const uint32_t count = a.now->example_count;
+    EACH_EXAMPLES(b)
     EACH_COL(i, a.cols)
     {
-        float x = in_row(a.x, b)[a.x_is_single ? 0 : i];
-        if (a.y.data) x *= in_row(a.y, b)[a.y_is_single ? 0 : i];
-        grad_put(&out_row(a.to, b)[i], x, a.adds);
+        float x[EACH_ROWS], y[EACH_ROWS], before[EACH_ROWS];
+        UNROLL for (uint32_t k = 0; k < EACH_ROWS; k++)
+        {
+            const uint32_t row = example_of(b, k), is_there = row < count;
+            x[k] = is_there ? in_row(a.x, row)[a.x_is_single ? 0 : i] : 0;
+            y[k] = is_there && a.y.data ? in_row(a.y, row)[a.y_is_single ? 0 : i] : 1;
+            before[k] = is_there && a.adds ? out_row(a.to, row)[i] : 0;
+        }
+        UNROLL for (uint32_t k = 0; k < EACH_ROWS; k++)
+        {
+            const uint32_t row = example_of(b, k);
+            const float product = a.y.data ? x[k] * y[k] : x[k];
+            if (row < count) out_row(a.to, row)[i] = a.adds ? before[k] + product : product;
+        }
     }
 }
 
 KERNEL(cross)
 {
-    EACH_EXAMPLE(b)
-    EACH_COL(i, a.cols) out_row(a.out, b)[i] = in_row(a.x0, b)[i] * in_row(a.z, b)[i] + in_row(a.x, b)[i];
+    const uint32_t count = a.now->example_count;
+    EACH_EXAMPLES(b)
+    EACH_COL(i, a.cols)
+    {
+        float x0[EACH_ROWS], z[EACH_ROWS], x[EACH_ROWS];
+        UNROLL for (uint32_t k = 0; k < EACH_ROWS; k++)
+        {
+            const uint32_t row = example_of(b, k), is_there = row < count;
+            x0[k] = is_there ? in_row(a.x0, row)[i] : 0;
+            z[k] = is_there ? in_row(a.z, row)[i] : 0;
+            x[k] = is_there ? in_row(a.x, row)[i] : 0;
+        }
+        UNROLL for (uint32_t k = 0; k < EACH_ROWS; k++)
+        {
+            const uint32_t row = example_of(b, k);
+            if (row < count) out_row(a.out, row)[i] = x0[k] * z[k] + x[k];
+        }
+    }
 }
 
 KERNEL(row_dot)

@@ -15,6 +15,7 @@ struct gpu_now {
 };
 
 #define EACH_THREADS 256u /* of a block of gpu_launch_each */
+#define EACH_ROWS    4u   /* examples that a thread takes at a time in kernels of GPU_EACH_ROWS */
 
 /* [B, cols], stride floats from row to row; data NULL: absent. */
 struct gpu_in {

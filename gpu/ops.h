@@ -103,6 +103,9 @@ MUST_USE status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel
     gpu_launch_each(w, GPU_KERNEL_##kernel, rows, cols, &(const struct kernel##_args){.now = (w)->now, __VA_ARGS__},   \
                     sizeof(struct kernel##_args))
 #define GPU_EACH(w, kernel, cols, ...) GPU_EACH_OF(w, kernel, (w)->micro, cols, __VA_ARGS__)
+/* The same for kernels of EACH_EXAMPLES. */
+#define GPU_EACH_ROWS(w, kernel, cols, ...)                                                                            \
+    GPU_EACH_OF(w, kernel, ((w)->micro + EACH_ROWS - 1) / EACH_ROWS, cols, __VA_ARGS__)
 /* A warp an example. */
 MUST_USE status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, const void *args,
                                  uint32_t args_bytes);

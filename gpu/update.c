@@ -24,7 +24,7 @@ static struct gpu_rule rule_of(const struct graph_optimizer *o, float scale, flo
     return rule;
 }
 
-#define BLOCK ROWS_UPDATE_THREADS /* all have as many */
+#define BLOCK UPDATE_THREADS /* all have as many */
 /* Blocks for `threads`, no more than a card runs at a time. */
 static struct gpu_dim grid_for(uint64_t threads)
 {
@@ -55,9 +55,8 @@ status gpu_update_params(const struct gpu_work *w, const struct param_update *u,
                                             .count = u->count,
                                             .sums_begin = sums_begin};
     if (u->count == 0) return ST_OK;
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update,
-                      grid_for((u->count + PARAMS_UPDATE_EACH - 1) / PARAMS_UPDATE_EACH), (struct gpu_dim){BLOCK, 1, 1},
-                      &args, sizeof args);
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid_for((u->count + UPDATE_EACH - 1) / UPDATE_EACH),
+                      (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);
 }
 
 status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)

@@ -22,7 +22,7 @@ enum { RULE_FTRL_BETA = 0, RULE_FTRL_L1 = 1, RULE_FTRL_L2 = 2, RULE_ROW_INITIAL 
 
 #define ROW_THREADS 16u
 #define ROW_NONE    0xffffffffu /* engine/base/batch.h */
-#define EACH        PARAMS_UPDATE_EACH
+#define EACH        UPDATE_EACH
 
 /* One lane's sum of float `at` over all uses, in order. */
 DEVICE float uses_take(float *const *grad, uint32_t use_count, uint64_t at)
@@ -42,6 +42,13 @@ DEVICE void uses_clear(float *const *grad, uint32_t use_count, uint64_t at)
 DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, uint64_t end, const uint32_t count,
                       float *sum)
 {
+    if (s->lanes == 1) {
+        UNROLL for (uint32_t k = 0; k < count; k++) sum[k] =
+            first + k * step < end ? uses_take(s->grad, s->use_count, first + k * step) : 0;
+        UNROLL for (uint32_t k = 0; k < count; k++) if (first + k * step < end)
+            uses_clear(s->grad, s->use_count, first + k * step);
+        return;
+    }
     float part[TREE_LEVELS][EACH] = {{0}};
     for (uint32_t lane = 0; lane < s->lanes; lane++) {
         float *const *grad = s->grad + (size_t)lane * s->use_count;
@@ -97,9 +104,22 @@ DEVICE float lane_rows_take(const struct gpu_sums *s, uint32_t row, uint32_t dim
     for (; part_count > 1; part_count--) part[part_count - 2] = part[part_count - 1] + part[part_count - 2];
     return lane_count < s->lanes ? part[0] + 0.0f : part[0];
 }
+/* Of floats col, col + ROW_THREADS, … of the row, EACH of them, as far as it has them. */
+DEVICE void row_sums_take(const struct gpu_sums *s, uint32_t row, uint32_t dim, uint32_t col, const uint32_t count,
+                          float *sum)
+{
+    const uint64_t at = (uint64_t)row * dim;
+    if (!s->lane_rows)
+        sums_take(s, at + col, ROW_THREADS, at + dim, count, sum);
+    else
+        for (uint32_t k = 0; k < count; k++)
+            if (col + k * ROW_THREADS < dim) sum[k] = lane_rows_take(s, row, dim, col + k * ROW_THREADS);
+}
 DEVICE float row_sum_take(const struct gpu_sums *s, uint32_t row, uint32_t dim, uint32_t col)
 {
-    return s->lane_rows ? lane_rows_take(s, row, dim, col) : sum_take(s, (uint64_t)row * dim + col);
+    float sum = 0;
+    row_sums_take(s, row, dim, col, 1, &sum);
+    return sum;
 }
 
 /* optimizer_gradient() */
@@ -157,7 +177,7 @@ DEVICE uint32_t rests(const struct gpu_rule *r) { return r->kind == RULE_ftrl &&
 /* An optimizer has at most so many states of a number. */
 #define STATES 2u
 
-KERNEL(params_update)
+KERNEL_BOUND_ROOM(params_update, UPDATE_THREADS, 4)
 {
     const uint64_t step = blockDim.x, end = a.sums_begin + a.count;
     for (uint64_t first = (uint64_t)blockIdx.x * EACH * step + threadIdx.x; first < a.count;
@@ -212,7 +232,7 @@ DEVICE float adam_correction(float beta, uint32_t t)
 }
 
 /* Four blocks on a multiprocessor: rows lie here and there, and who waits for one needs others beside it. */
-KERNEL_BOUND_ROOM(rows_update, ROWS_UPDATE_THREADS, 4)
+KERNEL_BOUND_ROOM(rows_update, UPDATE_THREADS, 4)
 {
     /* All 32 lanes of a warp go on together, for they shuffle: a row that is not there is one without numbers. */
     const uint32_t lane = threadIdx.x % ROW_THREADS, rows_at_once = gridDim.x * blockDim.x / ROW_THREADS;
@@ -261,17 +281,29 @@ KERNEL_BOUND_ROOM(rows_update, ROWS_UPDATE_THREADS, 4)
             if (lane == 0 && is_there) *state = g2sum + (float)(squares / (double)a.dim);
             continue;
         }
-        for (uint32_t i = lane; i < dim; i += ROW_THREADS) {
-            float state[STATES];
-            const float weight = span[i];
-            UNROLL for (uint32_t j = 0; j < STATES; j++) state[j] =
-                j < a.rule.state_count ? span[(1 + j) * a.dim + i] : 0;
-            const float sum = is_summed ? sums[at + i] : row_sum_take(&a.sums, row, a.dim, i);
-            if (is_summed) sums[at + i] = 0;
-            if (rests(&a.rule)) continue;
-            span[i] = rule_apply(&a.rule, weight, state, sum, scale, m_correction, v_correction);
-            UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a.rule.state_count) span[(1 + j) * a.dim + i] =
-                state[j];
+        for (uint32_t first = lane; first < dim; first += EACH * ROW_THREADS) {
+            float weight[EACH], state[EACH][STATES], sum[EACH] = {0};
+            UNROLL for (uint32_t k = 0; k < EACH; k++)
+            {
+                const uint32_t i = first + k * ROW_THREADS;
+                weight[k] = i < dim ? span[i] : 0;
+                UNROLL for (uint32_t j = 0; j < STATES; j++) state[k][j] =
+                    i < dim && j < a.rule.state_count ? span[(1 + j) * a.dim + i] : 0;
+            }
+            if (!is_summed) row_sums_take(&a.sums, row, a.dim, first, EACH, sum);
+            UNROLL for (uint32_t k = 0; k < EACH; k++)
+            {
+                const uint32_t i = first + k * ROW_THREADS;
+                if (i >= dim) continue;
+                if (is_summed) {
+                    sum[k] = sums[at + i];
+                    sums[at + i] = 0;
+                }
+                if (rests(&a.rule)) continue;
+                span[i] = rule_apply(&a.rule, weight[k], state[k], sum[k], scale, m_correction, v_correction);
+                UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a.rule.state_count) span[(1 + j) * a.dim + i] =
+                    state[k][j];
+            }
         }
         __syncwarp(); /* the counter has been read */
         if (a.counts && is_there && lane == 0) {

@@ -5,10 +5,10 @@
 
 #include "gpu/now.h"
 
-#define GPU_RULE_PARAMS     6u
-#define ROWS_UPDATE_THREADS 256u /* of a block */
-#define PARAMS_UPDATE_EACH                                                                                             \
-    4u /* numbers that a thread updates at a time: what all of them need of memory is under way at once */
+#define GPU_RULE_PARAMS 6u
+#define UPDATE_THREADS  256u /* of a block */
+/* Numbers that a thread updates at a time: what all of them need of memory is under way at once. */
+#define UPDATE_EACH 4u
 /* An optimizer at one update. */
 struct gpu_rule {
     uint32_t kind, state_count; /* optimizer_id                                  */

@@ -183,7 +183,7 @@ static status copy_by_driver(struct card *c, const void *what)
 static status copy_by_kernel(struct card *c, const void *what)
 {
     const struct copy *p = what;
-    return GPU_EACH(&c->work, multiply, COLS, .x = {p->from, COLS}, .to = {p->to, COLS}, .cols = COLS);
+    return GPU_EACH_ROWS(&c->work, multiply, COLS, .x = {p->from, COLS}, .to = {p->to, COLS}, .cols = COLS);
 }
 
 static status copies_measure(struct card *c)
@@ -210,7 +210,9 @@ static status copies_measure(struct card *c)
 
 /* --- updates ------------------------------------------------------------------------------------ */
 
-static const struct graph_optimizer adagrad = {.kind = OPTIMIZER_ID_adagrad, .learning_rate = 0.01f, .param = {1e-10f}};
+/* With a decay, so that there is a gradient also where its sum has been taken before. */
+static const struct graph_optimizer adagrad = {
+    .kind = OPTIMIZER_ID_adagrad, .learning_rate = 0.01f, .param = {1e-10f}, .l2 = 1e-3f};
 
 static status params_update(struct card *c, const void *what) { return gpu_update_params(&c->work, what, 0); }
 static status rows_update(struct card *c, const void *what) { return gpu_update_rows(&c->work, what); }
@@ -262,9 +264,9 @@ static status rows_measure(struct card *c)
                                   .lanes = 1,
                                   .use_count = 1,
                                   .scale = 1e-3f,
-                                  .rate = 1e-6f,
+                                  .rate = 1e-2f,
                                   .t = 1};
-    TRY(card_take(c, rows * span_bytes, c->noise_f32, &spans));
+    TRY(card_take(c, rows * span_bytes, NULL, &spans)); /* the first update fills them */
     TRY(card_take(c, rows * DIM * sizeof(float), c->noise_f32, &grad));
     TRY(card_take(c, rows * sizeof *list, NULL, &update.span));
     TRY(card_take(c, sizeof grad, NULL, &update.grad));
